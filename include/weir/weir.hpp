@@ -1,0 +1,234 @@
+// weir/weir.hpp: the C++20 interface of Weir. No MPI or CUDA header is needed to include it.
+//
+// The main noun is the plan: describe one tensor once, then run it every iteration. A plan owns what lives from one
+// iteration to the next (residual, thresholds, region boundaries, workspace), allocates it when it is made and nothing later.
+//
+//   #include <weir/mpi.h>
+//   weir::Communicator comm(MPI_COMM_WORLD);
+//   weir::AllreducePlan plan(comm, {.count = n, .density = 0.01});
+//   plan.run(gradient);                                         // blocking, in place: the averaged sparse update
+//   auto op = plan.start(gradient);  compute();  op.wait();     // the same, overlapped
+//
+// Thread-safety: a Communicator and all plans made from it belong to one thread at a time. Different communicators
+// may be used from different threads (over MPI this needs MPI_THREAD_MULTIPLE).
+// Errors: every call throws weir::Error. "Collective" calls must be made by every rank of the communicator, and report
+// bad input on every rank alike.
+#ifndef WEIR_WEIR_HPP
+#define WEIR_WEIR_HPP
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <weir/status.h>
+
+namespace weir {
+
+/// What every Weir call throws: a status code and a text saying what was wrong and what would be right.
+class Error : public std::runtime_error {
+ public:
+  Error(weir_status status, const std::string& text) : std::runtime_error(text), status_(status) {}
+  [[nodiscard]] weir_status status() const noexcept { return status_; }
+
+ private:
+  weir_status status_;
+};
+
+/// Element type of a gradient.
+enum class DataType : std::int32_t { float32 = 0, float64 = 1 };
+
+template <class T>
+inline constexpr DataType data_type_of = DataType::float32;
+template <>
+inline constexpr DataType data_type_of<double> = DataType::float64;
+
+/// How the top-k thresholds of a sparse algorithm are found.
+enum class Threshold : std::int32_t {
+  exact = 0,  ///< exactly k local and k global entries each iteration (fewer only when fewer are nonzero); ties go to the lowest index
+  reuse = 1   ///< Ok-Topk section 3.1.3: re-evaluated every `threshold_period` iterations, and at once when a count leaves [0.8 k, 1.25 k]
+};
+
+/// What happens to an iteration in which any rank's gradient holds NaN or infinity.
+enum class NonFinite : std::int32_t {
+  error = 0,     ///< Error(WEIR_ERR_NON_FINITE) on every rank; gradient untouched, residual as before up to rounding
+  skip = 1,      ///< the iteration contributes nothing anywhere: the update is zero, the residual as before up to rounding
+  propagate = 2  ///< NaN counts as the largest magnitude and travels like any other value
+};
+
+/// How near two ranks are: the innermost part of the machine they share. Traffic is counted by these levels.
+enum class Level : std::int32_t { self = 0, l3 = 1, numa = 2, socket = 3, node = 4, switch_group = 5, system = 6 };
+inline constexpr int level_count = 7;
+[[nodiscard]] std::string_view level_name(Level level) noexcept;
+
+struct Version {
+  int major, minor, patch;
+};
+[[nodiscard]] Version version() noexcept;
+
+namespace detail {
+struct CommunicatorState;
+struct PlanState;
+/// Specialised for MPI_Comm by weir/mpi.h.
+template <class Native>
+struct CommunicatorFrom;
+}  // namespace detail
+
+/// A group of ranks and the machine under them. Cheap to copy: copies share one state, which lives until the last copy
+/// and the last plan made from it are gone.
+class Communicator {
+ public:
+  /// Collective. From an MPI_Comm (include weir/mpi.h), which is duplicated: the caller may free its own at any time.
+  template <class Native>
+    requires requires(const Native& native) { detail::CommunicatorFrom<Native>::make(native); }
+  explicit Communicator(const Native& native) : state_(detail::CommunicatorFrom<Native>::make(native)) {}
+  explicit Communicator(std::shared_ptr<detail::CommunicatorState> state) : state_(std::move(state)) {}
+
+  [[nodiscard]] int rank() const;
+  [[nodiscard]] int size() const;
+  /// The machine as this communicator sees it, as an indented tree of switch groups, nodes, sockets and ranks.
+  [[nodiscard]] std::string topology() const;
+  /// Nearest common level of this rank and `peer`.
+  [[nodiscard]] Level level(int peer) const;
+  [[nodiscard]] const std::shared_ptr<detail::CommunicatorState>& state() const noexcept { return state_; }
+
+ private:
+  std::shared_ptr<detail::CommunicatorState> state_;
+};
+
+/// Describes one tensor and how it is reduced. All fields but `name` and `priority` must be equal on all ranks.
+struct AllreduceConfig {
+  std::int64_t count = 0;                     ///< n, elements of the gradient; sparse algorithms take up to 2^32 - 1
+  DataType type = DataType::float32;
+  double density = 0.01;                      ///< k/n in (0, 1]; k is rounded to nearest, at least 1 when n > 0
+  std::int64_t k = -1;                        ///< entries to deliver, 0 <= k <= n; -1: from `density`
+  std::string algorithm = "oktopk";           ///< a registry name, see algorithms()
+  bool error_feedback = true;                 ///< keep what is not delivered in a residual (Ok-Topk Algorithm 2)
+  bool average = true;                        ///< divide the delivered sum by the number of ranks
+  Threshold threshold = Threshold::exact;
+  std::int64_t threshold_period = 32;         ///< tau' of Ok-Topk Algorithm 1 (mode reuse)
+  std::int64_t boundary_period = 64;          ///< tau of Ok-Topk Algorithm 1
+  double balance_trigger = 4.0;               ///< balance when the largest part exceeds this many times the mean
+  int window = 4;                             ///< exchanges in flight during split-and-reduce
+  NonFinite non_finite = NonFinite::error;
+  std::int64_t dense_iterations = 0;          ///< the first iterations run dense (the Ok-Topk authors use 512)
+  std::int64_t warmup_iterations = 0;         ///< after those, density falls exponentially from 25 % to its target (DGC)
+  int priority = 0;                           ///< larger is more urgent; may differ between ranks
+  std::string name = "allreduce";             ///< for messages and dumps
+};
+
+/// The delivered update, sorted by index, equal on all ranks. Owned by the plan, valid until its next start or reset.
+template <class T>
+struct SparseView {
+  std::span<const std::uint32_t> indices;
+  std::span<const T> values;  ///< divided by the number of ranks when `average` is set
+};
+
+/// What one run of a plan did on this rank.
+struct Statistics {
+  std::int64_t iteration = 0;                                ///< runs so far, this one included
+  std::int64_t k = 0;                                        ///< target of this iteration
+  std::int64_t selected_local = 0;                           ///< entries this rank contributed
+  std::int64_t selected_global = 0;                          ///< entries of the update
+  std::int64_t payload_bytes_sent = 0;                       ///< values and indices
+  std::int64_t payload_bytes_received = 0;
+  std::int64_t control_bytes_sent = 0;                       ///< sizes, histograms, boundaries
+  std::int64_t control_bytes_received = 0;
+  std::array<std::int64_t, level_count> bytes_sent{};        ///< by Level of the peer, payload and control
+  std::array<std::int64_t, level_count> bytes_received{};
+  std::array<std::int64_t, level_count> messages_sent{};
+  std::array<std::int64_t, level_count> messages_received{};
+  double seconds_select = 0;                                 ///< compensation and local selection
+  double seconds_exchange = 0;                               ///< from the first message to the last, reductions included
+  double seconds_apply = 0;                                  ///< residual update and dense result
+  double seconds_total = 0;                                  ///< from start to completion
+  bool rethresholded = false;                                ///< mode reuse: the local or global threshold was re-evaluated
+  bool recut = false;                                        ///< regions were re-cut because sizes showed imbalance
+  bool balanced = false;                                     ///< the balance step ran
+  bool skipped = false;                                      ///< NonFinite::skip took effect
+};
+
+/// A running allreduce. A light handle: it does not own the plan and must not outlive it.
+class Operation {
+ public:
+  explicit Operation(std::shared_ptr<detail::PlanState> plan) : plan_(std::move(plan)) {}
+  /// Makes progress on everything in flight; true once this run has finished. Throws what the run ended with, once.
+  bool test();
+  /// Drives all that is in flight until this run has finished.
+  void wait();
+
+ private:
+  std::shared_ptr<detail::PlanState> plan_;
+};
+
+/// One tensor's allreduce. One run at a time per plan; many plans may be in flight at once, started in any order.
+///
+/// The delivered update u is the same on every rank. With error feedback nothing is lost:
+/// sum over ranks (gradient + old residual) = sum over ranks (new residual) + sum delivered, up to rounding.
+class AllreducePlan {
+ public:
+  /// Collective. Allocates everything; refuses on all ranks when the ranks' configurations differ.
+  AllreducePlan(const Communicator& comm, const AllreduceConfig& config);
+  AllreducePlan(AllreducePlan&&) noexcept;
+  AllreducePlan& operator=(AllreducePlan&&) noexcept;
+  /// Not collective. Waits for a run in flight.
+  ~AllreducePlan();
+
+  /// Collective, blocking. `gradient` (count elements of the plan's type, aligned to the type) is overwritten with the update.
+  void run(std::span<float> gradient);
+  void run(std::span<double> gradient);
+  /// Collective, blocking. `gradient` is only read; the update is in sparse_result().
+  void run_sparse(std::span<const float> gradient);
+  void run_sparse(std::span<const double> gradient);
+
+  /// Collective, nonblocking. Selection happens here, communication in test and wait. `gradient` must stay untouched
+  /// until the operation has finished.
+  Operation start(std::span<float> gradient);
+  Operation start(std::span<double> gradient);
+  Operation start_sparse(std::span<const float> gradient);
+  Operation start_sparse(std::span<const double> gradient);
+  /// The same on raw memory of the plan's type; `dense` is overwritten, `sparse_only` is read.
+  Operation start_raw(void* dense, const void* sparse_only, std::int64_t count);
+
+  /// The update of the last finished run. For dense algorithms, empty.
+  template <class T>
+  [[nodiscard]] SparseView<T> sparse_result() const;
+
+  [[nodiscard]] const Statistics& statistics() const;
+  /// What error feedback keeps on this rank, count elements; empty without error feedback. Throws while a run is in flight.
+  template <class T>
+  [[nodiscard]] std::span<const T> residual() const;
+  [[nodiscard]] const AllreduceConfig& config() const;
+  /// Bytes this plan holds.
+  [[nodiscard]] std::int64_t memory_bytes() const;
+  /// Collective in effect (every rank must do it): forgets residual, thresholds, boundaries and iteration count.
+  void reset();
+  [[nodiscard]] const std::shared_ptr<detail::PlanState>& state() const noexcept { return state_; }
+
+ private:
+  std::shared_ptr<detail::PlanState> state_;
+};
+
+/// One row of the algorithm registry.
+struct AlgorithmInfo {
+  std::string_view name;
+  std::string_view description;
+  bool sparse;
+};
+/// Every algorithm an AllreduceConfig may name.
+[[nodiscard]] std::vector<AlgorithmInfo> algorithms();
+
+/// One WEIR_* environment variable, its value in force and where that came from.
+struct SettingInfo {
+  std::string name, value, origin, description;
+};
+[[nodiscard]] std::vector<SettingInfo> settings();
+
+}  // namespace weir
+
+#endif

@@ -1,0 +1,103 @@
+// kernels.hpp: every kernel, declared once per memory space. `host` is SIMD with run-time dispatch, `reference` is slow and
+// obvious; both obey these contracts bit for bit, and the same tests run on both.
+//
+// The order of magnitudes is the order of the bits of |x| read as an unsigned integer, the *key*. It is total: zero has key 0,
+// infinity comes after all finite values, NaN after infinity. A threshold is a key. Selecting "key >= threshold" therefore
+// always selects what is not finite, and finding NaN costs no extra test over the whole gradient.
+//
+// No kernel allocates. Sorted sparse vectors are (indices ascending, values) with 32-bit indices. T is float or double.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <type_traits>
+
+namespace weir {
+
+template <class T>
+using Key = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+
+template <class T>
+[[nodiscard]] constexpr Key<T> key_of(T value) noexcept {
+  return std::bit_cast<Key<T>>(value) & static_cast<Key<T>>(~(Key<T>{1} << (8 * sizeof(T) - 1)));
+}
+
+/// The key of infinity: everything at or above it is not finite.
+template <class T>
+inline constexpr Key<T> key_infinity = sizeof(T) == 4 ? Key<T>(0x7f800000u) : static_cast<Key<T>>(0x7ff0000000000000ull);
+
+template <class T>
+inline constexpr int key_bits = 8 * sizeof(T) - 1;
+
+/// A buffer that a selecting kernel writes to must be this many entries longer than `capacity`: whole vectors are stored.
+inline constexpr std::int64_t select_padding = 64;
+
+/// Where the k-th largest key of a set lies.
+template <class T>
+struct KthKey {
+  Key<T> key;            ///< the k-th largest key, at least 1: zeros never count
+  std::int64_t greater;  ///< elements with a key greater than that
+  std::int64_t equal;    ///< elements with exactly that key
+};
+
+// Declared once in a macro-free way: each namespace below implements this list.
+#define WEIR_KERNEL_DECLARATIONS                                                                                                     \
+  /* r[i] += g[i]; entries whose sum has key >= threshold go, in index order, to (indices, values) and keep the *old* r[i], so       \
+     that an iteration can be taken back. One read of g and r, one write of r. Returns how many reached the threshold; only the       \
+     first `capacity` are stored, later ones get r[i] = sum like all others. */                                                      \
+  template <class T>                                                                                                                 \
+  std::int64_t compensate_select(const T* gradient, T* residual, std::int64_t count, Key<T> threshold, std::uint32_t* indices,       \
+                                 T* values, std::int64_t capacity);                                                                  \
+  /* The same without residual: entries of x with key >= threshold, in index order; x is only read. */                               \
+  template <class T>                                                                                                                 \
+  std::int64_t select(const T* x, std::int64_t count, Key<T> threshold, std::uint32_t* indices, T* values, std::int64_t capacity);   \
+  /* All entries with key > threshold, and the first `ties` with key == threshold, in index order. Returns how many were stored.      \
+     The caller knows that they fit. */                                                                                              \
+  template <class T>                                                                                                                 \
+  std::int64_t select_ties(const T* x, std::int64_t count, Key<T> threshold, std::int64_t ties, std::uint32_t* indices, T* values);  \
+  /* The k-th largest key of x, 1 <= k. If fewer than k keys are nonzero: {1, nonzero elements with key > 1, those with key 1}. */    \
+  template <class T>                                                                                                                 \
+  KthKey<T> kth_key(const T* x, std::int64_t count, std::int64_t k);                                                                 \
+  /* bins[b] += number of x with b = (min(max(key, low), high) - low) >> shift, for nonzero keys in [low, high]; keys above `high`    \
+     count in *above instead. (high - low) >> shift < bin count. */                                                                  \
+  template <class T>                                                                                                                 \
+  void histogram(const T* x, std::int64_t count, Key<T> low, Key<T> high, int shift, std::uint64_t* bins, std::uint64_t* above);     \
+  /* y[i] += x[i] */                                                                                                                 \
+  template <class T>                                                                                                                 \
+  void add(const T* x, T* y, std::int64_t count);                                                                                    \
+  /* y[i] -= x[i] */                                                                                                                 \
+  template <class T>                                                                                                                 \
+  void subtract(const T* x, T* y, std::int64_t count);                                                                               \
+  /* x[i] *= factor */                                                                                                               \
+  template <class T>                                                                                                                 \
+  void scale(T* x, std::int64_t count, T factor);                                                                                    \
+  /* How many x have key >= key_infinity. */                                                                                         \
+  template <class T>                                                                                                                 \
+  std::int64_t count_non_finite(const T* x, std::int64_t count);                                                                     \
+  /* x[i] = 0, past the caches where that is faster. */                                                                              \
+  template <class T>                                                                                                                 \
+  void fill_zero(T* x, std::int64_t count);                                                                                          \
+  /* Sum of two sorted sparse vectors; equal indices give one entry a + b, also when the sum is zero. `out` holds a_count + b_count   \
+     entries and overlaps neither input. Returns the number of entries written. */                                                   \
+  template <class T>                                                                                                                 \
+  std::int64_t merge_add(const std::uint32_t* a_indices, const T* a_values, std::int64_t a_count, const std::uint32_t* b_indices,    \
+                         const T* b_values, std::int64_t b_count, std::uint32_t* out_indices, T* out_values);                        \
+  /* For each sorted entry (indices, values): dense[index] = 0 if `index` is among the sorted `taken`, else the value. */            \
+  template <class T>                                                                                                                 \
+  void settle(T* dense, const std::uint32_t* indices, const T* values, std::int64_t count, const std::uint32_t* taken,               \
+              std::int64_t taken_count);                                                                                             \
+  /* dense[indices[i]] = values[i] */                                                                                                \
+  template <class T>                                                                                                                 \
+  void scatter(T* dense, const std::uint32_t* indices, const T* values, std::int64_t count);
+
+namespace kernels::host {
+WEIR_KERNEL_DECLARATIONS
+/// Names of the instruction sets that dispatch may choose here, the one in use first.
+const char* instruction_set();
+}
+namespace kernels::reference {
+WEIR_KERNEL_DECLARATIONS
+}
+#undef WEIR_KERNEL_DECLARATIONS
+
+}  // namespace weir
