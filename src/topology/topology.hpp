@@ -8,38 +8,53 @@
 #include <string_view>
 #include <type_traits>
 #include <vector>
-
 #include <weir/weir.hpp>
 
 namespace weir {
 
 /// Where one rank runs. Plain bytes, exchanged by an allgather. Numbers are logical indices within the node, -1 where the rank is
-/// not bound tightly enough to say (or hwloc does not know).
+/// not bound tightly enough to say (or hwloc does not know). Indices count the whole machine, not only the part a cgroup allows,
+/// so that they mean the same on every rank of a node.
 struct Location {
-  std::array<char, 64> host{};            ///< node name, zero-terminated; longer names keep their tail
-  std::array<char, 128> switch_address{}; ///< SLURM_TOPOLOGY_ADDR without the node, "spine.leaf0"; empty when unknown
+  std::array<char, 64> host{};             ///< node name, see store_name
+  std::array<char, 128> switch_address{};  ///< SLURM_TOPOLOGY_ADDR without the node, "spine.leaf0"; empty when unknown
   std::int32_t socket = -1;
   std::int32_t numa = -1;
   std::int32_t l3 = -1;
 };
 static_assert(std::is_trivially_copyable_v<Location>);
 
-/// This process's own location, from hwloc's view of the current binding, the host name, and SLURM's environment.
+/// Fills `field` (16 bytes or more) with `name` and zeros. A name that does not fit keeps its head and ends in '~' and a hash of
+/// all of it, so that different names stay different.
+void store_name(std::span<char> field, std::string_view name) noexcept;
+/// The name that store_name put into `field`.
+[[nodiscard]] std::string_view stored_name(std::span<const char> field) noexcept;
+
+/// This process's own location, from hwloc's view of the current binding, the host name, and SLURM's environment. Costs
+/// milliseconds: call it once per communicator. Never throws for lack of information; what is not known stays empty or -1.
+/// SLURM's switch address counts only where it ends in this host's name: launchers that copy the environment of the first node
+/// to all others carry its address along.
 [[nodiscard]] Location locate();
 
 /// A made-up machine for tests, e.g. synthetic_machine("switch:2 node:2 socket:2 rank:3"): 2 switches of 2 nodes of 2 sockets of 3
-/// ranks. Counts multiply outward to inward; levels may be left out; "rank" is last. Also accepts a list of node
-/// sizes, "nodes:3,1,2": three nodes with 3, 1 and 2 ranks. Throws Error(WEIR_ERR_ARGUMENT) naming what is wrong.
+/// ranks, 24 ranks in all. The levels are switch, node, socket, numa, l3 and rank, each at most once and in this order, counts
+/// from 1 up; "rank" must be there, other levels may be left out: then there is one node (per switch), and the rest is unknown.
+/// Also accepts a list of node sizes, "nodes:3,1,2": three nodes with 3, 1 and 2 ranks. Nodes are called n0, n1, ..., switches
+/// spine.leaf0, spine.leaf1, ... Throws Error(WEIR_ERR_ARGUMENT) naming what is wrong.
 [[nodiscard]] std::vector<Location> synthetic_machine(std::string_view description);
 
-/// All ranks' places and the groups that follow from them. Immutable.
+/// All ranks' places and the groups that follow from them. Immutable, thus safe to share between threads.
 class Topology {
  public:
+  /// `locations` of all ranks in rank order; `rank` is the one that "me" and "my" below speak of. Throws
+  /// Error(WEIR_ERR_ARGUMENT) when there are no locations or `rank` is not one of them.
   Topology(std::vector<Location> locations, int rank);
 
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return static_cast<int>(locations_.size()); }
-  /// Innermost level that ranks a and b share.
+  /// Innermost level that ranks a and b are known to share. Ranks share a node when their host names are equal, and a switch
+  /// group when the switch addresses of their nodes are (all of it, down to the leaf; a node has the first one any of its ranks
+  /// knows). Ranks outside 0 .. size - 1 throw, here and below.
   [[nodiscard]] Level level(int a, int b) const;
   /// Nodes are numbered by their lowest rank.
   [[nodiscard]] int node_count() const noexcept;
@@ -54,13 +69,16 @@ class Topology {
   [[nodiscard]] std::span<const int> leaders() const noexcept;
   /// True when all nodes hold the same number of ranks.
   [[nodiscard]] bool uniform() const noexcept;
-  /// Indented tree for people: switch groups, nodes, sockets, NUMA, L3, ranks.
+  /// Indented tree for people: switch groups, nodes, sockets, NUMA nodes, L3 caches and their ranks. Leaves out what is not known
+  /// and parts that hold the same ranks as what they are part of.
   [[nodiscard]] std::string tree() const;
 
  private:
   std::vector<Location> locations_;
   int rank_;
-  std::vector<int> node_of_, local_rank_;
+  std::vector<int> node_of_, local_rank_, node_size_;
+  std::vector<int> switch_of_node_;  // into switch_names_, -1 where unknown
+  std::vector<std::string> switch_names_;
   std::vector<int> node_peers_, local_rank_peers_, leaders_;
 };
 

@@ -1,0 +1,271 @@
+// The C ABI: thin shims over weir/weir.hpp. No exception crosses.
+#include <weir/mpi.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <string>
+
+struct weir_comm {
+  weir::Communicator communicator;
+  std::string error;
+  int plans = 0;
+};
+
+struct weir_plan {
+  weir_comm* comm;
+  weir::AllreducePlan plan;
+  std::unique_ptr<weir::Operation> operation;
+};
+
+namespace {
+
+thread_local std::string thread_error;
+
+/// Runs `body`; what it throws becomes a status, its text the last error of the thread and of `comm`.
+template <class Body>
+weir_status guard(weir_comm* comm, Body body) noexcept {
+  weir_status status = WEIR_ERR_INTERNAL;
+  try {
+    try {
+      body();
+      return WEIR_OK;
+    } catch (const weir::Error& error) {
+      status = error.status();
+      thread_error = error.what();
+    } catch (const std::bad_alloc&) {
+      status = WEIR_ERR_MEMORY;
+      thread_error = "out of memory";
+    } catch (const std::exception& error) {
+      thread_error = error.what();
+    }
+    if (comm != nullptr) comm->error = thread_error;
+  } catch (...) {  // no memory for the text
+  }
+  return status;
+}
+
+void need(bool condition, const char* text) {
+  if (!condition) throw weir::Error(WEIR_ERR_ARGUMENT, text);
+}
+
+template <class Body>
+weir_status guard_plan(const weir_plan* plan, Body body) noexcept {
+  return guard(plan != nullptr ? plan->comm : nullptr, [&] {
+    need(plan != nullptr, "the plan is NULL");
+    body();
+  });
+}
+
+/// Copies as much of `full` as the caller's struct has room for.
+template <class Struct>
+void fill_struct(Struct* out, Struct full) {
+  need(out != nullptr, "the struct to fill is NULL");
+  const std::size_t size = out->struct_size;
+  need(size >= sizeof(std::size_t), "struct_size is not set: set it to sizeof of the struct");
+  full.struct_size = size;
+  std::memcpy(static_cast<void*>(out), &full, std::min(size, sizeof full));
+}
+
+weir::AllreduceConfig read_config(const weir_allreduce_config* given) {
+  need(given != nullptr, "the config is NULL");
+  need(given->struct_size >= sizeof(std::size_t) && given->struct_size <= 4096, "struct_size of the config makes no sense: start from WEIR_ALLREDUCE_CONFIG_INIT");
+  weir_allreduce_config c = WEIR_ALLREDUCE_CONFIG_INIT;
+  std::memcpy(static_cast<void*>(&c), given, std::min(given->struct_size, sizeof c));
+  weir::AllreduceConfig config;
+  config.count = c.count;
+  config.k = c.k;
+  config.density = c.density;
+  config.balance_trigger = c.balance_trigger;
+  config.threshold_period = c.threshold_period;
+  config.boundary_period = c.boundary_period;
+  config.dense_iterations = c.dense_iterations;
+  config.warmup_iterations = c.warmup_iterations;
+  config.algorithm = c.algorithm != nullptr ? c.algorithm : "";
+  config.name = c.name != nullptr ? c.name : "";
+  config.type = static_cast<weir::DataType>(c.type);
+  config.threshold = static_cast<weir::Threshold>(c.threshold);
+  config.non_finite = static_cast<weir::NonFinite>(c.non_finite);
+  config.window = c.window;
+  config.priority = c.priority;
+  config.error_feedback = c.error_feedback != 0;
+  config.average = c.average != 0;
+  return config;
+}
+
+weir_sparse_result sparse_result_of(const weir_plan& plan) {
+  weir_sparse_result result{};
+  const auto set = [&](const auto& view) {
+    result.count = static_cast<std::int64_t>(view.indices.size());
+    result.indices = view.indices.data();
+    result.values = view.values.data();
+  };
+  if (plan.plan.config().type == weir::DataType::float32) set(plan.plan.sparse_result<float>());
+  else set(plan.plan.sparse_result<double>());
+  return result;
+}
+
+void start(weir_plan* plan, void* dense, const void* sparse_only) {
+  plan->operation = std::make_unique<weir::Operation>(plan->plan.start_raw(dense, sparse_only, plan->plan.config().count));
+}
+
+}  // namespace
+
+extern "C" {
+
+void weir_version(int* major, int* minor, int* patch) {
+  const weir::Version version = weir::version();
+  if (major != nullptr) *major = version.major;
+  if (minor != nullptr) *minor = version.minor;
+  if (patch != nullptr) *patch = version.patch;
+}
+
+const char* weir_status_string(weir_status status) {
+  switch (status) {
+#define WEIR_STATUS_CASE(name, value, text) \
+  case WEIR_##name: return text;
+    WEIR_STATUS_LIST(WEIR_STATUS_CASE)
+#undef WEIR_STATUS_CASE
+  }
+  return "unknown status";
+}
+
+const char* weir_last_error(const weir_comm* comm) { return comm != nullptr ? comm->error.c_str() : thread_error.c_str(); }
+
+const char* weir_algorithm_name(int index) {
+  static const std::vector<weir::AlgorithmInfo> list = weir::algorithms();
+  return index >= 0 && index < static_cast<int>(list.size()) ? list[static_cast<std::size_t>(index)].name.data() : nullptr;
+}
+
+weir_status weir_comm_create_mpi(MPI_Comm mpi_comm, weir_comm** comm) {
+  if (comm != nullptr) *comm = nullptr;
+  return guard(nullptr, [&] {
+    need(comm != nullptr, "the address for the communicator is NULL");
+    *comm = new weir_comm{weir::Communicator(mpi_comm), {}, 0};
+  });
+}
+
+weir_status weir_comm_rank(const weir_comm* comm, int* rank) {
+  return guard(const_cast<weir_comm*>(comm), [&] {
+    need(comm != nullptr && rank != nullptr, "the communicator or the address for the rank is NULL");
+    *rank = comm->communicator.rank();
+  });
+}
+
+weir_status weir_comm_size(const weir_comm* comm, int* size) {
+  return guard(const_cast<weir_comm*>(comm), [&] {
+    need(comm != nullptr && size != nullptr, "the communicator or the address for the size is NULL");
+    *size = comm->communicator.size();
+  });
+}
+
+weir_status weir_comm_destroy(weir_comm* comm) {
+  return guard(comm, [&] {
+    if (comm == nullptr) return;
+    if (comm->plans > 0) throw weir::Error(WEIR_ERR_BUSY, std::to_string(comm->plans) + " plan(s) still use this communicator: destroy them first");
+    delete comm;
+  });
+}
+
+weir_status weir_allreduce_plan_create(weir_comm* comm, const weir_allreduce_config* config, weir_plan** plan) {
+  if (plan != nullptr) *plan = nullptr;
+  return guard(comm, [&] {
+    need(comm != nullptr, "the communicator is NULL");
+    weir::AllreduceConfig described;
+    try {
+      need(plan != nullptr, "the address for the plan is NULL");
+      described = read_config(config);
+    } catch (const weir::Error&) {
+      // The other ranks are making the plan: a config that is refused everywhere keeps them from waiting for this rank.
+      described.count = -1;
+      try {
+        weir::AllreducePlan refused(comm->communicator, described);
+      } catch (const weir::Error&) {
+      }
+      throw;
+    }
+    *plan = new weir_plan{comm, weir::AllreducePlan(comm->communicator, described), nullptr};
+    ++comm->plans;
+  });
+}
+
+weir_status weir_plan_destroy(weir_plan* plan) {
+  if (plan == nullptr) return WEIR_OK;
+  weir_comm* const comm = plan->comm;
+  return guard(comm, [&] {
+    delete plan;
+    --comm->plans;
+  });
+}
+
+weir_status weir_plan_start(weir_plan* plan, void* gradient) {
+  return guard_plan(plan, [&] { start(plan, gradient, nullptr); });
+}
+
+weir_status weir_plan_start_sparse(weir_plan* plan, const void* gradient) {
+  return guard_plan(plan, [&] { start(plan, nullptr, gradient); });
+}
+
+weir_status weir_plan_test(weir_plan* plan, int* done) {
+  return guard_plan(plan, [&] {
+    need(done != nullptr, "the address for done is NULL");
+    *done = 1;
+    if (plan->operation) *done = plan->operation->test() ? 1 : 0;
+  });
+}
+
+weir_status weir_plan_wait(weir_plan* plan) {
+  return guard_plan(plan, [&] {
+    if (plan->operation) plan->operation->wait();
+  });
+}
+
+weir_status weir_plan_run(weir_plan* plan, void* gradient) {
+  return guard_plan(plan, [&] { plan->plan.start_raw(gradient, nullptr, plan->plan.config().count).wait(); });
+}
+
+weir_status weir_plan_run_sparse(weir_plan* plan, const void* gradient, weir_sparse_result* result) {
+  return guard_plan(plan, [&] {
+    plan->plan.start_raw(nullptr, gradient, plan->plan.config().count).wait();
+    if (result != nullptr) fill_struct(result, sparse_result_of(*plan));
+  });
+}
+
+weir_status weir_plan_sparse_result(const weir_plan* plan, weir_sparse_result* result) {
+  return guard_plan(plan, [&] { fill_struct(result, sparse_result_of(*plan)); });
+}
+
+weir_status weir_plan_statistics(const weir_plan* plan, weir_statistics* statistics) {
+  return guard_plan(plan, [&] {
+    const weir::Statistics& s = plan->plan.statistics();
+    weir_statistics full{};
+    full.iteration = s.iteration;
+    full.k = s.k;
+    full.selected_local = s.selected_local;
+    full.selected_global = s.selected_global;
+    full.payload_bytes_sent = s.payload_bytes_sent;
+    full.payload_bytes_received = s.payload_bytes_received;
+    full.control_bytes_sent = s.control_bytes_sent;
+    full.control_bytes_received = s.control_bytes_received;
+    std::copy(s.bytes_sent.begin(), s.bytes_sent.end(), full.bytes_sent);
+    std::copy(s.bytes_received.begin(), s.bytes_received.end(), full.bytes_received);
+    std::copy(s.messages_sent.begin(), s.messages_sent.end(), full.messages_sent);
+    std::copy(s.messages_received.begin(), s.messages_received.end(), full.messages_received);
+    full.seconds_select = s.seconds_select;
+    full.seconds_exchange = s.seconds_exchange;
+    full.seconds_apply = s.seconds_apply;
+    full.seconds_total = s.seconds_total;
+    full.rethresholded = s.rethresholded;
+    full.recut = s.recut;
+    full.balanced = s.balanced;
+    full.skipped = s.skipped;
+    fill_struct(statistics, full);
+  });
+}
+
+weir_status weir_plan_reset(weir_plan* plan) {
+  return guard_plan(plan, [&] { plan->plan.reset(); });
+}
+
+}  // extern "C"

@@ -1,0 +1,83 @@
+// channel.hpp: how a collective speaks to its peers: the transport under the run's tag, with traffic counted by peer level.
+#pragma once
+
+#include <array>
+#include <coroutine>
+#include <cstdint>
+#include <exception>
+#include <span>
+
+#include "async/engine.hpp"
+#include "topology/topology.hpp"
+
+namespace weir {
+
+/// Payload is values and indices of gradients; control is everything else.
+enum class Traffic { payload, control };
+
+struct TrafficCount {
+  std::array<std::int64_t, level_count> bytes_sent{}, bytes_received{}, messages_sent{}, messages_received{};
+  std::array<std::int64_t, 2> kind_sent{}, kind_received{};  ///< bytes by Traffic
+};
+
+/// Cheap to copy; refers to an engine, a run and a topology that outlive it.
+class Channel {
+ public:
+  Channel(Engine& engine, const Topology& topology, Run& run, TrafficCount& count)
+      : engine_(&engine), topology_(&topology), run_(&run), count_(&count) {}
+
+  [[nodiscard]] int rank() const noexcept { return topology_->rank(); }
+  [[nodiscard]] int size() const noexcept { return topology_->size(); }
+  [[nodiscard]] const Topology& topology() const noexcept { return *topology_; }
+
+  /// Names what follows, for dumps. A string literal.
+  void step(const char* name) const noexcept { run_->step = name; }
+
+  /// Post now; await later. The memory must stay until the request is done.
+  [[nodiscard]] Request send(const void* data, std::int64_t bytes, int to, Traffic kind) const {
+    const auto level = static_cast<std::size_t>(topology_->level(rank(), to));
+    count_->bytes_sent[level] += bytes;
+    ++count_->messages_sent[level];
+    count_->kind_sent[static_cast<std::size_t>(kind)] += bytes;
+    return engine_->transport().send(data, bytes, to, run_->tag);
+  }
+  [[nodiscard]] Request receive(void* data, std::int64_t bytes, int from, Traffic kind) const {
+    const auto level = static_cast<std::size_t>(topology_->level(rank(), from));
+    count_->bytes_received[level] += bytes;
+    ++count_->messages_received[level];
+    count_->kind_received[static_cast<std::size_t>(kind)] += bytes;
+    return engine_->transport().receive(data, bytes, from, run_->tag);
+  }
+
+  class Awaiter {
+   public:
+    Awaiter(Run* run, std::span<Request> requests) : run_(run), many_(requests) {}
+    Awaiter(Run* run, Request request) : run_(run), one_(request) {}
+    [[nodiscard]] bool await_ready() const noexcept { return many_.empty() && one_.slot < 0; }
+    void await_suspend(std::coroutine_handle<> leaf) noexcept {
+      run_->leaf = leaf;
+      run_->awaited = many_.empty() ? std::span<Request>(&one_, 1) : many_;
+      run_->awaited_done = 0;
+    }
+    void await_resume() const {
+      run_->awaited = {};
+      if (run_->failure) std::rethrow_exception(std::exchange(run_->failure, nullptr));
+    }
+
+   private:
+    Run* run_;
+    std::span<Request> many_;
+    Request one_;
+  };
+  /// co_await: until the request, or all of the requests, are done.
+  [[nodiscard]] Awaiter done(Request request) const { return {run_, request}; }
+  [[nodiscard]] Awaiter done(std::span<Request> requests) const { return {run_, requests}; }
+
+ private:
+  Engine* engine_;
+  const Topology* topology_;
+  Run* run_;
+  TrafficCount* count_;
+};
+
+}  // namespace weir

@@ -1,0 +1,61 @@
+// engine.hpp: drives the collectives of one communicator. Polls what each run waits for, resumes the ready run of highest
+// priority, ends runs that make no progress before their deadline.
+#pragma once
+
+#include <chrono>
+#include <coroutine>
+#include <exception>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "async/task.hpp"
+#include "transport/transport.hpp"
+
+namespace weir {
+
+using Clock = std::chrono::steady_clock;
+
+/// One collective in flight. Owned by its plan; the engine refers to it from start until it has finished.
+struct Run {
+  std::string name;          ///< for dumps
+  int priority = 0;          ///< larger is resumed first
+  int tag = 0;               ///< all messages of this run
+  const char* step = "";     ///< what it is doing, for dumps; a string literal
+  task<void> root;
+  bool finished = true;
+
+  // Where it is suspended: kept by Channel's awaiter.
+  std::coroutine_handle<> leaf;
+  std::span<Request> awaited;
+  std::size_t awaited_done = 0;
+  std::exception_ptr failure;  ///< thrown at the point of suspension
+  Clock::time_point last_progress;
+};
+
+class Engine {
+ public:
+  Engine(Transport& transport, double timeout_seconds) : transport_(transport), timeout_(timeout_seconds) {}
+
+  /// Runs `run.root` until its first suspension and keeps `run` until it has finished.
+  void start(Run& run);
+  /// One round: resumes what is ready, highest priority first. True when anything moved.
+  bool poll();
+  /// Polls until `run` has finished; yields the processor while nothing moves.
+  void drive(Run& run);
+  /// What every run in flight waits for, one line each.
+  [[nodiscard]] std::string dump() const;
+  [[nodiscard]] Transport& transport() noexcept { return transport_; }
+
+ private:
+  bool advance(Run& run);
+  bool ready(Run& run);
+  void resume(Run& run);
+  void check_deadline(Run& run, Clock::time_point now);
+
+  Transport& transport_;
+  std::chrono::duration<double> timeout_;
+  std::vector<Run*> runs_;  // by priority, then in order of start
+};
+
+}  // namespace weir

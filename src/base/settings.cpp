@@ -1,0 +1,78 @@
+#include "base/settings.hpp"
+
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+
+#include "base/error.hpp"
+
+extern char** environ;
+
+namespace weir {
+namespace {
+
+constexpr std::array<std::string_view, 4> log_names = {"error", "warn", "info", "debug"};
+
+void set_timeout(Settings& settings, std::string_view text) {
+  double seconds = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (error != std::errc{} || end != text.data() + text.size() || !(seconds > 0) || seconds > 1e9) {
+    fail(WEIR_ERR_SETTING, "WEIR_TIMEOUT is '{}': it must be a number of seconds above 0, for example 300", text);
+  }
+  settings.timeout_seconds = seconds;
+}
+
+void set_log(Settings& settings, std::string_view text) {
+  for (std::size_t level = 0; level < log_names.size(); ++level) {
+    if (text == log_names[level]) {
+      settings.log = static_cast<LogLevel>(level);
+      return;
+    }
+  }
+  fail(WEIR_ERR_SETTING, "WEIR_LOG is '{}': it must be one of {}", text, fmt::join(log_names, ", "));
+}
+
+struct Row {
+  const char* name;
+  const char* description;
+  void (*set)(Settings&, std::string_view);
+  std::string (*show)(const Settings&);
+};
+
+constexpr std::array rows = {
+    Row{"WEIR_TIMEOUT", "seconds without progress after which a run ends with WEIR_ERR_TIMEOUT", set_timeout,
+        [](const Settings& s) { return fmt::format("{}", s.timeout_seconds); }},
+    Row{"WEIR_LOG", "what is written to stderr: error, warn, info or debug", set_log,
+        [](const Settings& s) { return std::string(log_names[static_cast<std::size_t>(s.log)]); }},
+};
+
+}  // namespace
+
+Settings read_settings() {
+  Settings settings;
+  for (const Row& row : rows) {
+    if (const char* value = std::getenv(row.name)) row.set(settings, value);
+  }
+  return settings;
+}
+
+std::vector<SettingInfo> settings() {
+  const Settings in_force = read_settings();
+  std::vector<SettingInfo> list;
+  for (const Row& row : rows) {
+    list.push_back({row.name, row.show(in_force), std::getenv(row.name) ? "environment" : "default", row.description});
+  }
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const std::string_view name = text.substr(0, text.find('='));
+    if (!name.starts_with("WEIR_")) continue;
+    bool known = false;
+    for (const Row& row : rows) known = known || name == row.name;
+    if (!known) list.push_back({std::string(name), std::string(text.substr(std::min(text.size(), name.size() + 1))), "environment", "not a setting of Weir: ignored"});
+  }
+  return list;
+}
+
+}  // namespace weir

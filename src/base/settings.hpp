@@ -1,0 +1,21 @@
+// settings.hpp: every WEIR_* environment variable, in one table. Read once per communicator.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <weir/weir.hpp>
+
+namespace weir {
+
+enum class LogLevel { error, warn, info, debug };
+
+struct Settings {
+  double timeout_seconds = 300;  ///< WEIR_TIMEOUT
+  LogLevel log = LogLevel::warn;  ///< WEIR_LOG
+};
+
+/// Reads the environment. Throws Error(WEIR_ERR_SETTING) naming the variable, its value and what would be right.
+[[nodiscard]] Settings read_settings();
+
+}  // namespace weir

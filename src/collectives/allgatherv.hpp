@@ -1,0 +1,32 @@
+// allgatherv.hpp: the exchange that ends Ok-Topk: who holds how much, who balances with whom, and recursive doubling for any P.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "async/channel.hpp"
+#include "async/task.hpp"
+#include "codec/coo.hpp"
+
+namespace weir {
+
+/// Position where part `part` of `parts` equal parts of `total` entries begins; sizes differ by at most one.
+[[nodiscard]] constexpr std::uint64_t part_begin(std::uint64_t total, int part, int parts) {
+  const auto p = static_cast<std::uint64_t>(part);
+  const auto ps = static_cast<std::uint64_t>(parts);
+  return total / ps * p + std::min(p, total % ps);
+}
+
+/// Most entries that any rank sends in allgatherv() of blocks of these sizes. `prefix` is scratch of 2 P + 1 words.
+[[nodiscard]] std::uint64_t allgatherv_max_sent(const std::vector<std::uint64_t>& sizes, std::vector<std::uint64_t>& prefix);
+
+/// Most entries that any rank sends when blocks of these sizes are first balanced to equal parts and then gathered.
+[[nodiscard]] std::uint64_t balanced_max_sent(const std::vector<std::uint64_t>& sizes);
+
+/// Recursive doubling in Bruck's form, which needs no power of two: in step s every rank sends all it has gathered, at most
+/// 2^s blocks, to the rank 2^s below it. `offset[i]` is where the block of rank (me + i) mod P begins in `memory`, offset[P] the end;
+/// the own block is in place before.
+task<void> allgatherv(Channel channel, const std::vector<std::int64_t>& offset, std::byte* memory);
+
+}  // namespace weir

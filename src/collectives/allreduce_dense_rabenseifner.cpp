@@ -1,0 +1,112 @@
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "base/buffer.hpp"
+#include "collectives/allgatherv.hpp"
+#include "collectives/allreduce.hpp"
+#include "kernels/kernels.hpp"
+
+namespace weir {
+namespace {
+
+/// 2 n (Q - 1) / Q elements sent per rank in 2 log2 Q messages, Q the largest power of two up to P. The P - Q ranks above Q share the
+/// first reduction with a partner half and half, so they add n / 2 on either side instead of n.
+template <class T>
+class DenseRabenseifner final : public DenseAllreduce<T> {
+ public:
+  explicit DenseRabenseifner(const AllreduceProblem& problem)
+      : count_(problem.count), divisor_(static_cast<T>(problem.divisor)), incoming_(problem.ranks == 1 ? 0 : (problem.count + 1) / 2) {}
+
+  task<void> run(Channel channel, T* data) override {
+    const int rank = channel.rank();
+    const int doubling = static_cast<int>(std::bit_floor(static_cast<unsigned>(channel.size())));
+    const int extra = channel.size() - doubling;
+    const std::int64_t middle = count_ / 2;
+
+    // 1. fold: pairs (r, r + Q) exchange halves, each adds one, and the upper hands its half's sum down
+    if (rank >= doubling) {
+      channel.step("1. fold into a power of two");
+      const int partner = rank - doubling;
+      std::array<Request, 2> both;
+      both[0] = channel.receive(incoming_.data(), bytes(count_ - middle), partner, Traffic::payload);
+      both[1] = channel.send(data, bytes(middle), partner, Traffic::payload);
+      co_await channel.done(both);
+      kernels::host::add(incoming_.data(), data + middle, count_ - middle);
+      co_await channel.done(channel.send(data + middle, bytes(count_ - middle), partner, Traffic::payload));
+      channel.step("4. unfold");
+      co_await channel.done(channel.receive(data, bytes(count_), partner, Traffic::payload));
+      co_return;
+    }
+    if (rank < extra) {
+      channel.step("1. fold into a power of two");
+      const int partner = rank + doubling;
+      std::array<Request, 2> both;
+      both[0] = channel.receive(incoming_.data(), bytes(middle), partner, Traffic::payload);
+      both[1] = channel.send(data + middle, bytes(count_ - middle), partner, Traffic::payload);
+      co_await channel.done(both);
+      kernels::host::add(incoming_.data(), data, middle);
+      co_await channel.done(channel.receive(data + middle, bytes(count_ - middle), partner, Traffic::payload));
+    }
+
+    // 2. reduce-scatter by recursive halving: [begin, end) is what this rank still sums
+    channel.step("2. recursive halving");
+    std::int64_t begin = 0, end = count_;
+    std::array<std::int64_t, 64> splits{};
+    int depth = 0;
+    for (int distance = doubling / 2; distance > 0; distance /= 2) {
+      const int partner = rank ^ distance;
+      const std::int64_t split = begin + (end - begin) / 2;
+      const bool lower = (rank & distance) == 0;
+      const std::int64_t keep = lower ? split - begin : end - split;
+      std::array<Request, 2> both;
+      both[0] = channel.receive(incoming_.data(), bytes(keep), partner, Traffic::payload);
+      both[1] = channel.send(data + (lower ? split : begin), bytes(end - begin - keep), partner, Traffic::payload);
+      co_await channel.done(both);
+      splits[static_cast<std::size_t>(depth++)] = lower ? end : begin;
+      (lower ? end : begin) = split;
+      kernels::host::add(incoming_.data(), data + begin, end - begin);
+    }
+    if (divisor_ != 1) kernels::host::scale(data + begin, end - begin, 1 / divisor_);
+
+    // 3. allgather by recursive doubling, the same way back
+    channel.step("3. recursive doubling");
+    for (int distance = 1; distance < doubling; distance *= 2) {
+      const int partner = rank ^ distance;
+      const bool lower = (rank & distance) == 0;
+      const std::int64_t outer = splits[static_cast<std::size_t>(--depth)];
+      std::array<Request, 2> both;
+      both[0] = lower ? channel.receive(data + end, bytes(outer - end), partner, Traffic::payload)
+                      : channel.receive(data + outer, bytes(begin - outer), partner, Traffic::payload);
+      both[1] = channel.send(data + begin, bytes(end - begin), partner, Traffic::payload);
+      co_await channel.done(both);
+      (lower ? end : begin) = outer;
+    }
+
+    // 4. unfold
+    if (rank < extra) {
+      channel.step("4. unfold");
+      co_await channel.done(channel.send(data, bytes(count_), rank + doubling, Traffic::payload));
+    }
+  }
+
+  [[nodiscard]] std::int64_t memory_bytes() const override { return incoming_.bytes(); }
+
+ private:
+  [[nodiscard]] static std::int64_t bytes(std::int64_t count) { return count * static_cast<std::int64_t>(sizeof(T)); }
+
+  std::int64_t count_;
+  T divisor_;
+  Buffer<T> incoming_;
+};
+
+}  // namespace
+
+template <class T>
+std::unique_ptr<DenseAllreduce<T>> make_dense_rabenseifner(const AllreduceProblem& problem) {
+  return std::make_unique<DenseRabenseifner<T>>(problem);
+}
+template std::unique_ptr<DenseAllreduce<float>> make_dense_rabenseifner(const AllreduceProblem&);
+template std::unique_ptr<DenseAllreduce<double>> make_dense_rabenseifner(const AllreduceProblem&);
+
+}  // namespace weir

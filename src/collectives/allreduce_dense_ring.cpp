@@ -1,0 +1,78 @@
+#include <algorithm>
+#include <array>
+
+#include "base/buffer.hpp"
+#include "collectives/allgatherv.hpp"
+#include "collectives/allreduce.hpp"
+#include "kernels/kernels.hpp"
+
+namespace weir {
+namespace {
+
+/// 2 n (P - 1) / P elements sent per rank, 2 (P - 1) messages.
+template <class T>
+class DenseRing final : public DenseAllreduce<T> {
+ public:
+  explicit DenseRing(const AllreduceProblem& problem)
+      : count_(static_cast<std::uint64_t>(problem.count)), divisor_(static_cast<T>(problem.divisor)), incoming_(problem.ranks == 1 ? 0 : (problem.count + problem.ranks - 1) / problem.ranks) {}
+
+  task<void> run(Channel channel, T* data) override {
+    const int size = channel.size();
+    const int rank = channel.rank();
+    const int next = (rank + 1) % size;
+    const int previous = (rank + size - 1) % size;
+
+    // 1. reduce-scatter: after P - 1 steps rank r holds the whole sum of part (r + 1) mod P
+    channel.step("1. ring reduce-scatter");
+    for (int s = 0; s < size - 1; ++s) {
+      const Part out = part(data, (rank - s + size) % size, size);
+      const Part in = part(data, (rank - s - 1 + 2 * size) % size, size);
+      std::array<Request, 2> both;
+      both[0] = channel.receive(incoming_.data(), in.bytes(), previous, Traffic::payload);
+      both[1] = channel.send(out.data, out.bytes(), next, Traffic::payload);
+      co_await channel.done(both);
+      kernels::host::add(incoming_.data(), in.data, in.count);
+    }
+    const Part own = part(data, (rank + 1) % size, size);
+    if (divisor_ != 1) kernels::host::scale(own.data, own.count, 1 / divisor_);
+
+    // 2. allgather
+    channel.step("2. ring allgather");
+    for (int s = 0; s < size - 1; ++s) {
+      const Part out = part(data, (rank + 1 - s + size) % size, size);
+      const Part in = part(data, (rank - s + size) % size, size);
+      std::array<Request, 2> both;
+      both[0] = channel.receive(in.data, in.bytes(), previous, Traffic::payload);
+      both[1] = channel.send(out.data, out.bytes(), next, Traffic::payload);
+      co_await channel.done(both);
+    }
+  }
+
+  [[nodiscard]] std::int64_t memory_bytes() const override { return incoming_.bytes(); }
+
+ private:
+  struct Part {
+    T* data;
+    std::int64_t count;
+    [[nodiscard]] std::int64_t bytes() const { return count * static_cast<std::int64_t>(sizeof(T)); }
+  };
+  [[nodiscard]] Part part(T* data, int index, int parts) const {
+    const std::uint64_t begin = part_begin(count_, index, parts);
+    return {data + begin, static_cast<std::int64_t>(part_begin(count_, index + 1, parts) - begin)};
+  }
+
+  std::uint64_t count_;
+  T divisor_;
+  Buffer<T> incoming_;
+};
+
+}  // namespace
+
+template <class T>
+std::unique_ptr<DenseAllreduce<T>> make_dense_ring(const AllreduceProblem& problem) {
+  return std::make_unique<DenseRing<T>>(problem);
+}
+template std::unique_ptr<DenseAllreduce<float>> make_dense_ring(const AllreduceProblem&);
+template std::unique_ptr<DenseAllreduce<double>> make_dense_ring(const AllreduceProblem&);
+
+}  // namespace weir

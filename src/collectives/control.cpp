@@ -1,0 +1,67 @@
+#include "collectives/control.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+
+namespace weir {
+
+int allreduce_control_messages(int ranks) {
+  const int doubling = std::bit_width(static_cast<unsigned>(ranks)) - 1;
+  return std::has_single_bit(static_cast<unsigned>(ranks)) ? doubling : doubling + 1;
+}
+
+namespace {
+
+void combine(const std::uint64_t* other, std::uint64_t* data, std::int64_t count, std::int64_t maxima) {
+  for (std::int64_t i = 0; i < maxima; ++i) data[i] = std::max(data[i], other[i]);
+  for (std::int64_t i = maxima; i < count; ++i) data[i] += other[i];
+}
+
+}  // namespace
+
+task<void> allreduce_control(Channel channel, std::uint64_t* data, std::int64_t count, std::int64_t maxima, std::uint64_t* scratch) {
+  const int rank = channel.rank();
+  const int doubling = static_cast<int>(std::bit_floor(static_cast<unsigned>(channel.size())));
+  const int extra = channel.size() - doubling;
+  const std::int64_t bytes = count * 8;
+
+  if (rank >= doubling) {
+    co_await channel.done(channel.send(data, bytes, rank - doubling, Traffic::control));
+    co_await channel.done(channel.receive(data, bytes, rank - doubling, Traffic::control));
+    co_return;
+  }
+  if (rank < extra) {
+    co_await channel.done(channel.receive(scratch, bytes, rank + doubling, Traffic::control));
+    combine(scratch, data, count, maxima);
+  }
+  for (int distance = 1; distance < doubling; distance *= 2) {
+    const int partner = rank ^ distance;
+    std::array<Request, 2> both;
+    both[0] = channel.receive(scratch, bytes, partner, Traffic::control);
+    both[1] = channel.send(data, bytes, partner, Traffic::control);
+    co_await channel.done(both);
+    combine(scratch, data, count, maxima);
+  }
+  if (rank < extra) co_await channel.done(channel.send(data, bytes, rank + doubling, Traffic::control));
+}
+
+task<void> allgather_control(Channel channel, const std::byte* mine, std::int64_t bytes, std::byte* all, std::byte* scratch) {
+  const int rank = channel.rank();
+  const int size = channel.size();
+  std::memcpy(scratch, mine, static_cast<std::size_t>(bytes));
+  for (int distance = 1; distance < size; distance *= 2) {
+    const std::int64_t part = std::min(distance, size - distance) * bytes;
+    std::array<Request, 2> both;
+    both[0] = channel.receive(scratch + distance * bytes, part, (rank + distance) % size, Traffic::control);
+    both[1] = channel.send(scratch, part, (rank - distance + size) % size, Traffic::control);
+    co_await channel.done(both);
+  }
+  // scratch starts with my own block; `all` starts with rank 0's.
+  const std::int64_t tail = (size - rank) * bytes;
+  std::memcpy(all + rank * bytes, scratch, static_cast<std::size_t>(tail));
+  std::memcpy(all, scratch + tail, static_cast<std::size_t>(rank * bytes));
+}
+
+}  // namespace weir

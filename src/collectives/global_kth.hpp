@@ -1,0 +1,72 @@
+// global_kth.hpp: the k-th largest magnitude among all ranks' values, by small allreduced histograms instead of gathering.
+#pragma once
+
+#include "async/channel.hpp"
+#include "async/task.hpp"
+#include "collectives/control.hpp"
+#include "kernels/kernels.hpp"
+
+namespace weir {
+
+/// What to select: every key above `key`, and the first `ties` with exactly that key (in rank order, then in index order).
+template <class T>
+struct GlobalCut {
+  Key<T> key = 0;
+  std::uint64_t ties = 0;
+};
+
+inline constexpr int kth_bins = 256;
+inline constexpr int kth_bin_bits = 8;
+/// Words of scratch for global_kth.
+inline constexpr std::int64_t kth_scratch = 2 * (kth_bins + 1);
+/// The most rounds it takes: one for a guess that fails, then 8 bits of the key each.
+template <class T>
+inline constexpr int kth_rounds = 2 + (key_bits<T> + kth_bin_bits - 1) / kth_bin_bits;
+
+/// Exact, ties included: the cut selects k entries on all ranks together, or all nonzero ones when there are fewer. With a good
+/// `guess` (last iteration's key; 0 for none) two or three rounds suffice. Same result on every rank.
+template <class T>
+task<GlobalCut<T>> global_kth(Channel channel, const T* values, std::int64_t count, std::int64_t k, Key<T> guess, std::uint64_t* scratch) {
+  constexpr Key<T> highest = ~Key<T>{0} >> 1;
+  constexpr Key<T> half_window = Key<T>{1} << (sizeof(T) == 4 ? 21 : 50);  // a quarter of an octave
+  Key<T> low = 1, high = highest;
+  if (guess > half_window && guess < highest - half_window) {
+    low = guess - half_window;
+    high = guess + half_window;
+  }
+  std::uint64_t* const bins = scratch;
+  std::uint64_t& above = scratch[kth_bins];
+  auto wanted = static_cast<std::uint64_t>(k);  // counted down from the top of [low, high]
+  bool above_is_known = high == highest;
+
+  while (true) {
+    int shift = 0;
+    while (((high - low) >> shift) >= kth_bins) ++shift;
+    std::fill(scratch, scratch + kth_bins + 1, 0);
+    kernels::host::histogram(values, count, low, high, shift, bins, &above);
+    co_await allreduce_control(channel, scratch, kth_bins + 1, 0, scratch + kth_bins + 1);
+    if (!above_is_known) {
+      above_is_known = true;
+      if (above >= wanted) {  // the guess was too low
+        low = high + 1;
+        high = highest;
+        continue;
+      }
+      wanted -= above;
+    }
+    int bin = kth_bins - 1;
+    while (bin >= 0 && bins[bin] < wanted) wanted -= bins[bin--];
+    if (bin < 0) {
+      if (low == 1) co_return GlobalCut<T>{0, 0};  // fewer than k are nonzero
+      high = low - 1;                              // the guess was too high
+      low = 1;
+      continue;
+    }
+    low += static_cast<Key<T>>(bin) << shift;
+    if (bins[bin] == wanted) co_return GlobalCut<T>{static_cast<Key<T>>(low - 1), 0};
+    if (shift == 0) co_return GlobalCut<T>{low, wanted};
+    high = std::min(high, static_cast<Key<T>>(low + ((Key<T>{1} << shift) - 1)));
+  }
+}
+
+}  // namespace weir

@@ -1,0 +1,32 @@
+// oktopk_volume.hpp: the bounds on what Ok-Topk sends, as formulas. Tests assert them, models use them.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "collectives/control.hpp"
+#include "collectives/global_kth.hpp"
+#include "collectives/regions.hpp"
+
+namespace weir {
+
+/// Most payload words (4 bytes) that a rank sends or receives in one iteration, on any input, for float32: 6 k. Every rank sends at most its
+/// k entries in split-and-reduce, and at most 2 k (P - 1) / P in balance and allgatherv; an entry is 2 words. Parts that do not
+/// divide evenly add an entry each, and a region cannot be cut finer than one index, which every rank may contribute to.
+[[nodiscard]] constexpr std::int64_t oktopk_payload_words(std::int64_t k, int ranks) { return ranks == 1 ? 0 : 6 * k + 2 * std::int64_t{ranks} + 8; }
+
+/// Most control words that a rank sends in one iteration: boundaries, announcement, a re-cut, sizes, histograms, twice in mode `reuse`.
+template <class T>
+[[nodiscard]] std::int64_t oktopk_control_words(int ranks) {
+  if (ranks == 1) return 0;
+  const std::int64_t p = ranks;
+  const std::int64_t messages = allreduce_control_messages(ranks);
+  const std::int64_t boundaries = messages * 2 * (p - 1);
+  const std::int64_t announcement = messages * 2 * (p + 1);
+  const std::int64_t recut = messages * 2 * (recut_coarse_bins + std::int64_t{recut_fine_rounds} * recut_fine_bins * (p - 1));
+  const std::int64_t sizes = (p - 1) + 3 * 3 * (p - 1);
+  const std::int64_t histograms = 2 * messages * 2 * (kth_bins + 1) * kth_rounds<T>;
+  return boundaries + announcement + recut + sizes + histograms;
+}
+
+}  // namespace weir

@@ -1,0 +1,162 @@
+// arithmetic.cpp: kernels that stream through memory and do one operation per element.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/host/arithmetic.cpp"
+#include <hwy/foreach_target.h>
+// The order matters: foreach_target.h includes this file once per instruction set.
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include <string>
+
+#include "kernels/host/dispatch.hpp"
+#include "kernels/host/keys-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace weir::kernels::host::HWY_NAMESPACE {
+namespace {
+
+template <class T>
+void add(const T* x, T* y, std::int64_t count) {
+  const Tag<T> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) hn::StoreU(hn::Add(hn::LoadU(d, y + i), hn::LoadU(d, x + i)), d, y + i);
+  for (; i < count; ++i) y[i] += x[i];
+}
+
+template <class T>
+void subtract(const T* x, T* y, std::int64_t count) {
+  const Tag<T> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) hn::StoreU(hn::Sub(hn::LoadU(d, y + i), hn::LoadU(d, x + i)), d, y + i);
+  for (; i < count; ++i) y[i] -= x[i];
+}
+
+template <class T>
+void scale(T* x, std::int64_t count, T factor) {
+  const Tag<T> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto factors = hn::Set(d, factor);
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) hn::StoreU(hn::Mul(hn::LoadU(d, x + i), factors), d, x + i);
+  for (; i < count; ++i) x[i] *= factor;
+}
+
+template <class T>
+std::int64_t count_non_finite(const T* x, std::int64_t count) {
+  const Tag<T> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto below = just_below(d, key_infinity<T>);
+  std::int64_t found = 0;
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    found += static_cast<std::int64_t>(hn::CountTrue(KeyTag<Tag<T>>(), hn::Gt(keys_of(d, hn::LoadU(d, x + i)), below)));
+  }
+  for (; i < count; ++i) found += key_of(x[i]) >= key_infinity<T>;
+  return found;
+}
+
+template <class T>
+void fill_zero(T* x, std::int64_t count) {
+  // About the size of a second-level cache: what is larger would be evicted before anybody reads it.
+  constexpr std::int64_t stream_bytes = 1 << 20;
+  const Tag<T> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto zero = hn::Zero(d);
+  std::int64_t i = 0;
+  if (count * static_cast<std::int64_t>(sizeof(T)) > stream_bytes) {
+    const auto vector_bytes = static_cast<std::uintptr_t>(lanes) * sizeof(T);
+    for (; reinterpret_cast<std::uintptr_t>(x + i) % vector_bytes != 0; ++i) x[i] = 0;
+    for (; i + lanes <= count; i += lanes) hn::Stream(zero, d, x + i);
+    hwy::FlushStream();
+  } else {
+    for (; i + lanes <= count; i += lanes) hn::StoreU(zero, d, x + i);
+  }
+  for (; i < count; ++i) x[i] = 0;
+}
+
+template <class T>
+ArithmeticKernels<T> arithmetic_kernels() {
+  return {add<T>, subtract<T>, scale<T>, count_non_finite<T>, fill_zero<T>};
+}
+ArithmeticKernels<float> float_kernels() { return arithmetic_kernels<float>(); }
+ArithmeticKernels<double> double_kernels() { return arithmetic_kernels<double>(); }
+
+}  // namespace
+}  // namespace weir::kernels::host::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace weir::kernels::host {
+
+namespace {
+
+HWY_EXPORT(float_kernels);
+HWY_EXPORT(double_kernels);
+
+template <class T>
+const ArithmeticKernels<T>& chosen() {
+  static const ArithmeticKernels<T> kernels = [] {
+    if constexpr (sizeof(T) == 4) {
+      return HWY_DYNAMIC_DISPATCH(float_kernels)();
+    } else {
+      return HWY_DYNAMIC_DISPATCH(double_kernels)();
+    }
+  }();
+  return kernels;
+}
+
+}  // namespace
+
+template <class T>
+void add(const T* x, T* y, std::int64_t count) {
+  chosen<T>().add(x, y, count);
+}
+
+template <class T>
+void subtract(const T* x, T* y, std::int64_t count) {
+  chosen<T>().subtract(x, y, count);
+}
+
+template <class T>
+void scale(T* x, std::int64_t count, T factor) {
+  chosen<T>().scale(x, count, factor);
+}
+
+template <class T>
+std::int64_t count_non_finite(const T* x, std::int64_t count) {
+  return chosen<T>().count_non_finite(x, count);
+}
+
+template <class T>
+void fill_zero(T* x, std::int64_t count) {
+  chosen<T>().fill_zero(x, count);
+}
+
+#define WEIR_INSTANTIATE(T)                                       \
+  template void add(const T*, T*, std::int64_t);                  \
+  template void subtract(const T*, T*, std::int64_t);             \
+  template void scale(T*, std::int64_t, T);                       \
+  template std::int64_t count_non_finite(const T*, std::int64_t); \
+  template void fill_zero(T*, std::int64_t);
+
+WEIR_INSTANTIATE(float)
+WEIR_INSTANTIATE(double)
+#undef WEIR_INSTANTIATE
+
+const char* instruction_set() {
+  static const std::string names = [] {
+    std::string list;
+    // A lower bit is a better target.
+    for (std::int64_t left = hwy::SupportedTargets() & HWY_TARGETS; left != 0; left &= left - 1) {
+      if (!list.empty()) list += ' ';
+      list += hwy::TargetName(left & -left);
+    }
+    return list;
+  }();
+  return names.c_str();
+}
+
+}  // namespace weir::kernels::host
+#endif

@@ -1,0 +1,31 @@
+// dispatch.hpp: what one instruction set provides, as tables of pointers. Highway's run-time dispatch exports plain functions,
+// so each source file exports one function per value type that returns its table.
+#pragma once
+
+#include "kernels/kernels.hpp"
+
+namespace weir::kernels::host {
+
+template <class T>
+struct ArithmeticKernels {
+  decltype(&host::add<T>) add;
+  decltype(&host::subtract<T>) subtract;
+  decltype(&host::scale<T>) scale;
+  decltype(&host::count_non_finite<T>) count_non_finite;
+  decltype(&host::fill_zero<T>) fill_zero;
+};
+
+template <class T>
+struct SelectKernels {
+  decltype(&host::compensate_select<T>) compensate_select;
+  decltype(&host::select<T>) select;
+  decltype(&host::select_ties<T>) select_ties;
+};
+
+template <class T>
+struct RankKernels {
+  decltype(&host::kth_key<T>) kth_key;
+  decltype(&host::histogram<T>) histogram;
+};
+
+}  // namespace weir::kernels::host

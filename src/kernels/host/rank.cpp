@@ -1,0 +1,234 @@
+// rank.cpp: where keys lie in the order of magnitudes: the k-th largest, and how many fall where.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/host/rank.cpp"
+#include <hwy/foreach_target.h>
+// The order matters: foreach_target.h includes this file once per instruction set.
+#include <hwy/highway.h>
+
+#include <cstring>
+
+#include "kernels/host/dispatch.hpp"
+#include "kernels/host/keys-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace weir::kernels::host::HWY_NAMESPACE {
+namespace {
+
+constexpr int digit_bits = 11;
+constexpr int digits = 1 << digit_bits;
+/// Neighbours count in different tables, since counting twice in one place waits for the first to be stored.
+constexpr int tables = 4;
+constexpr std::int64_t buffer_size = 2048;
+
+struct DigitCounts {
+  std::uint32_t table[tables][digits];
+
+  std::int64_t operator[](std::int64_t digit) const {
+    std::int64_t sum = 0;
+    for (const auto& counts : table) sum += counts[digit];
+    return sum;
+  }
+};
+
+template <class T>
+void count_digits(const T* x, std::int64_t count, int shift, int bits, DigitCounts& counts) {
+  const auto mask = static_cast<Key<T>>((Key<T>{1} << bits) - 1);
+  const auto digit = [&](std::int64_t i) { return std::bit_cast<Key<T>>(x[i]) >> shift & mask; };
+  std::int64_t i = 0;
+  for (; i + tables <= count; i += tables) {
+    for (int t = 0; t < tables; ++t) ++counts.table[t][digit(i + t)];
+  }
+  for (; i < count; ++i) ++counts.table[0][digit(i)];
+}
+
+/// Copies what has the key prefix `prefix` above bit `shift`. Writes up to one vector beyond what it copies.
+template <class T>
+HWY_INLINE std::int64_t copy_prefixed(const T* x, std::int64_t count, Key<T> prefix, int shift, T* out) {
+  const Tag<T> d;
+  const KeyTag<Tag<T>> dk;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto wanted = hn::Set(dk, static_cast<hn::TFromD<decltype(dk)>>(prefix));
+  std::int64_t copied = 0;
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const auto values = hn::LoadU(d, x + i);
+    const auto match = hn::RebindMask(d, hn::Eq(hn::ShiftRightSame(keys_of(d, values), shift), wanted));
+    hn::StoreU(hn::Compress(values, match), d, out + copied);
+    copied += static_cast<std::int64_t>(hn::CountTrue(d, match));
+  }
+  for (; i < count; ++i) {
+    if (key_of(x[i]) >> shift == prefix) out[copied++] = x[i];
+  }
+  return copied;
+}
+
+template <class T>
+KthKey<T> smallest_nonzero(const T* x, std::int64_t count) {
+  const Tag<T> d;
+  const KeyTag<Tag<T>> dk;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto one = hn::Set(dk, 1);
+  KthKey<T> result{1, 0, 0};
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const auto keys = keys_of(d, hn::LoadU(d, x + i));
+    result.greater += static_cast<std::int64_t>(hn::CountTrue(dk, hn::Gt(keys, one)));
+    result.equal += static_cast<std::int64_t>(hn::CountTrue(dk, hn::Eq(keys, one)));
+  }
+  for (; i < count; ++i) {
+    result.greater += key_of(x[i]) > 1;
+    result.equal += key_of(x[i]) == 1;
+  }
+  return result;
+}
+
+/// Radix selection, the highest digit first. Only the keys in the bin where the k-th lies are looked at again; once they are
+/// few, they are copied out of x.
+template <class T>
+KthKey<T> kth_key(const T* x, std::int64_t count, std::int64_t k) {
+  if (k > count) return smallest_nonzero(x, count);
+  DigitCounts counts;
+  T buffer[buffer_size + select_padding];
+  const T* source = x;
+  std::int64_t source_count = count;
+  Key<T> prefix = 0;
+  int shift = key_bits<T>;
+  std::int64_t greater = 0;
+  std::int64_t equal = count;
+  while (shift > 0) {
+    const int bits = std::min(shift, digit_bits);
+    const int next_shift = shift - bits;
+    std::memset(&counts, 0, sizeof counts);
+    if (equal == source_count) {
+      count_digits(source, source_count, next_shift, bits, counts);
+    } else if (equal <= buffer_size) {
+      source_count = copy_prefixed(source, source_count, prefix, shift, buffer);
+      source = buffer;
+      count_digits(source, source_count, next_shift, bits, counts);
+    } else {
+      for (std::int64_t i = 0; i < source_count; i += buffer_size) {
+        const std::int64_t copied = copy_prefixed(source + i, std::min(buffer_size, source_count - i), prefix, shift, buffer);
+        count_digits(buffer, copied, next_shift, bits, counts);
+      }
+    }
+    int digit = (1 << bits) - 1;
+    for (; greater + counts[digit] < k; --digit) greater += counts[digit];
+    equal = counts[digit];
+    prefix = static_cast<Key<T>>(prefix << bits | static_cast<Key<T>>(digit));
+    shift = next_shift;
+  }
+  if (prefix == 0) return smallest_nonzero(x, count);
+  return {prefix, greater, equal};
+}
+
+/// The vectorised part of `histogram`: bins of a few vectors are computed at once and then counted in several tables. Returns how
+/// many elements it dealt with.
+template <class T>
+std::int64_t histogram_vectors(const T* x, std::int64_t count, Key<T> low, Key<T> high, int shift, std::uint64_t* bins,
+                               std::uint64_t* above) {
+  constexpr std::int64_t chunk = 1024;
+  const Tag<T> d;
+  const KeyTag<Tag<T>> dk;
+  using Lane = hn::TFromD<decltype(dk)>;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto bin_count = static_cast<std::int64_t>((high - low) >> shift) + 1;
+  const std::int64_t above_bin = bin_count, ignored_bin = bin_count + 1;
+
+  DigitCounts counts;
+  for (auto& table : counts.table) std::memset(table, 0, static_cast<std::size_t>(ignored_bin + 1) * sizeof table[0]);
+  Lane chunk_bins[chunk];
+  const auto first = hn::Set(dk, static_cast<Lane>(low));
+  const auto below_low = just_below(d, std::max<Key<T>>(low, 1));
+  const auto last = hn::Set(dk, static_cast<Lane>(high));
+  std::int64_t i = 0;
+  while (i + lanes <= count) {
+    const std::int64_t size = std::min(chunk, count - i) / lanes * lanes;
+    for (std::int64_t j = 0; j < size; j += lanes) {
+      const auto keys = keys_of(d, hn::LoadU(d, x + i + j));
+      auto bin = hn::ShiftRightSame(hn::Sub(keys, first), shift);
+      bin = hn::IfThenElse(hn::Gt(keys, last), hn::Set(dk, static_cast<Lane>(above_bin)), bin);
+      bin = hn::IfThenElse(hn::Gt(keys, below_low), bin, hn::Set(dk, static_cast<Lane>(ignored_bin)));
+      hn::StoreU(bin, dk, chunk_bins + j);
+    }
+    std::int64_t j = 0;
+    for (; j + tables <= size; j += tables) {
+      for (int t = 0; t < tables; ++t) ++counts.table[t][chunk_bins[j + t]];
+    }
+    for (; j < size; ++j) ++counts.table[0][chunk_bins[j]];
+    i += size;
+  }
+  for (std::int64_t b = 0; b < bin_count; ++b) bins[b] += static_cast<std::uint64_t>(counts[b]);
+  *above += static_cast<std::uint64_t>(counts[above_bin]);
+  return i;
+}
+
+template <class T>
+void histogram(const T* x, std::int64_t count, Key<T> low, Key<T> high, int shift, std::uint64_t* bins, std::uint64_t* above) {
+  std::int64_t i = 0;
+  if (low <= high && high <= key_max<T> && (high - low) >> shift < digits - 2) {
+    i = histogram_vectors(x, count, low, high, shift, bins, above);
+  }
+  for (; i < count; ++i) {
+    const Key<T> key = key_of(x[i]);
+    if (key == 0 || key < low) continue;
+    if (key > high) {
+      ++*above;
+    } else {
+      ++bins[(key - low) >> shift];
+    }
+  }
+}
+
+template <class T>
+RankKernels<T> rank_kernels() {
+  return {kth_key<T>, histogram<T>};
+}
+RankKernels<float> float_kernels() { return rank_kernels<float>(); }
+RankKernels<double> double_kernels() { return rank_kernels<double>(); }
+
+}  // namespace
+}  // namespace weir::kernels::host::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace weir::kernels::host {
+
+namespace {
+
+HWY_EXPORT(float_kernels);
+HWY_EXPORT(double_kernels);
+
+template <class T>
+const RankKernels<T>& chosen() {
+  static const RankKernels<T> kernels = [] {
+    if constexpr (sizeof(T) == 4) {
+      return HWY_DYNAMIC_DISPATCH(float_kernels)();
+    } else {
+      return HWY_DYNAMIC_DISPATCH(double_kernels)();
+    }
+  }();
+  return kernels;
+}
+
+}  // namespace
+
+template <class T>
+KthKey<T> kth_key(const T* x, std::int64_t count, std::int64_t k) {
+  return chosen<T>().kth_key(x, count, k);
+}
+
+template <class T>
+void histogram(const T* x, std::int64_t count, Key<T> low, Key<T> high, int shift, std::uint64_t* bins, std::uint64_t* above) {
+  chosen<T>().histogram(x, count, low, high, shift, bins, above);
+}
+
+#define WEIR_INSTANTIATE(T)                                         \
+  template KthKey<T> kth_key(const T*, std::int64_t, std::int64_t); \
+  template void histogram(const T*, std::int64_t, Key<T>, Key<T>, int, std::uint64_t*, std::uint64_t*);
+
+WEIR_INSTANTIATE(float)
+WEIR_INSTANTIATE(double)
+#undef WEIR_INSTANTIATE
+
+}  // namespace weir::kernels::host
+#endif

@@ -1,0 +1,272 @@
+// select.cpp: which entries reach a threshold. Memory bound when hits are rare, and free of branches that depend on the data.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/host/select.cpp"
+#include <hwy/foreach_target.h>
+// The order matters: foreach_target.h includes this file once per instruction set.
+#include <hwy/highway.h>
+
+#include <cstring>
+#include <limits>
+
+#include "kernels/host/dispatch.hpp"
+#include "kernels/host/keys-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace weir::kernels::host::HWY_NAMESPACE {
+namespace {
+
+/// Selects from x as it is.
+template <class T>
+struct Plain {
+  using Value = T;
+  const T* x;
+
+  template <class D>
+  HWY_INLINE hn::Vec<D> values(D d, std::int64_t i) const {
+    return hn::LoadU(d, x + i);
+  }
+  template <class D>
+  HWY_INLINE void reject_others(D, std::int64_t, hn::Vec<D>, hn::Mask<D>) const {}
+  template <class D>
+  HWY_INLINE void reject_all(D, std::int64_t, hn::Vec<D>) const {}
+  T value(std::int64_t i) const { return x[i]; }
+  void reject(std::int64_t) const {}
+};
+
+/// Selects from residual + gradient. The sum becomes the residual of what is not selected.
+template <class T>
+struct Compensated {
+  using Value = T;
+  const T* gradient;
+  T* residual;
+
+  template <class D>
+  HWY_INLINE hn::Vec<D> values(D d, std::int64_t i) const {
+    return hn::Add(hn::LoadU(d, residual + i), hn::LoadU(d, gradient + i));
+  }
+  template <class D>
+  HWY_INLINE void reject_others(D d, std::int64_t i, hn::Vec<D> sum, hn::Mask<D> selected) const {
+    hn::StoreU(hn::IfThenElse(selected, hn::LoadU(d, residual + i), sum), d, residual + i);
+  }
+  template <class D>
+  HWY_INLINE void reject_all(D d, std::int64_t i, hn::Vec<D> sum) const {
+    hn::StoreU(sum, d, residual + i);
+  }
+  T value(std::int64_t i) const { return residual[i] + gradient[i]; }
+  void reject(std::int64_t i) const { residual[i] += gradient[i]; }
+};
+
+/// Where selected entries go.
+template <class T>
+struct Output {
+  std::uint32_t* indices;
+  T* values;
+  std::int64_t capacity;
+};
+
+/// Elements per chunk: small enough that the second look at a chunk finds it in the first-level cache.
+constexpr std::int64_t chunk = 1024;
+
+/// The vectors of a chunk in which something reached the threshold, and which lanes.
+struct HitList {
+  std::int64_t size;
+  std::uint16_t vectors[chunk];
+  std::uint8_t lanes[2 * chunk + 8];
+};
+
+template <class Source, class T>
+HWY_INLINE std::int64_t select_one(Source source, std::int64_t i, Output<T> out, std::int64_t hits) {
+  if (hits < out.capacity) {
+    out.indices[hits] = static_cast<std::uint32_t>(i);
+    out.values[hits] = source.value(i);
+  } else {
+    source.reject(i);
+  }
+  return hits + 1;
+}
+
+template <class Source, class D>
+HWY_INLINE void find_hits(D d, Source source, std::int64_t begin, std::int64_t vectors, hn::Vec<KeyTag<D>> below, HitList& list) {
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t size = 0;
+  for (std::int64_t v = 0; v < vectors; ++v) {
+    const auto x = source.values(d, begin + v * lanes);
+    const auto hit = hn::RebindMask(d, hn::Gt(keys_of(d, x), below));
+    source.reject_others(d, begin + v * lanes, x, hit);
+    list.vectors[size] = static_cast<std::uint16_t>(v);
+    hn::StoreMaskBits(d, hit, list.lanes + 2 * size);
+    size += !hn::AllFalse(d, hit);
+  }
+  list.size = size;
+}
+
+template <class D>
+HWY_INLINE void store_indices(D, std::int64_t begin, hn::Mask<D> hit, std::uint32_t* indices) {
+  const hn::RebindToUnsigned<D> du;
+  using Index = hn::TFromD<decltype(du)>;
+  const auto compressed = hn::Compress(hn::Iota(du, static_cast<Index>(begin)), hn::RebindMask(du, hit));
+  if constexpr (sizeof(Index) == 4) {
+    hn::StoreU(compressed, du, indices);
+  } else {
+    const hn::Rebind<std::uint32_t, D> d32;
+    hn::StoreU(hn::TruncateTo(d32, compressed), d32, indices);
+  }
+}
+
+template <class Source, class D, class T>
+HWY_INLINE std::int64_t store_hits(D d, Source source, std::int64_t begin, const HitList& list, Output<T> out, std::int64_t hits) {
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  for (std::int64_t h = 0; h < list.size; ++h) {
+    const std::int64_t i = begin + list.vectors[h] * lanes;
+    const auto hit = hn::LoadMaskBits(d, list.lanes + 2 * h);
+    if (hits + lanes <= out.capacity) {
+      hn::StoreU(hn::Compress(source.values(d, i), hit), d, out.values + hits);
+      store_indices(d, i, hit, out.indices + hits);
+      hits += static_cast<std::int64_t>(hn::CountTrue(d, hit));
+    } else {
+      for (std::int64_t lane = 0; lane < lanes; ++lane) {
+        if (list.lanes[2 * h + lane / 8] >> (lane % 8) & 1) hits = select_one(source, i + lane, out, hits);
+      }
+    }
+  }
+  return hits;
+}
+
+template <class Source, class T = typename Source::Value>
+HWY_INLINE std::int64_t select_from(Source source, std::int64_t begin, std::int64_t count, Key<T> threshold, Output<T> out) {
+  const Tag<T> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto below = just_below(d, threshold);
+  HitList list;
+  std::int64_t hits = 0;
+  std::int64_t i = begin;
+  while (i + lanes <= count && hits < out.capacity) {
+    const std::int64_t vectors = std::min(chunk, count - i) / lanes;
+    find_hits(d, source, i, vectors, below, list);
+    hits = store_hits(d, source, i, list, out, hits);
+    i += vectors * lanes;
+  }
+  for (; i + lanes <= count; i += lanes) {
+    const auto x = source.values(d, i);
+    source.reject_all(d, i, x);
+    hits += static_cast<std::int64_t>(hn::CountTrue(KeyTag<Tag<T>>(), hn::Gt(keys_of(d, x), below)));
+  }
+  for (; i < count; ++i) {
+    if (key_of(source.value(i)) >= threshold) {
+      hits = select_one(source, i, out, hits);
+    } else {
+      source.reject(i);
+    }
+  }
+  return hits;
+}
+
+template <class T>
+std::int64_t compensate_select(const T* gradient, T* residual, std::int64_t count, Key<T> threshold, std::uint32_t* indices, T* values,
+                               std::int64_t capacity) {
+  return select_from(Compensated<T>{gradient, residual}, 0, count, threshold, Output<T>{indices, values, capacity});
+}
+
+template <class T>
+std::int64_t select(const T* x, std::int64_t count, Key<T> threshold, std::uint32_t* indices, T* values, std::int64_t capacity) {
+  return select_from(Plain<T>{x}, 0, count, threshold, Output<T>{indices, values, capacity});
+}
+
+template <class T>
+std::int64_t count_equal(const T* x, std::int64_t count, Key<T> key) {
+  const Tag<T> d;
+  const KeyTag<Tag<T>> dk;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto wanted = hn::Set(dk, static_cast<hn::TFromD<decltype(dk)>>(key));
+  std::int64_t equal = 0;
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    equal += static_cast<std::int64_t>(hn::CountTrue(dk, hn::Eq(keys_of(d, hn::LoadU(d, x + i)), wanted)));
+  }
+  for (; i < count; ++i) equal += key_of(x[i]) == key;
+  return equal;
+}
+
+template <class T>
+std::int64_t select_ties(const T* x, std::int64_t count, Key<T> threshold, std::int64_t ties, std::uint32_t* indices, T* values) {
+  const Plain<T> source{x};
+  const Output<T> out{indices, values, std::numeric_limits<std::int64_t>::max() / 2};
+  const auto rest = [&](std::int64_t stored) { return Output<T>{indices + stored, values + stored, out.capacity}; };
+  std::int64_t stored = 0;
+  std::int64_t i = 0;
+  while (i < count && ties > 0) {
+    const std::int64_t end = i + std::min(chunk, count - i);
+    const std::int64_t equal = count_equal(x + i, end - i, threshold);
+    if (equal > ties) break;
+    stored += select_from(source, i, end, threshold, rest(stored));
+    ties -= equal;
+    i = end;
+  }
+  for (; i < count && ties > 0; ++i) {
+    const Key<T> key = key_of(x[i]);
+    ties -= key == threshold;
+    if (key >= threshold) stored = select_one(source, i, out, stored);
+  }
+  return stored + select_from(source, i, count, std::min<Key<T>>(threshold, key_max<T>) + 1, rest(stored));
+}
+
+template <class T>
+SelectKernels<T> select_kernels() {
+  return {compensate_select<T>, select<T>, select_ties<T>};
+}
+SelectKernels<float> float_kernels() { return select_kernels<float>(); }
+SelectKernels<double> double_kernels() { return select_kernels<double>(); }
+
+}  // namespace
+}  // namespace weir::kernels::host::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace weir::kernels::host {
+
+namespace {
+
+HWY_EXPORT(float_kernels);
+HWY_EXPORT(double_kernels);
+
+template <class T>
+const SelectKernels<T>& chosen() {
+  static const SelectKernels<T> kernels = [] {
+    if constexpr (sizeof(T) == 4) {
+      return HWY_DYNAMIC_DISPATCH(float_kernels)();
+    } else {
+      return HWY_DYNAMIC_DISPATCH(double_kernels)();
+    }
+  }();
+  return kernels;
+}
+
+}  // namespace
+
+template <class T>
+std::int64_t compensate_select(const T* gradient, T* residual, std::int64_t count, Key<T> threshold, std::uint32_t* indices, T* values,
+                               std::int64_t capacity) {
+  return chosen<T>().compensate_select(gradient, residual, count, threshold, indices, values, capacity);
+}
+
+template <class T>
+std::int64_t select(const T* x, std::int64_t count, Key<T> threshold, std::uint32_t* indices, T* values, std::int64_t capacity) {
+  return chosen<T>().select(x, count, threshold, indices, values, capacity);
+}
+
+template <class T>
+std::int64_t select_ties(const T* x, std::int64_t count, Key<T> threshold, std::int64_t ties, std::uint32_t* indices, T* values) {
+  return chosen<T>().select_ties(x, count, threshold, ties, indices, values);
+}
+
+#define WEIR_INSTANTIATE(T)                                                                                      \
+  template std::int64_t compensate_select(const T*, T*, std::int64_t, Key<T>, std::uint32_t*, T*, std::int64_t); \
+  template std::int64_t select(const T*, std::int64_t, Key<T>, std::uint32_t*, T*, std::int64_t);                \
+  template std::int64_t select_ties(const T*, std::int64_t, Key<T>, std::int64_t, std::uint32_t*, T*);
+
+WEIR_INSTANTIATE(float)
+WEIR_INSTANTIATE(double)
+#undef WEIR_INSTANTIATE
+
+}  // namespace weir::kernels::host
+#endif

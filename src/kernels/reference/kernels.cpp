@@ -1,0 +1,165 @@
+#include "kernels/kernels.hpp"
+
+namespace weir::kernels::reference {
+
+namespace {
+
+template <class T>
+std::int64_t count_at_least(const T* x, std::int64_t count, Key<T> threshold) {
+  std::int64_t hits = 0;
+  for (std::int64_t i = 0; i < count; ++i) hits += key_of(x[i]) >= threshold;
+  return hits;
+}
+
+}  // namespace
+
+template <class T>
+std::int64_t compensate_select(const T* gradient, T* residual, std::int64_t count, Key<T> threshold, std::uint32_t* indices, T* values,
+                               std::int64_t capacity) {
+  std::int64_t hits = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const T sum = residual[i] + gradient[i];
+    const bool hit = key_of(sum) >= threshold;
+    if (hit && hits < capacity) {
+      indices[hits] = static_cast<std::uint32_t>(i);
+      values[hits] = sum;
+    } else {
+      residual[i] = sum;
+    }
+    hits += hit;
+  }
+  return hits;
+}
+
+template <class T>
+std::int64_t select(const T* x, std::int64_t count, Key<T> threshold, std::uint32_t* indices, T* values, std::int64_t capacity) {
+  std::int64_t hits = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (key_of(x[i]) < threshold) continue;
+    if (hits < capacity) {
+      indices[hits] = static_cast<std::uint32_t>(i);
+      values[hits] = x[i];
+    }
+    ++hits;
+  }
+  return hits;
+}
+
+template <class T>
+std::int64_t select_ties(const T* x, std::int64_t count, Key<T> threshold, std::int64_t ties, std::uint32_t* indices, T* values) {
+  std::int64_t stored = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Key<T> key = key_of(x[i]);
+    const bool tie = key == threshold && ties > 0;
+    if (key <= threshold && !tie) continue;
+    ties -= tie;
+    indices[stored] = static_cast<std::uint32_t>(i);
+    values[stored] = x[i];
+    ++stored;
+  }
+  return stored;
+}
+
+template <class T>
+KthKey<T> kth_key(const T* x, std::int64_t count, std::int64_t k) {
+  Key<T> key = 0;
+  for (int bit = key_bits<T> - 1; bit >= 0; --bit) {
+    const auto candidate = static_cast<Key<T>>(key | Key<T>{1} << bit);
+    if (count_at_least(x, count, candidate) >= k) key = candidate;
+  }
+  if (key == 0) key = 1;
+  const std::int64_t greater = count_at_least(x, count, static_cast<Key<T>>(key + 1));
+  return {key, greater, count_at_least(x, count, key) - greater};
+}
+
+template <class T>
+void histogram(const T* x, std::int64_t count, Key<T> low, Key<T> high, int shift, std::uint64_t* bins, std::uint64_t* above) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Key<T> key = key_of(x[i]);
+    if (key == 0 || key < low) continue;
+    if (key > high) {
+      ++*above;
+    } else {
+      ++bins[(key - low) >> shift];
+    }
+  }
+}
+
+template <class T>
+void add(const T* x, T* y, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) y[i] += x[i];
+}
+
+template <class T>
+void subtract(const T* x, T* y, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) y[i] -= x[i];
+}
+
+template <class T>
+void scale(T* x, std::int64_t count, T factor) {
+  for (std::int64_t i = 0; i < count; ++i) x[i] *= factor;
+}
+
+template <class T>
+std::int64_t count_non_finite(const T* x, std::int64_t count) {
+  return count_at_least(x, count, key_infinity<T>);
+}
+
+template <class T>
+void fill_zero(T* x, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) x[i] = 0;
+}
+
+template <class T>
+std::int64_t merge_add(const std::uint32_t* a_indices, const T* a_values, std::int64_t a_count, const std::uint32_t* b_indices,
+                       const T* b_values, std::int64_t b_count, std::uint32_t* out_indices, T* out_values) {
+  std::int64_t a = 0, b = 0, out = 0;
+  while (a < a_count || b < b_count) {
+    const bool take_a = b == b_count || (a < a_count && a_indices[a] <= b_indices[b]);
+    const bool take_b = a == a_count || (b < b_count && b_indices[b] <= a_indices[a]);
+    out_indices[out] = take_a ? a_indices[a] : b_indices[b];
+    out_values[out] = take_a && take_b ? a_values[a] + b_values[b] : take_a ? a_values[a] : b_values[b];
+    a += take_a;
+    b += take_b;
+    ++out;
+  }
+  return out;
+}
+
+template <class T>
+void settle(T* dense, const std::uint32_t* indices, const T* values, std::int64_t count, const std::uint32_t* taken,
+            std::int64_t taken_count) {
+  std::int64_t t = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    while (t < taken_count && taken[t] < indices[i]) ++t;
+    const bool was_taken = t < taken_count && taken[t] == indices[i];
+    dense[indices[i]] = was_taken ? T{0} : values[i];
+  }
+}
+
+template <class T>
+void scatter(T* dense, const std::uint32_t* indices, const T* values, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) dense[indices[i]] = values[i];
+}
+
+#define WEIR_INSTANTIATE(T)                                                                                                      \
+  template std::int64_t compensate_select(const T*, T*, std::int64_t, Key<T>, std::uint32_t*, T*, std::int64_t);                 \
+  template std::int64_t select(const T*, std::int64_t, Key<T>, std::uint32_t*, T*, std::int64_t);                                \
+  template std::int64_t select_ties(const T*, std::int64_t, Key<T>, std::int64_t, std::uint32_t*, T*);                           \
+  template KthKey<T> kth_key(const T*, std::int64_t, std::int64_t);                                                              \
+  template void histogram(const T*, std::int64_t, Key<T>, Key<T>, int, std::uint64_t*, std::uint64_t*);                          \
+  template void add(const T*, T*, std::int64_t);                                                                                 \
+  template void subtract(const T*, T*, std::int64_t);                                                                            \
+  template void scale(T*, std::int64_t, T);                                                                                      \
+  template std::int64_t count_non_finite(const T*, std::int64_t);                                                                \
+  template void fill_zero(T*, std::int64_t);                                                                                     \
+  template std::int64_t merge_add(const std::uint32_t*, const T*, std::int64_t, const std::uint32_t*, const T*, std::int64_t,    \
+                                  std::uint32_t*, T*);                                                                           \
+  template void settle(T*, const std::uint32_t*, const T*, std::int64_t, const std::uint32_t*, std::int64_t);                    \
+  template void scatter(T*, const std::uint32_t*, const T*, std::int64_t);
+
+WEIR_INSTANTIATE(float)
+WEIR_INSTANTIATE(double)
+#undef WEIR_INSTANTIATE
+
+}  // namespace weir::kernels::reference

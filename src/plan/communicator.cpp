@@ -1,0 +1,101 @@
+#include "plan/communicator.hpp"
+
+#include <weir/mpi.h>
+
+#include <cstring>
+#include <vector>
+
+#include "base/error.hpp"
+#include "collectives/control.hpp"
+#include "transport/mpi/mpi_transport.hpp"
+
+namespace weir {
+namespace detail {
+namespace {
+
+constexpr int setup_tag = 0;
+
+/// What every rank tells every other when a communicator is made.
+struct Introduction {
+  std::int32_t status = WEIR_OK;
+  std::array<char, 252> text{};
+  Location location;
+};
+
+struct Gather {
+  const std::byte* mine;
+  std::int64_t bytes;
+  std::byte* all;
+  std::byte* scratch;
+};
+
+}  // namespace
+
+CommunicatorState::CommunicatorState(std::unique_ptr<Transport> transport_of_this_rank, Settings settings_in_force)
+    : settings(settings_in_force),
+      transport(std::move(transport_of_this_rank)),
+      engine(*transport, settings.timeout_seconds),
+      topology(std::vector<Location>(static_cast<std::size_t>(transport->size())), transport->rank()) {}
+
+int CommunicatorState::next_tag() { return 1 + plans_made++ % (transport->max_tag() - 1); }
+
+void CommunicatorState::run_blocking(const char* name, int tag, task<void> (*body)(Channel, void*), void* argument) {
+  Run run;
+  TrafficCount traffic;
+  run.name = name;
+  run.tag = tag;
+  run.root = body(Channel(engine, topology, run, traffic), argument);
+  engine.start(run);
+  engine.drive(run);
+  run.root.get();
+}
+
+void allgather_blocking(CommunicatorState& comm, int tag, const char* name, const std::byte* mine, std::int64_t bytes, std::byte* all) {
+  std::vector<std::byte> scratch(static_cast<std::size_t>(bytes * comm.transport->size()));
+  Gather gather{mine, bytes, all, scratch.data()};
+  comm.run_blocking(
+      name, tag,
+      [](Channel channel, void* argument) {
+        const Gather& g = *static_cast<Gather*>(argument);
+        return allgather_control(channel, g.mine, g.bytes, g.all, g.scratch);
+      },
+      &gather);
+}
+
+std::shared_ptr<CommunicatorState> make_communicator(std::unique_ptr<Transport> transport, std::optional<Location> location,
+                                                     std::optional<Settings> settings) {
+  Introduction mine;
+  Settings in_force;
+  try {
+    in_force = settings ? *settings : read_settings();
+    mine.location = location ? *location : locate();
+  } catch (const Error& error) {
+    mine.status = error.status();
+    std::strncpy(mine.text.data(), error.what(), mine.text.size() - 1);
+  }
+  auto state = std::make_shared<CommunicatorState>(std::move(transport), in_force);
+  std::vector<Introduction> all(static_cast<std::size_t>(state->transport->size()));
+  allgather_blocking(*state, setup_tag, "making a communicator", reinterpret_cast<const std::byte*>(&mine), sizeof mine, reinterpret_cast<std::byte*>(all.data()));
+
+  std::vector<Location> locations;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].status != WEIR_OK) fail(static_cast<weir_status>(all[rank].status), "rank {}: {}", rank, all[rank].text.data());
+    locations.push_back(all[rank].location);
+  }
+  state->topology = Topology(std::move(locations), state->transport->rank());
+  return state;
+}
+
+std::shared_ptr<CommunicatorState> communicator_from_mpi(MPI_Comm comm) { return make_communicator(make_mpi_transport(comm)); }
+
+}  // namespace detail
+
+int Communicator::rank() const { return state_->topology.rank(); }
+int Communicator::size() const { return state_->topology.size(); }
+std::string Communicator::topology() const { return state_->topology.tree(); }
+Level Communicator::level(int peer) const {
+  require(peer >= 0 && peer < size(), "rank {} does not exist: the communicator has ranks 0 to {}", peer, size() - 1);
+  return state_->topology.level(rank(), peer);
+}
+
+}  // namespace weir

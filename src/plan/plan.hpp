@@ -1,0 +1,40 @@
+// plan.hpp: gradient in, update out: compensate, select, exchange, apply; and the state that lives on.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include <weir/weir.hpp>
+
+#include "plan/communicator.hpp"
+
+namespace weir::detail {
+
+/// One plan, whatever its element type.
+struct PlanState {
+  PlanState(std::shared_ptr<CommunicatorState> communicator, const AllreduceConfig& configuration, int tag);
+  virtual ~PlanState() = default;
+
+  /// One of `dense` and `sparse_only` is the gradient; null pointers and wrong sizes are reported by all ranks.
+  void start(void* dense, const void* sparse_only, std::int64_t count, DataType type);
+  /// Throws what the finished run ended with.
+  void finish();
+  virtual void reset() = 0;
+  [[nodiscard]] virtual std::int64_t memory_bytes() const = 0;
+
+  std::shared_ptr<CommunicatorState> comm;
+  AllreduceConfig config;
+  Run run;
+  TrafficCount traffic;
+  Statistics statistics;
+  bool delivered = true;  // what the last run threw has been thrown
+  bool broken = false;    // a run ended in the middle of an exchange
+
+ protected:
+  virtual task<void> execute(void* dense, const void* sparse_only, std::uint64_t fault) = 0;
+};
+
+/// Collective; see AllreducePlan.
+[[nodiscard]] std::shared_ptr<PlanState> make_plan(std::shared_ptr<CommunicatorState> comm, const AllreduceConfig& config);
+
+}  // namespace weir::detail

@@ -1,0 +1,91 @@
+// locate.cpp: where this process runs, from the host name, SLURM's environment and hwloc.
+#include <hwloc.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+
+#include "topology/topology.hpp"
+
+namespace weir {
+
+namespace {
+
+using Hwloc = std::unique_ptr<hwloc_topology, decltype(&hwloc_topology_destroy)>;
+using CpuSet = std::unique_ptr<hwloc_bitmap_s, decltype(&hwloc_bitmap_free)>;
+
+std::string host_name() {
+  std::array<char, 256> buffer{};
+  if (gethostname(buffer.data(), buffer.size() - 1) != 0) return "localhost";
+  return buffer.data();
+}
+
+std::string_view environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+/// The switches in SLURM's address of this node, "spine.leaf0" of "spine.leaf0.n0". The pattern, "switch.switch.node", says how
+/// many names precede the node's, which may hold dots itself.
+std::string_view switch_address_on(std::string_view host) {
+  const std::string_view address = environment("SLURM_TOPOLOGY_ADDR"), pattern = environment("SLURM_TOPOLOGY_ADDR_PATTERN");
+  if (!pattern.ends_with(".node")) return {};
+  std::size_t dot = std::string_view::npos;
+  for (auto switches = std::count(pattern.begin(), pattern.end(), '.'); switches > 0; --switches) {
+    dot = address.find('.', dot + 1);
+    if (dot == std::string_view::npos) return {};
+  }
+  const auto without_domain = [](std::string_view name) { return name.substr(0, name.find('.')); };
+  return without_domain(address.substr(dot + 1)) == without_domain(host) ? address.substr(0, dot) : std::string_view();
+}
+
+/// Only the kinds of objects that Location speaks of: seeing all of a large machine, its devices above all, takes seconds.
+Hwloc load_hwloc() {
+  hwloc_topology_t made = nullptr;
+  if (hwloc_topology_init(&made) != 0) return {nullptr, &hwloc_topology_destroy};
+  Hwloc topology(made, &hwloc_topology_destroy);
+  hwloc_topology_set_all_types_filter(made, HWLOC_TYPE_FILTER_KEEP_NONE);
+  hwloc_topology_set_type_filter(made, HWLOC_OBJ_PACKAGE, HWLOC_TYPE_FILTER_KEEP_ALL);
+  hwloc_topology_set_type_filter(made, HWLOC_OBJ_L3CACHE, HWLOC_TYPE_FILTER_KEEP_ALL);
+  hwloc_topology_set_flags(made, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
+  if (hwloc_topology_load(made) != 0) topology.reset();
+  return topology;
+}
+
+/// Index of the smallest object of `type` that holds all of `cpus`, -1 when there is none. NUMA nodes may overlap: one for the
+/// memory of a socket, another for its high-bandwidth memory, a third for memory behind the whole machine.
+std::int32_t index_around(hwloc_topology_t topology, hwloc_obj_type_t type, hwloc_const_bitmap_t cpus) {
+  hwloc_obj_t smallest = nullptr;
+  for (hwloc_obj_t object = nullptr; (object = hwloc_get_next_obj_by_type(topology, type, object)) != nullptr;) {
+    if (!hwloc_bitmap_isincluded(cpus, object->cpuset)) continue;
+    if (!smallest || hwloc_bitmap_weight(object->cpuset) < hwloc_bitmap_weight(smallest->cpuset)) smallest = object;
+  }
+  return smallest ? static_cast<std::int32_t>(smallest->logical_index) : -1;
+}
+
+void locate_in_node(Location& location) {
+  const Hwloc topology = load_hwloc();
+  const CpuSet cpus(hwloc_bitmap_alloc(), &hwloc_bitmap_free);
+  if (!topology || !cpus) return;
+  const hwloc_const_bitmap_t all = hwloc_topology_get_topology_cpuset(topology.get());
+  if (hwloc_get_cpubind(topology.get(), cpus.get(), HWLOC_CPUBIND_PROCESS) != 0) hwloc_bitmap_copy(cpus.get(), all);
+  hwloc_bitmap_and(cpus.get(), cpus.get(), all);
+  if (hwloc_bitmap_iszero(cpus.get())) return;
+  location.socket = index_around(topology.get(), HWLOC_OBJ_PACKAGE, cpus.get());
+  location.numa = index_around(topology.get(), HWLOC_OBJ_NUMANODE, cpus.get());
+  location.l3 = index_around(topology.get(), HWLOC_OBJ_L3CACHE, cpus.get());
+}
+
+}  // namespace
+
+Location locate() {
+  Location location;
+  const std::string host = host_name();
+  store_name(location.host, host);
+  store_name(location.switch_address, switch_address_on(host));
+  locate_in_node(location);
+  return location;
+}
+
+}  // namespace weir

@@ -1,0 +1,135 @@
+#include "transport/inproc/inproc_transport.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <deque>
+#include <mutex>
+
+#include "base/error.hpp"
+
+namespace weir {
+namespace {
+
+struct Message {
+  int from;
+  int tag;
+  std::int64_t bytes;
+  const void* data;
+  std::atomic<bool>* taken;
+  int delay;
+};
+
+std::uint64_t mix(std::uint64_t x) {  // splitmix64
+  x += 0x9e3779b97f4a7c15ull;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+  return x ^ (x >> 31);
+}
+
+}  // namespace
+
+struct InprocJob::Shared {
+  struct Mailbox {
+    std::mutex mutex;
+    std::vector<Message> messages;
+  };
+  Shared(int size, std::uint64_t job_seed, InprocFault job_fault) : mailboxes(static_cast<std::size_t>(size)), seed(job_seed), fault(job_fault) {
+    for (Mailbox& box : mailboxes) box.messages.reserve(64);
+  }
+  std::vector<Mailbox> mailboxes;
+  std::uint64_t seed;
+  InprocFault fault;
+};
+
+class InprocTransport final : public Transport {
+ public:
+  InprocTransport(InprocJob::Shared& shared, int rank) : Transport(rank, static_cast<int>(shared.mailboxes.size())), shared_(shared) {}
+
+  ~InprocTransport() override {
+    for (int i = 0; i < static_cast<int>(destination_.size()); ++i) abandon_slot(i);
+  }
+
+  [[nodiscard]] std::string name() const override { return "inproc"; }
+  [[nodiscard]] int max_tag() const override { return 1 << 30; }
+
+ private:
+  [[nodiscard]] bool silent() const { return rank() == shared_.fault.rank && sent_ >= shared_.fault.after; }
+
+  void post_send(int index, const void* data) override {
+    std::atomic<bool>& taken = taken_[static_cast<std::size_t>(index)];
+    taken.store(silent(), std::memory_order_relaxed);
+    if (silent()) return;
+    const Slot& s = slot(index);
+    const std::uint64_t noise = mix(shared_.seed ^ mix((static_cast<std::uint64_t>(rank()) << 40) ^ static_cast<std::uint64_t>(sent_)));
+    const int delay = shared_.seed == 0 ? 0 : static_cast<int>(noise % 4);
+    ++sent_;
+    auto& box = shared_.mailboxes[static_cast<std::size_t>(s.peer)];
+    const std::scoped_lock lock(box.mutex);
+    box.messages.push_back({rank(), s.tag, s.bytes, data, &taken, delay});
+  }
+
+  void post_receive(int index, void* data) override { destination_[static_cast<std::size_t>(index)] = {data, next_post_++}; }
+
+  bool test_slot(int index) override {
+    const Slot& s = slot(index);
+    if (s.kind == Kind::send) return taken_[static_cast<std::size_t>(index)].load(std::memory_order_acquire);
+    if (silent() || !first_of_its_kind(index)) return false;
+    auto& box = shared_.mailboxes[static_cast<std::size_t>(rank())];
+    const std::scoped_lock lock(box.mutex);
+    const auto message = std::find_if(box.messages.begin(), box.messages.end(), [&](const Message& m) { return m.from == s.peer && m.tag == s.tag; });
+    if (message == box.messages.end()) return false;
+    if (message->delay > 0) {
+      --message->delay;
+      return false;
+    }
+    if (message->bytes != s.bytes) {
+      fail(WEIR_ERR_TRANSPORT, "rank {} sent {} bytes under tag {} where {} were agreed", s.peer, message->bytes, s.tag, s.bytes);
+    }
+    if (s.bytes > 0) std::memcpy(destination_[static_cast<std::size_t>(index)].data, message->data, static_cast<std::size_t>(s.bytes));
+    message->taken->store(true, std::memory_order_release);
+    box.messages.erase(message);
+    return true;
+  }
+
+  // Receives of one peer and tag match in the order posted, also when a later one is tested first.
+  [[nodiscard]] bool first_of_its_kind(int index) const {
+    const Slot& mine = slot(index);
+    const std::uint64_t my_post = destination_[static_cast<std::size_t>(index)].post;
+    for (int i = 0; i < static_cast<int>(destination_.size()); ++i) {
+      const Slot& other = slot(i);
+      if (other.kind == Kind::receive && other.peer == mine.peer && other.tag == mine.tag && destination_[static_cast<std::size_t>(i)].post < my_post) return false;
+    }
+    return true;
+  }
+
+  void abandon_slot(int index) override {
+    const Slot& s = slot(index);
+    if (s.kind != Kind::send) return;
+    auto& box = shared_.mailboxes[static_cast<std::size_t>(s.peer)];
+    const std::scoped_lock lock(box.mutex);
+    std::erase_if(box.messages, [&](const Message& m) { return m.taken == &taken_[static_cast<std::size_t>(index)]; });
+  }
+
+  void grow(int slots) override {
+    while (static_cast<int>(taken_.size()) < slots) taken_.emplace_back(false);
+    destination_.resize(static_cast<std::size_t>(slots));
+  }
+
+  struct Destination {
+    void* data = nullptr;
+    std::uint64_t post = 0;
+  };
+  InprocJob::Shared& shared_;
+  std::int64_t sent_ = 0;
+  std::uint64_t next_post_ = 0;
+  std::deque<std::atomic<bool>> taken_;
+  std::vector<Destination> destination_;
+};
+
+InprocJob::InprocJob(int size, std::uint64_t seed, InprocFault fault) : shared_(std::make_unique<Shared>(size, seed, fault)) {}
+InprocJob::~InprocJob() = default;
+
+std::unique_ptr<Transport> InprocJob::transport(int rank) { return std::make_unique<InprocTransport>(*shared_, rank); }
+
+}  // namespace weir

@@ -1,0 +1,34 @@
+// inproc_transport.hpp: P virtual ranks in one process, one thread each. How everything is tested without a cluster.
+//
+// Strict on purpose: a send is done only when its receive has taken it (no buffering), and messages of different peers or tags
+// become visible after seeded random delays, so a schedule that only works with eager messages hangs here first.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "transport/transport.hpp"
+
+namespace weir {
+
+struct InprocFault {
+  int rank = -1;            ///< this rank goes silent ...
+  std::int64_t after = -1;  ///< ... after so many sends: later ones vanish, and it receives nothing more
+};
+
+/// What the ranks of one job share.
+class InprocJob {
+ public:
+  /// seed 0: messages are visible at once.
+  InprocJob(int size, std::uint64_t seed, InprocFault fault = {});
+  ~InprocJob();
+  /// The end of one rank; used by one thread. The job must outlive it.
+  [[nodiscard]] std::unique_ptr<Transport> transport(int rank);
+
+ private:
+  friend class InprocTransport;
+  struct Shared;
+  std::unique_ptr<Shared> shared_;
+};
+
+}  // namespace weir

@@ -1,0 +1,57 @@
+#include "transport/transport.hpp"
+
+#include "base/error.hpp"
+
+namespace weir {
+
+Request Transport::acquire(Kind kind, std::int64_t bytes, int peer, int tag) {
+  if (free_.empty()) {
+    const int first = static_cast<int>(slots_.size());
+    const int count = first == 0 ? 32 : 2 * first;
+    slots_.resize(static_cast<std::size_t>(count));
+    free_.reserve(slots_.size());
+    grow(count);
+    for (int i = count; i-- > first;) free_.push_back(i);
+  }
+  const int index = free_.back();
+  free_.pop_back();
+  slots_[static_cast<std::size_t>(index)] = {kind, peer, tag, bytes};
+  return {index};
+}
+
+Request Transport::send(const void* data, std::int64_t bytes, int to, int tag) {
+  const Request request = acquire(Kind::send, bytes, to, tag);
+  post_send(request.slot, data);
+  return request;
+}
+
+Request Transport::receive(void* data, std::int64_t bytes, int from, int tag) {
+  const Request request = acquire(Kind::receive, bytes, from, tag);
+  post_receive(request.slot, data);
+  return request;
+}
+
+bool Transport::test(Request request) {
+  if (!test_slot(request.slot)) return false;
+  slots_[static_cast<std::size_t>(request.slot)].kind = Kind::free;
+  free_.push_back(request.slot);
+  return true;
+}
+
+void Transport::abandon(int tag) {
+  for (int i = 0; i < static_cast<int>(slots_.size()); ++i) {
+    Slot& slot = slots_[static_cast<std::size_t>(i)];
+    if (slot.kind == Kind::free || slot.tag != tag) continue;
+    abandon_slot(i);
+    slot.kind = Kind::free;
+    free_.push_back(i);
+  }
+}
+
+std::string Transport::describe(Request request) const {
+  const Slot& s = slot(request.slot);
+  return fmt::format("{} of {} bytes {} rank {}, tag {}", s.kind == Kind::send ? "send" : "receive", s.bytes,
+                     s.kind == Kind::send ? "to" : "from", s.peer, s.tag);
+}
+
+}  // namespace weir

@@ -1,0 +1,69 @@
+// transport.hpp: nonblocking send and receive between ranks. All that the algorithms know of a network.
+//
+// Matching is by (peer, tag), in the order posted. Sizes are agreed beforehand: a message of another size is an error.
+// Nothing here blocks and, once every slot has been used once, nothing allocates. One thread per transport.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace weir {
+
+/// A posted send or receive; valid until test() returned true for it.
+struct Request {
+  int slot = -1;
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  Transport(const Transport&) = delete;
+  Transport& operator=(const Transport&) = delete;
+
+  [[nodiscard]] int rank() const noexcept { return rank_; }
+  [[nodiscard]] int size() const noexcept { return size_; }
+
+  /// `data` stays untouched by the caller until the request is done. Messages of any size.
+  Request send(const void* data, std::int64_t bytes, int to, int tag);
+  Request receive(void* data, std::int64_t bytes, int from, int tag);
+  /// True once: the request is done and its slot free again. Throws Error(WEIR_ERR_TRANSPORT).
+  bool test(Request request);
+  /// Gives up everything posted under `tag`. Buffers of sends that are under way must stay alive.
+  void abandon(int tag);
+
+  /// "receive of 400 bytes from rank 3, tag 7"
+  [[nodiscard]] std::string describe(Request request) const;
+  /// For people: what carries the messages, with its version.
+  [[nodiscard]] virtual std::string name() const = 0;
+  /// Tags run from 0 to here.
+  [[nodiscard]] virtual int max_tag() const = 0;
+
+ protected:
+  enum class Kind : std::uint8_t { free, send, receive };
+  struct Slot {
+    Kind kind = Kind::free;
+    int peer = -1;
+    int tag = -1;
+    std::int64_t bytes = 0;
+  };
+  Transport(int rank, int size) : rank_(rank), size_(size) {}
+  [[nodiscard]] const Slot& slot(int index) const { return slots_[static_cast<std::size_t>(index)]; }
+
+  virtual void post_send(int slot, const void* data) = 0;
+  virtual void post_receive(int slot, void* data) = 0;
+  virtual bool test_slot(int slot) = 0;
+  virtual void abandon_slot(int slot) = 0;
+  /// Called with the new number of slots before a new one is used.
+  virtual void grow(int slots) = 0;
+
+ private:
+  Request acquire(Kind kind, std::int64_t bytes, int peer, int tag);
+
+  int rank_, size_;
+  std::vector<Slot> slots_;
+  std::vector<int> free_;
+};
+
+}  // namespace weir

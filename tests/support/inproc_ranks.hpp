@@ -1,0 +1,50 @@
+// inproc_ranks.hpp: runs a function on P virtual ranks, one thread each, over the in-process transport.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "plan/communicator.hpp"
+#include "topology/topology.hpp"
+#include "transport/inproc/inproc_transport.hpp"
+
+namespace weir::test {
+
+struct RankOptions {
+  std::uint64_t seed = 0;      ///< message order; 0: as sent
+  std::string machine{};       ///< synthetic_machine description; empty: everybody on one node
+  InprocFault fault{};
+  Settings settings{.timeout_seconds = 120};
+};
+
+/// Throws what the lowest rank threw.
+inline void run_ranks(int ranks, const std::function<void(Communicator&)>& body, const RankOptions& options = {}) {
+  InprocJob job(ranks, options.seed, options.fault);
+  std::vector<Location> machine(static_cast<std::size_t>(ranks));
+  if (!options.machine.empty()) machine = synthetic_machine(options.machine);
+  std::vector<std::unique_ptr<Transport>> transports;
+  for (int rank = 0; rank < ranks; ++rank) transports.push_back(job.transport(rank));
+  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto i = static_cast<std::size_t>(rank);
+      try {
+        Communicator comm(detail::make_communicator(std::move(transports[i]), machine[i], options.settings));
+        body(comm);
+      } catch (...) {
+        errors[i] = std::current_exception();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::exception_ptr& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+}
+
+}  // namespace weir::test

@@ -1,0 +1,294 @@
+// test_topology.cpp: made-up machines of many shapes, the properties that their groups must have, and this machine itself.
+#include <cstdlib>
+#include <numeric>
+#include <set>
+
+#include "support/catch.hpp"
+#include "topology/topology.hpp"
+
+using namespace weir;
+
+namespace {
+
+std::vector<std::string> shapes() {
+  std::string uneven = "nodes:";
+  for (int node = 0; node < 33; ++node) uneven += (node ? "," : "") + std::to_string(1 + node * 7 % 11);
+  return {"rank:1",
+          "rank:5",
+          "rank:257",
+          "node:257 rank:1",
+          "node:4 rank:3",
+          "switch:3 node:2 rank:2",
+          "nodes:3,1,2",
+          "nodes:1",
+          "nodes:1,256",
+          uneven,
+          "l3:8 rank:2",
+          "switch:2 rank:3",
+          "switch:2 node:2 socket:2 rank:3",
+          "switch:2 node:2 socket:2 numa:2 l3:2 rank:2",
+          "node:3 numa:4 rank:1",
+          "node:2 socket:1 numa:1 l3:1 rank:2"};
+}
+
+/// The machine with its ranks dealt out like cards, so that no group is a run of ranks.
+std::vector<Location> shuffled(const std::vector<Location>& machine) {
+  std::size_t step = 3;
+  while (std::gcd(step, machine.size()) != 1) ++step;
+  std::vector<Location> result;
+  for (std::size_t i = 0; i < machine.size(); ++i) result.push_back(machine[i * step % machine.size()]);
+  return result;
+}
+
+std::vector<int> to_vector(std::span<const int> ranks) { return {ranks.begin(), ranks.end()}; }
+
+/// Sets an environment variable, and puts back what was there.
+class ScopedVariable {
+ public:
+  ScopedVariable(const char* name, const std::string& value) : name_(name) {
+    if (const char* before = std::getenv(name)) before_ = before, was_set_ = true;
+    setenv(name, value.c_str(), 1);
+  }
+  ScopedVariable(const ScopedVariable&) = delete;
+  ScopedVariable& operator=(const ScopedVariable&) = delete;
+  ~ScopedVariable() { was_set_ ? setenv(name_, before_.c_str(), 1) : unsetenv(name_); }
+
+ private:
+  const char* name_;
+  std::string before_;
+  bool was_set_ = false;
+};
+
+std::string switch_seen(const std::string& address, const std::string& pattern) {
+  const ScopedVariable set_address("SLURM_TOPOLOGY_ADDR", address), set_pattern("SLURM_TOPOLOGY_ADDR_PATTERN", pattern);
+  return std::string(stored_name(locate().switch_address));
+}
+
+std::string problem_with(const std::string& description) {
+  try {
+    (void)synthetic_machine(description);
+  } catch (const Error& error) {
+    CHECK(error.status() == WEIR_ERR_ARGUMENT);
+    return error.what();
+  }
+  return "none";
+}
+
+}  // namespace
+
+TEST_CASE("every rank is in exactly one node, and groups agree on all ranks") {
+  for (const std::string& shape : shapes()) {
+    for (const auto& machine : {synthetic_machine(shape), shuffled(synthetic_machine(shape))}) {
+      INFO(shape);
+      const int size = static_cast<int>(machine.size());
+      std::vector<int> seen_in_node(machine.size()), seen_in_transversal(machine.size());
+      std::set<std::size_t> node_sizes;
+      for (int rank = 0; rank < size; ++rank) {
+        const Topology topology(machine, rank);
+        REQUIRE(topology.rank() == rank);
+        REQUIRE(topology.size() == size);
+        const auto peers = to_vector(topology.node_peers()), across = to_vector(topology.local_rank_peers());
+        const auto leaders = to_vector(topology.leaders());
+        REQUIRE(std::is_sorted(peers.begin(), peers.end()));
+        REQUIRE(std::is_sorted(across.begin(), across.end()));
+        REQUIRE(std::is_sorted(leaders.begin(), leaders.end()));
+        REQUIRE(static_cast<int>(leaders.size()) == topology.node_count());
+        REQUIRE(peers.at(static_cast<std::size_t>(topology.local_rank(rank))) == rank);
+        REQUIRE(leaders.at(static_cast<std::size_t>(topology.node_of(rank))) == peers.front());
+        if (peers.front() == rank) {
+          node_sizes.insert(peers.size());
+          for (int peer : peers) ++seen_in_node[static_cast<std::size_t>(peer)];
+        }
+        if (across.front() == rank) {
+          for (int peer : across) ++seen_in_transversal[static_cast<std::size_t>(peer)];
+        }
+        std::set<int> nodes_crossed;
+        for (int peer : across) {
+          REQUIRE(topology.local_rank(peer) == topology.local_rank(rank));
+          REQUIRE(nodes_crossed.insert(topology.node_of(peer)).second);
+        }
+        REQUIRE(std::count(across.begin(), across.end(), rank) == 1);
+        if (topology.local_rank(rank) == 0) REQUIRE(across == leaders);
+      }
+      CHECK(std::all_of(seen_in_node.begin(), seen_in_node.end(), [](int times) { return times == 1; }));
+      CHECK(std::all_of(seen_in_transversal.begin(), seen_in_transversal.end(), [](int times) { return times == 1; }));
+      CHECK(Topology(machine, 0).uniform() == (node_sizes.size() == 1));
+    }
+  }
+}
+
+TEST_CASE("levels are symmetric, and nested: a common friend is never nearer than the farther of two") {
+  for (const std::string& shape : shapes()) {
+    auto machine = shuffled(synthetic_machine(shape));
+    for (std::size_t i = 0; i < machine.size(); i += 5) machine[i].l3 = -1;
+    for (std::size_t i = 0; i < machine.size(); i += 7) machine[i].l3 = machine[i].numa = machine[i].socket = -1;
+    for (std::size_t i = 0; i < machine.size(); i += 3) machine[i].switch_address = {};
+    const Topology topology(machine, 0);
+    const int size = topology.size(), step = size > 100 ? 5 : 1;
+    INFO(shape);
+    bool symmetric = true, nested = true;
+    for (int a = 0; a < size; a += step) {
+      REQUIRE(topology.level(a, a) == Level::self);
+      for (int b = 0; b < size; b += step) {
+        const Level between = topology.level(a, b);
+        symmetric = symmetric && between == topology.level(b, a);
+        nested = nested && (between == Level::self) == (a == b);
+        nested = nested && (between <= Level::node) == (topology.node_of(a) == topology.node_of(b));
+        for (int c = 0; c < size; c += step) nested = nested && between <= std::max(topology.level(a, c), topology.level(c, b));
+      }
+    }
+    CHECK(symmetric);
+    CHECK(nested);
+  }
+}
+
+TEST_CASE("each level is found where the machine was made to have it") {
+  const Topology topology(synthetic_machine("switch:2 node:2 socket:2 numa:2 l3:2 rank:2"), 0);
+  REQUIRE(topology.size() == 64);
+  CHECK(topology.level(0, 0) == Level::self);
+  CHECK(topology.level(0, 1) == Level::l3);
+  CHECK(topology.level(0, 2) == Level::numa);
+  CHECK(topology.level(0, 4) == Level::socket);
+  CHECK(topology.level(0, 8) == Level::node);
+  CHECK(topology.level(0, 16) == Level::switch_group);
+  CHECK(topology.level(0, 32) == Level::system);
+  CHECK(topology.node_count() == 4);
+  CHECK(topology.uniform());
+
+  const Topology sizes(synthetic_machine("nodes:3,1,2"), 2);
+  CHECK(to_vector(sizes.node_peers()) == std::vector{0, 1, 2});
+  CHECK(to_vector(sizes.local_rank_peers()) == std::vector{2});
+  CHECK(to_vector(sizes.leaders()) == std::vector{0, 3, 4});
+  CHECK(sizes.level(0, 2) == Level::node);
+  CHECK(sizes.level(0, 3) == Level::system);
+  CHECK_FALSE(sizes.uniform());
+}
+
+TEST_CASE("what is not known is not shared") {
+  auto machine = synthetic_machine("node:2 rank:2");
+  CHECK(Topology(machine, 0).level(0, 1) == Level::node);
+  CHECK(Topology(machine, 0).level(0, 2) == Level::system);
+  store_name(machine[1].switch_address, "spine.leaf0");
+  store_name(machine[2].switch_address, "spine.leaf0");
+  CHECK(Topology(machine, 0).level(0, 2) == Level::switch_group);
+}
+
+TEST_CASE("level names") {
+  const std::vector<std::string_view> names{"self", "l3", "numa", "socket", "node", "switch", "system"};
+  REQUIRE(names.size() == level_count);
+  for (int level = 0; level < level_count; ++level)
+    CHECK(level_name(static_cast<Level>(level)) == names[static_cast<std::size_t>(level)]);
+  CHECK(level_name(static_cast<Level>(99)) == "unknown");
+}
+
+TEST_CASE("the tree shows what tells ranks apart, and nothing else") {
+  const auto tree = [](const std::vector<Location>& machine) { return Topology(machine, 0).tree(); };
+  CHECK(tree(synthetic_machine("rank:1")) == "node n0: rank 0\n");
+  CHECK(tree(synthetic_machine("socket:1 numa:1 l3:1 rank:4")) == "node n0: ranks 0-3\n");
+  CHECK(tree(synthetic_machine("switch:2 node:1 socket:2 l3:1 rank:2")) ==
+        "switch spine.leaf0\n"
+        "  node n0: ranks 0-3\n"
+        "    socket 0: ranks 0-1\n"
+        "    socket 1: ranks 2-3\n"
+        "switch spine.leaf1\n"
+        "  node n1: ranks 4-7\n"
+        "    socket 0: ranks 4-5\n"
+        "    socket 1: ranks 6-7\n");
+  CHECK(tree(synthetic_machine("socket:1 numa:2 l3:2 rank:1")) ==
+        "node n0: ranks 0-3\n"
+        "  numa 0: ranks 0-1\n"
+        "    l3 0: rank 0\n"
+        "    l3 1: rank 1\n"
+        "  numa 1: ranks 2-3\n"
+        "    l3 2: rank 2\n"
+        "    l3 3: rank 3\n");
+
+  auto mixed = synthetic_machine("nodes:3,1,2");
+  std::swap(mixed[1], mixed[5]);
+  store_name(mixed[3].switch_address, "leaf7");
+  mixed[2].socket = 1;
+  CHECK(tree(mixed) ==
+        "switch unknown\n"
+        "  node n0: ranks 0, 2, 5\n"
+        "    socket 1: rank 2\n"
+        "  node n2: ranks 1, 4\n"
+        "switch leaf7\n"
+        "  node n1: rank 3\n");
+}
+
+TEST_CASE("bad descriptions say what is wrong and what would be right") {
+  CHECK_THAT(problem_with(""), ContainsSubstring("the last level must be rank:count"));
+  CHECK_THAT(problem_with("node:2"), ContainsSubstring("the last level must be rank:count"));
+  CHECK_THAT(problem_with("node:2 rank"), ContainsSubstring("\"rank\" should look like level:count"));
+  CHECK_THAT(problem_with("node:0 rank:2"), ContainsSubstring("\"0\" should be a number from 1 to"));
+  CHECK_THAT(problem_with("node:-1 rank:2"), ContainsSubstring("\"-1\" should be a number"));
+  CHECK_THAT(problem_with("node:2x rank:2"), ContainsSubstring("\"2x\" should be a number"));
+  CHECK_THAT(problem_with("node: rank:2"), ContainsSubstring("\"\" should be a number"));
+  CHECK_THAT(problem_with("node:99999999999999999999 rank:2"), ContainsSubstring("should be a number"));
+  CHECK_THAT(problem_with("rack:2 rank:2"),
+             ContainsSubstring("no level \"rack\"; the levels are switch, node, socket, numa, l3, rank"));
+  CHECK_THAT(problem_with("socket:2 node:2 rank:2"),
+             ContainsSubstring("\"node\" is given twice or too late; the order is switch, node"));
+  CHECK_THAT(problem_with("rank:2 rank:2"), ContainsSubstring("\"rank\" is given twice or too late"));
+  CHECK_THAT(problem_with("node:1048576 rank:2"), ContainsSubstring("more than 1048576 ranks"));
+  CHECK_THAT(problem_with("nodes:"), ContainsSubstring("\"\" should be a number"));
+  CHECK_THAT(problem_with("nodes:2,,1"), ContainsSubstring("\"\" should be a number"));
+  CHECK_THAT(problem_with("nodes:1048576,1"), ContainsSubstring("more than 1048576 ranks"));
+  CHECK_THAT(problem_with("switch:2 nodes:2,1"), ContainsSubstring("must stand alone"));
+}
+
+TEST_CASE("a topology refuses ranks it does not have") {
+  CHECK_THROWS_AS(Topology({}, 0), Error);
+  CHECK_THROWS_AS(Topology(synthetic_machine("rank:2"), 2), Error);
+  CHECK_THROWS_AS(Topology(synthetic_machine("rank:2"), -1), Error);
+  const Topology topology(synthetic_machine("rank:2"), 0);
+  CHECK_THROWS_WITH(topology.level(0, 2), ContainsSubstring("rank 2 is outside 0 .. 1"));
+  CHECK_THROWS_AS(topology.node_of(-1), Error);
+  CHECK_THROWS_AS(topology.local_rank(2), Error);
+}
+
+TEST_CASE("names that do not fit stay different") {
+  Location a, b;
+  for (std::size_t length : {0u, 1u, 62u, 63u}) {
+    store_name(a.host, std::string(length, 'x'));
+    CHECK(stored_name(a.host) == std::string(length, 'x'));
+  }
+  const std::string head(60, 'h');
+  for (const auto& [one, other] :
+       {std::pair{head + "0.cluster", head + "1.cluster"}, {"0" + head + "-node", "1" + head + "-node"}}) {
+    store_name(a.host, one);
+    store_name(b.host, other);
+    CHECK(stored_name(a.host).size() == 63);
+    CHECK(stored_name(a.host).starts_with(one.substr(0, 54) + "~"));
+    CHECK(stored_name(a.host) != stored_name(b.host));
+    store_name(b.host, one);
+    CHECK(a.host == b.host);
+    CHECK(Topology({a, b}, 0).level(0, 1) == Level::node);
+  }
+}
+
+TEST_CASE("this process can be located") {
+  const Location here = locate();
+  CHECK_FALSE(stored_name(here.host).empty());
+  for (std::int32_t index : {here.socket, here.numa, here.l3}) CHECK(index >= -1);
+  const Location again = locate();
+  CHECK(here.host == again.host);
+  CHECK((here.socket == again.socket && here.numa == again.numa && here.l3 == again.l3));
+  CHECK(Topology({here, again}, 0).level(0, 1) <= Level::node);
+}
+
+TEST_CASE("SLURM's address gives the switches, on the node that it names") {
+  const std::string host(stored_name(locate().host));
+  CHECK(switch_seen("spine.leaf0." + host, "switch.switch.node") == "spine.leaf0");
+  CHECK(switch_seen("leaf3." + host, "switch.node") == "leaf3");
+  CHECK(switch_seen("leaf3." + host + ".example.org", "switch.node") == "leaf3");
+  CHECK(switch_seen("s[0-1].s4." + host, "switch.switch.node") == "s[0-1].s4");
+  CHECK(switch_seen(host, "node").empty());
+  CHECK(switch_seen("spine.leaf0.another-" + host, "switch.switch.node").empty());
+  CHECK(switch_seen("leaf0." + host, "switch.switch.node").empty());
+  CHECK(switch_seen("spine.leaf0." + host, "").empty());
+  CHECK(switch_seen("", "switch.node").empty());
+  CHECK(switch_seen("", "").empty());
+  const std::string deep = std::string(200, 's');
+  CHECK(switch_seen(deep + "." + host, "switch.node").size() == 127);
+}
