@@ -15,7 +15,7 @@ constexpr double first_margin = 0.1, least_margin = 0.02, most_margin = 1;
 template <class T>
 LocalSelector<T>::LocalSelector(const Setup& setup)
     : setup_(setup),
-      capacity_(std::min(setup.count, 2 * setup.largest_local + spare_candidates)),
+      capacity_(std::min(setup.count, 2 * setup.largest_k + spare_candidates)),
       indices_(capacity_ + select_padding),
       values_(capacity_ + select_padding),
       sample_(std::min(setup.count, sample_size)) {

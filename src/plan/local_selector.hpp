@@ -21,7 +21,7 @@ class LocalSelector {
  public:
   struct Setup {
     std::int64_t count = 0;          ///< n
-    std::int64_t largest_local = 0;  ///< most entries selected in any iteration
+    std::int64_t largest_k = 0;      ///< largest k of any iteration; mode reuse may select 1.25 times as many
     Threshold threshold = Threshold::exact;
     std::int64_t period = 32;  ///< tau', mode reuse
   };

@@ -37,7 +37,7 @@ class TypedPlan final : public PlanState {
     }
     sparse_ = row.make_sparse<T>(problem);
     if (config.dense_iterations > 0) dense_ = find_allreduce("dense_ring").make_dense<T>(problem);
-    selector_.emplace(typename LocalSelector<T>::Setup{config.count, problem.largest_local, config.threshold, config.threshold_period});
+    selector_.emplace(typename LocalSelector<T>::Setup{config.count, problem.largest_k, config.threshold, config.threshold_period});
     if (config.error_feedback) {
       residual_ = Buffer<T>(config.count);
       kernels::host::fill_zero(residual_.data(), residual_.size());

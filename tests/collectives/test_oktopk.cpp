@@ -1,6 +1,5 @@
 // Ok-Topk through plans, on virtual ranks: the whole correctness contract.
 #include <cmath>
-#include <mutex>
 
 #include "collectives/oktopk_volume.hpp"
 #include "plan/plan_config.hpp"
@@ -8,6 +7,7 @@
 #include "support/inproc_ranks.hpp"
 #include "support/inputs.hpp"
 #include "support/oracle.hpp"
+#include "support/rank_check.hpp"
 
 namespace weir::test {
 namespace {
@@ -43,13 +43,7 @@ void check_exact(const Case& c) {
     oracle.step(gradients[static_cast<std::size_t>(t)], c.k);
     expected.push_back(oracle);
   }
-  std::mutex failure_mutex;
-  std::string failure;
-  const auto check = [&](bool condition, const std::string& text) {
-    if (condition) return;
-    const std::scoped_lock lock(failure_mutex);
-    if (failure.empty()) failure = text;
-  };
+  RankCheck check;
   const auto body = [&](Communicator& comm) {
     AllreducePlan plan(comm, config_of(c, data_type_of<T>));
     const auto rank = static_cast<std::size_t>(comm.rank());
@@ -63,28 +57,24 @@ void check_exact(const Case& c) {
         plan.run(std::span<T>(dense));
         std::vector<T> right_dense(dense.size());
         for (std::size_t i = 0; i < right.indices.size(); ++i) right_dense[right.indices[i]] = right.sums[i] / static_cast<T>(c.ranks);
-        check(same_bits(std::span<const T>(dense), right_dense), where + "dense result");
+        check.that(same_bits(std::span<const T>(dense), right_dense), where + "dense result");
       }
       const SparseView<T> update = plan.sparse_result<T>();
-      check(std::equal(update.indices.begin(), update.indices.end(), right.indices.begin(), right.indices.end()), where + "indices");
+      check.that(std::equal(update.indices.begin(), update.indices.end(), right.indices.begin(), right.indices.end()), where + "indices");
       std::vector<T> averaged = right.sums;
       for (T& value : averaged) value /= static_cast<T>(c.ranks);
-      check(same_bits(update.values, averaged), where + "values");
-      check(same_bits(plan.residual<T>(), right.residual[rank]), where + "residual");
+      check.that(same_bits(update.values, averaged), where + "values");
+      check.that(same_bits(plan.residual<T>(), right.residual[rank]), where + "residual");
       const Statistics& s = plan.statistics();
       const std::int64_t words = (std::max(s.payload_bytes_sent, s.payload_bytes_received) + 3) / 4;
       const std::int64_t bound = oktopk_payload_words(c.k, c.ranks) * static_cast<std::int64_t>(sizeof(T) + 4) / 8 + 2;
-      check(words <= bound, where + "payload of " + std::to_string(words) + " words exceeds " + std::to_string(bound));
+      check.that(words <= bound, where + "payload of " + std::to_string(words) + " words exceeds " + std::to_string(bound));
       const std::int64_t control = std::max(s.control_bytes_sent, s.control_bytes_received) / 4;
-      check(control <= oktopk_control_words<T>(c.ranks), where + "control of " + std::to_string(control) + " words");
+      check.that(control <= oktopk_control_words<T>(c.ranks), where + "control of " + std::to_string(control) + " words");
     }
   };
-  try {
-    run_ranks(c.ranks, body, {.seed = c.seed});
-  } catch (const std::exception& error) {
-    check(false, error.what());
-  }
-  REQUIRE(failure == "");
+  run_ranks(c.ranks, body, {.seed = c.seed});
+  REQUIRE(check.failure() == "");
 }
 
 }  // namespace

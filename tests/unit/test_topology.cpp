@@ -1,4 +1,5 @@
 // test_topology.cpp: made-up machines of many shapes, the properties that their groups must have, and this machine itself.
+#include <algorithm>
 #include <cstdlib>
 #include <numeric>
 #include <set>

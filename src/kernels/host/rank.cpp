@@ -36,7 +36,11 @@ void count_digits(const T* x, std::int64_t count, int shift, int bits, DigitCoun
   const auto digit = [&](std::int64_t i) { return std::bit_cast<Key<T>>(x[i]) >> shift & mask; };
   std::int64_t i = 0;
   for (; i + tables <= count; i += tables) {
-    for (int t = 0; t < tables; ++t) ++counts.table[t][digit(i + t)];
+    const auto digit_0 = digit(i), digit_1 = digit(i + 1), digit_2 = digit(i + 2), digit_3 = digit(i + 3);
+    ++counts.table[0][digit_0];
+    ++counts.table[1][digit_1];
+    ++counts.table[2][digit_2];
+    ++counts.table[3][digit_3];
   }
   for (; i < count; ++i) ++counts.table[0][digit(i)];
 }
@@ -63,61 +67,78 @@ HWY_INLINE std::int64_t copy_prefixed(const T* x, std::int64_t count, Key<T> pre
 }
 
 template <class T>
-KthKey<T> smallest_nonzero(const T* x, std::int64_t count) {
+struct KeyRange {
+  Key<T> smallest, largest;  ///< of the nonzero keys
+  std::int64_t ones, more;   ///< how many keys are 1, and how many are more
+};
+
+template <class T>
+KeyRange<T> key_range(const T* x, std::int64_t count) {
   const Tag<T> d;
   const KeyTag<Tag<T>> dk;
+  const hn::RebindToUnsigned<Tag<T>> du;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const auto one = hn::Set(dk, 1);
-  KthKey<T> result{1, 0, 0};
+  auto largest = hn::Zero(dk);
+  // Zero becomes the largest of all when one is subtracted.
+  auto smallest_less_one = hn::Set(du, ~Key<T>{0});
+  KeyRange<T> range{0, 0, 0, 0};
   std::int64_t i = 0;
   for (; i + lanes <= count; i += lanes) {
     const auto keys = keys_of(d, hn::LoadU(d, x + i));
-    result.greater += static_cast<std::int64_t>(hn::CountTrue(dk, hn::Gt(keys, one)));
-    result.equal += static_cast<std::int64_t>(hn::CountTrue(dk, hn::Eq(keys, one)));
+    largest = hn::Max(largest, keys);
+    smallest_less_one = hn::Min(smallest_less_one, hn::BitCast(du, hn::Sub(keys, one)));
+    range.more += static_cast<std::int64_t>(hn::CountTrue(dk, hn::Gt(keys, one)));
+    range.ones += static_cast<std::int64_t>(hn::CountTrue(dk, hn::Eq(keys, one)));
   }
+  range.largest = static_cast<Key<T>>(hn::GetLane(hn::MaxOfLanes(dk, largest)));
+  Key<T> smallest_less_one_of_all = hn::GetLane(hn::MinOfLanes(du, smallest_less_one));
   for (; i < count; ++i) {
-    result.greater += key_of(x[i]) > 1;
-    result.equal += key_of(x[i]) == 1;
+    const Key<T> key = key_of(x[i]);
+    range.largest = std::max(range.largest, key);
+    smallest_less_one_of_all = std::min<Key<T>>(smallest_less_one_of_all, key - 1);
+    range.more += key > 1;
+    range.ones += key == 1;
   }
-  return result;
+  range.smallest = smallest_less_one_of_all + 1;
+  return range;
 }
 
-/// Radix selection, the highest digit first. Only the keys in the bin where the k-th lies are looked at again; once they are
-/// few, they are copied out of x.
+/// Radix selection, the highest digit first, below the bits that all nonzero keys share. Only the keys in the bin where the
+/// k-th lies are looked at again; once they are few, they are copied out of x.
 template <class T>
 KthKey<T> kth_key(const T* x, std::int64_t count, std::int64_t k) {
-  if (k > count) return smallest_nonzero(x, count);
+  const KeyRange<T> range = key_range(x, count);
+  if (k > range.ones + range.more) return {1, range.more, range.ones};
   DigitCounts counts;
   T buffer[buffer_size + select_padding];
-  const T* source = x;
-  std::int64_t source_count = count;
-  Key<T> prefix = 0;
-  int shift = key_bits<T>;
+  int shift = std::bit_width(static_cast<Key<T>>(range.smallest ^ range.largest));
+  Key<T> prefix = range.largest >> shift;
   std::int64_t greater = 0;
-  std::int64_t equal = count;
+  // Zeros are told apart by their prefix, or come last.
+  std::int64_t equal = prefix == 0 ? count : range.ones + range.more;
   while (shift > 0) {
     const int bits = std::min(shift, digit_bits);
     const int next_shift = shift - bits;
     std::memset(&counts, 0, sizeof counts);
-    if (equal == source_count) {
-      count_digits(source, source_count, next_shift, bits, counts);
-    } else if (equal <= buffer_size) {
-      source_count = copy_prefixed(source, source_count, prefix, shift, buffer);
-      source = buffer;
-      count_digits(source, source_count, next_shift, bits, counts);
+    if (equal != count && equal <= buffer_size) {
+      count = copy_prefixed(x, count, prefix, shift, buffer);
+      x = buffer;
+    }
+    if (equal == count) {
+      count_digits(x, count, next_shift, bits, counts);
     } else {
-      for (std::int64_t i = 0; i < source_count; i += buffer_size) {
-        const std::int64_t copied = copy_prefixed(source + i, std::min(buffer_size, source_count - i), prefix, shift, buffer);
+      for (std::int64_t i = 0; i < count; i += buffer_size) {
+        const std::int64_t copied = copy_prefixed(x + i, std::min(buffer_size, count - i), prefix, shift, buffer);
         count_digits(buffer, copied, next_shift, bits, counts);
       }
     }
-    int digit = (1 << bits) - 1;
+    std::int64_t digit = (1 << bits) - 1;
     for (; greater + counts[digit] < k; --digit) greater += counts[digit];
     equal = counts[digit];
     prefix = static_cast<Key<T>>(prefix << bits | static_cast<Key<T>>(digit));
     shift = next_shift;
   }
-  if (prefix == 0) return smallest_nonzero(x, count);
   return {prefix, greater, equal};
 }
 

@@ -162,8 +162,8 @@ HWY_INLINE std::int64_t select_from(Source source, std::int64_t begin, std::int6
 }
 
 template <class T>
-std::int64_t compensate_select(const T* gradient, T* residual, std::int64_t count, Key<T> threshold, std::uint32_t* indices, T* values,
-                               std::int64_t capacity) {
+std::int64_t compensate_select(const T* gradient, T* residual, std::int64_t count, Key<T> threshold, std::uint32_t* indices,
+                               T* values, std::int64_t capacity) {
   return select_from(Compensated<T>{gradient, residual}, 0, count, threshold, Output<T>{indices, values, capacity});
 }
 
@@ -244,8 +244,8 @@ const SelectKernels<T>& chosen() {
 }  // namespace
 
 template <class T>
-std::int64_t compensate_select(const T* gradient, T* residual, std::int64_t count, Key<T> threshold, std::uint32_t* indices, T* values,
-                               std::int64_t capacity) {
+std::int64_t compensate_select(const T* gradient, T* residual, std::int64_t count, Key<T> threshold, std::uint32_t* indices,
+                               T* values, std::int64_t capacity) {
   return chosen<T>().compensate_select(gradient, residual, count, threshold, indices, values, capacity);
 }
 

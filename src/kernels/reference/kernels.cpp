@@ -14,8 +14,8 @@ std::int64_t count_at_least(const T* x, std::int64_t count, Key<T> threshold) {
 }  // namespace
 
 template <class T>
-std::int64_t compensate_select(const T* gradient, T* residual, std::int64_t count, Key<T> threshold, std::uint32_t* indices, T* values,
-                               std::int64_t capacity) {
+std::int64_t compensate_select(const T* gradient, T* residual, std::int64_t count, Key<T> threshold, std::uint32_t* indices,
+                               T* values, std::int64_t capacity) {
   std::int64_t hits = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     const T sum = residual[i] + gradient[i];
@@ -142,20 +142,20 @@ void scatter(T* dense, const std::uint32_t* indices, const T* values, std::int64
   for (std::int64_t i = 0; i < count; ++i) dense[indices[i]] = values[i];
 }
 
-#define WEIR_INSTANTIATE(T)                                                                                                      \
-  template std::int64_t compensate_select(const T*, T*, std::int64_t, Key<T>, std::uint32_t*, T*, std::int64_t);                 \
-  template std::int64_t select(const T*, std::int64_t, Key<T>, std::uint32_t*, T*, std::int64_t);                                \
-  template std::int64_t select_ties(const T*, std::int64_t, Key<T>, std::int64_t, std::uint32_t*, T*);                           \
-  template KthKey<T> kth_key(const T*, std::int64_t, std::int64_t);                                                              \
-  template void histogram(const T*, std::int64_t, Key<T>, Key<T>, int, std::uint64_t*, std::uint64_t*);                          \
-  template void add(const T*, T*, std::int64_t);                                                                                 \
-  template void subtract(const T*, T*, std::int64_t);                                                                            \
-  template void scale(T*, std::int64_t, T);                                                                                      \
-  template std::int64_t count_non_finite(const T*, std::int64_t);                                                                \
-  template void fill_zero(T*, std::int64_t);                                                                                     \
-  template std::int64_t merge_add(const std::uint32_t*, const T*, std::int64_t, const std::uint32_t*, const T*, std::int64_t,    \
-                                  std::uint32_t*, T*);                                                                           \
-  template void settle(T*, const std::uint32_t*, const T*, std::int64_t, const std::uint32_t*, std::int64_t);                    \
+#define WEIR_INSTANTIATE(T)                                                                                                   \
+  template std::int64_t compensate_select(const T*, T*, std::int64_t, Key<T>, std::uint32_t*, T*, std::int64_t);              \
+  template std::int64_t select(const T*, std::int64_t, Key<T>, std::uint32_t*, T*, std::int64_t);                             \
+  template std::int64_t select_ties(const T*, std::int64_t, Key<T>, std::int64_t, std::uint32_t*, T*);                        \
+  template KthKey<T> kth_key(const T*, std::int64_t, std::int64_t);                                                           \
+  template void histogram(const T*, std::int64_t, Key<T>, Key<T>, int, std::uint64_t*, std::uint64_t*);                       \
+  template void add(const T*, T*, std::int64_t);                                                                              \
+  template void subtract(const T*, T*, std::int64_t);                                                                         \
+  template void scale(T*, std::int64_t, T);                                                                                   \
+  template std::int64_t count_non_finite(const T*, std::int64_t);                                                             \
+  template void fill_zero(T*, std::int64_t);                                                                                  \
+  template std::int64_t merge_add(const std::uint32_t*, const T*, std::int64_t, const std::uint32_t*, const T*, std::int64_t, \
+                                  std::uint32_t*, T*);                                                                        \
+  template void settle(T*, const std::uint32_t*, const T*, std::int64_t, const std::uint32_t*, std::int64_t);                 \
   template void scatter(T*, const std::uint32_t*, const T*, std::int64_t);
 
 WEIR_INSTANTIATE(float)

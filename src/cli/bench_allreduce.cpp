@@ -1,0 +1,135 @@
+// weir bench allreduce: every algorithm against MPI_Allreduce of the same dense array, in the same run. Start it with mpirun.
+#include <fmt/format.h>
+#include <unistd.h>
+#include <weir/mpi.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "cli/bench_input.hpp"
+#include "cli/commands.hpp"
+#include "cli/report.hpp"
+
+namespace weir::cli {
+namespace {
+
+struct Options {
+  std::int64_t count = 4194304;
+  double density = 0.01;
+  int iterations = 20;
+  std::string algorithm = "oktopk", threshold = "exact", input, json;
+};
+
+/// Slowest rank's time of `body`, known to all.
+template <class Body>
+double milliseconds(Body body) {
+  MPI_Barrier(MPI_COMM_WORLD);
+  const double begin = MPI_Wtime();
+  body();
+  double mine = (MPI_Wtime() - begin) * 1e3, slowest = 0;
+  MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  return slowest;
+}
+
+std::int64_t over_ranks(std::int64_t value, MPI_Op op) {
+  MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_INT64_T, op, MPI_COMM_WORLD);
+  return value;
+}
+
+std::int64_t bytes_sent(const Statistics& s) { return s.payload_bytes_sent + s.control_bytes_sent; }
+
+/// One algorithm, delivering in place (`dense`) or sparse, interleaved with the baseline.
+Row measure(const Communicator& comm, const Options& options, const Gradients& gradients, const AlgorithmInfo& algorithm, bool dense) {
+  AllreducePlan plan(comm, {.count = options.count,
+                            .density = options.density,
+                            .algorithm = std::string(algorithm.name),
+                            .threshold = options.threshold == "reuse" ? Threshold::reuse : Threshold::exact});
+  Row row{.benchmark = dense ? "allreduce_dense" : "allreduce_sparse",
+          .algorithm = std::string(algorithm.name),
+          .count = options.count,
+          .density = algorithm.sparse ? options.density : 1,
+          .ranks = comm.size(),
+          .baseline = "MPI_Allreduce",
+          .selected_local_min = options.count,
+          .selected_global_min = options.count};
+  std::vector<float> buffer(static_cast<std::size_t>(options.count));
+  std::vector<double> times, baseline, select, exchange, apply;
+  const int warm = 3;
+  const bool show_progress = comm.rank() == 0 && isatty(STDERR_FILENO) != 0;
+  std::int64_t allocations = 0;
+  for (int t = 0; t < options.iterations + warm; ++t) {
+    const auto& g = gradients[static_cast<std::size_t>(t) % gradients.size()];
+    buffer = g;
+    const double base_ms = milliseconds([&] { MPI_Allreduce(MPI_IN_PLACE, buffer.data(), static_cast<int>(options.count), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD); });
+    buffer = g;
+    std::int64_t made = 0;
+    const double ms = milliseconds([&] {
+      const std::int64_t before = allocations_so_far();
+      if (dense) plan.run(buffer);
+      else plan.run_sparse(buffer);
+      made = allocations_so_far() - before;
+    });
+    if (show_progress) fmt::print(stderr, "\r{} {}: {}/{} ", row.algorithm, dense ? "dense result" : "sparse result", t + 1, options.iterations + warm);
+    if (t < warm) continue;
+    const Statistics& s = plan.statistics();
+    times.push_back(ms);
+    baseline.push_back(base_ms);
+    select.push_back(s.seconds_select * 1e3);
+    exchange.push_back(s.seconds_exchange * 1e3);
+    apply.push_back(s.seconds_apply * 1e3);
+    allocations += over_ranks(made, MPI_MAX);
+    row.bytes_sent_max = std::max(row.bytes_sent_max, over_ranks(bytes_sent(s), MPI_MAX));
+    row.selected_local_min = std::min(row.selected_local_min, over_ranks(s.selected_local, MPI_MIN));
+    row.selected_local_max = std::max(row.selected_local_max, over_ranks(s.selected_local, MPI_MAX));
+    row.selected_global_min = std::min(row.selected_global_min, s.selected_global);
+    row.selected_global_max = std::max(row.selected_global_max, s.selected_global);
+  }
+  if (show_progress) fmt::print(stderr, "\r{:60}\r", "");
+  row.median_ms = median(times);
+  row.min_ms = minimum(times);
+  row.baseline_ms = median(baseline);
+  row.ratio = row.median_ms / row.baseline_ms;
+  row.select_ms = median(select);
+  row.exchange_ms = median(exchange);
+  row.apply_ms = median(apply);
+  row.allocations = static_cast<double>(allocations) / options.iterations;
+  return row;
+}
+
+void run(Options options) {
+  MPI_Init(nullptr, nullptr);
+  {
+    const Communicator comm(MPI_COMM_WORLD);
+    const Gradients gradients =
+        options.input.empty() ? make_gradients(options.count, comm.rank(), 3) : read_gradients(options.input, options.count, comm.rank(), comm.size());
+    std::vector<Row> rows;
+    for (const AlgorithmInfo& algorithm : algorithms()) {
+      if (options.algorithm != "all" && options.algorithm != algorithm.name) continue;
+      if (algorithm.sparse) rows.push_back(measure(comm, options, gradients, algorithm, false));
+      rows.push_back(measure(comm, options, gradients, algorithm, true));
+    }
+    if (comm.rank() == 0) {
+      print_table(rows);
+      if (!options.json.empty()) write_json(rows, options.json);
+    }
+  }
+}
+
+}  // namespace
+
+void add_bench_allreduce(CLI::App& bench) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = bench.add_subcommand("allreduce", "Allreduce algorithms against MPI_Allreduce of the same dense array; start with mpirun");
+  std::vector<std::string> names = {"all"};
+  for (const AlgorithmInfo& algorithm : algorithms()) names.emplace_back(algorithm.name);
+  command->add_option("--count", options->count, "elements of the gradient")->check(CLI::Range(std::int64_t{1}, std::int64_t{2147483647}))->capture_default_str();
+  command->add_option("--density", options->density, "share of entries delivered by sparse algorithms")->check(CLI::Range(1e-9, 1.0))->capture_default_str();
+  command->add_option("--algorithm", options->algorithm, "a registry name, or all")->check(CLI::IsMember(names))->capture_default_str();
+  command->add_option("--threshold", options->threshold, "exact or reuse")->check(CLI::IsMember({"exact", "reuse"}))->capture_default_str();
+  command->add_option("--iterations", options->iterations, "measured iterations")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--input", options->input, "recorded gradients, raw float32 or .npy, iterations x ranks x count")->check(CLI::ExistingFile);
+  command->add_option("--json", options->json, "rank 0 also writes the rows to this file");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace weir::cli

@@ -1,0 +1,104 @@
+#include "cli/bench_input.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <regex>
+#include <stdexcept>
+
+namespace weir::cli {
+namespace {
+
+std::uint64_t mix(std::uint64_t x) {  // splitmix64
+  x += 0x9e3779b97f4a7c15ull;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+  return x ^ (x >> 31);
+}
+
+/// Nearly normal: the sum of four 16-bit uniforms, standardised.
+float nearly_normal(std::uint64_t bits) {
+  const auto sum = static_cast<float>((bits & 0xffff) + ((bits >> 16) & 0xffff) + ((bits >> 32) & 0xffff) + (bits >> 48));
+  return (sum - 131070.0F) / 37837.0F;
+}
+
+struct NpyHeader {
+  std::vector<std::int64_t> shape;
+  std::int64_t data_offset = 0;
+};
+
+NpyHeader read_npy_header(std::ifstream& in, const std::string& file) {
+  std::array<char, 10> head{};
+  in.read(head.data(), head.size());
+  if (head[6] != 1) throw std::runtime_error(fmt::format("'{}': only .npy format version 1 is read", file));
+  const auto length = static_cast<std::uint16_t>(static_cast<unsigned char>(head[8]) | static_cast<unsigned char>(head[9]) << 8);
+  std::string text(length, ' ');
+  in.read(text.data(), length);
+  std::smatch match;
+  if (text.find("'<f4'") == std::string::npos || text.find("'fortran_order': False") == std::string::npos || !std::regex_search(text, match, std::regex(R"('shape':\s*\(([^)]*)\))"))) {
+    throw std::runtime_error(fmt::format("'{}': a float32 array in C order is needed, its header says {}", file, text));
+  }
+  NpyHeader header;
+  header.data_offset = 10 + length;
+  const std::string shape = match[1];
+  const std::regex number("\\d+");
+  for (std::sregex_iterator it(shape.begin(), shape.end(), number), end; it != end; ++it) header.shape.push_back(std::stoll(it->str()));
+  return header;
+}
+
+}  // namespace
+
+Gradients make_gradients(std::int64_t count, int rank, int iterations) {
+  Gradients gradients(static_cast<std::size_t>(iterations));
+  for (int t = 0; t < iterations; ++t) {
+    auto& g = gradients[static_cast<std::size_t>(t)];
+    g.resize(static_cast<std::size_t>(count));
+    const std::uint64_t own = mix(static_cast<std::uint64_t>(rank) * 1000003 + static_cast<std::uint64_t>(t) + 17);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::uint64_t shared = mix(static_cast<std::uint64_t>(i));
+      const float sign = shared & 1 ? 1.0F : -1.0F;
+      g[static_cast<std::size_t>(i)] = sign * std::exp(1.5F * nearly_normal(shared)) * (1 + 0.3F * nearly_normal(mix(own ^ static_cast<std::uint64_t>(i) * 0x9e3779b97f4a7c15ull)));
+    }
+  }
+  return gradients;
+}
+
+Gradients read_gradients(const std::string& file, std::int64_t& count, int rank, int ranks) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) throw std::runtime_error(fmt::format("cannot read the gradients in '{}'", file));
+  in.seekg(0, std::ios::end);
+  const std::int64_t file_bytes = in.tellg();
+  in.seekg(0);
+  std::int64_t offset = 0;
+  std::array<char, 6> magic{};
+  in.read(magic.data(), magic.size());
+  in.seekg(0);
+  if (std::memcmp(magic.data(), "\x93NUMPY", magic.size()) == 0) {
+    const NpyHeader header = read_npy_header(in, file);
+    if (header.shape.size() != 3 || header.shape[1] != ranks) {
+      throw std::runtime_error(fmt::format("'{}' has shape ({}): it must be iterations x {} ranks x count", file, fmt::join(header.shape, ", "), ranks));
+    }
+    count = header.shape[2];
+    offset = header.data_offset;
+  }
+  if (count <= 0) throw std::runtime_error("raw gradients need --count");
+  const std::int64_t step_bytes = count * ranks * 4;
+  const std::int64_t iterations = (file_bytes - offset) / step_bytes;
+  if (iterations == 0 || (file_bytes - offset) % step_bytes != 0) {
+    throw std::runtime_error(fmt::format("'{}' holds {} bytes of data: not a multiple of {} ranks x {} floats", file, file_bytes - offset, ranks, count));
+  }
+  Gradients gradients(static_cast<std::size_t>(iterations), std::vector<float>(static_cast<std::size_t>(count)));
+  for (std::int64_t t = 0; t < iterations; ++t) {
+    in.seekg(offset + t * step_bytes + rank * count * 4);
+    in.read(reinterpret_cast<char*>(gradients[static_cast<std::size_t>(t)].data()), count * 4);
+  }
+  if (!in) throw std::runtime_error(fmt::format("reading '{}' failed", file));
+  return gradients;
+}
+
+}  // namespace weir::cli

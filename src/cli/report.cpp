@@ -1,0 +1,59 @@
+#include "cli/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+namespace weir::cli {
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+double minimum(const std::vector<double>& values) { return values.empty() ? 0 : *std::min_element(values.begin(), values.end()); }
+
+void print_table(const std::vector<Row>& rows) {
+  fmt::print("{:<18} {:<20} {:>12} {:>8} {:>5} {:>10} {:>10} {:>9} {:>9} {:>9}  {:<16} {:>11} {:>7} {:>12} {:>21} {:>21} {:>7}\n", "benchmark", "algorithm", "count", "density", "ranks",
+             "median ms", "min ms", "select", "exchange", "apply", "baseline", "baseline ms", "ratio", "bytes sent", "selected local", "selected global", "allocs");
+  for (const Row& r : rows) {
+    fmt::print("{:<18} {:<20} {:>12} {:>8.4g} {:>5} {:>10.3f} {:>10.3f} {:>9.3f} {:>9.3f} {:>9.3f}  {:<16} {:>11.3f} {:>7.3f} {:>12} {:>21} {:>21} {:>7.3g}\n", r.benchmark, r.algorithm, r.count,
+               r.density, r.ranks, r.median_ms, r.min_ms, r.select_ms, r.exchange_ms, r.apply_ms, r.baseline, r.baseline_ms, r.ratio, r.bytes_sent_max,
+               fmt::format("{}..{}", r.selected_local_min, r.selected_local_max), fmt::format("{}..{}", r.selected_global_min, r.selected_global_max), r.allocations);
+  }
+}
+
+void write_json(const std::vector<Row>& rows, const std::string& file) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Row& r : rows) {
+    list.push_back({{"benchmark", r.benchmark},
+                    {"algorithm", r.algorithm},
+                    {"count", r.count},
+                    {"density", r.density},
+                    {"ranks", r.ranks},
+                    {"median_ms", r.median_ms},
+                    {"min_ms", r.min_ms},
+                    {"baseline", r.baseline},
+                    {"baseline_ms", r.baseline_ms},
+                    {"ratio", r.ratio},
+                    {"bytes_sent_max", r.bytes_sent_max},
+                    {"selected_local_min", r.selected_local_min},
+                    {"selected_local_max", r.selected_local_max},
+                    {"selected_global_min", r.selected_global_min},
+                    {"selected_global_max", r.selected_global_max},
+                    {"select_ms", r.select_ms},
+                    {"exchange_ms", r.exchange_ms},
+                    {"apply_ms", r.apply_ms},
+                    {"allocations_per_iteration", r.allocations}});
+  }
+  std::ofstream out(file);
+  out << list.dump(1) << '\n';
+  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", file));
+}
+
+}  // namespace weir::cli

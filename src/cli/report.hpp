@@ -1,0 +1,35 @@
+// report.hpp: benchmark rows as a table and as JSON.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace weir::cli {
+
+struct Row {
+  std::string benchmark, algorithm;
+  std::int64_t count = 0;
+  double density = 0;
+  int ranks = 1;
+  double median_ms = 0, min_ms = 0;
+  std::string baseline;
+  double baseline_ms = 0;
+  double ratio = 0;  ///< median_ms / baseline_ms
+  std::int64_t bytes_sent_max = 0;
+  std::int64_t selected_local_min = 0, selected_local_max = 0, selected_global_min = 0, selected_global_max = 0;
+  double select_ms = 0, exchange_ms = 0, apply_ms = 0;
+  double allocations = 0;  ///< per iteration, by operator new, after warm-up
+};
+
+[[nodiscard]] double median(std::vector<double> values);
+[[nodiscard]] double minimum(const std::vector<double>& values);
+
+void print_table(const std::vector<Row>& rows);
+/// Throws std::runtime_error naming the file.
+void write_json(const std::vector<Row>& rows, const std::string& file);
+
+/// Calls of operator new so far in this process.
+[[nodiscard]] std::int64_t allocations_so_far();
+
+}  // namespace weir::cli

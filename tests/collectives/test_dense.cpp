@@ -1,0 +1,54 @@
+// The dense algorithms: equal to a plain sum, bitwise equal on all ranks, any P, any count.
+#include "support/catch.hpp"
+#include "support/inproc_ranks.hpp"
+#include "support/inputs.hpp"
+#include "support/rank_check.hpp"
+
+namespace weir::test {
+namespace {
+
+template <class T>
+void check_dense(const std::string& algorithm, int ranks, std::int64_t n) {
+  INFO(algorithm << " P " << ranks << " n " << n);
+  std::vector<std::vector<T>> results(static_cast<std::size_t>(ranks));
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    std::vector<std::vector<T>> now(static_cast<std::size_t>(ranks));
+    run_ranks(ranks, [&](Communicator& comm) {
+      AllreducePlan plan(comm, {.count = n, .type = data_type_of<T>, .algorithm = algorithm});
+      std::vector<T> x = make_input<T>(Input::heavy_tailed, n, comm.rank(), ranks, 0);
+      plan.run(std::span<T>(x));
+      now[static_cast<std::size_t>(comm.rank())] = x;
+    }, {.seed = static_cast<std::uint64_t>(repeat + 1)});
+    if (repeat == 1) REQUIRE(now == results);  // the same on every run
+    results = now;
+  }
+  for (const auto& result : results) REQUIRE(result == results[0]);
+  for (std::int64_t i = 0; i < n; ++i) {
+    double sum = 0, magnitude = 0;
+    for (int r = 0; r < ranks; ++r) {
+      static thread_local std::vector<std::vector<T>> inputs;
+      if (i == 0) {
+        if (r == 0) inputs.clear();
+        inputs.push_back(make_input<T>(Input::heavy_tailed, n, r, ranks, 0));
+      }
+      const double value = static_cast<double>(inputs[static_cast<std::size_t>(r)][static_cast<std::size_t>(i)]);
+      sum += value;
+      magnitude += std::abs(value);
+    }
+    const double tolerance = magnitude * static_cast<double>(std::numeric_limits<T>::epsilon());
+    REQUIRE(std::abs(static_cast<double>(results[0][static_cast<std::size_t>(i)]) - sum / ranks) <= tolerance);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("dense allreduce equals the plain sum", "[dense]") {
+  for (const std::string algorithm : {"dense_ring", "dense_rabenseifner"}) {
+    for (const int ranks : {1, 2, 3, 4, 5, 7, 8, 16, 33}) {
+      for (const std::int64_t n : {0, 1, 2, 7, 33, 1000}) check_dense<float>(algorithm, ranks, n);
+      check_dense<double>(algorithm, ranks, 513);
+    }
+  }
+}
+
+}  // namespace weir::test

@@ -1,0 +1,342 @@
+// Plans: bad input, NaN policies, several in flight, schedules, reset, timeouts, allocations, memory.
+#include <limits>
+
+#include "kernels/kernels.hpp"
+#include "support/allocation_count.hpp"
+#include "support/catch.hpp"
+#include "support/inproc_ranks.hpp"
+#include "support/inputs.hpp"
+#include "support/rank_check.hpp"
+
+namespace weir::test {
+namespace {
+
+constexpr float nan_value = std::numeric_limits<float>::quiet_NaN();
+
+std::vector<float> gradient(std::int64_t n, int rank, int ranks, int t) { return make_input<float>(Input::heavy_tailed, n, rank, ranks, t); }
+
+/// Runs `body` on every rank; all must throw Error with this status and a text containing `part`.
+void expect_everywhere(int ranks, weir_status status, const std::string& part, const std::function<void(Communicator&)>& body, const RankOptions& options = {}) {
+  RankCheck check;
+  run_ranks(ranks, [&](Communicator& comm) {
+    const std::string where = "rank " + std::to_string(comm.rank()) + ": ";
+    try {
+      body(comm);
+      check.that(false, where + "no error");
+    } catch (const Error& error) {
+      check.that(error.status() == status, where + "status " + std::to_string(error.status()) + " with text: " + error.what());
+      check.that(std::string(error.what()).find(part) != std::string::npos, where + "text: " + error.what());
+    }
+  }, options);
+  REQUIRE(check.failure() == "");
+}
+
+}  // namespace
+
+TEST_CASE("bad configurations are refused on all ranks, saying what would be right", "[plan]") {
+  const auto refuse = [](const std::string& part, const std::function<void(AllreduceConfig&)>& spoil) {
+    expect_everywhere(3, WEIR_ERR_ARGUMENT, part, [&](Communicator& comm) {
+      AllreduceConfig config{.count = 100};
+      if (comm.rank() == 1) spoil(config);
+      AllreducePlan plan(comm, config);
+    });
+  };
+  refuse("rank 1: count is -5: it must not be negative", [](AllreduceConfig& c) { c.count = -5; });
+  refuse("density is 0: it must be above 0", [](AllreduceConfig& c) { c.density = 0; });
+  refuse("density is 1.5", [](AllreduceConfig& c) { c.density = 1.5; });
+  refuse("density is nan", [](AllreduceConfig& c) { c.density = std::nan(""); });
+  refuse("k is 101: it must be between 0 and the count 100", [](AllreduceConfig& c) { c.k = 101; });
+  refuse("no allreduce algorithm 'fast': known are dense_ring, dense_rabenseifner, oktopk", [](AllreduceConfig& c) { c.algorithm = "fast"; });
+  refuse("threshold_period is 0", [](AllreduceConfig& c) { c.threshold_period = 0; });
+  refuse("boundary_period is 0", [](AllreduceConfig& c) { c.boundary_period = 0; });
+  refuse("balance_trigger is 0.5", [](AllreduceConfig& c) { c.balance_trigger = 0.5; });
+  refuse("window is 0", [](AllreduceConfig& c) { c.window = 0; });
+  refuse("count is 4294967296: sparse algorithms take up to 2^32 - 1", [](AllreduceConfig& c) { c.count = std::int64_t{1} << 32; });
+}
+
+TEST_CASE("plans that disagree are refused on all ranks, naming the difference", "[plan]") {
+  const auto refuse = [](const std::string& part, const std::function<void(AllreduceConfig&)>& change) {
+    expect_everywhere(4, WEIR_ERR_MISMATCH, part, [&](Communicator& comm) {
+      AllreduceConfig config{.count = 100};
+      if (comm.rank() == 2) change(config);
+      AllreducePlan plan(comm, config);
+    });
+  };
+  refuse("disagree about count: rank 0 has 100, rank 2 has 99", [](AllreduceConfig& c) { c.count = 99; });
+  refuse("disagree about type", [](AllreduceConfig& c) { c.type = DataType::float64; });
+  refuse("disagree about k (from density): rank 0 has 1, rank 2 has 2", [](AllreduceConfig& c) { c.density = 0.02; });
+  refuse("disagree about algorithm: rank 0 has 'oktopk', rank 2 has 'dense_ring'", [](AllreduceConfig& c) { c.algorithm = "dense_ring"; });
+  refuse("disagree about average", [](AllreduceConfig& c) { c.average = false; });
+}
+
+TEST_CASE("bad calls are errors on every rank alike, and the plan stays usable", "[plan]") {
+  for (const std::string algorithm : {"oktopk", "dense_ring"}) {
+    RankCheck check;
+    run_ranks(3, [&](Communicator& comm) {
+      const std::int64_t n = 1000;
+      AllreducePlan plan(comm, {.count = n, .algorithm = algorithm});
+      const auto bad_call = [&](const std::string& part, const std::function<void(std::vector<float>&)>& call) {
+        std::vector<float> g = gradient(n, comm.rank(), 3, 0);
+        try {
+          if (comm.rank() == 1) call(g);
+          else plan.run(g);
+          check.that(false, "no error");
+        } catch (const Error& error) {
+          check.that(error.status() == WEIR_ERR_ARGUMENT && std::string(error.what()).find(part) != std::string::npos, error.what());
+        }
+        g = gradient(n, comm.rank(), 3, 0);
+        plan.run(g);
+      };
+      bad_call("rank 1 gave a null gradient; give 1000 elements of float32", [&](auto&) { plan.start_raw(nullptr, nullptr, n).wait(); });
+      bad_call("rank 1 is not aligned", [&](auto& g) { plan.start_raw(reinterpret_cast<char*>(g.data()) + 1, nullptr, n).wait(); });
+      bad_call("rank 1 gave a gradient of another size", [&](auto& g) { plan.run(std::span<float>(g).first(10)); });
+      bad_call("rank 1 gave a gradient of another type", [&](auto&) {
+        std::vector<double> other(static_cast<std::size_t>(n));
+        plan.run(other);
+      });
+      if (algorithm == "dense_ring") bad_call("asked for a sparse result of a dense iteration", [&](auto& g) { plan.run_sparse(g); });
+    });
+    REQUIRE(check.failure() == "");
+  }
+}
+
+TEST_CASE("two runs on one plan: the second is refused, the first goes on", "[plan]") {
+  RankCheck check;
+  run_ranks(3, [&](Communicator& comm) {
+    AllreducePlan plan(comm, {.count = 1000});
+    const std::vector<float> g = gradient(1000, comm.rank(), 3, 0);
+    Operation op = plan.start_sparse(g);
+    try {
+      if (!op.test()) {
+        (void)plan.start_sparse(g);
+        check.that(false, "no error");
+      }
+    } catch (const Error& error) {
+      check.that(error.status() == WEIR_ERR_BUSY, error.what());
+    }
+    op.wait();
+    check.that(plan.sparse_result<float>().indices.size() == 10, "ten entries");
+  });
+  REQUIRE(check.failure() == "");
+}
+
+TEST_CASE("NaN and infinity: error, skip, propagate", "[plan]") {
+  const std::int64_t n = 2000;
+  const int ranks = 3;
+  for (const float poison : {nan_value, std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()}) {
+    for (const NonFinite policy : {NonFinite::error, NonFinite::skip, NonFinite::propagate}) {
+      for (const std::string algorithm : {"oktopk", "dense_rabenseifner"}) {
+        for (const std::int64_t k : {0, 20, 2000}) {
+          INFO("policy " << static_cast<int>(policy) << " algorithm " << algorithm << " k " << k << " poison " << poison);
+          const bool sparse = algorithm == "oktopk";
+          RankCheck check;
+          run_ranks(ranks, [&](Communicator& comm) {
+            AllreducePlan plan(comm, {.count = n, .k = k, .algorithm = algorithm, .non_finite = policy});
+            for (int t = 0; t < 2; ++t) {
+              std::vector<float> g = gradient(n, comm.rank(), ranks, t);
+              plan.run(g);
+            }
+            const std::vector<float> residual(plan.residual<float>().begin(), plan.residual<float>().end());
+            std::vector<float> g = gradient(n, comm.rank(), ranks, 2);
+            if (comm.rank() == 1) g[777] = poison;
+            const std::vector<float> before = g;
+            bool refused = false;
+            try {
+              plan.run(g);
+            } catch (const Error& error) {
+              refused = true;
+              check.that(error.status() == WEIR_ERR_NON_FINITE && std::string(error.what()).find("rank 1") != std::string::npos, error.what());
+            }
+            check.that(refused == (policy == NonFinite::error), "refused");
+            if (policy == NonFinite::propagate) {
+              if (k > 0 || !sparse) check.that(!std::isfinite(g[777]), "travels");
+              return;
+            }
+            check.that(plan.statistics().skipped == (policy == NonFinite::skip), "skipped");
+            if (policy == NonFinite::error) check.that(std::equal(g.begin(), g.end(), before.begin(), [](float a, float b) { return key_of(a) == key_of(b); }), "gradient untouched");
+            else check.that(std::all_of(g.begin(), g.end(), [](float x) { return x == 0; }), "zero update");
+            const auto after = plan.residual<float>();
+            for (std::size_t i = 0; i < after.size(); ++i) {
+              const float tolerance = 1e-6F * (std::abs(residual[i]) + (std::isfinite(before[i]) ? std::abs(before[i]) : 0));
+              check.that(std::abs(after[i] - residual[i]) <= tolerance, "residual restored at " + std::to_string(i));
+            }
+            g = gradient(n, comm.rank(), ranks, 3);
+            plan.run(g);  // still usable
+          });
+          REQUIRE(check.failure() == "");
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("many NaN, more than any buffer holds", "[plan]") {
+  const std::int64_t n = 20000;
+  expect_everywhere(2, WEIR_ERR_NON_FINITE, "rank 0", [&](Communicator& comm) {
+    AllreducePlan plan(comm, {.count = n, .k = 2});
+    std::vector<float> g = gradient(n, comm.rank(), 2, 0);
+    plan.run(g);
+    const std::vector<float> residual(plan.residual<float>().begin(), plan.residual<float>().end());
+    std::vector<float> bad(static_cast<std::size_t>(n), comm.rank() == 0 ? nan_value : 1.0F);
+    try {
+      plan.run(bad);
+    } catch (const Error&) {
+      for (std::size_t i = 0; i < residual.size(); ++i) {
+        if (!(std::abs(plan.residual<float>()[i] - residual[i]) <= 1e-5F * (1 + std::abs(residual[i])))) throw std::runtime_error("residual lost at " + std::to_string(i));
+      }
+      throw;
+    }
+  });
+}
+
+TEST_CASE("several plans in flight, started and finished in different orders on different ranks", "[plan]") {
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    const int ranks = 4;
+    const std::int64_t n = 3000;
+    RankCheck check;
+    std::vector<std::vector<std::vector<float>>> results(ranks);
+    run_ranks(ranks, [&](Communicator& comm) {
+      std::vector<AllreducePlan> plans;
+      for (int p = 0; p < 4; ++p) plans.emplace_back(comm, AllreduceConfig{.count = n + p, .algorithm = p == 2 ? "dense_ring" : "oktopk", .priority = p == comm.rank() ? 5 : 0});
+      std::vector<std::vector<float>> g(4), alone(4);
+      for (int t = 0; t < 3; ++t) {
+        std::vector<std::optional<Operation>> ops(4);
+        for (int i = 0; i < 4; ++i) {
+          const auto p = static_cast<std::size_t>((i + comm.rank() + t) % 4);
+          g[p] = gradient(n + static_cast<std::int64_t>(p), comm.rank(), ranks, t);
+          ops[p] = plans[p].start(g[p]);
+        }
+        for (int i = 0; i < 4; ++i) ops[static_cast<std::size_t>((3 * i + comm.rank()) % 4)]->wait();
+      }
+      results[static_cast<std::size_t>(comm.rank())] = g;
+    }, {.seed = seed});
+    for (const auto& result : results) REQUIRE(result == results[0]);
+  }
+}
+
+TEST_CASE("density schedules", "[plan]") {
+  RankCheck check;
+  run_ranks(2, [&](Communicator& comm) {
+    const std::int64_t n = 10000;
+    AllreducePlan plan(comm, {.count = n, .density = 0.01, .dense_iterations = 2, .warmup_iterations = 3});
+    const std::vector<std::int64_t> right = {n, n, 2500, 855, 292, 100, 100};
+    for (std::size_t t = 0; t < right.size(); ++t) {
+      std::vector<float> g = gradient(n, comm.rank(), 2, static_cast<int>(t));
+      plan.run(g);
+      check.that(plan.statistics().k == right[t], "k of iteration " + std::to_string(t) + " is " + std::to_string(plan.statistics().k));
+      check.that(plan.statistics().selected_global == right[t], "selected in iteration " + std::to_string(t));
+    }
+  });
+  REQUIRE(check.failure() == "");
+}
+
+TEST_CASE("reset makes the plan as new", "[plan]") {
+  RankCheck check;
+  run_ranks(3, [&](Communicator& comm) {
+    const std::int64_t n = 5000;
+    AllreducePlan plan(comm, {.count = n});
+    std::vector<std::vector<float>> first, second;
+    for (auto* results : {&first, &second}) {
+      for (int t = 0; t < 3; ++t) {
+        results->push_back(gradient(n, comm.rank(), 3, t));
+        plan.run(results->back());
+      }
+      plan.reset();
+    }
+    check.that(first == second, "same results after reset");
+    check.that(plan.statistics().iteration == 0, "iteration count");
+  });
+  REQUIRE(check.failure() == "");
+}
+
+TEST_CASE("without error feedback and without averaging", "[plan]") {
+  RankCheck check;
+  run_ranks(2, [&](Communicator& comm) {
+    AllreducePlan plan(comm, {.count = 6, .k = 2, .error_feedback = false, .average = false});
+    std::vector<float> g = comm.rank() == 0 ? std::vector<float>{5, 1, 0, 0, -7, 0} : std::vector<float>{4, 0, 0, 9, 0, 1};
+    plan.run(g);
+    check.that(g == std::vector<float>{9, 0, 0, 9, 0, 0}, "sum of top-2 of each");
+    check.that(plan.residual<float>().empty(), "no residual");
+  });
+  REQUIRE(check.failure() == "");
+}
+
+TEST_CASE("a silent peer ends in a timeout with a dump on every survivor", "[plan]") {
+  for (const std::string algorithm : {"oktopk", "dense_ring"}) {
+    RankCheck check;
+    run_ranks(4, [&](Communicator& comm) {
+      AllreducePlan plan(comm, {.count = 4000, .algorithm = algorithm, .name = "layer7"});
+      std::vector<float> g = gradient(4000, comm.rank(), 4, 0);
+      try {
+        for (int t = 0; t < 100; ++t) plan.run(g);
+        check.that(false, "no error");
+      } catch (const Error& error) {
+        const std::string text = error.what();
+        check.that(error.status() == WEIR_ERR_TIMEOUT, text);
+        check.that(text.find("layer7") != std::string::npos && text.find("awaits [") != std::string::npos && text.find("rank") != std::string::npos, text);
+      }
+      try {
+        plan.run(g);
+        check.that(false, "a broken plan ran");
+      } catch (const Error& error) {
+        check.that(error.status() == WEIR_ERR_STATE, error.what());
+      }
+    }, {.fault = {.rank = 2, .after = 40}, .settings = {.timeout_seconds = 0.3}});
+    REQUIRE(check.failure() == "");
+  }
+}
+
+TEST_CASE("no heap allocation in the steady state", "[plan]") {
+  for (const Threshold threshold : {Threshold::exact, Threshold::reuse}) {
+    for (const std::string algorithm : {"oktopk", "dense_ring", "dense_rabenseifner"}) {
+      RankCheck check;
+      run_ranks(4, [&](Communicator& comm) {
+        const std::int64_t n = 50000;
+        AllreducePlan plan(comm, {.count = n, .algorithm = algorithm, .threshold = threshold, .threshold_period = 3, .boundary_period = 4});
+        std::vector<std::vector<float>> g;
+        for (int t = 0; t < 40; ++t) g.push_back(gradient(n, comm.rank(), 4, t));
+        for (int t = 0; t < 20; ++t) plan.run(g[static_cast<std::size_t>(t)]);
+        const std::int64_t before = allocations_of_this_thread();
+        for (int t = 20; t < 40; ++t) plan.run(g[static_cast<std::size_t>(t)]);
+        const std::int64_t made = allocations_of_this_thread() - before;
+        check.at_most(made, std::int64_t{0}, "allocations of " + algorithm);
+      });
+      REQUIRE(check.failure() == "");
+    }
+  }
+}
+
+TEST_CASE("memory of a plan stays within its bound", "[plan]") {
+  RankCheck check;
+  for (const int ranks : {1, 2, 4, 8, 33}) {
+    run_ranks(ranks, [&](Communicator& comm) {
+      for (const std::int64_t n : {1000, 100000, 1000000}) {
+        for (const double density : {0.001, 0.01, 0.1}) {
+          for (const Threshold threshold : {Threshold::exact, Threshold::reuse}) {
+            AllreducePlan plan(comm, {.count = n, .density = density, .threshold = threshold});
+            const auto k = static_cast<std::int64_t>(std::llround(density * static_cast<double>(n)));
+            check.at_most(plan.memory_bytes(), 4 * n + 8 * n / ranks + 64 * k + (1 << 20), "P " + std::to_string(ranks) + " n " + std::to_string(n) + " k " + std::to_string(k));
+          }
+        }
+      }
+    });
+  }
+  REQUIRE(check.failure() == "");
+}
+
+TEST_CASE("traffic is counted by level", "[plan]") {
+  RankCheck check;
+  run_ranks(4, [&](Communicator& comm) {
+    AllreducePlan plan(comm, {.count = 1000, .algorithm = "dense_ring"});
+    std::vector<float> g = gradient(1000, comm.rank(), 4, 0);
+    plan.run(g);
+    const Statistics& s = plan.statistics();
+    const auto sent = [&](Level level) { return s.bytes_sent[static_cast<std::size_t>(level)]; };
+    check.that(sent(Level::node) + sent(Level::system) == s.payload_bytes_sent + s.control_bytes_sent, "levels add up");
+    // ring over nodes {0,1} {2,3}: ranks 0 and 2 send within their node, 1 and 3 across
+    check.that(comm.rank() % 2 == 0 ? sent(Level::node) > sent(Level::system) : sent(Level::system) > sent(Level::node), "levels");
+  }, {.machine = "nodes:2,2"});
+  REQUIRE(check.failure() == "");
+}
+
+}  // namespace weir::test

@@ -1,0 +1,9 @@
+// allocation_count.hpp: replaces operator new by one that counts.
+#pragma once
+
+#include <cstdint>
+
+namespace weir::test {
+/// Calls of operator new by this thread so far.
+[[nodiscard]] std::int64_t allocations_of_this_thread();
+}  // namespace weir::test

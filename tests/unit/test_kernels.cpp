@@ -1,0 +1,451 @@
+// test_kernels.cpp: the same tests on `reference` and `host`, each bit for bit against what the contract says, hence against each
+// other.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "kernels/kernels.hpp"
+#include "support/catch.hpp"
+
+namespace {
+
+using weir::Key;
+using weir::key_of;
+using weir::KthKey;
+using weir::select_padding;
+using Indices = std::vector<std::uint32_t>;
+namespace reference = weir::kernels::reference;
+
+/// The kernels of one memory space as members, so that one test runs on several.
+#define WEIR_KERNEL_SET(NAME, SPACE)                                                       \
+  template <class V>                                                                       \
+  struct NAME {                                                                            \
+    using T = V;                                                                           \
+    static constexpr auto compensate_select = &weir::kernels::SPACE::compensate_select<V>; \
+    static constexpr auto select = &weir::kernels::SPACE::select<V>;                       \
+    static constexpr auto select_ties = &weir::kernels::SPACE::select_ties<V>;             \
+    static constexpr auto kth_key = &weir::kernels::SPACE::kth_key<V>;                     \
+    static constexpr auto histogram = &weir::kernels::SPACE::histogram<V>;                 \
+    static constexpr auto add = &weir::kernels::SPACE::add<V>;                             \
+    static constexpr auto subtract = &weir::kernels::SPACE::subtract<V>;                   \
+    static constexpr auto scale = &weir::kernels::SPACE::scale<V>;                         \
+    static constexpr auto count_non_finite = &weir::kernels::SPACE::count_non_finite<V>;   \
+    static constexpr auto fill_zero = &weir::kernels::SPACE::fill_zero<V>;                 \
+    static constexpr auto merge_add = &weir::kernels::SPACE::merge_add<V>;                 \
+    static constexpr auto settle = &weir::kernels::SPACE::settle<V>;                       \
+    static constexpr auto scatter = &weir::kernels::SPACE::scatter<V>;                     \
+  };
+WEIR_KERNEL_SET(Host, host)
+WEIR_KERNEL_SET(Reference, reference)
+#undef WEIR_KERNEL_SET
+
+#define WEIR_ALL_KERNELS Reference<float>, Reference<double>, Host<float>, Host<double>
+
+constexpr std::array<std::int64_t, 16> sizes{0, 1, 2, 3, 15, 16, 17, 63, 64, 65, 1000, 1023, 1025, 4097, 5000, 100003};
+
+enum class Kind { heavy_tailed, special, constant, zeros, mostly_zero, few_values };
+constexpr std::array kinds{Kind::heavy_tailed, Kind::special, Kind::constant, Kind::zeros, Kind::mostly_zero, Kind::few_values};
+
+template <class T>
+std::vector<T> numbers(Kind kind, std::int64_t count, unsigned seed) {
+  using Limits = std::numeric_limits<T>;
+  const std::array<T, 12> special{
+      T(0),  T(-0.0),       Limits::denorm_min(), -Limits::denorm_min(), Limits::min() / 2,   T(1),
+      T(-1), Limits::max(), Limits::infinity(),   -Limits::infinity(),   Limits::quiet_NaN(), -Limits::min() / 4};
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<double> uniform(0, 1);
+  std::vector<T> x(static_cast<std::size_t>(count));
+  for (T& value : x) {
+    const double u = uniform(random);
+    const auto tail = static_cast<T>((random() % 2 ? 1 : -1) * 1e-3 / (u + 1e-6));
+    switch (kind) {
+      case Kind::heavy_tailed:
+        value = tail;
+        break;
+      case Kind::special:
+        value = random() % 3 ? tail : special[random() % special.size()];
+        break;
+      case Kind::constant:
+        value = T(-1.5);
+        break;
+      case Kind::zeros:
+        value = random() % 2 ? T(0) : T(-0.0);
+        break;
+      case Kind::mostly_zero:
+        value = random() % 50 ? T(0) : tail;
+        break;
+      case Kind::few_values:
+        value = static_cast<T>(static_cast<int>(random() % 5) - 2);
+        break;
+    }
+  }
+  return x;
+}
+
+/// Equal bits.
+template <class T>
+bool same(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
+
+/// Equal bits, except that IEEE 754 leaves the sign and payload of a computed NaN open.
+template <class T>
+bool same_sums(const std::vector<T>& a, const std::vector<T>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](T p, T q) { return std::bit_cast<Key<T>>(p) == std::bit_cast<Key<T>>(q) || (p != p && q != q); });
+}
+
+/// `count` elements that are aligned to an element only, between guards that must stay as they are.
+template <class V>
+class Guarded {
+ public:
+  explicit Guarded(std::int64_t count, std::size_t offset = 1)
+      : begin_(guard_ + offset),
+        memory_(begin_ + static_cast<std::size_t>(count) + guard_, V(77)),
+        count_(static_cast<std::size_t>(count)) {}
+  explicit Guarded(const std::vector<V>& from, std::size_t offset = 1) : Guarded(static_cast<std::int64_t>(from.size()), offset) {
+    std::copy(from.begin(), from.end(), data());
+  }
+  V* data() { return memory_.data() + begin_; }
+  std::vector<V> first(std::int64_t n) { return std::vector<V>(data(), data() + n); }
+  std::vector<V> all() { return first(static_cast<std::int64_t>(count_)); }
+  [[nodiscard]] bool intact() const {
+    const auto is_guard = [](V v) { return v == V(77); };
+    return std::all_of(memory_.begin(), memory_.begin() + static_cast<std::ptrdiff_t>(begin_), is_guard) &&
+           std::all_of(memory_.begin() + static_cast<std::ptrdiff_t>(begin_ + count_), memory_.end(), is_guard);
+  }
+
+ private:
+  static constexpr std::size_t guard_ = 64;
+  std::size_t begin_;
+  std::vector<V> memory_;
+  std::size_t count_;
+};
+
+template <class T>
+std::vector<Key<T>> thresholds(const std::vector<T>& x) {
+  std::vector<Key<T>> result{0, 1, weir::key_infinity<T>, std::numeric_limits<Key<T>>::max() / 2,
+                             std::numeric_limits<Key<T>>::max()};
+  if (x.empty()) return result;
+  const auto n = static_cast<std::int64_t>(x.size());
+  for (const std::int64_t k : {std::int64_t{1}, n / 100 + 1, n / 4 + 1}) result.push_back(reference::kth_key(x.data(), n, k).key);
+  return result;
+}
+
+Indices sorted_indices(std::size_t count, std::uint32_t range, unsigned seed) {
+  std::mt19937 random(seed);
+  std::set<std::uint32_t> chosen;
+  while (chosen.size() < count) chosen.insert(random() % range);
+  return Indices(chosen.begin(), chosen.end());
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("compensate_select adds, selects and keeps the old residual of what it selects", "[kernels]", WEIR_ALL_KERNELS) {
+  using T = typename TestType::T;
+  for (const std::int64_t n : sizes) {
+    for (const Kind kind : kinds) {
+      const auto gradient = numbers<T>(kind, n, 1), residual = numbers<T>(kind, n, 2);
+      std::vector<T> sums(residual);
+      for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += gradient[i];
+      for (const Key<T> threshold : thresholds(sums)) {
+        const auto hits = std::count_if(sums.begin(), sums.end(), [&](T v) { return key_of(v) >= threshold; });
+        for (const std::int64_t capacity :
+             std::set<std::int64_t>{0, 1, hits / 2, std::max<std::int64_t>(hits - 1, 0), hits, hits + 1, n}) {
+          Guarded<T> g(gradient, 1), r(residual, 3), values(capacity + select_padding);
+          Guarded<std::uint32_t> indices(capacity + select_padding);
+          const auto found = TestType::compensate_select(g.data(), r.data(), n, threshold, indices.data(), values.data(), capacity);
+
+          Indices expected_indices;
+          std::vector<T> expected_values, expected_residual(sums);
+          for (std::size_t i = 0; i < sums.size() && static_cast<std::int64_t>(expected_indices.size()) < capacity; ++i) {
+            if (key_of(sums[i]) < threshold) continue;
+            expected_indices.push_back(static_cast<std::uint32_t>(i));
+            expected_values.push_back(sums[i]);
+            expected_residual[i] = residual[i];
+          }
+          INFO("n " << n << ", kind " << static_cast<int>(kind) << ", threshold " << threshold << ", capacity " << capacity);
+          REQUIRE(found == hits);
+          const std::int64_t stored = std::min<std::int64_t>(hits, capacity);
+          REQUIRE(indices.first(stored) == expected_indices);
+          REQUIRE(same_sums(values.first(stored), expected_values));
+          REQUIRE(same_sums(r.all(), expected_residual));
+          REQUIRE(same(g.all(), gradient));
+          REQUIRE((g.intact() && r.intact() && values.intact() && indices.intact()));
+        }
+      }
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("select finds what reaches the threshold, in index order", "[kernels]", WEIR_ALL_KERNELS) {
+  using T = typename TestType::T;
+  for (const std::int64_t n : sizes) {
+    for (const Kind kind : kinds) {
+      const auto x = numbers<T>(kind, n, 3);
+      for (const Key<T> threshold : thresholds(x)) {
+        const auto hits = std::count_if(x.begin(), x.end(), [&](T v) { return key_of(v) >= threshold; });
+        for (const std::int64_t capacity : std::set<std::int64_t>{0, hits / 2, hits, n}) {
+          Guarded<T> source(x, 1), values(capacity + select_padding);
+          Guarded<std::uint32_t> indices(capacity + select_padding);
+          const auto found = TestType::select(source.data(), n, threshold, indices.data(), values.data(), capacity);
+
+          Indices expected_indices;
+          std::vector<T> expected_values;
+          for (std::size_t i = 0; i < x.size() && static_cast<std::int64_t>(expected_indices.size()) < capacity; ++i) {
+            if (key_of(x[i]) < threshold) continue;
+            expected_indices.push_back(static_cast<std::uint32_t>(i));
+            expected_values.push_back(x[i]);
+          }
+          INFO("n " << n << ", kind " << static_cast<int>(kind) << ", threshold " << threshold << ", capacity " << capacity);
+          REQUIRE(found == hits);
+          const std::int64_t stored = std::min<std::int64_t>(hits, capacity);
+          REQUIRE(indices.first(stored) == expected_indices);
+          REQUIRE(same(values.first(stored), expected_values));
+          REQUIRE((values.intact() && indices.intact()));
+        }
+      }
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("select_ties takes all above the threshold and the first ties", "[kernels]", WEIR_ALL_KERNELS) {
+  using T = typename TestType::T;
+  for (const std::int64_t n : sizes) {
+    for (const Kind kind : kinds) {
+      const auto x = numbers<T>(kind, n, 4);
+      for (const Key<T> threshold : thresholds(x)) {
+        const auto equal = std::count_if(x.begin(), x.end(), [&](T v) { return key_of(v) == threshold; });
+        for (const std::int64_t ties : std::set<std::int64_t>{0, 1, equal / 2, equal, equal + 1}) {
+          Indices expected_indices;
+          std::vector<T> expected_values;
+          std::int64_t left = ties;
+          for (std::size_t i = 0; i < x.size(); ++i) {
+            const Key<T> key = key_of(x[i]);
+            if (key < threshold || (key == threshold && left-- <= 0)) continue;
+            expected_indices.push_back(static_cast<std::uint32_t>(i));
+            expected_values.push_back(x[i]);
+          }
+          const auto expected = static_cast<std::int64_t>(expected_indices.size());
+          Guarded<T> source(x, 1), values(expected + select_padding);
+          Guarded<std::uint32_t> indices(expected + select_padding);
+          INFO("n " << n << ", kind " << static_cast<int>(kind) << ", threshold " << threshold << ", ties " << ties);
+          REQUIRE(TestType::select_ties(source.data(), n, threshold, ties, indices.data(), values.data()) == expected);
+          REQUIRE(indices.first(expected) == expected_indices);
+          REQUIRE(same(values.first(expected), expected_values));
+          REQUIRE((values.intact() && indices.intact()));
+        }
+      }
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("kth_key agrees with sorting", "[kernels]", WEIR_ALL_KERNELS) {
+  using T = typename TestType::T;
+  for (const std::int64_t n : sizes) {
+    for (const Kind kind : kinds) {
+      const auto x = numbers<T>(kind, n, 5);
+      std::vector<Key<T>> keys;
+      for (const T value : x) {
+        if (key_of(value) != 0) keys.push_back(key_of(value));
+      }
+      std::sort(keys.rbegin(), keys.rend());
+      const auto nonzero = static_cast<std::int64_t>(keys.size());
+      for (const std::int64_t k : std::set<std::int64_t>{1, 2, n / 100 + 1, n / 2 + 1, std::max<std::int64_t>(n, 1), n + 1,
+                                                         std::max<std::int64_t>(nonzero, 1), nonzero + 1}) {
+        Guarded<T> source(x, 1);
+        const KthKey<T> found = TestType::kth_key(source.data(), n, k);
+        const Key<T> expected = k <= nonzero ? keys[static_cast<std::size_t>(k - 1)] : Key<T>{1};
+        INFO("n " << n << ", kind " << static_cast<int>(kind) << ", k " << k);
+        REQUIRE(found.key == expected);
+        REQUIRE(found.greater == std::count_if(keys.begin(), keys.end(), [&](Key<T> key) { return key > expected; }));
+        REQUIRE(found.equal == std::count(keys.begin(), keys.end(), expected));
+      }
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("kth_key resolves keys that differ in any digit", "[kernels]", WEIR_ALL_KERNELS) {
+  using T = typename TestType::T;
+  const std::int64_t n = 20000;
+  for (int spread = 1; spread <= weir::key_bits<T>; ++spread) {
+    std::mt19937_64 random(static_cast<unsigned>(spread));
+    std::vector<T> x(static_cast<std::size_t>(n));
+    const Key<T> mask = static_cast<Key<T>>((Key<T>{1} << spread) - 1);
+    const Key<T> base = (key_of(T(1.7)) & ~mask);
+    for (T& value : x) value = std::bit_cast<T>(static_cast<Key<T>>(base | (static_cast<Key<T>>(random()) & mask)));
+    for (const std::int64_t k : {std::int64_t{1}, n / 3, n}) {
+      const KthKey<T> expected = reference::kth_key(x.data(), n, k), found = TestType::kth_key(x.data(), n, k);
+      INFO("spread " << spread << ", k " << k);
+      REQUIRE(found.key == expected.key);
+      REQUIRE(found.greater == expected.greater);
+      REQUIRE(found.equal == expected.equal);
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("histogram adds to its bins", "[kernels]", WEIR_ALL_KERNELS) {
+  using T = typename TestType::T;
+  for (const std::int64_t n : sizes) {
+    for (const Kind kind : kinds) {
+      Guarded<T> x(numbers<T>(kind, n, 6), 1);
+      const Key<T> one = key_of(T(1)), tenth = key_of(T(0.1));
+      for (const auto& [low, high] : {std::pair<Key<T>, Key<T>>{0, weir::key_infinity<T>}, {tenth, one}, {one, one}, {1, one}}) {
+        for (const Key<T> bin_limit : {Key<T>{1}, Key<T>{300}, Key<T>{5000}}) {
+          int shift = 0;
+          while ((high - low) >> shift >= bin_limit) ++shift;
+          Guarded<std::uint64_t> bins(static_cast<std::int64_t>(bin_limit));
+          std::vector<std::uint64_t> expected = bins.all();
+          std::uint64_t above = 5, expected_above = 5;
+          TestType::histogram(x.data(), n, low, high, shift, bins.data(), &above);
+          for (const T value : x.all()) {
+            const Key<T> key = key_of(value);
+            if (key > high) ++expected_above;
+            if (key != 0 && key >= low && key <= high) ++expected[static_cast<std::size_t>((key - low) >> shift)];
+          }
+          REQUIRE(bins.all() == expected);
+          REQUIRE(above == expected_above);
+          REQUIRE(bins.intact());
+        }
+      }
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("element-wise kernels", "[kernels]", WEIR_ALL_KERNELS) {
+  using T = typename TestType::T;
+  for (const std::int64_t n : sizes) {
+    for (const Kind kind : kinds) {
+      const auto x = numbers<T>(kind, n, 7), y = numbers<T>(kind, n, 8);
+      std::vector<T> sum(y), difference(y), product(y);
+      const T factor = T(1) / T(3);
+      std::int64_t non_finite = 0;
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        sum[i] += x[i];
+        difference[i] -= x[i];
+        product[i] *= factor;
+        non_finite += key_of(x[i]) >= weir::key_infinity<T>;
+      }
+      Guarded<T> source(x, 1), added(y, 2), subtracted(y, 3), scaled(y, 1);
+      TestType::add(source.data(), added.data(), n);
+      TestType::subtract(source.data(), subtracted.data(), n);
+      TestType::scale(scaled.data(), n, factor);
+      REQUIRE(same_sums(added.all(), sum));
+      REQUIRE(same_sums(subtracted.all(), difference));
+      REQUIRE(same_sums(scaled.all(), product));
+      REQUIRE(TestType::count_non_finite(source.data(), n) == non_finite);
+      REQUIRE(same(source.all(), x));
+      REQUIRE((added.intact() && subtracted.intact() && scaled.intact()));
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("fill_zero fills exactly its range, cached and streamed", "[kernels]", WEIR_ALL_KERNELS) {
+  using T = typename TestType::T;
+  std::vector<std::int64_t> counts(sizes.begin(), sizes.end());
+  counts.insert(counts.end(), {262144, 262145, 600001});
+  for (const std::int64_t n : counts) {
+    for (std::size_t offset = 0; offset < 17; offset += 4) {
+      Guarded<T> x(n, offset + 1);
+      TestType::fill_zero(x.data(), n);
+      REQUIRE(same(x.all(), std::vector<T>(static_cast<std::size_t>(n))));
+      REQUIRE(x.intact());
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("merge_add unites sorted vectors", "[kernels]", WEIR_ALL_KERNELS) {
+  using T = typename TestType::T;
+  for (const std::size_t a_count : {0, 1, 2, 3, 16, 65, 1000, 40000}) {
+    for (const std::size_t b_count : {0, 1, 2, 17, 64, 1001, 40000}) {
+      // Sparse, dense, and as dense as can be, where nearly all indices are in both.
+      const auto largest = static_cast<std::uint32_t>(std::max({a_count, b_count, std::size_t{1}}));
+      for (const std::uint32_t range : {1000 * largest, 3 * largest, largest}) {
+        const Indices a = sorted_indices(a_count, range, 1), b = sorted_indices(b_count, range, 2);
+        std::vector<T> a_values = numbers<T>(Kind::special, static_cast<std::int64_t>(a_count), 3), b_values(b_count);
+        for (std::size_t i = 0; i < b_count; ++i) {
+          const auto match = std::lower_bound(a.begin(), a.end(), b[i]);
+          const bool cancels = match != a.end() && *match == b[i] && i % 2 == 0;
+          b_values[i] = cancels ? -a_values[static_cast<std::size_t>(match - a.begin())] : i % 3 ? T(-0.0) : T(i);
+        }
+        Indices expected_indices;
+        std::vector<T> expected_values;
+        for (std::size_t i = 0, j = 0; i < a_count || j < b_count;) {
+          if (j == b_count || (i < a_count && a[i] < b[j])) {
+            expected_indices.push_back(a[i]);
+            expected_values.push_back(a_values[i++]);
+          } else if (i == a_count || b[j] < a[i]) {
+            expected_indices.push_back(b[j]);
+            expected_values.push_back(b_values[j++]);
+          } else {
+            expected_indices.push_back(a[i]);
+            expected_values.push_back(a_values[i++] + b_values[j++]);
+          }
+        }
+        const auto room = static_cast<std::int64_t>(a_count + b_count);
+        Guarded<std::uint32_t> indices(room), guarded_a(a), guarded_b(b);
+        Guarded<T> values(room);
+        const std::int64_t written =
+            TestType::merge_add(guarded_a.data(), a_values.data(), static_cast<std::int64_t>(a_count), guarded_b.data(),
+                                b_values.data(), static_cast<std::int64_t>(b_count), indices.data(), values.data());
+        INFO("a " << a_count << ", b " << b_count << ", range " << range);
+        REQUIRE(indices.first(written) == expected_indices);
+        REQUIRE(same_sums(values.first(written), expected_values));
+        REQUIRE((indices.intact() && values.intact()));
+      }
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("merge_add of lists that do not overlap", "[kernels]", WEIR_ALL_KERNELS) {
+  using T = typename TestType::T;
+  const Indices low{1, 2, 3, 4}, high{0xfffffffd, 0xfffffffe, 0xffffffff};
+  const std::vector<T> low_values{1, 2, 3, 4}, high_values{5, 6, 7};
+  const Indices expected{1, 2, 3, 4, 0xfffffffd, 0xfffffffe, 0xffffffff};
+  Guarded<std::uint32_t> indices(7);
+  Guarded<T> values(7);
+  REQUIRE(TestType::merge_add(low.data(), low_values.data(), 4, high.data(), high_values.data(), 3, indices.data(),
+                              values.data()) == 7);
+  REQUIRE(indices.all() == expected);
+  REQUIRE(values.all() == std::vector<T>{1, 2, 3, 4, 5, 6, 7});
+  REQUIRE(TestType::merge_add(high.data(), high_values.data(), 3, low.data(), low_values.data(), 4, indices.data(),
+                              values.data()) == 7);
+  REQUIRE(indices.all() == expected);
+  REQUIRE(values.all() == std::vector<T>{1, 2, 3, 4, 5, 6, 7});
+  REQUIRE((indices.intact() && values.intact()));
+}
+
+TEMPLATE_TEST_CASE("settle zeroes what was taken and puts back the rest; scatter writes", "[kernels]", WEIR_ALL_KERNELS) {
+  using T = typename TestType::T;
+  for (const std::size_t count : {0, 1, 2, 31, 32, 33, 1000, 20000}) {
+    for (const std::size_t taken_count : {0, 1, 33, 1000, 20000}) {
+      const auto largest = static_cast<std::uint32_t>(std::max({count, taken_count, std::size_t{1}}));
+      for (const std::uint32_t range : {100 * largest, 2 * largest, largest}) {
+        const Indices indices = sorted_indices(count, range, 1), taken = sorted_indices(taken_count, range, 2);
+        const auto values = numbers<T>(Kind::special, static_cast<std::int64_t>(count), 3);
+        const auto before = numbers<T>(Kind::heavy_tailed, range, 4);
+        std::vector<T> scattered(before), settled(before);
+        for (std::size_t i = 0; i < count; ++i) {
+          scattered[indices[i]] = values[i];
+          settled[indices[i]] = std::binary_search(taken.begin(), taken.end(), indices[i]) ? T(0) : values[i];
+        }
+        Guarded<T> dense(before);
+        INFO("count " << count << ", taken " << taken_count << ", range " << range);
+        TestType::settle(dense.data(), indices.data(), values.data(), static_cast<std::int64_t>(count), taken.data(),
+                         static_cast<std::int64_t>(taken_count));
+        REQUIRE(same(dense.all(), settled));
+        TestType::scatter(dense.data(), indices.data(), values.data(), static_cast<std::int64_t>(count));
+        REQUIRE(same(dense.all(), scattered));
+        REQUIRE(dense.intact());
+      }
+    }
+  }
+}
+
+TEST_CASE("the instruction set has a name", "[kernels]") { REQUIRE(std::strlen(weir::kernels::host::instruction_set()) > 0); }
