@@ -1,8 +1,6 @@
 # slurm.sh: SLURM on the nodes of the cluster; a part of the cluster script, which sources it.
 # shellcheck shell=bash disable=SC2154
 
-slurm=$state/slurm
-
 write_slurm_conf() {
   cat >"$slurm/slurm.conf" <<END
 ClusterName=weir

@@ -1,0 +1,29 @@
+/* Freezes sizes, offsets and values of the C ABI (64-bit systems). Changing a line here breaks users' binaries. */
+#include <assert.h>
+#include <stddef.h>
+#include <weir/weir.h>
+
+static_assert(sizeof(weir_allreduce_config) == 120, "weir_allreduce_config");
+static_assert(offsetof(weir_allreduce_config, count) == 8, "count");
+static_assert(offsetof(weir_allreduce_config, k) == 16, "k");
+static_assert(offsetof(weir_allreduce_config, density) == 24, "density");
+static_assert(offsetof(weir_allreduce_config, balance_trigger) == 32, "balance_trigger");
+static_assert(offsetof(weir_allreduce_config, threshold_period) == 40, "threshold_period");
+static_assert(offsetof(weir_allreduce_config, boundary_period) == 48, "boundary_period");
+static_assert(offsetof(weir_allreduce_config, dense_iterations) == 56, "dense_iterations");
+static_assert(offsetof(weir_allreduce_config, warmup_iterations) == 64, "warmup_iterations");
+static_assert(offsetof(weir_allreduce_config, algorithm) == 72, "algorithm");
+static_assert(offsetof(weir_allreduce_config, name) == 80, "name");
+static_assert(offsetof(weir_allreduce_config, type) == 88, "type");
+static_assert(offsetof(weir_allreduce_config, average) == 112, "average");
+static_assert(sizeof(weir_sparse_result) == 32, "weir_sparse_result");
+static_assert(offsetof(weir_sparse_result, values) == 24, "values");
+static_assert(sizeof(weir_statistics) == 344, "weir_statistics");
+static_assert(offsetof(weir_statistics, bytes_sent) == 72, "bytes_sent");
+static_assert(offsetof(weir_statistics, seconds_select) == 296, "seconds_select");
+static_assert(offsetof(weir_statistics, skipped) == 340, "skipped");
+static_assert(WEIR_OK == 0 && WEIR_ERR_ARGUMENT == 1 && WEIR_ERR_MISMATCH == 2 && WEIR_ERR_BUSY == 3 && WEIR_ERR_STATE == 4, "status");
+static_assert(WEIR_ERR_NON_FINITE == 5 && WEIR_ERR_TIMEOUT == 6 && WEIR_ERR_TRANSPORT == 7 && WEIR_ERR_MEMORY == 8, "status");
+static_assert(WEIR_ERR_SETTING == 9 && WEIR_ERR_UNSUPPORTED == 10 && WEIR_ERR_INTERNAL == 11, "status");
+
+int main(void) { return 0; }

@@ -1,0 +1,109 @@
+/* The C interface, used from plain C under mpirun: what a C code would do, and what it would do wrong. */
+#include <math.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <weir/mpi.h>
+#include <weir/weir.h>
+
+static int rank;
+
+#define EXPECT(condition)                                                                              \
+  do {                                                                                                 \
+    if (!(condition)) {                                                                                \
+      fprintf(stderr, "%s:%d rank %d: not so: %s; last error: %s\n", __FILE__, __LINE__, rank, #condition, weir_last_error(NULL)); \
+      MPI_Abort(MPI_COMM_WORLD, 1);                                                                    \
+    }                                                                                                  \
+  } while (0)
+#define EXPECT_TEXT(text, part) EXPECT(strstr(text, part) != NULL)
+
+int main(int argc, char** argv) {
+  enum { n = 1000 };
+  weir_comm* comm = NULL;
+  weir_plan* plan = NULL;
+  weir_allreduce_config config = WEIR_ALLREDUCE_CONFIG_INIT;
+  weir_sparse_result result = {sizeof(result), 0, NULL, NULL};
+  weir_statistics statistics = {.struct_size = sizeof(statistics)};
+  float gradient[n];
+  int size = 0, my_rank = -1, done = 0, major = -1, i;
+
+  EXPECT(weir_comm_create_mpi(MPI_COMM_WORLD, &comm) == WEIR_ERR_ARGUMENT);
+  EXPECT_TEXT(weir_last_error(NULL), "MPI is not running");
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+
+  weir_version(&major, NULL, NULL);
+  EXPECT(major == WEIR_VERSION_MAJOR);
+  EXPECT(strcmp(weir_status_string(WEIR_OK), "success") == 0);
+  EXPECT(weir_algorithm_name(0) != NULL && weir_algorithm_name(-1) == NULL && weir_algorithm_name(1000) == NULL);
+
+  EXPECT(weir_comm_create_mpi(MPI_COMM_NULL, &comm) == WEIR_ERR_ARGUMENT && comm == NULL);
+  EXPECT(weir_comm_create_mpi(MPI_COMM_WORLD, NULL) == WEIR_ERR_ARGUMENT);
+  EXPECT(weir_comm_create_mpi(MPI_COMM_WORLD, &comm) == WEIR_OK);
+  EXPECT(weir_comm_rank(comm, &my_rank) == WEIR_OK && my_rank == rank);
+  EXPECT(weir_comm_size(comm, &size) == WEIR_OK);
+  EXPECT(weir_comm_size(NULL, &size) == WEIR_ERR_ARGUMENT);
+
+  /* a config that one rank spoils is refused on all */
+  config.count = n;
+  if (rank == 0) config.density = 2;
+  EXPECT(weir_allreduce_plan_create(comm, &config, &plan) == WEIR_ERR_ARGUMENT && plan == NULL);
+  EXPECT_TEXT(weir_last_error(comm), "density is 2");
+  config.density = 0.01;
+  EXPECT(weir_allreduce_plan_create(comm, rank == 0 ? NULL : &config, &plan) == WEIR_ERR_ARGUMENT && plan == NULL);
+  config.struct_size = rank == 0 ? 3 : sizeof(config);
+  EXPECT(weir_allreduce_plan_create(comm, &config, &plan) == WEIR_ERR_ARGUMENT && plan == NULL);
+  config.struct_size = sizeof(config);
+  config.algorithm = "quick";
+  EXPECT(weir_allreduce_plan_create(comm, &config, &plan) == WEIR_ERR_ARGUMENT);
+  EXPECT_TEXT(weir_last_error(comm), "known are dense_ring");
+  config.algorithm = "oktopk";
+  EXPECT(weir_allreduce_plan_create(comm, &config, &plan) == WEIR_OK);
+
+  /* in place: every rank has one large entry at its own index, all have one at 500 */
+  for (i = 0; i < n; ++i) gradient[i] = 0.001f;
+  gradient[500] = 10.0f;
+  gradient[rank] = 5.0f;
+  EXPECT(weir_plan_run(plan, gradient) == WEIR_OK);
+  EXPECT(gradient[500] == 10.0f);
+  EXPECT(fabsf(gradient[0] - 5.0f / (float)size) < 0.01f); /* the others' 0.001 ties are selected there as well */
+  EXPECT(weir_plan_statistics(plan, &statistics) == WEIR_OK);
+  EXPECT(statistics.iteration == 1 && statistics.k == 10 && statistics.selected_global == 10);
+
+  /* sparse, nonblocking */
+  EXPECT(weir_plan_start_sparse(plan, gradient) == WEIR_OK);
+  while (!done) EXPECT(weir_plan_test(plan, &done) == WEIR_OK);
+  EXPECT(weir_plan_wait(plan) == WEIR_OK);
+  EXPECT(weir_plan_sparse_result(plan, &result) == WEIR_OK);
+  EXPECT(result.count == 10 && result.indices != NULL && result.values != NULL);
+  EXPECT(weir_plan_run_sparse(plan, gradient, NULL) == WEIR_OK);
+
+  /* bad calls, on every rank alike; the plan stays usable */
+  EXPECT(weir_plan_run(plan, rank == 0 ? NULL : gradient) == WEIR_ERR_ARGUMENT);
+  EXPECT_TEXT(weir_last_error(comm), "rank 0 gave a null gradient");
+  EXPECT(weir_plan_run(plan, rank == 0 ? (char*)gradient + 1 : (char*)gradient) == WEIR_ERR_ARGUMENT);
+  EXPECT_TEXT(weir_last_error(comm), "not aligned");
+  gradient[3] = rank == size - 1 ? NAN : 1.0f;
+  EXPECT(weir_plan_run(plan, gradient) == WEIR_ERR_NON_FINITE);
+  gradient[3] = 1.0f;
+  EXPECT(weir_plan_run(plan, gradient) == WEIR_OK);
+  EXPECT(weir_plan_run(NULL, gradient) == WEIR_ERR_ARGUMENT);
+  result.struct_size = 0;
+  EXPECT(weir_plan_sparse_result(plan, &result) == WEIR_ERR_ARGUMENT);
+  EXPECT(weir_plan_statistics(plan, NULL) == WEIR_ERR_ARGUMENT);
+  EXPECT(weir_plan_reset(plan) == WEIR_OK);
+
+  /* a communicator freed early is refused and stays usable */
+  EXPECT(weir_comm_destroy(comm) == WEIR_ERR_BUSY);
+  EXPECT_TEXT(weir_last_error(comm), "1 plan(s) still use");
+  EXPECT(weir_plan_run(plan, gradient) == WEIR_OK);
+  EXPECT(weir_plan_destroy(plan) == WEIR_OK);
+  EXPECT(weir_plan_destroy(NULL) == WEIR_OK);
+  EXPECT(weir_comm_destroy(comm) == WEIR_OK);
+  EXPECT(weir_comm_destroy(NULL) == WEIR_OK);
+
+  if (rank == 0) printf("test_capi passed on %d ranks\n", size);
+  MPI_Finalize();
+  return 0;
+}

@@ -1,0 +1,156 @@
+// The contract over MPI, started by mpirun with any number of ranks; and what only MPI can get wrong.
+#include <unistd.h>
+#include <weir/mpi.h>
+
+#include <cstdlib>
+
+#include "support/catch.hpp"
+#include "support/contract.hpp"
+
+namespace weir::test {
+namespace {
+
+int world_rank() {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  return rank;
+}
+
+int world_size() {
+  int size = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  return size;
+}
+
+template <class T>
+void check_exact(const Communicator& comm, std::int64_t n, std::int64_t k, Input input) {
+  const ContractCase c{comm.size(), n, k, input};
+  const ContractData<T> data(c);
+  RankCheck check;
+  check_contract<T>(comm, c, data, check);
+  REQUIRE(check.failure() == "");
+}
+
+template <class Body>
+std::string error_of(weir_status status, Body body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    CHECK(error.status() == status);
+    return error.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("oktopk over MPI equals the oracle bit for bit") {
+  const Communicator comm(MPI_COMM_WORLD);
+  for (const Input input : all_inputs()) {
+    check_exact<float>(comm, 6007, 211, input);
+    check_exact<double>(comm, 2003, 101, input);
+  }
+  for (const std::int64_t n : {0, 1, 2, 7, 1000}) {
+    for (const std::int64_t k : std::vector<std::int64_t>{0, 1, n / 2, n}) {
+      if (k <= n) check_exact<float>(comm, n, k, Input::integers);
+    }
+  }
+  check_exact<float>(comm, 200003, 60001, Input::heavy_tailed);  // messages beyond any eager limit
+}
+
+TEST_CASE("dense algorithms over MPI equal MPI_Allreduce on integers") {
+  const Communicator comm(MPI_COMM_WORLD);
+  for (const AlgorithmInfo& algorithm : algorithms()) {
+    if (algorithm.sparse) continue;
+    for (const std::int64_t n : {0, 1, 5, 1000, 300001}) {
+      std::vector<float> x = make_input<float>(Input::integers, n, comm.rank(), comm.size(), 0), right = x;
+      MPI_Allreduce(MPI_IN_PLACE, right.data(), static_cast<int>(n), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+      AllreducePlan plan(comm, {.count = n, .algorithm = std::string(algorithm.name), .average = false});
+      plan.run(x);
+      REQUIRE(x == right);
+    }
+  }
+}
+
+TEST_CASE("plans started in different orders on different ranks") {
+  const Communicator comm(MPI_COMM_WORLD);
+  std::vector<AllreducePlan> plans;
+  std::vector<std::vector<float>> gradients(3);
+  for (int p = 0; p < 3; ++p) plans.emplace_back(comm, AllreduceConfig{.count = 100000, .density = 0.1, .priority = (p + comm.rank()) % 3});
+  for (int t = 0; t < 5; ++t) {
+    std::vector<std::optional<Operation>> operations(3);
+    for (int i = 0; i < 3; ++i) {
+      const auto p = static_cast<std::size_t>((i + comm.rank()) % 3);
+      gradients[p] = make_input<float>(Input::heavy_tailed, 100000, comm.rank(), comm.size(), t * 3 + static_cast<int>(p));
+      operations[p] = plans[p].start(gradients[p]);
+    }
+    while (!operations[0]->test()) {
+    }
+    operations[2]->wait();
+    operations[1]->wait();
+    for (const auto& gradient : gradients) {
+      std::vector<float> of_rank_0 = gradient;
+      MPI_Bcast(of_rank_0.data(), 100000, MPI_FLOAT, 0, MPI_COMM_WORLD);
+      REQUIRE(of_rank_0 == gradient);
+    }
+  }
+}
+
+TEST_CASE("the caller's MPI communicator may be freed at once") {
+  MPI_Comm mine = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &mine);
+  const Communicator comm(mine);
+  MPI_Comm_free(&mine);
+  check_exact<float>(comm, 1000, 10, Input::heavy_tailed);
+}
+
+TEST_CASE("sub-communicators work side by side") {
+  MPI_Comm half = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, world_rank() % 2, 0, &half);
+  {
+    const Communicator comm(half);
+    check_exact<float>(comm, 5000, 100, Input::heavy_tailed);
+  }
+  MPI_Comm_free(&half);
+}
+
+TEST_CASE("bad communicators and settings") {
+  CHECK_THAT(error_of(WEIR_ERR_ARGUMENT, [] { const Communicator comm(MPI_COMM_NULL); }), ContainsSubstring("MPI_COMM_NULL"));
+
+  const int last = world_size() - 1;
+  if (world_rank() == last) setenv("WEIR_TIMEOUT", "soon", 1);
+  const std::string text = error_of(WEIR_ERR_SETTING, [] { const Communicator comm(MPI_COMM_WORLD); });
+  unsetenv("WEIR_TIMEOUT");
+  CHECK_THAT(text, ContainsSubstring("rank " + std::to_string(last) + ": WEIR_TIMEOUT is 'soon'"));
+}
+
+TEST_CASE("ranks of one machine share a node") {
+  const Communicator comm(MPI_COMM_WORLD);
+  for (int peer = 0; peer < comm.size(); ++peer) CHECK((comm.level(peer) == Level::self) == (peer == comm.rank()));
+  CHECK_THAT(comm.topology(), ContainsSubstring("node "));
+}
+
+// Last: its communicator stays broken.
+TEST_CASE("a peer that never answers ends in a timeout on every survivor") {
+  if (world_size() == 1) return;
+  setenv("WEIR_TIMEOUT", "1", 1);
+  const Communicator comm(MPI_COMM_WORLD);
+  unsetenv("WEIR_TIMEOUT");
+  AllreducePlan plan(comm, {.count = 100000, .name = "layer7"});
+  std::vector<float> gradient = make_input<float>(Input::heavy_tailed, 100000, comm.rank(), comm.size(), 0);
+  plan.run(gradient);
+  if (comm.rank() != comm.size() - 1) {
+    const double begin = MPI_Wtime();
+    const std::string text = error_of(WEIR_ERR_TIMEOUT, [&] {
+      for (int t = 0; t < 3; ++t) plan.run(gradient);
+    });
+    CHECK(MPI_Wtime() - begin < 20);
+    CHECK_THAT(text, ContainsSubstring("layer7") && ContainsSubstring("awaits ["));
+    CHECK_THAT(error_of(WEIR_ERR_STATE, [&] { plan.run(gradient); }), ContainsSubstring("cannot run again"));
+  }
+  // The silent rank is alive, only not calling: everybody leaves together, past the deadline.
+  sleep(3);
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+}  // namespace weir::test

@@ -1,0 +1,83 @@
+// contract.hpp: one case of the correctness contract of Ok-Topk, for any transport: every iteration is held against the oracle,
+// bit for bit, with its volumes.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "collectives/oktopk_volume.hpp"
+#include "support/inputs.hpp"
+#include "support/oracle.hpp"
+#include "support/rank_check.hpp"
+
+namespace weir::test {
+
+struct ContractCase {
+  int ranks;
+  std::int64_t n;
+  std::int64_t k;
+  Input input;
+  std::uint64_t seed = 0;  ///< of the message order, where the transport has one
+  static constexpr int iterations = 5;
+
+  [[nodiscard]] std::string text() const {
+    return "P " + std::to_string(ranks) + " n " + std::to_string(n) + " k " + std::to_string(k) + " input " + input_name(input) + " seed " + std::to_string(seed);
+  }
+};
+
+/// gradients[t][rank], and the oracle after each iteration.
+template <class T>
+struct ContractData {
+  explicit ContractData(const ContractCase& c) : gradients(ContractCase::iterations) {
+    Oracle<T> oracle(c.ranks, c.n);
+    for (int t = 0; t < ContractCase::iterations; ++t) {
+      auto& step = gradients[static_cast<std::size_t>(t)];
+      for (int r = 0; r < c.ranks; ++r) step.push_back(make_input<T>(c.input, c.n, r, c.ranks, t));
+      oracle.step(step, c.k);
+      expected.push_back(oracle);
+    }
+  }
+  std::vector<std::vector<std::vector<T>>> gradients;
+  std::vector<Oracle<T>> expected;
+};
+
+template <class T>
+bool same_bits(std::span<const T> a, std::span<const T> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](T x, T y) { return std::bit_cast<Key<T>>(x) == std::bit_cast<Key<T>>(y); });
+}
+
+/// Collective: runs the case on `comm`, in place and sparse in turn, and reports to `check`.
+template <class T>
+void check_contract(const Communicator& comm, const ContractCase& c, const ContractData<T>& data, RankCheck& check) {
+  AllreducePlan plan(comm, {.count = c.n, .type = data_type_of<T>, .k = c.k, .boundary_period = 3});
+  const auto rank = static_cast<std::size_t>(comm.rank());
+  for (std::size_t t = 0; t < ContractCase::iterations; ++t) {
+    const std::string where = c.text() + " iteration " + std::to_string(t) + " rank " + std::to_string(rank) + ": ";
+    const Oracle<T>& right = data.expected[t];
+    const std::vector<T>& gradient = data.gradients[t][rank];
+    std::vector<T> averaged = right.sums;
+    for (T& value : averaged) value /= static_cast<T>(c.ranks);
+    if (t % 2 == 0) {
+      plan.run_sparse(std::span<const T>(gradient));
+    } else {
+      std::vector<T> dense = gradient, right_dense(gradient.size());
+      plan.run(std::span<T>(dense));
+      for (std::size_t i = 0; i < right.indices.size(); ++i) right_dense[right.indices[i]] = averaged[i];
+      check.that(same_bits<T>(dense, right_dense), where + "dense result");
+    }
+    const SparseView<T> update = plan.sparse_result<T>();
+    check.that(std::equal(update.indices.begin(), update.indices.end(), right.indices.begin(), right.indices.end()), where + "indices");
+    check.that(same_bits<T>(update.values, averaged), where + "values");
+    check.that(same_bits<T>(plan.residual<T>(), right.residual[rank]), where + "residual");
+
+    // The bound counts words of float32 entries; those of float64 are half as large again.
+    const Statistics& s = plan.statistics();
+    const std::int64_t bound = oktopk_payload_words(c.k, c.ranks) * 4 * static_cast<std::int64_t>(sizeof(T) + 4) / 8;
+    check.at_most(std::max(s.payload_bytes_sent, s.payload_bytes_received), bound, where + "payload bytes");
+    check.at_most(std::max(s.control_bytes_sent, s.control_bytes_received) / 4, oktopk_control_words<T>(c.ranks), where + "control words");
+  }
+}
+
+}  // namespace weir::test

@@ -1,0 +1,12 @@
+# weir_mpi_test(NAME name RANKS n PROGRAM target [ARGS ...]): runs a program under the build's own mpirun.
+execute_process(COMMAND ${MPIEXEC_EXECUTABLE} --version OUTPUT_VARIABLE weir_mpiexec_version ERROR_QUIET)
+if(weir_mpiexec_version MATCHES "Open MPI|OpenRTE|PRRTE")
+  set(weir_mpiexec_flags --oversubscribe --bind-to none --mca mpi_yield_when_idle 1)
+  set(weir_mpiexec_environment "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1")
+endif()
+
+function(weir_mpi_test)
+  cmake_parse_arguments(arg "" "NAME;RANKS;PROGRAM" "ARGS" ${ARGN})
+  add_test(NAME ${arg_NAME} COMMAND ${MPIEXEC_EXECUTABLE} ${weir_mpiexec_flags} ${MPIEXEC_NUMPROC_FLAG} ${arg_RANKS} $<TARGET_FILE:${arg_PROGRAM}> ${arg_ARGS})
+  set_tests_properties(${arg_NAME} PROPERTIES LABELS mpi ENVIRONMENT "${weir_mpiexec_environment}" TIMEOUT 300 RUN_SERIAL ON)
+endfunction()
