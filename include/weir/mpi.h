@@ -2,6 +2,13 @@
 #ifndef WEIR_MPI_H
 #define WEIR_MPI_H
 
+/* Without these, mpi.h of Open MPI and MPICH pulls in the C++ bindings that MPI itself has dropped, and needs their library. */
+#ifndef OMPI_SKIP_MPICXX
+#define OMPI_SKIP_MPICXX 1
+#endif
+#ifndef MPICH_SKIP_MPICXX
+#define MPICH_SKIP_MPICXX 1
+#endif
 #include <mpi.h>
 #include <weir/weir.h>
 

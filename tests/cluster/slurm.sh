@@ -66,8 +66,7 @@ slurm_up() {
   need sinfo slurm-client
   need munged munge
   local node try
-  stop_processes
-  rm -rf "$slurm"
+  [ ! -e "$slurm" ] || die "SLURM was started before in this cluster; for a fresh one: cluster up, cluster slurm up"
   mkdir -p "$slurm/state" "$slurm/log"
   write_slurm_conf
   write_switches

@@ -1,4 +1,5 @@
-// keys-inl.hpp: keys in vectors; compiled once per instruction set, as Highway's foreach_target.h asks.
+// keys-inl.hpp: keys in vectors, and moving wanted lanes to the front; compiled once per instruction set, as Highway's
+// foreach_target.h asks.
 #if defined(WEIR_KERNELS_HOST_KEYS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEIR_KERNELS_HOST_KEYS_INL
 #undef WEIR_KERNELS_HOST_KEYS_INL
@@ -11,6 +12,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/host/lane_orders.hpp"
 #include "kernels/kernels.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -41,6 +43,24 @@ HWY_INLINE hn::Vec<KeyTag<D>> just_below(D, Key<hn::TFromD<D>> value) {
   using T = hn::TFromD<D>;
   const Key<T> clamped = std::min<Key<T>>(value, key_max<T> + 1);
   return hn::Set(KeyTag<D>(), static_cast<hn::TFromD<KeyTag<D>>>(clamped - 1));
+}
+
+/// The wanted lanes of x first, in order; what follows them is arbitrary. Highway 1.0.3 has a Compress too, but where that looks
+/// lanes up in a table, GCC 12 copies the 2 KiB table to the stack on each call.
+template <class D>
+HWY_INLINE hn::Vec<D> compress(D d, hn::Vec<D> x, hn::Mask<D> wanted) {
+  constexpr bool native = HWY_HAVE_SCALABLE || HWY_TARGET == HWY_SCALAR || (HWY_TARGET <= HWY_AVX3 && sizeof(hn::TFromD<D>) == 4);
+  if constexpr (native) {
+    return hn::Compress(x, wanted);
+  } else {
+    const hn::RebindToSigned<D> di;
+    using Index = hn::TFromD<decltype(di)>;
+    std::uint8_t bits[8];
+    hn::StoreMaskBits(d, wanted, bits);
+    const auto order = hn::Set(di, static_cast<Index>(lane_orders[bits[0]]));
+    const auto lane = hn::And(hn::Shr(order, hn::ShiftLeft<2>(hn::Iota(di, 0))), hn::Set(di, 7));
+    return hn::TableLookupLanes(x, hn::IndicesFromVec(d, lane));
+  }
 }
 
 }  // namespace weir::kernels::host::HWY_NAMESPACE

@@ -57,7 +57,7 @@ HWY_INLINE std::int64_t copy_prefixed(const T* x, std::int64_t count, Key<T> pre
   for (; i + lanes <= count; i += lanes) {
     const auto values = hn::LoadU(d, x + i);
     const auto match = hn::RebindMask(d, hn::Eq(hn::ShiftRightSame(keys_of(d, values), shift), wanted));
-    hn::StoreU(hn::Compress(values, match), d, out + copied);
+    hn::StoreU(compress(d, values, match), d, out + copied);
     copied += static_cast<std::int64_t>(hn::CountTrue(d, match));
   }
   for (; i < count; ++i) {

@@ -5,7 +5,7 @@
 // The order matters: foreach_target.h includes this file once per instruction set.
 #include <hwy/highway.h>
 
-#include <cstring>
+#include <bit>
 #include <limits>
 
 #include "kernels/host/dispatch.hpp"
@@ -71,7 +71,13 @@ constexpr std::int64_t chunk = 1024;
 struct HitList {
   std::int64_t size;
   std::uint16_t vectors[chunk];
-  std::uint8_t lanes[2 * chunk + 8];
+  std::uint8_t masks[2 * chunk + 8];
+
+  template <class D>
+  [[nodiscard]] HWY_INLINE unsigned lane_bits(D d, std::int64_t h) const {
+    const unsigned low = masks[2 * h];
+    return hn::Lanes(d) > 8 ? low | static_cast<unsigned>(masks[2 * h + 1]) << 8 : low;
+  }
 };
 
 template <class Source, class T>
@@ -94,39 +100,45 @@ HWY_INLINE void find_hits(D d, Source source, std::int64_t begin, std::int64_t v
     const auto hit = hn::RebindMask(d, hn::Gt(keys_of(d, x), below));
     source.reject_others(d, begin + v * lanes, x, hit);
     list.vectors[size] = static_cast<std::uint16_t>(v);
-    hn::StoreMaskBits(d, hit, list.lanes + 2 * size);
+    hn::StoreMaskBits(d, hit, list.masks + 2 * size);
     size += !hn::AllFalse(d, hit);
   }
   list.size = size;
 }
 
+/// Lane numbers as wide as a T.
 template <class D>
-HWY_INLINE void store_indices(D, std::int64_t begin, hn::Mask<D> hit, std::uint32_t* indices) {
+using LaneNumbers = hn::Vec<hn::RebindToUnsigned<D>>;
+
+template <class D>
+HWY_INLINE void store_indices(D, LaneNumbers<D> lane_numbers, std::int64_t begin, hn::Mask<D> hit, std::uint32_t* indices) {
   const hn::RebindToUnsigned<D> du;
   using Index = hn::TFromD<decltype(du)>;
-  const auto compressed = hn::Compress(hn::Iota(du, static_cast<Index>(begin)), hn::RebindMask(du, hit));
+  const auto hit_lanes = compress(du, lane_numbers, hn::RebindMask(du, hit));
+  const auto result = hn::Add(hit_lanes, hn::Set(du, static_cast<Index>(begin)));
   if constexpr (sizeof(Index) == 4) {
-    hn::StoreU(compressed, du, indices);
+    hn::StoreU(result, du, indices);
   } else {
     const hn::Rebind<std::uint32_t, D> d32;
-    hn::StoreU(hn::TruncateTo(d32, compressed), d32, indices);
+    hn::StoreU(hn::TruncateTo(d32, result), d32, indices);
   }
 }
 
 template <class Source, class D, class T>
 HWY_INLINE std::int64_t store_hits(D d, Source source, std::int64_t begin, const HitList& list, Output<T> out, std::int64_t hits) {
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto lane_numbers = hn::Iota(hn::RebindToUnsigned<D>(), 0);
   for (std::int64_t h = 0; h < list.size; ++h) {
     const std::int64_t i = begin + list.vectors[h] * lanes;
-    const auto hit = hn::LoadMaskBits(d, list.lanes + 2 * h);
-    if (hits + lanes <= out.capacity) {
-      hn::StoreU(hn::Compress(source.values(d, i), hit), d, out.values + hits);
-      store_indices(d, i, hit, out.indices + hits);
-      hits += static_cast<std::int64_t>(hn::CountTrue(d, hit));
+    unsigned bits = list.lane_bits(d, h);
+    // One hit is by far the most frequent at low density, and two scalar stores are cheaper than two vectors across cache lines.
+    if (std::has_single_bit(bits) || hits + lanes > out.capacity) {
+      for (; bits != 0; bits &= bits - 1) hits = select_one(source, i + std::countr_zero(bits), out, hits);
     } else {
-      for (std::int64_t lane = 0; lane < lanes; ++lane) {
-        if (list.lanes[2 * h + lane / 8] >> (lane % 8) & 1) hits = select_one(source, i + lane, out, hits);
-      }
+      const auto hit = hn::LoadMaskBits(d, list.masks + 2 * h);
+      hn::StoreU(compress(d, source.values(d, i), hit), d, out.values + hits);
+      store_indices(d, lane_numbers, i, hit, out.indices + hits);
+      hits += std::popcount(bits);
     }
   }
   return hits;

@@ -1,0 +1,101 @@
+// fashion_mnist: trains a classifier on all ranks of an MPI job, gradients averaged by a Weir plan.
+#include <cblas.h>
+#include <mpi.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "dataset.hpp"
+#include "report.hpp"
+#include "summary.hpp"
+#include "training.hpp"
+
+namespace {
+
+using namespace fashion_mnist;
+
+struct CommandLine {
+  Options training;
+  std::filesystem::path data = "/usr/share/datasets/fashion-mnist";
+  std::filesystem::path output = ".";
+  std::string progress = "auto";
+  bool summarise = false;
+};
+
+void define_options(CLI::App& app, CommandLine& line) {
+  const std::map<std::string, weir::Threshold> thresholds = {{"exact", weir::Threshold::exact}, {"reuse", weir::Threshold::reuse}};
+  Options& training = line.training;
+  app.add_option("--algorithm", training.algorithm, "how gradients are averaged: a name of Weir's registry")->capture_default_str();
+  app.add_option("--density", training.density, "fraction of the gradient that a sparse algorithm delivers")
+      ->check(CLI::Range(1e-9, 1.0))
+      ->capture_default_str();
+  app.add_option("--threshold", training.threshold, "top-k thresholds: exact (default), or reuse them for some steps")
+      ->transform(CLI::CheckedTransformer(thresholds).description("exact|reuse"));
+  app.add_option("--density-warmup", training.density_warmup_epochs, "epochs in which the density falls from 25 % to its target")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--epochs", training.epochs, "passes over the training images")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--batch", training.batch, "images per rank and step")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--learning-rate", training.learning_rate, "its peak")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--momentum", training.momentum, "of the gradient")->check(CLI::Range(0.0, 1.0))->capture_default_str();
+  app.add_option("--seed", training.seed, "of initial parameters and image order")->capture_default_str();
+  app.add_option("--evaluate-every", training.evaluate_every, "steps from one test to the next")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--data", line.data, "folder of the data set's files")->capture_default_str();
+  app.add_option("--output", line.output, "folder for <algorithm>.json and <algorithm>.csv")->capture_default_str();
+  app.add_option("--progress", line.progress, "bar: one line rewritten; lines: one per epoch; auto: bar on a terminal")
+      ->check(CLI::IsMember({"auto", "bar", "lines"}))
+      ->capture_default_str();
+  app.add_flag("--summarise", line.summarise, "do not train: print and merge the runs in --output");
+}
+
+void train(const CommandLine& line) {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  std::filesystem::create_directories(line.output);
+  const Dataset train_set = read_dataset(line.data, "train");
+  const Dataset test_set = read_dataset(line.data, "t10k");
+  Progress progress(line.training, rank == 0, line.progress == "bar" || (line.progress == "auto" && isatty(STDERR_FILENO) == 1));
+  const TrainingResult result = Trainer(MPI_COMM_WORLD, train_set, test_set, line.training).run(progress);
+  if (rank == 0) write_report(line.output, line.training, result);
+}
+
+int train_under_mpi(int argc, char** argv, const CommandLine& line) {
+  MPI_Init(&argc, &argv);
+  try {
+    train(line);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "fashion_mnist: %s\n", error.what());
+    // The other ranks may wait for this one in a collective call, so they have to be ended too.
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  }
+  MPI_Finalize();
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CommandLine line;
+  CLI::App app("Trains a classifier of Fashion-MNIST on all ranks of an MPI job, gradients averaged by Weir.");
+  define_options(app, line);
+  CLI11_PARSE(app, argc, argv);
+  if (!line.summarise) {
+    // Ranks are the parallelism; threads inside each would fight for the same cores.
+    openblas_set_num_threads(1);
+    return train_under_mpi(argc, argv, line);
+  }
+  try {
+    summarise(line.output);
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "fashion_mnist: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,31 @@
+// What the user sees and keeps: progress while training, <algorithm>.json and <algorithm>.csv afterwards.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "training.hpp"
+
+namespace fashion_mnist {
+
+/// Progress on stderr: a bar rewritten in place, or a plain line per epoch.
+class Progress : public Observer {
+ public:
+  /// `visible`: on one rank only. `bar`: stderr is a terminal.
+  Progress(const Options& options, bool visible, bool bar);
+  void on_step(std::int64_t step, std::int64_t steps, const CurvePoint& latest) override;
+
+ private:
+  std::string label_;
+  int epochs_;
+  bool visible_;
+  bool bar_;
+};
+
+/// Writes <algorithm>.json (all figures) and <algorithm>.csv (the curve, for plots) into the folder.
+void write_report(const std::filesystem::path& folder, const Options& options, const TrainingResult& result);
+
+/// "6.41 MB": three digits and a decimal unit.
+std::string format_bytes(double bytes);
+
+}  // namespace fashion_mnist

@@ -1,0 +1,60 @@
+#include "summary.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "report.hpp"
+
+namespace fashion_mnist {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// All runs of the folder, dense ones first, then by name.
+std::vector<Json> read_runs(const std::filesystem::path& folder) {
+  std::vector<Json> runs;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() != ".json" || entry.path().filename() == "summary.json") continue;
+    std::ifstream file(entry.path());
+    runs.push_back(Json::parse(file));
+  }
+  if (runs.empty()) throw std::runtime_error("there is no finished run in " + folder.string());
+  std::ranges::sort(
+      runs, {}, [](const Json& run) { return std::pair(run.at("sparse").get<bool>(), run.at("algorithm").get<std::string>()); });
+  return runs;
+}
+
+void print_table(const std::vector<Json>& runs) {
+  const auto number = [](const Json& run, const char* key) { return run.at(key).get<double>(); };
+  const Json& reference = runs.front();
+  std::printf("%-20s %9s %12s %9s | %8s = %9s + %8s + %7s %9s\n", "algorithm", "test", "sent per", "relative", "ms per",
+              "selection", "exchange", "compute", "relative");
+  std::printf("%-20s %9s %12s %9s | %8s %11s %10s %9s %9s\n", "", "accuracy", "rank, step", "", "step", "", "", "", "");
+  for (const Json& run : runs) {
+    const double bytes = number(run, "bytes_per_rank_per_step");
+    const double ms = number(run, "ms_per_step");
+    std::printf("%-20s %7.2f %% %12s %7.2f %% | %8.2f %11.2f %10.2f %9.2f %7.1f %%\n",
+                run.at("algorithm").get<std::string>().c_str(), number(run, "accuracy") * 100, format_bytes(bytes).c_str(),
+                bytes / number(reference, "bytes_per_rank_per_step") * 100, ms, number(run, "ms_selection_per_step"),
+                number(run, "ms_exchange_per_step"), number(run, "ms_compute_per_step"),
+                ms / number(reference, "ms_per_step") * 100);
+  }
+}
+
+}  // namespace
+
+void summarise(const std::filesystem::path& folder) {
+  const std::vector<Json> runs = read_runs(folder);
+  Json summary;
+  for (const Json& run : runs) summary[run.at("algorithm").get<std::string>()] = run;
+  std::ofstream file(folder / "summary.json");
+  if (!(file << summary.dump(2) << '\n')) throw std::runtime_error("cannot write " + (folder / "summary.json").string());
+  print_table(runs);
+}
+
+}  // namespace fashion_mnist

@@ -1,0 +1,97 @@
+// Data-parallel training: every rank computes a gradient on its share of the images, one plan averages them all.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+#include <weir/weir.hpp>
+
+#include "dataset.hpp"
+#include "network.hpp"
+
+namespace fashion_mnist {
+
+struct Options {
+  std::string algorithm = "oktopk";
+  double density = 0.01;
+  weir::Threshold threshold = weir::Threshold::exact;
+  double density_warmup_epochs = 0;  ///< sparse: the density falls from 25 % to its target during these
+  int epochs = 8;
+  int batch = 128;  ///< images per rank and step
+  double learning_rate = 0.2;
+  double momentum = 0.9;
+  double learning_rate_warmup_epochs = 0.5;
+  int evaluate_every = 50;  ///< steps between two points of the curve
+  std::uint64_t seed = 1;
+};
+
+/// The state of the training after some steps. Sums and means are over all ranks, the same on each.
+struct CurvePoint {
+  std::int64_t step = 0;
+  double epoch = 0;
+  double bytes_per_rank = 0;  ///< sent so far
+  double seconds = 0;         ///< trained so far, evaluation excluded
+  double loss = 0;            ///< mean over the steps since the last point
+  double accuracy = 0;        ///< on the test images
+};
+
+/// Where the time of a step goes, in seconds.
+struct StepSplit {
+  double compute = 0;    ///< forward, backward and the step of the parameters
+  double selection = 0;  ///< the plan's selection
+  double exchange = 0;   ///< the plan's messages and reductions, waiting included, and its own bookkeeping after them
+};
+
+struct TrainingResult {
+  int ranks = 0;
+  bool sparse = false;
+  std::int64_t parameters = 0;
+  std::int64_t steps = 0;
+  StepSplit split;  ///< summed over all steps, mean of the ranks
+  std::vector<CurvePoint> curve;
+};
+
+/// Told about the training as it goes, on every rank.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void on_step(std::int64_t step, std::int64_t steps, const CurvePoint& latest) = 0;
+};
+
+class Trainer {
+ public:
+  /// Collective. The data sets must outlive the trainer.
+  Trainer(MPI_Comm comm, const Dataset& train, const Dataset& test, Options options);
+  /// Collective. Trains for all epochs.
+  TrainingResult run(Observer& observer);
+
+ private:
+  void step(std::int64_t number);
+  void update_parameters();
+  [[nodiscard]] double learning_rate(std::int64_t step) const;
+  CurvePoint measure(std::int64_t step);
+  double test_accuracy();
+  /// Mean of `value` over the ranks, on every rank.
+  [[nodiscard]] double mean(double value) const;
+
+  Options options_;
+  MPI_Comm mpi_;
+  weir::Communicator comm_;
+  const Dataset& test_;
+  Sampler sampler_;
+  std::int64_t steps_;
+  Network network_;
+  bool sparse_;
+  weir::AllreducePlan plan_;
+  std::vector<float> parameters_;
+  std::vector<float> velocity_;  ///< this rank's step, with momentum: what the plan reduces
+  StepSplit split_;
+  double seconds_ = 0;
+  double bytes_sent_ = 0;
+  double loss_sum_ = 0;
+  std::int64_t loss_count_ = 0;
+};
+
+}  // namespace fashion_mnist

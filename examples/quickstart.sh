@@ -1,0 +1,117 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds Weir, trains example 01 densely and sparsely, and shows what the difference is.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+build=$root/build
+output=$PWD/quickstart-output
+ranks=4
+epochs=
+install=yes
+packages=(g++ cmake ninja-build pkg-config libopenmpi-dev openmpi-bin libhwloc-dev libhwy-dev libfmt-dev libcli11-dev
+  nlohmann-json3-dev libopenblas-dev zlib1g-dev dataset-fashion-mnist gnuplot-nox)
+
+usage() {
+  cat <<END
+Usage: quickstart.sh [--output DIR] [--build DIR] [--ranks N] [--epochs N] [--no-install]
+
+Installs the Debian or Ubuntu packages that are missing, builds Weir, trains a network on Fashion-MNIST with MPI ranks,
+once with a dense allreduce and once with a sparse one, then prints a table and draws accuracy over bytes and over time.
+
+  --output DIR   where results go (default: ./quickstart-output)
+  --build DIR    where Weir is built (default: $build)
+  --ranks N      MPI ranks (default: $ranks)
+  --epochs N     passes over the training images (default: that of the program)
+  --no-install   never call apt-get: stop when a package is missing
+END
+}
+
+fail() {
+  echo "quickstart.sh: $*" >&2
+  exit 1
+}
+
+parse_arguments() {
+  while [ $# -gt 0 ]; do
+    case $1 in
+      -h | --help) usage && exit 0 ;;
+      --no-install) install=no && shift && continue ;;
+      --output | --build | --ranks | --epochs) [ $# -ge 2 ] || fail "$1 needs a value" ;;
+      *) fail "unknown option $1; see --help" ;;
+    esac
+    case $1 in
+      --output) output=$(realpath -m "$2") ;;
+      --build) build=$(realpath -m "$2") ;;
+      --ranks) ranks=$2 ;;
+      --epochs) epochs=$2 ;;
+    esac
+    shift 2
+  done
+}
+
+is_installed() { dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null | grep -qx installed; }
+
+install_packages() {
+  if ! command -v dpkg-query >/dev/null; then
+    echo "This is not Debian or Ubuntu: going on in the hope that these are there: ${packages[*]}"
+    return
+  fi
+  local missing=() package
+  for package in "${packages[@]}"; do
+    # pkg-config is a virtual or transitional package in newer releases.
+    [ "$package" = pkg-config ] && command -v pkg-config >/dev/null && continue
+    is_installed "$package" || missing+=("$package")
+  done
+  if [ ${#missing[@]} -eq 0 ]; then
+    echo "All packages are installed."
+    return
+  fi
+  echo "Missing packages: ${missing[*]}"
+  [ $install = yes ] || fail "install them first: apt-get install ${missing[*]}"
+  local as_root=()
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || fail "neither root nor sudo: ask your administrator for: apt-get install ${missing[*]}"
+    as_root=(sudo)
+  fi
+  "${as_root[@]}" apt-get update
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"
+}
+
+build_weir() {
+  local generator=()
+  # An existing build folder keeps the generator it was made with.
+  if [ ! -e "$build/CMakeCache.txt" ] && command -v ninja >/dev/null; then generator=(-G Ninja); fi
+  cmake -S "$root" -B "$build" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release -DWEIR_BUILD_TESTS=OFF -DWEIR_BUILD_EXAMPLES=ON
+  cmake --build "$build" --parallel "$(nproc)" --target fashion_mnist
+}
+
+# train ALGORITHM [OPTION...]
+train() {
+  local launcher progress=lines
+  launcher=$(command -v mpirun.openmpi || command -v mpirun) || fail "there is no mpirun"
+  # Ranks see a pipe where the user sees a terminal.
+  if [ -t 2 ]; then progress=bar; fi
+  if [ "$(id -u)" -eq 0 ]; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
+  OPENBLAS_NUM_THREADS=1 "$launcher" -np "$ranks" --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 \
+    "$build/bin/fashion_mnist" --output "$output" --progress "$progress" ${epochs:+--epochs "$epochs"} --algorithm "$@"
+}
+
+main() {
+  parse_arguments "$@"
+  install_packages
+  build_weir
+  mkdir -p "$output"
+  echo
+  train dense_rabenseifner
+  train oktopk
+  echo
+  "$build/bin/fashion_mnist" --summarise --output "$output"
+  gnuplot -e "folder='$output'; algorithms='dense_rabenseifner oktopk'" "$root/examples/01_fashion_mnist/plot.gp"
+  echo
+  echo "Summary:  $output/summary.json"
+  echo "Picture:  $output/accuracy.png"
+  echo "Curves:   $output/dense_rabenseifner.csv, $output/oktopk.csv"
+  echo "Program:  $build/bin/fashion_mnist --help"
+}
+
+main "$@"

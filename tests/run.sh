@@ -1,0 +1,85 @@
+#!/bin/bash
+# Installs what is missing, builds, and runs the whole test suite through CTest: with Open MPI, with MPICH, with the address and
+# undefined-behaviour sanitizers, with the thread sanitizer, and on a small cluster of network namespaces.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+build=$root/build-tests
+jobs=$(nproc)
+install=yes
+stages=(openmpi mpich address thread cluster)
+packages=(g++ cmake ninja-build pkg-config libopenmpi-dev openmpi-bin libmpich-dev mpich libhwloc-dev libhwy-dev libfmt-dev libcli11-dev
+  nlohmann-json3-dev catch2 libopenblas-dev zlib1g-dev dataset-fashion-mnist gnuplot-nox iproute2 slurm-wlm munge)
+
+usage() {
+  cat <<END
+Usage: run.sh [--build DIR] [--no-install] [--only STAGE]...
+
+Stages: ${stages[*]}
+  openmpi   every test, on the build with Open MPI, warnings as errors
+  mpich     the tests that use MPI, on a build with MPICH
+  address   unit and collective tests with AddressSanitizer and UndefinedBehaviorSanitizer
+  thread    collective tests with ThreadSanitizer
+  cluster   Ok-Topk across network namespaces, with both MPIs (needs root; skipped with a reason otherwise)
+END
+}
+
+fail() {
+  echo "run.sh: $*" >&2
+  exit 1
+}
+
+only=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    -h | --help) usage && exit 0 ;;
+    --no-install) install=no ;;
+    --build) build=$(realpath -m "$2") && shift ;;
+    --only) only+=("$2") && shift ;;
+    *) fail "unknown option $1; see --help" ;;
+  esac
+  shift
+done
+[ ${#only[@]} -eq 0 ] || stages=("${only[@]}")
+
+is_installed() { dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null | grep -qx installed; }
+if command -v dpkg-query >/dev/null; then
+  missing=()
+  for package in "${packages[@]}"; do
+    [ "$package" = pkg-config ] && command -v pkg-config >/dev/null && continue
+    is_installed "$package" || missing+=("$package")
+  done
+  if [ ${#missing[@]} -gt 0 ]; then
+    echo "Missing packages: ${missing[*]}"
+    [ $install = yes ] || fail "install them first: apt-get install ${missing[*]}"
+    as_root=()
+    [ "$(id -u)" -eq 0 ] || as_root=(sudo)
+    "${as_root[@]}" apt-get update -q
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}"
+  fi
+fi
+
+# stage NAME MPICC CTEST_ARGS CMAKE_ARGS...
+stage() {
+  local name=$1 mpicc=$2 selection=$3
+  shift 3
+  echo "== $name"
+  cmake -S "$root" -B "$build/$name" -G Ninja -DWEIR_WERROR=ON -DMPI_C_COMPILER="$(command -v "$mpicc")" -DMPIEXEC_EXECUTABLE="$(command -v "${mpicc/mpicc/mpiexec}")" "$@" >/dev/null
+  cmake --build "$build/$name" --parallel "$jobs"
+  # shellcheck disable=SC2086
+  (cd "$build/$name" && ctest --output-on-failure $selection)
+}
+
+for name in "${stages[@]}"; do
+  case $name in
+    openmpi) stage openmpi mpicc.openmpi "-LE cluster" -DCMAKE_BUILD_TYPE=Release ;;
+    mpich) stage mpich mpicc.mpich "-L mpi" -DCMAKE_BUILD_TYPE=Release -DWEIR_BUILD_EXAMPLES=OFF ;;
+    address) stage address mpicc.openmpi "-L unit|collectives" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DWEIR_SANITIZE=address,undefined -DWEIR_BUILD_EXAMPLES=OFF ;;
+    thread) stage thread mpicc.openmpi "-L collectives" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DWEIR_SANITIZE=thread -DWEIR_BUILD_EXAMPLES=OFF ;;
+    cluster)
+      stage openmpi mpicc.openmpi "-L cluster"
+      stage mpich mpicc.mpich "-L cluster"
+      ;;
+    *) fail "no stage '$name'; see --help" ;;
+  esac
+done
+echo "All stages passed: ${stages[*]}"
