@@ -1,4 +1,5 @@
-// select.cpp: which entries reach a threshold. Memory bound when hits are rare, and free of branches that depend on the data.
+// select.cpp: which entries reach a threshold. Memory bound when hits are rare: one pass without branches lists the vectors
+// that contain hits, chunk by chunk, and a second one picks the hits out of those.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/host/select.cpp"
 #include <hwy/foreach_target.h>
@@ -131,9 +132,14 @@ HWY_INLINE std::int64_t store_hits(D d, Source source, std::int64_t begin, const
   for (std::int64_t h = 0; h < list.size; ++h) {
     const std::int64_t i = begin + list.vectors[h] * lanes;
     unsigned bits = list.lane_bits(d, h);
-    // One hit is by far the most frequent at low density, and two scalar stores are cheaper than two vectors across cache lines.
-    if (std::has_single_bit(bits) || hits + lanes > out.capacity) {
+    if (hits + lanes > out.capacity) {
       for (; bits != 0; bits &= bits - 1) hits = select_one(source, i + std::countr_zero(bits), out, hits);
+    } else if (std::has_single_bit(bits)) {
+      // By far the most frequent at low density, and two scalar stores are cheaper than two vectors across cache lines.
+      const std::int64_t only = i + std::countr_zero(bits);
+      out.indices[hits] = static_cast<std::uint32_t>(only);
+      out.values[hits] = source.value(only);
+      ++hits;
     } else {
       const auto hit = hn::LoadMaskBits(d, list.masks + 2 * h);
       hn::StoreU(compress(d, source.values(d, i), hit), d, out.values + hits);
