@@ -62,7 +62,8 @@ void Progress::on_step(std::int64_t step, std::int64_t steps, const CurvePoint& 
   const bool epoch_ends = step * epochs_ / steps != (step - 1) * epochs_ / steps;
   if (!visible_ || (!bar_ && !epoch_ends)) return;
   const auto filled = static_cast<std::size_t>(step * bar_width / steps);
-  const std::string bar = bar_ ? "[" + std::string(filled, '#') + std::string(bar_width - filled, '.') + "] " : "";
+  std::string bar;
+  if (bar_) bar.append(filled, '#').append(bar_width - filled, '.').append(1, ' ');
   const double ms = latest.step > 0 ? latest.seconds / static_cast<double>(latest.step) * 1e3 : 0.0;
   std::fprintf(stderr, "%s%s %sepoch %4.1f/%d  loss %.3f  accuracy %5.2f %%  %9s sent  %5.1f ms/step%s", bar_ ? "\r" : "",
                label_.c_str(), bar.c_str(), static_cast<double>(step * epochs_) / static_cast<double>(steps), epochs_, latest.loss,

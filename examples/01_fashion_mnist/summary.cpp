@@ -32,13 +32,13 @@ std::vector<Json> read_runs(const std::filesystem::path& folder) {
 void print_table(const std::vector<Json>& runs) {
   const auto number = [](const Json& run, const char* key) { return run.at(key).get<double>(); };
   const Json& reference = runs.front();
-  std::printf("%-20s %9s %12s %9s | %8s = %9s + %8s + %7s %9s\n", "algorithm", "test", "sent per", "relative", "ms per",
+  std::printf("%-20s %9s %13s %10s %9s %11s %10s %9s %10s\n", "", "test", "sent by rank", "", "ms per", "", "", "", "");
+  std::printf("%-20s %9s %13s %10s %9s = %9s + %8s + %7s %10s\n", "algorithm", "accuracy", "and step", "relative", "step",
               "selection", "exchange", "compute", "relative");
-  std::printf("%-20s %9s %12s %9s | %8s %11s %10s %9s %9s\n", "", "accuracy", "rank, step", "", "step", "", "", "", "");
   for (const Json& run : runs) {
     const double bytes = number(run, "bytes_per_rank_per_step");
     const double ms = number(run, "ms_per_step");
-    std::printf("%-20s %7.2f %% %12s %7.2f %% | %8.2f %11.2f %10.2f %9.2f %7.1f %%\n",
+    std::printf("%-20s %7.2f %% %13s %8.1f %% %9.2f   %9.2f   %8.2f   %7.2f %8.1f %%\n",
                 run.at("algorithm").get<std::string>().c_str(), number(run, "accuracy") * 100, format_bytes(bytes).c_str(),
                 bytes / number(reference, "bytes_per_rank_per_step") * 100, ms, number(run, "ms_selection_per_step"),
                 number(run, "ms_exchange_per_step"), number(run, "ms_compute_per_step"),

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 
+#include "base/buffer.hpp"
 #include "cli/bench_input.hpp"
 #include "cli/commands.hpp"
 #include "cli/report.hpp"
@@ -34,7 +35,8 @@ Row measure(const Options& options, const Gradients& gradients, const std::strin
   const std::int64_t n = options.count;
   const std::int64_t k = std::max<std::int64_t>(1, std::llround(options.density * static_cast<double>(n)));
   LocalSelector<float> selector({n, k, mode, 1 << 30});
-  std::vector<float> residual(static_cast<std::size_t>(n));
+  Buffer<float> residual(n);  // as a plan holds it
+  kernels::host::fill_zero(residual.data(), n);
   std::vector<double> times, baseline;
   Row row{.benchmark = "select", .algorithm = name, .count = n, .density = options.density, .baseline = "r[i] += g[i]", .selected_local_min = n};
   const int warm = 3;
@@ -42,7 +44,7 @@ Row measure(const Options& options, const Gradients& gradients, const std::strin
   for (int t = 0; t < options.iterations + warm; ++t) {
     if (cold) {
       selector.reset();
-      std::fill(residual.begin(), residual.end(), 0.0F);
+      kernels::host::fill_zero(residual.data(), n);
     }
     const float* g = gradients[static_cast<std::size_t>(t) % gradients.size()].data();
     // The baseline reads another gradient, as cold in the caches as this one.
@@ -52,7 +54,6 @@ Row measure(const Options& options, const Gradients& gradients, const std::strin
     const std::int64_t made = allocations_so_far() - allocations_before;
     selector.settle(residual.data(), selector.selection());  // as if all of it had been delivered
     const double base_ms = milliseconds([&] { kernels::host::add(other, residual.data(), n); });
-    kernels::host::subtract(other, residual.data(), n);
     if (t < warm) continue;
     times.push_back(ms);
     baseline.push_back(base_ms);

@@ -43,31 +43,28 @@ struct KthKey {
 // Declared once in a macro-free way: each namespace below implements this list.
 #define WEIR_KERNEL_DECLARATIONS                                                                                                     \
   /* r[i] += g[i]; entries whose sum has key >= threshold go, in index order, to (indices, values) and keep the *old* r[i], so       \
-     that an iteration can be taken back. One read of g and r, one write of r. Returns how many reached the threshold; only the       \
-     first `capacity` are stored, later ones get r[i] = sum like all others. */                                                      \
+     that an iteration can be taken back. One read of g and r, one write of r. Returns how many reached the threshold; only the      \
+     first `capacity` are stored, later ones get r[i] = sum like all others, but keep the old r[i] if the sum is not finite. */      \
   template <class T>                                                                                                                 \
   std::int64_t compensate_select(const T* gradient, T* residual, std::int64_t count, Key<T> threshold, std::uint32_t* indices,       \
                                  T* values, std::int64_t capacity);                                                                  \
   /* The same without residual: entries of x with key >= threshold, in index order; x is only read. */                               \
   template <class T>                                                                                                                 \
   std::int64_t select(const T* x, std::int64_t count, Key<T> threshold, std::uint32_t* indices, T* values, std::int64_t capacity);   \
-  /* All entries with key > threshold, and the first `ties` with key == threshold, in index order. Returns how many were stored.      \
-     The caller knows that they fit. */                                                                                              \
+  /* All entries with key > threshold, and the first `ties` with key == threshold, in index order. Returns how many were stored.     \
+     The buffers hold these and select_padding more. */                                                                              \
   template <class T>                                                                                                                 \
   std::int64_t select_ties(const T* x, std::int64_t count, Key<T> threshold, std::int64_t ties, std::uint32_t* indices, T* values);  \
   /* The k-th largest key of x, 1 <= k. If fewer than k keys are nonzero: {1, nonzero elements with key > 1, those with key 1}. */    \
   template <class T>                                                                                                                 \
   KthKey<T> kth_key(const T* x, std::int64_t count, std::int64_t k);                                                                 \
-  /* bins[b] += number of x with b = (min(max(key, low), high) - low) >> shift, for nonzero keys in [low, high]; keys above `high`    \
-     count in *above instead. (high - low) >> shift < bin count. */                                                                  \
+  /* bins[(key - low) >> shift] += 1 for every key in [low, high], and *above += 1 for every key above `high`. 1 <= low, and         \
+     (high - low) >> shift is below the number of bins. */                                                                           \
   template <class T>                                                                                                                 \
   void histogram(const T* x, std::int64_t count, Key<T> low, Key<T> high, int shift, std::uint64_t* bins, std::uint64_t* above);     \
   /* y[i] += x[i] */                                                                                                                 \
   template <class T>                                                                                                                 \
   void add(const T* x, T* y, std::int64_t count);                                                                                    \
-  /* y[i] -= x[i] */                                                                                                                 \
-  template <class T>                                                                                                                 \
-  void subtract(const T* x, T* y, std::int64_t count);                                                                               \
   /* x[i] *= factor */                                                                                                               \
   template <class T>                                                                                                                 \
   void scale(T* x, std::int64_t count, T factor);                                                                                    \

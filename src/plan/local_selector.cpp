@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::int64_t sample_size = 32768;
 constexpr std::int64_t spare_candidates = 4096;
-constexpr double first_margin = 0.1, least_margin = 0.02, most_margin = 1;
+constexpr double first_margin = 0.1, least_margin = 0.01, most_margin = 1;
 
 }  // namespace
 
@@ -102,9 +102,9 @@ Key<T> LocalSelector<T>::lowered() const {
 template <class T>
 void LocalSelector<T>::adapt_margin(std::int64_t hits, std::int64_t k) {
   const double ratio = static_cast<double>(hits) / static_cast<double>(k);
-  if (ratio < 1) margin_ *= 2;
-  else if (ratio < 1.05) margin_ *= 1.25;
-  else if (ratio > 1.25) margin_ /= 1.25;
+  if (ratio < 1) margin_ *= 2;  // a miss costs a pass, a few candidates more cost next to nothing
+  else if (ratio < 1.03) margin_ *= 1.25;
+  else if (ratio > 1.1) margin_ /= 1.25;
   margin_ = std::clamp(margin_, least_margin, most_margin);
 }
 
@@ -153,12 +153,15 @@ void LocalSelector<T>::settle(T* residual, SparseVector<T> taken) {
 
 template <class T>
 void LocalSelector<T>::take_back(const T* gradient, T* residual) {
+  const std::int64_t kept = residual_holds_old_ ? count_ : 0;
   std::int64_t from = 0;
-  for (std::int64_t i = 0; residual_holds_old_ && i < count_; ++i) {
-    kernels::host::subtract(gradient + from, residual + from, indices_[i] - from);
-    from = std::int64_t{indices_[i]} + 1;
+  for (std::int64_t next = 0; next <= kept; ++next) {
+    const std::int64_t to = next < kept ? indices_[next] : setup_.count;
+    for (std::int64_t i = from; i < to; ++i) {
+      if (key_of(gradient[i]) < key_infinity<T>) residual[i] -= gradient[i];  // others never went in
+    }
+    from = to + 1;
   }
-  kernels::host::subtract(gradient + from, residual + from, setup_.count - from);
 }
 
 template class LocalSelector<float>;

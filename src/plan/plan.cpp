@@ -1,16 +1,10 @@
 #include "plan/plan.hpp"
 
 #include <algorithm>
-#include <cstring>
-#include <optional>
 
-#include "base/buffer.hpp"
 #include "base/error.hpp"
-#include "collectives/allreduce.hpp"
-#include "collectives/control.hpp"
-#include "kernels/kernels.hpp"
+#include "base/log.hpp"
 #include "plan/fault.hpp"
-#include "plan/local_selector.hpp"
 #include "plan/plan_config.hpp"
 #include "plan/typed_plan.hpp"
 
@@ -85,6 +79,8 @@ std::shared_ptr<PlanState> make_plan(std::shared_ptr<CommunicatorState> comm, co
                      reinterpret_cast<std::byte*>(outcomes.data()));
   const auto failed = std::find(outcomes.begin(), outcomes.end(), 1);
   if (failed != outcomes.end()) fail(WEIR_ERR_MEMORY, "plan '{}': rank {} has not enough memory for it", config.name, failed - outcomes.begin());
+  log(comm->settings.log, LogLevel::info, "rank {}: plan '{}': {}, {} elements, k {}, {} bytes", comm->topology.rank(), config.name, config.algorithm, config.count,
+      final_k(config), plan->memory_bytes());
   return plan;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/buffer.hpp"
 #include "base/error.hpp"
+#include "base/log.hpp"
 #include "collectives/allreduce.hpp"
 #include "collectives/control.hpp"
 #include "kernels/kernels.hpp"
@@ -135,6 +136,9 @@ class TypedPlan final : public PlanState {
     statistics.rethresholded = outcome.rethresholded;
     statistics.recut = outcome.recut;
     statistics.balanced = outcome.balanced;
+    log(comm->settings.log, LogLevel::debug, "rank {}: plan '{}', iteration {}: {} local, {} global entries{}{}{}{}", comm->topology.rank(), config.name,
+        statistics.iteration, statistics.selected_local, statistics.selected_global, outcome.recut ? ", re-cut" : "", outcome.balanced ? ", balanced" : "",
+        outcome.rethresholded ? ", re-thresholded" : "", statistics.skipped ? ", skipped" : "");
 
     // 4. the dense result
     if (dense != nullptr) {

@@ -25,15 +25,6 @@ void add(const T* x, T* y, std::int64_t count) {
 }
 
 template <class T>
-void subtract(const T* x, T* y, std::int64_t count) {
-  const Tag<T> d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  std::int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) hn::StoreU(hn::Sub(hn::LoadU(d, y + i), hn::LoadU(d, x + i)), d, y + i);
-  for (; i < count; ++i) y[i] -= x[i];
-}
-
-template <class T>
 void scale(T* x, std::int64_t count, T factor) {
   const Tag<T> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -78,7 +69,7 @@ void fill_zero(T* x, std::int64_t count) {
 
 template <class T>
 ArithmeticKernels<T> arithmetic_kernels() {
-  return {add<T>, subtract<T>, scale<T>, count_non_finite<T>, fill_zero<T>};
+  return {add<T>, scale<T>, count_non_finite<T>, fill_zero<T>};
 }
 ArithmeticKernels<float> float_kernels() { return arithmetic_kernels<float>(); }
 ArithmeticKernels<double> double_kernels() { return arithmetic_kernels<double>(); }
@@ -115,11 +106,6 @@ void add(const T* x, T* y, std::int64_t count) {
 }
 
 template <class T>
-void subtract(const T* x, T* y, std::int64_t count) {
-  chosen<T>().subtract(x, y, count);
-}
-
-template <class T>
 void scale(T* x, std::int64_t count, T factor) {
   chosen<T>().scale(x, count, factor);
 }
@@ -136,7 +122,6 @@ void fill_zero(T* x, std::int64_t count) {
 
 #define WEIR_INSTANTIATE(T)                                       \
   template void add(const T*, T*, std::int64_t);                  \
-  template void subtract(const T*, T*, std::int64_t);             \
   template void scale(T*, std::int64_t, T);                       \
   template std::int64_t count_non_finite(const T*, std::int64_t); \
   template void fill_zero(T*, std::int64_t);

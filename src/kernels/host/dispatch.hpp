@@ -9,7 +9,6 @@ namespace weir::kernels::host {
 template <class T>
 struct ArithmeticKernels {
   decltype(&host::add<T>) add;
-  decltype(&host::subtract<T>) subtract;
   decltype(&host::scale<T>) scale;
   decltype(&host::count_non_finite<T>) count_non_finite;
   decltype(&host::fill_zero<T>) fill_zero;

@@ -28,10 +28,9 @@ struct Plain {
   }
   template <class D>
   HWY_INLINE void reject_others(D, std::int64_t, hn::Vec<D>, hn::Mask<D>) const {}
-  template <class D>
-  HWY_INLINE void reject_all(D, std::int64_t, hn::Vec<D>) const {}
   T value(std::int64_t i) const { return x[i]; }
   void reject(std::int64_t) const {}
+  void reject_hit(std::int64_t) const {}
 };
 
 /// Selects from residual + gradient. The sum becomes the residual of what is not selected.
@@ -49,12 +48,11 @@ struct Compensated {
   HWY_INLINE void reject_others(D d, std::int64_t i, hn::Vec<D> sum, hn::Mask<D> selected) const {
     hn::StoreU(hn::IfThenElse(selected, hn::LoadU(d, residual + i), sum), d, residual + i);
   }
-  template <class D>
-  HWY_INLINE void reject_all(D d, std::int64_t i, hn::Vec<D> sum) const {
-    hn::StoreU(sum, d, residual + i);
-  }
   T value(std::int64_t i) const { return residual[i] + gradient[i]; }
   void reject(std::int64_t i) const { residual[i] += gradient[i]; }
+  void reject_hit(std::int64_t i) const {
+    if (key_of(value(i)) < key_infinity<T>) reject(i);
+  }
 };
 
 /// Where selected entries go.
@@ -87,7 +85,7 @@ HWY_INLINE std::int64_t select_one(Source source, std::int64_t i, Output<T> out,
     out.indices[hits] = static_cast<std::uint32_t>(i);
     out.values[hits] = source.value(i);
   } else {
-    source.reject(i);
+    source.reject_hit(i);
   }
   return hits + 1;
 }
@@ -164,9 +162,10 @@ HWY_INLINE std::int64_t select_from(Source source, std::int64_t begin, std::int6
     hits = store_hits(d, source, i, list, out, hits);
     i += vectors * lanes;
   }
+  const auto below_kept = just_below(d, std::max(threshold, key_infinity<T>));
   for (; i + lanes <= count; i += lanes) {
     const auto x = source.values(d, i);
-    source.reject_all(d, i, x);
+    source.reject_others(d, i, x, hn::RebindMask(d, hn::Gt(keys_of(d, x), below_kept)));
     hits += static_cast<std::int64_t>(hn::CountTrue(KeyTag<Tag<T>>(), hn::Gt(keys_of(d, x), below)));
   }
   for (; i < count; ++i) {

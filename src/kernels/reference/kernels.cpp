@@ -23,7 +23,7 @@ std::int64_t compensate_select(const T* gradient, T* residual, std::int64_t coun
     if (hit && hits < capacity) {
       indices[hits] = static_cast<std::uint32_t>(i);
       values[hits] = sum;
-    } else {
+    } else if (!hit || key_of(sum) < key_infinity<T>) {
       residual[i] = sum;
     }
     hits += hit;
@@ -91,11 +91,6 @@ void add(const T* x, T* y, std::int64_t count) {
 }
 
 template <class T>
-void subtract(const T* x, T* y, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) y[i] -= x[i];
-}
-
-template <class T>
 void scale(T* x, std::int64_t count, T factor) {
   for (std::int64_t i = 0; i < count; ++i) x[i] *= factor;
 }
@@ -149,7 +144,6 @@ void scatter(T* dense, const std::uint32_t* indices, const T* values, std::int64
   template KthKey<T> kth_key(const T*, std::int64_t, std::int64_t);                                                           \
   template void histogram(const T*, std::int64_t, Key<T>, Key<T>, int, std::uint64_t*, std::uint64_t*);                       \
   template void add(const T*, T*, std::int64_t);                                                                              \
-  template void subtract(const T*, T*, std::int64_t);                                                                         \
   template void scale(T*, std::int64_t, T);                                                                                   \
   template std::int64_t count_non_finite(const T*, std::int64_t);                                                             \
   template void fill_zero(T*, std::int64_t);                                                                                  \

@@ -1,0 +1,33 @@
+#include <cstdlib>
+
+#include "base/settings.hpp"
+#include "support/catch.hpp"
+
+namespace weir::test {
+
+TEST_CASE("settings come from the environment, nonsense is named") {
+  unsetenv("WEIR_TIMEOUT");
+  REQUIRE(read_settings().timeout_seconds == 300);
+  setenv("WEIR_TIMEOUT", "1.5", 1);
+  REQUIRE(read_settings().timeout_seconds == 1.5);
+  for (const char* nonsense : {"", "soon", "-1", "0", "10s", "1e99"}) {
+    setenv("WEIR_TIMEOUT", nonsense, 1);
+    REQUIRE_THROWS_WITH(read_settings(), ContainsSubstring("WEIR_TIMEOUT is '" + std::string(nonsense) + "': it must be a number of seconds"));
+  }
+  unsetenv("WEIR_TIMEOUT");
+  setenv("WEIR_LOG", "loud", 1);
+  REQUIRE_THROWS_WITH(read_settings(), ContainsSubstring("must be one of error, warn, info, debug"));
+  setenv("WEIR_LOG", "debug", 1);
+  REQUIRE(read_settings().log == LogLevel::debug);
+  setenv("WEIR_NO_SUCH_THING", "1", 1);
+  bool told = false;
+  for (const SettingInfo& setting : settings()) {
+    if (setting.name == "WEIR_LOG") REQUIRE((setting.value == "debug" && setting.origin == "environment"));
+    if (setting.name == "WEIR_NO_SUCH_THING") told = true;
+  }
+  REQUIRE(told);
+  unsetenv("WEIR_LOG");
+  unsetenv("WEIR_NO_SUCH_THING");
+}
+
+}  // namespace weir::test
