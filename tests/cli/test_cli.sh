@@ -1,0 +1,46 @@
+#!/bin/bash
+# The `weir` command: $1. What it prints, what it writes, what it refuses.
+set -euo pipefail
+weir=$1
+work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
+fail() { echo "test_cli: $*" >&2; exit 1; }
+expect() { grep -qE -- "$2" <<<"$1" || fail "no '$2' in: $1"; }
+refuse() { # PATTERN COMMAND...: must fail, saying so
+  local pattern=$1 out; shift
+  if out=$("$@" 2>&1); then fail "accepted: $*"; fi
+  expect "$out" "$pattern"
+}
+
+info=$(WEIR_TIMEOUT=5 WEIR_TYPO=1 "$weir" info)
+expect "$info" "^weir [0-9]+\.[0-9]+\.[0-9]+"
+expect "$info" "WEIR_TIMEOUT +5 +\(environment\)"
+expect "$info" "WEIR_LOG +warn +\(default\)"
+expect "$info" "WEIR_TYPO .*not a setting of Weir"
+expect "$info" "oktopk"
+expect "$info" "^node .*: rank 0"
+
+"$weir" bench select --count 100000 --iterations 2 --json "$work/select.json" >/dev/null
+"$weir" bench allreduce --count 10000 --iterations 2 --algorithm all --json "$work/allreduce.json" >/dev/null
+for key in benchmark algorithm count density ranks median_ms min_ms baseline baseline_ms ratio bytes_sent_max selected_local_min \
+  selected_local_max selected_global_min selected_global_max; do
+  for file in select allreduce; do grep -q "\"$key\"" "$work/$file.json" || fail "no $key in $file.json"; done
+done
+
+# recorded gradients: 2 iterations x 1 rank x 1000 floats, raw and as .npy
+head -c 8000 /dev/urandom | tr '\000-\377' '\101-\132' >"$work/raw.f32"
+"$weir" bench allreduce --count 1000 --iterations 2 --input "$work/raw.f32" >/dev/null
+header="{'descr': '<f4', 'fortran_order': False, 'shape': (2, 1, 1000), }"
+printf '\x93NUMPY\x01\x00\x76\x00%-117s\n' "$header" >"$work/g.npy"
+cat "$work/raw.f32" >>"$work/g.npy"
+"$weir" bench allreduce --iterations 2 --input "$work/g.npy" | grep -q " 1000 " || fail "the .npy count was not taken"
+refuse "not a multiple of 1 ranks x 999 floats" "$weir" bench allreduce --count 999 --input "$work/raw.f32"
+sed 's/<f4/<f8/' "$work/g.npy" >"$work/f8.npy"
+refuse "float32 array in C order" "$weir" bench allreduce --input "$work/f8.npy"
+
+refuse "density" "$weir" bench select --density 2
+refuse "dense_ring" "$weir" bench allreduce --algorithm quick
+refuse "File does not exist" "$weir" bench select --input /no/such/file
+refuse "subcommand" "$weir"
+WEIR_TIMEOUT=soon refuse "WEIR_TIMEOUT is 'soon'" "$weir" info
+expect "$("$weir" --help)" "bench"
+echo "test_cli: passed"
