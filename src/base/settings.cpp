@@ -1,5 +1,7 @@
 #include "base/settings.hpp"
 
+#include <fmt/ranges.h>
+
 #include <array>
 #include <charconv>
 #include <cstdlib>

@@ -36,6 +36,32 @@ std::int64_t over_ranks(std::int64_t value, MPI_Op op) {
   return value;
 }
 
+/// Rank 0's progress: a line that is rewritten on a terminal, else (mpirun pipes stderr) a line every few seconds.
+class Progress {
+ public:
+  Progress(bool speaks, std::string what, int total) : speaks_(speaks), what_(std::move(what)), total_(total) {}
+  ~Progress() {
+    if (speaks_ && terminal_) fmt::print(stderr, "\r{:60}\r", "");
+  }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  void at(int done) {
+    if (!speaks_) return;
+    if (terminal_) fmt::print(stderr, "\r{}: {}/{} ", what_, done, total_);
+    const double now = MPI_Wtime();
+    if (terminal_ || now - last_ < 5) return;
+    last_ = now;
+    fmt::print(stderr, "{}: {}/{}\n", what_, done, total_);
+  }
+
+ private:
+  bool speaks_;
+  bool terminal_ = isatty(STDERR_FILENO) != 0;
+  std::string what_;
+  int total_;
+  double last_ = MPI_Wtime();
+};
+
 std::int64_t bytes_sent(const Statistics& s) { return s.payload_bytes_sent + s.control_bytes_sent; }
 
 /// One algorithm, delivering in place (`dense`) or sparse, interleaved with the baseline.
@@ -55,7 +81,7 @@ Row measure(const Communicator& comm, const Options& options, const Gradients& g
   std::vector<float> buffer(static_cast<std::size_t>(options.count));
   std::vector<double> times, baseline, select, exchange, apply;
   const int warm = 3;
-  const bool show_progress = comm.rank() == 0 && isatty(STDERR_FILENO) != 0;
+  Progress progress(comm.rank() == 0, fmt::format("{}, {} result", row.algorithm, dense ? "dense" : "sparse"), options.iterations + warm);
   std::int64_t allocations = 0;
   for (int t = 0; t < options.iterations + warm; ++t) {
     const auto& g = gradients[static_cast<std::size_t>(t) % gradients.size()];
@@ -69,7 +95,7 @@ Row measure(const Communicator& comm, const Options& options, const Gradients& g
       else plan.run_sparse(buffer);
       made = allocations_so_far() - before;
     });
-    if (show_progress) fmt::print(stderr, "\r{} {}: {}/{} ", row.algorithm, dense ? "dense result" : "sparse result", t + 1, options.iterations + warm);
+    progress.at(t + 1);
     if (t < warm) continue;
     const Statistics& s = plan.statistics();
     times.push_back(ms);
@@ -84,7 +110,6 @@ Row measure(const Communicator& comm, const Options& options, const Gradients& g
     row.selected_global_min = std::min(row.selected_global_min, s.selected_global);
     row.selected_global_max = std::max(row.selected_global_max, s.selected_global);
   }
-  if (show_progress) fmt::print(stderr, "\r{:60}\r", "");
   row.median_ms = median(times);
   row.min_ms = minimum(times);
   row.baseline_ms = median(baseline);

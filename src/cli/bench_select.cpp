@@ -35,7 +35,7 @@ Row measure(const Options& options, const Gradients& gradients, const std::strin
   const std::int64_t n = options.count;
   const std::int64_t k = std::max<std::int64_t>(1, std::llround(options.density * static_cast<double>(n)));
   LocalSelector<float> selector({n, k, mode, 1 << 30});
-  Buffer<float> residual(n);  // as a plan holds it
+  Buffer<float> residual(n), saved(n);  // as a plan holds it
   kernels::host::fill_zero(residual.data(), n);
   std::vector<double> times, baseline;
   Row row{.benchmark = "select", .algorithm = name, .count = n, .density = options.density, .baseline = "r[i] += g[i]", .selected_local_min = n};
@@ -53,7 +53,9 @@ Row measure(const Options& options, const Gradients& gradients, const std::strin
     const double ms = milliseconds([&] { selector.select(g, residual.data(), k, true); });
     const std::int64_t made = allocations_so_far() - allocations_before;
     selector.settle(residual.data(), selector.selection());  // as if all of it had been delivered
+    std::copy_n(residual.data(), n, saved.data());
     const double base_ms = milliseconds([&] { kernels::host::add(other, residual.data(), n); });
+    std::copy_n(saved.data(), n, residual.data());
     if (t < warm) continue;
     times.push_back(ms);
     baseline.push_back(base_ms);
