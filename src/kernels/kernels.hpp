@@ -42,12 +42,13 @@ struct KthKey {
 
 // Declared once in a macro-free way: each namespace below implements this list.
 #define WEIR_KERNEL_DECLARATIONS                                                                                                     \
-  /* r[i] += g[i]; entries whose sum has key >= threshold go, in index order, to (indices, values) and keep the *old* r[i], so       \
-     that an iteration can be taken back. One read of g and r, one write of r. Returns how many reached the threshold; only the      \
-     first `capacity` are stored, later ones get r[i] = sum like all others, but keep the old r[i] if the sum is not finite. */      \
+  /* r[i] += g[i]; entries whose sum has key >= threshold go, in index order, to (indices, values). Of these, the ones with key >=   \
+     keep_old keep the *old* r[i], so that even what dwarfs the old residual can be taken back. One read of g and r, one write of    \
+     r. Returns how many reached the threshold; only the first `capacity` are stored, later ones get r[i] = sum whatever their       \
+     key, unless the sum is not finite. */                                                                                           \
   template <class T>                                                                                                                 \
-  std::int64_t compensate_select(const T* gradient, T* residual, std::int64_t count, Key<T> threshold, std::uint32_t* indices,       \
-                                 T* values, std::int64_t capacity);                                                                  \
+  std::int64_t compensate_select(const T* gradient, T* residual, std::int64_t count, Key<T> threshold, Key<T> keep_old,              \
+                                 std::uint32_t* indices, T* values, std::int64_t capacity);                                          \
   /* The same without residual: entries of x with key >= threshold, in index order; x is only read. */                               \
   template <class T>                                                                                                                 \
   std::int64_t select(const T* x, std::int64_t count, Key<T> threshold, std::uint32_t* indices, T* values, std::int64_t capacity);   \

@@ -8,6 +8,8 @@ namespace {
 
 constexpr std::int64_t sample_size = 32768;
 constexpr std::int64_t spare_candidates = 4096;
+template <class T>
+constexpr Key<T> octave = Key<T>{1} << (sizeof(T) == 4 ? 23 : 52);  // how far keys of x and 2 x lie apart
 constexpr double first_margin = 0.1, least_margin = 0.01, most_margin = 1;
 
 }  // namespace
@@ -25,7 +27,8 @@ LocalSelector<T>::LocalSelector(const Setup& setup)
 template <class T>
 void LocalSelector<T>::reset() {
   count_ = 0;
-  residual_holds_old_ = false;
+  keep_old_ = 0;
+  rethresholded_ = false;
   iteration_ = 0;
   threshold_ = 0;
   margin_ = first_margin;
@@ -44,11 +47,11 @@ bool LocalSelector<T>::select(const T* gradient, T* residual, std::int64_t k, bo
   } else if (!reuse) {
     threshold = lowered();
   }
+  keep_old_ = std::min(key_infinity<T>, static_cast<Key<T>>(threshold + 2 * octave<T>));
   const std::int64_t hits = residual != nullptr
-                                ? kernels::host::compensate_select(gradient, residual, setup_.count, threshold, indices_.data(), values_.data(), capacity_)
+                                ? kernels::host::compensate_select(gradient, residual, setup_.count, threshold, keep_old_, indices_.data(), values_.data(), capacity_)
                                 : kernels::host::select(gradient, setup_.count, threshold, indices_.data(), values_.data(), capacity_);
   count_ = std::min(hits, capacity_);
-  residual_holds_old_ = true;
   if (refuse_non_finite) {
     const bool found = kernels::host::count_non_finite(values_.data(), count_) > 0 ||
                        (hits > capacity_ && kernels::host::count_non_finite(gradient, setup_.count) > 0);
@@ -60,13 +63,15 @@ bool LocalSelector<T>::select(const T* gradient, T* residual, std::int64_t k, bo
     return true;
   }
 
+  rethresholded_ = false;
   if (reuse && 4 * hits <= 5 * k && (5 * hits >= 4 * k || threshold == 1)) return true;
+  rethresholded_ = setup_.threshold == Threshold::reuse;
   if (enough(hits, k, threshold)) {
     trim(residual, k);
   } else {
     if (residual != nullptr) {
       kernels::host::scatter(residual, indices_.data(), values_.data(), count_);
-      residual_holds_old_ = false;
+      keep_old_ = key_infinity<T>;
     }
     search_again(residual != nullptr ? residual : gradient, k);
   }
@@ -95,7 +100,7 @@ Key<T> LocalSelector<T>::estimate(const T* gradient, const T* residual, std::int
 
 template <class T>
 Key<T> LocalSelector<T>::lowered() const {
-  const auto drop = static_cast<Key<T>>(margin_ * static_cast<double>(Key<T>{1} << (sizeof(T) == 4 ? 23 : 52)));
+  const auto drop = static_cast<Key<T>>(margin_ * static_cast<double>(octave<T>));
   return threshold_ > drop ? static_cast<Key<T>>(threshold_ - drop) : Key<T>{1};
 }
 
@@ -108,7 +113,7 @@ void LocalSelector<T>::adapt_margin(std::int64_t hits, std::int64_t k) {
   margin_ = std::clamp(margin_, least_margin, most_margin);
 }
 
-/// Reduces the candidates to the k largest, ties to the lowest index; the others go back into the residual.
+/// Reduces the candidates to the k largest, ties to the lowest index; the others stay in the residual.
 template <class T>
 void LocalSelector<T>::trim(T* residual, std::int64_t k) {
   const KthKey<T> kth = kernels::host::kth_key(values_.data(), count_, k);
@@ -117,17 +122,17 @@ void LocalSelector<T>::trim(T* residual, std::int64_t k) {
   if (count_ <= k) return;
   std::int64_t kept = 0;
   for (std::int64_t i = 0; i < count_; ++i) {
-    const Key<T> key = key_of(values_[i]);
-    const bool tie = key == kth.key && ties > 0;
-    ties -= tie;
     const std::uint32_t index = indices_[i];
     const T value = values_[i];
-    if (key > kth.key || tie) {
-      indices_[kept] = index;
-      values_[kept++] = value;
-    } else if (residual != nullptr) {
-      residual[index] = value;
-    }
+    const Key<T> key = key_of(value);
+    // Which candidate stays is as good as random: no branches, but for what practically never happens.
+    const bool tie = (key == kth.key) & (ties > 0);
+    const bool keep = (key > kth.key) | tie;
+    ties -= tie;
+    indices_[kept] = index;
+    values_[kept] = value;
+    kept += keep;
+    if (key >= keep_old_ && !keep && residual != nullptr) residual[index] = value;
   }
   count_ = kept;
 }
@@ -153,10 +158,10 @@ void LocalSelector<T>::settle(T* residual, SparseVector<T> taken) {
 
 template <class T>
 void LocalSelector<T>::take_back(const T* gradient, T* residual) {
-  const std::int64_t kept = residual_holds_old_ ? count_ : 0;
   std::int64_t from = 0;
-  for (std::int64_t next = 0; next <= kept; ++next) {
-    const std::int64_t to = next < kept ? indices_[next] : setup_.count;
+  for (std::int64_t next = 0; next <= count_; ++next) {
+    if (next < count_ && key_of(values_[next]) < keep_old_) continue;
+    const std::int64_t to = next < count_ ? indices_[next] : setup_.count;
     for (std::int64_t i = from; i < to; ++i) {
       if (key_of(gradient[i]) < key_infinity<T>) residual[i] -= gradient[i];  // others never went in
     }

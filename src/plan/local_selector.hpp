@@ -27,15 +27,19 @@ class LocalSelector {
   };
   explicit LocalSelector(const Setup& setup);
 
-  /// residual += gradient, and the selection out of the sum. Without residual (nullptr) out of the gradient. Selected entries
-  /// are in selection(); the residual still holds their old values, so that the iteration can be taken back.
+  /// residual += gradient, and the selection out of the sum. Without residual (nullptr) out of the gradient. Of the selected
+  /// entries the residual holds the sum too, or, where that is far above the threshold, still the old value: see take_back().
   /// Returns false, with nothing selected, if `refuse_non_finite` and the sum is not finite everywhere.
   bool select(const T* gradient, T* residual, std::int64_t k, bool refuse_non_finite);
   [[nodiscard]] SparseVector<T> selection() const { return {indices_.data(), values_.data(), count_}; }
 
+  /// Mode reuse: the last selection found its threshold anew.
+  [[nodiscard]] bool rethresholded() const noexcept { return rethresholded_; }
+
   /// Ok-Topk Algorithm 2: what was selected and is among `taken` leaves the residual, what was selected in vain stays in it.
   void settle(T* residual, SparseVector<T> taken);
-  /// Restores the residual to what it was before select, up to rounding at the size of the threshold.
+  /// Restores the residual to what it was before select, up to rounding at the size of the threshold, also where the gradient was far
+  /// larger or not finite.
   void take_back(const T* gradient, T* residual);
 
   void reset();
@@ -55,7 +59,8 @@ class LocalSelector {
   Buffer<T> values_;
   Buffer<T> sample_;
   std::int64_t count_ = 0;
-  bool residual_holds_old_ = false;  // at the selected entries
+  Key<T> keep_old_ = 0;  // the residual holds the old value of selected entries from here on
+  bool rethresholded_ = false;
   std::int64_t iteration_ = 0;
   Key<T> threshold_ = 0;  // 0: not known
   double margin_ = 0;     // of lowered(), in octaves

@@ -133,12 +133,12 @@ class TypedPlan final : public PlanState {
       update_ = outcome.update;
     }
     statistics.selected_global = update_.count;
-    statistics.rethresholded = outcome.rethresholded;
+    statistics.rethresholded = outcome.rethresholded || selector_->rethresholded();
     statistics.recut = outcome.recut;
     statistics.balanced = outcome.balanced;
     log(comm->settings.log, LogLevel::debug, "rank {}: plan '{}', iteration {}: {} local, {} global entries{}{}{}{}", comm->topology.rank(), config.name,
         statistics.iteration, statistics.selected_local, statistics.selected_global, outcome.recut ? ", re-cut" : "", outcome.balanced ? ", balanced" : "",
-        outcome.rethresholded ? ", re-thresholded" : "", statistics.skipped ? ", skipped" : "");
+        statistics.rethresholded ? ", re-thresholded" : "", statistics.skipped ? ", skipped" : "");
 
     // 4. the dense result
     if (dense != nullptr) {

@@ -89,6 +89,6 @@ slurm_up() {
 
 slurm_run() {
   [ -f "$slurm/up" ] || die "SLURM is not up: cluster slurm up"
-  need "$1" slurm-client
+  need srun slurm-client
   on_node "${nodes[0]}" "$@"
 }

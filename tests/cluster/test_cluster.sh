@@ -5,8 +5,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 program=$1 weir=$2 mpi=$3
 "$here/cluster" check
 export WEIR_CLUSTER_STATE=${WEIR_CLUSTER_STATE:-/tmp/weir-cluster-test}
+"$here/cluster" up -n 4 -r 1gbit  # cleans up after itself when it fails
 trap '"$here/cluster" down >/dev/null' EXIT
-"$here/cluster" up -n 4 -r 1gbit
 
 echo "-- topology, 2 ranks a node"
 info=$("$here/cluster" mpirun -m "$mpi" -n 4 -p 2 -- "$weir" info)

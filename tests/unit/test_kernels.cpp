@@ -157,16 +157,18 @@ TEMPLATE_TEST_CASE("compensate_select adds, selects and keeps the old residual o
         const auto hits = std::count_if(sums.begin(), sums.end(), [&](T v) { return key_of(v) >= threshold; });
         for (const std::int64_t capacity :
              std::set<std::int64_t>{0, 1, hits / 2, std::max<std::int64_t>(hits - 1, 0), hits, hits + 1, n}) {
+          const Key<T> above = threshold / 2 + weir::key_infinity<T> / 2;
+          const Key<T> keep_old = capacity % 3 == 0 ? threshold : capacity % 3 == 1 ? above : weir::key_infinity<T>;
           Guarded<T> g(gradient, 1), r(residual, 3), values(capacity + select_padding);
           Guarded<std::uint32_t> indices(capacity + select_padding);
-          const auto found = TestType::compensate_select(g.data(), r.data(), n, threshold, indices.data(), values.data(), capacity);
+          const auto found = TestType::compensate_select(g.data(), r.data(), n, threshold, keep_old, indices.data(), values.data(), capacity);
 
           Indices expected_indices;
           std::vector<T> expected_values, expected_residual(sums);
           for (std::size_t i = 0; i < sums.size(); ++i) {
             if (key_of(sums[i]) < threshold) continue;
             const bool fits = static_cast<std::int64_t>(expected_indices.size()) < capacity;
-            if (fits || key_of(sums[i]) >= weir::key_infinity<T>) expected_residual[i] = residual[i];
+            if (key_of(sums[i]) >= (fits ? keep_old : weir::key_infinity<T>)) expected_residual[i] = residual[i];
             if (!fits) continue;
             expected_indices.push_back(static_cast<std::uint32_t>(i));
             expected_values.push_back(sums[i]);

@@ -31,6 +31,11 @@ struct Plain {
   T value(std::int64_t i) const { return x[i]; }
   void reject(std::int64_t) const {}
   void reject_hit(std::int64_t) const {}
+  T take(std::int64_t i) const { return x[i]; }
+  template <class D>
+  HWY_INLINE hn::Vec<D> take(D d, std::int64_t i, hn::Mask<D>) const {
+    return values(d, i);
+  }
 };
 
 /// Selects from residual + gradient. The sum becomes the residual of what is not selected.
@@ -39,6 +44,7 @@ struct Compensated {
   using Value = T;
   const T* gradient;
   T* residual;
+  Key<T> keep_old;
 
   template <class D>
   HWY_INLINE hn::Vec<D> values(D d, std::int64_t i) const {
@@ -52,6 +58,19 @@ struct Compensated {
   void reject(std::int64_t i) const { residual[i] += gradient[i]; }
   void reject_hit(std::int64_t i) const {
     if (key_of(value(i)) < key_infinity<T>) reject(i);
+  }
+  T take(std::int64_t i) const {
+    const T old = residual[i], sum = value(i);
+    residual[i] = key_of(sum) < keep_old ? sum : old;
+    return sum;
+  }
+  template <class D>
+  HWY_INLINE hn::Vec<D> take(D d, std::int64_t i, hn::Mask<D> hit) const {
+    const auto old = hn::LoadU(d, residual + i);
+    const auto sum = values(d, i);
+    const auto keep = hn::RebindMask(d, hn::Gt(keys_of(d, sum), just_below(d, keep_old)));
+    hn::StoreU(hn::IfThenElse(hn::AndNot(keep, hit), sum, old), d, residual + i);
+    return sum;
   }
 };
 
@@ -83,7 +102,7 @@ template <class Source, class T>
 HWY_INLINE std::int64_t select_one(Source source, std::int64_t i, Output<T> out, std::int64_t hits) {
   if (hits < out.capacity) {
     out.indices[hits] = static_cast<std::uint32_t>(i);
-    out.values[hits] = source.value(i);
+    out.values[hits] = source.take(i);
   } else {
     source.reject_hit(i);
   }
@@ -136,11 +155,11 @@ HWY_INLINE std::int64_t store_hits(D d, Source source, std::int64_t begin, const
       // By far the most frequent at low density, and two scalar stores are cheaper than two vectors across cache lines.
       const std::int64_t only = i + std::countr_zero(bits);
       out.indices[hits] = static_cast<std::uint32_t>(only);
-      out.values[hits] = source.value(only);
+      out.values[hits] = source.take(only);
       ++hits;
     } else {
       const auto hit = hn::LoadMaskBits(d, list.masks + 2 * h);
-      hn::StoreU(compress(d, source.values(d, i), hit), d, out.values + hits);
+      hn::StoreU(compress(d, source.take(d, i, hit), hit), d, out.values + hits);
       store_indices(d, lane_numbers, i, hit, out.indices + hits);
       hits += std::popcount(bits);
     }
@@ -179,9 +198,9 @@ HWY_INLINE std::int64_t select_from(Source source, std::int64_t begin, std::int6
 }
 
 template <class T>
-std::int64_t compensate_select(const T* gradient, T* residual, std::int64_t count, Key<T> threshold, std::uint32_t* indices,
-                               T* values, std::int64_t capacity) {
-  return select_from(Compensated<T>{gradient, residual}, 0, count, threshold, Output<T>{indices, values, capacity});
+std::int64_t compensate_select(const T* gradient, T* residual, std::int64_t count, Key<T> threshold, Key<T> keep_old,
+                               std::uint32_t* indices, T* values, std::int64_t capacity) {
+  return select_from(Compensated<T>{gradient, residual, keep_old}, 0, count, threshold, Output<T>{indices, values, capacity});
 }
 
 template <class T>
@@ -261,9 +280,9 @@ const SelectKernels<T>& chosen() {
 }  // namespace
 
 template <class T>
-std::int64_t compensate_select(const T* gradient, T* residual, std::int64_t count, Key<T> threshold, std::uint32_t* indices,
-                               T* values, std::int64_t capacity) {
-  return chosen<T>().compensate_select(gradient, residual, count, threshold, indices, values, capacity);
+std::int64_t compensate_select(const T* gradient, T* residual, std::int64_t count, Key<T> threshold, Key<T> keep_old,
+                               std::uint32_t* indices, T* values, std::int64_t capacity) {
+  return chosen<T>().compensate_select(gradient, residual, count, threshold, keep_old, indices, values, capacity);
 }
 
 template <class T>
@@ -276,9 +295,9 @@ std::int64_t select_ties(const T* x, std::int64_t count, Key<T> threshold, std::
   return chosen<T>().select_ties(x, count, threshold, ties, indices, values);
 }
 
-#define WEIR_INSTANTIATE(T)                                                                                      \
-  template std::int64_t compensate_select(const T*, T*, std::int64_t, Key<T>, std::uint32_t*, T*, std::int64_t); \
-  template std::int64_t select(const T*, std::int64_t, Key<T>, std::uint32_t*, T*, std::int64_t);                \
+#define WEIR_INSTANTIATE(T)                                                                                              \
+  template std::int64_t compensate_select(const T*, T*, std::int64_t, Key<T>, Key<T>, std::uint32_t*, T*, std::int64_t); \
+  template std::int64_t select(const T*, std::int64_t, Key<T>, std::uint32_t*, T*, std::int64_t);                        \
   template std::int64_t select_ties(const T*, std::int64_t, Key<T>, std::int64_t, std::uint32_t*, T*);
 
 WEIR_INSTANTIATE(float)

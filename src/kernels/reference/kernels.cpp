@@ -14,8 +14,8 @@ std::int64_t count_at_least(const T* x, std::int64_t count, Key<T> threshold) {
 }  // namespace
 
 template <class T>
-std::int64_t compensate_select(const T* gradient, T* residual, std::int64_t count, Key<T> threshold, std::uint32_t* indices,
-                               T* values, std::int64_t capacity) {
+std::int64_t compensate_select(const T* gradient, T* residual, std::int64_t count, Key<T> threshold, Key<T> keep_old,
+                               std::uint32_t* indices, T* values, std::int64_t capacity) {
   std::int64_t hits = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     const T sum = residual[i] + gradient[i];
@@ -23,6 +23,7 @@ std::int64_t compensate_select(const T* gradient, T* residual, std::int64_t coun
     if (hit && hits < capacity) {
       indices[hits] = static_cast<std::uint32_t>(i);
       values[hits] = sum;
+      if (key_of(sum) < keep_old) residual[i] = sum;
     } else if (!hit || key_of(sum) < key_infinity<T>) {
       residual[i] = sum;
     }
@@ -138,7 +139,7 @@ void scatter(T* dense, const std::uint32_t* indices, const T* values, std::int64
 }
 
 #define WEIR_INSTANTIATE(T)                                                                                                   \
-  template std::int64_t compensate_select(const T*, T*, std::int64_t, Key<T>, std::uint32_t*, T*, std::int64_t);              \
+  template std::int64_t compensate_select(const T*, T*, std::int64_t, Key<T>, Key<T>, std::uint32_t*, T*, std::int64_t);      \
   template std::int64_t select(const T*, std::int64_t, Key<T>, std::uint32_t*, T*, std::int64_t);                             \
   template std::int64_t select_ties(const T*, std::int64_t, Key<T>, std::int64_t, std::uint32_t*, T*);                        \
   template KthKey<T> kth_key(const T*, std::int64_t, std::int64_t);                                                           \
