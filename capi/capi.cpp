@@ -70,7 +70,8 @@ void fill_struct(Struct* out, Struct full) {
 
 weir::AllreduceConfig read_config(const weir_allreduce_config* given) {
   need(given != nullptr, "the config is NULL");
-  need(given->struct_size >= sizeof(std::size_t) && given->struct_size <= 4096, "struct_size of the config makes no sense: start from WEIR_ALLREDUCE_CONFIG_INIT");
+  need(given->struct_size >= sizeof(std::size_t) && given->struct_size <= 4096,
+       "struct_size of the config makes no sense: start from WEIR_ALLREDUCE_CONFIG_INIT");
   weir_allreduce_config c = WEIR_ALLREDUCE_CONFIG_INIT;
   std::memcpy(static_cast<void*>(&c), given, std::min(given->struct_size, sizeof c));
   weir::AllreduceConfig config;
@@ -101,8 +102,10 @@ weir_sparse_result sparse_result_of(const weir_plan& plan) {
     result.indices = view.indices.data();
     result.values = view.values.data();
   };
-  if (plan.plan.config().type == weir::DataType::float32) set(plan.plan.sparse_result<float>());
-  else set(plan.plan.sparse_result<double>());
+  if (plan.plan.config().type == weir::DataType::float32)
+    set(plan.plan.sparse_result<float>());
+  else
+    set(plan.plan.sparse_result<double>());
   return result;
 }
 
@@ -124,7 +127,8 @@ void weir_version(int* major, int* minor, int* patch) {
 const char* weir_status_string(weir_status status) {
   switch (status) {
 #define WEIR_STATUS_CASE(name, value, text) \
-  case WEIR_##name: return text;
+  case WEIR_##name:                         \
+    return text;
     WEIR_STATUS_LIST(WEIR_STATUS_CASE)
 #undef WEIR_STATUS_CASE
   }
@@ -163,7 +167,8 @@ weir_status weir_comm_size(const weir_comm* comm, int* size) {
 weir_status weir_comm_destroy(weir_comm* comm) {
   return guard(comm, [&] {
     if (comm == nullptr) return;
-    if (comm->plans > 0) throw weir::Error(WEIR_ERR_BUSY, std::to_string(comm->plans) + " plan(s) still use this communicator: destroy them first");
+    if (comm->plans > 0)
+      throw weir::Error(WEIR_ERR_BUSY, std::to_string(comm->plans) + " plan(s) still use this communicator: destroy them first");
     delete comm;
   });
 }

@@ -16,6 +16,8 @@
 #ifndef WEIR_WEIR_HPP
 #define WEIR_WEIR_HPP
 
+#include <weir/status.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -25,8 +27,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <weir/status.h>
 
 namespace weir {
 
@@ -50,8 +50,10 @@ inline constexpr DataType data_type_of<double> = DataType::float64;
 
 /// How the top-k thresholds of a sparse algorithm are found.
 enum class Threshold : std::int32_t {
-  exact = 0,  ///< exactly k local and k global entries each iteration (fewer only when fewer are nonzero); ties go to the lowest index
-  reuse = 1   ///< Ok-Topk section 3.1.3: re-evaluated every `threshold_period` iterations, and at once when a count leaves [0.8 k, 1.25 k]
+  exact =
+      0,  ///< exactly k local and k global entries each iteration (fewer only when fewer are nonzero); ties go to the lowest index
+  reuse = 1  ///< Ok-Topk section 3.1.3: re-evaluated every `threshold_period` iterations, and at once when a count leaves [0.8
+             ///< k, 1.25 k]
 };
 
 /// What happens to an iteration in which any rank's gradient holds NaN or infinity.
@@ -85,7 +87,7 @@ class Communicator {
  public:
   /// Collective. From an MPI_Comm (include weir/mpi.h), which is duplicated: the caller may free its own at any time.
   template <class Native>
-    requires requires(const Native& native) { detail::CommunicatorFrom<Native>::make(native); }
+  requires requires(const Native& native) { detail::CommunicatorFrom<Native>::make(native); }
   explicit Communicator(const Native& native) : state_(detail::CommunicatorFrom<Native>::make(native)) {}
   explicit Communicator(std::shared_ptr<detail::CommunicatorState> state) : state_(std::move(state)) {}
 
@@ -103,23 +105,23 @@ class Communicator {
 
 /// Describes one tensor and how it is reduced. All fields but `name` and `priority` must be equal on all ranks.
 struct AllreduceConfig {
-  std::int64_t count = 0;                     ///< n, elements of the gradient; sparse algorithms take up to 2^32 - 1
+  std::int64_t count = 0;  ///< n, elements of the gradient; sparse algorithms take up to 2^32 - 1
   DataType type = DataType::float32;
-  double density = 0.01;                      ///< k/n in (0, 1]; k is rounded to nearest, at least 1 when n > 0
-  std::int64_t k = -1;                        ///< entries to deliver, 0 <= k <= n; -1: from `density`
-  std::string algorithm = "oktopk";           ///< a registry name, see algorithms()
-  bool error_feedback = true;                 ///< keep what is not delivered in a residual (Ok-Topk Algorithm 2)
-  bool average = true;                        ///< divide the delivered sum by the number of ranks
+  double density = 0.01;             ///< k/n in (0, 1]; k is rounded to nearest, at least 1 when n > 0
+  std::int64_t k = -1;               ///< entries to deliver, 0 <= k <= n; -1: from `density`
+  std::string algorithm = "oktopk";  ///< a registry name, see algorithms()
+  bool error_feedback = true;        ///< keep what is not delivered in a residual (Ok-Topk Algorithm 2)
+  bool average = true;               ///< divide the delivered sum by the number of ranks
   Threshold threshold = Threshold::exact;
-  std::int64_t threshold_period = 32;         ///< tau' of Ok-Topk Algorithm 1 (mode reuse)
-  std::int64_t boundary_period = 64;          ///< tau of Ok-Topk Algorithm 1
-  double balance_trigger = 4.0;               ///< balance when the largest part exceeds this many times the mean
-  int window = 4;                             ///< exchanges in flight during split-and-reduce
+  std::int64_t threshold_period = 32;  ///< tau' of Ok-Topk Algorithm 1 (mode reuse)
+  std::int64_t boundary_period = 64;   ///< tau of Ok-Topk Algorithm 1
+  double balance_trigger = 4.0;        ///< balance when the largest part exceeds this many times the mean
+  int window = 4;                      ///< exchanges in flight during split-and-reduce
   NonFinite non_finite = NonFinite::error;
-  std::int64_t dense_iterations = 0;          ///< the first iterations run dense (the Ok-Topk authors use 512)
-  std::int64_t warmup_iterations = 0;         ///< after those, density falls exponentially from 25 % to its target (DGC)
-  int priority = 0;                           ///< larger is more urgent; may differ between ranks
-  std::string name = "allreduce";             ///< for messages and dumps
+  std::int64_t dense_iterations = 0;   ///< the first iterations run dense (the Ok-Topk authors use 512)
+  std::int64_t warmup_iterations = 0;  ///< after those, density falls exponentially from 25 % to its target (DGC)
+  int priority = 0;                    ///< larger is more urgent; may differ between ranks
+  std::string name = "allreduce";      ///< for messages and dumps
 };
 
 /// The delivered update, sorted by index, equal on all ranks. Owned by the plan, valid until its next start or reset.
@@ -131,26 +133,26 @@ struct SparseView {
 
 /// What one run of a plan did on this rank.
 struct Statistics {
-  std::int64_t iteration = 0;                                ///< runs so far, this one included
-  std::int64_t k = 0;                                        ///< target of this iteration
-  std::int64_t selected_local = 0;                           ///< entries this rank contributed
-  std::int64_t selected_global = 0;                          ///< entries of the update
-  std::int64_t payload_bytes_sent = 0;                       ///< values and indices
+  std::int64_t iteration = 0;           ///< runs so far, this one included
+  std::int64_t k = 0;                   ///< target of this iteration
+  std::int64_t selected_local = 0;      ///< entries this rank contributed
+  std::int64_t selected_global = 0;     ///< entries of the update
+  std::int64_t payload_bytes_sent = 0;  ///< values and indices
   std::int64_t payload_bytes_received = 0;
-  std::int64_t control_bytes_sent = 0;                       ///< sizes, histograms, boundaries
+  std::int64_t control_bytes_sent = 0;  ///< sizes, histograms, boundaries
   std::int64_t control_bytes_received = 0;
-  std::array<std::int64_t, level_count> bytes_sent{};        ///< by Level of the peer, payload and control
+  std::array<std::int64_t, level_count> bytes_sent{};  ///< by Level of the peer, payload and control
   std::array<std::int64_t, level_count> bytes_received{};
   std::array<std::int64_t, level_count> messages_sent{};
   std::array<std::int64_t, level_count> messages_received{};
-  double seconds_select = 0;                                 ///< compensation and local selection
-  double seconds_exchange = 0;                               ///< from the first message to the last, reductions included
-  double seconds_apply = 0;                                  ///< residual update and dense result
-  double seconds_total = 0;                                  ///< from start to completion
-  bool rethresholded = false;                                ///< mode reuse: the local or global threshold was re-evaluated
-  bool recut = false;                                        ///< regions were re-cut because sizes showed imbalance
-  bool balanced = false;                                     ///< the balance step ran
-  bool skipped = false;                                      ///< NonFinite::skip took effect
+  double seconds_select = 0;    ///< compensation and local selection
+  double seconds_exchange = 0;  ///< from the first message to the last, reductions included
+  double seconds_apply = 0;     ///< residual update and dense result
+  double seconds_total = 0;     ///< from start to completion
+  bool rethresholded = false;   ///< mode reuse: the local or global threshold was re-evaluated
+  bool recut = false;           ///< regions were re-cut because sizes showed imbalance
+  bool balanced = false;        ///< the balance step ran
+  bool skipped = false;         ///< NonFinite::skip took effect
 };
 
 /// A running allreduce. A light handle: it does not own the plan and must not outlive it.

@@ -79,7 +79,8 @@ std::string Engine::dump() const {
   std::string text;
   for (const Run* run : runs_) {
     text += fmt::format("  {}: {}; awaits", run->name, run->step);
-    for (std::size_t i = run->awaited_done; i < run->awaited.size(); ++i) text += fmt::format(" [{}]", transport_.describe(run->awaited[i]));
+    for (std::size_t i = run->awaited_done; i < run->awaited.size(); ++i)
+      text += fmt::format(" [{}]", transport_.describe(run->awaited[i]));
     text += '\n';
   }
   return text;

@@ -18,10 +18,10 @@ using Clock = std::chrono::steady_clock;
 
 /// One collective in flight. Owned by its plan; the engine refers to it from start until it has finished.
 struct Run {
-  std::string name;          ///< for dumps
-  int priority = 0;          ///< larger is resumed first
-  int tag = 0;               ///< all messages of this run
-  const char* step = "";     ///< what it is doing, for dumps; a string literal
+  std::string name;       ///< for dumps
+  int priority = 0;       ///< larger is resumed first
+  int tag = 0;            ///< all messages of this run
+  const char* step = "";  ///< what it is doing, for dumps; a string literal
   task<void> root;
   bool finished = true;
 

@@ -22,7 +22,7 @@ class FramePool {
       free_[bin] = node->next;
       return node;
     }
-    return ::operator new(bin * granule);
+    return ::operator new(bin* granule);
   }
 
   void release(void* memory, std::size_t bytes) noexcept {

@@ -72,7 +72,9 @@ std::vector<SettingInfo> settings() {
     if (!name.starts_with("WEIR_")) continue;
     bool known = false;
     for (const Row& row : rows) known = known || name == row.name;
-    if (!known) list.push_back({std::string(name), std::string(text.substr(std::min(text.size(), name.size() + 1))), "environment", "not a setting of Weir: ignored"});
+    if (!known)
+      list.push_back({std::string(name), std::string(text.substr(std::min(text.size(), name.size() + 1))), "environment",
+                      "not a setting of Weir: ignored"});
   }
   return list;
 }

@@ -3,7 +3,6 @@
 
 #include <string>
 #include <vector>
-
 #include <weir/weir.hpp>
 
 namespace weir {
@@ -11,7 +10,7 @@ namespace weir {
 enum class LogLevel { error, warn, info, debug };
 
 struct Settings {
-  double timeout_seconds = 300;  ///< WEIR_TIMEOUT
+  double timeout_seconds = 300;   ///< WEIR_TIMEOUT
   LogLevel log = LogLevel::warn;  ///< WEIR_LOG
 };
 

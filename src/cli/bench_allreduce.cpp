@@ -65,7 +65,8 @@ class Progress {
 std::int64_t bytes_sent(const Statistics& s) { return s.payload_bytes_sent + s.control_bytes_sent; }
 
 /// One algorithm, delivering in place (`dense`) or sparse, interleaved with the baseline.
-Row measure(const Communicator& comm, const Options& options, const Gradients& gradients, const AlgorithmInfo& algorithm, bool dense) {
+Row measure(const Communicator& comm, const Options& options, const Gradients& gradients, const AlgorithmInfo& algorithm,
+            bool dense) {
   AllreducePlan plan(comm, {.count = options.count,
                             .density = options.density,
                             .algorithm = std::string(algorithm.name),
@@ -81,18 +82,22 @@ Row measure(const Communicator& comm, const Options& options, const Gradients& g
   std::vector<float> buffer(static_cast<std::size_t>(options.count));
   std::vector<double> times, baseline, select, exchange, apply;
   const int warm = 3;
-  Progress progress(comm.rank() == 0, fmt::format("{}, {} result", row.algorithm, dense ? "dense" : "sparse"), options.iterations + warm);
+  Progress progress(comm.rank() == 0, fmt::format("{}, {} result", row.algorithm, dense ? "dense" : "sparse"),
+                    options.iterations + warm);
   std::int64_t allocations = 0;
   for (int t = 0; t < options.iterations + warm; ++t) {
     const auto& g = gradients[static_cast<std::size_t>(t) % gradients.size()];
     buffer = g;
-    const double base_ms = milliseconds([&] { MPI_Allreduce(MPI_IN_PLACE, buffer.data(), static_cast<int>(options.count), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD); });
+    const double base_ms = milliseconds(
+        [&] { MPI_Allreduce(MPI_IN_PLACE, buffer.data(), static_cast<int>(options.count), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD); });
     buffer = g;
     std::int64_t made = 0;
     const double ms = milliseconds([&] {
       const std::int64_t before = allocations_so_far();
-      if (dense) plan.run(buffer);
-      else plan.run_sparse(buffer);
+      if (dense)
+        plan.run(buffer);
+      else
+        plan.run_sparse(buffer);
       made = allocations_so_far() - before;
     });
     progress.at(t + 1);
@@ -125,8 +130,8 @@ void run(Options options) {
   MPI_Init(nullptr, nullptr);
   {
     const Communicator comm(MPI_COMM_WORLD);
-    const Gradients gradients =
-        options.input.empty() ? make_gradients(options.count, comm.rank(), 3) : read_gradients(options.input, options.count, comm.rank(), comm.size());
+    const Gradients gradients = options.input.empty() ? make_gradients(options.count, comm.rank(), 3)
+                                                      : read_gradients(options.input, options.count, comm.rank(), comm.size());
     std::vector<Row> rows;
     for (const AlgorithmInfo& algorithm : algorithms()) {
       if (options.algorithm != "all" && options.algorithm != algorithm.name) continue;
@@ -144,15 +149,27 @@ void run(Options options) {
 
 void add_bench_allreduce(CLI::App& bench) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = bench.add_subcommand("allreduce", "Allreduce algorithms against MPI_Allreduce of the same dense array; start with mpirun");
+  CLI::App* command =
+      bench.add_subcommand("allreduce", "Allreduce algorithms against MPI_Allreduce of the same dense array; start with mpirun");
   std::vector<std::string> names = {"all"};
   for (const AlgorithmInfo& algorithm : algorithms()) names.emplace_back(algorithm.name);
-  command->add_option("--count", options->count, "elements of the gradient")->check(CLI::Range(std::int64_t{1}, std::int64_t{2147483647}))->capture_default_str();
-  command->add_option("--density", options->density, "share of entries delivered by sparse algorithms")->check(CLI::Range(1e-9, 1.0))->capture_default_str();
-  command->add_option("--algorithm", options->algorithm, "a registry name, or all")->check(CLI::IsMember(names))->capture_default_str();
-  command->add_option("--threshold", options->threshold, "exact or reuse")->check(CLI::IsMember({"exact", "reuse"}))->capture_default_str();
-  command->add_option("--iterations", options->iterations, "measured iterations")->check(CLI::PositiveNumber)->capture_default_str();
-  command->add_option("--input", options->input, "recorded gradients, raw float32 or .npy, iterations x ranks x count")->check(CLI::ExistingFile);
+  command->add_option("--count", options->count, "elements of the gradient")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{2147483647}))
+      ->capture_default_str();
+  command->add_option("--density", options->density, "share of entries delivered by sparse algorithms")
+      ->check(CLI::Range(1e-9, 1.0))
+      ->capture_default_str();
+  command->add_option("--algorithm", options->algorithm, "a registry name, or all")
+      ->check(CLI::IsMember(names))
+      ->capture_default_str();
+  command->add_option("--threshold", options->threshold, "exact or reuse")
+      ->check(CLI::IsMember({"exact", "reuse"}))
+      ->capture_default_str();
+  command->add_option("--iterations", options->iterations, "measured iterations")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--input", options->input, "recorded gradients, raw float32 or .npy, iterations x ranks x count")
+      ->check(CLI::ExistingFile);
   command->add_option("--json", options->json, "rank 0 also writes the rows to this file");
   command->callback([options] { run(*options); });
 }

@@ -40,14 +40,16 @@ NpyHeader read_npy_header(std::ifstream& in, const std::string& file) {
   std::string text(length, ' ');
   in.read(text.data(), length);
   std::smatch match;
-  if (text.find("'<f4'") == std::string::npos || text.find("'fortran_order': False") == std::string::npos || !std::regex_search(text, match, std::regex(R"('shape':\s*\(([^)]*)\))"))) {
+  if (text.find("'<f4'") == std::string::npos || text.find("'fortran_order': False") == std::string::npos ||
+      !std::regex_search(text, match, std::regex(R"('shape':\s*\(([^)]*)\))"))) {
     throw std::runtime_error(fmt::format("'{}': a float32 array in C order is needed, its header says {}", file, text));
   }
   NpyHeader header;
   header.data_offset = 10 + length;
   const std::string shape = match[1];
   const std::regex number("\\d+");
-  for (std::sregex_iterator it(shape.begin(), shape.end(), number), end; it != end; ++it) header.shape.push_back(std::stoll(it->str()));
+  for (std::sregex_iterator it(shape.begin(), shape.end(), number), end; it != end; ++it)
+    header.shape.push_back(std::stoll(it->str()));
   return header;
 }
 
@@ -62,7 +64,8 @@ Gradients make_gradients(std::int64_t count, int rank, int iterations) {
     for (std::int64_t i = 0; i < count; ++i) {
       const std::uint64_t shared = mix(static_cast<std::uint64_t>(i));
       const float sign = shared & 1 ? 1.0F : -1.0F;
-      g[static_cast<std::size_t>(i)] = sign * std::exp(1.5F * nearly_normal(shared)) * (1 + 0.3F * nearly_normal(mix(own ^ static_cast<std::uint64_t>(i) * 0x9e3779b97f4a7c15ull)));
+      g[static_cast<std::size_t>(i)] = sign * std::exp(1.5F * nearly_normal(shared)) *
+                                       (1 + 0.3F * nearly_normal(mix(own ^ static_cast<std::uint64_t>(i) * 0x9e3779b97f4a7c15ull)));
     }
   }
   return gradients;
@@ -81,7 +84,8 @@ Gradients read_gradients(const std::string& file, std::int64_t& count, int rank,
   if (std::memcmp(magic.data(), "\x93NUMPY", magic.size()) == 0) {
     const NpyHeader header = read_npy_header(in, file);
     if (header.shape.size() != 3 || header.shape[1] != ranks) {
-      throw std::runtime_error(fmt::format("'{}' has shape ({}): it must be iterations x {} ranks x count", file, fmt::join(header.shape, ", "), ranks));
+      throw std::runtime_error(
+          fmt::format("'{}' has shape ({}): it must be iterations x {} ranks x count", file, fmt::join(header.shape, ", "), ranks));
     }
     count = header.shape[2];
     offset = header.data_offset;
@@ -90,7 +94,8 @@ Gradients read_gradients(const std::string& file, std::int64_t& count, int rank,
   const std::int64_t step_bytes = count * ranks * 4;
   const std::int64_t iterations = (file_bytes - offset) / step_bytes;
   if (iterations == 0 || (file_bytes - offset) % step_bytes != 0) {
-    throw std::runtime_error(fmt::format("'{}' holds {} bytes of data: not a multiple of {} ranks x {} floats", file, file_bytes - offset, ranks, count));
+    throw std::runtime_error(fmt::format("'{}' holds {} bytes of data: not a multiple of {} ranks x {} floats", file,
+                                         file_bytes - offset, ranks, count));
   }
   Gradients gradients(static_cast<std::size_t>(iterations), std::vector<float>(static_cast<std::size_t>(count)));
   for (std::int64_t t = 0; t < iterations; ++t) {

@@ -38,7 +38,12 @@ Row measure(const Options& options, const Gradients& gradients, const std::strin
   Buffer<float> residual(n), saved(n);  // as a plan holds it
   kernels::host::fill_zero(residual.data(), n);
   std::vector<double> times, baseline;
-  Row row{.benchmark = "select", .algorithm = name, .count = n, .density = options.density, .baseline = "r[i] += g[i]", .selected_local_min = n};
+  Row row{.benchmark = "select",
+          .algorithm = name,
+          .count = n,
+          .density = options.density,
+          .baseline = "r[i] += g[i]",
+          .selected_local_min = n};
   const int warm = 3;
   std::int64_t allocations = 0;
   for (int t = 0; t < options.iterations + warm; ++t) {
@@ -92,7 +97,8 @@ Row against_nth_element(const Options& options, const Gradients& gradients, cons
 }
 
 void run(Options options) {
-  Gradients gradients = options.input.empty() ? make_gradients(options.count, 0, 4) : read_gradients(options.input, options.count, 0, 1);
+  Gradients gradients =
+      options.input.empty() ? make_gradients(options.count, 0, 4) : read_gradients(options.input, options.count, 0, 1);
   std::vector<Row> rows;
   const auto wanted = [&](const std::string& name) { return options.algorithm == "all" || options.algorithm == name; };
   if (wanted("reuse")) rows.push_back(measure(options, gradients, "reuse", Threshold::reuse, false));
@@ -110,12 +116,20 @@ void run(Options options) {
 
 void add_bench_select(CLI::App& bench) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = bench.add_subcommand("select", "Compensation and local selection, one thread, against one r[i] += g[i] pass and nth_element");
+  CLI::App* command =
+      bench.add_subcommand("select", "Compensation and local selection, one thread, against one r[i] += g[i] pass and nth_element");
   command->add_option("--count", options->count, "elements of the gradient")->check(CLI::PositiveNumber)->capture_default_str();
-  command->add_option("--density", options->density, "share of entries selected")->check(CLI::Range(1e-9, 1.0))->capture_default_str();
-  command->add_option("--algorithm", options->algorithm, "reuse, exact, exact_cold or all")->check(CLI::IsMember({"reuse", "exact", "exact_cold", "all"}))->capture_default_str();
-  command->add_option("--iterations", options->iterations, "measured iterations")->check(CLI::PositiveNumber)->capture_default_str();
-  command->add_option("--input", options->input, "recorded gradients, raw float32 or .npy, iterations x 1 x count")->check(CLI::ExistingFile);
+  command->add_option("--density", options->density, "share of entries selected")
+      ->check(CLI::Range(1e-9, 1.0))
+      ->capture_default_str();
+  command->add_option("--algorithm", options->algorithm, "reuse, exact, exact_cold or all")
+      ->check(CLI::IsMember({"reuse", "exact", "exact_cold", "all"}))
+      ->capture_default_str();
+  command->add_option("--iterations", options->iterations, "measured iterations")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--input", options->input, "recorded gradients, raw float32 or .npy, iterations x 1 x count")
+      ->check(CLI::ExistingFile);
   command->add_option("--json", options->json, "also write the rows to this file");
   command->callback([options] { run(*options); });
 }

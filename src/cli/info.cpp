@@ -30,7 +30,8 @@ void run() {
   fmt::print("\nallreduce algorithms\n");
   for (const AlgorithmInfo& algorithm : algorithms()) fmt::print("  {:<20}{}\n", algorithm.name, algorithm.description);
   fmt::print("\nsettings\n");
-  for (const SettingInfo& setting : settings()) fmt::print("  {:<20}{:<12}({}) {}\n", setting.name, setting.value, setting.origin, setting.description);
+  for (const SettingInfo& setting : settings())
+    fmt::print("  {:<20}{:<12}({}) {}\n", setting.name, setting.value, setting.origin, setting.description);
   fmt::print("\ntopology: {} rank{}\n", comm.size(), comm.size() == 1 ? "" : "s");
   fmt::print("{}", comm.topology());
 }
@@ -38,7 +39,8 @@ void run() {
 }  // namespace
 
 void add_info(CLI::App& app) {
-  app.add_subcommand("info", "Versions, build options, transports, settings and topology; with mpirun, of all ranks")->callback(run);
+  app.add_subcommand("info", "Versions, build options, transports, settings and topology; with mpirun, of all ranks")
+      ->callback(run);
 }
 
 }  // namespace weir::cli

@@ -3,7 +3,6 @@
 #include <mpi.h>
 
 #include <cstdio>
-
 #include <weir/weir.hpp>
 
 #include "cli/commands.hpp"
@@ -11,7 +10,8 @@
 int main(int argc, char** argv) {
   CLI::App app("Weir: topology-aware sparse collectives");
   app.require_subcommand(1);
-  app.set_version_flag("--version", fmt::format("weir {}.{}.{}", weir::version().major, weir::version().minor, weir::version().patch));
+  app.set_version_flag("--version",
+                       fmt::format("weir {}.{}.{}", weir::version().major, weir::version().minor, weir::version().patch));
   weir::cli::add_info(app);
   CLI::App* bench = app.add_subcommand("bench", "Measure, always against a peer or a physical limit in the same run");
   bench->require_subcommand(1);

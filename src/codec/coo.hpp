@@ -36,7 +36,8 @@ struct Segment {
 /// The arrays of a message of `count` entries at `memory`, which is aligned to 8.
 template <class T>
 [[nodiscard]] Segment<T> view(std::byte* memory, std::int64_t count) {
-  return {reinterpret_cast<T*>(memory), reinterpret_cast<std::uint32_t*>(memory + count * static_cast<std::int64_t>(sizeof(T))), count};
+  return {reinterpret_cast<T*>(memory), reinterpret_cast<std::uint32_t*>(memory + count * static_cast<std::int64_t>(sizeof(T))),
+          count};
 }
 
 /// Writes `count` entries as one message, indices made relative to `base`.

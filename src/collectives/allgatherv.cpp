@@ -13,7 +13,8 @@ std::uint64_t allgatherv_max_sent(const std::vector<std::uint64_t>& sizes, std::
   std::uint64_t most = 0;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     std::uint64_t sent = 0;
-    for (std::size_t distance = 1; distance < ranks; distance *= 2) sent += prefix[rank + std::min(distance, ranks - distance)] - prefix[rank];
+    for (std::size_t distance = 1; distance < ranks; distance *= 2)
+      sent += prefix[rank + std::min(distance, ranks - distance)] - prefix[rank];
     most = std::max(most, sent);
   }
   return most;
@@ -40,7 +41,8 @@ task<void> allgatherv(Channel channel, const std::vector<std::int64_t>& offset, 
     const auto from = static_cast<std::size_t>(distance);
     const auto part = static_cast<std::size_t>(std::min(distance, size - distance));
     std::array<Request, 2> both;
-    both[0] = channel.receive(memory + offset[from], offset[from + part] - offset[from], (rank + distance) % size, Traffic::payload);
+    both[0] =
+        channel.receive(memory + offset[from], offset[from + part] - offset[from], (rank + distance) % size, Traffic::payload);
     both[1] = channel.send(memory, offset[part], (rank - distance + size) % size, Traffic::payload);
     co_await channel.done(both);
   }

@@ -25,8 +25,8 @@ namespace weir {
 [[nodiscard]] std::uint64_t balanced_max_sent(const std::vector<std::uint64_t>& sizes);
 
 /// Recursive doubling in Bruck's form, which needs no power of two: in step s every rank sends all it has gathered, at most
-/// 2^s blocks, to the rank 2^s below it. `offset[i]` is where the block of rank (me + i) mod P begins in `memory`, offset[P] the end;
-/// the own block is in place before.
+/// 2^s blocks, to the rank 2^s below it. `offset[i]` is where the block of rank (me + i) mod P begins in `memory`, offset[P] the
+/// end; the own block is in place before.
 task<void> allgatherv(Channel channel, const std::vector<std::int64_t>& offset, std::byte* memory);
 
 }  // namespace weir

@@ -5,7 +5,6 @@
 #include <memory>
 #include <span>
 #include <string_view>
-
 #include <weir/weir.hpp>
 
 #include "async/channel.hpp"
@@ -24,12 +23,12 @@ struct SparseVector {
 
 /// What an algorithm is built for; everything it needs to allocate once.
 struct AllreduceProblem {
-  std::int64_t count = 0;           ///< n
-  std::int64_t largest_k = 0;       ///< largest k of any iteration
-  std::int64_t largest_local = 0;   ///< most entries a rank contributes in one iteration
+  std::int64_t count = 0;          ///< n
+  std::int64_t largest_k = 0;      ///< largest k of any iteration
+  std::int64_t largest_local = 0;  ///< most entries a rank contributes in one iteration
   int rank = 0;
   int ranks = 1;
-  double divisor = 1;               ///< delivered values are divided by this
+  double divisor = 1;  ///< delivered values are divided by this
   AllreduceConfig config;
 };
 
@@ -52,8 +51,8 @@ class DenseAllreduce {
   [[nodiscard]] virtual std::int64_t memory_bytes() const = 0;
 };
 
-/// Sums the ranks' sparse vectors and delivers about k of the largest entries of the sum. `fault` is this rank's own; every rank learns
-/// the largest before anything else is exchanged.
+/// Sums the ranks' sparse vectors and delivers about k of the largest entries of the sum. `fault` is this rank's own; every rank
+/// learns the largest before anything else is exchanged.
 template <class T>
 class SparseAllreduce {
  public:
@@ -78,13 +77,17 @@ struct AllreduceRow {
   [[nodiscard]] bool sparse() const { return sparse_float32 != nullptr; }
   template <class T>
   [[nodiscard]] std::unique_ptr<DenseAllreduce<T>> make_dense(const AllreduceProblem& problem) const {
-    if constexpr (sizeof(T) == 4) return dense_float32(problem);
-    else return dense_float64(problem);
+    if constexpr (sizeof(T) == 4)
+      return dense_float32(problem);
+    else
+      return dense_float64(problem);
   }
   template <class T>
   [[nodiscard]] std::unique_ptr<SparseAllreduce<T>> make_sparse(const AllreduceProblem& problem) const {
-    if constexpr (sizeof(T) == 4) return sparse_float32(problem);
-    else return sparse_float64(problem);
+    if constexpr (sizeof(T) == 4)
+      return sparse_float32(problem);
+    else
+      return sparse_float64(problem);
   }
 };
 

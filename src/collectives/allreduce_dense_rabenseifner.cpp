@@ -10,13 +10,15 @@
 namespace weir {
 namespace {
 
-/// 2 n (Q - 1) / Q elements sent per rank in 2 log2 Q messages, Q the largest power of two up to P. The P - Q ranks above Q share the
-/// first reduction with a partner half and half, so they add n / 2 on either side instead of n.
+/// 2 n (Q - 1) / Q elements sent per rank in 2 log2 Q messages, Q the largest power of two up to P. The P - Q ranks above Q share
+/// the first reduction with a partner half and half, so they add n / 2 on either side instead of n.
 template <class T>
 class DenseRabenseifner final : public DenseAllreduce<T> {
  public:
   explicit DenseRabenseifner(const AllreduceProblem& problem)
-      : count_(problem.count), divisor_(static_cast<T>(problem.divisor)), incoming_(problem.ranks == 1 ? 0 : (problem.count + 1) / 2) {}
+      : count_(problem.count),
+        divisor_(static_cast<T>(problem.divisor)),
+        incoming_(problem.ranks == 1 ? 0 : (problem.count + 1) / 2) {}
 
   task<void> run(Channel channel, T* data) override {
     const int rank = channel.rank();

@@ -14,7 +14,9 @@ template <class T>
 class DenseRing final : public DenseAllreduce<T> {
  public:
   explicit DenseRing(const AllreduceProblem& problem)
-      : count_(static_cast<std::uint64_t>(problem.count)), divisor_(static_cast<T>(problem.divisor)), incoming_(problem.ranks == 1 ? 0 : (problem.count + problem.ranks - 1) / problem.ranks) {}
+      : count_(static_cast<std::uint64_t>(problem.count)),
+        divisor_(static_cast<T>(problem.divisor)),
+        incoming_(problem.ranks == 1 ? 0 : (problem.count + problem.ranks - 1) / problem.ranks) {}
 
   task<void> run(Channel channel, T* data) override {
     const int size = channel.size();

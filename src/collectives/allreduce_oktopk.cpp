@@ -1,7 +1,9 @@
-// Ok-Topk, the O(k) sparse allreduce: Li and Hoefler, PPoPP 2022, Algorithm 1. Step numbers below are ours; the paper's lines are named.
+// Ok-Topk, the O(k) sparse allreduce: Li and Hoefler, PPoPP 2022, Algorithm 1. Step numbers below are ours; the paper's lines are
+// named.
 //
 // Beyond the paper: boundaries that turn out unbalanced are re-cut at once, the global threshold comes from small histograms, mode
-// `exact` delivers exactly Topk(sum Topk(G)), sums do not depend on region boundaries, and the volume bound of 6 k words holds on any input.
+// `exact` delivers exactly Topk(sum Topk(G)), sums do not depend on region boundaries, and the volume bound of 6 k words holds on
+// any input.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -56,8 +58,8 @@ class OkTopk final : public SparseAllreduce<T> {
   }
 
   [[nodiscard]] std::int64_t memory_bytes() const override {
-    return tree_.memory_bytes() + outgoing_.bytes() + staging_.bytes() + result_indices_.bytes() + result_values_.bytes() + words_.bytes() +
-           cut_scratch_.bytes();
+    return tree_.memory_bytes() + outgoing_.bytes() + staging_.bytes() + result_indices_.bytes() + result_values_.bytes() +
+           words_.bytes() + cut_scratch_.bytes();
   }
 
   task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t k, std::uint64_t fault) override {
@@ -148,7 +150,8 @@ class OkTopk final : public SparseAllreduce<T> {
     }
     co_await channel.done(std::span(requests_).first(at(2 * ranks_ - 2)));
     tree_.begin(in_counts_.data());
-    if (tree_.total() > region_capacity(problem_)) fail(WEIR_ERR_INTERNAL, "a region of {} entries exceeds the {} planned", tree_.total(), region_capacity(problem_));
+    if (tree_.total() > region_capacity(problem_))
+      fail(WEIR_ERR_INTERNAL, "a region of {} entries exceeds the {} planned", tree_.total(), region_capacity(problem_));
 
     // Destinations rotate, so that no rank is everyone's target at once; a window of exchanges is in flight, and what has
     // arrived is reduced meanwhile.
@@ -164,9 +167,11 @@ class OkTopk final : public SparseAllreduce<T> {
         if (in_counts_[at(me)] > 0) tree_.arrived(me);
       } else if (s < ranks_) {
         const std::int64_t in = in_counts_[at(from)], out = out_counts_[at(to)];
-        requests_[at(2 * s)] = in > 0 ? channel.receive(tree_.leaf(from), coo::message_bytes<T>(in), from, Traffic::payload) : Request{};
+        requests_[at(2 * s)] =
+            in > 0 ? channel.receive(tree_.leaf(from), coo::message_bytes<T>(in), from, Traffic::payload) : Request{};
         encode_region(local, to, outgoing_.data() + out_offset);
-        requests_[at(2 * s + 1)] = out > 0 ? channel.send(outgoing_.data() + out_offset, coo::message_bytes<T>(out), to, Traffic::payload) : Request{};
+        requests_[at(2 * s + 1)] =
+            out > 0 ? channel.send(outgoing_.data() + out_offset, coo::message_bytes<T>(out), to, Traffic::payload) : Request{};
         out_offset += coo::slot_bytes<T>(out);
       }
       const int finished = s - window;
@@ -180,7 +185,8 @@ class OkTopk final : public SparseAllreduce<T> {
 
   void encode_region(SparseVector<T> local, int region, std::byte* memory) {
     const std::uint64_t first = held_[at(region)];
-    coo::encode(local.indices + first, local.values + first, out_counts_[at(region)], static_cast<std::uint32_t>(boundaries_[at(region)]), memory);
+    coo::encode(local.indices + first, local.values + first, out_counts_[at(region)],
+                static_cast<std::uint32_t>(boundaries_[at(region)]), memory);
   }
 
   task<void> select_global(Channel channel, std::int64_t k, std::int64_t iteration, SparseOutcome<T>& outcome) {
@@ -198,12 +204,15 @@ class OkTopk final : public SparseAllreduce<T> {
         cut = co_await find_cut(channel, reduced, k, outcome);
         co_await share_sizes(channel, reduced, cut);
       }
-      // Only where ranks contributed more than k and the sum is skewed as well: deliver a little less rather than send more than 6 k words.
+      // Only where ranks contributed more than k and the sum is skewed as well: deliver a little less rather than send more than 6
+      // k words.
       const std::uint64_t budget = 3 * static_cast<std::uint64_t>(k);
       const std::uint64_t split = most_split_sent();
-      if (ranks_ > 1 && split + std::min(allgatherv_max_sent(selected_counts_, prefix_), balanced_max_sent(selected_counts_)) > budget) {
+      if (ranks_ > 1 &&
+          split + std::min(allgatherv_max_sent(selected_counts_, prefix_), balanced_max_sent(selected_counts_)) > budget) {
         const std::uint64_t reduced_k = (budget - split) * at(ranks_) / (2 * at(ranks_ - 1));
-        cut = co_await find_cut(channel, reduced, std::min(k, std::max<std::int64_t>(1, static_cast<std::int64_t>(reduced_k))), outcome);
+        cut = co_await find_cut(channel, reduced, std::min(k, std::max<std::int64_t>(1, static_cast<std::int64_t>(reduced_k))),
+                                outcome);
         co_await share_sizes(channel, reduced, cut);
       }
     }
@@ -223,7 +232,8 @@ class OkTopk final : public SparseAllreduce<T> {
     co_return cut;
   }
 
-  /// selected_counts_[r]: how many entries of region r the cut selects. Ties go to the lowest ranks, whose regions have the lowest indices.
+  /// selected_counts_[r]: how many entries of region r the cut selects. Ties go to the lowest ranks, whose regions have the lowest
+  /// indices.
   task<void> share_sizes(Channel channel, coo::Segment<T> reduced, GlobalCut<T> cut) {
     channel.step("4. global sizes");
     const int me = channel.rank();
@@ -234,8 +244,8 @@ class OkTopk final : public SparseAllreduce<T> {
       mine.equal += key == cut.key;
     }
     mine.split_sent = static_cast<std::uint32_t>(held_[at(ranks_)] - out_counts_[at(me)]);
-    co_await allgather_control(channel, reinterpret_cast<const std::byte*>(&mine), sizeof(Sizes), reinterpret_cast<std::byte*>(sizes_.data()),
-                               reinterpret_cast<std::byte*>(sizes_scratch_.data()));
+    co_await allgather_control(channel, reinterpret_cast<const std::byte*>(&mine), sizeof(Sizes),
+                               reinterpret_cast<std::byte*>(sizes_.data()), reinterpret_cast<std::byte*>(sizes_scratch_.data()));
     std::uint64_t ties = cut.ties;
     for (int r = 0; r < ranks_; ++r) {
       const std::uint64_t taken = std::min<std::uint64_t>(ties, sizes_[at(r)].equal);
@@ -245,10 +255,13 @@ class OkTopk final : public SparseAllreduce<T> {
   }
 
   [[nodiscard]] std::uint64_t most_split_sent() const {
-    return std::max_element(sizes_.begin(), sizes_.end(), [](const Sizes& a, const Sizes& b) { return a.split_sent < b.split_sent; })->split_sent;
+    return std::max_element(sizes_.begin(), sizes_.end(),
+                            [](const Sizes& a, const Sizes& b) { return a.split_sent < b.split_sent; })
+        ->split_sent;
   }
 
-  // The paper's trigger (largest above 4 x the mean), and the volume bound, which skew below that trigger would break for many ranks.
+  // The paper's trigger (largest above 4 x the mean), and the volume bound, which skew below that trigger would break for many
+  // ranks.
   [[nodiscard]] bool must_balance() {
     const std::uint64_t selected = std::accumulate(selected_counts_.begin(), selected_counts_.end(), std::uint64_t{0});
     const std::uint64_t largest = *std::max_element(selected_counts_.begin(), selected_counts_.end());
@@ -262,7 +275,8 @@ class OkTopk final : public SparseAllreduce<T> {
   void lay_out_blocks(Count count) {
     const int me = me_;
     offset_[0] = 0;
-    for (int i = 0; i < ranks_; ++i) offset_[at(i) + 1] = offset_[at(i)] + coo::slot_bytes<T>(static_cast<std::int64_t>(count((me + i) % ranks_)));
+    for (int i = 0; i < ranks_; ++i)
+      offset_[at(i) + 1] = offset_[at(i)] + coo::slot_bytes<T>(static_cast<std::int64_t>(count((me + i) % ranks_)));
   }
 
   task<void> balance(Channel channel) {
@@ -324,7 +338,8 @@ class OkTopk final : public SparseAllreduce<T> {
     for (int r = 0; r < ranks_; ++r) {
       const std::uint64_t begin = balanced ? part_begin(total, r, ranks_) : held_[at(r)];
       const std::uint64_t end = balanced ? part_begin(total, r + 1, ranks_) : held_[at(r) + 1];
-      const coo::Segment<T> block = coo::view<T>(gathered() + offset_[at((r - me_ + ranks_) % ranks_)], static_cast<std::int64_t>(end - begin));
+      const coo::Segment<T> block =
+          coo::view<T>(gathered() + offset_[at((r - me_ + ranks_) % ranks_)], static_cast<std::int64_t>(end - begin));
       for (std::uint64_t from = begin; from < end;) {
         while (held_[at(region) + 1] <= from) ++region;
         const std::uint64_t to = std::min(end, held_[at(region) + 1]);

@@ -21,7 +21,8 @@ void combine(const std::uint64_t* other, std::uint64_t* data, std::int64_t count
 
 }  // namespace
 
-task<void> allreduce_control(Channel channel, std::uint64_t* data, std::int64_t count, std::int64_t maxima, std::uint64_t* scratch) {
+task<void> allreduce_control(Channel channel, std::uint64_t* data, std::int64_t count, std::int64_t maxima,
+                             std::uint64_t* scratch) {
   const int rank = channel.rank();
   const int doubling = static_cast<int>(std::bit_floor(static_cast<unsigned>(channel.size())));
   const int extra = channel.size() - doubling;

@@ -26,7 +26,8 @@ inline constexpr int kth_rounds = 2 + (key_bits<T> + kth_bin_bits - 1) / kth_bin
 /// Exact, ties included: the cut selects k entries on all ranks together, or all nonzero ones when there are fewer. With a good
 /// `guess` (last iteration's key; 0 for none) two or three rounds suffice. Same result on every rank.
 template <class T>
-task<GlobalCut<T>> global_kth(Channel channel, const T* values, std::int64_t count, std::int64_t k, Key<T> guess, std::uint64_t* scratch) {
+task<GlobalCut<T>> global_kth(Channel channel, const T* values, std::int64_t count, std::int64_t k, Key<T> guess,
+                              std::uint64_t* scratch) {
   constexpr Key<T> highest = ~Key<T>{0} >> 1;
   constexpr Key<T> half_window = Key<T>{1} << (sizeof(T) == 4 ? 21 : 50);  // a quarter of an octave
   Key<T> low = 1, high = highest;

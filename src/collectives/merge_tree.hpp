@@ -22,7 +22,9 @@ class MergeTree {
 
   /// For `ranks` vectors of `capacity` entries together.
   MergeTree(int ranks, std::int64_t capacity)
-      : levels_(std::bit_width(static_cast<unsigned>(ranks - 1)) + 1), offset_(static_cast<std::size_t>(ranks) + 1), prefix_(offset_.size()) {
+      : levels_(std::bit_width(static_cast<unsigned>(ranks - 1)) + 1),
+        offset_(static_cast<std::size_t>(ranks) + 1),
+        prefix_(offset_.size()) {
     const std::int64_t bytes = coo::slot_bytes<T>(capacity) + 8 * ranks + coo::slot_bytes<T>(select_padding);
     for (auto& buffer : buffers_) buffer = Buffer<std::byte>(bytes);
     int width = ranks;
@@ -73,7 +75,9 @@ class MergeTree {
   /// The sum, once every leaf has arrived.
   [[nodiscard]] Segment root() { return segment(levels_ - 1, 0); }
   /// Memory that the root does not use, for root().count entries and padding.
-  [[nodiscard]] Segment spare() { return coo::view<T>(buffers_[static_cast<std::size_t>(levels_ & 1)].data(), prefix_.back() + select_padding); }
+  [[nodiscard]] Segment spare() {
+    return coo::view<T>(buffers_[static_cast<std::size_t>(levels_ & 1)].data(), prefix_.back() + select_padding);
+  }
   [[nodiscard]] std::int64_t memory_bytes() const { return buffers_[0].bytes() + buffers_[1].bytes(); }
 
  private:

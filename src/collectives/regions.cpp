@@ -51,7 +51,8 @@ void count_regions(std::span<const std::uint32_t> indices, const Boundaries& bou
   }
 }
 
-task<void> average_boundaries(Channel channel, std::span<const std::uint32_t> indices, std::uint64_t n, Boundaries& boundaries, std::uint64_t* scratch) {
+task<void> average_boundaries(Channel channel, std::span<const std::uint32_t> indices, std::uint64_t n, Boundaries& boundaries,
+                              std::uint64_t* scratch) {
   const auto ranks = static_cast<std::uint64_t>(channel.size());
   for (std::uint64_t j = 1; j < ranks; ++j) {
     scratch[j - 1] = indices.empty() ? n * j / ranks : indices[indices.size() * j / ranks];
@@ -60,8 +61,8 @@ task<void> average_boundaries(Channel channel, std::span<const std::uint32_t> in
   for (std::uint64_t j = 1; j < ranks; ++j) boundaries[j] = scratch[j - 1] / ranks;
 }
 
-task<void> recut_boundaries(Channel channel, std::span<const std::uint32_t> indices, std::uint64_t total, std::uint64_t n, Boundaries& boundaries,
-                            std::uint64_t* scratch) {
+task<void> recut_boundaries(Channel channel, std::span<const std::uint32_t> indices, std::uint64_t total, std::uint64_t n,
+                            Boundaries& boundaries, std::uint64_t* scratch) {
   const auto ranks = static_cast<std::uint64_t>(channel.size());
   const std::uint64_t tolerance = std::max<std::uint64_t>(1, total / (8 * ranks));
   const std::int64_t half = (recut_scratch(channel.size()) - 4 * channel.size()) / 2;
@@ -78,7 +79,8 @@ task<void> recut_boundaries(Channel channel, std::span<const std::uint32_t> indi
       open[open_count++] = search;
       return;
     }
-    const bool low_is_nearer = target - std::min(target, search.before) <= search.before + bin_count - std::min(target, search.before + bin_count);
+    const bool low_is_nearer =
+        target - std::min(target, search.before) <= search.before + bin_count - std::min(target, search.before + bin_count);
     boundaries[search.cut] = std::min(n, low_is_nearer ? search.low : search.low + search.width);
   };
 

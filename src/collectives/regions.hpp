@@ -18,14 +18,15 @@ void count_regions(std::span<const std::uint32_t> indices, const Boundaries& bou
 
 /// Ok-Topk section 3.1.1: every rank balances its own indices into P regions, and the boundaries are averaged over the ranks.
 /// `scratch` holds 2 P words.
-task<void> average_boundaries(Channel channel, std::span<const std::uint32_t> indices, std::uint64_t n, Boundaries& boundaries, std::uint64_t* scratch);
+task<void> average_boundaries(Channel channel, std::span<const std::uint32_t> indices, std::uint64_t n, Boundaries& boundaries,
+                              std::uint64_t* scratch);
 
 /// Beyond the paper: boundaries cut so that every region holds nearly the same share of all ranks' indices taken together, on any
 /// input. The ranks' index histograms are summed, first coarse over all of [0, n), then finer around the cuts that fall into
 /// heavy bins. A region then exceeds the mean by at most 1/8 of it plus the weight of a single index (at most P).
 /// `total` is the number of indices on all ranks. `scratch` holds recut_scratch(P) words.
-task<void> recut_boundaries(Channel channel, std::span<const std::uint32_t> indices, std::uint64_t total, std::uint64_t n, Boundaries& boundaries,
-                            std::uint64_t* scratch);
+task<void> recut_boundaries(Channel channel, std::span<const std::uint32_t> indices, std::uint64_t total, std::uint64_t n,
+                            Boundaries& boundaries, std::uint64_t* scratch);
 
 inline constexpr int recut_coarse_bins = 256;
 inline constexpr int recut_fine_bins = 32;

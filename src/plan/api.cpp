@@ -28,14 +28,16 @@ void retire(std::shared_ptr<detail::PlanState>& plan) noexcept {
 
 template <class T>
 const detail::TypedPlan<T>& typed(const std::shared_ptr<detail::PlanState>& plan, std::string_view what) {
-  require(plan->config.type == data_type_of<T>, "plan '{}': {} was asked for as another type than the plan's", plan->config.name, what);
+  require(plan->config.type == data_type_of<T>, "plan '{}': {} was asked for as another type than the plan's", plan->config.name,
+          what);
   if (!plan->run.finished) fail(WEIR_ERR_BUSY, "plan '{}' is running: wait before asking for its {}", plan->config.name, what);
   return static_cast<const detail::TypedPlan<T>&>(*plan);
 }
 
 }  // namespace
 
-AllreducePlan::AllreducePlan(const Communicator& comm, const AllreduceConfig& config) : state_(detail::make_plan(comm.state(), config)) {}
+AllreducePlan::AllreducePlan(const Communicator& comm, const AllreduceConfig& config)
+    : state_(detail::make_plan(comm.state(), config)) {}
 AllreducePlan::AllreducePlan(AllreducePlan&&) noexcept = default;
 AllreducePlan& AllreducePlan::operator=(AllreducePlan&& other) noexcept {
   if (this != &other) {
@@ -62,7 +64,9 @@ Operation start_typed(const std::shared_ptr<detail::PlanState>& plan, T* dense, 
 Operation AllreducePlan::start(std::span<float> g) { return start_typed<float>(state_, g.data(), nullptr, g.size()); }
 Operation AllreducePlan::start(std::span<double> g) { return start_typed<double>(state_, g.data(), nullptr, g.size()); }
 Operation AllreducePlan::start_sparse(std::span<const float> g) { return start_typed<float>(state_, nullptr, g.data(), g.size()); }
-Operation AllreducePlan::start_sparse(std::span<const double> g) { return start_typed<double>(state_, nullptr, g.data(), g.size()); }
+Operation AllreducePlan::start_sparse(std::span<const double> g) {
+  return start_typed<double>(state_, nullptr, g.data(), g.size());
+}
 void AllreducePlan::run(std::span<float> g) { start(g).wait(); }
 void AllreducePlan::run(std::span<double> g) { start(g).wait(); }
 void AllreducePlan::run_sparse(std::span<const float> g) { start_sparse(g).wait(); }

@@ -50,7 +50,8 @@ void CommunicatorState::run_blocking(const char* name, int tag, task<void> (*bod
   run.root.get();
 }
 
-void allgather_blocking(CommunicatorState& comm, int tag, const char* name, const std::byte* mine, std::int64_t bytes, std::byte* all) {
+void allgather_blocking(CommunicatorState& comm, int tag, const char* name, const std::byte* mine, std::int64_t bytes,
+                        std::byte* all) {
   std::vector<std::byte> scratch(static_cast<std::size_t>(bytes * comm.transport->size()));
   Gather gather{mine, bytes, all, scratch.data()};
   comm.run_blocking(
@@ -75,7 +76,8 @@ std::shared_ptr<CommunicatorState> make_communicator(std::unique_ptr<Transport> 
   }
   auto state = std::make_shared<CommunicatorState>(std::move(transport), in_force);
   std::vector<Introduction> all(static_cast<std::size_t>(state->transport->size()));
-  allgather_blocking(*state, setup_tag, "making a communicator", reinterpret_cast<const std::byte*>(&mine), sizeof mine, reinterpret_cast<std::byte*>(all.data()));
+  allgather_blocking(*state, setup_tag, "making a communicator", reinterpret_cast<const std::byte*>(&mine), sizeof mine,
+                     reinterpret_cast<std::byte*>(all.data()));
 
   std::vector<Location> locations;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {

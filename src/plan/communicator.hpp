@@ -29,10 +29,12 @@ struct CommunicatorState {
 };
 
 /// Collective. Places default to this process's own (`locate`). A rank whose settings make no sense is reported by all ranks.
-[[nodiscard]] std::shared_ptr<CommunicatorState> make_communicator(std::unique_ptr<Transport> transport, std::optional<Location> location = {},
+[[nodiscard]] std::shared_ptr<CommunicatorState> make_communicator(std::unique_ptr<Transport> transport,
+                                                                   std::optional<Location> location = {},
                                                                    std::optional<Settings> settings = {});
 
 /// Collective. Every rank's `bytes` bytes in rank order.
-void allgather_blocking(CommunicatorState& comm, int tag, const char* name, const std::byte* mine, std::int64_t bytes, std::byte* all);
+void allgather_blocking(CommunicatorState& comm, int tag, const char* name, const std::byte* mine, std::int64_t bytes,
+                        std::byte* all);
 
 }  // namespace weir::detail

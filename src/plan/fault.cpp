@@ -10,20 +10,30 @@ Error fault_error(std::uint64_t fault, const AllreduceConfig& config) {
   const int rank = fault_rank(fault);
   switch (fault_kind(fault)) {
     case FaultKind::non_finite:
-      return {WEIR_ERR_NON_FINITE, fmt::format("plan '{}': the gradient of rank {} holds NaN or infinity; gradient and residual are as before. "
-                                               "Policies 'skip' and 'propagate' accept it", config.name, rank)};
+      return {WEIR_ERR_NON_FINITE,
+              fmt::format("plan '{}': the gradient of rank {} holds NaN or infinity; gradient and residual are as before. "
+                          "Policies 'skip' and 'propagate' accept it",
+                          config.name, rank)};
     case FaultKind::null_pointer:
-      return {WEIR_ERR_ARGUMENT, fmt::format("plan '{}': rank {} gave a null gradient; give {} elements of {}", config.name, rank, config.count, type)};
+      return {WEIR_ERR_ARGUMENT, fmt::format("plan '{}': rank {} gave a null gradient; give {} elements of {}", config.name, rank,
+                                             config.count, type)};
     case FaultKind::misaligned:
-      return {WEIR_ERR_ARGUMENT, fmt::format("plan '{}': the gradient of rank {} is not aligned to its type {}", config.name, rank, type)};
+      return {WEIR_ERR_ARGUMENT,
+              fmt::format("plan '{}': the gradient of rank {} is not aligned to its type {}", config.name, rank, type)};
     case FaultKind::wrong_count:
-      return {WEIR_ERR_ARGUMENT, fmt::format("plan '{}': rank {} gave a gradient of another size; the plan takes {} elements", config.name, rank, config.count)};
+      return {WEIR_ERR_ARGUMENT, fmt::format("plan '{}': rank {} gave a gradient of another size; the plan takes {} elements",
+                                             config.name, rank, config.count)};
     case FaultKind::wrong_type:
-      return {WEIR_ERR_ARGUMENT, fmt::format("plan '{}': rank {} gave a gradient of another type; the plan takes {}", config.name, rank, type)};
+      return {WEIR_ERR_ARGUMENT,
+              fmt::format("plan '{}': rank {} gave a gradient of another type; the plan takes {}", config.name, rank, type)};
     case FaultKind::dense_only:
-      return {WEIR_ERR_ARGUMENT, fmt::format("plan '{}': rank {} asked for a sparse result of a dense iteration; use run or start instead of their sparse forms",
-                                             config.name, rank)};
-    case FaultKind::none: break;
+      return {
+          WEIR_ERR_ARGUMENT,
+          fmt::format(
+              "plan '{}': rank {} asked for a sparse result of a dense iteration; use run or start instead of their sparse forms",
+              config.name, rank)};
+    case FaultKind::none:
+      break;
   }
   return {WEIR_ERR_INTERNAL, fmt::format("plan '{}': unknown fault {:#x}", config.name, fault)};
 }

@@ -1,10 +1,9 @@
-// fault.hpp: what one rank's call can have wrong, in one word that travels with the first control message of a run, so that every rank
-// reports the same error.
+// fault.hpp: what one rank's call can have wrong, in one word that travels with the first control message of a run, so that every
+// rank reports the same error.
 #pragma once
 
 #include <cstdint>
 #include <string>
-
 #include <weir/weir.hpp>
 
 namespace weir {
@@ -24,7 +23,9 @@ enum class FaultKind : std::uint32_t {
   return kind == FaultKind::none ? 0 : (static_cast<std::uint64_t>(kind) << 32) | (0xffffffffu - static_cast<std::uint32_t>(rank));
 }
 [[nodiscard]] constexpr FaultKind fault_kind(std::uint64_t fault) { return static_cast<FaultKind>(fault >> 32); }
-[[nodiscard]] constexpr int fault_rank(std::uint64_t fault) { return static_cast<int>(0xffffffffu - static_cast<std::uint32_t>(fault)); }
+[[nodiscard]] constexpr int fault_rank(std::uint64_t fault) {
+  return static_cast<int>(0xffffffffu - static_cast<std::uint32_t>(fault));
+}
 
 /// What was wrong and what would be right, for the plan described by `config`.
 [[nodiscard]] Error fault_error(std::uint64_t fault, const AllreduceConfig& config);

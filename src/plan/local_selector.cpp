@@ -48,9 +48,10 @@ bool LocalSelector<T>::select(const T* gradient, T* residual, std::int64_t k, bo
     threshold = lowered();
   }
   keep_old_ = std::min(key_infinity<T>, static_cast<Key<T>>(threshold + 2 * octave<T>));
-  const std::int64_t hits = residual != nullptr
-                                ? kernels::host::compensate_select(gradient, residual, setup_.count, threshold, keep_old_, indices_.data(), values_.data(), capacity_)
-                                : kernels::host::select(gradient, setup_.count, threshold, indices_.data(), values_.data(), capacity_);
+  const std::int64_t hits =
+      residual != nullptr ? kernels::host::compensate_select(gradient, residual, setup_.count, threshold, keep_old_,
+                                                             indices_.data(), values_.data(), capacity_)
+                          : kernels::host::select(gradient, setup_.count, threshold, indices_.data(), values_.data(), capacity_);
   count_ = std::min(hits, capacity_);
   if (refuse_non_finite) {
     const bool found = kernels::host::count_non_finite(values_.data(), count_) > 0 ||
@@ -107,9 +108,12 @@ Key<T> LocalSelector<T>::lowered() const {
 template <class T>
 void LocalSelector<T>::adapt_margin(std::int64_t hits, std::int64_t k) {
   const double ratio = static_cast<double>(hits) / static_cast<double>(k);
-  if (ratio < 1) margin_ *= 2;  // a miss costs a pass, a few candidates more cost next to nothing
-  else if (ratio < 1.03) margin_ *= 1.25;
-  else if (ratio > 1.1) margin_ /= 1.25;
+  if (ratio < 1)
+    margin_ *= 2;  // a miss costs a pass, a few candidates more cost next to nothing
+  else if (ratio < 1.03)
+    margin_ *= 1.25;
+  else if (ratio > 1.1)
+    margin_ /= 1.25;
   margin_ = std::clamp(margin_, least_margin, most_margin);
 }
 
@@ -148,7 +152,8 @@ void LocalSelector<T>::search_again(const T* x, std::int64_t k) {
   }
   const KthKey<T> kth = kernels::host::kth_key(x, setup_.count, k);
   threshold_ = kth.key;
-  count_ = kernels::host::select_ties(x, setup_.count, kth.key, std::min(kth.equal, k - kth.greater), indices_.data(), values_.data());
+  count_ =
+      kernels::host::select_ties(x, setup_.count, kth.key, std::min(kth.equal, k - kth.greater), indices_.data(), values_.data());
 }
 
 template <class T>

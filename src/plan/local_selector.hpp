@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-
 #include <weir/weir.hpp>
 
 #include "base/buffer.hpp"
@@ -20,8 +19,8 @@ template <class T>
 class LocalSelector {
  public:
   struct Setup {
-    std::int64_t count = 0;          ///< n
-    std::int64_t largest_k = 0;      ///< largest k of any iteration; mode reuse may select 1.25 times as many
+    std::int64_t count = 0;      ///< n
+    std::int64_t largest_k = 0;  ///< largest k of any iteration; mode reuse may select 1.25 times as many
     Threshold threshold = Threshold::exact;
     std::int64_t period = 32;  ///< tau', mode reuse
   };
@@ -38,8 +37,8 @@ class LocalSelector {
 
   /// Ok-Topk Algorithm 2: what was selected and is among `taken` leaves the residual, what was selected in vain stays in it.
   void settle(T* residual, SparseVector<T> taken);
-  /// Restores the residual to what it was before select, up to rounding at the size of the threshold, also where the gradient was far
-  /// larger or not finite.
+  /// Restores the residual to what it was before select, up to rounding at the size of the threshold, also where the gradient was
+  /// far larger or not finite.
   void take_back(const T* gradient, T* residual);
 
   void reset();

@@ -18,14 +18,21 @@ PlanState::PlanState(std::shared_ptr<CommunicatorState> communicator, const Allr
 }
 
 void PlanState::start(void* dense, const void* sparse_only, std::int64_t count, DataType type) {
-  if (!run.finished) fail(WEIR_ERR_BUSY, "plan '{}' is running: wait for its last start before the next, or make a second plan", config.name);
-  if (broken) fail(WEIR_ERR_STATE, "plan '{}' cannot run again: a run ended in the middle of an exchange. Make a new communicator and plan", config.name);
+  if (!run.finished)
+    fail(WEIR_ERR_BUSY, "plan '{}' is running: wait for its last start before the next, or make a second plan", config.name);
+  if (broken)
+    fail(WEIR_ERR_STATE, "plan '{}' cannot run again: a run ended in the middle of an exchange. Make a new communicator and plan",
+         config.name);
   const void* gradient = dense != nullptr ? dense : sparse_only;
   FaultKind fault = FaultKind::none;
-  if (type != config.type) fault = FaultKind::wrong_type;
-  else if (count != config.count) fault = FaultKind::wrong_count;
-  else if (count > 0 && gradient == nullptr) fault = FaultKind::null_pointer;
-  else if (reinterpret_cast<std::uintptr_t>(gradient) % (type == DataType::float32 ? alignof(float) : alignof(double)) != 0) fault = FaultKind::misaligned;
+  if (type != config.type)
+    fault = FaultKind::wrong_type;
+  else if (count != config.count)
+    fault = FaultKind::wrong_count;
+  else if (count > 0 && gradient == nullptr)
+    fault = FaultKind::null_pointer;
+  else if (reinterpret_cast<std::uintptr_t>(gradient) % (type == DataType::float32 ? alignof(float) : alignof(double)) != 0)
+    fault = FaultKind::misaligned;
 
   const std::int64_t iteration = statistics.iteration;
   statistics = {};
@@ -60,14 +67,17 @@ std::shared_ptr<PlanState> make_plan(std::shared_ptr<CommunicatorState> comm, co
   const int tag = comm->next_tag();
   const ConfigCard mine = make_card(config);
   std::vector<ConfigCard> cards(static_cast<std::size_t>(comm->topology.size()));
-  allgather_blocking(*comm, tag, "making a plan", reinterpret_cast<const std::byte*>(&mine), sizeof mine, reinterpret_cast<std::byte*>(cards.data()));
+  allgather_blocking(*comm, tag, "making a plan", reinterpret_cast<const std::byte*>(&mine), sizeof mine,
+                     reinterpret_cast<std::byte*>(cards.data()));
   check_agreement(cards, config.name);
 
   std::shared_ptr<PlanState> plan;
   std::int32_t out_of_memory = 0;
   try {
-    if (config.type == DataType::float32) plan = std::make_shared<TypedPlan<float>>(comm, config, tag);
-    else plan = std::make_shared<TypedPlan<double>>(comm, config, tag);
+    if (config.type == DataType::float32)
+      plan = std::make_shared<TypedPlan<float>>(comm, config, tag);
+    else
+      plan = std::make_shared<TypedPlan<double>>(comm, config, tag);
   } catch (const std::bad_alloc&) {
     out_of_memory = 1;
   } catch (const Error& error) {
@@ -78,9 +88,10 @@ std::shared_ptr<PlanState> make_plan(std::shared_ptr<CommunicatorState> comm, co
   allgather_blocking(*comm, tag, "making a plan", reinterpret_cast<const std::byte*>(&out_of_memory), sizeof out_of_memory,
                      reinterpret_cast<std::byte*>(outcomes.data()));
   const auto failed = std::find(outcomes.begin(), outcomes.end(), 1);
-  if (failed != outcomes.end()) fail(WEIR_ERR_MEMORY, "plan '{}': rank {} has not enough memory for it", config.name, failed - outcomes.begin());
-  log(comm->settings.log, LogLevel::info, "rank {}: plan '{}': {}, {} elements, k {}, {} bytes", comm->topology.rank(), config.name, config.algorithm, config.count,
-      final_k(config), plan->memory_bytes());
+  if (failed != outcomes.end())
+    fail(WEIR_ERR_MEMORY, "plan '{}': rank {} has not enough memory for it", config.name, failed - outcomes.begin());
+  log(comm->settings.log, LogLevel::info, "rank {}: plan '{}': {}, {} elements, k {}, {} bytes", comm->topology.rank(), config.name,
+      config.algorithm, config.count, final_k(config), plan->memory_bytes());
   return plan;
 }
 

@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <vector>
-
 #include <weir/weir.hpp>
 
 #include "plan/communicator.hpp"

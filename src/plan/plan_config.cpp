@@ -13,8 +13,9 @@ namespace {
 
 constexpr double warmup_density = 0.25;  // where DGC starts: sparsity 75 %
 
-constexpr std::array field_names = {"count",  "type",           "k (from density)", "error_feedback",   "average",           "threshold", "threshold_period", "boundary_period",
-                                    "window", "balance_trigger", "non_finite",       "dense_iterations", "warmup_iterations"};
+constexpr std::array field_names = {
+    "count",           "type",   "k (from density)", "error_feedback", "average",          "threshold",        "threshold_period",
+    "boundary_period", "window", "balance_trigger",  "non_finite",     "dense_iterations", "warmup_iterations"};
 
 }  // namespace
 
@@ -22,17 +23,21 @@ std::string_view type_name(DataType type) { return type == DataType::float32 ? "
 
 void check_config(const AllreduceConfig& c) {
   require(c.count >= 0, "count is {}: it must not be negative", c.count);
-  require(c.type == DataType::float32 || c.type == DataType::float64, "type is {}: it must be float32 (0) or float64 (1)", static_cast<int>(c.type));
+  require(c.type == DataType::float32 || c.type == DataType::float64, "type is {}: it must be float32 (0) or float64 (1)",
+          static_cast<int>(c.type));
   const AllreduceRow& row = find_allreduce(c.algorithm);
   if (c.k == -1) {
     require(c.density > 0 && c.density <= 1, "density is {}: it must be above 0 and at most 1, for example 0.01", c.density);
   } else {
-    require(c.k >= 0 && c.k <= c.count, "k is {}: it must be between 0 and the count {}, or -1 to follow from density", c.k, c.count);
+    require(c.k >= 0 && c.k <= c.count, "k is {}: it must be between 0 and the count {}, or -1 to follow from density", c.k,
+            c.count);
   }
-  require(!row.sparse() || c.count <= std::numeric_limits<std::uint32_t>::max(), "count is {}: sparse algorithms take up to 2^32 - 1 elements; split the tensor", c.count);
-  require(c.threshold == Threshold::exact || c.threshold == Threshold::reuse, "threshold is {}: it must be exact (0) or reuse (1)", static_cast<int>(c.threshold));
-  require(c.non_finite >= NonFinite::error && c.non_finite <= NonFinite::propagate, "non_finite is {}: it must be error (0), skip (1) or propagate (2)",
-          static_cast<int>(c.non_finite));
+  require(!row.sparse() || c.count <= std::numeric_limits<std::uint32_t>::max(),
+          "count is {}: sparse algorithms take up to 2^32 - 1 elements; split the tensor", c.count);
+  require(c.threshold == Threshold::exact || c.threshold == Threshold::reuse, "threshold is {}: it must be exact (0) or reuse (1)",
+          static_cast<int>(c.threshold));
+  require(c.non_finite >= NonFinite::error && c.non_finite <= NonFinite::propagate,
+          "non_finite is {}: it must be error (0), skip (1) or propagate (2)", static_cast<int>(c.non_finite));
   require(c.threshold_period >= 1, "threshold_period is {}: it must be at least 1, for example 32", c.threshold_period);
   require(c.boundary_period >= 1, "boundary_period is {}: it must be at least 1, for example 64", c.boundary_period);
   require(c.balance_trigger >= 1, "balance_trigger is {}: it must be at least 1, for example 4", c.balance_trigger);
@@ -46,9 +51,18 @@ ConfigCard make_card(const AllreduceConfig& c) {
   try {
     check_config(c);
     std::strncpy(card.text.data(), c.algorithm.c_str(), card.text.size() - 1);
-    card.fields = {static_cast<double>(c.count), static_cast<double>(c.type), static_cast<double>(final_k(c)), static_cast<double>(c.error_feedback),
-                   static_cast<double>(c.average), static_cast<double>(c.threshold), static_cast<double>(c.threshold_period), static_cast<double>(c.boundary_period),
-                   static_cast<double>(c.window), c.balance_trigger, static_cast<double>(c.non_finite), static_cast<double>(c.dense_iterations),
+    card.fields = {static_cast<double>(c.count),
+                   static_cast<double>(c.type),
+                   static_cast<double>(final_k(c)),
+                   static_cast<double>(c.error_feedback),
+                   static_cast<double>(c.average),
+                   static_cast<double>(c.threshold),
+                   static_cast<double>(c.threshold_period),
+                   static_cast<double>(c.boundary_period),
+                   static_cast<double>(c.window),
+                   c.balance_trigger,
+                   static_cast<double>(c.non_finite),
+                   static_cast<double>(c.dense_iterations),
                    static_cast<double>(c.warmup_iterations)};
   } catch (const Error& error) {
     card.status = error.status();
@@ -59,16 +73,18 @@ ConfigCard make_card(const AllreduceConfig& c) {
 
 void check_agreement(const std::vector<ConfigCard>& cards, const std::string& plan_name) {
   for (std::size_t rank = 0; rank < cards.size(); ++rank) {
-    if (cards[rank].status != WEIR_OK) fail(static_cast<weir_status>(cards[rank].status), "plan '{}', rank {}: {}", plan_name, rank, cards[rank].text.data());
+    if (cards[rank].status != WEIR_OK)
+      fail(static_cast<weir_status>(cards[rank].status), "plan '{}', rank {}: {}", plan_name, rank, cards[rank].text.data());
   }
   for (std::size_t rank = 1; rank < cards.size(); ++rank) {
     if (cards[rank].text != cards[0].text) {
-      fail(WEIR_ERR_MISMATCH, "plan '{}': ranks disagree about algorithm: rank 0 has '{}', rank {} has '{}'", plan_name, cards[0].text.data(), rank, cards[rank].text.data());
+      fail(WEIR_ERR_MISMATCH, "plan '{}': ranks disagree about algorithm: rank 0 has '{}', rank {} has '{}'", plan_name,
+           cards[0].text.data(), rank, cards[rank].text.data());
     }
     for (std::size_t field = 0; field < field_names.size(); ++field) {
       if (cards[rank].fields[field] != cards[0].fields[field]) {
-        fail(WEIR_ERR_MISMATCH, "plan '{}': ranks disagree about {}: rank 0 has {}, rank {} has {}", plan_name, field_names[field], cards[0].fields[field], rank,
-             cards[rank].fields[field]);
+        fail(WEIR_ERR_MISMATCH, "plan '{}': ranks disagree about {}: rank 0 has {}, rank {} has {}", plan_name, field_names[field],
+             cards[0].fields[field], rank, cards[rank].fields[field]);
       }
     }
   }
@@ -85,7 +101,8 @@ std::int64_t scheduled_k(const AllreduceConfig& c, std::int64_t iteration) {
   const std::int64_t step = iteration - c.dense_iterations;
   const double target_density = c.count == 0 ? 1 : static_cast<double>(target) / static_cast<double>(c.count);
   if (step >= c.warmup_iterations || target_density >= warmup_density || target == 0) return target;
-  const double density = warmup_density * std::pow(target_density / warmup_density, static_cast<double>(step) / static_cast<double>(c.warmup_iterations));
+  const double density = warmup_density * std::pow(target_density / warmup_density,
+                                                   static_cast<double>(step) / static_cast<double>(c.warmup_iterations));
   return std::max(target, static_cast<std::int64_t>(std::llround(density * static_cast<double>(c.count))));
 }
 

@@ -5,7 +5,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
 #include <weir/weir.hpp>
 
 namespace weir {

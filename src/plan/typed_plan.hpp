@@ -25,7 +25,8 @@ class TypedPlan final : public PlanState {
     AllreduceProblem problem;
     problem.count = config.count;
     problem.largest_k = weir::largest_k(config);
-    problem.largest_local = config.threshold == Threshold::reuse ? std::min(config.count, problem.largest_k + problem.largest_k / 4) : problem.largest_k;
+    problem.largest_local = config.threshold == Threshold::reuse ? std::min(config.count, problem.largest_k + problem.largest_k / 4)
+                                                                 : problem.largest_k;
     problem.rank = comm->topology.rank();
     problem.ranks = comm->topology.size();
     problem.divisor = config.average ? problem.ranks : 1;
@@ -54,7 +55,8 @@ class TypedPlan final : public PlanState {
   }
 
   [[nodiscard]] std::int64_t memory_bytes() const override {
-    return residual_.bytes() + (selector_ ? selector_->memory_bytes() : 0) + (sparse_ ? sparse_->memory_bytes() : 0) + (dense_ ? dense_->memory_bytes() : 0);
+    return residual_.bytes() + (selector_ ? selector_->memory_bytes() : 0) + (sparse_ ? sparse_->memory_bytes() : 0) +
+           (dense_ ? dense_->memory_bytes() : 0);
   }
 
   [[nodiscard]] SparseVector<T> update() const { return update_; }
@@ -67,7 +69,8 @@ class TypedPlan final : public PlanState {
     const Clock::time_point begin = Clock::now();
     update_ = {};
     const std::int64_t k = sparse_ ? scheduled_k(config, statistics.iteration - 1) : -1;
-    if (fault == 0 && k < 0 && dense == nullptr && config.count > 0) fault = encode_fault(FaultKind::dense_only, comm->topology.rank());
+    if (fault == 0 && k < 0 && dense == nullptr && config.count > 0)
+      fault = encode_fault(FaultKind::dense_only, comm->topology.rank());
     if (k < 0) {
       co_await execute_dense(static_cast<T*>(dense), fault);
     } else {
@@ -136,9 +139,10 @@ class TypedPlan final : public PlanState {
     statistics.rethresholded = outcome.rethresholded || selector_->rethresholded();
     statistics.recut = outcome.recut;
     statistics.balanced = outcome.balanced;
-    log(comm->settings.log, LogLevel::debug, "rank {}: plan '{}', iteration {}: {} local, {} global entries{}{}{}{}", comm->topology.rank(), config.name,
-        statistics.iteration, statistics.selected_local, statistics.selected_global, outcome.recut ? ", re-cut" : "", outcome.balanced ? ", balanced" : "",
-        statistics.rethresholded ? ", re-thresholded" : "", statistics.skipped ? ", skipped" : "");
+    log(comm->settings.log, LogLevel::debug, "rank {}: plan '{}', iteration {}: {} local, {} global entries{}{}{}{}",
+        comm->topology.rank(), config.name, statistics.iteration, statistics.selected_local, statistics.selected_global,
+        outcome.recut ? ", re-cut" : "", outcome.balanced ? ", balanced" : "", statistics.rethresholded ? ", re-thresholded" : "",
+        statistics.skipped ? ", skipped" : "");
 
     // 4. the dense result
     if (dense != nullptr) {

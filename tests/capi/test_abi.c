@@ -22,7 +22,8 @@ static_assert(sizeof(weir_statistics) == 344, "weir_statistics");
 static_assert(offsetof(weir_statistics, bytes_sent) == 72, "bytes_sent");
 static_assert(offsetof(weir_statistics, seconds_select) == 296, "seconds_select");
 static_assert(offsetof(weir_statistics, skipped) == 340, "skipped");
-static_assert(WEIR_OK == 0 && WEIR_ERR_ARGUMENT == 1 && WEIR_ERR_MISMATCH == 2 && WEIR_ERR_BUSY == 3 && WEIR_ERR_STATE == 4, "status");
+static_assert(WEIR_OK == 0 && WEIR_ERR_ARGUMENT == 1 && WEIR_ERR_MISMATCH == 2 && WEIR_ERR_BUSY == 3 && WEIR_ERR_STATE == 4,
+              "status");
 static_assert(WEIR_ERR_NON_FINITE == 5 && WEIR_ERR_TIMEOUT == 6 && WEIR_ERR_TRANSPORT == 7 && WEIR_ERR_MEMORY == 8, "status");
 static_assert(WEIR_ERR_SETTING == 9 && WEIR_ERR_UNSUPPORTED == 10 && WEIR_ERR_INTERNAL == 11, "status");
 

@@ -9,12 +9,12 @@
 
 static int rank;
 
-#define EXPECT(condition)                                                                              \
-  do {                                                                                                 \
-    if (!(condition)) {                                                                                \
+#define EXPECT(condition)                                                                                                          \
+  do {                                                                                                                             \
+    if (!(condition)) {                                                                                                            \
       fprintf(stderr, "%s:%d rank %d: not so: %s; last error: %s\n", __FILE__, __LINE__, rank, #condition, weir_last_error(NULL)); \
-      MPI_Abort(MPI_COMM_WORLD, 1);                                                                    \
-    }                                                                                                  \
+      MPI_Abort(MPI_COMM_WORLD, 1);                                                                                                \
+    }                                                                                                                              \
   } while (0)
 #define EXPECT_TEXT(text, part) EXPECT(strstr(text, part) != NULL)
 

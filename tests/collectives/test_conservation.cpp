@@ -17,15 +17,24 @@ void check_conservation(const AlgorithmInfo& algorithm, int ranks, Threshold thr
     Vector update, residual;
   };
   std::vector<std::vector<Step>> steps(static_cast<std::size_t>(ranks));
-  run_ranks(ranks, [&](Communicator& comm) {
-    AllreducePlan plan(comm, {.count = n, .type = data_type_of<T>, .density = 0.02, .algorithm = std::string(algorithm.name), .average = false,
-                              .threshold = threshold, .threshold_period = 4, .boundary_period = 3});
-    for (int t = 0; t < iterations; ++t) {
-      Vector g = make_input<T>(input, n, comm.rank(), ranks, t);
-      plan.run(std::span<T>(g));
-      steps[static_cast<std::size_t>(comm.rank())].push_back({g, Vector(plan.residual<T>().begin(), plan.residual<T>().end())});
-    }
-  }, {.seed = 5});
+  run_ranks(
+      ranks,
+      [&](Communicator& comm) {
+        AllreducePlan plan(comm, {.count = n,
+                                  .type = data_type_of<T>,
+                                  .density = 0.02,
+                                  .algorithm = std::string(algorithm.name),
+                                  .average = false,
+                                  .threshold = threshold,
+                                  .threshold_period = 4,
+                                  .boundary_period = 3});
+        for (int t = 0; t < iterations; ++t) {
+          Vector g = make_input<T>(input, n, comm.rank(), ranks, t);
+          plan.run(std::span<T>(g));
+          steps[static_cast<std::size_t>(comm.rank())].push_back({g, Vector(plan.residual<T>().begin(), plan.residual<T>().end())});
+        }
+      },
+      {.seed = 5});
 
   for (std::size_t t = 0; t < iterations; ++t) {
     for (const auto& of_rank : steps) REQUIRE(of_rank[t].update == steps[0][t].update);
@@ -42,7 +51,8 @@ void check_conservation(const AlgorithmInfo& algorithm, int ranks, Threshold thr
     double worst = 0;
     for (std::size_t i = 0; i < n; ++i) {
       const double lost = std::abs(before[i] - after[i] - static_cast<double>(steps[0][t].update[i]));
-      const double rounding = 4 * static_cast<double>(std::numeric_limits<T>::epsilon()) * magnitude[i] + static_cast<double>(std::numeric_limits<T>::denorm_min());
+      const double rounding = 4 * static_cast<double>(std::numeric_limits<T>::epsilon()) * magnitude[i] +
+                              static_cast<double>(std::numeric_limits<T>::denorm_min());
       worst = std::max(worst, lost / rounding);
     }
     REQUIRE(worst <= 1);

@@ -13,12 +13,14 @@ void check_dense(const std::string& algorithm, int ranks, std::int64_t n) {
   std::vector<std::vector<T>> results(static_cast<std::size_t>(ranks));
   for (int repeat = 0; repeat < 2; ++repeat) {
     std::vector<std::vector<T>> now(static_cast<std::size_t>(ranks));
-    run_ranks(ranks, [&](Communicator& comm) {
-      AllreducePlan plan(comm, {.count = n, .type = data_type_of<T>, .algorithm = algorithm});
-      std::vector<T> x = make_input<T>(Input::heavy_tailed, n, comm.rank(), ranks, 0);
-      plan.run(std::span<T>(x));
-      now[static_cast<std::size_t>(comm.rank())] = x;
-    }, {.seed = static_cast<std::uint64_t>(repeat + 1)});
+    run_ranks(ranks,
+              [&](Communicator& comm) {
+                AllreducePlan plan(comm, {.count = n, .type = data_type_of<T>, .algorithm = algorithm});
+                std::vector<T> x = make_input<T>(Input::heavy_tailed, n, comm.rank(), ranks, 0);
+                plan.run(std::span<T>(x));
+                now[static_cast<std::size_t>(comm.rank())] = x;
+              },
+              {.seed = static_cast<std::uint64_t>(repeat + 1)});
     if (repeat == 1) REQUIRE(now == results);  // the same on every run
     results = now;
   }

@@ -82,7 +82,8 @@ TEST_CASE("oktopk on indices up to 2^32 - 2") {
           check.that(e.outcome.update.count == k, "count");
           std::int64_t i = 0;
           for (const auto& [index, sum] : right) {
-            check.that(e.outcome.update.indices[i] == index && static_cast<double>(e.outcome.update.values[i]) == sum, "entry " + std::to_string(i));
+            check.that(e.outcome.update.indices[i] == index && static_cast<double>(e.outcome.update.values[i]) == sum,
+                       "entry " + std::to_string(i));
             ++i;
           }
         }
@@ -113,8 +114,8 @@ TEST_CASE("what allgatherv sends") {
   REQUIRE(most({5}) == 0);
   REQUIRE(most({5, 5}) == 5);
   REQUIRE(most({5, 5, 5, 5}) == 15);
-  REQUIRE(most({5, 5, 5, 5, 5}) == 20);        // 1 + 2 + 1 blocks
-  REQUIRE(most({40, 0, 0, 0}) == 80);          // its holder sends it twice
+  REQUIRE(most({5, 5, 5, 5, 5}) == 20);  // 1 + 2 + 1 blocks
+  REQUIRE(most({40, 0, 0, 0}) == 80);    // its holder sends it twice
   REQUIRE(balanced_max_sent({40, 0, 0, 0}) == 60);
   REQUIRE(balanced_max_sent({10, 10, 10, 10}) == 30);
 }
@@ -127,24 +128,32 @@ TEST_CASE("regions re-cut to equal shares on any input") {
         // all in one place; two distant places; each rank elsewhere
         std::vector<std::uint32_t> indices;
         for (std::uint32_t i = 0; i < 1000; ++i) {
-          const std::uint32_t place = shape == 0 ? 3000000000u : shape == 1 ? (i < 500 ? 5u : 4000000000u) : static_cast<std::uint32_t>(comm.rank()) * 200000000u;
+          const std::uint32_t place = shape == 0   ? 3000000000u
+                                      : shape == 1 ? (i < 500 ? 5u : 4000000000u)
+                                                   : static_cast<std::uint32_t>(comm.rank()) * 200000000u;
           indices.push_back(place + i);
         }
         struct Argument {
           std::vector<std::uint32_t>* indices;
           Boundaries boundaries;
           std::vector<std::uint64_t> scratch, counts;
-        } a{&indices, Boundaries(static_cast<std::size_t>(ranks) + 1), std::vector<std::uint64_t>(static_cast<std::size_t>(recut_scratch(ranks))),
+        } a{&indices, Boundaries(static_cast<std::size_t>(ranks) + 1),
+            std::vector<std::uint64_t>(static_cast<std::size_t>(recut_scratch(ranks))),
             std::vector<std::uint64_t>(static_cast<std::size_t>(2 * ranks))};
         a.boundaries.back() = huge;
-        comm.state()->run_blocking("re-cut", comm.state()->next_tag(), [](Channel channel, void* argument) -> task<void> {
-          auto& x = *static_cast<Argument*>(argument);
-          const auto p = static_cast<std::uint64_t>(channel.size());
-          co_await recut_boundaries(channel, *x.indices, 1000 * p, huge, x.boundaries, x.scratch.data());
-          count_regions(*x.indices, x.boundaries, x.counts.data());
-          co_await allreduce_control(channel, x.counts.data(), channel.size(), 0, x.counts.data() + channel.size());
-        }, &a);
-        for (int j = 0; j < ranks; ++j) check.at_most<std::uint64_t>(a.counts[static_cast<std::size_t>(j)], 1000 + 125 + static_cast<std::uint64_t>(ranks), "region " + std::to_string(j));
+        comm.state()->run_blocking(
+            "re-cut", comm.state()->next_tag(),
+            [](Channel channel, void* argument) -> task<void> {
+              auto& x = *static_cast<Argument*>(argument);
+              const auto p = static_cast<std::uint64_t>(channel.size());
+              co_await recut_boundaries(channel, *x.indices, 1000 * p, huge, x.boundaries, x.scratch.data());
+              count_regions(*x.indices, x.boundaries, x.counts.data());
+              co_await allreduce_control(channel, x.counts.data(), channel.size(), 0, x.counts.data() + channel.size());
+            },
+            &a);
+        for (int j = 0; j < ranks; ++j)
+          check.at_most<std::uint64_t>(a.counts[static_cast<std::size_t>(j)], 1000 + 125 + static_cast<std::uint64_t>(ranks),
+                                       "region " + std::to_string(j));
       });
       REQUIRE(check.failure() == "");
     }

@@ -13,21 +13,27 @@ namespace {
 
 constexpr float nan_value = std::numeric_limits<float>::quiet_NaN();
 
-std::vector<float> gradient(std::int64_t n, int rank, int ranks, int t) { return make_input<float>(Input::heavy_tailed, n, rank, ranks, t); }
+std::vector<float> gradient(std::int64_t n, int rank, int ranks, int t) {
+  return make_input<float>(Input::heavy_tailed, n, rank, ranks, t);
+}
 
 /// Runs `body` on every rank; all must throw Error with this status and a text containing `part`.
-void expect_everywhere(int ranks, weir_status status, const std::string& part, const std::function<void(Communicator&)>& body, const RankOptions& options = {}) {
+void expect_everywhere(int ranks, weir_status status, const std::string& part, const std::function<void(Communicator&)>& body,
+                       const RankOptions& options = {}) {
   RankCheck check;
-  run_ranks(ranks, [&](Communicator& comm) {
-    const std::string where = "rank " + std::to_string(comm.rank()) + ": ";
-    try {
-      body(comm);
-      check.that(false, where + "no error");
-    } catch (const Error& error) {
-      check.that(error.status() == status, where + "status " + std::to_string(error.status()) + " with text: " + error.what());
-      check.that(std::string(error.what()).find(part) != std::string::npos, where + "text: " + error.what());
-    }
-  }, options);
+  run_ranks(
+      ranks,
+      [&](Communicator& comm) {
+        const std::string where = "rank " + std::to_string(comm.rank()) + ": ";
+        try {
+          body(comm);
+          check.that(false, where + "no error");
+        } catch (const Error& error) {
+          check.that(error.status() == status, where + "status " + std::to_string(error.status()) + " with text: " + error.what());
+          check.that(std::string(error.what()).find(part) != std::string::npos, where + "text: " + error.what());
+        }
+      },
+      options);
   REQUIRE(check.failure() == "");
 }
 
@@ -46,7 +52,8 @@ TEST_CASE("bad configurations are refused on all ranks, saying what would be rig
   refuse("density is 1.5", [](AllreduceConfig& c) { c.density = 1.5; });
   refuse("density is nan", [](AllreduceConfig& c) { c.density = std::nan(""); });
   refuse("k is 101: it must be between 0 and the count 100", [](AllreduceConfig& c) { c.k = 101; });
-  refuse("no allreduce algorithm 'fast': known are dense_ring, dense_rabenseifner, oktopk", [](AllreduceConfig& c) { c.algorithm = "fast"; });
+  refuse("no allreduce algorithm 'fast': known are dense_ring, dense_rabenseifner, oktopk",
+         [](AllreduceConfig& c) { c.algorithm = "fast"; });
   refuse("threshold_period is 0", [](AllreduceConfig& c) { c.threshold_period = 0; });
   refuse("boundary_period is 0", [](AllreduceConfig& c) { c.boundary_period = 0; });
   refuse("balance_trigger is 0.5", [](AllreduceConfig& c) { c.balance_trigger = 0.5; });
@@ -65,7 +72,8 @@ TEST_CASE("plans that disagree are refused on all ranks, naming the difference",
   refuse("disagree about count: rank 0 has 100, rank 2 has 99", [](AllreduceConfig& c) { c.count = 99; });
   refuse("disagree about type", [](AllreduceConfig& c) { c.type = DataType::float64; });
   refuse("disagree about k (from density): rank 0 has 1, rank 2 has 2", [](AllreduceConfig& c) { c.density = 0.02; });
-  refuse("disagree about algorithm: rank 0 has 'oktopk', rank 2 has 'dense_ring'", [](AllreduceConfig& c) { c.algorithm = "dense_ring"; });
+  refuse("disagree about algorithm: rank 0 has 'oktopk', rank 2 has 'dense_ring'",
+         [](AllreduceConfig& c) { c.algorithm = "dense_ring"; });
   refuse("disagree about average", [](AllreduceConfig& c) { c.average = false; });
 }
 
@@ -78,23 +86,28 @@ TEST_CASE("bad calls are errors on every rank alike, and the plan stays usable",
       const auto bad_call = [&](const std::string& part, const std::function<void(std::vector<float>&)>& call) {
         std::vector<float> g = gradient(n, comm.rank(), 3, 0);
         try {
-          if (comm.rank() == 1) call(g);
-          else plan.run(g);
+          if (comm.rank() == 1)
+            call(g);
+          else
+            plan.run(g);
           check.that(false, "no error");
         } catch (const Error& error) {
-          check.that(error.status() == WEIR_ERR_ARGUMENT && std::string(error.what()).find(part) != std::string::npos, error.what());
+          check.that(error.status() == WEIR_ERR_ARGUMENT && std::string(error.what()).find(part) != std::string::npos,
+                     error.what());
         }
         g = gradient(n, comm.rank(), 3, 0);
         plan.run(g);
       };
-      bad_call("rank 1 gave a null gradient; give 1000 elements of float32", [&](auto&) { plan.start_raw(nullptr, nullptr, n).wait(); });
+      bad_call("rank 1 gave a null gradient; give 1000 elements of float32",
+               [&](auto&) { plan.start_raw(nullptr, nullptr, n).wait(); });
       bad_call("rank 1 is not aligned", [&](auto& g) { plan.start_raw(reinterpret_cast<char*>(g.data()) + 1, nullptr, n).wait(); });
       bad_call("rank 1 gave a gradient of another size", [&](auto& g) { plan.run(std::span<float>(g).first(10)); });
       bad_call("rank 1 gave a gradient of another type", [&](auto&) {
         std::vector<double> other(static_cast<std::size_t>(n));
         plan.run(other);
       });
-      if (algorithm == "dense_ring") bad_call("asked for a sparse result of a dense iteration", [&](auto& g) { plan.run_sparse(g); });
+      if (algorithm == "dense_ring")
+        bad_call("asked for a sparse result of a dense iteration", [&](auto& g) { plan.run_sparse(g); });
     });
     REQUIRE(check.failure() == "");
   }
@@ -145,7 +158,8 @@ TEST_CASE("NaN and infinity: error, skip, propagate", "[plan]") {
               plan.run(g);
             } catch (const Error& error) {
               refused = true;
-              check.that(error.status() == WEIR_ERR_NON_FINITE && std::string(error.what()).find("rank 1") != std::string::npos, error.what());
+              check.that(error.status() == WEIR_ERR_NON_FINITE && std::string(error.what()).find("rank 1") != std::string::npos,
+                         error.what());
             }
             check.that(refused == (policy == NonFinite::error), "refused");
             if (policy == NonFinite::propagate) {
@@ -153,8 +167,11 @@ TEST_CASE("NaN and infinity: error, skip, propagate", "[plan]") {
               return;
             }
             check.that(plan.statistics().skipped == (policy == NonFinite::skip), "skipped");
-            if (policy == NonFinite::error) check.that(std::equal(g.begin(), g.end(), before.begin(), [](float a, float b) { return key_of(a) == key_of(b); }), "gradient untouched");
-            else check.that(std::all_of(g.begin(), g.end(), [](float x) { return x == 0; }), "zero update");
+            if (policy == NonFinite::error)
+              check.that(std::equal(g.begin(), g.end(), before.begin(), [](float a, float b) { return key_of(a) == key_of(b); }),
+                         "gradient untouched");
+            else
+              check.that(std::all_of(g.begin(), g.end(), [](float x) { return x == 0; }), "zero update");
             const auto after = plan.residual<float>();
             for (std::size_t i = 0; i < after.size(); ++i) {
               const float tolerance = 1e-6F * (std::abs(residual[i]) + (std::isfinite(before[i]) ? std::abs(before[i]) : 0));
@@ -182,7 +199,8 @@ TEST_CASE("many NaN, more than any buffer holds", "[plan]") {
       plan.run(bad);
     } catch (const Error&) {
       for (std::size_t i = 0; i < residual.size(); ++i) {
-        if (!(std::abs(plan.residual<float>()[i] - residual[i]) <= 1e-5F * (1 + std::abs(residual[i])))) throw std::runtime_error("residual lost at " + std::to_string(i));
+        if (!(std::abs(plan.residual<float>()[i] - residual[i]) <= 1e-5F * (1 + std::abs(residual[i]))))
+          throw std::runtime_error("residual lost at " + std::to_string(i));
       }
       throw;
     }
@@ -195,21 +213,26 @@ TEST_CASE("several plans in flight, started and finished in different orders on 
     const std::int64_t n = 3000;
     RankCheck check;
     std::vector<std::vector<std::vector<float>>> results(ranks);
-    run_ranks(ranks, [&](Communicator& comm) {
-      std::vector<AllreducePlan> plans;
-      for (int p = 0; p < 4; ++p) plans.emplace_back(comm, AllreduceConfig{.count = n + p, .algorithm = p == 2 ? "dense_ring" : "oktopk", .priority = p == comm.rank() ? 5 : 0});
-      std::vector<std::vector<float>> g(4), alone(4);
-      for (int t = 0; t < 3; ++t) {
-        std::vector<std::optional<Operation>> ops(4);
-        for (int i = 0; i < 4; ++i) {
-          const auto p = static_cast<std::size_t>((i + comm.rank() + t) % 4);
-          g[p] = gradient(n + static_cast<std::int64_t>(p), comm.rank(), ranks, t);
-          ops[p] = plans[p].start(g[p]);
-        }
-        for (int i = 0; i < 4; ++i) ops[static_cast<std::size_t>((3 * i + comm.rank()) % 4)]->wait();
-      }
-      results[static_cast<std::size_t>(comm.rank())] = g;
-    }, {.seed = seed});
+    run_ranks(ranks,
+              [&](Communicator& comm) {
+                std::vector<AllreducePlan> plans;
+                for (int p = 0; p < 4; ++p)
+                  plans.emplace_back(comm, AllreduceConfig{.count = n + p,
+                                                           .algorithm = p == 2 ? "dense_ring" : "oktopk",
+                                                           .priority = p == comm.rank() ? 5 : 0});
+                std::vector<std::vector<float>> g(4), alone(4);
+                for (int t = 0; t < 3; ++t) {
+                  std::vector<std::optional<Operation>> ops(4);
+                  for (int i = 0; i < 4; ++i) {
+                    const auto p = static_cast<std::size_t>((i + comm.rank() + t) % 4);
+                    g[p] = gradient(n + static_cast<std::int64_t>(p), comm.rank(), ranks, t);
+                    ops[p] = plans[p].start(g[p]);
+                  }
+                  for (int i = 0; i < 4; ++i) ops[static_cast<std::size_t>((3 * i + comm.rank()) % 4)]->wait();
+                }
+                results[static_cast<std::size_t>(comm.rank())] = g;
+              },
+              {.seed = seed});
     for (const auto& result : results) REQUIRE(result == results[0]);
   }
 }
@@ -223,7 +246,8 @@ TEST_CASE("density schedules", "[plan]") {
     for (std::size_t t = 0; t < right.size(); ++t) {
       std::vector<float> g = gradient(n, comm.rank(), 2, static_cast<int>(t));
       plan.run(g);
-      check.that(plan.statistics().k == right[t], "k of iteration " + std::to_string(t) + " is " + std::to_string(plan.statistics().k));
+      check.that(plan.statistics().k == right[t],
+                 "k of iteration " + std::to_string(t) + " is " + std::to_string(plan.statistics().k));
       check.that(plan.statistics().selected_global == right[t], "selected in iteration " + std::to_string(t));
     }
   });
@@ -264,24 +288,28 @@ TEST_CASE("without error feedback and without averaging", "[plan]") {
 TEST_CASE("a silent peer ends in a timeout with a dump on every survivor", "[plan]") {
   for (const std::string algorithm : {"oktopk", "dense_ring"}) {
     RankCheck check;
-    run_ranks(4, [&](Communicator& comm) {
-      AllreducePlan plan(comm, {.count = 4000, .algorithm = algorithm, .name = "layer7"});
-      std::vector<float> g = gradient(4000, comm.rank(), 4, 0);
-      try {
-        for (int t = 0; t < 100; ++t) plan.run(g);
-        check.that(false, "no error");
-      } catch (const Error& error) {
-        const std::string text = error.what();
-        check.that(error.status() == WEIR_ERR_TIMEOUT, text);
-        check.that(text.find("layer7") != std::string::npos && text.find("awaits [") != std::string::npos && text.find("rank") != std::string::npos, text);
-      }
-      try {
-        plan.run(g);
-        check.that(false, "a broken plan ran");
-      } catch (const Error& error) {
-        check.that(error.status() == WEIR_ERR_STATE, error.what());
-      }
-    }, {.fault = {.rank = 2, .after = 40}, .settings = {.timeout_seconds = 0.3}});
+    run_ranks(4,
+              [&](Communicator& comm) {
+                AllreducePlan plan(comm, {.count = 4000, .algorithm = algorithm, .name = "layer7"});
+                std::vector<float> g = gradient(4000, comm.rank(), 4, 0);
+                try {
+                  for (int t = 0; t < 100; ++t) plan.run(g);
+                  check.that(false, "no error");
+                } catch (const Error& error) {
+                  const std::string text = error.what();
+                  check.that(error.status() == WEIR_ERR_TIMEOUT, text);
+                  check.that(text.find("layer7") != std::string::npos && text.find("awaits [") != std::string::npos &&
+                                 text.find("rank") != std::string::npos,
+                             text);
+                }
+                try {
+                  plan.run(g);
+                  check.that(false, "a broken plan ran");
+                } catch (const Error& error) {
+                  check.that(error.status() == WEIR_ERR_STATE, error.what());
+                }
+              },
+              {.fault = {.rank = 2, .after = 40}, .settings = {.timeout_seconds = 0.3}});
     REQUIRE(check.failure() == "");
   }
 }
@@ -292,7 +320,8 @@ TEST_CASE("no heap allocation in the steady state", "[plan]") {
       RankCheck check;
       run_ranks(4, [&](Communicator& comm) {
         const std::int64_t n = 50000;
-        AllreducePlan plan(comm, {.count = n, .algorithm = algorithm, .threshold = threshold, .threshold_period = 3, .boundary_period = 4});
+        AllreducePlan plan(
+            comm, {.count = n, .algorithm = algorithm, .threshold = threshold, .threshold_period = 3, .boundary_period = 4});
         std::vector<std::vector<float>> g;
         for (int t = 0; t < 40; ++t) g.push_back(gradient(n, comm.rank(), 4, t));
         for (int t = 0; t < 20; ++t) plan.run(g[static_cast<std::size_t>(t)]);
@@ -315,7 +344,8 @@ TEST_CASE("memory of a plan stays within its bound", "[plan]") {
           for (const Threshold threshold : {Threshold::exact, Threshold::reuse}) {
             AllreducePlan plan(comm, {.count = n, .density = density, .threshold = threshold});
             const auto k = static_cast<std::int64_t>(std::llround(density * static_cast<double>(n)));
-            check.at_most(plan.memory_bytes(), 4 * n + 8 * n / ranks + 64 * k + (1 << 20), "P " + std::to_string(ranks) + " n " + std::to_string(n) + " k " + std::to_string(k));
+            check.at_most(plan.memory_bytes(), 4 * n + 8 * n / ranks + 64 * k + (1 << 20),
+                          "P " + std::to_string(ranks) + " n " + std::to_string(n) + " k " + std::to_string(k));
           }
         }
       }
@@ -326,16 +356,19 @@ TEST_CASE("memory of a plan stays within its bound", "[plan]") {
 
 TEST_CASE("traffic is counted by level", "[plan]") {
   RankCheck check;
-  run_ranks(4, [&](Communicator& comm) {
-    AllreducePlan plan(comm, {.count = 1000, .algorithm = "dense_ring"});
-    std::vector<float> g = gradient(1000, comm.rank(), 4, 0);
-    plan.run(g);
-    const Statistics& s = plan.statistics();
-    const auto sent = [&](Level level) { return s.bytes_sent[static_cast<std::size_t>(level)]; };
-    check.that(sent(Level::node) + sent(Level::system) == s.payload_bytes_sent + s.control_bytes_sent, "levels add up");
-    // ring over nodes {0,1} {2,3}: ranks 0 and 2 send within their node, 1 and 3 across
-    check.that(comm.rank() % 2 == 0 ? sent(Level::node) > sent(Level::system) : sent(Level::system) > sent(Level::node), "levels");
-  }, {.machine = "nodes:2,2"});
+  run_ranks(4,
+            [&](Communicator& comm) {
+              AllreducePlan plan(comm, {.count = 1000, .algorithm = "dense_ring"});
+              std::vector<float> g = gradient(1000, comm.rank(), 4, 0);
+              plan.run(g);
+              const Statistics& s = plan.statistics();
+              const auto sent = [&](Level level) { return s.bytes_sent[static_cast<std::size_t>(level)]; };
+              check.that(sent(Level::node) + sent(Level::system) == s.payload_bytes_sent + s.control_bytes_sent, "levels add up");
+              // ring over nodes {0,1} {2,3}: ranks 0 and 2 send within their node, 1 and 3 across
+              check.that(comm.rank() % 2 == 0 ? sent(Level::node) > sent(Level::system) : sent(Level::system) > sent(Level::node),
+                         "levels");
+            },
+            {.machine = "nodes:2,2"});
   REQUIRE(check.failure() == "");
 }
 

@@ -76,7 +76,8 @@ TEST_CASE("plans started in different orders on different ranks") {
   const Communicator comm(MPI_COMM_WORLD);
   std::vector<AllreducePlan> plans;
   std::vector<std::vector<float>> gradients(3);
-  for (int p = 0; p < 3; ++p) plans.emplace_back(comm, AllreduceConfig{.count = 100000, .density = 0.1, .priority = (p + comm.rank()) % 3});
+  for (int p = 0; p < 3; ++p)
+    plans.emplace_back(comm, AllreduceConfig{.count = 100000, .density = 0.1, .priority = (p + comm.rank()) % 3});
   for (int t = 0; t < 5; ++t) {
     std::vector<std::optional<Operation>> operations(3);
     for (int i = 0; i < 3; ++i) {

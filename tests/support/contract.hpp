@@ -23,7 +23,8 @@ struct ContractCase {
   static constexpr int iterations = 5;
 
   [[nodiscard]] std::string text() const {
-    return "P " + std::to_string(ranks) + " n " + std::to_string(n) + " k " + std::to_string(k) + " input " + input_name(input) + " seed " + std::to_string(seed);
+    return "P " + std::to_string(ranks) + " n " + std::to_string(n) + " k " + std::to_string(k) + " input " + input_name(input) +
+           " seed " + std::to_string(seed);
   }
 };
 
@@ -45,7 +46,8 @@ struct ContractData {
 
 template <class T>
 bool same_bits(std::span<const T> a, std::span<const T> b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](T x, T y) { return std::bit_cast<Key<T>>(x) == std::bit_cast<Key<T>>(y); });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](T x, T y) { return std::bit_cast<Key<T>>(x) == std::bit_cast<Key<T>>(y); });
 }
 
 /// Collective: runs the case on `comm`, in place and sparse in turn, and reports to `check`.
@@ -68,7 +70,8 @@ void check_contract(const Communicator& comm, const ContractCase& c, const Contr
       check.that(same_bits<T>(dense, right_dense), where + "dense result");
     }
     const SparseView<T> update = plan.sparse_result<T>();
-    check.that(std::equal(update.indices.begin(), update.indices.end(), right.indices.begin(), right.indices.end()), where + "indices");
+    check.that(std::equal(update.indices.begin(), update.indices.end(), right.indices.begin(), right.indices.end()),
+               where + "indices");
     check.that(same_bits<T>(update.values, averaged), where + "values");
     check.that(same_bits<T>(plan.residual<T>(), right.residual[rank]), where + "residual");
 
@@ -76,7 +79,8 @@ void check_contract(const Communicator& comm, const ContractCase& c, const Contr
     const Statistics& s = plan.statistics();
     const std::int64_t bound = oktopk_payload_words(c.k, c.ranks) * 4 * static_cast<std::int64_t>(sizeof(T) + 4) / 8;
     check.at_most(std::max(s.payload_bytes_sent, s.payload_bytes_received), bound, where + "payload bytes");
-    check.at_most(std::max(s.control_bytes_sent, s.control_bytes_received) / 4, oktopk_control_words<T>(c.ranks), where + "control words");
+    check.at_most(std::max(s.control_bytes_sent, s.control_bytes_received) / 4, oktopk_control_words<T>(c.ranks),
+                  where + "control words");
   }
 }
 

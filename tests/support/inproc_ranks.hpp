@@ -15,8 +15,8 @@
 namespace weir::test {
 
 struct RankOptions {
-  std::uint64_t seed = 0;      ///< message order; 0: as sent
-  std::string machine{};       ///< synthetic_machine description; empty: everybody on one node
+  std::uint64_t seed = 0;  ///< message order; 0: as sent
+  std::string machine{};   ///< synthetic_machine description; empty: everybody on one node
   InprocFault fault{};
   Settings settings{.timeout_seconds = 120};
 };

@@ -10,26 +10,28 @@
 namespace weir::test {
 
 enum class Input {
-  heavy_tailed,    ///< correlated over ranks and iterations, as gradients are
-  integers,        ///< small integers: many ties, sums that cancel
+  heavy_tailed,  ///< correlated over ranks and iterations, as gradients are
+  integers,      ///< small integers: many ties, sums that cancel
   zeros,
-  constant,        ///< everything ties
+  constant,  ///< everything ties
   denormals,
-  few_nonzeros,    ///< fewer than k
-  one_region,      ///< all mass in one small place
-  jumping,         ///< in another place each iteration
-  elsewhere,       ///< each rank's mass in its own place
-  rank_heavy       ///< each rank's mass in the region of its neighbour, one rank much larger than the others
+  few_nonzeros,  ///< fewer than k
+  one_region,    ///< all mass in one small place
+  jumping,       ///< in another place each iteration
+  elsewhere,     ///< each rank's mass in its own place
+  rank_heavy     ///< each rank's mass in the region of its neighbour, one rank much larger than the others
 };
 
 inline const std::vector<Input>& all_inputs() {
-  static const std::vector<Input> list = {Input::heavy_tailed, Input::integers,   Input::zeros,   Input::constant,  Input::denormals,
-                                          Input::few_nonzeros, Input::one_region, Input::jumping, Input::elsewhere, Input::rank_heavy};
+  static const std::vector<Input> list = {Input::heavy_tailed, Input::integers,     Input::zeros,      Input::constant,
+                                          Input::denormals,    Input::few_nonzeros, Input::one_region, Input::jumping,
+                                          Input::elsewhere,    Input::rank_heavy};
   return list;
 }
 
 inline std::string input_name(Input input) {
-  constexpr const char* names[] = {"heavy_tailed", "integers", "zeros", "constant", "denormals", "few_nonzeros", "one_region", "jumping", "elsewhere", "rank_heavy"};
+  constexpr const char* names[] = {"heavy_tailed", "integers",   "zeros",   "constant",  "denormals",
+                                   "few_nonzeros", "one_region", "jumping", "elsewhere", "rank_heavy"};
   return names[static_cast<int>(input)];
 }
 
@@ -39,21 +41,42 @@ std::vector<T> make_input(Input input, std::int64_t n, int rank, int ranks, int 
   std::mt19937_64 shared(12345), own(static_cast<std::uint64_t>(1000 * iteration + rank + 1));
   std::normal_distribution<double> normal;
   std::uniform_int_distribution<int> small(-3, 3);
-  const auto place = [&](std::int64_t i, std::int64_t begin) { return i >= begin && i < begin + std::max<std::int64_t>(1, n / 50); };
+  const auto place = [&](std::int64_t i, std::int64_t begin) {
+    return i >= begin && i < begin + std::max<std::int64_t>(1, n / 50);
+  };
   for (std::int64_t i = 0; i < n; ++i) {
     const double noise = normal(own);
     double value = 0;
     switch (input) {
-      case Input::heavy_tailed: value = std::exp(2 * normal(shared)) * (1 + 0.3 * noise) * (i % 2 ? 1 : -1); break;
-      case Input::integers: value = small(own); break;
-      case Input::zeros: break;
-      case Input::constant: value = 0.25; break;
-      case Input::denormals: value = std::ldexp(noise, sizeof(T) == 4 ? -140 : -1060); break;
-      case Input::few_nonzeros: value = i % 997 == 3 ? noise : 0; break;
-      case Input::one_region: value = noise * (place(i, n / 3) ? 1e6 : 1e-3); break;
-      case Input::jumping: value = noise * (place(i, n * ((7 * iteration) % 11) / 11) ? 1e6 * std::exp2(iteration) : 1e-3); break;
-      case Input::elsewhere: value = noise * (place(i, n * rank / ranks) ? 1e6 : 1e-3); break;
-      case Input::rank_heavy: value = noise * (place(i, n * ((rank + 1) % ranks) / ranks) ? (rank == 0 ? 1e9 : 1e5) : 1e-3); break;
+      case Input::heavy_tailed:
+        value = std::exp(2 * normal(shared)) * (1 + 0.3 * noise) * (i % 2 ? 1 : -1);
+        break;
+      case Input::integers:
+        value = small(own);
+        break;
+      case Input::zeros:
+        break;
+      case Input::constant:
+        value = 0.25;
+        break;
+      case Input::denormals:
+        value = std::ldexp(noise, sizeof(T) == 4 ? -140 : -1060);
+        break;
+      case Input::few_nonzeros:
+        value = i % 997 == 3 ? noise : 0;
+        break;
+      case Input::one_region:
+        value = noise * (place(i, n / 3) ? 1e6 : 1e-3);
+        break;
+      case Input::jumping:
+        value = noise * (place(i, n * ((7 * iteration) % 11) / 11) ? 1e6 * std::exp2(iteration) : 1e-3);
+        break;
+      case Input::elsewhere:
+        value = noise * (place(i, n * rank / ranks) ? 1e6 : 1e-3);
+        break;
+      case Input::rank_heavy:
+        value = noise * (place(i, n * ((rank + 1) % ranks) / ranks) ? (rank == 0 ? 1e9 : 1e5) : 1e-3);
+        break;
     }
     x[static_cast<std::size_t>(i)] = static_cast<T>(value);
   }

@@ -33,9 +33,12 @@ Optional<T> tree_sum(std::vector<Optional<T>> x) {
   while (x.size() > 1) {
     std::vector<Optional<T>> next;
     for (std::size_t i = 0; i < x.size(); i += 2) {
-      if (i + 1 == x.size() || !x[i + 1].set) next.push_back(x[i]);
-      else if (!x[i].set) next.push_back(x[i + 1]);
-      else next.push_back({true, x[i].value + x[i + 1].value});
+      if (i + 1 == x.size() || !x[i + 1].set)
+        next.push_back(x[i]);
+      else if (!x[i].set)
+        next.push_back(x[i + 1]);
+      else
+        next.push_back({true, x[i].value + x[i + 1].value});
     }
     x = next;
   }

@@ -161,7 +161,8 @@ TEMPLATE_TEST_CASE("compensate_select adds, selects and keeps the old residual o
           const Key<T> keep_old = capacity % 3 == 0 ? threshold : capacity % 3 == 1 ? above : weir::key_infinity<T>;
           Guarded<T> g(gradient, 1), r(residual, 3), values(capacity + select_padding);
           Guarded<std::uint32_t> indices(capacity + select_padding);
-          const auto found = TestType::compensate_select(g.data(), r.data(), n, threshold, keep_old, indices.data(), values.data(), capacity);
+          const auto found =
+              TestType::compensate_select(g.data(), r.data(), n, threshold, keep_old, indices.data(), values.data(), capacity);
 
           Indices expected_indices;
           std::vector<T> expected_values, expected_residual(sums);

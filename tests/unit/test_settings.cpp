@@ -12,7 +12,8 @@ TEST_CASE("settings come from the environment, nonsense is named") {
   REQUIRE(read_settings().timeout_seconds == 1.5);
   for (const char* nonsense : {"", "soon", "-1", "0", "10s", "1e99"}) {
     setenv("WEIR_TIMEOUT", nonsense, 1);
-    REQUIRE_THROWS_WITH(read_settings(), ContainsSubstring("WEIR_TIMEOUT is '" + std::string(nonsense) + "': it must be a number of seconds"));
+    REQUIRE_THROWS_WITH(read_settings(),
+                        ContainsSubstring("WEIR_TIMEOUT is '" + std::string(nonsense) + "': it must be a number of seconds"));
   }
   unsetenv("WEIR_TIMEOUT");
   setenv("WEIR_LOG", "loud", 1);

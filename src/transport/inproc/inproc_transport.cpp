@@ -34,7 +34,8 @@ struct InprocJob::Shared {
     std::mutex mutex;
     std::vector<Message> messages;
   };
-  Shared(int size, std::uint64_t job_seed, InprocFault job_fault) : mailboxes(static_cast<std::size_t>(size)), seed(job_seed), fault(job_fault) {
+  Shared(int size, std::uint64_t job_seed, InprocFault job_fault)
+      : mailboxes(static_cast<std::size_t>(size)), seed(job_seed), fault(job_fault) {
     for (Mailbox& box : mailboxes) box.messages.reserve(64);
   }
   std::vector<Mailbox> mailboxes;
@@ -44,7 +45,8 @@ struct InprocJob::Shared {
 
 class InprocTransport final : public Transport {
  public:
-  InprocTransport(InprocJob::Shared& shared, int rank) : Transport(rank, static_cast<int>(shared.mailboxes.size())), shared_(shared) {}
+  InprocTransport(InprocJob::Shared& shared, int rank)
+      : Transport(rank, static_cast<int>(shared.mailboxes.size())), shared_(shared) {}
 
   ~InprocTransport() override {
     for (int i = 0; i < static_cast<int>(destination_.size()); ++i) abandon_slot(i);
@@ -61,7 +63,8 @@ class InprocTransport final : public Transport {
     taken.store(silent(), std::memory_order_relaxed);
     if (silent()) return;
     const Slot& s = slot(index);
-    const std::uint64_t noise = mix(shared_.seed ^ mix((static_cast<std::uint64_t>(rank()) << 40) ^ static_cast<std::uint64_t>(sent_)));
+    const std::uint64_t noise =
+        mix(shared_.seed ^ mix((static_cast<std::uint64_t>(rank()) << 40) ^ static_cast<std::uint64_t>(sent_)));
     const int delay = shared_.seed == 0 ? 0 : static_cast<int>(noise % 4);
     ++sent_;
     auto& box = shared_.mailboxes[static_cast<std::size_t>(s.peer)];
@@ -77,7 +80,8 @@ class InprocTransport final : public Transport {
     if (silent() || !first_of_its_kind(index)) return false;
     auto& box = shared_.mailboxes[static_cast<std::size_t>(rank())];
     const std::scoped_lock lock(box.mutex);
-    const auto message = std::find_if(box.messages.begin(), box.messages.end(), [&](const Message& m) { return m.from == s.peer && m.tag == s.tag; });
+    const auto message = std::find_if(box.messages.begin(), box.messages.end(),
+                                      [&](const Message& m) { return m.from == s.peer && m.tag == s.tag; });
     if (message == box.messages.end()) return false;
     if (message->delay > 0) {
       --message->delay;
@@ -86,7 +90,8 @@ class InprocTransport final : public Transport {
     if (message->bytes != s.bytes) {
       fail(WEIR_ERR_TRANSPORT, "rank {} sent {} bytes under tag {} where {} were agreed", s.peer, message->bytes, s.tag, s.bytes);
     }
-    if (s.bytes > 0) std::memcpy(destination_[static_cast<std::size_t>(index)].data, message->data, static_cast<std::size_t>(s.bytes));
+    if (s.bytes > 0)
+      std::memcpy(destination_[static_cast<std::size_t>(index)].data, message->data, static_cast<std::size_t>(s.bytes));
     message->taken->store(true, std::memory_order_release);
     box.messages.erase(message);
     return true;
@@ -98,7 +103,9 @@ class InprocTransport final : public Transport {
     const std::uint64_t my_post = destination_[static_cast<std::size_t>(index)].post;
     for (int i = 0; i < static_cast<int>(destination_.size()); ++i) {
       const Slot& other = slot(i);
-      if (other.kind == Kind::receive && other.peer == mine.peer && other.tag == mine.tag && destination_[static_cast<std::size_t>(i)].post < my_post) return false;
+      if (other.kind == Kind::receive && other.peer == mine.peer && other.tag == mine.tag &&
+          destination_[static_cast<std::size_t>(i)].post < my_post)
+        return false;
     }
     return true;
   }

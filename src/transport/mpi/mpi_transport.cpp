@@ -99,7 +99,8 @@ class MpiTransport final : public Transport {
     int bytes = 0;
     MPI_Get_count(&status, MPI_BYTE, &bytes);
     if (bytes != std::min(expected, piece_bytes)) {
-      fail(WEIR_ERR_TRANSPORT, "rank {} sent {} bytes under tag {} where {} were agreed", s.peer, bytes, s.tag, std::min(expected, piece_bytes));
+      fail(WEIR_ERR_TRANSPORT, "rank {} sent {} bytes under tag {} where {} were agreed", s.peer, bytes, s.tag,
+           std::min(expected, piece_bytes));
     }
   }
 
@@ -126,7 +127,8 @@ class MpiTransport final : public Transport {
 }  // namespace
 
 std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm) {
-  if (!mpi_is_running()) fail(WEIR_ERR_ARGUMENT, "MPI is not running: call MPI_Init before making a communicator and keep it until MPI_Finalize");
+  if (!mpi_is_running())
+    fail(WEIR_ERR_ARGUMENT, "MPI is not running: call MPI_Init before making a communicator and keep it until MPI_Finalize");
   require(comm != MPI_COMM_NULL, "the MPI communicator is MPI_COMM_NULL");
   int inter = 0;
   MPI_Comm_test_inter(comm, &inter);
