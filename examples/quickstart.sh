@@ -81,7 +81,10 @@ build_weir() {
   local generator=()
   # An existing build folder keeps the generator it was made with.
   if [ ! -e "$build/CMakeCache.txt" ] && command -v ninja >/dev/null; then generator=(-G Ninja); fi
-  cmake -S "$root" -B "$build" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release -DWEIR_BUILD_TESTS=OFF -DWEIR_BUILD_EXAMPLES=ON
+  # With several MPIs installed, the one that train() launches.
+  local compiler=()
+  if command -v mpicc.openmpi >/dev/null; then compiler=("-DMPI_C_COMPILER=$(command -v mpicc.openmpi)"); fi
+  cmake -S "$root" -B "$build" "${generator[@]}" "${compiler[@]}" -DCMAKE_BUILD_TYPE=Release -DWEIR_BUILD_TESTS=OFF -DWEIR_BUILD_EXAMPLES=ON
   cmake --build "$build" --parallel "$(nproc)" --target fashion_mnist
 }
 
