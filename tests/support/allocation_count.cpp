@@ -11,6 +11,10 @@ void* operator new(std::size_t bytes) {
   if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
   throw std::bad_alloc();
 }
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  ++allocations;
+  return std::malloc(bytes == 0 ? 1 : bytes);
+}
 void* operator new(std::size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
   ++allocations;
   const auto a = static_cast<std::size_t>(alignment);
