@@ -6,6 +6,7 @@
 
 #include "support/catch.hpp"
 #include "support/contract.hpp"
+#include "transport/mpi/mpi_transport.hpp"
 
 namespace weir::test {
 namespace {
@@ -123,6 +124,27 @@ TEST_CASE("bad communicators and settings") {
   const std::string text = error_of(WEIR_ERR_SETTING, [] { const Communicator comm(MPI_COMM_WORLD); });
   unsetenv("WEIR_TIMEOUT");
   CHECK_THAT(text, ContainsSubstring("rank " + std::to_string(last) + ": WEIR_TIMEOUT is 'soon'"));
+}
+
+TEST_CASE("a message beyond 1 GiB travels in pieces") {
+  if (world_size() != 2) return;  // once is enough: it takes two buffers of that size
+  const auto transport = make_mpi_transport(MPI_COMM_WORLD);
+  const std::int64_t bytes = (std::int64_t{1} << 30) + 12345;
+  std::vector<std::uint8_t> data(static_cast<std::size_t>(bytes));
+  const auto value = [](std::size_t i) { return static_cast<std::uint8_t>(i * 2654435761u >> 13); };
+  Request request;
+  if (world_rank() == 0) {
+    for (std::size_t i = 0; i < data.size(); i += 4093) data[i] = value(i);
+    data.back() = 77;
+    request = transport->send(data.data(), bytes, 1, 5);
+  } else {
+    request = transport->receive(data.data(), bytes, 0, 5);
+  }
+  while (!transport->test(request)) {
+  }
+  bool right = data.back() == 77;
+  for (std::size_t i = 0; i + 1 < data.size(); i += 4093) right = right && data[i] == value(i);
+  REQUIRE(right);
 }
 
 TEST_CASE("ranks of one machine share a node") {
