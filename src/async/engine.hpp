@@ -29,8 +29,8 @@ struct Run {
   std::coroutine_handle<> leaf;
   std::span<Request> awaited;
   std::size_t awaited_done = 0;
-  std::exception_ptr failure;  ///< thrown at the point of suspension
-  Clock::time_point last_progress;
+  std::exception_ptr failure;              ///< thrown at the point of suspension
+  std::chrono::duration<double> waited{};  ///< without progress, while the engine was polled
 };
 
 class Engine {
@@ -51,10 +51,11 @@ class Engine {
   bool advance(Run& run);
   bool ready(Run& run);
   void resume(Run& run);
-  void check_deadline(Run& run, Clock::time_point now);
+  void check_deadline(Run& run, std::chrono::duration<double> passed);
 
   Transport& transport_;
   std::chrono::duration<double> timeout_;
+  Clock::time_point last_poll_ = Clock::now();
   std::vector<Run*> runs_;  // by priority, then in order of start
 };
 

@@ -1,4 +1,6 @@
 // The engine and the in-process transport: priorities, order of messages, deadlines, big messages' bookkeeping.
+#include <thread>
+
 #include "async/channel.hpp"
 #include "async/engine.hpp"
 #include "base/error.hpp"
@@ -91,6 +93,23 @@ TEST_CASE("a run past its deadline ends, naming what it waited for; others go on
   }
   REQUIRE(order.empty());
   REQUIRE(alone.engine.dump().empty());
+}
+
+TEST_CASE("a caller that computes past the deadline has not been waiting") {
+  Alone alone;
+  std::vector<int> order;
+  int value = 0;
+  Run run;
+  run.root = note_when_received(alone.channel(run), value, order, 0);
+  alone.engine.start(run);
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));  // twice the deadline
+  REQUIRE_FALSE(alone.engine.poll());
+  const int number = 7;
+  const Request send = alone.transport->send(&number, sizeof number, 0, 0);
+  alone.engine.drive(run);
+  run.root.get();
+  REQUIRE(value == 7);
+  REQUIRE(alone.transport->test(send));
 }
 
 TEST_CASE("messages of one peer and tag arrive in the order sent, whichever receive is tested first") {
