@@ -48,13 +48,26 @@ inline constexpr DataType data_type_of = DataType::float32;
 template <>
 inline constexpr DataType data_type_of<double> = DataType::float64;
 
-/// How the top-k thresholds of a sparse algorithm are found.
+/// How a rank finds the threshold of what it contributes. All but `exact` may contribute a few more or fewer than k entries; what
+/// they leave stays in the residual. What is delivered is cut exactly by the algorithms that cut (oktopk, gtopk, hi_oktopk).
 enum class Threshold : std::int32_t {
-  exact =
-      0,  ///< exactly k local and k global entries each iteration (fewer only when fewer are nonzero); ties go to the lowest index
-  reuse = 1  ///< Ok-Topk section 3.1.3: re-evaluated every `threshold_period` iterations, and at once when a count leaves [0.8
-             ///< k, 1.25 k]
+  exact = 0,     ///< exactly the k largest (fewer only when fewer are nonzero); ties go to the lowest index
+  reuse = 1,     ///< Ok-Topk section 3.1.3: re-evaluated every `threshold_period` iterations, and at once when a count leaves
+                 ///< [0.8 k, 1.25 k]
+  mstopk = 2,    ///< CommLib Algorithm 1: `samplings` thresholds bisected between mean and maximum, then exactly k entries
+  sampled = 3,   ///< DGC: the threshold of a small sample, and a second, exact selection among too many candidates
+  gaussian = 4,  ///< Gaussiank: the quantile of a normal distribution with the gradient's moments, and a guard on the count
+  sidco = 5      ///< SIDCo: exponential fits to what exceeds the last threshold, in stages
 };
+
+/// How indices of sparse vectors travel.
+enum class WireFormat : std::int32_t {
+  compact = 0,  ///< the smallest of COO, Elias-Fano, bitmap and dense, per message
+  coo = 1       ///< 32-bit index and value, always
+};
+
+/// How values of sparse vectors travel. Sums are taken in the plan's type; what rounding loses stays in the residual.
+enum class WireValues : std::int32_t { native = 0, bfloat16 = 1, float16 = 2 };
 
 /// What happens to an iteration in which any rank's gradient holds NaN or infinity.
 enum class NonFinite : std::int32_t {
@@ -113,6 +126,9 @@ struct AllreduceConfig {
   bool error_feedback = true;        ///< keep what is not delivered in a residual (Ok-Topk Algorithm 2)
   bool average = true;               ///< divide the delivered sum by the number of ranks
   Threshold threshold = Threshold::exact;
+  int samplings = 30;                  ///< N of MSTopK (CommLib Algorithm 1)
+  WireFormat wire_format = WireFormat::compact;
+  WireValues wire_values = WireValues::native;  ///< others need float32
   std::int64_t threshold_period = 32;  ///< tau' of Ok-Topk Algorithm 1 (mode reuse)
   std::int64_t boundary_period = 64;   ///< tau of Ok-Topk Algorithm 1
   double balance_trigger = 4.0;        ///< balance when the largest part exceeds this many times the mean
