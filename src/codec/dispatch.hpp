@@ -1,0 +1,25 @@
+// dispatch.hpp: what one instruction set provides of parts.hpp, as tables of pointers.
+#pragma once
+
+#include "codec/parts.hpp"
+#include "codec/wire.hpp"
+
+namespace weir::wire {
+
+template <class T>
+struct ValueKernels {
+  decltype(&pack_values<T>) pack;
+  decltype(&unpack_values<T>) unpack;
+  decltype(&round_values<T>) round;
+};
+
+struct IndexKernels {
+  decltype(&wire::pack_low) pack_low;
+  decltype(&wire::pack_bits) pack_bits;
+  decltype(&wire::unpack_bits) unpack_bits;
+  decltype(&wire::pack_coo) pack_coo;
+  decltype(&wire::unpack_coo) unpack_coo;
+  decltype(&wire::strictly_ascending) strictly_ascending;
+};
+
+}  // namespace weir::wire

@@ -1,0 +1,215 @@
+// values.cpp: values of sparse vectors as they travel. All in integers but for numbers below float16's normal ones, so that every
+// instruction set gives the same bits.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "codec/values.cpp"
+#include <hwy/foreach_target.h>
+// The order matters: foreach_target.h includes this file once per instruction set.
+#include <hwy/highway.h>
+
+#include <cstring>
+
+#include "base/error.hpp"
+#include "codec/dispatch.hpp"
+#include "codec/vectors-inl.hpp"
+#include "codec/wire.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace weir::wire::HWY_NAMESPACE {
+namespace {
+
+/// What travels for float32 `bits`, in the lower half of each lane.
+template <class D>
+HWY_INLINE hn::Vec<D> narrow_bfloat16(D d, hn::Vec<D> bits) {
+  const auto sign = hn::And(bits, hn::Set(d, 0x80000000u)), magnitude = hn::AndNot(sign, bits);
+  const auto odd = hn::And(hn::ShiftRight<16>(magnitude), hn::Set(d, 1));
+  const auto rounded = hn::ShiftRight<16>(hn::Add(hn::Add(magnitude, odd), hn::Set(d, 0x7fffu)));
+  const auto infinity = hn::Set(d, 0x7f800000u);
+  const auto special = hn::IfThenElse(hn::Gt(magnitude, infinity), hn::Set(d, 0x7fc0u), hn::Set(d, 0x7f80u));
+  const auto result = hn::IfThenElse(hn::Lt(magnitude, infinity), hn::Min(rounded, hn::Set(d, 0x7f7fu)), special);
+  return hn::Or(result, hn::ShiftRight<16>(sign));
+}
+
+template <class D>
+HWY_INLINE hn::Vec<D> narrow_float16(D d, hn::Vec<D> bits) {
+  const hn::RebindToFloat<D> df;
+  const auto sign = hn::And(bits, hn::Set(d, 0x80000000u)), magnitude = hn::AndNot(sign, bits);
+  const auto odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(d, 1));
+  // Exponents are biased by 127 and by 15.
+  const auto normal = hn::ShiftRight<13>(hn::Add(hn::Add(magnitude, odd), hn::Set(d, 0xfffu - (112u << 23))));
+  // The unit in the last place of 0.5 is the smallest float16, so the addition rounds to multiples of it.
+  const auto half = hn::Set(df, 0.5f);
+  const auto subnormal = hn::Sub(hn::BitCast(d, hn::Add(hn::BitCast(df, magnitude), half)), hn::BitCast(d, half));
+  const auto finite = hn::IfThenElse(hn::Lt(magnitude, hn::Set(d, 113u << 23)), subnormal, hn::Min(normal, hn::Set(d, 0x7bffu)));
+  const auto infinity = hn::Set(d, 0x7f800000u);
+  const auto special = hn::IfThenElse(hn::Gt(magnitude, infinity), hn::Set(d, 0x7e00u), hn::Set(d, 0x7c00u));
+  return hn::Or(hn::IfThenElse(hn::Lt(magnitude, infinity), finite, special), hn::ShiftRight<16>(sign));
+}
+
+/// float32 bits of the float16 in each lane.
+template <class D>
+HWY_INLINE hn::Vec<D> widen_float16(D d, hn::Vec<D> wire) {
+  const hn::RebindToFloat<D> df;
+  const auto sign = hn::ShiftLeft<16>(hn::And(wire, hn::Set(d, 0x8000u)));
+  const auto magnitude = hn::ShiftLeft<13>(hn::And(wire, hn::Set(d, 0x7fffu)));
+  const auto normal = hn::Add(magnitude, hn::Set(d, 112u << 23)), special = hn::Add(magnitude, hn::Set(d, 224u << 23));
+  const auto smallest_normal = hn::Set(d, 113u << 23);
+  const auto subnormal =
+      hn::BitCast(d, hn::Sub(hn::BitCast(df, hn::Add(magnitude, smallest_normal)), hn::BitCast(df, smallest_normal)));
+  const auto finite = hn::IfThenElse(hn::Lt(magnitude, hn::Set(d, 1u << 23)), subnormal, normal);
+  return hn::Or(sign, hn::IfThenElse(hn::Lt(magnitude, hn::Set(d, 31u << 23)), finite, special));
+}
+
+template <WireValues values, class D>
+HWY_INLINE hn::Vec<D> narrow(D d, hn::Vec<D> bits) {
+  if constexpr (values == WireValues::bfloat16) {
+    return narrow_bfloat16(d, bits);
+  } else if constexpr (values == WireValues::float16) {
+    return narrow_float16(d, bits);
+  } else {
+    // All bits set are kept for "no entry"; one bit less is the sign's quiet NaN.
+    using B = hn::TFromD<D>;
+    constexpr B quiet_nan = ~B{0} << (sizeof(B) == 4 ? 22 : 51);
+    return hn::IfThenElse(hn::Eq(bits, hn::Set(d, static_cast<B>(~B{0}))), hn::Set(d, quiet_nan), bits);
+  }
+}
+
+template <WireValues values, class D>
+HWY_INLINE hn::Vec<D> widen(D d, hn::Vec<D> wire) {
+  if constexpr (values == WireValues::bfloat16) {
+    return hn::ShiftLeft<16>(wire);
+  } else if constexpr (values == WireValues::float16) {
+    return widen_float16(d, wire);
+  } else {
+    (void)d;
+    return wire;
+  }
+}
+
+template <class T>
+using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+
+template <WireValues values, class T>
+void pack(const T* in, std::int64_t count, std::byte* out) {
+  for_each_vector<Bits<T>>(count, [=](auto d, std::int64_t i) HWY_ATTR {
+    const auto wire = narrow<values>(d, hn::BitCast(d, hn::LoadU(hn::Rebind<T, decltype(d)>(), in + i)));
+    if constexpr (values == WireValues::native) {
+      store_bytes(d, wire, out + i * static_cast<std::int64_t>(sizeof(T)));
+    } else {
+      const hn::Rebind<std::uint16_t, decltype(d)> d16;
+      store_bytes(d16, hn::DemoteTo(d16, hn::BitCast(hn::RebindToSigned<decltype(d)>(), wire)), out + 2 * i);
+    }
+  });
+}
+
+template <WireValues values, class T>
+void unpack(const std::byte* in, std::int64_t count, T* out) {
+  if constexpr (values == WireValues::native) {
+    std::memcpy(out, in, static_cast<std::size_t>(count) * sizeof(T));
+  } else {
+    for_each_vector<Bits<T>>(count, [=](auto d, std::int64_t i) HWY_ATTR {
+      const hn::Rebind<std::uint16_t, decltype(d)> d16;
+      const hn::Rebind<T, decltype(d)> dt;
+      hn::StoreU(hn::BitCast(dt, widen<values>(d, hn::PromoteTo(d, load_bytes(d16, in + 2 * i)))), dt, out + i);
+    });
+  }
+}
+
+template <WireValues values, class T>
+void round(const T* in, T* out, std::int64_t count) {
+  for_each_vector<Bits<T>>(count, [=](auto d, std::int64_t i) HWY_ATTR {
+    const hn::Rebind<T, decltype(d)> dt;
+    const auto wire = narrow<values>(d, hn::BitCast(d, hn::LoadU(dt, in + i)));
+    hn::StoreU(hn::BitCast(dt, widen<values>(d, wire)), dt, out + i);
+  });
+}
+
+template <class T>
+void pack_any(WireValues values, const T* in, std::int64_t count, std::byte* out) {
+  if constexpr (sizeof(T) == 4) {
+    if (values == WireValues::bfloat16) return pack<WireValues::bfloat16>(in, count, out);
+    if (values == WireValues::float16) return pack<WireValues::float16>(in, count, out);
+  }
+  pack<WireValues::native>(in, count, out);
+}
+
+template <class T>
+void unpack_any(WireValues values, const std::byte* in, std::int64_t count, T* out) {
+  if constexpr (sizeof(T) == 4) {
+    if (values == WireValues::bfloat16) return unpack<WireValues::bfloat16>(in, count, out);
+    if (values == WireValues::float16) return unpack<WireValues::float16>(in, count, out);
+  }
+  unpack<WireValues::native>(in, count, out);
+}
+
+template <class T>
+void round_any(WireValues values, const T* in, T* out, std::int64_t count) {
+  if constexpr (sizeof(T) == 4) {
+    if (values == WireValues::bfloat16) return round<WireValues::bfloat16>(in, out, count);
+    if (values == WireValues::float16) return round<WireValues::float16>(in, out, count);
+  }
+  round<WireValues::native>(in, out, count);
+}
+
+ValueKernels<float> float_kernels() { return {pack_any<float>, unpack_any<float>, round_any<float>}; }
+ValueKernels<double> double_kernels() { return {pack_any<double>, unpack_any<double>, round_any<double>}; }
+
+}  // namespace
+}  // namespace weir::wire::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace weir::wire {
+
+namespace {
+
+HWY_EXPORT(float_kernels);
+HWY_EXPORT(double_kernels);
+
+template <class T>
+const ValueKernels<T>& chosen() {
+  static const ValueKernels<T> kernels = [] {
+    if constexpr (sizeof(T) == 4) {
+      return HWY_DYNAMIC_DISPATCH(float_kernels)();
+    } else {
+      return HWY_DYNAMIC_DISPATCH(double_kernels)();
+    }
+  }();
+  return kernels;
+}
+
+}  // namespace
+
+template <class T>
+std::int64_t bytes_of_value(WireValues values) {
+  if (values == WireValues::native) return sizeof(T);
+  require(sizeof(T) == 4, "only float32 values travel as bfloat16 or float16");
+  return 2;
+}
+
+template <class T>
+void pack_values(WireValues values, const T* in, std::int64_t count, std::byte* out) {
+  chosen<T>().pack(values, in, count, out);
+}
+
+template <class T>
+void unpack_values(WireValues values, const std::byte* in, std::int64_t count, T* out) {
+  chosen<T>().unpack(values, in, count, out);
+}
+
+template <class T>
+void round_values(WireValues values, const T* in, T* out, std::int64_t count) {
+  chosen<T>().round(values, in, out, count);
+}
+
+#define WEIR_INSTANTIATE(T)                                                    \
+  template std::int64_t bytes_of_value<T>(WireValues);                         \
+  template void pack_values(WireValues, const T*, std::int64_t, std::byte*);   \
+  template void unpack_values(WireValues, const std::byte*, std::int64_t, T*); \
+  template void round_values(WireValues, const T*, T*, std::int64_t);
+
+WEIR_INSTANTIATE(float)
+WEIR_INSTANTIATE(double)
+#undef WEIR_INSTANTIATE
+
+}  // namespace weir::wire
+#endif

@@ -1,0 +1,63 @@
+// wire.hpp: how a sorted sparse vector travels. Pure functions without allocation.
+//
+// A message carries no header: its format and its exact size follow from the number of entries, the range that their indices lie
+// in and the wire settings, which sender and receiver both know. Under WireFormat::compact the smallest of these is taken:
+//
+//   coo          values; 32-bit indices relative to the range
+//   elias_fano   values; the low 4, 8, 12 or 16 bits of each index; for entry i with high bits h the set bit h + i of
+//                count + ((range - 1) >> low bits) bits (Elias 1974, Fano 1971)
+//   bitmap       values; `range` bits, set where there is an entry
+//   dense        `range` values, all bits set where there is no entry
+//
+// All is little-endian. A message may start at any address. T is float or double; double travels as it is only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <weir/weir.hpp>
+
+namespace weir::wire {
+
+struct Wire {
+  WireFormat format = WireFormat::compact;
+  WireValues values = WireValues::native;
+};
+
+/// Entries that decode may write beyond the last: none.
+inline constexpr std::int64_t decode_padding = 0;
+
+/// Exact bytes of a message of `count` entries with indices in a range of `range` <= 2^32. Zero for none, at most what coo takes,
+/// and never less for more entries or for a wider range. Throws Error(WEIR_ERR_ARGUMENT) for values that T cannot travel as.
+template <class T>
+[[nodiscard]] std::int64_t message_bytes(Wire wire, std::int64_t count, std::uint64_t range);
+
+/// Bytes that such a message takes in a buffer in which others follow: messages start at multiples of 8.
+template <class T>
+[[nodiscard]] std::int64_t slot_bytes(Wire wire, std::int64_t count, std::uint64_t range) {
+  return (message_bytes<T>(wire, count, range) + 7) / 8 * 8;
+}
+
+/// For reports: "empty", "coo", "elias_fano_4" ... "elias_fano_16", "bitmap" or "dense".
+template <class T>
+[[nodiscard]] std::string_view format_name(Wire wire, std::int64_t count, std::uint64_t range);
+
+/// Writes `count` entries, `indices` strictly ascending in [base, base + range), as one message. Returns message_bytes.
+template <class T>
+std::int64_t encode(Wire wire, const std::uint32_t* indices, const T* values, std::int64_t count, std::uint32_t base,
+                    std::uint64_t range, std::byte* out);
+
+/// Reads a message of `bytes` bytes into `count` entries. Whatever the message holds, nothing beyond it is read and nothing beyond
+/// `count` entries is written; throws Error(WEIR_ERR_TRANSPORT), the outputs then undefined, unless it holds exactly `count`
+/// strictly ascending indices in [base, base + range), base + range <= 2^32.
+template <class T>
+void decode(Wire wire, const std::byte* in, std::int64_t bytes, std::int64_t count, std::uint32_t base, std::uint64_t range,
+            std::uint32_t* indices, T* values);
+
+/// out[i] = what in[i] is after encode and decode, whatever the format; `out` may be `in`. bfloat16 and float16: rounded to
+/// nearest, ties to even; finite values beyond the largest finite one saturate to it; NaN becomes the quiet NaN. Native: as it is,
+/// but the NaN with all bits set becomes the quiet NaN.
+template <class T>
+void round_values(WireValues values, const T* in, T* out, std::int64_t count);
+
+}  // namespace weir::wire
