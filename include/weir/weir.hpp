@@ -126,13 +126,13 @@ struct AllreduceConfig {
   bool error_feedback = true;        ///< keep what is not delivered in a residual (Ok-Topk Algorithm 2)
   bool average = true;               ///< divide the delivered sum by the number of ranks
   Threshold threshold = Threshold::exact;
-  int samplings = 30;                  ///< N of MSTopK (CommLib Algorithm 1)
+  int samplings = 30;  ///< N of MSTopK (CommLib Algorithm 1)
   WireFormat wire_format = WireFormat::compact;
   WireValues wire_values = WireValues::native;  ///< others need float32
-  std::int64_t threshold_period = 32;  ///< tau' of Ok-Topk Algorithm 1 (mode reuse)
-  std::int64_t boundary_period = 64;   ///< tau of Ok-Topk Algorithm 1
-  double balance_trigger = 4.0;        ///< balance when the largest part exceeds this many times the mean
-  int window = 4;                      ///< exchanges in flight during split-and-reduce
+  std::int64_t threshold_period = 32;           ///< tau' of Ok-Topk Algorithm 1 (mode reuse)
+  std::int64_t boundary_period = 64;            ///< tau of Ok-Topk Algorithm 1
+  double balance_trigger = 4.0;                 ///< balance when the largest part exceeds this many times the mean
+  int window = 4;                               ///< exchanges in flight during split-and-reduce
   NonFinite non_finite = NonFinite::error;
   std::int64_t dense_iterations = 0;   ///< the first iterations run dense (the Ok-Topk authors use 512)
   std::int64_t warmup_iterations = 0;  ///< after those, density falls exponentially from 25 % to its target (DGC)
@@ -162,6 +162,7 @@ struct Statistics {
   std::array<std::int64_t, level_count> messages_sent{};
   std::array<std::int64_t, level_count> messages_received{};
   double seconds_select = 0;    ///< compensation and local selection
+  double seconds_in_node = 0;   ///< dense reduce-scatter and sparse allgather of algorithms that shard within nodes
   double seconds_exchange = 0;  ///< from the first message to the last, reductions included
   double seconds_apply = 0;     ///< residual update and dense result
   double seconds_total = 0;     ///< from start to completion
@@ -218,9 +219,12 @@ class AllreducePlan {
   [[nodiscard]] SparseView<T> sparse_result() const;
 
   [[nodiscard]] const Statistics& statistics() const;
-  /// What error feedback keeps on this rank, count elements; empty without error feedback. Throws while a run is in flight.
+  /// What error feedback keeps on this rank; empty without error feedback. All count elements, or, for algorithms that shard
+  /// within nodes (hitopk, hi_oktopk), those of this rank's shard, from element residual_begin() on; empty on ranks of larger nodes
+  /// that own none. Throws while a run is in flight.
   template <class T>
   [[nodiscard]] std::span<const T> residual() const;
+  [[nodiscard]] std::int64_t residual_begin() const;
   [[nodiscard]] const AllreduceConfig& config() const;
   /// Bytes this plan holds.
   [[nodiscard]] std::int64_t memory_bytes() const;

@@ -1,6 +1,7 @@
 // channel.hpp: how a collective speaks to its peers: the transport under the run's tag, with traffic counted by peer level.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <coroutine>
 #include <cstdint>
@@ -24,29 +25,45 @@ struct TrafficCount {
 class Channel {
  public:
   Channel(Engine& engine, const Topology& topology, Run& run, TrafficCount& count)
-      : engine_(&engine), topology_(&topology), run_(&run), count_(&count) {}
+      : engine_(&engine), topology_(&topology), run_(&run), count_(&count), rank_(topology.rank()), size_(topology.size()) {}
 
-  [[nodiscard]] int rank() const noexcept { return topology_->rank(); }
-  [[nodiscard]] int size() const noexcept { return topology_->size(); }
-  [[nodiscard]] const Topology& topology() const noexcept { return *topology_; }
+  /// The same run among some of the ranks only: rank i of the group is members[i]. `members`, ascending and with this rank among
+  /// them, must outlive the channel. Not for groups of groups.
+  [[nodiscard]] Channel group(std::span<const int> members) const {
+    Channel channel = *this;
+    channel.members_ = members;
+    channel.rank_ = static_cast<int>(std::lower_bound(members.begin(), members.end(), rank_) - members.begin());
+    channel.size_ = static_cast<int>(members.size());
+    return channel;
+  }
+
+  [[nodiscard]] int rank() const noexcept { return rank_; }
+  [[nodiscard]] int size() const noexcept { return size_; }
 
   /// Names what follows, for dumps. A string literal.
   void step(const char* name) const noexcept { run_->step = name; }
 
   /// Post now; await later. The memory must stay until the request is done.
   [[nodiscard]] Request send(const void* data, std::int64_t bytes, int to, Traffic kind) const {
-    const auto level = static_cast<std::size_t>(topology_->level(rank(), to));
+    const int peer = in_communicator(to);
+    const auto level = static_cast<std::size_t>(topology_->level(topology_->rank(), peer));
     count_->bytes_sent[level] += bytes;
     ++count_->messages_sent[level];
     count_->kind_sent[static_cast<std::size_t>(kind)] += bytes;
-    return engine_->transport().send(data, bytes, to, run_->tag);
+    return engine_->transport().send(data, bytes, peer, run_->tag);
   }
   [[nodiscard]] Request receive(void* data, std::int64_t bytes, int from, Traffic kind) const {
-    const auto level = static_cast<std::size_t>(topology_->level(rank(), from));
+    const int peer = in_communicator(from);
+    const auto level = static_cast<std::size_t>(topology_->level(topology_->rank(), peer));
     count_->bytes_received[level] += bytes;
     ++count_->messages_received[level];
     count_->kind_received[static_cast<std::size_t>(kind)] += bytes;
-    return engine_->transport().receive(data, bytes, from, run_->tag);
+    return engine_->transport().receive(data, bytes, peer, run_->tag);
+  }
+
+  /// The transport's own allreduce over all ranks; its traffic is not counted. See Transport::allreduce.
+  [[nodiscard]] Request allreduce(void* data, std::int64_t count, DataType type, int lane) const {
+    return engine_->transport().allreduce(data, count, type, lane, run_->tag);
   }
 
   class Awaiter {
@@ -69,15 +86,21 @@ class Channel {
     std::span<Request> many_;
     Request one_;
   };
-  /// co_await: until the request, or all of the requests, are done.
+  /// co_await: until the request, or all of the requests, are done. Requests that were never posted count as done.
   [[nodiscard]] Awaiter done(Request request) const { return {run_, request}; }
   [[nodiscard]] Awaiter done(std::span<Request> requests) const { return {run_, requests}; }
 
  private:
+  [[nodiscard]] int in_communicator(int member) const {
+    return members_.empty() ? member : members_[static_cast<std::size_t>(member)];
+  }
+
   Engine* engine_;
   const Topology* topology_;
   Run* run_;
   TrafficCount* count_;
+  std::span<const int> members_;  // empty: all ranks
+  int rank_, size_;
 };
 
 }  // namespace weir

@@ -47,7 +47,8 @@ void Engine::drive(Run& run) {
 bool Engine::ready(Run& run) {
   while (run.awaited_done < run.awaited.size()) {
     try {
-      if (!transport_.test(run.awaited[run.awaited_done])) return false;
+      const Request request = run.awaited[run.awaited_done];
+      if (request.slot >= 0 && !transport_.test(request)) return false;
     } catch (...) {
       transport_.abandon(run.tag);
       run.failure = std::current_exception();
@@ -81,8 +82,9 @@ std::string Engine::dump() const {
   std::string text;
   for (const Run* run : runs_) {
     text += fmt::format("  {}: {}; awaits", run->name, run->step);
-    for (std::size_t i = run->awaited_done; i < run->awaited.size(); ++i)
-      text += fmt::format(" [{}]", transport_.describe(run->awaited[i]));
+    for (const Request request : run->awaited.subspan(std::min(run->awaited_done, run->awaited.size()))) {
+      if (request.slot >= 0) text += fmt::format(" [{}]", transport_.describe(request));
+    }
     text += '\n';
   }
   return text;

@@ -12,6 +12,7 @@
 // All is little-endian. A message may start at any address. T is float or double; double travels as it is only.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -23,9 +24,6 @@ struct Wire {
   WireFormat format = WireFormat::compact;
   WireValues values = WireValues::native;
 };
-
-/// Entries that decode may write beyond the last: none.
-inline constexpr std::int64_t decode_padding = 0;
 
 /// Exact bytes of a message of `count` entries with indices in a range of `range` <= 2^32. Zero for none, at most what coo takes,
 /// and never less for more entries or for a wider range. Throws Error(WEIR_ERR_ARGUMENT) for values that T cannot travel as.
@@ -59,5 +57,16 @@ void decode(Wire wire, const std::byte* in, std::int64_t bytes, std::int64_t cou
 /// but the NaN with all bits set becomes the quiet NaN.
 template <class T>
 void round_values(WireValues values, const T* in, T* out, std::int64_t count);
+
+/// values[i] -= what rounding leaves of it.
+template <class T>
+void subtract_rounded(WireValues wire_values, T* values, std::int64_t count) {
+  T rounded[256];
+  for (std::int64_t first = 0; first < count; first += 256) {
+    const std::int64_t size = std::min<std::int64_t>(256, count - first);
+    round_values(wire_values, values + first, rounded, size);
+    for (std::int64_t i = 0; i < size; ++i) values[first + i] -= rounded[i];
+  }
+}
 
 }  // namespace weir::wire

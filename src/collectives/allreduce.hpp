@@ -1,14 +1,17 @@
 // allreduce.hpp: what an allreduce algorithm is, and the registry of all of them. One file and one row per algorithm.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <weir/weir.hpp>
 
 #include "async/channel.hpp"
 #include "async/task.hpp"
+#include "codec/wire.hpp"
 
 namespace weir {
 
@@ -21,22 +24,55 @@ struct SparseVector {
   [[nodiscard]] std::span<const std::uint32_t> index_span() const { return {indices, static_cast<std::size_t>(count)}; }
 };
 
-/// What an algorithm is built for; everything it needs to allocate once.
+/// Moves the entries of `list` whose index is in `taken` to the front of (indices, values), which may be the list's own memory;
+/// returns how many. Both sorted.
+template <class T>
+std::int64_t keep_taken(SparseVector<T> list, SparseVector<T> taken, std::uint32_t* indices, T* values) {
+  std::int64_t kept = 0;
+  for (std::int64_t i = 0, t = 0; i < list.count && t < taken.count;) {
+    if (list.indices[i] == taken.indices[t]) {
+      indices[kept] = list.indices[i];
+      values[kept++] = list.values[i];
+    }
+    const bool next = list.indices[i] <= taken.indices[t], next_taken = taken.indices[t] <= list.indices[i];
+    i += next;
+    t += next_taken;
+  }
+  return kept;
+}
+
+/// What an algorithm is built for; everything it needs to allocate once. For the exchange of an algorithm that shards within nodes,
+/// this describes one shard and the ranks that own it.
 struct AllreduceProblem {
   std::int64_t count = 0;          ///< n
   std::int64_t largest_k = 0;      ///< largest k of any iteration
   std::int64_t largest_local = 0;  ///< most entries a rank contributes in one iteration
-  int rank = 0;
   int ranks = 1;
   double divisor = 1;  ///< delivered values are divided by this
   AllreduceConfig config;
+  const Topology* topology = nullptr;
+  Transport* transport = nullptr;
+
+  /// Most entries that a rank selects where k are wanted.
+  [[nodiscard]] std::int64_t most_selected(std::int64_t k) const {
+    const bool exactly = config.threshold == Threshold::exact || config.threshold == Threshold::mstopk;
+    return exactly ? k : std::min(count, k + k / 4);
+  }
+  [[nodiscard]] wire::Wire wire() const { return {config.wire_format, config.wire_values}; }
+  template <class T>
+  void divide(T* values, std::int64_t value_count) const {
+    if (divisor == 1) return;
+    for (std::int64_t i = 0; i < value_count; ++i) values[i] /= static_cast<T>(divisor);
+  }
 };
 
-/// How a sparse exchange ended, the same on every rank but for `vector`'s address.
+/// How a sparse exchange ended, the same on every rank but for `returned`.
 template <class T>
 struct SparseOutcome {
-  std::uint64_t fault = 0;  ///< the largest fault any rank announced; not 0: nothing was exchanged
-  SparseVector<T> update;   ///< owned by the algorithm until its next run
+  std::uint64_t fault = 0;   ///< the largest fault any rank announced; not 0: nothing is delivered
+  SparseVector<T> update;    ///< owned by the algorithm until its next run
+  SparseVector<T> returned;  ///< part of the contributions at indices of the update that the update lacks (dropped on the way, or
+                             ///< lost in rounding), kept by this rank; in any order, undivided. Owned by the algorithm.
   bool rethresholded = false;
   bool recut = false;
   bool balanced = false;
@@ -51,8 +87,8 @@ class DenseAllreduce {
   [[nodiscard]] virtual std::int64_t memory_bytes() const = 0;
 };
 
-/// Sums the ranks' sparse vectors and delivers about k of the largest entries of the sum. `fault` is this rank's own; every rank
-/// learns the largest before anything else is exchanged.
+/// Sums the ranks' sparse vectors and delivers the sum, or about k of its largest entries. `fault` is this rank's own; every rank
+/// learns the largest one. Values that are not `native` on the wire come rounded to what travels.
 template <class T>
 class SparseAllreduce {
  public:
@@ -63,18 +99,30 @@ class SparseAllreduce {
 };
 
 /// One row of the registry. Either the dense or the sparse factories are set.
+///
+/// A row that shards wraps its algorithm in the in-node steps of HiTopKComm (CommLib Algorithm 2, node_shards.hpp): dense
+/// reduce-scatter in the node, then the algorithm on each shard among the ranks of equal local rank, then a sparse allgather in
+/// the node.
 struct AllreduceRow {
   template <class Algorithm>
   using Factory = std::unique_ptr<Algorithm> (*)(const AllreduceProblem&);
 
   std::string_view name;
   std::string_view description;
+  bool sharded = false;
+  bool delivers_all = false;             ///< the whole sum is delivered, not only about k entries of it
+  bool needs_allreduce = false;          ///< of the transport; without one, dense_ring takes its place
+  std::optional<Threshold> threshold{};  ///< the selection this algorithm is defined with, whatever the configuration says
   Factory<DenseAllreduce<float>> dense_float32 = nullptr;
   Factory<DenseAllreduce<double>> dense_float64 = nullptr;
   Factory<SparseAllreduce<float>> sparse_float32 = nullptr;
   Factory<SparseAllreduce<double>> sparse_float64 = nullptr;
 
   [[nodiscard]] bool sparse() const { return sparse_float32 != nullptr; }
+  /// Most entries of an update of `problem`.
+  [[nodiscard]] std::int64_t largest_update(const AllreduceProblem& problem) const {
+    return std::min(problem.count, problem.largest_local * (delivers_all ? problem.ranks : 1));
+  }
   template <class T>
   [[nodiscard]] std::unique_ptr<DenseAllreduce<T>> make_dense(const AllreduceProblem& problem) const {
     if constexpr (sizeof(T) == 4)
@@ -100,6 +148,16 @@ template <class T>
 std::unique_ptr<DenseAllreduce<T>> make_dense_ring(const AllreduceProblem& problem);
 template <class T>
 std::unique_ptr<DenseAllreduce<T>> make_dense_rabenseifner(const AllreduceProblem& problem);
+template <class T>
+std::unique_ptr<DenseAllreduce<T>> make_dense_torus2d(const AllreduceProblem& problem);
+template <class T>
+std::unique_ptr<DenseAllreduce<T>> make_dense_mpi(const AllreduceProblem& problem);
+template <class T>
+std::unique_ptr<SparseAllreduce<T>> make_topk_allgather(const AllreduceProblem& problem);
+template <class T>
+std::unique_ptr<SparseAllreduce<T>> make_topk_dsa(const AllreduceProblem& problem);
+template <class T>
+std::unique_ptr<SparseAllreduce<T>> make_gtopk(const AllreduceProblem& problem);
 template <class T>
 std::unique_ptr<SparseAllreduce<T>> make_oktopk(const AllreduceProblem& problem);
 

@@ -2,8 +2,8 @@
 // named.
 //
 // Beyond the paper: boundaries that turn out unbalanced are re-cut at once, the global threshold comes from small histograms, mode
-// `exact` delivers exactly Topk(sum Topk(G)), sums do not depend on region boundaries, and the volume bound of 6 k words holds on
-// any input.
+// `exact` delivers exactly Topk(sum Topk(G)), sums do not depend on region boundaries, the volume bound of 6 k words holds on
+// any input, and what travels is encoded.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -11,13 +11,13 @@
 
 #include "base/buffer.hpp"
 #include "base/error.hpp"
-#include "codec/coo.hpp"
+#include "codec/wire.hpp"
 #include "collectives/allgatherv.hpp"
 #include "collectives/allreduce.hpp"
 #include "collectives/control.hpp"
 #include "collectives/global_kth.hpp"
-#include "collectives/merge_tree.hpp"
 #include "collectives/regions.hpp"
+#include "collectives/split_reduce.hpp"
 #include "kernels/kernels.hpp"
 
 namespace weir {
@@ -30,13 +30,15 @@ class OkTopk final : public SparseAllreduce<T> {
       : problem_(problem),
         ranks_(problem.ranks),
         result_capacity_(std::min(problem.count, problem.largest_local)),
-        tree_(ranks_, region_capacity(problem)),
+        split_({.ranks = ranks_,
+                .largest_local = std::max(problem.largest_local, result_capacity_),
+                .region_capacity = region_capacity(problem),
+                .window = problem.config.window,
+                .wire = problem.wire()}),
         boundaries_(size(1)),
         own_counts_(size()),
         words_(2 * (ranks_ + 1)),
         cut_scratch_(std::max({recut_scratch(ranks_), kth_scratch, std::int64_t{2} * ranks_})),
-        out_counts_(size()),
-        in_counts_(size()),
         sizes_(size()),
         sizes_scratch_(size()),
         selected_counts_(size()),
@@ -44,8 +46,6 @@ class OkTopk final : public SparseAllreduce<T> {
         held_(size(1)),
         offset_(size(1)),
         requests_(2 * size()),
-        outgoing_(coo::slot_bytes<T>(std::max(problem.largest_local, result_capacity_)) + 8 * ranks_),
-        staging_(coo::slot_bytes<T>(result_capacity_ / ranks_ + 1) + 8 * ranks_),
         result_indices_(result_capacity_),
         result_values_(result_capacity_) {
     reset();
@@ -54,12 +54,11 @@ class OkTopk final : public SparseAllreduce<T> {
   void reset() override {
     iteration_ = 0;
     global_key_ = 0;
-    for (int j = 0; j <= ranks_; ++j) boundaries_[at(j)] = part_begin(static_cast<std::uint64_t>(problem_.count), j, ranks_);
+    uniform_boundaries(n(), boundaries_);
   }
 
   [[nodiscard]] std::int64_t memory_bytes() const override {
-    return tree_.memory_bytes() + outgoing_.bytes() + staging_.bytes() + result_indices_.bytes() + result_values_.bytes() +
-           words_.bytes() + cut_scratch_.bytes();
+    return split_.memory_bytes() + result_indices_.bytes() + result_values_.bytes() + words_.bytes() + cut_scratch_.bytes();
   }
 
   task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t k, std::uint64_t fault) override {
@@ -91,22 +90,23 @@ class OkTopk final : public SparseAllreduce<T> {
     }
 
     // 3. split and reduce (line 8)
-    co_await split_and_reduce(channel, local);
+    co_await split_.run(channel, local, boundaries_, own_counts_.data());
 
     // 4. global threshold (lines 9-12) and everybody's share of the selection
     co_await select_global(channel, k, iteration, outcome);
 
     // 5. balance and allgatherv (line 13)
     outcome.balanced = must_balance();
+    lay_out_blocks(channel.rank(), outcome.balanced);
     if (outcome.balanced) {
       co_await balance(channel);
     } else {
-      lay_out_blocks([this](int r) { return selected_counts_[at(r)]; });
-      coo::encode(selected_.indices, selected_.values, selected_.count, 0, gathered());
+      encode_selected(channel.rank(), 0, selected_.count, gathered());
     }
     channel.step("5. allgatherv");
     co_await allgatherv(channel, offset_, gathered());
-    outcome.update = decode(outcome.balanced);
+    outcome.update = decode(channel.rank(), outcome.balanced);
+    outcome.returned = rounding_loss(channel.rank());
     co_return outcome;
   }
 
@@ -115,6 +115,11 @@ class OkTopk final : public SparseAllreduce<T> {
     std::uint32_t above = 0;       // entries of my region above the global cut
     std::uint32_t equal = 0;       // and exactly on it
     std::uint32_t split_sent = 0;  // entries I sent in split-and-reduce
+  };
+  /// Entries [begin, end) of the update.
+  struct Range {
+    std::uint64_t begin, end;
+    [[nodiscard]] std::int64_t count() const { return static_cast<std::int64_t>(end - begin); }
   };
 
   [[nodiscard]] std::size_t size(int more = 0) const { return static_cast<std::size_t>(ranks_ + more); }
@@ -136,61 +141,10 @@ class OkTopk final : public SparseAllreduce<T> {
   }
 
   /// Memory of the update on its way: the reduced region's, which is spent once the selection is out of it.
-  [[nodiscard]] std::byte* gathered() { return reinterpret_cast<std::byte*>(tree_.root().values); }
-
-  task<void> split_and_reduce(Channel channel, SparseVector<T> local) {
-    const int me = channel.rank();
-    channel.step("3. split and reduce: sizes");
-    for (int j = 0; j < ranks_; ++j) out_counts_[at(j)] = static_cast<std::uint32_t>(own_counts_[at(j)]);
-    in_counts_[at(me)] = out_counts_[at(me)];
-    for (int s = 1; s < ranks_; ++s) {
-      const int to = (me + s) % ranks_, from = (me - s + ranks_) % ranks_;
-      requests_[at(2 * s - 2)] = channel.receive(&in_counts_[at(from)], sizeof(std::uint32_t), from, Traffic::control);
-      requests_[at(2 * s - 1)] = channel.send(&out_counts_[at(to)], sizeof(std::uint32_t), to, Traffic::control);
-    }
-    co_await channel.done(std::span(requests_).first(at(2 * ranks_ - 2)));
-    tree_.begin(in_counts_.data());
-    if (tree_.total() > region_capacity(problem_))
-      fail(WEIR_ERR_INTERNAL, "a region of {} entries exceeds the {} planned", tree_.total(), region_capacity(problem_));
-
-    // Destinations rotate, so that no rank is everyone's target at once; a window of exchanges is in flight, and what has
-    // arrived is reduced meanwhile.
-    channel.step("3. split and reduce");
-    held_[0] = 0;
-    for (int j = 0; j < ranks_; ++j) held_[at(j) + 1] = held_[at(j)] + out_counts_[at(j)];
-    std::int64_t out_offset = 0;
-    const int window = problem_.config.window;
-    for (int s = 0; s < ranks_ + window; ++s) {
-      const int to = (me + s) % ranks_, from = (me - s + 2 * ranks_) % ranks_;
-      if (s == 0) {
-        encode_region(local, me, tree_.leaf(me));
-        if (in_counts_[at(me)] > 0) tree_.arrived(me);
-      } else if (s < ranks_) {
-        const std::int64_t in = in_counts_[at(from)], out = out_counts_[at(to)];
-        requests_[at(2 * s)] =
-            in > 0 ? channel.receive(tree_.leaf(from), coo::message_bytes<T>(in), from, Traffic::payload) : Request{};
-        encode_region(local, to, outgoing_.data() + out_offset);
-        requests_[at(2 * s + 1)] =
-            out > 0 ? channel.send(outgoing_.data() + out_offset, coo::message_bytes<T>(out), to, Traffic::payload) : Request{};
-        out_offset += coo::slot_bytes<T>(out);
-      }
-      const int finished = s - window;
-      if (finished < 1 || finished >= ranks_) continue;
-      co_await channel.done(requests_[at(2 * finished)]);
-      const int sender = (me - finished + ranks_) % ranks_;
-      if (in_counts_[at(sender)] > 0) tree_.arrived(sender);
-      co_await channel.done(requests_[at(2 * finished + 1)]);
-    }
-  }
-
-  void encode_region(SparseVector<T> local, int region, std::byte* memory) {
-    const std::uint64_t first = held_[at(region)];
-    coo::encode(local.indices + first, local.values + first, out_counts_[at(region)],
-                static_cast<std::uint32_t>(boundaries_[at(region)]), memory);
-  }
+  [[nodiscard]] std::byte* gathered() { return reinterpret_cast<std::byte*>(split_.reduced().values); }
 
   task<void> select_global(Channel channel, std::int64_t k, std::int64_t iteration, SparseOutcome<T>& outcome) {
-    const coo::Segment<T> reduced = tree_.root();
+    const coo::Segment<T> reduced = split_.reduced();
     const bool reevaluate = !reuse() || global_key_ == 0 || iteration % problem_.config.threshold_period == 0;
     GlobalCut<T> cut{static_cast<Key<T>>(global_key_ - 1), 0};
     if (reevaluate) cut = co_await find_cut(channel, reduced, k, outcome);
@@ -217,7 +171,7 @@ class OkTopk final : public SparseAllreduce<T> {
       }
     }
 
-    selected_ = tree_.spare();
+    selected_ = split_.spare();
     const auto mine = static_cast<std::int64_t>(selected_counts_[at(channel.rank())]);
     const std::int64_t ties = mine - sizes_[at(channel.rank())].above;
     selected_.count = kernels::host::select_ties(reduced.values, reduced.count, cut.key, ties, selected_.indices, selected_.values);
@@ -243,7 +197,7 @@ class OkTopk final : public SparseAllreduce<T> {
       mine.above += key > cut.key;
       mine.equal += key == cut.key;
     }
-    mine.split_sent = static_cast<std::uint32_t>(held_[at(ranks_)] - out_counts_[at(me)]);
+    mine.split_sent = split_.sent(me);
     co_await allgather_control(channel, reinterpret_cast<const std::byte*>(&mine), sizeof(Sizes),
                                reinterpret_cast<std::byte*>(sizes_.data()), reinterpret_cast<std::byte*>(sizes_scratch_.data()));
     std::uint64_t ties = cut.ties;
@@ -270,111 +224,116 @@ class OkTopk final : public SparseAllreduce<T> {
     return unbalanced * at(ranks_) > 2 * selected * at(ranks_ - 1) && unbalanced > balanced_max_sent(selected_counts_);
   }
 
+  /// What rank r gives to the allgatherv: its region's selection, or the r-th of P equal parts of all.
+  [[nodiscard]] Range block(int r, bool balanced) const {
+    const std::uint64_t total = held_.back();
+    return balanced ? Range{part_begin(total, r, ranks_), part_begin(total, r + 1, ranks_)} : Range{held_[at(r)], held_[at(r) + 1]};
+  }
+
+  /// Calls f(region, piece) for what `range` has of each region, in order. A piece is what is encoded at once: its size follows
+  /// from its count and its region.
+  template <class F>
+  void for_pieces(Range range, F f) const {
+    int region = 0;
+    while (range.begin < range.end) {
+      while (held_[at(region) + 1] <= range.begin) ++region;
+      const Range piece{range.begin, std::min(range.end, held_[at(region) + 1])};
+      f(region, piece);
+      range.begin = piece.end;
+    }
+  }
+  [[nodiscard]] std::uint64_t region_range(int region) const { return boundaries_[at(region) + 1] - boundaries_[at(region)]; }
+  [[nodiscard]] std::int64_t piece_bytes(int region, Range piece) const {
+    return wire::message_bytes<T>(problem_.wire(), piece.count(), region_range(region));
+  }
+  [[nodiscard]] std::int64_t slot_bytes(int region, Range piece) const {
+    return wire::slot_bytes<T>(problem_.wire(), piece.count(), region_range(region));
+  }
+
   /// offset_[i]: where the block of rank (me + i) mod P begins in gathered().
-  template <class Count>
-  void lay_out_blocks(Count count) {
-    const int me = me_;
+  void lay_out_blocks(int me, bool balanced) {
+    std::exclusive_scan(selected_counts_.begin(), selected_counts_.end(), held_.begin(), std::uint64_t{0});
+    held_[at(ranks_)] = held_[at(ranks_ - 1)] + selected_counts_[at(ranks_ - 1)];
     offset_[0] = 0;
-    for (int i = 0; i < ranks_; ++i)
-      offset_[at(i) + 1] = offset_[at(i)] + coo::slot_bytes<T>(static_cast<std::int64_t>(count((me + i) % ranks_)));
+    for (int i = 0; i < ranks_; ++i) {
+      std::int64_t bytes = 0;
+      for_pieces(block((me + i) % ranks_, balanced), [&](int region, Range piece) { bytes += slot_bytes(region, piece); });
+      offset_[at(i) + 1] = offset_[at(i)] + bytes;
+    }
+  }
+
+  void encode_selected(int me, std::uint64_t first, std::int64_t count, std::byte* memory) {
+    wire::encode(problem_.wire(), selected_.indices + first, selected_.values + first, count, 0, region_range(me), memory);
   }
 
   task<void> balance(Channel channel) {
     channel.step("5. balance");
     const int me = channel.rank();
-    std::exclusive_scan(selected_counts_.begin(), selected_counts_.end(), held_.begin(), std::uint64_t{0});
-    const std::uint64_t total = held_[at(ranks_ - 1)] + selected_counts_[at(ranks_ - 1)];
-    held_[at(ranks_)] = total;
-    lay_out_blocks([&](int r) { return part_begin(total, r + 1, ranks_) - part_begin(total, r, ranks_); });
-    const auto overlap = [&](int holder, int owner) {
-      const std::uint64_t begin = std::max(held_[at(holder)], part_begin(total, owner, ranks_));
-      const std::uint64_t end = std::min(held_[at(holder) + 1], part_begin(total, owner + 1, ranks_));
-      return std::pair(begin, end > begin ? static_cast<std::int64_t>(end - begin) : 0);
-    };
-
-    std::int64_t in_offset = 0, out_offset = 0;
     std::size_t posted = 0;
-    for (int r = 0; r < ranks_; ++r) {
-      if (r == me) continue;
-      if (const std::int64_t in = overlap(r, me).second; in > 0) {
-        requests_[posted++] = channel.receive(staging_.data() + in_offset, coo::message_bytes<T>(in), r, Traffic::payload);
-        in_offset += coo::slot_bytes<T>(in);
-      }
-      if (const auto [begin, out] = overlap(me, r); out > 0) {
-        const std::uint64_t first = begin - held_[at(me)];
-        coo::encode(selected_.indices + first, selected_.values + first, out, 0, outgoing_.data() + out_offset);
-        requests_[posted++] = channel.send(outgoing_.data() + out_offset, coo::message_bytes<T>(out), r, Traffic::payload);
-        out_offset += coo::slot_bytes<T>(out);
-      }
+    std::int64_t in_offset = 0, out_offset = 0;
+    for_pieces(block(me, true), [&](int holder, Range piece) {
+      std::byte* const place = gathered() + in_offset;
+      if (holder == me)
+        encode_selected(me, piece.begin - held_[at(me)], piece.count(), place);
+      else
+        requests_[posted++] = channel.receive(place, piece_bytes(holder, piece), holder, Traffic::payload);
+      in_offset += slot_bytes(holder, piece);
+    });
+    for (int owner = 0; owner < ranks_; ++owner) {
+      if (owner == me) continue;
+      const Range target = block(owner, true);
+      const Range piece{std::max(held_[at(me)], target.begin), std::min(held_[at(me) + 1], target.end)};
+      if (piece.begin >= piece.end) continue;
+      std::byte* const message = split_.outgoing() + out_offset;
+      encode_selected(me, piece.begin - held_[at(me)], piece.count(), message);
+      requests_[posted++] = channel.send(message, piece_bytes(me, piece), owner, Traffic::payload);
+      out_offset += slot_bytes(me, piece);
     }
     co_await channel.done(std::span(requests_).first(posted));
-
-    const std::uint64_t target = part_begin(total, me, ranks_);
-    const coo::Segment<T> block = coo::view<T>(gathered(), static_cast<std::int64_t>(part_begin(total, me + 1, ranks_) - target));
-    in_offset = 0;
-    for (int r = 0; r < ranks_; ++r) {
-      const auto [begin, count] = overlap(r, me);
-      if (count == 0) continue;
-      coo::Segment<T> piece = selected_;
-      if (r == me) {
-        piece.values += begin - held_[at(me)];
-        piece.indices += begin - held_[at(me)];
-      } else {
-        piece = coo::view<T>(staging_.data() + in_offset, count);
-        in_offset += coo::slot_bytes<T>(count);
-      }
-      std::copy_n(piece.values, count, block.values + (begin - target));
-      std::copy_n(piece.indices, count, block.indices + (begin - target));
-    }
   }
 
-  /// Blocks in rank order, each cut at region ends, where the base of the relative indices changes.
-  SparseVector<T> decode(bool balanced) {
-    std::exclusive_scan(selected_counts_.begin(), selected_counts_.end(), held_.begin(), std::uint64_t{0});
-    const std::uint64_t total = held_[at(ranks_ - 1)] + selected_counts_[at(ranks_ - 1)];
-    held_[at(ranks_)] = total;
-    const T divisor = static_cast<T>(problem_.divisor);
-    int region = 0;
+  SparseVector<T> decode(int me, bool balanced) {
     for (int r = 0; r < ranks_; ++r) {
-      const std::uint64_t begin = balanced ? part_begin(total, r, ranks_) : held_[at(r)];
-      const std::uint64_t end = balanced ? part_begin(total, r + 1, ranks_) : held_[at(r) + 1];
-      const coo::Segment<T> block =
-          coo::view<T>(gathered() + offset_[at((r - me_ + ranks_) % ranks_)], static_cast<std::int64_t>(end - begin));
-      for (std::uint64_t from = begin; from < end;) {
-        while (held_[at(region) + 1] <= from) ++region;
-        const std::uint64_t to = std::min(end, held_[at(region) + 1]);
-        const auto base = static_cast<std::uint32_t>(boundaries_[at(region)]);
-        for (std::uint64_t i = from; i < to; ++i) {
-          result_indices_[static_cast<std::int64_t>(i)] = block.indices[i - begin] + base;
-          result_values_[static_cast<std::int64_t>(i)] = block.values[i - begin] / divisor;
-        }
-        from = to;
-      }
+      const std::byte* memory = gathered() + offset_[at((r - me + ranks_) % ranks_)];
+      for_pieces(block(r, balanced), [&](int region, Range piece) {
+        const auto first = static_cast<std::int64_t>(piece.begin);
+        wire::decode(problem_.wire(), memory, piece_bytes(region, piece), piece.count(),
+                     static_cast<std::uint32_t>(boundaries_[at(region)]), region_range(region), result_indices_.data() + first,
+                     result_values_.data() + first);
+        memory += slot_bytes(region, piece);
+      });
     }
-    return {result_indices_.data(), result_values_.data(), static_cast<std::int64_t>(total)};
+    const auto total = static_cast<std::int64_t>(held_.back());
+    problem_.divide(result_values_.data(), total);
+    return {result_indices_.data(), result_values_.data(), total};
+  }
+
+  /// What rounding on the wire took from the entries of my region.
+  SparseVector<T> rounding_loss(int me) {
+    if (problem_.config.wire_values == WireValues::native) return {};
+    wire::subtract_rounded(problem_.config.wire_values, selected_.values, selected_.count);
+    const auto base = static_cast<std::uint32_t>(boundaries_[at(me)]);
+    for (std::int64_t i = 0; i < selected_.count; ++i) selected_.indices[i] += base;
+    return {selected_.indices, selected_.values, selected_.count};
   }
 
   AllreduceProblem problem_;
   int ranks_;
-  int me_ = problem_.rank;
   std::int64_t result_capacity_;
   std::int64_t iteration_ = 0;
   Key<T> global_key_ = 0;  // smallest key that the last cut selected; 0: none yet
-  MergeTree<T> tree_;
+  SplitReduce<T> split_;
   Boundaries boundaries_;
   std::vector<std::uint64_t> own_counts_;  // my entries by region
   Buffer<std::uint64_t> words_;            // the announcement and its scratch
   Buffer<std::uint64_t> cut_scratch_;
-  std::vector<std::uint32_t> out_counts_, in_counts_;
   std::vector<Sizes> sizes_, sizes_scratch_;
   std::vector<std::uint64_t> selected_counts_;  // entries of the update by region
   std::vector<std::uint64_t> prefix_;
-  std::vector<std::uint64_t> held_;  // prefix sums of the counts of the step at hand
+  std::vector<std::uint64_t> held_;  // entries of the update before each region
   std::vector<std::int64_t> offset_;
   std::vector<Request> requests_;
-  Buffer<std::byte> outgoing_;
-  Buffer<std::byte> staging_;
-  coo::Segment<T> selected_;
+  coo::Segment<T> selected_;  // of my region, indices relative to it
   Buffer<std::uint32_t> result_indices_;
   Buffer<T> result_values_;
 };

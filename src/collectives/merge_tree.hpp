@@ -25,7 +25,7 @@ class MergeTree {
       : levels_(std::bit_width(static_cast<unsigned>(ranks - 1)) + 1),
         offset_(static_cast<std::size_t>(ranks) + 1),
         prefix_(offset_.size()) {
-    const std::int64_t bytes = coo::slot_bytes<T>(capacity) + 8 * ranks + coo::slot_bytes<T>(select_padding);
+    const std::int64_t bytes = coo::block_bytes<T>(capacity) + 8 * ranks + coo::block_bytes<T>(select_padding);
     for (auto& buffer : buffers_) buffer = Buffer<std::byte>(bytes);
     int width = ranks;
     for (int level = 0; level < levels_; ++level) {
@@ -40,7 +40,7 @@ class MergeTree {
     for (auto& level : nodes_) std::fill(level.begin(), level.end(), Node{});
     for (int r = 0; r < ranks; ++r) {
       const auto i = static_cast<std::size_t>(r);
-      offset_[i + 1] = offset_[i] + coo::slot_bytes<T>(counts[r]);
+      offset_[i + 1] = offset_[i] + coo::block_bytes<T>(counts[r]);
       prefix_[i + 1] = prefix_[i] + counts[r];
     }
     for (int r = 0; r < ranks; ++r) {
@@ -54,8 +54,10 @@ class MergeTree {
   /// Entries that fit.
   [[nodiscard]] std::int64_t total() const { return prefix_.back(); }
 
-  /// Where the vector of `rank` belongs: memory of one message of its announced size.
-  [[nodiscard]] std::byte* leaf(int rank) { return buffers_[0].data() + offset_[static_cast<std::size_t>(rank)]; }
+  /// Where the message with the vector of `rank` may be received: as much memory as its entries take in coordinate format.
+  [[nodiscard]] std::byte* incoming(int rank) { return buffers_[1].data() + offset_[static_cast<std::size_t>(rank)]; }
+  /// Where the vector of `rank` belongs.
+  [[nodiscard]] Segment leaf(int rank) { return segment(0, rank); }
 
   /// The leaf of `rank` is filled: sums every node that is now complete.
   void arrived(int rank) {
@@ -86,7 +88,8 @@ class MergeTree {
     bool done = false;
   };
 
-  // A node lies in the buffer of its level's parity, on the range of its leaves: its grandchildren's, which are spent by then.
+  // A node lies in the buffer of its level's parity, on the range of its leaves: its grandchildren's, which are spent by then, as
+  // are the messages where level 1 lies.
   Segment segment(int level, int index) {
     const auto ranks = offset_.size() - 1;
     const auto first = static_cast<std::size_t>(index) << level;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "collectives/allgatherv.hpp"
 #include "collectives/control.hpp"
 
 namespace weir {
@@ -41,6 +42,11 @@ std::uint64_t narrow(Search& search, std::uint64_t target, int bins, const std::
 }
 
 }  // namespace
+
+void uniform_boundaries(std::uint64_t n, Boundaries& boundaries) {
+  const int ranks = static_cast<int>(boundaries.size()) - 1;
+  for (int j = 0; j <= ranks; ++j) boundaries[static_cast<std::size_t>(j)] = part_begin(n, j, ranks);
+}
 
 void count_regions(std::span<const std::uint32_t> indices, const Boundaries& boundaries, std::uint64_t* counts) {
   std::int64_t from = 0;

@@ -13,6 +13,9 @@ namespace weir {
 /// P + 1 ascending positions, the first 0, the last n.
 using Boundaries = std::vector<std::uint64_t>;
 
+/// P regions of the same size, up to one.
+void uniform_boundaries(std::uint64_t n, Boundaries& boundaries);
+
 /// counts[j] = number of the sorted indices in region j.
 void count_regions(std::span<const std::uint32_t> indices, const Boundaries& boundaries, std::uint64_t* counts);
 

@@ -6,20 +6,52 @@
 namespace weir {
 namespace {
 
+// Rows of one factory pair, so that each algorithm is named once.
+#define WEIR_DENSE(make) .dense_float32 = make<float>, .dense_float64 = make<double>
+#define WEIR_SPARSE(make) .sparse_float32 = make<float>, .sparse_float64 = make<double>
+
 constexpr std::array rows = {
-    AllreduceRow{.name = "dense_ring",
-                 .description = "reduce-scatter and allgather around a ring",
-                 .dense_float32 = make_dense_ring<float>,
-                 .dense_float64 = make_dense_ring<double>},
+    AllreduceRow{.name = "dense_ring", .description = "reduce-scatter and allgather around a ring", WEIR_DENSE(make_dense_ring)},
     AllreduceRow{.name = "dense_rabenseifner",
                  .description = "recursive halving and doubling (Rabenseifner), any number of ranks",
-                 .dense_float32 = make_dense_rabenseifner<float>,
-                 .dense_float64 = make_dense_rabenseifner<double>},
-    AllreduceRow{.name = "oktopk",
-                 .description = "Ok-Topk: O(k) sparse allreduce, at most 6k words a rank",
-                 .sparse_float32 = make_oktopk<float>,
-                 .sparse_float64 = make_oktopk<double>},
+                 WEIR_DENSE(make_dense_rabenseifner)},
+    AllreduceRow{.name = "dense_torus2d",
+                 .description = "2D torus: reduce-scatter in the node, ring across nodes, allgather in the node",
+                 WEIR_DENSE(make_dense_torus2d)},
+    AllreduceRow{.name = "dense_mpi",
+                 .description = "the MPI library's own nonblocking allreduce",
+                 .needs_allreduce = true,
+                 WEIR_DENSE(make_dense_mpi)},
+    AllreduceRow{.name = "topk_allgather",
+                 .description = "TopkA: every rank gathers every rank's top-k and sums",
+                 .delivers_all = true,
+                 WEIR_SPARSE(make_topk_allgather)},
+    AllreduceRow{.name = "topk_dsa",
+                 .description = "SparCML's dynamic sparse allreduce: split, reduce, allgather; dense where sparsity stops paying",
+                 .delivers_all = true,
+                 WEIR_SPARSE(make_topk_dsa)},
+    AllreduceRow{
+        .name = "gtopk", .description = "gTopk: reduction tree with top-k at each level, broadcast tree", WEIR_SPARSE(make_gtopk)},
+    AllreduceRow{.name = "gaussiank",
+                 .description = "topk_allgather with thresholds from a Gaussian estimate",
+                 .delivers_all = true,
+                 .threshold = Threshold::gaussian,
+                 WEIR_SPARSE(make_topk_allgather)},
+    AllreduceRow{.name = "hitopk",
+                 .description = "HiTopKComm: reduce-scatter in the node, topk_allgather of each shard across nodes",
+                 .sharded = true,
+                 .delivers_all = true,
+                 WEIR_SPARSE(make_topk_allgather)},
+    AllreduceRow{
+        .name = "oktopk", .description = "Ok-Topk: O(k) sparse allreduce, at most 6k words a rank", WEIR_SPARSE(make_oktopk)},
+    AllreduceRow{.name = "hi_oktopk",
+                 .description = "Ok-Topk along the machine: reduce-scatter in the node, oktopk of each shard across nodes",
+                 .sharded = true,
+                 WEIR_SPARSE(make_oktopk)},
 };
+
+#undef WEIR_DENSE
+#undef WEIR_SPARSE
 
 }  // namespace
 

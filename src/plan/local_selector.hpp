@@ -23,6 +23,7 @@ class LocalSelector {
     std::int64_t largest_k = 0;  ///< largest k of any iteration; mode reuse may select 1.25 times as many
     Threshold threshold = Threshold::exact;
     std::int64_t period = 32;  ///< tau', mode reuse
+    int samplings = 30;        ///< N, mode mstopk
   };
   explicit LocalSelector(const Setup& setup);
 

@@ -20,6 +20,7 @@ struct PlanState {
   void finish();
   virtual void reset() = 0;
   [[nodiscard]] virtual std::int64_t memory_bytes() const = 0;
+  [[nodiscard]] virtual std::int64_t residual_begin() const = 0;
 
   std::shared_ptr<CommunicatorState> comm;
   AllreduceConfig config;

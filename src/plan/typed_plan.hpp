@@ -14,6 +14,7 @@
 #include "plan/local_selector.hpp"
 #include "plan/plan.hpp"
 #include "plan/plan_config.hpp"
+#include "plan/sharding.hpp"
 
 namespace weir::detail {
 
@@ -22,26 +23,26 @@ class TypedPlan final : public PlanState {
  public:
   TypedPlan(std::shared_ptr<CommunicatorState> communicator, const AllreduceConfig& configuration, int tag)
       : PlanState(std::move(communicator), configuration, tag) {
-    AllreduceProblem problem;
-    problem.count = config.count;
-    problem.largest_k = weir::largest_k(config);
-    problem.largest_local = config.threshold == Threshold::reuse ? std::min(config.count, problem.largest_k + problem.largest_k / 4)
-                                                                 : problem.largest_k;
-    problem.rank = comm->topology.rank();
-    problem.ranks = comm->topology.size();
-    problem.divisor = config.average ? problem.ranks : 1;
-    problem.config = config;
-
-    const AllreduceRow& row = find_allreduce(config.algorithm);
+    const AllreduceRow& row = row_in_force();
+    const bool in_nodes = row.sharded && comm->topology.largest_node() > 1;
+    const AllreduceProblem whole = problem();
     if (!row.sparse()) {
-      dense_ = row.make_dense<T>(problem);
+      dense_ = row.make_dense<T>(whole);
       return;
     }
-    sparse_ = row.make_sparse<T>(problem);
-    if (config.dense_iterations > 0) dense_ = find_allreduce("dense_ring").make_dense<T>(problem);
-    selector_.emplace(typename LocalSelector<T>::Setup{config.count, problem.largest_k, config.threshold, config.threshold_period});
+    if (config.dense_iterations > 0) dense_ = find_allreduce(in_nodes ? "dense_torus2d" : "dense_ring").make_dense<T>(whole);
+    AllreduceProblem exchange = whole;
+    if (in_nodes) {
+      sharding_.emplace(whole, row);
+      if (sharding_->map.mine() < 0) return;
+      exchange = Sharding<T>::problem_of_shard(whole, sharding_->map, sharding_->map.mine());
+    }
+    sparse_ = row.make_sparse<T>(exchange);
+    selector_.emplace(typename LocalSelector<T>::Setup{exchange.count, exchange.largest_k, exchange.config.threshold,
+                                                       config.threshold_period, config.samplings});
+    if (config.wire_values != WireValues::native) rounded_ = Buffer<T>(exchange.largest_local);
     if (config.error_feedback) {
-      residual_ = Buffer<T>(config.count);
+      residual_ = Buffer<T>(exchange.count);
       kernels::host::fill_zero(residual_.data(), residual_.size());
     }
   }
@@ -51,13 +52,15 @@ class TypedPlan final : public PlanState {
     update_ = {};
     if (sparse_) sparse_->reset();
     if (selector_) selector_->reset();
-    kernels::host::fill_zero(residual_.data(), residual_.size());
+    if (residual_.size() > 0) kernels::host::fill_zero(residual_.data(), residual_.size());
   }
 
   [[nodiscard]] std::int64_t memory_bytes() const override {
-    return residual_.bytes() + (selector_ ? selector_->memory_bytes() : 0) + (sparse_ ? sparse_->memory_bytes() : 0) +
-           (dense_ ? dense_->memory_bytes() : 0);
+    return residual_.bytes() + rounded_.bytes() + (selector_ ? selector_->memory_bytes() : 0) +
+           (sparse_ ? sparse_->memory_bytes() : 0) + (dense_ ? dense_->memory_bytes() : 0) +
+           (sharding_ ? sharding_->memory_bytes() : 0);
   }
+  [[nodiscard]] std::int64_t residual_begin() const override { return sharding_ ? sharding_->begin() : 0; }
 
   [[nodiscard]] SparseVector<T> update() const { return update_; }
   [[nodiscard]] std::span<const T> residual() const { return {residual_.data(), static_cast<std::size_t>(residual_.size())}; }
@@ -65,10 +68,38 @@ class TypedPlan final : public PlanState {
  private:
   using Seconds = std::chrono::duration<double>;
 
+  [[nodiscard]] const AllreduceRow& row_in_force() const {
+    const AllreduceRow& row = find_allreduce(config.algorithm);
+    const auto instead = [this](const AllreduceRow& other, std::string_view why) -> const AllreduceRow& {
+      log(comm->settings.log, LogLevel::info, "rank {}: plan '{}': {} runs as {}: {}", comm->topology.rank(), config.name,
+          config.algorithm, other.name, why);
+      return other;
+    };
+    if (row.needs_allreduce && !comm->transport->has_allreduce())
+      return instead(find_allreduce("dense_ring"), comm->transport->name() + " has no allreduce of its own");
+    if (row.sharded && comm->topology.largest_node() == 1)
+      return instead(row, "one rank per node leaves nothing to do inside nodes");
+    return row;
+  }
+
+  [[nodiscard]] AllreduceProblem problem() const {
+    AllreduceProblem whole;
+    whole.count = config.count;
+    whole.largest_k = weir::largest_k(config);
+    whole.config = config;
+    whole.config.threshold = find_allreduce(config.algorithm).threshold.value_or(config.threshold);
+    whole.largest_local = whole.most_selected(whole.largest_k);
+    whole.ranks = comm->topology.size();
+    whole.divisor = config.average ? whole.ranks : 1;
+    whole.topology = &comm->topology;
+    whole.transport = comm->transport.get();
+    return whole;
+  }
+
   task<void> execute(void* dense, const void* sparse_only, std::uint64_t fault) override {
     const Clock::time_point begin = Clock::now();
     update_ = {};
-    const std::int64_t k = sparse_ ? scheduled_k(config, statistics.iteration - 1) : -1;
+    const std::int64_t k = sparse_ || sharding_ ? scheduled_k(config, statistics.iteration - 1) : -1;
     if (fault == 0 && k < 0 && dense == nullptr && config.count > 0)
       fault = encode_fault(FaultKind::dense_only, comm->topology.rank());
     if (k < 0) {
@@ -109,34 +140,47 @@ class TypedPlan final : public PlanState {
   }
 
   task<void> execute_sparse(T* dense, const T* gradient, std::int64_t k, std::uint64_t fault) {
-    // Ok-Topk Algorithm 2: 1. compensate and select in one pass
     const Clock::time_point begin = Clock::now();
-    T* const residual = config.error_feedback ? residual_.data() : nullptr;
-    const bool selected = fault == 0;
-    if (selected && !selector_->select(gradient, residual, k, config.non_finite != NonFinite::propagate)) {
+    statistics.k = k;
+    if (sharding_) {  // CommLib Algorithm 2: 1. the node's sum of my shard takes the place of the gradient
+      gradient = co_await sharding_->reduce_scatter(channel(), gradient, fault);
+      fault = sharding_->fault();
+      k = sharding_->share(k, statistics.iteration - 1);
+    }
+    const Clock::time_point reduced_at = Clock::now();
+    statistics.seconds_in_node = Seconds(reduced_at - begin).count();
+
+    // Ok-Topk Algorithm 2: 1. compensate and select in one pass
+    const bool selected = fault == 0 && sparse_ != nullptr;
+    if (selected && !selector_->select(gradient, residual_data(), k, config.non_finite != NonFinite::propagate)) {
       fault = encode_fault(FaultKind::non_finite, comm->topology.rank());
     }
-    const SparseVector<T> local = fault == 0 ? selector_->selection() : SparseVector<T>{};
-    statistics.k = k;
+    const SparseVector<T> local = fault == 0 && selected ? selector_->selection() : SparseVector<T>{};
     statistics.selected_local = local.count;
     const Clock::time_point selected_at = Clock::now();
-    statistics.seconds_select = Seconds(selected_at - begin).count();
+    statistics.seconds_select = Seconds(selected_at - reduced_at).count();
 
     // 2. exchange
-    const SparseOutcome<T> outcome = co_await sparse_->run(channel(), local, k, fault);
+    SparseOutcome<T> outcome;
+    outcome.fault = fault;
+    if (sparse_) outcome = co_await sparse_->run(exchange_channel(), rounded(local), k, fault);
+    const SparseVector<T> taken = outcome.update, returned = outcome.returned;
+    const Clock::time_point across_at = Clock::now();
+    statistics.seconds_exchange = Seconds(across_at - selected_at).count();
+    if (sharding_) outcome = co_await sharding_->allgather(channel(), outcome);
     const Clock::time_point exchanged_at = Clock::now();
-    statistics.seconds_exchange = Seconds(exchanged_at - selected_at).count();
+    statistics.seconds_in_node += Seconds(exchanged_at - across_at).count();
     if (outcome.fault != 0) {
-      if (selected && residual != nullptr) selector_->take_back(gradient, residual);
+      if (selected && config.error_feedback) selector_->take_back(gradient, residual_.data());
       statistics.selected_local = 0;
     }
     if (accept(outcome.fault)) {
       // 3. what was delivered leaves the residual
-      if (residual != nullptr) selector_->settle(residual, outcome.update);
+      if (selected && config.error_feedback) settle(local, taken, returned);
       update_ = outcome.update;
     }
     statistics.selected_global = update_.count;
-    statistics.rethresholded = outcome.rethresholded || selector_->rethresholded();
+    statistics.rethresholded = outcome.rethresholded || (selector_ && selector_->rethresholded());
     statistics.recut = outcome.recut;
     statistics.balanced = outcome.balanced;
     log(comm->settings.log, LogLevel::debug, "rank {}: plan '{}', iteration {}: {} local, {} global entries{}{}{}{}",
@@ -152,10 +196,34 @@ class TypedPlan final : public PlanState {
     statistics.seconds_apply = Seconds(Clock::now() - exchanged_at).count();
   }
 
-  Buffer<T> residual_;
+  [[nodiscard]] T* residual_data() { return config.error_feedback ? residual_.data() : nullptr; }
+  [[nodiscard]] Channel exchange_channel() { return sharding_ ? channel().group(sharding_->map.owners()) : channel(); }
+
+  /// What of `local` travels.
+  SparseVector<T> rounded(SparseVector<T> local) {
+    if (config.wire_values == WireValues::native) return local;
+    wire::round_values(config.wire_values, local.values, rounded_.data(), local.count);
+    return {local.indices, rounded_.data(), local.count};
+  }
+
+  void settle(SparseVector<T> local, SparseVector<T> taken, SparseVector<T> returned) {
+    selector_->settle(residual_.data(), taken);
+    for (std::int64_t i = 0; i < returned.count; ++i) residual_[returned.indices[i]] += returned.values[i];
+    if (config.wire_values == WireValues::native) return;
+    for (std::int64_t i = 0, t = 0; i < local.count && t < taken.count;) {
+      const std::uint32_t index = local.indices[i], taken_index = taken.indices[t];
+      if (index == taken_index) residual_[index] += local.values[i] - rounded_[i];
+      i += index <= taken_index;
+      t += taken_index <= index;
+    }
+  }
+
+  Buffer<T> residual_;  // of my shard, where the algorithm shards
+  Buffer<T> rounded_;   // of the selection, as it travels
   std::unique_ptr<DenseAllreduce<T>> dense_;
   std::unique_ptr<SparseAllreduce<T>> sparse_;
   std::optional<LocalSelector<T>> selector_;
+  std::optional<Sharding<T>> sharding_;
   SparseVector<T> update_;
   std::uint64_t words_[2] = {};
 };

@@ -113,9 +113,8 @@ std::span<const int> Topology::node_peers() const noexcept { return node_peers_;
 std::span<const int> Topology::local_rank_peers() const noexcept { return local_rank_peers_; }
 std::span<const int> Topology::leaders() const noexcept { return leaders_; }
 
-bool Topology::uniform() const noexcept {
-  return std::all_of(node_size_.begin(), node_size_.end(), [this](int size) { return size == node_size_.front(); });
-}
+int Topology::smallest_node() const noexcept { return *std::min_element(node_size_.begin(), node_size_.end()); }
+int Topology::largest_node() const noexcept { return *std::max_element(node_size_.begin(), node_size_.end()); }
 
 namespace {
 

@@ -67,8 +67,9 @@ class Topology {
   [[nodiscard]] std::span<const int> local_rank_peers() const noexcept;
   /// The lowest rank of each node, ascending.
   [[nodiscard]] std::span<const int> leaders() const noexcept;
-  /// True when all nodes hold the same number of ranks.
-  [[nodiscard]] bool uniform() const noexcept;
+  /// Ranks of the smallest and of the largest node.
+  [[nodiscard]] int smallest_node() const noexcept;
+  [[nodiscard]] int largest_node() const noexcept;
   /// Indented tree for people: switch groups, nodes, sockets, NUMA nodes, L3 caches and their ranks. Leaves out what is not known
   /// and parts that hold the same ranks as what they are part of.
   [[nodiscard]] std::string tree() const;

@@ -31,6 +31,17 @@ Request Transport::receive(void* data, std::int64_t bytes, int from, int tag) {
   return request;
 }
 
+Request Transport::allreduce(void* data, std::int64_t count, DataType type, int lane, int tag) {
+  const Request request = acquire(Kind::allreduce, count * (type == DataType::float32 ? 4 : 8), -1, tag);
+  post_allreduce(request.slot, data, type, lane);
+  return request;
+}
+
+int Transport::open_lane() { fail(WEIR_ERR_INTERNAL, "{} has no allreduce of its own", name()); }
+void Transport::post_allreduce(int /*slot*/, void* /*data*/, DataType /*type*/, int /*lane*/) {
+  fail(WEIR_ERR_INTERNAL, "{} has no allreduce of its own", name());
+}
+
 bool Transport::test(Request request) {
   if (!test_slot(request.slot)) return false;
   slots_[static_cast<std::size_t>(request.slot)].kind = Kind::free;
@@ -50,6 +61,7 @@ void Transport::abandon(int tag) {
 
 std::string Transport::describe(Request request) const {
   const Slot& s = slot(request.slot);
+  if (s.kind == Kind::allreduce) return fmt::format("allreduce of {} bytes, tag {}", s.bytes, s.tag);
   return fmt::format("{} of {} bytes {} rank {}, tag {}", s.kind == Kind::send ? "send" : "receive", s.bytes,
                      s.kind == Kind::send ? "to" : "from", s.peer, s.tag);
 }

@@ -8,10 +8,11 @@
 #include <memory>
 #include <string>
 #include <vector>
+#include <weir/weir.hpp>
 
 namespace weir {
 
-/// A posted send or receive; valid until test() returned true for it.
+/// A posted send or receive; valid until test() returned true for it. Slot -1: nothing was posted.
 struct Request {
   int slot = -1;
 };
@@ -28,6 +29,13 @@ class Transport {
   /// `data` stays untouched by the caller until the request is done. Messages of any size.
   Request send(const void* data, std::int64_t bytes, int to, int tag);
   Request receive(void* data, std::int64_t bytes, int from, int tag);
+  /// Collective, blocking: a lane for allreduce(), one per plan, since the library's own collectives match by order of calls.
+  /// Only where has_allreduce().
+  virtual int open_lane();
+  /// The library's own nonblocking allreduce: `data` becomes the sum over all ranks. One at a time on a lane.
+  Request allreduce(void* data, std::int64_t count, DataType type, int lane, int tag);
+  /// Whether the library has one.
+  [[nodiscard]] virtual bool has_allreduce() const { return false; }
   /// True once: the request is done and its slot free again. Throws Error(WEIR_ERR_TRANSPORT).
   bool test(Request request);
   /// Gives up everything posted under `tag`. Buffers of sends that are under way must stay alive.
@@ -41,7 +49,7 @@ class Transport {
   [[nodiscard]] virtual int max_tag() const = 0;
 
  protected:
-  enum class Kind : std::uint8_t { free, send, receive };
+  enum class Kind : std::uint8_t { free, send, receive, allreduce };
   struct Slot {
     Kind kind = Kind::free;
     int peer = -1;
@@ -53,6 +61,7 @@ class Transport {
 
   virtual void post_send(int slot, const void* data) = 0;
   virtual void post_receive(int slot, void* data) = 0;
+  virtual void post_allreduce(int slot, void* data, DataType type, int lane);
   virtual bool test_slot(int slot) = 0;
   virtual void abandon_slot(int slot) = 0;
   /// Called with the new number of slots before a new one is used.

@@ -7,9 +7,22 @@
 namespace weir::test {
 namespace {
 
+struct Case {
+  std::string algorithm;
+  int ranks;
+  Threshold threshold;
+  Input input;
+  std::string machine{};
+  WireFormat wire_format = WireFormat::compact;
+  WireValues wire_values = WireValues::native;
+};
+
 template <class T>
-void check_conservation(const AlgorithmInfo& algorithm, int ranks, Threshold threshold, Input input) {
-  INFO(algorithm.name << " P " << ranks << " input " << input_name(input) << (threshold == Threshold::exact ? " exact" : " reuse"));
+void check_conservation(const Case& c) {
+  INFO(c.algorithm << " on '" << c.machine << "' P " << c.ranks << " input " << input_name(c.input) << " threshold "
+                   << static_cast<int>(c.threshold) << " wire " << static_cast<int>(c.wire_format) << ' '
+                   << static_cast<int>(c.wire_values));
+  const int ranks = c.ranks;
   constexpr std::int64_t n = 6007;
   constexpr int iterations = 6;
   using Vector = std::vector<T>;
@@ -17,30 +30,33 @@ void check_conservation(const AlgorithmInfo& algorithm, int ranks, Threshold thr
     Vector update, residual;
   };
   std::vector<std::vector<Step>> steps(static_cast<std::size_t>(ranks));
-  run_ranks(
-      ranks,
-      [&](Communicator& comm) {
-        AllreducePlan plan(comm, {.count = n,
-                                  .type = data_type_of<T>,
-                                  .density = 0.02,
-                                  .algorithm = std::string(algorithm.name),
-                                  .average = false,
-                                  .threshold = threshold,
-                                  .threshold_period = 4,
-                                  .boundary_period = 3});
-        for (int t = 0; t < iterations; ++t) {
-          Vector g = make_input<T>(input, n, comm.rank(), ranks, t);
-          plan.run(std::span<T>(g));
-          steps[static_cast<std::size_t>(comm.rank())].push_back({g, Vector(plan.residual<T>().begin(), plan.residual<T>().end())});
-        }
-      },
-      {.seed = 5});
+  run_ranks(ranks,
+            [&](Communicator& comm) {
+              AllreducePlan plan(comm, {.count = n,
+                                        .type = data_type_of<T>,
+                                        .density = 0.02,
+                                        .algorithm = c.algorithm,
+                                        .average = false,
+                                        .threshold = c.threshold,
+                                        .wire_format = c.wire_format,
+                                        .wire_values = c.wire_values,
+                                        .threshold_period = 4,
+                                        .boundary_period = 3});
+              for (int t = 0; t < iterations; ++t) {
+                Vector g = make_input<T>(c.input, n, comm.rank(), ranks, t);
+                plan.run(std::span<T>(g));
+                Vector residual(n);
+                std::copy(plan.residual<T>().begin(), plan.residual<T>().end(), residual.begin() + plan.residual_begin());
+                steps[static_cast<std::size_t>(comm.rank())].push_back({g, residual});
+              }
+            },
+            {.seed = 5, .machine = c.machine});
 
   for (std::size_t t = 0; t < iterations; ++t) {
-    for (const auto& of_rank : steps) REQUIRE(of_rank[t].update == steps[0][t].update);
+    for (const auto& of_rank : steps) REQUIRE((of_rank[t].update == steps[0][t].update));
     std::vector<double> before(n), after(n), magnitude(n);
     for (std::size_t r = 0; r < steps.size(); ++r) {
-      const Vector g = make_input<T>(input, n, static_cast<int>(r), ranks, static_cast<int>(t));
+      const Vector g = make_input<T>(c.input, n, static_cast<int>(r), ranks, static_cast<int>(t));
       for (std::size_t i = 0; i < n; ++i) {
         const double old = t == 0 ? 0 : static_cast<double>(steps[r][t - 1].residual[i]);
         before[i] += static_cast<double>(g[i]) + old;
@@ -62,15 +78,24 @@ void check_conservation(const AlgorithmInfo& algorithm, int ranks, Threshold thr
 }  // namespace
 
 TEST_CASE("nothing is lost", "[conservation]") {
+  constexpr Threshold thresholds[] = {Threshold::exact, Threshold::reuse};
   for (const AlgorithmInfo& algorithm : algorithms()) {
     if (!algorithm.sparse) continue;
+    const std::string name(algorithm.name);
     for (const int ranks : {1, 2, 3, 5, 8}) {
-      for (const Threshold threshold : {Threshold::exact, Threshold::reuse}) {
-        for (const Input input : all_inputs()) check_conservation<float>(algorithm, ranks, threshold, input);
-        check_conservation<double>(algorithm, ranks, threshold, Input::heavy_tailed);
+      for (const Threshold threshold : thresholds) {
+        for (const Input input : all_inputs()) check_conservation<float>({name, ranks, threshold, input});
+        check_conservation<double>({name, ranks, threshold, Input::heavy_tailed, ranks == 5 ? "nodes:2,3" : ""});
       }
     }
-    check_conservation<float>(algorithm, 33, Threshold::reuse, Input::jumping);
+    check_conservation<float>({name, 33, Threshold::reuse, Input::jumping, "node:11 rank:3"});
+    for (const WireValues values : {WireValues::native, WireValues::bfloat16, WireValues::float16}) {
+      for (const WireFormat format : {WireFormat::compact, WireFormat::coo}) {
+        for (const Input input : all_inputs())
+          check_conservation<float>({name, 6, Threshold::exact, input, "nodes:3,1,2", format, values});
+        check_conservation<float>({name, 5, Threshold::exact, Input::rank_heavy, "", format, values});
+      }
+    }
   }
 }
 

@@ -8,8 +8,8 @@ namespace weir::test {
 namespace {
 
 template <class T>
-void check_dense(const std::string& algorithm, int ranks, std::int64_t n) {
-  INFO(algorithm << " P " << ranks << " n " << n);
+void check_dense(const std::string& algorithm, int ranks, std::int64_t n, const std::string& machine = "") {
+  INFO(algorithm << " on '" << machine << "' P " << ranks << " n " << n);
   std::vector<std::vector<T>> results(static_cast<std::size_t>(ranks));
   for (int repeat = 0; repeat < 2; ++repeat) {
     std::vector<std::vector<T>> now(static_cast<std::size_t>(ranks));
@@ -20,7 +20,7 @@ void check_dense(const std::string& algorithm, int ranks, std::int64_t n) {
                 plan.run(std::span<T>(x));
                 now[static_cast<std::size_t>(comm.rank())] = x;
               },
-              {.seed = static_cast<std::uint64_t>(repeat + 1)});
+              {.seed = static_cast<std::uint64_t>(repeat + 1), .machine = machine});
     if (repeat == 1) REQUIRE(now == results);  // the same on every run
     results = now;
   }
@@ -45,11 +45,17 @@ void check_dense(const std::string& algorithm, int ranks, std::int64_t n) {
 }  // namespace
 
 TEST_CASE("dense allreduce equals the plain sum", "[dense]") {
-  for (const std::string algorithm : {"dense_ring", "dense_rabenseifner"}) {
+  for (const AlgorithmInfo& info : algorithms()) {
+    if (info.sparse) continue;
+    const std::string algorithm(info.name);
     for (const int ranks : {1, 2, 3, 4, 5, 7, 8, 16, 33}) {
       for (const std::int64_t n : {0, 1, 2, 7, 33, 1000}) check_dense<float>(algorithm, ranks, n);
       check_dense<double>(algorithm, ranks, 513);
     }
+    check_dense<float>(algorithm, 8, 300007, "switch:2 node:2 rank:2");
+    check_dense<float>(algorithm, 6, 1001, "nodes:3,1,2");
+    check_dense<double>(algorithm, 9, 7, "nodes:2,3,4");
+    check_dense<float>(algorithm, 5, 140000, "nodes:2,3");
   }
 }
 

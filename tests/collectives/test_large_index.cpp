@@ -71,7 +71,6 @@ TEST_CASE("oktopk on indices up to 2^32 - 2") {
         AllreduceProblem problem;
         problem.count = huge;
         problem.largest_k = problem.largest_local = k;
-        problem.rank = comm.rank();
         problem.ranks = ranks;
         problem.config.count = huge;
         const auto algorithm = make_oktopk<float>(problem);

@@ -52,7 +52,7 @@ TEST_CASE("bad configurations are refused on all ranks, saying what would be rig
   refuse("density is 1.5", [](AllreduceConfig& c) { c.density = 1.5; });
   refuse("density is nan", [](AllreduceConfig& c) { c.density = std::nan(""); });
   refuse("k is 101: it must be between 0 and the count 100", [](AllreduceConfig& c) { c.k = 101; });
-  refuse("no allreduce algorithm 'fast': known are dense_ring, dense_rabenseifner, oktopk",
+  refuse("no allreduce algorithm 'fast': known are dense_ring, dense_rabenseifner, dense_torus2d, ",
          [](AllreduceConfig& c) { c.algorithm = "fast"; });
   refuse("threshold_period is 0", [](AllreduceConfig& c) { c.threshold_period = 0; });
   refuse("boundary_period is 0", [](AllreduceConfig& c) { c.boundary_period = 0; });

@@ -25,7 +25,7 @@ int world_size() {
 
 template <class T>
 void check_exact(const Communicator& comm, std::int64_t n, std::int64_t k, Input input) {
-  const ContractCase c{comm.size(), n, k, input};
+  const ContractCase c{"oktopk", comm.size(), n, k, input};
   const ContractData<T> data(c);
   RankCheck check;
   check_contract<T>(comm, c, data, check);

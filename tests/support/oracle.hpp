@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <numeric>
 #include <vector>
 
+#include "collectives/node_shards.hpp"
 #include "kernels/kernels.hpp"
 
 namespace weir::test {
@@ -45,38 +48,169 @@ Optional<T> tree_sum(std::vector<Optional<T>> x) {
   return x[0];
 }
 
-/// Ok-Topk with exact selection, error feedback, all ranks at once.
+/// How an algorithm delivers what its ranks contribute.
+enum class Delivery { cut, all, tree };  ///< the k largest of the sum; all of it; gTopk's reduction tree
+
+/// A sparse allreduce with exact selection and error feedback, all ranks at once.
 template <class T>
-struct Oracle {
-  Oracle(int ranks, std::int64_t n) : residual(static_cast<std::size_t>(ranks), std::vector<T>(static_cast<std::size_t>(n))) {}
+class FlatOracle {
+ public:
+  using Sparse = std::map<std::uint32_t, T>;
+
+  FlatOracle(Delivery delivery, std::size_t ranks, std::size_t n) : residual(ranks, std::vector<T>(n)), delivery_(delivery) {}
 
   std::vector<std::vector<T>> residual;
-  std::vector<std::uint32_t> indices;  // of the update
-  std::vector<T> sums;                 // not averaged
+  Sparse update;  // not averaged
 
   void step(const std::vector<std::vector<T>>& gradients, std::int64_t k) {
-    const std::size_t ranks = gradients.size(), n = gradients[0].size();
-    std::vector<std::vector<Optional<T>>> contribution(n, std::vector<Optional<T>>(ranks));
-    std::vector<std::vector<std::uint32_t>> local(ranks);
+    const std::size_t ranks = gradients.size();
+    std::vector<Sparse> local(ranks);
     for (std::size_t r = 0; r < ranks; ++r) {
-      for (std::size_t i = 0; i < n; ++i) residual[r][i] += gradients[r][i];
-      local[r] = topk(residual[r], k);
-      for (const std::uint32_t i : local[r]) contribution[i][r] = {true, residual[r][i]};
+      for (std::size_t i = 0; i < gradients[r].size(); ++i) residual[r][i] += gradients[r][i];
+      for (const std::uint32_t i : topk(residual[r], k)) local[r][i] = residual[r][i];
     }
-    std::vector<T> sum(n);
-    for (std::size_t i = 0; i < n; ++i) {
-      const Optional<T> total = tree_sum(contribution[i]);
-      sum[i] = total.set ? total.value : T{0};
-    }
-    indices = topk(sum, k);
-    sums.clear();
-    for (const std::uint32_t i : indices) sums.push_back(sum[i]);
+    std::vector<std::vector<Sparse>> dropped(ranks);
+    update = delivery_ == Delivery::tree ? reduce_by_tree(local, k, dropped) : cut(sum(local), k);
     for (std::size_t r = 0; r < ranks; ++r) {
-      for (const std::uint32_t i : local[r]) {
-        if (std::binary_search(indices.begin(), indices.end(), i)) residual[r][i] = 0;
+      for (const auto& entry : local[r]) {
+        if (update.contains(entry.first)) residual[r][entry.first] = 0;
+      }
+      for (const Sparse& list : dropped[r]) {
+        for (const auto& entry : list) {
+          if (update.contains(entry.first)) residual[r][entry.first] += entry.second;
+        }
       }
     }
   }
+
+ private:
+  static Sparse sum(const std::vector<Sparse>& local) {
+    std::map<std::uint32_t, std::vector<Optional<T>>> contributions;
+    for (std::size_t r = 0; r < local.size(); ++r) {
+      for (const auto& [i, value] : local[r]) contributions.try_emplace(i, local.size()).first->second[r] = {true, value};
+    }
+    Sparse total;
+    for (const auto& [i, values] : contributions) total[i] = tree_sum(values).value;
+    return total;
+  }
+
+  Sparse cut(const Sparse& total, std::int64_t k) const { return delivery_ == Delivery::all ? total : largest(total, k); }
+
+  static Sparse largest(const Sparse& entries, std::int64_t k) {
+    std::vector<std::uint32_t> indices;
+    std::vector<T> values;
+    for (const auto& [i, value] : entries) {
+      indices.push_back(i);
+      values.push_back(value);
+    }
+    Sparse kept;
+    for (const std::uint32_t at : topk(values, k)) kept[indices[at]] = values[at];
+    return kept;
+  }
+
+  static Sparse reduce_by_tree(std::vector<Sparse> vectors, std::int64_t k, std::vector<std::vector<Sparse>>& dropped) {
+    for (std::size_t distance = 1; distance < vectors.size(); distance *= 2) {
+      for (std::size_t r = 0; r + distance < vectors.size(); r += 2 * distance) {
+        Sparse both = vectors[r];
+        for (const auto& [i, value] : vectors[r + distance]) {
+          const auto [place, fresh] = both.try_emplace(i, value);
+          if (!fresh) place->second = place->second + value;
+        }
+        vectors[r] = static_cast<std::int64_t>(both.size()) > k ? largest(both, k) : both;
+        for (const auto& kept : vectors[r]) both.erase(kept.first);
+        dropped[r].push_back(both);
+      }
+    }
+    return vectors[0];
+  }
+
+  Delivery delivery_;
+};
+
+/// Any sparse algorithm of the registry, whole machine. Those that shard are a flat one per shard, among nodes.
+template <class T>
+class Oracle {
+ public:
+  /// `locations` of all ranks; one-rank nodes make every algorithm flat.
+  Oracle(const AllreduceRow& row, const std::vector<Location>& locations, std::int64_t n) : n_(n) {
+    const Delivery delivery = row.name == "gtopk" ? Delivery::tree : row.delivers_all ? Delivery::all : Delivery::cut;
+    const Topology of_0(locations, 0);
+    sharded_ = row.sharded && of_0.largest_node() > 1;
+    const int ranks = of_0.size();
+    for (int r = 0; r < ranks; ++r) {
+      topologies_.emplace_back(locations, r);
+      maps_.emplace_back(topologies_.back(), n);
+    }
+    if (!sharded_) {
+      flat_.emplace_back(delivery, static_cast<std::size_t>(ranks), static_cast<std::size_t>(n));
+      return;
+    }
+    for (int shard = 0; shard < of_0.smallest_node(); ++shard)
+      flat_.emplace_back(delivery, static_cast<std::size_t>(of_0.node_count()), static_cast<std::size_t>(maps_[0].size(shard)));
+  }
+
+  std::vector<std::uint32_t> indices;  // of the update
+  std::vector<T> sums;                 // not averaged
+
+  /// What the plan of `rank` keeps.
+  [[nodiscard]] std::vector<T> residual(int rank) const {
+    const auto r = static_cast<std::size_t>(rank);
+    if (!sharded_) return flat_[0].residual[r];
+    if (maps_[r].mine() < 0) return {};
+    return flat_[static_cast<std::size_t>(maps_[r].mine())].residual[static_cast<std::size_t>(topologies_[r].node_of(rank))];
+  }
+
+  void step(const std::vector<std::vector<T>>& gradients, std::int64_t k) {
+    if (!sharded_) {
+      flat_[0].step(gradients, k);
+    } else {
+      for (std::size_t shard = 0; shard < flat_.size(); ++shard) {
+        const int s = static_cast<int>(shard);
+        flat_[shard].step(node_sums(gradients, s), maps_[0].part_of(k, s, iteration_));
+      }
+    }
+    ++iteration_;
+    indices.clear();
+    sums.clear();
+    for (std::size_t shard = 0; shard < flat_.size(); ++shard) {
+      const std::int64_t base = sharded_ ? maps_[0].begin(static_cast<int>(shard)) : 0;
+      for (const auto& [i, value] : flat_[shard].update) {
+        indices.push_back(i + static_cast<std::uint32_t>(base));
+        sums.push_back(value);
+      }
+    }
+  }
+
+ private:
+  /// By node: the sum of one shard, starting from its owner and going down the local ranks.
+  std::vector<std::vector<T>> node_sums(const std::vector<std::vector<T>>& gradients, int shard) const {
+    std::vector<std::vector<T>> sums_of_nodes(static_cast<std::size_t>(topologies_[0].node_count()));
+    for (std::size_t r = 0; r < gradients.size(); ++r) {
+      if (maps_[r].mine() != shard) continue;
+      const auto peers = topologies_[r].node_peers();
+      std::vector<T> total;
+      for (std::size_t s = 0; s < peers.size(); ++s) {
+        const auto& g =
+            gradients[static_cast<std::size_t>(peers[(static_cast<std::size_t>(shard) + peers.size() - s) % peers.size()])];
+        for (std::int64_t i = 0; i < maps_[0].size(shard); ++i) {
+          const T value = g[static_cast<std::size_t>(maps_[0].begin(shard) + i)];
+          if (s == 0)
+            total.push_back(value);
+          else
+            total[static_cast<std::size_t>(i)] += value;
+        }
+      }
+      sums_of_nodes[static_cast<std::size_t>(topologies_[r].node_of(static_cast<int>(r)))] = total;
+    }
+    return sums_of_nodes;
+  }
+
+  std::int64_t n_;
+  bool sharded_ = false;
+  std::int64_t iteration_ = 0;
+  std::deque<Topology> topologies_;  // maps refer to them
+  std::vector<ShardMap> maps_;
+  std::vector<FlatOracle<T>> flat_;
 };
 
 }  // namespace weir::test

@@ -113,7 +113,8 @@ TEST_CASE("every rank is in exactly one node, and groups agree on all ranks") {
       }
       CHECK(std::all_of(seen_in_node.begin(), seen_in_node.end(), [](int times) { return times == 1; }));
       CHECK(std::all_of(seen_in_transversal.begin(), seen_in_transversal.end(), [](int times) { return times == 1; }));
-      CHECK(Topology(machine, 0).uniform() == (node_sizes.size() == 1));
+      CHECK(Topology(machine, 0).smallest_node() == static_cast<int>(*node_sizes.begin()));
+      CHECK(Topology(machine, 0).largest_node() == static_cast<int>(*node_sizes.rbegin()));
     }
   }
 }
@@ -154,7 +155,7 @@ TEST_CASE("each level is found where the machine was made to have it") {
   CHECK(topology.level(0, 16) == Level::switch_group);
   CHECK(topology.level(0, 32) == Level::system);
   CHECK(topology.node_count() == 4);
-  CHECK(topology.uniform());
+  CHECK(topology.smallest_node() == topology.largest_node());
 
   const Topology sizes(synthetic_machine("nodes:3,1,2"), 2);
   CHECK(to_vector(sizes.node_peers()) == std::vector{0, 1, 2});
@@ -162,7 +163,8 @@ TEST_CASE("each level is found where the machine was made to have it") {
   CHECK(to_vector(sizes.leaders()) == std::vector{0, 3, 4});
   CHECK(sizes.level(0, 2) == Level::node);
   CHECK(sizes.level(0, 3) == Level::system);
-  CHECK_FALSE(sizes.uniform());
+  CHECK(sizes.smallest_node() == 1);
+  CHECK(sizes.largest_node() == 3);
 }
 
 TEST_CASE("what is not known is not shared") {

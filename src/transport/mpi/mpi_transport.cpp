@@ -38,7 +38,9 @@ class MpiTransport final : public Transport {
 
   ~MpiTransport() override {
     // After MPI_Finalize nothing may be called; after abandoned sends MPI_Comm_free may wait for peers that are gone.
-    if (mpi_is_running() && !abandoned_) MPI_Comm_free(&comm_);
+    if (!mpi_is_running() || abandoned_) return;
+    for (MPI_Comm& lane : lanes_) MPI_Comm_free(&lane);
+    MPI_Comm_free(&comm_);
   }
 
   [[nodiscard]] std::string name() const override {
@@ -49,6 +51,13 @@ class MpiTransport final : public Transport {
     return fmt::format("mpi ({})", whole.substr(0, whole.find_first_of(",\n")));
   }
   [[nodiscard]] int max_tag() const override { return max_tag_; }
+  [[nodiscard]] bool has_allreduce() const override { return true; }
+  int open_lane() override {
+    MPI_Comm lane = MPI_COMM_NULL;
+    check(MPI_Comm_dup(comm_, &lane), "MPI_Comm_dup");
+    lanes_.push_back(lane);
+    return static_cast<int>(lanes_.size()) - 1;
+  }
 
  private:
   using Pieces = std::vector<MPI_Request>;
@@ -64,6 +73,15 @@ class MpiTransport final : public Transport {
     const Slot& s = slot(index);
     for_pieces(index, [&](std::int64_t offset, int bytes, MPI_Request* request) {
       check(MPI_Irecv(static_cast<char*>(data) + offset, bytes, MPI_BYTE, s.peer, s.tag, comm_, request), "MPI_Irecv");
+    });
+  }
+
+  void post_allreduce(int index, void* data, DataType type, int lane) override {
+    const bool single = type == DataType::float32;
+    for_pieces(index, [&](std::int64_t offset, int bytes, MPI_Request* request) {
+      check(MPI_Iallreduce(MPI_IN_PLACE, static_cast<char*>(data) + offset, bytes / (single ? 4 : 8),
+                           single ? MPI_FLOAT : MPI_DOUBLE, MPI_SUM, lanes_[static_cast<std::size_t>(lane)], request),
+            "MPI_Iallreduce");
     });
   }
 
@@ -106,6 +124,7 @@ class MpiTransport final : public Transport {
 
   void abandon_slot(int index) override {
     abandoned_ = true;
+    if (slot(index).kind == Kind::allreduce) return;  // MPI can neither cancel nor free these
     for (MPI_Request& request : pieces_[static_cast<std::size_t>(index)]) {
       if (request == MPI_REQUEST_NULL) continue;
       if (slot(index).kind == Kind::receive) MPI_Cancel(&request);
@@ -121,6 +140,7 @@ class MpiTransport final : public Transport {
   MPI_Comm comm_;
   int max_tag_ = 0;
   bool abandoned_ = false;
+  std::vector<MPI_Comm> lanes_;
   std::vector<Pieces> pieces_;
 };
 

@@ -1,0 +1,37 @@
+#include "collectives/allreduce.hpp"
+#include "kernels/kernels.hpp"
+
+namespace weir {
+namespace {
+
+/// The baseline: whatever the MPI library does. Its traffic is not counted.
+template <class T>
+class DenseMpi final : public DenseAllreduce<T> {
+ public:
+  explicit DenseMpi(const AllreduceProblem& problem)
+      : count_(problem.count), factor_(static_cast<T>(1 / problem.divisor)), lane_(problem.transport->open_lane()) {}
+
+  task<void> run(Channel channel, T* data) override {
+    channel.step("1. allreduce of the MPI library");
+    co_await channel.done(channel.allreduce(data, count_, data_type_of<T>, lane_));
+    if (factor_ != 1) kernels::host::scale(data, count_, factor_);
+  }
+
+  [[nodiscard]] std::int64_t memory_bytes() const override { return 0; }
+
+ private:
+  std::int64_t count_;
+  T factor_;
+  int lane_;
+};
+
+}  // namespace
+
+template <class T>
+std::unique_ptr<DenseAllreduce<T>> make_dense_mpi(const AllreduceProblem& problem) {
+  return std::make_unique<DenseMpi<T>>(problem);
+}
+template std::unique_ptr<DenseAllreduce<float>> make_dense_mpi(const AllreduceProblem&);
+template std::unique_ptr<DenseAllreduce<double>> make_dense_mpi(const AllreduceProblem&);
+
+}  // namespace weir

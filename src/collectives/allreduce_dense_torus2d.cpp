@@ -1,0 +1,51 @@
+#include "base/buffer.hpp"
+#include "collectives/allreduce.hpp"
+#include "collectives/node_shards.hpp"
+
+namespace weir {
+namespace {
+
+/// The 2D-torus allreduce of CommLib section 5.3: reduce-scatter in the node, allreduce of each shard around a ring across nodes,
+/// allgather in the node. Across nodes 2 n / S (m - 1) / m elements are sent per rank, for m nodes and S shards.
+template <class T>
+class DenseTorus2d final : public DenseAllreduce<T> {
+ public:
+  explicit DenseTorus2d(const AllreduceProblem& problem) : map_(*problem.topology, problem.count), in_node_(map_) {
+    if (map_.mine() < 0) return;
+    AllreduceProblem across = problem;
+    across.count = map_.size(map_.mine());
+    across.ranks = static_cast<int>(map_.owners().size());
+    across_ = make_dense_ring<T>(across);
+  }
+
+  task<void> run(Channel channel, T* data) override {
+    const Channel node = channel.group(map_.node());
+    channel.step("1. reduce-scatter in the node");
+    T* const shard = map_.mine() < 0 ? nullptr : data + map_.begin(map_.mine());
+    co_await in_node_.reduce_scatter(node, data, shard);
+    channel.step("2. ring across nodes");
+    if (across_) co_await across_->run(channel.group(map_.owners()), shard);
+    channel.step("3. allgather in the node");
+    co_await in_node_.allgather(node, data);
+  }
+
+  [[nodiscard]] std::int64_t memory_bytes() const override {
+    return in_node_.memory_bytes() + (across_ ? across_->memory_bytes() : 0);
+  }
+
+ private:
+  ShardMap map_;
+  NodeReduceScatter<T> in_node_;
+  std::unique_ptr<DenseAllreduce<T>> across_;
+};
+
+}  // namespace
+
+template <class T>
+std::unique_ptr<DenseAllreduce<T>> make_dense_torus2d(const AllreduceProblem& problem) {
+  return std::make_unique<DenseTorus2d<T>>(problem);
+}
+template std::unique_ptr<DenseAllreduce<float>> make_dense_torus2d(const AllreduceProblem&);
+template std::unique_ptr<DenseAllreduce<double>> make_dense_torus2d(const AllreduceProblem&);
+
+}  // namespace weir

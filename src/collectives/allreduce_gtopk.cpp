@@ -1,0 +1,194 @@
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "base/buffer.hpp"
+#include "codec/coo.hpp"
+#include "collectives/allreduce.hpp"
+#include "kernels/kernels.hpp"
+
+namespace weir {
+namespace {
+
+/// gTopk (Shi et al., ICDCS 2019; Ok-Topk table 1): sums go up a binomial tree, cut to the k largest at every rank on the way, and
+/// the k entries at its root come back down. 2 log2 P messages of k entries on the longest path; any P.
+///
+/// What is cut off on the way at an index that is delivered after all goes to the residual of the rank that cut it: nothing is
+/// lost.
+template <class T>
+class GTopk final : public SparseAllreduce<T> {
+ public:
+  explicit GTopk(const AllreduceProblem& problem)
+      : problem_(problem),
+        capacity_(problem.largest_local),
+        sum_(2 * capacity_),
+        kept_(capacity_),
+        incoming_(capacity_),
+        message_(coo::block_bytes<T>(capacity_)),
+        residue_(residue_capacity(problem)) {
+    residue_ends_.reserve(64);
+  }
+
+  void reset() override {}
+
+  [[nodiscard]] std::int64_t memory_bytes() const override {
+    return sum_.bytes() + kept_.bytes() + incoming_.bytes() + message_.bytes() + residue_.bytes();
+  }
+
+  task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t k, std::uint64_t fault) override {
+    SparseOutcome<T> outcome;
+    const int me = channel.rank(), ranks = channel.size();
+    residue_ends_.clear();
+    Header header{fault, 0};
+    SparseVector<T> mine = local;
+
+    // 1. reduction tree: the vector of this rank and of those it has heard of goes to the rank with its lowest bit cleared
+    channel.step("1. reduction tree");
+    int distance = 1;
+    for (; distance < ranks && (me & distance) == 0; distance *= 2) {
+      const int child = me + distance;
+      if (child >= ranks) continue;
+      Header other;
+      co_await receive_header(channel, other, child);
+      header.fault = std::max(header.fault, other.fault);
+      co_await receive(channel, other, child);
+      mine = cut(mine, decode(other), k);
+    }
+    header.count = static_cast<std::uint64_t>(mine.count);
+    encode(mine);
+    note_rounding(mine);
+    if (me != 0) {
+      co_await send_to(channel, header, me - distance);
+      // 2. broadcast tree, the same edges down
+      channel.step("2. broadcast tree");
+      co_await receive_header(channel, header, me - distance);
+      co_await receive(channel, header, me - distance);
+    }
+    channel.step("2. broadcast tree");
+    for (distance /= 2; distance >= 1; distance /= 2) {
+      if (me + distance < ranks) co_await send_to(channel, header, me + distance);
+    }
+    outcome.fault = header.fault;
+    if (outcome.fault != 0) co_return outcome;
+    outcome.update = decode(header);
+    outcome.returned = returned(outcome.update);
+    problem_.divide(incoming_.values.data(), outcome.update.count);
+    co_return outcome;
+  }
+
+ private:
+  struct Header {
+    std::uint64_t fault = 0, count = 0;
+  };
+
+  /// Room for `capacity` entries and the padding that kernels and codec may overwrite.
+  struct Entries {
+    explicit Entries(std::int64_t capacity) : indices(capacity + select_padding), values(capacity + select_padding) {}
+    [[nodiscard]] std::int64_t bytes() const { return indices.bytes() + values.bytes(); }
+    [[nodiscard]] SparseVector<T> first(std::int64_t count) const { return {indices.data(), values.data(), count}; }
+    Buffer<std::uint32_t> indices;
+    Buffer<T> values;
+  };
+
+  // At every level up to all of two vectors less k is cut off, and one vector is rounded.
+  static std::int64_t residue_capacity(const AllreduceProblem& problem) {
+    std::int64_t levels = 1;
+    while ((1 << levels) < problem.ranks) ++levels;
+    return (2 * levels + 1) * problem.largest_local;
+  }
+
+  [[nodiscard]] std::int64_t bytes_of(Header header) const {
+    return wire::message_bytes<T>(problem_.wire(), static_cast<std::int64_t>(header.count),
+                                  static_cast<std::uint64_t>(problem_.count));
+  }
+
+  static task<void> receive_header(Channel channel, Header& header, int from) {
+    co_await channel.done(channel.receive(&header, sizeof(Header), from, Traffic::control));
+  }
+  task<void> receive(Channel channel, Header header, int from) {
+    if (header.count > 0) co_await channel.done(channel.receive(message_.data(), bytes_of(header), from, Traffic::payload));
+  }
+  task<void> send_to(Channel channel, const Header& header, int to) {
+    std::array<Request, 2> both;
+    both[0] = channel.send(&header, sizeof(Header), to, Traffic::control);
+    if (header.count > 0) both[1] = channel.send(message_.data(), bytes_of(header), to, Traffic::payload);
+    co_await channel.done(both);
+  }
+
+  void encode(SparseVector<T> vector) {
+    wire::encode(problem_.wire(), vector.indices, vector.values, vector.count, 0, static_cast<std::uint64_t>(problem_.count),
+                 message_.data());
+  }
+  SparseVector<T> decode(Header header) {
+    const auto count = static_cast<std::int64_t>(header.count);
+    wire::decode(problem_.wire(), message_.data(), bytes_of(header), count, 0, static_cast<std::uint64_t>(problem_.count),
+                 incoming_.indices.data(), incoming_.values.data());
+    return incoming_.first(count);
+  }
+
+  /// The k largest entries of a + b, ties to the lowest index. The others become residue.
+  SparseVector<T> cut(SparseVector<T> a, SparseVector<T> b, std::int64_t k) {
+    const std::int64_t total = kernels::host::merge_add(a.indices, a.values, a.count, b.indices, b.values, b.count,
+                                                        sum_.indices.data(), sum_.values.data());
+    KthKey<T> kth{0, 0, 0};
+    std::int64_t ties = total;
+    if (total > k && k > 0) {
+      kth = kernels::host::kth_key(sum_.values.data(), total, k);
+      ties = k - kth.greater;
+    } else if (k == 0) {
+      kth.key = ~Key<T>{0};
+    }
+    std::int64_t kept = 0, residue = residue_end();
+    for (std::int64_t i = 0; i < total; ++i) {
+      const Key<T> key = key_of(sum_.values[i]);
+      const bool tie = key == kth.key && ties > 0;
+      ties -= tie;
+      Entries& out = key > kth.key || tie ? kept_ : residue_;
+      std::int64_t& end = key > kth.key || tie ? kept : residue;
+      out.indices[end] = sum_.indices[i];
+      out.values[end++] = sum_.values[i];
+    }
+    residue_ends_.push_back(residue);
+    return kept_.first(kept);
+  }
+
+  /// What rounding on the wire takes from the entries of `vector` becomes residue.
+  void note_rounding(SparseVector<T> vector) {
+    if (problem_.config.wire_values == WireValues::native) return;
+    const std::int64_t begin = residue_end();
+    std::copy_n(vector.indices, vector.count, residue_.indices.data() + begin);
+    std::copy_n(vector.values, vector.count, residue_.values.data() + begin);
+    wire::subtract_rounded(problem_.config.wire_values, residue_.values.data() + begin, vector.count);
+    residue_ends_.push_back(begin + vector.count);
+  }
+
+  [[nodiscard]] std::int64_t residue_end() const { return residue_ends_.empty() ? 0 : residue_ends_.back(); }
+
+  SparseVector<T> returned(SparseVector<T> update) {
+    std::int64_t kept = 0, begin = 0;
+    for (const std::int64_t end : residue_ends_) {
+      const SparseVector<T> list{residue_.indices.data() + begin, residue_.values.data() + begin, end - begin};
+      kept += keep_taken(list, update, residue_.indices.data() + kept, residue_.values.data() + kept);
+      begin = end;
+    }
+    return residue_.first(kept);
+  }
+
+  AllreduceProblem problem_;
+  std::int64_t capacity_;
+  Entries sum_, kept_, incoming_;
+  Buffer<std::byte> message_;
+  Entries residue_;
+  std::vector<std::int64_t> residue_ends_;  // where each of the sorted lists in residue_ ends; at most two a level
+};
+
+}  // namespace
+
+template <class T>
+std::unique_ptr<SparseAllreduce<T>> make_gtopk(const AllreduceProblem& problem) {
+  return std::make_unique<GTopk<T>>(problem);
+}
+template std::unique_ptr<SparseAllreduce<float>> make_gtopk(const AllreduceProblem&);
+template std::unique_ptr<SparseAllreduce<double>> make_gtopk(const AllreduceProblem&);
+
+}  // namespace weir

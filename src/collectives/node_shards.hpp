@@ -1,0 +1,206 @@
+// node_shards.hpp: the in-node steps of hierarchical algorithms (CommLib Algorithm 2, section 5.3). The elements are cut into as
+// many shards as the smallest node has ranks; shard s belongs to the rank of local rank s on every node. Other ranks of larger
+// nodes give their part and receive the result.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "async/channel.hpp"
+#include "async/task.hpp"
+#include "base/buffer.hpp"
+#include "collectives/allgatherv.hpp"
+#include "collectives/allreduce.hpp"
+#include "collectives/control.hpp"
+#include "kernels/kernels.hpp"
+
+namespace weir {
+
+/// Who owns what of [0, count).
+class ShardMap {
+ public:
+  ShardMap(const Topology& topology, std::int64_t count);
+
+  [[nodiscard]] int shards() const { return shards_; }
+  /// My own shard, -1 for ranks that own none.
+  [[nodiscard]] int mine() const { return mine_; }
+  [[nodiscard]] std::int64_t begin(int shard) const {
+    return static_cast<std::int64_t>(part_begin(static_cast<std::uint64_t>(count_), shard, shards_));
+  }
+  [[nodiscard]] std::int64_t size(int shard) const { return begin(shard + 1) - begin(shard); }
+  /// Shard `shard`'s part of k entries in iteration `iteration`: proportional to its size; the parts of all shards add up to k, and
+  /// what does not divide evenly goes to another shard each iteration.
+  [[nodiscard]] std::int64_t part_of(std::int64_t k, int shard, std::int64_t iteration) const;
+  /// Ranks of my node, in the order of their local ranks, and the owners of my shard on all nodes.
+  [[nodiscard]] std::span<const int> node() const { return node_; }
+  [[nodiscard]] std::span<const int> owners() const { return owners_; }
+
+ private:
+  std::int64_t count_;
+  int shards_;
+  int mine_;
+  std::span<const int> node_, owners_;
+};
+
+/// Dense: my shard of the node's sum, and a whole array from all shards. `node` is the channel of the node's ranks.
+template <class T>
+class NodeReduceScatter {
+ public:
+  explicit NodeReduceScatter(const ShardMap& map)
+      : map_(map), staging_(map.mine() >= 0 && map.node().size() > 1 ? std::min(map.size(0), chunk) * window : 0) {}
+
+  /// shard[0 .. size) = sum over the node's ranks of gradient[begin .. begin + size), for owners; `shard` is that very place of
+  /// `gradient`, or memory elsewhere. Summed in the order me, me - 1, me - 2, ... of local ranks, cyclically.
+  task<void> reduce_scatter(Channel node, const T* gradient, T* shard) {
+    const int me = node.rank(), ranks = node.size();
+    const std::int64_t in_count = map_.mine() < 0 ? 0 : map_.size(map_.mine());
+    const T* const own = map_.mine() < 0 ? nullptr : gradient + map_.begin(map_.mine());
+    if (ranks == 1 && own != shard) std::copy_n(own, in_count, shard);
+    for (int s = 1; s < ranks; ++s) {
+      const int to = (me + s) % ranks, from = (me - s + ranks) % ranks;
+      const std::int64_t out_count = to < map_.shards() ? map_.size(to) : 0;
+      const std::int64_t steps = (std::max(in_count, out_count) + chunk - 1) / chunk;
+      for (std::int64_t step = 0; step < steps + window; ++step) {
+        if (step >= window) {
+          Pair& pair = in_flight_[static_cast<std::size_t>(step % window)];
+          co_await node.done(pair);
+          const std::int64_t first = (step - window) * chunk;
+          if (const std::int64_t size = part(in_count, first); size > 0) {
+            // The first sum of a chunk starts from my own values while they are in the caches for it.
+            if (s == 1 && own != shard) std::copy_n(own + first, size, shard + first);
+            kernels::host::add(slot(step), shard + first, size);
+          }
+        }
+        if (step >= steps) continue;
+        const std::int64_t first = step * chunk, in = part(in_count, first), out = part(out_count, first);
+        Pair& pair = in_flight_[static_cast<std::size_t>(step % window)];
+        pair[0] = in > 0 ? node.receive(slot(step), bytes(in), from, Traffic::payload) : Request{};
+        pair[1] = out > 0 ? node.send(gradient + map_.begin(to) + first, bytes(out), to, Traffic::payload) : Request{};
+      }
+    }
+  }
+
+  /// Every owner's `data[begin .. begin + size)` reaches all ranks of the node.
+  task<void> allgather(Channel node, T* data) {
+    const int me = node.rank(), ranks = node.size();
+    for (int s = 1; s < ranks; ++s) {
+      const int to = (me + s) % ranks, from = (me - s + ranks) % ranks;
+      Pair pair;
+      if (from < map_.shards()) pair[0] = node.receive(data + map_.begin(from), bytes(map_.size(from)), from, Traffic::payload);
+      if (map_.mine() >= 0) pair[1] = node.send(data + map_.begin(me), bytes(map_.size(me)), to, Traffic::payload);
+      co_await node.done(pair);
+    }
+  }
+
+  [[nodiscard]] std::int64_t memory_bytes() const { return staging_.bytes(); }
+
+ private:
+  using Pair = std::array<Request, 2>;
+  // A chunk is added while it is in the second-level cache and the next ones are under way.
+  static constexpr std::int64_t chunk = 65536, window = 4;
+
+  [[nodiscard]] static std::int64_t part(std::int64_t count, std::int64_t first) {
+    return std::clamp<std::int64_t>(count - first, 0, chunk);
+  }
+  [[nodiscard]] static std::int64_t bytes(std::int64_t count) { return count * static_cast<std::int64_t>(sizeof(T)); }
+  [[nodiscard]] T* slot(std::int64_t step) { return staging_.data() + step % window * std::min(map_.size(0), chunk); }
+
+  ShardMap map_;
+  Buffer<T> staging_;
+  std::array<Pair, window> in_flight_;
+};
+
+/// Sparse: all shards' updates at all ranks of the node.
+template <class T>
+class NodeAllgather {
+ public:
+  /// No shard's update has more than `capacity` entries. `problem` is the whole one, before sharding.
+  NodeAllgather(const ShardMap& map, std::int64_t capacity, const AllreduceProblem& problem)
+      : map_(map),
+        problem_(problem),
+        wire_{problem.config.wire_format, WireValues::native},
+        cards_(map.node().size()),
+        scratch_(map.node().size()),
+        requests_(map.node().size() + at(map.shards())),
+        messages_((map.shards() + 1) * coo::block_bytes<T>(capacity)),
+        indices_(map.shards() * capacity),
+        values_(map.shards() * capacity) {}
+
+  /// `mine` is my shard's outcome, undivided, indices relative to the shard (for ranks without one: nothing but perhaps a fault).
+  /// Returns the outcome of all shards together, divided. Faults of any shard reach every rank.
+  task<SparseOutcome<T>> run(Channel node, const SparseOutcome<T>& mine) {
+    const int me = node.rank(), ranks = node.size();
+    Card card{mine.fault, static_cast<std::uint64_t>(mine.update.count), mine.rethresholded, mine.recut, mine.balanced};
+    co_await allgather_control(node, reinterpret_cast<const std::byte*>(&card), sizeof(Card),
+                               reinterpret_cast<std::byte*>(cards_.data()), reinterpret_cast<std::byte*>(scratch_.data()));
+    SparseOutcome<T> all;
+    for (const Card& other : cards_) {
+      all.fault = std::max(all.fault, other.fault);
+      all.rethresholded |= other.rethresholded;
+      all.recut |= other.recut;
+      all.balanced |= other.balanced;
+    }
+    if (all.fault != 0) co_return all;
+
+    std::int64_t offset = 0;
+    std::size_t posted = 0;
+    for (int shard = 0; shard < map_.shards(); ++shard) {
+      if (shard != me && message_bytes(shard) > 0)
+        requests_[posted++] = node.receive(messages_.data() + offset, message_bytes(shard), shard, Traffic::payload);
+      offset += slot_bytes(shard);
+    }
+    if (map_.mine() >= 0 && mine.update.count > 0) {
+      std::byte* const message = messages_.data() + offset;
+      wire::encode(wire_, mine.update.indices, mine.update.values, mine.update.count, 0, range(me), message);
+      for (int s = 1; s < ranks; ++s)
+        requests_[posted++] = node.send(message, message_bytes(me), (me + s) % ranks, Traffic::payload);
+    }
+    co_await node.done(std::span(requests_).first(posted));
+    decode(me, mine.update, all);
+    co_return all;
+  }
+
+  [[nodiscard]] std::int64_t memory_bytes() const { return messages_.bytes() + indices_.bytes() + values_.bytes(); }
+
+ private:
+  struct Card {
+    std::uint64_t fault = 0, count = 0;
+    bool rethresholded = false, recut = false, balanced = false;
+  };
+  [[nodiscard]] static std::size_t at(int i) { return static_cast<std::size_t>(i); }
+  [[nodiscard]] std::uint64_t range(int shard) const { return static_cast<std::uint64_t>(map_.size(shard)); }
+  [[nodiscard]] std::int64_t count(int shard) const { return static_cast<std::int64_t>(cards_[at(shard)].count); }
+  [[nodiscard]] std::int64_t message_bytes(int shard) const { return wire::message_bytes<T>(wire_, count(shard), range(shard)); }
+  [[nodiscard]] std::int64_t slot_bytes(int shard) const { return (message_bytes(shard) + 7) / 8 * 8; }
+
+  void decode(int me, SparseVector<T> own, SparseOutcome<T>& all) {
+    std::int64_t total = 0, offset = 0;
+    for (int shard = 0; shard < map_.shards(); ++shard) {
+      const auto base = static_cast<std::uint32_t>(map_.begin(shard));
+      if (shard == me) {
+        std::copy_n(own.values, own.count, values_.data() + total);
+        for (std::int64_t i = 0; i < own.count; ++i) indices_[total + i] = own.indices[i] + base;
+      } else {
+        wire::decode(wire_, messages_.data() + offset, message_bytes(shard), count(shard), base, range(shard),
+                     indices_.data() + total, values_.data() + total);
+      }
+      total += count(shard);
+      offset += slot_bytes(shard);
+    }
+    problem_.divide(values_.data(), total);
+    all.update = {indices_.data(), values_.data(), total};
+  }
+
+  ShardMap map_;
+  AllreduceProblem problem_;
+  wire::Wire wire_;  // sums of rounded values are not rounded again: links in a node are fast
+  std::vector<Card> cards_, scratch_;
+  std::vector<Request> requests_;
+  Buffer<std::byte> messages_;
+  Buffer<std::uint32_t> indices_;
+  Buffer<T> values_;
+};
+
+}  // namespace weir

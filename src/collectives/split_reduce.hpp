@@ -1,0 +1,127 @@
+// split_reduce.hpp: split and reduce (Ok-Topk section 3.1.1): region j of all ranks' sparse vectors is summed at rank j.
+#pragma once
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "async/channel.hpp"
+#include "async/task.hpp"
+#include "base/buffer.hpp"
+#include "base/error.hpp"
+#include "collectives/allreduce.hpp"
+#include "collectives/merge_tree.hpp"
+#include "collectives/regions.hpp"
+
+namespace weir {
+
+template <class T>
+class SplitReduce {
+ public:
+  struct Setup {
+    int ranks = 1;
+    std::int64_t largest_local = 0;    ///< most entries of a rank's vector
+    std::int64_t region_capacity = 0;  ///< most entries that all ranks together have in one region
+    int window = 4;                    ///< exchanges in flight
+    wire::Wire wire;
+  };
+  explicit SplitReduce(const Setup& setup)
+      : setup_(setup),
+        tree_(setup.ranks, setup.region_capacity),
+        out_counts_(at(setup.ranks)),
+        in_counts_(at(setup.ranks)),
+        first_(at(setup.ranks + 1)),
+        requests_(at(2 * setup.ranks)),
+        outgoing_(coo::block_bytes<T>(setup.largest_local) + 8 * setup.ranks) {}
+
+  /// `counts[j]` of the entries of `local` lie in region j. Afterwards reduced() is the sum of my region.
+  task<void> run(Channel channel, SparseVector<T> local, const Boundaries& boundaries, const std::uint64_t* counts) {
+    const int me = channel.rank(), ranks = setup_.ranks;
+    channel.step("split and reduce: sizes");
+    first_[0] = 0;
+    for (int j = 0; j < ranks; ++j) {
+      out_counts_[at(j)] = static_cast<std::uint32_t>(counts[j]);
+      first_[at(j) + 1] = first_[at(j)] + out_counts_[at(j)];
+    }
+    in_counts_[at(me)] = out_counts_[at(me)];
+    for (int s = 1; s < ranks; ++s) {
+      const int to = (me + s) % ranks, from = (me - s + ranks) % ranks;
+      requests_[at(2 * s - 2)] = channel.receive(&in_counts_[at(from)], sizeof(std::uint32_t), from, Traffic::control);
+      requests_[at(2 * s - 1)] = channel.send(&out_counts_[at(to)], sizeof(std::uint32_t), to, Traffic::control);
+    }
+    co_await channel.done(std::span(requests_).first(at(2 * ranks - 2)));
+    tree_.begin(in_counts_.data());
+    if (tree_.total() > setup_.region_capacity)
+      fail(WEIR_ERR_INTERNAL, "a region of {} entries exceeds the {} planned", tree_.total(), setup_.region_capacity);
+
+    // Destinations rotate, so that no rank is everyone's target at once; a window of exchanges is in flight, and what has
+    // arrived is reduced meanwhile.
+    channel.step("split and reduce");
+    const std::uint64_t my_range = range(boundaries, me);
+    std::int64_t out_offset = 0;
+    for (int s = 0; s < ranks + setup_.window; ++s) {
+      const int to = (me + s) % ranks, from = (me - s + 2 * ranks) % ranks;
+      if (s == 0) {
+        keep_own_region(local, me, static_cast<std::uint32_t>(boundaries[at(me)]));
+      } else if (s < ranks) {
+        const std::int64_t in = wire::message_bytes<T>(setup_.wire, in_counts_[at(from)], my_range);
+        requests_[at(2 * s)] = in > 0 ? channel.receive(tree_.incoming(from), in, from, Traffic::payload) : Request{};
+        std::byte* const message = outgoing_.data() + out_offset;
+        const std::int64_t out =
+            wire::encode(setup_.wire, local.indices + first_[at(to)], local.values + first_[at(to)], out_counts_[at(to)],
+                         static_cast<std::uint32_t>(boundaries[at(to)]), range(boundaries, to), message);
+        requests_[at(2 * s + 1)] = out > 0 ? channel.send(message, out, to, Traffic::payload) : Request{};
+        out_offset += (out + 7) / 8 * 8;
+      }
+      const int finished = s - setup_.window;
+      if (finished < 1 || finished >= ranks) continue;
+      co_await channel.done(requests_[at(2 * finished)]);
+      reduce((me - finished + ranks) % ranks, my_range);
+      co_await channel.done(requests_[at(2 * finished + 1)]);
+    }
+  }
+
+  /// The sum, indices relative to my region. Lives until the next run.
+  [[nodiscard]] coo::Segment<T> reduced() { return tree_.root(); }
+  /// Memory beside it, with room for as many entries and select_padding more.
+  [[nodiscard]] coo::Segment<T> spare() { return tree_.spare(); }
+  /// Memory of messages that have all been sent, with room for largest_local entries in P messages.
+  [[nodiscard]] std::byte* outgoing() { return outgoing_.data(); }
+  /// Entries I sent to others.
+  [[nodiscard]] std::uint32_t sent(int me) const { return static_cast<std::uint32_t>(first_.back() - out_counts_[at(me)]); }
+  [[nodiscard]] std::int64_t memory_bytes() const { return tree_.memory_bytes() + outgoing_.bytes(); }
+
+ private:
+  [[nodiscard]] static std::size_t at(int i) { return static_cast<std::size_t>(i); }
+  [[nodiscard]] static std::uint64_t range(const Boundaries& boundaries, int region) {
+    return boundaries[at(region) + 1] - boundaries[at(region)];
+  }
+
+  void keep_own_region(SparseVector<T> local, int me, std::uint32_t base) {
+    const std::int64_t count = out_counts_[at(me)];
+    if (count == 0) return;
+    const coo::Segment<T> leaf = tree_.leaf(me);
+    std::copy_n(local.values + first_[at(me)], count, leaf.values);
+    std::transform(local.indices + first_[at(me)], local.indices + first_[at(me)] + count, leaf.indices,
+                   [base](std::uint32_t index) { return index - base; });
+    tree_.arrived(me);
+  }
+
+  void reduce(int from, std::uint64_t my_range) {
+    const std::int64_t count = in_counts_[at(from)];
+    if (count == 0) return;
+    const coo::Segment<T> leaf = tree_.leaf(from);
+    wire::decode(setup_.wire, tree_.incoming(from), wire::message_bytes<T>(setup_.wire, count, my_range), count, 0, my_range,
+                 leaf.indices, leaf.values);
+    tree_.arrived(from);
+  }
+
+  Setup setup_;
+  MergeTree<T> tree_;
+  std::vector<std::uint32_t> out_counts_, in_counts_;
+  std::vector<std::uint64_t> first_;  // entries of mine before each region
+  std::vector<Request> requests_;
+  Buffer<std::byte> outgoing_;
+};
+
+}  // namespace weir
