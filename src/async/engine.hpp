@@ -1,5 +1,9 @@
 // engine.hpp: drives the collectives of one communicator. Polls what each run waits for, resumes the ready run of highest
 // priority, ends runs that make no progress before their deadline.
+//
+// While a run gets on, runs of lower priority are not polled: the transport posts no more pieces of their messages, and the network
+// drains for the urgent one. A run that has not moved for a while no longer holds others back, since its peers may be waiting
+// for those: priorities may differ between ranks, and ranks may start runs at different times.
 #pragma once
 
 #include <chrono>
@@ -30,7 +34,8 @@ struct Run {
   std::span<Request> awaited;
   std::size_t awaited_done = 0;
   std::exception_ptr failure;              ///< thrown at the point of suspension
-  std::chrono::duration<double> waited{};  ///< without progress, while the engine was polled
+  std::chrono::duration<double> waited{};  ///< without progress, while the engine was polled and the run not held back
+  Clock::time_point moved;                 ///< when it last got on
 };
 
 class Engine {
@@ -48,9 +53,10 @@ class Engine {
   [[nodiscard]] Transport& transport() noexcept { return transport_; }
 
  private:
-  bool advance(Run& run);
   bool ready(Run& run);
   void resume(Run& run);
+  [[nodiscard]] bool held_back(std::size_t index) const;
+  static void got_on(Run& run);
   void check_deadline(Run& run, std::chrono::duration<double> passed);
 
   Transport& transport_;

@@ -44,6 +44,7 @@ void Transport::post_allreduce(int /*slot*/, void* /*data*/, DataType /*type*/, 
 
 bool Transport::test(Request request) {
   if (!test_slot(request.slot)) return false;
+  piece_done();
   slots_[static_cast<std::size_t>(request.slot)].kind = Kind::free;
   free_.push_back(request.slot);
   return true;

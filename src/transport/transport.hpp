@@ -38,6 +38,8 @@ class Transport {
   [[nodiscard]] virtual bool has_allreduce() const { return false; }
   /// True once: the request is done and its slot free again. Throws Error(WEIR_ERR_TRANSPORT).
   bool test(Request request);
+  /// Messages and pieces of large messages done so far: it grows while anything moves.
+  [[nodiscard]] std::int64_t pieces_done() const noexcept { return pieces_done_; }
   /// Gives up everything posted under `tag`. Buffers of sends that are under way must stay alive.
   void abandon(int tag);
 
@@ -64,6 +66,7 @@ class Transport {
   virtual void post_allreduce(int slot, void* data, DataType type, int lane);
   virtual bool test_slot(int slot) = 0;
   virtual void abandon_slot(int slot) = 0;
+  void piece_done() noexcept { ++pieces_done_; }
   /// Called with the new number of slots before a new one is used.
   virtual void grow(int slots) = 0;
 
@@ -71,6 +74,7 @@ class Transport {
   Request acquire(Kind kind, std::int64_t bytes, int peer, int tag);
 
   int rank_, size_;
+  std::int64_t pieces_done_ = 0;
   std::vector<Slot> slots_;
   std::vector<int> free_;
 };

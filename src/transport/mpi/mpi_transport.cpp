@@ -9,8 +9,12 @@
 namespace weir {
 namespace {
 
-// MPI counts are ints; pieces of this size also keep implementations off their 2 GiB corner cases.
-constexpr std::int64_t piece_bytes = std::int64_t{1} << 30;
+// Large messages travel in pieces, a few of them in flight: an urgent message started later waits for those only, not for all of
+// the large one.
+constexpr std::int64_t message_piece = std::int64_t{1} << 20;
+// MPI counts are ints; this also keeps implementations off their 2 GiB corner cases.
+constexpr std::int64_t allreduce_piece = std::int64_t{1} << 30;
+constexpr std::int64_t pieces_in_flight = 4;
 
 void check(int code, std::string_view what) {
   if (code == MPI_SUCCESS) return;
@@ -60,72 +64,114 @@ class MpiTransport final : public Transport {
   }
 
  private:
-  using Pieces = std::vector<MPI_Request>;
+  /// How far the message of a slot has come; its pieces are posted and finish in order.
+  struct Message {
+    char* data = nullptr;
+    int lane = 0;     // of an allreduce
+    DataType type{};  // of an allreduce
+    std::int64_t piece_bytes = 1;
+    std::int64_t pieces = 0, posted = 0, done = 0;
+    std::array<MPI_Request, pieces_in_flight> requests{};
+  };
 
-  void post_send(int index, const void* data) override {
-    const Slot& s = slot(index);
-    for_pieces(index, [&](std::int64_t offset, int bytes, MPI_Request* request) {
-      check(MPI_Isend(static_cast<const char*>(data) + offset, bytes, MPI_BYTE, s.peer, s.tag, comm_, request), "MPI_Isend");
-    });
-  }
-
-  void post_receive(int index, void* data) override {
-    const Slot& s = slot(index);
-    for_pieces(index, [&](std::int64_t offset, int bytes, MPI_Request* request) {
-      check(MPI_Irecv(static_cast<char*>(data) + offset, bytes, MPI_BYTE, s.peer, s.tag, comm_, request), "MPI_Irecv");
-    });
-  }
-
+  void post_send(int index, const void* data) override { begin(index, const_cast<void*>(data), message_piece); }
+  void post_receive(int index, void* data) override { begin(index, data, message_piece); }
   void post_allreduce(int index, void* data, DataType type, int lane) override {
-    const bool single = type == DataType::float32;
-    for_pieces(index, [&](std::int64_t offset, int bytes, MPI_Request* request) {
-      check(MPI_Iallreduce(MPI_IN_PLACE, static_cast<char*>(data) + offset, bytes / (single ? 4 : 8),
-                           single ? MPI_FLOAT : MPI_DOUBLE, MPI_SUM, lanes_[static_cast<std::size_t>(lane)], request),
-            "MPI_Iallreduce");
-    });
+    message(index).lane = lane;
+    message(index).type = type;
+    begin(index, data, allreduce_piece);
   }
 
-  template <class Post>
-  void for_pieces(int index, Post post) {
+  void begin(int index, void* data, std::int64_t piece_bytes) {
     if (!mpi_is_running()) fail(WEIR_ERR_STATE, "MPI is not running: Weir was called after MPI_Finalize");
-    Pieces& pieces = pieces_[static_cast<std::size_t>(index)];
-    const std::int64_t total = slot(index).bytes;
-    pieces.assign(static_cast<std::size_t>(std::max<std::int64_t>(1, (total + piece_bytes - 1) / piece_bytes)), MPI_REQUEST_NULL);
-    std::int64_t offset = 0;
-    for (MPI_Request& request : pieces) {
-      const std::int64_t bytes = std::min(piece_bytes, total - offset);
-      post(offset, static_cast<int>(bytes), &request);
-      offset += bytes;
+    Message& m = message(index);
+    m.data = static_cast<char*>(data);
+    m.piece_bytes = piece_bytes;
+    m.pieces = std::max<std::int64_t>(1, (slot(index).bytes + piece_bytes - 1) / piece_bytes);
+    m.posted = m.done = 0;
+    const bool first = first_in_backlog(index) < 0;
+    backlog_.push_back(index);
+    if (first) post_more(index);
+  }
+
+  /// Posts what may be in flight. MPI matches in the order of posting, so a message starts only when all pieces of earlier ones
+  /// with the same peer and tag have been posted.
+  void post_more(int index) {
+    while (index >= 0) {
+      Message& m = message(index);
+      while (m.posted < m.pieces && m.posted - m.done < pieces_in_flight) post_piece(index, m);
+      if (m.posted < m.pieces) return;
+      std::erase(backlog_, index);
+      index = first_in_backlog(index);
     }
+  }
+
+  void post_piece(int index, Message& m) {
+    const Slot& s = slot(index);
+    char* const data = m.data + m.posted * m.piece_bytes;
+    const int bytes = static_cast<int>(std::min(m.piece_bytes, s.bytes - m.posted * m.piece_bytes));
+    MPI_Request* const request = &m.requests[static_cast<std::size_t>(m.posted % pieces_in_flight)];
+    if (s.kind == Kind::send) {
+      check(MPI_Isend(data, bytes, MPI_BYTE, s.peer, s.tag, comm_, request), "MPI_Isend");
+    } else if (s.kind == Kind::receive) {
+      check(MPI_Irecv(data, bytes, MPI_BYTE, s.peer, s.tag, comm_, request), "MPI_Irecv");
+    } else {
+      const bool single = m.type == DataType::float32;
+      check(MPI_Iallreduce(MPI_IN_PLACE, data, bytes / (single ? 4 : 8), single ? MPI_FLOAT : MPI_DOUBLE, MPI_SUM,
+                           lanes_[static_cast<std::size_t>(m.lane)], request),
+            "MPI_Iallreduce");
+    }
+    ++m.posted;
+  }
+
+  /// The earliest message that is not posted whole, of those of the same kind, peer and tag as `index`; -1 for none.
+  [[nodiscard]] int first_in_backlog(int index) const {
+    const Slot& s = slot(index);
+    for (const int other : backlog_) {
+      const Slot& o = slot(other);
+      if (o.kind == s.kind && o.peer == s.peer && o.tag == s.tag) return other;
+    }
+    return -1;
   }
 
   bool test_slot(int index) override {
-    Pieces& pieces = pieces_[static_cast<std::size_t>(index)];
-    const Slot& s = slot(index);
-    while (!pieces.empty()) {
+    if (message(index).posted == 0) {
+      advance(first_in_backlog(index));
+      if (message(index).posted == 0) return false;
+    }
+    advance(index);
+    return message(index).done == message(index).pieces;
+  }
+
+  void advance(int index) {
+    Message& m = message(index);
+    while (m.done < m.posted) {
       int done = 0;
       MPI_Status status;
-      check(MPI_Test(&pieces.back(), &done, &status), "MPI_Test");
-      if (!done) return false;
-      if (s.kind == Kind::receive) check_size(status, s.bytes - static_cast<std::int64_t>(pieces.size() - 1) * piece_bytes, s);
-      pieces.pop_back();
+      check(MPI_Test(&m.requests[static_cast<std::size_t>(m.done % pieces_in_flight)], &done, &status), "MPI_Test");
+      if (!done) return;
+      const Slot& s = slot(index);
+      if (s.kind == Kind::receive) check_size(status, std::min(m.piece_bytes, s.bytes - m.done * m.piece_bytes), s);
+      ++m.done;
+      piece_done();
+      if (m.posted < m.pieces) post_more(index);
     }
-    return true;
   }
 
   static void check_size(const MPI_Status& status, std::int64_t expected, const Slot& s) {
     int bytes = 0;
     MPI_Get_count(&status, MPI_BYTE, &bytes);
-    if (bytes != std::min(expected, piece_bytes)) {
-      fail(WEIR_ERR_TRANSPORT, "rank {} sent {} bytes under tag {} where {} were agreed", s.peer, bytes, s.tag,
-           std::min(expected, piece_bytes));
-    }
+    if (bytes != expected)
+      fail(WEIR_ERR_TRANSPORT, "rank {} sent {} bytes under tag {} where {} were agreed", s.peer, bytes, s.tag, expected);
   }
 
   void abandon_slot(int index) override {
     abandoned_ = true;
+    std::erase(backlog_, index);
     if (slot(index).kind == Kind::allreduce) return;  // MPI can neither cancel nor free these
-    for (MPI_Request& request : pieces_[static_cast<std::size_t>(index)]) {
+    Message& m = message(index);
+    for (std::int64_t piece = m.done; piece < m.posted; ++piece) {
+      MPI_Request& request = m.requests[static_cast<std::size_t>(piece % pieces_in_flight)];
       if (request == MPI_REQUEST_NULL) continue;
       if (slot(index).kind == Kind::receive) MPI_Cancel(&request);
       MPI_Request_free(&request);
@@ -133,15 +179,18 @@ class MpiTransport final : public Transport {
   }
 
   void grow(int slots) override {
-    pieces_.resize(static_cast<std::size_t>(slots));
-    for (Pieces& pieces : pieces_) pieces.reserve(1);
+    messages_.resize(static_cast<std::size_t>(slots));
+    backlog_.reserve(static_cast<std::size_t>(slots));
   }
+
+  [[nodiscard]] Message& message(int index) { return messages_[static_cast<std::size_t>(index)]; }
 
   MPI_Comm comm_;
   int max_tag_ = 0;
   bool abandoned_ = false;
   std::vector<MPI_Comm> lanes_;
-  std::vector<Pieces> pieces_;
+  std::vector<Message> messages_;  // by slot
+  std::vector<int> backlog_;       // slots whose message is not posted whole, in order of starting
 };
 
 }  // namespace
