@@ -77,7 +77,10 @@ bool Engine::ready(Run& run) {
   while (run.awaited_done < run.awaited.size()) {
     try {
       const Request request = run.awaited[run.awaited_done];
-      if (request.slot >= 0 && !transport_.test(request)) return false;
+      if (request.slot >= 0 && !transport_.test(request)) {
+        transport_.push(run.tag);
+        return false;
+      }
     } catch (...) {
       transport_.abandon(run.tag);
       run.failure = std::current_exception();

@@ -36,6 +36,11 @@ void set_log(Settings& settings, std::string_view text) {
   fail(WEIR_ERR_SETTING, "WEIR_LOG is '{}': it must be one of {}", text, fmt::join(log_names, ", "));
 }
 
+void set_shared_memory(Settings& settings, std::string_view text) {
+  if (text != "on" && text != "off") fail(WEIR_ERR_SETTING, "WEIR_SHARED_MEMORY is '{}': it must be on or off", text);
+  settings.shared_memory = text == "on";
+}
+
 struct Row {
   const char* name;
   const char* description;
@@ -48,6 +53,8 @@ constexpr std::array rows = {
         [](const Settings& s) { return fmt::format("{}", s.timeout_seconds); }},
     Row{"WEIR_LOG", "what is written to stderr: error, warn, info or debug", set_log,
         [](const Settings& s) { return std::string(log_names[static_cast<std::size_t>(s.log)]); }},
+    Row{"WEIR_SHARED_MEMORY", "on: ranks of a node exchange dense data through MPI shared-memory windows; off: by messages",
+        set_shared_memory, [](const Settings& s) { return std::string(s.shared_memory ? "on" : "off"); }},
 };
 
 }  // namespace

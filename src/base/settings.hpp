@@ -12,6 +12,7 @@ enum class LogLevel { error, warn, info, debug };
 struct Settings {
   double timeout_seconds = 300;   ///< WEIR_TIMEOUT
   LogLevel log = LogLevel::warn;  ///< WEIR_LOG
+  bool shared_memory = true;      ///< WEIR_SHARED_MEMORY
 };
 
 /// Reads the environment. Throws Error(WEIR_ERR_SETTING) naming the variable, its value and what would be right.

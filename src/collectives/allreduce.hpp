@@ -52,6 +52,7 @@ struct AllreduceProblem {
   AllreduceConfig config;
   const Topology* topology = nullptr;
   Transport* transport = nullptr;
+  bool share_memory = false;  ///< within nodes, where the transport can
 
   /// Most entries that a rank selects where k are wanted.
   [[nodiscard]] std::int64_t most_selected(std::int64_t k) const {

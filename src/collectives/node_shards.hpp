@@ -44,27 +44,47 @@ class ShardMap {
   std::span<const int> node_, owners_;
 };
 
-/// Dense: my shard of the node's sum, and a whole array from all shards. `node` is the channel of the node's ranks.
+/// Dense: my shard of the node's sum, and a whole array from all shards. `node` is the channel of the node's ranks. Through memory
+/// that the node's ranks share, or, where there is none, by messages.
 template <class T>
 class NodeReduceScatter {
  public:
-  explicit NodeReduceScatter(const ShardMap& map)
-      : map_(map), staging_(map.mine() >= 0 && map.node().size() > 1 ? std::min(map.size(0), chunk) * window : 0) {}
+  /// Collective in the node.
+  NodeReduceScatter(const ShardMap& map, const AllreduceProblem& problem) : map_(map) {
+    if (map.node().size() == 1) return;
+    if (problem.share_memory) shared_ = problem.transport->share(map.node(), bytes(problem.count));
+    if (!shared_ && map.mine() >= 0) staging_ = Buffer<T>(std::min(map.size(0), chunk) * window);
+  }
 
-  /// shard[0 .. size) = sum over the node's ranks of gradient[begin .. begin + size), for owners; `shard` is that very place of
+  /// 1. Shows the other owners' shards of `gradient`. All ranks of the node must hear of it from each other (a control message will
+  /// do) before reduce.
+  void publish(int me, const T* gradient) {
+    if (!shared_) return;
+    T* const mine = memory(me);
+    for (int shard = 0; shard < map_.shards(); ++shard) {
+      if (shard != me) std::copy_n(gradient + map_.begin(shard), map_.size(shard), mine + map_.begin(shard));
+    }
+    shared_->sync();
+  }
+
+  /// 2. shard[0 .. size) = sum over the node's ranks of gradient[begin .. begin + size), for owners; `shard` is that very place of
   /// `gradient`, or memory elsewhere. Summed in the order me, me - 1, me - 2, ... of local ranks, cyclically.
-  task<void> reduce_scatter(Channel node, const T* gradient, T* shard) {
+  task<void> reduce(Channel node, const T* gradient, T* shard) {
+    if (shared_) {
+      reduce_shared(node, gradient, shard);
+      co_return;
+    }
     const int me = node.rank(), ranks = node.size();
-    const std::int64_t in_count = map_.mine() < 0 ? 0 : map_.size(map_.mine());
-    const T* const own = map_.mine() < 0 ? nullptr : gradient + map_.begin(map_.mine());
+    const std::int64_t in_count = my_size();
+    const T* const own = in_count == 0 ? nullptr : gradient + map_.begin(map_.mine());
     if (ranks == 1 && own != shard) std::copy_n(own, in_count, shard);
     for (int s = 1; s < ranks; ++s) {
       const int to = (me + s) % ranks, from = (me - s + ranks) % ranks;
       const std::int64_t out_count = to < map_.shards() ? map_.size(to) : 0;
       const std::int64_t steps = (std::max(in_count, out_count) + chunk - 1) / chunk;
       for (std::int64_t step = 0; step < steps + window; ++step) {
+        Pair& pair = in_flight_[static_cast<std::size_t>(step % window)];
         if (step >= window) {
-          Pair& pair = in_flight_[static_cast<std::size_t>(step % window)];
           co_await node.done(pair);
           const std::int64_t first = (step - window) * chunk;
           if (const std::int64_t size = part(in_count, first); size > 0) {
@@ -73,11 +93,11 @@ class NodeReduceScatter {
             kernels::host::add(slot(step), shard + first, size);
           }
         }
+        pair = {};
         if (step >= steps) continue;
         const std::int64_t first = step * chunk, in = part(in_count, first), out = part(out_count, first);
-        Pair& pair = in_flight_[static_cast<std::size_t>(step % window)];
-        pair[0] = in > 0 ? node.receive(slot(step), bytes(in), from, Traffic::payload) : Request{};
-        pair[1] = out > 0 ? node.send(gradient + map_.begin(to) + first, bytes(out), to, Traffic::payload) : Request{};
+        if (in > 0) pair[0] = node.receive(slot(step), bytes(in), from, Traffic::payload);
+        if (out > 0) pair[1] = node.send(gradient + map_.begin(to) + first, bytes(out), to, Traffic::payload);
       }
     }
   }
@@ -85,6 +105,18 @@ class NodeReduceScatter {
   /// Every owner's `data[begin .. begin + size)` reaches all ranks of the node.
   task<void> allgather(Channel node, T* data) {
     const int me = node.rank(), ranks = node.size();
+    if (shared_) {
+      if (my_size() > 0) std::copy_n(data + map_.begin(me), my_size(), memory(me) + map_.begin(me));
+      shared_->sync();
+      std::uint64_t words[2] = {};
+      co_await allreduce_control(node, words, 1, 0, words + 1);
+      shared_->sync();
+      for (int s = 1; s < ranks; ++s) {
+        const int from = (me + s) % ranks;
+        if (from < map_.shards()) std::copy_n(memory(from) + map_.begin(from), map_.size(from), data + map_.begin(from));
+      }
+      co_return;
+    }
     for (int s = 1; s < ranks; ++s) {
       const int to = (me + s) % ranks, from = (me - s + ranks) % ranks;
       Pair pair;
@@ -94,7 +126,7 @@ class NodeReduceScatter {
     }
   }
 
-  [[nodiscard]] std::int64_t memory_bytes() const { return staging_.bytes(); }
+  [[nodiscard]] std::int64_t memory_bytes() const { return staging_.bytes() + (shared_ ? bytes(map_.begin(map_.shards())) : 0); }
 
  private:
   using Pair = std::array<Request, 2>;
@@ -107,7 +139,23 @@ class NodeReduceScatter {
   [[nodiscard]] static std::int64_t bytes(std::int64_t count) { return count * static_cast<std::int64_t>(sizeof(T)); }
   [[nodiscard]] T* slot(std::int64_t step) { return staging_.data() + step % window * std::min(map_.size(0), chunk); }
 
+  [[nodiscard]] std::int64_t my_size() const { return map_.mine() < 0 ? 0 : map_.size(map_.mine()); }
+  [[nodiscard]] T* memory(int member) const { return reinterpret_cast<T*>(shared_->of(member)); }
+
+  void reduce_shared(Channel node, const T* gradient, T* shard) {
+    shared_->sync();
+    if (map_.mine() < 0) return;
+    const int me = node.rank(), ranks = node.size();
+    const std::int64_t begin = map_.begin(me);
+    for (std::int64_t first = 0; first < my_size(); first += chunk) {
+      const std::int64_t size = part(my_size(), first);
+      if (gradient + begin != shard) std::copy_n(gradient + begin + first, size, shard + first);
+      for (int s = 1; s < ranks; ++s) kernels::host::add(memory((me - s + ranks) % ranks) + begin + first, shard + first, size);
+    }
+  }
+
   ShardMap map_;
+  std::unique_ptr<SharedMemory> shared_;
   Buffer<T> staging_;
   std::array<Pair, window> in_flight_;
 };

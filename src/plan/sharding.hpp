@@ -13,7 +13,7 @@ class Sharding {
  public:
   Sharding(const AllreduceProblem& whole, const AllreduceRow& row)
       : map(*whole.topology, whole.count),
-        in_node_(map),
+        in_node_(map, whole),
         allgather_(map, row.largest_update(problem_of_shard(whole, map, 0)), whole),
         sum_(map.mine() >= 0 && map.node().size() > 1 ? map.size(map.mine()) : 0) {}
 
@@ -33,11 +33,12 @@ class Sharding {
     const Channel node = channel.group(map.node());
     channel.step("0. faults in the node");
     words_[0] = fault;
+    if (fault == 0) in_node_.publish(node.rank(), gradient);
     co_await allreduce_control(node, words_, 1, 1, words_ + 1);
     if (words_[0] != 0) co_return nullptr;
-    if (node.size() == 1) co_return gradient + map.begin(0);
+    if (node.size() == 1) co_return gradient;
     channel.step("0. reduce-scatter in the node");
-    co_await in_node_.reduce_scatter(node, gradient, sum_.data());
+    co_await in_node_.reduce(node, gradient, sum_.data());
     co_return sum_.data();
   }
   [[nodiscard]] std::uint64_t fault() const { return words_[0]; }

@@ -93,6 +93,7 @@ class TypedPlan final : public PlanState {
     whole.divisor = config.average ? whole.ranks : 1;
     whole.topology = &comm->topology;
     whole.transport = comm->transport.get();
+    whole.share_memory = comm->settings.shared_memory;
     return whole;
   }
 

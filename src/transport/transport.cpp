@@ -37,6 +37,8 @@ Request Transport::allreduce(void* data, std::int64_t count, DataType type, int 
   return request;
 }
 
+std::unique_ptr<SharedMemory> Transport::share(std::span<const int> /*members*/, std::int64_t /*bytes*/) { return nullptr; }
+
 int Transport::open_lane() { fail(WEIR_ERR_INTERNAL, "{} has no allreduce of its own", name()); }
 void Transport::post_allreduce(int /*slot*/, void* /*data*/, DataType /*type*/, int /*lane*/) {
   fail(WEIR_ERR_INTERNAL, "{} has no allreduce of its own", name());

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 #include <weir/weir.hpp>
@@ -15,6 +16,24 @@ namespace weir {
 /// A posted send or receive; valid until test() returned true for it. Slot -1: nothing was posted.
 struct Request {
   int slot = -1;
+};
+
+/// Memory that every rank of a group on one node gives to all of them.
+class SharedMemory {
+ public:
+  virtual ~SharedMemory() = default;
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+  /// What member `member` writes and all may read.
+  [[nodiscard]] std::byte* of(int member) const { return of_[static_cast<std::size_t>(member)]; }
+  /// To be called after writing, before others are told; and after being told, before reading.
+  virtual void sync() const = 0;
+
+ protected:
+  explicit SharedMemory(std::vector<std::byte*> of) : of_(std::move(of)) {}
+
+ private:
+  std::vector<std::byte*> of_;
 };
 
 class Transport {
@@ -36,8 +55,13 @@ class Transport {
   Request allreduce(void* data, std::int64_t count, DataType type, int lane, int tag);
   /// Whether the library has one.
   [[nodiscard]] virtual bool has_allreduce() const { return false; }
+  /// Collective and blocking among `members`, ranks of one node, ascending, this one among them: `bytes` of memory from each.
+  /// nullptr on all of them where that cannot be had.
+  virtual std::unique_ptr<SharedMemory> share(std::span<const int> members, std::int64_t bytes);
   /// True once: the request is done and its slot free again. Throws Error(WEIR_ERR_TRANSPORT).
   bool test(Request request);
+  /// Gets on with all large messages under `tag`, not only with the one that is tested.
+  virtual void push(int /*tag*/) {}
   /// Messages and pieces of large messages done so far: it grows while anything moves.
   [[nodiscard]] std::int64_t pieces_done() const noexcept { return pieces_done_; }
   /// Gives up everything posted under `tag`. Buffers of sends that are under way must stay alive.

@@ -20,7 +20,9 @@ void check_dense(const std::string& algorithm, int ranks, std::int64_t n, const 
                 plan.run(std::span<T>(x));
                 now[static_cast<std::size_t>(comm.rank())] = x;
               },
-              {.seed = static_cast<std::uint64_t>(repeat + 1), .machine = machine});
+              {.seed = static_cast<std::uint64_t>(repeat + 1),
+               .machine = machine,
+               .settings = {.timeout_seconds = 120, .shared_memory = repeat == 1}});
     if (repeat == 1) REQUIRE(now == results);  // the same on every run
     results = now;
   }

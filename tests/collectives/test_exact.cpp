@@ -10,7 +10,8 @@ template <class T>
 void check_exact(const ContractCase& c) {
   const ContractData<T> data(c);
   RankCheck check;
-  run_ranks(c.ranks, [&](Communicator& comm) { check_contract<T>(comm, c, data, check); }, {.seed = c.seed, .machine = c.machine});
+  run_ranks(c.ranks, [&](Communicator& comm) { check_contract<T>(comm, c, data, check); },
+            {.seed = c.seed, .machine = c.machine, .settings = {.timeout_seconds = 120, .shared_memory = c.seed % 2 == 0}});
   REQUIRE(check.failure() == "");
 }
 

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <mutex>
 
 #include "base/error.hpp"
@@ -38,9 +40,31 @@ struct InprocJob::Shared {
       : mailboxes(static_cast<std::size_t>(size)), seed(job_seed), fault(job_fault) {
     for (Mailbox& box : mailboxes) box.messages.reserve(64);
   }
+  /// Memory of the ranks of one group, by the group's first rank and the number of its call.
+  struct Pool {
+    std::mutex mutex;
+    std::condition_variable complete;
+    std::map<std::pair<int, int>, std::map<int, std::shared_ptr<std::byte[]>>> memory;
+  };
   std::vector<Mailbox> mailboxes;
+  Pool pool;
   std::uint64_t seed;
   InprocFault fault;
+};
+
+class InprocMemory final : public SharedMemory {
+ public:
+  explicit InprocMemory(const std::map<int, std::shared_ptr<std::byte[]>>& memory)
+      : SharedMemory(pointers(memory)), memory_(memory) {}
+  void sync() const override {}  // whoever is told has taken a lock since
+
+ private:
+  static std::vector<std::byte*> pointers(const std::map<int, std::shared_ptr<std::byte[]>>& memory) {
+    std::vector<std::byte*> list;
+    for (const auto& [rank, bytes] : memory) list.push_back(bytes.get());
+    return list;
+  }
+  std::map<int, std::shared_ptr<std::byte[]>> memory_;
 };
 
 class InprocTransport final : public Transport {
@@ -54,6 +78,14 @@ class InprocTransport final : public Transport {
 
   [[nodiscard]] std::string name() const override { return "inproc"; }
   [[nodiscard]] int max_tag() const override { return 1 << 30; }
+  std::unique_ptr<SharedMemory> share(std::span<const int> members, std::int64_t bytes) override {
+    std::unique_lock lock(shared_.pool.mutex);
+    auto& memory = shared_.pool.memory[{members.front(), shared_so_far_++}];
+    memory[rank()] = std::make_shared<std::byte[]>(static_cast<std::size_t>(bytes));
+    shared_.pool.complete.notify_all();
+    shared_.pool.complete.wait(lock, [&] { return memory.size() == members.size(); });
+    return std::make_unique<InprocMemory>(memory);
+  }
 
  private:
   [[nodiscard]] bool silent() const { return rank() == shared_.fault.rank && sent_ >= shared_.fault.after; }
@@ -129,6 +161,7 @@ class InprocTransport final : public Transport {
   };
   InprocJob::Shared& shared_;
   std::int64_t sent_ = 0;
+  int shared_so_far_ = 0;
   std::uint64_t next_post_ = 0;
   std::deque<std::atomic<bool>> taken_;
   std::vector<Destination> destination_;

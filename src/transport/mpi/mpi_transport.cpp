@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "transport/mpi/shared_windows.hpp"
 
 namespace weir {
 namespace {
@@ -43,6 +44,7 @@ class MpiTransport final : public Transport {
   ~MpiTransport() override {
     // After MPI_Finalize nothing may be called; after abandoned sends MPI_Comm_free may wait for peers that are gone.
     if (!mpi_is_running() || abandoned_) return;
+    windows_.free();
     for (MPI_Comm& lane : lanes_) MPI_Comm_free(&lane);
     MPI_Comm_free(&comm_);
   }
@@ -55,6 +57,16 @@ class MpiTransport final : public Transport {
     return fmt::format("mpi ({})", whole.substr(0, whole.find_first_of(",\n")));
   }
   [[nodiscard]] int max_tag() const override { return max_tag_; }
+  std::unique_ptr<SharedMemory> share(std::span<const int> members, std::int64_t bytes) override {
+    return windows_.share(comm_, members, bytes);
+  }
+  void push(int tag) override {
+    for (std::size_t i = 0; i < backlog_.size();) {
+      const int index = backlog_[i];
+      if (slot(index).tag == tag) advance(index);
+      if (i < backlog_.size() && backlog_[i] == index) ++i;  // else it left, and another took its place
+    }
+  }
   [[nodiscard]] bool has_allreduce() const override { return true; }
   int open_lane() override {
     MPI_Comm lane = MPI_COMM_NULL;
@@ -189,6 +201,7 @@ class MpiTransport final : public Transport {
   int max_tag_ = 0;
   bool abandoned_ = false;
   std::vector<MPI_Comm> lanes_;
+  SharedWindows windows_;
   std::vector<Message> messages_;  // by slot
   std::vector<int> backlog_;       // slots whose message is not posted whole, in order of starting
 };
