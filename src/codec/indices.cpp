@@ -1,10 +1,13 @@
 // indices.cpp: index parts of messages: low bits in whole bytes and halves of bytes, set bits to positions and back.
+// Compressing bytes comes with this instruction set.
+#define HWY_WANT_AVX3_DL
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "codec/indices.cpp"
 #include <hwy/foreach_target.h>
 // The order matters: foreach_target.h includes this file once per instruction set.
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -15,9 +18,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace weir::wire::HWY_NAMESPACE {
 namespace {
-
-/// Lanes for the bits of one byte, fewer where vectors are shorter.
-using Octet = hn::CappedTag<std::uint32_t, 8>;
 
 HWY_INLINE std::uint64_t load_word(const std::byte* from) {
   std::uint64_t word;
@@ -47,44 +47,81 @@ HWY_INLINE std::uint32_t low_of(const std::byte* low, std::int64_t count, std::i
   return result;
 }
 
-/// Low bits of entries i + shift, i + shift + 1, ..., `shift` < 8. Reads up to 16 entries from i on.
+/// Vectors of indices: expansion takes 8 or, with AVX3_DL, 64 bits at a time.
+using IndexTag = hn::CappedTag<std::uint32_t, HWY_TARGET == HWY_AVX3_DL ? 16 : 8>;
+
+/// The halves of entries from i on. Reads those of up to 24 entries.
 template <int low_bits>
-HWY_INLINE hn::Vec<Octet> low_vector(const std::byte* low, std::int64_t count, std::int64_t i, std::size_t shift) {
-  const Octet d;
+HWY_INLINE hn::Vec<IndexTag> half_vector(const std::byte* low, std::int64_t count, std::int64_t i) {
+  const IndexTag d;
+  const auto entry = static_cast<std::uint64_t>(i);
+  const std::byte* from = halves<low_bits>(low, count) + entry / 2;
+#if HWY_TARGET == HWY_AVX3_DL
+  const __m128i words = _mm_set_epi64x(static_cast<long long>(load_word(from + 4)), static_cast<long long>(load_word(from)));
+  const __m128i places = _mm_add_epi8(_mm_set1_epi64x(0x1c1814100c080400), _mm_set1_epi8(static_cast<char>(4 * (entry % 2))));
+  const __m128i half = _mm_and_si128(_mm_multishift_epi64_epi8(places, words), _mm_set1_epi8(15));
+  return hn::PromoteTo(d, hn::Vec<hn::Rebind<std::uint8_t, IndexTag>>{half});
+#else
+  const auto word = static_cast<std::uint32_t>(load_word(from) >> (4 * (entry % 2)));
+  return hn::And(hn::Shr(hn::Set(d, word), hn::ShiftLeft<2>(hn::Iota(d, 0))), hn::Set(d, 15));
+#endif
+}
+
+/// Low bits of entries from i on.
+template <int low_bits>
+HWY_INLINE hn::Vec<IndexTag> low_vector(const std::byte* low, std::int64_t count, std::int64_t i) {
+  const IndexTag d;
   auto result = hn::Zero(d);
-  const std::int64_t first = i + static_cast<std::int64_t>(shift);
   if constexpr (whole_bits<low_bits> == 8) {
-    result = hn::PromoteTo(d, load_bytes(hn::Rebind<std::uint8_t, Octet>(), low + first));
+    result = hn::PromoteTo(d, load_bytes(hn::Rebind<std::uint8_t, IndexTag>(), low + i));
   } else if constexpr (whole_bits<low_bits> == 16) {
-    const hn::Rebind<std::uint16_t, Octet> d16;
-    result = hn::PromoteTo(d, load_bytes(d16, low + 2 * first));
+    result = hn::PromoteTo(d, load_bytes(hn::Rebind<std::uint16_t, IndexTag>(), low + 2 * i));
   }
   if constexpr (has_half<low_bits>) {
-    const auto word = static_cast<std::uint32_t>(load_word(halves<low_bits>(low, count) + i / 2) >> (4 * (i % 2)));
-    const auto places = hn::ShiftLeft<2>(hn::Iota(d, static_cast<std::uint32_t>(shift)));
-    const auto half = hn::And(hn::Shr(hn::Set(d, word), places), hn::Set(d, 15));
-    result = hn::Or(result, hn::ShiftLeft<whole_bits<low_bits>>(half));
+    result = hn::Or(result, hn::ShiftLeft<whole_bits<low_bits>>(half_vector<low_bits>(low, count, i)));
   }
   return result;
 }
 
-/// Indices of the set bits of `byte`, whose first bit has position `position`, from entry i on. Writes 8.
+/// Indices of entries i, i + 1, ... whose bits are at position + places[0], position + places[1], ... Writes whole vectors.
 template <int low_bits>
-HWY_INLINE void expand_byte(std::size_t byte, std::uint32_t position, const std::byte* low, std::int64_t count, std::int64_t i,
-                            std::uint32_t base, std::uint32_t* indices) {
-  const Octet d;
-  const hn::Rebind<std::uint8_t, Octet> d8;
-  for (std::size_t lane = 0; lane < 8; lane += hn::Lanes(d)) {
-    const auto places = hn::PromoteTo(d, hn::LoadU(d8, byte_bits[byte].data() + lane));
-    auto index = hn::Add(places, hn::Set(d, position + base));
-    if constexpr (low_bits != 0) {
-      // Bit h + i is set for high bits h of entry i.
-      const auto before = hn::Iota(d, static_cast<std::uint32_t>(i) + static_cast<std::uint32_t>(lane));
-      const auto high = hn::Sub(hn::Add(places, hn::Set(d, position)), before);
-      index = hn::Add(hn::Or(hn::ShiftLeft<low_bits>(high), low_vector<low_bits>(low, count, i, lane)), hn::Set(d, base));
+HWY_INLINE void expand_places(const std::uint8_t* places, std::int64_t places_count, std::uint32_t position, const std::byte* low,
+                              std::int64_t count, std::int64_t i, std::uint32_t base, std::uint32_t* indices) {
+  const IndexTag d;
+  const hn::Rebind<std::uint8_t, IndexTag> d8;
+  for (std::int64_t k = 0; k < places_count;
+       k += static_cast<std::int64_t>(hn::Lanes(d)), i += static_cast<std::int64_t>(hn::Lanes(d))) {
+    const auto place = hn::PromoteTo(d, hn::LoadU(d8, places + k));
+    if constexpr (low_bits == 0) {
+      hn::StoreU(hn::Add(place, hn::Set(d, position + base)), d, indices + i);
+    } else {
+      // Entry i with high bits h has bit h + i.
+      const auto high = hn::Add(hn::Sub(place, hn::Iota(d, 0)), hn::Set(d, position - static_cast<std::uint32_t>(i)));
+      const auto relative = hn::Or(hn::ShiftLeft<low_bits>(high), low_vector<low_bits>(low, count, i));
+      hn::StoreU(hn::Add(relative, hn::Set(d, base)), d, indices + i);
     }
-    hn::StoreU(index, d, indices + i + static_cast<std::int64_t>(lane));
   }
+}
+
+/// Indices of all set bits of `word`, whose first bit is at `position`, from entry i on. Returns how many they are.
+template <int low_bits>
+HWY_INLINE std::int64_t expand_word(std::uint64_t word, std::uint32_t position, const std::byte* low, std::int64_t count,
+                                    std::int64_t i, std::uint32_t base, std::uint32_t* indices) {
+#if HWY_TARGET == HWY_AVX3_DL
+  const hn::CappedTag<std::uint8_t, 64> d8;
+  alignas(64) std::uint8_t places[64];
+  _mm512_store_si512(places, _mm512_maskz_compress_epi8(word, hn::Iota(d8, 0).raw));
+  expand_places<low_bits>(places, std::popcount(word), position, low, count, i, base, indices);
+#else
+  const std::int64_t first = i;
+  for (std::uint32_t shift = 0; shift < 64; shift += 8) {
+    const std::size_t byte = word >> shift & 255;
+    expand_places<low_bits>(byte_bits[byte].data(), 8, position + shift, low, count, i, base, indices);
+    i += std::popcount(byte);
+  }
+  return i - first;
+#endif
+  return std::popcount(word);
 }
 
 /// The same bit by bit, for the last entries, where whole vectors would write too far.
@@ -112,17 +149,12 @@ HWY_INLINE bool expand_rest(const std::byte* low, const std::byte* in, std::uint
 template <int low_bits>
 bool unpack_bits(const std::byte* low, const std::byte* in, std::uint64_t bits, std::int64_t count, std::uint32_t base,
                  std::uint32_t* indices) {
-  // A word has up to 64 entries, and what is read and written from its last entry on is up to 16.
-  constexpr std::int64_t room = 64 + 16;
+  // A word has up to 64 entries, and vectors from the last of them on read up to 24 and write up to 16.
+  constexpr std::int64_t room = 64 + 24;
   std::int64_t i = 0;
   std::uint64_t position = 0;
   for (; position + 64 <= bits && i + room <= count; position += 64) {
-    std::uint64_t word = load_word(in + position / 8);
-    for (std::uint32_t shift = 0; shift < 64; shift += 8, word >>= 8) {
-      const std::size_t byte = word & 255;
-      expand_byte<low_bits>(byte, static_cast<std::uint32_t>(position) + shift, low, count, i, base, indices);
-      i += std::popcount(byte);
-    }
+    i += expand_word<low_bits>(load_word(in + position / 8), static_cast<std::uint32_t>(position), low, count, i, base, indices);
   }
   return expand_rest<low_bits>(low, in, bits, count, base, indices, i, position);
 }
@@ -143,35 +175,78 @@ bool unpack_bits_any(int low_bits, const std::byte* low, const std::byte* in, st
   }
 }
 
-/// Position of entry i's bit.
-HWY_INLINE std::uint64_t bit_of(int low_bits, std::uint32_t relative, std::int64_t i) {
-  return low_bits == 0 ? relative : (relative >> low_bits) + static_cast<std::uint64_t>(i);
-}
-
-void pack_bits(int low_bits, const std::uint32_t* indices, std::int64_t count, std::uint32_t base, std::uint64_t bits,
-               std::byte* out) {
-  std::memset(out, 0, (bits + 7) / 8);
-  const std::uint64_t whole_words = bits / 64;
-  std::uint64_t word = 0, word_number = 0;
-  std::int64_t i = 0;
-  // Each entry writes its word as far as it is known: whether the next one has the same word cannot be predicted.
-  for (; i < count; ++i) {
-    const std::uint64_t at = bit_of(low_bits, indices[i] - base, i);
-    if (at / 64 >= whole_words) break;
-    word = (word & -static_cast<std::uint64_t>(at / 64 == word_number)) | std::uint64_t{1} << (at % 64);
-    word_number = at / 64;
-    std::memcpy(out + 8 * word_number, &word, sizeof word);
+/// Writes 8 bytes of bits: which of 64 `marks` are set. Clears these.
+HWY_INLINE void collect_marks(std::uint8_t* marks, std::byte* out) {
+#if HWY_TARGET == HWY_SCALAR
+  for (std::size_t byte = 0; byte < 8; ++byte) {
+    std::uint64_t ones;
+    std::memcpy(&ones, marks + 8 * byte, sizeof ones);
+    out[byte] = static_cast<std::byte>(ones * 0x0102040810204080 >> 56);
   }
-  for (word = 0; i < count; ++i) word |= std::uint64_t{1} << (bit_of(low_bits, indices[i] - base, i) % 64);
-  std::memcpy(out + 8 * whole_words, &word, (bits % 64 + 7) / 8);
+  std::memset(marks, 0, 64);
+#else
+  const hn::CappedTag<std::uint8_t, 64> d;
+  const std::size_t lanes = hn::Lanes(d);
+  for (std::size_t at = 0; at < 64; at += lanes) {
+    const auto set = hn::Ne(hn::Load(d, marks + at), hn::Zero(d));
+    hn::Store(hn::Zero(d), d, marks + at);
+    hn::StoreMaskBits(d, set, reinterpret_cast<std::uint8_t*>(out) + at / 8);
+  }
+#endif
 }
 
-/// `whole` = the lowest 8 or 16 bits of each index.
-template <class Whole>
+/// Positions at a time: a byte each, in the first-level cache.
+constexpr std::uint64_t window = 4096;
+
+/// Bytes are marked first, since to set bits entry by entry each would have to wait for the one before.
+template <int low_bits>
+void pack_bits(const std::uint32_t* indices, std::int64_t count, std::uint32_t base, std::uint64_t bits, std::byte* out) {
+  const auto position = [=](std::int64_t i) {
+    const std::uint64_t relative = indices[i] - base;
+    return low_bits == 0 ? relative : (relative >> low_bits) + static_cast<std::uint64_t>(i);
+  };
+  alignas(64) std::uint8_t marks[window];
+  std::memset(marks, 0, std::min(window, (bits + 63) / 64 * 64));
+  std::int64_t i = 0;
+  for (std::uint64_t begin = 0; begin < bits; begin += window) {
+    const std::uint64_t end = std::min(begin + window, bits);
+    for (; i + 4 <= count && position(i + 3) < end; i += 4) {
+      for (std::int64_t k = 0; k < 4; ++k) marks[position(i + k) - begin] = 1;
+    }
+    for (; i < count && position(i) < end; ++i) marks[position(i) - begin] = 1;
+    std::uint64_t at = begin;
+    for (; at + 64 <= end; at += 64) collect_marks(marks + (at - begin), out + at / 8);
+    if (at < end) {
+      std::byte last[8];
+      collect_marks(marks + (at - begin), last);
+      std::memcpy(out + at / 8, last, (end - at + 7) / 8);
+    }
+  }
+}
+
+void pack_bits_any(int low_bits, const std::uint32_t* indices, std::int64_t count, std::uint32_t base, std::uint64_t bits,
+                   std::byte* out) {
+  switch (low_bits) {
+    case 0:
+      return pack_bits<0>(indices, count, base, bits, out);
+    case 4:
+      return pack_bits<4>(indices, count, base, bits, out);
+    case 8:
+      return pack_bits<8>(indices, count, base, bits, out);
+    case 12:
+      return pack_bits<12>(indices, count, base, bits, out);
+    default:
+      return pack_bits<16>(indices, count, base, bits, out);
+  }
+}
+
+/// Bits [shift, shift + 8 or 16) of each index.
+template <class Whole, int shift, std::uint32_t mask>
 void pack_whole(const std::uint32_t* indices, std::int64_t count, std::uint32_t base, std::byte* out) {
   for_each_vector<std::uint32_t>(count, [=](auto d, std::int64_t i) HWY_ATTR {
     const hn::Rebind<Whole, decltype(d)> dw;
-    const auto low = hn::And(hn::Sub(hn::LoadU(d, indices + i), hn::Set(d, base)), hn::Set(d, static_cast<Whole>(-1)));
+    const auto relative = hn::Sub(hn::LoadU(d, indices + i), hn::Set(d, base));
+    const auto low = hn::And(hn::ShiftRight<shift>(relative), hn::Set(d, mask));
     const auto whole = hn::DemoteTo(dw, hn::BitCast(hn::RebindToSigned<decltype(d)>(), low));
     store_bytes(dw, whole, out + i * static_cast<std::int64_t>(sizeof(Whole)));
   });
@@ -180,9 +255,21 @@ void pack_whole(const std::uint32_t* indices, std::int64_t count, std::uint32_t 
 /// Bits [shift, shift + 4) of each index, two to a byte.
 template <int shift>
 void pack_halves(const std::uint32_t* indices, std::int64_t count, std::uint32_t base, std::byte* out) {
-  const auto half = [=](std::int64_t i) { return (indices[i] - base) >> shift & 15; };
-  for (std::int64_t i = 0; i + 2 <= count; i += 2) out[i / 2] = static_cast<std::byte>(half(i) | half(i + 1) << 4);
-  if (count % 2 != 0) out[count / 2] = static_cast<std::byte>(half(count - 1));
+  constexpr std::int64_t block = 256;
+  std::byte halves[block + 1];
+  for (std::int64_t begin = 0; begin < count; begin += block) {
+    const std::int64_t length = std::min(block, count - begin);
+    halves[length] = std::byte{0};
+    pack_whole<std::uint8_t, shift, 15>(indices + begin, length, base, halves);
+    const std::byte* from = halves;
+    std::byte* to = out + begin / 2;
+    for_each_vector<std::uint16_t>((length + 1) / 2, [=](auto d, std::int64_t i) HWY_ATTR {
+      const hn::Rebind<std::uint8_t, decltype(d)> d8;
+      const auto pair = load_bytes(d, from + 2 * i);
+      const auto joined = hn::And(hn::Or(pair, hn::ShiftRight<4>(pair)), hn::Set(d, 255));
+      store_bytes(d8, hn::DemoteTo(d8, hn::BitCast(hn::RebindToSigned<decltype(d)>(), joined)), to + i);
+    });
+  }
 }
 
 void pack_low(int low_bits, const std::uint32_t* indices, std::int64_t count, std::uint32_t base, std::byte* out) {
@@ -190,12 +277,12 @@ void pack_low(int low_bits, const std::uint32_t* indices, std::int64_t count, st
     case 4:
       return pack_halves<0>(indices, count, base, out);
     case 8:
-      return pack_whole<std::uint8_t>(indices, count, base, out);
+      return pack_whole<std::uint8_t, 0, 255>(indices, count, base, out);
     case 12:
-      pack_whole<std::uint8_t>(indices, count, base, out);
+      pack_whole<std::uint8_t, 0, 255>(indices, count, base, out);
       return pack_halves<8>(indices, count, base, out + count);
     default:
-      return pack_whole<std::uint16_t>(indices, count, base, out);
+      return pack_whole<std::uint16_t, 0, 65535>(indices, count, base, out);
   }
 }
 
@@ -221,7 +308,7 @@ bool strictly_ascending(const std::uint32_t* indices, std::int64_t count) {
   return ascending;
 }
 
-IndexKernels index_kernels() { return {pack_low, pack_bits, unpack_bits_any, pack_coo, unpack_coo, strictly_ascending}; }
+IndexKernels index_kernels() { return {pack_low, pack_bits_any, unpack_bits_any, pack_coo, unpack_coo, strictly_ascending}; }
 
 }  // namespace
 }  // namespace weir::wire::HWY_NAMESPACE
