@@ -175,53 +175,80 @@ bool unpack_bits_any(int low_bits, const std::byte* low, const std::byte* in, st
   }
 }
 
-/// Writes 8 bytes of bits: which of 64 `marks` are set. Clears these.
-HWY_INLINE void collect_marks(std::uint8_t* marks, std::byte* out) {
-#if HWY_TARGET == HWY_SCALAR
-  for (std::size_t byte = 0; byte < 8; ++byte) {
-    std::uint64_t ones;
-    std::memcpy(&ones, marks + 8 * byte, sizeof ones);
-    out[byte] = static_cast<std::byte>(ones * 0x0102040810204080 >> 56);
+/// Sets bits in ascending order and never reads what it wrote, which would take longer than all else.
+class BitWriter {
+ public:
+  /// `out` is all zeros.
+  explicit BitWriter(std::byte* out) : out_(out) {}
+
+  /// Sets the bits of `pattern`, of which the lowest is at `position` and the highest of 57 may be set. Writes 8 bytes.
+  HWY_INLINE void set(std::uint64_t position, std::uint64_t pattern) {
+    const std::uint64_t begin = position & ~std::uint64_t{7}, step = begin - begin_;
+    word_ = (step < 64 ? word_ >> step : 0) | pattern << (position & 7);
+    begin_ = begin;
+    std::memcpy(out_ + begin / 8, &word_, sizeof word_);
   }
-  std::memset(marks, 0, 64);
+
+ private:
+  std::byte* out_;
+  std::uint64_t begin_ = 0, word_ = 0;  ///< the last word written, and its position
+};
+
+template <class D>
+HWY_INLINE std::int64_t or_lanes(D d, hn::Vec<D> x) {
+#if HWY_HAVE_SCALABLE || HWY_TARGET == HWY_SCALAR
+  return hn::GetLane(hn::SumOfLanes(d, x));  // no bit is set in two lanes
 #else
-  const hn::CappedTag<std::uint8_t, 64> d;
-  const std::size_t lanes = hn::Lanes(d);
-  for (std::size_t at = 0; at < 64; at += lanes) {
-    const auto set = hn::Ne(hn::Load(d, marks + at), hn::Zero(d));
-    hn::Store(hn::Zero(d), d, marks + at);
-    hn::StoreMaskBits(d, set, reinterpret_cast<std::uint8_t*>(out) + at / 8);
+  if constexpr (hn::MaxLanes(d) == 1) {
+    return hn::GetLane(x);
+  } else {
+    const hn::Half<D> half;
+    return or_lanes(half, hn::Or(hn::UpperHalf(half, x), hn::LowerHalf(half, x)));
   }
 #endif
 }
 
-/// Positions at a time: a byte each, in the first-level cache.
-constexpr std::uint64_t window = 4096;
+/// The set bits of 8 entries, from that of the first one on, whose high bits go to `first`. Zero if they span more than 57.
+template <int low_bits>
+HWY_INLINE std::uint64_t pattern_of(const std::uint32_t* indices, std::uint32_t base, std::uint64_t& first) {
+  const hn::CappedTag<std::int64_t, 8> d;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  const hn::Rebind<std::uint32_t, decltype(d)> d32;
+  const auto high = [=](std::size_t k) HWY_ATTR {
+    return hn::BitCast(d, hn::ShiftRight<low_bits>(hn::Sub(hn::PromoteTo(du, hn::LoadU(d32, indices + k)), hn::Set(du, base))));
+  };
+  first = static_cast<std::uint64_t>(hn::GetLane(high(0)));
+  const auto origin = hn::Set(d, static_cast<std::int64_t>(first));
+  auto pattern = hn::Zero(d);
+  for (std::size_t k = 0; k < 8; k += hn::Lanes(d)) {
+    auto place = hn::Sub(high(k), origin);
+    if constexpr (low_bits != 0) place = hn::Add(place, hn::Iota(d, static_cast<std::int64_t>(k)));
+    if (!hn::AllFalse(d, hn::Gt(place, hn::Set(d, 56)))) return 0;
+    pattern = hn::Or(pattern, hn::Shl(hn::Set(d, 1), place));
+  }
+  return static_cast<std::uint64_t>(or_lanes(d, pattern));
+}
 
-/// Bytes are marked first, since to set bits entry by entry each would have to wait for the one before.
 template <int low_bits>
 void pack_bits(const std::uint32_t* indices, std::int64_t count, std::uint32_t base, std::uint64_t bits, std::byte* out) {
-  const auto position = [=](std::int64_t i) {
-    const std::uint64_t relative = indices[i] - base;
-    return low_bits == 0 ? relative : (relative >> low_bits) + static_cast<std::uint64_t>(i);
-  };
-  alignas(64) std::uint8_t marks[window];
-  std::memset(marks, 0, std::min(window, (bits + 63) / 64 * 64));
+  constexpr bool unary = low_bits != 0;
+  const auto order = [](std::int64_t i) { return unary ? static_cast<std::uint64_t>(i) : 0; };
+  const auto position = [=](std::int64_t i) { return ((indices[i] - base) >> low_bits) + order(i); };
+  std::memset(out, 0, (bits + 7) / 8);
+  std::int64_t whole = count;  // entries for which the writer may write 8 bytes
+  while (whole > 0 && position(whole - 1) + 64 > bits) --whole;
+  BitWriter writer(out);
   std::int64_t i = 0;
-  for (std::uint64_t begin = 0; begin < bits; begin += window) {
-    const std::uint64_t end = std::min(begin + window, bits);
-    for (; i + 4 <= count && position(i + 3) < end; i += 4) {
-      for (std::int64_t k = 0; k < 4; ++k) marks[position(i + k) - begin] = 1;
-    }
-    for (; i < count && position(i) < end; ++i) marks[position(i) - begin] = 1;
-    std::uint64_t at = begin;
-    for (; at + 64 <= end; at += 64) collect_marks(marks + (at - begin), out + at / 8);
-    if (at < end) {
-      std::byte last[8];
-      collect_marks(marks + (at - begin), last);
-      std::memcpy(out + at / 8, last, (end - at + 7) / 8);
+  for (; i + 8 <= whole; i += 8) {
+    std::uint64_t first = 0;
+    const std::uint64_t pattern = pattern_of<low_bits>(indices + i, base, first);
+    if (pattern != 0) {
+      writer.set(first + order(i), pattern);
+    } else {
+      for (std::int64_t k = i; k < i + 8; ++k) writer.set(position(k), 1);
     }
   }
+  for (; i < count; ++i) out[position(i) / 8] |= std::byte{1} << (position(i) % 8);
 }
 
 void pack_bits_any(int low_bits, const std::uint32_t* indices, std::int64_t count, std::uint32_t base, std::uint64_t bits,
