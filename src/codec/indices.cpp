@@ -270,7 +270,7 @@ void pack_bits_any(int low_bits, const std::uint32_t* indices, std::int64_t coun
 /// Bits [shift, shift + 8 or 16) of each index.
 template <class Whole, int shift, std::uint32_t mask>
 void pack_whole(const std::uint32_t* indices, std::int64_t count, std::uint32_t base, std::byte* out) {
-  for_each_vector<std::uint32_t>(count, [=](auto d, std::int64_t i) HWY_ATTR {
+  for_each_vector<std::uint32_t>(count, out, sizeof(Whole), [=](auto d, std::int64_t i) HWY_ATTR {
     const hn::Rebind<Whole, decltype(d)> dw;
     const auto relative = hn::Sub(hn::LoadU(d, indices + i), hn::Set(d, base));
     const auto low = hn::And(hn::ShiftRight<shift>(relative), hn::Set(d, mask));
@@ -290,7 +290,7 @@ void pack_halves(const std::uint32_t* indices, std::int64_t count, std::uint32_t
     pack_whole<std::uint8_t, shift, 15>(indices + begin, length, base, halves);
     const std::byte* from = halves;
     std::byte* to = out + begin / 2;
-    for_each_vector<std::uint16_t>((length + 1) / 2, [=](auto d, std::int64_t i) HWY_ATTR {
+    for_each_vector<std::uint16_t>((length + 1) / 2, to, 1, [=](auto d, std::int64_t i) HWY_ATTR {
       const hn::Rebind<std::uint8_t, decltype(d)> d8;
       const auto pair = load_bytes(d, from + 2 * i);
       const auto joined = hn::And(hn::Or(pair, hn::ShiftRight<4>(pair)), hn::Set(d, 255));
@@ -314,14 +314,14 @@ void pack_low(int low_bits, const std::uint32_t* indices, std::int64_t count, st
 }
 
 void pack_coo(const std::uint32_t* indices, std::int64_t count, std::uint32_t base, std::byte* out) {
-  for_each_vector<std::uint32_t>(count, [=](auto d, std::int64_t i) HWY_ATTR {
+  for_each_vector<std::uint32_t>(count, out, 4, [=](auto d, std::int64_t i) HWY_ATTR {
     const auto relative = hn::Sub(hn::LoadU(d, indices + i), hn::Set(d, base));
     store_bytes(d, relative, out + 4 * i);
   });
 }
 
 void unpack_coo(const std::byte* in, std::int64_t count, std::uint32_t base, std::uint32_t* indices) {
-  for_each_vector<std::uint32_t>(count, [=](auto d, std::int64_t i) HWY_ATTR {
+  for_each_vector<std::uint32_t>(count, indices, 4, [=](auto d, std::int64_t i) HWY_ATTR {
     const auto relative = load_bytes(d, in + 4 * i);
     hn::StoreU(hn::Add(relative, hn::Set(d, base)), d, indices + i);
   });
@@ -329,7 +329,7 @@ void unpack_coo(const std::byte* in, std::int64_t count, std::uint32_t base, std
 
 bool strictly_ascending(const std::uint32_t* indices, std::int64_t count) {
   bool ascending = true;
-  for_each_vector<std::uint32_t>(count - 1, [=, &ascending](auto d, std::int64_t i) HWY_ATTR {
+  for_each_vector<std::uint32_t>(count - 1, indices, 4, [=, &ascending](auto d, std::int64_t i) HWY_ATTR {
     ascending &= hn::AllTrue(d, hn::Lt(hn::LoadU(d, indices + i), hn::LoadU(d, indices + i + 1)));
   });
   return ascending;
