@@ -208,8 +208,8 @@ HWY_INLINE std::int64_t or_lanes(D d, hn::Vec<D> x) {
 #endif
 }
 
-/// The set bits of 8 entries, from that of the first one on, whose high bits go to `first`. Zero if they span more than 57.
-template <int low_bits>
+/// The set bits of `entries` entries, from that of the first one on, whose high bits go to `first`. Zero if they span more than 57.
+template <int low_bits, std::int64_t entries>
 HWY_INLINE std::uint64_t pattern_of(const std::uint32_t* indices, std::uint32_t base, std::uint64_t& first) {
   const hn::CappedTag<std::int64_t, 8> d;
   const hn::RebindToUnsigned<decltype(d)> du;
@@ -220,7 +220,7 @@ HWY_INLINE std::uint64_t pattern_of(const std::uint32_t* indices, std::uint32_t 
   first = static_cast<std::uint64_t>(hn::GetLane(high(0)));
   const auto origin = hn::Set(d, static_cast<std::int64_t>(first));
   auto pattern = hn::Zero(d);
-  for (std::size_t k = 0; k < 8; k += hn::Lanes(d)) {
+  for (std::size_t k = 0; k < entries; k += hn::Lanes(d)) {
     auto place = hn::Sub(high(k), origin);
     if constexpr (low_bits != 0) place = hn::Add(place, hn::Iota(d, static_cast<std::int64_t>(k)));
     if (!hn::AllFalse(d, hn::Gt(place, hn::Set(d, 56)))) return 0;
@@ -229,7 +229,8 @@ HWY_INLINE std::uint64_t pattern_of(const std::uint32_t* indices, std::uint32_t 
   return static_cast<std::uint64_t>(or_lanes(d, pattern));
 }
 
-template <int low_bits>
+/// `entries` at a time.
+template <int low_bits, std::int64_t entries>
 void pack_bits(const std::uint32_t* indices, std::int64_t count, std::uint32_t base, std::uint64_t bits, std::byte* out) {
   constexpr bool unary = low_bits != 0;
   const auto order = [](std::int64_t i) { return unary ? static_cast<std::uint64_t>(i) : 0; };
@@ -239,31 +240,38 @@ void pack_bits(const std::uint32_t* indices, std::int64_t count, std::uint32_t b
   while (whole > 0 && position(whole - 1) + 64 > bits) --whole;
   BitWriter writer(out);
   std::int64_t i = 0;
-  for (; i + 8 <= whole; i += 8) {
+  for (; i + entries <= whole; i += entries) {
     std::uint64_t first = 0;
-    const std::uint64_t pattern = pattern_of<low_bits>(indices + i, base, first);
+    const std::uint64_t pattern = pattern_of<low_bits, entries>(indices + i, base, first);
     if (pattern != 0) {
       writer.set(first + order(i), pattern);
     } else {
-      for (std::int64_t k = i; k < i + 8; ++k) writer.set(position(k), 1);
+      for (std::int64_t k = i; k < i + entries; ++k) writer.set(position(k), 1);
     }
   }
   for (; i < count; ++i) out[position(i) / 8] |= std::byte{1} << (position(i) % 8);
+}
+
+template <int low_bits>
+void pack_bits_of(const std::uint32_t* indices, std::int64_t count, std::uint32_t base, std::uint64_t bits, std::byte* out) {
+  // Most groups should fit into one pattern.
+  if (bits <= 2 * static_cast<std::uint64_t>(count)) return pack_bits<low_bits, 16>(indices, count, base, bits, out);
+  pack_bits<low_bits, 8>(indices, count, base, bits, out);
 }
 
 void pack_bits_any(int low_bits, const std::uint32_t* indices, std::int64_t count, std::uint32_t base, std::uint64_t bits,
                    std::byte* out) {
   switch (low_bits) {
     case 0:
-      return pack_bits<0>(indices, count, base, bits, out);
+      return pack_bits_of<0>(indices, count, base, bits, out);
     case 4:
-      return pack_bits<4>(indices, count, base, bits, out);
+      return pack_bits_of<4>(indices, count, base, bits, out);
     case 8:
-      return pack_bits<8>(indices, count, base, bits, out);
+      return pack_bits_of<8>(indices, count, base, bits, out);
     case 12:
-      return pack_bits<12>(indices, count, base, bits, out);
+      return pack_bits_of<12>(indices, count, base, bits, out);
     default:
-      return pack_bits<16>(indices, count, base, bits, out);
+      return pack_bits_of<16>(indices, count, base, bits, out);
   }
 }
 
