@@ -48,7 +48,7 @@ HWY_INLINE std::uint32_t low_of(const std::byte* low, std::int64_t count, std::i
 }
 
 /// Vectors of indices: expansion takes 8 or, with AVX3_DL, 64 bits at a time.
-using IndexTag = hn::CappedTag<std::uint32_t, HWY_TARGET == HWY_AVX3_DL ? 16 : 8>;
+using IndexTag = hn::CappedTag<std::uint32_t, HWY_TARGET <= HWY_AVX3_DL ? 16 : 8>;
 
 /// The halves of entries from i on. Reads those of up to 24 entries.
 template <int low_bits>
@@ -56,7 +56,7 @@ HWY_INLINE hn::Vec<IndexTag> half_vector(const std::byte* low, std::int64_t coun
   const IndexTag d;
   const auto entry = static_cast<std::uint64_t>(i);
   const std::byte* from = halves<low_bits>(low, count) + entry / 2;
-#if HWY_TARGET == HWY_AVX3_DL
+#if HWY_TARGET <= HWY_AVX3_DL
   const __m128i words = _mm_set_epi64x(static_cast<long long>(load_word(from + 4)), static_cast<long long>(load_word(from)));
   const __m128i places = _mm_add_epi8(_mm_set1_epi64x(0x1c1814100c080400), _mm_set1_epi8(static_cast<char>(4 * (entry % 2))));
   const __m128i half = _mm_and_si128(_mm_multishift_epi64_epi8(places, words), _mm_set1_epi8(15));
@@ -107,7 +107,7 @@ HWY_INLINE void expand_places(const std::uint8_t* places, std::int64_t places_co
 template <int low_bits>
 HWY_INLINE std::int64_t expand_word(std::uint64_t word, std::uint32_t position, const std::byte* low, std::int64_t count,
                                     std::int64_t i, std::uint32_t base, std::uint32_t* indices) {
-#if HWY_TARGET == HWY_AVX3_DL
+#if HWY_TARGET <= HWY_AVX3_DL
   const hn::CappedTag<std::uint8_t, 64> d8;
   alignas(64) std::uint8_t places[64];
   _mm512_store_si512(places, _mm512_maskz_compress_epi8(word, hn::Iota(d8, 0).raw));
