@@ -48,25 +48,32 @@ HWY_INLINE std::int64_t or_lanes(D d, hn::Vec<D> x) {
 #endif
 }
 
-/// The set bits of `entries` entries, from that of the first one on, whose high bits go to `first`. Zero if they span more than 57.
+/// Set bits of a group of entries, from that of the first one on.
+struct Group {
+  std::uint64_t first = 0;  ///< high bits of the first entry
+  std::uint64_t pattern = 0;
+};
+
+/// False if the group spans more than 57 positions.
 template <int low_bits, std::int64_t entries>
-HWY_INLINE std::uint64_t pattern_of(const std::uint32_t* indices, std::uint32_t base, std::uint64_t& first) {
+HWY_INLINE bool find_pattern(const std::uint32_t* indices, std::uint32_t base, Group& group) {
   const hn::CappedTag<std::int64_t, 8> d;
   const hn::RebindToUnsigned<decltype(d)> du;
   const hn::Rebind<std::uint32_t, decltype(d)> d32;
   const auto high = [=](std::size_t k) HWY_ATTR {
     return hn::BitCast(d, hn::ShiftRight<low_bits>(hn::Sub(hn::PromoteTo(du, hn::LoadU(d32, indices + k)), hn::Set(du, base))));
   };
-  first = static_cast<std::uint64_t>(hn::GetLane(high(0)));
-  const auto origin = hn::Set(d, static_cast<std::int64_t>(first));
+  group.first = static_cast<std::uint64_t>(hn::GetLane(high(0)));
+  const auto origin = hn::Set(d, static_cast<std::int64_t>(group.first));
   auto pattern = hn::Zero(d);
   for (std::size_t k = 0; k < entries; k += hn::Lanes(d)) {
     auto place = hn::Sub(high(k), origin);
     if constexpr (low_bits != 0) place = hn::Add(place, hn::Iota(d, static_cast<std::int64_t>(k)));
-    if (!hn::AllFalse(d, hn::Gt(place, hn::Set(d, 56)))) return 0;
+    if (!hn::AllFalse(d, hn::Gt(place, hn::Set(d, 56)))) return false;
     pattern = hn::Or(pattern, hn::Shl(hn::Set(d, 1), place));
   }
-  return static_cast<std::uint64_t>(or_lanes(d, pattern));
+  group.pattern = static_cast<std::uint64_t>(or_lanes(d, pattern));
+  return true;
 }
 
 /// `entries` at a time.
@@ -81,10 +88,9 @@ void pack_bits(const std::uint32_t* indices, std::int64_t count, std::uint32_t b
   BitWriter writer(out);
   std::int64_t i = 0;
   for (; i + entries <= whole; i += entries) {
-    std::uint64_t first = 0;
-    const std::uint64_t pattern = pattern_of<low_bits, entries>(indices + i, base, first);
-    if (pattern != 0) {
-      writer.set(first + order(i), pattern);
+    Group group;
+    if (HWY_LIKELY((find_pattern<low_bits, entries>(indices + i, base, group)))) {
+      writer.set(group.first + order(i), group.pattern);
     } else {
       for (std::int64_t k = i; k < i + entries; ++k) writer.set(position(k), 1);
     }
