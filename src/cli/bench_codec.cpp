@@ -20,6 +20,7 @@ namespace {
 
 struct Options {
   std::int64_t count = 16777216;
+  std::vector<double> densities{0.1, 0.01, 0.001, 0.0001};
   int iterations = 51;
   WireFormat format = WireFormat::compact;
   std::string json;
@@ -139,7 +140,7 @@ void write_codec_json(const std::vector<CodecRow>& rows, const std::string& file
 
 void run(const Options& options) {
   std::vector<CodecRow> rows;
-  for (const double density : {0.1, 0.01, 0.001, 0.0001}) {
+  for (const double density : options.densities) {
     const Sparse sparse = make_sparse(options.count, density);
     if (sparse.indices.empty()) continue;
     for (const WireValues values : {WireValues::native, WireValues::bfloat16, WireValues::float16}) {
@@ -158,6 +159,9 @@ void add_bench_codec(CLI::App& bench) {
       "codec", "Encoding and decoding of messages, one thread; GB/s in bytes of 32-bit index and float32 value, against memcpy");
   command->add_option("--count", options->count, "elements of the gradient")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32))
+      ->capture_default_str();
+  command->add_option("--density", options->densities, "shares of entries, one or more")
+      ->check(CLI::Range(1e-9, 1.0))
       ->capture_default_str();
   command->add_option("--iterations", options->iterations, "measured iterations")
       ->check(CLI::PositiveNumber)
