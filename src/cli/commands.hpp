@@ -8,5 +8,6 @@ namespace weir::cli {
 void add_info(CLI::App& app);
 void add_bench_select(CLI::App& bench);
 void add_bench_allreduce(CLI::App& bench);
+void add_bench_codec(CLI::App& bench);
 
 }  // namespace weir::cli

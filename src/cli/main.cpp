@@ -17,6 +17,7 @@ int main(int argc, char** argv) {
   bench->require_subcommand(1);
   weir::cli::add_bench_select(*bench);
   weir::cli::add_bench_allreduce(*bench);
+  weir::cli::add_bench_codec(*bench);
 
   int status = 0;
   try {

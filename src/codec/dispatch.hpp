@@ -13,11 +13,14 @@ struct ValueKernels {
   decltype(&round_values<T>) round;
 };
 
-struct IndexKernels {
+struct IndexPackers {
   decltype(&wire::pack_low) pack_low;
   decltype(&wire::pack_bits) pack_bits;
-  decltype(&wire::unpack_bits) unpack_bits;
   decltype(&wire::pack_coo) pack_coo;
+};
+
+struct IndexUnpackers {
+  decltype(&wire::unpack_bits) unpack_bits;
   decltype(&wire::unpack_coo) unpack_coo;
   decltype(&wire::strictly_ascending) strictly_ascending;
 };

@@ -90,7 +90,7 @@ using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
 
 template <WireValues values, class T>
 void pack(const T* in, std::int64_t count, std::byte* out) {
-  for_each_vector<Bits<T>>(count, [=](auto d, std::int64_t i) HWY_ATTR {
+  for_each_vector<Bits<T>>(count, out, values == WireValues::native ? sizeof(T) : 2, [=](auto d, std::int64_t i) HWY_ATTR {
     const auto wire = narrow<values>(d, hn::BitCast(d, hn::LoadU(hn::Rebind<T, decltype(d)>(), in + i)));
     if constexpr (values == WireValues::native) {
       store_bytes(d, wire, out + i * static_cast<std::int64_t>(sizeof(T)));
@@ -106,7 +106,7 @@ void unpack(const std::byte* in, std::int64_t count, T* out) {
   if constexpr (values == WireValues::native) {
     std::memcpy(out, in, static_cast<std::size_t>(count) * sizeof(T));
   } else {
-    for_each_vector<Bits<T>>(count, [=](auto d, std::int64_t i) HWY_ATTR {
+    for_each_vector<Bits<T>>(count, out, sizeof(T), [=](auto d, std::int64_t i) HWY_ATTR {
       const hn::Rebind<std::uint16_t, decltype(d)> d16;
       const hn::Rebind<T, decltype(d)> dt;
       hn::StoreU(hn::BitCast(dt, widen<values>(d, hn::PromoteTo(d, load_bytes(d16, in + 2 * i)))), dt, out + i);
@@ -116,7 +116,7 @@ void unpack(const std::byte* in, std::int64_t count, T* out) {
 
 template <WireValues values, class T>
 void round(const T* in, T* out, std::int64_t count) {
-  for_each_vector<Bits<T>>(count, [=](auto d, std::int64_t i) HWY_ATTR {
+  for_each_vector<Bits<T>>(count, out, sizeof(T), [=](auto d, std::int64_t i) HWY_ATTR {
     const hn::Rebind<T, decltype(d)> dt;
     const auto wire = narrow<values>(d, hn::BitCast(d, hn::LoadU(dt, in + i)));
     hn::StoreU(hn::BitCast(dt, widen<values>(d, wire)), dt, out + i);

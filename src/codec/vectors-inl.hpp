@@ -39,13 +39,18 @@ HWY_INLINE void store_bytes(D, hn::Vec<D> x, std::byte* to) {
   }
 }
 
-/// Calls step(tag, first) for whole vectors of `count` lanes T, then for the single ones left.
+/// Calls step(tag, first) for whole vectors of `count` lanes T, then for the single ones left. All vectors but the first start
+/// where `out`, to which a step writes `out_bytes` a lane, is aligned to a vector, so some lanes are done twice.
 template <class T, class Step>
-HWY_INLINE void for_each_vector(std::int64_t count, Step step) {
+HWY_INLINE void for_each_vector(std::int64_t count, const void* out, std::uintptr_t out_bytes, Step step) {
   const hn::ScalableTag<T> d;
   const hn::CappedTag<T, 1> d1;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   std::int64_t i = 0;
+  if (count >= lanes) {
+    step(d, 0);
+    i = lanes - static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(out) / out_bytes) % lanes;
+  }
   for (; i + lanes <= count; i += lanes) step(d, i);
   for (; i < count; ++i) step(d1, i);
 }

@@ -46,22 +46,27 @@ std::string_view name(const Layout& layout) {
 /// Values converted at a time where they are not contiguous in the message.
 constexpr std::int64_t block = 256;
 
+/// An unsigned integer as large as a native value on the wire.
 template <class T>
-void encode_dense(WireValues wire_values, const Layout& layout, const std::uint32_t* indices, const T* values, std::int64_t count,
-                  std::uint32_t base, std::byte* out) {
-  const auto size = static_cast<std::size_t>(bytes_of_value<T>(wire_values));
-  std::memset(out, 0xff, static_cast<std::size_t>(layout.value_bytes));
-  std::byte packed[block * sizeof(T)];
+using NativeWord = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+
+/// Word: an unsigned integer as large as a value on the wire.
+template <class Word, class T>
+void encode_dense(WireValues wire_values, const std::uint32_t* indices, const T* values, std::int64_t count, std::uint32_t base,
+                  std::uint64_t range, std::byte* out) {
+  std::memset(out, 0xff, range * sizeof(Word));
+  std::byte packed[block * sizeof(Word)];
   for (std::int64_t begin = 0; begin < count; begin += block) {
     const std::int64_t length = std::min(block, count - begin);
     pack_values(wire_values, values + begin, length, packed);
     for (std::int64_t i = 0; i < length; ++i) {
-      std::memcpy(out + (indices[begin + i] - base) * size, packed + static_cast<std::size_t>(i) * size, size);
+      std::memcpy(out + (indices[begin + i] - base) * sizeof(Word), packed + static_cast<std::size_t>(i) * sizeof(Word),
+                  sizeof(Word));
     }
   }
 }
 
-/// Word: an unsigned integer as large as a value on the wire. False if there are not exactly `count` entries.
+/// False if there are not exactly `count` entries.
 template <class Word, class T>
 bool decode_dense(WireValues wire_values, const std::byte* in, std::int64_t count, std::uint32_t base, std::uint64_t range,
                   std::uint32_t* indices, T* values) {
@@ -91,8 +96,7 @@ template <class T>
 bool decode_as(const Layout& layout, WireValues wire_values, const std::byte* in, std::int64_t count, std::uint32_t base,
                std::uint64_t range, std::uint32_t* indices, T* values) {
   if (layout.form == Form::dense) {
-    using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
-    if (wire_values == WireValues::native) return decode_dense<Bits>(wire_values, in, count, base, range, indices, values);
+    if (wire_values == WireValues::native) return decode_dense<NativeWord<T>>(wire_values, in, count, base, range, indices, values);
     return decode_dense<std::uint16_t>(wire_values, in, count, base, range, indices, values);
   }
   unpack_values(wire_values, in, count, values);
@@ -120,7 +124,11 @@ std::int64_t encode(Wire wire, const std::uint32_t* indices, const T* values, st
   const Layout layout = layout_for<T>(wire, count, range);
   if (layout.form == Form::empty) return 0;
   if (layout.form == Form::dense) {
-    encode_dense(wire.values, layout, indices, values, count, base, out);
+    if (wire.values == WireValues::native) {
+      encode_dense<NativeWord<T>>(wire.values, indices, values, count, base, range, out);
+    } else {
+      encode_dense<std::uint16_t>(wire.values, indices, values, count, base, range, out);
+    }
     return layout.bytes();
   }
   pack_values(wire.values, values, count, out);

@@ -26,6 +26,12 @@ for key in benchmark algorithm count density ranks median_ms min_ms baseline bas
   for file in select allreduce; do grep -q "\"$key\"" "$work/$file.json" || fail "no $key in $file.json"; done
 done
 
+"$weir" bench codec --count 100000 --iterations 2 --json "$work/codec.json" | grep -q "elias_fano_8 " || fail "no format in bench codec"
+for key in benchmark count density entries values format bytes_per_entry encode_gbs decode_gbs baseline baseline_gbs encode_ratio \
+  decode_ratio; do
+  grep -q "\"$key\"" "$work/codec.json" || fail "no $key in codec.json"
+done
+
 # recorded gradients: 2 iterations x 1 rank x 1000 floats, raw and as .npy
 head -c 8000 /dev/urandom | tr '\000-\377' '\101-\132' >"$work/raw.f32"
 "$weir" bench allreduce --count 1000 --iterations 2 --input "$work/raw.f32" >/dev/null
@@ -39,6 +45,7 @@ refuse "float32 array in C order" "$weir" bench allreduce --input "$work/f8.npy"
 
 refuse "density" "$weir" bench select --density 2
 refuse "dense_ring" "$weir" bench allreduce --algorithm quick
+refuse "zip" "$weir" bench codec --format zip
 refuse "File does not exist" "$weir" bench select --input /no/such/file
 refuse "subcommand" "$weir"
 WEIR_TIMEOUT=soon refuse "WEIR_TIMEOUT is 'soon'" "$weir" info

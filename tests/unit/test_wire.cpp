@@ -188,6 +188,44 @@ std::vector<double> finite_magnitudes(int exponent_bits, int mantissa_bits) {
   return result;
 }
 
+struct Case {
+  std::uint64_t count, range;
+  const char* format;
+};
+/// One message of each format, for native values of both types.
+constexpr std::array cases{Case{1, 1u << 31, "coo"},
+                           Case{1000, 12000, "elias_fano_4"},
+                           Case{1000, 100000, "elias_fano_8"},
+                           Case{1000, 12000000, "elias_fano_12"},
+                           Case{1000, 64000000, "elias_fano_16"},
+                           Case{1000, 3000, "bitmap"},
+                           Case{1000, 1001, "dense"}};
+
+enum class Outcome { refused, accepted, broken };
+
+/// Decodes `message` from memory of exactly its size into memory of exactly `count` entries.
+template <class T>
+Outcome decode_outcome(Wire wire, const std::vector<std::byte>& message, std::int64_t count, std::uint32_t base,
+                       std::uint64_t range) {
+  Exact<std::byte> in(message.size());
+  std::copy(message.begin(), message.end(), in.data());
+  const std::size_t room = count > 0 ? static_cast<std::size_t>(count) : 0;
+  Exact<std::uint32_t> indices(room);
+  Exact<T> values(room);
+  try {
+    weir::wire::decode(wire, in.data(), static_cast<std::int64_t>(message.size()), count, base, range, indices.data(),
+                       values.data());
+  } catch (const weir::Error& error) {
+    return error.status() == WEIR_ERR_TRANSPORT ? Outcome::refused : Outcome::broken;
+  }
+  std::uint64_t least = base;
+  for (std::size_t i = 0; i < room; ++i) {
+    if (indices.data()[i] < least || indices.data()[i] >= base + range) return Outcome::broken;
+    least = std::uint64_t{indices.data()[i]} + 1;
+  }
+  return Outcome::accepted;
+}
+
 }  // namespace
 
 TEMPLATE_TEST_CASE("what arrives is what was sent, rounded", "[wire]", float, double) {
@@ -323,4 +361,79 @@ TEMPLATE_TEST_CASE("native values arrive bit for bit, but for the NaN that marks
   REQUIRE(std::bit_cast<B>(out[1]) == std::bit_cast<B>(-std::numeric_limits<TestType>::quiet_NaN()));
   out[1] = all_bits;
   REQUIRE(same_bits(in.data(), out.data(), 4));
+}
+
+TEST_CASE("double travels as it is only", "[wire]") {
+  REQUIRE_THROWS_AS(weir::wire::message_bytes<double>({WireFormat::compact, WireValues::bfloat16}, 1, 10), weir::Error);
+}
+
+TEMPLATE_TEST_CASE("messages of another size or count are refused", "[wire]", float, double) {
+  const Wire wire;
+  for (const auto& [count, range, format] : cases) {
+    REQUIRE(weir::wire::format_name<TestType>(wire, static_cast<std::int64_t>(count), range) == format);
+    const auto v = make_vector<TestType>(Spread::uniform, count, range, 3);
+    const std::vector<std::byte> message = encoded(wire, v);
+    REQUIRE(decode_outcome<TestType>(wire, message, v.count(), 0, range) == Outcome::accepted);
+    for (std::size_t size = 0; size < message.size(); size += 1 + message.size() / 50) {
+      const std::vector<std::byte> truncated(message.begin(), message.begin() + static_cast<std::ptrdiff_t>(size));
+      REQUIRE(decode_outcome<TestType>(wire, truncated, v.count(), 0, range) == Outcome::refused);
+    }
+    std::vector<std::byte> longer(message);
+    longer.push_back(std::byte{0});
+    REQUIRE(decode_outcome<TestType>(wire, longer, v.count(), 0, range) == Outcome::refused);
+    for (const std::int64_t other : {std::int64_t{-1}, std::int64_t{0}, v.count() + 5, static_cast<std::int64_t>(range) + 1}) {
+      REQUIRE(decode_outcome<TestType>(wire, message, other, 0, range) == Outcome::refused);
+    }
+  }
+  REQUIRE_NOTHROW(weir::wire::decode<TestType>(wire, nullptr, 0, 0, 0, 10, nullptr, nullptr));
+  REQUIRE_NOTHROW(weir::wire::decode<TestType>(wire, nullptr, 0, 0, 0, 0, nullptr, nullptr));
+  REQUIRE(decode_outcome<TestType>(wire, std::vector<std::byte>(8), 1, 0, 0) == Outcome::refused);
+}
+
+TEMPLATE_TEST_CASE("damaged messages are refused or hold a sorted vector", "[wire]", float, double) {
+  std::mt19937_64 random(5);
+  std::vector<std::pair<Case, WireFormat>> all;
+  for (const Case& c : cases) all.emplace_back(c, WireFormat::compact);
+  all.emplace_back(Case{1000, 100000, "coo"}, WireFormat::coo);
+  for (const auto& [c, wire_format] : all) {
+    const Wire wire{wire_format, WireValues::native};
+    const auto v = make_vector<TestType>(Spread::uniform, c.count, c.range, 4);
+    const auto base = static_cast<std::uint32_t>(full_range - c.range);
+    const std::vector<std::byte> message = encoded(wire, v, base);
+    const std::size_t index_part = c.format == std::string("dense") ? 0 : c.count * sizeof(TestType);
+    for (int trial = 0; trial < 400; ++trial) {
+      std::vector<std::byte> damaged(message);
+      for (int flips = 1 + trial % 3; flips > 0; --flips) {
+        damaged[index_part + random() % (message.size() - index_part)] ^= std::byte{1} << (random() % 8);
+      }
+      if (trial % 20 == 0) {
+        for (std::byte& b : damaged) b = static_cast<std::byte>(random());
+      }
+      if (trial == 1) std::fill(damaged.begin(), damaged.end(), std::byte{0xff});
+      if (trial == 2) std::fill(damaged.begin(), damaged.end(), std::byte{0});
+      INFO(c.format << ", trial " << trial);
+      REQUIRE(decode_outcome<TestType>(wire, damaged, v.count(), base, c.range) != Outcome::broken);
+    }
+  }
+}
+
+TEST_CASE("what is wrong with a message is said", "[wire]") {
+  const Wire wire, coo{WireFormat::coo, WireValues::native};
+  Indices indices(2);
+  std::vector<float> values(2);
+  const auto decode_text = [&](Wire w, std::vector<std::uint32_t> words, std::int64_t count, std::uint64_t range) -> std::string {
+    try {
+      weir::wire::decode(w, reinterpret_cast<const std::byte*>(words.data()), static_cast<std::int64_t>(4 * words.size()), count, 0,
+                         range, indices.data(), values.data());
+    } catch (const weir::Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  REQUIRE_THAT(decode_text(wire, {0}, 2, 1), ContainsSubstring("2 entries in a range of 1") && ContainsSubstring("that many"));
+  REQUIRE_THAT(decode_text(coo, {0, 0, 0}, 2, 10), ContainsSubstring("12 bytes instead of 16"));
+  REQUIRE_THAT(decode_text(coo, {0, 0, 5, 5}, 2, 10), ContainsSubstring("(coo)") && ContainsSubstring("not ascending"));
+  REQUIRE_THAT(decode_text(coo, {0, 0, 5, 10}, 2, 10), ContainsSubstring("outside the range"));
+  REQUIRE_THAT(decode_text(wire, {0, 0xffffffff}, 2, 2), ContainsSubstring("another number of entries"));
+  REQUIRE(decode_text(wire, {0, 0}, 2, 2).empty());
 }

@@ -1,0 +1,180 @@
+// weir bench codec: encoding and decoding of float32 messages, one thread, against memcpy of the same entries as COO.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <stdexcept>
+
+#include "cli/commands.hpp"
+#include "cli/report.hpp"
+#include "codec/wire.hpp"
+
+namespace weir::cli {
+namespace {
+
+struct Options {
+  std::int64_t count = 16777216;
+  std::vector<double> densities{0.1, 0.01, 0.001, 0.0001};
+  int iterations = 51;
+  WireFormat format = WireFormat::compact;
+  std::string json;
+};
+
+struct CodecRow {
+  double density = 0;
+  std::string values, format;
+  std::int64_t count = 0, entries = 0;
+  double bytes_per_entry = 0;
+  double encode_gbs = 0, decode_gbs = 0, memcpy_gbs = 0;  ///< medians, in bytes of the COO message
+};
+
+struct Sparse {
+  std::vector<std::uint32_t> indices;
+  std::vector<float> values;
+};
+
+/// Every index with the same probability; values as heavy-tailed as gradients.
+Sparse make_sparse(std::int64_t count, double density) {
+  std::mt19937_64 random(1);
+  std::geometric_distribution<std::int64_t> gap(density);
+  std::lognormal_distribution<float> magnitude(-7, 1.5);
+  Sparse result;
+  for (std::int64_t at = gap(random); at < count; at += 1 + gap(random)) {
+    result.indices.push_back(static_cast<std::uint32_t>(at));
+    result.values.push_back(random() % 2 ? magnitude(random) : -magnitude(random));
+  }
+  return result;
+}
+
+/// GB/s of a body that handles `bytes`, called often enough for the clock.
+template <class Body>
+double rate(std::int64_t bytes, Body body) {
+  constexpr std::int64_t enough = 1 << 20;
+  const std::int64_t repeats = 1 + enough / std::max<std::int64_t>(bytes, 1);
+  const auto begin = std::chrono::steady_clock::now();
+  for (std::int64_t i = 0; i < repeats; ++i) body();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return static_cast<double>(bytes * repeats) / seconds * 1e-9;
+}
+
+std::string values_name(WireValues values) {
+  if (values == WireValues::native) return "float32";
+  return values == WireValues::bfloat16 ? "bfloat16" : "float16";
+}
+
+CodecRow measure(const Options& options, const Sparse& sparse, double density, WireValues values) {
+  const wire::Wire wire{options.format, values};
+  const auto entries = static_cast<std::int64_t>(sparse.indices.size());
+  const auto range = static_cast<std::uint64_t>(options.count);
+  const std::int64_t bytes = wire::message_bytes<float>(wire, entries, range);
+  const std::int64_t coo_bytes = wire::message_bytes<float>({WireFormat::coo, WireValues::native}, entries, range);
+  std::vector<std::byte> message(static_cast<std::size_t>(bytes)), coo(static_cast<std::size_t>(coo_bytes)), copy(coo);
+  Sparse arrived{std::vector<std::uint32_t>(sparse.indices.size()), std::vector<float>(sparse.values.size())};
+  wire::encode({WireFormat::coo, WireValues::native}, sparse.indices.data(), sparse.values.data(), entries, 0, range, coo.data());
+  std::vector<double> encode_rates, decode_rates, memcpy_rates;
+  const int warm = 2;
+  for (int t = 0; t < options.iterations + warm; ++t) {
+    const double encode_rate = rate(
+        coo_bytes, [&] { wire::encode(wire, sparse.indices.data(), sparse.values.data(), entries, 0, range, message.data()); });
+    const double decode_rate = rate(coo_bytes, [&] {
+      wire::decode(wire, message.data(), bytes, entries, 0, range, arrived.indices.data(), arrived.values.data());
+    });
+    const double memcpy_rate = rate(coo_bytes, [&] {
+      std::memcpy(copy.data(), coo.data(), copy.size());
+      asm volatile("" ::"r"(copy.data()) : "memory");  // else copies after the first are removed
+    });
+    if (t < warm) continue;
+    encode_rates.push_back(encode_rate);
+    decode_rates.push_back(decode_rate);
+    memcpy_rates.push_back(memcpy_rate);
+  }
+  if (arrived.indices != sparse.indices) throw std::runtime_error("bench codec: what was decoded is not what was encoded");
+  return {.density = density,
+          .values = values_name(values),
+          .format = std::string(wire::format_name<float>(wire, entries, range)),
+          .count = options.count,
+          .entries = entries,
+          .bytes_per_entry = static_cast<double>(bytes) / static_cast<double>(entries),
+          .encode_gbs = median(encode_rates),
+          .decode_gbs = median(decode_rates),
+          .memcpy_gbs = median(memcpy_rates)};
+}
+
+void print_codec_table(const std::vector<CodecRow>& rows) {
+  fmt::print("{:>8} {:>10} {:<9} {:<14} {:>11} {:>12} {:>12} {:>12} {:>13} {:>13}\n", "density", "entries", "values", "format",
+             "bytes/entry", "encode GB/s", "decode GB/s", "memcpy GB/s", "encode/memcpy", "decode/memcpy");
+  for (const CodecRow& r : rows) {
+    fmt::print("{:>8.4g} {:>10} {:<9} {:<14} {:>11.3f} {:>12.2f} {:>12.2f} {:>12.2f} {:>13.3f} {:>13.3f}\n", r.density, r.entries,
+               r.values, r.format, r.bytes_per_entry, r.encode_gbs, r.decode_gbs, r.memcpy_gbs, r.encode_gbs / r.memcpy_gbs,
+               r.decode_gbs / r.memcpy_gbs);
+  }
+}
+
+void write_codec_json(const std::vector<CodecRow>& rows, const std::string& file) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const CodecRow& r : rows) {
+    list.push_back({{"benchmark", "codec"},
+                    {"count", r.count},
+                    {"density", r.density},
+                    {"entries", r.entries},
+                    {"values", r.values},
+                    {"format", r.format},
+                    {"bytes_per_entry", r.bytes_per_entry},
+                    {"encode_gbs", r.encode_gbs},
+                    {"decode_gbs", r.decode_gbs},
+                    {"baseline", "memcpy"},
+                    {"baseline_gbs", r.memcpy_gbs},
+                    {"encode_ratio", r.encode_gbs / r.memcpy_gbs},
+                    {"decode_ratio", r.decode_gbs / r.memcpy_gbs}});
+  }
+  std::ofstream out(file);
+  out << list.dump(1) << '\n';
+  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", file));
+}
+
+void run(const Options& options) {
+  std::vector<CodecRow> rows;
+  for (const double density : options.densities) {
+    const Sparse sparse = make_sparse(options.count, density);
+    if (sparse.indices.empty()) continue;
+    for (const WireValues values : {WireValues::native, WireValues::bfloat16, WireValues::float16}) {
+      rows.push_back(measure(options, sparse, density, values));
+    }
+  }
+  print_codec_table(rows);
+  if (!options.json.empty()) write_codec_json(rows, options.json);
+}
+
+}  // namespace
+
+void add_bench_codec(CLI::App& bench) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = bench.add_subcommand(
+      "codec", "Encoding and decoding of messages, one thread; GB/s in bytes of 32-bit index and float32 value, against memcpy");
+  command->add_option("--count", options->count, "elements of the gradient")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32))
+      ->capture_default_str();
+  command->add_option("--density", options->densities, "shares of entries, one or more")
+      ->check(CLI::Range(1e-9, 1.0))
+      ->capture_default_str();
+  command->add_option("--iterations", options->iterations, "measured iterations")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command
+      ->add_option_function<std::string>(
+          "--format",
+          [options](const std::string& name) { options->format = name == "coo" ? WireFormat::coo : WireFormat::compact; },
+          "compact or coo")
+      ->check(CLI::IsMember({"compact", "coo"}))
+      ->default_str("compact");
+  command->add_option("--json", options->json, "also write the rows to this file");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace weir::cli
