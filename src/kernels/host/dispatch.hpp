@@ -27,4 +27,9 @@ struct RankKernels {
   decltype(&host::histogram<T>) histogram;
 };
 
+template <class T>
+struct MomentsKernels {
+  decltype(&host::moments<T>) moments;
+};
+
 }  // namespace weir::kernels::host
