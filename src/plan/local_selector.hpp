@@ -1,4 +1,4 @@
-// local_selector.hpp: compensation and local top-k selection in one pass over gradient and residual.
+// local_selector.hpp: compensation and local selection in one pass over gradient and residual.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include "base/buffer.hpp"
 #include "collectives/allreduce.hpp"
 #include "kernels/kernels.hpp"
+#include "plan/threshold_estimators.hpp"
 
 namespace weir {
 
@@ -15,16 +16,24 @@ namespace weir {
 /// Nearly free exact selection: one pass takes all candidates above a slightly lowered last threshold, and the k largest are
 /// found among those few. The first threshold is estimated from a sample. When candidates turn out too few or too many, the pass is
 /// repeated with a fresh estimate, and as a last resort the exact k-th magnitude is found by histograms of everything.
+///
+/// The other methods work on the same candidates. `sampled` takes those above its sample's threshold. `mstopk`, `gaussian` and
+/// `sidco` also take moments on the way and look for their thresholds among somewhat more than 5/4 k candidates, which answers how
+/// many entries reach any threshold that matters. Where the count misses [3/4 k, 5/4 k], selection is exact.
 template <class T>
 class LocalSelector {
  public:
   struct Setup {
     std::int64_t count = 0;      ///< n
-    std::int64_t largest_k = 0;  ///< largest k of any iteration; mode reuse may select 1.25 times as many
+    std::int64_t largest_k = 0;  ///< largest k of any iteration
     Threshold threshold = Threshold::exact;
     std::int64_t period = 32;  ///< tau', mode reuse
+    int samplings = 30;        ///< N, mode mstopk
   };
   explicit LocalSelector(const Setup& setup);
+
+  /// Most entries a selection may hold.
+  [[nodiscard]] static std::int64_t most_selected(Threshold threshold, std::int64_t count, std::int64_t k);
 
   /// residual += gradient, and the selection out of the sum. Without residual (nullptr) out of the gradient. Of the selected
   /// entries the residual holds the sum too, or, where that is far above the threshold, still the old value: see take_back().
@@ -45,12 +54,32 @@ class LocalSelector {
   [[nodiscard]] std::int64_t memory_bytes() const { return indices_.bytes() + values_.bytes() + sample_.bytes(); }
 
  private:
-  [[nodiscard]] Key<T> estimate(const T* gradient, const T* residual, std::int64_t k);
+  /// What of the candidates is kept: all that reach `upper`, and of those that only reach `lower` `slice` ones in a row.
+  struct Band {
+    Key<T> upper, lower;
+    std::int64_t position;  // of the next one between lower and upper, counted from the first in the slice
+    std::int64_t slice;
+  };
+
+  [[nodiscard]] bool uses_moments() const;
+  [[nodiscard]] Key<T> first_floor(const T* gradient, const T* residual, std::int64_t k, bool reuse);
+  [[nodiscard]] Key<T> sampled_key(const T* gradient, const T* residual, std::int64_t k, bool safe);
   [[nodiscard]] Key<T> lowered() const;
-  [[nodiscard]] bool enough(std::int64_t hits, std::int64_t k, Key<T> threshold) const;
-  void trim(T* residual, std::int64_t k);
-  void search_again(const T* x, std::int64_t k);
   void adapt_margin(std::int64_t hits, std::int64_t k);
+  [[nodiscard]] std::int64_t compensate(const T* gradient, T* residual, std::int64_t k);
+  [[nodiscard]] bool non_finite(const T* gradient, std::int64_t hits) const;
+  [[nodiscard]] bool accept(std::int64_t hits, std::int64_t k, bool reuse) const;
+  [[nodiscard]] bool enough(std::int64_t hits, std::int64_t wanted) const;
+  void select_exactly(const T* x, T* residual, std::int64_t hits, std::int64_t k);
+  void trim(T* residual, std::int64_t k);
+  void keep(T* residual, Band& band, std::int64_t from);
+  void put_back(T* residual);
+  void select_estimated(const T* x, T* residual, std::int64_t hits, std::int64_t k);
+  void collect_candidates(const T* x, std::int64_t wanted);
+  void select_mstopk(const T* x, T* residual, std::int64_t k);
+  void select_band(const T* x, Band& band);
+  [[nodiscard]] Key<T> sidco_key(const T* x, T* residual, double density);
+  void swap_held(T* residual);
 
   Setup setup_;
   std::int64_t capacity_;
@@ -58,11 +87,14 @@ class LocalSelector {
   Buffer<T> values_;
   Buffer<T> sample_;
   std::int64_t count_ = 0;
+  Key<T> floor_ = 1;     // the candidates are all entries with at least this key
   Key<T> keep_old_ = 0;  // the residual holds the old value of selected entries from here on
   bool rethresholded_ = false;
   std::int64_t iteration_ = 0;
   Key<T> threshold_ = 0;  // 0: not known
   double margin_ = 0;     // of lowered(), in octaves
+  Moments<T> moments_;    // of the compensated gradient, where the method needs them
+  SidcoStages sidco_;
 };
 
 }  // namespace weir

@@ -25,8 +25,7 @@ class TypedPlan final : public PlanState {
     AllreduceProblem problem;
     problem.count = config.count;
     problem.largest_k = weir::largest_k(config);
-    problem.largest_local = config.threshold == Threshold::reuse ? std::min(config.count, problem.largest_k + problem.largest_k / 4)
-                                                                 : problem.largest_k;
+    problem.largest_local = LocalSelector<T>::most_selected(config.threshold, config.count, problem.largest_k);
     problem.rank = comm->topology.rank();
     problem.ranks = comm->topology.size();
     problem.divisor = config.average ? problem.ranks : 1;
@@ -39,7 +38,8 @@ class TypedPlan final : public PlanState {
     }
     sparse_ = row.make_sparse<T>(problem);
     if (config.dense_iterations > 0) dense_ = find_allreduce("dense_ring").make_dense<T>(problem);
-    selector_.emplace(typename LocalSelector<T>::Setup{config.count, problem.largest_k, config.threshold, config.threshold_period});
+    selector_.emplace(typename LocalSelector<T>::Setup{config.count, problem.largest_k, config.threshold, config.threshold_period,
+                                                       config.samplings});
     if (config.error_feedback) {
       residual_ = Buffer<T>(config.count);
       kernels::host::fill_zero(residual_.data(), residual_.size());

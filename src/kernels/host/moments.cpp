@@ -64,12 +64,9 @@ struct MomentsOf {
     const Narrow<T> d;
     auto value = hn::LoadU(d, x + i);
     if constexpr (paired) value = hn::Add(value, hn::LoadU(d, y + i));
-    if constexpr (bounded) {
-      const auto wanted = hn::Gt(keys_of(d, value), just_below(d, threshold));
-      hits += static_cast<std::int64_t>(hn::CountTrue(KeyTag<Narrow<T>>(), wanted));
-      value = hn::IfThenElseZero(hn::RebindMask(d, wanted), value);
-    }
-    most = hn::Max(most, keys_of(d, value));
+    const auto keys = keys_of(d, value);
+    most = hn::Max(most, keys);
+    if constexpr (bounded) value = hn::IfThenElseZero(hn::RebindMask(d, hn::Gt(keys, just_below(d, threshold))), value);
     const auto wide = widen(value);
     sum = hn::Add(sum, wide);
     magnitude = hn::Add(magnitude, hn::Abs(wide));
@@ -102,16 +99,31 @@ struct MomentsOf {
     largest = std::max(largest, static_cast<Key<T>>(hn::GetLane(hn::MaxOfLanes(dk, most))));
   }
 
-  Moments<T> all(std::int64_t count) {
+  /// How many of the elements [begin, end) reach the threshold; whole vectors are counted at once.
+  [[nodiscard]] std::int64_t count(std::int64_t begin, std::int64_t end) const {
+    if (!bounded) return end - begin;
+    const Tag<T> d;
+    const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+    std::int64_t found = 0;
+    for (std::int64_t i = begin; i < end; i += lanes) {
+      auto value = hn::LoadU(d, x + i);
+      if constexpr (paired) value = hn::Add(value, hn::LoadU(d, y + i));
+      found += static_cast<std::int64_t>(hn::CountTrue(KeyTag<Tag<T>>(), hn::Gt(keys_of(d, value), just_below(d, threshold))));
+    }
+    return found;
+  }
+
+  Moments<T> all(std::int64_t n) {
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(Wide()));
     std::int64_t i = 0;
-    while (i + partials <= count) {
-      const std::int64_t end = i + std::min(chunk, count - i) / partials * partials;
+    while (i + partials <= n) {
+      const std::int64_t end = i + std::min(chunk, n - i) / partials * partials;
       for (std::int64_t first = 0; first < partials; first += 4 * lanes) add_columns(i, end, first);
+      hits += count(i, end);
       i = end;
     }
-    if (!bounded) hits = i;
-    for (; i < count; ++i) add_one(i);
+    if (largest < threshold) largest = 0;
+    for (; i < n; ++i) add_one(i);
     return {hits, sums.total(), magnitudes.total(), squares.total(), largest};
   }
 };

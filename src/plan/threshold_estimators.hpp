@@ -1,0 +1,90 @@
+// threshold_estimators.hpp: thresholds that roughly k entries reach, found from moments and counts instead of a ranking.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+#include "kernels/kernels.hpp"
+
+namespace weir {
+
+/// An estimated selection may hold between 3/4 k and 5/4 k entries.
+[[nodiscard]] constexpr bool within_guard(std::int64_t count, std::int64_t k) { return 4 * count >= 3 * k && 4 * count <= 5 * k; }
+/// Most entries within the guard.
+[[nodiscard]] constexpr std::int64_t guard_limit(std::int64_t k) { return k + k / 4; }
+
+/// The smallest key whose magnitude is at least `magnitude`; 1, which all but zeros reach, if that is not positive or NaN.
+template <class T>
+[[nodiscard]] Key<T> key_at_least(double magnitude);
+
+/// The entries of a vector x with key >= floor, all of them. What a threshold from `floor` on selects is counted among these few; a
+/// lower one selects more than the guard allows, or `floor` is 1.
+template <class T>
+struct Candidates {
+  const T* values = nullptr;
+  std::int64_t count = 0;
+  Key<T> floor = 1;
+
+  /// floor <= threshold
+  [[nodiscard]] std::int64_t count_at_least(Key<T> threshold) const {
+    return kernels::host::select<T>(values, count, threshold, nullptr, nullptr, 0);
+  }
+};
+
+/// thres1 and thres2 of CommLib Algorithm 1: what reaches `upper` is selected, what reaches only `lower` fills up to k.
+template <class T>
+struct MsTopkThresholds {
+  Key<T> upper;
+  std::int64_t upper_count;  ///< k1 <= k
+  Key<T> lower;              ///< more than k reach it, or it is 1; may be below the candidates' floor
+};
+
+/// CommLib Algorithm 1 lines 1-24: `samplings` bisections of the ratio between the mean (0) and the largest magnitude (1) of x, all
+/// counted among the candidates. Initially nothing reaches `upper`, and all that is not zero `lower`.
+template <class T>
+[[nodiscard]] MsTopkThresholds<T> mstopk_thresholds(const Candidates<T>& candidates, const Moments<T>& all, std::int64_t k,
+                                                    int samplings);
+
+/// Gaussiank (Shi et al. 2019, as in Ok-Topk section 5): the magnitude that a share `density` of a normal distribution with the
+/// mean and variance of x exceeds, on both sides together.
+template <class T>
+[[nodiscard]] double gaussian_threshold(const Moments<T>& all, double density);
+
+/// The key of `threshold`, after moving that, by bisection, until the count is within the guard. At least the floor; the count may
+/// still be outside where many entries tie.
+template <class T>
+[[nodiscard]] Key<T> adjusted_threshold(const Candidates<T>& candidates, const Moments<T>& all, double threshold, std::int64_t k);
+
+/// SIDCo (Abdelmoniem et al. 2021) with exponential fits: each stage but the last keeps a share 1/4 of what the one before kept,
+/// the last what is left to reach `density`.
+class SidcoFit {
+ public:
+  SidcoFit(double density, int stages) : share_(density), stages_(stages) {}
+  [[nodiscard]] double threshold() const noexcept { return threshold_; }
+  /// Raises the threshold by what the moments of the entries beyond it say. True if another stage follows.
+  template <class T>
+  [[nodiscard]] bool refine(const Moments<T>& beyond);
+
+ private:
+  double threshold_ = 0;
+  double share_;  // of the entries beyond the threshold, to be kept in the end
+  int stages_;    // left
+};
+
+/// How many stages SIDCo takes: one more or one fewer while counts miss k by over 20 %, in the direction that last made them
+/// better.
+class SidcoStages {
+ public:
+  [[nodiscard]] int stages() const noexcept { return stages_; }
+  void adapt(std::int64_t count, std::int64_t k);
+
+ private:
+  int stages_ = 1;
+  int direction_ = 1;
+  double error_ = std::numeric_limits<double>::infinity();
+};
+
+/// The `index`-th of a fixed sequence of random numbers.
+[[nodiscard]] std::uint64_t random_number(std::uint64_t index);
+
+}  // namespace weir
