@@ -247,17 +247,16 @@ void LocalSelector<T>::select_estimated(const T* x, T* residual, std::int64_t hi
     collect_candidates(x, guard_limit(k) + 1);
   }
   const Candidates<T> candidates{values_.data(), count_, floor_};
-  const double density = static_cast<double>(k) / static_cast<double>(setup_.count);
   Key<T> key = 0;
   switch (setup_.threshold) {
     case Threshold::mstopk:
       select_mstopk(x, residual, k);
       return;
     case Threshold::gaussian:
-      key = adjusted_threshold(candidates, moments_, gaussian_threshold(moments_, density), k);
+      key = adjusted_threshold(candidates, moments_, gaussian_threshold(moments_, k), k);
       break;
     default:
-      key = sidco_key(x, residual, density);
+      key = sidco_key(x, residual, k);
       sidco_.adapt(key < floor_ ? count_ : candidates.count_at_least(key), k);
   }
   if (key >= floor_ && within_guard(candidates.count_at_least(key), k)) {
@@ -309,16 +308,16 @@ void LocalSelector<T>::select_band(const T* x, Band& band) {
 }
 
 template <class T>
-Key<T> LocalSelector<T>::sidco_key(const T* x, T* residual, double density) {
-  SidcoFit fit(density, sidco_.stages());
-  Moments<T> beyond = moments_;
-  while (fit.refine(beyond)) {
+Key<T> LocalSelector<T>::sidco_key(const T* x, T* residual, std::int64_t k) {
+  SidcoFit fit(k, sidco_.stages());
+  Moments<T> reaching = moments_;
+  while (fit.refine(reaching)) {
     const Key<T> key = key_at_least<T>(fit.threshold());
     if (key >= floor_) {
-      beyond = kernels::host::moments<T>(values_.data(), nullptr, count_, key);
+      reaching = kernels::host::moments<T>(values_.data(), nullptr, count_, key);
     } else {
       swap_held(residual);
-      beyond = kernels::host::moments<T>(x, nullptr, setup_.count, key);
+      reaching = kernels::host::moments<T>(x, nullptr, setup_.count, key);
       swap_held(residual);
     }
   }

@@ -47,7 +47,7 @@ class LocalSelector {
   /// Ok-Topk Algorithm 2: what was selected and is among `taken` leaves the residual, what was selected in vain stays in it.
   void settle(T* residual, SparseVector<T> taken);
   /// Restores the residual to what it was before select, up to rounding at the size of the threshold, also where the gradient was
-  /// far larger or not finite.
+  /// far larger or not finite. Where selection had to go over all entries again, up to rounding at the size of the sum.
   void take_back(const T* gradient, T* residual);
 
   void reset();
@@ -78,7 +78,7 @@ class LocalSelector {
   void collect_candidates(const T* x, std::int64_t wanted);
   void select_mstopk(const T* x, T* residual, std::int64_t k);
   void select_band(const T* x, Band& band);
-  [[nodiscard]] Key<T> sidco_key(const T* x, T* residual, double density);
+  [[nodiscard]] Key<T> sidco_key(const T* x, T* residual, std::int64_t k);
   void swap_held(T* residual);
 
   Setup setup_;

@@ -48,7 +48,7 @@ void check_config(const AllreduceConfig& c) {
   require(c.wire_values >= WireValues::native && c.wire_values <= WireValues::float16,
           "wire_values is {}: it must be native (0), bfloat16 (1) or float16 (2)", static_cast<int>(c.wire_values));
   require(c.wire_values == WireValues::native || c.type == DataType::float32,
-          "wire_values is {}: with type {} it must be native; it needs float32",
+          "wire_values is {}: it needs float32, and type is {}; choose native",
           wire_value_names[static_cast<std::size_t>(c.wire_values)], type_name(c.type));
   require(c.non_finite >= NonFinite::error && c.non_finite <= NonFinite::propagate,
           "non_finite is {}: it must be error (0), skip (1) or propagate (2)", static_cast<int>(c.non_finite));

@@ -9,7 +9,7 @@ namespace {
 
 constexpr double first_ratio = 0.25;     // delta_1 of SIDCo
 constexpr double stage_tolerance = 0.2;  // epsilon of SIDCo
-constexpr int most_stages = 6;           // of SIDCo: more would keep a share below 1e-3 before the last
+constexpr int most_stages = 6;           // of SIDCo: the last but one leaves about 1e-3 of all
 constexpr int most_adjustments = 64;     // halvings: only ties can keep the count out of the guard for so long
 
 double magnitude_of(Key<float> key) { return std::bit_cast<float>(key); }
@@ -55,8 +55,9 @@ MsTopkThresholds<T> mstopk_thresholds(const Candidates<T>& candidates, const Mom
 }
 
 template <class T>
-double gaussian_threshold(const Moments<T>& all, double density) {
+double gaussian_threshold(const Moments<T>& all, std::int64_t k) {
   const auto count = static_cast<double>(all.count);
+  const double share = static_cast<double>(k) / count;
   const double mean = all.sum / count;
   const double deviation = std::sqrt(std::max(0.0, all.sum_squares / count - mean * mean));
   if (!(deviation > 0)) return std::abs(mean);
@@ -67,7 +68,7 @@ double gaussian_threshold(const Moments<T>& all, double density) {
   double low = 0, high = std::abs(mean) + 40 * deviation;
   for (int step = 0; step < 64; ++step) {
     const double middle = low + (high - low) / 2;
-    (share_above(middle) > density ? low : high) = middle;
+    (share_above(middle) > share ? low : high) = middle;
   }
   return high;
 }
@@ -88,12 +89,12 @@ Key<T> adjusted_threshold(const Candidates<T>& candidates, const Moments<T>& all
 }
 
 template <class T>
-bool SidcoFit::refine(const Moments<T>& beyond) {
-  if (beyond.count == 0) return false;
-  const bool last = --stages_ <= 0 || share_ >= first_ratio;
-  const double mean_excess = beyond.sum_magnitudes / static_cast<double>(beyond.count) - threshold_;
-  threshold_ -= mean_excess * std::log(last ? share_ : first_ratio);
-  share_ /= first_ratio;
+bool SidcoFit::refine(const Moments<T>& reaching) {
+  if (reaching.count == 0) return false;
+  const auto count = static_cast<double>(reaching.count);
+  const double share = std::min(1.0, k_ / count);
+  const bool last = --stages_ <= 0 || share >= first_ratio;
+  threshold_ -= (reaching.sum_magnitudes / count - threshold_) * std::log(last ? share : first_ratio);
   return !last;
 }
 
@@ -117,7 +118,7 @@ std::uint64_t random_number(std::uint64_t index) {  // splitmix64
 #define WEIR_INSTANTIATE(T)                                                                                   \
   template Key<T> key_at_least<T>(double);                                                                    \
   template MsTopkThresholds<T> mstopk_thresholds(const Candidates<T>&, const Moments<T>&, std::int64_t, int); \
-  template double gaussian_threshold(const Moments<T>&, double);                                              \
+  template double gaussian_threshold(const Moments<T>&, std::int64_t);                                        \
   template Key<T> adjusted_threshold(const Candidates<T>&, const Moments<T>&, double, std::int64_t);          \
   template bool SidcoFit::refine(const Moments<T>&);
 

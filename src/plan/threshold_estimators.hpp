@@ -48,27 +48,28 @@ template <class T>
 /// Gaussiank (Shi et al. 2019, as in Ok-Topk section 5): the magnitude that a share `density` of a normal distribution with the
 /// mean and variance of x exceeds, on both sides together.
 template <class T>
-[[nodiscard]] double gaussian_threshold(const Moments<T>& all, double density);
+[[nodiscard]] double gaussian_threshold(const Moments<T>& all, std::int64_t k);
 
 /// The key of `threshold`, after moving that, by bisection, until the count is within the guard. At least the floor; the count may
 /// still be outside where many entries tie.
 template <class T>
 [[nodiscard]] Key<T> adjusted_threshold(const Candidates<T>& candidates, const Moments<T>& all, double threshold, std::int64_t k);
 
-/// SIDCo (Abdelmoniem et al. 2021) with exponential fits: each stage but the last keeps a share 1/4 of what the one before kept,
-/// the last what is left to reach `density`.
+/// SIDCo (Abdelmoniem et al. 2021) with exponential fits to what exceeds the last threshold: each stage but the last asks for 1/4
+/// of the entries the one before left, the last for k. Beyond the paper, the last asks for a share of what was counted, not of what
+/// the stages before should have left, so that their errors do not add up.
 class SidcoFit {
  public:
-  SidcoFit(double density, int stages) : share_(density), stages_(stages) {}
+  SidcoFit(std::int64_t k, int stages) : k_(static_cast<double>(k)), stages_(stages) {}
   [[nodiscard]] double threshold() const noexcept { return threshold_; }
-  /// Raises the threshold by what the moments of the entries beyond it say. True if another stage follows.
+  /// Raises the threshold by what the moments of the entries that reach it say. True if another stage follows.
   template <class T>
-  [[nodiscard]] bool refine(const Moments<T>& beyond);
+  [[nodiscard]] bool refine(const Moments<T>& reaching);
 
  private:
   double threshold_ = 0;
-  double share_;  // of the entries beyond the threshold, to be kept in the end
-  int stages_;    // left
+  double k_;
+  int stages_;  // left
 };
 
 /// How many stages SIDCo takes: one more or one fewer while counts miss k by over 20 %, in the direction that last made them

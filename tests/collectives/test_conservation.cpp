@@ -3,13 +3,14 @@
 #include "support/catch.hpp"
 #include "support/inproc_ranks.hpp"
 #include "support/inputs.hpp"
+#include "support/thresholds.hpp"
 
 namespace weir::test {
 namespace {
 
 template <class T>
 void check_conservation(const AlgorithmInfo& algorithm, int ranks, Threshold threshold, Input input) {
-  INFO(algorithm.name << " P " << ranks << " input " << input_name(input) << (threshold == Threshold::exact ? " exact" : " reuse"));
+  INFO(algorithm.name << " P " << ranks << " input " << input_name(input) << " " << threshold_name(threshold));
   constexpr std::int64_t n = 6007;
   constexpr int iterations = 6;
   using Vector = std::vector<T>;
@@ -65,7 +66,7 @@ TEST_CASE("nothing is lost", "[conservation]") {
   for (const AlgorithmInfo& algorithm : algorithms()) {
     if (!algorithm.sparse) continue;
     for (const int ranks : {1, 2, 3, 5, 8}) {
-      for (const Threshold threshold : {Threshold::exact, Threshold::reuse}) {
+      for (const Threshold threshold : all_thresholds) {
         for (const Input input : all_inputs()) check_conservation<float>(algorithm, ranks, threshold, input);
         check_conservation<double>(algorithm, ranks, threshold, Input::heavy_tailed);
       }
