@@ -37,7 +37,8 @@ LocalSelector<T>::LocalSelector(const Setup& setup)
       capacity_(std::min(setup.count, 2 * setup.largest_k + spare_candidates)),
       indices_(capacity_ + select_padding),
       values_(capacity_ + select_padding),
-      sample_(largest_sample(setup.threshold, setup.count)) {
+      sample_(largest_sample(setup.threshold, setup.count)),
+      held_(setup.threshold == Threshold::sidco ? capacity_ + 1 : 0) {
   reset();
 }
 
@@ -313,25 +314,26 @@ Key<T> LocalSelector<T>::sidco_key(const T* x, T* residual, std::int64_t k) {
   Moments<T> reaching = moments_;
   while (fit.refine(reaching)) {
     const Key<T> key = key_at_least<T>(fit.threshold());
-    if (key >= floor_) {
-      reaching = kernels::host::moments<T>(values_.data(), nullptr, count_, key);
-    } else {
-      swap_held(residual);
-      reaching = kernels::host::moments<T>(x, nullptr, setup_.count, key);
-      swap_held(residual);
-    }
+    reaching = key >= floor_ ? kernels::host::moments<T>(values_.data(), nullptr, count_, key) : moments_of_all(x, residual, key);
   }
   return key_at_least<T>(fit.threshold());
 }
 
-/// Exchanges old and new values of the candidates whose old ones the residual holds, or back.
+/// Of the entries with key >= threshold of x, which is the residual if there is one: that holds all sums for the time being.
 template <class T>
-void LocalSelector<T>::swap_held(T* residual) {
-  if (residual == nullptr || keep_old_ == key_infinity<T>) return;
-  for (std::int64_t i = 0; i < count_; ++i) {
-    T& kept = residual[indices_[i]];
-    if (std::max(key_of(values_[i]), key_of(kept)) >= keep_old_) std::swap(values_[i], kept);
+Moments<T> LocalSelector<T>::moments_of_all(const T* x, T* residual, Key<T> threshold) {
+  std::int64_t held = 0;
+  for (std::int64_t i = 0; i < count_ && residual != nullptr; ++i) {
+    held_[held] = static_cast<std::uint32_t>(i);
+    held += key_of(values_[i]) >= keep_old_;
   }
+  const auto exchange = [&] {
+    for (std::int64_t h = 0; h < held; ++h) std::swap(values_[held_[h]], residual[indices_[held_[h]]]);
+  };
+  exchange();
+  const Moments<T> moments = kernels::host::moments<T>(x, nullptr, setup_.count, threshold);
+  exchange();
+  return moments;
 }
 
 template <class T>

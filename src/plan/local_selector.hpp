@@ -51,7 +51,7 @@ class LocalSelector {
   void take_back(const T* gradient, T* residual);
 
   void reset();
-  [[nodiscard]] std::int64_t memory_bytes() const { return indices_.bytes() + values_.bytes() + sample_.bytes(); }
+  [[nodiscard]] std::int64_t memory_bytes() const { return indices_.bytes() + values_.bytes() + sample_.bytes() + held_.bytes(); }
 
  private:
   /// What of the candidates is kept: all that reach `upper`, and of those that only reach `lower` `slice` ones in a row.
@@ -79,13 +79,14 @@ class LocalSelector {
   void select_mstopk(const T* x, T* residual, std::int64_t k);
   void select_band(const T* x, Band& band);
   [[nodiscard]] Key<T> sidco_key(const T* x, T* residual, std::int64_t k);
-  void swap_held(T* residual);
+  [[nodiscard]] Moments<T> moments_of_all(const T* x, T* residual, Key<T> threshold);
 
   Setup setup_;
   std::int64_t capacity_;
   Buffer<std::uint32_t> indices_;
   Buffer<T> values_;
   Buffer<T> sample_;
+  Buffer<std::uint32_t> held_;  // numbers of candidates whose old value the residual holds, mode sidco
   std::int64_t count_ = 0;
   Key<T> floor_ = 1;     // the candidates are all entries with at least this key
   Key<T> keep_old_ = 0;  // the residual holds the old value of selected entries from here on
