@@ -40,12 +40,19 @@ struct KthKey {
   std::int64_t equal;    ///< elements with exactly that key
 };
 
-/// What `moments` finds out about the entries that reach a threshold.
 template <class T>
 struct Moments {
   std::int64_t count = 0;
-  double sum = 0, sum_magnitudes = 0, sum_squares = 0;
-  Key<T> largest = 0;  ///< key; 0 if there are none
+  double sum = 0, sum_squares = 0;
+  Key<T> largest = 0;  ///< key; 0 if there are no entries
+};
+
+/// The entries that reach a threshold.
+template <class T>
+struct Exceedances {
+  std::int64_t count = 0;
+  double sum_magnitudes = 0;
+  Key<T> largest = 0;  ///< key; 0 if there are no entries
 };
 
 // Declared once in a macro-free way: each namespace below implements this list.
@@ -71,10 +78,13 @@ struct Moments {
      (high - low) >> shift is below the number of bins. */                                                                           \
   template <class T>                                                                                                                 \
   void histogram(const T* x, std::int64_t count, Key<T> low, Key<T> high, int shift, std::uint64_t* bins, std::uint64_t* above);     \
-  /* Moments of the entries of x + y (added in T; of x where y is nullptr) with key >= threshold. Sums are taken in double: entry i  \
-     goes to partial sum i % 16, then partial sum j takes up j + 8, at last j + 4, j + 2 and j + 1. */                               \
+  /* Of the entries of x + y (added in T; of x where y is nullptr). Sums are taken in double: entry i goes to partial sum i % 16, then\
+     partial sum j takes up j + 8, at last j + 4, j + 2 and j + 1. */                                                                \
   template <class T>                                                                                                                 \
-  Moments<T> moments(const T* x, const T* y, std::int64_t count, Key<T> threshold);                                                  \
+  Moments<T> moments(const T* x, const T* y, std::int64_t count);                                                                    \
+  /* The same for the magnitudes of the entries with key >= threshold. */                                                            \
+  template <class T>                                                                                                                 \
+  Exceedances<T> exceedances(const T* x, const T* y, std::int64_t count, Key<T> threshold);                                          \
   /* y[i] += x[i] */                                                                                                                 \
   template <class T>                                                                                                                 \
   void add(const T* x, T* y, std::int64_t count);                                                                                    \

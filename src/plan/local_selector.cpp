@@ -21,11 +21,18 @@ std::int64_t largest_sample(Threshold threshold, std::int64_t count) {
   return std::min(count, always ? std::max(least_sample, count / 100) : least_sample);
 }
 
-void add_to(auto& sum, const auto& part) {
+template <class T>
+void add_to(Moments<T>& sum, const Moments<T>& part) {
   sum.count += part.count;
   sum.sum += part.sum;
-  sum.sum_magnitudes += part.sum_magnitudes;
   sum.sum_squares += part.sum_squares;
+  sum.largest = std::max(sum.largest, part.largest);
+}
+
+template <class T>
+void add_to(Exceedances<T>& sum, const Exceedances<T>& part) {
+  sum.count += part.count;
+  sum.sum_magnitudes += part.sum_magnitudes;
   sum.largest = std::max(sum.largest, part.largest);
 }
 
@@ -58,6 +65,7 @@ void LocalSelector<T>::reset() {
   threshold_ = 0;
   margin_ = first_margin;
   moments_ = {};
+  magnitudes_ = {};
   sidco_ = {};
 }
 
@@ -78,7 +86,7 @@ bool LocalSelector<T>::select(const T* gradient, T* residual, std::int64_t k, bo
   if (accept(hits, k, reuse)) return true;
   rethresholded_ = setup_.threshold == Threshold::reuse;
   const T* const x = residual != nullptr ? residual : gradient;
-  if (uses_moments() && moments_.largest < key_infinity<T>) {
+  if (uses_moments() && std::max(moments_.largest, magnitudes_.largest) < key_infinity<T>) {
     select_estimated(x, residual, hits, k);
   } else {
     select_exactly(x, residual, hits, k);
@@ -137,12 +145,23 @@ void LocalSelector<T>::adapt_margin(std::int64_t hits, std::int64_t k) {
   margin_ = std::clamp(margin_, least_margin, most_margin);
 }
 
+/// Adds part of the compensated gradient to the sums that the method needs.
+template <class T>
+void LocalSelector<T>::add_up(const T* gradient, const T* residual, std::int64_t size) {
+  if (setup_.threshold == Threshold::gaussian) {
+    add_to(moments_, kernels::host::moments(gradient, residual, size));
+  } else {
+    add_to(magnitudes_, kernels::host::exceedances(gradient, residual, size, Key<T>{0}));
+  }
+}
+
 /// residual += gradient; the entries with key >= floor_ become the candidates. Returns how many there are, also beyond the
 /// capacity.
 template <class T>
 std::int64_t LocalSelector<T>::compensate(const T* gradient, T* residual, std::int64_t k) {
   keep_old_ = std::min(key_infinity<T>, static_cast<Key<T>>(floor_ + 2 * octave<T>));
   moments_ = {};
+  magnitudes_ = {};
   count_ = 0;
   std::int64_t hits = 0;
   const bool in_blocks = uses_moments() && k > 0;
@@ -150,7 +169,7 @@ std::int64_t LocalSelector<T>::compensate(const T* gradient, T* residual, std::i
     const std::int64_t size = in_blocks ? std::min(block, setup_.count - begin) : setup_.count;
     const T* const g = gradient + begin;
     T* const r = residual != nullptr ? residual + begin : nullptr;
-    if (in_blocks) add_to(moments_, kernels::host::moments(g, r, size, Key<T>{0}));
+    if (in_blocks) add_up(g, r, size);
     std::uint32_t* const indices = indices_.data() + count_;
     T* const values = values_.data() + count_;
     const std::int64_t room = capacity_ - count_;
@@ -279,7 +298,7 @@ void LocalSelector<T>::collect_candidates(const T* x, std::int64_t wanted) {
 template <class T>
 void LocalSelector<T>::select_mstopk(const T* x, T* residual, std::int64_t k) {
   const Candidates<T> candidates{values_.data(), count_, floor_};
-  const MsTopkThresholds<T> found = mstopk_thresholds(candidates, moments_, k, setup_.samplings);
+  const MsTopkThresholds<T> found = mstopk_thresholds(candidates, magnitudes_, k, setup_.samplings);
   const bool among_candidates = found.lower >= floor_;
   if (!among_candidates) put_back(residual);
   const std::int64_t reaching = among_candidates ? candidates.count_at_least(found.lower)
@@ -311,17 +330,18 @@ void LocalSelector<T>::select_band(const T* x, Band& band) {
 template <class T>
 Key<T> LocalSelector<T>::sidco_key(const T* x, T* residual, std::int64_t k) {
   SidcoFit fit(k, sidco_.stages());
-  Moments<T> reaching = moments_;
+  Exceedances<T> reaching = magnitudes_;
   while (fit.refine(reaching)) {
     const Key<T> key = key_at_least<T>(fit.threshold());
-    reaching = key >= floor_ ? kernels::host::moments<T>(values_.data(), nullptr, count_, key) : moments_of_all(x, residual, key);
+    reaching =
+        key >= floor_ ? kernels::host::exceedances<T>(values_.data(), nullptr, count_, key) : exceedances_of_all(x, residual, key);
   }
   return key_at_least<T>(fit.threshold());
 }
 
 /// Of the entries with key >= threshold of x, which is the residual if there is one: that holds all sums for the time being.
 template <class T>
-Moments<T> LocalSelector<T>::moments_of_all(const T* x, T* residual, Key<T> threshold) {
+Exceedances<T> LocalSelector<T>::exceedances_of_all(const T* x, T* residual, Key<T> threshold) {
   std::int64_t held = 0;
   for (std::int64_t i = 0; i < count_ && residual != nullptr; ++i) {
     held_[held] = static_cast<std::uint32_t>(i);
@@ -331,9 +351,9 @@ Moments<T> LocalSelector<T>::moments_of_all(const T* x, T* residual, Key<T> thre
     for (std::int64_t h = 0; h < held; ++h) std::swap(values_[held_[h]], residual[indices_[held_[h]]]);
   };
   exchange();
-  const Moments<T> moments = kernels::host::moments<T>(x, nullptr, setup_.count, threshold);
+  const Exceedances<T> found = kernels::host::exceedances<T>(x, nullptr, setup_.count, threshold);
   exchange();
-  return moments;
+  return found;
 }
 
 template <class T>

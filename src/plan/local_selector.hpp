@@ -66,6 +66,7 @@ class LocalSelector {
   [[nodiscard]] Key<T> sampled_key(const T* gradient, const T* residual, std::int64_t k, bool safe);
   [[nodiscard]] Key<T> lowered() const;
   void adapt_margin(std::int64_t hits, std::int64_t k);
+  void add_up(const T* gradient, const T* residual, std::int64_t size);
   [[nodiscard]] std::int64_t compensate(const T* gradient, T* residual, std::int64_t k);
   [[nodiscard]] bool non_finite(const T* gradient, std::int64_t hits) const;
   [[nodiscard]] bool accept(std::int64_t hits, std::int64_t k, bool reuse) const;
@@ -79,7 +80,7 @@ class LocalSelector {
   void select_mstopk(const T* x, T* residual, std::int64_t k);
   void select_band(const T* x, Band& band);
   [[nodiscard]] Key<T> sidco_key(const T* x, T* residual, std::int64_t k);
-  [[nodiscard]] Moments<T> moments_of_all(const T* x, T* residual, Key<T> threshold);
+  [[nodiscard]] Exceedances<T> exceedances_of_all(const T* x, T* residual, Key<T> threshold);
 
   Setup setup_;
   std::int64_t capacity_;
@@ -92,9 +93,10 @@ class LocalSelector {
   Key<T> keep_old_ = 0;  // the residual holds the old value of selected entries from here on
   bool rethresholded_ = false;
   std::int64_t iteration_ = 0;
-  Key<T> threshold_ = 0;  // 0: not known
-  double margin_ = 0;     // of lowered(), in octaves
-  Moments<T> moments_;    // of the compensated gradient, where the method needs them
+  Key<T> threshold_ = 0;       // 0: not known
+  double margin_ = 0;          // of lowered(), in octaves
+  Moments<T> moments_;         // of the compensated gradient, mode gaussian
+  Exceedances<T> magnitudes_;  // of all of it, modes mstopk and sidco
   SidcoStages sidco_;
 };
 

@@ -26,7 +26,7 @@ Key<T> key_at_least(double magnitude) {
 }
 
 template <class T>
-MsTopkThresholds<T> mstopk_thresholds(const Candidates<T>& candidates, const Moments<T>& all, std::int64_t k, int samplings) {
+MsTopkThresholds<T> mstopk_thresholds(const Candidates<T>& candidates, const Exceedances<T>& all, std::int64_t k, int samplings) {
   MsTopkThresholds<T> found{std::numeric_limits<Key<T>>::max(), 0, 1};
   const double largest = magnitude_of(all.largest);
   const double mean = std::min(all.sum_magnitudes / static_cast<double>(all.count), largest);
@@ -89,7 +89,7 @@ Key<T> adjusted_threshold(const Candidates<T>& candidates, const Moments<T>& all
 }
 
 template <class T>
-bool SidcoFit::refine(const Moments<T>& reaching) {
+bool SidcoFit::refine(const Exceedances<T>& reaching) {
   if (reaching.count == 0) return false;
   const auto count = static_cast<double>(reaching.count);
   const double share = std::min(1.0, k_ / count);
@@ -115,12 +115,12 @@ std::uint64_t random_number(std::uint64_t index) {  // splitmix64
   return x ^ (x >> 31);
 }
 
-#define WEIR_INSTANTIATE(T)                                                                                   \
-  template Key<T> key_at_least<T>(double);                                                                    \
-  template MsTopkThresholds<T> mstopk_thresholds(const Candidates<T>&, const Moments<T>&, std::int64_t, int); \
-  template double gaussian_threshold(const Moments<T>&, std::int64_t);                                        \
-  template Key<T> adjusted_threshold(const Candidates<T>&, const Moments<T>&, double, std::int64_t);          \
-  template bool SidcoFit::refine(const Moments<T>&);
+#define WEIR_INSTANTIATE(T)                                                                                       \
+  template Key<T> key_at_least<T>(double);                                                                        \
+  template MsTopkThresholds<T> mstopk_thresholds(const Candidates<T>&, const Exceedances<T>&, std::int64_t, int); \
+  template double gaussian_threshold(const Moments<T>&, std::int64_t);                                            \
+  template Key<T> adjusted_threshold(const Candidates<T>&, const Moments<T>&, double, std::int64_t);              \
+  template bool SidcoFit::refine(const Exceedances<T>&);
 
 WEIR_INSTANTIATE(float)
 WEIR_INSTANTIATE(double)

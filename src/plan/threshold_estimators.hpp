@@ -42,7 +42,7 @@ struct MsTopkThresholds {
 /// CommLib Algorithm 1 lines 1-24: `samplings` bisections of the ratio between the mean (0) and the largest magnitude (1) of x, all
 /// counted among the candidates. Initially nothing reaches `upper`, and all that is not zero `lower`.
 template <class T>
-[[nodiscard]] MsTopkThresholds<T> mstopk_thresholds(const Candidates<T>& candidates, const Moments<T>& all, std::int64_t k,
+[[nodiscard]] MsTopkThresholds<T> mstopk_thresholds(const Candidates<T>& candidates, const Exceedances<T>& all, std::int64_t k,
                                                     int samplings);
 
 /// Gaussiank (Shi et al. 2019, as in Ok-Topk section 5): the magnitude that a share `density` of a normal distribution with the
@@ -62,9 +62,9 @@ class SidcoFit {
  public:
   SidcoFit(std::int64_t k, int stages) : k_(static_cast<double>(k)), stages_(stages) {}
   [[nodiscard]] double threshold() const noexcept { return threshold_; }
-  /// Raises the threshold by what the moments of the entries that reach it say. True if another stage follows.
+  /// Raises the threshold by what the entries that reach it say. True if another stage follows.
   template <class T>
-  [[nodiscard]] bool refine(const Moments<T>& reaching);
+  [[nodiscard]] bool refine(const Exceedances<T>& reaching);
 
  private:
   double threshold_ = 0;

@@ -34,6 +34,7 @@ namespace reference = weir::kernels::reference;
     static constexpr auto kth_key = &weir::kernels::SPACE::kth_key<V>;                     \
     static constexpr auto histogram = &weir::kernels::SPACE::histogram<V>;                 \
     static constexpr auto moments = &weir::kernels::SPACE::moments<V>;                     \
+    static constexpr auto exceedances = &weir::kernels::SPACE::exceedances<V>;             \
     static constexpr auto add = &weir::kernels::SPACE::add<V>;                             \
     static constexpr auto scale = &weir::kernels::SPACE::scale<V>;                         \
     static constexpr auto count_non_finite = &weir::kernels::SPACE::count_non_finite<V>;   \
@@ -324,7 +325,7 @@ TEMPLATE_TEST_CASE("histogram adds to its bins", "[kernels]", WEIR_ALL_KERNELS) 
   }
 }
 
-TEMPLATE_TEST_CASE("moments adds up what reaches the threshold, in the order of its contract", "[kernels]", WEIR_ALL_KERNELS) {
+TEMPLATE_TEST_CASE("moments and exceedances add up in the order of their contract", "[kernels]", WEIR_ALL_KERNELS) {
   using T = typename TestType::T;
   const auto same_sum = [](double a, double b) {
     return std::bit_cast<Key<double>>(a) == std::bit_cast<Key<double>>(b) || (a != a && b != b);
@@ -337,29 +338,34 @@ TEMPLATE_TEST_CASE("moments adds up what reaches the threshold, in the order of 
         for (std::int64_t i = 0; i < n && paired; ++i) values[static_cast<std::size_t>(i)] += y.data()[i];
         for (const Key<T> threshold : thresholds(values)) {
           std::array<std::array<double, 16>, 3> sums{};
-          weir::Moments<T> expected;
+          std::int64_t reaching = 0;
+          Key<T> largest = 0;
           for (std::size_t i = 0; i < values.size(); ++i) {
-            if (key_of(values[i]) < threshold) continue;
             const double wide = values[i];
-            volatile double square = wide * wide;  // never fused with the addition
+            const volatile double square = wide * wide;  // never fused with the addition
             sums[0][i % 16] += wide;
-            sums[1][i % 16] += std::abs(wide);
-            sums[2][i % 16] += square;
-            ++expected.count;
-            expected.largest = std::max(expected.largest, key_of(values[i]));
+            sums[1][i % 16] += square;
+            if (key_of(values[i]) < threshold) continue;
+            sums[2][i % 16] += std::abs(wide);
+            ++reaching;
+            largest = std::max(largest, key_of(values[i]));
           }
           for (auto& sum : sums) {
             for (std::size_t distance = 8; distance > 0; distance /= 2) {
               for (std::size_t j = 0; j < distance; ++j) sum[j] += sum[j + distance];
             }
           }
-          const weir::Moments<T> found = TestType::moments(x.data(), paired ? y.data() : nullptr, n, threshold);
           INFO("n " << n << ", kind " << static_cast<int>(kind) << ", paired " << paired << ", threshold " << threshold);
-          REQUIRE(found.count == expected.count);
-          REQUIRE(found.largest == expected.largest);
-          REQUIRE(same_sum(found.sum, sums[0][0]));
-          REQUIRE(same_sum(found.sum_magnitudes, sums[1][0]));
-          REQUIRE(same_sum(found.sum_squares, sums[2][0]));
+          const auto exceedances = TestType::exceedances(x.data(), paired ? y.data() : nullptr, n, threshold);
+          REQUIRE(exceedances.count == reaching);
+          REQUIRE(exceedances.largest == largest);
+          REQUIRE(same_sum(exceedances.sum_magnitudes, sums[2][0]));
+          if (threshold != 0) continue;
+          const auto moments = TestType::moments(x.data(), paired ? y.data() : nullptr, n);
+          REQUIRE(moments.count == n);
+          REQUIRE(moments.largest == largest);
+          REQUIRE(same_sum(moments.sum, sums[0][0]));
+          REQUIRE(same_sum(moments.sum_squares, sums[1][0]));
         }
       }
     }

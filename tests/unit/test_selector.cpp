@@ -182,8 +182,13 @@ std::vector<T> sample_of(Shape shape, std::int64_t n, unsigned seed) {
 }
 
 template <class T>
-Moments<T> moments_of(const std::vector<T>& x, Key<T> from = 0) {
-  return kernels::reference::moments<T>(x.data(), nullptr, static_cast<std::int64_t>(x.size()), from);
+Moments<T> moments_of(const std::vector<T>& x) {
+  return kernels::reference::moments<T>(x.data(), nullptr, static_cast<std::int64_t>(x.size()));
+}
+
+template <class T>
+Exceedances<T> exceedances_of(const std::vector<T>& x, Key<T> from = 0) {
+  return kernels::reference::exceedances<T>(x.data(), nullptr, static_cast<std::int64_t>(x.size()), from);
 }
 
 template <class T>
@@ -344,8 +349,8 @@ TEMPLATE_TEST_CASE("estimates are right for the distributions they assume", "[se
     for (const int stages : {1, 2, 4}) {
       SidcoFit fit(k, stages);
       int taken = 1;
-      Moments<T> beyond = moments_of(x);
-      for (; fit.refine(beyond); ++taken) beyond = moments_of(x, key_at_least<T>(fit.threshold()));
+      Exceedances<T> reaching = exceedances_of(x);
+      for (; fit.refine(reaching); ++taken) reaching = exceedances_of(x, key_at_least<T>(fit.threshold()));
       REQUIRE(taken <= stages);
       REQUIRE(error(x, fit.threshold()) < 0.1);
     }
@@ -360,8 +365,8 @@ TEST_CASE("more stages bring SIDCo nearer to k where the tail is not exponential
     std::int64_t count = 0;
     for (int t = 0; t < 10; ++t) {
       SidcoFit fit(k, stages.stages());
-      Moments<float> beyond = moments_of(x);
-      while (fit.refine(beyond)) beyond = moments_of(x, key_at_least<float>(fit.threshold()));
+      Exceedances<float> reaching = exceedances_of(x);
+      while (fit.refine(reaching)) reaching = exceedances_of(x, key_at_least<float>(fit.threshold()));
       count = count_above(x, fit.threshold());
       stages.adapt(count, k);
     }

@@ -30,6 +30,7 @@ struct RankKernels {
 template <class T>
 struct MomentsKernels {
   decltype(&host::moments<T>) moments;
+  decltype(&host::exceedances<T>) exceedances;
 };
 
 }  // namespace weir::kernels::host

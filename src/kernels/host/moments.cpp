@@ -1,5 +1,5 @@
-// moments.cpp: sums over the entries that reach a threshold. Sixteen partial sums per kind, as many as the contract asks for, hide
-// the latency of additions.
+// moments.cpp: sums over values, or over the magnitudes that reach a threshold. Sixteen partial sums per kind, as many as the
+// contract asks for, hide the latency of additions.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/host/moments.cpp"
 #include <hwy/foreach_target.h>
@@ -38,15 +38,17 @@ struct PartialSums {
 HWY_INLINE hn::Vec<Wide> widen(hn::Vec<Narrow<float>> x) { return hn::PromoteTo(Wide(), x); }
 HWY_INLINE hn::Vec<Wide> widen(hn::Vec<Narrow<double>> x) { return x; }
 
-/// Entries of x + y, or of x, with key >= threshold, or all.
-template <class T, bool paired, bool bounded>
-struct MomentsOf {
+enum class Of { values, magnitudes };
+
+/// Sums over the entries of x + y, or of x: of values and squares, or of the magnitudes of those with key >= threshold, or of all.
+template <class T, Of of, bool paired, bool bounded>
+struct SumsOf {
   const T* x;
   const T* y;
-  Key<T> threshold;
+  Key<T> threshold = 0;
   std::int64_t hits = 0;
   Key<T> largest = 0;
-  PartialSums sums{}, magnitudes{}, squares{};
+  PartialSums sums{}, squares{};
 
   void add_one(std::int64_t i) {
     const T value = paired ? x[i] + y[i] : x[i];
@@ -54,91 +56,111 @@ struct MomentsOf {
     ++hits;
     largest = std::max(largest, key_of(value));
     const auto wide = static_cast<double>(value);
-    sums.add(i, wide);
-    magnitudes.add(i, std::abs(wide));
-    squares.add(i, wide * wide);
+    sums.add(i, of == Of::values ? wide : std::abs(wide));
+    if constexpr (of == Of::values) squares.add(i, wide * wide);
   }
 
-  HWY_INLINE void add_vector(std::int64_t i, hn::Vec<KeyTag<Narrow<T>>>& most, hn::Vec<Wide>& sum, hn::Vec<Wide>& magnitude,
-                             hn::Vec<Wide>& square) {
+  template <class D>
+  HWY_INLINE hn::Vec<D> load(D d, std::int64_t i) const {
+    if constexpr (paired) {
+      return hn::Add(hn::LoadU(d, x + i), hn::LoadU(d, y + i));
+    } else {
+      return hn::LoadU(d, x + i);
+    }
+  }
+
+  HWY_INLINE void add_vector(std::int64_t i, hn::Vec<Wide>& sum, hn::Vec<Wide>& square) const {
     const Narrow<T> d;
-    auto value = hn::LoadU(d, x + i);
-    if constexpr (paired) value = hn::Add(value, hn::LoadU(d, y + i));
-    const auto keys = keys_of(d, value);
-    most = hn::Max(most, keys);
-    if constexpr (bounded) value = hn::IfThenElseZero(hn::RebindMask(d, hn::Gt(keys, just_below(d, threshold))), value);
+    auto value = load(d, i);
+    if constexpr (of == Of::magnitudes) {
+      auto keys = keys_of(d, value);
+      if constexpr (bounded) keys = hn::IfThenElseZero(hn::Gt(keys, just_below(d, threshold)), keys);
+      value = hn::BitCast(d, keys);
+    }
     const auto wide = widen(value);
     sum = hn::Add(sum, wide);
-    magnitude = hn::Add(magnitude, hn::Abs(wide));
-    square = hn::Add(square, hn::Mul(wide, wide));
+    if constexpr (of == Of::values) square = hn::Add(square, hn::Mul(wide, wide));
   }
 
   /// Elements [begin, end), a multiple of `partials`, as far as they go to four vectors of partial sums from `first` on.
   HWY_INLINE void add_columns(std::int64_t begin, std::int64_t end, std::int64_t first) {
     const Wide dw;
-    const KeyTag<Narrow<T>> dk;
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(dw));
-    const auto load = [&](const PartialSums& from, std::int64_t v) HWY_ATTR { return hn::LoadU(dw, from.of + first + v * lanes); };
-    auto most = hn::Zero(dk);
-    auto sum_0 = load(sums, 0), sum_1 = load(sums, 1), sum_2 = load(sums, 2), sum_3 = load(sums, 3);
-    auto magnitude_0 = load(magnitudes, 0), magnitude_1 = load(magnitudes, 1), magnitude_2 = load(magnitudes, 2),
-         magnitude_3 = load(magnitudes, 3);
-    auto square_0 = load(squares, 0), square_1 = load(squares, 1), square_2 = load(squares, 2), square_3 = load(squares, 3);
+    double* const s = sums.of + first;
+    double* const q = squares.of + first;
+    auto sum_0 = hn::LoadU(dw, s), sum_1 = hn::LoadU(dw, s + lanes), sum_2 = hn::LoadU(dw, s + 2 * lanes),
+         sum_3 = hn::LoadU(dw, s + 3 * lanes);
+    auto square_0 = hn::LoadU(dw, q), square_1 = hn::LoadU(dw, q + lanes), square_2 = hn::LoadU(dw, q + 2 * lanes),
+         square_3 = hn::LoadU(dw, q + 3 * lanes);
     for (std::int64_t i = begin + first; i < end; i += partials) {
-      add_vector(i, most, sum_0, magnitude_0, square_0);
-      add_vector(i + lanes, most, sum_1, magnitude_1, square_1);
-      add_vector(i + 2 * lanes, most, sum_2, magnitude_2, square_2);
-      add_vector(i + 3 * lanes, most, sum_3, magnitude_3, square_3);
+      add_vector(i, sum_0, square_0);
+      add_vector(i + lanes, sum_1, square_1);
+      add_vector(i + 2 * lanes, sum_2, square_2);
+      add_vector(i + 3 * lanes, sum_3, square_3);
     }
-    const auto store = [&](hn::Vec<Wide> from, PartialSums& to, std::int64_t v)
-                           HWY_ATTR { hn::StoreU(from, dw, to.of + first + v * lanes); };
-    store(sum_0, sums, 0), store(sum_1, sums, 1), store(sum_2, sums, 2), store(sum_3, sums, 3);
-    store(magnitude_0, magnitudes, 0), store(magnitude_1, magnitudes, 1), store(magnitude_2, magnitudes, 2),
-        store(magnitude_3, magnitudes, 3);
-    store(square_0, squares, 0), store(square_1, squares, 1), store(square_2, squares, 2), store(square_3, squares, 3);
+    hn::StoreU(sum_0, dw, s), hn::StoreU(sum_1, dw, s + lanes), hn::StoreU(sum_2, dw, s + 2 * lanes),
+        hn::StoreU(sum_3, dw, s + 3 * lanes);
+    hn::StoreU(square_0, dw, q), hn::StoreU(square_1, dw, q + lanes), hn::StoreU(square_2, dw, q + 2 * lanes),
+        hn::StoreU(square_3, dw, q + 3 * lanes);
+  }
+
+  /// How many of the elements [begin, end) reach the threshold, and the largest key; in vectors as wide as they come.
+  HWY_INLINE void count_and_rank(std::int64_t begin, std::int64_t end) {
+    const Tag<T> d;
+    const KeyTag<Tag<T>> dk;
+    const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+    auto most = hn::Zero(dk);
+    for (std::int64_t i = begin; i < end; i += lanes) {
+      const auto keys = keys_of(d, load(d, i));
+      most = hn::Max(most, keys);
+      if constexpr (bounded) hits += static_cast<std::int64_t>(hn::CountTrue(dk, hn::Gt(keys, just_below(d, threshold))));
+    }
+    if (!bounded) hits += end - begin;
     largest = std::max(largest, static_cast<Key<T>>(hn::GetLane(hn::MaxOfLanes(dk, most))));
   }
 
-  /// How many of the elements [begin, end) reach the threshold; whole vectors are counted at once.
-  [[nodiscard]] std::int64_t count(std::int64_t begin, std::int64_t end) const {
-    if (!bounded) return end - begin;
-    const Tag<T> d;
-    const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-    std::int64_t found = 0;
-    for (std::int64_t i = begin; i < end; i += lanes) {
-      auto value = hn::LoadU(d, x + i);
-      if constexpr (paired) value = hn::Add(value, hn::LoadU(d, y + i));
-      found += static_cast<std::int64_t>(hn::CountTrue(KeyTag<Tag<T>>(), hn::Gt(keys_of(d, value), just_below(d, threshold))));
-    }
-    return found;
-  }
-
-  Moments<T> all(std::int64_t n) {
+  void add_all(std::int64_t count) {
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(Wide()));
     std::int64_t i = 0;
-    while (i + partials <= n) {
-      const std::int64_t end = i + std::min(chunk, n - i) / partials * partials;
+    while (i + partials <= count) {
+      const std::int64_t end = i + std::min(chunk, count - i) / partials * partials;
       for (std::int64_t first = 0; first < partials; first += 4 * lanes) add_columns(i, end, first);
-      hits += count(i, end);
+      count_and_rank(i, end);
       i = end;
     }
     if (largest < threshold) largest = 0;
-    for (; i < n; ++i) add_one(i);
-    return {hits, sums.total(), magnitudes.total(), squares.total(), largest};
+    for (; i < count; ++i) add_one(i);
+  }
+
+  Moments<T> moments(std::int64_t count) {
+    add_all(count);
+    return {hits, sums.total(), squares.total(), largest};
+  }
+  Exceedances<T> exceedances(std::int64_t count) {
+    add_all(count);
+    return {hits, sums.total(), largest};
   }
 };
 
 template <class T>
-Moments<T> moments(const T* x, const T* y, std::int64_t count, Key<T> threshold) {
-  if (threshold == 0) {
-    return y != nullptr ? MomentsOf<T, true, false>{x, y, 0}.all(count) : MomentsOf<T, false, false>{x, y, 0}.all(count);
-  }
-  return y != nullptr ? MomentsOf<T, true, true>{x, y, threshold}.all(count)
-                      : MomentsOf<T, false, true>{x, y, threshold}.all(count);
+Moments<T> moments(const T* x, const T* y, std::int64_t count) {
+  return y != nullptr ? SumsOf<T, Of::values, true, false>{x, y}.moments(count)
+                      : SumsOf<T, Of::values, false, false>{x, y}.moments(count);
 }
 
-MomentsKernels<float> float_kernels() { return {moments<float>}; }
-MomentsKernels<double> double_kernels() { return {moments<double>}; }
+template <class T>
+Exceedances<T> exceedances(const T* x, const T* y, std::int64_t count, Key<T> threshold) {
+  constexpr Of of = Of::magnitudes;
+  if (threshold == 0) {
+    return y != nullptr ? SumsOf<T, of, true, false>{x, y}.exceedances(count)
+                        : SumsOf<T, of, false, false>{x, y}.exceedances(count);
+  }
+  return y != nullptr ? SumsOf<T, of, true, true>{x, y, threshold}.exceedances(count)
+                      : SumsOf<T, of, false, true>{x, y, threshold}.exceedances(count);
+}
+
+MomentsKernels<float> float_kernels() { return {moments<float>, exceedances<float>}; }
+MomentsKernels<double> double_kernels() { return {moments<double>, exceedances<double>}; }
 
 }  // namespace
 }  // namespace weir::kernels::host::HWY_NAMESPACE
@@ -167,12 +189,22 @@ const MomentsKernels<T>& chosen() {
 }  // namespace
 
 template <class T>
-Moments<T> moments(const T* x, const T* y, std::int64_t count, Key<T> threshold) {
-  return chosen<T>().moments(x, y, count, threshold);
+Moments<T> moments(const T* x, const T* y, std::int64_t count) {
+  return chosen<T>().moments(x, y, count);
 }
 
-template Moments<float> moments(const float*, const float*, std::int64_t, Key<float>);
-template Moments<double> moments(const double*, const double*, std::int64_t, Key<double>);
+template <class T>
+Exceedances<T> exceedances(const T* x, const T* y, std::int64_t count, Key<T> threshold) {
+  return chosen<T>().exceedances(x, y, count, threshold);
+}
+
+#define WEIR_INSTANTIATE(T)                                      \
+  template Moments<T> moments(const T*, const T*, std::int64_t); \
+  template Exceedances<T> exceedances(const T*, const T*, std::int64_t, Key<T>);
+
+WEIR_INSTANTIATE(float)
+WEIR_INSTANTIATE(double)
+#undef WEIR_INSTANTIATE
 
 }  // namespace weir::kernels::host
 #endif
