@@ -157,7 +157,8 @@ void add_bench_select(CLI::App& bench) {
       "reuse: Ok-Topk's threshold of an earlier iteration; exact: the k largest, warm; exact_cold: the same, first iteration;\n"
       "mstopk: CommLib's bisection between mean and maximum; sampled: DGC's threshold of 1 % of the entries; gaussian: "
       "Gaussiank's\n"
-      "normal quantile; sidco: SIDCo's exponential fits in stages. The last four leave [3/4 k, 5/4 k] only to select exactly.\n"
+      "normal quantile; sidco: SIDCo's exponential fits in stages. The last three select exactly where they would miss\n"
+      "[3/4 k, 5/4 k].\n"
       "count error: |count - k| / k, mean and largest over the iterations; overlap: share of the k largest that was selected;\n"
       "ratio: median ms / baseline ms; allocs: calls of operator new per iteration.");
   command->add_option("--count", options->count, "elements of the gradient")->check(CLI::PositiveNumber)->capture_default_str();
