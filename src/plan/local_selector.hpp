@@ -11,14 +11,15 @@
 
 namespace weir {
 
-/// Selects the entries a rank contributes, and keeps the residual. State that lives on: the last threshold.
+/// Selects the entries a rank contributes, and keeps the residual. State that lives on: the iteration, which samples and random
+/// numbers depend on, the last threshold, and the number of SIDCo's stages.
 ///
 /// Nearly free exact selection: one pass takes all candidates above a slightly lowered last threshold, and the k largest are
 /// found among those few. The first threshold is estimated from a sample. When candidates turn out too few or too many, the pass is
 /// repeated with a fresh estimate, and as a last resort the exact k-th magnitude is found by histograms of everything.
 ///
-/// The other methods work on the same candidates. `sampled` takes those above its sample's threshold. `mstopk`, `gaussian` and
-/// `sidco` also take moments on the way and look for their thresholds among somewhat more than 5/4 k candidates, which answers how
+/// The other methods work on candidates, too. Those of `sampled` are what reaches its sample's threshold. `mstopk`, `gaussian` and
+/// `sidco` sum up the gradient on the way and look for their thresholds among somewhat more than 5/4 k candidates, which answer how
 /// many entries reach any threshold that matters. Where the count misses [3/4 k, 5/4 k], selection is exact.
 template <class T>
 class LocalSelector {

@@ -45,8 +45,8 @@ template <class T>
 [[nodiscard]] MsTopkThresholds<T> mstopk_thresholds(const Candidates<T>& candidates, const Exceedances<T>& all, std::int64_t k,
                                                     int samplings);
 
-/// Gaussiank (Shi et al. 2019, as in Ok-Topk section 5): the magnitude that a share `density` of a normal distribution with the
-/// mean and variance of x exceeds, on both sides together.
+/// Gaussiank (Shi et al. 2019, as in Ok-Topk section 5): the magnitude that k entries would exceed, on both sides together, were x
+/// normal with its mean and variance.
 template <class T>
 [[nodiscard]] double gaussian_threshold(const Moments<T>& all, std::int64_t k);
 
@@ -72,8 +72,7 @@ class SidcoFit {
   int stages_;  // left
 };
 
-/// How many stages SIDCo takes: one more or one fewer while counts miss k by over 20 %, in the direction that last made them
-/// better.
+/// How many stages SIDCo takes: one more or one fewer while counts miss k by over 20 %, turning round when a count got worse.
 class SidcoStages {
  public:
   [[nodiscard]] int stages() const noexcept { return stages_; }
