@@ -19,13 +19,17 @@ struct Row {
   std::int64_t bytes_sent_max = 0;
   std::int64_t selected_local_min = 0, selected_local_max = 0, selected_global_min = 0, selected_global_max = 0;
   double select_ms = 0, exchange_ms = 0, apply_ms = 0;
-  double allocations = 0;  ///< per iteration, by operator new, after warm-up
+  double allocations = 0;                            ///< per iteration, by operator new, after warm-up
+  double count_error_mean = 0, count_error_max = 0;  ///< of |count - k| / k over the iterations, selection only
+  double overlap = 0;                                ///< share of the k largest entries selected, mean, selection only
 };
 
 [[nodiscard]] double median(std::vector<double> values);
 [[nodiscard]] double minimum(const std::vector<double>& values);
 
 void print_table(const std::vector<Row>& rows);
+/// The columns that matter to selection.
+void print_selection_table(const std::vector<Row>& rows);
 /// Throws std::runtime_error naming the file.
 void write_json(const std::vector<Row>& rows, const std::string& file);
 

@@ -54,11 +54,6 @@ struct AllreduceProblem {
   Transport* transport = nullptr;
   bool share_memory = false;  ///< within nodes, where the transport can
 
-  /// Most entries that a rank selects where k are wanted.
-  [[nodiscard]] std::int64_t most_selected(std::int64_t k) const {
-    const bool exactly = config.threshold == Threshold::exact || config.threshold == Threshold::mstopk;
-    return exactly ? k : std::min(count, k + k / 4);
-  }
   [[nodiscard]] wire::Wire wire() const { return {config.wire_format, config.wire_values}; }
   template <class T>
   void divide(T* values, std::int64_t value_count) const {

@@ -158,6 +158,8 @@ class OkTopk final : public SparseAllreduce<T> {
         cut = co_await find_cut(channel, reduced, k, outcome);
         co_await share_sizes(channel, reduced, cut);
       }
+    }
+    if (problem_.largest_local > problem_.largest_k) {
       // Only where ranks contributed more than k and the sum is skewed as well: deliver a little less rather than send more than 6
       // k words.
       const std::uint64_t budget = 3 * static_cast<std::uint64_t>(k);

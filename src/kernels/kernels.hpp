@@ -40,6 +40,21 @@ struct KthKey {
   std::int64_t equal;    ///< elements with exactly that key
 };
 
+template <class T>
+struct Moments {
+  std::int64_t count = 0;
+  double sum = 0, sum_squares = 0;
+  Key<T> largest = 0;  ///< key; 0 if there are no entries
+};
+
+/// The entries that reach a threshold.
+template <class T>
+struct Exceedances {
+  std::int64_t count = 0;
+  double sum_magnitudes = 0;
+  Key<T> largest = 0;  ///< key; 0 if there are no entries
+};
+
 // Declared once in a macro-free way: each namespace below implements this list.
 #define WEIR_KERNEL_DECLARATIONS                                                                                                     \
   /* r[i] += g[i]; entries whose sum has key >= threshold go, in index order, to (indices, values). Of these, the ones with key >=   \
@@ -63,6 +78,13 @@ struct KthKey {
      (high - low) >> shift is below the number of bins. */                                                                           \
   template <class T>                                                                                                                 \
   void histogram(const T* x, std::int64_t count, Key<T> low, Key<T> high, int shift, std::uint64_t* bins, std::uint64_t* above);     \
+  /* Of the entries of x + y (added in T; of x where y is nullptr). Sums are taken in double: entry i goes to partial sum i % 16, then\
+     partial sum j takes up j + 8, at last j + 4, j + 2 and j + 1. */                                                                \
+  template <class T>                                                                                                                 \
+  Moments<T> moments(const T* x, const T* y, std::int64_t count);                                                                    \
+  /* The same for the magnitudes of the entries with key >= threshold. */                                                            \
+  template <class T>                                                                                                                 \
+  Exceedances<T> exceedances(const T* x, const T* y, std::int64_t count, Key<T> threshold);                                          \
   /* y[i] += x[i] */                                                                                                                 \
   template <class T>                                                                                                                 \
   void add(const T* x, T* y, std::int64_t count);                                                                                    \

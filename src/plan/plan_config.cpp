@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <tuple>
 
 #include "base/error.hpp"
 #include "collectives/allreduce.hpp"
@@ -13,9 +14,13 @@ namespace {
 
 constexpr double warmup_density = 0.25;  // where DGC starts: sparsity 75 %
 
-constexpr std::array field_names = {
-    "count",           "type",   "k (from density)", "error_feedback", "average",          "threshold",        "threshold_period",
-    "boundary_period", "window", "balance_trigger",  "non_finite",     "dense_iterations", "warmup_iterations"};
+constexpr std::array field_names = {"count",           "type",       "k (from density)", "error_feedback",    "average",
+                                    "threshold",       "samplings",  "threshold_period", "boundary_period",   "window",
+                                    "balance_trigger", "non_finite", "dense_iterations", "warmup_iterations", "wire_format",
+                                    "wire_values"};
+static_assert(field_names.size() == std::tuple_size_v<decltype(ConfigCard::fields)>);
+
+constexpr std::array wire_value_names = {"native", "bfloat16", "float16"};
 
 }  // namespace
 
@@ -34,8 +39,17 @@ void check_config(const AllreduceConfig& c) {
   }
   require(!row.sparse() || c.count <= std::numeric_limits<std::uint32_t>::max(),
           "count is {}: sparse algorithms take up to 2^32 - 1 elements; split the tensor", c.count);
-  require(c.threshold == Threshold::exact || c.threshold == Threshold::reuse, "threshold is {}: it must be exact (0) or reuse (1)",
+  require(c.threshold >= Threshold::exact && c.threshold <= Threshold::sidco,
+          "threshold is {}: it must be exact (0), reuse (1), mstopk (2), sampled (3), gaussian (4) or sidco (5)",
           static_cast<int>(c.threshold));
+  require(c.samplings >= 1 && c.samplings <= 1000, "samplings is {}: it must be between 1 and 1000, for example 30", c.samplings);
+  require(c.wire_format == WireFormat::compact || c.wire_format == WireFormat::coo,
+          "wire_format is {}: it must be compact (0) or coo (1)", static_cast<int>(c.wire_format));
+  require(c.wire_values >= WireValues::native && c.wire_values <= WireValues::float16,
+          "wire_values is {}: it must be native (0), bfloat16 (1) or float16 (2)", static_cast<int>(c.wire_values));
+  require(c.wire_values == WireValues::native || c.type == DataType::float32,
+          "wire_values is {}: it needs float32, and type is {}; choose native",
+          wire_value_names[static_cast<std::size_t>(c.wire_values)], type_name(c.type));
   require(c.non_finite >= NonFinite::error && c.non_finite <= NonFinite::propagate,
           "non_finite is {}: it must be error (0), skip (1) or propagate (2)", static_cast<int>(c.non_finite));
   require(c.threshold_period >= 1, "threshold_period is {}: it must be at least 1, for example 32", c.threshold_period);
@@ -57,13 +71,16 @@ ConfigCard make_card(const AllreduceConfig& c) {
                    static_cast<double>(c.error_feedback),
                    static_cast<double>(c.average),
                    static_cast<double>(c.threshold),
+                   static_cast<double>(c.samplings),
                    static_cast<double>(c.threshold_period),
                    static_cast<double>(c.boundary_period),
                    static_cast<double>(c.window),
                    c.balance_trigger,
                    static_cast<double>(c.non_finite),
                    static_cast<double>(c.dense_iterations),
-                   static_cast<double>(c.warmup_iterations)};
+                   static_cast<double>(c.warmup_iterations),
+                   static_cast<double>(c.wire_format),
+                   static_cast<double>(c.wire_values)};
   } catch (const Error& error) {
     card.status = error.status();
     std::strncpy(card.text.data(), error.what(), card.text.size() - 1);

@@ -5,6 +5,7 @@
 #include "collectives/allreduce.hpp"
 #include "collectives/control.hpp"
 #include "collectives/node_shards.hpp"
+#include "plan/local_selector.hpp"
 
 namespace weir::detail {
 
@@ -22,7 +23,7 @@ class Sharding {
     AllreduceProblem problem = whole;
     problem.count = map.size(shard);
     problem.largest_k = std::min(problem.count, whole.largest_k / map.shards() + 2);
-    problem.largest_local = problem.most_selected(problem.largest_k);
+    problem.largest_local = LocalSelector<T>::most_selected(problem.config.threshold, problem.count, problem.largest_k);
     problem.ranks = whole.topology->node_count();
     problem.divisor = 1;
     return problem;

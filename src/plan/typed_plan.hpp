@@ -88,7 +88,7 @@ class TypedPlan final : public PlanState {
     whole.largest_k = weir::largest_k(config);
     whole.config = config;
     whole.config.threshold = find_allreduce(config.algorithm).threshold.value_or(config.threshold);
-    whole.largest_local = whole.most_selected(whole.largest_k);
+    whole.largest_local = LocalSelector<T>::most_selected(whole.config.threshold, whole.count, whole.largest_k);
     whole.ranks = comm->topology.size();
     whole.divisor = config.average ? whole.ranks : 1;
     whole.topology = &comm->topology;

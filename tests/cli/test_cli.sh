@@ -20,6 +20,13 @@ expect "$info" "oktopk"
 expect "$info" "^node .*: rank 0"
 
 "$weir" bench select --count 100000 --iterations 2 --json "$work/select.json" >/dev/null
+for method in reuse exact exact_cold mstopk sampled gaussian sidco; do
+  grep -q "\"algorithm\": \"$method\"" "$work/select.json" || fail "no row for $method"
+done
+for key in count_error_mean count_error_max overlap allocations_per_iteration; do
+  grep -q "\"$key\"" "$work/select.json" || fail "no $key in select.json"
+done
+expect "$("$weir" bench select --help)" "count error: .count - k. / k"
 "$weir" bench allreduce --count 10000 --iterations 2 --algorithm all --json "$work/allreduce.json" >/dev/null
 for key in benchmark algorithm count density ranks median_ms min_ms baseline baseline_ms ratio bytes_sent_max selected_local_min \
   selected_local_max selected_global_min selected_global_max; do
@@ -44,6 +51,7 @@ sed 's/<f4/<f8/' "$work/g.npy" >"$work/f8.npy"
 refuse "float32 array in C order" "$weir" bench allreduce --input "$work/f8.npy"
 
 refuse "density" "$weir" bench select --density 2
+refuse "samplings" "$weir" bench select --samplings 0
 refuse "dense_ring" "$weir" bench allreduce --algorithm quick
 refuse "zip" "$weir" bench codec --format zip
 refuse "File does not exist" "$weir" bench select --input /no/such/file

@@ -7,6 +7,7 @@
 #include "support/inproc_ranks.hpp"
 #include "support/inputs.hpp"
 #include "support/rank_check.hpp"
+#include "support/thresholds.hpp"
 
 namespace weir::test {
 namespace {
@@ -51,6 +52,16 @@ TEST_CASE("bad configurations are refused on all ranks, saying what would be rig
   refuse("density is 0: it must be above 0", [](AllreduceConfig& c) { c.density = 0; });
   refuse("density is 1.5", [](AllreduceConfig& c) { c.density = 1.5; });
   refuse("density is nan", [](AllreduceConfig& c) { c.density = std::nan(""); });
+  refuse("threshold is 6: it must be exact (0), reuse (1), mstopk (2), sampled (3), gaussian (4) or sidco (5)",
+         [](AllreduceConfig& c) { c.threshold = static_cast<Threshold>(6); });
+  refuse("samplings is 0: it must be between 1 and 1000", [](AllreduceConfig& c) { c.samplings = 0; });
+  refuse("wire_format is 2: it must be compact (0) or coo (1)",
+         [](AllreduceConfig& c) { c.wire_format = static_cast<WireFormat>(2); });
+  refuse("wire_values is 3: it must be", [](AllreduceConfig& c) { c.wire_values = static_cast<WireValues>(3); });
+  refuse("wire_values is bfloat16: it needs float32", [](AllreduceConfig& c) {
+    c.wire_values = WireValues::bfloat16;
+    c.type = DataType::float64;
+  });
   refuse("k is 101: it must be between 0 and the count 100", [](AllreduceConfig& c) { c.k = 101; });
   refuse("no allreduce algorithm 'fast': known are dense_ring, dense_rabenseifner, dense_torus2d, ",
          [](AllreduceConfig& c) { c.algorithm = "fast"; });
@@ -315,7 +326,7 @@ TEST_CASE("a silent peer ends in a timeout with a dump on every survivor", "[pla
 }
 
 TEST_CASE("no heap allocation in the steady state", "[plan]") {
-  for (const Threshold threshold : {Threshold::exact, Threshold::reuse}) {
+  for (const Threshold threshold : all_thresholds) {
     for (const std::string algorithm : {"oktopk", "dense_ring", "dense_rabenseifner"}) {
       RankCheck check;
       run_ranks(4, [&](Communicator& comm) {
@@ -341,7 +352,7 @@ TEST_CASE("memory of a plan stays within its bound", "[plan]") {
     run_ranks(ranks, [&](Communicator& comm) {
       for (const std::int64_t n : {1000, 100000, 1000000}) {
         for (const double density : {0.001, 0.01, 0.1}) {
-          for (const Threshold threshold : {Threshold::exact, Threshold::reuse}) {
+          for (const Threshold threshold : all_thresholds) {
             AllreducePlan plan(comm, {.count = n, .density = density, .threshold = threshold});
             const auto k = static_cast<std::int64_t>(std::llround(density * static_cast<double>(n)));
             check.at_most(plan.memory_bytes(), 4 * n + 8 * n / ranks + 64 * k + (1 << 20),

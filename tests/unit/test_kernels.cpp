@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <random>
@@ -32,6 +33,8 @@ namespace reference = weir::kernels::reference;
     static constexpr auto select_ties = &weir::kernels::SPACE::select_ties<V>;             \
     static constexpr auto kth_key = &weir::kernels::SPACE::kth_key<V>;                     \
     static constexpr auto histogram = &weir::kernels::SPACE::histogram<V>;                 \
+    static constexpr auto moments = &weir::kernels::SPACE::moments<V>;                     \
+    static constexpr auto exceedances = &weir::kernels::SPACE::exceedances<V>;             \
     static constexpr auto add = &weir::kernels::SPACE::add<V>;                             \
     static constexpr auto scale = &weir::kernels::SPACE::scale<V>;                         \
     static constexpr auto count_non_finite = &weir::kernels::SPACE::count_non_finite<V>;   \
@@ -316,6 +319,53 @@ TEMPLATE_TEST_CASE("histogram adds to its bins", "[kernels]", WEIR_ALL_KERNELS) 
           REQUIRE(bins.all() == expected);
           REQUIRE(above == expected_above);
           REQUIRE(bins.intact());
+        }
+      }
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("moments and exceedances add up in the order of their contract", "[kernels]", WEIR_ALL_KERNELS) {
+  using T = typename TestType::T;
+  const auto same_sum = [](double a, double b) {
+    return std::bit_cast<Key<double>>(a) == std::bit_cast<Key<double>>(b) || (a != a && b != b);
+  };
+  for (const std::int64_t n : sizes) {
+    for (const Kind kind : kinds) {
+      for (const bool paired : {false, true}) {
+        Guarded<T> x(numbers<T>(kind, n, 11), 1), y(numbers<T>(kind, n, 12), 3);
+        std::vector<T> values = x.all();
+        for (std::int64_t i = 0; i < n && paired; ++i) values[static_cast<std::size_t>(i)] += y.data()[i];
+        for (const Key<T> threshold : thresholds(values)) {
+          std::array<std::array<double, 16>, 3> sums{};
+          std::int64_t reaching = 0;
+          Key<T> largest = 0;
+          for (std::size_t i = 0; i < values.size(); ++i) {
+            const double wide = values[i];
+            const volatile double square = wide * wide;  // never fused with the addition
+            sums[0][i % 16] += wide;
+            sums[1][i % 16] += square;
+            if (key_of(values[i]) < threshold) continue;
+            sums[2][i % 16] += std::abs(wide);
+            ++reaching;
+            largest = std::max(largest, key_of(values[i]));
+          }
+          for (auto& sum : sums) {
+            for (std::size_t distance = 8; distance > 0; distance /= 2) {
+              for (std::size_t j = 0; j < distance; ++j) sum[j] += sum[j + distance];
+            }
+          }
+          INFO("n " << n << ", kind " << static_cast<int>(kind) << ", paired " << paired << ", threshold " << threshold);
+          const auto exceedances = TestType::exceedances(x.data(), paired ? y.data() : nullptr, n, threshold);
+          REQUIRE(exceedances.count == reaching);
+          REQUIRE(exceedances.largest == largest);
+          REQUIRE(same_sum(exceedances.sum_magnitudes, sums[2][0]));
+          if (threshold != 0) continue;
+          const auto moments = TestType::moments(x.data(), paired ? y.data() : nullptr, n);
+          REQUIRE(moments.count == n);
+          REQUIRE(moments.largest == largest);
+          REQUIRE(same_sum(moments.sum, sums[0][0]));
+          REQUIRE(same_sum(moments.sum_squares, sums[1][0]));
         }
       }
     }

@@ -27,4 +27,10 @@ struct RankKernels {
   decltype(&host::histogram<T>) histogram;
 };
 
+template <class T>
+struct MomentsKernels {
+  decltype(&host::moments<T>) moments;
+  decltype(&host::exceedances<T>) exceedances;
+};
+
 }  // namespace weir::kernels::host

@@ -1,5 +1,8 @@
 #include "kernels/kernels.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 namespace weir::kernels::reference {
 
 namespace {
@@ -9,6 +12,13 @@ std::int64_t count_at_least(const T* x, std::int64_t count, Key<T> threshold) {
   std::int64_t hits = 0;
   for (std::int64_t i = 0; i < count; ++i) hits += key_of(x[i]) >= threshold;
   return hits;
+}
+
+double total(double (&partial)[16]) {
+  for (int distance = 8; distance > 0; distance /= 2) {
+    for (int j = 0; j < distance; ++j) partial[j] += partial[j + distance];
+  }
+  return partial[0];
 }
 
 }  // namespace
@@ -87,6 +97,37 @@ void histogram(const T* x, std::int64_t count, Key<T> low, Key<T> high, int shif
 }
 
 template <class T>
+Moments<T> moments(const T* x, const T* y, std::int64_t count) {
+  double sums[16] = {}, squares[16] = {};
+  Moments<T> result{.count = count};
+  for (std::int64_t i = 0; i < count; ++i) {
+    const T value = y != nullptr ? x[i] + y[i] : x[i];
+    const auto wide = static_cast<double>(value);
+    sums[i % 16] += wide;
+    squares[i % 16] += wide * wide;
+    result.largest = std::max(result.largest, key_of(value));
+  }
+  result.sum = total(sums);
+  result.sum_squares = total(squares);
+  return result;
+}
+
+template <class T>
+Exceedances<T> exceedances(const T* x, const T* y, std::int64_t count, Key<T> threshold) {
+  double magnitudes[16] = {};
+  Exceedances<T> result;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const T value = y != nullptr ? x[i] + y[i] : x[i];
+    if (key_of(value) < threshold) continue;
+    ++result.count;
+    magnitudes[i % 16] += std::abs(static_cast<double>(value));
+    result.largest = std::max(result.largest, key_of(value));
+  }
+  result.sum_magnitudes = total(magnitudes);
+  return result;
+}
+
+template <class T>
 void add(const T* x, T* y, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) y[i] += x[i];
 }
@@ -144,6 +185,8 @@ void scatter(T* dense, const std::uint32_t* indices, const T* values, std::int64
   template std::int64_t select_ties(const T*, std::int64_t, Key<T>, std::int64_t, std::uint32_t*, T*);                        \
   template KthKey<T> kth_key(const T*, std::int64_t, std::int64_t);                                                           \
   template void histogram(const T*, std::int64_t, Key<T>, Key<T>, int, std::uint64_t*, std::uint64_t*);                       \
+  template Moments<T> moments(const T*, const T*, std::int64_t);                                                              \
+  template Exceedances<T> exceedances(const T*, const T*, std::int64_t, Key<T>);                                              \
   template void add(const T*, T*, std::int64_t);                                                                              \
   template void scale(T*, std::int64_t, T);                                                                                   \
   template std::int64_t count_non_finite(const T*, std::int64_t);                                                             \

@@ -1,0 +1,129 @@
+#include "plan/threshold_estimators.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace weir {
+namespace {
+
+constexpr double first_ratio = 0.25;     // delta_1 of SIDCo
+constexpr double stage_tolerance = 0.2;  // epsilon of SIDCo
+constexpr int most_stages = 6;           // of SIDCo: the last but one leaves about 1e-3 of all
+constexpr int most_adjustments = 64;     // halvings: only ties can keep the count out of the guard for so long
+
+double magnitude_of(Key<float> key) { return std::bit_cast<float>(key); }
+double magnitude_of(Key<double> key) { return std::bit_cast<double>(key); }
+
+}  // namespace
+
+template <class T>
+Key<T> key_at_least(double magnitude) {
+  if (!(magnitude > 0)) return 1;
+  const T nearest = static_cast<T>(magnitude);
+  const Key<T> key = key_of(nearest);
+  return static_cast<double>(nearest) < magnitude ? key + 1 : std::max<Key<T>>(key, 1);
+}
+
+template <class T>
+MsTopkThresholds<T> mstopk_thresholds(const Candidates<T>& candidates, const Exceedances<T>& all, std::int64_t k, int samplings) {
+  MsTopkThresholds<T> found{std::numeric_limits<Key<T>>::max(), 0, 1};
+  const double largest = magnitude_of(all.largest);
+  const double mean = std::min(all.sum_magnitudes / static_cast<double>(all.count), largest);
+  double left = 0, right = 1;
+  for (int sampling = 0; sampling < samplings; ++sampling) {
+    const double ratio = left + (right - left) / 2;
+    const Key<T> threshold = key_at_least<T>(mean + ratio * (largest - mean));
+    // Where the answer is known, counting again would change nothing: counts grow as thresholds fall.
+    bool few = threshold >= found.upper;
+    if (!few && threshold > found.lower && threshold >= candidates.floor) {
+      const std::int64_t count = candidates.count_at_least(threshold);
+      few = count <= k;
+      if (few) {
+        found.upper = threshold;
+        found.upper_count = count;
+      }
+    }
+    if (few) {
+      right = ratio;
+    } else {
+      left = ratio;
+      found.lower = std::max(found.lower, threshold);
+    }
+  }
+  return found;
+}
+
+template <class T>
+double gaussian_threshold(const Moments<T>& all, std::int64_t k) {
+  const auto count = static_cast<double>(all.count);
+  const double share = static_cast<double>(k) / count;
+  const double mean = all.sum / count;
+  const double deviation = std::sqrt(std::max(0.0, all.sum_squares / count - mean * mean));
+  if (!(deviation > 0)) return std::abs(mean);
+  const auto share_above = [&](double threshold) {
+    const double scale = deviation * std::numbers::sqrt2;
+    return (std::erfc((threshold - mean) / scale) + std::erfc((threshold + mean) / scale)) / 2;
+  };
+  double low = 0, high = std::abs(mean) + 40 * deviation;
+  for (int step = 0; step < 64; ++step) {
+    const double middle = low + (high - low) / 2;
+    (share_above(middle) > share ? low : high) = middle;
+  }
+  return high;
+}
+
+template <class T>
+Key<T> adjusted_threshold(const Candidates<T>& candidates, const Moments<T>& all, double threshold, std::int64_t k) {
+  double low = magnitude_of(candidates.floor), high = magnitude_of(all.largest);
+  Key<T> key = candidates.floor;
+  for (int step = 0; step < most_adjustments; ++step) {
+    if (!(threshold >= low && threshold <= high)) threshold = low + (high - low) / 2;
+    key = std::max(key_at_least<T>(threshold), candidates.floor);
+    const std::int64_t count = candidates.count_at_least(key);
+    if (within_guard(count, k)) break;
+    (count > k ? low : high) = threshold;
+    threshold = low + (high - low) / 2;
+  }
+  return key;
+}
+
+template <class T>
+bool SidcoFit::refine(const Exceedances<T>& reaching) {
+  if (reaching.count == 0) return false;
+  const auto count = static_cast<double>(reaching.count);
+  const double share = std::min(1.0, k_ / count);
+  const bool last = --stages_ <= 0 || share >= first_ratio;
+  threshold_ -= (reaching.sum_magnitudes / count - threshold_) * std::log(last ? share : first_ratio);
+  return !last;
+}
+
+void SidcoStages::adapt(std::int64_t count, std::int64_t k) {
+  const double error = std::abs(static_cast<double>(count) / static_cast<double>(k) - 1);
+  if (error > stage_tolerance) {
+    if (error > error_) direction_ = -direction_;
+    if (stages_ + direction_ < 1 || stages_ + direction_ > most_stages) direction_ = -direction_;
+    stages_ += direction_;
+  }
+  error_ = error;
+}
+
+std::uint64_t random_number(std::uint64_t index) {  // splitmix64
+  std::uint64_t x = (index + 1) * 0x9e3779b97f4a7c15ull;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+  return x ^ (x >> 31);
+}
+
+#define WEIR_INSTANTIATE(T)                                                                                       \
+  template Key<T> key_at_least<T>(double);                                                                        \
+  template MsTopkThresholds<T> mstopk_thresholds(const Candidates<T>&, const Exceedances<T>&, std::int64_t, int); \
+  template double gaussian_threshold(const Moments<T>&, std::int64_t);                                            \
+  template Key<T> adjusted_threshold(const Candidates<T>&, const Moments<T>&, double, std::int64_t);              \
+  template bool SidcoFit::refine(const Exceedances<T>&);
+
+WEIR_INSTANTIATE(float)
+WEIR_INSTANTIATE(double)
+#undef WEIR_INSTANTIATE
+
+}  // namespace weir
