@@ -36,6 +36,16 @@ void set_log(Settings& settings, std::string_view text) {
   fail(WEIR_ERR_SETTING, "WEIR_LOG is '{}': it must be one of {}", text, fmt::join(log_names, ", "));
 }
 
+void set_machine(Settings& settings, std::string_view text) {
+  if (text.empty()) fail(WEIR_ERR_SETTING, "WEIR_MACHINE is '': it must name a file that `weir calibrate` has written");
+  settings.machine = text;
+}
+
+void set_calibrate(Settings& settings, std::string_view text) {
+  if (text != "0" && text != "1") fail(WEIR_ERR_SETTING, "WEIR_CALIBRATE is '{}': it must be 0 or 1", text);
+  settings.calibrate = text == "1";
+}
+
 struct Row {
   const char* name;
   const char* description;
@@ -48,6 +58,11 @@ constexpr std::array rows = {
         [](const Settings& s) { return fmt::format("{}", s.timeout_seconds); }},
     Row{"WEIR_LOG", "what is written to stderr: error, warn, info or debug", set_log,
         [](const Settings& s) { return std::string(log_names[static_cast<std::size_t>(s.log)]); }},
+    Row{"WEIR_MACHINE",
+        "machine file for predictions and automatic choice, read by rank 0; else the host's own, else built-in figures",
+        set_machine, [](const Settings& s) { return s.machine; }},
+    Row{"WEIR_CALIBRATE", "1: measure the machine for a second or two instead of reading a file", set_calibrate,
+        [](const Settings& s) { return std::string(s.calibrate ? "1" : "0"); }},
 };
 
 }  // namespace

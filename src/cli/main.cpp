@@ -17,6 +17,8 @@ int main(int argc, char** argv) {
   bench->require_subcommand(1);
   weir::cli::add_bench_select(*bench);
   weir::cli::add_bench_allreduce(*bench);
+  weir::cli::add_calibrate(app);
+  weir::cli::add_predict(app);
 
   int status = 0;
   try {

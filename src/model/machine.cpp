@@ -1,0 +1,38 @@
+#include "model/machine.hpp"
+
+#include "base/error.hpp"
+
+namespace weir {
+
+const Link& Machine::link(Level level) const {
+  const auto wanted = static_cast<std::size_t>(level);
+  for (std::size_t outer = wanted; outer < links.size(); ++outer) {
+    if (links[outer]) return *links[outer];
+  }
+  for (std::size_t inner = wanted; inner-- > 0;) {
+    if (links[inner]) return *links[inner];
+  }
+  fail(WEIR_ERR_ARGUMENT, "the machine has no level at all: it must have at least one");
+}
+
+namespace {
+
+Machine make_builtin_machine() {
+  Machine machine;
+  machine.provenance = {.host = "built in", .weir = fmt::format("{}.{}", version().major, version().minor)};
+  const auto set = [&machine](Level level, const Link& link) { machine.links[static_cast<std::size_t>(level)] = link; };
+  set(Level::socket, {.latency = 0.5e-6, .overhead = 0.2e-6, .bandwidth = 8e9, .exchange = 6e9, .shared = 60e9});
+  set(Level::node, {.latency = 0.9e-6, .overhead = 0.2e-6, .bandwidth = 6e9, .exchange = 5e9, .shared = 50e9});
+  set(Level::system, {.latency = 20e-6, .overhead = 3e-6, .bandwidth = 2.2e9, .exchange = 2e9, .shared = 2.9e9});
+  machine.rates = {.add = 4e9, .select = 1e9, .fill = 3e9, .scatter = 1e8, .merge = 1e8, .encode = 4e8, .decode = 3e8};
+  return machine;
+}
+
+}  // namespace
+
+const Machine& builtin_machine() {
+  static const Machine machine = make_builtin_machine();
+  return machine;
+}
+
+}  // namespace weir
