@@ -12,7 +12,7 @@ enum class LogLevel { error, warn, info, debug };
 struct Settings {
   double timeout_seconds = 300;   ///< WEIR_TIMEOUT
   LogLevel log = LogLevel::warn;  ///< WEIR_LOG
-  std::string machine;            ///< WEIR_MACHINE, empty: not set
+  std::string machine{};          ///< WEIR_MACHINE, empty: not set
   bool calibrate = false;         ///< WEIR_CALIBRATE
 };
 

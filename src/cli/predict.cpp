@@ -95,6 +95,7 @@ void run(const Options& options) {
   if (!options.machine.empty()) settings.machine = options.machine;
   const FoundMachine found = find_machine(settings);
   const Problem problem = problem_of(options);
+  if (problem.ranks == 1) throw std::runtime_error("one rank exchanges nothing: set --nodes or --ranks-per-node to 2 or more");
   const std::vector<Candidate> list = predict(found.machine, problem);
   fmt::print("machine: {}\n", found.origin);
   if (problem.nodes > 1 && !found.machine.has(Level::switch_group) && !found.machine.has(Level::system))

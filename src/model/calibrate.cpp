@@ -148,10 +148,13 @@ class Calibrator {
   }
 
   task<void> there_and_back(int peer, bool sends, std::int64_t bytes) {
-    if (sends) co_await channel_.done(channel_.send(arrays_.out(), bytes, peer, Traffic::control));
-    co_await channel_.done(sends ? channel_.receive(arrays_.in(), small_bytes, peer, Traffic::control)
-                                 : channel_.receive(arrays_.in(), bytes, peer, Traffic::control));
-    if (!sends) co_await channel_.done(channel_.send(arrays_.out(), small_bytes, peer, Traffic::control));
+    if (sends) {
+      co_await channel_.done(channel_.send(arrays_.out(), bytes, peer, Traffic::control));
+      co_await channel_.done(channel_.receive(arrays_.in(), small_bytes, peer, Traffic::control));
+    } else {
+      co_await channel_.done(channel_.receive(arrays_.in(), bytes, peer, Traffic::control));
+      co_await channel_.done(channel_.send(arrays_.out(), small_bytes, peer, Traffic::control));
+    }
   }
 
   task<void> both_ways(int peer, std::int64_t bytes) {
@@ -164,8 +167,10 @@ class Calibrator {
   task<void> burst(int peer, bool sends) {
     std::array<Request, burst_messages> requests;
     for (Request& request : requests) {
-      request = sends ? channel_.send(arrays_.out(), small_bytes, peer, Traffic::control)
-                      : channel_.receive(arrays_.in(), small_bytes, peer, Traffic::control);
+      if (sends)
+        request = channel_.send(arrays_.out(), small_bytes, peer, Traffic::control);
+      else
+        request = channel_.receive(arrays_.in(), small_bytes, peer, Traffic::control);
     }
     co_await channel_.done(requests);
     co_await there_and_back(peer, !sends, small_bytes);

@@ -5,12 +5,20 @@
 namespace weir {
 
 const Link& Machine::link(Level level) const {
-  const auto wanted = static_cast<std::size_t>(level);
-  for (std::size_t outer = wanted; outer < links.size(); ++outer) {
-    if (links[outer]) return *links[outer];
+  const auto at = [this](int index) -> const std::optional<Link>& { return links[static_cast<std::size_t>(index)]; };
+  const int wanted = static_cast<int>(level), node = static_cast<int>(Level::node);
+  const int first = wanted <= node ? 0 : node + 1, last = wanted <= node ? node : level_count - 1;
+  for (int outer = wanted; outer <= last; ++outer) {
+    if (at(outer)) return *at(outer);
   }
-  for (std::size_t inner = wanted; inner-- > 0;) {
-    if (links[inner]) return *links[inner];
+  for (int inner = wanted; inner >= first; --inner) {
+    if (at(inner)) return *at(inner);
+  }
+  for (int outer = last + 1; outer < level_count; ++outer) {
+    if (at(outer)) return *at(outer);
+  }
+  for (int inner = first; inner-- > 0;) {
+    if (at(inner)) return *at(inner);
   }
   fail(WEIR_ERR_ARGUMENT, "the machine has no level at all: it must have at least one");
 }

@@ -54,8 +54,9 @@ struct Machine {
 
   /// Whether `level` itself was measured.
   [[nodiscard]] bool has(Level level) const noexcept { return links[static_cast<std::size_t>(level)].has_value(); }
-  /// A level that was not measured costs what the next outer one does, which is at least as far; when there is none, what the next
-  /// inner one does, which is too little: has() tells.
+  /// A level that was not measured costs what the next outer one on its side of the node's boundary does, which is at least as far,
+  /// else the next inner one on its side. Where nothing on its side was measured: inside the node, what the nearest level between
+  /// nodes costs; between nodes, what the outermost inside does, which is far too little: has() tells.
   [[nodiscard]] const Link& link(Level level) const;
 
   friend bool operator==(const Machine&, const Machine&) = default;
