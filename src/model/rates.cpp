@@ -33,7 +33,7 @@ double rate(double budget, std::int64_t items, Before before, Body body) {
     times.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
     spent += times.back();
   }
-  return static_cast<double>(items) / median_of(std::move(times));
+  return static_cast<double>(items) / quantile_of(std::move(times), 0.5);
 }
 
 template <class Body>
@@ -44,11 +44,11 @@ double rate(double budget, std::int64_t items, Body body) {
 
 }  // namespace
 
-double median_of(std::vector<double> values) {
+double quantile_of(std::vector<double> values, double quantile) {
   if (values.empty()) return 0;
-  const auto half = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), half, values.end());
-  return *half;
+  const auto place = values.begin() + static_cast<std::ptrdiff_t>(quantile * static_cast<double>(values.size()));
+  std::nth_element(values.begin(), place, values.end());
+  return *place;
 }
 
 RateArrays::RateArrays(std::int64_t bytes)

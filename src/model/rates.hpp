@@ -10,7 +10,8 @@
 
 namespace weir {
 
-[[nodiscard]] double median_of(std::vector<double> values);
+/// The value below which the share `quantile` of the values lies; 0 when there are none.
+[[nodiscard]] double quantile_of(std::vector<double> values, double quantile);
 
 /// Two gradients that resemble each other, of `bytes` each, and 1 % of their largest entries. Each measurement runs for about
 /// `budget` seconds, at least three times; the unit of its result is that of the Rates member.
