@@ -78,6 +78,7 @@ void print(const Machine& machine) {
   fmt::print("\n{:<10} {:>9.1f} MB/s\n", "add", r.add / 1e6);
   fmt::print("{:<10} {:>9.1f} million elements/s\n{:<10} {:>9.1f} million elements/s\n", "select", r.select / 1e6, "fill",
              r.fill / 1e6);
+  fmt::print("{:<10} {:>9.1f} million entries/s\n", "cut", r.cut / 1e6);
   fmt::print("{:<10} {:>9.1f} million entries/s\n{:<10} {:>9.1f} million entries/s\n", "scatter", r.scatter / 1e6, "merge",
              r.merge / 1e6);
   fmt::print("{:<10} {:>9.1f} million entries/s\n{:<10} {:>9.1f} million entries/s\n", "encode", r.encode / 1e6, "decode",

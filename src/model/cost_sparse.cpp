@@ -42,8 +42,7 @@ Traffic oktopk(const Setting& setting, const Group& group, double range, double 
   for (int round = 0; round < histogram_rounds; ++round) traffic += setting.network.allreduce_control(group, histogram_bytes);
   traffic += setting.network.allgather(group, 12);
   traffic += setting.network.allgather(group, message_bytes(setting.problem, part, region));
-  // Each round, the count of what is above the cut, and the selection pass over the region.
-  traffic.seconds += (histogram_rounds + 2) * distinct(region, part, group.ranks) / rates.select + part / rates.encode;
+  traffic.seconds += distinct(region, part, group.ranks) / rates.cut + part / rates.encode;
   return traffic;
 }
 
@@ -52,7 +51,7 @@ Traffic oktopk(const Setting& setting, const Group& group, double range, double 
 Cost cost_topk_allgather(const Machine& machine, const Problem& problem) {
   const Setting setting(machine, problem);
   Cost cost;
-  cost.select = select_seconds(setting, setting.n);
+  cost.select = select_seconds(setting, setting.n, setting.k);
   book_flat(cost, setting, gather_and_merge(setting, setting.all, setting.n, setting.k));
   // Decoded before they were merged.
   cost.apply = apply_seconds(setting, 0) + distinct(setting.n, setting.k, problem.ranks) / machine.rates.scatter;
@@ -62,7 +61,7 @@ Cost cost_topk_allgather(const Machine& machine, const Problem& problem) {
 Cost cost_gaussiank(const Machine& machine, const Problem& problem) {
   const Setting setting(machine, problem);
   Cost cost = cost_topk_allgather(machine, problem);
-  cost.select += setting.bytes / machine.rates.add;
+  cost.select = select_seconds(setting, setting.n, 0) + setting.bytes / machine.rates.add;
   return cost;
 }
 
@@ -71,7 +70,7 @@ Cost cost_topk_dsa(const Machine& machine, const Problem& problem) {
   const double region = setting.n / problem.ranks;
   const double reduced = distinct(region, setting.k / problem.ranks, problem.ranks);
   Cost cost;
-  cost.select = select_seconds(setting, setting.n);
+  cost.select = select_seconds(setting, setting.n, setting.k);
   book_flat(cost, setting, split_and_reduce(setting, setting.all, setting.n, setting.k));
   book_flat(cost, setting, setting.network.allgather(setting.all, 12));
   Traffic gather = setting.network.allgather(setting.all, message_bytes(problem, reduced, region));
@@ -86,10 +85,10 @@ Cost cost_gtopk(const Machine& machine, const Problem& problem) {
   const Rates& rates = machine.rates;
   const double message = message_bytes(problem, setting.k, setting.n);
   Cost cost;
-  cost.select = select_seconds(setting, setting.n);
+  cost.select = select_seconds(setting, setting.n, setting.k);
   for (int distance = 1; distance < problem.ranks; distance *= 2) {
     Traffic up = setting.network.tree_level(setting.all, distance, message);
-    up.seconds += setting.k * (1 / rates.encode + 1 / rates.decode + 2 / rates.merge + 2 / rates.select);
+    up.seconds += setting.k * (1 / rates.encode + 1 / rates.decode + 2 / rates.merge + 2 / rates.cut);
     // The root sends most: every message of the broadcast, none of the reduction.
     up.bytes_in_node = up.bytes_across = 0;
     book_flat(cost, setting, up);
@@ -102,7 +101,7 @@ Cost cost_gtopk(const Machine& machine, const Problem& problem) {
 Cost cost_oktopk(const Machine& machine, const Problem& problem) {
   const Setting setting(machine, problem);
   Cost cost;
-  cost.select = select_seconds(setting, setting.n);
+  cost.select = select_seconds(setting, setting.n, setting.k);
   book_flat(cost, setting, oktopk(setting, setting.all, setting.n, setting.k));
   cost.apply = apply_seconds(setting, setting.k);
   return cost;
@@ -114,7 +113,7 @@ Cost cost_hitopk(const Machine& machine, const Problem& problem) {
   const double update = distinct(range, k, problem.nodes);
   Cost cost;
   book_in_node(cost, node_reduce_scatter(setting));
-  cost.select = select_seconds(setting, range);
+  cost.select = select_seconds(setting, range, k);
   book_across(cost, gather_and_merge(setting, setting.rings, range, k));
   book_in_node(cost, node_allgather(setting, message_bytes(problem, update, range)));
   cost.apply = apply_seconds(setting, update * setting.shards);
@@ -126,7 +125,7 @@ Cost cost_hi_oktopk(const Machine& machine, const Problem& problem) {
   const double range = setting.n / setting.shards, k = setting.k / setting.shards;
   Cost cost;
   book_in_node(cost, node_reduce_scatter(setting));
-  cost.select = select_seconds(setting, range);
+  cost.select = select_seconds(setting, range, k);
   book_across(cost, oktopk(setting, setting.rings, range, k));
   book_in_node(cost, node_allgather(setting, message_bytes(problem, k, range)));
   cost.apply = apply_seconds(setting, setting.k);

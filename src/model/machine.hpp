@@ -26,7 +26,8 @@ struct Link {
 /// How fast one rank computes while all others of its node do the same.
 struct Rates {
   double add = 0;      ///< bytes/s of x in y += x
-  double select = 0;   ///< elements/s of compensation and exact selection, 1 % selected
+  double select = 0;   ///< elements/s of compensation and of selecting what reaches a threshold, 1 % of them
+  double cut = 0;      ///< entries/s of choosing exactly k among little more than k entries
   double fill = 0;     ///< elements/s of making the dense result zero
   double scatter = 0;  ///< entries/s of settling the residual and writing the dense result
   double merge = 0;    ///< entries/s, both inputs counted, of merging two sparse vectors

@@ -26,10 +26,10 @@ constexpr std::array link_fields = {
     Field<Link>{"shared", &Link::shared, false, "bytes/s"},
 };
 constexpr std::array rate_fields = {
-    Field<Rates>{"add", &Rates::add, false, "bytes/s"},         Field<Rates>{"select", &Rates::select, false, "elements/s"},
-    Field<Rates>{"fill", &Rates::fill, false, "elements/s"},    Field<Rates>{"scatter", &Rates::scatter, false, "entries/s"},
-    Field<Rates>{"merge", &Rates::merge, false, "entries/s"},   Field<Rates>{"encode", &Rates::encode, false, "entries/s"},
-    Field<Rates>{"decode", &Rates::decode, false, "entries/s"},
+    Field<Rates>{"add", &Rates::add, false, "bytes/s"},           Field<Rates>{"select", &Rates::select, false, "elements/s"},
+    Field<Rates>{"cut", &Rates::cut, false, "entries/s"},         Field<Rates>{"fill", &Rates::fill, false, "elements/s"},
+    Field<Rates>{"scatter", &Rates::scatter, false, "entries/s"}, Field<Rates>{"merge", &Rates::merge, false, "entries/s"},
+    Field<Rates>{"encode", &Rates::encode, false, "entries/s"},   Field<Rates>{"decode", &Rates::decode, false, "entries/s"},
 };
 constexpr std::array machine_fields = {
     Field<Machine>{"mpi_allreduce_factor", &Machine::mpi_allreduce_factor, false, "relative to dense_ring"},

@@ -89,9 +89,15 @@ double RateArrays::select(double budget) {
         const std::int64_t hits = kernels::host::compensate_select(gradient_.data(), work_.data(), count_, threshold_,
                                                                    key_infinity<float>, indices_.data(), values_.data(), 2 * k_);
         selected_ = std::min(hits, 2 * k_);
-        const KthKey<float> kth = kernels::host::kth_key(values_.data(), selected_, k_);
-        kernels::host::select_ties(values_.data(), selected_, kth.key, k_ - kth.greater, out_indices_.data(), out_values_.data());
       });
+}
+
+double RateArrays::cut(double budget) {
+  const std::int64_t wanted = std::min(k_, selected_);
+  return rate(budget, selected_, [this, wanted] {
+    const KthKey<float> kth = kernels::host::kth_key(values_.data(), selected_, wanted);
+    kernels::host::select_ties(values_.data(), selected_, kth.key, wanted - kth.greater, out_indices_.data(), out_values_.data());
+  });
 }
 
 double RateArrays::fill(double budget) {
@@ -99,10 +105,13 @@ double RateArrays::fill(double budget) {
 }
 
 double RateArrays::scatter(double budget) {
-  return rate(budget, selected_, [this] {
-    kernels::host::settle(work_.data(), indices_.data(), values_.data(), selected_, other_indices_.data(), other_selected_);
-    kernels::host::scatter(work_.data(), indices_.data(), values_.data(), selected_);
-  });
+  // As in a plan, the arrays are out of the caches: the filling writes past them.
+  return rate(
+      budget, selected_, [this] { kernels::host::fill_zero(work_.data(), count_); },
+      [this] {
+        kernels::host::settle(work_.data(), indices_.data(), values_.data(), selected_, other_indices_.data(), other_selected_);
+        kernels::host::scatter(work_.data(), indices_.data(), values_.data(), selected_);
+      });
 }
 
 double RateArrays::merge(double budget) {

@@ -21,6 +21,7 @@ class RateArrays {
 
   [[nodiscard]] double add(double budget);
   [[nodiscard]] double select(double budget);
+  [[nodiscard]] double cut(double budget);
   [[nodiscard]] double fill(double budget);
   [[nodiscard]] double scatter(double budget);
   [[nodiscard]] double merge(double budget);
@@ -50,6 +51,7 @@ struct RateMeasurement {
 inline constexpr std::array rate_measurements = {
     RateMeasurement{"add", &Rates::add, &RateArrays::add},
     RateMeasurement{"select", &Rates::select, &RateArrays::select},
+    RateMeasurement{"cut", &Rates::cut, &RateArrays::cut},
     RateMeasurement{"fill", &Rates::fill, &RateArrays::fill},
     RateMeasurement{"scatter", &Rates::scatter, &RateArrays::scatter},
     RateMeasurement{"merge", &Rates::merge, &RateArrays::merge},

@@ -38,7 +38,10 @@ void book_in_node(Cost& cost, const Traffic& traffic) {
   book_bytes(cost, traffic);
 }
 
-double select_seconds(const Setting& setting, double n) { return n / setting.machine.rates.select; }
+double select_seconds(const Setting& setting, double n, double k) {
+  const Rates& rates = setting.machine.rates;
+  return n / rates.select + k / rates.cut;
+}
 
 double apply_seconds(const Setting& setting, double entries) {
   const Rates& rates = setting.machine.rates;

@@ -24,8 +24,8 @@ void book_flat(Cost& cost, const Setting& setting, const Traffic& traffic);
 void book_across(Cost& cost, const Traffic& traffic);
 void book_in_node(Cost& cost, const Traffic& traffic);
 
-/// Compensation and exact selection among n elements.
-[[nodiscard]] double select_seconds(const Setting& setting, double n);
+/// Compensation of n elements and exact selection of k of them.
+[[nodiscard]] double select_seconds(const Setting& setting, double n, double k);
 /// `entries` decoded, the residual settled, the dense result written.
 [[nodiscard]] double apply_seconds(const Setting& setting, double entries);
 /// Entries that go into the merges of a tree over `leaves` vectors of k entries out of `range`.

@@ -128,11 +128,12 @@ double message_bytes(const Problem& problem, double entries, double range) {
   const double value = problem.values == WireValues::native ? problem.value_bytes : 2;
   const double coo = value + 4;
   if (problem.format == WireFormat::coo) return entries * coo;
-  const double gap = range / entries;
-  const auto elias_fano = [&](int low) { return value + low / 8.0 + (1 + gap / static_cast<double>(1 << low)) / 8; };
-  const double bitmap = value + gap / 8;
-  const double dense = value * gap;
-  return entries * std::min({coo, elias_fano(8), elias_fano(16), bitmap, dense});
+  const double bitmap = entries * value + range / 8;
+  const double dense = range * value;
+  double least = std::min({entries * coo, bitmap, dense});
+  for (const int low_bits : {4, 8, 12, 16})
+    least = std::min(least, entries * (value + (low_bits + 1) / 8.0) + range / static_cast<double>(1 << low_bits) / 8);
+  return least;
 }
 
 double distinct(double range, double k, int contributions) {

@@ -52,7 +52,7 @@ class Network {
 };
 
 /// Bytes of a message of `entries` sorted entries out of `range` positions. Compact: the smallest of COO, Elias-Fano with low parts
-/// of one or two bytes, bitmap and dense.
+/// of 4, 8, 12 or 16 bits, bitmap and dense.
 [[nodiscard]] double message_bytes(const Problem& problem, double entries, double range);
 
 /// Distinct positions among `contributions` random choices of `k` out of `range`.
