@@ -10,7 +10,8 @@
 namespace weir {
 namespace {
 
-constexpr std::int64_t one_in = 100;  // entries of which one is selected
+constexpr std::int64_t one_in = 10;          // elements of which one is an entry: vectors too large for the inner caches
+constexpr std::int64_t select_one_in = 100;  // the usual density, for the pass over the gradient
 constexpr std::size_t least_repeats = 3;
 
 std::uint64_t mix(std::uint64_t x) {  // splitmix64
@@ -69,12 +70,11 @@ RateArrays::RateArrays(std::int64_t bytes)
     gradient_[i] = uniform / (1.01F - std::abs(uniform));                     // heavy tails
     work_[i] = gradient_[i] * (0.8F + static_cast<float>(bits >> 40) / 0x1p26F);
   }
-  const KthKey<float> kth = kernels::host::kth_key(gradient_.data(), count_, k_ + k_ / 20);
-  threshold_ = kth.key;
-  selected_ =
-      std::min(2 * k_, kernels::host::select(gradient_.data(), count_, threshold_, indices_.data(), values_.data(), 2 * k_));
-  other_selected_ = std::min(
-      2 * k_, kernels::host::select(work_.data(), count_, threshold_, other_indices_.data(), other_values_.data(), 2 * k_));
+  const Key<float> threshold = kernels::host::kth_key(gradient_.data(), count_, k_).key;
+  selected_ = std::min(2 * k_, kernels::host::select(gradient_.data(), count_, threshold, indices_.data(), values_.data(), 2 * k_));
+  other_selected_ =
+      std::min(2 * k_, kernels::host::select(work_.data(), count_, threshold, other_indices_.data(), other_values_.data(), 2 * k_));
+  select_threshold_ = kernels::host::kth_key(values_.data(), selected_, count_ / select_one_in).key;
 }
 
 double RateArrays::add(double budget) {
@@ -86,14 +86,13 @@ double RateArrays::select(double budget) {
   return rate(
       budget, count_, [this] { kernels::host::fill_zero(work_.data(), count_); },
       [this] {
-        const std::int64_t hits = kernels::host::compensate_select(gradient_.data(), work_.data(), count_, threshold_,
-                                                                   key_infinity<float>, indices_.data(), values_.data(), 2 * k_);
-        selected_ = std::min(hits, 2 * k_);
+        kernels::host::compensate_select(gradient_.data(), work_.data(), count_, select_threshold_, key_infinity<float>,
+                                         out_indices_.data(), out_values_.data(), 2 * k_);
       });
 }
 
 double RateArrays::cut(double budget) {
-  const std::int64_t wanted = std::min(k_, selected_);
+  const std::int64_t wanted = selected_ - selected_ / 20;
   return rate(budget, selected_, [this, wanted] {
     const KthKey<float> kth = kernels::host::kth_key(values_.data(), selected_, wanted);
     kernels::host::select_ties(values_.data(), selected_, kth.key, wanted - kth.greater, out_indices_.data(), out_values_.data());

@@ -13,8 +13,8 @@ namespace weir {
 /// The value below which the share `quantile` of the values lies; 0 when there are none.
 [[nodiscard]] double quantile_of(std::vector<double> values, double quantile);
 
-/// Two gradients that resemble each other, of `bytes` each, and 1 % of their largest entries. Each measurement runs for about
-/// `budget` seconds, at least three times; the unit of its result is that of the Rates member.
+/// Two gradients that resemble each other, of `bytes` each, and the tenth of their entries that is largest. Each measurement runs
+/// for about `budget` seconds, at least three times; the unit of its result is that of the Rates member.
 class RateArrays {
  public:
   explicit RateArrays(std::int64_t bytes);
@@ -39,7 +39,7 @@ class RateArrays {
   Buffer<float> values_, other_values_, out_values_;
   Buffer<std::byte> message_;
   std::int64_t selected_ = 0, other_selected_ = 0;
-  std::uint32_t threshold_ = 0;
+  std::uint32_t select_threshold_ = 0;
 };
 
 struct RateMeasurement {

@@ -101,9 +101,13 @@ Traffic Network::all_to_all(const Group& group, double bytes, int window) const 
   traffic.bytes_in_node = near * bytes;
   traffic.bytes_across = far * bytes;
   const int senders = group.per_node * group.concurrent;
-  const bool mutual = group.ranks == 2;
-  const double near_seconds = near > 0 ? transfer(inside_, traffic.bytes_in_node, senders, mutual) - inside_.latency : 0;
-  const double far_seconds = far > 0 ? transfer(across_, traffic.bytes_across, senders, mutual) - across_.latency : 0;
+  // Two ranks are each other's peers at distances s and P - s: that is at once for the share of messages that a window holds.
+  const double mutual = std::min(1.0, static_cast<double>(window) / (group.ranks - 1));
+  const auto seconds = [&](const Link& link, double sent) {
+    return mutual * transfer(link, sent, senders, true) + (1 - mutual) * transfer(link, sent, senders, false) - link.latency;
+  };
+  const double near_seconds = near > 0 ? seconds(inside_, traffic.bytes_in_node) : 0;
+  const double far_seconds = far > 0 ? seconds(across_, traffic.bytes_across) : 0;
   const int rounds = (group.ranks - 1 + window - 1) / window;
   traffic.seconds =
       rounds * farthest.latency + (group.ranks - 1 - rounds) * farthest.overhead + std::max(near_seconds, far_seconds);

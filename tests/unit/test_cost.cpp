@@ -65,7 +65,7 @@ TEST_CASE("costs of four nodes with one rank each, by hand") {
   REQUIRE(seconds(cost_gaussiank) == Approx(1 + 4 + gather + fill + scatter));
   REQUIRE(seconds(cost_hitopk) == Approx(select + gather + fill + 2 * scatter));
 
-  const double split = 2 * (1 + 40 / 50.0) + (1 + 2 * .25 + .12) + (1 + 2 * .25 + 4.8) + 1 + .75 + (80 + 78) / 80.0;
+  const double split = 2 * (1 + 40 / 50.0) + (1 + 2 * .25 + .24) + (1 + 2 * .25 + 9.6) + 1 + .75 + (80 + 78) / 80.0;
   const double sizes = (1 + .12) + (1 + 24 / 50.0);
   const double reduced = 400 * distinct_4;
   REQUIRE(seconds(cost_topk_dsa) ==
@@ -95,7 +95,7 @@ TEST_CASE("costs of two nodes with two ranks each, by hand") {
   REQUIRE(seconds(cost_topk_allgather) == Approx(select + gather + fill + scatter));
   REQUIRE(seconds(cost_gaussiank) == Approx(1 + 4 + gather + fill + scatter));
 
-  const double split = (.1 + .04) + (1 + 40 / 25.0) + (1 + 2 * .25 + .16) + (1 + 2 * .25 + 6.4) + 1 + .75 + (80 + 78) / 80.0;
+  const double split = (.1 + .04) + (1 + 40 / 25.0) + (1 + 2 * .25 + .32) + (1 + 2 * .25 + 12.8) + 1 + .75 + (80 + 78) / 80.0;
   const double sizes = (1 + .12) + (1 + 24 / 25.0);
   const double reduced = 400 * distinct_4;
   REQUIRE(seconds(cost_topk_dsa) ==
@@ -181,15 +181,8 @@ TEST_CASE("a message takes the smallest format") {
 
 TEST_CASE("the choice is the cheapest, and ties are broken by the table") {
   const Machine machine = gigabit_machine();
-  REQUIRE_FALSE(choose(machine, large_problem(0.9, 4, 1)).front().sparse);
+  REQUIRE_FALSE(choose(machine, large_problem(0.5, 4, 1)).front().sparse);
   REQUIRE_FALSE(choose(builtin_machine(), large_problem(0.5, 4, 1)).front().sparse);
-  // A bitmap makes half the entries half as large as all of them: even that pays on a slow network. COO does not.
-  const std::vector<Candidate> half = choose(machine, large_problem(0.5, 4, 1));
-  REQUIRE((half.front().sparse && half.front().format == WireFormat::compact));
-  for (const Candidate& candidate : half) {
-    if (!candidate.sparse) break;
-    REQUIRE(candidate.format == WireFormat::compact);
-  }
   REQUIRE(choose(machine, large_problem(0.01, 4, 1)).front().sparse);
   REQUIRE(choose(machine, large_problem(0.01, 4, 1)).front().algorithm == "oktopk");
 
