@@ -71,7 +71,7 @@ Traffic Network::fold(const Group& group, double bytes, bool mutual) const {
   const int doubling = power_of_two(group);
   const int extra = group.ranks - doubling;
   const int senders = std::min(group.per_node, extra);
-  const bool crosses = group.per_node < group.ranks && doubling + extra > group.per_node;
+  const bool crosses = group.per_node < group.ranks;
   return step(crosses ? senders : 0, crosses ? 0 : senders, group.concurrent, bytes, mutual);
 }
 

@@ -112,6 +112,18 @@ TEST_CASE("costs of two nodes with two ranks each, by hand") {
   REQUIRE(seconds(cost_hi_oktopk) == Approx(node_sum + .625 + shard_oktopk + (.1 + .32) + fill + 2));
 }
 
+TEST_CASE("costs of three nodes, no power of two, by hand") {
+  Problem problem = small_problem(4);
+  problem.ranks = problem.nodes = 3;
+  const double agreement = (1 + 8 / 50.0) + 2 * (1 + 8 / 100.0);
+  const double fold = (1 + 3200 / 50.0) + (1 + 3200 / 100.0) + 2;
+  const double halving = 2 * (1 + 3200 / 50.0) + 2;
+  REQUIRE(cost_dense_rabenseifner(slow_machine(), problem).seconds() == Approx(agreement + fold + halving + (1 + 6400 / 100.0)));
+  const double gather = 2 * (1 + .16) + 2 * (1 + 6.4) + 1 + 2 + (240 + 234) / 80.0;
+  const double scatter = 1600 * (1 - .95 * .95 * .95) / 80;
+  REQUIRE(cost_topk_allgather(slow_machine(), problem).seconds() == Approx(1.25 + gather + 1 + scatter));
+}
+
 TEST_CASE("bytes and stages of a cost") {
   const Cost ring = cost_dense_ring(slow_machine(), small_problem(2));
   REQUIRE(ring.bytes_across == Approx(9600 + 8));
