@@ -1,6 +1,5 @@
 // Cost functions of the sparse algorithms.
-#include <algorithm>
-
+#include "collectives/global_kth.hpp"
 #include "model/stages.hpp"
 
 namespace weir {
@@ -9,10 +8,10 @@ using namespace model;
 
 namespace {
 
-constexpr int window = 4;                    // AllreduceConfig's default
-constexpr double announcement_bytes = 16;    // size and fault
-constexpr double histogram_bytes = 257 * 8;  // of global_kth, which takes two or three rounds
-constexpr int histogram_rounds = 3;
+constexpr int window = 4;                  // AllreduceConfig's default
+constexpr double announcement_bytes = 16;  // size and fault
+constexpr double histogram_bytes = (kth_bins + 1) * 8;
+constexpr int histogram_rounds = 3;  // of global_kth; two or three with a good guess
 
 /// Ends with every rank holding the sum of k entries out of `range` from each: distinct(range, k, ranks) entries.
 Traffic gather_and_merge(const Setting& setting, const Group& group, double range, double k) {
