@@ -10,16 +10,16 @@ using namespace model;
 namespace {
 
 /// Ring allreduce of `bytes` within the group.
-Traffic ring(const Setting& setting, const Group& group, double bytes) {
+StepCost ring(const Setting& setting, const Group& group, double bytes) {
   const double part = bytes / group.ranks;
-  Traffic traffic;
+  StepCost traffic;
   for (int s = 0; s < 2 * (group.ranks - 1); ++s) traffic += setting.network.shift(group, 1, part);
   traffic.seconds += (group.ranks - 1) * part / setting.machine.rates.add;
   return traffic;
 }
 
 /// Before dense algorithms, ranks agree that the gradients are sound.
-Traffic agreement(const Setting& setting) { return setting.network.allreduce_control(setting.all, 8); }
+StepCost agreement(const Setting& setting) { return setting.network.allreduce_control(setting.all, 8); }
 
 }  // namespace
 
@@ -37,7 +37,7 @@ Cost cost_dense_rabenseifner(const Machine& machine, const Problem& problem) {
   const double bytes = setting.bytes;
   Cost cost;
   book_flat(cost, setting, agreement(setting));
-  Traffic traffic;
+  StepCost traffic;
   double added = 0;
   if (doubling < problem.ranks) {
     traffic += setting.network.fold(setting.all, bytes / 2, true);

@@ -14,19 +14,19 @@ constexpr double histogram_bytes = (kth_bins + 1) * 8;
 constexpr int histogram_rounds = 3;  // of global_kth; two or three with a good guess
 
 /// Ends with every rank holding the sum of k entries out of `range` from each: distinct(range, k, ranks) entries.
-Traffic gather_and_merge(const Setting& setting, const Group& group, double range, double k) {
+StepCost gather_and_merge(const Setting& setting, const Group& group, double range, double k) {
   const Rates& rates = setting.machine.rates;
-  Traffic traffic = setting.network.allgather(group, announcement_bytes);
+  StepCost traffic = setting.network.allgather(group, announcement_bytes);
   traffic += setting.network.allgather(group, message_bytes(setting.problem, k, range));
   traffic.seconds += k / rates.encode + (group.ranks - 1) * k / rates.decode + merged_entries(range, k, group.ranks) / rates.merge;
   return traffic;
 }
 
 /// Every rank sums its region of k entries out of `range` from each.
-Traffic split_and_reduce(const Setting& setting, const Group& group, double range, double k) {
+StepCost split_and_reduce(const Setting& setting, const Group& group, double range, double k) {
   const Rates& rates = setting.machine.rates;
   const double region = range / group.ranks, part = k / group.ranks;
-  Traffic traffic = setting.network.allreduce_control(group, (group.ranks + 1) * 8.0);
+  StepCost traffic = setting.network.allreduce_control(group, (group.ranks + 1) * 8.0);
   traffic += setting.network.all_to_all(group, 4, group.ranks);
   traffic += setting.network.all_to_all(group, message_bytes(setting.problem, part, region), window);
   traffic.seconds += k / rates.encode + (k - part) / rates.decode + merged_entries(region, part, group.ranks) / rates.merge;
@@ -34,10 +34,10 @@ Traffic split_and_reduce(const Setting& setting, const Group& group, double rang
 }
 
 /// Ends with every rank holding the k largest of the sum, encoded.
-Traffic oktopk(const Setting& setting, const Group& group, double range, double k) {
+StepCost oktopk(const Setting& setting, const Group& group, double range, double k) {
   const Rates& rates = setting.machine.rates;
   const double region = range / group.ranks, part = k / group.ranks;
-  Traffic traffic = split_and_reduce(setting, group, range, k);
+  StepCost traffic = split_and_reduce(setting, group, range, k);
   for (int round = 0; round < histogram_rounds; ++round) traffic += setting.network.allreduce_control(group, histogram_bytes);
   traffic += setting.network.allgather(group, 12);
   traffic += setting.network.allgather(group, message_bytes(setting.problem, part, region));
@@ -72,7 +72,7 @@ Cost cost_topk_dsa(const Machine& machine, const Problem& problem) {
   cost.select = select_seconds(setting, setting.n, setting.k);
   book_flat(cost, setting, split_and_reduce(setting, setting.all, setting.n, setting.k));
   book_flat(cost, setting, setting.network.allgather(setting.all, 12));
-  Traffic gather = setting.network.allgather(setting.all, message_bytes(problem, reduced, region));
+  StepCost gather = setting.network.allgather(setting.all, message_bytes(problem, reduced, region));
   gather.seconds += reduced / machine.rates.encode;
   book_flat(cost, setting, gather);
   cost.apply = apply_seconds(setting, reduced * problem.ranks);
@@ -86,7 +86,7 @@ Cost cost_gtopk(const Machine& machine, const Problem& problem) {
   Cost cost;
   cost.select = select_seconds(setting, setting.n, setting.k);
   for (int distance = 1; distance < problem.ranks; distance *= 2) {
-    Traffic up = setting.network.tree_level(setting.all, distance, message);
+    StepCost up = setting.network.tree_level(setting.all, distance, message);
     up.seconds += setting.k * (1 / rates.encode + 1 / rates.decode + 2 / rates.merge + 2 / rates.cut);
     // The root sends most: every message of the broadcast, none of the reduction.
     up.bytes_in_node = up.bytes_across = 0;

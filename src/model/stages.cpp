@@ -15,25 +15,25 @@ Setting::Setting(const Machine& machine_in, const Problem& problem_in)
       bytes(n * problem_in.value_bytes),
       shards(problem_in.smallest_node) {}
 
-void book_flat(Cost& cost, const Setting& setting, const Traffic& traffic) {
+void book_flat(Cost& cost, const Setting& setting, const StepCost& traffic) {
   (setting.problem.nodes > 1 ? book_across : book_in_node)(cost, traffic);
 }
 
 namespace {
 
-void book_bytes(Cost& cost, const Traffic& traffic) {
+void book_bytes(Cost& cost, const StepCost& traffic) {
   cost.bytes_in_node += traffic.bytes_in_node;
   cost.bytes_across += traffic.bytes_across;
 }
 
 }  // namespace
 
-void book_across(Cost& cost, const Traffic& traffic) {
+void book_across(Cost& cost, const StepCost& traffic) {
   cost.exchange += traffic.seconds;
   book_bytes(cost, traffic);
 }
 
-void book_in_node(Cost& cost, const Traffic& traffic) {
+void book_in_node(Cost& cost, const StepCost& traffic) {
   cost.in_node += traffic.seconds;
   book_bytes(cost, traffic);
 }
@@ -54,15 +54,15 @@ double merged_entries(double range, double k, int leaves) {
   return entries;
 }
 
-Traffic node_reduce_scatter(const Setting& setting) {
+StepCost node_reduce_scatter(const Setting& setting) {
   const int ranks = setting.problem.largest_node;
   const double shard = setting.bytes / setting.shards;
-  Traffic traffic = setting.network.local(ranks, ranks > setting.shards ? setting.shards : setting.shards - 1, shard);
+  StepCost traffic = setting.network.local(ranks, ranks > setting.shards ? setting.shards : setting.shards - 1, shard);
   traffic.seconds += (ranks - 1) * shard / setting.machine.rates.add;
   return traffic;
 }
 
-Traffic node_allgather(const Setting& setting, double bytes) {
+StepCost node_allgather(const Setting& setting, double bytes) {
   return setting.network.local(setting.shards, setting.problem.largest_node - 1, bytes);
 }
 

@@ -20,9 +20,9 @@ struct Setting {
 };
 
 /// Books an exchange among all ranks: across nodes, or in the node when there is one.
-void book_flat(Cost& cost, const Setting& setting, const Traffic& traffic);
-void book_across(Cost& cost, const Traffic& traffic);
-void book_in_node(Cost& cost, const Traffic& traffic);
+void book_flat(Cost& cost, const Setting& setting, const StepCost& traffic);
+void book_across(Cost& cost, const StepCost& traffic);
+void book_in_node(Cost& cost, const StepCost& traffic);
 
 /// Compensation of n elements and exact selection of k of them.
 [[nodiscard]] double select_seconds(const Setting& setting, double n, double k);
@@ -32,8 +32,8 @@ void book_in_node(Cost& cost, const Traffic& traffic);
 [[nodiscard]] double merged_entries(double range, double k, int leaves);
 
 /// Dense sums of the node's gradients: every rank sends each shard to its owner, who adds.
-[[nodiscard]] Traffic node_reduce_scatter(const Setting& setting);
+[[nodiscard]] StepCost node_reduce_scatter(const Setting& setting);
 /// Every owner sends `bytes` to each other rank of the node.
-[[nodiscard]] Traffic node_allgather(const Setting& setting, double bytes);
+[[nodiscard]] StepCost node_allgather(const Setting& setting, double bytes);
 
 }  // namespace weir::model

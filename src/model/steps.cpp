@@ -7,7 +7,7 @@
 
 namespace weir::model {
 
-Traffic& Traffic::operator+=(const Traffic& other) {
+StepCost& StepCost::operator+=(const StepCost& other) {
   seconds += other.seconds;
   bytes_in_node += other.bytes_in_node;
   bytes_across += other.bytes_across;
@@ -19,8 +19,8 @@ double transfer(const Link& link, double bytes, int senders, bool mutual) {
   return link.latency + bytes / (mutual ? rate * std::min(1.0, link.exchange / link.bandwidth) : rate);
 }
 
-Traffic Network::step(int crossing, int staying, int concurrent, double bytes, bool mutual) const {
-  Traffic traffic;
+StepCost Network::step(int crossing, int staying, int concurrent, double bytes, bool mutual) const {
+  StepCost traffic;
   if (crossing > 0) {
     traffic.seconds = transfer(across_, bytes, crossing * concurrent, mutual);
     traffic.bytes_across = bytes;
@@ -56,18 +56,18 @@ int power_of_two(const Group& group) { return static_cast<int>(std::bit_floor(st
 
 }  // namespace
 
-Traffic Network::shift(const Group& group, int distance, double bytes) const {
+StepCost Network::shift(const Group& group, int distance, double bytes) const {
   const int crossing = crossing_shift(group, distance);
   return step(crossing, group.per_node - crossing, group.concurrent, bytes, 2 * distance == group.ranks);
 }
 
-Traffic Network::mirror(const Group& group, int distance, double bytes) const {
+StepCost Network::mirror(const Group& group, int distance, double bytes) const {
   const int doubling = power_of_two(group);
   const int crossing = crossing_mirror(group, doubling, distance);
   return step(crossing, std::min(group.per_node, doubling) - crossing, group.concurrent, bytes, true);
 }
 
-Traffic Network::fold(const Group& group, double bytes, bool mutual) const {
+StepCost Network::fold(const Group& group, double bytes, bool mutual) const {
   const int doubling = power_of_two(group);
   const int extra = group.ranks - doubling;
   const int senders = std::min(group.per_node, extra);
@@ -75,15 +75,15 @@ Traffic Network::fold(const Group& group, double bytes, bool mutual) const {
   return step(crosses ? senders : 0, crosses ? 0 : senders, group.concurrent, bytes, mutual);
 }
 
-Traffic Network::allgather(const Group& group, double bytes) const {
-  Traffic traffic;
+StepCost Network::allgather(const Group& group, double bytes) const {
+  StepCost traffic;
   for (int distance = 1; distance < group.ranks; distance *= 2)
     traffic += shift(group, distance, std::min(distance, group.ranks - distance) * bytes);
   return traffic;
 }
 
-Traffic Network::allreduce_control(const Group& group, double bytes) const {
-  Traffic traffic;
+StepCost Network::allreduce_control(const Group& group, double bytes) const {
+  StepCost traffic;
   const int doubling = power_of_two(group);
   for (int distance = 1; distance < doubling; distance *= 2) traffic += mirror(group, distance, bytes);
   if (doubling < group.ranks) {
@@ -93,8 +93,8 @@ Traffic Network::allreduce_control(const Group& group, double bytes) const {
   return traffic;
 }
 
-Traffic Network::all_to_all(const Group& group, double bytes, int window) const {
-  Traffic traffic;
+StepCost Network::all_to_all(const Group& group, double bytes, int window) const {
+  StepCost traffic;
   if (group.ranks == 1) return traffic;
   const int near = std::min(group.per_node, group.ranks) - 1, far = group.ranks - 1 - near;
   const Link& farthest = far > 0 ? across_ : inside_;
@@ -114,13 +114,13 @@ Traffic Network::all_to_all(const Group& group, double bytes, int window) const 
   return traffic;
 }
 
-Traffic Network::tree_level(const Group& group, int distance, double bytes) const {
+StepCost Network::tree_level(const Group& group, int distance, double bytes) const {
   const bool crosses = group.per_node < group.ranks && (distance >= group.per_node || group.per_node % (2 * distance) != 0);
   return step(crosses ? 1 : 0, crosses ? 0 : std::max(1, group.per_node / (2 * distance)), group.concurrent, bytes, false);
 }
 
-Traffic Network::local(int senders, int messages, double bytes) const {
-  Traffic traffic;
+StepCost Network::local(int senders, int messages, double bytes) const {
+  StepCost traffic;
   if (messages < 1) return traffic;
   traffic.bytes_in_node = messages * bytes;
   traffic.seconds = transfer(inside_, traffic.bytes_in_node, senders, false) + (messages - 1) * inside_.overhead;

@@ -6,11 +6,11 @@
 namespace weir::model {
 
 /// Seconds, and bytes sent by a rank; the most of either kind over the ranks, so sums over steps are upper bounds.
-struct Traffic {
+struct StepCost {
   double seconds = 0;
   double bytes_in_node = 0, bytes_across = 0;
 
-  Traffic& operator+=(const Traffic& other);
+  StepCost& operator+=(const StepCost& other);
 };
 
 /// The ranks that take part in a step, in blocks of `per_node`, and how many such groups do the same at once on every node.
@@ -29,24 +29,24 @@ class Network {
       : inside_(machine.link(problem.inside)), across_(machine.link(problem.across)) {}
 
   /// Every rank sends `bytes` to the rank `distance` before it, modulo the number of ranks.
-  [[nodiscard]] Traffic shift(const Group& group, int distance, double bytes) const;
+  [[nodiscard]] StepCost shift(const Group& group, int distance, double bytes) const;
   /// Ranks r and r ^ distance send each other `bytes`, for all ranks below the largest power of two.
-  [[nodiscard]] Traffic mirror(const Group& group, int distance, double bytes) const;
+  [[nodiscard]] StepCost mirror(const Group& group, int distance, double bytes) const;
   /// Rank P - 1 goes to its partner Q places below, and all like it: `bytes` in one direction, or in both.
-  [[nodiscard]] Traffic fold(const Group& group, double bytes, bool mutual) const;
+  [[nodiscard]] StepCost fold(const Group& group, double bytes, bool mutual) const;
   /// Bruck's allgather of a block of `bytes` from every rank.
-  [[nodiscard]] Traffic allgather(const Group& group, double bytes) const;
+  [[nodiscard]] StepCost allgather(const Group& group, double bytes) const;
   /// Small allreduce by recursive doubling.
-  [[nodiscard]] Traffic allreduce_control(const Group& group, double bytes) const;
+  [[nodiscard]] StepCost allreduce_control(const Group& group, double bytes) const;
   /// `bytes` from every rank to every other, `window` messages in flight.
-  [[nodiscard]] Traffic all_to_all(const Group& group, double bytes, int window) const;
+  [[nodiscard]] StepCost all_to_all(const Group& group, double bytes, int window) const;
   /// Two binomial trees, up and down, are this each: one message per level.
-  [[nodiscard]] Traffic tree_level(const Group& group, int distance, double bytes) const;
+  [[nodiscard]] StepCost tree_level(const Group& group, int distance, double bytes) const;
   /// Inside a node: each of `senders` ranks posts `messages` messages of `bytes` at once.
-  [[nodiscard]] Traffic local(int senders, int messages, double bytes) const;
+  [[nodiscard]] StepCost local(int senders, int messages, double bytes) const;
 
  private:
-  [[nodiscard]] Traffic step(int crossing, int staying, int concurrent, double bytes, bool mutual) const;
+  [[nodiscard]] StepCost step(int crossing, int staying, int concurrent, double bytes, bool mutual) const;
 
   Link inside_, across_;
 };
