@@ -39,6 +39,8 @@ class Channel {
 
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return size_; }
+  /// Of the whole communicator.
+  [[nodiscard]] const Topology& topology() const noexcept { return *topology_; }
 
   /// Names what follows, for dumps. A string literal.
   void step(const char* name) const noexcept { run_->step = name; }

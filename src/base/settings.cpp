@@ -37,8 +37,18 @@ void set_log(Settings& settings, std::string_view text) {
 }
 
 void set_shared_memory(Settings& settings, std::string_view text) {
-  if (text != "on" && text != "off") fail(WEIR_ERR_SETTING, "WEIR_SHARED_MEMORY is '{}': it must be on or off", text);
-  settings.shared_memory = text == "on";
+  if (text != "0" && text != "1") fail(WEIR_ERR_SETTING, "WEIR_SHARED_MEMORY is '{}': it must be 0 or 1", text);
+  settings.shared_memory = text == "1";
+}
+
+void set_machine(Settings& settings, std::string_view text) {
+  if (text.empty()) fail(WEIR_ERR_SETTING, "WEIR_MACHINE is '': it must name a file that `weir calibrate` has written");
+  settings.machine = text;
+}
+
+void set_calibrate(Settings& settings, std::string_view text) {
+  if (text != "0" && text != "1") fail(WEIR_ERR_SETTING, "WEIR_CALIBRATE is '{}': it must be 0 or 1", text);
+  settings.calibrate = text == "1";
 }
 
 struct Row {
@@ -53,8 +63,13 @@ constexpr std::array rows = {
         [](const Settings& s) { return fmt::format("{}", s.timeout_seconds); }},
     Row{"WEIR_LOG", "what is written to stderr: error, warn, info or debug", set_log,
         [](const Settings& s) { return std::string(log_names[static_cast<std::size_t>(s.log)]); }},
-    Row{"WEIR_SHARED_MEMORY", "on: ranks of a node exchange dense data through MPI shared-memory windows; off: by messages",
-        set_shared_memory, [](const Settings& s) { return std::string(s.shared_memory ? "on" : "off"); }},
+    Row{"WEIR_SHARED_MEMORY", "1: ranks of a node exchange dense data through MPI shared-memory windows; 0: by messages",
+        set_shared_memory, [](const Settings& s) { return std::string(s.shared_memory ? "1" : "0"); }},
+    Row{"WEIR_MACHINE",
+        "machine file for predictions and automatic choice, read by rank 0; else the host's own, else built-in figures",
+        set_machine, [](const Settings& s) { return s.machine; }},
+    Row{"WEIR_CALIBRATE", "1: measure the machine for a second or two instead of reading a file", set_calibrate,
+        [](const Settings& s) { return std::string(s.calibrate ? "1" : "0"); }},
 };
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "async/channel.hpp"
 #include "async/task.hpp"
 #include "codec/wire.hpp"
+#include "model/cost.hpp"
 
 namespace weir {
 
@@ -105,6 +106,7 @@ struct AllreduceRow {
 
   std::string_view name;
   std::string_view description;
+  CostFunction cost = nullptr;
   bool sharded = false;
   bool delivers_all = false;             ///< the whole sum is delivered, not only about k entries of it
   bool needs_allreduce = false;          ///< of the transport; without one, dense_ring takes its place

@@ -50,6 +50,28 @@ refuse "not a multiple of 1 ranks x 999 floats" "$weir" bench allreduce --count 
 sed 's/<f4/<f8/' "$work/g.npy" >"$work/f8.npy"
 refuse "float32 array in C order" "$weir" bench allreduce --input "$work/f8.npy"
 
+# machines and predictions
+export XDG_CONFIG_HOME=$work/config
+expect "$("$weir" predict --nodes 4)" "^machine: built in"
+"$weir" calibrate --seconds 0.1 >/dev/null 2>&1
+machine=$(echo "$work"/config/weir/machines/*.json)
+[ -f "$machine" ] || fail "no machine file at the default place"
+expect "$("$weir" predict --nodes 4 --ranks-per-node 2)" "^machine: $machine"
+"$weir" calibrate --seconds 0.1 --output "$work/machine.json" >/dev/null 2>&1
+sed -i 's/"bandwidth": [0-9.e+]*/"bandwidth": 1e8/; s/"shared": [0-9.e+]*/"shared": 1e8/' "$work/machine.json"
+slow=$("$weir" predict --machine "$work/machine.json" --nodes 4 --density 0.001 --wire coo --values bfloat16 --json "$work/predict.json")
+expect "$slow" "^best: .* times as fast as dense_"
+expect "$("$weir" predict --nodes 4 --density 0.9)" "^do not compress: dense_"
+for key in machine verdict predictions algorithm total_ms select_ms in_node_ms exchange_ms apply_ms bytes_in_node bytes_across to_dense; do
+  grep -q "\"$key\"" "$work/predict.json" || fail "no $key in predict.json"
+done
+sed 's/"schema": 1/"schema": 7/' "$work/machine.json" >"$work/old.json"
+refuse "old.json': key schema is 7: it must be 1" "$weir" predict --machine "$work/old.json"
+refuse "none.json' cannot be read" "$weir" predict --machine "$work/none.json"
+WEIR_MACHINE=$work/none.json refuse "none.json' cannot be read" "$weir" predict
+refuse "one rank exchanges nothing" "$weir" predict --nodes 1
+refuse "cannot be written" "$weir" calibrate --seconds 0.1 --output "$work/no/machine.json"
+
 refuse "density" "$weir" bench select --density 2
 refuse "samplings" "$weir" bench select --samplings 0
 refuse "dense_ring" "$weir" bench allreduce --algorithm quick

@@ -20,6 +20,16 @@ TEST_CASE("settings come from the environment, nonsense is named") {
   REQUIRE_THROWS_WITH(read_settings(), ContainsSubstring("must be one of error, warn, info, debug"));
   setenv("WEIR_LOG", "debug", 1);
   REQUIRE(read_settings().log == LogLevel::debug);
+  REQUIRE(read_settings().machine.empty());
+  setenv("WEIR_MACHINE", "", 1);
+  REQUIRE_THROWS_WITH(read_settings(), ContainsSubstring("WEIR_MACHINE is '': it must name a file"));
+  setenv("WEIR_MACHINE", "m.json", 1);
+  REQUIRE(read_settings().machine == "m.json");
+  REQUIRE_FALSE(read_settings().calibrate);
+  setenv("WEIR_CALIBRATE", "yes", 1);
+  REQUIRE_THROWS_WITH(read_settings(), ContainsSubstring("WEIR_CALIBRATE is 'yes': it must be 0 or 1"));
+  setenv("WEIR_CALIBRATE", "1", 1);
+  REQUIRE(read_settings().calibrate);
   setenv("WEIR_NO_SUCH_THING", "1", 1);
   bool told = false;
   for (const SettingInfo& setting : settings()) {
@@ -27,7 +37,7 @@ TEST_CASE("settings come from the environment, nonsense is named") {
     if (setting.name == "WEIR_NO_SUCH_THING") told = true;
   }
   REQUIRE(told);
-  unsetenv("WEIR_LOG");
+  for (const char* name : {"WEIR_LOG", "WEIR_MACHINE", "WEIR_CALIBRATE"}) unsetenv(name);
   unsetenv("WEIR_NO_SUCH_THING");
 }
 

@@ -1,0 +1,129 @@
+// weir calibrate: measures the machine that mpirun started it on, and writes a machine file.
+#include "model/calibrate.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+#include <weir/mpi.h>
+
+#include <array>
+#include <ctime>
+#include <filesystem>
+
+#include "cli/commands.hpp"
+#include "cli/report.hpp"
+#include "model/cost.hpp"
+#include "model/lookup.hpp"
+#include "plan/communicator.hpp"
+
+namespace weir::cli {
+namespace {
+
+constexpr int calibrate_tag = 0;
+constexpr int allreduce_count = 1 << 22, allreduce_repeats = 5;
+
+struct Options {
+  std::string output;
+  double seconds = 10;
+};
+
+struct Calibration {
+  double seconds;
+  Machine machine;
+};
+
+task<void> measure(Channel channel, void* argument) {
+  auto& calibration = *static_cast<Calibration*>(argument);
+  calibration.machine =
+      co_await calibrate(channel, calibration.seconds, [](const char* what) { fmt::print(stderr, "measuring: {}\n", what); });
+}
+
+/// Median of the slowest rank's seconds.
+double mpi_allreduce_seconds() {
+  std::vector<float> data(allreduce_count);
+  std::vector<double> times;
+  for (int i = 0; i <= allreduce_repeats; ++i) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    const double begin = MPI_Wtime();
+    MPI_Allreduce(MPI_IN_PLACE, data.data(), allreduce_count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    double seconds = MPI_Wtime() - begin;
+    MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    if (i > 0) times.push_back(seconds);
+  }
+  return median(std::move(times));
+}
+
+void describe_origin(const Communicator& comm, const Options& options, Provenance& provenance) {
+  std::array<char, 256> host{};
+  gethostname(host.data(), host.size() - 1);
+  provenance.host = host.data();
+  const std::time_t now = std::time(nullptr);
+  std::array<char, 32> date{};
+  std::strftime(date.data(), date.size(), "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&now));
+  provenance.date = date.data();
+  provenance.mpi = comm.state()->transport->name();
+  provenance.weir = fmt::format("{}.{}.{}", version().major, version().minor, version().patch);
+  provenance.command = fmt::format("weir calibrate --seconds {}", options.seconds);
+}
+
+void print(const Machine& machine) {
+  fmt::print("{:<14} {:>12} {:>12} {:>14} {:>14} {:>14}\n", "level", "latency us", "overhead us", "bandwidth MB/s", "exchange MB/s",
+             "shared MB/s");
+  for (int level = 0; level < level_count; ++level) {
+    if (!machine.has(static_cast<Level>(level))) continue;
+    const Link& link = machine.link(static_cast<Level>(level));
+    fmt::print("{:<14} {:>12.2f} {:>12.2f} {:>14.1f} {:>14.1f} {:>14.1f}\n", level_name(static_cast<Level>(level)),
+               link.latency * 1e6, link.overhead * 1e6, link.bandwidth / 1e6, link.exchange / 1e6, link.shared / 1e6);
+  }
+  const Rates& r = machine.rates;
+  fmt::print("\n{:<10} {:>9.1f} MB/s\n", "add", r.add / 1e6);
+  fmt::print("{:<10} {:>9.1f} million elements/s\n{:<10} {:>9.1f} million elements/s\n", "select", r.select / 1e6, "fill",
+             r.fill / 1e6);
+  fmt::print("{:<10} {:>9.1f} million entries/s\n", "cut", r.cut / 1e6);
+  fmt::print("{:<10} {:>9.1f} million entries/s\n{:<10} {:>9.1f} million entries/s\n", "scatter", r.scatter / 1e6, "merge",
+             r.merge / 1e6);
+  fmt::print("{:<10} {:>9.1f} million entries/s\n{:<10} {:>9.1f} million entries/s\n", "encode", r.encode / 1e6, "decode",
+             r.decode / 1e6);
+  fmt::print("{:<10} {:>9.2f} x the formula of dense_ring\n", "mpi", machine.mpi_allreduce_factor);
+}
+
+std::string output_file(const Options& options) {
+  if (!options.output.empty()) return options.output;
+  const std::string own = own_machine_file();
+  if (own.empty()) throw std::runtime_error("neither XDG_CONFIG_HOME nor HOME is set: name a file with --output");
+  std::filesystem::create_directories(std::filesystem::path(own).parent_path());
+  return own;
+}
+
+void run(const Options& options) {
+  MPI_Init(nullptr, nullptr);
+  const Communicator comm(MPI_COMM_WORLD);
+  Calibration calibration{options.seconds, {}};
+  comm.state()->run_blocking("weir calibrate", calibrate_tag, measure, &calibration);
+  Machine& machine = calibration.machine;
+  if (comm.size() > 1) {
+    const Problem problem = make_problem(comm.state()->topology, allreduce_count, allreduce_count);
+    machine.mpi_allreduce_factor = mpi_allreduce_seconds() / cost_dense_ring(machine, problem).seconds();
+  }
+  if (comm.rank() != 0) return;
+  describe_origin(comm, options, machine.provenance);
+  print(machine);
+  const std::string file = output_file(options);
+  write_machine(machine, file);
+  fmt::print("\nwritten to {}\n", file);
+  if (comm.size() == 1) fmt::print("one rank has nobody to talk to: the levels are built-in figures; start it with mpirun\n");
+}
+
+}  // namespace
+
+void add_calibrate(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "calibrate", "Measure this machine for predictions and automatic choice; start with mpirun on all its nodes");
+  command->add_option("--output", options->output, "machine file to write; default: where Weir looks for this host's own");
+  command->add_option("--seconds", options->seconds, "about how long to measure")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->capture_default_str();
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace weir::cli

@@ -1,0 +1,135 @@
+// weir predict: what every algorithm would cost on a machine, without running anything.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.hpp"
+#include "collectives/allreduce.hpp"
+#include "model/choose.hpp"
+#include "model/lookup.hpp"
+
+namespace weir::cli {
+namespace {
+
+struct Options {
+  std::string machine, wire = "compact", values = "native", json;
+  std::int64_t count = 4194304;
+  double density = 0.01;
+  int nodes = 2, ranks_per_node = 1;
+};
+
+Problem problem_of(const Options& options) {
+  Problem problem;
+  problem.count = options.count;
+  problem.k = std::max<std::int64_t>(1, std::llround(options.density * static_cast<double>(options.count)));
+  problem.format = options.wire == "coo" ? WireFormat::coo : WireFormat::compact;
+  if (options.values == "bfloat16") problem.values = WireValues::bfloat16;
+  if (options.values == "float16") problem.values = WireValues::float16;
+  problem.ranks = options.nodes * options.ranks_per_node;
+  problem.nodes = options.nodes;
+  problem.smallest_node = problem.largest_node = options.ranks_per_node;
+  return problem;
+}
+
+/// Every algorithm in the format asked for, cheapest first.
+std::vector<Candidate> predict(const Machine& machine, const Problem& problem) {
+  std::vector<Candidate> list;
+  for (const AllreduceRow& row : allreduce_registry())
+    list.push_back({row.name, row.sparse(), problem.format, problem.values, row.cost(machine, problem)});
+  std::stable_sort(list.begin(), list.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.cost.seconds() < b.cost.seconds(); });
+  return list;
+}
+
+const Candidate& best_dense(const std::vector<Candidate>& list) {
+  return *std::find_if(list.begin(), list.end(), [](const Candidate& c) { return !c.sparse; });
+}
+
+std::string verdict(const std::vector<Candidate>& list) {
+  const Candidate& best = list.front();
+  const double best_ms = best.cost.seconds() * 1e3;
+  const auto sparse = std::find_if(list.begin(), list.end(), [](const Candidate& c) { return c.sparse; });
+  if (!best.sparse)
+    return fmt::format("do not compress: {} takes {:.3f} ms, the best sparse algorithm, {}, {:.3f} ms", best.algorithm, best_ms,
+                       sparse->algorithm, sparse->cost.seconds() * 1e3);
+  const Candidate& dense = best_dense(list);
+  return fmt::format("best: {}, {:.3f} ms, {:.1f} times as fast as {}", best.algorithm, best_ms,
+                     dense.cost.seconds() / best.cost.seconds(), dense.algorithm);
+}
+
+void print(const std::vector<Candidate>& list) {
+  const double dense = best_dense(list).cost.seconds();
+  fmt::print("{:<20} {:>10} {:>9} {:>9} {:>9} {:>9} {:>14} {:>14} {:>9}\n", "algorithm", "total ms", "select", "in node",
+             "exchange", "apply", "bytes in node", "bytes across", "to dense");
+  for (const Candidate& c : list) {
+    fmt::print("{:<20} {:>10.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>14.0f} {:>14.0f} {:>9.3f}\n", c.algorithm,
+               c.cost.seconds() * 1e3, c.cost.select * 1e3, c.cost.in_node * 1e3, c.cost.exchange * 1e3, c.cost.apply * 1e3,
+               c.cost.bytes_in_node, c.cost.bytes_across, c.cost.seconds() / dense);
+  }
+}
+
+void write(const std::vector<Candidate>& list, const std::string& origin, const std::string& file) {
+  const double dense = best_dense(list).cost.seconds();
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const Candidate& c : list) {
+    rows.push_back({{"algorithm", c.algorithm},
+                    {"total_ms", c.cost.seconds() * 1e3},
+                    {"select_ms", c.cost.select * 1e3},
+                    {"in_node_ms", c.cost.in_node * 1e3},
+                    {"exchange_ms", c.cost.exchange * 1e3},
+                    {"apply_ms", c.cost.apply * 1e3},
+                    {"bytes_in_node", c.cost.bytes_in_node},
+                    {"bytes_across", c.cost.bytes_across},
+                    {"to_dense", c.cost.seconds() / dense}});
+  }
+  const nlohmann::ordered_json all = {{"machine", origin}, {"verdict", verdict(list)}, {"predictions", rows}};
+  std::ofstream out(file);
+  out << all.dump(1) << '\n' << std::flush;
+  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", file));
+}
+
+void run(const Options& options) {
+  Settings settings = read_settings();
+  if (!options.machine.empty()) settings.machine = options.machine;
+  const FoundMachine found = find_machine(settings);
+  const Problem problem = problem_of(options);
+  if (problem.ranks == 1) throw std::runtime_error("one rank exchanges nothing: set --nodes or --ranks-per-node to 2 or more");
+  const std::vector<Candidate> list = predict(found.machine, problem);
+  fmt::print("machine: {}\n", found.origin);
+  if (problem.nodes > 1 && !found.machine.has(Level::switch_group) && !found.machine.has(Level::system))
+    fmt::print("caution: this machine was not measured between nodes; what follows takes them for one\n");
+  fmt::print("allreduce of {} float32, density {:.4g}, {} node{} of {} rank{}\n\n", problem.count, options.density, options.nodes,
+             options.nodes == 1 ? "" : "s", options.ranks_per_node, options.ranks_per_node == 1 ? "" : "s");
+  print(list);
+  fmt::print("\n{}\n", verdict(list));
+  if (!options.json.empty()) write(list, found.origin, options.json);
+}
+
+}  // namespace
+
+void add_predict(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("predict", "Predict every allreduce algorithm's time on a machine, by formula");
+  command->add_option("--machine", options->machine, "machine file of `weir calibrate`; default: the one Weir finds for this host");
+  command->add_option("--count", options->count, "elements of the gradient")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{4294967295}))
+      ->capture_default_str();
+  command->add_option("--density", options->density, "share of entries delivered by sparse algorithms")
+      ->check(CLI::Range(1e-9, 1.0))
+      ->capture_default_str();
+  command->add_option("--nodes", options->nodes, "number of nodes")->check(CLI::Range(1, 65536))->capture_default_str();
+  command->add_option("--ranks-per-node", options->ranks_per_node, "ranks on each node")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command->add_option("--wire", options->wire, "compact or coo")->check(CLI::IsMember({"compact", "coo"}))->capture_default_str();
+  command->add_option("--values", options->values, "native, bfloat16 or float16")
+      ->check(CLI::IsMember({"native", "bfloat16", "float16"}))
+      ->capture_default_str();
+  command->add_option("--json", options->json, "also write the predictions to this file");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace weir::cli

@@ -1,0 +1,33 @@
+#include "model/cost.hpp"
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+namespace weir {
+Problem make_problem(const Topology& topology, std::int64_t count, std::int64_t k, DataType type) {
+  Problem problem;
+  problem.count = count;
+  problem.k = k;
+  problem.value_bytes = type == DataType::float32 ? 4 : 8;
+  problem.ranks = topology.size();
+  problem.nodes = topology.node_count();
+  const std::span<const int> leaders = topology.leaders();
+  std::vector<int> sizes(leaders.size());
+  Level inside = Level::self, across = Level::node;
+  for (int rank = 0; rank < topology.size(); ++rank) {
+    const auto node = static_cast<std::size_t>(topology.node_of(rank));
+    ++sizes[node];
+    inside = std::max(inside, topology.level(rank, leaders[node]));
+    across = std::max(across, topology.level(rank, 0));
+  }
+  // What does not occur costs nothing: one rank a node, or one node.
+  problem.inside = inside == Level::self ? Level::node : inside;
+  problem.across = problem.nodes == 1 ? Level::system : across;
+  const auto [smallest, largest] = std::minmax_element(sizes.begin(), sizes.end());
+  problem.smallest_node = *smallest;
+  problem.largest_node = *largest;
+  return problem;
+}
+
+}  // namespace weir

@@ -1,0 +1,69 @@
+// cost.hpp: what an allreduce costs on a machine, by formula: one pure function per algorithm.
+//
+// The formulas are those of the papers (Ok-Topk table 1; CommLib section 3.2 for HiTopKComm), with these corrections: computing
+// costs what the machine's rates say; ranks of one node that send across at once share what the node can send; two ranks that send
+// to each other at once get the link's `exchange` bandwidth; entries take their encoded size. Ranks are placed in blocks: 0 .. R -
+// 1 on the first node, and so on. Sparse contributions of different ranks are taken as independent, so that sums fill in as n (1 -
+// (1 - k/n)^P): alike gradients cost less.
+#pragma once
+
+#include <cstdint>
+#include <weir/weir.hpp>
+
+#include "model/machine.hpp"
+#include "topology/topology.hpp"
+
+namespace weir {
+
+/// One allreduce on one set of ranks.
+struct Problem {
+  std::int64_t count = 0;  ///< n
+  std::int64_t k = 0;      ///< entries to deliver
+  int value_bytes = 4;     ///< of the plan's type
+  WireFormat format = WireFormat::compact;
+  WireValues values = WireValues::native;
+  int ranks = 1, nodes = 1;
+  int smallest_node = 1, largest_node = 1;  ///< ranks per node
+  Level inside = Level::node;               ///< outermost level between ranks of one node
+  Level across = Level::system;             ///< outermost level between nodes
+};
+
+/// The problem on these ranks. The same on every rank.
+[[nodiscard]] Problem make_problem(const Topology& topology, std::int64_t count, std::int64_t k, DataType type = DataType::float32);
+
+struct Cost {
+  double select = 0;    ///< s: compensation and local selection
+  double in_node = 0;   ///< s: steps of hierarchical algorithms that stay in the nodes; on one node, the whole exchange
+  double exchange = 0;  ///< s: the exchange across nodes, computing included
+  double apply = 0;     ///< s: decoding of the update, residual and dense result
+  double bytes_in_node = 0, bytes_across = 0;  ///< sent by a rank; the most that any rank sends of either
+
+  [[nodiscard]] double seconds() const noexcept { return select + in_node + exchange + apply; }
+};
+
+using CostFunction = Cost (*)(const Machine&, const Problem&);
+
+/// Ring: 2 (P - 1) steps of n / P values; one rank of each node sends across.
+Cost cost_dense_ring(const Machine& machine, const Problem& problem);
+/// Rabenseifner: recursive halving and doubling, in pairs that exchange; the largest messages go farthest.
+Cost cost_dense_rabenseifner(const Machine& machine, const Problem& problem);
+/// 2D torus: n / S to its owner within the node, S rings across nodes at once, and back; S is the smallest node's number of ranks.
+Cost cost_dense_torus2d(const Machine& machine, const Problem& problem);
+/// The MPI library's allreduce: the ring's cost times the machine's measured factor.
+Cost cost_dense_mpi(const Machine& machine, const Problem& problem);
+/// TopkA: allgather of every rank's k entries.
+Cost cost_topk_allgather(const Machine& machine, const Problem& problem);
+/// The same with a Gaussian threshold: one more pass for the moments.
+Cost cost_gaussiank(const Machine& machine, const Problem& problem);
+/// SparCML's dynamic sparse allreduce: regions summed by their owners, dense where that is smaller, then allgatherv.
+Cost cost_topk_dsa(const Machine& machine, const Problem& problem);
+/// gTopk: binomial tree of sums cut to k entries, and binomial broadcast.
+Cost cost_gtopk(const Machine& machine, const Problem& problem);
+/// Ok-Topk: balanced split-and-reduce, global threshold by histograms, allgatherv of k entries.
+Cost cost_oktopk(const Machine& machine, const Problem& problem);
+/// HiTopKComm: dense sums within the node, k / S entries of every shard gathered across nodes, and back.
+Cost cost_hitopk(const Machine& machine, const Problem& problem);
+/// The same with Ok-Topk across nodes.
+Cost cost_hi_oktopk(const Machine& machine, const Problem& problem);
+
+}  // namespace weir

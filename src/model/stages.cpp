@@ -1,0 +1,69 @@
+#include "model/stages.hpp"
+
+#include <algorithm>
+
+namespace weir::model {
+
+Setting::Setting(const Machine& machine_in, const Problem& problem_in)
+    : machine(machine_in),
+      problem(problem_in),
+      network(machine_in, problem_in),
+      all{.ranks = problem_in.ranks, .per_node = problem_in.largest_node},
+      rings{.ranks = problem_in.nodes, .per_node = 1, .concurrent = problem_in.smallest_node},
+      n(static_cast<double>(problem_in.count)),
+      k(static_cast<double>(problem_in.k)),
+      bytes(n * problem_in.value_bytes),
+      shards(problem_in.smallest_node) {}
+
+void book_flat(Cost& cost, const Setting& setting, const StepCost& traffic) {
+  (setting.problem.nodes > 1 ? book_across : book_in_node)(cost, traffic);
+}
+
+namespace {
+
+void book_bytes(Cost& cost, const StepCost& traffic) {
+  cost.bytes_in_node += traffic.bytes_in_node;
+  cost.bytes_across += traffic.bytes_across;
+}
+
+}  // namespace
+
+void book_across(Cost& cost, const StepCost& traffic) {
+  cost.exchange += traffic.seconds;
+  book_bytes(cost, traffic);
+}
+
+void book_in_node(Cost& cost, const StepCost& traffic) {
+  cost.in_node += traffic.seconds;
+  book_bytes(cost, traffic);
+}
+
+double select_seconds(const Setting& setting, double n, double k) {
+  const Rates& rates = setting.machine.rates;
+  return n / rates.select + k / rates.cut;
+}
+
+double apply_seconds(const Setting& setting, double entries) {
+  const Rates& rates = setting.machine.rates;
+  return setting.n / rates.fill + entries * (1 / rates.decode + 1 / rates.scatter);
+}
+
+double merged_entries(double range, double k, int leaves) {
+  double entries = 0;
+  for (int width = 1; width < leaves; width *= 2) entries += static_cast<double>(leaves) / width * distinct(range, k, width);
+  return entries;
+}
+
+StepCost node_reduce_scatter(const Setting& setting) {
+  const int ranks = setting.problem.largest_node;
+  const double shard = setting.bytes / setting.shards;
+  StepCost traffic = setting.network.local(ranks, ranks > setting.shards ? setting.shards : setting.shards - 1, shard);
+  traffic.seconds += (ranks - 1) * shard / setting.machine.rates.add;
+  return traffic;
+}
+
+StepCost node_allgather(const Setting& setting, double bytes) {
+  return setting.network.local(setting.shards, setting.problem.largest_node - 1, bytes);
+}
+
+}  // namespace weir::model

@@ -1,0 +1,64 @@
+// steps.hpp: what the steps that algorithms are made of cost: shifts, mirrored exchanges, and what is built from them. Pure.
+#pragma once
+
+#include "model/cost.hpp"
+
+namespace weir::model {
+
+/// Seconds, and bytes sent by a rank; the most of either kind over the ranks, so sums over steps are upper bounds.
+struct StepCost {
+  double seconds = 0;
+  double bytes_in_node = 0, bytes_across = 0;
+
+  StepCost& operator+=(const StepCost& other);
+};
+
+/// The ranks that take part in a step, in blocks of `per_node`, and how many such groups do the same at once on every node.
+struct Group {
+  int ranks = 1, per_node = 1;
+  int concurrent = 1;
+};
+
+/// Seconds for `bytes` to a peer while `senders` of this node send over such links; `mutual`: the peer sends back at once.
+[[nodiscard]] double transfer(const Link& link, double bytes, int senders, bool mutual);
+
+/// The links of one machine as one problem's ranks see them.
+class Network {
+ public:
+  Network(const Machine& machine, const Problem& problem)
+      : inside_(machine.link(problem.inside)), across_(machine.link(problem.across)) {}
+
+  /// Every rank sends `bytes` to the rank `distance` before it, modulo the number of ranks.
+  [[nodiscard]] StepCost shift(const Group& group, int distance, double bytes) const;
+  /// Ranks r and r ^ distance send each other `bytes`, for all ranks below the largest power of two.
+  [[nodiscard]] StepCost mirror(const Group& group, int distance, double bytes) const;
+  /// Rank P - 1 goes to its partner Q places below, and all like it: `bytes` in one direction, or in both.
+  [[nodiscard]] StepCost fold(const Group& group, double bytes, bool mutual) const;
+  /// Bruck's allgather of a block of `bytes` from every rank.
+  [[nodiscard]] StepCost allgather(const Group& group, double bytes) const;
+  /// Small allreduce by recursive doubling.
+  [[nodiscard]] StepCost allreduce_control(const Group& group, double bytes) const;
+  /// `bytes` from every rank to every other, `window` messages in flight.
+  [[nodiscard]] StepCost all_to_all(const Group& group, double bytes, int window) const;
+  /// Two binomial trees, up and down, are this each: one message per level.
+  [[nodiscard]] StepCost tree_level(const Group& group, int distance, double bytes) const;
+  /// Inside a node: each of `senders` ranks posts `messages` messages of `bytes` at once.
+  [[nodiscard]] StepCost local(int senders, int messages, double bytes) const;
+
+ private:
+  [[nodiscard]] StepCost step(int crossing, int staying, int concurrent, double bytes, bool mutual) const;
+
+  Link inside_, across_;
+};
+
+/// Bytes of a message of `entries` sorted entries out of `range` positions. Compact: the smallest of COO, Elias-Fano with low parts
+/// of 4, 8, 12 or 16 bits, bitmap and dense.
+[[nodiscard]] double message_bytes(const Problem& problem, double entries, double range);
+
+/// Distinct positions among `contributions` random choices of `k` out of `range`.
+[[nodiscard]] double distinct(double range, double k, int contributions);
+
+/// ceil(log2 ranks)
+[[nodiscard]] int tree_depth(int ranks);
+
+}  // namespace weir::model

@@ -1,0 +1,249 @@
+// Cost functions against figures worked out by hand, and the choice among them.
+#include "codec/wire.hpp"
+#include "collectives/allreduce.hpp"
+#include "model/choose.hpp"
+#include "model/steps.hpp"
+#include "support/catch.hpp"
+
+#if __has_include(<catch2/catch_all.hpp>)
+using Catch::Approx;
+#endif
+
+namespace weir::test {
+namespace {
+
+/// Slow enough for every term to show.
+Machine slow_machine() {
+  Machine machine;
+  machine.links[static_cast<std::size_t>(Level::node)] = Link{0.1, 0, 1000, 1000, 4000};
+  machine.links[static_cast<std::size_t>(Level::system)] = Link{1, 0.25, 100, 50, 100};
+  machine.rates = {.add = 1600, .select = 1600, .cut = 320, .fill = 1600, .scatter = 80, .merge = 80, .encode = 80, .decode = 80};
+  machine.mpi_allreduce_factor = 2;
+  return machine;
+}
+
+/// 4 ranks, 6400 bytes, 80 entries of 8 bytes.
+Problem small_problem(int nodes) {
+  return {.count = 1600,
+          .k = 80,
+          .format = WireFormat::coo,
+          .ranks = 4,
+          .nodes = nodes,
+          .smallest_node = 4 / nodes,
+          .largest_node = 4 / nodes};
+}
+
+Problem large_problem(double density, int nodes, int per_node) {
+  Problem problem{.count = 4194304, .ranks = nodes * per_node, .nodes = nodes, .smallest_node = per_node, .largest_node = per_node};
+  problem.k = static_cast<std::int64_t>(density * 4194304);
+  return problem;
+}
+
+Machine gigabit_machine() {
+  Machine machine = builtin_machine();
+  machine.links[static_cast<std::size_t>(Level::system)] = Link{10e-6, 5e-6, 119e6, 65e6, 119e6};
+  return machine;
+}
+
+constexpr double distinct_4 = 0.18549375;  // 1 - 0.95^4: share of positions that 4 ranks of density 0.05 hit
+
+}  // namespace
+
+TEST_CASE("costs of four nodes with one rank each, by hand") {
+  const Machine machine = slow_machine();
+  const Problem problem = small_problem(4);
+  const auto seconds = [&](CostFunction cost) { return cost(machine, problem).seconds(); };
+  const double agreement = 2 * (1 + 8 / 50.0);
+  const double ring = 6 * (1 + 1600 / 100.0) + 3 * 1600 / 1600.0;
+  REQUIRE(seconds(cost_dense_ring) == Approx(agreement + ring));
+  REQUIRE(seconds(cost_dense_torus2d) == Approx(agreement + ring));
+  REQUIRE(seconds(cost_dense_mpi) == Approx(2 * (agreement + ring)));
+  REQUIRE(seconds(cost_dense_rabenseifner) == Approx(agreement + 2 * (1 + 1600 / 50.0) + 2 * (1 + 3200 / 50.0) + 3));
+
+  const double select = 1.25, fill = 1;
+  const double gather = (1 + .16) + (1 + 32 / 50.0) + (1 + 6.4) + (1 + 1280 / 50.0) + 1 + 3 + (320 + 312) / 80.0;
+  const double scatter = 1600 * distinct_4 / 80;
+  REQUIRE(seconds(cost_topk_allgather) == Approx(select + gather + fill + scatter));
+  REQUIRE(seconds(cost_gaussiank) == Approx(1 + 4 + gather + fill + scatter));
+  REQUIRE(seconds(cost_hitopk) == Approx(select + gather + fill + 2 * scatter));
+
+  const double split = 2 * (1 + 40 / 50.0) + (1 + 2 * .25 + .24) + (1 + 2 * .25 + 9.6) + 1 + .75 + (80 + 78) / 80.0;
+  const double sizes = (1 + .12) + (1 + 24 / 50.0);
+  const double reduced = 400 * distinct_4;
+  REQUIRE(seconds(cost_topk_dsa) ==
+          Approx(select + split + sizes + (1 + reduced * 8 / 100) + (1 + reduced * 16 / 50) + reduced / 80 + fill + 2 * scatter));
+  const double histograms = 3 * 2 * (1 + 2056 / 50.0);
+  const double oktopk = split + histograms + sizes + (1 + 1.6) + (1 + 320 / 50.0) + reduced / 320 + .25;
+  REQUIRE(seconds(cost_oktopk) == Approx(select + oktopk + fill + 2));
+  REQUIRE(seconds(cost_hi_oktopk) == Approx(select + oktopk + fill + 2));
+  REQUIRE(seconds(cost_gtopk) == Approx(select + 4 * (1 + 6.4) + 2 * (1 + 1 + 2 + .5) + fill + 2));
+}
+
+TEST_CASE("costs of two nodes with two ranks each, by hand") {
+  const Machine machine = slow_machine();
+  const Problem problem = small_problem(2);
+  const auto seconds = [&](CostFunction cost) { return cost(machine, problem).seconds(); };
+  const double agreement = (.1 + .008) + (1 + 8 / 25.0);  // the far step: two ranks a node, in both directions
+  const double ring = 6 * (1 + 1600 / 100.0) + 3;
+  REQUIRE(seconds(cost_dense_ring) == Approx(agreement + ring));
+  REQUIRE(seconds(cost_dense_mpi) == Approx(2 * (agreement + ring)));
+  REQUIRE(seconds(cost_dense_rabenseifner) == Approx(agreement + 2 * (.1 + 1.6) + 2 * (1 + 3200 / 25.0) + 3));
+  const double node_sum = .1 + 3.2 + 3200 / 1600.0;
+  REQUIRE(seconds(cost_dense_torus2d) == Approx(agreement + node_sum + 2 * (1 + 1600 / 25.0) + 1 + .1 + 3.2));
+
+  const double select = 1.25, fill = 1;
+  const double gather = (1 + .16) + (1 + 32 / 25.0) + (1 + 6.4) + (1 + 1280 / 25.0) + 1 + 3 + (320 + 312) / 80.0;
+  const double scatter = 1600 * distinct_4 / 80;
+  REQUIRE(seconds(cost_topk_allgather) == Approx(select + gather + fill + scatter));
+  REQUIRE(seconds(cost_gaussiank) == Approx(1 + 4 + gather + fill + scatter));
+
+  const double split = (.1 + .04) + (1 + 40 / 25.0) + (1 + 2 * .25 + .32) + (1 + 2 * .25 + 12.8) + 1 + .75 + (80 + 78) / 80.0;
+  const double sizes = (1 + .12) + (1 + 24 / 25.0);
+  const double reduced = 400 * distinct_4;
+  REQUIRE(seconds(cost_topk_dsa) ==
+          Approx(select + split + sizes + (1 + reduced * 8 / 100) + (1 + reduced * 16 / 25) + reduced / 80 + fill + 2 * scatter));
+  const double histograms = 3 * ((.1 + 2.056) + (1 + 2056 / 25.0));
+  REQUIRE(seconds(cost_oktopk) ==
+          Approx(select + split + histograms + sizes + (1 + 1.6) + (1 + 320 / 25.0) + reduced / 320 + .25 + fill + 2));
+  REQUIRE(seconds(cost_gtopk) == Approx(select + 2 * (.1 + .64) + 2 * (1 + 6.4) + 2 * (1 + 1 + 2 + .5) + fill + 2));
+
+  const double shard_gather = (1 + 16 / 25.0) + (1 + 320 / 25.0) + .5 + .5 + 1;
+  REQUIRE(seconds(cost_hitopk) == Approx(node_sum + .625 + shard_gather + (.1 + .624) + fill + 2 * 156 / 80.0));
+  const double shard_split = (1 + 24 / 25.0) + (1 + 4 / 25.0) + (1 + 160 / 25.0) + .5 + .25 + .5;
+  const double shard_oktopk = shard_split + 3 * (1 + 2056 / 25.0) + (1 + 12 / 25.0) + (1 + 160 / 25.0) + 39 / 320.0 + .25;
+  REQUIRE(seconds(cost_hi_oktopk) == Approx(node_sum + .625 + shard_oktopk + (.1 + .32) + fill + 2));
+}
+
+TEST_CASE("costs of three nodes, no power of two, by hand") {
+  Problem problem = small_problem(4);
+  problem.ranks = problem.nodes = 3;
+  const double agreement = (1 + 8 / 50.0) + 2 * (1 + 8 / 100.0);
+  const double fold = (1 + 3200 / 50.0) + (1 + 3200 / 100.0) + 2;
+  const double halving = 2 * (1 + 3200 / 50.0) + 2;
+  REQUIRE(cost_dense_rabenseifner(slow_machine(), problem).seconds() == Approx(agreement + fold + halving + (1 + 6400 / 100.0)));
+  const double gather = 2 * (1 + .16) + 2 * (1 + 6.4) + 1 + 2 + (240 + 234) / 80.0;
+  const double scatter = 1600 * (1 - .95 * .95 * .95) / 80;
+  REQUIRE(cost_topk_allgather(slow_machine(), problem).seconds() == Approx(1.25 + gather + 1 + scatter));
+}
+
+TEST_CASE("bytes and stages of a cost") {
+  const Cost ring = cost_dense_ring(slow_machine(), small_problem(2));
+  REQUIRE(ring.bytes_across == Approx(9600 + 8));
+  REQUIRE(ring.bytes_in_node == Approx(9600 + 8));
+  REQUIRE(ring.in_node == 0);
+  const Cost torus = cost_dense_torus2d(slow_machine(), small_problem(2));
+  REQUIRE(torus.bytes_across == Approx(3200 + 8));
+  REQUIRE(torus.bytes_in_node == Approx(6400 + 8));
+  Problem one_node = small_problem(1);
+  const Cost inside = cost_oktopk(slow_machine(), one_node);
+  REQUIRE(inside.exchange == 0);
+  REQUIRE(inside.bytes_across == 0);
+  REQUIRE(inside.in_node > 0);
+  one_node.ranks = one_node.smallest_node = one_node.largest_node = 1;
+  for (const AllreduceRow& row : allreduce_registry()) {
+    CAPTURE(row.name);
+    const Cost alone = row.cost(slow_machine(), one_node);
+    REQUIRE(alone.bytes_across + alone.bytes_in_node == 0);
+  }
+}
+
+TEST_CASE("costs grow with the gradient, the density and the ranks' number, and stay finite") {
+  const Machine& machine = builtin_machine();
+  for (const AllreduceRow& row : allreduce_registry()) {
+    for (const auto& [nodes, per_node] : {std::pair{1, 3}, {2, 1}, {3, 1}, {2, 2}, {3, 5}, {8, 4}, {64, 8}}) {
+      CAPTURE(row.name, nodes, per_node);
+      Problem problem{.ranks = nodes * per_node, .nodes = nodes, .smallest_node = per_node, .largest_node = per_node};
+      double last = row.cost(machine, problem).seconds();
+      REQUIRE(last >= 0);
+      for (std::int64_t count = 1; count < 100'000'000; count *= 7) {
+        problem.count = count;
+        problem.k = (count + 99) / 100;
+        const double seconds = row.cost(machine, problem).seconds();
+        REQUIRE(seconds > last);
+        last = seconds;
+      }
+      problem.count = 1'000'000;
+      last = 0;
+      for (std::int64_t k = 0; k <= problem.count; k += 50'000) {
+        problem.k = k;
+        const double seconds = row.cost(machine, problem).seconds();
+        REQUIRE(seconds >= last * (1 - 1e-12));
+        last = seconds;
+      }
+      const Cost small = row.cost(machine, {.count = 1000, .k = 10, .ranks = 2, .nodes = 2});
+      REQUIRE(last > small.seconds());
+    }
+  }
+}
+
+TEST_CASE("message sizes are the codec's, made continuous") {
+  for (const double range : {1.0, 100.0, 1e5, 1e9}) {
+    for (double entries = 1; entries <= range; entries *= 3) {
+      for (const WireFormat format : {WireFormat::compact, WireFormat::coo}) {
+        const std::int64_t exact =
+            wire::message_bytes<float>({format, WireValues::native}, std::llround(entries), static_cast<std::uint64_t>(range));
+        REQUIRE(std::abs(model::message_bytes({.format = format}, entries, range) - static_cast<double>(exact)) <= 8);
+      }
+    }
+  }
+}
+
+TEST_CASE("a message takes the smallest format") {
+  Problem problem{.format = WireFormat::coo};
+  REQUIRE(model::message_bytes(problem, 100, 1e6) == 800);
+  REQUIRE(model::message_bytes(problem, 0, 1e6) == 0);
+  problem.values = WireValues::bfloat16;
+  REQUIRE(model::message_bytes(problem, 100, 1e6) == 600);
+  problem = {};
+  const auto bytes = [&](double entries, double range) { return model::message_bytes(problem, entries, range); };
+  REQUIRE(bytes(1000, 1000) == 4000);                           // dense
+  REQUIRE(bytes(1000, 2000) == 4000 + 250);                     // bitmap
+  REQUIRE(bytes(1000, 16000) == Approx(4000 + 500 + 250));      // Elias-Fano, 4 low bits
+  REQUIRE(bytes(1000, 256000) == Approx(4000 + 1000 + 250));    // 8
+  REQUIRE(bytes(1000, 4096000) == Approx(4000 + 1500 + 250));   // 12
+  REQUIRE(bytes(1000, 65536000) == Approx(4000 + 2000 + 250));  // 16
+  REQUIRE(bytes(2, 1e12) == 16);                                // COO
+}
+
+TEST_CASE("the choice is the cheapest, and ties are broken by the table") {
+  const Machine machine = gigabit_machine();
+  REQUIRE_FALSE(choose(machine, large_problem(0.5, 4, 1)).front().sparse);
+  REQUIRE_FALSE(choose(builtin_machine(), large_problem(0.5, 4, 1)).front().sparse);
+  REQUIRE(choose(machine, large_problem(0.01, 4, 1)).front().sparse);
+  REQUIRE(choose(machine, large_problem(0.01, 4, 1)).front().algorithm == "oktopk");
+
+  const std::vector<Candidate> all = choose(machine, large_problem(0.01, 4, 2));
+  REQUIRE(all.size() == 4 + 2 * 7);
+  for (std::size_t i = 1; i < all.size(); ++i) REQUIRE(all[i - 1].cost.seconds() <= all[i].cost.seconds());
+  REQUIRE(all.front().format == WireFormat::compact);
+  REQUIRE(choose(machine, large_problem(0.01, 4, 2), {.values = WireValues::bfloat16}).front().values == WireValues::bfloat16);
+  Problem wide = large_problem(0.01, 4, 2);
+  wide.value_bytes = 8;
+  for (const Candidate& candidate : choose(machine, wide, {.values = WireValues::bfloat16}))
+    REQUIRE(candidate.values == WireValues::native);
+
+  // With one rank a node, the hierarchical algorithms are the flat ones: the earlier row wins.
+  const std::vector<Candidate> tied = choose(machine, large_problem(0.01, 4, 1), {.algorithms = {"hi_oktopk", "oktopk"}});
+  REQUIRE(tied.size() == 4);
+  REQUIRE(tied[0].algorithm == "oktopk");
+  REQUIRE(tied[1].algorithm == "hi_oktopk");
+  REQUIRE(tied[0].cost.seconds() == tied[1].cost.seconds());
+  REQUIRE_THROWS_WITH(choose(machine, wide, {.algorithms = {"quick"}}),
+                      ContainsSubstring("no cost function for 'quick': known are dense_ring, "));
+}
+
+TEST_CASE("a problem follows from the topology") {
+  const Topology uniform(synthetic_machine("switch:2 node:2 socket:2 rank:3"), 5);
+  Problem problem = make_problem(uniform, 1000, 10, DataType::float64);
+  REQUIRE((problem.count == 1000 && problem.k == 10 && problem.value_bytes == 8));
+  REQUIRE((problem.ranks == 24 && problem.nodes == 4 && problem.smallest_node == 6 && problem.largest_node == 6));
+  REQUIRE((problem.inside == Level::node && problem.across == Level::system));
+  problem = make_problem(Topology(synthetic_machine("nodes:3,1,2"), 0), 1, 1);
+  REQUIRE((problem.nodes == 3 && problem.smallest_node == 1 && problem.largest_node == 3));
+  problem = make_problem(Topology(synthetic_machine("switch:1 node:2 rank:1"), 1), 1, 1);
+  REQUIRE((problem.inside == Level::node && problem.across == Level::switch_group));
+  problem = make_problem(Topology(synthetic_machine("node:2 socket:1 rank:2"), 1), 1, 1);
+  REQUIRE((problem.inside == Level::socket && problem.across == Level::system));
+}
+
+}  // namespace weir::test
