@@ -111,7 +111,7 @@ def simulate(program, machine, ranks, scale, arguments):
         platform, hosts = os.path.join(folder, "platform.xml"), os.path.join(folder, "hosts")
         write_machine(machine, ranks, scale, platform, hosts)
         command = ["smpirun", "-np", str(ranks), "-platform", platform, "-hostfile", hosts]
-        command += [f"--cfg={setting}" for setting in SETTINGS] + ["--log=root.thresh:warning", program] + arguments
+        command += [f"--cfg={setting}" for setting in SETTINGS] + ["--log=root.thresh:warning", program, *arguments]
         begin = os.times().elapsed
         process = subprocess.Popen(command, env=os.environ | {"TMPDIR": folder})
         _, status, usage = os.wait4(process.pid, 0)
