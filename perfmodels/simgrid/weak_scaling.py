@@ -3,8 +3,8 @@
 
     weak_scaling.py PROGRAM [--cases vgg16 lstm bert commlib] [--ranks 16 32 ...] [--algorithms NAME[+THRESHOLD] ...]
 
-PROGRAM is weir_simulate.so (build.sh). Every case, one model on one number of ranks, is one JSON file in --results; files that are
-there are kept unless --force. Then a table and an SVG picture (gnuplot) per experiment are made of all files there are.
+PROGRAM is weir_simulate.so (build.sh). Every case, one model on one number of ranks, is one JSON file in --results; algorithms that
+it has are not run again unless --force. Then a table and an SVG picture (gnuplot) per experiment are made of all files there are.
 """
 import argparse
 import json
@@ -40,25 +40,40 @@ def case_file(options, name, case):
     return os.path.join(options.results, f"{name}-{machine}-p{ranks}-n{count}.json")
 
 
-def run_case(options, name, case):
-    machine, ranks, count, density = case
-    scale = max(1, math.ceil(count * ranks / options.elements))
-    print(f"{name}: {ranks} ranks of {machine}, {count} elements, scaled by {scale}", file=sys.stderr, flush=True)
+def simulate_rows(options, machine, ranks, scale, arguments):
     with tempfile.TemporaryDirectory() as folder:
-        rows = os.path.join(folder, "rows.json")
-        arguments = ["--count", str(round(count / scale)), "--density", str(density), "--json", rows]
+        file = os.path.join(folder, "rows.json")
+        seconds, memory = machines.simulate(options.program, machine, ranks, scale, [*arguments, "--json", file])
+        with open(file) as rows:
+            return [row | {"real_seconds": round(seconds, 1), "peak_memory_bytes": memory} for row in json.load(rows)]
+
+
+def registry(options):
+    rows = simulate_rows(options, "flat", 1, 1, ["--count", "64", "--iterations", "1", "--warmup", "0"])
+    return [row["algorithm"] for row in rows]
+
+
+def run_case(options, name, case):
+    """Runs the algorithms that the case's file lacks, one at a time, and adds each to the file."""
+    machine, ranks, count, density = case
+    file = case_file(options, name, case)
+    scale = max(1, math.ceil(count * ranks / options.elements))
+    result = {"experiment": name, "machine": machine, "ranks": ranks, "count": count, "density": density, "scale": scale, "rows": []}
+    if os.path.exists(file) and not options.force:
+        with open(file) as found:
+            result = json.load(found)
+    scale = result["scale"]  # all rows of a case alike
+    for algorithm in options.algorithms:
+        if any(row["algorithm"] == algorithm and "error" not in row for row in result["rows"]):
+            continue
+        print(f"{name}: {algorithm}, {ranks} ranks of {machine}, {count} elements, scaled by {scale}", file=sys.stderr, flush=True)
+        arguments = ["--count", str(round(count / scale)), "--density", str(density), "--algorithms", algorithm]
         arguments += ["--iterations", str(options.iterations), "--warmup", str(options.warmup)]
-        if options.algorithms:
-            arguments += ["--algorithms", ",".join(options.algorithms)]
-        seconds, memory = machines.simulate(options.program, machine, ranks, scale, arguments)
-        with open(rows) as file:
-            result = {"experiment": name, "machine": machine, "ranks": ranks, "count": count, "density": density, "scale": scale,
-                      "real_seconds": round(seconds, 1), "peak_memory_bytes": memory, "rows": json.load(file)}
-    partial = case_file(options, name, case) + ".partial"
-    with open(partial, "w") as file:
-        json.dump(result, file, indent=1)
-    os.replace(partial, case_file(options, name, case))
-    print(f"{name}: {ranks} ranks took {seconds:.0f} s and {memory / 2**30:.1f} GiB", file=sys.stderr, flush=True)
+        rows = simulate_rows(options, machine, ranks, scale, arguments)
+        result["rows"] = [row for row in result["rows"] if row["algorithm"] != algorithm] + rows
+        with open(file + ".partial", "w") as partial:
+            json.dump(result, partial, indent=1)
+        os.replace(file + ".partial", file)
 
 
 def load_cases(options, name):
@@ -139,10 +154,10 @@ def parse():
 def main():
     options = parse()
     os.makedirs(options.results, exist_ok=True)
+    options.algorithms = options.algorithms or registry(options)
     for name in options.cases:
         for case in experiment_cases(name, options.ranks):
-            if options.force or not os.path.exists(case_file(options, name, case)):
-                run_case(options, name, case)
+            run_case(options, name, case)
         cases = load_cases(options, name)
         text = table(name, cases)
         print(text)
