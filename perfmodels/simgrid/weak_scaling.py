@@ -86,19 +86,22 @@ def load_cases(options, name):
 
 
 def table(name, cases):
-    """Rows of text: simulated communication + sparsification, and its ratio to oktopk's in the same case."""
-    lines = [f"# {name}: simulated milliseconds of selection, exchange and apply; x: times oktopk's of the same case"]
-    lines += ["", "| ranks | elements | scale | algorithm | ms | select | exchange | apply | x |"]
-    lines.append("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    """Markdown: simulated communication and sparsification, and its ratio to oktopk's in the same case."""
+    lines = [f"# {name}, simulated", "", "Milliseconds of one allreduce: selection, exchange, apply. control: its share of the bytes a rank "
+             "sends, overrated by the scale. x: times oktopk's of the same case."]
+    lines += ["", "| ranks | elements | scale | algorithm | ms | select | exchange | apply | control | x |"]
+    lines.append("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for case in cases:
         best = next((r["seconds"] for r in case["rows"] if r["algorithm"] == "oktopk" and "seconds" in r), None)
         for row in case["rows"]:
             start = f"| {case['ranks']} | {case['count']} | {case['scale']} | {row['algorithm']} |"
             if "error" in row:
-                lines.append(f"{start} {row['error']} | | | | |")
+                lines.append(f"{start} {row['error']} | | | | | |")
                 continue
             ms = [f"{row[key] * 1e3:.3f}" for key in ("seconds", "seconds_select", "seconds_exchange", "seconds_apply")]
-            lines.append(f"{start} {' | '.join(ms)} | {row['seconds'] / best:.2f} |" if best else f"{start} {' | '.join(ms)} | |")
+            control = row["control_bytes_sent"] / (row["control_bytes_sent"] + row["payload_bytes_sent"])
+            factor = f"{row['seconds'] / best:.2f}" if best else ""
+            lines.append(f"{start} {' | '.join(ms)} | {control:.0%} | {factor} |")
     if name in MODELS:
         lines += ["", f"The paper: Ok-Topk's whole training iteration, forward and backward pass included, is {MODELS[name]['paper']} "
                   "faster than the others'. The factors above are of communication and sparsification alone, and of Weir's own "
