@@ -63,9 +63,10 @@ int __real_MPI_Test(MPI_Request* request, int* flag, MPI_Status* status);
 int __wrap_MPI_Test(MPI_Request* request, int* flag, MPI_Status* status) {
   *flag = take(finished, request, status) ? 1 : 0;
   if (*flag == 1) return MPI_SUCCESS;
-  if (take(unfinished, request, MPI_STATUS_IGNORE)) return __real_MPI_Test(request, flag, status);  // a caller that never yields
-  unfinished.push_back({request, {}});
-  return MPI_SUCCESS;
+  int code = MPI_SUCCESS;
+  if (take(unfinished, request, MPI_STATUS_IGNORE)) code = __real_MPI_Test(request, flag, status);  // a caller that never yields
+  if (code == MPI_SUCCESS && *flag == 0) unfinished.push_back({request, {}});
+  return code;
 }
 
 int __wrap_sched_yield() {
