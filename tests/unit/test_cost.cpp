@@ -229,7 +229,7 @@ TEST_CASE("the choice is the cheapest, and ties are broken by the table") {
   REQUIRE(tied[1].algorithm == "hi_oktopk");
   REQUIRE(tied[0].cost.seconds() == tied[1].cost.seconds());
   REQUIRE_THROWS_WITH(choose(machine, wide, {.algorithms = {"quick"}}),
-                      ContainsSubstring("no cost function for 'quick': known are dense_ring, "));
+                      ContainsSubstring("no allreduce algorithm 'quick': known are dense_ring, "));
 }
 
 TEST_CASE("a problem follows from the topology") {

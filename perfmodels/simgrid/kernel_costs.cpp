@@ -1,0 +1,76 @@
+// What computing costs on the simulated machine: every kernel moves the bytes that its contract names (src/kernels/kernels.hpp), at
+// the memory bandwidth that the platform file states as the speed of a host, one byte for one flop. Deterministic, unlike timing
+// the kernels of hundreds of ranks on the machine that simulates. Index arithmetic outside of the kernels is free.
+//
+// Linked with --wrap for each symbol below. CMakeLists.txt reads the symbols from this file, and check_kernel_costs.sh refuses a
+// program with a float kernel that has no row here.
+#include <smpi/smpi.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/kernels.hpp"
+
+namespace weir {
+namespace {
+
+using std::int64_t;
+using std::uint32_t;
+using std::uint64_t;
+
+constexpr int64_t scattered = 32;  // bytes that move for one float somewhere: a sector of GPU memory
+
+void charge(int64_t bytes) {
+  if (bytes > 0) smpi_execute_flops(static_cast<double>(bytes));
+}
+
+}  // namespace
+
+// CHARGED(symbol, result type, parameters, arguments, bytes): `bytes` may use `result`.
+#define CHARGED(symbol, type, parameters, arguments, bytes) \
+  extern "C" type __real_##symbol parameters;               \
+  extern "C" type __wrap_##symbol parameters {              \
+    const type result = __real_##symbol arguments;          \
+    charge(bytes);                                          \
+    return result;                                          \
+  }
+#define CHARGED_VOID(symbol, parameters, arguments, bytes) \
+  extern "C" void __real_##symbol parameters;              \
+  extern "C" void __wrap_##symbol parameters {             \
+    __real_##symbol arguments;                             \
+    charge(bytes);                                         \
+  }
+
+CHARGED(_ZN4weir7kernels4host17compensate_selectIfEElPKT_PS3_lNSt11conditionalIXeqstS3_Li4EEjmE4typeES9_PjS6_l, int64_t,
+        (const float* gradient, float* residual, int64_t count, uint32_t threshold, uint32_t keep_old, uint32_t* indices,
+         float* values, int64_t capacity),
+        (gradient, residual, count, threshold, keep_old, indices, values, capacity), 12 * count + 8 * std::min(result, capacity))
+CHARGED(_ZN4weir7kernels4host6selectIfEElPKT_lNSt11conditionalIXeqstS3_Li4EEjmE4typeEPjPS3_l, int64_t,
+        (const float* x, int64_t count, uint32_t threshold, uint32_t* indices, float* values, int64_t capacity),
+        (x, count, threshold, indices, values, capacity), 4 * count + 8 * std::min(result, capacity))
+CHARGED(_ZN4weir7kernels4host11select_tiesIfEElPKT_lNSt11conditionalIXeqstS3_Li4EEjmE4typeElPjPS3_, int64_t,
+        (const float* x, int64_t count, uint32_t threshold, int64_t ties, uint32_t* indices, float* values),
+        (x, count, threshold, ties, indices, values), 4 * count + 8 * result)
+// a pass for the range, one for the first digit, one for what shares it
+CHARGED(_ZN4weir7kernels4host7kth_keyIfEENS_6KthKeyIT_EEPKS4_ll, KthKey<float>, (const float* x, int64_t count, int64_t k),
+        (x, count, k), 3 * 4 * count)
+CHARGED_VOID(_ZN4weir7kernels4host9histogramIfEEvPKT_lNSt11conditionalIXeqstS3_Li4EEjmE4typeES8_iPmS9_,
+             (const float* x, int64_t count, uint32_t low, uint32_t high, int shift, uint64_t* bins, uint64_t* above),
+             (x, count, low, high, shift, bins, above), 4 * count)
+CHARGED_VOID(_ZN4weir7kernels4host3addIfEEvPKT_PS3_l, (const float* x, float* y, int64_t count), (x, y, count), 12 * count)
+CHARGED_VOID(_ZN4weir7kernels4host5scaleIfEEvPT_lS3_, (float* x, int64_t count, float factor), (x, count, factor), 8 * count)
+CHARGED(_ZN4weir7kernels4host16count_non_finiteIfEElPKT_l, int64_t, (const float* x, int64_t count), (x, count), 4 * count)
+CHARGED_VOID(_ZN4weir7kernels4host9fill_zeroIfEEvPT_l, (float* x, int64_t count), (x, count), 4 * count)
+CHARGED(_ZN4weir7kernels4host9merge_addIfEElPKjPKT_lS4_S7_lPjPS5_, int64_t,
+        (const uint32_t* a_indices, const float* a_values, int64_t a_count, const uint32_t* b_indices, const float* b_values,
+         int64_t b_count, uint32_t* out_indices, float* out_values),
+        (a_indices, a_values, a_count, b_indices, b_values, b_count, out_indices, out_values), 8 * (a_count + b_count + result))
+CHARGED_VOID(_ZN4weir7kernels4host6settleIfEEvPT_PKjPKS3_lS6_l,
+             (float* dense, const uint32_t* indices, const float* values, int64_t count, const uint32_t* taken,
+              int64_t taken_count),
+             (dense, indices, values, count, taken, taken_count), (8 + scattered) * count + 4 * taken_count)
+CHARGED_VOID(_ZN4weir7kernels4host7scatterIfEEvPT_PKjPKS3_l,
+             (float* dense, const uint32_t* indices, const float* values, int64_t count), (dense, indices, values, count),
+             (8 + scattered) * count)
+
+}  // namespace weir

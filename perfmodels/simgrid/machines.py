@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""Simulated machines: SimGrid platform files, and how to start a program on them.
+
+    machines.py MACHINE RANKS [--scale S] --platform FILE.xml --hosts FILE
+
+A host is one rank with its GPU. The part of its name before the first dot is its node. Its speed is the bytes a second its kernels
+move: kernel_costs.cpp charges one flop for each byte. SCALE divides all bandwidths, speeds included, and leaves latencies: n / S
+elements then take as long as n elements on the machine itself.
+"""
+import argparse
+import itertools
+import os
+import subprocess
+import tempfile
+
+HEAD = """<?xml version='1.0'?>
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<platform version="4.1">
+"""
+
+# Clean alpha-beta networks: a message of b bytes takes the latency of its route plus b over the bandwidth that is left to it.
+# Polling costs nothing (simulated_machine.cpp waits), computing is charged by kernel_costs.cpp.
+SETTINGS = [
+    "smpi/simulate-computation:no",
+    "smpi/test:0",
+    "smpi/wtime:0",
+    "smpi/bw-factor:0:1",
+    "smpi/lat-factor:0:1",
+    "network/crosstraffic:0",
+    "network/TCP-gamma:0",
+    "network/weight-S:0",
+    "smpi/coll-selector:ompi",
+    "smpi/send-is-detached-thresh:0",
+    "smpi/privatization:dlopen",
+    "surf/precision:1e-12",
+    "maxmin/precision:1e-2",
+]
+
+FLAT_BANDWIDTH = 10e9
+FLAT_LATENCY = 1e-6
+FLAT_SPEED = 550e9
+
+
+def flat(ranks, scale):
+    """Every rank on a node of its own, all pairs alike: 10 GB/s, 1 us."""
+    return (
+        f'<cluster id="flat" prefix="n" suffix="" radical="0-{ranks - 1}" speed="{FLAT_SPEED / scale}f" '
+        f'bw="{FLAT_BANDWIDTH / scale}Bps" lat="{FLAT_LATENCY / 2}s"/>\n',
+        [f"n{i}" for i in range(ranks)],
+    )
+
+
+def groups_of_hosts(name, sizes, host, link, scale):
+    """Groups with a switch and a link of their own to all others. `host` and `link` are XML attributes without bandwidths."""
+    text = f'<zone id="{name}" routing="Full">\n'
+    for g, size in enumerate(sizes):
+        text += (
+            f'<cluster id="{host["prefix"]}{g}" prefix="{host["prefix"]}{g}{host["separator"]}" suffix="" radical="0-{size - 1}" '
+            f'speed="{host["speed"] / scale}f" bw="{host["bandwidth"] / scale}Bps" lat="{host["latency"]}s" router_id="switch{g}"/>\n'
+            f'<link id="link{g}" bandwidth="{link["bandwidth"] / scale}Bps" latency="{link["latency"]}s" '
+            'sharing_policy="SPLITDUPLEX"/>\n'
+        )
+    for a, b in itertools.permutations(range(len(sizes)), 2):
+        text += (
+            f'<zoneRoute src="{host["prefix"]}{a}" dst="{host["prefix"]}{b}" gw_src="switch{a}" gw_dst="switch{b}" '
+            f'symmetrical="NO"><link_ctn id="link{a}" direction="UP"/><link_ctn id="link{b}" direction="DOWN"/></zoneRoute>\n'
+        )
+    names = [f'{host["prefix"]}{g}{host["separator"]}{i}' for g, size in enumerate(sizes) for i in range(size)]
+    return text + "</zone>\n", names
+
+
+def piz_daint(ranks, scale):
+    """Cray XC50, a P100 a node, Aries dragonfly.
+
+    The P100 moves 550 GB/s (75 % of its data sheet). A node injects 10 GB/s; messages take 1.3 us in a group and 1.9 us between
+    groups. The job has 64 nodes in each group. Routing is adaptive: the links inside a group never limit, the optical links of a
+    group are one pool of 6.25 GB/s a node (a bisection of 33 TB/s for 5272 nodes).
+    """
+    size = 64
+    sizes = [min(size, ranks - first) for first in range(0, ranks, size)]
+    host = {"prefix": "group", "separator": "node", "speed": 550e9, "bandwidth": 10e9, "latency": 0.65e-6}
+    return groups_of_hosts("piz_daint", sizes, host, {"bandwidth": size * 6.25e9, "latency": 0.3e-6}, scale)
+
+
+def commlib(ranks, scale):
+    """Instances of 8 V100 each, NVLink inside, 25 Gbit/s Ethernet between (CommLib section 5.1).
+
+    A V100 moves 675 GB/s (75 % of its data sheet) and sends 150 GB/s to its 7 neighbours in 2 us; the 8 share one card of
+    3.125 GB/s each way; messages between instances take 30 us.
+    """
+    size = 8
+    sizes = [min(size, ranks - first) for first in range(0, ranks, size)]
+    host = {"prefix": "instance", "separator": ".", "speed": 675e9, "bandwidth": 150e9, "latency": 1e-6}
+    return groups_of_hosts("commlib", sizes, host, {"bandwidth": 3.125e9, "latency": 14e-6}, scale)
+
+
+MACHINES = {"flat": flat, "piz_daint": piz_daint, "commlib": commlib}
+
+
+def write_machine(machine, ranks, scale, platform, hosts):
+    body, names = MACHINES[machine](ranks, scale)
+    with open(platform, "w") as file:
+        file.write(HEAD + body + "</platform>\n")
+    with open(hosts, "w") as file:
+        file.write("\n".join(names) + "\n")
+
+
+def simulate(program, machine, ranks, scale, arguments):
+    """Runs `program` on every rank. Returns its real seconds and peak memory in bytes; raises CalledProcessError."""
+    with tempfile.TemporaryDirectory() as folder:
+        platform, hosts = os.path.join(folder, "platform.xml"), os.path.join(folder, "hosts")
+        write_machine(machine, ranks, scale, platform, hosts)
+        command = ["smpirun", "-np", str(ranks), "-platform", platform, "-hostfile", hosts]
+        command += [f"--cfg={setting}" for setting in SETTINGS] + ["--log=root.thresh:warning", program, *arguments]
+        begin = os.times().elapsed
+        process = subprocess.Popen(command, env=os.environ | {"TMPDIR": folder})
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise subprocess.CalledProcessError(process.returncode, command)
+        return os.times().elapsed - begin, usage.ru_maxrss * 1024
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("machine", choices=MACHINES)
+    parser.add_argument("ranks", type=int)
+    parser.add_argument("--scale", type=float, default=1)
+    parser.add_argument("--platform", required=True)
+    parser.add_argument("--hosts", required=True)
+    options = parser.parse_args()
+    write_machine(options.machine, options.ranks, options.scale, options.platform, options.hosts)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+// report.hpp: what the simulation prints and writes, one row per algorithm.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+#include <weir/weir.hpp>
+
+namespace weir::simulation {
+
+/// Medians over iterations of the largest value of any rank.
+struct Row {
+  std::string algorithm;  ///< as asked for, "name" or "name+threshold"
+  std::string error;      ///< why this algorithm did not run; the rest is empty then
+  int ranks = 0, nodes = 0;
+  std::int64_t count = 0;
+  double density = 0;
+  int iterations = 0;
+  double seconds = 0, select = 0, exchange = 0, apply = 0;  ///< simulated
+  std::array<double, level_count> bytes_sent{}, bytes_received{}, messages_sent{};
+  double payload_sent = 0, control_sent = 0;
+  double selected_local = 0, selected_global = 0;
+};
+
+void print_table(const std::vector<Row>& rows);
+/// Throws std::runtime_error naming the file.
+void write_json(const std::vector<Row>& rows, const std::string& file);
+
+}  // namespace weir::simulation

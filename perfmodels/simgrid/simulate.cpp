@@ -1,0 +1,168 @@
+// weir_simulate: runs allreduce algorithms of the registry on made-up gradients on a simulated machine. Started by smpirun, see
+// README.md. All times are simulated.
+#include <fmt/format.h>
+#include <simgrid/actor.h>
+#include <simgrid/engine.h>
+#include <weir/mpi.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "gradients.hpp"
+#include "report.hpp"
+
+namespace weir::simulation {
+namespace {
+
+struct Options {
+  std::int64_t count = 1000000;
+  double density = 0.01, spread = 0.25;
+  int iterations = 3, warmup = 2;
+  std::vector<std::string> algorithms;
+  std::string json;
+};
+
+const std::map<std::string, Threshold, std::less<>> thresholds = {
+    {"exact", Threshold::exact},     {"reuse", Threshold::reuse},       {"mstopk", Threshold::mstopk},
+    {"sampled", Threshold::sampled}, {"gaussian", Threshold::gaussian}, {"sidco", Threshold::sidco}};
+
+AllreduceConfig config_of(const Options& options, const std::string& wanted) {
+  const std::size_t plus = wanted.find('+');
+  AllreduceConfig config{.count = options.count, .density = options.density, .algorithm = wanted.substr(0, plus)};
+  if (plus != std::string::npos) config.threshold = thresholds.at(wanted.substr(plus + 1));
+  return config;
+}
+
+/// Starts all ranks at the same simulated moment, the next multiple of a time that no run takes. Without messages: what SMPI's
+/// collectives leave behind slows SimGrid 3.32 down.
+double start_together() {
+  constexpr double period = 100;
+  sg_actor_sleep_for((std::floor(simgrid_get_clock() / period) + 1) * period - simgrid_get_clock());
+  return simgrid_get_clock();
+}
+
+/// One iteration's figures of this rank: `Row` has the medians of their maxima over ranks, in this order.
+constexpr std::size_t figures = 8 + 3 * level_count;
+
+void append(std::vector<double>& samples, const Statistics& s, double seconds) {
+  const auto add = [&](auto value) { samples.push_back(static_cast<double>(value)); };
+  for (const double time : {seconds, s.seconds_select, s.seconds_exchange, s.seconds_apply}) add(time);
+  for (const std::int64_t value : {s.payload_bytes_sent, s.control_bytes_sent, s.selected_local, s.selected_global}) add(value);
+  for (const auto& levels : {s.bytes_sent, s.bytes_received, s.messages_sent}) {
+    for (const std::int64_t value : levels) add(value);
+  }
+}
+
+double median_of_column(const std::vector<double>& samples, std::size_t column) {
+  std::vector<double> values;
+  for (std::size_t i = column; i < samples.size(); i += figures) values.push_back(samples[i]);
+  std::sort(values.begin(), values.end());
+  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
+}
+
+void fill_row(Row& row, std::vector<double> samples) {
+  MPI_Allreduce(MPI_IN_PLACE, samples.data(), static_cast<int>(samples.size()), MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  std::size_t column = 0;
+  for (double* figure : {&row.seconds, &row.select, &row.exchange, &row.apply, &row.payload_sent, &row.control_sent,
+                         &row.selected_local, &row.selected_global})
+    *figure = median_of_column(samples, column++);
+  for (auto* levels : {&row.bytes_sent, &row.bytes_received, &row.messages_sent}) {
+    for (double& value : *levels) value = median_of_column(samples, column++);
+  }
+}
+
+void measure(const Communicator& comm, const Options& options, std::span<float> gradient, Row& row) {
+  AllreducePlan plan(comm, config_of(options, row.algorithm));
+  std::vector<double> samples;
+  for (int t = 0; t < options.warmup + options.iterations; ++t) {
+    fill_gradient(gradient, options.spread, comm.rank(), t);
+    const double begin = start_together();
+    plan.run(gradient);
+    const double seconds = simgrid_get_clock() - begin;
+    if (comm.rank() == 0)
+      fmt::print(stderr, "{}: iteration {} of {}, {:.4f} ms\n", row.algorithm, t + 1, options.warmup + options.iterations,
+                 seconds * 1e3);
+    if (t >= options.warmup) append(samples, plan.statistics(), seconds);
+  }
+  fill_row(row, std::move(samples));
+}
+
+int count_nodes(const Communicator& comm) {
+  int leads = 1;
+  for (int peer = 0; peer < comm.rank(); ++peer) leads &= comm.level(peer) > Level::node;
+  MPI_Allreduce(MPI_IN_PLACE, &leads, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  return leads;
+}
+
+void run(const Options& options) {
+  const Communicator comm(MPI_COMM_WORLD);
+  const int nodes = count_nodes(comm);
+  std::vector<float> gradient(static_cast<std::size_t>(options.count));
+  std::vector<Row> rows;
+  for (const std::string& algorithm : options.algorithms) {
+    Row row{.algorithm = algorithm,
+            .error = {},
+            .ranks = comm.size(),
+            .nodes = nodes,
+            .count = options.count,
+            .density = options.density,
+            .iterations = options.iterations};
+    try {
+      measure(comm, options, gradient, row);
+    } catch (const Error& error) {  // on every rank alike
+      row.error = error.what();
+    }
+    rows.push_back(std::move(row));
+  }
+  if (comm.rank() != 0) return;
+  print_table(rows);
+  if (!options.json.empty()) write_json(rows, options.json);
+}
+
+/// "name" or "name+threshold", for CLI11: an error text, or nothing.
+std::string check_algorithm(const std::string& wanted) {
+  const std::size_t plus = wanted.find('+');
+  if (plus != std::string::npos && !thresholds.contains(wanted.substr(plus + 1)))
+    return fmt::format("there is no threshold '{}'", wanted.substr(plus + 1));
+  std::string known;
+  for (const AlgorithmInfo& algorithm : algorithms()) {
+    if (wanted.substr(0, plus) == algorithm.name) return {};
+    known += fmt::format(" {}", algorithm.name);
+  }
+  return fmt::format("there is no allreduce algorithm '{}': known are{}", wanted.substr(0, plus), known);
+}
+
+Options default_options() {
+  Options options;
+  for (const AlgorithmInfo& algorithm : algorithms()) options.algorithms.emplace_back(algorithm.name);
+  return options;
+}
+
+}  // namespace
+}  // namespace weir::simulation
+
+int main(int argc, char** argv) {
+  using namespace weir::simulation;
+  Options options = default_options();
+  CLI::App app("Weir's allreduce algorithms on a simulated machine");
+  app.add_option("--count", options.count, "elements of the gradient")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--density", options.density, "share of entries delivered by sparse algorithms")
+      ->check(CLI::Range(1e-9, 1.0))
+      ->capture_default_str();
+  app.add_option("--algorithms", options.algorithms, "NAME or NAME+THRESHOLD each; all of the registry by default")
+      ->delimiter(',')
+      ->check(check_algorithm);
+  app.add_option("--iterations", options.iterations, "measured iterations")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--warmup", options.warmup, "iterations before those")->check(CLI::NonNegativeNumber)->capture_default_str();
+  app.add_option("--spread", options.spread, "how much the ranks' gradients have in common, see gradients.hpp")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--json", options.json, "rank 0 also writes the rows to this file");
+  CLI11_PARSE(app, argc, argv);
+  MPI_Init(&argc, &argv);
+  run(options);
+  MPI_Finalize();
+  return 0;
+}

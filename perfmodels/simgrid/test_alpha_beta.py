@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+"""test_alpha_beta.py PROGRAM: on the flat network, dense_ring takes what its formula says, and n / S on bandwidths / S what n takes."""
+import json
+import os
+import sys
+import tempfile
+
+import machines
+
+
+def seconds(program, machine, ranks, scale, count, algorithm="dense_ring"):
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "rows.json")
+        arguments = ["--count", str(count), "--algorithms", algorithm, "--iterations", "1", "--warmup", "1", "--json", file]
+        machines.simulate(program, machine, ranks, scale, arguments)
+        with open(file) as rows:
+            return json.load(rows)[0]
+
+
+def ring_formula(ranks, count):
+    """2 (P - 1) messages of n / P floats; n checked, P - 1 parts added and one scaled; one word agreed on in log2 P rounds."""
+    alpha, beta, memory = machines.FLAT_LATENCY, 1 / machines.FLAT_BANDWIDTH, 1 / machines.FLAT_SPEED
+    part = count / ranks
+    messages = 2 * (ranks - 1) * (alpha + 4 * part * beta) + (ranks - 1).bit_length() * alpha
+    return messages + (4 * count + 12 * (ranks - 1) * part + 8 * part) * memory
+
+
+def expect_near(what, got, wanted, tolerance):
+    print(f"{what}: {got:.6g} s, expected {wanted:.6g} s")
+    if abs(got - wanted) > tolerance * wanted:
+        sys.exit(f"test_alpha_beta: {what} is off by more than {tolerance:.0%}")
+
+
+def main():
+    program = sys.argv[1]
+    for ranks, count in ((2, 100000), (8, 1000000), (16, 16000)):
+        row = seconds(program, "flat", ranks, 1, count)
+        if row["nodes"] != ranks:
+            sys.exit(f"test_alpha_beta: {ranks} hosts are {row['nodes']} nodes")
+        expect_near(f"dense_ring, {ranks} ranks, {count} floats", row["seconds"], ring_formula(ranks, count), 0.01)
+    row = seconds(program, "flat", 8, 10, 100000)
+    expect_near("dense_ring, 8 ranks, scaled by 10", row["seconds"], ring_formula(8, 1000000), 0.01)
+    row = seconds(program, "commlib", 16, 1, 10000, "oktopk")
+    if row["nodes"] != 2 or set(row["bytes_sent"]) != {"node", "system"}:
+        sys.exit(f"test_alpha_beta: 2 instances of 8 ranks are seen as {row}")
+
+
+if __name__ == "__main__":
+    main()
