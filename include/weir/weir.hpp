@@ -120,19 +120,22 @@ class Communicator {
 struct AllreduceConfig {
   std::int64_t count = 0;  ///< n, elements of the gradient; sparse algorithms take up to 2^32 - 1
   DataType type = DataType::float32;
-  double density = 0.01;             ///< k/n in (0, 1]; k is rounded to nearest, at least 1 when n > 0
-  std::int64_t k = -1;               ///< entries to deliver, 0 <= k <= n; -1: from `density`
-  std::string algorithm = "oktopk";  ///< a registry name, see algorithms()
-  bool error_feedback = true;        ///< keep what is not delivered in a residual (Ok-Topk Algorithm 2)
-  bool average = true;               ///< divide the delivered sum by the number of ranks
+  double density = 0.01;              ///< k/n in (0, 1]; k is rounded to nearest, at least 1 when n > 0
+  std::int64_t k = -1;                ///< entries to deliver, 0 <= k <= n; -1: from `density`
+  std::string algorithm = "oktopk";   ///< a registry name, see algorithms(); "auto": the cheapest on this machine by the cost
+                                      ///< functions, which may be dense; "auto_sparse": the cheapest sparse one
+  std::int64_t trial_iterations = 0;  ///< auto: so many runs for each of up to three candidates, then the fastest by the clock
+                                      ///< stays; 0: the prediction decides
+  bool error_feedback = true;  ///< keep what is not delivered in a residual (Ok-Topk Algorithm 2)
+  bool average = true;         ///< divide the delivered sum by the number of ranks
   Threshold threshold = Threshold::exact;
-  int samplings = 30;  ///< N of MSTopK (CommLib Algorithm 1)
-  WireFormat wire_format = WireFormat::compact;
-  WireValues wire_values = WireValues::native;  ///< others need float32
-  std::int64_t threshold_period = 32;           ///< tau' of Ok-Topk Algorithm 1 (mode reuse)
-  std::int64_t boundary_period = 64;            ///< tau of Ok-Topk Algorithm 1
-  double balance_trigger = 4.0;                 ///< balance when the largest part exceeds this many times the mean
-  int window = 4;                               ///< exchanges in flight during split-and-reduce
+  int samplings = 30;                            ///< N of MSTopK (CommLib Algorithm 1)
+  WireFormat wire_format = WireFormat::compact;  ///< auto: compact allows both
+  WireValues wire_values = WireValues::native;   ///< others need float32; auto: allows this besides native
+  std::int64_t threshold_period = 32;            ///< tau' of Ok-Topk Algorithm 1 (mode reuse)
+  std::int64_t boundary_period = 64;             ///< tau of Ok-Topk Algorithm 1
+  double balance_trigger = 4.0;                  ///< balance when the largest part exceeds this many times the mean
+  int window = 4;                                ///< exchanges in flight during split-and-reduce
   NonFinite non_finite = NonFinite::error;
   std::int64_t dense_iterations = 0;   ///< the first iterations run dense (the Ok-Topk authors use 512)
   std::int64_t warmup_iterations = 0;  ///< after those, density falls exponentially from 25 % to its target (DGC)
@@ -225,7 +228,10 @@ class AllreducePlan {
   template <class T>
   [[nodiscard]] std::span<const T> residual() const;
   [[nodiscard]] std::int64_t residual_begin() const;
+  /// In force: with automatic choice, `algorithm`, `wire_format` and `wire_values` are the present choice.
   [[nodiscard]] const AllreduceConfig& config() const;
+  /// Why this algorithm: for automatic choice a table of the predictions, for people.
+  [[nodiscard]] const std::string& explanation() const;
   /// Bytes this plan holds.
   [[nodiscard]] std::int64_t memory_bytes() const;
   /// Collective in effect (every rank must do it): forgets residual, thresholds, boundaries and iteration count.

@@ -78,7 +78,7 @@ const AllreduceRow& find_allreduce(std::string_view name) {
     if (row.name == name) return row;
     known += fmt::format("{}{}", known.empty() ? "" : ", ", row.name);
   }
-  fail(WEIR_ERR_ARGUMENT, "there is no allreduce algorithm '{}': known are {}", name, known);
+  fail(WEIR_ERR_ARGUMENT, "there is no allreduce algorithm '{}': known are {}, auto, auto_sparse", name, known);
 }
 
 std::vector<AlgorithmInfo> algorithms() {

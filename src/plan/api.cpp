@@ -87,6 +87,7 @@ std::span<const T> AllreducePlan::residual() const {
 template std::span<const float> AllreducePlan::residual() const;
 template std::span<const double> AllreducePlan::residual() const;
 
+const std::string& AllreducePlan::explanation() const { return state_->explanation; }
 std::int64_t AllreducePlan::residual_begin() const { return state_->residual_begin(); }
 const Statistics& AllreducePlan::statistics() const { return state_->statistics; }
 const AllreduceConfig& AllreducePlan::config() const { return state_->config; }

@@ -18,9 +18,19 @@ constexpr int setup_tag = 0;
 /// What every rank tells every other when a communicator is made.
 struct Introduction {
   std::int32_t status = WEIR_OK;
-  std::array<char, 252> text{};
+  std::int32_t measure = 0;  ///< the machine, now: WEIR_CALIBRATE; rank 0's word counts
+  std::array<char, 248> text{};
   Location location;
 };
+
+struct Agreement {
+  const Settings& settings;
+  FoundMachine found;
+};
+
+task<void> agree(Channel channel, Agreement& agreement) {
+  agreement.found = co_await agree_on_machine(channel, agreement.settings);
+}
 
 struct Gather {
   const std::byte* mine;
@@ -36,6 +46,16 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Transport> transport_of_thi
       transport(std::move(transport_of_this_rank)),
       engine(*transport, settings.timeout_seconds),
       topology(std::vector<Location>(static_cast<std::size_t>(transport->size())), transport->rank()) {}
+
+const FoundMachine& CommunicatorState::agreed_machine() {
+  if (machine) return *machine;
+  Agreement agreement{settings, {}};
+  run_blocking(
+      "agreeing on a machine", setup_tag,
+      [](Channel channel, void* argument) { return agree(channel, *static_cast<Agreement*>(argument)); }, &agreement);
+  machine = std::move(agreement.found);
+  return *machine;
+}
 
 int CommunicatorState::next_tag() { return 1 + plans_made++ % (transport->max_tag() - 1); }
 
@@ -70,6 +90,7 @@ std::shared_ptr<CommunicatorState> make_communicator(std::unique_ptr<Transport> 
   try {
     in_force = settings ? *settings : read_settings();
     mine.location = location ? *location : locate();
+    mine.measure = in_force.calibrate ? 1 : 0;
   } catch (const Error& error) {
     mine.status = error.status();
     std::strncpy(mine.text.data(), error.what(), mine.text.size() - 1);
@@ -85,6 +106,7 @@ std::shared_ptr<CommunicatorState> make_communicator(std::unique_ptr<Transport> 
     locations.push_back(all[rank].location);
   }
   state->topology = Topology(std::move(locations), state->transport->rank());
+  if (all[0].measure != 0) state->agreed_machine();
   return state;
 }
 

@@ -8,6 +8,7 @@
 #include "async/channel.hpp"
 #include "async/engine.hpp"
 #include "base/settings.hpp"
+#include "model/lookup.hpp"
 #include "topology/topology.hpp"
 #include "transport/transport.hpp"
 
@@ -18,6 +19,8 @@ struct CommunicatorState {
 
   /// Runs a control task to its end. Collective when the task is.
   void run_blocking(const char* name, int tag, task<void> (*body)(Channel, void*), void* argument);
+  /// Collective when called first: what cost functions take this machine for. The same on every rank.
+  const FoundMachine& agreed_machine();
   /// A tag for one more plan. Plans are made in the same order on all ranks, so all ranks get the same.
   int next_tag();
 
@@ -25,6 +28,7 @@ struct CommunicatorState {
   std::unique_ptr<Transport> transport;
   Engine engine;
   Topology topology;
+  std::optional<FoundMachine> machine;
   int plans_made = 0;
 };
 

@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "plan/auto_choice.hpp"
 #include "plan/fault.hpp"
 #include "plan/plan_config.hpp"
 #include "plan/typed_plan.hpp"
@@ -71,13 +72,16 @@ std::shared_ptr<PlanState> make_plan(std::shared_ptr<CommunicatorState> comm, co
                      reinterpret_cast<std::byte*>(cards.data()));
   check_agreement(cards, config.name);
 
+  Choice choice{{config}, fmt::format("{}: as asked for\n", config.algorithm)};
+  if (is_automatic(config.algorithm)) choice = choose_algorithm(*comm, config);
   std::shared_ptr<PlanState> plan;
   std::int32_t out_of_memory = 0;
   try {
     if (config.type == DataType::float32)
-      plan = std::make_shared<TypedPlan<float>>(comm, config, tag);
+      plan = std::make_shared<TypedPlan<float>>(comm, choice.candidates, tag);
     else
-      plan = std::make_shared<TypedPlan<double>>(comm, config, tag);
+      plan = std::make_shared<TypedPlan<double>>(comm, choice.candidates, tag);
+    plan->explanation = choice.explanation;
   } catch (const std::bad_alloc&) {
     out_of_memory = 1;
   } catch (const Error& error) {
@@ -91,7 +95,7 @@ std::shared_ptr<PlanState> make_plan(std::shared_ptr<CommunicatorState> comm, co
   if (failed != outcomes.end())
     fail(WEIR_ERR_MEMORY, "plan '{}': rank {} has not enough memory for it", config.name, failed - outcomes.begin());
   log(comm->settings.log, LogLevel::info, "rank {}: plan '{}': {}, {} elements, k {}, {} bytes", comm->topology.rank(), config.name,
-      config.algorithm, config.count, final_k(config), plan->memory_bytes());
+      plan->config.algorithm, config.count, final_k(config), plan->memory_bytes());
   return plan;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 #include <weir/weir.hpp>
 
@@ -23,7 +24,8 @@ struct PlanState {
   [[nodiscard]] virtual std::int64_t residual_begin() const = 0;
 
   std::shared_ptr<CommunicatorState> comm;
-  AllreduceConfig config;
+  AllreduceConfig config;  ///< in force: `algorithm` and wire settings are what `auto` stands for at present
+  std::string explanation;
   Run run;
   TrafficCount traffic;
   Statistics statistics;

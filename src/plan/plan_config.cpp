@@ -14,10 +14,23 @@ namespace {
 
 constexpr double warmup_density = 0.25;  // where DGC starts: sparsity 75 %
 
-constexpr std::array field_names = {"count",           "type",       "k (from density)", "error_feedback",    "average",
-                                    "threshold",       "samplings",  "threshold_period", "boundary_period",   "window",
-                                    "balance_trigger", "non_finite", "dense_iterations", "warmup_iterations", "wire_format",
-                                    "wire_values"};
+constexpr std::array field_names = {"count",
+                                    "type",
+                                    "k (from density)",
+                                    "error_feedback",
+                                    "average",
+                                    "threshold",
+                                    "samplings",
+                                    "threshold_period",
+                                    "boundary_period",
+                                    "window",
+                                    "balance_trigger",
+                                    "non_finite",
+                                    "dense_iterations",
+                                    "warmup_iterations",
+                                    "wire_format",
+                                    "wire_values",
+                                    "trial_iterations"};
 static_assert(field_names.size() == std::tuple_size_v<decltype(ConfigCard::fields)>);
 
 constexpr std::array wire_value_names = {"native", "bfloat16", "float16"};
@@ -30,14 +43,14 @@ void check_config(const AllreduceConfig& c) {
   require(c.count >= 0, "count is {}: it must not be negative", c.count);
   require(c.type == DataType::float32 || c.type == DataType::float64, "type is {}: it must be float32 (0) or float64 (1)",
           static_cast<int>(c.type));
-  const AllreduceRow& row = find_allreduce(c.algorithm);
+  const bool sparse = c.algorithm != "auto" && (c.algorithm == "auto_sparse" || find_allreduce(c.algorithm).sparse());
   if (c.k == -1) {
     require(c.density > 0 && c.density <= 1, "density is {}: it must be above 0 and at most 1, for example 0.01", c.density);
   } else {
     require(c.k >= 0 && c.k <= c.count, "k is {}: it must be between 0 and the count {}, or -1 to follow from density", c.k,
             c.count);
   }
-  require(!row.sparse() || c.count <= std::numeric_limits<std::uint32_t>::max(),
+  require(!sparse || c.count <= std::numeric_limits<std::uint32_t>::max(),
           "count is {}: sparse algorithms take up to 2^32 - 1 elements; split the tensor", c.count);
   require(c.threshold >= Threshold::exact && c.threshold <= Threshold::sidco,
           "threshold is {}: it must be exact (0), reuse (1), mstopk (2), sampled (3), gaussian (4) or sidco (5)",
@@ -56,6 +69,7 @@ void check_config(const AllreduceConfig& c) {
   require(c.boundary_period >= 1, "boundary_period is {}: it must be at least 1, for example 64", c.boundary_period);
   require(c.balance_trigger >= 1, "balance_trigger is {}: it must be at least 1, for example 4", c.balance_trigger);
   require(c.window >= 1, "window is {}: it must be at least 1, for example 4", c.window);
+  require(c.trial_iterations >= 0, "trial_iterations is {}: it must not be negative", c.trial_iterations);
   require(c.dense_iterations >= 0, "dense_iterations is {}: it must not be negative", c.dense_iterations);
   require(c.warmup_iterations >= 0, "warmup_iterations is {}: it must not be negative", c.warmup_iterations);
 }
@@ -80,7 +94,8 @@ ConfigCard make_card(const AllreduceConfig& c) {
                    static_cast<double>(c.dense_iterations),
                    static_cast<double>(c.warmup_iterations),
                    static_cast<double>(c.wire_format),
-                   static_cast<double>(c.wire_values)};
+                   static_cast<double>(c.wire_values),
+                   static_cast<double>(c.trial_iterations)};
   } catch (const Error& error) {
     card.status = error.status();
     std::strncpy(card.text.data(), error.what(), card.text.size() - 1);

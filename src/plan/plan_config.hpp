@@ -18,7 +18,7 @@ void check_config(const AllreduceConfig& config);
 struct ConfigCard {
   std::int32_t status = WEIR_OK;
   std::array<char, 380> text{};  ///< the error, or the algorithm's name
-  std::array<double, 16> fields{};
+  std::array<double, 17> fields{};
 };
 [[nodiscard]] ConfigCard make_card(const AllreduceConfig& config);
 /// Throws the error of the lowest rank that has one, else Error(WEIR_ERR_MISMATCH) naming the first field that differs.

@@ -1,232 +1,128 @@
-// typed_plan.hpp: a plan for one element type.
+// typed_plan.hpp: a plan for one element type: one pipeline, or, while automatic choice tries several, the one whose turn it is.
 #pragma once
 
 #include <memory>
-#include <optional>
+#include <vector>
 
 #include "base/buffer.hpp"
-#include "base/error.hpp"
-#include "base/log.hpp"
-#include "collectives/allreduce.hpp"
 #include "collectives/control.hpp"
-#include "kernels/kernels.hpp"
-#include "plan/fault.hpp"
-#include "plan/local_selector.hpp"
+#include "plan/pipeline.hpp"
 #include "plan/plan.hpp"
-#include "plan/plan_config.hpp"
-#include "plan/sharding.hpp"
 
 namespace weir::detail {
 
 template <class T>
 class TypedPlan final : public PlanState {
  public:
-  TypedPlan(std::shared_ptr<CommunicatorState> communicator, const AllreduceConfig& configuration, int tag)
-      : PlanState(std::move(communicator), configuration, tag) {
-    const AllreduceRow& row = row_in_force();
-    const bool in_nodes = row.sharded && comm->topology.largest_node() > 1;
-    const AllreduceProblem whole = problem();
-    if (!row.sparse()) {
-      dense_ = row.make_dense<T>(whole);
-      return;
-    }
-    if (config.dense_iterations > 0) dense_ = find_allreduce(in_nodes ? "dense_torus2d" : "dense_ring").make_dense<T>(whole);
-    AllreduceProblem exchange = whole;
-    if (in_nodes) {
-      sharding_.emplace(whole, row);
-      if (sharding_->map.mine() < 0) return;
-      exchange = Sharding<T>::problem_of_shard(whole, sharding_->map, sharding_->map.mine());
-    }
-    sparse_ = row.make_sparse<T>(exchange);
-    selector_.emplace(typename LocalSelector<T>::Setup{exchange.count, exchange.largest_k, exchange.config.threshold,
-                                                       config.threshold_period, config.samplings});
-    if (config.wire_values != WireValues::native) rounded_ = Buffer<T>(exchange.largest_local);
-    if (config.error_feedback) {
-      residual_ = Buffer<T>(exchange.count);
-      kernels::host::fill_zero(residual_.data(), residual_.size());
-    }
+  /// Collective. Several `candidates`: each has config.trial_iterations runs, then the fastest stays.
+  TypedPlan(std::shared_ptr<CommunicatorState> communicator, const std::vector<AllreduceConfig>& candidates, int tag)
+      : PlanState(std::move(communicator), candidates.front(), tag), trials_(candidates.size()) {
+    for (const AllreduceConfig& candidate : candidates) pipelines_.push_back(std::make_unique<Pipeline<T>>(*this, candidate));
+    current_ = pipelines_.front().get();
+    if (trials_.size() > 1) gradient_ = Buffer<T>(config.count);
   }
 
   void reset() override {
     statistics = {};
-    update_ = {};
-    if (sparse_) sparse_->reset();
-    if (selector_) selector_->reset();
-    if (residual_.size() > 0) kernels::host::fill_zero(residual_.data(), residual_.size());
+    for (auto& pipeline : pipelines_) {
+      if (pipeline) pipeline->reset();
+    }
+    leftover_ = nullptr;
+    if (decided_) return;
+    for (Trial& trial : trials_) trial = {};
+    use(0);
   }
 
   [[nodiscard]] std::int64_t memory_bytes() const override {
-    return residual_.bytes() + rounded_.bytes() + (selector_ ? selector_->memory_bytes() : 0) +
-           (sparse_ ? sparse_->memory_bytes() : 0) + (dense_ ? dense_->memory_bytes() : 0) +
-           (sharding_ ? sharding_->memory_bytes() : 0);
+    std::int64_t bytes = gradient_.bytes();
+    for (const auto& pipeline : pipelines_) bytes += pipeline ? pipeline->memory_bytes() : 0;
+    return bytes;
   }
-  [[nodiscard]] std::int64_t residual_begin() const override { return sharding_ ? sharding_->begin() : 0; }
-
-  [[nodiscard]] SparseVector<T> update() const { return update_; }
-  [[nodiscard]] std::span<const T> residual() const { return {residual_.data(), static_cast<std::size_t>(residual_.size())}; }
+  [[nodiscard]] std::int64_t residual_begin() const override { return current_->residual_begin(); }
+  [[nodiscard]] SparseVector<T> update() const { return current_->update(); }
+  [[nodiscard]] std::span<const T> residual() const { return current_->residual(); }
 
  private:
-  using Seconds = std::chrono::duration<double>;
-
-  [[nodiscard]] const AllreduceRow& row_in_force() const {
-    const AllreduceRow& row = find_allreduce(config.algorithm);
-    const auto instead = [this](const AllreduceRow& other, std::string_view why) -> const AllreduceRow& {
-      log(comm->settings.log, LogLevel::info, "rank {}: plan '{}': {} runs as {}: {}", comm->topology.rank(), config.name,
-          config.algorithm, other.name, why);
-      return other;
-    };
-    if (row.needs_allreduce && !comm->transport->has_allreduce())
-      return instead(find_allreduce("dense_ring"), comm->transport->name() + " has no allreduce of its own");
-    if (row.sharded && comm->topology.largest_node() == 1)
-      return instead(row, "one rank per node leaves nothing to do inside nodes");
-    return row;
-  }
-
-  [[nodiscard]] AllreduceProblem problem() const {
-    AllreduceProblem whole;
-    whole.count = config.count;
-    whole.largest_k = weir::largest_k(config);
-    whole.config = config;
-    whole.config.threshold = find_allreduce(config.algorithm).threshold.value_or(config.threshold);
-    whole.largest_local = LocalSelector<T>::most_selected(whole.config.threshold, whole.count, whole.largest_k);
-    whole.ranks = comm->topology.size();
-    whole.divisor = config.average ? whole.ranks : 1;
-    whole.topology = &comm->topology;
-    whole.transport = comm->transport.get();
-    whole.share_memory = comm->settings.shared_memory;
-    return whole;
-  }
+  struct Trial {
+    std::int64_t runs = 0;
+    std::uint64_t nanoseconds = 0;  ///< of all runs but the first, which warms up
+  };
 
   task<void> execute(void* dense, const void* sparse_only, std::uint64_t fault) override {
     const Clock::time_point begin = Clock::now();
-    update_ = {};
-    const std::int64_t k = sparse_ || sharding_ ? scheduled_k(config, statistics.iteration - 1) : -1;
-    if (fault == 0 && k < 0 && dense == nullptr && config.count > 0)
-      fault = encode_fault(FaultKind::dense_only, comm->topology.rank());
-    if (k < 0) {
-      co_await execute_dense(static_cast<T*>(dense), fault);
+    if (!decided_) co_await take_turns();
+    if (leftover_ != nullptr && fault == 0) {
+      co_await execute_with_leftover(static_cast<T*>(dense), static_cast<const T*>(sparse_only));
     } else {
-      co_await execute_sparse(static_cast<T*>(dense), static_cast<const T*>(dense != nullptr ? dense : sparse_only), k, fault);
+      co_await current_->execute(static_cast<T*>(dense), static_cast<const T*>(sparse_only), fault);
     }
-    statistics.seconds_total = Seconds(Clock::now() - begin).count();
+    const std::chrono::duration<double> seconds = Clock::now() - begin;
+    statistics.seconds_total = seconds.count();
+    if (decided_) co_return;
+    Trial& trial = trials_[turn_];
+    if (trial.runs++ > 0) trial.nanoseconds += static_cast<std::uint64_t>(seconds.count() * 1e9);
   }
 
-  [[nodiscard]] Channel channel() { return Channel(comm->engine, comm->topology, run, traffic); }
-
-  /// True when the run goes on; false when it is skipped; throws the agreed fault.
-  bool accept(std::uint64_t fault) {
-    if (fault == 0) return true;
-    if (fault_kind(fault) != FaultKind::non_finite || config.non_finite != NonFinite::skip) throw fault_error(fault, config);
-    statistics.skipped = true;
-    return false;
-  }
-
-  task<void> execute_dense(T* data, std::uint64_t fault) {
-    const Clock::time_point begin = Clock::now();
-    if (fault == 0 && config.non_finite != NonFinite::propagate && kernels::host::count_non_finite(data, config.count) > 0) {
-      fault = encode_fault(FaultKind::non_finite, comm->topology.rank());
+  /// Every candidate in turn, then the one that was fastest on its slowest rank for good.
+  task<void> take_turns() {
+    if (trials_[turn_].runs < config.trial_iterations) co_return;
+    if (turn_ + 1 < pipelines_.size()) {
+      hand_over_to(turn_ + 1);
+      co_return;
     }
-    statistics.k = config.count;
-    statistics.seconds_select = Seconds(Clock::now() - begin).count();
-    channel().step("0. agree that the gradients are sound");
-    words_[0] = fault;
-    co_await allreduce_control(channel(), words_, 1, 1, words_ + 1);
-    if (accept(words_[0])) {
-      co_await dense_->run(channel(), data);
-      statistics.selected_local = statistics.selected_global = config.count;
-    } else {
-      kernels::host::fill_zero(data, config.count);
-    }
-    statistics.seconds_exchange = Seconds(Clock::now() - begin).count() - statistics.seconds_select;
-  }
-
-  task<void> execute_sparse(T* dense, const T* gradient, std::int64_t k, std::uint64_t fault) {
-    const Clock::time_point begin = Clock::now();
-    statistics.k = k;
-    if (sharding_) {  // CommLib Algorithm 2: 1. the node's sum of my shard takes the place of the gradient
-      gradient = co_await sharding_->reduce_scatter(channel(), gradient, fault);
-      fault = sharding_->fault();
-      k = sharding_->share(k, statistics.iteration - 1);
-    }
-    const Clock::time_point reduced_at = Clock::now();
-    statistics.seconds_in_node = Seconds(reduced_at - begin).count();
-
-    // Ok-Topk Algorithm 2: 1. compensate and select in one pass
-    const bool selected = fault == 0 && sparse_ != nullptr;
-    if (selected && !selector_->select(gradient, residual_data(), k, config.non_finite != NonFinite::propagate)) {
-      fault = encode_fault(FaultKind::non_finite, comm->topology.rank());
-    }
-    const SparseVector<T> local = fault == 0 && selected ? selector_->selection() : SparseVector<T>{};
-    statistics.selected_local = local.count;
-    const Clock::time_point selected_at = Clock::now();
-    statistics.seconds_select = Seconds(selected_at - reduced_at).count();
-
-    // 2. exchange
-    SparseOutcome<T> outcome;
-    outcome.fault = fault;
-    if (sparse_) outcome = co_await sparse_->run(exchange_channel(), rounded(local), k, fault);
-    const SparseVector<T> taken = outcome.update, returned = outcome.returned;
-    const Clock::time_point across_at = Clock::now();
-    statistics.seconds_exchange = Seconds(across_at - selected_at).count();
-    if (sharding_) outcome = co_await sharding_->allgather(channel(), outcome);
-    const Clock::time_point exchanged_at = Clock::now();
-    statistics.seconds_in_node += Seconds(exchanged_at - across_at).count();
-    if (outcome.fault != 0) {
-      if (selected && config.error_feedback) selector_->take_back(gradient, residual_.data());
-      statistics.selected_local = 0;
-    }
-    if (accept(outcome.fault)) {
-      // 3. what was delivered leaves the residual
-      if (selected && config.error_feedback) settle(local, taken, returned);
-      update_ = outcome.update;
-    }
-    statistics.selected_global = update_.count;
-    statistics.rethresholded = outcome.rethresholded || (selector_ && selector_->rethresholded());
-    statistics.recut = outcome.recut;
-    statistics.balanced = outcome.balanced;
-    log(comm->settings.log, LogLevel::debug, "rank {}: plan '{}', iteration {}: {} local, {} global entries{}{}{}{}",
-        comm->topology.rank(), config.name, statistics.iteration, statistics.selected_local, statistics.selected_global,
-        outcome.recut ? ", re-cut" : "", outcome.balanced ? ", balanced" : "", statistics.rethresholded ? ", re-thresholded" : "",
-        statistics.skipped ? ", skipped" : "");
-
-    // 4. the dense result
-    if (dense != nullptr) {
-      kernels::host::fill_zero(dense, config.count);
-      kernels::host::scatter(dense, update_.indices, update_.values, update_.count);
-    }
-    statistics.seconds_apply = Seconds(Clock::now() - exchanged_at).count();
-  }
-
-  [[nodiscard]] T* residual_data() { return config.error_feedback ? residual_.data() : nullptr; }
-  [[nodiscard]] Channel exchange_channel() { return sharding_ ? channel().group(sharding_->map.owners()) : channel(); }
-
-  /// What of `local` travels.
-  SparseVector<T> rounded(SparseVector<T> local) {
-    if (config.wire_values == WireValues::native) return local;
-    wire::round_values(config.wire_values, local.values, rounded_.data(), local.count);
-    return {local.indices, rounded_.data(), local.count};
-  }
-
-  void settle(SparseVector<T> local, SparseVector<T> taken, SparseVector<T> returned) {
-    selector_->settle(residual_.data(), taken);
-    for (std::int64_t i = 0; i < returned.count; ++i) residual_[returned.indices[i]] += returned.values[i];
-    if (config.wire_values == WireValues::native) return;
-    for (std::int64_t i = 0, t = 0; i < local.count && t < taken.count;) {
-      const std::uint32_t index = local.indices[i], taken_index = taken.indices[t];
-      if (index == taken_index) residual_[index] += local.values[i] - rounded_[i];
-      i += index <= taken_index;
-      t += taken_index <= index;
+    std::vector<std::uint64_t> words(2 * trials_.size());
+    for (std::size_t i = 0; i < trials_.size(); ++i) words[i] = trials_[i].nanoseconds;
+    const auto count = static_cast<std::int64_t>(trials_.size());
+    const Channel channel(comm->engine, comm->topology, run, traffic);
+    channel.step("0. compare the candidates");
+    co_await allreduce_control(channel, words.data(), count, count, words.data() + count);
+    hand_over_to(static_cast<std::size_t>(std::min_element(words.begin(), words.begin() + count) - words.begin()));
+    decided_ = true;
+    log(comm->settings.log, LogLevel::info, "rank {}: plan '{}': {} was the fastest of {} candidates", comm->topology.rank(),
+        config.name, config.algorithm, count);
+    for (auto& pipeline : pipelines_) {
+      if (pipeline.get() != current_ && pipeline.get() != leftover_) pipeline.reset();
     }
   }
 
-  Buffer<T> residual_;  // of my shard, where the algorithm shards
-  Buffer<T> rounded_;   // of the selection, as it travels
-  std::unique_ptr<DenseAllreduce<T>> dense_;
-  std::unique_ptr<SparseAllreduce<T>> sparse_;
-  std::optional<LocalSelector<T>> selector_;
-  std::optional<Sharding<T>> sharding_;
-  SparseVector<T> update_;
-  std::uint64_t words_[2] = {};
+  void hand_over_to(std::size_t turn) {
+    if (turn == turn_) return;
+    leftover_ = current_;
+    use(turn);
+  }
+
+  void use(std::size_t turn) {
+    turn_ = turn;
+    current_ = pipelines_[turn].get();
+    config.algorithm = current_->config().algorithm;
+    config.wire_format = current_->config().wire_format;
+    config.wire_values = current_->config().wire_values;
+  }
+
+  /// What the last candidate has kept goes into the first gradient of the next: nothing is lost.
+  task<void> execute_with_leftover(T* dense, const T* sparse_only) {
+    std::copy_n(dense != nullptr ? dense : sparse_only, config.count, gradient_.data());
+    const std::span<const T> kept = leftover_->residual();
+    kernels::host::add(kept.data(), gradient_.data() + leftover_->residual_begin(), static_cast<std::int64_t>(kept.size()));
+    co_await current_->execute(dense != nullptr ? gradient_.data() : nullptr, gradient_.data(), 0);
+    if (dense != nullptr) std::copy_n(gradient_.data(), config.count, dense);
+    if (statistics.skipped) co_return;
+    leftover_->reset();
+    leftover_ = nullptr;
+    if (!decided_) co_return;
+    for (auto& pipeline : pipelines_) {
+      if (pipeline.get() != current_) pipeline.reset();
+    }
+    gradient_ = {};
+  }
+
+  std::vector<Trial> trials_;
+  std::vector<std::unique_ptr<Pipeline<T>>> pipelines_;
+  std::size_t turn_ = 0;
+  bool decided_ = trials_.size() == 1;
+  Pipeline<T>* current_ = nullptr;
+  Pipeline<T>* leftover_ = nullptr;  // its residual has not been handed on yet
+  Buffer<T> gradient_;               // with a residual handed on
 };
 
 }  // namespace weir::detail

@@ -1,0 +1,80 @@
+#include "plan/auto_choice.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "base/error.hpp"
+#include "collectives/allreduce.hpp"
+#include "model/choose.hpp"
+#include "plan/plan_config.hpp"
+
+namespace weir::detail {
+namespace {
+
+constexpr std::size_t most_candidates = 3;
+constexpr double worth_a_trial = 2;  // times the prediction of the cheapest
+constexpr std::size_t explained = 8;
+
+bool can_run(const AllreduceRow& row, const CommunicatorState& comm, const AllreduceConfig& config) {
+  if (row.needs_allreduce && !comm.transport->has_allreduce()) return false;
+  if (row.threshold && row.threshold != config.threshold) return false;  // the user has asked for another selection
+  if (!row.sparse()) return config.algorithm != "auto_sparse";
+  return config.count <= std::numeric_limits<std::uint32_t>::max();
+}
+
+AllreduceConfig with(const AllreduceConfig& config, const Candidate& candidate) {
+  AllreduceConfig chosen = config;
+  chosen.algorithm = candidate.algorithm;
+  chosen.wire_format = candidate.format;
+  chosen.wire_values = candidate.values;
+  return chosen;
+}
+
+std::string explain(const std::vector<Candidate>& list, const FoundMachine& found, const AllreduceConfig& config,
+                    const Problem& problem) {
+  constexpr std::array format_names = {"compact", "coo"};
+  constexpr std::array value_names = {"native", "bfloat16", "float16"};
+  std::string text = fmt::format("{} of {} {}, k {}, on {} node{} of {} to {} ranks, by the figures of this machine ({}):\n",
+                                 config.algorithm, config.count, type_name(config.type), problem.k, problem.nodes,
+                                 problem.nodes == 1 ? "" : "s", problem.smallest_node, problem.largest_node, found.origin);
+  text += fmt::format("  {:<20} {:<8} {:<9} {:>10} {:>9} {:>9} {:>9} {:>9}\n", "algorithm", "wire", "values", "total ms", "select",
+                      "in node", "exchange", "apply");
+  for (std::size_t i = 0; i < std::min(explained, list.size()); ++i) {
+    const Candidate& c = list[i];
+    text += fmt::format("{} {:<20} {:<8} {:<9} {:>10.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f}\n", i == 0 ? '>' : ' ', c.algorithm,
+                        c.sparse ? format_names[static_cast<std::size_t>(c.format)] : "-",
+                        c.sparse ? value_names[static_cast<std::size_t>(c.values)] : "-", c.cost.seconds() * 1e3,
+                        c.cost.select * 1e3, c.cost.in_node * 1e3, c.cost.exchange * 1e3, c.cost.apply * 1e3);
+  }
+  return text;
+}
+
+}  // namespace
+
+bool is_automatic(std::string_view algorithm) { return algorithm == "auto" || algorithm == "auto_sparse"; }
+
+Choice choose_algorithm(CommunicatorState& comm, const AllreduceConfig& config) {
+  const FoundMachine& found = comm.agreed_machine();
+  const Problem problem = make_problem(comm.topology, config.count, final_k(config), config.type);
+  Allowed allowed{.algorithms = {}, .values = config.wire_values};
+  for (const AllreduceRow& row : allreduce_registry()) {
+    if (can_run(row, comm, config)) allowed.algorithms.push_back(row.name);
+  }
+  std::vector<Candidate> list = choose(found.machine, problem, allowed);
+  if (config.wire_format == WireFormat::coo)
+    std::erase_if(list, [](const Candidate& c) { return c.sparse && c.format != WireFormat::coo; });
+
+  Choice choice;
+  choice.explanation = explain(list, found, config, problem);
+  for (const Candidate& candidate : list) {
+    const bool tried = std::any_of(choice.candidates.begin(), choice.candidates.end(),
+                                   [&](const AllreduceConfig& other) { return other.algorithm == candidate.algorithm; });
+    if (tried || candidate.cost.seconds() > worth_a_trial * list.front().cost.seconds()) continue;
+    choice.candidates.push_back(with(config, candidate));
+    if (choice.candidates.size() == (config.trial_iterations > 0 ? most_candidates : 1)) break;
+  }
+  return choice;
+}
+
+}  // namespace weir::detail

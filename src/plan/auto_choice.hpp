@@ -1,0 +1,27 @@
+// auto_choice.hpp: which algorithm `auto` stands for.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+#include <weir/weir.hpp>
+
+#include "plan/communicator.hpp"
+
+namespace weir::detail {
+
+/// `auto`, or `auto_sparse`: any algorithm, or any that delivers a sparse result.
+[[nodiscard]] bool is_automatic(std::string_view algorithm);
+
+struct Choice {
+  std::vector<AllreduceConfig> candidates;  ///< the first is the prediction's choice; the others are worth a trial
+  std::string explanation;                  ///< a table for people
+};
+
+/// Collective when it is the first on this communicator: the ranks then agree on a machine. The same on every rank: by the cost
+/// functions, among all algorithms that can run here, the wire formats and the value types that `config` allows. More than one
+/// candidate only with config.trial_iterations: the cheapest of up to three algorithms, those predicted to take at most twice as
+/// long as the first.
+[[nodiscard]] Choice choose_algorithm(CommunicatorState& comm, const AllreduceConfig& config);
+
+}  // namespace weir::detail

@@ -1,0 +1,238 @@
+// pipeline.hpp: gradient in, update out, with one algorithm: compensate, select, exchange, apply; and the state of that which lives
+// on.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "base/buffer.hpp"
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "collectives/allreduce.hpp"
+#include "collectives/control.hpp"
+#include "kernels/kernels.hpp"
+#include "plan/fault.hpp"
+#include "plan/local_selector.hpp"
+#include "plan/plan.hpp"
+#include "plan/plan_config.hpp"
+#include "plan/sharding.hpp"
+
+namespace weir::detail {
+
+template <class T>
+class Pipeline {
+ public:
+  /// Collective. `config` names an algorithm; `plan`, whose run this is part of, outlives it.
+  Pipeline(PlanState& plan, const AllreduceConfig& configuration)
+      : config_(configuration), comm_(*plan.comm), run_(plan.run), traffic_(plan.traffic), statistics_(plan.statistics) {
+    const AllreduceRow& row = row_in_force();
+    const bool in_nodes = row.sharded && comm_.topology.largest_node() > 1;
+    const AllreduceProblem whole = problem();
+    if (!row.sparse()) {
+      dense_ = row.make_dense<T>(whole);
+      return;
+    }
+    if (config_.dense_iterations > 0) dense_ = find_allreduce(in_nodes ? "dense_torus2d" : "dense_ring").make_dense<T>(whole);
+    AllreduceProblem exchange = whole;
+    if (in_nodes) {
+      sharding_.emplace(whole, row);
+      if (sharding_->map.mine() < 0) return;
+      exchange = Sharding<T>::problem_of_shard(whole, sharding_->map, sharding_->map.mine());
+    }
+    sparse_ = row.make_sparse<T>(exchange);
+    selector_.emplace(typename LocalSelector<T>::Setup{exchange.count, exchange.largest_k, exchange.config.threshold,
+                                                       config_.threshold_period, config_.samplings});
+    if (config_.wire_values != WireValues::native) rounded_ = Buffer<T>(exchange.largest_local);
+    if (config_.error_feedback) {
+      residual_ = Buffer<T>(exchange.count);
+      kernels::host::fill_zero(residual_.data(), residual_.size());
+    }
+  }
+
+  /// One run. One of `dense`, overwritten with the update, and `sparse_only`, read, is the gradient.
+  task<void> execute(T* dense, const T* sparse_only, std::uint64_t fault) {
+    update_ = {};
+    const std::int64_t k = sparse_ || sharding_ ? scheduled_k(config_, statistics_.iteration - 1) : -1;
+    if (fault == 0 && k < 0 && dense == nullptr && config_.count > 0)
+      fault = encode_fault(FaultKind::dense_only, comm_.topology.rank());
+    if (k < 0) {
+      co_await execute_dense(dense, fault);
+    } else {
+      co_await execute_sparse(dense, dense != nullptr ? dense : sparse_only, k, fault);
+    }
+  }
+
+  void reset() {
+    update_ = {};
+    if (sparse_) sparse_->reset();
+    if (selector_) selector_->reset();
+    if (residual_.size() > 0) kernels::host::fill_zero(residual_.data(), residual_.size());
+  }
+
+  [[nodiscard]] std::int64_t memory_bytes() const {
+    return residual_.bytes() + rounded_.bytes() + (selector_ ? selector_->memory_bytes() : 0) +
+           (sparse_ ? sparse_->memory_bytes() : 0) + (dense_ ? dense_->memory_bytes() : 0) +
+           (sharding_ ? sharding_->memory_bytes() : 0);
+  }
+  [[nodiscard]] std::int64_t residual_begin() const { return sharding_ ? sharding_->begin() : 0; }
+
+  [[nodiscard]] const AllreduceConfig& config() const { return config_; }
+  [[nodiscard]] SparseVector<T> update() const { return update_; }
+  [[nodiscard]] std::span<const T> residual() const { return {residual_.data(), static_cast<std::size_t>(residual_.size())}; }
+
+ private:
+  using Seconds = std::chrono::duration<double>;
+
+  [[nodiscard]] const AllreduceRow& row_in_force() const {
+    const AllreduceRow& row = find_allreduce(config_.algorithm);
+    const auto instead = [this](const AllreduceRow& other, std::string_view why) -> const AllreduceRow& {
+      log(comm_.settings.log, LogLevel::info, "rank {}: plan '{}': {} runs as {}: {}", comm_.topology.rank(), config_.name,
+          config_.algorithm, other.name, why);
+      return other;
+    };
+    if (row.needs_allreduce && !comm_.transport->has_allreduce())
+      return instead(find_allreduce("dense_ring"), comm_.transport->name() + " has no allreduce of its own");
+    if (row.sharded && comm_.topology.largest_node() == 1)
+      return instead(row, "one rank per node leaves nothing to do inside nodes");
+    return row;
+  }
+
+  [[nodiscard]] AllreduceProblem problem() const {
+    AllreduceProblem whole;
+    whole.count = config_.count;
+    whole.largest_k = weir::largest_k(config_);
+    whole.config = config_;
+    whole.config.threshold = find_allreduce(config_.algorithm).threshold.value_or(config_.threshold);
+    whole.largest_local = LocalSelector<T>::most_selected(whole.config.threshold, whole.count, whole.largest_k);
+    whole.ranks = comm_.topology.size();
+    whole.divisor = config_.average ? whole.ranks : 1;
+    whole.topology = &comm_.topology;
+    whole.transport = comm_.transport.get();
+    whole.share_memory = comm_.settings.shared_memory;
+    return whole;
+  }
+
+  [[nodiscard]] Channel channel() { return Channel(comm_.engine, comm_.topology, run_, traffic_); }
+
+  /// True when the run goes on; false when it is skipped; throws the agreed fault.
+  bool accept(std::uint64_t fault) {
+    if (fault == 0) return true;
+    if (fault_kind(fault) != FaultKind::non_finite || config_.non_finite != NonFinite::skip) throw fault_error(fault, config_);
+    statistics_.skipped = true;
+    return false;
+  }
+
+  task<void> execute_dense(T* data, std::uint64_t fault) {
+    const Clock::time_point begin = Clock::now();
+    if (fault == 0 && config_.non_finite != NonFinite::propagate && kernels::host::count_non_finite(data, config_.count) > 0) {
+      fault = encode_fault(FaultKind::non_finite, comm_.topology.rank());
+    }
+    statistics_.k = config_.count;
+    statistics_.seconds_select = Seconds(Clock::now() - begin).count();
+    channel().step("0. agree that the gradients are sound");
+    words_[0] = fault;
+    co_await allreduce_control(channel(), words_, 1, 1, words_ + 1);
+    if (accept(words_[0])) {
+      co_await dense_->run(channel(), data);
+      statistics_.selected_local = statistics_.selected_global = config_.count;
+    } else {
+      kernels::host::fill_zero(data, config_.count);
+    }
+    statistics_.seconds_exchange = Seconds(Clock::now() - begin).count() - statistics_.seconds_select;
+  }
+
+  task<void> execute_sparse(T* dense, const T* gradient, std::int64_t k, std::uint64_t fault) {
+    const Clock::time_point begin = Clock::now();
+    statistics_.k = k;
+    if (sharding_) {  // CommLib Algorithm 2: 1. the node's sum of my shard takes the place of the gradient
+      gradient = co_await sharding_->reduce_scatter(channel(), gradient, fault);
+      fault = sharding_->fault();
+      k = sharding_->share(k, statistics_.iteration - 1);
+    }
+    const Clock::time_point reduced_at = Clock::now();
+    statistics_.seconds_in_node = Seconds(reduced_at - begin).count();
+
+    // Ok-Topk Algorithm 2: 1. compensate and select in one pass
+    const bool selected = fault == 0 && sparse_ != nullptr;
+    if (selected && !selector_->select(gradient, residual_data(), k, config_.non_finite != NonFinite::propagate)) {
+      fault = encode_fault(FaultKind::non_finite, comm_.topology.rank());
+    }
+    const SparseVector<T> local = fault == 0 && selected ? selector_->selection() : SparseVector<T>{};
+    statistics_.selected_local = local.count;
+    const Clock::time_point selected_at = Clock::now();
+    statistics_.seconds_select = Seconds(selected_at - reduced_at).count();
+
+    // 2. exchange
+    SparseOutcome<T> outcome;
+    outcome.fault = fault;
+    if (sparse_) outcome = co_await sparse_->run(exchange_channel(), rounded(local), k, fault);
+    const SparseVector<T> taken = outcome.update, returned = outcome.returned;
+    const Clock::time_point across_at = Clock::now();
+    statistics_.seconds_exchange = Seconds(across_at - selected_at).count();
+    if (sharding_) outcome = co_await sharding_->allgather(channel(), outcome);
+    const Clock::time_point exchanged_at = Clock::now();
+    statistics_.seconds_in_node += Seconds(exchanged_at - across_at).count();
+    if (outcome.fault != 0) {
+      if (selected && config_.error_feedback) selector_->take_back(gradient, residual_.data());
+      statistics_.selected_local = 0;
+    }
+    if (accept(outcome.fault)) {
+      // 3. what was delivered leaves the residual
+      if (selected && config_.error_feedback) settle(local, taken, returned);
+      update_ = outcome.update;
+    }
+    statistics_.selected_global = update_.count;
+    statistics_.rethresholded = outcome.rethresholded || (selector_ && selector_->rethresholded());
+    statistics_.recut = outcome.recut;
+    statistics_.balanced = outcome.balanced;
+    log(comm_.settings.log, LogLevel::debug, "rank {}: plan '{}', iteration {}: {} local, {} global entries{}{}{}{}",
+        comm_.topology.rank(), config_.name, statistics_.iteration, statistics_.selected_local, statistics_.selected_global,
+        outcome.recut ? ", re-cut" : "", outcome.balanced ? ", balanced" : "", statistics_.rethresholded ? ", re-thresholded" : "",
+        statistics_.skipped ? ", skipped" : "");
+
+    // 4. the dense result
+    if (dense != nullptr) {
+      kernels::host::fill_zero(dense, config_.count);
+      kernels::host::scatter(dense, update_.indices, update_.values, update_.count);
+    }
+    statistics_.seconds_apply = Seconds(Clock::now() - exchanged_at).count();
+  }
+
+  [[nodiscard]] T* residual_data() { return config_.error_feedback ? residual_.data() : nullptr; }
+  [[nodiscard]] Channel exchange_channel() { return sharding_ ? channel().group(sharding_->map.owners()) : channel(); }
+
+  /// What of `local` travels.
+  SparseVector<T> rounded(SparseVector<T> local) {
+    if (config_.wire_values == WireValues::native) return local;
+    wire::round_values(config_.wire_values, local.values, rounded_.data(), local.count);
+    return {local.indices, rounded_.data(), local.count};
+  }
+
+  void settle(SparseVector<T> local, SparseVector<T> taken, SparseVector<T> returned) {
+    selector_->settle(residual_.data(), taken);
+    for (std::int64_t i = 0; i < returned.count; ++i) residual_[returned.indices[i]] += returned.values[i];
+    if (config_.wire_values == WireValues::native) return;
+    for (std::int64_t i = 0, t = 0; i < local.count && t < taken.count;) {
+      const std::uint32_t index = local.indices[i], taken_index = taken.indices[t];
+      if (index == taken_index) residual_[index] += local.values[i] - rounded_[i];
+      i += index <= taken_index;
+      t += taken_index <= index;
+    }
+  }
+
+  AllreduceConfig config_;
+  CommunicatorState& comm_;
+  Run& run_;
+  TrafficCount& traffic_;
+  Statistics& statistics_;
+  Buffer<T> residual_;  // of my shard, where the algorithm shards
+  Buffer<T> rounded_;   // of the selection, as it travels
+  std::unique_ptr<DenseAllreduce<T>> dense_;
+  std::unique_ptr<SparseAllreduce<T>> sparse_;
+  std::optional<LocalSelector<T>> selector_;
+  std::optional<Sharding<T>> sharding_;
+  SparseVector<T> update_;
+  std::uint64_t words_[2] = {};
+};
+
+}  // namespace weir::detail
