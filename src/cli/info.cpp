@@ -3,6 +3,10 @@
 #include <hwloc.h>
 #include <weir/mpi.h>
 
+#include <map>
+#include <memory>
+#include <string>
+
 #include "cli/build_info.hpp"
 #include "cli/commands.hpp"
 #include "kernels/kernels.hpp"
@@ -11,10 +15,12 @@
 namespace weir::cli {
 namespace {
 
-void run() {
-  MPI_Init(nullptr, nullptr);
-  const Communicator comm(MPI_COMM_WORLD);
-  if (comm.rank() != 0) return;
+struct Options {
+  bool plan = false;
+  AllreduceConfig config{.count = 4194304, .algorithm = "auto"};
+};
+
+void print_build_and_machine(const Communicator& comm) {
   const Version v = version();
   const unsigned hwloc_version = hwloc_get_api_version();
   fmt::print("weir {}.{}.{}\n", v.major, v.minor, v.patch);
@@ -36,11 +42,36 @@ void run() {
   fmt::print("{}", comm.topology());
 }
 
+void run(const Options& options) {
+  MPI_Init(nullptr, nullptr);
+  const Communicator comm(MPI_COMM_WORLD);
+  if (!options.plan) {
+    if (comm.rank() == 0) print_build_and_machine(comm);
+    return;
+  }
+  const AllreducePlan plan(comm, options.config);
+  if (comm.rank() == 0) fmt::print("{}memory: {} bytes a rank\n", plan.explanation(), plan.memory_bytes());
+}
+
 }  // namespace
 
 void add_info(CLI::App& app) {
-  app.add_subcommand("info", "Versions, build options, transports, settings and topology; with mpirun, of all ranks")
-      ->callback(run);
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("info", "Versions, build options, transports, settings and topology; with mpirun, of all ranks");
+  command->add_flag("--plan", options->plan, "instead, make a plan and explain which algorithm it uses; with mpirun");
+  AllreduceConfig& config = options->config;
+  command->add_option("--count", config.count, "elements of the plan's gradient")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--density", config.density, "share of entries delivered")
+      ->check(CLI::Range(1e-9, 1.0))
+      ->capture_default_str();
+  command->add_option("--algorithm", config.algorithm, "auto, auto_sparse or a registry name")->capture_default_str();
+  add_named(command, "--values", config.wire_values,
+            {{"native", WireValues::native}, {"bfloat16", WireValues::bfloat16}, {"float16", WireValues::float16}},
+            "narrowest values allowed on the wire");
+  command->callback([options] { run(*options); });
 }
 
 }  // namespace weir::cli

@@ -19,15 +19,19 @@ double median(std::vector<double> values) {
 double minimum(const std::vector<double>& values) { return values.empty() ? 0 : *std::min_element(values.begin(), values.end()); }
 
 void print_table(const std::vector<Row>& rows) {
-  fmt::print("{:<18} {:<20} {:>12} {:>8} {:>5} {:>10} {:>10} {:>9} {:>9} {:>9}  {:<16} {:>11} {:>7} {:>12} {:>21} {:>21} {:>7}\n",
-             "benchmark", "algorithm", "count", "density", "ranks", "median ms", "min ms", "select", "exchange", "apply",
-             "baseline", "baseline ms", "ratio", "bytes sent", "selected local", "selected global", "allocs");
+  fmt::print(
+      "{:<18} {:<24} {:>12} {:>8} {:>5} {:>10} {:>10} {:>9} {:>9} {:>9} {:>9}  {:<14} {:>11} {:>7} {:>12} {:>12} {:>21} {:>21} "
+      "{:>7}\n",
+      "benchmark", "algorithm", "count", "density", "ranks", "median ms", "min ms", "select", "in node", "exchange", "apply",
+      "baseline", "baseline ms", "ratio", "bytes sent", "across nodes", "selected local", "selected global", "allocs");
   for (const Row& r : rows) {
     fmt::print(
-        "{:<18} {:<20} {:>12} {:>8.4g} {:>5} {:>10.3f} {:>10.3f} {:>9.3f} {:>9.3f} {:>9.3f}  {:<16} {:>11.3f} {:>7.3f} {:>12} "
+        "{:<18} {:<24} {:>12} {:>8.4g} {:>5} {:>10.3f} {:>10.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f}  {:<14} {:>11.3f} {:>7.3f} "
+        "{:>12} {:>12} "
         "{:>21} {:>21} {:>7.3g}\n",
-        r.benchmark, r.algorithm, r.count, r.density, r.ranks, r.median_ms, r.min_ms, r.select_ms, r.exchange_ms, r.apply_ms,
-        r.baseline, r.baseline_ms, r.ratio, r.bytes_sent_max, fmt::format("{}..{}", r.selected_local_min, r.selected_local_max),
+        r.benchmark, r.ran_as == r.algorithm ? r.algorithm : fmt::format("{} ({})", r.algorithm, r.ran_as), r.count, r.density,
+        r.ranks, r.median_ms, r.min_ms, r.select_ms, r.in_node_ms, r.exchange_ms, r.apply_ms, r.baseline, r.baseline_ms, r.ratio,
+        r.bytes_sent_max, r.bytes_across_max, fmt::format("{}..{}", r.selected_local_min, r.selected_local_max),
         fmt::format("{}..{}", r.selected_global_min, r.selected_global_max), r.allocations);
   }
 }
@@ -58,12 +62,16 @@ void write_json(const std::vector<Row>& rows, const std::string& file) {
                     {"baseline", r.baseline},
                     {"baseline_ms", r.baseline_ms},
                     {"ratio", r.ratio},
+                    {"ran_as", r.ran_as},
                     {"bytes_sent_max", r.bytes_sent_max},
+                    {"bytes_in_node_max", r.bytes_in_node_max},
+                    {"bytes_across_max", r.bytes_across_max},
                     {"selected_local_min", r.selected_local_min},
                     {"selected_local_max", r.selected_local_max},
                     {"selected_global_min", r.selected_global_min},
                     {"selected_global_max", r.selected_global_max},
                     {"select_ms", r.select_ms},
+                    {"in_node_ms", r.in_node_ms},
                     {"exchange_ms", r.exchange_ms},
                     {"apply_ms", r.apply_ms},
                     {"allocations_per_iteration", r.allocations},

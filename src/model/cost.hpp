@@ -24,6 +24,7 @@ struct Problem {
   WireValues values = WireValues::native;
   int ranks = 1, nodes = 1;
   int smallest_node = 1, largest_node = 1;  ///< ranks per node
+  bool shared_memory = true;                ///< dense data of ranks of one node goes through shared memory, not messages
   Level inside = Level::node;               ///< outermost level between ranks of one node
   Level across = Level::system;             ///< outermost level between nodes
 };

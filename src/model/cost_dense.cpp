@@ -63,7 +63,7 @@ Cost cost_dense_torus2d(const Machine& machine, const Problem& problem) {
   book_flat(cost, setting, agreement(setting));
   book_in_node(cost, node_reduce_scatter(setting));
   book_across(cost, ring(setting, setting.rings, shard));
-  book_in_node(cost, node_allgather(setting, shard));
+  book_in_node(cost, node_dense_allgather(setting));
   return cost;
 }
 

@@ -10,6 +10,7 @@ Setting::Setting(const Machine& machine_in, const Problem& problem_in)
       network(machine_in, problem_in),
       all{.ranks = problem_in.ranks, .per_node = problem_in.largest_node},
       rings{.ranks = problem_in.nodes, .per_node = 1, .concurrent = problem_in.smallest_node},
+      node{.ranks = problem_in.largest_node, .per_node = problem_in.largest_node},
       n(static_cast<double>(problem_in.count)),
       k(static_cast<double>(problem_in.k)),
       bytes(n * problem_in.value_bytes),
@@ -57,8 +58,22 @@ double merged_entries(double range, double k, int leaves) {
 StepCost node_reduce_scatter(const Setting& setting) {
   const int ranks = setting.problem.largest_node;
   const double shard = setting.bytes / setting.shards;
+  if (setting.problem.shared_memory && ranks > 1) {
+    const double copied = setting.bytes - (ranks > setting.shards ? 0 : shard);
+    StepCost traffic = setting.network.allreduce_control(setting.node, 8);
+    traffic.seconds += (copied + (ranks - 1) * shard) / setting.machine.rates.add;
+    return traffic;
+  }
   StepCost traffic = setting.network.local(ranks, ranks > setting.shards ? setting.shards : setting.shards - 1, shard);
   traffic.seconds += (ranks - 1) * shard / setting.machine.rates.add;
+  return traffic;
+}
+
+StepCost node_dense_allgather(const Setting& setting) {
+  if (!setting.problem.shared_memory || setting.problem.largest_node == 1)
+    return node_allgather(setting, setting.bytes / setting.shards);
+  StepCost traffic = setting.network.allreduce_control(setting.node, 8);
+  traffic.seconds += setting.bytes / setting.machine.rates.add;
   return traffic;
 }
 

@@ -14,6 +14,7 @@ struct Setting {
   Network network;
   Group all;    ///< every rank
   Group rings;  ///< ranks of equal local rank, `shards` such groups at once
+  Group node;   ///< ranks of the largest node
   double n, k;
   double bytes;  ///< of the dense array
   int shards;    ///< owners in a node: what its smallest has ranks
@@ -31,8 +32,10 @@ void book_in_node(Cost& cost, const StepCost& traffic);
 /// Entries that go into the merges of a tree over `leaves` vectors of k entries out of `range`.
 [[nodiscard]] double merged_entries(double range, double k, int leaves);
 
-/// Dense sums of the node's gradients: every rank sends each shard to its owner, who adds.
+/// Dense sums of the node's gradients: every rank shows or sends each shard to its owner, who adds.
 [[nodiscard]] StepCost node_reduce_scatter(const Setting& setting);
+/// Every rank of the node ends with all shards of the dense array.
+[[nodiscard]] StepCost node_dense_allgather(const Setting& setting);
 /// Every owner sends `bytes` to each other rank of the node.
 [[nodiscard]] StepCost node_allgather(const Setting& setting, double bytes);
 

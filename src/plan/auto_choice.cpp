@@ -35,9 +35,12 @@ std::string explain(const std::vector<Candidate>& list, const FoundMachine& foun
                     const Problem& problem) {
   constexpr std::array format_names = {"compact", "coo"};
   constexpr std::array value_names = {"native", "bfloat16", "float16"};
-  std::string text = fmt::format("{} of {} {}, k {}, on {} node{} of {} to {} ranks, by the figures of this machine ({}):\n",
-                                 config.algorithm, config.count, type_name(config.type), problem.k, problem.nodes,
-                                 problem.nodes == 1 ? "" : "s", problem.smallest_node, problem.largest_node, found.origin);
+  std::string text = fmt::format(
+      "{} of {} {}, k {}, on {} node{} of {} rank{}, by the figures of this machine ({}):\n", config.algorithm, config.count,
+      type_name(config.type), problem.k, problem.nodes, problem.nodes == 1 ? "" : "s",
+      problem.smallest_node == problem.largest_node ? fmt::format("{}", problem.largest_node)
+                                                    : fmt::format("{} to {}", problem.smallest_node, problem.largest_node),
+      problem.largest_node == 1 ? "" : "s", found.origin);
   text += fmt::format("  {:<20} {:<8} {:<9} {:>10} {:>9} {:>9} {:>9} {:>9}\n", "algorithm", "wire", "values", "total ms", "select",
                       "in node", "exchange", "apply");
   for (std::size_t i = 0; i < std::min(explained, list.size()); ++i) {
@@ -56,7 +59,8 @@ bool is_automatic(std::string_view algorithm) { return algorithm == "auto" || al
 
 Choice choose_algorithm(CommunicatorState& comm, const AllreduceConfig& config) {
   const FoundMachine& found = comm.agreed_machine();
-  const Problem problem = make_problem(comm.topology, config.count, final_k(config), config.type);
+  Problem problem = make_problem(comm.topology, config.count, final_k(config), config.type);
+  problem.shared_memory = comm.settings.shared_memory;
   Allowed allowed{.algorithms = {}, .values = config.wire_values};
   for (const AllreduceRow& row : allreduce_registry()) {
     if (can_run(row, comm, config)) allowed.algorithms.push_back(row.name);

@@ -30,7 +30,8 @@ Problem small_problem(int nodes) {
           .ranks = 4,
           .nodes = nodes,
           .smallest_node = 4 / nodes,
-          .largest_node = 4 / nodes};
+          .largest_node = 4 / nodes,
+          .shared_memory = false};
 }
 
 Problem large_problem(double density, int nodes, int per_node) {
@@ -134,6 +135,11 @@ TEST_CASE("bytes and stages of a cost") {
   const Cost torus = cost_dense_torus2d(slow_machine(), small_problem(2));
   REQUIRE(torus.bytes_across == Approx(3200 + 8));
   REQUIRE(torus.bytes_in_node == Approx(6400 + 8));
+  Problem shared = small_problem(2);
+  shared.shared_memory = true;
+  const double agreement_in_node = .1 + 8 / 1000.0;
+  REQUIRE(cost_dense_torus2d(slow_machine(), shared).in_node == Approx(2 * agreement_in_node + (3200 + 3200 + 6400) / 1600.0));
+  REQUIRE(cost_dense_torus2d(slow_machine(), shared).bytes_in_node == Approx(8 + 2 * 8));
   Problem one_node = small_problem(1);
   const Cost inside = cost_oktopk(slow_machine(), one_node);
   REQUIRE(inside.exchange == 0);
