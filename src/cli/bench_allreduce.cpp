@@ -96,7 +96,7 @@ Row measure(const Communicator& comm, const Options& options, const Gradients& g
   const int warm = std::max(options.warmup, trials == 0 ? 0 : trials + 1);
   Progress progress(comm.rank() == 0, fmt::format("{}, {} result", row.algorithm, dense ? "dense" : "sparse"),
                     options.iterations + warm);
-  std::int64_t allocations = 0;
+  std::int64_t allocations = 0, bytes_in_node = 0, bytes_across = 0;
   for (int t = 0; t < options.iterations + warm; ++t) {
     const auto& g = gradients[static_cast<std::size_t>(t) % gradients.size()];
     buffer = g;
@@ -126,8 +126,8 @@ Row measure(const Communicator& comm, const Options& options, const Gradients& g
     apply.push_back(s.seconds_apply * 1e3);
     allocations += over_ranks(made, MPI_MAX);
     row.bytes_sent_max = std::max(row.bytes_sent_max, over_ranks(bytes_sent(s, false) + bytes_sent(s, true), MPI_MAX));
-    row.bytes_in_node_max = std::max(row.bytes_in_node_max, over_ranks(bytes_sent(s, false), MPI_MAX));
-    row.bytes_across_max = std::max(row.bytes_across_max, over_ranks(bytes_sent(s, true), MPI_MAX));
+    bytes_in_node += over_ranks(bytes_sent(s, false), MPI_MAX);
+    bytes_across += over_ranks(bytes_sent(s, true), MPI_MAX);
     row.selected_local_min = std::min(row.selected_local_min, over_ranks(s.selected_local, MPI_MIN));
     row.selected_local_max = std::max(row.selected_local_max, over_ranks(s.selected_local, MPI_MAX));
     row.selected_global_min = std::min(row.selected_global_min, s.selected_global);
@@ -139,6 +139,8 @@ Row measure(const Communicator& comm, const Options& options, const Gradients& g
   row.ratio = options.baseline ? row.median_ms / row.baseline_ms : 0;
   row.in_node_ms = median(in_node);
   row.ran_as = plan.config().algorithm;
+  row.bytes_in_node = bytes_in_node / options.iterations;
+  row.bytes_across = bytes_across / options.iterations;
   row.select_ms = median(select);
   row.exchange_ms = median(exchange);
   row.apply_ms = median(apply);

@@ -31,7 +31,7 @@ void print_table(const std::vector<Row>& rows) {
         "{:>21} {:>21} {:>7.3g}\n",
         r.benchmark, r.ran_as == r.algorithm ? r.algorithm : fmt::format("{} ({})", r.algorithm, r.ran_as), r.count, r.density,
         r.ranks, r.median_ms, r.min_ms, r.select_ms, r.in_node_ms, r.exchange_ms, r.apply_ms, r.baseline, r.baseline_ms, r.ratio,
-        r.bytes_sent_max, r.bytes_across_max, fmt::format("{}..{}", r.selected_local_min, r.selected_local_max),
+        r.bytes_sent_max, r.bytes_across, fmt::format("{}..{}", r.selected_local_min, r.selected_local_max),
         fmt::format("{}..{}", r.selected_global_min, r.selected_global_max), r.allocations);
   }
 }
@@ -64,8 +64,8 @@ void write_json(const std::vector<Row>& rows, const std::string& file) {
                     {"ratio", r.ratio},
                     {"ran_as", r.ran_as},
                     {"bytes_sent_max", r.bytes_sent_max},
-                    {"bytes_in_node_max", r.bytes_in_node_max},
-                    {"bytes_across_max", r.bytes_across_max},
+                    {"bytes_in_node", r.bytes_in_node},
+                    {"bytes_across", r.bytes_across},
                     {"selected_local_min", r.selected_local_min},
                     {"selected_local_max", r.selected_local_max},
                     {"selected_global_min", r.selected_global_min},

@@ -15,9 +15,11 @@ struct Row {
   double median_ms = 0, min_ms = 0;
   std::string baseline;
   double baseline_ms = 0;
-  double ratio = 0;      ///< median_ms / baseline_ms
-  std::string ran_as{};  ///< what automatic choice stood for in the end; else the algorithm
-  std::int64_t bytes_sent_max = 0, bytes_in_node_max = 0, bytes_across_max = 0;  ///< of any rank, in any iteration
+  double ratio = 0;                 ///< median_ms / baseline_ms
+  std::string ran_as{};             ///< what automatic choice stood for in the end; else the algorithm
+  std::int64_t bytes_sent_max = 0;  ///< of any rank, in any iteration
+  std::int64_t bytes_in_node = 0,
+               bytes_across = 0;  ///< to ranks of the same node and of others; the most of any rank, mean of iterations
   std::int64_t selected_local_min = 0, selected_local_max = 0, selected_global_min = 0, selected_global_max = 0;
   double select_ms = 0, in_node_ms = 0, exchange_ms = 0, apply_ms = 0;
   double allocations = 0;                            ///< per iteration, by operator new, after warm-up

@@ -15,11 +15,13 @@ struct GlobalCut {
   std::uint64_t ties = 0;
 };
 
-inline constexpr int kth_bins = 256;
-inline constexpr int kth_bin_bits = 8;
+inline constexpr int kth_bins = 128;
+inline constexpr int kth_bin_bits = 7;
+/// Words that travel in a round: counts are below 2^32, two share a word.
+inline constexpr std::int64_t kth_words = kth_bins / 2 + 1;
 /// Words of scratch for global_kth.
-inline constexpr std::int64_t kth_scratch = 2 * (kth_bins + 1);
-/// The most rounds it takes: one for a guess that fails, then 8 bits of the key each.
+inline constexpr std::int64_t kth_scratch = kth_bins + 1 + 2 * kth_words;
+/// The most rounds it takes: one for a guess that fails, then 7 bits of the key each.
 template <class T>
 inline constexpr int kth_rounds = 2 + (key_bits<T> + kth_bin_bits - 1) / kth_bin_bits;
 
@@ -37,6 +39,7 @@ task<GlobalCut<T>> global_kth(Channel channel, const T* values, std::int64_t cou
   }
   std::uint64_t* const bins = scratch;
   std::uint64_t& above = scratch[kth_bins];
+  std::uint64_t* const words = scratch + kth_bins + 1;
   auto wanted = static_cast<std::uint64_t>(k);  // counted down from the top of [low, high]
   bool above_is_known = high == highest;
 
@@ -45,7 +48,11 @@ task<GlobalCut<T>> global_kth(Channel channel, const T* values, std::int64_t cou
     while (((high - low) >> shift) >= kth_bins) ++shift;
     std::fill(scratch, scratch + kth_bins + 1, 0);
     kernels::host::histogram(values, count, low, high, shift, bins, &above);
-    co_await allreduce_control(channel, scratch, kth_bins + 1, 0, scratch + kth_bins + 1);
+    for (int i = 0; i < kth_bins / 2; ++i) words[i] = bins[2 * i] | bins[2 * i + 1] << 32;
+    words[kth_words - 1] = above;
+    co_await allreduce_control(channel, words, kth_words, 0, words + kth_words);
+    for (int i = 0; i < kth_bins; ++i) bins[i] = words[i / 2] >> (i % 2 * 32) & 0xffffffff;
+    above = words[kth_words - 1];
     if (!above_is_known) {
       above_is_known = true;
       if (above >= wanted) {  // the guess was too low

@@ -28,7 +28,7 @@ template <class T>
   const std::int64_t announcement = messages * 2 * (p + 1);
   const std::int64_t recut = messages * 2 * (recut_coarse_bins + std::int64_t{recut_fine_rounds} * recut_fine_bins * (p - 1));
   const std::int64_t sizes = (p - 1) + 3 * 3 * (p - 1);
-  const std::int64_t histograms = 2 * messages * 2 * (kth_bins + 1) * kth_rounds<T>;
+  const std::int64_t histograms = 2 * messages * 2 * kth_words * kth_rounds<T>;
   return boundaries + announcement + recut + sizes + histograms;
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int window = 4;                  // AllreduceConfig's default
 constexpr double announcement_bytes = 16;  // size and fault
-constexpr double histogram_bytes = (kth_bins + 1) * 8;
+constexpr double histogram_bytes = kth_words * 8;
 constexpr int histogram_rounds = 3;  // of global_kth; two or three with a good guess
 
 /// Ends with every rank holding the sum of k entries out of `range` from each: distinct(range, k, ranks) entries.

@@ -3,7 +3,9 @@
 #include <weir/mpi.h>
 
 #include <cstdlib>
+#include <optional>
 
+#include "plan/communicator.hpp"
 #include "support/catch.hpp"
 #include "support/contract.hpp"
 #include "transport/mpi/mpi_transport.hpp"
@@ -23,9 +25,19 @@ int world_size() {
   return size;
 }
 
+/// The machine that the ranks are on, as synthetic_machine takes it; ranks are placed in blocks.
+std::string machine_of(const Communicator& comm) {
+  const Topology& topology = comm.state()->topology;
+  std::vector<int> sizes(static_cast<std::size_t>(topology.node_count()));
+  for (int rank = 0; rank < topology.size(); ++rank) ++sizes[static_cast<std::size_t>(topology.node_of(rank))];
+  std::string text = "nodes:";
+  for (const int size : sizes) text += (text.back() == ':' ? "" : ",") + std::to_string(size);
+  return text;
+}
+
 template <class T>
-void check_exact(const Communicator& comm, std::int64_t n, std::int64_t k, Input input) {
-  const ContractCase c{"oktopk", comm.size(), n, k, input};
+void check_exact(const Communicator& comm, std::int64_t n, std::int64_t k, Input input, const std::string& algorithm = "oktopk") {
+  const ContractCase c{algorithm, comm.size(), n, k, input, 0, machine_of(comm)};
   const ContractData<T> data(c);
   RankCheck check;
   check_contract<T>(comm, c, data, check);
@@ -57,6 +69,34 @@ TEST_CASE("oktopk over MPI equals the oracle bit for bit") {
     }
   }
   check_exact<float>(comm, 200003, 60001, Input::heavy_tailed);  // messages beyond any eager limit
+}
+
+TEST_CASE("every sparse algorithm over MPI equals the oracle bit for bit") {
+  const Communicator comm(MPI_COMM_WORLD);
+  for (const AllreduceRow& row : allreduce_registry()) {
+    if (!row.sparse() || row.threshold) continue;
+    const std::string algorithm(row.name);
+    for (const Input input : {Input::heavy_tailed, Input::integers, Input::rank_heavy})
+      check_exact<float>(comm, 6007, 211, input, algorithm);
+    check_exact<double>(comm, 2003, 101, Input::elsewhere, algorithm);
+    for (const std::int64_t n : {0, 1, 5}) check_exact<float>(comm, n, std::min<std::int64_t>(n, 2), Input::integers, algorithm);
+    check_exact<float>(comm, 60013, 20011, Input::heavy_tailed, algorithm);
+  }
+}
+
+TEST_CASE("shared memory of plans that come and go") {
+  const Communicator comm(MPI_COMM_WORLD);
+  std::optional<AllreducePlan> kept;
+  for (int round = 0; round < 4; ++round) {
+    AllreducePlan first(comm, {.count = 10000 + 5000 * (round % 2), .algorithm = "dense_torus2d", .average = false});
+    AllreducePlan second(comm, {.count = 10000, .algorithm = "hi_oktopk"});
+    for (AllreducePlan* plan : {&first, &second}) {
+      std::vector<float> x = make_input<float>(Input::integers, plan->config().count, comm.rank(), comm.size(), round);
+      plan->run(x);
+    }
+    if (round == comm.rank() % 3) kept = std::move(second);  // outlives the round on some ranks longer than on others
+  }
+  check_exact<float>(comm, 5000, 100, Input::heavy_tailed, "hi_oktopk");
 }
 
 TEST_CASE("dense algorithms over MPI equal MPI_Allreduce on integers") {

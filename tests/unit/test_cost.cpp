@@ -73,7 +73,7 @@ TEST_CASE("costs of four nodes with one rank each, by hand") {
   const double reduced = 400 * distinct_4;
   REQUIRE(seconds(cost_topk_dsa) ==
           Approx(select + split + sizes + (1 + reduced * 8 / 100) + (1 + reduced * 16 / 50) + reduced / 80 + fill + 2 * scatter));
-  const double histograms = 3 * 2 * (1 + 2056 / 50.0);
+  const double histograms = 3 * 2 * (1 + 520 / 50.0);
   const double oktopk = split + histograms + sizes + (1 + 1.6) + (1 + 320 / 50.0) + reduced / 320 + .25;
   REQUIRE(seconds(cost_oktopk) == Approx(select + oktopk + fill + 2));
   REQUIRE(seconds(cost_hi_oktopk) == Approx(select + oktopk + fill + 2));
@@ -103,7 +103,7 @@ TEST_CASE("costs of two nodes with two ranks each, by hand") {
   const double reduced = 400 * distinct_4;
   REQUIRE(seconds(cost_topk_dsa) ==
           Approx(select + split + sizes + (1 + reduced * 8 / 100) + (1 + reduced * 16 / 25) + reduced / 80 + fill + 2 * scatter));
-  const double histograms = 3 * ((.1 + 2.056) + (1 + 2056 / 25.0));
+  const double histograms = 3 * ((.1 + .52) + (1 + 520 / 25.0));
   REQUIRE(seconds(cost_oktopk) ==
           Approx(select + split + histograms + sizes + (1 + 1.6) + (1 + 320 / 25.0) + reduced / 320 + .25 + fill + 2));
   REQUIRE(seconds(cost_gtopk) == Approx(select + 2 * (.1 + .64) + 2 * (1 + 6.4) + 2 * (1 + 1 + 2 + .5) + fill + 2));
@@ -111,7 +111,7 @@ TEST_CASE("costs of two nodes with two ranks each, by hand") {
   const double shard_gather = (1 + 16 / 25.0) + (1 + 320 / 25.0) + .5 + .5 + 1;
   REQUIRE(seconds(cost_hitopk) == Approx(node_sum + .625 + shard_gather + (.1 + .624) + fill + 2 * 156 / 80.0));
   const double shard_split = (1 + 24 / 25.0) + (1 + 4 / 25.0) + (1 + 160 / 25.0) + .5 + .25 + .5;
-  const double shard_oktopk = shard_split + 3 * (1 + 2056 / 25.0) + (1 + 12 / 25.0) + (1 + 160 / 25.0) + 39 / 320.0 + .25;
+  const double shard_oktopk = shard_split + 3 * (1 + 520 / 25.0) + (1 + 12 / 25.0) + (1 + 160 / 25.0) + 39 / 320.0 + .25;
   REQUIRE(seconds(cost_hi_oktopk) == Approx(node_sum + .625 + shard_oktopk + (.1 + .32) + fill + 2));
 }
 
