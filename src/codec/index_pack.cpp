@@ -79,7 +79,7 @@ HWY_INLINE std::uint64_t find_bits(const std::uint32_t* indices, std::uint32_t b
 #endif
 }
 
-/// `entries` at a time, most of which should span less than 57 positions.
+/// `entries` at a time, most of which should span at most 57 positions.
 template <int low_bits, std::int64_t entries>
 void pack_bits(const std::uint32_t* indices, std::int64_t count, std::uint32_t base, std::uint64_t bits, std::byte* out) {
   const auto position = [=](std::int64_t i) { return place_of<low_bits>(indices, base, i); };
@@ -131,8 +131,9 @@ void pack_whole(const std::uint32_t* indices, std::int64_t count, std::uint32_t 
   for_each_vector<std::uint32_t>(count, out, sizeof(Whole), [=](auto d, std::int64_t i) HWY_ATTR {
     const hn::Rebind<Whole, decltype(d)> dw;
     const auto relative = hn::Sub(hn::LoadU(d, indices + i), hn::Set(d, base));
-    const auto low = hn::And(hn::ShiftRight<shift>(relative), hn::Set(d, mask));
-    const auto whole = hn::DemoteTo(dw, hn::BitCast(hn::RebindToSigned<decltype(d)>(), low));
+    auto low = hn::ShiftRight<shift>(relative);
+    if constexpr (mask != static_cast<Whole>(-1)) low = hn::And(low, hn::Set(d, mask));
+    const auto whole = hn::TruncateTo(dw, low);
     store_bytes(dw, whole, out + i * static_cast<std::int64_t>(sizeof(Whole)));
   });
 }

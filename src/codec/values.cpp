@@ -93,7 +93,7 @@ using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
 template <WireValues values>
 constexpr std::uint32_t overflow = values == WireValues::bfloat16 ? 0x7f7f8000u : 0x477ff000u;
 
-/// What travels for finite values that need not saturate, where an instruction set has it cheaper than narrow().
+/// As narrow(), for two vectors of finite values that need not saturate.
 template <WireValues values, class D>
 HWY_INLINE hn::Vec<hn::Repartition<std::uint16_t, D>> narrow_usual(D d, hn::Vec<D> first, hn::Vec<D> second) {
   const hn::Repartition<std::uint16_t, D> d16;
