@@ -6,6 +6,7 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "codec/dispatch.hpp"
@@ -21,21 +22,22 @@ class BitWriter {
   /// `out` is all zeros.
   explicit BitWriter(std::byte* out) : out_(out) {}
 
-  /// Sets the bits of `pattern`, of which the lowest is at `position` and the highest of 57 may be set. Writes 8 bytes.
-  HWY_INLINE void set(std::uint64_t position, std::uint64_t pattern) {
-    const std::uint64_t begin = position & ~std::uint64_t{7}, step = begin - begin_;
-    word_ = (step < 64 ? word_ >> step : 0) | pattern << (position & 7);
+  /// Sets `bits` from position `begin` on, a multiple of 8. Writes 8 bytes.
+  HWY_INLINE void set(std::uint32_t begin, std::uint64_t bits) {
+    const std::uint32_t step = begin - begin_;
+    word_ = (step < 64 ? word_ >> step : 0) | bits;
     begin_ = begin;
     std::memcpy(out_ + begin / 8, &word_, sizeof word_);
   }
 
  private:
   std::byte* out_;
-  std::uint64_t begin_ = 0, word_ = 0;  ///< the last word written, and its position
+  std::uint32_t begin_ = 0;
+  std::uint64_t word_ = 0;  ///< what was written last, and where
 };
 
 template <class D>
-HWY_INLINE std::int64_t or_lanes(D d, hn::Vec<D> x) {
+HWY_INLINE std::uint64_t or_lanes(D d, hn::Vec<D> x) {
 #if HWY_HAVE_SCALABLE || HWY_TARGET == HWY_SCALAR
   return hn::GetLane(hn::SumOfLanes(d, x));  // no bit is set in two lanes
 #else
@@ -48,51 +50,52 @@ HWY_INLINE std::int64_t or_lanes(D d, hn::Vec<D> x) {
 #endif
 }
 
-/// Set bits of a group of entries, from that of the first one on.
-struct Group {
-  std::uint64_t first = 0;  ///< high bits of the first entry
-  std::uint64_t pattern = 0;
-};
-
-/// False if the group spans more than 57 positions.
-template <int low_bits, std::int64_t entries>
-HWY_INLINE bool find_pattern(const std::uint32_t* indices, std::uint32_t base, Group& group) {
-  const hn::CappedTag<std::int64_t, 8> d;
-  const hn::RebindToUnsigned<decltype(d)> du;
-  const hn::Rebind<std::uint32_t, decltype(d)> d32;
-  const auto high = [=](std::size_t k) HWY_ATTR {
-    return hn::BitCast(d, hn::ShiftRight<low_bits>(hn::Sub(hn::PromoteTo(du, hn::LoadU(d32, indices + k)), hn::Set(du, base))));
-  };
-  group.first = static_cast<std::uint64_t>(hn::GetLane(high(0)));
-  const auto origin = hn::Set(d, static_cast<std::int64_t>(group.first));
-  auto pattern = hn::Zero(d);
-  for (std::size_t k = 0; k < entries; k += hn::Lanes(d)) {
-    auto place = hn::Sub(high(k), origin);
-    if constexpr (low_bits != 0) place = hn::Add(place, hn::Iota(d, static_cast<std::int64_t>(k)));
-    if (!hn::AllFalse(d, hn::Gt(place, hn::Set(d, 56)))) return false;
-    pattern = hn::Or(pattern, hn::Shl(hn::Set(d, 1), place));
-  }
-  group.pattern = static_cast<std::uint64_t>(or_lanes(d, pattern));
-  return true;
+/// Where the bit of the k-th of `indices` would be if they were the first of the message.
+template <int low_bits>
+HWY_INLINE std::uint32_t place_of(const std::uint32_t* indices, std::uint32_t base, std::int64_t k) {
+  return ((indices[k] - base) >> low_bits) + (low_bits != 0 ? static_cast<std::uint32_t>(k) : 0);
 }
 
-/// `entries` at a time.
+/// Bits at the places of `entries` entries, modulo 64.
+template <int low_bits, std::int64_t entries>
+HWY_INLINE std::uint64_t find_bits(const std::uint32_t* indices, std::uint32_t base) {
+#if HWY_TARGET == HWY_SCALAR
+  std::uint64_t bits = 0;
+  for (std::int64_t k = 0; k < entries; ++k) bits |= std::uint64_t{1} << (place_of<low_bits>(indices, base, k) % 64);
+  return bits;
+#else
+  const hn::CappedTag<std::uint32_t, entries> d;
+  const hn::Repartition<std::uint64_t, decltype(d)> pairs;
+  const auto one = hn::Set(pairs, 1), mask = hn::Set(pairs, 63);
+  auto bits = hn::Zero(pairs);
+  for (std::int64_t k = 0; k < entries; k += static_cast<std::int64_t>(hn::Lanes(d))) {
+    auto place = hn::ShiftRight<low_bits>(hn::Sub(hn::LoadU(d, indices + k), hn::Set(d, base)));
+    if constexpr (low_bits != 0) place = hn::Add(place, hn::Iota(d, static_cast<std::uint32_t>(k)));
+    const auto pair = hn::BitCast(pairs, place);
+    const auto even = hn::And(pair, mask), odd = hn::And(hn::ShiftRight<32>(pair), mask);
+    bits = hn::Or(bits, hn::Or(hn::Shl(one, even), hn::Shl(one, odd)));
+  }
+  return or_lanes(pairs, bits);
+#endif
+}
+
+/// `entries` at a time, most of which should span at most 57 positions.
 template <int low_bits, std::int64_t entries>
 void pack_bits(const std::uint32_t* indices, std::int64_t count, std::uint32_t base, std::uint64_t bits, std::byte* out) {
-  constexpr bool unary = low_bits != 0;
-  const auto order = [](std::int64_t i) { return unary ? static_cast<std::uint64_t>(i) : 0; };
-  const auto position = [=](std::int64_t i) { return ((indices[i] - base) >> low_bits) + order(i); };
+  const auto position = [=](std::int64_t i) { return place_of<low_bits>(indices, base, i); };
   std::memset(out, 0, (bits + 7) / 8);
   std::int64_t whole = count;  // entries for which the writer may write 8 bytes
-  while (whole > 0 && position(whole - 1) + 64 > bits) --whole;
+  while (whole > 0 && position(whole - 1) + std::uint64_t{64} > bits) --whole;
   BitWriter writer(out);
   std::int64_t i = 0;
   for (; i + entries <= whole; i += entries) {
-    Group group;
-    if (HWY_LIKELY((find_pattern<low_bits, entries>(indices + i, base, group)))) {
-      writer.set(group.first + order(i), group.pattern);
+    const std::uint32_t begin = position(i) & ~7u;
+    if (HWY_LIKELY(position(i + entries - 1) - begin < 64)) {
+      const std::uint32_t order = low_bits != 0 ? static_cast<std::uint32_t>(i) : 0;
+      const std::uint64_t found = find_bits<low_bits, entries>(indices + i, base);
+      writer.set(begin, std::rotr(found, static_cast<int>((begin - order) % 64)));
     } else {
-      for (std::int64_t k = i; k < i + entries; ++k) writer.set(position(k), 1);
+      for (std::int64_t k = i; k < i + entries; ++k) writer.set(position(k) & ~7u, std::uint64_t{1} << (position(k) % 8));
     }
   }
   for (; i < count; ++i) out[position(i) / 8] |= std::byte{1} << (position(i) % 8);
@@ -100,8 +103,9 @@ void pack_bits(const std::uint32_t* indices, std::int64_t count, std::uint32_t b
 
 template <int low_bits>
 void pack_bits_of(const std::uint32_t* indices, std::int64_t count, std::uint32_t base, std::uint64_t bits, std::byte* out) {
-  // Most groups should fit into one pattern.
-  if (bits <= 2 * static_cast<std::uint64_t>(count)) return pack_bits<low_bits, 16>(indices, count, base, bits, out);
+  const auto entries = static_cast<std::uint64_t>(count);
+  if (5 * bits <= 8 * entries) return pack_bits<low_bits, 32>(indices, count, base, bits, out);
+  if (4 * bits <= 11 * entries) return pack_bits<low_bits, 16>(indices, count, base, bits, out);
   pack_bits<low_bits, 8>(indices, count, base, bits, out);
 }
 
@@ -127,8 +131,9 @@ void pack_whole(const std::uint32_t* indices, std::int64_t count, std::uint32_t 
   for_each_vector<std::uint32_t>(count, out, sizeof(Whole), [=](auto d, std::int64_t i) HWY_ATTR {
     const hn::Rebind<Whole, decltype(d)> dw;
     const auto relative = hn::Sub(hn::LoadU(d, indices + i), hn::Set(d, base));
-    const auto low = hn::And(hn::ShiftRight<shift>(relative), hn::Set(d, mask));
-    const auto whole = hn::DemoteTo(dw, hn::BitCast(hn::RebindToSigned<decltype(d)>(), low));
+    auto low = hn::ShiftRight<shift>(relative);
+    if constexpr (mask != static_cast<Whole>(-1)) low = hn::And(low, hn::Set(d, mask));
+    const auto whole = hn::TruncateTo(dw, low);
     store_bytes(dw, whole, out + i * static_cast<std::int64_t>(sizeof(Whole)));
   });
 }

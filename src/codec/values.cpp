@@ -88,8 +88,63 @@ HWY_INLINE hn::Vec<D> widen(D d, hn::Vec<D> wire) {
 template <class T>
 using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
 
+#if HWY_TARGET != HWY_SCALAR
+/// The least magnitude that rounds to more than the largest finite value.
+template <WireValues values>
+constexpr std::uint32_t overflow = values == WireValues::bfloat16 ? 0x7f7f8000u : 0x477ff000u;
+
+/// As narrow(), for two vectors of finite values that need not saturate.
+template <WireValues values, class D>
+HWY_INLINE hn::Vec<hn::Repartition<std::uint16_t, D>> narrow_usual(D d, hn::Vec<D> first, hn::Vec<D> second) {
+  const hn::Repartition<std::uint16_t, D> d16;
+  if constexpr (values == WireValues::bfloat16) {
+    const auto rounded = [=](hn::Vec<D> bits) HWY_ATTR {
+      const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1));
+      return hn::BitCast(d16, hn::Add(hn::Add(bits, hn::Set(d, 0x7fffu)), odd));
+    };
+    return hn::ConcatOdd(d16, rounded(second), rounded(first));
+  } else {
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+    const hn::RebindToFloat<D> df;
+    const hn::Rebind<hwy::float16_t, D> half;
+    const hn::Rebind<std::uint16_t, D> half16;
+    const auto rounded = [=](hn::Vec<D> bits) HWY_ATTR { return hn::BitCast(half16, hn::DemoteTo(half, hn::BitCast(df, bits))); };
+    return hn::Combine(d16, rounded(second), rounded(first));
+#else
+    return hn::ConcatEven(d16, hn::BitCast(d16, narrow<values>(d, second)), hn::BitCast(d16, narrow<values>(d, first)));
+#endif
+  }
+}
+
+/// Packs as many whole pairs of vectors as there are. Returns how many values those were.
+template <WireValues values>
+std::int64_t pack_pairs(const float* in, std::int64_t count, std::byte* out) {
+  const hn::ScalableTag<std::uint32_t> d;
+  const hn::Repartition<std::uint16_t, decltype(d)> d16;
+  const hn::RebindToFloat<decltype(d)> df;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t i = 0;
+  for (; i + 2 * lanes <= count; i += 2 * lanes) {
+    const auto first = hn::BitCast(d, hn::LoadU(df, in + i)), second = hn::BitCast(d, hn::LoadU(df, in + i + lanes));
+    const auto greatest = hn::Max(hn::Add(first, first), hn::Add(second, second));
+    auto wire = narrow_usual<values>(d, first, second);
+    if (HWY_UNLIKELY(!hn::AllTrue(d, hn::Lt(greatest, hn::Set(d, 2 * overflow<values>))))) {
+      wire = hn::ConcatEven(d16, hn::BitCast(d16, narrow<values>(d, second)), hn::BitCast(d16, narrow<values>(d, first)));
+    }
+    store_bytes(d16, wire, out + 2 * i);
+  }
+  return i;
+}
+#endif
+
 template <WireValues values, class T>
 void pack(const T* in, std::int64_t count, std::byte* out) {
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (values != WireValues::native) {
+    const std::int64_t done = pack_pairs<values>(in, count, out);
+    in += done, count -= done, out += 2 * done;
+  }
+#endif
   for_each_vector<Bits<T>>(count, out, values == WireValues::native ? sizeof(T) : 2, [=](auto d, std::int64_t i) HWY_ATTR {
     const auto wire = narrow<values>(d, hn::BitCast(d, hn::LoadU(hn::Rebind<T, decltype(d)>(), in + i)));
     if constexpr (values == WireValues::native) {
