@@ -8,7 +8,7 @@ jobs=$(nproc)
 install=yes
 stages=(openmpi mpich address thread cluster)
 packages=(g++ cmake ninja-build pkg-config libopenmpi-dev openmpi-bin libmpich-dev mpich libhwloc-dev libhwy-dev libfmt-dev libcli11-dev
-  nlohmann-json3-dev catch2 libopenblas-dev zlib1g-dev dataset-fashion-mnist gnuplot-nox iproute2 procps slurm-wlm munge)
+  nlohmann-json3-dev catch2 libopenblas-dev zlib1g-dev dataset-fashion-mnist gnuplot-nox libsimgrid-dev python3 iproute2 procps slurm-wlm munge)
 
 usage() {
   cat <<END
@@ -19,7 +19,7 @@ Stages: ${stages[*]}
   mpich     the tests that use MPI, on a build with MPICH
   address   unit and collective tests with AddressSanitizer and UndefinedBehaviorSanitizer
   thread    collective tests with ThreadSanitizer
-  cluster   Ok-Topk across network namespaces, with both MPIs (needs root; skipped with a reason otherwise)
+  cluster   the sparse algorithms across network namespaces, with both MPIs (needs root; skipped with a reason otherwise)
 END
 }
 
