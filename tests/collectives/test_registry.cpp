@@ -100,6 +100,33 @@ void check_timeout(const std::string& algorithm, const Communicator& comm, RankC
   }
 }
 
+/// Every plan gets what the same plan gets when it runs alone.
+void check_all_at_once(std::span<const AllreduceRow> rows, const Communicator& comm, RankCheck& check) {
+  const std::size_t plans = rows.size();
+  const auto me = static_cast<std::size_t>(comm.rank());
+  const std::int64_t n = 3000;
+  std::vector<AllreducePlan> together, alone;
+  for (std::size_t p = 0; p < plans; ++p) {
+    AllreduceConfig config{.count = n + static_cast<std::int64_t>(p), .algorithm = std::string(rows[p].name)};
+    alone.emplace_back(comm, config);
+    config.priority = static_cast<int>(me % 2 == 0 ? p : plans - p);
+    together.emplace_back(comm, config);
+  }
+  for (int t = 0; t < 3; ++t) {
+    std::vector<std::vector<float>> g, right;
+    for (std::size_t p = 0; p < plans; ++p) g.push_back(gradient(n + static_cast<std::int64_t>(p), comm.rank(), t));
+    right = g;
+    for (std::size_t p = 0; p < plans; ++p) alone[p].run(right[p]);
+    std::vector<std::optional<Operation>> operations(plans);
+    for (std::size_t i = 0; i < plans; ++i) {
+      const std::size_t p = (i + 3 * me) % plans;
+      operations[p] = together[p].start(g[p]);
+    }
+    for (std::size_t i = 0; i < plans; ++i) operations[(plans - 1 - i + me) % plans]->wait();
+    for (std::size_t p = 0; p < plans; ++p) check.that(same_bits(g[p], right[p]), std::string(rows[p].name));
+  }
+}
+
 /// `inputs[t][rank]`; the first half of the iterations warms up.
 void check_allocations(const AllreduceConfig& config, const std::vector<std::vector<std::vector<float>>>& inputs,
                        const Communicator& comm, RankCheck& check) {
@@ -146,6 +173,18 @@ TEST_CASE("a silent peer ends in a timeout with a dump on every survivor", "[reg
       RankCheck check;
       run_ranks(ranks, [&](Communicator& comm) { check_timeout(std::string(row.name), comm, check); },
                 {.machine = machine, .fault = {.rank = 2, .after = 40}, .settings = {.timeout_seconds = 0.3}});
+      REQUIRE(check.failure() == "");
+    }
+  }
+}
+
+TEST_CASE("all algorithms in flight at once, with opposite priorities and started in different orders", "[registry]") {
+  for (const std::string machine : machines) {
+    for (const std::uint64_t seed : {1, 2}) {
+      INFO("machine '" << machine << "' seed " << seed);
+      RankCheck check;
+      run_ranks(ranks, [&](Communicator& comm) { check_all_at_once(allreduce_registry(), comm, check); },
+                {.seed = seed, .machine = machine});
       REQUIRE(check.failure() == "");
     }
   }
