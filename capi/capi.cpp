@@ -92,6 +92,9 @@ weir::AllreduceConfig read_config(const weir_allreduce_config* given) {
   config.priority = c.priority;
   config.error_feedback = c.error_feedback != 0;
   config.average = c.average != 0;
+  config.wire_format = static_cast<weir::WireFormat>(c.wire_format);
+  config.wire_values = static_cast<weir::WireValues>(c.wire_values);
+  config.samplings = c.samplings;
   return config;
 }
 
@@ -265,6 +268,7 @@ weir_status weir_plan_statistics(const weir_plan* plan, weir_statistics* statist
     full.recut = s.recut;
     full.balanced = s.balanced;
     full.skipped = s.skipped;
+    full.seconds_in_node = s.seconds_in_node;
     fill_struct(statistics, full);
   });
 }

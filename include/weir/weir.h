@@ -2,7 +2,8 @@
  *
  * Every call returns a weir_status; weir_last_error() has the text, saying what was wrong and what would be right.
  * Config and result structs start with struct_size: initialise configs with their initializer, and set struct_size of structs that
- * a call fills. "Collective" calls must be made by every rank, and report bad input on every rank alike.
+ * a call fills. A smaller struct_size, of an older header, is fine: fields beyond it keep the initializer's values, or are not
+ * filled. "Collective" calls must be made by every rank, and report bad input on every rank alike.
  * Thread-safety: a communicator and its plans belong to one thread at a time. */
 #ifndef WEIR_WEIR_H
 #define WEIR_WEIR_H
@@ -23,8 +24,23 @@ typedef struct weir_comm weir_comm; /**< a group of ranks; made by weir_comm_cre
 typedef struct weir_plan weir_plan; /**< one tensor's allreduce and its state */
 
 typedef enum weir_data_type { WEIR_FLOAT32 = 0, WEIR_FLOAT64 = 1 } weir_data_type;
-/** exact: exactly k local and k global entries; reuse: Ok-Topk section 3.1.3, counts guarded to [0.8 k, 1.25 k]. */
-typedef enum weir_threshold { WEIR_THRESHOLD_EXACT = 0, WEIR_THRESHOLD_REUSE = 1 } weir_threshold;
+/** How a rank finds the threshold of what it contributes. All but exact may contribute a few more or fewer than k entries. */
+typedef enum weir_threshold {
+  WEIR_THRESHOLD_EXACT = 0,    /**< exactly the k largest */
+  WEIR_THRESHOLD_REUSE = 1,    /**< Ok-Topk section 3.1.3, counts guarded to [0.8 k, 1.25 k] */
+  WEIR_THRESHOLD_MSTOPK = 2,   /**< CommLib Algorithm 1: `samplings` thresholds bisected, then exactly k entries */
+  WEIR_THRESHOLD_SAMPLED = 3,  /**< DGC: the threshold of a small sample, and a second, exact selection among too many candidates */
+  WEIR_THRESHOLD_GAUSSIAN = 4, /**< Gaussiank: the quantile of a normal distribution with the gradient's moments */
+  WEIR_THRESHOLD_SIDCO = 5     /**< SIDCo: exponential fits to what exceeds the last threshold, in stages */
+} weir_threshold;
+/** How indices of sparse vectors travel: the smallest of COO, Elias-Fano, bitmap and dense, per message; or COO always. */
+typedef enum weir_wire_format { WEIR_WIRE_FORMAT_COMPACT = 0, WEIR_WIRE_FORMAT_COO = 1 } weir_wire_format;
+/** How values of sparse vectors travel; all but native need float32. What rounding loses stays in the residual. */
+typedef enum weir_wire_values {
+  WEIR_WIRE_VALUES_NATIVE = 0,
+  WEIR_WIRE_VALUES_BFLOAT16 = 1,
+  WEIR_WIRE_VALUES_FLOAT16 = 2
+} weir_wire_values;
 /** What NaN or infinity does: an error on all ranks, an iteration that contributes nothing, or nothing special. */
 typedef enum weir_non_finite { WEIR_NON_FINITE_ERROR = 0, WEIR_NON_FINITE_SKIP = 1, WEIR_NON_FINITE_PROPAGATE = 2 } weir_non_finite;
 
@@ -48,13 +64,15 @@ typedef struct weir_allreduce_config {
   int32_t priority;          /**< larger is more urgent */
   int32_t error_feedback;    /**< nonzero: keep what is not delivered */
   int32_t average;           /**< nonzero: divide by the number of ranks */
-  int32_t reserved;
+  int32_t wire_format;       /**< weir_wire_format */
+  int32_t wire_values;       /**< weir_wire_values */
+  int32_t samplings;         /**< N of mstopk (CommLib Algorithm 1) */
 } weir_allreduce_config;
 
 #define WEIR_ALLREDUCE_CONFIG_INIT                                                                                            \
   {                                                                                                                           \
     sizeof(weir_allreduce_config), 0, -1, 0.01, 4.0, 32, 64, 0, 0, "oktopk", "allreduce", WEIR_FLOAT32, WEIR_THRESHOLD_EXACT, \
-        WEIR_NON_FINITE_ERROR, 4, 0, 1, 1, 0                                                                                  \
+        WEIR_NON_FINITE_ERROR, 4, 0, 1, 1, WEIR_WIRE_FORMAT_COMPACT, WEIR_WIRE_VALUES_NATIVE, 30                              \
   }
 
 /** The delivered update, sorted by index, equal on all ranks. Owned by the plan, valid until its next start, reset or destruction.
@@ -91,6 +109,7 @@ typedef struct weir_statistics {
   int32_t recut;
   int32_t balanced;
   int32_t skipped;
+  double seconds_in_node; /**< dense reduce-scatter and sparse allgather of algorithms that shard within nodes */
 } weir_statistics;
 
 /** Version of the library in use; any pointer may be NULL. */
@@ -104,7 +123,8 @@ const char* weir_algorithm_name(int index);
 
 weir_status weir_comm_rank(const weir_comm* comm, int* rank);
 weir_status weir_comm_size(const weir_comm* comm, int* size);
-/** NULL is fine. WEIR_ERR_BUSY while plans made from it exist: destroy those first; the communicator stays usable. */
+/** Collective: all ranks destroy it, several communicators in the same order, and before MPI_Finalize (later, its MPI objects are
+ *  left alone). NULL is fine. WEIR_ERR_BUSY while plans made from it exist: destroy those first; the communicator stays usable. */
 weir_status weir_comm_destroy(weir_comm* comm);
 
 /** Collective. The plan is owned by the caller; see weir_plan_destroy. On error *plan is NULL. */

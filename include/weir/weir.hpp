@@ -95,7 +95,10 @@ struct CommunicatorFrom;
 }  // namespace detail
 
 /// A group of ranks and the machine under them. Cheap to copy: copies share one state, which lives until the last copy
-/// and the last plan made from it are gone.
+/// and the last plan made from it are gone. Over MPI that end is collective: it frees a communicator and, where ranks of a node
+/// shared memory, windows. All ranks come to it, those of several communicators in the same order, and before MPI_Finalize (later,
+/// the MPI objects are left alone). After a run that broke off (timeout, transport error) this rank keeps them until the process
+/// ends: peers without an error would wait for it in vain, so end the job.
 class Communicator {
  public:
   /// Collective. From an MPI_Comm (include weir/mpi.h), which is duplicated: the caller may free its own at any time.
@@ -198,7 +201,7 @@ class AllreducePlan {
   AllreducePlan(const Communicator& comm, const AllreduceConfig& config);
   AllreducePlan(AllreducePlan&&) noexcept;
   AllreducePlan& operator=(AllreducePlan&&) noexcept;
-  /// Not collective. Waits for a run in flight.
+  /// Not collective, unless it outlives the last copy of its communicator (see there). Waits for a run in flight.
   ~AllreducePlan();
 
   /// Collective, blocking. `gradient` (count elements of the plan's type, aligned to the type) is overwritten with the update.

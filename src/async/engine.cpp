@@ -7,13 +7,6 @@
 #include "base/error.hpp"
 
 namespace weir {
-namespace {
-
-// Longer than a piece of a message takes on slow networks (1 MiB at 1 Gbit/s: 8 ms), so that an urgent run stays alone while it is
-// transferring.
-constexpr std::chrono::milliseconds hold_time{20};
-
-}  // namespace
 
 void Engine::start(Run& run) {
   run.finished = false;
@@ -57,7 +50,7 @@ bool Engine::poll() {
 
 bool Engine::held_back(std::size_t index) const {
   for (std::size_t i = 0; i < index && runs_[i]->priority > runs_[index]->priority; ++i) {
-    if (last_poll_ - runs_[i]->moved < hold_time) return true;
+    if (last_poll_ - runs_[i]->moved < hold_time_) return true;
   }
   return false;
 }

@@ -40,7 +40,13 @@ struct Run {
 
 class Engine {
  public:
-  Engine(Transport& transport, double timeout_seconds) : transport_(transport), timeout_(timeout_seconds) {}
+  /// Longer than a piece of a message takes on slow networks (1 MiB at 1 Gbit/s: 8 ms), so that an urgent run stays alone while it
+  /// is transferring.
+  static constexpr std::chrono::milliseconds usual_hold_time{20};
+
+  /// `hold_time`: how long a run without progress still holds back those of lower priority.
+  Engine(Transport& transport, double timeout_seconds, std::chrono::nanoseconds hold_time = usual_hold_time)
+      : transport_(transport), timeout_(timeout_seconds), hold_time_(hold_time) {}
 
   /// Runs `run.root` until its first suspension and keeps `run` until it has finished.
   void start(Run& run);
@@ -61,6 +67,7 @@ class Engine {
 
   Transport& transport_;
   std::chrono::duration<double> timeout_;
+  std::chrono::nanoseconds hold_time_;
   Clock::time_point last_poll_ = Clock::now();
   std::vector<Run*> runs_;  // by priority, then in order of start
 };

@@ -30,8 +30,9 @@ class ShardMap {
     return static_cast<std::int64_t>(part_begin(static_cast<std::uint64_t>(count_), shard, shards_));
   }
   [[nodiscard]] std::int64_t size(int shard) const { return begin(shard + 1) - begin(shard); }
-  /// Shard `shard`'s part of k entries in iteration `iteration`: proportional to its size; the parts of all shards add up to k, and
-  /// what does not divide evenly goes to another shard each iteration.
+  /// Shard `shard`'s part of k entries in iteration `iteration`: proportional to its size, at most all of it; the parts of all
+  /// shards add up to k. What does not divide evenly goes to another shard each iteration: with k > 0, every shard that has
+  /// elements has had a part within shards() iterations.
   [[nodiscard]] std::int64_t part_of(std::int64_t k, int shard, std::int64_t iteration) const;
   /// Ranks of my node, in the order of their local ranks, and the owners of my shard on all nodes.
   [[nodiscard]] std::span<const int> node() const { return node_; }

@@ -1,6 +1,7 @@
 #include "plan/fault.hpp"
 
 #include "base/error.hpp"
+#include "collectives/allreduce.hpp"
 #include "plan/plan_config.hpp"
 
 namespace weir {
@@ -10,6 +11,11 @@ Error fault_error(std::uint64_t fault, const AllreduceConfig& config) {
   const int rank = fault_rank(fault);
   switch (fault_kind(fault)) {
     case FaultKind::non_finite:
+      if (find_allreduce(config.algorithm).sharded)  // found in the sum of a node's shard
+        return {WEIR_ERR_NON_FINITE,
+                fmt::format("plan '{}': the gradients on the node of rank {} hold, or add up to, NaN or infinity; gradient and "
+                            "residual are as before. Policies 'skip' and 'propagate' accept it",
+                            config.name, rank)};
       return {WEIR_ERR_NON_FINITE,
               fmt::format("plan '{}': the gradient of rank {} holds NaN or infinity; gradient and residual are as before. "
                           "Policies 'skip' and 'propagate' accept it",

@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <weir/weir.h>
 
-static_assert(sizeof(weir_allreduce_config) == 120, "weir_allreduce_config");
+static_assert(sizeof(weir_allreduce_config) == 128, "weir_allreduce_config");
 static_assert(offsetof(weir_allreduce_config, count) == 8, "count");
 static_assert(offsetof(weir_allreduce_config, k) == 16, "k");
 static_assert(offsetof(weir_allreduce_config, density) == 24, "density");
@@ -16,12 +16,21 @@ static_assert(offsetof(weir_allreduce_config, algorithm) == 72, "algorithm");
 static_assert(offsetof(weir_allreduce_config, name) == 80, "name");
 static_assert(offsetof(weir_allreduce_config, type) == 88, "type");
 static_assert(offsetof(weir_allreduce_config, average) == 112, "average");
+static_assert(offsetof(weir_allreduce_config, wire_format) == 116, "wire_format");
+static_assert(offsetof(weir_allreduce_config, wire_values) == 120, "wire_values");
+static_assert(offsetof(weir_allreduce_config, samplings) == 124, "samplings");
 static_assert(sizeof(weir_sparse_result) == 32, "weir_sparse_result");
 static_assert(offsetof(weir_sparse_result, values) == 24, "values");
-static_assert(sizeof(weir_statistics) == 344, "weir_statistics");
+static_assert(sizeof(weir_statistics) == 352, "weir_statistics");
 static_assert(offsetof(weir_statistics, bytes_sent) == 72, "bytes_sent");
 static_assert(offsetof(weir_statistics, seconds_select) == 296, "seconds_select");
 static_assert(offsetof(weir_statistics, skipped) == 340, "skipped");
+static_assert(offsetof(weir_statistics, seconds_in_node) == 344, "seconds_in_node");
+static_assert(WEIR_THRESHOLD_EXACT == 0 && WEIR_THRESHOLD_REUSE == 1 && WEIR_THRESHOLD_MSTOPK == 2, "threshold");
+static_assert(WEIR_THRESHOLD_SAMPLED == 3 && WEIR_THRESHOLD_GAUSSIAN == 4 && WEIR_THRESHOLD_SIDCO == 5, "threshold");
+static_assert(WEIR_NON_FINITE_ERROR == 0 && WEIR_NON_FINITE_SKIP == 1 && WEIR_NON_FINITE_PROPAGATE == 2, "non_finite");
+static_assert(WEIR_WIRE_FORMAT_COMPACT == 0 && WEIR_WIRE_FORMAT_COO == 1, "wire_format");
+static_assert(WEIR_WIRE_VALUES_NATIVE == 0 && WEIR_WIRE_VALUES_BFLOAT16 == 1 && WEIR_WIRE_VALUES_FLOAT16 == 2, "wire_values");
 static_assert(WEIR_OK == 0 && WEIR_ERR_ARGUMENT == 1 && WEIR_ERR_MISMATCH == 2 && WEIR_ERR_BUSY == 3 && WEIR_ERR_STATE == 4,
               "status");
 static_assert(WEIR_ERR_NON_FINITE == 5 && WEIR_ERR_TIMEOUT == 6 && WEIR_ERR_TRANSPORT == 7 && WEIR_ERR_MEMORY == 8, "status");

@@ -18,6 +18,69 @@ static int rank;
   } while (0)
 #define EXPECT_TEXT(text, part) EXPECT(strstr(text, part) != NULL)
 
+/* Everything that the first header did not have: thresholds by estimate, wire formats, and its own, smaller structs. */
+static void check_later_fields(weir_comm* comm) {
+  enum { n = 1000, first_config_size = 120, first_statistics_size = 344 };
+  float gradient[n];
+  weir_plan* plan = NULL;
+  weir_allreduce_config config = WEIR_ALLREDUCE_CONFIG_INIT;
+  weir_statistics statistics = {.struct_size = sizeof(statistics)};
+  int32_t threshold;
+  int i;
+  EXPECT(config.samplings == 30 && config.wire_format == WEIR_WIRE_FORMAT_COMPACT && config.wire_values == WEIR_WIRE_VALUES_NATIVE);
+  config.count = n;
+
+  for (threshold = WEIR_THRESHOLD_EXACT; threshold <= WEIR_THRESHOLD_SIDCO; ++threshold) {
+    config.algorithm = threshold % 2 ? "hi_oktopk" : "oktopk";
+    config.threshold = threshold;
+    config.samplings = 20;
+    config.wire_format = threshold % 2 ? WEIR_WIRE_FORMAT_COO : WEIR_WIRE_FORMAT_COMPACT;
+    config.wire_values = threshold % 3; /* each of native, bfloat16, float16 */
+    EXPECT(weir_allreduce_plan_create(comm, &config, &plan) == WEIR_OK);
+    for (i = 0; i < n; ++i) gradient[i] = 1e-6f * (float)i;
+    for (i = 0; i < 10; ++i) gradient[100 * i] = (float)(1 << i); /* exact in all formats */
+    EXPECT(weir_plan_run(plan, gradient) == WEIR_OK);
+    EXPECT(gradient[900] == 512.0f);
+    EXPECT(threshold != WEIR_THRESHOLD_EXACT || gradient[0] == 1.0f);
+    EXPECT(weir_plan_statistics(plan, &statistics) == WEIR_OK);
+    EXPECT(statistics.seconds_in_node >= 0 && statistics.seconds_in_node <= statistics.seconds_total);
+    EXPECT(weir_plan_destroy(plan) == WEIR_OK);
+  }
+
+  config.threshold = WEIR_THRESHOLD_SIDCO + 1;
+  EXPECT(weir_allreduce_plan_create(comm, &config, &plan) == WEIR_ERR_ARGUMENT);
+  EXPECT_TEXT(weir_last_error(comm), "threshold is 6");
+  config.threshold = WEIR_THRESHOLD_EXACT;
+  config.wire_format = -1;
+  EXPECT(weir_allreduce_plan_create(comm, &config, &plan) == WEIR_ERR_ARGUMENT);
+  EXPECT_TEXT(weir_last_error(comm), "wire_format is -1");
+  config.wire_format = WEIR_WIRE_FORMAT_COMPACT;
+  config.wire_values = WEIR_WIRE_VALUES_BFLOAT16;
+  config.type = WEIR_FLOAT64;
+  EXPECT(weir_allreduce_plan_create(comm, &config, &plan) == WEIR_ERR_ARGUMENT);
+  EXPECT_TEXT(weir_last_error(comm), "needs float32");
+
+  /* a caller with the first header's config: what lies beyond its struct is not read */
+  config.struct_size = first_config_size;
+  config.wire_values = 77;
+  config.samplings = -5;
+  EXPECT(weir_allreduce_plan_create(comm, &config, &plan) == WEIR_OK);
+  EXPECT(weir_plan_destroy(plan) == WEIR_OK);
+  config.struct_size = sizeof(config);
+  EXPECT(weir_allreduce_plan_create(comm, &config, &plan) == WEIR_ERR_ARGUMENT);
+
+  /* and with its statistics: what lies beyond is not written */
+  config.struct_size = first_config_size;
+  config.type = WEIR_FLOAT32;
+  EXPECT(weir_allreduce_plan_create(comm, &config, &plan) == WEIR_OK);
+  EXPECT(weir_plan_run(plan, gradient) == WEIR_OK);
+  statistics.struct_size = first_statistics_size;
+  statistics.seconds_in_node = -1;
+  EXPECT(weir_plan_statistics(plan, &statistics) == WEIR_OK);
+  EXPECT(statistics.struct_size == first_statistics_size && statistics.iteration == 1 && statistics.seconds_in_node == -1);
+  EXPECT(weir_plan_destroy(plan) == WEIR_OK);
+}
+
 int main(int argc, char** argv) {
   enum { n = 1000 };
   weir_comm* comm = NULL;
@@ -93,6 +156,8 @@ int main(int argc, char** argv) {
   EXPECT(weir_plan_sparse_result(plan, &result) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_plan_statistics(plan, NULL) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_plan_reset(plan) == WEIR_OK);
+
+  check_later_fields(comm);
 
   /* a communicator freed early is refused and stays usable */
   EXPECT(weir_comm_destroy(comm) == WEIR_ERR_BUSY);

@@ -39,6 +39,12 @@ for key in benchmark count density entries values format bytes_per_entry encode_
   grep -q "\"$key\"" "$work/codec.json" || fail "no $key in codec.json"
 done
 
+"$weir" bench overlap --count 100000 --urgent-count 1000 --urgent-algorithm oktopk --iterations 2 --json "$work/overlap.json" >"$work/overlap"
+for mode in alone in_order equal priority; do
+  grep -q "^$mode " "$work/overlap" || fail "no mode $mode in bench overlap"
+  grep -q "\"overlap_${mode}_urgent\"" "$work/overlap.json" || fail "no row of mode $mode in overlap.json"
+done
+
 # recorded gradients: 2 iterations x 1 rank x 1000 floats, raw and as .npy
 head -c 8000 /dev/urandom | tr '\000-\377' '\101-\132' >"$work/raw.f32"
 "$weir" bench allreduce --count 1000 --iterations 2 --input "$work/raw.f32" >/dev/null
@@ -75,6 +81,7 @@ refuse "cannot be written" "$weir" calibrate --seconds 0.1 --output "$work/no/ma
 refuse "density" "$weir" bench select --density 2
 refuse "samplings" "$weir" bench select --samplings 0
 refuse "dense_ring" "$weir" bench allreduce --algorithm quick
+refuse "quick" "$weir" bench overlap --urgent-algorithm quick
 refuse "zip" "$weir" bench codec --format zip
 refuse "File does not exist" "$weir" bench select --input /no/such/file
 refuse "subcommand" "$weir"

@@ -138,6 +138,30 @@ TEST_CASE("plans started in different orders on different ranks") {
   }
 }
 
+TEST_CASE("opposite priorities on neighbouring ranks, with messages of many pieces") {
+  const Communicator comm(MPI_COMM_WORLD);
+  const std::int64_t n = 3000000;
+  const int odd = comm.rank() % 2;
+  std::vector<AllreducePlan> plans;
+  std::vector<std::vector<float>> sums(2), inputs(2);
+  for (int p = 0; p < 2; ++p) {
+    plans.emplace_back(comm,
+                       AllreduceConfig{.count = n, .algorithm = "dense_ring", .average = false, .priority = p == odd ? 5 : 0});
+    inputs[static_cast<std::size_t>(p)] = make_input<float>(Input::integers, n, comm.rank(), comm.size(), p);
+    sums[static_cast<std::size_t>(p)] = inputs[static_cast<std::size_t>(p)];
+    MPI_Allreduce(MPI_IN_PLACE, sums[static_cast<std::size_t>(p)].data(), static_cast<int>(n), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+  }
+  for (const int first : {0, 1, odd, 1 - odd}) {
+    std::vector<std::vector<float>> x = inputs;
+    std::vector<std::optional<Operation>> operations(2);
+    for (const int p : {first, 1 - first})
+      operations[static_cast<std::size_t>(p)] = plans[static_cast<std::size_t>(p)].start(x[static_cast<std::size_t>(p)]);
+    operations[static_cast<std::size_t>(odd)]->wait();
+    operations[static_cast<std::size_t>(1 - odd)]->wait();
+    REQUIRE((x == sums));
+  }
+}
+
 TEST_CASE("the caller's MPI communicator may be freed at once") {
   MPI_Comm mine = MPI_COMM_NULL;
   MPI_Comm_dup(MPI_COMM_WORLD, &mine);

@@ -12,9 +12,11 @@ namespace {
 
 /// One rank that sends to itself.
 struct Alone {
+  explicit Alone(std::chrono::nanoseconds hold_time = Engine::usual_hold_time, double timeout_seconds = 0.2)
+      : engine(*transport, timeout_seconds, hold_time) {}
   InprocJob job{1, 0};
   std::unique_ptr<Transport> transport = job.transport(0);
-  Engine engine{*transport, 0.2};
+  Engine engine;
   Topology topology{std::vector<Location>(1), 0};
   TrafficCount traffic;
   Channel channel(Run& run) { return Channel(engine, topology, run, traffic); }
@@ -25,6 +27,32 @@ task<void> note_when_received(Channel channel, int& value, std::vector<int>& ord
   co_await channel.done(channel.receive(&value, sizeof value, 0, Traffic::control));
   order.push_back(name);
 }
+
+/// Two runs of different priority, each waiting for numbers: the urgent one for two of them.
+struct TwoRuns {
+  explicit TwoRuns(Alone& alone_rank) : alone(alone_rank) {
+    low.tag = 0;
+    urgent.tag = 1;
+    urgent.priority = 1;
+    low.root = note_when_received(alone.channel(low), low_value, order, 0);
+    urgent.root = wait_twice(alone.channel(urgent), urgent_value, order);
+    alone.engine.start(low);
+    alone.engine.start(urgent);
+  }
+  void send(int tag) { sent.push_back(alone.transport->send(&number, sizeof number, 0, tag)); }
+  void poll_often() {
+    for (int i = 0; i < 100; ++i) alone.engine.poll();
+  }
+  static task<void> wait_twice(Channel channel, int& value, std::vector<int>& order) {
+    co_await note_when_received(channel, value, order, 1);
+    co_await note_when_received(channel, value, order, 2);
+  }
+  Alone& alone;
+  Run low, urgent;
+  int number = 7, low_value = 0, urgent_value = 0;
+  std::vector<int> order;
+  std::vector<Request> sent;
+};
 
 task<int> twice(int x) { co_return 2 * x; }
 task<int> nested(int x) {
@@ -72,6 +100,63 @@ TEST_CASE("of several ready runs the most urgent goes first") {
   }
   REQUIRE(order == std::vector<int>{1, 2, 0});
   for (const Request send : sends) REQUIRE(alone.transport->test(send));
+}
+
+TEST_CASE("while an urgent run gets on, runs of lower priority are not polled") {
+  Alone alone(std::chrono::hours(1), 3600);
+  TwoRuns runs(alone);
+  runs.send(0);
+  runs.poll_often();
+  REQUIRE(runs.order.empty());
+  runs.send(1);
+  runs.poll_often();
+  REQUIRE(runs.order == std::vector<int>{1});
+  runs.send(1);
+  runs.poll_often();
+  REQUIRE(runs.order == std::vector<int>{1, 2, 0});
+  REQUIRE((runs.low.finished && runs.urgent.finished));
+}
+
+TEST_CASE("a run of the same priority is not held back") {
+  Alone alone(std::chrono::hours(1), 3600);
+  TwoRuns runs(alone);
+  Run peer;
+  int value = 0;
+  peer.tag = 2;
+  peer.priority = 1;
+  peer.root = note_when_received(alone.channel(peer), value, runs.order, 3);
+  alone.engine.start(peer);
+  runs.send(2);
+  runs.poll_often();
+  REQUIRE(runs.order == std::vector<int>{3});
+  for (const int tag : {0, 1, 1}) runs.send(tag);
+  runs.poll_often();
+  REQUIRE(runs.order == std::vector<int>{3, 1, 2, 0});
+}
+
+TEST_CASE("an urgent run that waits for long no longer holds others back") {
+  for (const auto hold_time : {std::chrono::milliseconds(0), std::chrono::milliseconds(5)}) {
+    Alone alone(hold_time, 3600);
+    TwoRuns runs(alone);
+    runs.send(0);
+    alone.engine.drive(runs.low);  // the urgent run's numbers have not been sent
+    REQUIRE(runs.order == std::vector<int>{0});
+    runs.send(1);
+    runs.send(1);
+    alone.engine.drive(runs.urgent);
+    REQUIRE(runs.order == std::vector<int>{0, 1, 2});
+  }
+}
+
+TEST_CASE("a run that is held back does not come nearer to its deadline") {
+  Alone alone(std::chrono::hours(1), 0.05);
+  TwoRuns runs(alone);
+  alone.engine.drive(runs.urgent);
+  REQUIRE_THROWS_AS(runs.urgent.root.get(), Error);
+  runs.send(0);
+  alone.engine.drive(runs.low);
+  runs.low.root.get();
+  REQUIRE(runs.low_value == 7);
 }
 
 TEST_CASE("a run past its deadline ends, naming what it waited for; others go on") {

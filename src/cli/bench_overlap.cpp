@@ -1,0 +1,174 @@
+// weir bench overlap: how soon a small urgent allreduce finishes that starts behind a large one. Start it with mpirun.
+#include <fmt/format.h>
+#include <weir/mpi.h>
+
+#include <array>
+#include <memory>
+
+#include "cli/bench_input.hpp"
+#include "cli/commands.hpp"
+#include "cli/report.hpp"
+
+namespace weir::cli {
+namespace {
+
+// Of the urgent plan's finish time in order, at 1 Gbit/s behind 25 M floats.
+constexpr double bound = 0.35;
+
+struct Options {
+  std::int64_t count = 25000000, urgent_count = 1000000;
+  double density = 0.01;
+  int iterations = 5;
+  std::string algorithm = "dense_ring", urgent_algorithm = "dense_ring", json;
+};
+
+/// A plan and what it reduces: in place for dense algorithms; for sparse ones the gradient is only read.
+class Tensor {
+ public:
+  Tensor(const Communicator& comm, std::int64_t count, const std::string& algorithm, double density, int priority)
+      : gradient_(std::move(make_gradients(count, comm.rank(), 1)[0])),
+        plan_(comm, {.count = count, .density = density, .algorithm = algorithm, .priority = priority, .name = algorithm}) {
+    for (const AlgorithmInfo& info : algorithms()) sparse_ = sparse_ || (info.sparse && info.name == algorithm);
+  }
+  Operation start() { return sparse_ ? plan_.start_sparse(gradient_) : plan_.start(gradient_); }
+
+ private:
+  std::vector<float> gradient_;
+  AllreducePlan plan_;
+  bool sparse_ = false;
+};
+
+/// Milliseconds from the common start until each was finished on the slowest rank.
+struct Finish {
+  double urgent = 0, large = 0;
+};
+
+/// `body` gets a function that tells the milliseconds since all ranks were here, and returns a Finish.
+template <class Body>
+Finish measure(Body body) {
+  MPI_Barrier(MPI_COMM_WORLD);
+  const double begin = MPI_Wtime();
+  Finish finish = body([begin] { return (MPI_Wtime() - begin) * 1e3; });
+  std::array<double, 2> both = {finish.urgent, finish.large};
+  MPI_Allreduce(MPI_IN_PLACE, both.data(), 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  return {both[0], both[1]};
+}
+
+Finish alone(Tensor& urgent) {
+  return measure([&](auto now) {
+    urgent.start().wait();
+    return Finish{now(), 0};
+  });
+}
+
+Finish in_order(Tensor& large, Tensor& urgent) {
+  return measure([&](auto now) {
+    Finish finish;
+    large.start().wait();
+    finish.large = now();
+    urgent.start().wait();
+    finish.urgent = now();
+    return finish;
+  });
+}
+
+Finish both_in_flight(Tensor& large, Tensor& urgent) {
+  return measure([&](auto now) {
+    Finish finish;
+    Operation large_run = large.start();
+    urgent.start().wait();
+    finish.urgent = now();
+    large_run.wait();
+    finish.large = now();
+    return finish;
+  });
+}
+
+struct Mode {
+  std::string name;
+  std::vector<double> urgent, large;
+  void add(Finish finish) {
+    urgent.push_back(finish.urgent);
+    large.push_back(finish.large);
+  }
+};
+
+/// Two rows a mode, the urgent plan's and the large one's, each against itself in order.
+void append_rows(std::vector<Row>& rows, const Mode& mode, const Mode& baseline, const Options& options, int ranks) {
+  const auto row = [&](const std::string& what, const std::string& algorithm, std::int64_t count, const std::vector<double>& times,
+                       const std::vector<double>& baseline_times) {
+    Row r;
+    r.benchmark = fmt::format("overlap_{}_{}", mode.name, what);
+    r.algorithm = algorithm;
+    r.count = count;
+    r.density = options.density;
+    r.ranks = ranks;
+    r.median_ms = median(times);
+    r.min_ms = minimum(times);
+    r.baseline = "in_order";
+    r.baseline_ms = median(baseline_times);
+    r.ratio = r.median_ms / r.baseline_ms;
+    rows.push_back(std::move(r));
+  };
+  row("urgent", options.urgent_algorithm, options.urgent_count, mode.urgent, baseline.urgent);
+  if (mode.name != "alone") row("large", options.algorithm, options.count, mode.large, baseline.large);
+}
+
+void print(const std::vector<Mode>& modes, const Mode& baseline) {
+  fmt::print("{:<12} {:>18} {:>18} {:>16}\n", "mode", "urgent finishes ms", "large finishes ms", "urgent / in order");
+  for (const Mode& mode : modes) {
+    fmt::print("{:<12} {:>18.3f} {:>18.3f} {:>17.3f}\n", mode.name, median(mode.urgent), median(mode.large),
+               median(mode.urgent) / median(baseline.urgent));
+  }
+  fmt::print("bound, at 1 Gbit/s behind 25000000 floats: with priority at most {} of in_order\n", bound);
+}
+
+void run(const Options& options) {
+  MPI_Init(nullptr, nullptr);
+  const Communicator comm(MPI_COMM_WORLD);
+  Tensor large(comm, options.count, options.algorithm, options.density, 0);
+  Tensor equal(comm, options.urgent_count, options.urgent_algorithm, options.density, 0);
+  Tensor urgent(comm, options.urgent_count, options.urgent_algorithm, options.density, 1);
+  std::vector<Mode> modes = {{"alone", {}, {}}, {"in_order", {}, {}}, {"equal", {}, {}}, {"priority", {}, {}}};
+  for (int t = -1; t < options.iterations; ++t) {
+    const std::array<Finish, 4> finished = {alone(equal), in_order(large, equal), both_in_flight(large, equal),
+                                            both_in_flight(large, urgent)};
+    if (t < 0) continue;  // the first round opens connections and touches memory
+    for (std::size_t i = 0; i < modes.size(); ++i) modes[i].add(finished[i]);
+  }
+  if (comm.rank() != 0) return;
+  print(modes, modes[1]);
+  if (options.json.empty()) return;
+  std::vector<Row> rows;
+  for (const Mode& mode : modes) append_rows(rows, mode, modes[1], options, comm.size());
+  write_json(rows, options.json);
+}
+
+}  // namespace
+
+void add_bench_overlap(CLI::App& bench) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = bench.add_subcommand(
+      "overlap", "Finish time of a small urgent allreduce started behind a large one, against first come, first served");
+  std::vector<std::string> names;
+  for (const AlgorithmInfo& algorithm : algorithms()) names.emplace_back(algorithm.name);
+  const auto add_count = [&](const char* name, std::int64_t& count, const char* text) {
+    command->add_option(name, count, text)->check(CLI::Range(std::int64_t{1}, std::int64_t{2147483647}))->capture_default_str();
+  };
+  add_count("--count", options->count, "elements of the large gradient");
+  add_count("--urgent-count", options->urgent_count, "elements of the urgent gradient");
+  command->add_option("--algorithm", options->algorithm, "of the large plan")->check(CLI::IsMember(names))->capture_default_str();
+  command->add_option("--urgent-algorithm", options->urgent_algorithm, "of the urgent plan")
+      ->check(CLI::IsMember(names))
+      ->capture_default_str();
+  command->add_option("--density", options->density, "share of entries delivered by sparse algorithms")
+      ->check(CLI::Range(1e-9, 1.0))
+      ->capture_default_str();
+  command->add_option("--iterations", options->iterations, "measured iterations")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--json", options->json, "rank 0 also writes the rows to this file");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace weir::cli
