@@ -95,6 +95,7 @@ weir::AllreduceConfig read_config(const weir_allreduce_config* given) {
   config.wire_format = static_cast<weir::WireFormat>(c.wire_format);
   config.wire_values = static_cast<weir::WireValues>(c.wire_values);
   config.samplings = c.samplings;
+  config.trial_iterations = c.trial_iterations;
   return config;
 }
 
@@ -271,6 +272,10 @@ weir_status weir_plan_statistics(const weir_plan* plan, weir_statistics* statist
     full.seconds_in_node = s.seconds_in_node;
     fill_struct(statistics, full);
   });
+}
+
+const char* weir_plan_explanation(const weir_plan* plan) {
+  return plan != nullptr ? plan->plan.explanation().c_str() : nullptr;
 }
 
 weir_status weir_plan_reset(weir_plan* plan) {

@@ -55,7 +55,7 @@ typedef struct weir_allreduce_config {
   int64_t boundary_period;   /**< tau of Ok-Topk */
   int64_t dense_iterations;  /**< the first iterations run dense */
   int64_t warmup_iterations; /**< then density falls exponentially from 25 % to its target */
-  const char* algorithm;     /**< a name from weir_algorithm_name; copied */
+  const char* algorithm;     /**< a name from weir_algorithm_name, "auto" or "auto_sparse"; copied */
   const char* name;          /**< for messages; copied */
   int32_t type;              /**< weir_data_type */
   int32_t threshold;         /**< weir_threshold */
@@ -67,12 +67,13 @@ typedef struct weir_allreduce_config {
   int32_t wire_format;       /**< weir_wire_format */
   int32_t wire_values;       /**< weir_wire_values */
   int32_t samplings;         /**< N of mstopk (CommLib Algorithm 1) */
+  int64_t trial_iterations;  /**< auto: runs of each of up to three candidates before the fastest stays; 0: the prediction decides */
 } weir_allreduce_config;
 
 #define WEIR_ALLREDUCE_CONFIG_INIT                                                                                            \
   {                                                                                                                           \
     sizeof(weir_allreduce_config), 0, -1, 0.01, 4.0, 32, 64, 0, 0, "oktopk", "allreduce", WEIR_FLOAT32, WEIR_THRESHOLD_EXACT, \
-        WEIR_NON_FINITE_ERROR, 4, 0, 1, 1, WEIR_WIRE_FORMAT_COMPACT, WEIR_WIRE_VALUES_NATIVE, 30                              \
+        WEIR_NON_FINITE_ERROR, 4, 0, 1, 1, WEIR_WIRE_FORMAT_COMPACT, WEIR_WIRE_VALUES_NATIVE, 30, 0                           \
   }
 
 /** The delivered update, sorted by index, equal on all ranks. Owned by the plan, valid until its next start, reset or destruction.
@@ -145,6 +146,8 @@ weir_status weir_plan_wait(weir_plan* plan);
 
 weir_status weir_plan_sparse_result(const weir_plan* plan, weir_sparse_result* result);
 weir_status weir_plan_statistics(const weir_plan* plan, weir_statistics* statistics);
+/** Why this algorithm, for people; with automatic choice a table of predictions. Valid as long as the plan; NULL for a NULL plan. */
+const char* weir_plan_explanation(const weir_plan* plan);
 /** Forgets residual, thresholds, boundaries and iteration count. Every rank must do it. */
 weir_status weir_plan_reset(weir_plan* plan);
 

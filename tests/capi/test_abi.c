@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <weir/weir.h>
 
-static_assert(sizeof(weir_allreduce_config) == 128, "weir_allreduce_config");
+static_assert(sizeof(weir_allreduce_config) == 136, "weir_allreduce_config");
 static_assert(offsetof(weir_allreduce_config, count) == 8, "count");
 static_assert(offsetof(weir_allreduce_config, k) == 16, "k");
 static_assert(offsetof(weir_allreduce_config, density) == 24, "density");
@@ -19,6 +19,7 @@ static_assert(offsetof(weir_allreduce_config, average) == 112, "average");
 static_assert(offsetof(weir_allreduce_config, wire_format) == 116, "wire_format");
 static_assert(offsetof(weir_allreduce_config, wire_values) == 120, "wire_values");
 static_assert(offsetof(weir_allreduce_config, samplings) == 124, "samplings");
+static_assert(offsetof(weir_allreduce_config, trial_iterations) == 128, "trial_iterations");
 static_assert(sizeof(weir_sparse_result) == 32, "weir_sparse_result");
 static_assert(offsetof(weir_sparse_result, values) == 24, "values");
 static_assert(sizeof(weir_statistics) == 352, "weir_statistics");

@@ -47,6 +47,17 @@ static void check_later_fields(weir_comm* comm) {
     EXPECT(weir_plan_destroy(plan) == WEIR_OK);
   }
 
+  config.algorithm = "auto";
+  config.threshold = WEIR_THRESHOLD_EXACT;
+  config.wire_values = WEIR_WIRE_VALUES_NATIVE;
+  config.trial_iterations = 1;
+  EXPECT(weir_allreduce_plan_create(comm, &config, &plan) == WEIR_OK);
+  EXPECT_TEXT(weir_plan_explanation(plan), "auto of 1000 float32");
+  EXPECT(weir_plan_explanation(NULL) == NULL);
+  for (i = 0; i < 6; ++i) EXPECT(weir_plan_run(plan, gradient) == WEIR_OK);
+  EXPECT(weir_plan_destroy(plan) == WEIR_OK);
+  config.trial_iterations = 0;
+
   config.threshold = WEIR_THRESHOLD_SIDCO + 1;
   EXPECT(weir_allreduce_plan_create(comm, &config, &plan) == WEIR_ERR_ARGUMENT);
   EXPECT_TEXT(weir_last_error(comm), "threshold is 6");
