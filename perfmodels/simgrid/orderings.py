@@ -88,7 +88,7 @@ def claims_of_commlib(cases):
 def table(claims):
     lines = ["# The papers' orderings, simulated", "", "Communication: exchange and apply. The papers time whole training iterations of "
              "their own implementations, the simulation one allreduce by Weir's.", "",
-             "| source | it says | simulated | agrees |", "| --- | --- | --- | --- |"]
+             "| source | it says | simulated | ordering agrees |", "| --- | --- | --- | --- |"]
     return "\n".join(lines + [f"| {source} | {says} | {simulated} | {'yes' if agrees else 'no'} |" for source, says, simulated, agrees in claims]) + "\n"
 
 
