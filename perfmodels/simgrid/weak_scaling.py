@@ -23,6 +23,7 @@ MODELS = {
     "lstm": {"count": 27569568, "density": 0.02, "ranks": [16, 32, 64], "paper": "1.34x-7.71x at 64 ranks"},
     "bert": {"count": 133547324, "density": 0.01, "ranks": [16, 32, 64, 128, 256], "paper": "3.29x-12.95x at 256 ranks"},
 }
+GATHERING = ["topk_allgather", "gaussiank", "topk_dsa"]  # up to P k entries a rank: at 256 ranks some 80 bytes an element
 # CommLib, figure 7: data aggregation time over vector length on 16 instances of 8 ranks.
 COMMLIB_COUNTS = [2**e for e in (18, 20, 22, 24, 26, 27)]
 
@@ -57,7 +58,6 @@ def run_case(options, name, case):
     """Runs the algorithms that the case's file lacks, one at a time, and adds each to the file."""
     machine, ranks, count, density = case
     file = case_file(options, name, case)
-    scale = max(1, math.ceil(count * ranks / options.elements))
     result = {"experiment": name, "machine": machine, "ranks": ranks, "count": count, "density": density, "rows": []}
     if os.path.exists(file) and not options.force:
         with open(file) as found:
@@ -65,6 +65,8 @@ def run_case(options, name, case):
     for algorithm in options.algorithms:
         if any(row["algorithm"] == algorithm and "error" not in row for row in result["rows"]):
             continue
+        elements = options.elements / (4 if algorithm in GATHERING else 1)
+        scale = max(1, math.ceil(count * ranks / elements))
         print(f"{name}: {algorithm}, {ranks} ranks of {machine}, {count} elements, scaled by {scale}", file=sys.stderr, flush=True)
         arguments = ["--count", str(round(count / scale)), "--density", str(density), "--algorithms", algorithm]
         arguments += ["--iterations", str(options.iterations), "--warmup", str(options.warmup)]
@@ -179,8 +181,9 @@ def parse():
     parser.add_argument("--counts", nargs="+", type=int, help="of commlib, only these numbers of elements")
     parser.add_argument("--algorithms", nargs="+", help="NAME or NAME+THRESHOLD; all of the registry by default")
     parser.add_argument("--iterations", type=int, default=2)
-    parser.add_argument("--warmup", type=int, default=2)
-    parser.add_argument("--elements", type=float, default=2.5e8, help="ranks x elements to simulate at most; 10 bytes each")
+    parser.add_argument("--warmup", type=int, default=1)
+    parser.add_argument("--elements", type=float, default=2.5e8, help="ranks x elements to simulate at most; 10 bytes each, a quarter of it for "
+                        "algorithms that gather P k entries")
     parser.add_argument("--results", default=os.path.join(here, "..", "results", "simgrid"))
     parser.add_argument("--force", action="store_true", help="run cases again that have results")
     return parser.parse_args()
