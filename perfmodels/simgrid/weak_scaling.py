@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Simulates the papers' scaling experiments with every allreduce algorithm of the registry.
 
-    weak_scaling.py PROGRAM [--cases vgg16 lstm bert commlib] [--ranks 16 32 ...] [--counts N ...] [--algorithms NAME[+THRESHOLD] ...]
+    weak_scaling.py PROGRAM [--cases vgg16 lstm bert commlib] [--ranks 16 32 ...] [--counts N ...]
+                            [--algorithms NAME[+THRESHOLD] ...]
 
 PROGRAM is weir_simulate.so (build.sh). Every case, one model on one number of ranks, is one JSON file in --results; algorithms that
 it has are not run again unless --force. Then a table and an SVG picture (gnuplot) per experiment are made of all files there are.
@@ -144,7 +145,8 @@ def draw(options, name, cases):
                 curves.setdefault(row["algorithm"], []).append((case[over], row["seconds"] * 1e3))
     names = sorted(curves, key=lambda algorithm: -curves[algorithm][-1][1])  # the key in the order of the curves' right ends
     blocks = ["\n".join(f"{x} {y}" for x, y in curves[algorithm]) for algorithm in names]
-    plots = ", ".join(f"$data index {i} using 1:2 with linespoints lw 2 ps 0.9 {STYLES.get(n, '')} title '{n}'" for i, n in enumerate(names))
+    plots = ", ".join(f"$data index {i} using 1:2 with linespoints lw 2 ps 0.9 {STYLES.get(n, '')} title '{n}'"
+                      for i, n in enumerate(names))
     first, last = cases[0][over], cases[-1][over]
     if over == "ranks":
         title = f"{name}: one allreduce of {cases[0]['count'] / 1e6:.1f} million floats, density {cases[0]['density']:g}"
