@@ -60,11 +60,11 @@ def run_case(options, name, case):
     machine, ranks, count, density = case
     file = case_file(options, name, case)
     result = {"experiment": name, "machine": machine, "ranks": ranks, "count": count, "density": density, "rows": []}
-    if os.path.exists(file) and not options.force:
+    if os.path.exists(file):
         with open(file) as found:
             result = json.load(found)
     for algorithm in options.algorithms:
-        if any(row["algorithm"] == algorithm and "error" not in row for row in result["rows"]):
+        if not options.force and any(row["algorithm"] == algorithm and "error" not in row for row in result["rows"]):
             continue
         elements = options.elements / (4 if algorithm in GATHERING else 1)
         scale = max(1, math.ceil(count * ranks / elements))
