@@ -1,6 +1,7 @@
-// What computing costs on the simulated machine: every kernel moves the bytes that its contract names (src/kernels/kernels.hpp), at
-// the memory bandwidth that the platform file states as the speed of a host, one byte for one flop. Deterministic, unlike timing
-// the kernels of hundreds of ranks on the machine that simulates. Index arithmetic outside of the kernels is free.
+// What computing costs on the simulated machine: every kernel moves the bytes that its contract names (src/kernels/kernels.hpp),
+// and the codec reads arrays and writes a message or the reverse (src/codec/wire.hpp), at the memory bandwidth that the platform
+// file states as the speed of a host, one byte for one flop. Deterministic, unlike timing the kernels of hundreds of ranks on the
+// machine that simulates. Index arithmetic outside of the kernels is free.
 //
 // Linked with --wrap for each symbol below. CMakeLists.txt reads the symbols from this file, and check_kernel_costs.sh refuses a
 // program with a float kernel that has no row here.
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "codec/wire.hpp"
 #include "kernels/kernels.hpp"
 
 namespace weir {
@@ -17,6 +19,8 @@ namespace {
 using std::int64_t;
 using std::uint32_t;
 using std::uint64_t;
+
+using wire::Wire;
 
 constexpr int64_t scattered = 32;  // bytes that move for one float somewhere: a sector of GPU memory
 
@@ -57,6 +61,11 @@ CHARGED(_ZN4weir7kernels4host7kth_keyIfEENS_6KthKeyIT_EEPKS4_ll, KthKey<float>, 
 CHARGED_VOID(_ZN4weir7kernels4host9histogramIfEEvPKT_lNSt11conditionalIXeqstS3_Li4EEjmE4typeES8_iPmS9_,
              (const float* x, int64_t count, uint32_t low, uint32_t high, int shift, uint64_t* bins, uint64_t* above),
              (x, count, low, high, shift, bins, above), 4 * count)
+CHARGED(_ZN4weir7kernels4host7momentsIfEENS_7MomentsIT_EEPKS4_S7_l, Moments<float>, (const float* x, const float* y, int64_t count),
+        (x, y, count), (y != nullptr ? 8 : 4) * count)
+CHARGED(_ZN4weir7kernels4host11exceedancesIfEENS_11ExceedancesIT_EEPKS4_S7_lNSt11conditionalIXeqstS4_Li4EEjmE4typeE,
+        Exceedances<float>, (const float* x, const float* y, int64_t count, uint32_t threshold), (x, y, count, threshold),
+        (y != nullptr ? 8 : 4) * count)
 CHARGED_VOID(_ZN4weir7kernels4host3addIfEEvPKT_PS3_l, (const float* x, float* y, int64_t count), (x, y, count), 12 * count)
 CHARGED_VOID(_ZN4weir7kernels4host5scaleIfEEvPT_lS3_, (float* x, int64_t count, float factor), (x, count, factor), 8 * count)
 CHARGED(_ZN4weir7kernels4host16count_non_finiteIfEElPKT_l, int64_t, (const float* x, int64_t count), (x, count), 4 * count)
@@ -72,5 +81,12 @@ CHARGED_VOID(_ZN4weir7kernels4host6settleIfEEvPT_PKjPKS3_lS6_l,
 CHARGED_VOID(_ZN4weir7kernels4host7scatterIfEEvPT_PKjPKS3_l,
              (float* dense, const uint32_t* indices, const float* values, int64_t count), (dense, indices, values, count),
              (8 + scattered) * count)
+CHARGED(_ZN4weir4wire6encodeIfEElNS0_4WireEPKjPKT_ljmPSt4byte, int64_t,
+        (Wire wire, const uint32_t* indices, const float* values, int64_t count, uint32_t base, uint64_t range, std::byte* out),
+        (wire, indices, values, count, base, range, out), 8 * count + result)
+CHARGED_VOID(_ZN4weir4wire6decodeIfEEvNS0_4WireEPKSt4bytelljmPjPT_,
+             (Wire wire, const std::byte* in, int64_t bytes, int64_t count, uint32_t base, uint64_t range, uint32_t* indices,
+              float* values),
+             (wire, in, bytes, count, base, range, indices, values), bytes + 8 * count)
 
 }  // namespace weir

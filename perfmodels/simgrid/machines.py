@@ -113,7 +113,7 @@ def simulate(program, machine, ranks, scale, arguments):
         command = ["smpirun", "-np", str(ranks), "-platform", platform, "-hostfile", hosts]
         command += [f"--cfg={setting}" for setting in SETTINGS] + ["--log=root.thresh:warning", program, *arguments]
         begin = os.times().elapsed
-        process = subprocess.Popen(command, env=os.environ | {"TMPDIR": folder})
+        process = subprocess.Popen(command, env=os.environ | {"TMPDIR": folder, "WEIR_SHARED_MEMORY": "0"})
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:

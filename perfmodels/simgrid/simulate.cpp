@@ -10,6 +10,7 @@
 #include <cmath>
 #include <map>
 
+#include "calibrate_simulated.hpp"
 #include "gradients.hpp"
 #include "report.hpp"
 
@@ -21,7 +22,7 @@ struct Options {
   double density = 0.01, spread = 0.25;
   int iterations = 3, warmup = 2;
   std::vector<std::string> algorithms;
-  std::string json;
+  std::string json, machine_file;
 };
 
 const std::map<std::string, Threshold, std::less<>> thresholds = {
@@ -34,6 +35,10 @@ AllreduceConfig config_of(const Options& options, const std::string& wanted) {
   if (plus != std::string::npos) config.threshold = thresholds.at(wanted.substr(plus + 1));
   return config;
 }
+
+/// The first gradient stands for those of 16 iterations, so that the residual is as large as in the midst of a training. After a
+/// start from nothing the second iteration's sums are sqrt 2 times the first's, and every threshold is found by a second pass.
+constexpr float head_start = 4;
 
 /// Starts all ranks at the same simulated moment, the next multiple of a time that no run takes. Without messages: what SMPI's
 /// collectives leave behind slows SimGrid 3.32 down.
@@ -78,6 +83,7 @@ void measure(const Communicator& comm, const Options& options, std::span<float> 
   std::vector<double> samples;
   for (int t = 0; t < options.warmup + options.iterations; ++t) {
     fill_gradient(gradient, options.spread, comm.rank(), t);
+    if (t == 0) std::transform(gradient.begin(), gradient.end(), gradient.begin(), [](float g) { return head_start * g; });
     const double begin = start_together();
     plan.run(gradient);
     const double seconds = simgrid_get_clock() - begin;
@@ -98,6 +104,7 @@ int count_nodes(const Communicator& comm) {
 
 void run(const Options& options) {
   const Communicator comm(MPI_COMM_WORLD);
+  if (!options.machine_file.empty()) return calibrate_simulated(comm, options.machine_file);
   const int nodes = count_nodes(comm);
   std::vector<float> gradient(static_cast<std::size_t>(options.count));
   std::vector<Row> rows;
@@ -160,6 +167,7 @@ int main(int argc, char** argv) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--json", options.json, "rank 0 also writes the rows to this file");
+  app.add_option("--calibrate", options.machine_file, "instead write this machine file for `weir predict`");
   CLI11_PARSE(app, argc, argv);
   MPI_Init(&argc, &argv);
   run(options);

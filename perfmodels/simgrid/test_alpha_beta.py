@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""test_alpha_beta.py PROGRAM: on the flat network, dense_ring takes what its formula says, and n / S on bandwidths / S what n takes."""
+"""test_alpha_beta.py PROGRAM: on the flat network, dense_ring takes what its formula says, n / S on bandwidths / S what n takes, and
+calibration finds the figures of the platform file."""
 import json
 import os
 import sys
@@ -17,6 +18,14 @@ def seconds(program, machine, ranks, scale, count, algorithm="dense_ring"):
             return json.load(rows)[0]
 
 
+def calibrated(program, machine, ranks):
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "machine.json")
+        machines.simulate(program, machine, ranks, 1, ["--calibrate", file])
+        with open(file) as found:
+            return json.load(found)
+
+
 def ring_formula(ranks, count):
     """2 (P - 1) messages of n / P floats; n checked, P - 1 parts added and one scaled; one word agreed on in log2 P rounds."""
     alpha, beta, memory = machines.FLAT_LATENCY, 1 / machines.FLAT_BANDWIDTH, 1 / machines.FLAT_SPEED
@@ -26,7 +35,7 @@ def ring_formula(ranks, count):
 
 
 def expect_near(what, got, wanted, tolerance):
-    print(f"{what}: {got:.6g} s, expected {wanted:.6g} s")
+    print(f"{what}: {got:.6g}, expected {wanted:.6g}")
     if abs(got - wanted) > tolerance * wanted:
         sys.exit(f"test_alpha_beta: {what} is off by more than {tolerance:.0%}")
 
@@ -43,6 +52,10 @@ def main():
     row = seconds(program, "commlib", 16, 1, 10000, "oktopk")
     if row["nodes"] != 2 or set(row["bytes_sent"]) != {"node", "system"}:
         sys.exit(f"test_alpha_beta: 2 instances of 8 ranks are seen as {row}")
+    found = calibrated(program, "flat", 2)
+    expect_near("calibrated latency", found["levels"]["system"]["latency"], machines.FLAT_LATENCY, 0.01)
+    expect_near("calibrated bandwidth", found["levels"]["system"]["bandwidth"], machines.FLAT_BANDWIDTH, 0.01)
+    expect_near("calibrated adding", found["rates"]["add"], machines.FLAT_SPEED / 3, 0.01)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Simulates the papers' scaling experiments with every allreduce algorithm of the registry.
 
-    weak_scaling.py PROGRAM [--cases vgg16 lstm bert commlib] [--ranks 16 32 ...] [--algorithms NAME[+THRESHOLD] ...]
+    weak_scaling.py PROGRAM [--cases vgg16 lstm bert commlib] [--ranks 16 32 ...] [--counts N ...]
+                            [--algorithms NAME[+THRESHOLD] ...]
 
 PROGRAM is weir_simulate.so (build.sh). Every case, one model on one number of ranks, is one JSON file in --results; algorithms that
 it has are not run again unless --force. Then a table and an SVG picture (gnuplot) per experiment are made of all files there are.
@@ -23,14 +24,15 @@ MODELS = {
     "lstm": {"count": 27569568, "density": 0.02, "ranks": [16, 32, 64], "paper": "1.34x-7.71x at 64 ranks"},
     "bert": {"count": 133547324, "density": 0.01, "ranks": [16, 32, 64, 128, 256], "paper": "3.29x-12.95x at 256 ranks"},
 }
+GATHERING = ["topk_allgather", "gaussiank", "topk_dsa"]  # up to P k entries a rank: at 256 ranks some 80 bytes an element
 # CommLib, figure 7: data aggregation time over vector length on 16 instances of 8 ranks.
-COMMLIB_COUNTS = [2**e for e in range(18, 28)]
+COMMLIB_COUNTS = [2**e for e in (18, 20, 22, 24, 26, 27)]
 
 
-def experiment_cases(name, ranks):
+def experiment_cases(name, ranks=None, counts=None):
     """(machine, ranks, count, density) of every case."""
     if name == "commlib":
-        return [("commlib", 128, count, 0.01) for count in COMMLIB_COUNTS]
+        return [("commlib", 128, count, 0.01) for count in COMMLIB_COUNTS if not counts or count in counts]
     model = MODELS[name]
     return [("piz_daint", p, model["count"], model["density"]) for p in model["ranks"] if not ranks or p in ranks]
 
@@ -45,7 +47,7 @@ def simulate_rows(options, machine, ranks, scale, arguments):
         file = os.path.join(folder, "rows.json")
         seconds, memory = machines.simulate(options.program, machine, ranks, scale, [*arguments, "--json", file])
         with open(file) as rows:
-            return [row | {"real_seconds": round(seconds, 1), "peak_memory_bytes": memory} for row in json.load(rows)]
+            return [row | {"scale": scale, "real_seconds": round(seconds, 1), "peak_memory_bytes": memory} for row in json.load(rows)]
 
 
 def registry(options):
@@ -57,15 +59,15 @@ def run_case(options, name, case):
     """Runs the algorithms that the case's file lacks, one at a time, and adds each to the file."""
     machine, ranks, count, density = case
     file = case_file(options, name, case)
-    scale = max(1, math.ceil(count * ranks / options.elements))
-    result = {"experiment": name, "machine": machine, "ranks": ranks, "count": count, "density": density, "scale": scale, "rows": []}
-    if os.path.exists(file) and not options.force:
+    result = {"experiment": name, "machine": machine, "ranks": ranks, "count": count, "density": density, "rows": []}
+    if os.path.exists(file):
         with open(file) as found:
             result = json.load(found)
-    scale = result["scale"]  # all rows of a case alike
     for algorithm in options.algorithms:
-        if any(row["algorithm"] == algorithm and "error" not in row for row in result["rows"]):
+        if not options.force and any(row["algorithm"] == algorithm and "error" not in row for row in result["rows"]):
             continue
+        elements = options.elements / (4 if algorithm in GATHERING else 1)
+        scale = max(1, math.ceil(count * ranks / elements))
         print(f"{name}: {algorithm}, {ranks} ranks of {machine}, {count} elements, scaled by {scale}", file=sys.stderr, flush=True)
         arguments = ["--count", str(round(count / scale)), "--density", str(density), "--algorithms", algorithm]
         arguments += ["--iterations", str(options.iterations), "--warmup", str(options.warmup)]
@@ -78,11 +80,18 @@ def run_case(options, name, case):
 
 def load_cases(options, name):
     found = []
-    for case in experiment_cases(name, None):
+    for case in experiment_cases(name):
         if os.path.exists(case_file(options, name, case)):
             with open(case_file(options, name, case)) as file:
                 found.append(json.load(file))
     return found
+
+
+def share_of_control(row):
+    """Of the bytes that the library sends; dense_mpi leaves that to MPI."""
+    if not row["payload_bytes_sent"]:
+        return ""
+    return f"{row['control_bytes_sent'] / (row['control_bytes_sent'] + row['payload_bytes_sent']):.0%}"
 
 
 def table(name, cases):
@@ -94,14 +103,14 @@ def table(name, cases):
     for case in cases:
         best = next((r["seconds"] for r in case["rows"] if r["algorithm"] == "oktopk" and "seconds" in r), None)
         for row in case["rows"]:
-            start = f"| {case['ranks']} | {case['count']} | {case['scale']} | {row['algorithm']} |"
+            start = f"| {case['ranks']} | {case['count']} | {row['scale']} | {row['algorithm']} |"
             if "error" in row:
                 lines.append(f"{start} {row['error']} | | | | | |")
                 continue
             ms = [f"{row[key] * 1e3:.3f}" for key in ("seconds", "seconds_select", "seconds_exchange", "seconds_apply")]
-            control = row["control_bytes_sent"] / (row["control_bytes_sent"] + row["payload_bytes_sent"])
+            control = share_of_control(row)
             factor = f"{row['seconds'] / best:.2f}" if best else ""
-            lines.append(f"{start} {' | '.join(ms)} | {control:.0%} | {factor} |")
+            lines.append(f"{start} {' | '.join(ms)} | {control} | {factor} |")
     if name in MODELS:
         lines += ["", f"The paper: Ok-Topk's whole training iteration, forward and backward pass included, is {MODELS[name]['paper']} "
                   "faster than the others'. The factors above are of communication and sparsification alone, and of Weir's own "
@@ -109,28 +118,54 @@ def table(name, cases):
     return "\n".join(lines) + "\n"
 
 
+# A colour and a point each: some curves coincide.
+STYLES = {
+    "dense_ring": "lc rgb '#000000' pt 4",
+    "dense_rabenseifner": "lc rgb '#7f7f7f' pt 6",
+    "dense_mpi": "lc rgb '#b8b8b8' pt 8",
+    "dense_torus2d": "lc rgb '#4a6a8a' pt 12",
+    "topk_allgather": "lc rgb '#e69f00' pt 5",
+    "gaussiank": "lc rgb '#cc79a7' pt 6",
+    "topk_dsa": "lc rgb '#56b4e9' pt 7",
+    "gtopk": "lc rgb '#0072b2' pt 9",
+    "hitopk": "lc rgb '#009e73' pt 11",
+    "hitopk+mstopk": "lc rgb '#7fcf9e' pt 10",
+    "hi_oktopk": "lc rgb '#8c510a' pt 13",
+    "oktopk": "lc rgb '#d55e00' pt 15",
+    "oktopk+reuse": "lc rgb '#f2b08a' pt 14",
+}
+
+
 def draw(options, name, cases):
     over = "count" if name == "commlib" else "ranks"
-    names = []
+    curves = {}
     for case in cases:
-        names += [row["algorithm"] for row in case["rows"] if "seconds" in row and row["algorithm"] not in names]
-    blocks = []
-    for algorithm in names:
-        points = [(case[over], row["seconds"] * 1e3) for case in cases for row in case["rows"]
-                  if row["algorithm"] == algorithm and "seconds" in row]
-        blocks.append("\n".join(f"{x} {y}" for x, y in points))
-    plots = ", ".join(f"$data index {i} using 1:2 with linespoints lw 2 pt 7 ps 0.6 title '{n}'" for i, n in enumerate(names))
-    script = f"""set terminal svg size 820,560 font 'DejaVu Sans,13' background rgb 'white'
+        for row in case["rows"]:
+            if "seconds" in row:
+                curves.setdefault(row["algorithm"], []).append((case[over], row["seconds"] * 1e3))
+    names = sorted(curves, key=lambda algorithm: -curves[algorithm][-1][1])  # the key in the order of the curves' right ends
+    blocks = ["\n".join(f"{x} {y}" for x, y in curves[algorithm]) for algorithm in names]
+    plots = ", ".join(f"$data index {i} using 1:2 with linespoints lw 2 ps 0.9 {STYLES.get(n, '')} title '{n}'"
+                      for i, n in enumerate(names))
+    first, last = cases[0][over], cases[-1][over]
+    if over == "ranks":
+        title = f"{name}: one allreduce of {cases[0]['count'] / 1e6:.1f} million floats, density {cases[0]['density']:g}"
+        tics = "set xtics (" + ", ".join(str(case["ranks"]) for case in cases) + ")"
+    else:
+        title = f"{name}: one allreduce on 16 nodes of 8 ranks, density {cases[0]['density']:g}"
+        tics = "set xtics (" + ", ".join(f"'2^{{{case['count'].bit_length() - 1}}}' {case['count']}" for case in cases) + ")"
+    script = f"""set terminal svg size 900,520 font 'DejaVu Sans,13' background rgb 'white'
 set output '{os.path.join(options.results, name)}.svg'
-set title '{name}: one allreduce, simulated' noenhanced
-set key noenhanced left top
+set title '{title}, simulated' noenhanced
+set key noenhanced outside right center samplen 4
 set logscale xy
+set xrange [{first / 1.15}:{last * 1.15}]
 set border 3
 set tics nomirror out
 set grid lc rgb '#e2e2e2'
-set xlabel '{"elements" if over == "count" else "ranks"}'
+set xlabel '{"elements (floats)" if over == "count" else "ranks, one a node"}'
 set ylabel 'selection + exchange + apply (ms)'
-{"set xtics (" + ", ".join(str(c["ranks"]) for c in cases) + ")" if over == "ranks" else "set format x '%.0s%c'"}
+{tics}
 $data << END
 {(chr(10) * 3).join(blocks)}
 END
@@ -145,10 +180,12 @@ def parse():
     parser.add_argument("program", help="weir_simulate.so")
     parser.add_argument("--cases", nargs="+", choices=[*MODELS, "commlib"], default=[*MODELS, "commlib"])
     parser.add_argument("--ranks", nargs="+", type=int, help="only these numbers of ranks")
+    parser.add_argument("--counts", nargs="+", type=int, help="of commlib, only these numbers of elements")
     parser.add_argument("--algorithms", nargs="+", help="NAME or NAME+THRESHOLD; all of the registry by default")
     parser.add_argument("--iterations", type=int, default=2)
-    parser.add_argument("--warmup", type=int, default=2)
-    parser.add_argument("--elements", type=float, default=2.5e8, help="ranks x elements to simulate at most; 10 bytes each")
+    parser.add_argument("--warmup", type=int, default=1)
+    parser.add_argument("--elements", type=float, default=2.5e8, help="ranks x elements to simulate at most; 10 bytes each, a quarter of it for "
+                        "algorithms that gather P k entries")
     parser.add_argument("--results", default=os.path.join(here, "..", "results", "simgrid"))
     parser.add_argument("--force", action="store_true", help="run cases again that have results")
     return parser.parse_args()
@@ -159,7 +196,7 @@ def main():
     os.makedirs(options.results, exist_ok=True)
     options.algorithms = options.algorithms or registry(options)
     for name in options.cases:
-        for case in experiment_cases(name, options.ranks):
+        for case in experiment_cases(name, options.ranks, options.counts):
             run_case(options, name, case)
         cases = load_cases(options, name)
         text = table(name, cases)

@@ -95,7 +95,8 @@ void run(const Options& options) {
   Settings settings = read_settings();
   if (!options.machine.empty()) settings.machine = options.machine;
   const FoundMachine found = find_machine(settings);
-  const Problem problem = problem_of(options);
+  Problem problem = problem_of(options);
+  problem.shared_memory = settings.shared_memory;
   if (problem.ranks == 1) throw std::runtime_error("one rank exchanges nothing: set --nodes or --ranks-per-node to 2 or more");
   const std::vector<Candidate> list = predict(found.machine, problem);
   fmt::print("machine: {}\n", found.origin);

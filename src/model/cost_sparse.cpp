@@ -9,7 +9,7 @@ using namespace model;
 namespace {
 
 constexpr int window = 4;                  // AllreduceConfig's default
-constexpr double announcement_bytes = 16;  // size and fault
+constexpr double announcement_bytes = 16;  // size and fault; what it announces is received only then
 constexpr double histogram_bytes = kth_words * 8;
 constexpr int histogram_rounds = 3;  // of global_kth; two or three with a good guess
 
@@ -86,12 +86,14 @@ Cost cost_gtopk(const Machine& machine, const Problem& problem) {
   Cost cost;
   cost.select = select_seconds(setting, setting.n, setting.k);
   for (int distance = 1; distance < problem.ranks; distance *= 2) {
-    StepCost up = setting.network.tree_level(setting.all, distance, message);
+    StepCost down = setting.network.tree_level(setting.all, distance, announcement_bytes);
+    down += setting.network.tree_level(setting.all, distance, message);
+    StepCost up = down;
     up.seconds += setting.k * (1 / rates.encode + 1 / rates.decode + 2 / rates.merge + 2 / rates.cut);
     // The root sends most: every message of the broadcast, none of the reduction.
     up.bytes_in_node = up.bytes_across = 0;
     book_flat(cost, setting, up);
-    book_flat(cost, setting, setting.network.tree_level(setting.all, distance, message));
+    book_flat(cost, setting, down);
   }
   cost.apply = apply_seconds(setting, setting.k);
   return cost;

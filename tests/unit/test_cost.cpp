@@ -77,7 +77,7 @@ TEST_CASE("costs of four nodes with one rank each, by hand") {
   const double oktopk = split + histograms + sizes + (1 + 1.6) + (1 + 320 / 50.0) + reduced / 320 + .25;
   REQUIRE(seconds(cost_oktopk) == Approx(select + oktopk + fill + 2));
   REQUIRE(seconds(cost_hi_oktopk) == Approx(select + oktopk + fill + 2));
-  REQUIRE(seconds(cost_gtopk) == Approx(select + 4 * (1 + 6.4) + 2 * (1 + 1 + 2 + .5) + fill + 2));
+  REQUIRE(seconds(cost_gtopk) == Approx(select + 4 * (1 + .16) + 4 * (1 + 6.4) + 2 * (1 + 1 + 2 + .5) + fill + 2));
 }
 
 TEST_CASE("costs of two nodes with two ranks each, by hand") {
@@ -106,7 +106,8 @@ TEST_CASE("costs of two nodes with two ranks each, by hand") {
   const double histograms = 3 * ((.1 + .52) + (1 + 520 / 25.0));
   REQUIRE(seconds(cost_oktopk) ==
           Approx(select + split + histograms + sizes + (1 + 1.6) + (1 + 320 / 25.0) + reduced / 320 + .25 + fill + 2));
-  REQUIRE(seconds(cost_gtopk) == Approx(select + 2 * (.1 + .64) + 2 * (1 + 6.4) + 2 * (1 + 1 + 2 + .5) + fill + 2));
+  REQUIRE(seconds(cost_gtopk) ==
+          Approx(select + 2 * (.1 + .016 + .1 + .64) + 2 * (1 + .16 + 1 + 6.4) + 2 * (1 + 1 + 2 + .5) + fill + 2));
 
   const double shard_gather = (1 + 16 / 25.0) + (1 + 320 / 25.0) + .5 + .5 + 1;
   REQUIRE(seconds(cost_hitopk) == Approx(node_sum + .625 + shard_gather + (.1 + .624) + fill + 2 * 156 / 80.0));

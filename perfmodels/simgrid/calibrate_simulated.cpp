@@ -1,0 +1,45 @@
+#include "calibrate_simulated.hpp"
+
+#include <simgrid/engine.h>
+
+#include <vector>
+
+#include "model/calibrate.hpp"
+#include "model/cost.hpp"
+#include "plan/communicator.hpp"
+
+namespace weir::simulation {
+namespace {
+
+constexpr int tag = 0;
+constexpr double budget = 1e-3;  // simulated time is exact: no more repetitions than need be
+constexpr std::int64_t allreduce_count = 1 << 22;
+
+task<void> measure(Channel channel, void* machine) {
+  *static_cast<Machine*>(machine) = co_await calibrate(channel, budget, nullptr);
+}
+
+/// Simulated seconds of the MPI library's allreduce, as dense_mpi uses it.
+double mpi_allreduce_seconds(const Communicator& comm) {
+  std::vector<float> data(allreduce_count);
+  AllreducePlan plan(comm, AllreduceConfig{.count = allreduce_count, .density = 1, .algorithm = "dense_mpi"});
+  plan.run(data);
+  const double begin = simgrid_get_clock();
+  plan.run(data);
+  return simgrid_get_clock() - begin;
+}
+
+}  // namespace
+
+void calibrate_simulated(const Communicator& comm, const std::string& file) {
+  Machine machine;
+  comm.state()->run_blocking("calibrate", tag, measure, &machine);
+  const Problem problem = make_problem(comm.state()->topology, allreduce_count, allreduce_count);
+  machine.mpi_allreduce_factor = mpi_allreduce_seconds(comm) / cost_dense_ring(machine, problem).seconds();
+  machine.provenance.host = "simulated";
+  machine.provenance.mpi = comm.state()->transport->name();
+  machine.provenance.command = "weir_simulate --calibrate";
+  if (comm.rank() == 0) write_machine(machine, file);
+}
+
+}  // namespace weir::simulation
