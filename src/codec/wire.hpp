@@ -13,6 +13,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -58,14 +59,14 @@ void decode(Wire wire, const std::byte* in, std::int64_t bytes, std::int64_t cou
 template <class T>
 void round_values(WireValues values, const T* in, T* out, std::int64_t count);
 
-/// values[i] -= what rounding leaves of it.
+/// values[i] -= what rounding leaves of it; zero where that is not finite.
 template <class T>
 void subtract_rounded(WireValues wire_values, T* values, std::int64_t count) {
   T rounded[256];
   for (std::int64_t first = 0; first < count; first += 256) {
     const std::int64_t size = std::min<std::int64_t>(256, count - first);
     round_values(wire_values, values + first, rounded, size);
-    for (std::int64_t i = 0; i < size; ++i) values[first + i] -= rounded[i];
+    for (std::int64_t i = 0; i < size; ++i) values[first + i] = std::isfinite(rounded[i]) ? values[first + i] - rounded[i] : 0;
   }
 }
 

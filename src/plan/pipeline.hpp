@@ -2,6 +2,7 @@
 // on.
 #pragma once
 
+#include <cmath>
 #include <memory>
 #include <optional>
 
@@ -83,17 +84,17 @@ class Pipeline {
  private:
   using Seconds = std::chrono::duration<double>;
 
+  /// The row of the algorithm, or of what takes its place where it would be meaningless.
   [[nodiscard]] const AllreduceRow& row_in_force() const {
     const AllreduceRow& row = find_allreduce(config_.algorithm);
-    const auto instead = [this](const AllreduceRow& other, std::string_view why) -> const AllreduceRow& {
-      log(comm_.settings.log, LogLevel::info, "rank {}: plan '{}': {} runs as {}: {}", comm_.topology.rank(), config_.name,
-          config_.algorithm, other.name, why);
-      return other;
+    const auto say = [&](std::string_view what) {
+      log(comm_.settings.log, LogLevel::info, "rank {}: plan '{}': {} {}", comm_.topology.rank(), config_.name, row.name, what);
     };
-    if (row.needs_allreduce && !comm_.transport->has_allreduce())
-      return instead(find_allreduce("dense_ring"), comm_.transport->name() + " has no allreduce of its own");
-    if (row.sharded && comm_.topology.largest_node() == 1)
-      return instead(row, "one rank per node leaves nothing to do inside nodes");
+    if (row.needs_allreduce && !comm_.transport->has_allreduce()) {
+      say("runs as dense_ring: the transport has no allreduce of its own");
+      return find_allreduce("dense_ring");
+    }
+    if (row.sharded && comm_.topology.largest_node() == 1) say("runs flat: there is one rank per node");
     return row;
   }
 
@@ -214,7 +215,7 @@ class Pipeline {
     if (config_.wire_values == WireValues::native) return;
     for (std::int64_t i = 0, t = 0; i < local.count && t < taken.count;) {
       const std::uint32_t index = local.indices[i], taken_index = taken.indices[t];
-      if (index == taken_index) residual_[index] += local.values[i] - rounded_[i];
+      if (index == taken_index && std::isfinite(rounded_[i])) residual_[index] += local.values[i] - rounded_[i];
       i += index <= taken_index;
       t += taken_index <= index;
     }

@@ -80,6 +80,21 @@ void check_non_finite(const NonFiniteCase& c, const Communicator& comm, RankChec
   check.that(std::all_of(g.begin(), g.end(), [](float x) { return std::isfinite(x); }), "finite again");
 }
 
+/// What is not finite travels, rounded or not, and leaves nothing behind.
+void check_residual_stays_finite(const AllreduceRow& row, WireValues values, float poison, const Communicator& comm,
+                                 RankCheck& check) {
+  AllreducePlan plan(
+      comm,
+      {.count = 2000, .k = 40, .algorithm = std::string(row.name), .wire_values = values, .non_finite = NonFinite::propagate});
+  std::vector<float> g = gradient(2000, comm.rank(), 0);
+  if (comm.rank() == 1) g[777] = poison;
+  plan.run(g);
+  check.that(!std::isfinite(g[777]), std::string(row.name) + ": travels");
+  const auto residual = plan.residual<float>();
+  check.that(std::all_of(residual.begin(), residual.end(), [](float x) { return std::isfinite(x); }),
+             std::string(row.name) + ": residual finite");
+}
+
 /// Runs until the peer has gone silent, and once more.
 void check_timeout(const std::string& algorithm, const Communicator& comm, RankCheck& check) {
   AllreducePlan plan(comm, {.count = 4000, .algorithm = algorithm, .name = "layer7"});
@@ -143,6 +158,20 @@ void check_allocations(const AllreduceConfig& config, const std::vector<std::vec
 }
 
 }  // namespace
+
+TEST_CASE("what is not finite leaves no trace in the residual once it has travelled", "[registry]") {
+  for (const AllreduceRow& row : allreduce_registry()) {
+    if (!row.sparse()) continue;
+    for (const WireValues values : {WireValues::native, WireValues::bfloat16, WireValues::float16}) {
+      for (const float poison : {infinity, -infinity, std::numeric_limits<float>::quiet_NaN()}) {
+        RankCheck check;
+        run_ranks(ranks, [&](Communicator& comm) { check_residual_stays_finite(row, values, poison, comm, check); },
+                  {.machine = "node:2 rank:2"});
+        REQUIRE(check.failure() == "");
+      }
+    }
+  }
+}
 
 TEST_CASE("NaN and infinity: error, skip, propagate", "[registry]") {
   for (const AllreduceRow& row : allreduce_registry()) {
