@@ -66,7 +66,7 @@ def measure(program, results, save, layouts, rates):
                 algorithms = {"dense": DENSE, "sparse": SPARSE, "auto": ["auto"], "auto_trials": ["auto"]}[what]
                 extra = ["--trial-iterations", str(TRIALS)] if what == "auto_trials" else []
                 few = what == "dense" and large
-                rows = bench(program, layout, machine, count, density, algorithms, 2 if few else 9, 1 if few else 3, extra)
+                rows = bench(program, layout, machine, count, density, algorithms, 2 if few else 15, 1 if few else 10, extra)
                 done["rows"] += [row | {"group": what} for row in rows]
                 save()
             cluster("down")
