@@ -11,15 +11,10 @@
 #include <regex>
 #include <stdexcept>
 
+#include "base/splitmix.hpp"
+
 namespace weir::cli {
 namespace {
-
-std::uint64_t mix(std::uint64_t x) {  // splitmix64
-  x += 0x9e3779b97f4a7c15ull;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-  return x ^ (x >> 31);
-}
 
 /// Nearly normal: the sum of four 16-bit uniforms, standardised.
 float nearly_normal(std::uint64_t bits) {
@@ -60,12 +55,13 @@ Gradients make_gradients(std::int64_t count, int rank, int iterations) {
   for (int t = 0; t < iterations; ++t) {
     auto& g = gradients[static_cast<std::size_t>(t)];
     g.resize(static_cast<std::size_t>(count));
-    const std::uint64_t own = mix(static_cast<std::uint64_t>(rank) * 1000003 + static_cast<std::uint64_t>(t) + 17);
+    const std::uint64_t own = splitmix64(static_cast<std::uint64_t>(rank) * 1000003 + static_cast<std::uint64_t>(t) + 17);
     for (std::int64_t i = 0; i < count; ++i) {
-      const std::uint64_t shared = mix(static_cast<std::uint64_t>(i));
+      const std::uint64_t shared = splitmix64(static_cast<std::uint64_t>(i));
       const float sign = shared & 1 ? 1.0F : -1.0F;
-      g[static_cast<std::size_t>(i)] = sign * std::exp(1.5F * nearly_normal(shared)) *
-                                       (1 + 0.3F * nearly_normal(mix(own ^ static_cast<std::uint64_t>(i) * 0x9e3779b97f4a7c15ull)));
+      g[static_cast<std::size_t>(i)] =
+          sign * std::exp(1.5F * nearly_normal(shared)) *
+          (1 + 0.3F * nearly_normal(splitmix64(own ^ static_cast<std::uint64_t>(i) * 0x9e3779b97f4a7c15ull)));
     }
   }
   return gradients;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "base/splitmix.hpp"
 #include "codec/wire.hpp"
 #include "kernels/kernels.hpp"
 
@@ -13,13 +14,6 @@ namespace {
 constexpr std::int64_t one_in = 10;          // elements of which one is an entry: vectors too large for the inner caches
 constexpr std::int64_t select_one_in = 100;  // the usual density, for the pass over the gradient
 constexpr std::size_t least_repeats = 3;
-
-std::uint64_t mix(std::uint64_t x) {  // splitmix64
-  x += 0x9e3779b97f4a7c15ull;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-  return x ^ (x >> 31);
-}
 
 /// Items per second of `body`, which handles `items`; `before` is not timed.
 template <class Before, class Body>
@@ -65,7 +59,7 @@ RateArrays::RateArrays(std::int64_t bytes)
       out_values_(4 * k_ + select_padding),
       message_(2 * k_ * 8) {
   for (std::int64_t i = 0; i < count_; ++i) {
-    const std::uint64_t bits = mix(static_cast<std::uint64_t>(i));
+    const std::uint64_t bits = splitmix64(static_cast<std::uint64_t>(i));
     const float uniform = static_cast<float>(bits & 0xffffff) / 0x1p23F - 1;  // [-1, 1)
     gradient_[i] = uniform / (1.01F - std::abs(uniform));                     // heavy tails
     work_[i] = gradient_[i] * (0.8F + static_cast<float>(bits >> 40) / 0x1p26F);

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/splitmix.hpp"
+
 namespace weir {
 namespace {
 
@@ -108,12 +110,7 @@ void SidcoStages::adapt(std::int64_t count, std::int64_t k) {
   error_ = error;
 }
 
-std::uint64_t random_number(std::uint64_t index) {  // splitmix64
-  std::uint64_t x = (index + 1) * 0x9e3779b97f4a7c15ull;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-  return x ^ (x >> 31);
-}
+std::uint64_t random_number(std::uint64_t index) { return splitmix64(index * 0x9e3779b97f4a7c15ull); }
 
 #define WEIR_INSTANTIATE(T)                                                                                       \
   template Key<T> key_at_least<T>(double);                                                                        \

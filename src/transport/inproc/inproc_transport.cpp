@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "base/error.hpp"
+#include "base/splitmix.hpp"
 
 namespace weir {
 namespace {
@@ -21,13 +22,6 @@ struct Message {
   std::atomic<bool>* taken;
   int delay;
 };
-
-std::uint64_t mix(std::uint64_t x) {  // splitmix64
-  x += 0x9e3779b97f4a7c15ull;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-  return x ^ (x >> 31);
-}
 
 }  // namespace
 
@@ -96,7 +90,7 @@ class InprocTransport final : public Transport {
     if (silent()) return;
     const Slot& s = slot(index);
     const std::uint64_t noise =
-        mix(shared_.seed ^ mix((static_cast<std::uint64_t>(rank()) << 40) ^ static_cast<std::uint64_t>(sent_)));
+        splitmix64(shared_.seed ^ splitmix64((static_cast<std::uint64_t>(rank()) << 40) ^ static_cast<std::uint64_t>(sent_)));
     const int delay = shared_.seed == 0 ? 0 : static_cast<int>(noise % 4);
     ++sent_;
     auto& box = shared_.mailboxes[static_cast<std::size_t>(s.peer)];
