@@ -19,7 +19,7 @@ COUNTS = [25_600_000, 4_194_304]
 DENSITIES = [0.01, 0.001]
 DENSE = ["dense_ring", "dense_rabenseifner", "dense_torus2d", "dense_mpi"]
 SPARSE = ["topk_allgather", "topk_dsa", "gtopk", "gaussiank", "hitopk", "oktopk", "hi_oktopk"]
-TRIALS = 3
+TRIALS = 5
 WITHIN = 1.15  # of the best: what automatic choice is judged by
 
 

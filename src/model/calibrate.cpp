@@ -14,6 +14,7 @@ namespace {
 constexpr std::int64_t small_bytes = 8, trial_bytes = std::int64_t{1} << 20;
 // Enough to be past what a network lets through in a burst; no more than a rank can spare.
 constexpr std::int64_t least_bytes = std::int64_t{1} << 22, most_bytes = std::int64_t{1} << 24;
+constexpr std::int64_t array_bytes = std::int64_t{1} << 25;  // past the caches, as gradients are
 constexpr int trial_repeats = 10, large_repeats = 3, burst_messages = 64, burst_repeats = 10;
 constexpr int most_repeats = 1000;
 constexpr double message_times_per_level = 16;
@@ -101,7 +102,9 @@ class Calibrator {
     const double trial = co_await alone(pairs, Pattern::one_way, small_bytes, trial_repeats);
     const int repeats =
         std::clamp(static_cast<int>(std::min<double>(most_repeats, seconds_per_message / trial)), trial_repeats, most_repeats);
-    link.latency = co_await alone(pairs, Pattern::one_way, small_bytes, repeats) / 2;
+    // All pairs at once, as in a collective: where ranks share cores, waiting for a turn is most of it.
+    co_await together(pairs, Pattern::one_way, small_bytes, repeats);
+    link.latency = typical(pairs) / 2;
     const double burst = co_await alone(pairs, Pattern::burst, small_bytes, burst_repeats);
     link.overhead = std::max(0.0, burst - 2 * link.latency) / burst_messages;
 
@@ -120,6 +123,13 @@ class Calibrator {
     const Pairs first(pairs.begin(), pairs.begin() + 1);
     co_await together(first, pattern, bytes, repeats);
     co_return all_[static_cast<std::size_t>(first[0].sender)];
+  }
+
+  /// The median of the pairs, of the seconds that together() has measured.
+  [[nodiscard]] double typical(const Pairs& pairs) const {
+    std::vector<double> seconds;
+    for (const Pair& pair : pairs) seconds.push_back(all_[static_cast<std::size_t>(pair.sender)]);
+    return quantile_of(std::move(seconds), 0.5);
   }
 
   /// all_[r] = seconds that the pair whose sender is r takes while all pairs do the same.
@@ -190,7 +200,7 @@ class Calibrator {
   Channel channel_;
   double seconds_;
   CalibrationProgress progress_;
-  RateArrays arrays_{most_bytes};
+  RateArrays arrays_{array_bytes};
   std::vector<double> all_, scratch_;
 };
 

@@ -1,6 +1,7 @@
 // typed_plan.hpp: a plan for one element type: one pipeline, or, while automatic choice tries several, the one whose turn it is.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -45,7 +46,15 @@ class TypedPlan final : public PlanState {
  private:
   struct Trial {
     std::int64_t runs = 0;
-    std::uint64_t nanoseconds = 0;  ///< of all runs but the first, which warms up
+    std::vector<std::uint64_t> nanoseconds{};  ///< of all runs but the first, which warms up
+
+    /// The median: one run that waited for something else says nothing about the candidate.
+    std::uint64_t typical() {
+      if (nanoseconds.empty()) return 0;
+      const auto middle = nanoseconds.begin() + static_cast<std::ptrdiff_t>(nanoseconds.size() - 1) / 2;
+      std::nth_element(nanoseconds.begin(), middle, nanoseconds.end());
+      return *middle;
+    }
   };
 
   task<void> execute(void* dense, const void* sparse_only, std::uint64_t fault) override {
@@ -60,7 +69,7 @@ class TypedPlan final : public PlanState {
     statistics.seconds_total = seconds.count();
     if (decided_) co_return;
     Trial& trial = trials_[turn_];
-    if (trial.runs++ > 0) trial.nanoseconds += static_cast<std::uint64_t>(seconds.count() * 1e9);
+    if (trial.runs++ > 0) trial.nanoseconds.push_back(static_cast<std::uint64_t>(seconds.count() * 1e9));
   }
 
   /// Every candidate in turn, then the one that was fastest on its slowest rank for good.
@@ -71,7 +80,7 @@ class TypedPlan final : public PlanState {
       co_return;
     }
     std::vector<std::uint64_t> words(2 * trials_.size());
-    for (std::size_t i = 0; i < trials_.size(); ++i) words[i] = trials_[i].nanoseconds;
+    for (std::size_t i = 0; i < trials_.size(); ++i) words[i] = trials_[i].typical();
     const auto count = static_cast<std::int64_t>(trials_.size());
     const Channel channel(comm->engine, comm->topology, run, traffic);
     channel.step("0. compare the candidates");
