@@ -1,0 +1,52 @@
+// weir/schedule.hpp: block-level horizontal scheduling (EmbRace section 4.2.1): what the next forward pass needs first travels first.
+//
+//   weir::StepSchedule schedule({"encoder", "decoder", "softmax"});          // in the order of the forward pass
+//   weir::AllreducePlan plan(comm, {.count = n, .algorithm = "dense_ring", .priority = schedule.priority("encoder")});
+//   schedule.started("encoder", plan.start(gradient));                       // in the backward pass, in any order
+//   schedule.wait("encoder");                                                // in the next forward pass, before its turn
+#ifndef WEIR_SCHEDULE_HPP
+#define WEIR_SCHEDULE_HPP
+
+#include <weir/weir.hpp>
+
+namespace weir {
+
+/// Priorities of the dense blocks of a model, and what of them is in flight. Purely local: nothing here communicates but through the
+/// operations it is given. Embedding tables lie outside: their rows are above or below all blocks by default.
+class StepSchedule {
+ public:
+  /// Names in the order of the forward pass, no two alike. Throws Error(WEIR_ERR_ARGUMENT).
+  explicit StepSchedule(std::vector<std::string> blocks_in_forward_order);
+
+  /// Of everything in this block: the first block's is the number of blocks, the last one's is 1. Throws Error(WEIR_ERR_ARGUMENT)
+  /// listing the known names, as all below.
+  [[nodiscard]] int priority(std::string_view block) const;
+  /// Notes an operation of this block; as many as there are tensors in it.
+  void started(std::string_view block, Operation operation);
+  /// Makes progress on everything; true once nothing of this block is in flight. Throws what an operation ended with.
+  bool test(std::string_view block);
+  /// Waits until nothing of this block is in flight.
+  void wait(std::string_view block);
+  void wait_all();
+
+  struct Pending {
+    std::string_view block;
+    int priority;
+    int operations;  ///< in flight
+  };
+  /// Blocks with operations in flight, as of the last test or wait, in forward order.
+  [[nodiscard]] std::vector<Pending> pending() const;
+
+ private:
+  struct Block {
+    std::string name;
+    std::vector<Operation> operations;
+  };
+  [[nodiscard]] std::size_t index_of(std::string_view block) const;
+
+  std::vector<Block> blocks_;
+};
+
+}  // namespace weir
+
+#endif
