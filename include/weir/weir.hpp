@@ -88,7 +88,8 @@ struct Version {
 
 namespace detail {
 struct CommunicatorState;
-struct PlanState;
+class PlanState;
+class InFlight;
 /// Specialised for MPI_Comm by weir/mpi.h.
 template <class Native>
 struct CommunicatorFrom;
@@ -178,17 +179,17 @@ struct Statistics {
   bool skipped = false;         ///< NonFinite::skip took effect
 };
 
-/// A running allreduce. A light handle: it does not own the plan and must not outlive it.
+/// A call in flight. A light handle: it must not outlive the plan or table that it comes from.
 class Operation {
  public:
-  explicit Operation(std::shared_ptr<detail::PlanState> plan) : plan_(std::move(plan)) {}
+  explicit Operation(std::shared_ptr<detail::InFlight> in_flight) : in_flight_(std::move(in_flight)) {}
   /// Makes progress on everything in flight; true once this run has finished. Throws what the run ended with, once.
   bool test();
   /// Drives all that is in flight until this run has finished.
   void wait();
 
  private:
-  std::shared_ptr<detail::PlanState> plan_;
+  std::shared_ptr<detail::InFlight> in_flight_;
 };
 
 /// One tensor's allreduce. One run at a time per plan; many plans may be in flight at once, started in any order.

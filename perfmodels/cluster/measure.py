@@ -19,7 +19,9 @@ COUNTS = [25_600_000, 4_194_304]
 DENSITIES = [0.01, 0.001]
 DENSE = ["dense_ring", "dense_rabenseifner", "dense_torus2d", "dense_mpi"]
 SPARSE = ["topk_allgather", "topk_dsa", "gtopk", "gaussiank", "hitopk", "oktopk", "hi_oktopk"]
-TRIALS = 5
+TRIALS = 6
+ROUNDS = 3  # of everything but the dense algorithms, in turn: the machine drifts more than algorithms differ
+WARMUP = {"dense": 10, "sparse": 12, "auto": 12, "auto_trials": 4 * TRIALS + 4}
 WITHIN = 1.15  # of the best: what automatic choice is judged by
 
 
@@ -46,9 +48,11 @@ def measure(program, results, save, layouts, rates):
         nodes, per_node = LAYOUTS[layout]
         for rate in rates:
             done = results.setdefault(f"{layout} {rate}", {"rows": []})
-            todo = [(c, d, what) for c in COUNTS for d in DENSITIES for what in ("dense", "sparse", "auto", "auto_trials")
-                    if not (what == "dense" and d != DENSITIES[0])
-                    and not any(r["count"] == c and r["group"] == what and (what == "dense" or r["density"] == d) for r in done["rows"])]
+            todo = [(c, d, what, turn) for c in COUNTS for d in DENSITIES for turn in range(ROUNDS)
+                    for what in ("dense", "sparse", "auto", "auto_trials")
+                    if not (what == "dense" and (d != DENSITIES[0] or turn > 0))
+                    and not any(r["count"] == c and r["group"] == what and r["round"] == turn and (what == "dense" or r["density"] == d)
+                                for r in done["rows"])]
             if not todo:
                 continue
             cluster("up", "-n", str(nodes), "-r", rate)
@@ -60,27 +64,42 @@ def measure(program, results, save, layouts, rates):
                 done["machine"] = json.loads(machine.read_text())
                 save()
             machine.write_text(json.dumps(done["machine"]))
-            for count, density, what in todo:
-                say(f"{layout} at {rate}: {count} floats, density {density}, {what}")
+            for count, density, what, turn in todo:
+                say(f"{layout} at {rate}: {count} floats, density {density}, {what}, round {turn + 1}")
                 large = count > 10_000_000
-                algorithms = {"dense": DENSE, "sparse": SPARSE, "auto": ["auto"], "auto_trials": ["auto"]}[what]
+                algorithms = {"dense": DENSE, "sparse": sparse(layout), "auto": ["auto"], "auto_trials": ["auto"]}[what]
                 extra = ["--trial-iterations", str(TRIALS)] if what == "auto_trials" else []
                 few = what == "dense" and large
-                rows = bench(program, layout, machine, count, density, algorithms, 2 if few else 15, 1 if few else 10, extra)
-                done["rows"] += [row | {"group": what} for row in rows]
+                rows = bench(program, layout, machine, count, density, algorithms, 2 if few else 10, 1 if few else WARMUP[what], extra)
+                done["rows"] += [row | {"group": what, "round": turn} for row in rows]
                 save()
             cluster("down")
 
 
+def sparse(layout):
+    """With one rank a node, algorithms that shard within nodes are others under another name."""
+    return [name for name in SPARSE if not (LAYOUTS[layout][1] == 1 and name.startswith("hi"))]
+
+
+def typical(rows):
+    """Of the rounds of one algorithm: numbers by their medians."""
+    middle = sorted(rows, key=lambda r: r["median_ms"])[len(rows) // 2]
+    numbers = {key: median([r[key] for r in rows]) for key, value in middle.items() if isinstance(value, (int, float))}
+    return middle | numbers
+
+
 def cells(results):
-    """(layout, rate, count, density) -> rows, the dense ones in every density."""
+    """(layout, rate, count, density) -> one row for every algorithm, the dense ones in every density."""
     for key, block in results.items():
         layout, rate = key.split()
         for count in COUNTS:
             for density in DENSITIES:
                 rows = [r for r in block["rows"] if r["count"] == count and (r["group"] == "dense" or r["density"] == density)]
+                by_name = {}
+                for r in rows:
+                    by_name.setdefault((r["group"], r["algorithm"]), []).append(r)
                 if rows:
-                    yield (layout, rate, count, density), rows
+                    yield (layout, rate, count, density), [typical(same) for same in by_name.values()]
 
 
 def predict(program, machine, layout, count, density):
@@ -100,7 +119,7 @@ def median(values):
 
 def report(program, results, file):
     lines = ["# All algorithms on the cluster of tests/cluster", "",
-             "Milliseconds (median over iterations of the slowest rank), delivered in place; bytes sent per rank (the most of any rank)",
+             "Milliseconds (median over iterations of the slowest rank, then of three rounds), delivered in place; bytes sent per rank (the most of any rank)",
              "inside and across nodes; predictions by the cost functions from the machine as calibrated in the same session.", ""]
     within, errors, ratios = {"auto": [], "auto_trials": []}, [], []
     for (layout, rate, count, density), rows in cells(results):

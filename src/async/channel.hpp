@@ -92,6 +92,27 @@ class Channel {
   [[nodiscard]] Awaiter done(Request request) const { return {run_, request}; }
   [[nodiscard]] Awaiter done(std::span<Request> requests) const { return {run_, requests}; }
 
+  class GateAwaiter {
+   public:
+    GateAwaiter(Run* run, const bool* open) : run_(run), open_(open) {}
+    [[nodiscard]] bool await_ready() const noexcept { return *open_; }
+    void await_suspend(std::coroutine_handle<> leaf) noexcept {
+      run_->leaf = leaf;
+      run_->gate = open_;
+    }
+    void await_resume() const {
+      if (run_->failure) std::rethrow_exception(std::exchange(run_->failure, nullptr));
+    }
+
+   private:
+    Run* run_;
+    const bool* open_;
+  };
+  /// co_await: until `open` is true. Another run of this rank makes it so, whatever becomes of that run.
+  [[nodiscard]] GateAwaiter opened(const bool& open) const { return {run_, &open}; }
+  /// From now on this run has another priority.
+  void reprioritise(int priority) const { engine_->reprioritise(*run_, priority); }
+
  private:
   [[nodiscard]] int in_communicator(int member) const {
     return members_.empty() ? member : members_[static_cast<std::size_t>(member)];

@@ -12,11 +12,21 @@ void Engine::start(Run& run) {
   run.finished = false;
   run.failure = nullptr;
   run.awaited = {};
+  run.gate = nullptr;
   run.waited = {};
-  const auto place = std::find_if(runs_.begin(), runs_.end(), [&](const Run* other) { return other->priority < run.priority; });
-  runs_.insert(place, &run);
+  insert(run);
   run.leaf = run.root.handle();
   resume(run);
+}
+
+void Engine::insert(Run& run) {
+  const auto place = std::find_if(runs_.begin(), runs_.end(), [&](const Run* other) { return other->priority < run.priority; });
+  runs_.insert(place, &run);
+}
+
+void Engine::reprioritise(Run& run, int priority) {
+  run.priority = priority;
+  if (std::erase(runs_, &run) > 0) insert(run);
 }
 
 bool Engine::poll() {
@@ -67,6 +77,8 @@ void Engine::drive(Run& run) {
 }
 
 bool Engine::ready(Run& run) {
+  if (run.gate != nullptr && !*run.gate) return false;
+  run.gate = nullptr;
   while (run.awaited_done < run.awaited.size()) {
     try {
       const Request request = run.awaited[run.awaited_done];
@@ -94,6 +106,7 @@ void Engine::resume(Run& run) {
 }
 
 void Engine::check_deadline(Run& run, std::chrono::duration<double> passed) {
+  if (run.gate != nullptr) return;  // what it waits for has a deadline of its own
   run.waited += passed;
   if (run.waited < timeout_) return;
   const std::string text =
@@ -107,6 +120,7 @@ std::string Engine::dump() const {
   std::string text;
   for (const Run* run : runs_) {
     text += fmt::format("  {}: {}; awaits", run->name, run->step);
+    if (run->gate != nullptr) text += " another of these";
     for (const Request request : run->awaited.subspan(std::min(run->awaited_done, run->awaited.size()))) {
       if (request.slot >= 0) text += fmt::format(" [{}]", transport_.describe(request));
     }

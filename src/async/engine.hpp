@@ -33,6 +33,7 @@ struct Run {
   std::coroutine_handle<> leaf;
   std::span<Request> awaited;
   std::size_t awaited_done = 0;
+  const bool* gate = nullptr;              ///< awaited besides: another run of this rank makes it true
   std::exception_ptr failure;              ///< thrown at the point of suspension
   std::chrono::duration<double> waited{};  ///< without progress, while the engine was polled and the run not held back
   Clock::time_point moved;                 ///< when it last got on
@@ -52,6 +53,8 @@ class Engine {
   void start(Run& run);
   /// One round: resumes what is ready, highest priority first. True when anything moved.
   bool poll();
+  /// From now on `run`, in flight or not, has another priority.
+  void reprioritise(Run& run, int priority);
   /// Polls until `run` has finished; yields the processor while nothing moves.
   void drive(Run& run);
   /// What every run in flight waits for, one line each.
@@ -59,6 +62,7 @@ class Engine {
   [[nodiscard]] Transport& transport() noexcept { return transport_; }
 
  private:
+  void insert(Run& run);
   bool ready(Run& run);
   void resume(Run& run);
   [[nodiscard]] bool held_back(std::size_t index) const;

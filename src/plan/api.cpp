@@ -1,6 +1,4 @@
 // The classes of weir/weir.hpp over the plan's state.
-#include <mutex>
-
 #include "base/error.hpp"
 #include "plan/plan.hpp"
 #include "plan/typed_plan.hpp"
@@ -8,22 +6,10 @@
 namespace weir {
 namespace {
 
-// A send that a dead peer never took may still read its buffers: plans with a broken run live until the process ends.
-void keep_forever(std::shared_ptr<detail::PlanState> plan) {
-  static std::mutex mutex;
-  static auto* const kept = new std::vector<std::shared_ptr<detail::PlanState>>;
-  const std::scoped_lock lock(mutex);
-  kept->push_back(std::move(plan));
-}
-
 void retire(std::shared_ptr<detail::PlanState>& plan) noexcept {
   if (!plan) return;
-  try {
-    plan->comm->engine.drive(plan->run);
-    plan->finish();
-  } catch (...) {  // nobody is left to hear it
-  }
-  if (plan->broken) keep_forever(std::move(plan));
+  detail::retire(*plan);
+  if (plan->broken) detail::keep_forever(std::move(plan));
 }
 
 template <class T>
@@ -98,15 +84,12 @@ void AllreducePlan::reset() {
 }
 
 bool Operation::test() {
-  plan_->comm->engine.poll();
-  if (!plan_->run.finished) return false;
-  plan_->finish();
+  in_flight_->comm->engine.poll();
+  if (!in_flight_->run.finished) return false;
+  in_flight_->finish();
   return true;
 }
 
-void Operation::wait() {
-  plan_->comm->engine.drive(plan_->run);
-  plan_->finish();
-}
+void Operation::wait() { in_flight_->wait(); }
 
 }  // namespace weir

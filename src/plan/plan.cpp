@@ -12,18 +12,10 @@
 namespace weir::detail {
 
 PlanState::PlanState(std::shared_ptr<CommunicatorState> communicator, const AllreduceConfig& configuration, int tag)
-    : comm(std::move(communicator)), config(configuration) {
-  run.name = config.name;
-  run.priority = config.priority;
-  run.tag = tag;
-}
+    : InFlight(std::move(communicator), configuration.name, configuration.priority, tag), config(configuration) {}
 
 void PlanState::start(void* dense, const void* sparse_only, std::int64_t count, DataType type) {
-  if (!run.finished)
-    fail(WEIR_ERR_BUSY, "plan '{}' is running: wait for its last start before the next, or make a second plan", config.name);
-  if (broken)
-    fail(WEIR_ERR_STATE, "plan '{}' cannot run again: a run ended in the middle of an exchange. Make a new communicator and plan",
-         config.name);
+  check_startable();
   const void* gradient = dense != nullptr ? dense : sparse_only;
   FaultKind fault = FaultKind::none;
   if (type != config.type)
@@ -38,15 +30,10 @@ void PlanState::start(void* dense, const void* sparse_only, std::int64_t count, 
   const std::int64_t iteration = statistics.iteration;
   statistics = {};
   statistics.iteration = iteration + 1;
-  traffic = {};
-  delivered = false;
-  run.root = execute(dense, sparse_only, encode_fault(fault, comm->topology.rank()));
-  comm->engine.start(run);
+  launch(execute(dense, sparse_only, encode_fault(fault, comm->topology.rank())));
 }
 
-void PlanState::finish() {
-  if (delivered) return;
-  delivered = true;
+void PlanState::completed() {
   statistics.payload_bytes_sent = traffic.kind_sent[static_cast<std::size_t>(Traffic::payload)];
   statistics.payload_bytes_received = traffic.kind_received[static_cast<std::size_t>(Traffic::payload)];
   statistics.control_bytes_sent = traffic.kind_sent[static_cast<std::size_t>(Traffic::control)];
@@ -55,13 +42,6 @@ void PlanState::finish() {
   statistics.bytes_received = traffic.bytes_received;
   statistics.messages_sent = traffic.messages_sent;
   statistics.messages_received = traffic.messages_received;
-  const task<void> finished = std::move(run.root);  // gives the frame back
-  try {
-    const_cast<task<void>&>(finished).get();
-  } catch (const Error& error) {
-    broken = error.status() != WEIR_ERR_ARGUMENT && error.status() != WEIR_ERR_NON_FINITE;
-    throw;
-  }
 }
 
 std::shared_ptr<PlanState> make_plan(std::shared_ptr<CommunicatorState> comm, const AllreduceConfig& config) {

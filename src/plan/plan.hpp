@@ -6,33 +6,27 @@
 #include <vector>
 #include <weir/weir.hpp>
 
-#include "plan/communicator.hpp"
+#include "plan/in_flight.hpp"
 
 namespace weir::detail {
 
 /// One plan, whatever its element type.
-struct PlanState {
+class PlanState : public InFlight {
+ public:
   PlanState(std::shared_ptr<CommunicatorState> communicator, const AllreduceConfig& configuration, int tag);
-  virtual ~PlanState() = default;
 
   /// One of `dense` and `sparse_only` is the gradient; null pointers and wrong sizes are reported by all ranks.
   void start(void* dense, const void* sparse_only, std::int64_t count, DataType type);
-  /// Throws what the finished run ended with.
-  void finish();
   virtual void reset() = 0;
   [[nodiscard]] virtual std::int64_t memory_bytes() const = 0;
   [[nodiscard]] virtual std::int64_t residual_begin() const = 0;
 
-  std::shared_ptr<CommunicatorState> comm;
   AllreduceConfig config;  ///< in force: `algorithm` and wire settings are what `auto` stands for at present
   std::string explanation;
-  Run run;
-  TrafficCount traffic;
   Statistics statistics;
-  bool delivered = true;  // what the last run threw has been thrown
-  bool broken = false;    // a run ended in the middle of an exchange
 
  protected:
+  void completed() override;
   virtual task<void> execute(void* dense, const void* sparse_only, std::uint64_t fault) = 0;
 };
 

@@ -15,7 +15,8 @@ namespace weir::detail {
 template <class T>
 class TypedPlan final : public PlanState {
  public:
-  /// Collective. Several `candidates`: each has config.trial_iterations runs, then the fastest stays.
+  /// Collective. Several `candidates`: the first has config.trial_iterations runs that only warm up, then each has as many that count,
+  /// the first one last; then the fastest stays.
   TypedPlan(std::shared_ptr<CommunicatorState> communicator, const std::vector<AllreduceConfig>& candidates, int tag)
       : PlanState(std::move(communicator), candidates.front(), tag), trials_(candidates.size()) {
     for (const AllreduceConfig& candidate : candidates) pipelines_.push_back(std::make_unique<Pipeline<T>>(*this, candidate));
@@ -45,8 +46,8 @@ class TypedPlan final : public PlanState {
 
  private:
   struct Trial {
-    std::int64_t runs = 0;
-    std::vector<std::uint64_t> nanoseconds{};  ///< of all runs but the first, which warms up
+    std::int64_t runs = 0;                     ///< in this turn
+    std::vector<std::uint64_t> nanoseconds{};  ///< of the later half of these, when the candidate's thresholds are warm
 
     /// The median: one run that waited for something else says nothing about the candidate.
     std::uint64_t typical() {
@@ -69,14 +70,15 @@ class TypedPlan final : public PlanState {
     statistics.seconds_total = seconds.count();
     if (decided_) co_return;
     Trial& trial = trials_[turn_];
-    if (trial.runs++ > 0) trial.nanoseconds.push_back(static_cast<std::uint64_t>(seconds.count() * 1e9));
+    if (trial.runs++ >= config.trial_iterations / 2) trial.nanoseconds.push_back(static_cast<std::uint64_t>(seconds.count() * 1e9));
   }
 
   /// Every candidate in turn, then the one that was fastest on its slowest rank for good.
   task<void> take_turns() {
     if (trials_[turn_].runs < config.trial_iterations) co_return;
-    if (turn_ + 1 < pipelines_.size()) {
-      hand_over_to(turn_ + 1);
+    if (turn_ != 0 || trials_.back().runs == 0) {
+      hand_over_to((turn_ + 1) % pipelines_.size());
+      trials_[turn_] = {};  // the first one's runs until now were warming up
       co_return;
     }
     std::vector<std::uint64_t> words(2 * trials_.size());
