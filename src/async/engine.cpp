@@ -70,11 +70,13 @@ void Engine::got_on(Run& run) {
   run.waited = {};
 }
 
-void Engine::drive(Run& run) {
-  while (!run.finished) {
+void Engine::drive_until(const bool& open) {
+  while (!open) {
     if (!poll()) sched_yield();
   }
 }
+
+void Engine::drive(Run& run) { drive_until(run.finished); }
 
 bool Engine::ready(Run& run) {
   if (run.gate != nullptr && !*run.gate) return false;

@@ -55,7 +55,9 @@ class Engine {
   bool poll();
   /// From now on `run`, in flight or not, has another priority.
   void reprioritise(Run& run, int priority);
-  /// Polls until `run` has finished; yields the processor while nothing moves.
+  /// Polls until `open`; yields the processor while nothing moves.
+  void drive_until(const bool& open);
+  /// Until `run` has finished.
   void drive(Run& run);
   /// What every run in flight waits for, one line each.
   [[nodiscard]] std::string dump() const;

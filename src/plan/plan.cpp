@@ -50,7 +50,7 @@ std::shared_ptr<PlanState> make_plan(std::shared_ptr<CommunicatorState> comm, co
   std::vector<ConfigCard> cards(static_cast<std::size_t>(comm->topology.size()));
   allgather_blocking(*comm, tag, "making a plan", reinterpret_cast<const std::byte*>(&mine), sizeof mine,
                      reinterpret_cast<std::byte*>(cards.data()));
-  check_agreement(cards, config.name);
+  check_agreement(cards, fmt::format("plan '{}'", config.name), "algorithm", config_field_names());
 
   Choice choice{{config}, fmt::format("{}: as asked for\n", config.algorithm)};
   if (is_automatic(config.algorithm)) choice = choose_algorithm(*comm, config);

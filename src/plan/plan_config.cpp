@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <tuple>
 
@@ -31,7 +30,7 @@ constexpr std::array field_names = {"count",
                                     "wire_format",
                                     "wire_values",
                                     "trial_iterations"};
-static_assert(field_names.size() == std::tuple_size_v<decltype(ConfigCard::fields)>);
+static_assert(field_names.size() <= std::tuple_size_v<decltype(ConfigCard::fields)>);
 
 constexpr std::array wire_value_names = {"native", "bfloat16", "float16"};
 
@@ -78,7 +77,7 @@ ConfigCard make_card(const AllreduceConfig& c) {
   ConfigCard card;
   try {
     check_config(c);
-    std::strncpy(card.text.data(), c.algorithm.c_str(), card.text.size() - 1);
+    card.set_text(c.algorithm);
     card.fields = {static_cast<double>(c.count),
                    static_cast<double>(c.type),
                    static_cast<double>(final_k(c)),
@@ -98,29 +97,12 @@ ConfigCard make_card(const AllreduceConfig& c) {
                    static_cast<double>(c.trial_iterations)};
   } catch (const Error& error) {
     card.status = error.status();
-    std::strncpy(card.text.data(), error.what(), card.text.size() - 1);
+    card.set_text(error.what());
   }
   return card;
 }
 
-void check_agreement(const std::vector<ConfigCard>& cards, const std::string& plan_name) {
-  for (std::size_t rank = 0; rank < cards.size(); ++rank) {
-    if (cards[rank].status != WEIR_OK)
-      fail(static_cast<weir_status>(cards[rank].status), "plan '{}', rank {}: {}", plan_name, rank, cards[rank].text.data());
-  }
-  for (std::size_t rank = 1; rank < cards.size(); ++rank) {
-    if (cards[rank].text != cards[0].text) {
-      fail(WEIR_ERR_MISMATCH, "plan '{}': ranks disagree about algorithm: rank 0 has '{}', rank {} has '{}'", plan_name,
-           cards[0].text.data(), rank, cards[rank].text.data());
-    }
-    for (std::size_t field = 0; field < field_names.size(); ++field) {
-      if (cards[rank].fields[field] != cards[0].fields[field]) {
-        fail(WEIR_ERR_MISMATCH, "plan '{}': ranks disagree about {}: rank 0 has {}, rank {} has {}", plan_name, field_names[field],
-             cards[0].fields[field], rank, cards[rank].fields[field]);
-      }
-    }
-  }
-}
+std::span<const char* const> config_field_names() { return field_names; }
 
 std::int64_t final_k(const AllreduceConfig& c) {
   if (c.k >= 0) return c.k;

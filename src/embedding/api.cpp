@@ -1,0 +1,94 @@
+// The classes of weir/embedding.hpp over the table's state.
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "embedding/embedding_config.hpp"
+#include "embedding/table.hpp"
+
+namespace weir {
+namespace {
+
+std::shared_ptr<detail::EmbeddingState> make_table(std::shared_ptr<detail::CommunicatorState> comm, const EmbeddingConfig& config) {
+  const int tag = comm->next_tag();
+  embedding::agree_on_config(*comm, tag, config);
+  std::shared_ptr<detail::EmbeddingState> state;
+  std::int32_t out_of_memory = 0;
+  try {
+    state = std::make_shared<detail::EmbeddingState>(comm, config);
+  } catch (const std::bad_alloc&) {
+    out_of_memory = 1;
+  } catch (const Error& error) {
+    if (error.status() != WEIR_ERR_MEMORY) throw;
+    out_of_memory = 1;
+  }
+  std::vector<std::int32_t> outcomes(static_cast<std::size_t>(comm->topology.size()));
+  detail::allgather_blocking(*comm, tag, "making a table", reinterpret_cast<const std::byte*>(&out_of_memory), sizeof out_of_memory,
+                             reinterpret_cast<std::byte*>(outcomes.data()));
+  const auto failed = std::find(outcomes.begin(), outcomes.end(), 1);
+  if (failed != outcomes.end())
+    fail(WEIR_ERR_MEMORY, "table '{}': rank {} has not enough memory for it", config.name, failed - outcomes.begin());
+  log(comm->settings.log, LogLevel::info, "rank {}: table '{}': {} x {} by {}, {} bytes", comm->topology.rank(), config.name, config.rows,
+      config.width, config.exchange, state->memory_bytes());
+  return state;
+}
+
+void retire(std::shared_ptr<detail::EmbeddingState>& state) noexcept {
+  if (!state) return;
+  bool broken = false;
+  for (detail::InFlight* call : {&state->prefetch(), &state->lookup(), &state->update()}) {
+    detail::retire(*call);
+    broken = broken || call->broken;
+  }
+  if (broken) detail::keep_forever(std::move(state));
+}
+
+/// Keeps the table alive as long as the operation.
+Operation operation(const std::shared_ptr<detail::EmbeddingState>& state, detail::InFlight& call) {
+  return Operation(std::shared_ptr<detail::InFlight>(state, &call));
+}
+
+}  // namespace
+
+EmbeddingTable::EmbeddingTable(const Communicator& comm, const EmbeddingConfig& config) : state_(make_table(comm.state(), config)) {}
+EmbeddingTable::EmbeddingTable(EmbeddingTable&&) noexcept = default;
+EmbeddingTable& EmbeddingTable::operator=(EmbeddingTable&& other) noexcept {
+  if (this != &other) {
+    retire(state_);
+    state_ = std::move(other.state_);
+  }
+  return *this;
+}
+EmbeddingTable::~EmbeddingTable() { retire(state_); }
+
+Operation EmbeddingTable::lookup(std::span<const std::int64_t> ids, std::span<float> vectors) {
+  state_->start_lookup(ids, vectors);
+  return operation(state_, state_->lookup());
+}
+Operation EmbeddingTable::lookup(std::span<const std::int32_t> ids, std::span<float> vectors) {
+  state_->start_lookup(ids, vectors);
+  return operation(state_, state_->lookup());
+}
+Operation EmbeddingTable::prefetch(std::span<const std::int64_t> ids) {
+  state_->start_prefetch(ids);
+  return operation(state_, state_->prefetch());
+}
+Operation EmbeddingTable::prefetch(std::span<const std::int32_t> ids) {
+  state_->start_prefetch(ids);
+  return operation(state_, state_->prefetch());
+}
+Operation EmbeddingTable::update(std::span<const float> gradients) {
+  state_->start_update(gradients);
+  return operation(state_, state_->update());
+}
+
+void EmbeddingTable::set_learning_rate(double learning_rate) { state_->set_learning_rate(learning_rate); }
+void EmbeddingTable::export_rows(std::int64_t first, std::int64_t count, std::span<float> values) {
+  state_->export_rows(first, count, values);
+}
+void EmbeddingTable::import_rows(std::int64_t first, std::int64_t count, std::span<const float> values) {
+  state_->import_rows(first, count, values);
+}
+const EmbeddingStatistics& EmbeddingTable::statistics() const { return state_->statistics(); }
+const EmbeddingConfig& EmbeddingTable::config() const { return state_->config(); }
+std::int64_t EmbeddingTable::memory_bytes() const { return state_->memory_bytes(); }
+
+}  // namespace weir

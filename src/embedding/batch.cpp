@@ -1,0 +1,131 @@
+#include "embedding/batch.hpp"
+
+#include <algorithm>
+
+#include "collectives/allgatherv.hpp"
+
+namespace weir::embedding {
+namespace {
+
+constexpr std::int64_t id_bytes = sizeof(std::uint32_t);
+
+/// Moves what `is_prior` to the front, both kinds in their order; returns how many. `scratch` holds as many.
+template <class Predicate>
+std::int64_t prior_to_front(std::uint32_t* list, std::int64_t count, std::uint32_t* scratch, Predicate is_prior) {
+  std::int64_t prior = 0, delayed = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (is_prior(list[i]))
+      list[prior++] = list[i];
+    else
+      scratch[delayed++] = list[i];
+  }
+  std::copy_n(scratch, delayed, list + prior);
+  return prior;
+}
+
+bool marked(const std::uint64_t* marks, std::uint32_t row) { return (marks[row / 64] >> row % 64 & 1) != 0; }
+
+}  // namespace
+
+Batch::Batch(std::int64_t table_rows, std::int64_t largest_batch, int ranks)
+    : largest_(largest_batch),
+      groups_(largest_batch, static_cast<std::uint64_t>(table_rows)),
+      positions_(largest_batch),
+      row_of_token_(largest_batch),
+      gathered_(ranks * std::min(largest_batch, table_rows)),
+      offset_(static_cast<std::size_t>(ranks) + 1),
+      prior_(static_cast<std::size_t>(ranks)),
+      own_order_(largest_batch),
+      delayed_(largest_batch) {}
+
+template <class Id>
+CallCard Batch::take(std::span<const Id> ids, const Partition& partition) {
+  tokens_ = 0;
+  is_gathered_ = false;
+  groups_.build({});
+  CallCard card;
+  const auto count = static_cast<std::int64_t>(ids.size());
+  if (count > largest_) return {CallFault::too_long, 0, 0, count, largest_};
+  if (count > 0 && ids.data() == nullptr) return {CallFault::null_pointer};
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    // A negative id becomes a huge one.
+    if (static_cast<std::uint64_t>(ids[i]) >= static_cast<std::uint64_t>(partition.rows()))
+      return {CallFault::bad_id, 0, 0, static_cast<std::int64_t>(i), static_cast<std::int64_t>(ids[i])};
+    positions_[static_cast<std::int64_t>(i)] = partition.position(static_cast<std::uint64_t>(ids[i]));
+  }
+  tokens_ = count;
+  groups_.build({positions_.data(), ids.size()});
+  groups_.invert(row_of_token_.data());
+  card.distinct = groups_.count();
+  return card;
+}
+
+template <class Id>
+bool Batch::holds(std::span<const Id> ids, const Partition& partition) const {
+  return static_cast<std::int64_t>(ids.size()) == tokens_ &&
+         std::equal(ids.begin(), ids.end(), positions_.data(), [&](Id id, std::uint32_t position) {
+           return static_cast<std::uint64_t>(id) < static_cast<std::uint64_t>(partition.rows()) &&
+                  partition.position(static_cast<std::uint64_t>(id)) == position;
+         });
+}
+
+task<void> Batch::gather(Channel channel, std::span<const CallCard> cards) {
+  const int ranks = channel.size();
+  rank_ = channel.rank();
+  for (int i = 0; i < ranks; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    offset_[at + 1] = offset_[at] + cards[static_cast<std::size_t>((rank_ + i) % ranks)].distinct * id_bytes;
+  }
+  std::copy_n(groups_.keys(), groups_.count(), begin(rank_));
+  channel.step("gather ids");
+  co_await allgatherv(channel, offset_, reinterpret_cast<std::byte*>(gathered_.data()));
+  is_gathered_ = true;
+}
+
+void Batch::split(const Batch* next, std::uint64_t* marks) {
+  const auto ranks = static_cast<int>(prior_.size());
+  for (std::int64_t i = 0; i < groups_.count(); ++i) own_order_[i] = static_cast<std::uint32_t>(i);
+  if (next == nullptr) {
+    for (int rank = 0; rank < ranks; ++rank) prior_[static_cast<std::size_t>(rank)] = distinct(rank);
+    return;
+  }
+  const std::span<const std::uint32_t> needed{next->gathered_.data(), static_cast<std::size_t>(next->total())};
+  for (const std::uint32_t row : needed) marks[row / 64] |= std::uint64_t{1} << row % 64;
+  const std::uint32_t* const own = groups_.keys();
+  prior_to_front(own_order_.data(), groups_.count(), delayed_.data(), [&](std::uint32_t i) { return marked(marks, own[i]); });
+  for (int rank = 0; rank < ranks; ++rank)
+    prior_[static_cast<std::size_t>(rank)] =
+        prior_to_front(begin(rank), distinct(rank), delayed_.data(), [&](std::uint32_t row) { return marked(marks, row); });
+  for (const std::uint32_t row : needed) marks[row / 64] = 0;
+}
+
+std::span<const std::uint32_t> Batch::part(int rank, bool is_prior) const {
+  const auto cut = static_cast<std::size_t>(prior(rank));
+  return is_prior ? rows(rank).first(cut) : rows(rank).subspan(cut);
+}
+
+std::span<const std::uint32_t> Batch::own_part(bool is_prior) const {
+  const std::span<const std::uint32_t> all{own_order_.data(), static_cast<std::size_t>(groups_.count())};
+  const auto cut = static_cast<std::size_t>(prior(rank_));
+  return is_prior ? all.first(cut) : all.subspan(cut);
+}
+
+std::int64_t Batch::memory_bytes() const {
+  return groups_.memory_bytes() + positions_.bytes() + row_of_token_.bytes() + gathered_.bytes() + own_order_.bytes() +
+         delayed_.bytes();
+}
+
+std::span<const std::uint32_t> within(std::span<const std::uint32_t> rows, std::int64_t first, std::int64_t count) {
+  const auto begin = std::lower_bound(rows.begin(), rows.end(), first,
+                                      [](std::uint32_t row, std::int64_t bound) { return static_cast<std::int64_t>(row) < bound; });
+  const auto end = std::lower_bound(begin, rows.end(), first + count,
+                                    [](std::uint32_t row, std::int64_t bound) { return static_cast<std::int64_t>(row) < bound; });
+  return {begin, end};
+}
+
+template CallCard Batch::take(std::span<const std::int32_t>, const Partition&);
+template CallCard Batch::take(std::span<const std::int64_t>, const Partition&);
+template bool Batch::holds(std::span<const std::int32_t>, const Partition&) const;
+template bool Batch::holds(std::span<const std::int64_t>, const Partition&) const;
+
+}  // namespace weir::embedding

@@ -1,0 +1,49 @@
+#include "embedding/dense_delivery.hpp"
+
+#include <algorithm>
+
+#include "kernels/kernels.hpp"
+
+namespace weir::embedding {
+namespace {
+
+AllreduceProblem problem_of(std::int64_t count, const Topology& topology, Transport& transport) {
+  AllreduceProblem problem;
+  problem.count = count;
+  problem.ranks = topology.size();
+  problem.topology = &topology;
+  problem.transport = &transport;
+  return problem;
+}
+
+}  // namespace
+
+DenseDelivery::DenseDelivery(const Partition& partition, const Topology& topology, Transport& transport)
+    : rows_(partition.rows()),
+      width_(partition.width()),
+      sums_(rows_ * (width_ + 1)),
+      ring_(make_dense_ring<float>(problem_of(sums_.size(), topology, transport))) {}
+
+task<void> DenseDelivery::run(Channel channel, const Batch& batch, const float* rows) {
+  kernels::host::fill_zero(sums_.data(), sums_.size());
+  const RowGroups& groups = batch.groups();
+  for (std::int64_t i = 0; i < groups.count(); ++i) {
+    const std::int64_t row = groups.keys()[i];
+    std::copy_n(rows + i * width_, width_, sums_.data() + row * width_);
+    sums_[rows_ * width_ + row] = 1;
+  }
+  channel.step("allreduce of the dense gradient");
+  co_await ring_->run(channel, sums_.data());
+}
+
+std::int64_t DenseDelivery::step(Slice& slice, const RowOptimizer& optimizer) const {
+  std::int64_t stepped = 0;
+  for (std::uint32_t row = 0; row < static_cast<std::uint64_t>(rows_); ++row) {
+    if (sums_[rows_ * width_ + row] == 0) continue;
+    slice.step(optimizer, &row, 1, sums_.data() + row * width_);
+    ++stepped;
+  }
+  return stepped;
+}
+
+}  // namespace weir::embedding

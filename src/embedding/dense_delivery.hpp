@@ -1,0 +1,28 @@
+// dense_delivery.hpp: gradients of rows as one dense array that is allreduced: what data-parallel training does without sparsity.
+#pragma once
+
+#include <memory>
+
+#include "base/buffer.hpp"
+#include "collectives/allreduce.hpp"
+#include "embedding/batch.hpp"
+#include "embedding/slice.hpp"
+
+namespace weir::embedding {
+
+class DenseDelivery {
+ public:
+  DenseDelivery(const Partition& partition, const Topology& topology, Transport& transport);
+  /// `rows`: one for each of this rank's distinct rows of the batch. Afterwards step() has all ranks' sums.
+  task<void> run(Channel channel, const Batch& batch, const float* rows);
+  /// Steps the rows that any rank had in its batch; returns how many.
+  std::int64_t step(Slice& slice, const RowOptimizer& optimizer) const;
+  [[nodiscard]] std::int64_t memory_bytes() const { return sums_.bytes() + ring_->memory_bytes(); }
+
+ private:
+  std::int64_t rows_, width_;
+  Buffer<float> sums_;  // rows x width, and behind them how many ranks have each row: a sum may be zero
+  std::unique_ptr<DenseAllreduce<float>> ring_;
+};
+
+}  // namespace weir::embedding

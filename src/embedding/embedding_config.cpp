@@ -1,0 +1,95 @@
+#include "embedding/embedding_config.hpp"
+
+#include <unistd.h>
+
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "base/error.hpp"
+#include "embedding/optimizer.hpp"
+#include "embedding/partition.hpp"
+#include "plan/config_card.hpp"
+
+namespace weir::embedding {
+namespace {
+
+constexpr std::array field_names = {"rows",    "width",       "largest_batch", "optimizer",        "learning_rate",        "beta1",        "beta2",
+                                    "epsilon", "average",     "wire_values",   "routing",          "seed (its lower half)", "seed (its upper half)",
+                                    "initial_range"};
+
+double bytes_of_part(const EmbeddingConfig& c, const Topology& topology) {
+  const Exchange& exchange = find_exchange(c.exchange);
+  const Part part = Partition(exchange.division, c.rows, c.width, topology).part(topology.rank());
+  const double dense = exchange.path == GradientPath::allreduce ? static_cast<double>(c.rows) * static_cast<double>(c.width + 1) : 0;
+  return sizeof(float) * (static_cast<double>(part.rows) * static_cast<double>(part.columns) * (1 + state_arrays(c.optimizer)) + dense);
+}
+
+/// Without this, memory that is handed out on credit would be missed only when it is written to, and the process killed.
+void check_memory(const EmbeddingConfig& c, const Topology& topology) {
+  constexpr double gib = 1024.0 * 1024 * 1024;
+  const double bytes = bytes_of_part(c, topology), ranks = static_cast<double>(topology.node_peers().size());
+  const double there = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  if (bytes * ranks <= there) return;
+  fail(WEIR_ERR_MEMORY, "a table of {} rows x {} with its optimizer's state takes {:.3g} GiB on this rank; the {} rank(s) of this node have {:.3g} GiB",
+       c.rows, c.width, bytes / gib, topology.node_peers().size(), there / gib);
+}
+
+ConfigCard make_card(const EmbeddingConfig& c, const Topology& topology) {
+  ConfigCard card;
+  try {
+    check_config(c, topology);
+    card.set_text(c.exchange);
+    card.fields = {static_cast<double>(c.rows),
+                   static_cast<double>(c.width),
+                   static_cast<double>(c.largest_batch),
+                   static_cast<double>(c.optimizer),
+                   c.learning_rate,
+                   c.beta1,
+                   c.beta2,
+                   c.epsilon,
+                   static_cast<double>(c.average),
+                   static_cast<double>(c.wire_values),
+                   static_cast<double>(c.routing),
+                   static_cast<double>(c.seed & 0xffffffff),
+                   static_cast<double>(c.seed >> 32),
+                   c.initial_range};
+  } catch (const Error& error) {
+    card.status = error.status();
+    card.set_text(error.what());
+  }
+  return card;
+}
+
+}  // namespace
+
+void check_config(const EmbeddingConfig& c, const Topology& topology) {
+  constexpr std::int64_t most = std::numeric_limits<std::uint32_t>::max();
+  require(c.rows >= 1 && c.rows <= most, "rows is {}: it must be between 1 and 2^32 - 1", c.rows);
+  require(c.width >= 1 && c.width <= most, "width is {}: it must be at least 1 (and below 2^32)", c.width);
+  require(c.largest_batch >= 1 && c.largest_batch <= most, "largest_batch is {}: it must be at least 1, the most ids of one lookup",
+          c.largest_batch);
+  static_cast<void>(find_exchange(c.exchange));
+  require(c.optimizer >= Optimizer::sgd && c.optimizer <= Optimizer::adam,
+          "optimizer is {}: it must be sgd (0), momentum (1), adagrad (2) or adam (3)", static_cast<int>(c.optimizer));
+  require(std::isfinite(c.learning_rate), "learning_rate is {}: it must be finite", c.learning_rate);
+  require(c.beta1 >= 0 && c.beta1 < 1, "beta1 is {}: it must be at least 0 and below 1, for example 0.9", c.beta1);
+  require(c.beta2 >= 0 && c.beta2 < 1, "beta2 is {}: it must be at least 0 and below 1, for example 0.999", c.beta2);
+  require(c.epsilon >= 0 && std::isfinite(c.epsilon), "epsilon is {}: it must not be negative", c.epsilon);
+  require(c.wire_values >= WireValues::native && c.wire_values <= WireValues::float16,
+          "wire_values is {}: it must be native (0), bfloat16 (1) or float16 (2)", static_cast<int>(c.wire_values));
+  require(c.routing >= Routing::automatic && c.routing <= Routing::by_node,
+          "routing is {}: it must be automatic (0), direct (1) or by_node (2)", static_cast<int>(c.routing));
+  require(c.initial_range >= 0 && std::isfinite(c.initial_range), "initial_range is {}: it must not be negative", c.initial_range);
+  check_memory(c, topology);
+}
+
+void agree_on_config(detail::CommunicatorState& comm, int tag, const EmbeddingConfig& config) {
+  const ConfigCard mine = make_card(config, comm.topology);
+  std::vector<ConfigCard> cards(static_cast<std::size_t>(comm.topology.size()));
+  detail::allgather_blocking(comm, tag, "making a table", reinterpret_cast<const std::byte*>(&mine), sizeof mine,
+                             reinterpret_cast<std::byte*>(cards.data()));
+  check_agreement(cards, fmt::format("table '{}'", config.name), "exchange", field_names);
+}
+
+}  // namespace weir::embedding

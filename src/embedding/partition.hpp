@@ -1,0 +1,60 @@
+// partition.hpp: who holds what of an embedding table. Pure.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+#include <weir/embedding.hpp>
+
+#include "topology/topology.hpp"
+
+namespace weir::embedding {
+
+/// How gradients reach the ranks that step the optimizer.
+enum class GradientPath { alltoallv, allgatherv, allreduce };
+
+enum class Division { columns, rows, hashed_rows, node_rows, none };
+
+/// One way to divide and exchange a table: a row of the registry.
+struct Exchange {
+  std::string_view name, description;
+  Division division;
+  GradientPath path;
+
+  [[nodiscard]] bool replicated() const { return division == Division::none; }
+};
+
+[[nodiscard]] std::span<const Exchange> exchange_registry();
+/// Throws Error(WEIR_ERR_ARGUMENT) listing the known names.
+[[nodiscard]] const Exchange& find_exchange(std::string_view name);
+
+/// Some rows and some columns. Rows are named by their position, see Partition.
+struct Part {
+  std::int64_t first_row = 0, rows = 0;
+  std::int64_t first_column = 0, columns = 0;
+
+  [[nodiscard]] std::int64_t elements() const { return rows * columns; }
+};
+
+/// A table of `rows` x `width` divided among all ranks of a topology. Rows are stored, sorted and exchanged by their *position*, a permutation
+/// of row numbers; every part is a range of positions times a range of columns.
+class Partition {
+ public:
+  Partition(Division division, std::int64_t rows, std::int64_t width, const Topology& topology);
+
+  [[nodiscard]] std::int64_t rows() const { return static_cast<std::int64_t>(rows_); }
+  [[nodiscard]] std::int64_t width() const { return width_; }
+  [[nodiscard]] std::uint32_t position(std::uint64_t row) const { return static_cast<std::uint32_t>(row * factor_ % rows_); }
+  [[nodiscard]] std::uint64_t row(std::uint64_t position) const { return position * inverse_ % rows_; }
+  /// What `rank` holds; positions and columns ascend with the rank. Perhaps nothing.
+  [[nodiscard]] const Part& part(int rank) const { return parts_[static_cast<std::size_t>(rank)]; }
+
+ private:
+  std::uint64_t rows_;
+  std::int64_t width_;
+  std::uint64_t factor_ = 1, inverse_ = 1;  // of the permutation, modulo rows_
+  std::vector<Part> parts_;
+};
+
+}  // namespace weir::embedding
