@@ -108,7 +108,18 @@ struct Exceedances {
               std::int64_t taken_count);                                                                                             \
   /* dense[indices[i]] = values[i] */                                                                                                \
   template <class T>                                                                                                                 \
-  void scatter(T* dense, const std::uint32_t* indices, const T* values, std::int64_t count);
+  void scatter(T* dense, const std::uint32_t* indices, const T* values, std::int64_t count);                                         \
+  /* out[i * out_stride + c] = x[rows[i] * x_stride + c] for c < width; width is at most either stride. The rest of `out` stays      \
+     as it is, and `out` does not overlap x. */                                                                                      \
+  template <class T>                                                                                                                 \
+  void gather_rows(const T* x, std::int64_t x_stride, const std::uint32_t* rows, std::int64_t count, std::int64_t width, T* out,     \
+                   std::int64_t out_stride);                                                                                         \
+  /* out[g * width + c] = the sum of x[order[i] * width + c] over i = first[g], ..., first[g + 1] - 1, in this order, starting       \
+     from the first: a group of one is copied bit for bit. `first` has groups + 1 entries, and every group at least one member.      \
+     `out` does not overlap x. */                                                                                                    \
+  template <class T>                                                                                                                 \
+  void coalesce_rows(const T* x, std::int64_t width, const std::uint32_t* order, const std::uint32_t* first, std::int64_t groups,    \
+                     T* out);
 
 namespace kernels::host {
 WEIR_KERNEL_DECLARATIONS

@@ -39,6 +39,13 @@ for key in benchmark count density entries values format bytes_per_entry encode_
   grep -q "\"$key\"" "$work/codec.json" || fail "no $key in codec.json"
 done
 
+"$weir" bench rows --rows 1000 --tokens 300 --width 7 64 --iterations 2 --json "$work/rows.json" | grep -q "^bounds: " || fail "no bounds in bench rows"
+for key in benchmark rows width tokens distinct gather_ms coalesce_ms baseline gather_baseline_ms coalesce_baseline_ms gather_ratio \
+  coalesce_ratio gather_bound coalesce_bound; do
+  grep -q "\"$key\"" "$work/rows.json" || fail "no $key in rows.json"
+done
+grep -q '"width": 64' "$work/rows.json" || fail "no row of the second width in rows.json"
+
 "$weir" bench overlap --count 100000 --urgent-count 1000 --urgent-algorithm oktopk --iterations 2 --json "$work/overlap.json" >"$work/overlap"
 for mode in alone in_order equal priority; do
   grep -q "^$mode " "$work/overlap" || fail "no mode $mode in bench overlap"
@@ -83,6 +90,7 @@ refuse "samplings" "$weir" bench select --samplings 0
 refuse "dense_ring" "$weir" bench allreduce --algorithm quick
 refuse "quick" "$weir" bench overlap --urgent-algorithm quick
 refuse "zip" "$weir" bench codec --format zip
+refuse "width" "$weir" bench rows --width 0
 refuse "File does not exist" "$weir" bench select --input /no/such/file
 refuse "subcommand" "$weir"
 WEIR_TIMEOUT=soon refuse "WEIR_TIMEOUT is 'soon'" "$weir" info

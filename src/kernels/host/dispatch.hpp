@@ -33,4 +33,10 @@ struct MomentsKernels {
   decltype(&host::exceedances<T>) exceedances;
 };
 
+template <class T>
+struct RowKernels {
+  decltype(&host::gather_rows<T>) gather_rows;
+  decltype(&host::coalesce_rows<T>) coalesce_rows;
+};
+
 }  // namespace weir::kernels::host

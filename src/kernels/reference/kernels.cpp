@@ -179,6 +179,26 @@ void scatter(T* dense, const std::uint32_t* indices, const T* values, std::int64
   for (std::int64_t i = 0; i < count; ++i) dense[indices[i]] = values[i];
 }
 
+template <class T>
+void gather_rows(const T* x, std::int64_t x_stride, const std::uint32_t* rows, std::int64_t count, std::int64_t width, T* out,
+                 std::int64_t out_stride) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    for (std::int64_t c = 0; c < width; ++c) out[i * out_stride + c] = x[rows[i] * x_stride + c];
+  }
+}
+
+template <class T>
+void coalesce_rows(const T* x, std::int64_t width, const std::uint32_t* order, const std::uint32_t* first, std::int64_t groups,
+                   T* out) {
+  for (std::int64_t g = 0; g < groups; ++g) {
+    for (std::int64_t c = 0; c < width; ++c) {
+      T sum = x[order[first[g]] * width + c];
+      for (std::uint32_t i = first[g] + 1; i < first[g + 1]; ++i) sum += x[order[i] * width + c];
+      out[g * width + c] = sum;
+    }
+  }
+}
+
 #define WEIR_INSTANTIATE(T)                                                                                                   \
   template std::int64_t compensate_select(const T*, T*, std::int64_t, Key<T>, Key<T>, std::uint32_t*, T*, std::int64_t);      \
   template std::int64_t select(const T*, std::int64_t, Key<T>, std::uint32_t*, T*, std::int64_t);                             \
@@ -194,7 +214,9 @@ void scatter(T* dense, const std::uint32_t* indices, const T* values, std::int64
   template std::int64_t merge_add(const std::uint32_t*, const T*, std::int64_t, const std::uint32_t*, const T*, std::int64_t, \
                                   std::uint32_t*, T*);                                                                        \
   template void settle(T*, const std::uint32_t*, const T*, std::int64_t, const std::uint32_t*, std::int64_t);                 \
-  template void scatter(T*, const std::uint32_t*, const T*, std::int64_t);
+  template void scatter(T*, const std::uint32_t*, const T*, std::int64_t);                                                    \
+  template void gather_rows(const T*, std::int64_t, const std::uint32_t*, std::int64_t, std::int64_t, T*, std::int64_t);      \
+  template void coalesce_rows(const T*, std::int64_t, const std::uint32_t*, const std::uint32_t*, std::int64_t, T*);
 
 WEIR_INSTANTIATE(float)
 WEIR_INSTANTIATE(double)

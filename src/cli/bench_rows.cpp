@@ -1,0 +1,242 @@
+// weir bench rows: what an embedding table does with rows of float32, one thread: gathering those of a batch, and adding up the
+// gradients of equal ids; against memcpy of as many bytes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <random>
+#include <stdexcept>
+
+#include "base/buffer.hpp"
+#include "cli/commands.hpp"
+#include "cli/report.hpp"
+#include "kernels/kernels.hpp"
+
+namespace weir::cli {
+namespace {
+
+// Of memcpy's speed, at least.
+constexpr double gather_bound = 0.5, coalesce_bound = 0.25;
+
+struct Options {
+  std::int64_t rows = 32000, tokens = 4096;
+  std::vector<std::int64_t> widths{512};
+  int iterations = 51;
+  std::string json;
+};
+
+/// Medians of the iterations.
+struct RowsRow {
+  std::int64_t width = 0, distinct = 0;
+  double gather_ms = 0, gather_memcpy_ms = 0;
+  double coalesce_ms = 0, coalesce_memcpy_ms = 0;
+
+  [[nodiscard]] double gather_ratio() const { return gather_memcpy_ms / gather_ms; }
+  [[nodiscard]] double coalesce_ratio() const { return coalesce_memcpy_ms / coalesce_ms; }
+};
+
+struct Batch {
+  std::vector<std::uint32_t> ids;           ///< of the tokens
+  std::vector<std::uint32_t> order, first;  ///< tokens by id, and where each id's tokens begin: as coalesce_rows takes them
+
+  [[nodiscard]] std::int64_t distinct() const { return static_cast<std::int64_t>(first.size()) - 1; }
+};
+
+/// Ids of words: the r-th most frequent one with probability proportional to 1 / r, and the frequent ones all over the table.
+class ZipfIds {
+ public:
+  explicit ZipfIds(std::int64_t rows) : id_of_rank_(static_cast<std::size_t>(rows)), cumulative_(id_of_rank_.size()) {
+    std::iota(id_of_rank_.begin(), id_of_rank_.end(), 0u);
+    std::shuffle(id_of_rank_.begin(), id_of_rank_.end(), random_);
+    double sum = 0;
+    for (std::size_t r = 0; r < cumulative_.size(); ++r) cumulative_[r] = sum += 1 / static_cast<double>(r + 1);
+  }
+  std::uint32_t next() {
+    const double u = std::uniform_real_distribution<double>(0, cumulative_.back())(random_);
+    const auto rank = std::upper_bound(cumulative_.begin(), cumulative_.end() - 1, u) - cumulative_.begin();
+    return id_of_rank_[static_cast<std::size_t>(rank)];
+  }
+
+ private:
+  std::mt19937_64 random_{1};
+  std::vector<std::uint32_t> id_of_rank_;
+  std::vector<double> cumulative_;
+};
+
+Batch make_batch(ZipfIds& zipf, std::int64_t tokens) {
+  Batch batch;
+  batch.ids.resize(static_cast<std::size_t>(tokens));
+  for (std::uint32_t& id : batch.ids) id = zipf.next();
+  batch.order.resize(batch.ids.size());
+  std::iota(batch.order.begin(), batch.order.end(), 0u);
+  const auto id_of = [&](std::uint32_t token) { return batch.ids[token]; };
+  std::stable_sort(batch.order.begin(), batch.order.end(), [&](std::uint32_t a, std::uint32_t b) { return id_of(a) < id_of(b); });
+  for (std::size_t i = 0; i < batch.order.size(); ++i) {
+    if (i == 0 || id_of(batch.order[i]) != id_of(batch.order[i - 1])) batch.first.push_back(static_cast<std::uint32_t>(i));
+  }
+  batch.first.push_back(static_cast<std::uint32_t>(tokens));
+  return batch;
+}
+
+Buffer<float> make_values(std::int64_t count) {
+  std::mt19937 random(2);
+  Buffer<float> values(count);
+  for (std::int64_t i = 0; i < count; ++i) values[i] = static_cast<float>(random()) * 0x1p-32f - 0.5f;
+  return values;
+}
+
+/// A table, what is looked up in it, and the gradients of that.
+class Tables {
+ public:
+  Tables(std::int64_t rows, std::int64_t width, std::int64_t tokens)
+      : width_(width),
+        table_(make_values(rows * width)),
+        gradients_(make_values(tokens * width)),
+        vectors_(make_values(tokens * width)),
+        sums_(make_values(tokens * width)),
+        copy_(make_values(tokens * width)) {}
+
+  void gather(const Batch& batch) {
+    kernels::host::gather_rows(table_.data(), width_, batch.ids.data(), static_cast<std::int64_t>(batch.ids.size()), width_,
+                               vectors_.data(), width_);
+  }
+  void coalesce(const Batch& batch) {
+    kernels::host::coalesce_rows(gradients_.data(), width_, batch.order.data(), batch.first.data(), batch.distinct(), sums_.data());
+  }
+  /// The gradients stand for what somebody has just computed.
+  void copy(std::int64_t count) {
+    std::memcpy(copy_.data(), gradients_.data(), static_cast<std::size_t>(count) * sizeof(float));
+    asm volatile("" ::"r"(copy_.data()) : "memory");  // else copies that nobody reads are removed
+  }
+
+  /// Throws unless the last gather and coalesce were of this batch and left what they should.
+  void check(const Batch& batch) {
+    const auto tokens = static_cast<std::int64_t>(batch.ids.size());
+    kernels::reference::gather_rows(table_.data(), width_, batch.ids.data(), tokens, width_, copy_.data(), width_);
+    require_copy_of(vectors_, tokens * width_);
+    kernels::reference::coalesce_rows(gradients_.data(), width_, batch.order.data(), batch.first.data(), batch.distinct(),
+                                      copy_.data());
+    require_copy_of(sums_, batch.distinct() * width_);
+  }
+
+ private:
+  void require_copy_of(const Buffer<float>& result, std::int64_t count) const {
+    if (std::memcmp(result.data(), copy_.data(), static_cast<std::size_t>(count) * sizeof(float)) == 0) return;
+    throw std::runtime_error("bench rows: a kernel's result is not that of its reference");
+  }
+
+  std::int64_t width_;
+  Buffer<float> table_, gradients_, vectors_, sums_, copy_;
+};
+
+template <class Body>
+double milliseconds(Body body) {
+  const auto begin = std::chrono::steady_clock::now();
+  body();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+}
+
+RowsRow measure(const Options& options, std::int64_t width) {
+  Tables tables(options.rows, width, options.tokens);
+  ZipfIds zipf(options.rows);
+  std::vector<double> distinct, gather, gather_memcpy, coalesce, coalesce_memcpy;
+  const int warm = 2;
+  for (int t = 0; t < options.iterations + warm; ++t) {
+    // Ids that were not the last ones: only the rows of frequent words are in the caches, as in training.
+    const Batch batch = make_batch(zipf, options.tokens);
+    const double gather_ms = milliseconds([&] { tables.gather(batch); });
+    const double gather_memcpy_ms = milliseconds([&] { tables.copy(options.tokens * width); });
+    const double coalesce_ms = milliseconds([&] { tables.coalesce(batch); });
+    const double coalesce_memcpy_ms = milliseconds([&] { tables.copy((options.tokens + batch.distinct()) / 2 * width); });
+    if (t < warm) {
+      tables.check(batch);
+      continue;
+    }
+    distinct.push_back(static_cast<double>(batch.distinct()));
+    gather.push_back(gather_ms);
+    gather_memcpy.push_back(gather_memcpy_ms);
+    coalesce.push_back(coalesce_ms);
+    coalesce_memcpy.push_back(coalesce_memcpy_ms);
+  }
+  return {.width = width,
+          .distinct = static_cast<std::int64_t>(median(distinct)),
+          .gather_ms = median(gather),
+          .gather_memcpy_ms = median(gather_memcpy),
+          .coalesce_ms = median(coalesce),
+          .coalesce_memcpy_ms = median(coalesce_memcpy)};
+}
+
+void print_rows_table(const Options& options, const std::vector<RowsRow>& rows) {
+  fmt::print("kernels: {}\n", kernels::host::instruction_set());
+  fmt::print("{:>10} {:>6} {:>8} {:>9} {:>10} {:>10} {:>13} {:>12} {:>10} {:>15}\n", "table rows", "width", "tokens", "distinct",
+             "gather ms", "memcpy ms", "memcpy/gather", "coalesce ms", "memcpy ms", "memcpy/coalesce");
+  for (const RowsRow& r : rows) {
+    fmt::print("{:>10} {:>6} {:>8} {:>9} {:>10.4f} {:>10.4f} {:>13.3f} {:>12.4f} {:>10.4f} {:>15.3f}\n", options.rows, r.width,
+               options.tokens, r.distinct, r.gather_ms, r.gather_memcpy_ms, r.gather_ratio(), r.coalesce_ms, r.coalesce_memcpy_ms,
+               r.coalesce_ratio());
+  }
+  fmt::print("bounds: memcpy/gather at least {}, memcpy/coalesce at least {}\n", gather_bound, coalesce_bound);
+}
+
+void write_rows_json(const Options& options, const std::vector<RowsRow>& rows) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const RowsRow& r : rows) {
+    list.push_back({{"benchmark", "rows"},
+                    {"rows", options.rows},
+                    {"width", r.width},
+                    {"tokens", options.tokens},
+                    {"distinct", r.distinct},
+                    {"gather_ms", r.gather_ms},
+                    {"coalesce_ms", r.coalesce_ms},
+                    {"baseline", "memcpy"},
+                    {"gather_baseline_ms", r.gather_memcpy_ms},
+                    {"coalesce_baseline_ms", r.coalesce_memcpy_ms},
+                    {"gather_ratio", r.gather_ratio()},
+                    {"coalesce_ratio", r.coalesce_ratio()},
+                    {"gather_bound", gather_bound},
+                    {"coalesce_bound", coalesce_bound}});
+  }
+  std::ofstream out(options.json);
+  out << list.dump(1) << '\n';
+  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", options.json));
+}
+
+void run(const Options& options) {
+  std::vector<RowsRow> rows;
+  for (const std::int64_t width : options.widths) rows.push_back(measure(options, width));
+  print_rows_table(options, rows);
+  if (!options.json.empty()) write_rows_json(options, rows);
+}
+
+}  // namespace
+
+void add_bench_rows(CLI::App& bench) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = bench.add_subcommand(
+      "rows", "Gathering and coalescing rows of an embedding table, one thread, float32, Zipf-distributed ids; against memcpy");
+  command->footer(
+      "gather: the rows of a batch's tokens, against memcpy of tokens x width values; coalesce: adds up the gradients of equal\n"
+      "ids, against memcpy of (tokens + distinct) / 2 x width values. Each as many bytes as the kernel reads and writes.\n"
+      "Ratios are time of memcpy / time of the kernel. Every iteration takes other tokens.");
+  command->add_option("--rows", options->rows, "rows of the table")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{0xffffffff}))
+      ->capture_default_str();
+  command->add_option("--width", options->widths, "values of a row, one or more widths")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
+      ->capture_default_str();
+  command->add_option("--tokens", options->tokens, "ids of a batch")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{0x7fffffff}))
+      ->capture_default_str();
+  command->add_option("--iterations", options->iterations, "measured iterations")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--json", options->json, "also write the rows to this file");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace weir::cli
