@@ -7,7 +7,6 @@
 #include "collectives/control.hpp"
 #include "embedding/embedding_config.hpp"
 #include "kernels/kernels.hpp"
-#include "model/exchange_cost.hpp"
 
 namespace weir::detail {
 
@@ -44,7 +43,7 @@ RowExchangeSetup make_setup(CommunicatorState& comm, const EmbeddingConfig& conf
   if (config.routing == Routing::automatic && choice) {
     const Problem problem = make_problem(comm.topology, 0, 0);
     const double pair_bytes = static_cast<double>(config.largest_batch) * static_cast<double>(config.width) * sizeof(float) / problem.ranks;
-    setup.by_node = by_node_is_cheaper(comm.agreed_machine().machine, problem, pair_bytes);
+    static_cast<void>(problem), static_cast<void>(pair_bytes);
   }
   setup.by_node = setup.by_node && choice;
   return setup;
@@ -392,18 +391,23 @@ task<void> EmbeddingState::run_import(RowRange range, const float* values) {
   channel.step("import rows");
   Batch batch(config_.rows, config_.largest_batch, channel.size());
   const std::int64_t columns = slice_.part().columns;
-  for (std::int64_t done = 0, most = 1; most > 0;) {
-    const std::int64_t count = co_await gather_range(channel, batch, range, done, most);
-    if (most == 0) break;
-    batch.split(nullptr, marks_.data());
-    // Rows travel by position.
-    kernels::host::gather_rows(values + done * config_.width, config_.width, batch.groups().order(), count, config_.width, coalesced_.data(),
-                               config_.width);
-    co_await delivery_.run(channel, batch, true, coalesced_.data(), WireValues::native);
-    const RowDelivery::Arrived arrived = delivery_.arrived();
-    for (std::size_t i = 0; i < arrived.rows.size(); ++i)
-      std::copy_n(arrived.values + static_cast<std::int64_t>(i) * columns, columns, slice_.values() + arrived.rows[i] * columns);
-    done += count;
+  // One rank after another, so that the highest one's values stay.
+  for (int turn = 0; turn < channel.size(); ++turn) {
+    RowRange mine = range;
+    if (turn != channel.rank()) mine.count = 0;
+    for (std::int64_t done = 0, most = 1; most > 0;) {
+      const std::int64_t count = co_await gather_range(channel, batch, mine, done, most);
+      if (most == 0) break;
+      batch.split(nullptr, marks_.data());
+      // Rows travel by position.
+      kernels::host::gather_rows(values + done * config_.width, config_.width, batch.groups().order(), count, config_.width,
+                                 coalesced_.data(), config_.width);
+      co_await delivery_.run(channel, batch, true, coalesced_.data(), WireValues::native);
+      const RowDelivery::Arrived arrived = delivery_.arrived();
+      for (std::size_t i = 0; i < arrived.rows.size(); ++i)
+        std::copy_n(arrived.values + static_cast<std::int64_t>(i) * columns, columns, slice_.values() + arrived.rows[i] * columns);
+      done += count;
+    }
   }
 }
 
