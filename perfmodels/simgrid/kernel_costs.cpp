@@ -81,6 +81,12 @@ CHARGED_VOID(_ZN4weir7kernels4host6settleIfEEvPT_PKjPKS3_lS6_l,
 CHARGED_VOID(_ZN4weir7kernels4host7scatterIfEEvPT_PKjPKS3_l,
              (float* dense, const uint32_t* indices, const float* values, int64_t count), (dense, indices, values, count),
              (8 + scattered) * count)
+CHARGED_VOID(_ZN4weir7kernels4host11gather_rowsIfEEvPKT_lPKjllPS3_l,
+             (const float* x, int64_t x_stride, const uint32_t* rows, int64_t count, int64_t width, float* out, int64_t out_stride),
+             (x, x_stride, rows, count, width, out, out_stride), 8 * count * width + 4 * count)
+CHARGED_VOID(_ZN4weir7kernels4host13coalesce_rowsIfEEvPKT_lPKjS7_lPS3_,
+             (const float* x, int64_t width, const uint32_t* order, const uint32_t* first, int64_t groups, float* out),
+             (x, width, order, first, groups, out), (4 * width + 4) * (first[groups] - first[0]) + 4 * width * groups)
 CHARGED(_ZN4weir4wire6encodeIfEElNS0_4WireEPKjPKT_ljmPSt4byte, int64_t,
         (Wire wire, const uint32_t* indices, const float* values, int64_t count, uint32_t base, uint64_t range, std::byte* out),
         (wire, indices, values, count, base, range, out), 8 * count + result)
