@@ -2,6 +2,7 @@
 #include "codec/wire.hpp"
 #include "collectives/allreduce.hpp"
 #include "model/choose.hpp"
+#include "model/exchange_cost.hpp"
 #include "model/steps.hpp"
 #include "support/catch.hpp"
 
@@ -237,6 +238,52 @@ TEST_CASE("the choice is the cheapest, and ties are broken by the table") {
   REQUIRE(tied[0].cost.seconds() == tied[1].cost.seconds());
   REQUIRE_THROWS_WITH(choose(machine, wide, {.algorithms = {"quick"}}),
                       ContainsSubstring("no allreduce algorithm 'quick': known are dense_ring, "));
+}
+
+TEST_CASE("alltoallv directly and by node, by hand") {
+  const Machine machine = slow_machine();
+  const auto even = [](int nodes, int per_node) {
+    return Problem{.ranks = nodes * per_node, .nodes = nodes, .smallest_node = per_node, .largest_node = per_node};
+  };
+  const Problem two = even(2, 2), three = even(3, 2), five = even(5, 2), uneven{.ranks = 4, .nodes = 2, .largest_node = 3};
+  const auto direct = [&](const Problem& problem) { return model::direct_alltoallv(model::Setting(machine, problem), 100); };
+  const auto by_node = [&](const Problem& problem) { return model::by_node_alltoallv(model::Setting(machine, problem), 100); };
+  REQUIRE(direct(two).seconds == Approx(1 + 2 * .25 + 200 / 25.0));
+  REQUIRE(direct(two).bytes_across == 200);
+  // Sizes, gather, one message made, across, scatter; then the block for the neighbour.
+  REQUIRE(by_node(two).seconds == Approx((.1 + .024) + (.1 + .2) + .25 + (1 + 400 / 50.0) + (.1 + .2) + (.1 + .1)));
+  REQUIRE(by_node(two).bytes_across == 400);
+  REQUIRE(by_node(two).bytes_in_node == 24 + 200 + 200 + 100);
+  // Two gateways a node share what it can send; with five nodes each has two turns.
+  REQUIRE(by_node(three).seconds == Approx((.1 + .024) + (.1 + .2) + .25 + (1 + 400 / 25.0) + (.1 + .2) + (.1 + .1)));
+  REQUIRE(by_node(five).seconds == Approx((.1 + .048) + (.1 + .4) + .5 + (1 + .25 + 800 / 25.0) + (.1 + .4) + (.1 + .1)));
+  REQUIRE(by_node(uneven).seconds == Approx((.1 + 2 * .016) + (.1 + .2) + 300 / 1600.0 + (1 + 300 / 50.0) + (.1 + .2) + (.1 + .2)));
+}
+
+TEST_CASE("small blocks for many ranks travel by node, large ones directly") {
+  const Machine& machine = builtin_machine();
+  const auto by_node = [&](const char* ranks, double bytes) {
+    return by_node_is_cheaper(machine, make_problem(Topology(synthetic_machine(ranks), 0), 0, 0), bytes);
+  };
+  for (const char* ranks : {"node:2 rank:16", "node:8 rank:8", "node:16 rank:4", "nodes:16,12,16,3"}) {
+    CAPTURE(ranks);
+    REQUIRE(by_node(ranks, 8));
+    REQUIRE(by_node(ranks, 256));
+    REQUIRE_FALSE(by_node(ranks, 1 << 20));
+    bool last = true;
+    for (double bytes = 1; bytes < 1e8; bytes *= 2) {
+      REQUIRE((last || !by_node(ranks, bytes)));
+      last = by_node(ranks, bytes);
+    }
+  }
+  for (const char* ranks : {"rank:1", "rank:64", "node:64 rank:1", "node:2 rank:1"}) {
+    CAPTURE(ranks);
+    for (double bytes = 1; bytes < 1e8; bytes *= 8) REQUIRE_FALSE(by_node(ranks, bytes));
+  }
+  // Where a message across costs no more than one inside, nothing is won.
+  Machine flat = machine;
+  flat.links[static_cast<std::size_t>(Level::system)] = flat.links[static_cast<std::size_t>(Level::node)];
+  REQUIRE_FALSE(by_node_is_cheaper(flat, make_problem(Topology(synthetic_machine("node:2 rank:2"), 0), 0, 0), 8));
 }
 
 TEST_CASE("a problem follows from the topology") {
