@@ -7,6 +7,7 @@
 #include "collectives/control.hpp"
 #include "embedding/embedding_config.hpp"
 #include "kernels/kernels.hpp"
+#include "model/exchange_cost.hpp"
 
 namespace weir::detail {
 
@@ -43,7 +44,7 @@ RowExchangeSetup make_setup(CommunicatorState& comm, const EmbeddingConfig& conf
   if (config.routing == Routing::automatic && choice) {
     const Problem problem = make_problem(comm.topology, 0, 0);
     const double pair_bytes = static_cast<double>(config.largest_batch) * static_cast<double>(config.width) * sizeof(float) / problem.ranks;
-    static_cast<void>(problem), static_cast<void>(pair_bytes);
+    setup.by_node = by_node_is_cheaper(comm.agreed_machine().machine, problem, pair_bytes);
   }
   setup.by_node = setup.by_node && choice;
   return setup;
