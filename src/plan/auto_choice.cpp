@@ -13,7 +13,7 @@ namespace weir::detail {
 namespace {
 
 constexpr std::size_t most_candidates = 3;
-constexpr double worth_a_trial = 2;  // times the prediction of the cheapest
+constexpr double worth_a_trial = 1.5;  // times the prediction of the cheapest
 constexpr std::size_t explained = 8;
 
 bool can_run(const AllreduceRow& row, const CommunicatorState& comm, const AllreduceConfig& config) {
