@@ -1,17 +1,9 @@
-// The C ABI: thin shims over weir/weir.hpp. No exception crosses.
-#include <weir/mpi.h>
+// The C ABI of communicators and plans: thin shims over weir/weir.hpp.
+#include "shim.hpp"
 
-#include <algorithm>
-#include <cstring>
-#include <memory>
-#include <new>
 #include <string>
 
-struct weir_comm {
-  weir::Communicator communicator;
-  std::string error;
-  int plans = 0;
-};
+using namespace weir::capi;
 
 struct weir_plan {
   weir_comm* comm;
@@ -21,35 +13,6 @@ struct weir_plan {
 
 namespace {
 
-thread_local std::string thread_error;
-
-/// Runs `body`; what it throws becomes a status, its text the last error of the thread and of `comm`.
-template <class Body>
-weir_status guard(weir_comm* comm, Body body) noexcept {
-  weir_status status = WEIR_ERR_INTERNAL;
-  try {
-    try {
-      body();
-      return WEIR_OK;
-    } catch (const weir::Error& error) {
-      status = error.status();
-      thread_error = error.what();
-    } catch (const std::bad_alloc&) {
-      status = WEIR_ERR_MEMORY;
-      thread_error = "out of memory";
-    } catch (const std::exception& error) {
-      thread_error = error.what();
-    }
-    if (comm != nullptr) comm->error = thread_error;
-  } catch (...) {  // no memory for the text
-  }
-  return status;
-}
-
-void need(bool condition, const char* text) {
-  if (!condition) throw weir::Error(WEIR_ERR_ARGUMENT, text);
-}
-
 template <class Body>
 weir_status guard_plan(const weir_plan* plan, Body body) noexcept {
   return guard(plan != nullptr ? plan->comm : nullptr, [&] {
@@ -58,22 +21,9 @@ weir_status guard_plan(const weir_plan* plan, Body body) noexcept {
   });
 }
 
-/// Copies as much of `full` as the caller's struct has room for.
-template <class Struct>
-void fill_struct(Struct* out, Struct full) {
-  need(out != nullptr, "the struct to fill is NULL");
-  const std::size_t size = out->struct_size;
-  need(size >= sizeof(std::size_t), "struct_size is not set: set it to sizeof of the struct");
-  full.struct_size = size;
-  std::memcpy(static_cast<void*>(out), &full, std::min(size, sizeof full));
-}
-
 weir::AllreduceConfig read_config(const weir_allreduce_config* given) {
-  need(given != nullptr, "the config is NULL");
-  need(given->struct_size >= sizeof(std::size_t) && given->struct_size <= 4096,
-       "struct_size of the config makes no sense: start from WEIR_ALLREDUCE_CONFIG_INIT");
-  weir_allreduce_config c = WEIR_ALLREDUCE_CONFIG_INIT;
-  std::memcpy(static_cast<void*>(&c), given, std::min(given->struct_size, sizeof c));
+  const weir_allreduce_config c = read_struct<weir_allreduce_config>(
+      given, WEIR_ALLREDUCE_CONFIG_INIT, "struct_size of the config makes no sense: start from WEIR_ALLREDUCE_CONFIG_INIT");
   weir::AllreduceConfig config;
   config.count = c.count;
   config.k = c.k;
@@ -172,7 +122,7 @@ weir_status weir_comm_destroy(weir_comm* comm) {
   return guard(comm, [&] {
     if (comm == nullptr) return;
     if (comm->plans > 0)
-      throw weir::Error(WEIR_ERR_BUSY, std::to_string(comm->plans) + " plan(s) still use this communicator: destroy them first");
+      throw weir::Error(WEIR_ERR_BUSY, std::to_string(comm->plans) + " plan(s) or table(s) still use this communicator: destroy them first");
     delete comm;
   });
 }

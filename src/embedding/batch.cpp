@@ -45,7 +45,8 @@ CallCard Batch::take(std::span<const Id> ids, const Partition& partition) {
   groups_.build({});
   CallCard card;
   const auto count = static_cast<std::int64_t>(ids.size());
-  if (count > largest_) return {CallFault::too_long, 0, 0, count, largest_};
+  // A negative count becomes a huge size.
+  if (ids.size() > static_cast<std::size_t>(largest_)) return {CallFault::too_long, 0, 0, count, largest_};
   if (count > 0 && ids.data() == nullptr) return {CallFault::null_pointer};
   for (std::size_t i = 0; i < ids.size(); ++i) {
     // A negative id becomes a huge one.

@@ -23,6 +23,17 @@ struct CallCard {
   std::int32_t prefetched = 0;  ///< the next batch is what this call asks for
   std::int64_t distinct = 0;
   std::int64_t place = 0, id = 0;  ///< of a bad id; else the size given and the size expected
+
+  /// A fault unless there is memory of `expected` elements.
+  void check_array(const float* data, std::size_t size, std::int64_t expected) {
+    if (static_cast<std::int64_t>(size) != expected) {
+      fault = CallFault::wrong_size;
+      place = static_cast<std::int64_t>(size);
+      id = expected;
+    } else if (expected > 0 && data == nullptr) {
+      fault = CallFault::null_pointer;
+    }
+  }
 };
 
 /// Ranges of positions of all ranks' distinct rows, in rank order: those of rank r are rows(r). Prior rows come first in each.

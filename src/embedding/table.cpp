@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "base/error.hpp"
 #include "collectives/control.hpp"
@@ -21,6 +22,11 @@ double seconds_since(Clock::time_point begin) { return std::chrono::duration<dou
 
 std::int64_t payload_sent(const TrafficCount& traffic) { return traffic.kind_sent[static_cast<std::size_t>(Traffic::payload)]; }
 std::int64_t control_sent(const TrafficCount& traffic) { return traffic.kind_sent[static_cast<std::size_t>(Traffic::control)]; }
+
+void add_sent(TrafficCount& sum, const TrafficCount& other) {
+  for (std::size_t level = 0; level < level_count; ++level) sum.bytes_sent[level] += other.bytes_sent[level];
+  for (std::size_t kind = 0; kind < sum.kind_sent.size(); ++kind) sum.kind_sent[kind] += other.kind_sent[kind];
+}
 
 /// Opens gates when a call ends, however it does.
 template <std::size_t N>
@@ -100,7 +106,8 @@ template <class Id>
 void EmbeddingState::start_prefetch(std::span<const Id> ids) {
   prefetch_.wait();
   prefetch_.check_startable();
-  comm_->engine.drive_until(split_);  // the update in flight looks at what was prefetched before
+  comm_->engine.drive_until(split_);          // the update in flight looks at what was prefetched before
+  comm_->engine.drive_until(past_prefetch_);  // the lookup in flight must not wait for this prefetch instead of its own
   const CallCard card = next_->take(ids, partition_);
   next_known_ = card.fault == CallFault::none;
   prefetched_ = false;
@@ -118,7 +125,6 @@ task<void> EmbeddingState::run_prefetch(Batch* batch, CallCard card) {
       throw_fault(prefetch_cards_[rank], static_cast<int>(rank), config_.name, "prefetches", config_.rows);
   }
   co_await batch->gather(channel, prefetch_cards_);
-  next_id_bytes_ = payload_sent(prefetch_.traffic);
 }
 
 // Lookup.
@@ -136,11 +142,9 @@ void EmbeddingState::start_lookup(std::span<const Id> ids, std::span<float> vect
     card = current_->take(ids, partition_);
   }
   next_known_ = false;
-  const auto expected = static_cast<std::int64_t>(ids.size()) * config_.width;
-  if (card.fault == CallFault::none && static_cast<std::int64_t>(vectors.size()) != expected)
-    card = {CallFault::wrong_size, 0, 0, static_cast<std::int64_t>(vectors.size()), expected};
-  else if (card.fault == CallFault::none && expected > 0 && vectors.data() == nullptr)
-    card = {.fault = CallFault::null_pointer};
+  if (card.fault == CallFault::none) card.check_array(vectors.data(), vectors.size(), current_->tokens() * config_.width);
+  ++lookups_;
+  past_prefetch_ = false;
   lookup_.launch(run_lookup(card, vectors.data()));
 }
 
@@ -148,8 +152,9 @@ task<void> EmbeddingState::share_cards(Channel channel, const char* what, CallCa
   co_await allgather_control(channel, reinterpret_cast<const std::byte*>(&card), sizeof card,
                              reinterpret_cast<std::byte*>(lookup_cards_.data()), reinterpret_cast<std::byte*>(card_scratch_.data()));
   for (std::size_t rank = 0; rank < lookup_cards_.size(); ++rank) {
-    if (lookup_cards_[rank].fault != CallFault::none)
-      throw_fault(lookup_cards_[rank], static_cast<int>(rank), config_.name, what, config_.rows);
+    if (lookup_cards_[rank].fault == CallFault::none) continue;
+    co_await channel.opened(split_);  // the update in flight may look at the batch that this call gives up
+    throw_fault(lookup_cards_[rank], static_cast<int>(rank), config_.name, what, config_.rows);
   }
 }
 
@@ -158,6 +163,8 @@ task<void> EmbeddingState::run_lookup(CallCard card, float* vectors) {
   const Channel channel = lookup_.channel();
   channel.step("lookup: wait for the prefetch");
   co_await channel.opened(prefetched_);
+  past_prefetch_ = true;
+  const TrafficCount prefetch_traffic = prefetch_.traffic;
   channel.step("lookup: announce");
   co_await share_cards(channel, "looks up", card);
   Batch& batch = *current_;
@@ -165,14 +172,17 @@ task<void> EmbeddingState::run_lookup(CallCard card, float* vectors) {
       batch.gathered() && std::all_of(lookup_cards_.begin(), lookup_cards_.end(), [](const CallCard& c) { return c.prefetched != 0; });
   if (!prefetched && card.prefetched != 0) co_await channel.opened(split_);  // the update in flight looks at this batch
   if (!prefetched) co_await batch.gather(channel, lookup_cards_);
-  statistics_.id_bytes_sent = prefetched ? next_id_bytes_ : payload_sent(lookup_.traffic);
+  const std::int64_t id_bytes = payload_sent(prefetched ? prefetch_traffic : lookup_.traffic);
   co_await wait_for_rows(channel, batch);
   const std::int64_t before = payload_sent(lookup_.traffic);
   co_await fetch_.run(channel, batch, slice_, config_.wire_values, vectors);
   statistics_.tokens = batch.tokens();
   statistics_.distinct_rows = batch.groups().count();
   statistics_.prefetched = prefetched;
+  statistics_.id_bytes_sent = id_bytes;
   statistics_.lookup_bytes_sent = payload_sent(lookup_.traffic) - before;
+  batch_traffic_ = lookup_.traffic;
+  if (prefetched) add_sent(batch_traffic_, prefetch_traffic);
   statistics_.seconds_lookup = seconds_since(begin);
   current_ready_ = true;
 }
@@ -205,7 +215,7 @@ void EmbeddingState::start_update(std::span<const float> gradients) {
   finish_update();
   const Clock::time_point begin = Clock::now();
   const std::int64_t expected = current_->tokens() * config_.width;
-  Step step{CallFault::none, next_known_ ? next_.get() : nullptr, learning_rate_, begin};
+  Step step{CallFault::none, next_known_ ? next_.get() : nullptr, learning_rate_, begin, lookups_};
   if (!lookup_.run.finished || !current_ready_)
     step.fault = CallFault::not_ready;
   else if (static_cast<std::int64_t>(gradients.size()) != expected)
@@ -217,9 +227,9 @@ void EmbeddingState::start_update(std::span<const float> gradients) {
     kernels::host::coalesce_rows(gradients.data(), config_.width, groups.order(), groups.first(), groups.count(), coalesced_.data());
     std::swap(current_, updating_);
     current_ready_ = false;
+    split_ = prior_applied_ = updated_ = false;
   }
   statistics_.seconds_coalesce = seconds_since(begin);
-  split_ = prior_applied_ = updated_ = false;
   update_.run.priority = config_.priority;
   update_.launch(run_update(step));
 }
@@ -281,7 +291,8 @@ task<void> EmbeddingState::agree_on_step(Channel channel, const Step& step) {
   const auto fault = static_cast<CallFault>(words[0] >> 32);
   const bool rates_differ = words[1] != ~words[2];
   if (fault == CallFault::none && !rates_differ) co_return;
-  if (step.fault == CallFault::none) {
+  // What has been looked up since cannot be updated again: that batch has taken its place.
+  if (step.fault == CallFault::none && step.lookups == lookups_) {
     std::swap(current_, updating_);
     current_ready_ = true;
   }
@@ -293,6 +304,11 @@ task<void> EmbeddingState::agree_on_step(Channel channel, const Step& step) {
     fail(WEIR_ERR_ARGUMENT, "table '{}': rank {} gave gradients that are null, or not of the size of its last batch (ids x width)",
          config_.name, rank);
   fail(WEIR_ERR_MISMATCH, "table '{}': ranks disagree about the learning rate; set the same on all", config_.name);
+}
+
+void EmbeddingState::set_learning_rate(double learning_rate) {
+  require(std::isfinite(learning_rate), "table '{}': the learning rate is {}: it must be finite", config_.name, learning_rate);
+  learning_rate_ = learning_rate;
 }
 
 void EmbeddingState::mark_delayed(bool pending) {
@@ -334,15 +350,14 @@ std::int64_t EmbeddingState::delayed_rows_of_all() const {
 
 // Ranges of rows.
 
-EmbeddingState::RowRange EmbeddingState::check_range(std::int64_t first, std::int64_t count, std::size_t given) const {
+EmbeddingState::RowRange EmbeddingState::check_range(std::int64_t first, std::int64_t count, const float* values, std::size_t given) const {
   RowRange range{first, count, {}};
-  const auto elements = static_cast<std::int64_t>(given);
   if (count < 0 || first < 0 || first > config_.rows)
     range.card = {CallFault::bad_id, 0, 0, 0, count < 0 ? count : first};
   else if (count > config_.rows - first)
     range.card = {CallFault::bad_id, 0, 0, count - 1, first + count - 1};
-  else if (elements != count * config_.width)
-    range.card = {CallFault::wrong_size, 0, 0, elements, count * config_.width};
+  else
+    range.card.check_array(values, given, count * config_.width);
   return range;
 }
 
@@ -365,7 +380,7 @@ task<std::int64_t> EmbeddingState::gather_range(Channel channel, Batch& batch, R
 void EmbeddingState::export_rows(std::int64_t first, std::int64_t count, std::span<float> values) {
   lookup_.check_startable();
   finish_update();
-  lookup_.launch(run_export(check_range(first, count, values.size()), values.data()));
+  lookup_.launch(run_export(check_range(first, count, values.data(), values.size()), values.data()));
   lookup_.wait();
 }
 
@@ -383,7 +398,7 @@ task<void> EmbeddingState::run_export(RowRange range, float* values) {
 void EmbeddingState::import_rows(std::int64_t first, std::int64_t count, std::span<const float> values) {
   lookup_.check_startable();
   finish_update();
-  lookup_.launch(run_import(check_range(first, count, values.size()), values.data()));
+  lookup_.launch(run_import(check_range(first, count, values.data(), values.size()), values.data()));
   lookup_.wait();
 }
 
@@ -414,9 +429,10 @@ task<void> EmbeddingState::run_import(RowRange range, const float* values) {
 
 const EmbeddingStatistics& EmbeddingState::statistics() {
   statistics_.gradient_bytes_sent = payload_sent(update_.traffic);
-  statistics_.control_bytes_sent = control_sent(lookup_.traffic) + control_sent(update_.traffic);
-  for (std::size_t level = 0; level < level_count; ++level)
-    statistics_.bytes_sent[level] = prefetch_.traffic.bytes_sent[level] + lookup_.traffic.bytes_sent[level] + update_.traffic.bytes_sent[level];
+  TrafficCount all = batch_traffic_;
+  add_sent(all, update_.traffic);
+  statistics_.control_bytes_sent = control_sent(all);
+  statistics_.bytes_sent = all.bytes_sent;
   return statistics_;
 }
 

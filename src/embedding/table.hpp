@@ -33,7 +33,7 @@ class EmbeddingState {
   template <class Id>
   void start_prefetch(std::span<const Id> ids);
   void start_update(std::span<const float> gradients);
-  void set_learning_rate(double learning_rate) { learning_rate_ = learning_rate; }
+  void set_learning_rate(double learning_rate);
   void export_rows(std::int64_t first, std::int64_t count, std::span<float> values);
   void import_rows(std::int64_t first, std::int64_t count, std::span<const float> values);
 
@@ -54,6 +54,7 @@ class EmbeddingState {
     const Batch* next;  ///< what has been prefetched, perhaps not gathered yet
     double learning_rate;
     Clock::time_point begin;
+    std::int64_t lookups;  ///< when it was called
   };
   /// Several rows at once, of export and import.
   struct RowRange {
@@ -71,7 +72,7 @@ class EmbeddingState {
   task<void> agree_on_step(Channel channel, const Step& step);
   task<void> wait_for_rows(Channel channel, const Batch& batch);
   task<std::int64_t> gather_range(Channel channel, Batch& batch, RowRange range, std::int64_t done, std::int64_t& most);
-  [[nodiscard]] RowRange check_range(std::int64_t first, std::int64_t count, std::size_t given) const;
+  [[nodiscard]] RowRange check_range(std::int64_t first, std::int64_t count, const float* values, std::size_t given) const;
   void finish_update();
 
   void mark_delayed(bool pending);
@@ -93,6 +94,7 @@ class EmbeddingState {
   std::unique_ptr<Batch> next_, current_, updating_;
   bool next_known_ = false;     // something has been prefetched, and no lookup come since
   bool current_ready_ = false;  // looked up, not updated yet
+  std::int64_t lookups_ = 0;    // calls
   std::vector<CallCard> prefetch_cards_, lookup_cards_, card_scratch_, prefetch_scratch_;
   Buffer<float> coalesced_, sums_;
   std::int64_t sum_rows_ = 1;  // that sums_ has room for
@@ -101,10 +103,10 @@ class EmbeddingState {
   std::int64_t steps_ = 0;
   bool half_applied_ = false;  // an update is on its way, or has broken off
   EmbeddingStatistics statistics_;
-  std::int64_t next_id_bytes_ = 0;
+  TrafficCount batch_traffic_;  // of the last lookup, and of its prefetch
 
   // Gates between the calls.
-  bool prefetched_ = true, split_ = true, prior_applied_ = true, updated_ = true;
+  bool prefetched_ = true, past_prefetch_ = true, split_ = true, prior_applied_ = true, updated_ = true;
   EmbeddingCall prefetch_, lookup_, update_;
 };
 

@@ -1,6 +1,7 @@
 /* Freezes sizes, offsets and values of the C ABI (64-bit systems). Changing a line here breaks users' binaries. */
 #include <assert.h>
 #include <stddef.h>
+#include <weir/embedding.h>
 #include <weir/weir.h>
 
 static_assert(sizeof(weir_allreduce_config) == 136, "weir_allreduce_config");
@@ -32,6 +33,43 @@ static_assert(WEIR_THRESHOLD_SAMPLED == 3 && WEIR_THRESHOLD_GAUSSIAN == 4 && WEI
 static_assert(WEIR_NON_FINITE_ERROR == 0 && WEIR_NON_FINITE_SKIP == 1 && WEIR_NON_FINITE_PROPAGATE == 2, "non_finite");
 static_assert(WEIR_WIRE_FORMAT_COMPACT == 0 && WEIR_WIRE_FORMAT_COO == 1, "wire_format");
 static_assert(WEIR_WIRE_VALUES_NATIVE == 0 && WEIR_WIRE_VALUES_BFLOAT16 == 1 && WEIR_WIRE_VALUES_FLOAT16 == 2, "wire_values");
+static_assert(sizeof(weir_embedding_config) == 120, "weir_embedding_config");
+static_assert(offsetof(weir_embedding_config, rows) == 8, "rows");
+static_assert(offsetof(weir_embedding_config, width) == 16, "width");
+static_assert(offsetof(weir_embedding_config, largest_batch) == 24, "largest_batch");
+static_assert(offsetof(weir_embedding_config, seed) == 32, "seed");
+static_assert(offsetof(weir_embedding_config, learning_rate) == 40, "learning_rate");
+static_assert(offsetof(weir_embedding_config, beta1) == 48, "beta1");
+static_assert(offsetof(weir_embedding_config, beta2) == 56, "beta2");
+static_assert(offsetof(weir_embedding_config, epsilon) == 64, "epsilon");
+static_assert(offsetof(weir_embedding_config, initial_range) == 72, "initial_range");
+static_assert(offsetof(weir_embedding_config, exchange) == 80, "exchange");
+static_assert(offsetof(weir_embedding_config, name) == 88, "name");
+static_assert(offsetof(weir_embedding_config, optimizer) == 96, "optimizer");
+static_assert(offsetof(weir_embedding_config, wire_values) == 100, "wire_values");
+static_assert(offsetof(weir_embedding_config, routing) == 104, "routing");
+static_assert(offsetof(weir_embedding_config, average) == 108, "average");
+static_assert(offsetof(weir_embedding_config, priority) == 112, "priority");
+static_assert(offsetof(weir_embedding_config, delayed_priority) == 116, "delayed_priority");
+static_assert(sizeof(weir_embedding_statistics) == 168, "weir_embedding_statistics");
+static_assert(offsetof(weir_embedding_statistics, tokens) == 8, "tokens");
+static_assert(offsetof(weir_embedding_statistics, distinct_rows) == 16, "distinct_rows");
+static_assert(offsetof(weir_embedding_statistics, prior_rows) == 24, "prior_rows");
+static_assert(offsetof(weir_embedding_statistics, updated_rows) == 32, "updated_rows");
+static_assert(offsetof(weir_embedding_statistics, id_bytes_sent) == 40, "id_bytes_sent");
+static_assert(offsetof(weir_embedding_statistics, lookup_bytes_sent) == 48, "lookup_bytes_sent");
+static_assert(offsetof(weir_embedding_statistics, gradient_bytes_sent) == 56, "gradient_bytes_sent");
+static_assert(offsetof(weir_embedding_statistics, control_bytes_sent) == 64, "control_bytes_sent");
+static_assert(offsetof(weir_embedding_statistics, bytes_sent) == 72, "bytes_sent");
+static_assert(offsetof(weir_embedding_statistics, seconds_lookup) == 128, "seconds_lookup");
+static_assert(offsetof(weir_embedding_statistics, seconds_coalesce) == 136, "seconds_coalesce");
+static_assert(offsetof(weir_embedding_statistics, seconds_prior) == 144, "seconds_prior");
+static_assert(offsetof(weir_embedding_statistics, seconds_update) == 152, "seconds_update");
+static_assert(offsetof(weir_embedding_statistics, prefetched) == 160, "prefetched");
+static_assert(offsetof(weir_embedding_statistics, by_node) == 164, "by_node");
+static_assert(WEIR_OPTIMIZER_SGD == 0 && WEIR_OPTIMIZER_MOMENTUM == 1 && WEIR_OPTIMIZER_ADAGRAD == 2 && WEIR_OPTIMIZER_ADAM == 3,
+              "optimizer");
+static_assert(WEIR_ROUTING_AUTOMATIC == 0 && WEIR_ROUTING_DIRECT == 1 && WEIR_ROUTING_BY_NODE == 2, "routing");
 static_assert(WEIR_OK == 0 && WEIR_ERR_ARGUMENT == 1 && WEIR_ERR_MISMATCH == 2 && WEIR_ERR_BUSY == 3 && WEIR_ERR_STATE == 4,
               "status");
 static_assert(WEIR_ERR_NON_FINITE == 5 && WEIR_ERR_TIMEOUT == 6 && WEIR_ERR_TRANSPORT == 7 && WEIR_ERR_MEMORY == 8, "status");
