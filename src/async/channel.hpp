@@ -110,6 +110,21 @@ class Channel {
   };
   /// co_await: until `open` is true. Another run of this rank makes it so, whatever becomes of that run.
   [[nodiscard]] GateAwaiter opened(const bool& open) const { return {run_, &open}; }
+  class TurnAwaiter {
+   public:
+    explicit TurnAwaiter(Run* run) : run_(run) {}
+    [[nodiscard]] bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> leaf) noexcept { run_->leaf = leaf; }
+    void await_resume() const {
+      if (run_->failure) std::rethrow_exception(std::exchange(run_->failure, nullptr));
+    }
+
+   private:
+    Run* run_;
+  };
+  /// co_await: until no more urgent run holds this one back. A message is on its way to the network once it is posted, however urgent
+  /// the run.
+  [[nodiscard]] TurnAwaiter turn() const { return TurnAwaiter(run_); }
   /// From now on this run has another priority.
   void reprioritise(int priority) const { engine_->reprioritise(*run_, priority); }
 

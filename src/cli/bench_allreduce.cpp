@@ -1,12 +1,12 @@
 // weir bench allreduce: every algorithm against MPI_Allreduce of the same dense array, in the same run. Start it with mpirun.
 #include <fmt/format.h>
-#include <unistd.h>
 #include <weir/mpi.h>
 
 #include <algorithm>
 #include <memory>
 
 #include "cli/bench_input.hpp"
+#include "cli/bench_ranks.hpp"
 #include "cli/commands.hpp"
 #include "cli/report.hpp"
 
@@ -21,48 +21,6 @@ struct Options {
   std::string result = "both", input, json;
   bool baseline = true;
   AllreduceConfig config;
-};
-
-/// Slowest rank's time of `body`, known to all.
-template <class Body>
-double milliseconds(Body body) {
-  MPI_Barrier(MPI_COMM_WORLD);
-  const double begin = MPI_Wtime();
-  body();
-  double mine = (MPI_Wtime() - begin) * 1e3, slowest = 0;
-  MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-  return slowest;
-}
-
-std::int64_t over_ranks(std::int64_t value, MPI_Op op) {
-  MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_INT64_T, op, MPI_COMM_WORLD);
-  return value;
-}
-
-/// Rank 0's progress: a line that is rewritten on a terminal, else (mpirun pipes stderr) a line every few seconds.
-class Progress {
- public:
-  Progress(bool speaks, std::string what, int total) : speaks_(speaks), what_(std::move(what)), total_(total) {}
-  ~Progress() {
-    if (speaks_ && terminal_) fmt::print(stderr, "\r{:60}\r", "");
-  }
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-  void at(int done) {
-    if (!speaks_) return;
-    if (terminal_) fmt::print(stderr, "\r{}: {}/{} ", what_, done, total_);
-    const double now = MPI_Wtime();
-    if (terminal_ || now - last_ < 5) return;
-    last_ = now;
-    fmt::print(stderr, "{}: {}/{}\n", what_, done, total_);
-  }
-
- private:
-  bool speaks_;
-  bool terminal_ = isatty(STDERR_FILENO) != 0;
-  std::string what_;
-  int total_;
-  double last_ = MPI_Wtime();
 };
 
 /// Bytes sent to ranks of the same node, or of other nodes.

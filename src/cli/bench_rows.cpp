@@ -15,6 +15,7 @@
 #include "base/buffer.hpp"
 #include "cli/commands.hpp"
 #include "cli/report.hpp"
+#include "cli/zipf_ids.hpp"
 #include "kernels/kernels.hpp"
 
 namespace weir::cli {
@@ -45,27 +46,6 @@ struct Batch {
   std::vector<std::uint32_t> order, first;  ///< tokens by id, and where each id's tokens begin: as coalesce_rows takes them
 
   [[nodiscard]] std::int64_t distinct() const { return static_cast<std::int64_t>(first.size()) - 1; }
-};
-
-/// Ids of words: the r-th most frequent one with probability proportional to 1 / r, and the frequent ones all over the table.
-class ZipfIds {
- public:
-  explicit ZipfIds(std::int64_t rows) : id_of_rank_(static_cast<std::size_t>(rows)), cumulative_(id_of_rank_.size()) {
-    std::iota(id_of_rank_.begin(), id_of_rank_.end(), 0u);
-    std::shuffle(id_of_rank_.begin(), id_of_rank_.end(), random_);
-    double sum = 0;
-    for (std::size_t r = 0; r < cumulative_.size(); ++r) cumulative_[r] = sum += 1 / static_cast<double>(r + 1);
-  }
-  std::uint32_t next() {
-    const double u = std::uniform_real_distribution<double>(0, cumulative_.back())(random_);
-    const auto rank = std::upper_bound(cumulative_.begin(), cumulative_.end() - 1, u) - cumulative_.begin();
-    return id_of_rank_[static_cast<std::size_t>(rank)];
-  }
-
- private:
-  std::mt19937_64 random_{1};
-  std::vector<std::uint32_t> id_of_rank_;
-  std::vector<double> cumulative_;
 };
 
 Batch make_batch(ZipfIds& zipf, std::int64_t tokens) {

@@ -22,6 +22,7 @@ void add_bench_allreduce(CLI::App& bench);
 void add_bench_codec(CLI::App& bench);
 void add_bench_overlap(CLI::App& bench);
 void add_bench_rows(CLI::App& bench);
+void add_bench_embedding(CLI::App& bench);
 void add_calibrate(CLI::App& app);
 void add_predict(CLI::App& app);
 

@@ -280,6 +280,7 @@ task<void> EmbeddingState::run_update(Step step) {
 
   channel.reprioritise(config_.delayed_priority);
   channel.step("update: delayed rows");
+  co_await channel.turn();  // else they would share the network with the vectors that prior rows were hurried for
   co_await delivery_.run(channel, *updating_, false, coalesced_.data(), config_.wire_values);
   apply_arrived(optimizer);
   mark_delayed(false);

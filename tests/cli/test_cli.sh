@@ -52,6 +52,27 @@ for mode in alone in_order equal priority; do
   grep -q "\"overlap_${mode}_urgent\"" "$work/overlap.json" || fail "no row of mode $mode in overlap.json"
 done
 
+small=(bench embedding --width 6 --warmup 1 --dense-count 100)
+"$weir" "${small[@]}" --rows 100 --tokens 20 --iterations 2 --compute-ms 2 --exchange allgather,rows --json "$work/embedding.json" >"$work/embedding"
+for line in columns rows allgather Zipf "LM " fifo horizontal 2d bounds bound; do
+  grep -q "^$line" "$work/embedding" || fail "no line '$line' in bench embedding"
+done
+for key in benchmark ranks rows width tokens ids exchange median_ms lookup_ms update_ms baseline baseline_ms ratio id_bytes vector_bytes \
+  gradient_bytes total_bytes volume volume_with_ids allocations_per_iteration original_mb coalesced_mb prior_mb scheme compute_ms \
+  scheduled_ratio bound; do
+  grep -q "\"$key\"" "$work/embedding.json" || fail "no $key in embedding.json"
+done
+# 4 steps x 20 words of three kinds; rows for two: every step has 2 distinct ids, both needed again
+for i in $(seq 1 20); do echo "The cat, the-HAT; THE"; done >"$work/words.txt"
+"$weir" "${small[@]}" --rows 2 --tokens 20 --iterations 2 --exchange columns --text "$work/words.txt" --json "$work/text.json" >/dev/null
+grep -q '"original_mb": 0.00048,' "$work/text.json" || fail "20 x 6 floats are not 0.00048 MB"
+grep -q '"coalesced_mb": 4.8' "$work/text.json" || fail "2 x 6 floats are not 4.8e-05 MB"
+grep -q '"prior_saves_percent": 0.0' "$work/text.json" || fail "both rows are not prior"
+refuse "has 100 words: 1 ranks x 6 steps x 20 tokens take 120" "$weir" "${small[@]}" --tokens 20 --iterations 4 --text "$work/words.txt"
+refuse "tokens" "$weir" "${small[@]}" --tokens 0
+refuse "quick" "$weir" "${small[@]}" --exchange quick
+refuse "compute-ms" "$weir" "${small[@]}" --compute-ms -1
+
 # recorded gradients: 2 iterations x 1 rank x 1000 floats, raw and as .npy
 head -c 8000 /dev/urandom | tr '\000-\377' '\101-\132' >"$work/raw.f32"
 "$weir" bench allreduce --count 1000 --iterations 2 --input "$work/raw.f32" >/dev/null

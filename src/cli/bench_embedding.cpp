@@ -1,0 +1,136 @@
+// weir bench embedding: exchanges of an embedding table against each other and against their volume, how much of gradients must
+// travel soon, and how long training stalls. Start it with mpirun.
+#include "cli/bench_embedding.hpp"
+
+#include <fmt/format.h>
+#include <weir/mpi.h>
+
+#include <fstream>
+#include <memory>
+#include <stdexcept>
+
+#include "cli/bench_input.hpp"
+#include "cli/commands.hpp"
+
+namespace weir::cli {
+namespace {
+
+struct Results {
+  std::vector<ExchangeResult> exchanges;
+  SparsityResult sparsity;
+  std::vector<StallResult> stalls;
+  double compute_ms = 0;
+};
+
+EmbeddingInput make_input(const EmbeddingOptions& options, const Communicator& comm) {
+  const BatchShape shape{options.config.rows, options.config.largest_batch, options.warmup + options.iterations + 1};
+  return {options.text.empty() ? zipf_batches(shape, comm.rank()) : text_batches(options.text, shape, comm.rank(), comm.size()),
+          std::move(make_gradients(shape.tokens * options.config.width, comm.rank(), 1)[0])};
+}
+
+/// Columns first: everything is held against them.
+std::vector<std::string> order_of(const std::vector<std::string>& exchanges) {
+  std::vector<std::string> names = {"columns"};
+  for (const std::string& name : exchanges) {
+    if (name != "columns") names.push_back(name);
+  }
+  return names;
+}
+
+Results measure(const EmbeddingOptions& options, const Communicator& comm) {
+  const EmbeddingInput input = make_input(options, comm);
+  Results results;
+  for (const std::string& name : order_of(options.exchanges))
+    results.exchanges.push_back(measure_exchange(comm, options, input, name));
+  results.sparsity = measure_sparsity(comm, options, input);
+  results.compute_ms = options.compute_ms.value_or(results.exchanges[0].step_ms);
+  results.stalls = measure_stalls(comm, options, input, results.compute_ms);
+  return results;
+}
+
+void print(const EmbeddingOptions& options, const Results& results, int ranks) {
+  fmt::print("{} x {}, {} tokens a rank, {} ranks, ids: {}\n\n", options.config.rows, options.config.width,
+             options.config.largest_batch, ranks, options.text.empty() ? "Zipf" : options.text);
+  print_exchanges(results.exchanges);
+  print_sparsity(results.sparsity);
+  print_stalls(results.stalls, results.compute_ms, options.dense_count);
+}
+
+void write(const EmbeddingOptions& options, const Results& results, int ranks) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  const auto append = [&](nlohmann::ordered_json row) {
+    row["ranks"] = ranks;
+    row["rows"] = options.config.rows;
+    row["width"] = options.config.width;
+    row["tokens"] = options.config.largest_batch;
+    row["ids"] = results.sparsity.ids;
+    list.push_back(std::move(row));
+  };
+  for (const ExchangeResult& r : results.exchanges) append(to_json(r, results.exchanges[0]));
+  append(to_json(results.sparsity));
+  for (const StallResult& r : results.stalls) append(to_json(r, results.stalls, results.compute_ms));
+  std::ofstream out(options.json);
+  out << list.dump(1) << '\n';
+  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", options.json));
+}
+
+void run(const EmbeddingOptions& options) {
+  MPI_Init(nullptr, nullptr);
+  const Communicator comm(MPI_COMM_WORLD);
+  const Results results = measure(options, comm);
+  if (comm.rank() != 0) return;
+  print(options, results, comm.size());
+  if (!options.json.empty()) write(options, results, comm.size());
+}
+
+}  // namespace
+
+void add_bench_embedding(CLI::App& bench) {
+  auto options = std::make_shared<EmbeddingOptions>();
+  CLI::App* command = bench.add_subcommand(
+      "embedding", "Embedding tables: exchanges, what of the gradients travels, and the stall of training; start with mpirun");
+  command->footer(
+      "Stall: a step looks up, computes forward (a dense block's sum must be there by half) and backward (the block starts at "
+      "half), and\n"
+      "updates. Computing is sleep; all other time counts. fifo: no priorities, updates waited for; horizontal: priorities; 2d: "
+      "prefetch too.");
+  const auto add_positive = [&](const char* name, std::int64_t& value, std::int64_t most, const char* text) {
+    command->add_option(name, value, text)->check(CLI::Range(std::int64_t{1}, most))->capture_default_str();
+  };
+  EmbeddingConfig& config = options->config;
+  add_positive("--rows", config.rows, 0xffffffff, "rows of the table");
+  add_positive("--width", config.width, std::int64_t{1} << 20, "values of a row");
+  add_positive("--tokens", config.largest_batch, 0x7fffffff, "ids that a rank looks up in a step");
+  std::vector<std::string> names;
+  for (const ExchangeInfo& exchange : exchanges()) names.emplace_back(exchange.name);
+  options->exchanges = names;
+  command->add_option("--exchange", options->exchanges, "how tables are divided and exchanged; columns always is measured")
+      ->check(CLI::IsMember(names))
+      ->delimiter(',')
+      ->capture_default_str();
+  add_named(command, "--values", config.wire_values,
+            {{"native", WireValues::native}, {"bfloat16", WireValues::bfloat16}, {"float16", WireValues::float16}},
+            "how vectors and gradients travel");
+  add_named(command, "--routing", config.routing,
+            {{"automatic", Routing::automatic}, {"direct", Routing::direct}, {"by_node", Routing::by_node}},
+            "how messages cross nodes");
+  add_named(
+      command, "--optimizer", config.optimizer,
+      {{"sgd", Optimizer::sgd}, {"momentum", Optimizer::momentum}, {"adagrad", Optimizer::adagrad}, {"adam", Optimizer::adam}},
+      "what steps the rows");
+  command->add_option("--text", options->text, "plain text whose words are the ids; without it, Zipf-distributed ids")
+      ->check(CLI::ExistingFile);
+  command->add_option("--compute-ms", options->compute_ms, "computing of a step forward, and backward [a step of columns]")
+      ->check(CLI::Range(0.0, 1e6));
+  command->add_option("--dense-count", options->dense_count, "elements of the dense block; 0: none")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{2147483647}))
+      ->capture_default_str();
+  command->add_option("--iterations", options->iterations, "measured steps")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--warmup", options->warmup, "steps before those that are measured")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--json", options->json, "rank 0 also writes the rows to this file");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace weir::cli

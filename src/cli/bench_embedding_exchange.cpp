@@ -1,0 +1,122 @@
+// Every exchange of an embedding table against `columns` and against the volume that it takes.
+#include <fmt/format.h>
+
+#include "cli/bench_embedding.hpp"
+#include "cli/bench_ranks.hpp"
+#include "cli/report.hpp"
+
+namespace weir::cli {
+namespace {
+
+// Times of others over that of columns, at least: 4 nodes x 1 rank at 1 Gbit/s; allgather's also with 8 ranks.
+constexpr double dense_bound = 5, allgather_bound_4 = 1.5, allgather_bound_8 = 2.5;
+// Of columns.
+constexpr double volume_bound = 1.05;
+
+/// Over all steps: times one by one, the rest as sums.
+struct Sums {
+  std::vector<double> step, lookup, update;
+  std::array<double, 5> most{};   ///< of a rank: bytes of ids, vectors, gradients, everything; operator new
+  std::array<double, 3> total{};  ///< of all ranks: bytes of ids, bytes of vectors and gradients, elements of distinct rows
+};
+
+void add_times(Sums& sums, std::array<double, 3> times) {
+  over_ranks(times, MPI_MAX);
+  sums.lookup.push_back(times[0] * 1e3);
+  sums.update.push_back(times[1] * 1e3);
+  sums.step.push_back(times[2] * 1e3);
+}
+
+void add_counts(Sums& sums, const EmbeddingTable& table, std::int64_t allocations) {
+  const EmbeddingStatistics& s = table.statistics();
+  const auto ids = static_cast<double>(s.id_bytes_sent), vectors = static_cast<double>(s.lookup_bytes_sent);
+  const auto gradients = static_cast<double>(s.gradient_bytes_sent), control = static_cast<double>(s.control_bytes_sent);
+  std::array<double, 5> most = {ids, vectors, gradients, ids + vectors + gradients + control, static_cast<double>(allocations)};
+  std::array<double, 3> total = {ids, vectors + gradients, static_cast<double>(s.distinct_rows * table.config().width)};
+  over_ranks(most, MPI_MAX);
+  over_ranks(total, MPI_SUM);
+  for (std::size_t i = 0; i < most.size(); ++i) sums.most[i] += most[i];
+  for (std::size_t i = 0; i < total.size(); ++i) sums.total[i] += total[i];
+}
+
+ExchangeResult summarise(const Sums& sums, const EmbeddingConfig& config, int ranks) {
+  const auto steps = static_cast<double>(sums.step.size());
+  const double value_bytes = config.wire_values == WireValues::native ? 4 : 2;
+  const double needed = 2.0 * (ranks - 1) / ranks * sums.total[2] * value_bytes;
+  return {.exchange = config.exchange,
+          .step_ms = median(sums.step),
+          .lookup_ms = median(sums.lookup),
+          .update_ms = median(sums.update),
+          .id_bytes = sums.most[0] / steps,
+          .vector_bytes = sums.most[1] / steps,
+          .gradient_bytes = sums.most[2] / steps,
+          .total_bytes = sums.most[3] / steps,
+          .volume = needed > 0 ? sums.total[1] / needed : 0,
+          .volume_with_ids = needed > 0 ? (sums.total[1] + sums.total[0]) / needed : 0,
+          .allocations = sums.most[4] / steps};
+}
+
+}  // namespace
+
+ExchangeResult measure_exchange(const Communicator& comm, const EmbeddingOptions& options, const EmbeddingInput& input,
+                                const std::string& exchange) {
+  EmbeddingConfig config = options.config;
+  config.exchange = exchange;
+  EmbeddingTable table(comm, config);
+  std::vector<float> vectors(input.gradients.size());
+  Sums sums;
+  Progress progress(comm.rank() == 0, exchange, options.warmup + options.iterations);
+  for (int t = 0; t < options.warmup + options.iterations; ++t) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    const std::int64_t allocations = allocations_so_far();
+    const double begin = MPI_Wtime();
+    table.lookup(input.ids(t), vectors).wait();
+    const double middle = MPI_Wtime();
+    table.update(input.gradients).wait();
+    const double end = MPI_Wtime();
+    const std::int64_t allocated = allocations_so_far() - allocations;
+    progress.at(t + 1);
+    if (t < options.warmup) continue;
+    add_times(sums, {middle - begin, end - middle, end - begin});
+    add_counts(sums, table, allocated);
+  }
+  return summarise(sums, config, comm.size());
+}
+
+void print_exchanges(const std::vector<ExchangeResult>& results) {
+  fmt::print("lookup and update, every operation waited for; bytes: the most that a rank sends in a step\n");
+  fmt::print("{:<16} {:>10} {:>10} {:>10} {:>16} {:>10} {:>12} {:>12} {:>12} {:>8} {:>9} {:>7}\n", "exchange", "step ms",
+             "lookup ms", "update ms", "columns is", "id bytes", "vectors", "gradients", "total", "volume", "with ids", "allocs");
+  for (const ExchangeResult& r : results) {
+    fmt::print("{:<16} {:>10.3f} {:>10.3f} {:>10.3f} {:>16} {:>10.0f} {:>12.0f} {:>12.0f} {:>12.0f} {:>8.3f} {:>9.3f} {:>7.3g}\n",
+               r.exchange, r.step_ms, r.lookup_ms, r.update_ms, fmt::format("{:.2f} x faster", r.step_ms / results[0].step_ms),
+               r.id_bytes, r.vector_bytes, r.gradient_bytes, r.total_bytes, r.volume, r.volume_with_ids, r.allocations);
+  }
+  fmt::print(
+      "volume: bytes of vectors and gradients over 2 (P - 1) / P x distinct rows of the batch, means over ranks\n"
+      "bounds: dense_allreduce / columns at least {} (4 nodes x 1 rank, 1 Gbit/s); allgather / columns at least {} at P = 4, {} at "
+      "P = 8; "
+      "volume of columns at most {}, with ids too; allocations 0\n",
+      dense_bound, allgather_bound_4, allgather_bound_8, volume_bound);
+}
+
+nlohmann::ordered_json to_json(const ExchangeResult& r, const ExchangeResult& columns) {
+  return {{"benchmark", "embedding_exchange"},
+          {"exchange", r.exchange},
+          {"median_ms", r.step_ms},
+          {"lookup_ms", r.lookup_ms},
+          {"update_ms", r.update_ms},
+          {"baseline", columns.exchange},
+          {"baseline_ms", columns.step_ms},
+          {"ratio", r.step_ms / columns.step_ms},
+          {"id_bytes", r.id_bytes},
+          {"vector_bytes", r.vector_bytes},
+          {"gradient_bytes", r.gradient_bytes},
+          {"total_bytes", r.total_bytes},
+          {"volume", r.volume},
+          {"volume_with_ids", r.volume_with_ids},
+          {"volume_bound", volume_bound},
+          {"allocations_per_iteration", r.allocations}};
+}
+
+}  // namespace weir::cli

@@ -1,0 +1,26 @@
+#include "cli/bench_ranks.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+namespace weir::cli {
+
+Progress::Progress(bool speaks, std::string what, int total)
+    : speaks_(speaks), terminal_(isatty(STDERR_FILENO) != 0), what_(std::move(what)), total_(total) {}
+
+Progress::~Progress() {
+  if (speaks_ && terminal_) fmt::print(stderr, "\r{:60}\r", "");
+}
+
+void Progress::at(int done) {
+  if (!speaks_) return;
+  if (terminal_) fmt::print(stderr, "\r{}: {}/{} ", what_, done, total_);
+  const double now = MPI_Wtime();
+  if (terminal_ || now - last_ < 5) return;
+  last_ = now;
+  fmt::print(stderr, "{}: {}/{}\n", what_, done, total_);
+}
+
+}  // namespace weir::cli

@@ -1,0 +1,35 @@
+// zipf_ids.hpp: ids as words of a language have them, for benchmarks of embedding tables.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <random>
+#include <vector>
+
+namespace weir::cli {
+
+/// Ids of words: the r-th most frequent one with probability proportional to 1 / r, and the frequent ones all over the table.
+/// Which these are depends on `rows` alone; what is drawn, on `stream` too.
+class ZipfIds {
+ public:
+  explicit ZipfIds(std::int64_t rows, std::uint64_t stream = 0)
+      : random_(stream + 1), id_of_rank_(static_cast<std::size_t>(rows)), cumulative_(id_of_rank_.size()) {
+    std::iota(id_of_rank_.begin(), id_of_rank_.end(), 0u);
+    std::shuffle(id_of_rank_.begin(), id_of_rank_.end(), std::mt19937_64(0));
+    double sum = 0;
+    for (std::size_t r = 0; r < cumulative_.size(); ++r) cumulative_[r] = sum += 1 / static_cast<double>(r + 1);
+  }
+  std::uint32_t next() {
+    const double u = std::uniform_real_distribution<double>(0, cumulative_.back())(random_);
+    const auto rank = std::upper_bound(cumulative_.begin(), cumulative_.end() - 1, u) - cumulative_.begin();
+    return id_of_rank_[static_cast<std::size_t>(rank)];
+  }
+
+ private:
+  std::mt19937_64 random_;
+  std::vector<std::uint32_t> id_of_rank_;
+  std::vector<double> cumulative_;
+};
+
+}  // namespace weir::cli
