@@ -27,10 +27,10 @@ struct Options {
   int hidden = 128;     ///< H, elements of the recurrent state
   BatchShape batch;
   double table_learning_rate = 0.1;   ///< Adagrad
-  double dense_learning_rate = 0.002;  ///< Adam
-  std::int64_t steps = 600;
-  double seconds = 0;  ///< training ends at the first evaluation after so many; 0: after all steps
-  std::int64_t evaluate_every = 50;
+  double dense_learning_rate = 0.004;  ///< Adam
+  std::int64_t steps = 1500;
+  double seconds = 90;                 ///< training ends at the first evaluation after so many; 0: after all steps
+  std::int64_t evaluate_every = 75;
   std::int64_t evaluation_words = 4096;
   std::uint64_t seed = 1;
 };
