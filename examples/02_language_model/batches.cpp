@@ -14,7 +14,8 @@ NegativeSampler::NegativeSampler(std::span<const std::int64_t> counts, std::int6
   // A word that the training text lacks is drawn now and then too, so that its score is kept down.
   const auto weight = [](std::int64_t count) { return std::pow(static_cast<double>(std::max<std::int64_t>(1, count)), 0.75); };
   for (const std::int64_t count : counts) cumulative_.push_back(sum += weight(count));
-  for (const std::int64_t count : counts) log_expected_.push_back(static_cast<float>(std::log(static_cast<double>(draws) * weight(count) / sum)));
+  for (const std::int64_t count : counts)
+    log_expected_.push_back(static_cast<float>(std::log(static_cast<double>(draws) * weight(count) / sum)));
 }
 
 void NegativeSampler::draw(std::int64_t step, std::span<std::int32_t> words) const {

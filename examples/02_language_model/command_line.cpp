@@ -7,9 +7,15 @@ void define_model(CLI::App& app, Options& training) {
   app.add_option("--vocabulary", training.vocabulary, "words that are known, the most frequent; all others are one unknown word")
       ->check(CLI::Range(2, 100'000'000))
       ->capture_default_str();
-  app.add_option("--embedding", training.embedding, "elements of a word's vector")->check(CLI::Range(1, 100'000))->capture_default_str();
-  app.add_option("--hidden", training.hidden, "elements of the recurrent state")->check(CLI::Range(1, 100'000))->capture_default_str();
-  app.add_option("--batch", training.batch.sequences, "sequences per rank and step")->check(CLI::Range(1, 100'000))->capture_default_str();
+  app.add_option("--embedding", training.embedding, "elements of a word's vector")
+      ->check(CLI::Range(1, 100'000))
+      ->capture_default_str();
+  app.add_option("--hidden", training.hidden, "elements of the recurrent state")
+      ->check(CLI::Range(1, 100'000))
+      ->capture_default_str();
+  app.add_option("--batch", training.batch.sequences, "sequences per rank and step")
+      ->check(CLI::Range(1, 100'000))
+      ->capture_default_str();
   app.add_option("--length", training.batch.length, "words of a sequence, through which gradients are propagated back")
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();

@@ -16,7 +16,8 @@ namespace {
 constexpr double held_out_share = 0.05;
 
 std::string read_text(const std::filesystem::path& path) {
-  const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(std::filesystem::is_directory(path) ? nullptr : gzopen(path.c_str(), "rb"), &gzclose);
+  const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(std::filesystem::is_directory(path) ? nullptr : gzopen(path.c_str(), "rb"),
+                                                        &gzclose);
   if (!file) {
     throw std::runtime_error("cannot open " + path.string() +
                              ": install the Debian package dict-gcide, or name a text, plain or gzipped, with --text");
@@ -31,7 +32,8 @@ std::string read_text(const std::filesystem::path& path) {
     if (got < 0) throw std::runtime_error(path.string() + " is damaged");
     text.resize(size + static_cast<std::size_t>(got));
   }
-  if (int error = Z_OK; gzerror(file.get(), &error), error != Z_OK) throw std::runtime_error(path.string() + " ends too early or is damaged");
+  if (int error = Z_OK; gzerror(file.get(), &error), error != Z_OK)
+    throw std::runtime_error(path.string() + " ends too early or is damaged");
   return text;
 }
 
@@ -60,7 +62,8 @@ std::int64_t number_words(std::string_view text, std::vector<std::int32_t>& word
 std::vector<std::int32_t> rank_by_frequency(const std::vector<std::int64_t>& counts, std::int64_t vocabulary) {
   std::vector<std::int32_t> order(counts.size());
   std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, std::ranges::greater(), [&](std::int32_t word) { return counts[static_cast<std::size_t>(word)]; });
+  std::ranges::stable_sort(order, std::ranges::greater(),
+                           [&](std::int32_t word) { return counts[static_cast<std::size_t>(word)]; });
   std::vector<std::int32_t> ranks(counts.size(), unknown_word);
   const auto known = std::min(order.size(), static_cast<std::size_t>(vocabulary - 1));
   for (std::size_t i = 0; i < known; ++i) ranks[static_cast<std::size_t>(order[i])] = static_cast<std::int32_t>(i + 1);

@@ -19,7 +19,8 @@ weir::AllreduceConfig plan_config(const weir::StepSchedule& schedule, const Dens
 
 }  // namespace
 
-DenseBlock::DenseBlock(const weir::Communicator& comm, weir::StepSchedule& schedule, const DenseBlockConfig& config, StallClock& clock)
+DenseBlock::DenseBlock(const weir::Communicator& comm, weir::StepSchedule& schedule, const DenseBlockConfig& config,
+                       StallClock& clock)
     : config_(config),
       schedule_(schedule),
       clock_(clock),

@@ -86,8 +86,8 @@ double Evaluator::log_likelihood(const Model& model, std::span<const float> stat
   for (std::size_t row = 0; row < targets.size(); ++row) {
     for (std::size_t word = 0; word < vocabulary; ++word) scores_[row * vocabulary + word] = model.output[(word + 1) * width - 1];
   }
-  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(targets.size()), static_cast<int>(vocabulary), hidden_, 1.0F,
-              states.data(), hidden_, model.output.data(), hidden_ + 1, 1.0F, scores_.data(), static_cast<int>(vocabulary));
+  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(targets.size()), static_cast<int>(vocabulary), hidden_,
+              1.0F, states.data(), hidden_, model.output.data(), hidden_ + 1, 1.0F, scores_.data(), static_cast<int>(vocabulary));
   double sum = 0;
   for (std::size_t row = 0; row < targets.size(); ++row) {
     const std::span<const float> scores(&scores_[row * vocabulary], vocabulary);

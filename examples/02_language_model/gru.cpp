@@ -32,7 +32,8 @@ std::span<const float> Gru::outputs() const { return std::span(states_).subspan(
 void Gru::project(std::span<const float> input_block, std::span<const float> inputs) {
   const int tokens = shape_.tokens(), gates = shape_.gates();
   const float* bias = input_block.data() + input_block.size() - static_cast<std::size_t>(gates);
-  for (int token = 0; token < tokens; ++token) std::copy_n(bias, gates, projected_.data() + static_cast<std::ptrdiff_t>(token) * gates);
+  for (int token = 0; token < tokens; ++token)
+    std::copy_n(bias, gates, projected_.data() + static_cast<std::ptrdiff_t>(token) * gates);
   cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, tokens, gates, shape_.inputs, 1.0F, inputs.data(), shape_.inputs,
               input_block.data(), gates, 1.0F, projected_.data(), gates);
 }
@@ -70,8 +71,8 @@ void Gru::backward(std::span<const float> recurrent_block, std::span<const float
   for (int t = shape_.length - 1; t >= 0; --t) {
     cblas_saxpy(static_cast<int>(state_gradient_.size()), 1.0F, &output_gradients[at(t, hidden)], 1, state_gradient_.data(), 1);
     leave_gates(t);
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, shape_.sequences, hidden, gates, 1.0F, &recurrent_gradients_[at(t, gates)], gates,
-                recurrent_block.data(), gates, 1.0F, state_gradient_.data(), hidden);
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, shape_.sequences, hidden, gates, 1.0F, &recurrent_gradients_[at(t, gates)],
+                gates, recurrent_block.data(), gates, 1.0F, state_gradient_.data(), hidden);
     pause();
   }
 }
@@ -95,8 +96,8 @@ void Gru::leave_gates(int t) {
 }
 
 void Gru::recurrent_gradient(std::span<float> gradient) const {
-  cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, shape_.hidden, shape_.gates(), shape_.tokens(), 1.0F, states_.data(), shape_.hidden,
-              recurrent_gradients_.data(), shape_.gates(), 0.0F, gradient.data(), shape_.gates());
+  cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, shape_.hidden, shape_.gates(), shape_.tokens(), 1.0F, states_.data(),
+              shape_.hidden, recurrent_gradients_.data(), shape_.gates(), 0.0F, gradient.data(), shape_.gates());
 }
 
 void Gru::input_gradient(std::span<const float> inputs, std::span<float> gradient) const {
@@ -110,8 +111,9 @@ void Gru::input_gradient(std::span<const float> inputs, std::span<float> gradien
 }
 
 void Gru::vector_gradients(std::span<const float> input_block, std::span<float> gradients) const {
-  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, shape_.tokens(), shape_.inputs, shape_.gates(), 1.0F, projected_gradients_.data(),
-              shape_.gates(), input_block.data(), shape_.gates(), 0.0F, gradients.data(), shape_.inputs);
+  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, shape_.tokens(), shape_.inputs, shape_.gates(), 1.0F,
+              projected_gradients_.data(), shape_.gates(), input_block.data(), shape_.gates(), 0.0F, gradients.data(),
+              shape_.inputs);
 }
 
 }  // namespace language_model

@@ -3,8 +3,8 @@
 //   r = sigmoid(x Wr + h Ur + br)      z = sigmoid(x Wz + h Uz + bz)
 //   n = tanh(x Wn + r (h Un) + bn)     h' = (1 - z) n + z h
 //
-// Its parameters are two blocks, each one flat array: "input" (W, inputs x 3 hidden, then b) and "recurrent" (U, hidden x 3 hidden).
-// Word t of sequence s is row t * sequences + s of every matrix.
+// Its parameters are two blocks, each one flat array: "input" (W, inputs x 3 hidden, then b) and "recurrent" (U, hidden x 3
+// hidden). Word t of sequence s is row t * sequences + s of every matrix.
 #pragma once
 
 #include <functional>
@@ -31,8 +31,8 @@ class Gru {
   /// Forgets what came before.
   void reset_state();
 
-  /// The forward pass in two parts, since the second needs only the recurrent block besides. Goes on with the state that the pass before
-  /// has left.
+  /// The forward pass in two parts, since the second needs only the recurrent block besides. Goes on with the state that the pass
+  /// before has left.
   void project(std::span<const float> input_block, std::span<const float> inputs);
   void forward(std::span<const float> recurrent_block, const Pause& pause);
   /// States after each word, tokens x hidden.

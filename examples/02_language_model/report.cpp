@@ -40,8 +40,13 @@ Json table_json(const TableTally& tally, double steps) {
 }
 
 Json point_json(const CurvePoint& point) {
-  return {{"step", point.step},          {"perplexity", point.perplexity},   {"seconds", point.seconds},
-          {"stall", point.stall},        {"progress", point.progress},       {"table_bytes", point.table_bytes},
+  return {{"step", point.step},
+          {"perplexity", point.perplexity},
+          {"seconds", point.seconds},
+          {"stall", point.stall},
+          {"progress", point.progress},
+          {"table_bytes", point.table_bytes},
+          {"most_table_bytes", point.most_table_bytes},
           {"dense_bytes", point.dense_bytes}};
 }
 
@@ -57,6 +62,7 @@ Json to_json(const Scheme& scheme, const Options& options, const TrainingResult&
                {"ms_stall_per_step", last.stall / steps * 1e3},
                {"ms_progress_per_step", last.progress / steps * 1e3},
                {"table_bytes_per_step", last.table_bytes / steps},
+               {"most_table_bytes_per_step", last.most_table_bytes / steps},
                {"dense_bytes_per_step", last.dense_bytes / steps},
                {"embedding_table", table_json(result.tables[0], steps)},
                {"output_table", table_json(result.tables[1], steps)},
@@ -96,7 +102,8 @@ void Progress::on_step(std::int64_t step, const CurvePoint& latest, bool last) {
   const double sent = (latest.table_bytes + latest.dense_bytes) * 1e-3 * ms;
   std::fprintf(stderr, "%s%-19s %sstep %5lld/%lld  perplexity %8.1f  %6.1f ms/step, stall %6.1f  %9s/step  %s%s", bar_ ? "\r" : "",
                label_.c_str(), bar.c_str(), static_cast<long long>(step), static_cast<long long>(options_.steps), latest.perplexity,
-               latest.seconds * ms, latest.stall * ms, format_bytes(sent).c_str(), time_left(share).c_str(), bar_ && !last ? "  " : "\n");
+               latest.seconds * ms, latest.stall * ms, format_bytes(sent).c_str(), time_left(share).c_str(),
+               bar_ && !last ? "  " : "\n");
 }
 
 void write_report(const std::filesystem::path& folder, const Scheme& scheme, const Options& options, const TrainingResult& result) {

@@ -36,24 +36,26 @@ void SampledSoftmax::differentiate(std::span<const float> states, std::span<cons
   pause();
   differentiate_negatives(states, rows);
   pause();
-  for (int token = 0; token < tokens_; ++token) differentiate_target(token, &states[product(token, hidden_)], &rows[product(token, width_)]);
+  for (int token = 0; token < tokens_; ++token)
+    differentiate_target(token, &states[product(token, hidden_)], &rows[product(token, width_)]);
   pause();
 }
 
-void SampledSoftmax::score_negatives(std::span<const float> states, std::span<const std::int32_t> words, std::span<const float> rows,
-                                     std::span<const float> log_expected) {
+void SampledSoftmax::score_negatives(std::span<const float> states, std::span<const std::int32_t> words,
+                                     std::span<const float> rows, std::span<const float> log_expected) {
   const float* negative_rows = &rows[product(tokens_, width_)];
   for (int i = 0; i < negatives_; ++i) {
     const std::int32_t word = words[static_cast<std::size_t>(tokens_ + i)];
-    const float offset = negative_rows[product(i, width_) + static_cast<std::size_t>(hidden_)] - log_expected[static_cast<std::size_t>(word)];
+    const float offset =
+        negative_rows[product(i, width_) + static_cast<std::size_t>(hidden_)] - log_expected[static_cast<std::size_t>(word)];
     for (int token = 0; token < tokens_; ++token) {
       // A token's own target among the samples would be told apart from itself.
       const bool is_target = words[static_cast<std::size_t>(token)] == word;
       scores_[product(token, negatives_) + static_cast<std::size_t>(i)] = is_target ? never : offset;
     }
   }
-  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, tokens_, negatives_, hidden_, 1.0F, states.data(), hidden_, negative_rows, width_,
-              1.0F, scores_.data(), negatives_);
+  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, tokens_, negatives_, hidden_, 1.0F, states.data(), hidden_, negative_rows,
+              width_, 1.0F, scores_.data(), negatives_);
 }
 
 void SampledSoftmax::score_target(int token, const float* state, const float* row, float log_expected) {
@@ -71,10 +73,10 @@ void SampledSoftmax::score_target(int token, const float* state, const float* ro
 void SampledSoftmax::differentiate_negatives(std::span<const float> states, std::span<const float> rows) {
   const float* negative_rows = &rows[product(tokens_, width_)];
   float* gradients = &row_gradients_[product(tokens_, width_)];
-  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, tokens_, hidden_, negatives_, 1.0F, scores_.data(), negatives_, negative_rows,
-              width_, 0.0F, state_gradients_.data(), hidden_);
-  cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, negatives_, hidden_, tokens_, 1.0F, scores_.data(), negatives_, states.data(),
-              hidden_, 0.0F, gradients, width_);
+  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, tokens_, hidden_, negatives_, 1.0F, scores_.data(), negatives_,
+              negative_rows, width_, 0.0F, state_gradients_.data(), hidden_);
+  cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, negatives_, hidden_, tokens_, 1.0F, scores_.data(), negatives_,
+              states.data(), hidden_, 0.0F, gradients, width_);
   for (int i = 0; i < negatives_; ++i) gradients[product(i, width_) + static_cast<std::size_t>(hidden_)] = 0.0F;
   for (int token = 0; token < tokens_; ++token)
     cblas_saxpy(negatives_, 1.0F, &scores_[product(token, negatives_)], 1, gradients + hidden_, width_);

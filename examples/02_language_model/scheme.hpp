@@ -10,8 +10,8 @@ namespace language_model {
 struct Scheme {
   std::string_view name;
   std::string_view exchange;  ///< of both tables, see weir::exchanges()
-  /// 2D scheduling (EmbRace section 4.2): the next batch is prefetched, what the next forward pass needs first travels first, and is waited
-  /// for where it is needed. Else everything is waited for before the next step.
+  /// 2D scheduling (EmbRace section 4.2): the next batch is prefetched, what the next forward pass needs first travels first, and
+  /// is waited for where it is needed. Else everything is waited for before the next step.
   bool scheduled;
   std::string_view description;
 };

@@ -38,8 +38,8 @@ void SparseLayer::drain() {
 void SparseLayer::count_step() {
   // The lookup of this step, and the update of the step before, which is over only now.
   const weir::EmbeddingStatistics& statistics = table_.statistics();
-  tally_.bytes_sent += static_cast<double>(statistics.id_bytes_sent + statistics.lookup_bytes_sent + statistics.gradient_bytes_sent +
-                                           statistics.control_bytes_sent);
+  tally_.bytes_sent += static_cast<double>(statistics.id_bytes_sent + statistics.lookup_bytes_sent +
+                                           statistics.gradient_bytes_sent + statistics.control_bytes_sent);
   tally_.tokens += static_cast<double>(statistics.tokens);
   tally_.distinct += static_cast<double>(statistics.distinct_rows);
   tally_.prior += static_cast<double>(statistics.prior_rows);

@@ -141,9 +141,9 @@ CurvePoint Trainer::measure(std::int64_t step) {
     drain();
   }
   const std::vector<float> embedding = embedding_.values(), output = output_.values();
-  std::array<double, 2> most = {seconds_, clock_.stall};
-  std::array<double, 3> sums = {clock_.progress, embedding_.tally().bytes_sent + output_.tally().bytes_sent,
-                                input_block_.bytes_sent() + recurrent_block_.bytes_sent()};
+  const double table_bytes = embedding_.tally().bytes_sent + output_.tally().bytes_sent;
+  std::array<double, 3> most = {seconds_, clock_.stall, table_bytes};
+  std::array<double, 3> sums = {clock_.progress, table_bytes, input_block_.bytes_sent() + recurrent_block_.bytes_sent()};
   MPI_Allreduce(MPI_IN_PLACE, most.data(), static_cast<int>(most.size()), MPI_DOUBLE, MPI_MAX, mpi_);
   MPI_Allreduce(MPI_IN_PLACE, sums.data(), static_cast<int>(sums.size()), MPI_DOUBLE, MPI_SUM, mpi_);
   // All ranks leave the last sum together, so that none starts the next step earlier than the others.
@@ -157,6 +157,7 @@ CurvePoint Trainer::measure(std::int64_t step) {
           .stall = most[1],
           .progress = sums[0] / ranks_,
           .table_bytes = sums[1] / ranks_,
+          .most_table_bytes = most[2],
           .dense_bytes = sums[2] / ranks_};
 }
 

@@ -1,4 +1,5 @@
-// Data-parallel training of a word-level language model: both tables and the recurrent layer's two blocks travel as the scheme says.
+// Data-parallel training of a word-level language model: both tables and the recurrent layer's two blocks travel as the scheme
+// says.
 #pragma once
 
 #include <mpi.h>
@@ -26,10 +27,10 @@ struct Options {
   int embedding = 128;  ///< D, elements of a word's vector
   int hidden = 128;     ///< H, elements of the recurrent state
   BatchShape batch;
-  double table_learning_rate = 0.1;   ///< Adagrad
+  double table_learning_rate = 0.1;    ///< Adagrad
   double dense_learning_rate = 0.004;  ///< Adam
   std::int64_t steps = 1500;
-  double seconds = 90;                 ///< training ends at the first evaluation after so many; 0: after all steps
+  double seconds = 90;  ///< training ends at the first evaluation after so many; 0: after all steps
   std::int64_t evaluate_every = 75;
   std::int64_t evaluation_words = 4096;
   std::uint64_t seed = 1;
@@ -38,11 +39,12 @@ struct Options {
 /// The state of the training after some steps, the same on each rank.
 struct CurvePoint {
   std::int64_t step = 0;
-  double perplexity = 0;   ///< on held-out text
-  double seconds = 0;      ///< trained so far, evaluation excluded; of the slowest rank
-  double stall = 0;        ///< of it, computation standing still for communication, most of any rank
-  double progress = 0;     ///< of it, communication looked after between matrix products; mean of the ranks
-  double table_bytes = 0;  ///< sent so far; mean of the ranks
+  double perplexity = 0;        ///< on held-out text
+  double seconds = 0;           ///< trained so far, evaluation excluded; of the slowest rank
+  double stall = 0;             ///< of it, computation standing still for communication, most of any rank
+  double progress = 0;          ///< of it, communication looked after between matrix products; mean of the ranks
+  double table_bytes = 0;       ///< sent so far; mean of the ranks
+  double most_table_bytes = 0;  ///< of any rank
   double dense_bytes = 0;
 };
 
