@@ -1,0 +1,32 @@
+# Perplexity over time and over bytes, one curve per scheme. Run by cluster_run.sh, or by hand:
+#   gnuplot -e "folder='results'; schemes='embrace allgather'" plot.gp
+# Draws <folder>/perplexity.svg.
+set terminal svg size 1500,640 font "DejaVu Sans,15" background rgb "white"
+set output folder."/perplexity.svg"
+set datafile separator ","
+
+set multiplot layout 1,2 title "A language model, data-parallel: what the perplexity costs" font "DejaVu Sans Bold,19" \
+    margins 0.06,0.985,0.14,0.83 spacing 0.08
+set border 3 lc rgb "#606060"
+set tics nomirror out
+set grid xtics ytics lc rgb "#e2e2e2" lt 1
+set key noenhanced top right Left samplen 2 spacing 1.3
+set logscale y
+set ytics (150, 200, 250, 300, 400, 500, 700, 1000, 1500)
+set ylabel "perplexity on held-out text (logarithmic)" offset -0.5
+array colours[5] = ["#1f5fa8", "#6fa8dc", "#d9541e", "#3a8f4d", "#7a4fa3"]
+# The first row is the header, the second the untrained model.
+file(i) = folder."/".word(schemes, i).".csv"
+
+set title "over time"
+set xlabel "training time (s)"
+set xrange [0:*]
+plot for [i=1:words(schemes)] file(i) every ::2 using 3:2 with linespoints lw 2.5 pt 7 ps 0.6 lc rgb colours[i] title word(schemes, i)
+
+set logscale x
+set xrange [*:*]
+set format x "%.0s %cB"
+set title "over what each rank has sent"
+set xlabel "sent by each rank (logarithmic)"
+plot for [i=1:words(schemes)] file(i) every ::2 using ($5 + $6):2 with linespoints lw 2.5 pt 7 ps 0.6 lc rgb colours[i] title word(schemes, i)
+unset multiplot

@@ -1,0 +1,100 @@
+// Data-parallel training of a word-level language model: both tables and the recurrent layer's two blocks travel as the scheme
+// says.
+#pragma once
+
+#include <mpi.h>
+
+#include <array>
+#include <cstdint>
+#include <vector>
+#include <weir/schedule.hpp>
+#include <weir/weir.hpp>
+
+#include "batches.hpp"
+#include "corpus.hpp"
+#include "dense_block.hpp"
+#include "evaluation.hpp"
+#include "gru.hpp"
+#include "sampled_softmax.hpp"
+#include "scheme.hpp"
+#include "sparse_layer.hpp"
+#include "stall_clock.hpp"
+
+namespace language_model {
+
+struct Options {
+  std::int64_t vocabulary = 20000;
+  int embedding = 128;  ///< D, elements of a word's vector
+  int hidden = 128;     ///< H, elements of the recurrent state
+  BatchShape batch;
+  double table_learning_rate = 0.1;    ///< Adagrad
+  double dense_learning_rate = 0.004;  ///< Adam
+  std::int64_t steps = 1500;
+  double seconds = 90;  ///< training ends at the first evaluation after so many; 0: after all steps
+  std::int64_t evaluate_every = 75;
+  std::int64_t evaluation_words = 4096;
+  std::uint64_t seed = 1;
+};
+
+/// The state of the training after some steps, the same on each rank.
+struct CurvePoint {
+  std::int64_t step = 0;
+  double perplexity = 0;        ///< on held-out text
+  double seconds = 0;           ///< trained so far, evaluation excluded; of the slowest rank
+  double stall = 0;             ///< of it, computation standing still for communication, most of any rank
+  double progress = 0;          ///< of it, communication looked after between matrix products; mean of the ranks
+  double table_bytes = 0;       ///< sent so far; mean of the ranks
+  double most_table_bytes = 0;  ///< of any rank
+  double dense_bytes = 0;
+};
+
+struct TrainingResult {
+  int ranks = 0;
+  std::array<TableTally, 2> tables;  ///< of the embedding and the output table, summed over steps; of this rank
+  std::vector<CurvePoint> curve;
+};
+
+/// Throws std::runtime_error when the text is too short to train and evaluate on by all ranks of `comm`. Not collective.
+void check_length(MPI_Comm comm, const Corpus& corpus, const Options& options);
+
+/// Told about the training as it goes, on every rank.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void on_step(std::int64_t step, const CurvePoint& latest, bool last) = 0;
+};
+
+class Trainer {
+ public:
+  /// Collective. Communicator and corpus must outlive the trainer.
+  Trainer(MPI_Comm mpi, const weir::Communicator& comm, const Corpus& corpus, const Scheme& scheme, const Options& options);
+  /// Collective. Trains until steps or time are over.
+  TrainingResult run(Observer& observer);
+
+ private:
+  void step();
+  void drain();
+  CurvePoint measure(std::int64_t step);
+  [[nodiscard]] DenseBlockConfig block_config(const char* name, std::size_t parameters, std::uint64_t seed) const;
+
+  MPI_Comm mpi_;
+  int ranks_;
+  Scheme scheme_;
+  Options options_;
+  GruShape shape_;
+  StallClock clock_;
+  NegativeSampler negatives_;
+  BatchReader reader_;
+  weir::StepSchedule schedule_;
+  SparseLayer embedding_, output_;
+  DenseBlock input_block_, recurrent_block_;
+  Gru gru_;
+  SampledSoftmax softmax_;
+  Evaluator evaluator_;
+  std::vector<float> vector_gradients_;
+  Batch batch_, next_batch_;
+  std::int64_t steps_ = 0;
+  double seconds_ = 0;
+};
+
+}  // namespace language_model
