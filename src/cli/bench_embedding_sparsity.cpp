@@ -16,6 +16,12 @@ constexpr std::array paper = {PaperRow{{"LM", 8.7, 6.9, 2.6}, 20.4, 61.8}, Paper
                               PaperRow{{"Transformer", 35.2, 16.6, 8.9}, 52.9, 46.3},
                               PaperRow{{"BERT-base", 36.0, 5.5, 3.2}, 84.7, 41.9}};
 
+/// Of the bytes of vectors (as many as of coalesced gradients) and gradients: where the network alone is the limit, and nothing
+/// else travels, scheduled training stalls for this share of what unscheduled training does.
+double urgent_share(const SparsityResult& r) {
+  return r.coalesced_mb > 0 ? (r.coalesced_mb + r.prior_mb) / (2 * r.coalesced_mb) : 0;
+}
+
 /// Percent.
 double saved(double before, double after) { return before > 0 ? 100 * (1 - after / before) : 0; }
 
@@ -54,6 +60,7 @@ void print_sparsity(const SparsityResult& result) {
              "prior saves %");
   print_row(" (these ids)", result, saved(result.original_mb, result.coalesced_mb), saved(result.coalesced_mb, result.prior_mb));
   for (const PaperRow& row : paper) print_row(" (EmbRace table 3)", row.sizes, row.coalescing_saves, row.prior_saves);
+  fmt::print("of a step's vectors and gradients {:.1f} % must travel before the next forward pass\n", 100 * urgent_share(result));
 }
 
 nlohmann::ordered_json to_json(const SparsityResult& r) {
@@ -62,7 +69,8 @@ nlohmann::ordered_json to_json(const SparsityResult& r) {
           {"coalesced_mb", r.coalesced_mb},
           {"prior_mb", r.prior_mb},
           {"coalescing_saves_percent", saved(r.original_mb, r.coalesced_mb)},
-          {"prior_saves_percent", saved(r.coalesced_mb, r.prior_mb)}};
+          {"prior_saves_percent", saved(r.coalesced_mb, r.prior_mb)},
+          {"urgent_share", urgent_share(r)}};
 }
 
 }  // namespace weir::cli

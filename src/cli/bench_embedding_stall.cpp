@@ -58,10 +58,10 @@ class Training {
     stall_ = {};
     slept_ = 0;
     stall_.total = milliseconds_of([&] {
-      stall_.lookup = milliseconds_of([&] { table_.lookup(input_.ids(t), vectors_).wait(); });
+      stall_.lookup = milliseconds_of([&] { lookup(t); });
       forward();
       backward();
-      stall_.update = milliseconds_of([&] { update(t); });
+      stall_.update = milliseconds_of([&] { update(); });
     });
     stall_.total -= slept_;
     return stall_;
@@ -79,6 +79,12 @@ class Training {
     return (MPI_Wtime() - begin) * 1e3;
   }
 
+  void lookup(int t) {
+    table_.lookup(input_.ids(t), vectors_).wait();
+    // As soon as it may be: ids then travel while this rank computes, and the update does not wait for them.
+    if (scheme_.prefetch) table_.prefetch(input_.ids(t + 1));
+  }
+
   void forward() {
     compute(compute_ms_ / 2);
     stall_.block = milliseconds_of([&] { schedule_.wait("dense"); });
@@ -91,8 +97,7 @@ class Training {
     compute(compute_ms_ / 2);
   }
 
-  void update(int t) {
-    if (scheme_.prefetch) table_.prefetch(input_.ids(t + 1));
+  void update() {
     updating_ = table_.update(input_.gradients);
     if (!scheme_.priorities) updating_->wait();
   }

@@ -54,6 +54,11 @@ struct TwoRuns {
   std::vector<Request> sent;
 };
 
+task<void> note_in_turn(Channel channel, std::vector<int>& order, int name) {
+  co_await channel.turn();
+  order.push_back(name);
+}
+
 task<int> twice(int x) { co_return 2 * x; }
 task<int> nested(int x) {
   const int once = co_await twice(x);
@@ -132,6 +137,24 @@ TEST_CASE("a run of the same priority is not held back") {
   for (const int tag : {0, 1, 1}) runs.send(tag);
   runs.poll_often();
   REQUIRE(runs.order == std::vector<int>{3, 1, 2, 0});
+}
+
+TEST_CASE("a run that waits for its turn goes on when no more urgent one gets on") {
+  Alone alone(std::chrono::hours(1), 3600);
+  TwoRuns runs(alone);
+  Run last;
+  last.tag = 2;
+  last.root = note_in_turn(alone.channel(last), runs.order, 3);
+  alone.engine.start(last);
+  runs.poll_often();
+  REQUIRE(runs.order.empty());
+  runs.send(1);
+  runs.send(1);
+  runs.poll_often();
+  REQUIRE(runs.order == std::vector<int>{1, 2, 3});
+  REQUIRE(last.finished);
+  runs.send(0);
+  alone.engine.drive(runs.low);
 }
 
 TEST_CASE("an urgent run that waits for long no longer holds others back") {
