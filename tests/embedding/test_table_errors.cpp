@@ -1,5 +1,5 @@
-// Wrong calls on embedding tables: the same error on every rank, naming what was wrong; afterwards the table works. And peers that fall
-// silent, and tables that are moved or destroyed with calls in flight.
+// Wrong calls on embedding tables: the same error on every rank, naming what was wrong; afterwards the table works. And peers that
+// fall silent, and tables that are moved or destroyed with calls in flight.
 #include <cmath>
 #include <limits>
 #include <weir/embedding.hpp>
@@ -166,7 +166,8 @@ TEST_CASE("a table larger than memory is refused before anything is touched") {
     EmbeddingConfig config = small_table(exchange.name);
     config.rows = (std::int64_t{1} << 32) - 1;
     config.width = 1 << 20;
-    refuse_config(WEIR_ERR_MEMORY, "table 'words', rank 0: a table of 4294967295 rows x 1048576", [](EmbeddingConfig&) {}, config);
+    refuse_config(
+        WEIR_ERR_MEMORY, "table 'words', rank 0: a table of 4294967295 rows x 1048576", [](EmbeddingConfig&) {}, config);
   }
 }
 
@@ -193,9 +194,11 @@ TEST_CASE("bad lookups are errors on every rank alike, and the table stays usabl
     bad_ids("id 4294967296 at position 0", Id64{std::int64_t{1} << 32});
     bad_ids("7 ids at once: largest_batch is 6", Id64(7, 1));
     std::vector<float> vectors(8);
-    bad_lookup("with an array of 7 elements: it must have 8, one row for each id",
-               [&] { t.table.lookup(std::span<const std::int64_t>(Id64{1, 2}), std::span(vectors).first(7)).wait(); });
-    bad_lookup("with an array of 8 elements: it must have 0", [&] { t.table.lookup(std::span<const std::int64_t>(), vectors).wait(); });
+    bad_lookup("with an array of 7 elements: it must have 8, one row for each id", [&] {
+      t.table.lookup(std::span<const std::int64_t>(Id64{1, 2}), std::span(vectors).first(7)).wait();
+    });
+    bad_lookup("with an array of 8 elements: it must have 0",
+               [&] { t.table.lookup(std::span<const std::int64_t>(), vectors).wait(); });
     bad_lookup("with a null pointer", [&] { t.table.lookup(null_ids<std::int64_t>(2), vectors).wait(); });
     bad_lookup("with a null pointer", [&] { t.table.lookup(null_ids<std::int32_t>(2), vectors).wait(); });
     bad_lookup("with a null pointer", [&] { t.table.lookup(std::span<const std::int64_t>(Id64{1, 2}), null_floats(8)).wait(); });
@@ -255,7 +258,8 @@ TEST_CASE("bad updates are errors on every rank alike, and leave the batch to be
     std::vector<float> vectors = room_for(t.table, mine);
     Operation lookup = t.table.lookup(std::span<const std::int64_t>(mine.ids), vectors);
     if (!t.wrong()) lookup.wait();
-    errors.expect(t.rank(), WEIR_ERR_ARGUMENT, "rank 1 updates without a finished lookup", [&] { t.table.update(mine.gradients).wait(); });
+    errors.expect(t.rank(), WEIR_ERR_ARGUMENT, "rank 1 updates without a finished lookup",
+                  [&] { t.table.update(mine.gradients).wait(); });
     lookup.wait();
     t.update(step);
   });
@@ -286,7 +290,8 @@ TEST_CASE("a bad prefetch is an error at its wait, and the next lookup works") {
     int step = 0;
     const auto bad_prefetch = [&](const std::string& part, const auto& ids) {
       t.lookup(step);
-      Operation prefetch = t.wrong() ? t.table.prefetch(std::span(ids)) : t.table.prefetch(std::span<const std::int64_t>(t.batch(step + 1).ids));
+      Operation prefetch =
+          t.wrong() ? t.table.prefetch(std::span(ids)) : t.table.prefetch(std::span<const std::int64_t>(t.batch(step + 1).ids));
       t.update(step++);
       errors.expect(t.rank(), WEIR_ERR_ARGUMENT, "table 'words': rank 1 prefetches " + part, [&] { prefetch.wait(); });
       t.lookup(step);
@@ -380,29 +385,29 @@ TEST_CASE("a silent peer ends in a timeout with a dump on every survivor, and th
     for (const std::string machine : {"nodes:4", "node:2 rank:2"}) {
       for (const std::int64_t after : {20, 33, 47}) {
         RankCheck check;
-        run_ranks(
-            4,
-            [&](Communicator& comm) {
-              EmbeddingConfig config = small_table(exchange.name);
-              config.routing = Routing::by_node;
-              std::vector<float> vectors;  // outlives what is in flight
-              EmbeddingTable table(comm, config);
-              try {
-                for (int t = 0; t < 100; ++t) {
-                  const TableBatch batch = make_table_batch(config, comm.rank(), t);
-                  vectors = room_for(table, batch);
-                  table.lookup(std::span<const std::int64_t>(batch.ids), vectors).wait();
-                  table.prefetch(std::span<const std::int64_t>(make_table_batch(config, comm.rank(), t + 1).ids));
-                  table.update(batch.gradients);
-                }
-                check.that(false, "no error");
-              } catch (const Error& error) {
-                const std::string text = error.what();
-                check.that(error.status() == WEIR_ERR_TIMEOUT, text);
-                for (const char* part : {"words: ", "awaits", "[", "rank"}) check.that(text.find(part) != std::string::npos, text);
-              }
-            },
-            {.machine = machine, .fault = {.rank = 2, .after = after}, .settings = {.timeout_seconds = 0.2}});
+        run_ranks(4,
+                  [&](Communicator& comm) {
+                    EmbeddingConfig config = small_table(exchange.name);
+                    config.routing = Routing::by_node;
+                    std::vector<float> vectors;  // outlives what is in flight
+                    EmbeddingTable table(comm, config);
+                    try {
+                      for (int t = 0; t < 100; ++t) {
+                        const TableBatch batch = make_table_batch(config, comm.rank(), t);
+                        vectors = room_for(table, batch);
+                        table.lookup(std::span<const std::int64_t>(batch.ids), vectors).wait();
+                        table.prefetch(std::span<const std::int64_t>(make_table_batch(config, comm.rank(), t + 1).ids));
+                        table.update(batch.gradients);
+                      }
+                      check.that(false, "no error");
+                    } catch (const Error& error) {
+                      const std::string text = error.what();
+                      check.that(error.status() == WEIR_ERR_TIMEOUT, text);
+                      for (const char* part : {"words: ", "awaits", "[", "rank"})
+                        check.that(text.find(part) != std::string::npos, text);
+                    }
+                  },
+                  {.machine = machine, .fault = {.rank = 2, .after = after}, .settings = {.timeout_seconds = 0.2}});
         INFO(exchange.name << " on '" << machine << "' after " << after);
         REQUIRE(check.failure() == "");
       }
@@ -413,32 +418,31 @@ TEST_CASE("a silent peer ends in a timeout with a dump on every survivor, and th
 TEST_CASE("tables are moved and assigned with an update in flight") {
   for (const ExchangeInfo& exchange : exchanges()) {
     RankCheck check;
-    run_ranks(
-        ranks,
-        [&](Communicator& comm) {
-          Trainee first(comm, small_table(exchange.name), check);
-          first.lookup(0);
-          Operation update = first.table.update(first.batch(0).gradients);
-          first.updated(0);
-          EmbeddingTable moved(std::move(first.table));
-          first.table = std::move(moved);
-          update.wait();
-          first.check_works();
+    run_ranks(ranks,
+              [&](Communicator& comm) {
+                Trainee first(comm, small_table(exchange.name), check);
+                first.lookup(0);
+                Operation update = first.table.update(first.batch(0).gradients);
+                first.updated(0);
+                EmbeddingTable moved(std::move(first.table));
+                first.table = std::move(moved);
+                update.wait();
+                first.check_works();
 
-          Trainee second(comm, small_table(exchange.name), check);
-          second.lookup(0);
-          second.table.prefetch(std::span<const std::int64_t>(second.batch(1).ids));
-          second.table.update(second.batch(0).gradients);
-          second.table = std::move(first.table);  // waits for what is in flight
-          second.oracle = first.oracle;
-          second.check_works();
-          second.check_values("after assignment");
-          EmbeddingTable& self = second.table;
-          second.table = std::move(self);
-          second.check_works();
-          second.table.update({});  // destroyed in flight
-        },
-        {.seed = 3});
+                Trainee second(comm, small_table(exchange.name), check);
+                second.lookup(0);
+                second.table.prefetch(std::span<const std::int64_t>(second.batch(1).ids));
+                second.table.update(second.batch(0).gradients);
+                second.table = std::move(first.table);  // waits for what is in flight
+                second.oracle = first.oracle;
+                second.check_works();
+                second.check_values("after assignment");
+                EmbeddingTable& self = second.table;
+                second.table = std::move(self);
+                second.check_works();
+                second.table.update({});  // destroyed in flight
+              },
+              {.seed = 3});
     INFO(exchange.name);
     REQUIRE(check.failure() == "");
   }

@@ -42,8 +42,8 @@ class SameErrors {
 };
 
 /// What is wrong when `body`, run on every rank, does not throw the same such Error on all.
-inline std::string unlike_errors(int ranks, weir_status status, const std::string& part, const std::function<void(Communicator&)>& body,
-                                 const RankOptions& options = {}) {
+inline std::string unlike_errors(int ranks, weir_status status, const std::string& part,
+                                 const std::function<void(Communicator&)>& body, const RankOptions& options = {}) {
   SameErrors errors(ranks);
   run_ranks(
       ranks, [&](Communicator& comm) { errors.expect(comm.rank(), status, part, [&] { body(comm); }); }, options);

@@ -18,8 +18,8 @@ struct TableBatch {
   std::vector<float> gradients;
 };
 
-/// What one rank looks up in a step. Frequent low ids; lengths from nothing to the largest; gradients are small integers, so that sums are
-/// exact in any order.
+/// What one rank looks up in a step. Frequent low ids; lengths from nothing to the largest; gradients are small integers, so that
+/// sums are exact in any order.
 inline TableBatch make_table_batch(const EmbeddingConfig& config, int rank, int step) {
   std::mt19937_64 random(static_cast<std::uint64_t>(rank * 1000 + step));
   const auto most = static_cast<std::uint64_t>(config.largest_batch) + 1;
