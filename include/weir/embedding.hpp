@@ -17,17 +17,17 @@
 namespace weir {
 
 namespace detail {
-struct EmbeddingState;
+class EmbeddingState;
 }
 
-/// Which rows of the batch's gradient change what, with one learning rate l and gradient g of a row. Rows that no rank has looked up
-/// keep their values and their state.
+/// Which rows of the batch's gradient change what, with one learning rate l and gradient g of a row. Rows that no rank has looked
+/// up keep their values and their state.
 enum class Optimizer : std::int32_t {
   sgd = 0,       ///< w -= l g
   momentum = 1,  ///< v = beta1 v + g;  w -= l v
   adagrad = 2,   ///< s += g^2;  w -= l g / (sqrt(s) + epsilon)
-  adam = 3       ///< m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;  w -= l m' / (sqrt(v') + epsilon), where m' and v'
-                 ///< are divided by 1 - beta1^t and 1 - beta2^t; t grows once per update, with its delayed rows (EmbRace section 5.7)
+  adam = 3  ///< m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;  w -= l m' / (sqrt(v') + epsilon), where m' and v'
+            ///< are divided by 1 - beta1^t and 1 - beta2^t; t grows once per update, with its delayed rows (EmbRace section 5.7)
 };
 
 /// How messages to the ranks of another node travel.
@@ -51,8 +51,8 @@ struct EmbeddingConfig {
   bool average = true;                          ///< gradients are divided by the number of ranks
   WireValues wire_values = WireValues::native;  ///< how vectors and gradients travel; sums are float32 always
   Routing routing = Routing::automatic;
-  std::uint64_t seed = 1;       ///< of the initial values, which depend on nothing else but row, column and `initial_range`
-  double initial_range = 0.05;  ///< they are uniform in [-initial_range, initial_range)
+  std::uint64_t seed = 1;           ///< of the initial values, which depend on nothing else but row, column and `initial_range`
+  double initial_range = 0.05;      ///< they are uniform in [-initial_range, initial_range)
   int priority = 1000000;           ///< of ids, vectors, and gradients of rows that the next batch needs
   int delayed_priority = -1000000;  ///< of the other gradients
   std::string name = "embedding";   ///< for messages and dumps
@@ -61,21 +61,21 @@ struct EmbeddingConfig {
 /// What the last lookup and the last update of this rank did; times in seconds. Rows of the update are known once update() has
 /// returned; which of them are prior, once the operation has got so far.
 struct EmbeddingStatistics {
-  std::int64_t tokens = 0;          ///< ids of the batch
-  std::int64_t distinct_rows = 0;   ///< of the batch: vectors received, and gradients sent
-  std::int64_t prior_rows = 0;      ///< of the update: those that the next batch of any rank needs; all when it is not known
-  std::int64_t updated_rows = 0;    ///< rows (or, partitioned by columns, parts of rows) that this rank's optimizer stepped
-  bool prefetched = false;          ///< the lookup's ids were known before
-  bool by_node = false;             ///< Routing::by_node is in force
+  std::int64_t tokens = 0;               ///< ids of the batch
+  std::int64_t distinct_rows = 0;        ///< of the batch: vectors received, and gradients sent
+  std::int64_t prior_rows = 0;           ///< of the update: those that the next batch of any rank needs; all when it is not known
+  std::int64_t updated_rows = 0;         ///< rows (or, partitioned by columns, parts of rows) that this rank's optimizer stepped
+  bool prefetched = false;               ///< the lookup's ids were known before
+  bool by_node = false;                  ///< Routing::by_node is in force
   std::int64_t id_bytes_sent = 0;        ///< of the batch: ids, by prefetch or lookup
   std::int64_t lookup_bytes_sent = 0;    ///< vectors
   std::int64_t gradient_bytes_sent = 0;  ///< gradients of rows
   std::int64_t control_bytes_sent = 0;   ///< everything else of lookup, its prefetch and update
   std::array<std::int64_t, level_count> bytes_sent{};  ///< all of these by Level of the peer
-  double seconds_lookup = 0;    ///< from start to completion
-  double seconds_coalesce = 0;  ///< summing gradients of equal ids, before update() returns
-  double seconds_prior = 0;     ///< from update() until the prior rows were applied
-  double seconds_update = 0;    ///< from update() until all rows were applied
+  double seconds_lookup = 0;                           ///< from start to completion
+  double seconds_coalesce = 0;                         ///< summing gradients of equal ids, before update() returns
+  double seconds_prior = 0;                            ///< from update() until the prior rows were applied
+  double seconds_update = 0;                           ///< from update() until all rows were applied
 };
 
 /// One table. In flight at once: one prefetch, one lookup, one update.
@@ -89,23 +89,23 @@ class EmbeddingTable {
   /// As for plans: waits for what is in flight.
   ~EmbeddingTable();
 
-  /// Collective, nonblocking. vectors[i * width ...] = row ids[i], as all updates before have left it (rounded as `wire_values` says,
-  /// whichever rank holds it). `ids` may be empty and needs to last only until the call returns; `vectors`, ids.size() x width
-  /// elements, until the operation has finished. An id outside [0, rows) on any rank is an error on every rank that names it, its
-  /// position and its rank; nothing has happened then.
+  /// Collective, nonblocking. vectors[i * width ...] = row ids[i], as all updates before have left it (rounded as `wire_values`
+  /// says, whichever rank holds it). `ids` may be empty and needs to last only until the call returns; `vectors`, ids.size() x
+  /// width elements, until the operation has finished. An id outside [0, rows) on any rank is an error on every rank that names it,
+  /// its position and its rank; nothing has happened then.
   Operation lookup(std::span<const std::int64_t> ids, std::span<float> vectors);
   Operation lookup(std::span<const std::int32_t> ids, std::span<float> vectors);
 
-  /// Collective, nonblocking. Says what the next lookup will ask for, so that its ids travel now, and the update in between knows which
-  /// rows are needed first. A lookup that asks for something else is correct all the same, and slower. A prefetch that no lookup
-  /// has used is forgotten by the next.
+  /// Collective, nonblocking. Says what the next lookup will ask for, so that its ids travel now, and the update in between knows
+  /// which rows are needed first. A lookup that asks for something else is correct all the same, and slower. A prefetch that no
+  /// lookup has used is forgotten by the next.
   Operation prefetch(std::span<const std::int64_t> ids);
   Operation prefetch(std::span<const std::int32_t> ids);
 
-  /// Collective, nonblocking. `gradients` are those of the vectors of the last lookup, one per id, tokens x width elements; they need to last
-  /// only until the call returns: gradients of equal ids are summed here, in the order of the batch. Contributions of ranks are added in rank
-  /// order, so that the outcome depends on nothing but the batches. Once per lookup. Finishes the update before, should that
-  /// still be in flight; nobody needs to wait for the operation.
+  /// Collective, nonblocking. `gradients` are those of the vectors of the last lookup, one per id, tokens x width elements; they
+  /// need to last only until the call returns: gradients of equal ids are summed here, in the order of the batch. Contributions of
+  /// ranks are added in rank order, so that the outcome depends on nothing but the batches. Once per lookup. Finishes the update
+  /// before, should that still be in flight; nobody needs to wait for the operation.
   Operation update(std::span<const float> gradients);
 
   /// For all later updates. Equal on all ranks.
@@ -113,7 +113,8 @@ class EmbeddingTable {
 
   /// Collective, blocking; each rank its own range, which may be empty. Waits for the update in flight. Values are exact.
   void export_rows(std::int64_t first, std::int64_t count, std::span<float> values);
-  /// Collective, blocking. Replaces rows; where ranges of ranks overlap, the highest rank's values stay. The optimizer's state stays.
+  /// Collective, blocking. Replaces rows; where ranges of ranks overlap, the highest rank's values stay. The optimizer's state
+  /// stays.
   void import_rows(std::int64_t first, std::int64_t count, std::span<const float> values);
 
   [[nodiscard]] const EmbeddingStatistics& statistics() const;

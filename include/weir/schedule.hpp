@@ -1,4 +1,5 @@
-// weir/schedule.hpp: block-level horizontal scheduling (EmbRace section 4.2.1): what the next forward pass needs first travels first.
+// weir/schedule.hpp: block-level horizontal scheduling (EmbRace section 4.2.1): what the next forward pass needs first travels
+// first.
 //
 //   weir::StepSchedule schedule({"encoder", "decoder", "softmax"});          // in the order of the forward pass
 //   weir::AllreducePlan plan(comm, {.count = n, .algorithm = "dense_ring", .priority = schedule.priority("encoder")});
@@ -11,8 +12,8 @@
 
 namespace weir {
 
-/// Priorities of the dense blocks of a model, and what of them is in flight. Purely local: nothing here communicates but through the
-/// operations it is given. Embedding tables lie outside: their rows are above or below all blocks by default.
+/// Priorities of the dense blocks of a model, and what of them is in flight. Purely local: nothing here communicates but through
+/// the operations it is given. Embedding tables lie outside: their rows are above or below all blocks by default.
 class StepSchedule {
  public:
   /// Names in the order of the forward pass, no two alike. Throws Error(WEIR_ERR_ARGUMENT).

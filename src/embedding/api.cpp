@@ -26,8 +26,8 @@ std::shared_ptr<detail::EmbeddingState> make_table(std::shared_ptr<detail::Commu
   const auto failed = std::find(outcomes.begin(), outcomes.end(), 1);
   if (failed != outcomes.end())
     fail(WEIR_ERR_MEMORY, "table '{}': rank {} has not enough memory for it", config.name, failed - outcomes.begin());
-  log(comm->settings.log, LogLevel::info, "rank {}: table '{}': {} x {} by {}, {} bytes", comm->topology.rank(), config.name, config.rows,
-      config.width, config.exchange, state->memory_bytes());
+  log(comm->settings.log, LogLevel::info, "rank {}: table '{}': {} x {} by {}, {} bytes", comm->topology.rank(), config.name,
+      config.rows, config.width, config.exchange, state->memory_bytes());
   return state;
 }
 
@@ -48,7 +48,8 @@ Operation operation(const std::shared_ptr<detail::EmbeddingState>& state, detail
 
 }  // namespace
 
-EmbeddingTable::EmbeddingTable(const Communicator& comm, const EmbeddingConfig& config) : state_(make_table(comm.state(), config)) {}
+EmbeddingTable::EmbeddingTable(const Communicator& comm, const EmbeddingConfig& config)
+    : state_(make_table(comm.state(), config)) {}
 EmbeddingTable::EmbeddingTable(EmbeddingTable&&) noexcept = default;
 EmbeddingTable& EmbeddingTable::operator=(EmbeddingTable&& other) noexcept {
   if (this != &other) {

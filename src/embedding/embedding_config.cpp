@@ -14,15 +14,28 @@
 namespace weir::embedding {
 namespace {
 
-constexpr std::array field_names = {"rows",    "width",       "largest_batch", "optimizer",        "learning_rate",        "beta1",        "beta2",
-                                    "epsilon", "average",     "wire_values",   "routing",          "seed (its lower half)", "seed (its upper half)",
+constexpr std::array field_names = {"rows",
+                                    "width",
+                                    "largest_batch",
+                                    "optimizer",
+                                    "learning_rate",
+                                    "beta1",
+                                    "beta2",
+                                    "epsilon",
+                                    "average",
+                                    "wire_values",
+                                    "routing",
+                                    "seed (its lower half)",
+                                    "seed (its upper half)",
                                     "initial_range"};
 
 double bytes_of_part(const EmbeddingConfig& c, const Topology& topology) {
   const Exchange& exchange = find_exchange(c.exchange);
   const Part part = Partition(exchange.division, c.rows, c.width, topology).part(topology.rank());
-  const double dense = exchange.path == GradientPath::allreduce ? static_cast<double>(c.rows) * static_cast<double>(c.width + 1) : 0;
-  return sizeof(float) * (static_cast<double>(part.rows) * static_cast<double>(part.columns) * (1 + state_arrays(c.optimizer)) + dense);
+  const double dense =
+      exchange.path == GradientPath::allreduce ? static_cast<double>(c.rows) * static_cast<double>(c.width + 1) : 0;
+  return sizeof(float) *
+         (static_cast<double>(part.rows) * static_cast<double>(part.columns) * (1 + state_arrays(c.optimizer)) + dense);
 }
 
 /// Without this, memory that is handed out on credit would be missed only when it is written to, and the process killed.
@@ -31,7 +44,9 @@ void check_memory(const EmbeddingConfig& c, const Topology& topology) {
   const double bytes = bytes_of_part(c, topology), ranks = static_cast<double>(topology.node_peers().size());
   const double there = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   if (bytes * ranks <= there) return;
-  fail(WEIR_ERR_MEMORY, "a table of {} rows x {} with its optimizer's state takes {:.3g} GiB on this rank; the {} rank(s) of this node have {:.3g} GiB",
+  fail(WEIR_ERR_MEMORY,
+       "a table of {} rows x {} with its optimizer's state takes {:.3g} GiB on this rank; the {} rank(s) of this node have {:.3g} "
+       "GiB",
        c.rows, c.width, bytes / gib, topology.node_peers().size(), there / gib);
 }
 

@@ -7,8 +7,8 @@
 
 namespace weir::embedding {
 
-/// Throws Error(WEIR_ERR_ARGUMENT) saying what is wrong and what would be right, Error(WEIR_ERR_MEMORY) where the tables of this node's
-/// ranks need more than the node has.
+/// Throws Error(WEIR_ERR_ARGUMENT) saying what is wrong and what would be right, Error(WEIR_ERR_MEMORY) where the tables of this
+/// node's ranks need more than the node has.
 void check_config(const EmbeddingConfig& config, const Topology& topology);
 
 /// Collective. Throws on every rank alike what check_config throws on any, or Error(WEIR_ERR_MISMATCH) naming what differs.

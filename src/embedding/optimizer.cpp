@@ -15,9 +15,7 @@ void for_each_row(const std::uint32_t* rows, std::int64_t count, std::int64_t wi
 
 }  // namespace
 
-int state_arrays(Optimizer optimizer) {
-  return optimizer == Optimizer::sgd ? 0 : optimizer == Optimizer::adam ? 2 : 1;
-}
+int state_arrays(Optimizer optimizer) { return optimizer == Optimizer::sgd ? 0 : optimizer == Optimizer::adam ? 2 : 1; }
 
 RowOptimizer::RowOptimizer(const EmbeddingConfig& config, double learning_rate, double divisor, std::int64_t step)
     : kind_(config.optimizer),

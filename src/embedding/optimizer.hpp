@@ -17,8 +17,8 @@ class RowOptimizer {
 
   /// Row rows[i] of `values` and of the state (`width` elements each; pointers of arrays that are not kept are null) is changed by
   /// sums[i * width ...]. No row twice.
-  void apply(float* values, float* first_state, float* second_state, const std::uint32_t* rows, std::int64_t count, std::int64_t width,
-             const float* sums) const;
+  void apply(float* values, float* first_state, float* second_state, const std::uint32_t* rows, std::int64_t count,
+             std::int64_t width, const float* sums) const;
 
  private:
   Optimizer kind_;

@@ -15,9 +15,10 @@ namespace {
 constexpr std::array registry = {
     Exchange{"columns", "EmbRace: every rank holds some columns of all rows; vectors and gradients by AlltoAll", Division::columns,
              GradientPath::alltoallv},
-    Exchange{"rows", "every rank holds a block of rows; vectors and gradients by AlltoAll", Division::rows, GradientPath::alltoallv},
-    Exchange{"hashed_rows", "every rank holds rows from all over the table; vectors and gradients by AlltoAll", Division::hashed_rows,
+    Exchange{"rows", "every rank holds a block of rows; vectors and gradients by AlltoAll", Division::rows,
              GradientPath::alltoallv},
+    Exchange{"hashed_rows", "every rank holds rows from all over the table; vectors and gradients by AlltoAll",
+             Division::hashed_rows, GradientPath::alltoallv},
     Exchange{"server", "parameter servers: one rank of each node holds a share of the rows", Division::node_rows,
              GradientPath::alltoallv},
     Exchange{"allgather", "Horovod's way: every rank holds the whole table; all ranks' rows of gradients by allgather",

@@ -37,8 +37,8 @@ struct Part {
   [[nodiscard]] std::int64_t elements() const { return rows * columns; }
 };
 
-/// A table of `rows` x `width` divided among all ranks of a topology. Rows are stored, sorted and exchanged by their *position*, a permutation
-/// of row numbers; every part is a range of positions times a range of columns.
+/// A table of `rows` x `width` divided among all ranks of a topology. Rows are stored, sorted and exchanged by their *position*, a
+/// permutation of row numbers; every part is a range of positions times a range of columns.
 class Partition {
  public:
   Partition(Division division, std::int64_t rows, std::int64_t width, const Topology& topology);

@@ -42,14 +42,12 @@ RowFetch::RowFetch(const RowExchangeSetup& setup) : setup_(setup) {
   if (setup.exchange->replicated()) return;
   const auto ranks = at(setup.topology->size());
   const std::int64_t served = setup.most_served();
-  const Alltoallv::Capacity capacity{served * setup.partition->part(setup.topology->rank()).columns * element,
-                                     setup.most_asked() * setup.partition->width() * element};
-  alltoallv_ = make_alltoallv(setup, capacity);
+  alltoallv_ = make_alltoallv(setup, {setup.served_bytes(), setup.asked_bytes()});
   out_bytes_.resize(ranks);
   in_bytes_.resize(ranks);
   served_ = Buffer<std::uint32_t>(served);
-  out_ = Buffer<std::byte>(capacity.sent);
-  in_ = Buffer<std::byte>(capacity.received);
+  out_ = Buffer<std::byte>(served * setup.partition->part(setup.topology->rank()).columns * element);
+  in_ = Buffer<std::byte>(setup.asked_bytes());
   widened_ = Buffer<float>(setup.most_asked() * setup.partition->width());
 }
 
@@ -82,8 +80,7 @@ void RowFetch::expect(const Batch& batch, WireValues values) {
   const auto own = batch.rows(setup_.topology->rank());
   for (int rank = 0; rank < setup_.topology->size(); ++rank) {
     const Part& part = setup_.partition->part(rank);
-    in_bytes_[at(rank)] =
-        static_cast<std::int64_t>(within(own, part).size()) * part.columns * wire::bytes_of_value<float>(values);
+    in_bytes_[at(rank)] = static_cast<std::int64_t>(within(own, part).size()) * part.columns * wire::bytes_of_value<float>(values);
   }
 }
 
@@ -117,11 +114,10 @@ RowDelivery::RowDelivery(const RowExchangeSetup& setup)
       offset_(out_bytes_.size() + 1),
       arrived_(setup.most_served() * setup.partition->part(setup.topology->rank()).columns),
       keys_(setup.most_served()) {
-  const Alltoallv::Capacity capacity{setup.most_asked() * setup.partition->width() * element, arrived_.bytes()};
-  in_ = Buffer<std::byte>(capacity.received);
+  in_ = Buffer<std::byte>(arrived_.bytes());
   if (setup.exchange->replicated()) return;
-  alltoallv_ = make_alltoallv(setup, capacity);
-  out_ = Buffer<std::byte>(capacity.sent);
+  alltoallv_ = make_alltoallv(setup, {setup.asked_bytes(), setup.served_bytes()});
+  out_ = Buffer<std::byte>(setup.asked_bytes());
 }
 
 task<void> RowDelivery::run(Channel channel, const Batch& batch, bool is_prior, const float* rows, WireValues values) {

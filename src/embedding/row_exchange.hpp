@@ -21,8 +21,18 @@ struct RowExchangeSetup {
 
   /// Most distinct rows of a rank's batch, and of all ranks' batches together in this rank's part.
   [[nodiscard]] std::int64_t most_asked() const { return std::min(largest_batch, partition->rows()); }
-  [[nodiscard]] std::int64_t most_served() const {
-    return topology->size() * std::min(largest_batch, partition->part(topology->rank()).rows);
+  [[nodiscard]] std::int64_t most_served() const { return served_by(topology->rank()); }
+  [[nodiscard]] std::int64_t served_by(int rank) const {
+    return topology->size() * std::min(largest_batch, partition->part(rank).rows);
+  }
+  /// Of any rank: what it serves, and what it asks for.
+  [[nodiscard]] std::int64_t served_bytes() const {
+    std::int64_t most = 0;
+    for (int rank = 0; rank < topology->size(); ++rank) most = std::max(most, served_by(rank) * partition->part(rank).columns);
+    return most * static_cast<std::int64_t>(sizeof(float));
+  }
+  [[nodiscard]] std::int64_t asked_bytes() const {
+    return most_asked() * partition->width() * static_cast<std::int64_t>(sizeof(float));
   }
 };
 
@@ -51,8 +61,8 @@ class RowFetch {
 class RowDelivery {
  public:
   explicit RowDelivery(const RowExchangeSetup& setup);
-  /// Of one part of the batch; `rows` has one row for each of this rank's distinct ones, ascending by position. Afterwards arrived()
-  /// holds what all ranks have sent for my part.
+  /// Of one part of the batch; `rows` has one row for each of this rank's distinct ones, ascending by position. Afterwards
+  /// arrived() holds what all ranks have sent for my part.
   task<void> run(Channel channel, const Batch& batch, bool is_prior, const float* rows, WireValues values);
 
   /// Rows of my part, in rank order; a row may be there once for every rank.

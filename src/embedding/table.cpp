@@ -44,12 +44,14 @@ class OpenAtEnd {
 };
 
 /// Collective where routing is automatic.
-RowExchangeSetup make_setup(CommunicatorState& comm, const EmbeddingConfig& config, const Exchange& exchange, const Partition& partition) {
+RowExchangeSetup make_setup(CommunicatorState& comm, const EmbeddingConfig& config, const Exchange& exchange,
+                            const Partition& partition) {
   RowExchangeSetup setup{&partition, &comm.topology, &exchange, config.largest_batch, config.routing == Routing::by_node};
   const bool choice = comm.topology.node_count() > 1 && comm.topology.largest_node() > 1 && !exchange.replicated();
   if (config.routing == Routing::automatic && choice) {
     const Problem problem = make_problem(comm.topology, 0, 0);
-    const double pair_bytes = static_cast<double>(config.largest_batch) * static_cast<double>(config.width) * sizeof(float) / problem.ranks;
+    const double pair_bytes =
+        static_cast<double>(config.largest_batch) * static_cast<double>(config.width) * sizeof(float) / problem.ranks;
     setup.by_node = by_node_is_cheaper(comm.agreed_machine().machine, problem, pair_bytes);
   }
   setup.by_node = setup.by_node && choice;
@@ -59,13 +61,13 @@ RowExchangeSetup make_setup(CommunicatorState& comm, const EmbeddingConfig& conf
 [[noreturn]] void throw_fault(const CallCard& card, int rank, std::string_view table, const char* what, std::int64_t rows) {
   switch (card.fault) {
     case CallFault::bad_id:
-      fail(WEIR_ERR_ARGUMENT, "table '{}': rank {} {} id {} at position {}: ids go from 0 to {}", table, rank, what, card.id, card.place,
-           rows - 1);
+      fail(WEIR_ERR_ARGUMENT, "table '{}': rank {} {} id {} at position {}: ids go from 0 to {}", table, rank, what, card.id,
+           card.place, rows - 1);
     case CallFault::too_long:
       fail(WEIR_ERR_ARGUMENT, "table '{}': rank {} {} {} ids at once: largest_batch is {}", table, rank, what, card.place, card.id);
     case CallFault::wrong_size:
-      fail(WEIR_ERR_ARGUMENT, "table '{}': rank {} {} with an array of {} elements: it must have {}, one row for each id", table, rank,
-           what, card.place, card.id);
+      fail(WEIR_ERR_ARGUMENT, "table '{}': rank {} {} with an array of {} elements: it must have {}, one row for each id", table,
+           rank, what, card.place, card.id);
     default:
       fail(WEIR_ERR_ARGUMENT, "table '{}': rank {} {} with a null pointer", table, rank, what);
   }
@@ -92,7 +94,8 @@ EmbeddingState::EmbeddingState(std::shared_ptr<CommunicatorState> comm, const Em
       update_(comm_, config.name + ": update", config.priority, comm_->next_tag()) {
   const int ranks = comm_->topology.size();
   for (auto* batch : {&next_, &current_, &updating_}) *batch = std::make_unique<Batch>(config.rows, config.largest_batch, ranks);
-  for (auto* cards : {&prefetch_cards_, &lookup_cards_, &card_scratch_, &prefetch_scratch_}) cards->resize(static_cast<std::size_t>(ranks));
+  for (auto* cards : {&prefetch_cards_, &lookup_cards_, &card_scratch_, &prefetch_scratch_})
+    cards->resize(static_cast<std::size_t>(ranks));
   if (exchange_.path == GradientPath::allreduce) dense_.emplace(partition_, comm_->topology, *comm_->transport);
   const std::int64_t columns = std::max<std::int64_t>(1, slice_.part().columns);
   sum_rows_ = std::max<std::int64_t>(1, sum_bytes / (columns * static_cast<std::int64_t>(sizeof(float))));
@@ -119,7 +122,8 @@ task<void> EmbeddingState::run_prefetch(Batch* batch, CallCard card) {
   const Channel channel = prefetch_.channel();
   channel.step("prefetch: announce");
   co_await allgather_control(channel, reinterpret_cast<const std::byte*>(&card), sizeof card,
-                             reinterpret_cast<std::byte*>(prefetch_cards_.data()), reinterpret_cast<std::byte*>(prefetch_scratch_.data()));
+                             reinterpret_cast<std::byte*>(prefetch_cards_.data()),
+                             reinterpret_cast<std::byte*>(prefetch_scratch_.data()));
   for (std::size_t rank = 0; rank < prefetch_cards_.size(); ++rank) {
     if (prefetch_cards_[rank].fault != CallFault::none)
       throw_fault(prefetch_cards_[rank], static_cast<int>(rank), config_.name, "prefetches", config_.rows);
@@ -150,7 +154,8 @@ void EmbeddingState::start_lookup(std::span<const Id> ids, std::span<float> vect
 
 task<void> EmbeddingState::share_cards(Channel channel, const char* what, CallCard card) {
   co_await allgather_control(channel, reinterpret_cast<const std::byte*>(&card), sizeof card,
-                             reinterpret_cast<std::byte*>(lookup_cards_.data()), reinterpret_cast<std::byte*>(card_scratch_.data()));
+                             reinterpret_cast<std::byte*>(lookup_cards_.data()),
+                             reinterpret_cast<std::byte*>(card_scratch_.data()));
   for (std::size_t rank = 0; rank < lookup_cards_.size(); ++rank) {
     if (lookup_cards_[rank].fault == CallFault::none) continue;
     co_await channel.opened(split_);  // the update in flight may look at the batch that this call gives up
@@ -168,8 +173,8 @@ task<void> EmbeddingState::run_lookup(CallCard card, float* vectors) {
   channel.step("lookup: announce");
   co_await share_cards(channel, "looks up", card);
   Batch& batch = *current_;
-  const bool prefetched =
-      batch.gathered() && std::all_of(lookup_cards_.begin(), lookup_cards_.end(), [](const CallCard& c) { return c.prefetched != 0; });
+  const bool prefetched = batch.gathered() && std::all_of(lookup_cards_.begin(), lookup_cards_.end(),
+                                                          [](const CallCard& c) { return c.prefetched != 0; });
   if (!prefetched && card.prefetched != 0) co_await channel.opened(split_);  // the update in flight looks at this batch
   if (!prefetched) co_await batch.gather(channel, lookup_cards_);
   const std::int64_t id_bytes = payload_sent(prefetched ? prefetch_traffic : lookup_.traffic);
@@ -194,7 +199,8 @@ task<void> EmbeddingState::wait_for_rows(Channel channel, const Batch& batch) {
   if (exchange_.replicated()) {
     delayed = is_delayed(batch.rows(channel.rank()));
   } else {
-    for (int rank = 0; rank < channel.size(); ++rank) delayed = delayed || is_delayed(within(batch.rows(rank), slice_.part().first_row, slice_.part().rows));
+    for (int rank = 0; rank < channel.size(); ++rank)
+      delayed = delayed || is_delayed(within(batch.rows(rank), slice_.part().first_row, slice_.part().rows));
   }
   if (delayed && !updated_) {
     comm_->engine.reprioritise(update_.run, config_.priority);
@@ -202,7 +208,8 @@ task<void> EmbeddingState::wait_for_rows(Channel channel, const Batch& batch) {
   }
   if (!updated_ || !half_applied_) co_return;
   update_.finish();  // the reason, if nobody has heard it yet
-  fail(WEIR_ERR_STATE, "table '{}': an update broke off; its rows are not all applied. Make a new communicator and table", config_.name);
+  fail(WEIR_ERR_STATE, "table '{}': an update broke off; its rows are not all applied. Make a new communicator and table",
+       config_.name);
 }
 
 // Update.
@@ -225,7 +232,8 @@ void EmbeddingState::start_update(std::span<const float> gradients) {
     step.fault = CallFault::null_pointer;
   if (step.fault == CallFault::none) {
     const RowGroups& groups = current_->groups();
-    kernels::host::coalesce_rows(gradients.data(), config_.width, groups.order(), groups.first(), groups.count(), coalesced_.data());
+    kernels::host::coalesce_rows(gradients.data(), config_.width, groups.order(), groups.first(), groups.count(),
+                                 coalesced_.data());
     std::swap(current_, updating_);
     current_ready_ = false;
     split_ = prior_applied_ = updated_ = false;
@@ -299,8 +307,9 @@ task<void> EmbeddingState::agree_on_step(Channel channel, const Step& step) {
   }
   const auto rank = 0xffffffffu - static_cast<std::uint32_t>(words[0]);
   if (fault == CallFault::not_ready)
-    fail(WEIR_ERR_ARGUMENT, "table '{}': rank {} updates without a finished lookup: each update needs one lookup before it, waited for",
-         config_.name, rank);
+    fail(WEIR_ERR_ARGUMENT,
+         "table '{}': rank {} updates without a finished lookup: each update needs one lookup before it, waited for", config_.name,
+         rank);
   if (fault != CallFault::none)
     fail(WEIR_ERR_ARGUMENT, "table '{}': rank {} gave gradients that are null, or not of the size of its last batch (ids x width)",
          config_.name, rank);
@@ -327,7 +336,8 @@ void EmbeddingState::mark_delayed(bool pending) {
 
 bool EmbeddingState::is_delayed(std::span<const std::uint32_t> positions) const {
   if (updated_) return false;
-  return std::any_of(positions.begin(), positions.end(), [&](std::uint32_t row) { return (pending_[row / 64] >> row % 64 & 1) != 0; });
+  return std::any_of(positions.begin(), positions.end(),
+                     [&](std::uint32_t row) { return (pending_[row / 64] >> row % 64 & 1) != 0; });
 }
 
 void EmbeddingState::apply_arrived(const RowOptimizer& optimizer) {
@@ -337,7 +347,8 @@ void EmbeddingState::apply_arrived(const RowOptimizer& optimizer) {
   arrived_groups_.build(arrived.rows);
   for (std::int64_t first = 0; first < arrived_groups_.count(); first += sum_rows_) {
     const std::int64_t count = std::min(sum_rows_, arrived_groups_.count() - first);
-    kernels::host::coalesce_rows(arrived.values, columns, arrived_groups_.order(), arrived_groups_.first() + first, count, sums_.data());
+    kernels::host::coalesce_rows(arrived.values, columns, arrived_groups_.order(), arrived_groups_.first() + first, count,
+                                 sums_.data());
     slice_.step(optimizer, arrived_groups_.keys() + first, count, sums_.data());
   }
   statistics_.updated_rows += arrived_groups_.count();
@@ -351,7 +362,8 @@ std::int64_t EmbeddingState::delayed_rows_of_all() const {
 
 // Ranges of rows.
 
-EmbeddingState::RowRange EmbeddingState::check_range(std::int64_t first, std::int64_t count, const float* values, std::size_t given) const {
+EmbeddingState::RowRange EmbeddingState::check_range(std::int64_t first, std::int64_t count, const float* values,
+                                                     std::size_t given) const {
   RowRange range{first, count, {}};
   if (count < 0 || first < 0 || first > config_.rows)
     range.card = {CallFault::bad_id, 0, 0, 0, count < 0 ? count : first};
@@ -362,9 +374,10 @@ EmbeddingState::RowRange EmbeddingState::check_range(std::int64_t first, std::in
   return range;
 }
 
-/// The next of `range`'s rows after the first `done` become `batch`, known to all; `most` is what any rank had left before. Returns how
-/// many they are.
-task<std::int64_t> EmbeddingState::gather_range(Channel channel, Batch& batch, RowRange range, std::int64_t done, std::int64_t& most) {
+/// The next of `range`'s rows after the first `done` become `batch`, known to all; `most` is what any rank had left before. Returns
+/// how many they are.
+task<std::int64_t> EmbeddingState::gather_range(Channel channel, Batch& batch, RowRange range, std::int64_t done,
+                                                std::int64_t& most) {
   CallCard card = range.card;
   const std::int64_t count = card.fault == CallFault::none ? std::min(config_.largest_batch, range.count - done) : 0;
   std::vector<std::int64_t> ids(static_cast<std::size_t>(count));
@@ -440,8 +453,8 @@ const EmbeddingStatistics& EmbeddingState::statistics() {
 std::int64_t EmbeddingState::memory_bytes() const {
   const auto bits = static_cast<std::int64_t>((marks_.size() + pending_.size()) * sizeof(std::uint64_t));
   return slice_.memory_bytes() + fetch_.memory_bytes() + delivery_.memory_bytes() + (dense_ ? dense_->memory_bytes() : 0) +
-         arrived_groups_.memory_bytes() + next_->memory_bytes() + current_->memory_bytes() + updating_->memory_bytes() + coalesced_.bytes() +
-         sums_.bytes() + bits;
+         arrived_groups_.memory_bytes() + next_->memory_bytes() + current_->memory_bytes() + updating_->memory_bytes() +
+         coalesced_.bytes() + sums_.bytes() + bits;
 }
 
 template void EmbeddingState::start_lookup(std::span<const std::int32_t>, std::span<float>);

@@ -97,7 +97,7 @@ class EmbeddingState {
   std::int64_t lookups_ = 0;    // calls
   std::vector<CallCard> prefetch_cards_, lookup_cards_, card_scratch_, prefetch_scratch_;
   Buffer<float> coalesced_, sums_;
-  std::int64_t sum_rows_ = 1;  // that sums_ has room for
+  std::int64_t sum_rows_ = 1;                   // that sums_ has room for
   std::vector<std::uint64_t> marks_, pending_;  // one bit for each row: scratch of splits, and rows whose gradient is delayed
   double learning_rate_;
   std::int64_t steps_ = 0;

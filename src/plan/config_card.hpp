@@ -17,8 +17,8 @@ struct ConfigCard {
   void set_text(const std::string& content);
 };
 
-/// Throws the error of the lowest rank that has one, else Error(WEIR_ERR_MISMATCH) naming the first field that differs. `what` names
-/// the thing for people, `text_name` what the text is. Fields beyond `field_names` are not looked at.
+/// Throws the error of the lowest rank that has one, else Error(WEIR_ERR_MISMATCH) naming the first field that differs. `what`
+/// names the thing for people, `text_name` what the text is. Fields beyond `field_names` are not looked at.
 void check_agreement(std::span<const ConfigCard> cards, std::string_view what, std::string_view text_name,
                      std::span<const char* const> field_names);
 

@@ -15,7 +15,8 @@ InFlight::InFlight(std::shared_ptr<CommunicatorState> communicator, std::string 
 }
 
 void InFlight::check_startable() const {
-  if (!run.finished) fail(WEIR_ERR_BUSY, "'{}' is running: wait for its last start before the next, or make a second one", run.name);
+  if (!run.finished)
+    fail(WEIR_ERR_BUSY, "'{}' is running: wait for its last start before the next, or make a second one", run.name);
   if (broken)
     fail(WEIR_ERR_STATE, "'{}' cannot run again: a run ended in the middle of an exchange. Make a new communicator and start over",
          run.name);

@@ -39,8 +39,8 @@ class InFlight {
   bool delivered_ = true;  // what the last run threw has been thrown
 };
 
-/// Waits for what is in flight, errors aside, and lets go. A send that a dead peer never took may still read its buffers: what broke
-/// off lives until the process ends.
+/// Waits for what is in flight, errors aside, and lets go. A send that a dead peer never took may still read its buffers: what
+/// broke off lives until the process ends.
 void retire(InFlight& in_flight) noexcept;
 void keep_forever(std::shared_ptr<void> owner);
 

@@ -15,8 +15,8 @@ namespace weir::detail {
 template <class T>
 class TypedPlan final : public PlanState {
  public:
-  /// Collective. Several `candidates`: the first has config.trial_iterations runs that only warm up, then each has as many that count,
-  /// the first one last; then the fastest stays.
+  /// Collective. Several `candidates`: the first has config.trial_iterations runs that only warm up, then each has as many that
+  /// count, the first one last; then the fastest stays.
   TypedPlan(std::shared_ptr<CommunicatorState> communicator, const std::vector<AllreduceConfig>& candidates, int tag)
       : PlanState(std::move(communicator), candidates.front(), tag), trials_(candidates.size()) {
     for (const AllreduceConfig& candidate : candidates) pipelines_.push_back(std::make_unique<Pipeline<T>>(*this, candidate));

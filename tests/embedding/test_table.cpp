@@ -26,15 +26,15 @@ struct Case {
   int steps = 5;
 
   [[nodiscard]] std::string text() const {
-    return config.exchange + " P " + std::to_string(ranks) + " V " + std::to_string(config.rows) + " D " + std::to_string(config.width) +
-           " optimizer " + std::to_string(static_cast<int>(config.optimizer)) + " values " +
-           std::to_string(static_cast<int>(config.wire_values)) + " prefetch " + std::to_string(static_cast<int>(prefetch)) + " on '" +
-           options.machine + "'";
+    return config.exchange + " P " + std::to_string(ranks) + " V " + std::to_string(config.rows) + " D " +
+           std::to_string(config.width) + " optimizer " + std::to_string(static_cast<int>(config.optimizer)) + " values " +
+           std::to_string(static_cast<int>(config.wire_values)) + " prefetch " + std::to_string(static_cast<int>(prefetch)) +
+           " on '" + options.machine + "'";
   }
 };
 
-/// Batches of all steps, and one more. Frequent low ids; lengths from nothing to the largest; gradients are small integers, so that sums are
-/// exact in any order.
+/// Batches of all steps, and one more. Frequent low ids; lengths from nothing to the largest; gradients are small integers, so that
+/// sums are exact in any order.
 struct Batches {
   explicit Batches(const Case& c) {
     std::mt19937_64 random(static_cast<std::uint64_t>(c.ranks * 1000 + c.config.rows));
@@ -42,7 +42,8 @@ struct Batches {
       ids.emplace_back();
       gradients.emplace_back();
       for (int r = 0; r < c.ranks; ++r) {
-        const std::int64_t length = (r + t) % 4 == 3 ? 0 : static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(c.config.largest_batch + 1));
+        const std::int64_t length =
+            (r + t) % 4 == 3 ? 0 : static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(c.config.largest_batch + 1));
         auto& batch = ids.back().emplace_back();
         for (std::int64_t i = 0; i < length; ++i) {
           const double u = static_cast<double>(random() >> 11) * 0x1p-53;
@@ -117,9 +118,11 @@ std::vector<float> check_case(const Case& c) {
           const auto& ids = batches.ids[at][rank];
           std::vector<float> out(ids.size() * static_cast<std::size_t>(c.config.width), -1);
           table.lookup(std::span(ids), out).wait();
-          check.that(same_bits(out, vectors[at][rank]), c.text() + " vectors of step " + std::to_string(t) + " rank " + std::to_string(rank));
+          check.that(same_bits(out, vectors[at][rank]),
+                     c.text() + " vectors of step " + std::to_string(t) + " rank " + std::to_string(rank));
           check.that(table.statistics().prefetched == (t > 0 && announced_right(c, batches, at)), c.text() + " prefetched");
-          if (c.prefetch != Prefetch::never) table.prefetch(std::span<const std::int64_t>(announced(c, batches, at + 1, comm.rank())));
+          if (c.prefetch != Prefetch::never)
+            table.prefetch(std::span<const std::int64_t>(announced(c, batches, at + 1, comm.rank())));
           std::vector<float> gradients = batches.gradients[at][rank];
           table.update(gradients);
           std::fill(gradients.begin(), gradients.end(), 77.0f);  // need to last only until the call returned

@@ -26,7 +26,8 @@ class TableOracle {
   /// Vectors as they arrive: rounded, unless every rank holds the table.
   [[nodiscard]] std::vector<float> lookup(const std::vector<std::int64_t>& ids) const {
     std::vector<float> vectors;
-    for (const std::int64_t id : ids) vectors.insert(vectors.end(), values_.begin() + id * config_.width, values_.begin() + (id + 1) * config_.width);
+    for (const std::int64_t id : ids)
+      vectors.insert(vectors.end(), values_.begin() + id * config_.width, values_.begin() + (id + 1) * config_.width);
     if (config_.exchange != "allgather" && config_.exchange != "dense_allreduce") round(vectors);
     return vectors;
   }
@@ -50,7 +51,9 @@ class TableOracle {
 
  private:
   [[nodiscard]] std::size_t width() const { return static_cast<std::size_t>(config_.width); }
-  void round(std::vector<float>& x) const { wire::round_values(config_.wire_values, x.data(), x.data(), static_cast<std::int64_t>(x.size())); }
+  void round(std::vector<float>& x) const {
+    wire::round_values(config_.wire_values, x.data(), x.data(), static_cast<std::int64_t>(x.size()));
+  }
   void add(std::vector<float>& sum, const float* row) const {
     if (sum.empty()) {
       sum.assign(row, row + width());

@@ -1,10 +1,9 @@
-// rows.cpp: kernels on the rows of embedding tables. Which row comes next is in a list, where no hardware prefetcher looks: rows
-// ahead are prefetched.
+// rows.cpp: kernels on the rows of embedding tables. A list says which row comes next, and no hardware prefetcher reads lists: rows
+// ahead are prefetched here.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/host/rows.cpp"
 #include <hwy/foreach_target.h>
 // The order matters: foreach_target.h includes this file once per instruction set.
-#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <algorithm>
@@ -16,16 +15,21 @@ HWY_BEFORE_NAMESPACE();
 namespace weir::kernels::host::HWY_NAMESPACE {
 namespace {
 
-/// Rows ahead: enough bytes to cover a miss, few enough for the lines to be still there.
-HWY_INLINE std::int64_t rows_ahead(std::int64_t row_bytes) {
-  constexpr std::int64_t bytes_ahead = 8192;
-  return std::clamp<std::int64_t>(bytes_ahead / std::max<std::int64_t>(row_bytes, 1), 2, 32);
-}
+/// Rows ahead: enough to cover a miss even where a row is one line, few enough for the lines to be still there.
+constexpr std::int64_t prefetch_ahead = 32;
 
 template <class T>
 HWY_INLINE void prefetch(const T* x, std::int64_t count) {
   constexpr auto per_line = static_cast<std::int64_t>(64 / sizeof(T));
-  for (std::int64_t i = 0; i < count; i += per_line) hwy::Prefetch(x + i);
+  // To the second-level cache, which has more misses in flight than the first.
+  for (std::int64_t i = 0; i < count; i += per_line) __builtin_prefetch(x + i, 0, 2);
+}
+
+/// As far as the hardware needs help: it sees for itself that a long row goes on.
+template <class T>
+HWY_INLINE void prefetch_row(const T* x, std::int64_t width) {
+  constexpr auto longest = static_cast<std::int64_t>(4096 / sizeof(T));
+  prefetch(x, std::min(width, longest));
 }
 
 template <class T>
@@ -40,9 +44,8 @@ HWY_INLINE void copy_row(const T* x, std::int64_t width, T* out) {
 template <class T>
 void gather_rows(const T* x, std::int64_t x_stride, const std::uint32_t* rows, std::int64_t count, std::int64_t width, T* out,
                  std::int64_t out_stride) {
-  const std::int64_t ahead = rows_ahead(width * static_cast<std::int64_t>(sizeof(T)));
   for (std::int64_t i = 0; i < count; ++i) {
-    prefetch(x + rows[std::min(i + ahead, count - 1)] * x_stride, width);
+    prefetch_row(x + rows[std::min(i + prefetch_ahead, count - 1)] * x_stride, width);
     copy_row(x + rows[i] * x_stride, width, out + i * out_stride);
   }
 }
@@ -54,11 +57,10 @@ struct RowSums {
   std::int64_t width;
   const std::uint32_t* order;
   std::int64_t last;  ///< the last member of all groups, in `order`
-  std::int64_t ahead = rows_ahead(width * static_cast<std::int64_t>(sizeof(T)));
 
   [[nodiscard]] HWY_INLINE const T* member(std::int64_t i) const { return x + order[i] * width; }
   /// The member to prefetch while `i` is added, be it of this group or a later one.
-  [[nodiscard]] HWY_INLINE const T* member_ahead(std::int64_t i) const { return member(std::min(i + ahead, last)); }
+  [[nodiscard]] HWY_INLINE const T* member_ahead(std::int64_t i) const { return member(std::min(i + prefetch_ahead, last)); }
 
   HWY_INLINE void sum_eight_vectors(std::int64_t begin, std::int64_t end, std::int64_t column, T* out) const {
     const Tag<T> d;
@@ -88,10 +90,11 @@ struct RowSums {
 
   HWY_INLINE void sum_vector(std::int64_t begin, std::int64_t end, std::int64_t column, T* out) const {
     const Tag<T> d;
+    const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
     auto sum = hn::LoadU(d, member(begin) + column);
-    hwy::Prefetch(member_ahead(begin) + column);
+    prefetch(member_ahead(begin) + column, lanes);
     for (std::int64_t i = begin + 1; i < end; ++i) {
-      hwy::Prefetch(member_ahead(i) + column);
+      prefetch(member_ahead(i) + column, lanes);
       sum = hn::Add(sum, hn::LoadU(d, member(i) + column));
     }
     hn::StoreU(sum, d, out + column);
