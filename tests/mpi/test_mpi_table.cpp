@@ -32,14 +32,14 @@ TrainedTable train_on_virtual_ranks(int ranks, int rank, const EmbeddingConfig& 
 
 TEST_CASE("tables over MPI equal those of virtual ranks bit for bit") {
   const Communicator comm(MPI_COMM_WORLD);
+  int turn = 0;
   for (const ExchangeInfo& exchange : exchanges()) {
-    for (const Optimizer optimizer : {Optimizer::sgd, Optimizer::momentum, Optimizer::adagrad, Optimizer::adam}) {
-      EmbeddingConfig config = make_config(exchange.name, 100, 13, 40);
-      config.optimizer = optimizer;
-      config.wire_values = static_cast<WireValues>(static_cast<int>(optimizer) % 3);
-      INFO(exchange.name << " optimizer " << static_cast<int>(optimizer));
-      CHECK(train_table(comm, config, 6) == train_on_virtual_ranks(comm.size(), comm.rank(), config, 6));
-    }
+    EmbeddingConfig config = make_config(exchange.name, 100, 13, 40);
+    config.optimizer = static_cast<Optimizer>(turn % 4);
+    config.wire_values = static_cast<WireValues>(turn % 3);
+    ++turn;
+    INFO(exchange.name);
+    CHECK(train_table(comm, config, 6) == train_on_virtual_ranks(comm.size(), comm.rank(), config, 6));
   }
 }
 
