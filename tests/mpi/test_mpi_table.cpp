@@ -46,7 +46,7 @@ TEST_CASE("tables over MPI equal those of virtual ranks bit for bit") {
 TEST_CASE("batches beyond any eager limit") {
   const Communicator comm(MPI_COMM_WORLD);
   for (const std::string exchange : {"columns", "rows", "allgather"}) {
-    const EmbeddingConfig config = make_config(exchange, 20000, 256, 3000);
+    const EmbeddingConfig config = make_config(exchange, 3000, 256, 1500);
     INFO(exchange);
     CHECK(train_table(comm, config, 2) == train_on_virtual_ranks(comm.size(), comm.rank(), config, 2));
   }
