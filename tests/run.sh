@@ -17,7 +17,7 @@ Usage: run.sh [--build DIR] [--no-install] [--only STAGE]...
 Stages: ${stages[*]}
   openmpi   every test, on the build with Open MPI, warnings as errors
   mpich     the tests that use MPI, on a build with MPICH
-  address   unit and collective tests with AddressSanitizer and UndefinedBehaviorSanitizer
+  address   unit, collective and table tests with AddressSanitizer and UndefinedBehaviorSanitizer
   thread    collective tests with ThreadSanitizer
   cluster   the sparse algorithms across network namespaces, with both MPIs (needs root; skipped with a reason otherwise)
 END
@@ -70,16 +70,17 @@ stage() {
   (cd "$build/$name" && ctest --output-on-failure $selection)
 }
 
+embedding_tests="test_table test_table_errors test_table_steady"
 collective_tests="test_exact test_auto test_registry test_shards test_alltoallv test_oktopk_volume test_dense test_plan test_large_index test_conservation"
-unit_tests="test_kernels test_row_kernels test_selector test_topology test_engine test_settings test_wire test_fuzz_corpus test_model test_cost"
+unit_tests="test_kernels test_row_kernels test_selector test_topology test_engine test_settings test_wire test_fuzz_corpus test_model test_cost test_schedule test_embedding_parts"
 # Volumes and conservation run the same code on more inputs: nothing new for ThreadSanitizer, and minutes under it.
-thread_tests="test_engine test_exact test_dense test_plan test_large_index"
-mpi_tests="test_mpi test_capi test_abi weir_cli"
+thread_tests="test_engine test_exact test_dense test_plan test_large_index test_table_steady"
+mpi_tests="test_mpi test_mpi_table test_capi test_embedding test_abi weir_cli"
 for name in "${stages[@]}"; do
   case $name in
     openmpi) stage openmpi mpicc.openmpi all "-LE cluster" -DWEIR_WERROR=ON ;;
     mpich) stage mpich mpicc.mpich "$mpi_tests" "-L mpi" -DWEIR_WERROR=ON ;;
-    address) stage address mpicc.openmpi "$unit_tests $collective_tests" "-L unit|collectives" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" -DWEIR_SANITIZE=address,undefined ;;
+    address) stage address mpicc.openmpi "$unit_tests $collective_tests $embedding_tests" "-L unit|collectives|embedding" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" -DWEIR_SANITIZE=address,undefined ;;
     thread) stage thread mpicc.openmpi "$thread_tests" "-R ^(${thread_tests// /|})$" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" -DWEIR_SANITIZE=thread ;;
     cluster)
       stage openmpi mpicc.openmpi "$mpi_tests" "-L cluster"

@@ -70,7 +70,7 @@ struct EmbeddingStatistics {
   std::int64_t id_bytes_sent = 0;        ///< of the batch: ids, by prefetch or lookup
   std::int64_t lookup_bytes_sent = 0;    ///< vectors
   std::int64_t gradient_bytes_sent = 0;  ///< gradients of rows
-  std::int64_t control_bytes_sent = 0;   ///< everything else of lookup and update
+  std::int64_t control_bytes_sent = 0;   ///< everything else of lookup, its prefetch and update
   std::array<std::int64_t, level_count> bytes_sent{};  ///< all of these by Level of the peer
   double seconds_lookup = 0;                           ///< from start to completion
   double seconds_coalesce = 0;                         ///< summing gradients of equal ids, before update() returns

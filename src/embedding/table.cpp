@@ -206,9 +206,10 @@ task<void> EmbeddingState::wait_for_rows(Channel channel, const Batch& batch) {
     comm_->engine.reprioritise(update_.run, config_.priority);
     co_await channel.opened(updated_);
   }
-  if (updated_ && half_applied_)
-    fail(WEIR_ERR_STATE, "table '{}': an update broke off; its rows are not all applied. Make a new communicator and table",
-         config_.name);
+  if (!updated_ || !half_applied_) co_return;
+  update_.finish();  // the reason, if nobody has heard it yet
+  fail(WEIR_ERR_STATE, "table '{}': an update broke off; its rows are not all applied. Make a new communicator and table",
+       config_.name);
 }
 
 // Update.
