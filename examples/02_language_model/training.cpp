@@ -29,6 +29,8 @@ weir::EmbeddingConfig output_config(const Scheme& scheme, const Options& options
   weir::EmbeddingConfig config = table_config(scheme, options, "output");
   config.width = options.hidden + 1;
   config.largest_batch = options.batch.tokens() + options.batch.negatives;
+  // The forward pass needs these rows last: they let the dense blocks go first, whose priorities are positive.
+  config.priority = 0;
   return config;
 }
 
@@ -59,10 +61,10 @@ Trainer::Trainer(MPI_Comm mpi, const weir::Communicator& comm, const Corpus& cor
       negatives_(corpus.counts, options.batch.negatives, options.seed),
       reader_(corpus, negatives_, options.batch, comm.rank(), comm.size()),
       schedule_({"input", "recurrent"}),
-      embedding_(comm, embedding_config(scheme, options), clock_),
-      output_(comm, output_config(scheme, options), clock_),
-      input_block_(comm, schedule_, block_config("input", shape_.input_block(), options.seed), clock_),
-      recurrent_block_(comm, schedule_, block_config("recurrent", shape_.recurrent_block(), options.seed + 1), clock_),
+      embedding_(comm, embedding_config(scheme, options), embedding_clock_),
+      output_(comm, output_config(scheme, options), output_clock_),
+      input_block_(comm, schedule_, block_config("input", shape_.input_block(), options.seed), dense_clock_),
+      recurrent_block_(comm, schedule_, block_config("recurrent", shape_.recurrent_block(), options.seed + 1), dense_clock_),
       gru_(shape_),
       softmax_(shape_.tokens(), static_cast<int>(options.batch.negatives), options.hidden),
       evaluator_(mpi, corpus, options.embedding, options.hidden, options.evaluation_words),
@@ -115,15 +117,15 @@ void Trainer::step() {
   gru_.forward(recurrent_block_.parameters(), pause);
   softmax_.differentiate(gru_.outputs(), batch_.outputs, output_.rows(), negatives_.log_expected(), pause);
 
-  // 2. backward: what is known travels at once
+  // 2. backward: what is known travels at once; what the next forward pass needs first is made first
   output_.update(softmax_.row_gradients());
   gru_.backward(recurrent_block_.parameters(), softmax_.state_gradients(), pause);
-  gru_.recurrent_gradient(recurrent_block_.gradient());
-  recurrent_block_.start();
-  gru_.input_gradient(vectors, input_block_.gradient());
-  input_block_.start();
   gru_.vector_gradients(input_block_.parameters(), vector_gradients_);
   embedding_.update(vector_gradients_);
+  gru_.input_gradient(vectors, input_block_.gradient());
+  input_block_.start();
+  gru_.recurrent_gradient(recurrent_block_.gradient());
+  recurrent_block_.start();
 
   if (!scheme_.scheduled) drain();
 }
@@ -142,8 +144,10 @@ CurvePoint Trainer::measure(std::int64_t step) {
   }
   const std::vector<float> embedding = embedding_.values(), output = output_.values();
   const double table_bytes = embedding_.tally().bytes_sent + output_.tally().bytes_sent;
-  std::array<double, 3> most = {seconds_, clock_.stall, table_bytes};
-  std::array<double, 3> sums = {clock_.progress, table_bytes, input_block_.bytes_sent() + recurrent_block_.bytes_sent()};
+  std::array<double, 3> most = {seconds_, embedding_clock_.stall + output_clock_.stall + dense_clock_.stall, table_bytes};
+  std::array<double, 6> sums = {
+      embedding_clock_.stall, output_clock_.stall, dense_clock_.stall,
+      output_clock_.progress, table_bytes,         input_block_.bytes_sent() + recurrent_block_.bytes_sent()};
   MPI_Allreduce(MPI_IN_PLACE, most.data(), static_cast<int>(most.size()), MPI_DOUBLE, MPI_MAX, mpi_);
   MPI_Allreduce(MPI_IN_PLACE, sums.data(), static_cast<int>(sums.size()), MPI_DOUBLE, MPI_SUM, mpi_);
   // All ranks leave the last sum together, so that none starts the next step earlier than the others.
@@ -155,10 +159,11 @@ CurvePoint Trainer::measure(std::int64_t step) {
           .perplexity = perplexity,
           .seconds = most[0],
           .stall = most[1],
-          .progress = sums[0] / ranks_,
-          .table_bytes = sums[1] / ranks_,
+          .stall_parts = {sums[0] / ranks_, sums[1] / ranks_, sums[2] / ranks_},
+          .progress = sums[3] / ranks_,
+          .table_bytes = sums[4] / ranks_,
           .most_table_bytes = most[2],
-          .dense_bytes = sums[2] / ranks_};
+          .dense_bytes = sums[5] / ranks_};
 }
 
 }  // namespace language_model

@@ -39,12 +39,13 @@ struct Options {
 /// The state of the training after some steps, the same on each rank.
 struct CurvePoint {
   std::int64_t step = 0;
-  double perplexity = 0;        ///< on held-out text
-  double seconds = 0;           ///< trained so far, evaluation excluded; of the slowest rank
-  double stall = 0;             ///< of it, computation standing still for communication, most of any rank
-  double progress = 0;          ///< of it, communication looked after between matrix products; mean of the ranks
-  double table_bytes = 0;       ///< sent so far; mean of the ranks
-  double most_table_bytes = 0;  ///< of any rank
+  double perplexity = 0;                ///< on held-out text
+  double seconds = 0;                   ///< trained so far, evaluation excluded; of the slowest rank
+  double stall = 0;                     ///< of it, computation standing still for communication, most of any rank
+  std::array<double, 3> stall_parts{};  ///< waiting for embedding table, output table, dense blocks; means of the ranks
+  double progress = 0;                  ///< of it, communication looked after between matrix products; mean of the ranks
+  double table_bytes = 0;               ///< sent so far; mean of the ranks
+  double most_table_bytes = 0;          ///< of any rank
   double dense_bytes = 0;
 };
 
@@ -82,7 +83,7 @@ class Trainer {
   Scheme scheme_;
   Options options_;
   GruShape shape_;
-  StallClock clock_;
+  StallClock embedding_clock_, output_clock_, dense_clock_;
   NegativeSampler negatives_;
   BatchReader reader_;
   weir::StepSchedule schedule_;

@@ -53,6 +53,17 @@ out=$("$work/consumer/build/consumer")
 echo "find_package consumer: $out"
 [[ $out == "10 entries; "*"count is -1"* ]] || { echo "the consumer said something else"; exit 1; }
 
+for example in "$source"/examples/[0-9]*/; do
+  name=$(basename "$example")
+  if ! cmake -S "$example" -B "$work/$name" -DCMAKE_PREFIX_PATH="$prefix" -DMPI_C_COMPILER="$mpi" -DCMAKE_BUILD_TYPE=Debug \
+      -DCMAKE_CXX_FLAGS=-O0 >"$work/$name.log" 2>&1; then
+    grep "Missing Debian packages" "$work/$name.log" || { cat "$work/$name.log"; exit 1; }
+    continue
+  fi
+  cmake --build "$work/$name" --parallel 2 >"$work/$name.log" 2>&1 || { cat "$work/$name.log"; exit 1; }
+  echo "$name: built alone"
+done
+
 if command -v pkg-config >/dev/null && [ -e "$libdir/libweir.so" ]; then
   flags=$(PKG_CONFIG_PATH=$libdir/pkgconfig pkg-config --define-variable=prefix="$prefix" --cflags --libs weir)
   # shellcheck disable=SC2086
