@@ -8,7 +8,7 @@ jobs=$(nproc)
 install=yes
 stages=(openmpi mpich address thread cluster)
 packages=(g++ cmake ninja-build pkg-config libopenmpi-dev openmpi-bin libmpich-dev mpich libhwloc-dev libhwy-dev libfmt-dev libcli11-dev
-  nlohmann-json3-dev catch2 libopenblas-dev zlib1g-dev dataset-fashion-mnist gnuplot-nox libsimgrid-dev python3 iproute2 procps slurm-wlm munge)
+  nlohmann-json3-dev catch2 libopenblas-dev zlib1g-dev dataset-fashion-mnist dict-gcide gnuplot-nox libsimgrid-dev python3 iproute2 procps slurm-wlm munge)
 
 usage() {
   cat <<END
