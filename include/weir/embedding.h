@@ -3,8 +3,8 @@
  *
  *   weir_embedding_lookup_int64(table, ids, count, vectors);       count x width floats
  *   weir_embedding_lookup_wait(table);
- *   ...                                                            forward and backward pass
  *   weir_embedding_prefetch_int64(table, next_ids, next_count);    what the next batch will look up
+ *   ...                                                            forward and backward pass
  *   weir_embedding_update(table, gradients, count);                returns at once; rows of the next batch travel first */
 #ifndef WEIR_EMBEDDING_H
 #define WEIR_EMBEDDING_H
