@@ -64,6 +64,7 @@ void LocalSelector<T>::reset() {
   iteration_ = 0;
   threshold_ = 0;
   margin_ = first_margin;
+  rises_ = {};
   moments_ = {};
   magnitudes_ = {};
   sidco_ = {};
@@ -85,12 +86,13 @@ bool LocalSelector<T>::select(const T* gradient, T* residual, std::int64_t k, bo
   rethresholded_ = false;
   if (accept(hits, k, reuse)) return true;
   rethresholded_ = setup_.threshold == Threshold::reuse;
+  const Key<T> last = threshold_;
   const T* const x = residual != nullptr ? residual : gradient;
   if (uses_moments() && std::max(moments_.largest, magnitudes_.largest) < key_infinity<T>) {
     select_estimated(x, residual, hits, k);
   } else {
     select_exactly(x, residual, hits, k);
-    if (!reuse) adapt_margin(hits, k);
+    if (!reuse) learn(hits, k, last);
   }
   return true;
 }
@@ -106,7 +108,7 @@ Key<T> LocalSelector<T>::first_floor(const T* gradient, const T* residual, std::
   if (uses_moments()) return sampled_key(gradient, residual, guard_limit(k) + 1, true);
   if (setup_.threshold == Threshold::sampled) return sampled_key(gradient, residual, k, false);
   if (threshold_ == 0) return sampled_key(gradient, residual, k, true);
-  return reuse ? threshold_ : lowered();
+  return reuse ? threshold_ : expected_floor();
 }
 
 /// A threshold that, judging by a regular sample, k entries reach; if `safe`, hardly ever fewer.
@@ -127,14 +129,16 @@ Key<T> LocalSelector<T>::sampled_key(const T* gradient, const T* residual, std::
   return kernels::host::kth_key(sample_.data(), samples, std::clamp<std::int64_t>(std::llround(rank), 1, samples)).key;
 }
 
+/// Somewhat below where the threshold will be if it goes on as lately: while residuals build up, it rises every time.
 template <class T>
-Key<T> LocalSelector<T>::lowered() const {
-  const auto drop = static_cast<Key<T>>(margin_ * static_cast<double>(octave<T>));
-  return threshold_ > drop ? static_cast<Key<T>>(threshold_ - drop) : Key<T>{1};
+Key<T> LocalSelector<T>::expected_floor() const {
+  const double change = std::clamp(*std::min_element(rises_.begin(), rises_.end()) - margin_, -1.0, 1.0);
+  const auto floor = static_cast<std::int64_t>(threshold_) + static_cast<std::int64_t>(change * static_cast<double>(octave<T>));
+  return static_cast<Key<T>>(std::clamp<std::int64_t>(floor, 1, static_cast<std::int64_t>(key_infinity<T>)));
 }
 
 template <class T>
-void LocalSelector<T>::adapt_margin(std::int64_t hits, std::int64_t k) {
+void LocalSelector<T>::learn(std::int64_t hits, std::int64_t k, Key<T> last) {
   const double ratio = static_cast<double>(hits) / static_cast<double>(k);
   if (ratio < 1)
     margin_ *= 2;  // a miss costs a pass, a few candidates more cost next to nothing
@@ -143,6 +147,10 @@ void LocalSelector<T>::adapt_margin(std::int64_t hits, std::int64_t k) {
   else if (ratio > 1.1)
     margin_ /= 1.25;
   margin_ = std::clamp(margin_, least_margin, most_margin);
+  if (last == 0) return;
+  const auto rise = static_cast<double>(static_cast<std::int64_t>(threshold_) - static_cast<std::int64_t>(last));
+  std::rotate(rises_.begin(), rises_.begin() + 1, rises_.end());
+  rises_.back() = rise / static_cast<double>(octave<T>);
 }
 
 /// Adds part of the compensated gradient to the sums that the method needs.

@@ -1,6 +1,7 @@
 // local_selector.hpp: compensation and local selection in one pass over gradient and residual.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <weir/weir.hpp>
 
@@ -14,9 +15,9 @@ namespace weir {
 /// Selects the entries a rank contributes, and keeps the residual. State that lives on: the iteration, which samples and random
 /// numbers depend on, the last threshold, and the number of SIDCo's stages.
 ///
-/// Nearly free exact selection: one pass takes all candidates above a slightly lowered last threshold, and the k largest are
-/// found among those few. The first threshold is estimated from a sample. When candidates turn out too few or too many, the pass is
-/// repeated with a fresh estimate, and as a last resort the exact k-th magnitude is found by histograms of everything.
+/// Nearly free exact selection: one pass takes all candidates above slightly less than the threshold is expected to be, and the k
+/// largest are found among those few. The first threshold is estimated from a sample. When candidates turn out too few or too many,
+/// the pass is repeated with a fresh estimate, and as a last resort the exact k-th magnitude is found by histograms of everything.
 ///
 /// The other methods work on candidates, too. Those of `sampled` are what reaches its sample's threshold. `mstopk`, `gaussian` and
 /// `sidco` sum up the gradient on the way and look for their thresholds among somewhat more than 5/4 k candidates, which answer how
@@ -65,8 +66,8 @@ class LocalSelector {
   [[nodiscard]] bool uses_moments() const;
   [[nodiscard]] Key<T> first_floor(const T* gradient, const T* residual, std::int64_t k, bool reuse);
   [[nodiscard]] Key<T> sampled_key(const T* gradient, const T* residual, std::int64_t k, bool safe);
-  [[nodiscard]] Key<T> lowered() const;
-  void adapt_margin(std::int64_t hits, std::int64_t k);
+  [[nodiscard]] Key<T> expected_floor() const;
+  void learn(std::int64_t hits, std::int64_t k, Key<T> last);
   void add_up(const T* gradient, const T* residual, std::int64_t size);
   [[nodiscard]] std::int64_t compensate(const T* gradient, T* residual, std::int64_t k);
   [[nodiscard]] bool non_finite(const T* gradient, std::int64_t hits) const;
@@ -94,10 +95,11 @@ class LocalSelector {
   Key<T> keep_old_ = 0;  // the residual holds the old value of selected entries from here on
   bool rethresholded_ = false;
   std::int64_t iteration_ = 0;
-  Key<T> threshold_ = 0;       // 0: not known
-  double margin_ = 0;          // of lowered(), in octaves
-  Moments<T> moments_;         // of the compensated gradient, mode gaussian
-  Exceedances<T> magnitudes_;  // of all of it, modes mstopk and sidco
+  Key<T> threshold_ = 0;           // 0: not known
+  std::array<double, 4> rises_{};  // of the threshold lately, in octaves
+  double margin_ = 0;              // of expected_floor(), in octaves
+  Moments<T> moments_;             // of the compensated gradient, mode gaussian
+  Exceedances<T> magnitudes_;      // of all of it, modes mstopk and sidco
   SidcoStages sidco_;
 };
 
