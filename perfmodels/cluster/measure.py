@@ -19,9 +19,9 @@ COUNTS = [25_600_000, 4_194_304]
 DENSITIES = [0.01, 0.001]
 DENSE = ["dense_ring", "dense_rabenseifner", "dense_torus2d", "dense_mpi"]
 SPARSE = ["topk_allgather", "topk_dsa", "gtopk", "gaussiank", "hitopk", "oktopk", "hi_oktopk"]
-TRIALS = 6
-ROUNDS = 3  # of everything but the dense algorithms, in turn: the machine drifts more than algorithms differ
-WARMUP = {"dense": 10, "sparse": 12, "auto": 12, "auto_trials": 4 * TRIALS + 4}
+TRIALS = 20
+ROUNDS = 3  # of the sparse algorithms: the machine drifts more than algorithms differ
+WARMUP = 12
 WITHIN = 1.15  # of the best: what automatic choice is judged by
 
 
@@ -33,13 +33,20 @@ def cluster(*args, env=None):
     subprocess.run([str(CLUSTER), *args], check=True, env=env, stdout=subprocess.DEVNULL)
 
 
-def bench(program, layout, machine, count, density, algorithms, iterations, warmup, extra=()):
+def iterations(what, count, density):
+    if what == "dense":
+        return 2 if count > 10_000_000 else 5
+    return 60 if count < 10_000_000 else 30 if density < 0.01 else 12
+
+
+def bench(program, layout, machine, count, density, what, algorithms):
     nodes, per_node = LAYOUTS[layout]
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "rows.json"
         cluster("mpirun", "-n", str(nodes * per_node), "-p", str(per_node), "--", "env", f"WEIR_MACHINE={machine}", str(program), "bench",
                 "allreduce", "--count", str(count), "--density", str(density), "--algorithm", ",".join(algorithms), "--result",
-                "in_place", "--no-baseline", "--iterations", str(iterations), "--warmup", str(warmup), "--json", str(out), *extra)
+                "in_place", "--no-baseline", "--iterations", str(iterations(what, count, density)), "--warmup",
+                str(1 if what == "dense" else WARMUP), "--trial-iterations", str(TRIALS), "--json", str(out))
         return json.loads(out.read_text())
 
 
@@ -49,7 +56,7 @@ def measure(program, results, save, layouts, rates):
         for rate in rates:
             done = results.setdefault(f"{layout} {rate}", {"rows": []})
             todo = [(c, d, what, turn) for c in COUNTS for d in DENSITIES for turn in range(ROUNDS)
-                    for what in ("dense", "sparse", "auto", "auto_trials")
+                    for what in ("dense", "sparse")
                     if not (what == "dense" and (d != DENSITIES[0] or turn > 0))
                     and not any(r["count"] == c and r["group"] == what and r["round"] == turn and (what == "dense" or r["density"] == d)
                                 for r in done["rows"])]
@@ -66,11 +73,7 @@ def measure(program, results, save, layouts, rates):
             machine.write_text(json.dumps(done["machine"]))
             for count, density, what, turn in todo:
                 say(f"{layout} at {rate}: {count} floats, density {density}, {what}, round {turn + 1}")
-                large = count > 10_000_000
-                algorithms = {"dense": DENSE, "sparse": sparse(layout), "auto": ["auto"], "auto_trials": ["auto"]}[what]
-                extra = ["--trial-iterations", str(TRIALS)] if what == "auto_trials" else []
-                few = what == "dense" and large
-                rows = bench(program, layout, machine, count, density, algorithms, 2 if few else 10, 1 if few else WARMUP[what], extra)
+                rows = bench(program, layout, machine, count, density, what, DENSE if what == "dense" else sparse(layout) + ["auto"])
                 done["rows"] += [row | {"group": what, "round": turn} for row in rows]
                 save()
             cluster("down")
@@ -97,7 +100,7 @@ def cells(results):
                 rows = [r for r in block["rows"] if r["count"] == count and (r["group"] == "dense" or r["density"] == density)]
                 by_name = {}
                 for r in rows:
-                    by_name.setdefault((r["group"], r["algorithm"]), []).append(r)
+                    by_name.setdefault(r["algorithm"], []).append(r)
                 if rows:
                     yield (layout, rate, count, density), [typical(same) for same in by_name.values()]
 
@@ -121,23 +124,24 @@ def report(program, results, file):
     lines = ["# All algorithms on the cluster of tests/cluster", "",
              "Milliseconds (median over iterations of the slowest rank, then of three rounds), delivered in place; bytes sent per rank (the most of any rank)",
              "inside and across nodes; predictions by the cost functions from the machine as calibrated in the same session.", ""]
-    within, errors, ratios = {"auto": [], "auto_trials": []}, [], []
+    within, errors, ratios = {"auto": [], "prediction": []}, [], []
     for (layout, rate, count, density), rows in cells(results):
         predicted = predict(program, results[f"{layout} {rate}"]["machine"], layout, count, density)
         lines += [f"## {layout}, {rate}, {count:,} floats, density {density}", "",
                   "| algorithm | total | select | in node | exchange | apply | bytes in node | bytes across | predicted |",
                   "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
-        fixed = [r for r in rows if r["group"] in ("dense", "sparse")]
+        fixed = [r for r in rows if r["algorithm"] != "auto"]
         best = min(r["median_ms"] for r in fixed)
         for r in sorted(rows, key=lambda r: r["median_ms"]):
-            name = {"auto": f"**auto** ({r['ran_as']})", "auto_trials": f"**auto, {TRIALS} trials** ({r['ran_as']})"}.get(r["group"], r["algorithm"])
-            expected = predicted.get(r["ran_as"], float("nan"))
+            name = f"**auto** ({r['ran_as']})" if r["algorithm"] == "auto" else r["algorithm"]
+            expected = predicted[r["ran_as"]]
             lines.append(f"| {name} | {r['median_ms']:.1f} | {r['select_ms']:.1f} | {r['in_node_ms']:.1f} | {r['exchange_ms']:.1f} | "
                          f"{r['apply_ms']:.1f} | {r['bytes_in_node']:,} | {r['bytes_across']:,} | {expected:.1f} |")
-            if r["group"] in within:
-                within[r["group"]].append(r["median_ms"] <= WITHIN * best)
+            if r["algorithm"] == "auto":
+                within["auto"].append(r["median_ms"] <= WITHIN * best)
             else:
                 errors.append(abs(expected - r["median_ms"]) / r["median_ms"])
+        within["prediction"].append(min(fixed, key=lambda r: predicted[r["algorithm"]])["median_ms"] <= WITHIN * best)
         sent = {r["algorithm"]: r["bytes_across"] for r in fixed}
         if layout == "4x2" and "hi_oktopk" in sent and "oktopk" in sent:
             ratios.append(sent["hi_oktopk"] / sent["oktopk"])
@@ -146,7 +150,7 @@ def report(program, results, file):
     summary = ["## In short", ""]
     if ratios:
         summary.append(f"- hi_oktopk sends {min(ratios):.2f} to {max(ratios):.2f} x the bytes of oktopk across nodes at 4x2.")
-    for group, name in (("auto", "auto by prediction alone"), ("auto_trials", f"auto with {TRIALS} trial iterations per candidate")):
+    for group, name in (("prediction", "The algorithm predicted to be the fastest"), ("auto", f"auto with {TRIALS} trial iterations")):
         if within[group]:
             summary.append(f"- {name} is within {100 * (WITHIN - 1):.0f} % of the best in {sum(within[group])} of {len(within[group])} cases.")
     if errors:
@@ -161,7 +165,7 @@ def plot(results, file):
         panels = []
         for key in results:
             layout, rate = key.split()
-            columns, names = [], DENSE + SPARSE + ["auto_trials"]
+            columns, names = [], DENSE + SPARSE + ["auto"]
             table = {}
             for (l, r, count, density), rows in cells(results):
                 if (l, r) != (layout, rate):
@@ -169,12 +173,12 @@ def plot(results, file):
                 column = f"{count / 1e6:.0f} M, {density * 100:g} %"
                 columns.append(column)
                 for row in rows:
-                    table[(row["algorithm"] if row["group"] != "auto_trials" else "auto_trials", column)] = row["median_ms"]
+                    table[(row["algorithm"], column)] = row["median_ms"]
             data = pathlib.Path(folder) / f"{layout}_{rate}.dat"
             with data.open("w") as out:
                 out.write("algorithm " + " ".join(f'"{c}"' for c in columns) + "\n")
                 for name in names:
-                    out.write(name.replace("auto_trials", "auto").replace("_", "\\\\_") + " " +
+                    out.write(name.replace("_", "\\\\_") + " " +
                               " ".join(str(table.get((name, c), "NaN")) for c in columns) + "\n")
             panels.append((layout, rate, data, len(columns)))
         script = [f"set terminal svg size 1500,{120 + 420 * ((len(panels) + 1) // 2)} font 'sans,13' background 'white'", f"set output '{file}'",

@@ -50,8 +50,8 @@ Row measure(const Communicator& comm, const Options& options, const Gradients& g
           .selected_global_min = options.count};
   std::vector<float> buffer(static_cast<std::size_t>(options.count));
   std::vector<double> times, baseline, select, in_node, exchange, apply;
-  const int trials = static_cast<int>(3 * config.trial_iterations);  // of automatic choice, until it has decided
-  const int warm = std::max(options.warmup, trials == 0 ? 0 : trials + 1);
+  const bool tries = algorithm.starts_with("auto") && config.trial_iterations > 0;
+  const int warm = std::max(options.warmup, tries ? static_cast<int>(4 * config.trial_iterations) + 1 : 0);  // until it has decided
   Progress progress(comm.rank() == 0, fmt::format("{}, {} result", row.algorithm, dense ? "dense" : "sparse"),
                     options.iterations + warm);
   std::int64_t allocations = 0, bytes_in_node = 0, bytes_across = 0;
