@@ -47,9 +47,9 @@ struct EmbeddingConfig {
   Optimizer optimizer = Optimizer::sgd;
   double learning_rate = 0.01;
   double beta1 = 0.9, beta2 = 0.999;  ///< of momentum and Adam
-  double epsilon = 1e-8;
+  double epsilon = 1e-8;                      ///< of Adagrad and Adam, which need it positive
   bool average = true;                          ///< gradients are divided by the number of ranks
-  WireValues wire_values = WireValues::native;  ///< how vectors and gradients travel; sums are float32 always
+  WireValues wire_values = WireValues::native;  ///< how vectors and gradients travel (dense_allreduce: float32); sums are float32
   Routing routing = Routing::automatic;
   std::uint64_t seed = 1;           ///< of the initial values, which depend on nothing else but row, column and `initial_range`
   double initial_range = 0.05;      ///< they are uniform in [-initial_range, initial_range)
@@ -67,7 +67,7 @@ struct EmbeddingStatistics {
   std::int64_t updated_rows = 0;         ///< rows (or, partitioned by columns, parts of rows) that this rank's optimizer stepped
   bool prefetched = false;               ///< the lookup's ids were known before
   bool by_node = false;                  ///< Routing::by_node is in force
-  std::int64_t id_bytes_sent = 0;        ///< of the batch: ids, by prefetch or lookup
+  std::int64_t id_bytes_sent = 0;        ///< of the batch: ids, by lookup, or by the prefetch that it used
   std::int64_t lookup_bytes_sent = 0;    ///< vectors
   std::int64_t gradient_bytes_sent = 0;  ///< gradients of rows
   std::int64_t control_bytes_sent = 0;   ///< everything else of lookup, its prefetch and update
@@ -78,7 +78,9 @@ struct EmbeddingStatistics {
   double seconds_update = 0;                           ///< from update() until all rows were applied
 };
 
-/// One table. In flight at once: one prefetch, one lookup, one update.
+/// One table. In flight at once: one prefetch, one lookup, one update. What a call ends with is thrown by its operation, or, if nobody
+/// has waited so far, by the next call of its kind, which then has not started: wait on all ranks, or on none. Gradients that are not
+/// finite go into the rows as they are.
 class EmbeddingTable {
  public:
   /// Collective. Allocates everything; refuses on all ranks when configurations differ, make no sense, or when a node has not the
@@ -90,9 +92,9 @@ class EmbeddingTable {
   ~EmbeddingTable();
 
   /// Collective, nonblocking. vectors[i * width ...] = row ids[i], as all updates before have left it (rounded as `wire_values`
-  /// says, whichever rank holds it). `ids` may be empty and needs to last only until the call returns; `vectors`, ids.size() x
+  /// says, whichever rank holds it; exact where every rank holds all). `ids` may be empty and needs to last only until the call returns; `vectors`, ids.size() x
   /// width elements, until the operation has finished. An id outside [0, rows) on any rank is an error on every rank that names it,
-  /// its position and its rank; nothing has happened then.
+  /// its position and its rank; what was prefetched is forgotten then, and the batch before cannot be updated any more.
   Operation lookup(std::span<const std::int64_t> ids, std::span<float> vectors);
   Operation lookup(std::span<const std::int32_t> ids, std::span<float> vectors);
 
@@ -104,7 +106,7 @@ class EmbeddingTable {
 
   /// Collective, nonblocking. `gradients` are those of the vectors of the last lookup, one per id, tokens x width elements; they
   /// need to last only until the call returns: gradients of equal ids are summed here, in the order of the batch. Contributions of
-  /// ranks are added in rank order, so that the outcome depends on nothing but the batches. Once per lookup. Finishes the update
+  /// ranks are added in rank order (`dense_allreduce`: in a ring's), so that the outcome depends on nothing but the batches. Once per lookup. Finishes the update
   /// before, should that still be in flight; nobody needs to wait for the operation.
   Operation update(std::span<const float> gradients);
 

@@ -24,7 +24,8 @@ typedef struct weir_comm weir_comm; /**< a group of ranks; made by weir_comm_cre
 typedef struct weir_plan weir_plan; /**< one tensor's allreduce and its state */
 
 typedef enum weir_data_type { WEIR_FLOAT32 = 0, WEIR_FLOAT64 = 1 } weir_data_type;
-/** How a rank finds the threshold of what it contributes. All but exact may contribute a few more or fewer than k entries. */
+/** How a rank finds the threshold of what it contributes. All but exact and mstopk may contribute a few
+    more or fewer than k entries. */
 typedef enum weir_threshold {
   WEIR_THRESHOLD_EXACT = 0,    /**< exactly the k largest */
   WEIR_THRESHOLD_REUSE = 1,    /**< Ok-Topk section 3.1.3, counts guarded to [0.8 k, 1.25 k] */

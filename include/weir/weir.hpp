@@ -48,8 +48,10 @@ inline constexpr DataType data_type_of = DataType::float32;
 template <>
 inline constexpr DataType data_type_of<double> = DataType::float64;
 
-/// How a rank finds the threshold of what it contributes. All but `exact` may contribute a few more or fewer than k entries; what
-/// they leave stays in the residual. What is delivered is cut exactly by the algorithms that cut (oktopk, gtopk, hi_oktopk).
+/// How a rank finds the threshold of what it contributes: `exact` and `mstopk` exactly k entries, the others perhaps a few more or
+/// fewer; what they leave stays in the residual. What is delivered, gtopk, oktopk and hi_oktopk cut to k. With `reuse`, the latter two
+/// cut by a threshold that is kept, too, within the same bounds; where ranks contribute more than k, they may deliver fewer, so that
+/// the volume bound holds.
 enum class Threshold : std::int32_t {
   exact = 0,     ///< exactly the k largest (fewer only when fewer are nonzero); ties go to the lowest index
   reuse = 1,     ///< Ok-Topk section 3.1.3: re-evaluated every `threshold_period` iterations, and at once when a count leaves

@@ -19,9 +19,10 @@ COUNTS = [25_600_000, 4_194_304]
 DENSITIES = [0.01, 0.001]
 DENSE = ["dense_ring", "dense_rabenseifner", "dense_torus2d", "dense_mpi"]
 SPARSE = ["topk_allgather", "topk_dsa", "gtopk", "gaussiank", "hitopk", "oktopk", "hi_oktopk"]
-TRIALS = 20
-ROUNDS = 3  # of the sparse algorithms: the machine drifts more than algorithms differ
-WARMUP = 12
+TRIALS = 12
+ROUNDS = 3  # of the fastest algorithms beside automatic choice: the machine drifts more than algorithms differ
+CLOSE = 1.5  # times the best: what takes part in them
+WARMUP = {"dense": 1, "sparse": 12, "close": 4 * TRIALS + 1}  # residuals grow, and with them times: the same for all that is compared
 WITHIN = 1.15  # of the best: what automatic choice is judged by
 
 
@@ -34,9 +35,9 @@ def cluster(*args, env=None):
 
 
 def iterations(what, count, density):
-    if what == "dense":
+    if what != "close":
         return 2 if count > 10_000_000 else 5
-    return 60 if count < 10_000_000 else 30 if density < 0.01 else 12
+    return 60 if count < 10_000_000 else 30 if density < 0.01 else 20
 
 
 def bench(program, layout, machine, count, density, what, algorithms):
@@ -46,7 +47,7 @@ def bench(program, layout, machine, count, density, what, algorithms):
         cluster("mpirun", "-n", str(nodes * per_node), "-p", str(per_node), "--", "env", f"WEIR_MACHINE={machine}", str(program), "bench",
                 "allreduce", "--count", str(count), "--density", str(density), "--algorithm", ",".join(algorithms), "--result",
                 "in_place", "--no-baseline", "--iterations", str(iterations(what, count, density)), "--warmup",
-                str(1 if what == "dense" else WARMUP), "--trial-iterations", str(TRIALS), "--json", str(out))
+                str(WARMUP[what]), "--trial-iterations", str(TRIALS), "--json", str(out))
         return json.loads(out.read_text())
 
 
@@ -55,9 +56,9 @@ def measure(program, results, save, layouts, rates):
         nodes, per_node = LAYOUTS[layout]
         for rate in rates:
             done = results.setdefault(f"{layout} {rate}", {"rows": []})
-            todo = [(c, d, what, turn) for c in COUNTS for d in DENSITIES for turn in range(ROUNDS)
-                    for what in ("dense", "sparse")
-                    if not (what == "dense" and (d != DENSITIES[0] or turn > 0))
+            todo = [(c, d, what, turn) for c in COUNTS for d in DENSITIES
+                    for what, turn in [("dense", 0), ("sparse", 0)] + [("close", turn) for turn in range(ROUNDS)]
+                    if not (what == "dense" and d != DENSITIES[0])
                     and not any(r["count"] == c and r["group"] == what and r["round"] == turn and (what == "dense" or r["density"] == d)
                                 for r in done["rows"])]
             if not todo:
@@ -73,7 +74,8 @@ def measure(program, results, save, layouts, rates):
             machine.write_text(json.dumps(done["machine"]))
             for count, density, what, turn in todo:
                 say(f"{layout} at {rate}: {count} floats, density {density}, {what}, round {turn + 1}")
-                rows = bench(program, layout, machine, count, density, what, DENSE if what == "dense" else sparse(layout) + ["auto"])
+                algorithms = {"dense": DENSE, "sparse": sparse(layout)}.get(what) or close(done["rows"], count, density) + ["auto"]
+                rows = bench(program, layout, machine, count, density, what, algorithms)
                 done["rows"] += [row | {"group": what, "round": turn} for row in rows]
                 save()
             cluster("down")
@@ -84,6 +86,16 @@ def sparse(layout):
     return [name for name in SPARSE if not (LAYOUTS[layout][1] == 1 and name.startswith("hi"))]
 
 
+def close(rows, count, density):
+    times = {r["algorithm"]: r["median_ms"] for r in rows if r["count"] == count and r["group"] == "sparse" and r["density"] == density}
+    return [name for name, ms in times.items() if ms <= CLOSE * min(times.values())]
+
+
+def slower_than(rows, best):
+    """Times, in the same run: the machine drifts more between runs than algorithms differ. The median of the rounds."""
+    return median([a["median_ms"] / b["median_ms"] for a in rows for b in best if a["round"] == b["round"]])
+
+
 def typical(rows):
     """Of the rounds of one algorithm: numbers by their medians."""
     middle = sorted(rows, key=lambda r: r["median_ms"])[len(rows) // 2]
@@ -92,7 +104,7 @@ def typical(rows):
 
 
 def cells(results):
-    """(layout, rate, count, density) -> one row for every algorithm, the dense ones in every density."""
+    """(layout, rate, count, density) -> the rounds of every algorithm, the dense ones in every density."""
     for key, block in results.items():
         layout, rate = key.split()
         for count in COUNTS:
@@ -101,8 +113,10 @@ def cells(results):
                 by_name = {}
                 for r in rows:
                     by_name.setdefault(r["algorithm"], []).append(r)
+                for name, same in by_name.items():
+                    by_name[name] = [r for r in same if r["group"] == "close"] or same
                 if rows:
-                    yield (layout, rate, count, density), [typical(same) for same in by_name.values()]
+                    yield (layout, rate, count, density), by_name
 
 
 def predict(program, machine, layout, count, density):
@@ -122,27 +136,30 @@ def median(values):
 
 def report(program, results, file):
     lines = ["# All algorithms on the cluster of tests/cluster", "",
-             "Milliseconds (median over iterations of the slowest rank, then of three rounds), delivered in place; bytes sent per rank (the most of any rank)",
-             "inside and across nodes; predictions by the cost functions from the machine as calibrated in the same session.", ""]
+             f"Milliseconds (median over iterations of the slowest rank; of what is within {CLOSE} x the best, also of {ROUNDS} longer rounds), delivered in place;",
+             "bytes sent per rank (the most of any rank) inside and across nodes; predictions by the cost functions from the machine as calibrated in the same run.", ""]
     within, errors, ratios = {"auto": [], "prediction": []}, [], []
-    for (layout, rate, count, density), rows in cells(results):
+    for (layout, rate, count, density), rounds in cells(results):
         predicted = predict(program, results[f"{layout} {rate}"]["machine"], layout, count, density)
         lines += [f"## {layout}, {rate}, {count:,} floats, density {density}", "",
                   "| algorithm | total | select | in node | exchange | apply | bytes in node | bytes across | predicted |",
                   "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
-        fixed = [r for r in rows if r["algorithm"] != "auto"]
-        best = min(r["median_ms"] for r in fixed)
-        for r in sorted(rows, key=lambda r: r["median_ms"]):
+        fixed = {name: typical(rows) for name, rows in rounds.items() if name != "auto"}
+        for r in sorted(map(typical, rounds.values()), key=lambda r: r["median_ms"]):
             name = f"**auto** ({r['ran_as']})" if r["algorithm"] == "auto" else r["algorithm"]
             expected = predicted[r["ran_as"]]
             lines.append(f"| {name} | {r['median_ms']:.1f} | {r['select_ms']:.1f} | {r['in_node_ms']:.1f} | {r['exchange_ms']:.1f} | "
                          f"{r['apply_ms']:.1f} | {r['bytes_in_node']:,} | {r['bytes_across']:,} | {expected:.1f} |")
-            if r["algorithm"] == "auto":
-                within["auto"].append(r["median_ms"] <= WITHIN * best)
-            else:
+            if r["algorithm"] != "auto":
                 errors.append(abs(expected - r["median_ms"]) / r["median_ms"])
-        within["prediction"].append(min(fixed, key=lambda r: predicted[r["algorithm"]])["median_ms"] <= WITHIN * best)
-        sent = {r["algorithm"]: r["bytes_across"] for r in fixed}
+        best = rounds[min(fixed, key=lambda name: fixed[name]["median_ms"])]
+        chosen = min(fixed, key=predicted.get)
+        factors = {"auto": slower_than(rounds["auto"], best), "prediction": slower_than(rounds[chosen], best)}
+        for group, factor in factors.items():
+            within[group].append(factor <= WITHIN)
+        lines += ["", f"Times {best[0]['algorithm']}'s, in the same run: auto {factors['auto']:.2f}, {chosen}, predicted to be the fastest, "
+                      f"{factors['prediction']:.2f}."]
+        sent = {r["algorithm"]: r["bytes_across"] for r in fixed.values()}
         if layout == "4x2" and "hi_oktopk" in sent and "oktopk" in sent:
             ratios.append(sent["hi_oktopk"] / sent["oktopk"])
             lines += ["", f"hi_oktopk sends {ratios[-1]:.2f} x what oktopk sends across nodes."]
@@ -167,13 +184,13 @@ def plot(results, file):
             layout, rate = key.split()
             columns, names = [], DENSE + SPARSE + ["auto"]
             table = {}
-            for (l, r, count, density), rows in cells(results):
+            for (l, r, count, density), rounds in cells(results):
                 if (l, r) != (layout, rate):
                     continue
                 column = f"{count / 1e6:.0f} M, {density * 100:g} %"
                 columns.append(column)
-                for row in rows:
-                    table[(row["algorithm"], column)] = row["median_ms"]
+                for name, rows in rounds.items():
+                    table[(name, column)] = typical(rows)["median_ms"]
             data = pathlib.Path(folder) / f"{layout}_{rate}.dat"
             with data.open("w") as out:
                 out.write("algorithm " + " ".join(f'"{c}"' for c in columns) + "\n")

@@ -10,10 +10,12 @@ namespace {
 std::shared_ptr<detail::EmbeddingState> make_table(std::shared_ptr<detail::CommunicatorState> comm, const EmbeddingConfig& config) {
   const int tag = comm->next_tag();
   embedding::agree_on_config(*comm, tag, config);
+  // Before anything can fail on one rank alone: else later tags would differ.
+  const std::array tags{comm->next_tag(), comm->next_tag(), comm->next_tag()};
   std::shared_ptr<detail::EmbeddingState> state;
   std::int32_t out_of_memory = 0;
   try {
-    state = std::make_shared<detail::EmbeddingState>(comm, config);
+    state = std::make_shared<detail::EmbeddingState>(comm, config, tags);
   } catch (const std::bad_alloc&) {
     out_of_memory = 1;
   } catch (const Error& error) {

@@ -63,7 +63,7 @@ CallCard Batch::take(std::span<const Id> ids, const Partition& partition) {
 
 template <class Id>
 bool Batch::holds(std::span<const Id> ids, const Partition& partition) const {
-  return static_cast<std::int64_t>(ids.size()) == tokens_ &&
+  return static_cast<std::int64_t>(ids.size()) == tokens_ && (tokens_ == 0 || ids.data() != nullptr) &&
          std::equal(ids.begin(), ids.end(), positions_.data(), [&](Id id, std::uint32_t position) {
            return static_cast<std::uint64_t>(id) < static_cast<std::uint64_t>(partition.rows()) &&
                   partition.position(static_cast<std::uint64_t>(id)) == position;

@@ -15,14 +15,14 @@
 namespace weir::embedding {
 
 /// What can be wrong with a call; the larger one is reported when several are.
-enum class CallFault : std::int32_t { none = 0, bad_id, too_long, wrong_size, null_pointer, not_ready };
+enum class CallFault : std::int32_t { none = 0, bad_id, bad_count, too_long, wrong_size, null_pointer, not_ready };
 
 /// What every rank tells every other about its call, so that all act alike.
 struct CallCard {
   CallFault fault = CallFault::none;
   std::int32_t prefetched = 0;  ///< the next batch is what this call asks for
   std::int64_t distinct = 0;
-  std::int64_t place = 0, id = 0;  ///< of a bad id; else the size given and the size expected
+  std::int64_t place = 0, id = 0;  ///< of a bad id; else the size or count given and what it should be
 
   /// A fault unless there is memory of `expected` elements.
   void check_array(const float* data, std::size_t size, std::int64_t expected) {
@@ -76,6 +76,9 @@ class Batch {
   [[nodiscard]] std::span<const std::uint32_t> own_part(bool is_prior) const;
 
   [[nodiscard]] std::int64_t memory_bytes() const;
+
+  bool settled = true;            ///< no prefetch is gathering it
+  TrafficCount prefetch_traffic;  ///< of the last one that has
 
  private:
   [[nodiscard]] std::size_t turn(int rank) const {

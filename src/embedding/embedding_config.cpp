@@ -1,12 +1,11 @@
 #include "embedding/embedding_config.hpp"
 
-#include <unistd.h>
-
 #include <array>
 #include <cmath>
 #include <limits>
 
 #include "base/error.hpp"
+#include "base/memory.hpp"
 #include "embedding/optimizer.hpp"
 #include "embedding/partition.hpp"
 #include "plan/config_card.hpp"
@@ -29,24 +28,27 @@ constexpr std::array field_names = {"rows",
                                     "seed (its upper half)",
                                     "initial_range"};
 
-double bytes_of_part(const EmbeddingConfig& c, const Topology& topology) {
+/// Of all ranks of this node.
+double bytes_of_node(const EmbeddingConfig& c, const Topology& topology) {
   const Exchange& exchange = find_exchange(c.exchange);
-  const Part part = Partition(exchange.division, c.rows, c.width, topology).part(topology.rank());
+  const Partition partition(exchange.division, c.rows, c.width, topology);
   const double dense =
       exchange.path == GradientPath::allreduce ? static_cast<double>(c.rows) * static_cast<double>(c.width + 1) : 0;
-  return sizeof(float) *
-         (static_cast<double>(part.rows) * static_cast<double>(part.columns) * (1 + state_arrays(c.optimizer)) + dense);
+  double values = 0;
+  for (const int rank : topology.node_peers()) {
+    const Part& part = partition.part(rank);
+    values += static_cast<double>(part.rows) * static_cast<double>(part.columns) * (1 + state_arrays(c.optimizer)) + dense;
+  }
+  return sizeof(float) * values;
 }
 
 /// Without this, memory that is handed out on credit would be missed only when it is written to, and the process killed.
 void check_memory(const EmbeddingConfig& c, const Topology& topology) {
   constexpr double gib = 1024.0 * 1024 * 1024;
-  const double bytes = bytes_of_part(c, topology), ranks = static_cast<double>(topology.node_peers().size());
-  const double there = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
-  if (bytes * ranks <= there) return;
+  const double bytes = bytes_of_node(c, topology), there = available_memory();
+  if (bytes <= there) return;
   fail(WEIR_ERR_MEMORY,
-       "a table of {} rows x {} with its optimizer's state takes {:.3g} GiB on this rank; the {} rank(s) of this node have {:.3g} "
-       "GiB",
+       "a table of {} rows x {} with its optimizer's state takes {:.3g} GiB on this node's {} rank(s); {:.3g} GiB are available",
        c.rows, c.width, bytes / gib, topology.node_peers().size(), there / gib);
 }
 
@@ -84,13 +86,20 @@ void check_config(const EmbeddingConfig& c, const Topology& topology) {
   require(c.width >= 1 && c.width <= most, "width is {}: it must be at least 1 (and below 2^32)", c.width);
   require(c.largest_batch >= 1 && c.largest_batch <= most, "largest_batch is {}: it must be at least 1, the most ids of one lookup",
           c.largest_batch);
+  const std::int64_t gathered = std::min(c.largest_batch, c.rows);
+  require(gathered <= most / topology.size(), "largest_batch is {}: with {} ranks it must be at most {}", c.largest_batch,
+          topology.size(), most / topology.size());
   static_cast<void>(find_exchange(c.exchange));
   require(c.optimizer >= Optimizer::sgd && c.optimizer <= Optimizer::adam,
           "optimizer is {}: it must be sgd (0), momentum (1), adagrad (2) or adam (3)", static_cast<int>(c.optimizer));
   require(std::isfinite(c.learning_rate), "learning_rate is {}: it must be finite", c.learning_rate);
-  require(c.beta1 >= 0 && c.beta1 < 1, "beta1 is {}: it must be at least 0 and below 1, for example 0.9", c.beta1);
-  require(c.beta2 >= 0 && c.beta2 < 1, "beta2 is {}: it must be at least 0 and below 1, for example 0.999", c.beta2);
-  require(c.epsilon >= 0 && std::isfinite(c.epsilon), "epsilon is {}: it must not be negative", c.epsilon);
+  // As float32, which is what steps rows.
+  const auto beta1 = static_cast<float>(c.beta1), beta2 = static_cast<float>(c.beta2), epsilon = static_cast<float>(c.epsilon);
+  require(beta1 >= 0 && beta1 < 1, "beta1 is {}: it must be at least 0 and below 1, for example 0.9", c.beta1);
+  require(beta2 >= 0 && beta2 < 1, "beta2 is {}: it must be at least 0 and below 1, for example 0.999", c.beta2);
+  require(epsilon >= 0 && std::isfinite(epsilon), "epsilon is {}: it must not be negative", c.epsilon);
+  require(epsilon > 0 || c.optimizer < Optimizer::adagrad,
+          "epsilon is {}: it must be positive, for Adagrad and Adam divide by it where gradients have been zero", c.epsilon);
   require(c.wire_values >= WireValues::native && c.wire_values <= WireValues::float16,
           "wire_values is {}: it must be native (0), bfloat16 (1) or float16 (2)", static_cast<int>(c.wire_values));
   require(c.routing >= Routing::automatic && c.routing <= Routing::by_node,

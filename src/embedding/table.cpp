@@ -63,6 +63,8 @@ RowExchangeSetup make_setup(CommunicatorState& comm, const EmbeddingConfig& conf
     case CallFault::bad_id:
       fail(WEIR_ERR_ARGUMENT, "table '{}': rank {} {} id {} at position {}: ids go from 0 to {}", table, rank, what, card.id,
            card.place, rows - 1);
+    case CallFault::bad_count:
+      fail(WEIR_ERR_ARGUMENT, "table '{}': rank {} {} {} rows: a count must not be negative", table, rank, what, card.place);
     case CallFault::too_long:
       fail(WEIR_ERR_ARGUMENT, "table '{}': rank {} {} {} ids at once: largest_batch is {}", table, rank, what, card.place, card.id);
     case CallFault::wrong_size:
@@ -75,7 +77,8 @@ RowExchangeSetup make_setup(CommunicatorState& comm, const EmbeddingConfig& conf
 
 }  // namespace
 
-EmbeddingState::EmbeddingState(std::shared_ptr<CommunicatorState> comm, const EmbeddingConfig& config)
+EmbeddingState::EmbeddingState(std::shared_ptr<CommunicatorState> comm, const EmbeddingConfig& config,
+                               const std::array<int, 3>& tags)
     : comm_(std::move(comm)),
       config_(config),
       exchange_(find_exchange(config.exchange)),
@@ -89,11 +92,12 @@ EmbeddingState::EmbeddingState(std::shared_ptr<CommunicatorState> comm, const Em
       marks_(static_cast<std::size_t>((config.rows + 63) / 64)),
       pending_(marks_.size()),
       learning_rate_(config.learning_rate),
-      prefetch_(comm_, config.name + ": prefetch", config.priority, comm_->next_tag()),
-      lookup_(comm_, config.name + ": lookup", config.priority, comm_->next_tag()),
-      update_(comm_, config.name + ": update", config.priority, comm_->next_tag()) {
+      prefetch_(comm_, config.name + ": prefetch", config.priority, tags[0]),
+      lookup_(comm_, config.name + ": lookup", config.priority, tags[1]),
+      update_(comm_, config.name + ": update", config.priority, tags[2]) {
   const int ranks = comm_->topology.size();
-  for (auto* batch : {&next_, &current_, &updating_}) *batch = std::make_unique<Batch>(config.rows, config.largest_batch, ranks);
+  for (auto* batch : {&next_, &current_, &updating_, &spare_})
+    *batch = std::make_unique<Batch>(config.rows, config.largest_batch, ranks);
   for (auto* cards : {&prefetch_cards_, &lookup_cards_, &card_scratch_, &prefetch_scratch_})
     cards->resize(static_cast<std::size_t>(ranks));
   if (exchange_.path == GradientPath::allreduce) dense_.emplace(partition_, comm_->topology, *comm_->transport);
@@ -109,16 +113,15 @@ template <class Id>
 void EmbeddingState::start_prefetch(std::span<const Id> ids) {
   prefetch_.wait();
   prefetch_.check_startable();
-  comm_->engine.drive_until(split_);          // the update in flight looks at what was prefetched before
-  comm_->engine.drive_until(past_prefetch_);  // the lookup in flight must not wait for this prefetch instead of its own
+  if (!split_ && next_.get() == foreseen_) std::swap(next_, spare_);
   const CallCard card = next_->take(ids, partition_);
   next_known_ = card.fault == CallFault::none;
-  prefetched_ = false;
+  next_->settled = false;
   prefetch_.launch(run_prefetch(next_.get(), card));
 }
 
 task<void> EmbeddingState::run_prefetch(Batch* batch, CallCard card) {
-  const OpenAtEnd gates(std::array{&prefetched_});
+  const OpenAtEnd gates(std::array{&batch->settled});
   const Channel channel = prefetch_.channel();
   channel.step("prefetch: announce");
   co_await allgather_control(channel, reinterpret_cast<const std::byte*>(&card), sizeof card,
@@ -129,6 +132,7 @@ task<void> EmbeddingState::run_prefetch(Batch* batch, CallCard card) {
       throw_fault(prefetch_cards_[rank], static_cast<int>(rank), config_.name, "prefetches", config_.rows);
   }
   co_await batch->gather(channel, prefetch_cards_);
+  batch->prefetch_traffic = prefetch_.traffic;
 }
 
 // Lookup.
@@ -148,7 +152,6 @@ void EmbeddingState::start_lookup(std::span<const Id> ids, std::span<float> vect
   next_known_ = false;
   if (card.fault == CallFault::none) card.check_array(vectors.data(), vectors.size(), current_->tokens() * config_.width);
   ++lookups_;
-  past_prefetch_ = false;
   lookup_.launch(run_lookup(card, vectors.data()));
 }
 
@@ -166,18 +169,16 @@ task<void> EmbeddingState::share_cards(Channel channel, const char* what, CallCa
 task<void> EmbeddingState::run_lookup(CallCard card, float* vectors) {
   const Clock::time_point begin = Clock::now();
   const Channel channel = lookup_.channel();
+  Batch& batch = *current_;
   channel.step("lookup: wait for the prefetch");
-  co_await channel.opened(prefetched_);
-  past_prefetch_ = true;
-  const TrafficCount prefetch_traffic = prefetch_.traffic;
+  co_await channel.opened(batch.settled);
   channel.step("lookup: announce");
   co_await share_cards(channel, "looks up", card);
-  Batch& batch = *current_;
   const bool prefetched = batch.gathered() && std::all_of(lookup_cards_.begin(), lookup_cards_.end(),
                                                           [](const CallCard& c) { return c.prefetched != 0; });
   if (!prefetched && card.prefetched != 0) co_await channel.opened(split_);  // the update in flight looks at this batch
   if (!prefetched) co_await batch.gather(channel, lookup_cards_);
-  const std::int64_t id_bytes = payload_sent(prefetched ? prefetch_traffic : lookup_.traffic);
+  const std::int64_t id_bytes = payload_sent(prefetched ? batch.prefetch_traffic : lookup_.traffic);
   co_await wait_for_rows(channel, batch);
   const std::int64_t before = payload_sent(lookup_.traffic);
   co_await fetch_.run(channel, batch, slice_, config_.wire_values, vectors);
@@ -187,7 +188,7 @@ task<void> EmbeddingState::run_lookup(CallCard card, float* vectors) {
   statistics_.id_bytes_sent = id_bytes;
   statistics_.lookup_bytes_sent = payload_sent(lookup_.traffic) - before;
   batch_traffic_ = lookup_.traffic;
-  if (prefetched) add_sent(batch_traffic_, prefetch_traffic);
+  if (prefetched) add_sent(batch_traffic_, batch.prefetch_traffic);
   statistics_.seconds_lookup = seconds_since(begin);
   current_ready_ = true;
 }
@@ -195,17 +196,14 @@ task<void> EmbeddingState::run_lookup(CallCard card, float* vectors) {
 task<void> EmbeddingState::wait_for_rows(Channel channel, const Batch& batch) {
   channel.step("lookup: wait for rows of the update before");
   co_await channel.opened(prior_applied_);
-  bool delayed = false;
-  if (exchange_.replicated()) {
-    delayed = is_delayed(batch.rows(channel.rank()));
-  } else {
-    for (int rank = 0; rank < channel.size(); ++rank)
-      delayed = delayed || is_delayed(within(batch.rows(rank), slice_.part().first_row, slice_.part().rows));
+  bool somebody_waits = false, waits = false;
+  for (int rank = 0; rank < channel.size(); ++rank) {
+    somebody_waits = somebody_waits || is_delayed(batch.rows(rank));
+    const auto sent_from_here = within(batch.rows(rank), slice_.part().first_row, slice_.part().rows);
+    waits = waits || ((!exchange_.replicated() || rank == channel.rank()) && is_delayed(sent_from_here));
   }
-  if (delayed && !updated_) {
-    comm_->engine.reprioritise(update_.run, config_.priority);
-    co_await channel.opened(updated_);
-  }
+  if (somebody_waits) hurry_update();
+  if (waits) co_await channel.opened(updated_);
   if (!updated_ || !half_applied_) co_return;
   update_.finish();  // the reason, if nobody has heard it yet
   fail(WEIR_ERR_STATE, "table '{}': an update broke off; its rows are not all applied. Make a new communicator and table",
@@ -214,7 +212,15 @@ task<void> EmbeddingState::wait_for_rows(Channel channel, const Batch& batch) {
 
 // Update.
 
+/// Who waits for all of an update must not wait behind what is less urgent than its caller.
+void EmbeddingState::hurry_update() {
+  if (update_.run.finished) return;
+  hurried_ = true;
+  comm_->engine.reprioritise(update_.run, config_.priority);
+}
+
 void EmbeddingState::finish_update() {
+  hurry_update();
   update_.wait();
   update_.check_startable();
 }
@@ -237,16 +243,18 @@ void EmbeddingState::start_update(std::span<const float> gradients) {
     std::swap(current_, updating_);
     current_ready_ = false;
     split_ = prior_applied_ = updated_ = false;
+    foreseen_ = step.next;
   }
   statistics_.seconds_coalesce = seconds_since(begin);
   update_.run.priority = config_.priority;
+  hurried_ = false;
   update_.launch(run_update(step));
 }
 
 task<void> EmbeddingState::run_update(Step step) {
   const OpenAtEnd gates(std::array{&split_, &prior_applied_, &updated_});
   const Channel channel = update_.channel();
-  co_await agree_on_step(channel, step);
+  const bool next_known = co_await agree_on_step(channel, step);
   const RowOptimizer optimizer(config_, step.learning_rate, config_.average ? channel.size() : 1, steps_ + 1);
   statistics_.updated_rows = 0;
   half_applied_ = true;
@@ -264,8 +272,8 @@ task<void> EmbeddingState::run_update(Step step) {
 
   // EmbRace Algorithm 1.
   channel.step("update: wait for the prefetch");
-  if (step.next != nullptr) co_await channel.opened(prefetched_);
-  updating_->split(step.next != nullptr && step.next->gathered() ? step.next : nullptr, marks_.data());
+  if (next_known) co_await channel.opened(step.next->settled);
+  updating_->split(next_known && step.next->gathered() ? step.next : nullptr, marks_.data());
   split_ = true;
   statistics_.prior_rows = updating_->prior(channel.rank());
 
@@ -279,9 +287,11 @@ task<void> EmbeddingState::run_update(Step step) {
   half_applied_ = delayed_rows_of_all() > 0;
   if (!half_applied_) co_return;
 
-  channel.reprioritise(config_.delayed_priority);
   channel.step("update: delayed rows");
-  co_await channel.turn();  // else they would share the network with the vectors that prior rows were hurried for
+  if (!hurried_) {
+    channel.reprioritise(config_.delayed_priority);
+    co_await channel.turn();  // else they would share the network with the vectors that prior rows were hurried for
+  }
   co_await delivery_.run(channel, *updating_, false, coalesced_.data(), config_.wire_values);
   apply_arrived(optimizer);
   mark_delayed(false);
@@ -289,18 +299,21 @@ task<void> EmbeddingState::run_update(Step step) {
   statistics_.seconds_update = seconds_since(step.begin);
 }
 
-task<void> EmbeddingState::agree_on_step(Channel channel, const Step& step) {
+/// Whether all ranks know their next batch: a rank may have prefetched later than another.
+task<bool> EmbeddingState::agree_on_step(Channel channel, const Step& step) {
   channel.step("update: announce");
   const auto rate = std::bit_cast<std::uint64_t>(step.learning_rate);
   const auto lowest_rank = 0xffffffffu - static_cast<std::uint32_t>(channel.rank());
-  std::array<std::uint64_t, 6> words{};  // maxima: the fault and its rank, the rate, what is smallest of the rate; scratch
+  // Maxima: the fault and its rank, the rate, what is smallest of the rate, whether a next batch is missing. And scratch.
+  std::array<std::uint64_t, 8> words{};
   if (step.fault != CallFault::none) words[0] = static_cast<std::uint64_t>(step.fault) << 32 | lowest_rank;
   words[1] = rate;
   words[2] = ~rate;
-  co_await allreduce_control(channel, words.data(), 3, 3, words.data() + 3);
+  words[3] = step.next == nullptr ? 1 : 0;
+  co_await allreduce_control(channel, words.data(), 4, 4, words.data() + 4);
   const auto fault = static_cast<CallFault>(words[0] >> 32);
   const bool rates_differ = words[1] != ~words[2];
-  if (fault == CallFault::none && !rates_differ) co_return;
+  if (fault == CallFault::none && !rates_differ) co_return words[3] == 0;
   // What has been looked up since cannot be updated again: that batch has taken its place.
   if (step.fault == CallFault::none && step.lookups == lookups_) {
     std::swap(current_, updating_);
@@ -323,9 +336,8 @@ void EmbeddingState::set_learning_rate(double learning_rate) {
 }
 
 void EmbeddingState::mark_delayed(bool pending) {
-  const Part& part = slice_.part();
   for (int rank = 0; rank < comm_->topology.size(); ++rank) {
-    for (const std::uint32_t row : within(updating_->part(rank, false), part.first_row, part.rows)) {
+    for (const std::uint32_t row : updating_->part(rank, false)) {
       const std::uint64_t bit = std::uint64_t{1} << row % 64;
       if (pending)
         pending_[row / 64] |= bit;
@@ -366,8 +378,10 @@ std::int64_t EmbeddingState::delayed_rows_of_all() const {
 EmbeddingState::RowRange EmbeddingState::check_range(std::int64_t first, std::int64_t count, const float* values,
                                                      std::size_t given) const {
   RowRange range{first, count, {}};
-  if (count < 0 || first < 0 || first > config_.rows)
-    range.card = {CallFault::bad_id, 0, 0, 0, count < 0 ? count : first};
+  if (count < 0)
+    range.card = {CallFault::bad_count, 0, 0, count, 0};
+  else if (first < 0 || first > config_.rows)
+    range.card = {CallFault::bad_id, 0, 0, 0, first};
   else if (count > config_.rows - first)
     range.card = {CallFault::bad_id, 0, 0, count - 1, first + count - 1};
   else
@@ -454,8 +468,7 @@ const EmbeddingStatistics& EmbeddingState::statistics() {
 std::int64_t EmbeddingState::memory_bytes() const {
   const auto bits = static_cast<std::int64_t>((marks_.size() + pending_.size()) * sizeof(std::uint64_t));
   return slice_.memory_bytes() + fetch_.memory_bytes() + delivery_.memory_bytes() + (dense_ ? dense_->memory_bytes() : 0) +
-         arrived_groups_.memory_bytes() + next_->memory_bytes() + current_->memory_bytes() + updating_->memory_bytes() +
-         coalesced_.bytes() + sums_.bytes() + bits;
+         arrived_groups_.memory_bytes() + 4 * current_->memory_bytes() + coalesced_.bytes() + sums_.bytes() + bits;
 }
 
 template void EmbeddingState::start_lookup(std::span<const std::int32_t>, std::span<float>);

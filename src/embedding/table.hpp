@@ -1,6 +1,7 @@
 // table.hpp: an embedding table on one rank: its part, its batches, and the three calls that can be in flight on it.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -25,8 +26,8 @@ class EmbeddingCall final : public InFlight {
 /// See EmbeddingTable. A batch moves on from `next_` (prefetched) to `current_` (looked up) to `updating_`.
 class EmbeddingState {
  public:
-  /// Collective.
-  EmbeddingState(std::shared_ptr<CommunicatorState> comm, const EmbeddingConfig& config);
+  /// Collective. `tags`: of prefetch, lookup and update.
+  EmbeddingState(std::shared_ptr<CommunicatorState> comm, const EmbeddingConfig& config, const std::array<int, 3>& tags);
 
   template <class Id>
   void start_lookup(std::span<const Id> ids, std::span<float> vectors);
@@ -51,7 +52,7 @@ class EmbeddingState {
   /// What update() passes on to its coroutine.
   struct Step {
     embedding::CallFault fault;
-    const Batch* next;  ///< what has been prefetched, perhaps not gathered yet
+    Batch* next;  ///< what has been prefetched, perhaps not gathered yet
     double learning_rate;
     Clock::time_point begin;
     std::int64_t lookups;  ///< when it was called
@@ -69,11 +70,12 @@ class EmbeddingState {
   task<void> run_import(RowRange range, const float* values);
 
   task<void> share_cards(Channel channel, const char* what, CallCard card);
-  task<void> agree_on_step(Channel channel, const Step& step);
+  task<bool> agree_on_step(Channel channel, const Step& step);
   task<void> wait_for_rows(Channel channel, const Batch& batch);
   task<std::int64_t> gather_range(Channel channel, Batch& batch, RowRange range, std::int64_t done, std::int64_t& most);
   [[nodiscard]] RowRange check_range(std::int64_t first, std::int64_t count, const float* values, std::size_t given) const;
   void finish_update();
+  void hurry_update();
 
   void mark_delayed(bool pending);
   [[nodiscard]] bool is_delayed(std::span<const std::uint32_t> positions) const;
@@ -91,10 +93,11 @@ class EmbeddingState {
   std::optional<embedding::DenseDelivery> dense_;
   embedding::RowGroups arrived_groups_;
 
-  std::unique_ptr<Batch> next_, current_, updating_;
-  bool next_known_ = false;     // something has been prefetched, and no lookup come since
-  bool current_ready_ = false;  // looked up, not updated yet
-  std::int64_t lookups_ = 0;    // calls
+  std::unique_ptr<Batch> next_, current_, updating_, spare_;
+  const Batch* foreseen_ = nullptr;  // what the update in flight takes for the next batch, until it has split
+  bool next_known_ = false;          // something has been prefetched, and no lookup come since
+  bool current_ready_ = false;       // looked up, not updated yet
+  std::int64_t lookups_ = 0;         // calls
   std::vector<CallCard> prefetch_cards_, lookup_cards_, card_scratch_, prefetch_scratch_;
   Buffer<float> coalesced_, sums_;
   std::int64_t sum_rows_ = 1;                   // that sums_ has room for
@@ -102,11 +105,12 @@ class EmbeddingState {
   double learning_rate_;
   std::int64_t steps_ = 0;
   bool half_applied_ = false;  // an update is on its way, or has broken off
+  bool hurried_ = false;       // somebody waits for all of the update in flight
   EmbeddingStatistics statistics_;
   TrafficCount batch_traffic_;  // of the last lookup, and of its prefetch
 
   // Gates between the calls.
-  bool prefetched_ = true, past_prefetch_ = true, split_ = true, prior_applied_ = true, updated_ = true;
+  bool split_ = true, prior_applied_ = true, updated_ = true;
   EmbeddingCall prefetch_, lookup_, update_;
 };
 

@@ -13,7 +13,7 @@
 namespace weir {
 
 /// Selects the entries a rank contributes, and keeps the residual. State that lives on: the iteration, which samples and random
-/// numbers depend on, the last threshold, and the number of SIDCo's stages.
+/// numbers depend on, the last threshold and how it has moved, and the number of SIDCo's stages.
 ///
 /// Nearly free exact selection: one pass takes all candidates above slightly less than the threshold is expected to be, and the k
 /// largest are found among those few. The first threshold is estimated from a sample. When candidates turn out too few or too many,

@@ -9,7 +9,7 @@
 #include "support/catch.hpp"
 #include "support/inproc_ranks.hpp"
 #include "support/rank_check.hpp"
-#include "support/table_oracle.hpp"
+#include "support/table_training.hpp"
 
 using namespace weir;
 using namespace weir::test;
@@ -33,8 +33,7 @@ struct Case {
   }
 };
 
-/// Batches of all steps, and one more. Frequent low ids; lengths from nothing to the largest; gradients are small integers, so that
-/// sums are exact in any order.
+/// Batches of all steps, and one more. Frequent low ids; lengths from nothing to the largest.
 struct Batches {
   explicit Batches(const Case& c) {
     std::mt19937_64 random(static_cast<std::uint64_t>(c.ranks * 1000 + c.config.rows));
@@ -50,18 +49,13 @@ struct Batches {
           batch.push_back(std::min(c.config.rows - 1, static_cast<std::int64_t>(static_cast<double>(c.config.rows) * u * u * u)));
         }
         auto& g = gradients.back().emplace_back();
-        for (std::int64_t i = 0; i < length * c.config.width; ++i) g.push_back(static_cast<float>(random() % 9) - 4);
+        for (std::int64_t i = 0; i < length * c.config.width; ++i) g.push_back(table_gradient(c.config, random));
       }
     }
   }
   std::vector<Ids> ids;
   std::vector<Gradients> gradients;
 };
-
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](float x, float y) { return std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y); });
-}
 
 std::vector<float> all_rows(EmbeddingTable& table, bool mine) {
   const std::int64_t rows = mine ? table.config().rows : 0;

@@ -137,6 +137,13 @@ TEST_CASE("bad configurations of tables are refused on all ranks, saying what wo
   refuse("beta1 is 1: it must be at least 0 and below 1", [](EmbeddingConfig& c) { c.beta1 = 1; });
   refuse("beta2 is -0.1", [](EmbeddingConfig& c) { c.beta2 = -0.1; });
   refuse("epsilon is -1: it must not be negative", [](EmbeddingConfig& c) { c.epsilon = -1; });
+  refuse("epsilon is 0: it must be positive, for Adagrad", [](EmbeddingConfig& c) {
+    c.optimizer = Optimizer::adagrad;
+    c.epsilon = 0;
+  });
+  refuse("beta2 is 0.99999999: it must be", [](EmbeddingConfig& c) { c.beta2 = 0.99999999; });
+  refuse("largest_batch is 4294967295: with 3 ranks it must be at most 1431655765",
+         [](EmbeddingConfig& c) { c.rows = c.largest_batch = 0xffffffff; });
   refuse("initial_range is nan", [](EmbeddingConfig& c) { c.initial_range = std::nan(""); });
 }
 
@@ -305,6 +312,76 @@ TEST_CASE("a bad prefetch is an error at its wait, and the next lookup works") {
   });
 }
 
+TEST_CASE("a null pointer where the batch was prefetched is an error") {
+  with_tables([](Trainee& t, SameErrors& errors) {
+    t.table.prefetch(std::span<const std::int64_t>(Id64{1, 2})).wait();
+    std::vector<float> vectors(8);
+    errors.expect(t.rank(), WEIR_ERR_ARGUMENT, "table 'words': rank 1 looks up with a null pointer", [&] {
+      const Id64 ids{1, 2};
+      t.table.lookup(t.wrong() ? null_ids<std::int64_t>(2) : std::span<const std::int64_t>(ids), vectors).wait();
+    });
+  });
+}
+
+TEST_CASE("ranks may prefetch before or after their update or lookup, more than once, and none waits for the others") {
+  for (const std::uint64_t seed : {1, 2, 3, 4}) {
+    with_tables(
+        [](Trainee& t, SameErrors&) {
+          const auto prefetch = [&](int step) { return t.table.prefetch(std::span<const std::int64_t>(t.batch(step).ids)); };
+          int step = 0;
+          t.lookup(step);
+          for (const int late : {0, 1, 2}) {  // which rank calls in another order
+            if (t.rank() != late) prefetch(step + 1);
+            Operation update = t.table.update(t.batch(step).gradients);
+            if (t.rank() == late) prefetch(step + 1);
+            t.updated(step++);
+            t.lookup(step);
+            update.wait();
+          }
+          // With the update before still in flight: what was prefetched first is forgotten.
+          prefetch(step + 1);
+          t.table.update(t.batch(step).gradients);
+          t.updated(step++);
+          prefetch(step + 1);
+          prefetch(step);
+          t.lookup(step);
+          // Before and after a lookup.
+          if (t.wrong()) prefetch(step + 1);
+          t.lookup(step);
+          if (!t.wrong()) prefetch(step + 1);
+          t.table.update(t.batch(step).gradients);
+          t.updated(step++);
+          t.lookup(step);
+          t.update(step);
+        },
+        {.seed = seed});
+  }
+}
+
+TEST_CASE("updates and prefetches of two tables start in different orders") {
+  for (const ExchangeInfo& exchange : exchanges()) {
+    SameErrors errors(ranks);
+    run_ranks(ranks, [&](Communicator& comm) {
+      Trainee first(comm, small_table(exchange.name), errors.check()), second(comm, small_table(exchange.name), errors.check());
+      for (int step = 0; step < 4; ++step) {
+        first.lookup(step);
+        second.lookup(step);
+        Trainee& one = first.wrong() ? second : first;
+        Trainee& other = first.wrong() ? first : second;
+        for (Trainee* t : {&one, &other}) {
+          t->table.update(t->batch(step).gradients);
+          t->table.prefetch(std::span<const std::int64_t>(t->batch(step + 1).ids));
+          t->updated(step);
+        }
+      }
+      first.check_works();
+      second.check_works();
+    });
+    INFO(exchange.name);
+    REQUIRE(errors.failure() == "");
+  }
+}
+
 TEST_CASE("a lookup fails while the update before still looks at its batch") {
   for (const std::uint64_t seed : {1, 2, 3, 4, 5, 6}) {
     with_tables(
@@ -345,7 +422,7 @@ TEST_CASE("ranges of rows beyond the table are errors on every rank alike") {
     bad_range("id 20 at position 1: ids go from 0 to 19", 19, 2, values);
     bad_range("id -1", -1, 2, values);
     bad_range("id 21", 21, 0, {});
-    bad_range("id -2", 0, -2, values);
+    bad_range("-2 rows: a count must not be negative", 0, -2, values);
     bad_range("with an array of 8 elements: it must have 12", 0, 3, values);
     bad_range("with a null pointer", 0, 2, null_floats(8));
     t.table.export_rows(20, 0, {});

@@ -18,8 +18,14 @@ struct TableBatch {
   std::vector<float> gradients;
 };
 
-/// What one rank looks up in a step. Frequent low ids; lengths from nothing to the largest; gradients are small integers, so that
-/// sums are exact in any order.
+/// Small integers where ranks' contributions are added in no order that an oracle would know; else in (-2, 2), to be added in
+/// order.
+inline float table_gradient(const EmbeddingConfig& config, std::mt19937_64& random) {
+  if (config.exchange == "dense_allreduce") return static_cast<float>(random() % 9) - 4;
+  return static_cast<float>(static_cast<double>(random() >> 11) * 0x1p-51 - 2);
+}
+
+/// What one rank looks up in a step. Frequent low ids; lengths from nothing to the largest.
 inline TableBatch make_table_batch(const EmbeddingConfig& config, int rank, int step) {
   std::mt19937_64 random(static_cast<std::uint64_t>(rank * 1000 + step));
   const auto most = static_cast<std::uint64_t>(config.largest_batch) + 1;
@@ -30,7 +36,7 @@ inline TableBatch make_table_batch(const EmbeddingConfig& config, int rank, int 
     const double u = static_cast<double>(random() >> 11) * 0x1p-53;
     id = std::min(config.rows - 1, static_cast<std::int64_t>(static_cast<double>(config.rows) * u * u));
   }
-  for (float& g : batch.gradients) g = static_cast<float>(random() % 9) - 4;
+  for (float& g : batch.gradients) g = table_gradient(config, random);
   return batch;
 }
 
