@@ -8,7 +8,7 @@ set datafile separator ","
 set border 3 lc rgb "#606060"
 set tics nomirror out
 set grid xtics ytics lc rgb "#e2e2e2" lt 1
-set key noenhanced bottom left reverse Left samplen 2 spacing 1.3
+set key noenhanced bottom right reverse Left samplen 2 spacing 1.3
 set logscale xy
 set ytics (100, 125, 150, 200, 250, 300, 400, 500, 700, 1000)
 array colours[5] = ["#1f5fa8", "#e0a030", "#d9541e", "#3a8f4d", "#7a4fa3"]
