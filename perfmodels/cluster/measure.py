@@ -19,7 +19,7 @@ COUNTS = [25_600_000, 4_194_304]
 DENSITIES = [0.01, 0.001]
 DENSE = ["dense_ring", "dense_rabenseifner", "dense_torus2d", "dense_mpi"]
 SPARSE = ["topk_allgather", "topk_dsa", "gtopk", "gaussiank", "hitopk", "oktopk", "hi_oktopk"]
-TRIALS = 12
+TRIALS = 16
 ROUNDS = 3  # of the fastest algorithms beside automatic choice: the machine drifts more than algorithms differ
 CLOSE = 1.5  # times the best: what takes part in them
 WARMUP = {"dense": 1, "sparse": 12, "close": 4 * TRIALS + 1}  # residuals grow, and with them times: the same for all that is compared
@@ -35,9 +35,12 @@ def cluster(*args, env=None):
 
 
 def iterations(what, count, density):
-    if what != "close":
-        return 2 if count > 10_000_000 else 5
-    return 60 if count < 10_000_000 else 30 if density < 0.01 else 20
+    large = count > 10_000_000
+    if what == "dense":
+        return 1 if large else 5
+    if what == "sparse":
+        return 3 if large else 5
+    return 60 if not large else 30 if density < 0.01 else 20
 
 
 def bench(program, layout, machine, count, density, what, algorithms):
