@@ -67,7 +67,7 @@ stage() {
   # shellcheck disable=SC2086
   cmake --build "$build/$name" --parallel "$jobs" --target $targets
   # shellcheck disable=SC2086
-  (cd "$build/$name" && ctest --output-on-failure $selection)
+  (cd "$build/$name" && ctest --output-on-failure --parallel "$jobs" $selection)
 }
 
 embedding_tests="test_table test_table_errors test_table_steady"
