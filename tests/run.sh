@@ -75,7 +75,7 @@ collective_tests="test_exact test_auto test_registry test_shards test_alltoallv 
 unit_tests="test_kernels test_row_kernels test_selector test_topology test_engine test_settings test_wire test_fuzz_corpus test_model test_cost test_schedule test_embedding_parts"
 # Volumes and conservation run the same code on more inputs: nothing new for ThreadSanitizer, and minutes under it.
 thread_tests="test_engine test_exact test_dense test_plan test_large_index test_table_steady"
-mpi_tests="test_mpi test_mpi_table test_capi test_embedding test_abi weir_cli language_model"
+mpi_tests="test_mpi test_mpi_table test_capi test_embedding test_abi weir_cli"
 for name in "${stages[@]}"; do
   case $name in
     openmpi) stage openmpi mpicc.openmpi all "-LE cluster" -DWEIR_WERROR=ON ;;
