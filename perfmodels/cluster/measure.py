@@ -19,10 +19,9 @@ COUNTS = [25_600_000, 4_194_304]
 DENSITIES = [0.01, 0.001]
 DENSE = ["dense_ring", "dense_rabenseifner", "dense_torus2d", "dense_mpi"]
 SPARSE = ["topk_allgather", "topk_dsa", "gtopk", "gaussiank", "hitopk", "oktopk", "hi_oktopk"]
-TRIALS = 16
-ROUNDS = 3  # of the fastest algorithms beside automatic choice: the machine drifts more than algorithms differ
-CLOSE = 1.5  # times the best: what takes part in them
-WARMUP = {"dense": 1, "sparse": 12, "close": 4 * TRIALS + 1}  # residuals grow, and with them times: the same for all that is compared
+TRIALS = 12
+CLOSE = 1.5  # times the best: what is measured again, side by side with automatic choice
+WARMUP = {"dense": 1, "sparse": 12, "close": 4 * TRIALS + 1}
 WITHIN = 1.15  # of the best: what automatic choice is judged by
 
 
@@ -40,7 +39,7 @@ def iterations(what, count, density):
         return 1 if large else 5
     if what == "sparse":
         return 3 if large else 5
-    return 60 if not large else 30 if density < 0.01 else 20
+    return 60 if not large else 40 if density < 0.01 else 30
 
 
 def bench(program, layout, machine, count, density, what, algorithms):
@@ -50,7 +49,7 @@ def bench(program, layout, machine, count, density, what, algorithms):
         cluster("mpirun", "-n", str(nodes * per_node), "-p", str(per_node), "--", "env", f"WEIR_MACHINE={machine}", str(program), "bench",
                 "allreduce", "--count", str(count), "--density", str(density), "--algorithm", ",".join(algorithms), "--result",
                 "in_place", "--no-baseline", "--iterations", str(iterations(what, count, density)), "--warmup",
-                str(WARMUP[what]), "--trial-iterations", str(TRIALS), "--json", str(out))
+                str(WARMUP[what]), "--trial-iterations", str(TRIALS), *(["--side-by-side"] if what == "close" else []), "--json", str(out))
         return json.loads(out.read_text())
 
 
@@ -59,11 +58,9 @@ def measure(program, results, save, layouts, rates):
         nodes, per_node = LAYOUTS[layout]
         for rate in rates:
             done = results.setdefault(f"{layout} {rate}", {"rows": []})
-            todo = [(c, d, what, turn) for c in COUNTS for d in DENSITIES
-                    for what, turn in [("dense", 0), ("sparse", 0)] + [("close", turn) for turn in range(ROUNDS)]
+            todo = [(c, d, what) for c in COUNTS for d in DENSITIES for what in ("dense", "sparse", "close")
                     if not (what == "dense" and d != DENSITIES[0])
-                    and not any(r["count"] == c and r["group"] == what and r["round"] == turn and (what == "dense" or r["density"] == d)
-                                for r in done["rows"])]
+                    and not any(r["count"] == c and r["group"] == what and (what == "dense" or r["density"] == d) for r in done["rows"])]
             if not todo:
                 continue
             cluster("up", "-n", str(nodes), "-r", rate)
@@ -75,11 +72,11 @@ def measure(program, results, save, layouts, rates):
                 done["machine"] = json.loads(machine.read_text())
                 save()
             machine.write_text(json.dumps(done["machine"]))
-            for count, density, what, turn in todo:
-                say(f"{layout} at {rate}: {count} floats, density {density}, {what}, round {turn + 1}")
+            for count, density, what in todo:
+                say(f"{layout} at {rate}: {count} floats, density {density}, {what}")
                 algorithms = {"dense": DENSE, "sparse": sparse(layout)}.get(what) or close(done["rows"], count, density) + ["auto"]
                 rows = bench(program, layout, machine, count, density, what, algorithms)
-                done["rows"] += [row | {"group": what, "round": turn} for row in rows]
+                done["rows"] += [row | {"group": what} for row in rows]
                 save()
             cluster("down")
 
@@ -94,32 +91,15 @@ def close(rows, count, density):
     return [name for name, ms in times.items() if ms <= CLOSE * min(times.values())]
 
 
-def slower_than(rows, best):
-    """Times, in the same run: the machine drifts more between runs than algorithms differ. The median of the rounds."""
-    return median([a["median_ms"] / b["median_ms"] for a in rows for b in best if a["round"] == b["round"]])
-
-
-def typical(rows):
-    """Of the rounds of one algorithm: numbers by their medians."""
-    middle = sorted(rows, key=lambda r: r["median_ms"])[len(rows) // 2]
-    numbers = {key: median([r[key] for r in rows]) for key, value in middle.items() if isinstance(value, (int, float))}
-    return middle | numbers
-
-
 def cells(results):
-    """(layout, rate, count, density) -> the rounds of every algorithm, the dense ones in every density."""
+    """(layout, rate, count, density) -> one row for every algorithm, the dense ones in every density."""
     for key, block in results.items():
         layout, rate = key.split()
         for count in COUNTS:
             for density in DENSITIES:
                 rows = [r for r in block["rows"] if r["count"] == count and (r["group"] == "dense" or r["density"] == density)]
-                by_name = {}
-                for r in rows:
-                    by_name.setdefault(r["algorithm"], []).append(r)
-                for name, same in by_name.items():
-                    by_name[name] = [r for r in same if r["group"] == "close"] or same
-                if rows:
-                    yield (layout, rate, count, density), by_name
+                if rows:  # what was measured again replaces what was measured before
+                    yield (layout, rate, count, density), {r["algorithm"]: r for r in rows}
 
 
 def predict(program, machine, layout, count, density):
@@ -139,30 +119,29 @@ def median(values):
 
 def report(program, results, file):
     lines = ["# All algorithms on the cluster of tests/cluster", "",
-             f"Milliseconds (median over iterations of the slowest rank; of what is within {CLOSE} x the best, also of {ROUNDS} longer rounds), delivered in place;",
+             f"Milliseconds (median over iterations of the slowest rank), delivered in place; what is within {CLOSE} x the best was measured side by side;",
              "bytes sent per rank (the most of any rank) inside and across nodes; predictions by the cost functions from the machine as calibrated in the same run.", ""]
     within, errors, ratios = {"auto": [], "prediction": []}, [], []
-    for (layout, rate, count, density), rounds in cells(results):
+    for (layout, rate, count, density), rows in cells(results):
         predicted = predict(program, results[f"{layout} {rate}"]["machine"], layout, count, density)
         lines += [f"## {layout}, {rate}, {count:,} floats, density {density}", "",
                   "| algorithm | total | select | in node | exchange | apply | bytes in node | bytes across | predicted |",
                   "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
-        fixed = {name: typical(rows) for name, rows in rounds.items() if name != "auto"}
-        for r in sorted(map(typical, rounds.values()), key=lambda r: r["median_ms"]):
+        fixed = {name: r["median_ms"] for name, r in rows.items() if name != "auto"}
+        for r in sorted(rows.values(), key=lambda r: r["median_ms"]):
             name = f"**auto** ({r['ran_as']})" if r["algorithm"] == "auto" else r["algorithm"]
             expected = predicted[r["ran_as"]]
             lines.append(f"| {name} | {r['median_ms']:.1f} | {r['select_ms']:.1f} | {r['in_node_ms']:.1f} | {r['exchange_ms']:.1f} | "
                          f"{r['apply_ms']:.1f} | {r['bytes_in_node']:,} | {r['bytes_across']:,} | {expected:.1f} |")
             if r["algorithm"] != "auto":
                 errors.append(abs(expected - r["median_ms"]) / r["median_ms"])
-        best = rounds[min(fixed, key=lambda name: fixed[name]["median_ms"])]
-        chosen = min(fixed, key=predicted.get)
-        factors = {"auto": slower_than(rounds["auto"], best), "prediction": slower_than(rounds[chosen], best)}
+        best, chosen = min(fixed, key=fixed.get), min(fixed, key=predicted.get)
+        factors = {"auto": rows["auto"]["median_ms"] / fixed[best], "prediction": fixed[chosen] / fixed[best]}
         for group, factor in factors.items():
             within[group].append(factor <= WITHIN)
-        lines += ["", f"Times {best[0]['algorithm']}'s, in the same run: auto {factors['auto']:.2f}, {chosen}, predicted to be the fastest, "
+        lines += ["", f"Times {best}'s: auto {factors['auto']:.2f}, {chosen}, predicted to be the fastest, "
                       f"{factors['prediction']:.2f}."]
-        sent = {r["algorithm"]: r["bytes_across"] for r in fixed.values()}
+        sent = {name: r["bytes_across"] for name, r in rows.items()}
         if layout == "4x2" and "hi_oktopk" in sent and "oktopk" in sent:
             ratios.append(sent["hi_oktopk"] / sent["oktopk"])
             lines += ["", f"hi_oktopk sends {ratios[-1]:.2f} x what oktopk sends across nodes."]
@@ -187,13 +166,13 @@ def plot(results, file):
             layout, rate = key.split()
             columns, names = [], DENSE + SPARSE + ["auto"]
             table = {}
-            for (l, r, count, density), rounds in cells(results):
+            for (l, r, count, density), rows in cells(results):
                 if (l, r) != (layout, rate):
                     continue
                 column = f"{count / 1e6:.0f} M, {density * 100:g} %"
                 columns.append(column)
-                for name, rows in rounds.items():
-                    table[(name, column)] = typical(rows)["median_ms"]
+                for name, row in rows.items():
+                    table[(name, column)] = row["median_ms"]
             data = pathlib.Path(folder) / f"{layout}_{rate}.dat"
             with data.open("w") as out:
                 out.write("algorithm " + " ".join(f'"{c}"' for c in columns) + "\n")

@@ -19,7 +19,7 @@ struct Options {
   int iterations = 20, warmup = 3;
   std::vector<std::string> algorithms = {"oktopk"};
   std::string result = "both", input, json;
-  bool baseline = true;
+  bool baseline = true, side_by_side = false;
   AllreduceConfig config;
 };
 
@@ -32,78 +32,122 @@ std::int64_t bytes_sent(const Statistics& s, bool across) {
   return bytes;
 }
 
-/// One algorithm, delivering in place (`dense`) or sparse, interleaved with the baseline.
-Row measure(const Communicator& comm, const Options& options, const Gradients& gradients, const std::string& algorithm,
-            bool dense) {
-  AllreduceConfig config = options.config;
-  config.count = options.count;
-  config.density = options.density;
-  config.algorithm = algorithm;
-  AllreducePlan plan(comm, config);
-  Row row{.benchmark = dense ? "allreduce_dense" : "allreduce_sparse",
-          .algorithm = algorithm,
-          .count = options.count,
-          .density = options.density,
-          .ranks = comm.size(),
-          .baseline = options.baseline ? "MPI_Allreduce" : "",
-          .selected_local_min = options.count,
-          .selected_global_min = options.count};
-  std::vector<float> buffer(static_cast<std::size_t>(options.count));
-  std::vector<double> times, baseline, select, in_node, exchange, apply;
-  const bool tries = algorithm.starts_with("auto") && config.trial_iterations > 0;
-  const int warm = std::max(options.warmup, tries ? static_cast<int>(4 * config.trial_iterations) + 1 : 0);  // until it has decided
-  Progress progress(comm.rank() == 0, fmt::format("{}, {} result", row.algorithm, dense ? "dense" : "sparse"),
-                    options.iterations + warm);
-  std::int64_t allocations = 0, bytes_in_node = 0, bytes_across = 0;
-  for (int t = 0; t < options.iterations + warm; ++t) {
-    const auto& g = gradients[static_cast<std::size_t>(t) % gradients.size()];
-    buffer = g;
+/// One algorithm, delivering in place (`dense`) or sparse, against the baseline in the same iteration.
+class Measurement {
+ public:
+  Measurement(const Communicator& comm, const Options& options, const std::string& algorithm, bool dense)
+      : options_(options), dense_(dense), plan_(comm, config_of(options, algorithm)) {
+    row_ = {.benchmark = dense ? "allreduce_dense" : "allreduce_sparse",
+            .algorithm = algorithm,
+            .count = options.count,
+            .density = options.density,
+            .ranks = comm.size(),
+            .baseline = options.baseline ? "MPI_Allreduce" : "",
+            .selected_local_min = options.count,
+            .selected_global_min = options.count};
+  }
+
+  /// Iterations before those that count; automatic choice must have decided.
+  [[nodiscard]] int warmup() const {
+    const bool tries = row_.algorithm.starts_with("auto") && options_.config.trial_iterations > 0;
+    return std::max(options_.warmup, tries ? static_cast<int>(4 * options_.config.trial_iterations) + 1 : 0);
+  }
+  [[nodiscard]] std::string name() const { return fmt::format("{}, {} result", row_.algorithm, dense_ ? "dense" : "sparse"); }
+
+  void iterate(const std::vector<float>& gradient, std::vector<float>& buffer, bool counts) {
     double base_ms = 0;
-    if (options.baseline) {
-      base_ms = milliseconds(
-          [&] { MPI_Allreduce(MPI_IN_PLACE, buffer.data(), static_cast<int>(options.count), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD); });
+    if (options_.baseline) {
+      buffer = gradient;
+      base_ms = milliseconds([&] {
+        MPI_Allreduce(MPI_IN_PLACE, buffer.data(), static_cast<int>(options_.count), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+      });
     }
-    buffer = g;
+    buffer = gradient;
     std::int64_t made = 0;
     const double ms = milliseconds([&] {
       const std::int64_t before = allocations_so_far();
-      if (dense)
-        plan.run(buffer);
+      if (dense_)
+        plan_.run(buffer);
       else
-        plan.run_sparse(buffer);
+        plan_.run_sparse(buffer);
       made = allocations_so_far() - before;
     });
-    progress.at(t + 1);
-    if (t < warm) continue;
-    const Statistics& s = plan.statistics();
-    times.push_back(ms);
-    baseline.push_back(base_ms);
-    select.push_back(s.seconds_select * 1e3);
-    in_node.push_back(s.seconds_in_node * 1e3);
-    exchange.push_back(s.seconds_exchange * 1e3);
-    apply.push_back(s.seconds_apply * 1e3);
-    allocations += over_ranks(made, MPI_MAX);
-    row.bytes_sent_max = std::max(row.bytes_sent_max, over_ranks(bytes_sent(s, false) + bytes_sent(s, true), MPI_MAX));
-    bytes_in_node += over_ranks(bytes_sent(s, false), MPI_MAX);
-    bytes_across += over_ranks(bytes_sent(s, true), MPI_MAX);
-    row.selected_local_min = std::min(row.selected_local_min, over_ranks(s.selected_local, MPI_MIN));
-    row.selected_local_max = std::max(row.selected_local_max, over_ranks(s.selected_local, MPI_MAX));
-    row.selected_global_min = std::min(row.selected_global_min, s.selected_global);
-    row.selected_global_max = std::max(row.selected_global_max, s.selected_global);
+    if (!counts) return;
+    const Statistics& s = plan_.statistics();
+    times_.push_back(ms);
+    baseline_.push_back(base_ms);
+    select_.push_back(s.seconds_select * 1e3);
+    in_node_.push_back(s.seconds_in_node * 1e3);
+    exchange_.push_back(s.seconds_exchange * 1e3);
+    apply_.push_back(s.seconds_apply * 1e3);
+    allocations_ += over_ranks(made, MPI_MAX);
+    row_.bytes_sent_max = std::max(row_.bytes_sent_max, over_ranks(bytes_sent(s, false) + bytes_sent(s, true), MPI_MAX));
+    bytes_in_node_ += over_ranks(bytes_sent(s, false), MPI_MAX);
+    bytes_across_ += over_ranks(bytes_sent(s, true), MPI_MAX);
+    row_.selected_local_min = std::min(row_.selected_local_min, over_ranks(s.selected_local, MPI_MIN));
+    row_.selected_local_max = std::max(row_.selected_local_max, over_ranks(s.selected_local, MPI_MAX));
+    row_.selected_global_min = std::min(row_.selected_global_min, s.selected_global);
+    row_.selected_global_max = std::max(row_.selected_global_max, s.selected_global);
   }
-  row.median_ms = median(times);
-  row.min_ms = minimum(times);
-  row.baseline_ms = median(baseline);
-  row.ratio = options.baseline ? row.median_ms / row.baseline_ms : 0;
-  row.in_node_ms = median(in_node);
-  row.ran_as = plan.config().algorithm;
-  row.bytes_in_node = bytes_in_node / options.iterations;
-  row.bytes_across = bytes_across / options.iterations;
-  row.select_ms = median(select);
-  row.exchange_ms = median(exchange);
-  row.apply_ms = median(apply);
-  row.allocations = static_cast<double>(allocations) / options.iterations;
-  return row;
+
+  [[nodiscard]] Row row() const {
+    Row row = row_;
+    row.median_ms = median(times_);
+    row.min_ms = minimum(times_);
+    row.baseline_ms = median(baseline_);
+    row.ratio = options_.baseline ? row.median_ms / row.baseline_ms : 0;
+    row.in_node_ms = median(in_node_);
+    row.ran_as = plan_.config().algorithm;
+    row.bytes_in_node = bytes_in_node_ / options_.iterations;
+    row.bytes_across = bytes_across_ / options_.iterations;
+    row.select_ms = median(select_);
+    row.exchange_ms = median(exchange_);
+    row.apply_ms = median(apply_);
+    row.allocations = static_cast<double>(allocations_) / options_.iterations;
+    return row;
+  }
+
+ private:
+  static AllreduceConfig config_of(const Options& options, const std::string& algorithm) {
+    AllreduceConfig config = options.config;
+    config.count = options.count;
+    config.density = options.density;
+    config.algorithm = algorithm;
+    return config;
+  }
+
+  const Options& options_;
+  bool dense_;
+  AllreducePlan plan_;
+  Row row_;
+  std::vector<double> times_, baseline_, select_, in_node_, exchange_, apply_;
+  std::int64_t allocations_ = 0, bytes_in_node_ = 0, bytes_across_ = 0;
+};
+
+/// One after another, or, side by side, all in every iteration.
+std::vector<Row> measure(const Communicator& comm, const Options& options, const Gradients& gradients,
+                         const std::vector<std::pair<std::string, bool>>& list) {
+  std::vector<float> buffer(static_cast<std::size_t>(options.count));
+  std::vector<Row> rows;
+  for (std::size_t first = 0; first < list.size();) {
+    const std::size_t last = options.side_by_side ? list.size() : first + 1;
+    std::vector<std::unique_ptr<Measurement>> group;
+    int warmup = 0;
+    for (; first < last; ++first) {
+      group.push_back(std::make_unique<Measurement>(comm, options, list[first].first, list[first].second));
+      warmup = std::max(warmup, group.back()->warmup());
+    }
+    Progress progress(comm.rank() == 0, group.size() == 1 ? group[0]->name() : "side by side", options.iterations + warmup);
+    for (int t = 0; t < options.iterations + warmup; ++t) {
+      const auto& gradient = gradients[static_cast<std::size_t>(t) % gradients.size()];
+      // Each has its turn at every place: the first and the last of an iteration have other neighbours.
+      for (std::size_t i = 0; i < group.size(); ++i)
+        group[(i + static_cast<std::size_t>(t)) % group.size()]->iterate(gradient, buffer, t >= warmup);
+      progress.at(t + 1);
+    }
+    for (const auto& measurement : group) rows.push_back(measurement->row());
+  }
+  return rows;
 }
 
 std::vector<std::string> wanted(const Options& options) {
@@ -126,12 +170,12 @@ void run(Options options) {
     const Communicator comm(MPI_COMM_WORLD);
     const Gradients gradients = options.input.empty() ? make_gradients(options.count, comm.rank(), 3)
                                                       : read_gradients(options.input, options.count, comm.rank(), comm.size());
-    std::vector<Row> rows;
+    std::vector<std::pair<std::string, bool>> list;
     for (const std::string& algorithm : wanted(options)) {
-      if (delivers_sparse(algorithm) && options.result != "in_place")
-        rows.push_back(measure(comm, options, gradients, algorithm, false));
-      if (options.result != "sparse") rows.push_back(measure(comm, options, gradients, algorithm, true));
+      if (delivers_sparse(algorithm) && options.result != "in_place") list.emplace_back(algorithm, false);
+      if (options.result != "sparse") list.emplace_back(algorithm, true);
     }
+    const std::vector<Row> rows = measure(comm, options, gradients, list);
     if (comm.rank() == 0) {
       print_table(rows);
       if (!options.json.empty()) write_json(rows, options.json);
@@ -165,6 +209,9 @@ void add_bench_allreduce(CLI::App& bench) {
       ->check(CLI::IsMember({"sparse", "in_place", "both"}))
       ->capture_default_str();
   command->add_flag("--baseline,!--no-baseline", options->baseline, "measure MPI_Allreduce beside (the default)");
+  command->add_flag(
+      "--side-by-side", options->side_by_side,
+      "all algorithms in every iteration, so that what the machine does meanwhile hits all alike; else one after another");
   add_named(command, "--threshold", options->config.threshold,
             {{"exact", Threshold::exact},
              {"reuse", Threshold::reuse},
