@@ -1,7 +1,7 @@
 // The C ABI of communicators and plans: thin shims over weir/weir.hpp.
-#include "shim.hpp"
-
 #include <string>
+
+#include "shim.hpp"
 
 using namespace weir::capi;
 
@@ -46,6 +46,7 @@ weir::AllreduceConfig read_config(const weir_allreduce_config* given) {
   config.wire_values = static_cast<weir::WireValues>(c.wire_values);
   config.samplings = c.samplings;
   config.trial_iterations = c.trial_iterations;
+  config.memory = static_cast<weir::MemorySpace>(c.memory);
   return config;
 }
 
@@ -56,15 +57,15 @@ weir_sparse_result sparse_result_of(const weir_plan& plan) {
     result.indices = view.indices.data();
     result.values = view.values.data();
   };
-  if (plan.plan.config().type == weir::DataType::float32)
-    set(plan.plan.sparse_result<float>());
-  else
+  if (plan.plan.config().type == weir::DataType::float64)
     set(plan.plan.sparse_result<double>());
+  else
+    set(plan.plan.sparse_result<float>());
   return result;
 }
 
-void start(weir_plan* plan, void* dense, const void* sparse_only) {
-  plan->operation = std::make_unique<weir::Operation>(plan->plan.start_raw(dense, sparse_only, plan->plan.config().count));
+weir::Operation begin(weir_plan* plan, void* dense, const void* sparse_only, void* stream) {
+  return plan->plan.start_raw(dense, sparse_only, plan->plan.config().count, stream);
 }
 
 }  // namespace
@@ -122,7 +123,8 @@ weir_status weir_comm_destroy(weir_comm* comm) {
   return guard(comm, [&] {
     if (comm == nullptr) return;
     if (comm->plans > 0)
-      throw weir::Error(WEIR_ERR_BUSY, std::to_string(comm->plans) + " plan(s) or table(s) still use this communicator: destroy them first");
+      throw weir::Error(WEIR_ERR_BUSY,
+                        std::to_string(comm->plans) + " plan(s) or table(s) still use this communicator: destroy them first");
     delete comm;
   });
 }
@@ -158,12 +160,18 @@ weir_status weir_plan_destroy(weir_plan* plan) {
   });
 }
 
-weir_status weir_plan_start(weir_plan* plan, void* gradient) {
-  return guard_plan(plan, [&] { start(plan, gradient, nullptr); });
+weir_status weir_plan_start_on_stream(weir_plan* plan, void* gradient, void* stream) {
+  return guard_plan(plan, [&] { plan->operation = std::make_unique<weir::Operation>(begin(plan, gradient, nullptr, stream)); });
 }
 
+weir_status weir_plan_start_sparse_on_stream(weir_plan* plan, const void* gradient, void* stream) {
+  return guard_plan(plan, [&] { plan->operation = std::make_unique<weir::Operation>(begin(plan, nullptr, gradient, stream)); });
+}
+
+weir_status weir_plan_start(weir_plan* plan, void* gradient) { return weir_plan_start_on_stream(plan, gradient, nullptr); }
+
 weir_status weir_plan_start_sparse(weir_plan* plan, const void* gradient) {
-  return guard_plan(plan, [&] { start(plan, nullptr, gradient); });
+  return weir_plan_start_sparse_on_stream(plan, gradient, nullptr);
 }
 
 weir_status weir_plan_test(weir_plan* plan, int* done) {
@@ -180,15 +188,21 @@ weir_status weir_plan_wait(weir_plan* plan) {
   });
 }
 
-weir_status weir_plan_run(weir_plan* plan, void* gradient) {
-  return guard_plan(plan, [&] { plan->plan.start_raw(gradient, nullptr, plan->plan.config().count).wait(); });
+weir_status weir_plan_run_on_stream(weir_plan* plan, void* gradient, void* stream) {
+  return guard_plan(plan, [&] { begin(plan, gradient, nullptr, stream).wait(); });
 }
 
-weir_status weir_plan_run_sparse(weir_plan* plan, const void* gradient, weir_sparse_result* result) {
+weir_status weir_plan_run_sparse_on_stream(weir_plan* plan, const void* gradient, void* stream, weir_sparse_result* result) {
   return guard_plan(plan, [&] {
-    plan->plan.start_raw(nullptr, gradient, plan->plan.config().count).wait();
+    begin(plan, nullptr, gradient, stream).wait();
     if (result != nullptr) fill_struct(result, sparse_result_of(*plan));
   });
+}
+
+weir_status weir_plan_run(weir_plan* plan, void* gradient) { return weir_plan_run_on_stream(plan, gradient, nullptr); }
+
+weir_status weir_plan_run_sparse(weir_plan* plan, const void* gradient, weir_sparse_result* result) {
+  return weir_plan_run_sparse_on_stream(plan, gradient, nullptr, result);
 }
 
 weir_status weir_plan_sparse_result(const weir_plan* plan, weir_sparse_result* result) {
@@ -224,9 +238,7 @@ weir_status weir_plan_statistics(const weir_plan* plan, weir_statistics* statist
   });
 }
 
-const char* weir_plan_explanation(const weir_plan* plan) {
-  return plan != nullptr ? plan->plan.explanation().c_str() : nullptr;
-}
+const char* weir_plan_explanation(const weir_plan* plan) { return plan != nullptr ? plan->plan.explanation().c_str() : nullptr; }
 
 weir_status weir_plan_reset(weir_plan* plan) {
   return guard_plan(plan, [&] { plan->plan.reset(); });

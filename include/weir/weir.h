@@ -23,7 +23,10 @@ extern "C" {
 typedef struct weir_comm weir_comm; /**< a group of ranks; made by weir_comm_create_mpi (weir/mpi.h) */
 typedef struct weir_plan weir_plan; /**< one tensor's allreduce and its state */
 
-typedef enum weir_data_type { WEIR_FLOAT32 = 0, WEIR_FLOAT64 = 1 } weir_data_type;
+/** Element type of a gradient. The 16-bit types only in CUDA memory; residuals, sums and updates are float32 with them. */
+typedef enum weir_data_type { WEIR_FLOAT32 = 0, WEIR_FLOAT64 = 1, WEIR_FLOAT16 = 2, WEIR_BFLOAT16 = 3 } weir_data_type;
+/** Where a plan's gradient and update are. */
+typedef enum weir_memory_space { WEIR_MEMORY_HOST = 0, WEIR_MEMORY_CUDA = 1 } weir_memory_space;
 /** How a rank finds the threshold of what it contributes. All but exact and mstopk may contribute a few
     more or fewer than k entries. */
 typedef enum weir_threshold {
@@ -68,22 +71,24 @@ typedef struct weir_allreduce_config {
   int32_t wire_format;       /**< weir_wire_format */
   int32_t wire_values;       /**< weir_wire_values */
   int32_t samplings;         /**< N of mstopk (CommLib Algorithm 1) */
-  int64_t trial_iterations;  /**< auto: runs of each of up to three candidates before the fastest stays; 0: the prediction decides */
+  int64_t trial_iterations; /**< auto: runs of each of up to three candidates before the fastest stays; 0: the prediction decides */
+  int32_t memory;           /**< weir_memory_space; cuda: the GPU that is the calling thread's */
+  int32_t reserved;         /**< 0 */
 } weir_allreduce_config;
 
 #define WEIR_ALLREDUCE_CONFIG_INIT                                                                                            \
   {                                                                                                                           \
     sizeof(weir_allreduce_config), 0, -1, 0.01, 4.0, 32, 64, 0, 0, "oktopk", "allreduce", WEIR_FLOAT32, WEIR_THRESHOLD_EXACT, \
-        WEIR_NON_FINITE_ERROR, 4, 0, 1, 1, WEIR_WIRE_FORMAT_COMPACT, WEIR_WIRE_VALUES_NATIVE, 30, 0                           \
+        WEIR_NON_FINITE_ERROR, 4, 0, 1, 1, WEIR_WIRE_FORMAT_COMPACT, WEIR_WIRE_VALUES_NATIVE, 30, 0, WEIR_MEMORY_HOST, 0      \
   }
 
-/** The delivered update, sorted by index, equal on all ranks. Owned by the plan, valid until its next start, reset or destruction.
- */
+/** The delivered update, sorted by index, equal on all ranks, in the plan's memory space. Owned by the plan, valid until its next
+ * start, reset or destruction. */
 typedef struct weir_sparse_result {
   size_t struct_size;
   int64_t count;
   const uint32_t* indices;
-  const void* values; /**< of the plan's type */
+  const void* values; /**< of the plan's type; of plans of 16-bit types float32 */
 } weir_sparse_result;
 
 #define WEIR_LEVEL_COUNT 7 /**< self, l3, numa, socket, node, switch, system */
@@ -141,13 +146,20 @@ weir_status weir_plan_run_sparse(weir_plan* plan, const void* gradient, weir_spa
 /** Collective, nonblocking: selection happens here, communication in test and wait. `gradient` must stay untouched until done. */
 weir_status weir_plan_start(weir_plan* plan, void* gradient);
 weir_status weir_plan_start_sparse(weir_plan* plan, const void* gradient);
+/** The same for plans in CUDA memory. `stream` is a cudaStream_t: the run comes after what is on it, and what is put onto it once
+ * the run has finished sees the result. The functions above use the default stream. */
+weir_status weir_plan_run_on_stream(weir_plan* plan, void* gradient, void* stream);
+weir_status weir_plan_run_sparse_on_stream(weir_plan* plan, const void* gradient, void* stream, weir_sparse_result* result);
+weir_status weir_plan_start_on_stream(weir_plan* plan, void* gradient, void* stream);
+weir_status weir_plan_start_sparse_on_stream(weir_plan* plan, const void* gradient, void* stream);
 /** Makes progress on everything in flight on the communicator; *done becomes 1 when this plan's run has finished. */
 weir_status weir_plan_test(weir_plan* plan, int* done);
 weir_status weir_plan_wait(weir_plan* plan);
 
 weir_status weir_plan_sparse_result(const weir_plan* plan, weir_sparse_result* result);
 weir_status weir_plan_statistics(const weir_plan* plan, weir_statistics* statistics);
-/** Why this algorithm, for people; with automatic choice a table of predictions. Valid as long as the plan; NULL for a NULL plan. */
+/** Why this algorithm, for people; with automatic choice a table of predictions. Valid as long as the plan; NULL for a NULL plan.
+ */
 const char* weir_plan_explanation(const weir_plan* plan);
 /** Forgets residual, thresholds, boundaries and iteration count. Every rank must do it. */
 weir_status weir_plan_reset(weir_plan* plan);

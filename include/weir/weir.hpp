@@ -40,8 +40,11 @@ class Error : public std::runtime_error {
   weir_status status_;
 };
 
-/// Element type of a gradient.
-enum class DataType : std::int32_t { float32 = 0, float64 = 1 };
+/// Element type of a gradient. The 16-bit types only in CUDA memory; residuals, sums and updates are float32 with them.
+enum class DataType : std::int32_t { float32 = 0, float64 = 1, float16 = 2, bfloat16 = 3 };
+
+/// Where a plan's gradient, residual and update are.
+enum class MemorySpace : std::int32_t { host = 0, cuda = 1 };
 
 template <class T>
 inline constexpr DataType data_type_of = DataType::float32;
@@ -49,9 +52,9 @@ template <>
 inline constexpr DataType data_type_of<double> = DataType::float64;
 
 /// How a rank finds the threshold of what it contributes: `exact` and `mstopk` exactly k entries, the others perhaps a few more or
-/// fewer; what they leave stays in the residual. What is delivered, gtopk, oktopk and hi_oktopk cut to k. With `reuse`, the latter two
-/// cut by a threshold that is kept, too, within the same bounds; where ranks contribute more than k, they may deliver fewer, so that
-/// the volume bound holds.
+/// fewer; what they leave stays in the residual. What is delivered, gtopk, oktopk and hi_oktopk cut to k. With `reuse`, the latter
+/// two cut by a threshold that is kept, too, within the same bounds; where ranks contribute more than k, they may deliver fewer, so
+/// that the volume bound holds.
 enum class Threshold : std::int32_t {
   exact = 0,     ///< exactly the k largest (fewer only when fewer are nonzero); ties go to the lowest index
   reuse = 1,     ///< Ok-Topk section 3.1.3: re-evaluated every `threshold_period` iterations, and at once when a count leaves
@@ -126,14 +129,15 @@ class Communicator {
 struct AllreduceConfig {
   std::int64_t count = 0;  ///< n, elements of the gradient; sparse algorithms take up to 2^32 - 1
   DataType type = DataType::float32;
-  double density = 0.01;              ///< k/n in (0, 1]; k is rounded to nearest, at least 1 when n > 0
-  std::int64_t k = -1;                ///< entries to deliver, 0 <= k <= n; -1: from `density`
-  std::string algorithm = "oktopk";   ///< a registry name, see algorithms(); "auto": the cheapest on this machine by the cost
-                                      ///< functions, which may be dense; "auto_sparse": the cheapest sparse one
-  std::int64_t trial_iterations = 0;  ///< auto: so many runs for each of up to three candidates, then the fastest by the clock
-                                      ///< stays; 0: the prediction decides
-  bool error_feedback = true;  ///< keep what is not delivered in a residual (Ok-Topk Algorithm 2)
-  bool average = true;         ///< divide the delivered sum by the number of ranks
+  MemorySpace memory = MemorySpace::host;  ///< cuda: of the GPU that is the calling thread's when the plan is made
+  double density = 0.01;                   ///< k/n in (0, 1]; k is rounded to nearest, at least 1 when n > 0
+  std::int64_t k = -1;                     ///< entries to deliver, 0 <= k <= n; -1: from `density`
+  std::string algorithm = "oktopk";        ///< a registry name, see algorithms(); "auto": the cheapest on this machine by the cost
+                                           ///< functions, which may be dense; "auto_sparse": the cheapest sparse one
+  std::int64_t trial_iterations = 0;       ///< auto: so many runs for each of up to three candidates, then the fastest by the clock
+                                           ///< stays; 0: the prediction decides
+  bool error_feedback = true;              ///< keep what is not delivered in a residual (Ok-Topk Algorithm 2)
+  bool average = true;                     ///< divide the delivered sum by the number of ranks
   Threshold threshold = Threshold::exact;
   int samplings = 30;                            ///< N of MSTopK (CommLib Algorithm 1)
   WireFormat wire_format = WireFormat::compact;  ///< auto: compact allows both
@@ -220,17 +224,26 @@ class AllreducePlan {
   Operation start(std::span<double> gradient);
   Operation start_sparse(std::span<const float> gradient);
   Operation start_sparse(std::span<const double> gradient);
-  /// The same on raw memory of the plan's type; `dense` is overwritten, `sparse_only` is read.
-  Operation start_raw(void* dense, const void* sparse_only, std::int64_t count);
+  /// The same on raw memory of the plan's type, in the plan's memory space; `dense` is overwritten, `sparse_only` is read.
+  /// `stream`, a cudaStream_t, for plans in CUDA memory: the run comes after what is on the stream, and what is put onto it after
+  /// the operation has finished sees the result. The host does not wait for that: where only the stream's work needs the result,
+  /// nobody does.
+  Operation start_raw(void* dense, const void* sparse_only, std::int64_t count, void* stream = nullptr);
+  /// For plans in CUDA memory: count elements of the plan's type on the plan's GPU. As run, run_sparse, start and start_sparse.
+  void run(void* gradient, void* stream);
+  void run_sparse(const void* gradient, void* stream);
+  Operation start(void* gradient, void* stream);
+  Operation start_sparse(const void* gradient, void* stream);
 
-  /// The update of the last finished run. For dense algorithms, empty.
+  /// The update of the last finished run, in the plan's memory space; in CUDA memory, once the run's stream has got there. For
+  /// dense algorithms, empty.
   template <class T>
   [[nodiscard]] SparseView<T> sparse_result() const;
 
   [[nodiscard]] const Statistics& statistics() const;
-  /// What error feedback keeps on this rank; empty without error feedback. All count elements, or, for algorithms that shard
-  /// within nodes (hitopk, hi_oktopk), those of this rank's shard, from element residual_begin() on; empty on ranks of larger nodes
-  /// that own none. Throws while a run is in flight.
+  /// What error feedback keeps on this rank, in the plan's memory space; empty without error feedback. All count elements, or, for
+  /// algorithms that shard within nodes (hitopk, hi_oktopk), those of this rank's shard, from element residual_begin() on; empty on
+  /// ranks of larger nodes that own none. Throws while a run is in flight.
   template <class T>
   [[nodiscard]] std::span<const T> residual() const;
   [[nodiscard]] std::int64_t residual_begin() const;

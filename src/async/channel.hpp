@@ -110,6 +110,25 @@ class Channel {
   };
   /// co_await: until `open` is true. Another run of this rank makes it so, whatever becomes of that run.
   [[nodiscard]] GateAwaiter opened(const bool& open) const { return {run_, &open}; }
+  class HappeningAwaiter {
+   public:
+    HappeningAwaiter(Run* run, Happening* happening) : run_(run), happening_(happening) {}
+    [[nodiscard]] bool await_ready() const { return happening_->happened(); }
+    void await_suspend(std::coroutine_handle<> leaf) noexcept {
+      run_->leaf = leaf;
+      run_->happening = happening_;
+    }
+    void await_resume() const {
+      if (run_->failure) std::rethrow_exception(std::exchange(run_->failure, nullptr));
+    }
+
+   private:
+    Run* run_;
+    Happening* happening_;
+  };
+  /// co_await: until it has happened.
+  [[nodiscard]] HappeningAwaiter happened(Happening& happening) const { return {run_, &happening}; }
+
   class TurnAwaiter {
    public:
     explicit TurnAwaiter(Run* run) : run_(run) {}
@@ -122,8 +141,8 @@ class Channel {
    private:
     Run* run_;
   };
-  /// co_await: until no more urgent run holds this one back. A message is on its way to the network once it is posted, however urgent
-  /// the run.
+  /// co_await: until no more urgent run holds this one back. A message is on its way to the network once it is posted, however
+  /// urgent the run.
   [[nodiscard]] TurnAwaiter turn() const { return TurnAwaiter(run_); }
   /// From now on this run has another priority.
   void reprioritise(int priority) const { engine_->reprioritise(*run_, priority); }

@@ -13,6 +13,7 @@ void Engine::start(Run& run) {
   run.failure = nullptr;
   run.awaited = {};
   run.gate = nullptr;
+  run.happening = nullptr;
   run.waited = {};
   insert(run);
   run.leaf = run.root.handle();
@@ -81,6 +82,14 @@ void Engine::drive(Run& run) { drive_until(run.finished); }
 bool Engine::ready(Run& run) {
   if (run.gate != nullptr && !*run.gate) return false;
   run.gate = nullptr;
+  try {
+    if (run.happening != nullptr && !run.happening->happened()) return false;
+  } catch (...) {
+    transport_.abandon(run.tag);
+    run.failure = std::current_exception();
+  }
+  run.happening = nullptr;
+  if (run.failure) return true;
   while (run.awaited_done < run.awaited.size()) {
     try {
       const Request request = run.awaited[run.awaited_done];
@@ -123,6 +132,7 @@ std::string Engine::dump() const {
   for (const Run* run : runs_) {
     text += fmt::format("  {}: {}; awaits", run->name, run->step);
     if (run->gate != nullptr) text += " another of these";
+    if (run->happening != nullptr) text += " the GPU";
     for (const Request request : run->awaited.subspan(std::min(run->awaited_done, run->awaited.size()))) {
       if (request.slot >= 0) text += fmt::format(" [{}]", transport_.describe(request));
     }

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "async/happening.hpp"
 #include "async/task.hpp"
 #include "transport/transport.hpp"
 
@@ -34,6 +35,7 @@ struct Run {
   std::span<Request> awaited;
   std::size_t awaited_done = 0;
   const bool* gate = nullptr;              ///< awaited besides: another run of this rank makes it true
+  Happening* happening = nullptr;          ///< awaited besides
   std::exception_ptr failure;              ///< thrown at the point of suspension
   std::chrono::duration<double> waited{};  ///< without progress, while the engine was polled and the run not held back
   Clock::time_point moved;                 ///< when it last got on

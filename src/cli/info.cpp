@@ -9,6 +9,7 @@
 
 #include "cli/build_info.hpp"
 #include "cli/commands.hpp"
+#include "cuda/runtime.hpp"
 #include "kernels/kernels.hpp"
 #include "plan/communicator.hpp"
 
@@ -19,6 +20,20 @@ struct Options {
   bool plan = false;
   AllreduceConfig config{.count = 4194304, .algorithm = "auto"};
 };
+
+void print_gpus() {
+  fmt::print("\nGPUs of rank 0\n");
+  if (!cuda::why_unusable().empty()) {
+    fmt::print("  none: {}\n", cuda::why_unusable());
+    return;
+  }
+  for (int device = 0; device < cuda::device_count(); ++device) {
+    const cuda::DeviceInfo gpu = cuda::describe(device);
+    fmt::print("  {}: {}, compute capability {}.{}, {} MiB, at {}\n", device, gpu.name, gpu.major, gpu.minor, gpu.bytes >> 20,
+               gpu.bus_id);
+  }
+  fmt::print("  messages of plans in CUDA memory go through pinned host memory\n");
+}
 
 void print_build_and_machine(const Communicator& comm) {
   const Version v = version();
@@ -33,6 +48,7 @@ void print_build_and_machine(const Communicator& comm) {
   fmt::print("\ntransports\n");
   fmt::print("  in use        {}\n", comm.state()->transport->name());
   fmt::print("  built in      mpi, inproc\n");
+  print_gpus();
   fmt::print("\nallreduce algorithms\n");
   for (const AlgorithmInfo& algorithm : algorithms()) fmt::print("  {:<20}{}\n", algorithm.name, algorithm.description);
   fmt::print("\nsettings\n");

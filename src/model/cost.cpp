@@ -9,7 +9,7 @@ Problem make_problem(const Topology& topology, std::int64_t count, std::int64_t 
   Problem problem;
   problem.count = count;
   problem.k = k;
-  problem.value_bytes = type == DataType::float32 ? 4 : 8;
+  problem.value_bytes = type == DataType::float64 ? 8 : 4;
   problem.ranks = topology.size();
   problem.nodes = topology.node_count();
   const std::span<const int> leaders = topology.leaders();

@@ -1,7 +1,6 @@
 // The classes of weir/weir.hpp over the plan's state.
 #include "base/error.hpp"
 #include "plan/plan.hpp"
-#include "plan/typed_plan.hpp"
 
 namespace weir {
 namespace {
@@ -12,12 +11,14 @@ void retire(std::shared_ptr<detail::PlanState>& plan) noexcept {
   if (plan->broken) detail::keep_forever(std::move(plan));
 }
 
+/// The plan, which sums in T and is not running.
 template <class T>
-const detail::TypedPlan<T>& typed(const std::shared_ptr<detail::PlanState>& plan, std::string_view what) {
-  require(plan->config.type == data_type_of<T>, "plan '{}': {} was asked for as another type than the plan's", plan->config.name,
-          what);
+const detail::PlanState& typed(const std::shared_ptr<detail::PlanState>& plan, std::string_view what) {
+  const bool wide = plan->config.type == DataType::float64;
+  require(wide == std::is_same_v<T, double>, "plan '{}': {} was asked for as another type than it has, {}", plan->config.name, what,
+          wide ? "float64" : "float32");
   if (!plan->run.finished) fail(WEIR_ERR_BUSY, "plan '{}' is running: wait before asking for its {}", plan->config.name, what);
-  return static_cast<const detail::TypedPlan<T>&>(*plan);
+  return *plan;
 }
 
 }  // namespace
@@ -34,10 +35,14 @@ AllreducePlan& AllreducePlan::operator=(AllreducePlan&& other) noexcept {
 }
 AllreducePlan::~AllreducePlan() { retire(state_); }
 
-Operation AllreducePlan::start_raw(void* dense, const void* sparse_only, std::int64_t count) {
-  state_->start(dense, sparse_only, count, state_->config.type);
+Operation AllreducePlan::start_raw(void* dense, const void* sparse_only, std::int64_t count, void* stream) {
+  state_->start(dense, sparse_only, count, state_->config.type, stream);
   return Operation(state_);
 }
+Operation AllreducePlan::start(void* g, void* stream) { return start_raw(g, nullptr, state_->config.count, stream); }
+Operation AllreducePlan::start_sparse(const void* g, void* stream) { return start_raw(nullptr, g, state_->config.count, stream); }
+void AllreducePlan::run(void* g, void* stream) { start(g, stream).wait(); }
+void AllreducePlan::run_sparse(const void* g, void* stream) { start_sparse(g, stream).wait(); }
 
 namespace {
 template <class T>
@@ -60,15 +65,17 @@ void AllreducePlan::run_sparse(std::span<const double> g) { start_sparse(g).wait
 
 template <class T>
 SparseView<T> AllreducePlan::sparse_result() const {
-  const SparseVector<T> update = typed<T>(state_, "sparse result").update();
-  return {update.index_span(), {update.values, static_cast<std::size_t>(update.count)}};
+  const detail::AnyVector update = typed<T>(state_, "sparse result").update();
+  const auto count = static_cast<std::size_t>(update.count);
+  return {{update.indices, count}, {static_cast<const T*>(update.values), count}};
 }
 template SparseView<float> AllreducePlan::sparse_result() const;
 template SparseView<double> AllreducePlan::sparse_result() const;
 
 template <class T>
 std::span<const T> AllreducePlan::residual() const {
-  return typed<T>(state_, "residual").residual();
+  const detail::AnyVector residual = typed<T>(state_, "residual").residual();
+  return {static_cast<const T*>(residual.values), static_cast<std::size_t>(residual.count)};
 }
 template std::span<const float> AllreducePlan::residual() const;
 template std::span<const double> AllreducePlan::residual() const;

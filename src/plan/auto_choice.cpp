@@ -18,7 +18,8 @@ constexpr std::size_t explained = 8;
 
 bool can_run(const AllreduceRow& row, const CommunicatorState& comm, const AllreduceConfig& config) {
   if (row.needs_allreduce && !comm.transport->has_allreduce()) return false;
-  if (row.sharded && comm.topology.largest_node() == 1) return false;    // the same as the algorithm that it shards
+  // Without in-node steps it is the same as the algorithm that it shards.
+  if (row.sharded && (comm.topology.largest_node() == 1 || config.memory == MemorySpace::cuda)) return false;
   if (row.threshold && row.threshold != config.threshold) return false;  // the user has asked for another selection
   if (!row.sparse()) return config.algorithm != "auto_sparse";
   return config.count <= std::numeric_limits<std::uint32_t>::max();

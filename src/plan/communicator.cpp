@@ -1,13 +1,10 @@
 #include "plan/communicator.hpp"
 
-#include <weir/mpi.h>
-
 #include <cstring>
 #include <vector>
 
 #include "base/error.hpp"
 #include "collectives/control.hpp"
-#include "transport/mpi/mpi_transport.hpp"
 
 namespace weir {
 namespace detail {
@@ -109,8 +106,6 @@ std::shared_ptr<CommunicatorState> make_communicator(std::unique_ptr<Transport> 
   if (all[0].measure != 0) state->agreed_machine();
   return state;
 }
-
-std::shared_ptr<CommunicatorState> communicator_from_mpi(MPI_Comm comm) { return make_communicator(make_mpi_transport(comm)); }
 
 }  // namespace detail
 

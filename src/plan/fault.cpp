@@ -38,6 +38,28 @@ Error fault_error(std::uint64_t fault, const AllreduceConfig& config) {
           fmt::format(
               "plan '{}': rank {} asked for a sparse result of a dense iteration; use run or start instead of their sparse forms",
               config.name, rank)};
+    case FaultKind::stream_of_host_plan:
+      return {WEIR_ERR_ARGUMENT,
+              fmt::format("plan '{}': rank {} gave a stream, but the plan is for host memory: make it with memory cuda",
+                          config.name, rank)};
+    case FaultKind::device_memory:
+      return {WEIR_ERR_ARGUMENT,
+              fmt::format(
+                  "plan '{}': the gradient of rank {} is in GPU memory, and the plan is for host memory: make it with memory cuda",
+                  config.name, rank)};
+    case FaultKind::host_memory:
+      return {WEIR_ERR_ARGUMENT,
+              fmt::format(
+                  "plan '{}': the gradient of rank {} is in host memory, and the plan is for CUDA memory: make it with memory host",
+                  config.name, rank)};
+    case FaultKind::other_device:
+      return {WEIR_ERR_ARGUMENT,
+              fmt::format("plan '{}': the gradient of rank {} is in the memory of another GPU than the one the plan was made on",
+                          config.name, rank)};
+    case FaultKind::bad_stream:
+      return {WEIR_ERR_ARGUMENT,
+              fmt::format("plan '{}': the stream that rank {} gave does not work: it was destroyed, or belongs to another GPU",
+                          config.name, rank)};
     case FaultKind::none:
       break;
   }

@@ -15,7 +15,12 @@ enum class FaultKind : std::uint32_t {
   misaligned,
   wrong_count,
   wrong_type,
-  dense_only,  // the update cannot be delivered sparse
+  dense_only,           // the update cannot be delivered sparse
+  stream_of_host_plan,  // a stream was given to a plan in host memory
+  device_memory,        // GPU memory was given to a plan in host memory
+  host_memory,          // host memory was given to a plan in CUDA memory
+  other_device,         // memory of another GPU than the plan's
+  bad_stream,           // not a stream of the plan's GPU
 };
 
 /// 0 for none. Among several ranks' faults the largest kind wins, then the lowest rank.

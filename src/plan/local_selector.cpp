@@ -6,20 +6,9 @@
 namespace weir {
 namespace {
 
-constexpr std::int64_t least_sample = 32768;
-constexpr std::int64_t sampled_hits = 400;  // so many of a sample determine a count within some 5 %
 constexpr std::int64_t spare_candidates = 4096;
 /// Elements whose moments are taken just before they are compensated, so that they are read from memory once.
 constexpr std::int64_t block = 16384;
-template <class T>
-constexpr Key<T> octave = Key<T>{1} << (sizeof(T) == 4 ? 23 : 52);  // how far keys of x and 2 x lie apart
-constexpr double first_margin = 0.1, least_margin = 0.01, most_margin = 1;
-
-/// One entry in a hundred at most (DGC) where every iteration needs a sample, fewer where only the first does.
-std::int64_t largest_sample(Threshold threshold, std::int64_t count) {
-  const bool always = threshold != Threshold::exact && threshold != Threshold::reuse;
-  return std::min(count, always ? std::max(least_sample, count / 100) : least_sample);
-}
 
 template <class T>
 void add_to(Moments<T>& sum, const Moments<T>& part) {
@@ -44,7 +33,7 @@ LocalSelector<T>::LocalSelector(const Setup& setup)
       capacity_(std::min(setup.count, 2 * setup.largest_k + spare_candidates)),
       indices_(capacity_ + select_padding),
       values_(capacity_ + select_padding),
-      sample_(largest_sample(setup.threshold, setup.count)),
+      sample_(ThresholdSample::largest(setup.count, setup.threshold != Threshold::exact && setup.threshold != Threshold::reuse)),
       held_(setup.threshold == Threshold::sidco ? capacity_ + 1 : 0) {
   reset();
 }
@@ -63,8 +52,7 @@ void LocalSelector<T>::reset() {
   rethresholded_ = false;
   iteration_ = 0;
   threshold_ = 0;
-  margin_ = first_margin;
-  rises_ = {};
+  forecast_ = {};
   moments_ = {};
   magnitudes_ = {};
   sidco_ = {};
@@ -92,7 +80,7 @@ bool LocalSelector<T>::select(const T* gradient, T* residual, std::int64_t k, bo
     select_estimated(x, residual, hits, k);
   } else {
     select_exactly(x, residual, hits, k);
-    if (!reuse) learn(hits, k, last);
+    if (!reuse) forecast_.learn(hits, k, last, threshold_);
   }
   return true;
 }
@@ -108,49 +96,18 @@ Key<T> LocalSelector<T>::first_floor(const T* gradient, const T* residual, std::
   if (uses_moments()) return sampled_key(gradient, residual, guard_limit(k) + 1, true);
   if (setup_.threshold == Threshold::sampled) return sampled_key(gradient, residual, k, false);
   if (threshold_ == 0) return sampled_key(gradient, residual, k, true);
-  return reuse ? threshold_ : expected_floor();
+  return reuse ? threshold_ : forecast_.floor(threshold_);
 }
 
 /// A threshold that, judging by a regular sample, k entries reach; if `safe`, hardly ever fewer.
 template <class T>
 Key<T> LocalSelector<T>::sampled_key(const T* gradient, const T* residual, std::int64_t k, bool safe) {
-  const std::int64_t samples = std::min(sample_.size(), std::max(least_sample, sampled_hits * (setup_.count / k)));
-  const std::int64_t stride = setup_.count / samples, rest = setup_.count % samples;
-  const auto offset =
-      static_cast<std::int64_t>(random_number(static_cast<std::uint64_t>(iteration_)) % static_cast<std::uint64_t>(stride));
-  for (std::int64_t i = 0; i < samples; ++i) {
-    const std::int64_t position = i * stride + i * rest / samples + offset;
+  const ThresholdSample sample(setup_.count, sample_.size(), k, safe, iteration_);
+  for (std::int64_t i = 0; i < sample.size; ++i) {
+    const std::int64_t position = sample.position(i);
     sample_[i] = residual != nullptr ? gradient[position] + residual[position] : gradient[position];
   }
-  const double expected = static_cast<double>(k) * static_cast<double>(samples) / static_cast<double>(setup_.count);
-  const double rank = samples == setup_.count ? expected
-                      : safe                  ? std::ceil(1.1 * expected + 4 * std::sqrt(expected) + 4)
-                                              : expected;
-  return kernels::host::kth_key(sample_.data(), samples, std::clamp<std::int64_t>(std::llround(rank), 1, samples)).key;
-}
-
-/// Somewhat below where the threshold will be if it goes on as lately: while residuals build up, it rises every time.
-template <class T>
-Key<T> LocalSelector<T>::expected_floor() const {
-  const double change = std::clamp(*std::min_element(rises_.begin(), rises_.end()) - margin_, -1.0, 1.0);
-  const auto floor = static_cast<std::int64_t>(threshold_) + static_cast<std::int64_t>(change * static_cast<double>(octave<T>));
-  return static_cast<Key<T>>(std::clamp<std::int64_t>(floor, 1, static_cast<std::int64_t>(key_infinity<T>)));
-}
-
-template <class T>
-void LocalSelector<T>::learn(std::int64_t hits, std::int64_t k, Key<T> last) {
-  const double ratio = static_cast<double>(hits) / static_cast<double>(k);
-  if (ratio < 1)
-    margin_ *= 2;  // a miss costs a pass, a few candidates more cost next to nothing
-  else if (ratio < 1.03)
-    margin_ *= 1.25;
-  else if (ratio > 1.1)
-    margin_ /= 1.25;
-  margin_ = std::clamp(margin_, least_margin, most_margin);
-  if (last == 0) return;
-  const auto rise = static_cast<double>(static_cast<std::int64_t>(threshold_) - static_cast<std::int64_t>(last));
-  std::rotate(rises_.begin(), rises_.begin() + 1, rises_.end());
-  rises_.back() = rise / static_cast<double>(octave<T>);
+  return kernels::host::kth_key(sample_.data(), sample.size, sample.rank).key;
 }
 
 /// Adds part of the compensated gradient to the sums that the method needs.

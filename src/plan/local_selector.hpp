@@ -1,7 +1,6 @@
 // local_selector.hpp: compensation and local selection in one pass over gradient and residual.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <weir/weir.hpp>
 
@@ -9,6 +8,7 @@
 #include "collectives/allreduce.hpp"
 #include "kernels/kernels.hpp"
 #include "plan/threshold_estimators.hpp"
+#include "plan/threshold_forecast.hpp"
 
 namespace weir {
 
@@ -66,8 +66,6 @@ class LocalSelector {
   [[nodiscard]] bool uses_moments() const;
   [[nodiscard]] Key<T> first_floor(const T* gradient, const T* residual, std::int64_t k, bool reuse);
   [[nodiscard]] Key<T> sampled_key(const T* gradient, const T* residual, std::int64_t k, bool safe);
-  [[nodiscard]] Key<T> expected_floor() const;
-  void learn(std::int64_t hits, std::int64_t k, Key<T> last);
   void add_up(const T* gradient, const T* residual, std::int64_t size);
   [[nodiscard]] std::int64_t compensate(const T* gradient, T* residual, std::int64_t k);
   [[nodiscard]] bool non_finite(const T* gradient, std::int64_t hits) const;
@@ -95,11 +93,10 @@ class LocalSelector {
   Key<T> keep_old_ = 0;  // the residual holds the old value of selected entries from here on
   bool rethresholded_ = false;
   std::int64_t iteration_ = 0;
-  Key<T> threshold_ = 0;           // 0: not known
-  std::array<double, 4> rises_{};  // of the threshold lately, in octaves
-  double margin_ = 0;              // of expected_floor(), in octaves
-  Moments<T> moments_;             // of the compensated gradient, mode gaussian
-  Exceedances<T> magnitudes_;      // of all of it, modes mstopk and sidco
+  Key<T> threshold_ = 0;  // 0: not known
+  ThresholdForecast<T> forecast_;
+  Moments<T> moments_;         // of the compensated gradient, mode gaussian
+  Exceedances<T> magnitudes_;  // of all of it, modes mstopk and sidco
   SidcoStages sidco_;
 };
 

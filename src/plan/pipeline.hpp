@@ -25,10 +25,10 @@ class Pipeline {
  public:
   /// Collective. `config` names an algorithm; `plan`, whose run this is part of, outlives it.
   Pipeline(PlanState& plan, const AllreduceConfig& configuration)
-      : config_(configuration), comm_(*plan.comm), run_(plan.run), traffic_(plan.traffic), statistics_(plan.statistics) {
+      : config_(configuration), plan_(plan), comm_(*plan.comm), statistics_(plan.statistics) {
     const AllreduceRow& row = row_in_force();
     const bool in_nodes = row.sharded && comm_.topology.largest_node() > 1;
-    const AllreduceProblem whole = problem();
+    const AllreduceProblem whole = problem_of(comm_, config_);
     if (!row.sparse()) {
       dense_ = row.make_dense<T>(whole);
       return;
@@ -98,30 +98,7 @@ class Pipeline {
     return row;
   }
 
-  [[nodiscard]] AllreduceProblem problem() const {
-    AllreduceProblem whole;
-    whole.count = config_.count;
-    whole.largest_k = weir::largest_k(config_);
-    whole.config = config_;
-    whole.config.threshold = find_allreduce(config_.algorithm).threshold.value_or(config_.threshold);
-    whole.largest_local = LocalSelector<T>::most_selected(whole.config.threshold, whole.count, whole.largest_k);
-    whole.ranks = comm_.topology.size();
-    whole.divisor = config_.average ? whole.ranks : 1;
-    whole.topology = &comm_.topology;
-    whole.transport = comm_.transport.get();
-    whole.share_memory = comm_.settings.shared_memory;
-    return whole;
-  }
-
-  [[nodiscard]] Channel channel() { return Channel(comm_.engine, comm_.topology, run_, traffic_); }
-
-  /// True when the run goes on; false when it is skipped; throws the agreed fault.
-  bool accept(std::uint64_t fault) {
-    if (fault == 0) return true;
-    if (fault_kind(fault) != FaultKind::non_finite || config_.non_finite != NonFinite::skip) throw fault_error(fault, config_);
-    statistics_.skipped = true;
-    return false;
-  }
+  [[nodiscard]] Channel channel() { return plan_.channel(); }
 
   task<void> execute_dense(T* data, std::uint64_t fault) {
     const Clock::time_point begin = Clock::now();
@@ -133,7 +110,7 @@ class Pipeline {
     channel().step("0. agree that the gradients are sound");
     words_[0] = fault;
     co_await allreduce_control(channel(), words_, 1, 1, words_ + 1);
-    if (accept(words_[0])) {
+    if (plan_.is_accepted(words_[0])) {
       co_await dense_->run(channel(), data);
       statistics_.selected_local = statistics_.selected_global = config_.count;
     } else {
@@ -177,7 +154,7 @@ class Pipeline {
       if (selected && config_.error_feedback) selector_->take_back(gradient, residual_.data());
       statistics_.selected_local = 0;
     }
-    if (accept(outcome.fault)) {
+    if (plan_.is_accepted(outcome.fault)) {
       // 3. what was delivered leaves the residual
       if (selected && config_.error_feedback) settle(local, taken, returned);
       update_ = outcome.update;
@@ -222,9 +199,8 @@ class Pipeline {
   }
 
   AllreduceConfig config_;
+  PlanState& plan_;
   CommunicatorState& comm_;
-  Run& run_;
-  TrafficCount& traffic_;
   Statistics& statistics_;
   Buffer<T> residual_;  // of my shard, where the algorithm shards
   Buffer<T> rounded_;   // of the selection, as it travels

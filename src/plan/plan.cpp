@@ -4,7 +4,9 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "cuda/runtime.hpp"
 #include "plan/auto_choice.hpp"
+#include "plan/device_plan.hpp"
 #include "plan/fault.hpp"
 #include "plan/plan_config.hpp"
 #include "plan/typed_plan.hpp"
@@ -14,7 +16,12 @@ namespace weir::detail {
 PlanState::PlanState(std::shared_ptr<CommunicatorState> communicator, const AllreduceConfig& configuration, int tag)
     : InFlight(std::move(communicator), configuration.name, configuration.priority, tag), config(configuration) {}
 
-void PlanState::start(void* dense, const void* sparse_only, std::int64_t count, DataType type) {
+FaultKind PlanState::memory_fault(const void* gradient, void* stream) {
+  if (stream != nullptr) return FaultKind::stream_of_host_plan;
+  return cuda::place_of(gradient).kind == cuda::Place::Kind::device ? FaultKind::device_memory : FaultKind::none;
+}
+
+void PlanState::start(void* dense, const void* sparse_only, std::int64_t count, DataType type, void* stream) {
   check_startable();
   const void* gradient = dense != nullptr ? dense : sparse_only;
   FaultKind fault = FaultKind::none;
@@ -24,13 +31,38 @@ void PlanState::start(void* dense, const void* sparse_only, std::int64_t count, 
     fault = FaultKind::wrong_count;
   else if (count > 0 && gradient == nullptr)
     fault = FaultKind::null_pointer;
-  else if (reinterpret_cast<std::uintptr_t>(gradient) % (type == DataType::float32 ? alignof(float) : alignof(double)) != 0)
+  else if (reinterpret_cast<std::uintptr_t>(gradient) % static_cast<std::uintptr_t>(type_bytes(type)) != 0)
     fault = FaultKind::misaligned;
+  else if (count > 0)
+    fault = memory_fault(gradient, stream);
 
   const std::int64_t iteration = statistics.iteration;
   statistics = {};
   statistics.iteration = iteration + 1;
+  stream_ = stream;
   launch(execute(dense, sparse_only, encode_fault(fault, comm->topology.rank())));
+}
+
+bool PlanState::is_accepted(std::uint64_t fault) {
+  if (fault == 0) return true;
+  if (fault_kind(fault) != FaultKind::non_finite || config.non_finite != NonFinite::skip) throw fault_error(fault, config);
+  statistics.skipped = true;
+  return false;
+}
+
+AllreduceProblem problem_of(const CommunicatorState& comm, const AllreduceConfig& config) {
+  AllreduceProblem whole;
+  whole.count = config.count;
+  whole.largest_k = weir::largest_k(config);
+  whole.config = config;
+  whole.config.threshold = find_allreduce(config.algorithm).threshold.value_or(config.threshold);
+  whole.largest_local = LocalSelector<float>::most_selected(whole.config.threshold, whole.count, whole.largest_k);
+  whole.ranks = comm.topology.size();
+  whole.divisor = config.average ? whole.ranks : 1;
+  whole.topology = &comm.topology;
+  whole.transport = comm.transport.get();
+  whole.share_memory = comm.settings.shared_memory;
+  return whole;
 }
 
 void PlanState::completed() {
@@ -55,25 +87,28 @@ std::shared_ptr<PlanState> make_plan(std::shared_ptr<CommunicatorState> comm, co
   Choice choice{{config}, fmt::format("{}: as asked for\n", config.algorithm)};
   if (is_automatic(config.algorithm)) choice = choose_algorithm(*comm, config);
   std::shared_ptr<PlanState> plan;
-  std::int32_t out_of_memory = 0;
+  ConfigCard outcome;
   try {
-    if (config.type == DataType::float32)
+    if (config.memory == MemorySpace::cuda)
+      plan = make_device_plan(comm, choice.candidates.front(), tag);
+    else if (config.type == DataType::float32)
       plan = std::make_shared<TypedPlan<float>>(comm, choice.candidates, tag);
     else
       plan = std::make_shared<TypedPlan<double>>(comm, choice.candidates, tag);
     plan->explanation = choice.explanation;
   } catch (const std::bad_alloc&) {
-    out_of_memory = 1;
+    outcome.status = WEIR_ERR_MEMORY;
   } catch (const Error& error) {
-    if (error.status() != WEIR_ERR_MEMORY) throw;
-    out_of_memory = 1;
+    outcome.status = error.status();
+    outcome.set_text(error.what());
   }
-  std::vector<std::int32_t> outcomes(cards.size());
-  allgather_blocking(*comm, tag, "making a plan", reinterpret_cast<const std::byte*>(&out_of_memory), sizeof out_of_memory,
-                     reinterpret_cast<std::byte*>(outcomes.data()));
-  const auto failed = std::find(outcomes.begin(), outcomes.end(), 1);
-  if (failed != outcomes.end())
-    fail(WEIR_ERR_MEMORY, "plan '{}': rank {} has not enough memory for it", config.name, failed - outcomes.begin());
+  allgather_blocking(*comm, tag, "making a plan", reinterpret_cast<const std::byte*>(&outcome), sizeof outcome,
+                     reinterpret_cast<std::byte*>(cards.data()));
+  for (std::size_t rank = 0; rank < cards.size(); ++rank) {
+    const auto status = static_cast<weir_status>(cards[rank].status);
+    if (status == WEIR_ERR_MEMORY) fail(status, "plan '{}': rank {} has not enough memory for it", config.name, rank);
+    if (status != WEIR_OK) fail(status, "plan '{}': rank {}: {}", config.name, rank, cards[rank].text.data());
+  }
   log(comm->settings.log, LogLevel::info, "rank {}: plan '{}': {}, {} elements, k {}, {} bytes", comm->topology.rank(), config.name,
       plan->config.algorithm, config.count, final_k(config), plan->memory_bytes());
   return plan;

@@ -6,20 +6,33 @@
 #include <vector>
 #include <weir/weir.hpp>
 
+#include "collectives/allreduce.hpp"
+#include "plan/fault.hpp"
 #include "plan/in_flight.hpp"
 
 namespace weir::detail {
+
+/// A sparse, or, without indices, a dense vector in the plan's memory space, of the type in which it sums.
+struct AnyVector {
+  const std::uint32_t* indices = nullptr;
+  const void* values = nullptr;
+  std::int64_t count = 0;
+};
 
 /// One plan, whatever its element type.
 class PlanState : public InFlight {
  public:
   PlanState(std::shared_ptr<CommunicatorState> communicator, const AllreduceConfig& configuration, int tag);
 
-  /// One of `dense` and `sparse_only` is the gradient; null pointers and wrong sizes are reported by all ranks.
-  void start(void* dense, const void* sparse_only, std::int64_t count, DataType type);
+  /// One of `dense` and `sparse_only` is the gradient; null pointers, wrong sizes and wrong memory are reported by all ranks.
+  void start(void* dense, const void* sparse_only, std::int64_t count, DataType type, void* stream = nullptr);
   virtual void reset() = 0;
   [[nodiscard]] virtual std::int64_t memory_bytes() const = 0;
+  [[nodiscard]] virtual AnyVector update() const = 0;
+  [[nodiscard]] virtual AnyVector residual() const = 0;
   [[nodiscard]] virtual std::int64_t residual_begin() const = 0;
+  /// True when the run goes on; false when it is skipped; throws the agreed fault.
+  bool is_accepted(std::uint64_t fault);
 
   AllreduceConfig config;  ///< in force: `algorithm` and wire settings are what `auto` stands for at present
   std::string explanation;
@@ -28,7 +41,16 @@ class PlanState : public InFlight {
  protected:
   void completed() override;
   virtual task<void> execute(void* dense, const void* sparse_only, std::uint64_t fault) = 0;
+  /// What is wrong with the memory that a run was given.
+  [[nodiscard]] virtual FaultKind memory_fault(const void* gradient, void* stream);
+  [[nodiscard]] void* caller_stream() const noexcept { return stream_; }
+
+ private:
+  void* stream_ = nullptr;  // of the run
 };
+
+/// What the algorithm of `config` is built for among the ranks of `comm`.
+[[nodiscard]] AllreduceProblem problem_of(const CommunicatorState& comm, const AllreduceConfig& config);
 
 /// Collective; see AllreducePlan.
 [[nodiscard]] std::shared_ptr<PlanState> make_plan(std::shared_ptr<CommunicatorState> comm, const AllreduceConfig& config);

@@ -29,19 +29,49 @@ constexpr std::array field_names = {"count",
                                     "warmup_iterations",
                                     "wire_format",
                                     "wire_values",
-                                    "trial_iterations"};
+                                    "trial_iterations",
+                                    "memory"};
 static_assert(field_names.size() <= std::tuple_size_v<decltype(ConfigCard::fields)>);
 
 constexpr std::array wire_value_names = {"native", "bfloat16", "float16"};
 
 }  // namespace
 
-std::string_view type_name(DataType type) { return type == DataType::float32 ? "float32" : "float64"; }
+std::string_view type_name(DataType type) {
+  constexpr std::array names = {"float32", "float64", "float16", "bfloat16"};
+  return names[static_cast<std::size_t>(type)];
+}
+
+std::int64_t type_bytes(DataType type) { return type == DataType::float64 ? 8 : type == DataType::float32 ? 4 : 2; }
+
+namespace {
+
+void check_memory(const AllreduceConfig& c) {
+  require(c.memory == MemorySpace::host || c.memory == MemorySpace::cuda, "memory is {}: it must be host (0) or cuda (1)",
+          static_cast<int>(c.memory));
+  require(c.type >= DataType::float32 && c.type <= DataType::bfloat16,
+          "type is {}: it must be float32 (0), float64 (1), float16 (2) or bfloat16 (3)", static_cast<int>(c.type));
+  if (c.memory == MemorySpace::host) {
+    require(c.type <= DataType::float64, "type is {}: in host memory it must be float32 or float64; 16-bit types need memory cuda",
+            type_name(c.type));
+    return;
+  }
+  require(c.dense_iterations == 0, "dense_iterations is {}: in CUDA memory there are none, only warmup_iterations",
+          c.dense_iterations);
+  require(c.algorithm == "auto_sparse" || (c.algorithm != "auto" && find_allreduce(c.algorithm).sparse()),
+          "algorithm is {}: in CUDA memory it must be sparse, or auto_sparse", c.algorithm);
+  const Threshold threshold =
+      c.algorithm == "auto_sparse" ? c.threshold : find_allreduce(c.algorithm).threshold.value_or(c.threshold);
+  require(threshold <= Threshold::reuse || threshold == Threshold::sampled,
+          "algorithm {} with threshold {}: in CUDA memory the threshold must be exact (0), reuse (1) or sampled (3)", c.algorithm,
+          static_cast<int>(threshold));
+}
+
+}  // namespace
 
 void check_config(const AllreduceConfig& c) {
   require(c.count >= 0, "count is {}: it must not be negative", c.count);
-  require(c.type == DataType::float32 || c.type == DataType::float64, "type is {}: it must be float32 (0) or float64 (1)",
-          static_cast<int>(c.type));
+  check_memory(c);
   const bool sparse = c.algorithm != "auto" && (c.algorithm == "auto_sparse" || find_allreduce(c.algorithm).sparse());
   if (c.k == -1) {
     require(c.density > 0 && c.density <= 1, "density is {}: it must be above 0 and at most 1, for example 0.01", c.density);
@@ -59,7 +89,7 @@ void check_config(const AllreduceConfig& c) {
           "wire_format is {}: it must be compact (0) or coo (1)", static_cast<int>(c.wire_format));
   require(c.wire_values >= WireValues::native && c.wire_values <= WireValues::float16,
           "wire_values is {}: it must be native (0), bfloat16 (1) or float16 (2)", static_cast<int>(c.wire_values));
-  require(c.wire_values == WireValues::native || c.type == DataType::float32,
+  require(c.wire_values == WireValues::native || c.type != DataType::float64,
           "wire_values is {}: it needs float32, and type is {}; choose native",
           wire_value_names[static_cast<std::size_t>(c.wire_values)], type_name(c.type));
   require(c.non_finite >= NonFinite::error && c.non_finite <= NonFinite::propagate,
@@ -94,7 +124,8 @@ ConfigCard make_card(const AllreduceConfig& c) {
                    static_cast<double>(c.warmup_iterations),
                    static_cast<double>(c.wire_format),
                    static_cast<double>(c.wire_values),
-                   static_cast<double>(c.trial_iterations)};
+                   static_cast<double>(c.trial_iterations),
+                   static_cast<double>(c.memory)};
   } catch (const Error& error) {
     card.status = error.status();
     card.set_text(error.what());

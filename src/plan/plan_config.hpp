@@ -10,6 +10,8 @@
 namespace weir {
 
 [[nodiscard]] std::string_view type_name(DataType type);
+/// Of one element of a gradient.
+[[nodiscard]] std::int64_t type_bytes(DataType type);
 
 /// Throws Error(WEIR_ERR_ARGUMENT) saying what is wrong and what would be right.
 void check_config(const AllreduceConfig& config);

@@ -13,6 +13,8 @@ constexpr double first_ratio = 0.25;     // delta_1 of SIDCo
 constexpr double stage_tolerance = 0.2;  // epsilon of SIDCo
 constexpr int most_stages = 6;           // of SIDCo: the last but one leaves about 1e-3 of all
 constexpr int most_adjustments = 64;     // halvings: only ties can keep the count out of the guard for so long
+constexpr std::int64_t least_sample = 32768;
+constexpr std::int64_t sampled_hits = 400;  // so many of a sample determine a count within some 5 %
 
 double magnitude_of(Key<float> key) { return std::bit_cast<float>(key); }
 double magnitude_of(Key<double> key) { return std::bit_cast<double>(key); }
@@ -111,6 +113,20 @@ void SidcoStages::adapt(std::int64_t count, std::int64_t k) {
 }
 
 std::uint64_t random_number(std::uint64_t index) { return splitmix64(index * 0x9e3779b97f4a7c15ull); }
+
+std::int64_t ThresholdSample::largest(std::int64_t count, bool always) {
+  return std::min(count, always ? std::max(least_sample, count / 100) : least_sample);
+}
+
+ThresholdSample::ThresholdSample(std::int64_t count, std::int64_t room, std::int64_t k, bool safe, std::int64_t turn)
+    : size(std::min(room, std::max(least_sample, sampled_hits * (count / k)))),
+      stride(count / size),
+      rest(count % size),
+      offset(static_cast<std::int64_t>(random_number(static_cast<std::uint64_t>(turn)) % static_cast<std::uint64_t>(stride))) {
+  const double expected = static_cast<double>(k) * static_cast<double>(size) / static_cast<double>(count);
+  const double wanted = size == count ? expected : safe ? std::ceil(1.1 * expected + 4 * std::sqrt(expected) + 4) : expected;
+  rank = std::clamp<std::int64_t>(std::llround(wanted), 1, size);
+}
 
 #define WEIR_INSTANTIATE(T)                                                                                       \
   template Key<T> key_at_least<T>(double);                                                                        \

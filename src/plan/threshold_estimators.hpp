@@ -87,4 +87,19 @@ class SidcoStages {
 /// The `index`-th of a fixed sequence of random numbers.
 [[nodiscard]] std::uint64_t random_number(std::uint64_t index);
 
+/// A regular sample of n entries, and the rank of the threshold in it.
+struct ThresholdSample {
+  std::int64_t size, stride, rest, offset;
+  std::int64_t rank;  ///< that many of the sample reach a threshold that k of all reach
+
+  /// Of `count` entries, of which the sample takes at most `room`. `safe`: hardly ever fewer than k reach the threshold. `turn`:
+  /// samples of different turns differ.
+  ThresholdSample(std::int64_t count, std::int64_t room, std::int64_t k, bool safe, std::int64_t turn);
+
+  [[nodiscard]] std::int64_t position(std::int64_t i) const { return i * stride + i * rest / size + offset; }
+
+  /// One entry in a hundred at most (DGC) where every iteration needs a sample (`always`), fewer where only the first does.
+  [[nodiscard]] static std::int64_t largest(std::int64_t count, bool always);
+};
+
 }  // namespace weir

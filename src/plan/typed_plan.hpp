@@ -15,8 +15,8 @@ namespace weir::detail {
 template <class T>
 class TypedPlan final : public PlanState {
  public:
-  /// Collective. Several `candidates`: the first has config.trial_iterations runs that only warm up, then each has as many that
-  /// count, the first one last; then the fastest stays.
+  /// Collective. Several `candidates`: the first has config.trial_iterations runs that only warm up, then they take turns of a few
+  /// runs until each has had as many, so that what the machine does meanwhile hits all alike; then the fastest stays.
   TypedPlan(std::shared_ptr<CommunicatorState> communicator, const std::vector<AllreduceConfig>& candidates, int tag)
       : PlanState(std::move(communicator), candidates.front(), tag), trials_(candidates.size()) {
     for (const AllreduceConfig& candidate : candidates) pipelines_.push_back(std::make_unique<Pipeline<T>>(*this, candidate));
@@ -31,6 +31,7 @@ class TypedPlan final : public PlanState {
     }
     leftover_ = nullptr;
     if (decided_) return;
+    warm_runs_ = 0;
     for (Trial& trial : trials_) trial = {};
     use(0);
   }
@@ -40,14 +41,23 @@ class TypedPlan final : public PlanState {
     for (const auto& pipeline : pipelines_) bytes += pipeline ? pipeline->memory_bytes() : 0;
     return bytes;
   }
-  [[nodiscard]] std::int64_t residual_begin() const override { return current_->residual_begin(); }
-  [[nodiscard]] SparseVector<T> update() const { return current_->update(); }
-  [[nodiscard]] std::span<const T> residual() const { return current_->residual(); }
+  [[nodiscard]] std::int64_t residual_begin() const override { return holder().residual_begin(); }
+  [[nodiscard]] AnyVector update() const override {
+    const SparseVector<T> update = current_->update();
+    return {update.indices, update.values, update.count};
+  }
+  [[nodiscard]] AnyVector residual() const override {
+    const std::span<const T> residual = holder().residual();
+    return {nullptr, residual.data(), static_cast<std::int64_t>(residual.size())};
+  }
 
  private:
+  /// Who holds the residual: the last candidate until the next has taken it over.
+  [[nodiscard]] const Pipeline<T>& holder() const { return leftover_ != nullptr ? *leftover_ : *current_; }
+
   struct Trial {
-    std::int64_t runs = 0;                     ///< in this turn
-    std::vector<std::uint64_t> nanoseconds{};  ///< of the later half of these, when the candidate's thresholds are warm
+    std::int64_t runs = 0;
+    std::vector<std::uint64_t> nanoseconds{};  ///< of those that count
 
     /// The median: one run that waited for something else says nothing about the candidate.
     std::uint64_t typical() {
@@ -69,16 +79,29 @@ class TypedPlan final : public PlanState {
     const std::chrono::duration<double> seconds = Clock::now() - begin;
     statistics.seconds_total = seconds.count();
     if (decided_) co_return;
+    if (warm_runs_ < config.trial_iterations) {
+      ++warm_runs_;
+      co_return;
+    }
+    // In the first half thresholds get warm, and the first run of a turn takes over what the last candidate has kept.
     Trial& trial = trials_[turn_];
-    if (trial.runs++ >= config.trial_iterations / 2) trial.nanoseconds.push_back(static_cast<std::uint64_t>(seconds.count() * 1e9));
+    const std::int64_t round = trial.runs / turn_length(), place = trial.runs % turn_length(),
+                       rounds = config.trial_iterations / turn_length();
+    ++trial.runs;
+    if (round >= rounds / 2 && (place > 0 || turn_length() == 1))
+      trial.nanoseconds.push_back(static_cast<std::uint64_t>(seconds.count() * 1e9));
   }
+
+  [[nodiscard]] std::int64_t turn_length() const { return config.trial_iterations < 8 ? config.trial_iterations : 4; }
 
   /// Every candidate in turn, then the one that was fastest on its slowest rank for good.
   task<void> take_turns() {
-    if (trials_[turn_].runs < config.trial_iterations) co_return;
-    if (turn_ != 0 || trials_.back().runs == 0) {
-      hand_over_to((turn_ + 1) % pipelines_.size());
-      trials_[turn_] = {};  // the first one's runs until now were warming up
+    const std::int64_t runs = trials_[turn_].runs;
+    if (leftover_ != nullptr) co_return;  // not handed on yet: the last run was skipped
+    if (runs == 0 || (runs % turn_length() != 0 && runs < config.trial_iterations)) co_return;
+    const std::size_t next = (turn_ + 1) % pipelines_.size();
+    if (trials_[next].runs < config.trial_iterations) {
+      hand_over_to(next);
       co_return;
     }
     std::vector<std::uint64_t> words(2 * trials_.size());
@@ -87,10 +110,13 @@ class TypedPlan final : public PlanState {
     const Channel channel(comm->engine, comm->topology, run, traffic);
     channel.step("0. compare the candidates");
     co_await allreduce_control(channel, words.data(), count, count, words.data() + count);
+    std::string times;
+    for (std::size_t i = 0; i < pipelines_.size(); ++i)
+      times += fmt::format("{}{} {:.3f} ms", i == 0 ? "" : ", ", pipelines_[i]->config().algorithm,
+                           static_cast<double>(words[i]) * 1e-6);
+    log(comm->settings.log, LogLevel::info, "rank {}: plan '{}': trials decide: {}", comm->topology.rank(), config.name, times);
     hand_over_to(static_cast<std::size_t>(std::min_element(words.begin(), words.begin() + count) - words.begin()));
     decided_ = true;
-    log(comm->settings.log, LogLevel::info, "rank {}: plan '{}': {} was the fastest of {} candidates", comm->topology.rank(),
-        config.name, config.algorithm, count);
     for (auto& pipeline : pipelines_) {
       if (pipeline.get() != current_ && pipeline.get() != leftover_) pipeline.reset();
     }
@@ -128,6 +154,7 @@ class TypedPlan final : public PlanState {
   }
 
   std::vector<Trial> trials_;
+  std::int64_t warm_runs_ = 0;  // before the first turn
   std::vector<std::unique_ptr<Pipeline<T>>> pipelines_;
   std::size_t turn_ = 0;
   bool decided_ = trials_.size() == 1;

@@ -4,7 +4,7 @@
 #include <weir/embedding.h>
 #include <weir/weir.h>
 
-static_assert(sizeof(weir_allreduce_config) == 136, "weir_allreduce_config");
+static_assert(sizeof(weir_allreduce_config) == 144, "weir_allreduce_config");
 static_assert(offsetof(weir_allreduce_config, count) == 8, "count");
 static_assert(offsetof(weir_allreduce_config, k) == 16, "k");
 static_assert(offsetof(weir_allreduce_config, density) == 24, "density");
@@ -21,6 +21,8 @@ static_assert(offsetof(weir_allreduce_config, wire_format) == 116, "wire_format"
 static_assert(offsetof(weir_allreduce_config, wire_values) == 120, "wire_values");
 static_assert(offsetof(weir_allreduce_config, samplings) == 124, "samplings");
 static_assert(offsetof(weir_allreduce_config, trial_iterations) == 128, "trial_iterations");
+static_assert(offsetof(weir_allreduce_config, memory) == 136, "memory");
+static_assert(WEIR_FLOAT16 == 2 && WEIR_BFLOAT16 == 3 && WEIR_MEMORY_CUDA == 1, "data types and memory spaces");
 static_assert(sizeof(weir_sparse_result) == 32, "weir_sparse_result");
 static_assert(offsetof(weir_sparse_result, values) == 24, "values");
 static_assert(sizeof(weir_statistics) == 352, "weir_statistics");
@@ -73,6 +75,6 @@ static_assert(WEIR_ROUTING_AUTOMATIC == 0 && WEIR_ROUTING_DIRECT == 1 && WEIR_RO
 static_assert(WEIR_OK == 0 && WEIR_ERR_ARGUMENT == 1 && WEIR_ERR_MISMATCH == 2 && WEIR_ERR_BUSY == 3 && WEIR_ERR_STATE == 4,
               "status");
 static_assert(WEIR_ERR_NON_FINITE == 5 && WEIR_ERR_TIMEOUT == 6 && WEIR_ERR_TRANSPORT == 7 && WEIR_ERR_MEMORY == 8, "status");
-static_assert(WEIR_ERR_SETTING == 9 && WEIR_ERR_UNSUPPORTED == 10 && WEIR_ERR_INTERNAL == 11, "status");
+static_assert(WEIR_ERR_SETTING == 9 && WEIR_ERR_UNSUPPORTED == 10 && WEIR_ERR_INTERNAL == 11 && WEIR_ERR_DEVICE == 12, "status");
 
 int main(void) { return 0; }

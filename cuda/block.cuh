@@ -1,0 +1,126 @@
+// block.cuh: what the threads of a block do together: scans and sums; what the blocks of a launch do together: prefixes over tiles.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace weir::kernels::cuda {
+
+inline constexpr unsigned whole_warp = 0xffffffffu;
+inline constexpr int threads_per_block = 256;
+
+__device__ __forceinline__ unsigned lane() { return threadIdx.x % 32; }
+__device__ __forceinline__ unsigned warp() { return threadIdx.x / 32; }
+
+/// The sum of `value` over all threads before this one; `total`: over all. Every thread of the block takes part.
+__device__ inline std::uint64_t scan_block(std::uint64_t value, std::uint64_t& total) {
+  constexpr int warps = threads_per_block / 32;
+  __shared__ std::uint64_t sums[warps];
+  std::uint64_t inclusive = value;
+  for (unsigned distance = 1; distance < 32; distance *= 2) {
+    const std::uint64_t other = __shfl_up_sync(whole_warp, inclusive, distance);
+    if (lane() >= distance) inclusive += other;
+  }
+  if (lane() == 31) sums[warp()] = inclusive;
+  __syncthreads();
+  std::uint64_t before = 0;
+  total = 0;
+  for (unsigned w = 0; w < warps; ++w) {
+    if (w < warp()) before += sums[w];
+    total += sums[w];
+  }
+  __syncthreads();  // `sums` is free for the next scan
+  return before + inclusive - value;
+}
+
+/// combine() over all threads' values in a tree that depends on nothing but the number of threads; the result is thread 0's.
+template <class V, class Combine>
+__device__ V reduce_block(V value, Combine combine) {
+  __shared__ V parts[threads_per_block];
+  parts[threadIdx.x] = value;
+  __syncthreads();
+  for (unsigned half = threads_per_block / 2; half > 0; half /= 2) {
+    if (threadIdx.x < half) parts[threadIdx.x] = combine(parts[threadIdx.x], parts[threadIdx.x + half]);
+    __syncthreads();
+  }
+  const V result = parts[0];
+  __syncthreads();  // `parts` is free for the next one
+  return result;
+}
+
+/// True, for all threads, in the block that gets here last of all blocks; it then sees what the others wrote before. `arrivals`
+/// is zero before the launch.
+__device__ inline bool is_last_block(unsigned* arrivals) {
+  __shared__ bool last;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence();  // for what the whole block wrote, which the barrier has put before it
+    last = atomicAdd(arrivals, 1u) + 1 == gridDim.x;
+    __threadfence();
+  }
+  __syncthreads();
+  return last;
+}
+
+/// Counts of the tiles before this one, without waiting for all of them: decoupled look-back (Merrill and Garland, NVR-2016-002).
+/// A state is one word, so a reader sees it whole: in its two uppermost bits whether it holds nothing yet, the count of its tile,
+/// or the count of all tiles up to it. Blocks are started in the order of blockIdx.x, one tile each, so nobody waits for a block
+/// that has not begun.
+struct TileStates {
+  static constexpr std::uint64_t of_tile = 1ull << 62, of_all = 2ull << 62, count_mask = of_tile - 1;
+
+  volatile unsigned long long* states;  // one a tile, zero before the launch
+
+  /// The count of all tiles before mine, which has `own`. Called by all lanes of one warp. A lane looks at several tiles at once:
+  /// with tens of tiles a microsecond in flight, round trips to their states are what this takes.
+  __device__ std::uint64_t before(std::uint64_t own) const {
+    constexpr int per_lane = 4;
+    const auto tile = static_cast<std::int64_t>(blockIdx.x);
+    if (lane() == 0) states[tile] = tile == 0 ? (own | of_all) : (own | of_tile);
+    std::uint64_t sum = 0;
+    for (std::int64_t nearest = tile - 1; nearest >= 0; nearest -= 32 * per_lane) {
+      const std::int64_t mine = nearest - static_cast<std::int64_t>(lane()) * per_lane;
+      std::uint64_t seen[per_lane];
+      for (bool empty = true; empty;) {
+        empty = false;
+#pragma unroll
+        for (int i = 0; i < per_lane; ++i) {
+          seen[i] = std::uint64_t{of_all};  // before the first tile
+          if (mine - i >= 0) seen[i] = states[mine - i];
+        }
+#pragma unroll
+        for (int i = 0; i < per_lane; ++i) empty = empty || (seen[i] & ~count_mask) == 0;
+      }
+      std::uint64_t counted = 0;
+      bool complete = false;
+#pragma unroll
+      for (int i = 0; i < per_lane; ++i) {
+        if (!complete) counted += seen[i] & count_mask;
+        complete = complete || (seen[i] & of_all) != 0;
+      }
+      const unsigned lanes = __ballot_sync(whole_warp, complete);
+      if (lanes != 0 && lane() >= static_cast<unsigned>(__ffs(static_cast<int>(lanes)))) counted = 0;
+      for (int distance = 16; distance > 0; distance /= 2) counted += __shfl_xor_sync(whole_warp, counted, distance);
+      sum += counted;
+      if (lanes != 0) break;
+    }
+    if (lane() == 0 && tile > 0) states[tile] = (sum + own) | of_all;
+    return sum;
+  }
+
+  /// The same, called by all threads of the block.
+  __device__ std::uint64_t before_in_block(std::uint64_t own) const {
+    __shared__ std::uint64_t result;
+    if (warp() == 0) {
+      const std::uint64_t sum = before(own);
+      if (lane() == 0) result = sum;
+    }
+    __syncthreads();
+    const std::uint64_t sum = result;
+    __syncthreads();  // `result` is free for the next call
+    return sum;
+  }
+};
+
+}  // namespace weir::kernels::cuda

@@ -1,0 +1,65 @@
+// launch.cuh: putting kernels onto a queue.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "block.cuh"
+#include "check.hpp"
+#include "kernels/device.hpp"
+
+namespace weir::kernels::cuda {
+
+inline cudaStream_t stream_of(const Queue& queue) { return static_cast<cudaStream_t>(queue.stream); }
+
+/// Calls f with the queue's GPU as the thread's, which gets its own back.
+template <class F>
+void on_device(const Queue& queue, const char* what, F f) {
+  int current = 0;
+  check(cudaGetDevice(&current), "asking for the current GPU");
+  if (current != queue.device) check(cudaSetDevice(queue.device), "choosing a GPU");
+  const cudaError_t error = f();
+  if (current != queue.device) cudaSetDevice(current);
+  check(error, what);
+}
+
+/// `blocks` blocks of threads_per_block threads.
+template <class... Parameters>
+void launch(const Queue& queue, void (*kernel)(Parameters...), std::int64_t blocks, std::type_identity_t<Parameters>... arguments) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = dim3(threads_per_block);
+  config.stream = stream_of(queue);
+  on_device(queue, "launching a kernel", [&] { return cudaLaunchKernelEx(&config, kernel, arguments...); });
+}
+
+inline void clear(const Queue& queue, void* memory, std::int64_t bytes) {
+  if (bytes == 0) return;
+  on_device(queue, "clearing device memory",
+            [&] { return cudaMemsetAsync(memory, 0, static_cast<std::size_t>(bytes), stream_of(queue)); });
+}
+
+constexpr std::int64_t divide_up(std::int64_t count, std::int64_t by) { return (count + by - 1) / by; }
+
+/// Blocks of a launch in which each block has one tile of `size` elements, at least one.
+constexpr std::int64_t tiles_of(std::int64_t count, std::int64_t size) { return std::max<std::int64_t>(1, divide_up(count, size)); }
+
+/// Blocks of a launch in which blocks go over the array in strides: by `count` alone, so that sums do not depend on the GPU.
+constexpr std::int64_t strided_blocks(std::int64_t count, std::int64_t per_block) {
+  return std::clamp<std::int64_t>(divide_up(count, per_block), 1, 1024);
+}
+
+/// The number of elements, on the device.
+__device__ __forceinline__ std::int64_t exact(const Extent& extent) {
+  return extent.exact != nullptr && *extent.exact < extent.most ? *extent.exact : extent.most;
+}
+
+template <class V>
+bool is_aligned(const V* pointer, std::size_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % bytes == 0;
+}
+
+}  // namespace weir::kernels::cuda

@@ -1,0 +1,157 @@
+// Ranks: the k-th largest key by radix histograms from the highest digit down, and histograms for global ranks.
+#include "launch.cuh"
+
+namespace weir::kernels::cuda {
+namespace {
+
+using Bin = unsigned long long;
+constexpr int digit_bits = 11, digits = 1 << digit_bits;
+constexpr std::int64_t elements_per_block = 16 * threads_per_block;
+
+/// Between the passes of kth_key, in scratch, zero before the first.
+template <class T>
+struct Progress {
+  Key<T> prefix;  // the digits found so far
+  std::int64_t greater;
+  unsigned arrivals;
+  Bin bins[digits];
+};
+
+/// Adds up to shared bins and then to `bins`.
+template <class Each>
+__device__ void count_in_block(Bin* bins, int size, Each each) {
+  __shared__ unsigned counts[digits];
+  for (int bin = static_cast<int>(threadIdx.x); bin < size; bin += threads_per_block) counts[bin] = 0;
+  __syncthreads();
+  each(counts);
+  __syncthreads();
+  for (int bin = static_cast<int>(threadIdx.x); bin < size; bin += threads_per_block) {
+    if (counts[bin] > 0) atomicAdd(&bins[bin], static_cast<Bin>(counts[bin]));
+  }
+}
+
+/// One digit of the k-th key: all blocks count, the last one decides.
+template <class G, class T>
+__global__ void __launch_bounds__(threads_per_block)
+    kth_key_kernel(const G* x, Extent extent, std::int64_t k, int shift, int bits, Progress<T>* progress, KthKey<T>* found) {
+  const std::int64_t count = exact(extent);
+  const Key<T> prefix = progress->prefix;
+  const int size = 1 << bits;
+  count_in_block(progress->bins, size, [&](unsigned* counts) {
+    const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * threads_per_block;
+    for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * threads_per_block + threadIdx.x; i < count; i += stride) {
+      const Key<T> key = key_of(static_cast<T>(widen(x[i])));
+      // `prefix` and the digits of `key` above this one; shifted in two steps, since one by all bits is undefined.
+      if (key != 0 && (key >> shift >> bits) == (prefix >> shift >> bits))
+        atomicAdd(&counts[(key >> shift) & static_cast<Key<T>>(size - 1)], 1u);
+    }
+  });
+  if (!is_last_block(&progress->arrivals)) return;
+
+  // Each thread has a run of bins, thread 0 the highest.
+  constexpr int run = digits / threads_per_block;
+  const int per_thread = size / threads_per_block > 0 ? size / threads_per_block : 1;
+  const int highest = size - 1 - static_cast<int>(threadIdx.x) * per_thread;
+  std::uint64_t in_run[run], sum = 0, total = 0;
+#pragma unroll
+  for (int i = 0; i < run; ++i) {
+    const int bin = highest - i;
+    in_run[i] = i < per_thread && bin >= 0 ? progress->bins[bin] : 0;
+    sum += in_run[i];
+  }
+  const std::uint64_t above = scan_block(sum, total);
+  const std::int64_t greater = progress->greater;
+  const std::int64_t left = k - greater;
+  const std::uint64_t wanted = left > 0 ? static_cast<std::uint64_t>(left) : 0;
+  __syncthreads();  // everybody has read `greater`
+  const auto decide = [&](int bin, std::uint64_t bins_above, std::uint64_t equal) {
+    const auto key = static_cast<Key<T>>(prefix | static_cast<Key<T>>(bin) << shift);
+    progress->prefix = key;
+    progress->greater = greater + static_cast<std::int64_t>(bins_above);
+    *found = {key, progress->greater, static_cast<std::int64_t>(equal)};
+  };
+  std::uint64_t before = above;
+#pragma unroll
+  for (int i = 0; i < run; ++i) {
+    if (before < wanted && wanted <= before + in_run[i]) decide(highest - i, before, in_run[i]);
+    before += in_run[i];
+  }
+  if (threadIdx.x == 0 && wanted > total) {  // fewer than k: down to the lowest key, which is 1
+    const std::uint64_t equal = shift == 0 ? progress->bins[1] : progress->bins[0];
+    decide(0, total - equal, equal);
+    if (shift == 0) found->key = 1;
+  }
+  __syncthreads();
+  for (int bin = static_cast<int>(threadIdx.x); bin < size; bin += threads_per_block) progress->bins[bin] = 0;
+  if (threadIdx.x == 0) progress->arrivals = 0;
+}
+
+template <class T>
+struct Bins {
+  const T* x;
+  Extent count;
+  Key<T> low, high;
+  int shift;
+  Bin* bins;
+  Bin* above;
+};
+
+/// `shared`: there are at most `digits` bins.
+template <class T, bool shared>
+__global__ void __launch_bounds__(threads_per_block) histogram_kernel(Bins<T> h) {
+  const std::int64_t count = exact(h.count), stride = static_cast<std::int64_t>(gridDim.x) * threads_per_block;
+  unsigned above = 0;
+  const auto add_all = [&](auto* counts) {
+    for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * threads_per_block + threadIdx.x; i < count; i += stride) {
+      const Key<T> key = key_of(h.x[i]);
+      if (key == 0 || key < h.low) continue;
+      if (key > h.high) {
+        ++above;
+      } else {
+        using Counter = std::remove_reference_t<decltype(*counts)>;
+        atomicAdd(&counts[(key - h.low) >> h.shift], Counter{1});
+      }
+    }
+  };
+  if constexpr (shared) {
+    count_in_block(h.bins, static_cast<int>((h.high - h.low) >> h.shift) + 1, add_all);
+  } else {
+    add_all(h.bins);
+  }
+  std::uint64_t total;
+  scan_block(above, total);
+  if (threadIdx.x == 0 && total > 0) atomicAdd(h.above, static_cast<Bin>(total));
+}
+
+}  // namespace
+
+template <class G, class T>
+void kth_key(Queue queue, const G* x, Extent count, std::int64_t k, KthKey<T>* found) {
+  auto* const progress = reinterpret_cast<Progress<T>*>(queue.scratch);
+  clear(queue, progress, sizeof *progress);
+  const std::int64_t blocks = strided_blocks(count.most, elements_per_block);
+  for (int above = key_bits<T>; above > 0;) {
+    const int bits = std::min(above, digit_bits);
+    above -= bits;
+    launch(queue, kth_key_kernel<G, T>, blocks, x, count, k, above, bits, progress, found);
+  }
+}
+
+template <class T>
+void histogram(Queue queue, const T* x, Extent count, Key<T> low, Key<T> high, int shift, std::uint64_t* bins,
+               std::uint64_t* above) {
+  const Bins<T> h{x, count, low, high, shift, reinterpret_cast<Bin*>(bins), reinterpret_cast<Bin*>(above)};
+  const bool shared = (high - low) >> shift < static_cast<Key<T>>(digits);
+  launch(queue, shared ? histogram_kernel<T, true> : histogram_kernel<T, false>, strided_blocks(count.most, elements_per_block), h);
+}
+
+#define WEIR_INSTANTIATE(T)                                                 \
+  template void kth_key(Queue, const T*, Extent, std::int64_t, KthKey<T>*); \
+  template void histogram(Queue, const T*, Extent, Key<T>, Key<T>, int, std::uint64_t*, std::uint64_t*);
+WEIR_INSTANTIATE(float)
+WEIR_INSTANTIATE(double)
+template void kth_key(Queue, const float16*, Extent, std::int64_t, KthKey<float>*);
+template void kth_key(Queue, const bfloat16*, Extent, std::int64_t, KthKey<float>*);
+#undef WEIR_INSTANTIATE
+
+}  // namespace weir::kernels::cuda

@@ -1,0 +1,136 @@
+// runtime.hpp: what the library needs of CUDA besides kernels: memory, events, copies. No CUDA header is needed to include it;
+// streams are void* (cudaStream_t).
+//
+// In a build without CUDA there are only why_unusable(), which says so, place_of(), device_count() and describe().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "async/happening.hpp"
+
+namespace weir::cuda {
+
+/// Empty where there is a GPU to work with; else the reason: built without CUDA, no driver, one older than the toolkit, no GPU.
+[[nodiscard]] const std::string& why_unusable();
+
+/// What `address` points to. Memory that CUDA does not know is host memory. Does not wake up a driver that the process has not
+/// used.
+struct Place {
+  enum class Kind : std::uint8_t { host, pinned, device, managed } kind = Kind::host;
+  int device = -1;  ///< for device and managed memory
+};
+[[nodiscard]] Place place_of(const void* address);
+
+[[nodiscard]] int device_count();
+/// Of the calling thread.
+[[nodiscard]] int current_device();
+
+struct DeviceInfo {
+  std::string name;
+  int major = 0, minor = 0;  ///< compute capability
+  std::int64_t bytes = 0;    ///< of its memory
+  std::string bus_id;        ///< "0000:3b:00.0"
+};
+[[nodiscard]] DeviceInfo describe(int device);
+
+/// Makes `device` the thread's, and gives back what was.
+class OnDevice {
+ public:
+  explicit OnDevice(int device);
+  ~OnDevice();
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+
+ private:
+  int before_;
+};
+
+enum class MemoryKind : std::uint8_t { device, pinned };
+
+/// Uninitialised bytes on the thread's device, or of the host's memory that it reads and writes directly. Throws
+/// Error(WEIR_ERR_MEMORY).
+class Memory {
+ public:
+  Memory() = default;
+  Memory(MemoryKind kind, std::int64_t bytes);
+  Memory(Memory&& other) noexcept
+      : kind_(other.kind_), data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  Memory& operator=(Memory&& other) noexcept {
+    std::swap(kind_, other.kind_);
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~Memory();
+  [[nodiscard]] void* data() const noexcept { return data_; }
+  [[nodiscard]] std::int64_t bytes() const noexcept { return bytes_; }
+
+ private:
+  MemoryKind kind_ = MemoryKind::device;
+  void* data_ = nullptr;
+  std::int64_t bytes_ = 0;
+};
+
+template <class V, MemoryKind kind>
+class Array {
+ public:
+  Array() = default;
+  explicit Array(std::int64_t size) : memory_(kind, size * static_cast<std::int64_t>(sizeof(V))), size_(size) {}
+  [[nodiscard]] V* data() const noexcept { return static_cast<V*>(memory_.data()); }
+  [[nodiscard]] std::int64_t size() const noexcept { return size_; }
+  [[nodiscard]] std::int64_t bytes() const noexcept { return memory_.bytes(); }
+
+ private:
+  Memory memory_;
+  std::int64_t size_ = 0;
+};
+template <class V>
+using DeviceArray = Array<V, MemoryKind::device>;
+/// Elements can be read and written by host and device, not by both at once.
+template <class V>
+using PinnedArray = Array<V, MemoryKind::pinned>;
+
+/// A stream of its own on the thread's device; it does not wait for the default stream.
+class Stream {
+ public:
+  Stream();
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  [[nodiscard]] void* get() const noexcept { return stream_; }
+
+ private:
+  void* stream_;
+};
+
+/// A point in the work of a stream. Awaited by the engine like a request.
+class Event final : public Happening {
+ public:
+  Event();
+  ~Event() override;
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  /// From now on: after what is on `stream` at present.
+  void record(void* stream);
+  /// Throws Error(WEIR_ERR_DEVICE) if what it waits for has failed.
+  [[nodiscard]] bool happened() override;
+  /// Later work on `stream` waits for it.
+  void hold(void* stream) const;
+
+ private:
+  void* event_;
+};
+
+/// False for a destroyed stream, as far as CUDA can tell. The default stream (nullptr) is one.
+[[nodiscard]] bool is_stream(void* stream);
+
+/// Waits until all work on `stream` is done.
+void synchronize(void* stream);
+
+/// Between any two places, in the order of `stream`; returns at once where host memory is pinned.
+void copy(void* to, const void* from, std::int64_t bytes, void* stream);
+
+}  // namespace weir::cuda

@@ -1,0 +1,110 @@
+// device.hpp: the kernels of kernels.hpp for CUDA memory, under the same names, with the same contracts bit for bit where none
+// stands below. What differs is how they are called:
+//
+// All of them only put work onto a stream and return; no one waits, allocates or reads on the host, so all can be captured into a
+// CUDA graph. Pointers are to device memory, at addresses aligned to their elements; 16-byte alignment is faster. Counts that
+// only the device knows are written to `found`, which may be pinned host memory: read it when the stream has got there.
+//
+// A NaN that is computed here is the GPU's, with its own sign and payload. Not there in a build without CUDA.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/kernels.hpp"
+#include "kernels/narrow.hpp"
+
+namespace weir::kernels::cuda {
+
+/// Where kernels run. Work on one stream is done in order, so one scratch serves all of a stream's kernels.
+struct Queue {
+  void* stream = nullptr;        ///< cudaStream_t
+  std::byte* scratch = nullptr;  ///< device memory, aligned to 256, of scratch_bytes(); its contents never matter
+  int device = 0;                ///< the stream's GPU, whichever is the calling thread's
+};
+
+/// Scratch that any kernel here needs for arrays of `count` elements.
+[[nodiscard]] std::int64_t scratch_bytes(std::int64_t count);
+
+/// A number of elements: `most` to the host, which sizes the launch; where `exact` is given, the smaller of that and *exact in
+/// device memory.
+struct Extent {
+  std::int64_t most = 0;
+  const std::int64_t* exact = nullptr;
+};
+
+struct Found {
+  std::int64_t hits;        ///< entries that reached the threshold, also beyond the capacity
+  std::int64_t non_finite;  ///< 0 if all that was read (for compensate_select: all sums) is finite, else positive
+};
+
+/// r[i] += g[i] and selection, in one pass. 12 bytes an element for float. G is T, or float16 or bfloat16 where T is float.
+template <class G, class T>
+void compensate_select(Queue queue, const G* gradient, T* residual, std::int64_t count, Key<T> threshold, Key<T> keep_old,
+                       std::uint32_t* indices, T* values, std::int64_t capacity, Found* found);
+template <class G, class T>
+void select(Queue queue, const G* x, std::int64_t count, Key<T> threshold, std::uint32_t* indices, T* values, std::int64_t capacity,
+            Found* found);
+
+/// out[i] = g[p] + r[p], or g[p] where `residual` is nullptr, for position p = i * stride + i * rest / samples + offset.
+template <class G, class T>
+void sample(Queue queue, const G* gradient, const T* residual, std::int64_t samples, std::int64_t stride, std::int64_t rest,
+            std::int64_t offset, T* out);
+
+/// The k-th largest key of x, widened to T, by histograms of 11 bits, three passes for float, six for double.
+template <class G, class T>
+void kth_key(Queue queue, const G* x, Extent count, std::int64_t k, KthKey<T>* found);
+
+/// Of the entries (indices, values), or (0, 1, ..., values) where `indices` is nullptr: those with a key above kth->key and the
+/// first min(kth->equal, k - kth->greater) with exactly that, in order; *found is how many. The other ones with key >= keep_old go
+/// back: residual[index] = value, unless `residual` is nullptr. `kth` is in device memory. Outputs and inputs do not overlap.
+template <class G, class T>
+void select_ties(Queue queue, const std::uint32_t* indices, const G* values, Extent count, std::int64_t k, const KthKey<T>* kth,
+                 std::uint32_t* out_indices, T* out_values, T* residual, Key<T> keep_old, std::int64_t* found);
+
+/// Adds to bins in device memory, as `above` is.
+template <class T>
+void histogram(Queue queue, const T* x, Extent count, Key<T> low, Key<T> high, int shift, std::uint64_t* bins,
+               std::uint64_t* above);
+
+/// Sums are in an order that depends on `count.most` only.
+template <class T>
+void moments(Queue queue, const T* x, const T* y, Extent count, Moments<T>* found);
+template <class T>
+void exceedances(Queue queue, const T* x, const T* y, Extent count, Key<T> threshold, Exceedances<T>* found);
+template <class T>
+void count_non_finite(Queue queue, const T* x, Extent count, std::int64_t* found);
+
+template <class T>
+void add(Queue queue, const T* x, T* y, std::int64_t count);
+template <class T>
+void scale(Queue queue, T* x, std::int64_t count, T factor);
+template <class T>
+void fill_zero(Queue queue, T* x, std::int64_t count);
+
+template <class T>
+void merge_add(Queue queue, const std::uint32_t* a_indices, const T* a_values, Extent a_count, const std::uint32_t* b_indices,
+               const T* b_values, Extent b_count, std::uint32_t* out_indices, T* out_values, std::int64_t* found);
+template <class T>
+void settle(Queue queue, T* dense, const std::uint32_t* indices, const T* values, Extent count, const std::uint32_t* taken,
+            Extent taken_count);
+/// Undoes compensate_select up to rounding: residual -= gradient where that is finite, and for those of the `held` entries whose
+/// key is at least keep_old the residual stays what it is. `olds` holds as many values as there are entries.
+template <class G, class T>
+void take_back(Queue queue, const G* gradient, T* residual, std::int64_t count, const std::uint32_t* held_indices,
+               const T* held_values, std::int64_t held, Key<T> keep_old, T* olds);
+/// dense[indices[i]] += values[i]; no index twice.
+template <class T>
+void scatter_add(Queue queue, T* dense, const std::uint32_t* indices, const T* values, std::int64_t count);
+/// G as in compensate_select: the value is rounded to it.
+template <class G, class T>
+void scatter(Queue queue, G* dense, const std::uint32_t* indices, const T* values, Extent count);
+
+template <class T>
+void gather_rows(Queue queue, const T* x, std::int64_t x_stride, const std::uint32_t* rows, std::int64_t count, std::int64_t width,
+                 T* out, std::int64_t out_stride);
+template <class T>
+void coalesce_rows(Queue queue, const T* x, std::int64_t width, const std::uint32_t* order, const std::uint32_t* first,
+                   std::int64_t groups, T* out);
+
+}  // namespace weir::kernels::cuda

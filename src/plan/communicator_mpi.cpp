@@ -1,0 +1,10 @@
+#include <weir/mpi.h>
+
+#include "plan/communicator.hpp"
+#include "transport/mpi/mpi_transport.hpp"
+
+namespace weir::detail {
+
+std::shared_ptr<CommunicatorState> communicator_from_mpi(MPI_Comm comm) { return make_communicator(make_mpi_transport(comm)); }
+
+}  // namespace weir::detail

@@ -1,0 +1,202 @@
+#include "plan/device_selector.hpp"
+
+#include <algorithm>
+
+namespace weir::detail {
+namespace {
+
+namespace device = kernels::cuda;
+constexpr std::int64_t spare_candidates = 4096;
+
+}  // namespace
+
+template <class G, class T>
+DeviceSelector<G, T>::DeviceSelector(const Setup& setup, void* stream)
+    : setup_(setup),
+      stream_(stream),
+      capacity_(std::min(setup.count, 2 * setup.largest_k + spare_candidates)),
+      scratch_(device::scratch_bytes(setup.count)),
+      candidates_(capacity_),
+      kept_(capacity_),
+      sample_(ThresholdSample::largest(setup.count, setup.threshold == Threshold::sampled)),
+      on_device_(1),
+      on_host_(1) {
+  reset();
+}
+
+template <class G, class T>
+void DeviceSelector<G, T>::reset() {
+  selected_ = &candidates_;
+  count_ = 0;
+  floor_ = 1;
+  keep_old_ = 0;
+  rethresholded_ = false;
+  iteration_ = 0;
+  threshold_ = 0;
+  forecast_ = {};
+}
+
+template <class G, class T>
+std::int64_t DeviceSelector<G, T>::memory_bytes() const {
+  return scratch_.bytes() + candidates_.bytes() + kept_.bytes() + sample_.bytes() + on_device_.bytes() + on_host_.bytes();
+}
+
+/// Until the host knows what the device has found.
+template <class G, class T>
+task<void> DeviceSelector<G, T>::report(Channel channel) {
+  cuda::copy(on_host_.data(), on_device_.data(), sizeof(Report), stream_);
+  reported_.record(stream_);
+  co_await channel.happened(reported_);
+}
+
+template <class G, class T>
+task<bool> DeviceSelector<G, T>::select(Channel channel, const G* gradient, T* residual, std::int64_t k, bool refuse_non_finite) {
+  const bool reuse = setup_.threshold == Threshold::reuse && threshold_ != 0 && iteration_ % setup_.period != 0;
+  ++iteration_;
+  channel.step("0. select on the GPU");
+  if (k == 0)
+    floor_ = key_infinity<T>;  // the pass is still needed, for the residual and for what is not finite
+  else if (threshold_ == 0 || setup_.threshold == Threshold::sampled)
+    floor_ = co_await sampled_key(channel, gradient, residual, k, setup_.threshold != Threshold::sampled);
+  else
+    floor_ = reuse ? threshold_ : forecast_.floor(threshold_);
+
+  keep_old_ = std::min(key_infinity<T>, static_cast<Key<T>>(floor_ + 2 * octave<T>));
+  if (residual != nullptr) {
+    device::compensate_select(queue(), gradient, residual, setup_.count, floor_, keep_old_, candidates_.indices.data(),
+                              candidates_.values.data(), capacity_, &on_device_.data()->found);
+  } else {
+    device::select(queue(), gradient, setup_.count, floor_, candidates_.indices.data(), candidates_.values.data(), capacity_,
+                   &on_device_.data()->found);
+  }
+  // What is likely to be accepted as it is need not be ranked.
+  const bool ranked = k > 0 && !reuse && setup_.threshold != Threshold::sampled;
+  if (ranked) rank_candidates(k);
+  co_await report(channel);
+
+  const std::int64_t hits = on_host_.data()->found.hits;
+  selected_ = &candidates_;
+  count_ = std::min(hits, capacity_);
+  if (refuse_non_finite && on_host_.data()->found.non_finite > 0) co_return false;
+  rethresholded_ = false;
+  if (k == 0) {
+    put_back(residual);
+    count_ = 0;
+    co_return true;
+  }
+  if (accept(hits, k, reuse)) co_return true;
+  rethresholded_ = setup_.threshold == Threshold::reuse;
+  const Key<T> last = threshold_;
+  if (!ranked) {
+    rank_candidates(k);
+    co_await report(channel);
+  }
+  co_await select_exactly(channel, gradient, residual, k);
+  if (!reuse) forecast_.learn(hits, k, last, threshold_);
+  co_return true;
+}
+
+template <class G, class T>
+template <class X>
+task<Key<T>> DeviceSelector<G, T>::sampled_key(Channel channel, const X* gradient, const T* residual, std::int64_t k, bool safe) {
+  const ThresholdSample sample(setup_.count, sample_.size(), k, safe, iteration_);
+  device::sample<X, T>(queue(), gradient, residual, sample.size, sample.stride, sample.rest, sample.offset, sample_.data());
+  device::kth_key<T, T>(queue(), sample_.data(), {sample.size}, sample.rank, &on_device_.data()->kth);
+  co_await report(channel);
+  co_return on_host_.data()->kth.key;
+}
+
+template <class G, class T>
+void DeviceSelector<G, T>::rank_candidates(std::int64_t k) {
+  device::kth_key<T, T>(queue(), candidates_.values.data(), {capacity_, &on_device_.data()->found.hits}, k,
+                        &on_device_.data()->kth);
+}
+
+/// The candidates are fit to be the selection.
+template <class G, class T>
+bool DeviceSelector<G, T>::accept(std::int64_t hits, std::int64_t k, bool reuse) const {
+  if (reuse) return 4 * hits <= 5 * k && (5 * hits >= 4 * k || floor_ == 1);
+  return setup_.threshold == Threshold::sampled && 4 * hits <= 5 * k && (4 * hits >= 3 * k || floor_ == 1);
+}
+
+/// All candidates are there, and hold the `wanted` largest: they are as many, or they are all that is not zero.
+template <class G, class T>
+bool DeviceSelector<G, T>::enough(std::int64_t hits, std::int64_t wanted) const {
+  return hits <= capacity_ && (hits >= wanted || floor_ == 1);
+}
+
+template <class G, class T>
+task<void> DeviceSelector<G, T>::select_exactly(Channel channel, const G* gradient, T* residual, std::int64_t k) {
+  if (enough(on_host_.data()->found.hits, k)) {
+    trim(residual, k);
+    co_return;
+  }
+  put_back(residual);
+  if (residual != nullptr)
+    co_await select_anew(channel, static_cast<const T*>(residual), k);
+  else
+    co_await select_anew(channel, gradient, k);
+}
+
+/// Out of x, which holds all sums: by a fresh sample, or, should that mislead too, a ranking of everything.
+template <class G, class T>
+template <class X>
+task<void> DeviceSelector<G, T>::select_anew(Channel channel, const X* x, std::int64_t k) {
+  floor_ = co_await sampled_key(channel, x, nullptr, k, true);
+  device::select<X, T>(queue(), x, setup_.count, floor_, candidates_.indices.data(), candidates_.values.data(), capacity_,
+                       &on_device_.data()->found);
+  rank_candidates(k);
+  co_await report(channel);
+  const std::int64_t hits = on_host_.data()->found.hits;
+  count_ = std::min(hits, capacity_);
+  if (enough(hits, k)) {
+    trim(nullptr, k);
+    co_return;
+  }
+  device::kth_key<X, T>(queue(), x, everything(), k, &on_device_.data()->kth);
+  device::select_ties<X, T>(queue(), nullptr, x, everything(), k, &on_device_.data()->kth, kept_.indices.data(),
+                            kept_.values.data(), nullptr, 0, &on_device_.data()->kept);
+  co_await report(channel);
+  threshold_ = on_host_.data()->kth.key;
+  selected_ = &kept_;
+  count_ = on_host_.data()->kept;
+}
+
+/// Reduces the candidates to the k largest, ties to the lowest index; the others stay in the residual.
+template <class G, class T>
+void DeviceSelector<G, T>::trim(T* residual, std::int64_t k) {
+  const KthKey<T> kth = on_host_.data()->kth;
+  threshold_ = kth.key;
+  if (count_ <= k) return;
+  device::select_ties<T, T>(queue(), candidates_.indices.data(), candidates_.values.data(), {count_}, k, &on_device_.data()->kth,
+                            kept_.indices.data(), kept_.values.data(), residual, keep_old_, &on_device_.data()->kept);
+  selected_ = &kept_;
+  count_ = kth.greater + std::min(kth.equal, k - kth.greater);
+}
+
+/// The residual holds the sums of the candidates, too.
+template <class G, class T>
+void DeviceSelector<G, T>::put_back(T* residual) {
+  if (residual == nullptr) return;
+  device::scatter(queue(), residual, candidates_.indices.data(), candidates_.values.data(), {count_});
+  keep_old_ = key_infinity<T>;
+}
+
+template <class G, class T>
+void DeviceSelector<G, T>::settle(T* residual, const std::uint32_t* taken, std::int64_t taken_count) {
+  device::settle(queue(), residual, selected_->indices.data(), selected_->values.data(), {count_}, taken, {taken_count});
+}
+
+template <class G, class T>
+void DeviceSelector<G, T>::take_back(const G* gradient, T* residual) {
+  const Entries& other = selected_ == &candidates_ ? kept_ : candidates_;
+  device::take_back(queue(), gradient, residual, setup_.count, selected_->indices.data(), selected_->values.data(), count_,
+                    keep_old_, other.values.data());
+}
+
+template class DeviceSelector<float, float>;
+template class DeviceSelector<double, double>;
+template class DeviceSelector<float16, float>;
+template class DeviceSelector<bfloat16, float>;
+
+}  // namespace weir::detail

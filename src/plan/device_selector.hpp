@@ -1,0 +1,94 @@
+// device_selector.hpp: compensation and local selection in CUDA memory: what LocalSelector does, as work on a stream.
+#pragma once
+
+#include <cstdint>
+
+#include "async/channel.hpp"
+#include "async/task.hpp"
+#include "collectives/allreduce.hpp"
+#include "cuda/runtime.hpp"
+#include "kernels/device.hpp"
+#include "plan/threshold_estimators.hpp"
+#include "plan/threshold_forecast.hpp"
+
+namespace weir::detail {
+
+/// As LocalSelector, with gradients of type G. The host waits once an iteration, for counts: after the pass that compensates and
+/// finds the candidates, and the ranking of these.
+template <class G, class T>
+class DeviceSelector {
+ public:
+  struct Setup {
+    std::int64_t count = 0;      ///< n
+    std::int64_t largest_k = 0;  ///< largest k of any iteration
+    Threshold threshold = Threshold::exact;
+    std::int64_t period = 32;  ///< tau', mode reuse
+  };
+  /// `stream` outlives it.
+  DeviceSelector(const Setup& setup, void* stream);
+
+  /// As LocalSelector::select. What is selected is known to the host by number only when it resumes; the entries are there once the
+  /// stream gets so far.
+  task<bool> select(Channel channel, const G* gradient, T* residual, std::int64_t k, bool refuse_non_finite);
+  /// In device memory.
+  [[nodiscard]] SparseVector<T> selection() const { return {selected_->indices.data(), selected_->values.data(), count_}; }
+  [[nodiscard]] bool rethresholded() const noexcept { return rethresholded_; }
+
+  /// `taken` is in device memory.
+  void settle(T* residual, const std::uint32_t* taken, std::int64_t taken_count);
+  void take_back(const G* gradient, T* residual);
+
+  void reset();
+  [[nodiscard]] std::int64_t memory_bytes() const;
+  /// With scratch for arrays of n elements.
+  [[nodiscard]] kernels::cuda::Queue queue() const { return {stream_, scratch_.data(), device_}; }
+
+ private:
+  using Found = kernels::cuda::Found;
+  struct Entries {
+    cuda::DeviceArray<std::uint32_t> indices;
+    cuda::DeviceArray<T> values;
+    explicit Entries(std::int64_t capacity) : indices(capacity), values(capacity) {}
+    [[nodiscard]] std::int64_t bytes() const { return indices.bytes() + values.bytes(); }
+  };
+  /// What the device tells the host.
+  struct Report {
+    Found found;
+    KthKey<T> kth;
+    std::int64_t kept;
+  };
+
+  task<void> report(Channel channel);
+  template <class X>
+  task<Key<T>> sampled_key(Channel channel, const X* gradient, const T* residual, std::int64_t k, bool safe);
+  void rank_candidates(std::int64_t k);
+  [[nodiscard]] kernels::cuda::Extent everything() const { return {setup_.count, nullptr}; }
+  [[nodiscard]] bool accept(std::int64_t hits, std::int64_t k, bool reuse) const;
+  [[nodiscard]] bool enough(std::int64_t hits, std::int64_t wanted) const;
+  task<void> select_exactly(Channel channel, const G* gradient, T* residual, std::int64_t k);
+  template <class X>
+  task<void> select_anew(Channel channel, const X* x, std::int64_t k);
+  void trim(T* residual, std::int64_t k);
+  void put_back(T* residual);
+
+  Setup setup_;
+  void* stream_;
+  int device_ = cuda::current_device();
+  std::int64_t capacity_;
+  cuda::DeviceArray<std::byte> scratch_;
+  Entries candidates_, kept_;
+  cuda::DeviceArray<T> sample_;
+  cuda::DeviceArray<Report> on_device_;
+  cuda::PinnedArray<Report> on_host_;
+  cuda::Event reported_;
+  const Entries* selected_ = &candidates_;
+  std::int64_t count_ = 0;
+  Key<T> floor_ = 1;     // the candidates are all entries with at least this key
+  Key<T> keep_old_ = 0;  // the residual holds the old value of selected entries from here on
+  bool rethresholded_ = false;
+  std::int64_t iteration_ = 0;
+  Key<T> threshold_ = 0;  // 0: not known
+  ThresholdForecast<T> forecast_;
+};
+
+}  // namespace weir::detail

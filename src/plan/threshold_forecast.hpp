@@ -1,0 +1,48 @@
+// threshold_forecast.hpp: where the threshold of the next iteration will be, from those before it.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "kernels/kernels.hpp"
+
+namespace weir {
+
+/// How far keys of x and 2 x lie apart.
+template <class T>
+inline constexpr Key<T> octave = Key<T>{1} << (sizeof(T) == 4 ? 23 : 52);
+
+template <class T>
+class ThresholdForecast {
+ public:
+  /// Somewhat below where the threshold will be if it goes on as lately: while residuals build up, it rises every time.
+  [[nodiscard]] Key<T> floor(Key<T> threshold) const {
+    const double change = std::clamp(*std::min_element(rises_.begin(), rises_.end()) - margin_, -1.0, 1.0);
+    const auto floor = static_cast<std::int64_t>(threshold) + static_cast<std::int64_t>(change * static_cast<double>(octave<T>));
+    return static_cast<Key<T>>(std::clamp<std::int64_t>(floor, 1, static_cast<std::int64_t>(key_infinity<T>)));
+  }
+
+  /// `hits` entries reached the floor where k were wanted; the threshold was `last` (0: unknown) and is `now`.
+  void learn(std::int64_t hits, std::int64_t k, Key<T> last, Key<T> now) {
+    const double ratio = static_cast<double>(hits) / static_cast<double>(k);
+    if (ratio < 1)
+      margin_ *= 2;  // a miss costs a pass, a few candidates more cost next to nothing
+    else if (ratio < 1.03)
+      margin_ *= 1.25;
+    else if (ratio > 1.1)
+      margin_ /= 1.25;
+    margin_ = std::clamp(margin_, least_margin, most_margin);
+    if (last == 0) return;
+    const auto rise = static_cast<double>(static_cast<std::int64_t>(now) - static_cast<std::int64_t>(last));
+    std::rotate(rises_.begin(), rises_.begin() + 1, rises_.end());
+    rises_.back() = rise / static_cast<double>(octave<T>);
+  }
+
+ private:
+  static constexpr double first_margin = 0.1, least_margin = 0.01, most_margin = 1;
+  std::array<double, 4> rises_{};  // of the threshold lately, in octaves
+  double margin_ = first_margin;   // below what is expected, in octaves
+};
+
+}  // namespace weir

@@ -1,0 +1,71 @@
+#!/bin/bash
+# Packs all GPU tests and benchmarks for a machine that has only a driver: no MPI, no toolkit, no packages.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+build=$root/build-gpu
+architectures=
+
+usage() {
+  cat <<'END'
+Usage: bundle.sh [--build DIR] [--architectures LIST]
+
+Builds test_gpu_kernels, test_gpu_plan and bench_gpu without MPI and packs them with the libraries they need:
+DIR/weir-gpu-tests.tar.gz (DIR is build-gpu unless given). On the machine with the GPU:
+
+  tar xf weir-gpu-tests.tar.gz && weir-gpu-tests/run.sh              tests, then benchmarks; bench_gpu.json
+  weir-gpu-tests/run.sh tests | bench | sanitize                     one of these; sanitize: tests under compute-sanitizer
+
+LIST as WEIR_CUDA_ARCHITECTURES, for example 90.
+END
+}
+
+while [ $# -gt 0 ]; do
+  case $1 in
+    -h | --help) usage && exit 0 ;;
+    --build) build=$(realpath -m "$2") && shift ;;
+    --architectures) architectures=$2 && shift ;;
+    *) echo "bundle.sh: unknown option $1; see --help" >&2 && exit 2 ;;
+  esac
+  shift
+done
+
+programs=(test_gpu_kernels test_gpu_plan bench_gpu)
+cmake -S "$root" -B "$build" -G Ninja -DWEIR_WITH_MPI=OFF -DWEIR_WITH_CUDA=ON -DWEIR_WERROR=ON ${architectures:+"-DWEIR_CUDA_ARCHITECTURES=$architectures"} \
+  -DCMAKE_EXE_LINKER_FLAGS="-static-libgcc -static-libstdc++ -s" '-DCMAKE_BUILD_RPATH=$ORIGIN/lib' -DCMAKE_BUILD_RPATH_USE_ORIGIN=ON >/dev/null
+cmake --build "$build" --target "${programs[@]}"
+
+out=$build/weir-gpu-tests
+rm -rf "$out"
+mkdir -p "$out/lib"
+for program in "${programs[@]}"; do
+  cp "$build/bin/$program" "$out"
+  # glibc must be the machine's own; all else travels.
+  ldd "$build/bin/$program" | awk '/=> \// {print $3}' | grep -vE '/(libc|libm|libdl|librt|libpthread)\.so' | xargs -r cp -u -t "$out/lib"
+done
+cat >"$out/run.sh" <<'END'
+#!/bin/bash
+# Runs what lies beside it: tests, bench or sanitize; without a word, tests and bench.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+export LD_LIBRARY_PATH=$PWD/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+[ $# -gt 0 ] || set -- tests bench
+for what in "$@"; do
+  case $what in
+    tests) ./test_gpu_kernels && ./test_gpu_plan ;;
+    bench) ./bench_gpu bench_gpu.json ;;
+    sanitize)
+      for tool in memcheck racecheck; do
+        compute-sanitizer --tool $tool --error-exitcode 1 ./test_gpu_kernels '~*rows may begin*'
+        compute-sanitizer --tool $tool --error-exitcode 1 ./test_gpu_plan
+      done
+      ;;
+    *) echo "run.sh: what is '$what'? tests, bench or sanitize" >&2 && exit 2 ;;
+  esac
+done
+END
+chmod +x "$out/run.sh"
+tar -C "$build" -czf "$build/weir-gpu-tests.tar.gz" weir-gpu-tests
+size=$(stat -c %s "$build/weir-gpu-tests.tar.gz")
+echo "bundle: $build/weir-gpu-tests.tar.gz, $((size / 1048576)) MiB"
+[ "$size" -lt $((60 * 1048576)) ] || { echo "bundle.sh: the bundle is larger than 60 MiB" >&2; exit 1; }

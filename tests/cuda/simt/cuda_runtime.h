@@ -1,0 +1,200 @@
+// cuda_runtime.h: enough of CUDA to run kernels on the processor, so that they are tested where there is no GPU. Takes the place of
+// the toolkit's header when .cu files are compiled as C++.
+//
+// Blocks run one after another, in order. The threads of a block are fibers that take turns at barriers and warp functions only, in
+// an order that changes from turn to turn: what is right only for one order of threads shows up as a wrong result. A barrier that
+// some threads of a block never reach ends the program with a text. Warp functions want all 32 lanes. Memory is the heap's, streams
+// run at once.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <type_traits>
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __shared__ static  // blocks run one after another
+#define __restrict__
+
+struct uint3 {
+  unsigned x = 0, y = 0, z = 0;
+};
+struct dim3 {
+  unsigned x = 1, y = 1, z = 1;
+  constexpr dim3(unsigned width = 1, unsigned height = 1, unsigned depth = 1) : x(width), y(height), z(depth) {}
+};
+
+namespace simt {
+
+/// What the thread that runs knows of itself.
+struct Place {
+  uint3 thread, block;
+  dim3 threads, blocks;
+};
+extern Place place;
+
+/// Runs body(data) once per thread.
+void run(dim3 blocks, dim3 threads, void (*body)(void*), void* data);
+void synchronize_block();
+/// All 32 lanes hand in a value; returns those of all, valid until the warp's next exchange but one.
+const std::uint64_t* exchange(std::uint64_t value);
+
+template <class T>
+const std::uint64_t* exchange_bits(T value) {
+  static_assert(sizeof(T) <= 8 && std::is_trivially_copyable_v<T>);
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof value);
+  return exchange(bits);
+}
+template <class T>
+T from_bits(std::uint64_t bits) {
+  T value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+/// The emulated threads run in turns, so plain operations are atomic.
+template <class T, class V>
+T exchange_memory(T* address, V value) {
+  const T old = *address;
+  *address = static_cast<T>(value);
+  return old;
+}
+
+}  // namespace simt
+
+inline const uint3 &threadIdx = simt::place.thread, &blockIdx = simt::place.block;
+inline const dim3 &blockDim = simt::place.threads, &gridDim = simt::place.blocks;
+inline constexpr int warpSize = 32;
+
+inline void __syncthreads() { simt::synchronize_block(); }
+inline int __syncthreads_or(int predicate) {
+  static int any;
+  any = 0;
+  simt::synchronize_block();
+  any |= predicate != 0;
+  simt::synchronize_block();
+  const int result = any;
+  simt::synchronize_block();
+  return result;
+}
+inline void __syncwarp(unsigned = ~0u) { simt::exchange(0); }
+inline void __threadfence() {}
+inline unsigned __ballot_sync(unsigned, bool predicate) {
+  const std::uint64_t* all = simt::exchange(predicate);
+  unsigned bits = 0;
+  for (unsigned lane = 0; lane < 32; ++lane) bits |= static_cast<unsigned>(all[lane] != 0) << lane;
+  return bits;
+}
+inline bool __any_sync(unsigned mask, bool predicate) { return __ballot_sync(mask, predicate) != 0; }
+template <class T>
+T __shfl_sync(unsigned, T value, int lane) {
+  return simt::from_bits<T>(simt::exchange_bits(value)[lane & 31]);
+}
+template <class T>
+T __shfl_up_sync(unsigned, T value, unsigned distance) {
+  const unsigned lane = threadIdx.x % 32;
+  return simt::from_bits<T>(simt::exchange_bits(value)[lane < distance ? lane : lane - distance]);
+}
+template <class T>
+T __shfl_xor_sync(unsigned, T value, int distance) {
+  return simt::from_bits<T>(simt::exchange_bits(value)[(threadIdx.x % 32) ^ static_cast<unsigned>(distance)]);
+}
+
+using std::max;
+using std::min;
+inline int __popc(unsigned x) { return std::popcount(x); }
+inline int __ffs(int x) { return x == 0 ? 0 : std::countr_zero(static_cast<unsigned>(x)) + 1; }
+
+template <class T>
+T atomicAdd(T* address, T value) {
+  return simt::exchange_memory(address, *address + value);
+}
+template <class T>
+T atomicOr(T* address, T value) {
+  return simt::exchange_memory(address, *address | value);
+}
+
+using cudaStream_t = struct CUstream_st*;
+using cudaEvent_t = struct CUevent_st*;
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorInsufficientDriver = 35,
+  cudaErrorNoDevice = 100,
+  cudaErrorInvalidResourceHandle = 400,
+  cudaErrorNotReady = 600
+};
+enum cudaMemcpyKind { cudaMemcpyDefault = 4 };
+enum cudaMemoryType { cudaMemoryTypeUnregistered, cudaMemoryTypeHost, cudaMemoryTypeDevice, cudaMemoryTypeManaged };
+inline constexpr unsigned cudaHostAllocDefault = 0, cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2;
+struct cudaPointerAttributes {
+  cudaMemoryType type;
+  int device;
+};
+struct cudaDeviceProp {
+  char name[256];
+  int major, minor;
+  std::size_t totalGlobalMem;
+};
+struct cudaLaunchConfig_t {
+  dim3 gridDim, blockDim;
+  std::size_t dynamicSmemBytes = 0;
+  cudaStream_t stream = nullptr;
+};
+
+// In simt.cpp: memory that knows what it is, on two devices; streams and events that can be told from destroyed ones.
+const char* cudaGetErrorName(cudaError_t error);
+const char* cudaGetErrorString(cudaError_t error);
+cudaError_t cudaMalloc(void** memory, std::size_t bytes);
+cudaError_t cudaFree(void* memory);
+cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned flags);
+cudaError_t cudaFreeHost(void* memory);
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* address);
+cudaError_t cudaGetDevice(int* device);
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
+cudaError_t cudaDeviceGetPCIBusId(char* text, int size, int device);
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
+cudaError_t cudaStreamDestroy(cudaStream_t stream);
+cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned* flags);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
+inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
+/// Not the first time, as if the work took a while.
+cudaError_t cudaEventQuery(cudaEvent_t event);
+inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
+inline cudaError_t cudaGetLastError() { return cudaSuccess; }
+inline cudaError_t cudaDriverGetVersion(int* version) {
+  *version = 13000;
+  return cudaSuccess;
+}
+inline cudaError_t cudaRuntimeGetVersion(int* version) { return cudaDriverGetVersion(version); }
+inline cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t) {
+  if (bytes > 0) std::memset(memory, value, bytes);
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 2;
+  return cudaSuccess;
+}
+
+template <class... Parameters, class... Arguments>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...), Arguments&&... arguments) {
+  auto body = [&] { kernel(static_cast<Parameters>(arguments)...); };
+  simt::run(
+      config->gridDim, config->blockDim, [](void* data) { (*static_cast<decltype(body)*>(data))(); }, &body);
+  return cudaSuccess;
+}

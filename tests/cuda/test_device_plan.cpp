@@ -1,0 +1,237 @@
+// test_device_plan.cpp: plans in CUDA memory deliver and keep what plans in host memory do, bit for bit, over virtual ranks that
+// share a GPU; and refuse what they must.
+#include <cuda_runtime.h>
+
+#include <limits>
+
+#include "cuda/runtime.hpp"
+#include "kernels/narrow.hpp"
+#include "support/catch.hpp"
+#include "support/inproc_ranks.hpp"
+#include "support/inputs.hpp"
+#include "support/kernel_data.hpp"
+#include "support/rank_check.hpp"
+#include "support/same_errors.hpp"
+
+namespace weir::test {
+namespace {
+
+template <class V>
+std::vector<V> fetch(const V* from, std::size_t count, void* stream) {
+  std::vector<V> to(count);
+  cuda::copy(to.data(), from, static_cast<std::int64_t>(count * sizeof(V)), stream);
+  if (cudaStreamSynchronize(static_cast<cudaStream_t>(stream)) != cudaSuccess) throw std::runtime_error("the stream failed");
+  return to;
+}
+
+template <class V>
+class Upload {
+ public:
+  Upload(const std::vector<V>& from, void* stream) : array_(static_cast<std::int64_t>(from.size())), stream_(stream) {
+    cuda::copy(array_.data(), from.data(), array_.bytes(), stream);
+  }
+  V* data() { return array_.data(); }
+  std::vector<V> fetch() { return test::fetch(array_.data(), static_cast<std::size_t>(array_.size()), stream_); }
+
+ private:
+  cuda::DeviceArray<V> array_;
+  void* stream_;
+};
+
+/// One iteration of a plan in CUDA memory beside the same in host memory.
+template <class T>
+void run_both(AllreducePlan& on_host, AllreducePlan& on_gpu, const std::vector<T>& gradient, bool in_place, RankCheck& check,
+              const std::string& where) {
+  const cuda::Stream stream;
+  std::vector<T> expected(gradient);
+  Upload<T> there(gradient, stream.get());
+  weir_status expected_status = WEIR_OK, status = WEIR_OK;
+  std::string expected_text, text;
+  try {
+    in_place ? on_host.run(expected) : on_host.run_sparse(expected);
+  } catch (const Error& error) {
+    expected_status = error.status(), expected_text = error.what();
+  }
+  try {
+    in_place ? on_gpu.run(there.data(), stream.get()) : on_gpu.run_sparse(there.data(), stream.get());
+  } catch (const Error& error) {
+    status = error.status(), text = error.what();
+  }
+  check.that(status == expected_status && text == expected_text, where + "other errors: " + text + " / " + expected_text);
+  check.that(same_sums(there.fetch(), expected), where + "other dense results");
+  const auto view = on_host.sparse_result<T>(), gpu_view = on_gpu.sparse_result<T>();
+  check.that(fetch(gpu_view.indices.data(), gpu_view.indices.size(), stream.get()) ==
+                 std::vector<std::uint32_t>(view.indices.begin(), view.indices.end()),
+             where + "other indices");
+  check.that(same_sums(fetch(gpu_view.values.data(), gpu_view.values.size(), stream.get()),
+                       std::vector<T>(view.values.begin(), view.values.end())),
+             where + "other values");
+  check.that(same_sums(fetch(on_gpu.residual<T>().data(), on_gpu.residual<T>().size(), stream.get()),
+                       std::vector<T>(on_host.residual<T>().begin(), on_host.residual<T>().end())),
+             where + "other residuals");
+  const Statistics &a = on_host.statistics(), &b = on_gpu.statistics();
+  check.that(a.k == b.k && a.selected_local == b.selected_local && a.selected_global == b.selected_global &&
+                 a.skipped == b.skipped && a.rethresholded == b.rethresholded && a.payload_bytes_sent == b.payload_bytes_sent,
+             where + "other statistics");
+}
+
+template <class T>
+void compare(int ranks, const AllreduceConfig& config, Input input, int iterations) {
+  RankCheck check;
+  run_ranks(ranks,
+            [&](Communicator& comm) {
+              AllreduceConfig of_gpu = config;
+              of_gpu.memory = MemorySpace::cuda;
+              AllreducePlan on_host(comm, config), on_gpu(comm, of_gpu);
+              for (int t = 0; t < iterations; ++t) {
+                auto gradient = make_input<T>(input, config.count, comm.rank(), ranks, t);
+                if (config.non_finite != NonFinite::error && t % 3 == 1 && !gradient.empty())
+                  gradient[gradient.size() / 2] = std::numeric_limits<T>::infinity();
+                run_both(on_host, on_gpu, gradient, t % 2 == 0, check,
+                         "rank " + std::to_string(comm.rank()) + ", iteration " + std::to_string(t) + ": ");
+              }
+            },
+            {.seed = 5, .machine = "node:" + std::to_string(ranks) + " rank:1"});
+  INFO("ranks " << ranks << ", count " << config.count << ", " << config.algorithm << ", " << input_name(input));
+  REQUIRE(check.failure() == "");
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("every algorithm, in CUDA memory as in host memory", "[device_plan]", float, double) {
+  for (const AlgorithmInfo& algorithm : algorithms()) {
+    if (!algorithm.sparse || algorithm.name == "gaussiank") continue;
+    for (const int ranks : {1, 3, 4}) {
+      for (const std::int64_t n : {0, 1, 2, 7001}) {
+        compare<TestType>(ranks, {.count = n, .type = data_type_of<TestType>, .algorithm = std::string(algorithm.name)},
+                          Input::heavy_tailed, 4);
+      }
+    }
+  }
+}
+
+TEST_CASE("all inputs and thresholds, in CUDA memory as in host memory", "[device_plan]") {
+  for (const Input input : all_inputs()) {
+    for (const Threshold threshold : {Threshold::exact, Threshold::reuse, Threshold::sampled}) {
+      compare<float>(3, {.count = 6007, .threshold = threshold, .threshold_period = 3}, input, 6);
+    }
+  }
+}
+
+TEST_CASE("options of plans, in CUDA memory as in host memory", "[device_plan]") {
+  const std::int64_t n = 5003;
+  compare<float>(3, {.count = n, .k = 0}, Input::heavy_tailed, 2);
+  compare<float>(3, {.count = n, .k = n}, Input::integers, 2);
+  compare<float>(3, {.count = n, .error_feedback = false}, Input::heavy_tailed, 3);
+  compare<float>(3, {.count = n, .average = false}, Input::heavy_tailed, 2);
+  compare<float>(3, {.count = n, .warmup_iterations = 4}, Input::heavy_tailed, 5);
+  for (const WireValues values : {WireValues::bfloat16, WireValues::float16}) {
+    for (const char* const algorithm : {"oktopk", "gtopk", "topk_dsa"})
+      compare<float>(4, {.count = n, .algorithm = algorithm, .wire_values = values}, Input::heavy_tailed, 3);
+  }
+  for (const NonFinite policy : {NonFinite::skip, NonFinite::propagate})
+    compare<float>(3, {.count = n, .non_finite = policy}, Input::heavy_tailed, 5);
+}
+
+TEST_CASE("an error in CUDA memory leaves gradient and residual", "[device_plan]") {
+  RankCheck check;
+  run_ranks(3, [&](Communicator& comm) {
+    AllreducePlan on_host(comm, {.count = 4001}), on_gpu(comm, {.count = 4001, .memory = MemorySpace::cuda});
+    for (int t = 0; t < 6; ++t) {
+      auto gradient = make_input<float>(Input::heavy_tailed, 4001, comm.rank(), 3, t);
+      if (t % 2 == 1 && comm.rank() == 1) gradient[77] = std::numeric_limits<float>::quiet_NaN();
+      run_both(on_host, on_gpu, gradient, true, check, "iteration " + std::to_string(t) + ": ");
+    }
+  });
+  REQUIRE(check.failure() == "");
+}
+
+TEST_CASE("16-bit gradients: sums and residual in float32", "[device_plan]") {
+  for (const DataType type : {DataType::float16, DataType::bfloat16}) {
+    RankCheck check;
+    run_ranks(3, [&](Communicator& comm) {
+      const std::int64_t n = 3001;
+      AllreducePlan on_host(comm, {.count = n}), on_gpu(comm, {.count = n, .type = type, .memory = MemorySpace::cuda});
+      const cuda::Stream stream;
+      for (int t = 0; t < 3; ++t) {
+        const auto exact = make_input<float>(Input::heavy_tailed, n, comm.rank(), 3, t);
+        std::vector<std::uint16_t> narrow;
+        std::vector<float> gradient;
+        for (const float value : exact) {
+          narrow.push_back(type == DataType::float16 ? narrow_to<float16>(value).bits : narrow_to<bfloat16>(value).bits);
+          gradient.push_back(type == DataType::float16 ? widen(float16{narrow.back()}) : widen(bfloat16{narrow.back()}));
+        }
+        Upload<std::uint16_t> there(narrow, stream.get());
+        on_host.run(gradient);
+        on_gpu.run(there.data(), stream.get());
+        std::vector<std::uint16_t> expected;
+        for (const float value : gradient)
+          expected.push_back(type == DataType::float16 ? narrow_to<float16>(value).bits : narrow_to<bfloat16>(value).bits);
+        check.that(there.fetch() == expected, "other results");
+        check.that(same_sums(fetch(on_gpu.residual<float>().data(), on_gpu.residual<float>().size(), stream.get()),
+                             std::vector<float>(on_host.residual<float>().begin(), on_host.residual<float>().end())),
+                   "other residuals");
+      }
+    });
+    REQUIRE(check.failure() == "");
+  }
+}
+
+TEST_CASE("wrong memory and wrong streams are the same error on all ranks", "[device_plan]") {
+  const auto refuse = [](const std::string& part, MemorySpace memory,
+                         const std::function<void(AllreducePlan&, float*, bool)>& call) {
+    REQUIRE(unlike_errors(3, WEIR_ERR_ARGUMENT, part, [&](Communicator& comm) {
+              AllreducePlan plan(comm, {.count = 100, .memory = memory});
+              Upload<float> there(std::vector<float>(100), nullptr);
+              call(plan, there.data(), comm.rank() == 1);
+            }) == "");
+  };
+  std::vector<float> here(100);
+  refuse("the gradient of rank 1 is in host memory", MemorySpace::cuda,
+         [&](AllreducePlan& plan, float* there, bool wrong) { plan.run(wrong ? here.data() : there, nullptr); });
+  refuse("the gradient of rank 1 is in GPU memory", MemorySpace::host, [&](AllreducePlan& plan, float* there, bool wrong) {
+    std::vector<float> mine(100);
+    plan.run(std::span(wrong ? there : mine.data(), 100));
+  });
+  refuse("rank 1 gave a stream", MemorySpace::host, [&](AllreducePlan& plan, float*, bool wrong) {
+    const cuda::Stream stream;
+    std::vector<float> mine(100);
+    plan.run(mine.data(), wrong ? stream.get() : nullptr);
+  });
+  refuse("the stream that rank 1 gave does not work", MemorySpace::cuda, [&](AllreducePlan& plan, float* there, bool wrong) {
+    void* destroyed = nullptr;
+    {
+      const cuda::Stream stream;
+      destroyed = stream.get();
+    }
+    plan.run(there, wrong ? destroyed : nullptr);
+  });
+  if (cuda::device_count() < 2) {
+    WARN("one GPU: memory of another one not tested");
+    return;
+  }
+  refuse("rank 1 is in the memory of another GPU", MemorySpace::cuda, [&](AllreducePlan& plan, float* there, bool wrong) {
+    const cuda::OnDevice other(1);
+    Upload<float> elsewhere(std::vector<float>(100), nullptr);
+    plan.run(wrong ? elsewhere.data() : there, nullptr);
+  });
+}
+
+TEST_CASE("what CUDA memory cannot have is refused on all ranks", "[device_plan]") {
+  const auto refuse = [](const std::string& part, AllreduceConfig config) {
+    REQUIRE(unlike_errors(3, WEIR_ERR_ARGUMENT, part, [&](Communicator& comm) { AllreducePlan plan(comm, config); }) == "");
+  };
+  refuse("in CUDA memory it must be sparse", {.count = 100, .memory = MemorySpace::cuda, .algorithm = "dense_ring"});
+  refuse("in CUDA memory the threshold must be", {.count = 100, .memory = MemorySpace::cuda, .threshold = Threshold::sidco});
+  refuse("16-bit types need memory cuda", {.count = 100, .type = DataType::bfloat16});
+  if (cuda::describe(0).bytes > std::int64_t{1} << 33) {
+    WARN("too much GPU memory to run out of it");
+    return;
+  }
+  REQUIRE(unlike_errors(2, WEIR_ERR_MEMORY, "rank 0 has not enough memory", [](Communicator& comm) {
+            AllreducePlan plan(comm,
+                               {.count = std::int64_t{4000000000}, .memory = MemorySpace::cuda, .algorithm = "topk_allgather"});
+          }) == "");
+}
+
+}  // namespace weir::test

@@ -1,0 +1,281 @@
+// cuda_kernel_set.hpp: the kernels for CUDA memory behind the signatures of the host's: arrays go to the device and come back.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+#include <vector>
+
+#include "kernels/device.hpp"
+
+namespace weir::test {
+
+inline void require_cuda(cudaError_t error) {
+  if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
+}
+
+/// `count` elements from `host`, in device memory at an address as little aligned, between guards; what is not const comes back.
+template <class V>
+class OnDevice {
+ public:
+  OnDevice(V* host, std::int64_t count)
+      : host_(host),
+        bytes_(static_cast<std::size_t>(count) * sizeof(V)),
+        offset_(guard + reinterpret_cast<std::uintptr_t>(host) % 256),
+        image_(offset_ + bytes_ + guard, std::byte{0x4d}) {
+    void* memory = nullptr;
+    require_cuda(cudaMalloc(&memory, image_.size()));
+    memory_ = static_cast<std::byte*>(memory);
+    send();
+  }
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+  ~OnDevice() { cudaFree(memory_); }
+
+  /// What `host` holds now.
+  void send() {
+    if (bytes_ > 0) std::memcpy(image_.data() + offset_, host_, bytes_);
+    require_cuda(cudaMemcpyAsync(memory_, image_.data(), image_.size(), cudaMemcpyDefault, nullptr));
+  }
+
+  V* get() { return host_ == nullptr ? nullptr : reinterpret_cast<V*>(memory_ + offset_); }
+
+  /// Waits for the kernels. Throws if a guard or a const array was written to.
+  void fetch() {
+    std::vector<std::byte> now(image_.size());
+    require_cuda(cudaMemcpyAsync(now.data(), memory_, now.size(), cudaMemcpyDefault, nullptr));
+    require_cuda(cudaStreamSynchronize(nullptr));
+    const std::size_t end = std::is_const_v<V> ? offset_ : offset_ + bytes_;
+    if (std::memcmp(now.data(), image_.data(), offset_) != 0 ||
+        std::memcmp(now.data() + end, image_.data() + end, image_.size() - end) != 0)
+      throw std::runtime_error("a kernel wrote where it must not");
+    if constexpr (!std::is_const_v<V>) {
+      if (bytes_ > 0) std::memcpy(host_, now.data() + offset_, bytes_);
+    }
+  }
+
+ private:
+  static constexpr std::size_t guard = 512;
+  V* host_;
+  std::size_t bytes_, offset_;
+  std::vector<std::byte> image_;
+  std::byte* memory_ = nullptr;
+};
+
+/// A value that a kernel delivers.
+template <class V>
+class Delivered {
+ public:
+  explicit Delivered(V start = {}) : value_(start) {}
+  V* get() { return on_device_.get(); }
+  V fetch() {
+    on_device_.fetch();
+    return value_;
+  }
+
+ private:
+  V value_;
+  OnDevice<V> on_device_{&value_, 1};
+};
+
+/// A queue with scratch full of what earlier kernels left there.
+class TestQueue {
+ public:
+  explicit TestQueue(std::int64_t count, std::int64_t bytes = 0)
+      : memory_(static_cast<std::size_t>(std::max(bytes, kernels::cuda::scratch_bytes(count))) + 256, std::byte{0xee}),
+        scratch_(memory_.data(), static_cast<std::int64_t>(memory_.size())) {}
+  operator kernels::cuda::Queue() {
+    std::byte* const begin = scratch_.get();
+    return {nullptr, begin + (256 - reinterpret_cast<std::uintptr_t>(begin) % 256) % 256};
+  }
+
+ private:
+  std::vector<std::byte> memory_;
+  OnDevice<std::byte> scratch_;
+};
+
+/// A count that the host only knows a bound of.
+class DeviceCount {
+ public:
+  explicit DeviceCount(std::int64_t count) : count_(count) {}
+  operator kernels::cuda::Extent() { return {count_ + 5000, exact_.get()}; }
+
+ private:
+  std::int64_t count_;
+  Delivered<std::int64_t> exact_{count_};
+};
+
+template <class V>
+struct Cuda {
+  using T = V;
+  static constexpr bool on_host = false;
+
+  static std::int64_t compensate_select(const T* gradient, T* residual, std::int64_t count, Key<T> threshold, Key<T> keep_old,
+                                        std::uint32_t* indices, T* values, std::int64_t capacity) {
+    std::vector<T> sums(residual, residual + count);
+    kernels::reference::add(gradient, sums.data(), count);
+    OnDevice<const T> g(gradient, count);
+    OnDevice<T> r(residual, count), v(values, capacity);
+    OnDevice<std::uint32_t> i(indices, capacity);
+    Delivered<kernels::cuda::Found> found;
+    kernels::cuda::compensate_select(TestQueue(count), g.get(), r.get(), count, threshold, keep_old, i.get(), v.get(), capacity,
+                                     found.get());
+    g.fetch(), r.fetch(), v.fetch(), i.fetch();
+    return checked(found.fetch(), sums.data(), count);
+  }
+
+  static std::int64_t select(const T* x, std::int64_t count, Key<T> threshold, std::uint32_t* indices, T* values,
+                             std::int64_t capacity) {
+    OnDevice<const T> on_device(x, count);
+    OnDevice<T> v(values, capacity);
+    OnDevice<std::uint32_t> i(indices, capacity);
+    Delivered<kernels::cuda::Found> found;
+    kernels::cuda::select(TestQueue(count), on_device.get(), count, threshold, i.get(), v.get(), capacity, found.get());
+    on_device.fetch(), v.fetch(), i.fetch();
+    return checked(found.fetch(), x, count);
+  }
+
+  static std::int64_t select_ties(const T* x, std::int64_t count, Key<T> threshold, std::int64_t ties, std::uint32_t* indices,
+                                  T* values) {
+    std::int64_t greater = 0, equal = 0;
+    for (std::int64_t i = 0; i < count; ++i) greater += key_of(x[i]) > threshold, equal += key_of(x[i]) == threshold;
+    const std::int64_t most = greater + std::min(equal, ties);
+    OnDevice<const T> on_device(x, count);
+    OnDevice<T> v(values, most);
+    OnDevice<std::uint32_t> i(indices, most);
+    Delivered<std::int64_t> found;
+    kernels::cuda::select_ties<T, T>(TestQueue(count + 5000), nullptr, on_device.get(), DeviceCount(count), ties,
+                                  Delivered<KthKey<T>>({threshold, 0, ties}).get(), i.get(), v.get(), nullptr, 0, found.get());
+    on_device.fetch(), v.fetch(), i.fetch();
+    return found.fetch();
+  }
+
+  static KthKey<T> kth_key(const T* x, std::int64_t count, std::int64_t k) {
+    OnDevice<const T> on_device(x, count);
+    Delivered<KthKey<T>> found;
+    kernels::cuda::kth_key<T, T>(TestQueue(count + 5000), on_device.get(), DeviceCount(count), k, found.get());
+    on_device.fetch();
+    return found.fetch();
+  }
+
+  static void histogram(const T* x, std::int64_t count, Key<T> low, Key<T> high, int shift, std::uint64_t* bins,
+                        std::uint64_t* above) {
+    OnDevice<const T> on_device(x, count);
+    OnDevice<std::uint64_t> b(bins, static_cast<std::int64_t>((high - low) >> shift) + 1), a(above, 1);
+    kernels::cuda::histogram(TestQueue(count), on_device.get(), DeviceCount(count), low, high, shift, b.get(), a.get());
+    on_device.fetch(), b.fetch(), a.fetch();
+  }
+
+  static Moments<T> moments(const T* x, const T* y, std::int64_t count) {
+    OnDevice<const T> a(x, count), b(y, y == nullptr ? 0 : count);
+    Delivered<Moments<T>> found;
+    kernels::cuda::moments(TestQueue(count), a.get(), b.get(), DeviceCount(count), found.get());
+    a.fetch(), b.fetch();
+    return found.fetch();
+  }
+
+  static Exceedances<T> exceedances(const T* x, const T* y, std::int64_t count, Key<T> threshold) {
+    OnDevice<const T> a(x, count), b(y, y == nullptr ? 0 : count);
+    Delivered<Exceedances<T>> found;
+    kernels::cuda::exceedances(TestQueue(count), a.get(), b.get(), DeviceCount(count), threshold, found.get());
+    a.fetch(), b.fetch();
+    return found.fetch();
+  }
+
+  static void add(const T* x, T* y, std::int64_t count) {
+    OnDevice<const T> a(x, count);
+    OnDevice<T> b(y, count);
+    kernels::cuda::add(TestQueue(count), a.get(), b.get(), count);
+    a.fetch(), b.fetch();
+  }
+
+  static void scale(T* x, std::int64_t count, T factor) {
+    OnDevice<T> a(x, count);
+    kernels::cuda::scale(TestQueue(count), a.get(), count, factor);
+    a.fetch();
+  }
+
+  static std::int64_t count_non_finite(const T* x, std::int64_t count) {
+    OnDevice<const T> a(x, count);
+    Delivered<std::int64_t> found;
+    kernels::cuda::count_non_finite(TestQueue(count), a.get(), DeviceCount(count), found.get());
+    a.fetch();
+    return found.fetch();
+  }
+
+  static void fill_zero(T* x, std::int64_t count) {
+    OnDevice<T> a(x, count);
+    kernels::cuda::fill_zero(TestQueue(count), a.get(), count);
+    a.fetch();
+  }
+
+  static std::int64_t merge_add(const std::uint32_t* a_indices, const T* a_values, std::int64_t a_count,
+                                const std::uint32_t* b_indices, const T* b_values, std::int64_t b_count, std::uint32_t* out_indices,
+                                T* out_values) {
+    OnDevice<const std::uint32_t> ai(a_indices, a_count), bi(b_indices, b_count);
+    OnDevice<const T> av(a_values, a_count), bv(b_values, b_count);
+    OnDevice<std::uint32_t> oi(out_indices, a_count + b_count);
+    OnDevice<T> ov(out_values, a_count + b_count);
+    Delivered<std::int64_t> found;
+    kernels::cuda::merge_add(TestQueue(a_count + b_count + 10000), ai.get(), av.get(), DeviceCount(a_count), bi.get(), bv.get(),
+                             DeviceCount(b_count), oi.get(), ov.get(), found.get());
+    ai.fetch(), bi.fetch(), av.fetch(), bv.fetch(), oi.fetch(), ov.fetch();
+    return found.fetch();
+  }
+
+  static void settle(T* dense, const std::uint32_t* indices, const T* values, std::int64_t count, const std::uint32_t* taken,
+                     std::int64_t taken_count) {
+    OnDevice<const std::uint32_t> i(indices, count), t(taken, taken_count);
+    OnDevice<const T> v(values, count);
+    OnDevice<T> d(dense, range(indices, count));
+    kernels::cuda::settle(TestQueue(count), d.get(), i.get(), v.get(), DeviceCount(count), t.get(), DeviceCount(taken_count));
+    i.fetch(), t.fetch(), v.fetch(), d.fetch();
+  }
+
+  static void scatter(T* dense, const std::uint32_t* indices, const T* values, std::int64_t count) {
+    OnDevice<const std::uint32_t> i(indices, count);
+    OnDevice<const T> v(values, count);
+    OnDevice<T> d(dense, range(indices, count));
+    kernels::cuda::scatter(TestQueue(count), d.get(), i.get(), v.get(), DeviceCount(count));
+    i.fetch(), v.fetch(), d.fetch();
+  }
+
+  static void gather_rows(const T* x, std::int64_t x_stride, const std::uint32_t* rows, std::int64_t count, std::int64_t width,
+                          T* out, std::int64_t out_stride) {
+    std::int64_t last = -1;
+    for (std::int64_t i = 0; i < count; ++i) last = std::max<std::int64_t>(last, rows[i]);
+    OnDevice<const T> a(x, last < 0 ? 0 : last * x_stride + width);
+    OnDevice<const std::uint32_t> r(rows, count);
+    OnDevice<T> o(out, count == 0 ? 0 : (count - 1) * out_stride + width);
+    kernels::cuda::gather_rows(TestQueue(count), a.get(), x_stride, r.get(), count, width, o.get(), out_stride);
+    a.fetch(), r.fetch(), o.fetch();
+  }
+
+  static void coalesce_rows(const T* x, std::int64_t width, const std::uint32_t* order, const std::uint32_t* first,
+                            std::int64_t groups, T* out) {
+    const std::int64_t members = groups == 0 ? 0 : first[groups];
+    OnDevice<const T> a(x, range(order, members, true) * width);
+    OnDevice<const std::uint32_t> m(order, members), f(first, groups + 1);
+    OnDevice<T> o(out, groups * width);
+    kernels::cuda::coalesce_rows(TestQueue(groups), a.get(), width, m.get(), f.get(), groups, o.get());
+    a.fetch(), m.fetch(), f.fetch(), o.fetch();
+  }
+
+ private:
+  /// One more than the largest index; the last one of sorted ones.
+  static std::int64_t range(const std::uint32_t* indices, std::int64_t count, bool unsorted = false) {
+    std::int64_t end = count == 0 ? 0 : std::int64_t{indices[count - 1]} + 1;
+    for (std::int64_t i = 0; unsorted && i < count; ++i) end = std::max(end, std::int64_t{indices[i]} + 1);
+    return end;
+  }
+
+  static std::int64_t checked(kernels::cuda::Found found, const T* read, std::int64_t count) {
+    if ((found.non_finite > 0) != (kernels::reference::count_non_finite(read, count) > 0))
+      throw std::runtime_error("selection is wrong about what is not finite");
+    return found.hits;
+  }
+};
+
+}  // namespace weir::test

@@ -1,0 +1,45 @@
+// kernel_sets.hpp: the kernels of each memory space as members, so that one test runs on several: on `reference` and `host`, or,
+// with WEIR_TEST_CUDA_KERNELS, on those for CUDA memory, wherever they run.
+#pragma once
+
+#include "kernels/kernels.hpp"
+#ifdef WEIR_TEST_CUDA_KERNELS
+#include "support/cuda_kernel_set.hpp"
+#endif
+
+namespace weir::test {
+
+#define WEIR_KERNEL_SET(NAME, SPACE)                                                       \
+  template <class V>                                                                       \
+  struct NAME {                                                                            \
+    using T = V;                                                                           \
+    static constexpr bool on_host = true;                                                  \
+    static constexpr auto compensate_select = &weir::kernels::SPACE::compensate_select<V>; \
+    static constexpr auto select = &weir::kernels::SPACE::select<V>;                       \
+    static constexpr auto select_ties = &weir::kernels::SPACE::select_ties<V>;             \
+    static constexpr auto kth_key = &weir::kernels::SPACE::kth_key<V>;                     \
+    static constexpr auto histogram = &weir::kernels::SPACE::histogram<V>;                 \
+    static constexpr auto moments = &weir::kernels::SPACE::moments<V>;                     \
+    static constexpr auto exceedances = &weir::kernels::SPACE::exceedances<V>;             \
+    static constexpr auto add = &weir::kernels::SPACE::add<V>;                             \
+    static constexpr auto scale = &weir::kernels::SPACE::scale<V>;                         \
+    static constexpr auto count_non_finite = &weir::kernels::SPACE::count_non_finite<V>;   \
+    static constexpr auto fill_zero = &weir::kernels::SPACE::fill_zero<V>;                 \
+    static constexpr auto merge_add = &weir::kernels::SPACE::merge_add<V>;                 \
+    static constexpr auto settle = &weir::kernels::SPACE::settle<V>;                       \
+    static constexpr auto scatter = &weir::kernels::SPACE::scatter<V>;                     \
+    static constexpr auto gather_rows = &weir::kernels::SPACE::gather_rows<V>;             \
+    static constexpr auto coalesce_rows = &weir::kernels::SPACE::coalesce_rows<V>;         \
+  };
+WEIR_KERNEL_SET(Host, host)
+WEIR_KERNEL_SET(Reference, reference)
+#undef WEIR_KERNEL_SET
+
+}  // namespace weir::test
+
+#ifdef WEIR_TEST_CUDA_KERNELS
+#define WEIR_ALL_KERNELS weir::test::Cuda<float>, weir::test::Cuda<double>
+#else
+#define WEIR_ALL_KERNELS \
+  weir::test::Reference<float>, weir::test::Reference<double>, weir::test::Host<float>, weir::test::Host<double>
+#endif
