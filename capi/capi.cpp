@@ -119,6 +119,15 @@ weir_status weir_comm_size(const weir_comm* comm, int* size) {
   });
 }
 
+weir_status weir_comm_nearest_gpu(const weir_comm* comm, int* gpu) {
+  return guard(const_cast<weir_comm*>(comm), [&] {
+    need(comm != nullptr, "the communicator is NULL");
+    const int nearest = comm->communicator.nearest_gpu();  // collective: also where the address is wrong
+    need(gpu != nullptr, "the address for the GPU is NULL");
+    *gpu = nearest;
+  });
+}
+
 weir_status weir_comm_destroy(weir_comm* comm) {
   return guard(comm, [&] {
     if (comm == nullptr) return;

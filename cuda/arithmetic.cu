@@ -106,11 +106,14 @@ struct Partial {
 };
 
 /// deliver(sums) once, with the sums of each(value) over all entries of x + y; the same on every GPU.
-template <class T, class Each, class Result>
+template <class G, class T, class Each, class Result>
 __global__ void __launch_bounds__(threads_per_block)
-    sum_kernel(const T* x, const T* y, Extent extent, Partial<T>* partial, Each each, Result* found) {
+    sum_kernel(const G* x, const T* y, Extent extent, Partial<T>* partial, Each each, Result* found) {
   Sums<T> sums{};
-  for_mine(exact(extent), [&](std::int64_t i) { each.add(sums, y != nullptr ? x[i] + y[i] : x[i]); });
+  for_mine(exact(extent), [&](std::int64_t i) {
+    const T value = widen(x[i]);
+    each.add(sums, y != nullptr ? value + y[i] : value);
+  });
   sums = reduce_block(sums, AddSums<T>{});
   if (threadIdx.x == 0) partial->of_block[blockIdx.x] = sums;
   if (!is_last_block(&partial->arrivals)) return;
@@ -152,11 +155,11 @@ struct EachNonFinite {
   static __device__ std::int64_t result(const Sums<T>& sums) { return sums.count; }
 };
 
-template <class T, class Each, class Result>
-void run_sum(const Queue& queue, const T* x, const T* y, Extent count, Each each, Result* found) {
+template <class G, class T, class Each, class Result>
+void run_sum(const Queue& queue, const G* x, const T* y, Extent count, Each each, Result* found) {
   auto* const partial = reinterpret_cast<Partial<T>*>(queue.scratch);
   clear(queue, &partial->arrivals, sizeof partial->arrivals);
-  launch(queue, sum_kernel<T, Each, Result>, strided_blocks(count.most, elements_per_block), x, y, count, partial, each, found);
+  launch(queue, sum_kernel<G, T, Each, Result>, strided_blocks(count.most, elements_per_block), x, y, count, partial, each, found);
 }
 
 }  // namespace
@@ -198,13 +201,13 @@ void fill_zero(Queue queue, T* x, std::int64_t count) {
   clear(queue, x, count * static_cast<std::int64_t>(sizeof(T)));
 }
 
-template <class T>
-void moments(Queue queue, const T* x, const T* y, Extent count, Moments<T>* found) {
+template <class G, class T>
+void moments(Queue queue, const G* x, const T* y, Extent count, Moments<T>* found) {
   run_sum(queue, x, y, count, EachMoment<T>{}, found);
 }
 
-template <class T>
-void exceedances(Queue queue, const T* x, const T* y, Extent count, Key<T> threshold, Exceedances<T>* found) {
+template <class G, class T>
+void exceedances(Queue queue, const G* x, const T* y, Extent count, Key<T> threshold, Exceedances<T>* found) {
   run_sum(queue, x, y, count, EachExceedance<T>{threshold}, found);
 }
 
@@ -213,14 +216,14 @@ void count_non_finite(Queue queue, const T* x, Extent count, std::int64_t* found
   run_sum(queue, x, static_cast<const T*>(nullptr), count, EachNonFinite<T>{}, found);
 }
 
-#define WEIR_INSTANTIATE(T)                                                              \
-  template void add(Queue, const T*, T*, std::int64_t);                                  \
-  template void scale(Queue, T*, std::int64_t, T);                                       \
-  template void fill_zero(Queue, T*, std::int64_t);                                      \
-  template void moments(Queue, const T*, const T*, Extent, Moments<T>*);                 \
-  template void exceedances(Queue, const T*, const T*, Extent, Key<T>, Exceedances<T>*); \
+#define WEIR_INSTANTIATE(T)                             \
+  template void add(Queue, const T*, T*, std::int64_t); \
+  template void scale(Queue, T*, std::int64_t, T);      \
+  template void fill_zero(Queue, T*, std::int64_t);     \
   template void count_non_finite(Queue, const T*, Extent, std::int64_t*);
 #define WEIR_INSTANTIATE_GRADIENT(G, T)                                                                        \
+  template void moments(Queue, const G*, const T*, Extent, Moments<T>*);                                       \
+  template void exceedances(Queue, const G*, const T*, Extent, Key<T>, Exceedances<T>*);                       \
   template void sample(Queue, const G*, const T*, std::int64_t, std::int64_t, std::int64_t, std::int64_t, T*); \
   template void take_back(Queue, const G*, T*, std::int64_t, const std::uint32_t*, const T*, std::int64_t, Key<T>, T*);
 WEIR_INSTANTIATE(float)

@@ -115,73 +115,91 @@ void run_select(const Queue& queue, Selection<G, T> s) {
 }
 
 template <class G, class T>
-struct Ties {
+struct Keeping {
   const std::uint32_t* indices;
   const G* values;
   Extent count;
+  Band<T> band;          // unless there is `kth`
+  const KthKey<T>* kth;  // the k largest
   std::int64_t k;
-  const KthKey<T>* kth;
   std::uint32_t* out_indices;
   T* out_values;
   T* residual;
   Key<T> keep_old;
-  TileStates greater, equal;
+  TileStates above, between;
   std::int64_t* found;
 };
 
+template <class T>
+__device__ __forceinline__ Band<T> band_of(const KthKey<T>& kth, std::int64_t k) {
+  const std::int64_t left = k - kth.greater;
+  const auto above = static_cast<Key<T>>(kth.key + (kth.key < static_cast<Key<T>>(~Key<T>{0}) ? 1 : 0));
+  return {above, kth.key, 0, left < 0 ? 0 : left < kth.equal ? left : kth.equal};
+}
+
 template <class G, class T, bool aligned>
-__global__ void __launch_bounds__(threads_per_block) select_ties_kernel(Ties<G, T> s) {
+__global__ void __launch_bounds__(threads_per_block) keep_band_kernel(Keeping<G, T> s) {
   constexpr int size = width<T>;
   const std::int64_t count = exact(s.count);
-  const KthKey<T> kth = *s.kth;
-  const std::int64_t wanted = s.k - kth.greater < kth.equal ? s.k - kth.greater : kth.equal;
-  const auto ties = static_cast<std::uint64_t>(wanted > 0 ? wanted : 0);
+  const Band<T> band = s.kth != nullptr ? band_of(*s.kth, s.k) : s.band;
+  const auto start = static_cast<std::uint64_t>(band.start), end = static_cast<std::uint64_t>(band.start + band.slice);
 
   const bool whole = is_whole<T>(count);
   Vector<T, size> values[rows];
-  unsigned greater[rows], equal[rows];
+  unsigned above[rows], between[rows];
 #pragma unroll
   for (int row = 0; row < rows; ++row) {
     const int elements = present<T, false>(row, count);
     const Vector<G, size> narrow = whole && aligned ? load<true, G, size>(s.values, position<T>(row), elements)
                                                     : load<false, G, size>(s.values, position<T>(row), elements);
-    greater[row] = equal[row] = 0;
+    above[row] = between[row] = 0;
 #pragma unroll
     for (int e = 0; e < size; ++e) {
       values[row].at[e] = widen(narrow.at[e]);
       const Key<T> key = key_of(values[row].at[e]);
-      if (e < elements && key > kth.key) greater[row] |= 1u << e;
-      if (e < elements && key == kth.key) equal[row] |= 1u << e;
+      if (e < elements && key >= band.upper) above[row] |= 1u << e;
+      if (e < elements && key >= band.lower && key < band.upper) between[row] |= 1u << e;
     }
   }
-  const HitNumbers greater_numbers(greater), equal_numbers(equal);
-  const std::uint64_t greater_before = s.greater.before_in_block(greater_numbers.total());
-  const std::uint64_t equal_before = s.equal.before_in_block(equal_numbers.total());
-  const auto taken = [&](std::uint64_t tie) { return tie < ties ? tie : ties; };
+  const HitNumbers above_numbers(above), between_numbers(between);
+  const std::uint64_t above_before = s.above.before_in_block(above_numbers.total());
+  const std::uint64_t between_before = s.between.before_in_block(between_numbers.total());
+  // Of the first `number` in between, those in the slice.
+  const auto in_slice = [&](std::uint64_t number) { return (number < end ? number : end) - (number < start ? number : start); };
   if (blockIdx.x == gridDim.x - 1 && threadIdx.x == 0) {
-    *s.found = static_cast<std::int64_t>(greater_before + greater_numbers.total() + taken(equal_before + equal_numbers.total()));
+    *s.found = static_cast<std::int64_t>(above_before + above_numbers.total() + in_slice(between_before + between_numbers.total()));
   }
 #pragma unroll
   for (int row = 0; row < rows; ++row) {
-    std::uint64_t before = greater_before + greater_numbers.before(row), tie = equal_before + equal_numbers.before(row);
+    std::uint64_t before = above_before + above_numbers.before(row), number = between_before + between_numbers.before(row);
     const int elements = present<T, false>(row, count);
 #pragma unroll
     for (int e = 0; e < size; ++e) {
       if (e >= elements) continue;
       const std::int64_t place = position<T>(row) + e;
       const T value = values[row].at[e];
-      const bool above = greater[row] >> e & 1, level = equal[row] >> e & 1;
-      if (above || (level && tie < ties)) {
-        const std::uint64_t number = before + taken(tie);
-        s.out_indices[number] = s.indices != nullptr ? s.indices[place] : static_cast<std::uint32_t>(place);
-        s.out_values[number] = value;
+      const bool is_above = above[row] >> e & 1, is_between = between[row] >> e & 1;
+      if (is_above || (is_between && number >= start && number < end)) {
+        const std::uint64_t to = before + in_slice(number);
+        s.out_indices[to] = s.indices != nullptr ? s.indices[place] : static_cast<std::uint32_t>(place);
+        s.out_values[to] = value;
       } else if (s.residual != nullptr && key_of(value) >= s.keep_old) {
         s.residual[s.indices != nullptr ? s.indices[place] : static_cast<std::uint32_t>(place)] = value;
       }
-      before += above;
-      tie += level;
+      before += is_above;
+      number += is_between;
     }
   }
+}
+
+template <class G, class T>
+void run_keeping(const Queue& queue, Keeping<G, T> s) {
+  const std::int64_t tiles = tiles_of(s.count.most, tile_size<T>);
+  clear(queue, queue.scratch, tiles * 16);
+  s.above = {reinterpret_cast<unsigned long long*>(queue.scratch)};
+  s.between = {s.above.states + tiles};
+  launch(queue, is_aligned(s.values, sizeof(G) * width<T>) ? keep_band_kernel<G, T, true> : keep_band_kernel<G, T, false>, tiles,
+         s);
 }
 
 }  // namespace
@@ -201,19 +219,21 @@ void select(Queue queue, const G* x, std::int64_t count, Key<T> threshold, std::
 template <class G, class T>
 void select_ties(Queue queue, const std::uint32_t* indices, const G* values, Extent count, std::int64_t k, const KthKey<T>* kth,
                  std::uint32_t* out_indices, T* out_values, T* residual, Key<T> keep_old, std::int64_t* found) {
-  const std::int64_t tiles = tiles_of(count.most, tile_size<T>);
-  clear(queue, queue.scratch, tiles * 16);
-  auto* const states = reinterpret_cast<unsigned long long*>(queue.scratch);
-  launch(
-      queue, is_aligned(values, sizeof(G) * width<T>) ? select_ties_kernel<G, T, true> : select_ties_kernel<G, T, false>, tiles,
-      Ties<G, T>{indices, values, count, k, kth, out_indices, out_values, residual, keep_old, {states}, {states + tiles}, found});
+  run_keeping<G, T>(queue, {indices, values, count, {}, kth, k, out_indices, out_values, residual, keep_old, {}, {}, found});
+}
+
+template <class G, class T>
+void select_band(Queue queue, const std::uint32_t* indices, const G* values, Extent count, Band<T> band, std::uint32_t* out_indices,
+                 T* out_values, T* residual, Key<T> keep_old, std::int64_t* found) {
+  run_keeping<G, T>(queue, {indices, values, count, band, nullptr, 0, out_indices, out_values, residual, keep_old, {}, {}, found});
 }
 
 #define WEIR_INSTANTIATE(G, T)                                                                                                     \
   template void compensate_select(Queue, const G*, T*, std::int64_t, Key<T>, Key<T>, std::uint32_t*, T*, std::int64_t, Found*);    \
   template void select(Queue, const G*, std::int64_t, Key<T>, std::uint32_t*, T*, std::int64_t, Found*);                           \
   template void select_ties(Queue, const std::uint32_t*, const G*, Extent, std::int64_t, const KthKey<T>*, std::uint32_t*, T*, T*, \
-                            Key<T>, std::int64_t*);
+                            Key<T>, std::int64_t*);                                                                                \
+  template void select_band(Queue, const std::uint32_t*, const G*, Extent, Band<T>, std::uint32_t*, T*, T*, Key<T>, std::int64_t*);
 WEIR_INSTANTIATE(float, float)
 WEIR_INSTANTIATE(double, double)
 WEIR_INSTANTIATE(float16, float)

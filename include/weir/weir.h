@@ -48,7 +48,9 @@ typedef enum weir_wire_values {
 /** What NaN or infinity does: an error on all ranks, an iteration that contributes nothing, or nothing special. */
 typedef enum weir_non_finite { WEIR_NON_FINITE_ERROR = 0, WEIR_NON_FINITE_SKIP = 1, WEIR_NON_FINITE_PROPAGATE = 2 } weir_non_finite;
 
-/** Describes one tensor. All but name and priority must be equal on all ranks. Start from WEIR_ALLREDUCE_CONFIG_INIT. */
+/** Describes one tensor. In CUDA memory: sparse algorithms only (those that shard within nodes run flat), no dense_iterations, and
+    trial_iterations is not looked at. All but name and priority must be equal on all ranks. Start from WEIR_ALLREDUCE_CONFIG_INIT.
+ */
 typedef struct weir_allreduce_config {
   size_t struct_size;
   int64_t count;             /**< elements; sparse algorithms take up to 2^32 - 1 */
@@ -130,6 +132,9 @@ const char* weir_algorithm_name(int index);
 
 weir_status weir_comm_rank(const weir_comm* comm, int* rank);
 weir_status weir_comm_size(const weir_comm* comm, int* size);
+/** Collective. The number of the GPU that this rank should use, for cudaSetDevice: ranks of a node share its GPUs evenly, and each
+ * has one on its own NUMA node where that can be; -1 where this process sees none. */
+weir_status weir_comm_nearest_gpu(const weir_comm* comm, int* gpu);
 /** Collective: all ranks destroy it, several communicators in the same order, and before MPI_Finalize (later, its MPI objects are
  *  left alone). NULL is fine. WEIR_ERR_BUSY while plans made from it exist: destroy those first; the communicator stays usable. */
 weir_status weir_comm_destroy(weir_comm* comm);

@@ -119,6 +119,9 @@ class Communicator {
   [[nodiscard]] std::string topology() const;
   /// Nearest common level of this rank and `peer`.
   [[nodiscard]] Level level(int peer) const;
+  /// Collective. The number of the GPU that this rank should use, for cudaSetDevice: ranks of a node share its GPUs evenly, and
+  /// each has one on its own NUMA node where that can be; -1 where this process sees none.
+  [[nodiscard]] int nearest_gpu() const;
   [[nodiscard]] const std::shared_ptr<detail::CommunicatorState>& state() const noexcept { return state_; }
 
  private:
@@ -129,13 +132,14 @@ class Communicator {
 struct AllreduceConfig {
   std::int64_t count = 0;  ///< n, elements of the gradient; sparse algorithms take up to 2^32 - 1
   DataType type = DataType::float32;
-  MemorySpace memory = MemorySpace::host;  ///< cuda: of the GPU that is the calling thread's when the plan is made
+  MemorySpace memory = MemorySpace::host;  ///< cuda: of the GPU that is the calling thread's when the plan is made; sparse
+                                           ///< algorithms only (those that shard within nodes run flat), no dense_iterations
   double density = 0.01;                   ///< k/n in (0, 1]; k is rounded to nearest, at least 1 when n > 0
   std::int64_t k = -1;                     ///< entries to deliver, 0 <= k <= n; -1: from `density`
   std::string algorithm = "oktopk";        ///< a registry name, see algorithms(); "auto": the cheapest on this machine by the cost
                                            ///< functions, which may be dense; "auto_sparse": the cheapest sparse one
   std::int64_t trial_iterations = 0;       ///< auto: so many runs for each of up to three candidates, then the fastest by the clock
-                                           ///< stays; 0: the prediction decides
+                                           ///< stays; 0, and in CUDA memory: the prediction decides
   bool error_feedback = true;              ///< keep what is not delivered in a residual (Ok-Topk Algorithm 2)
   bool average = true;                     ///< divide the delivered sum by the number of ranks
   Threshold threshold = Threshold::exact;

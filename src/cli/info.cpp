@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "cli/build_info.hpp"
 #include "cli/commands.hpp"
@@ -21,8 +22,9 @@ struct Options {
   AllreduceConfig config{.count = 4194304, .algorithm = "auto"};
 };
 
-void print_gpus() {
-  fmt::print("\nGPUs of rank 0\n");
+/// `nearest`: the GPU of each rank.
+void print_gpus(const std::vector<int>& nearest) {
+  fmt::print("\nGPUs that rank 0 sees\n");
   if (!cuda::why_unusable().empty()) {
     fmt::print("  none: {}\n", cuda::why_unusable());
     return;
@@ -32,10 +34,11 @@ void print_gpus() {
     fmt::print("  {}: {}, compute capability {}.{}, {} MiB, at {}\n", device, gpu.name, gpu.major, gpu.minor, gpu.bytes >> 20,
                gpu.bus_id);
   }
+  for (std::size_t rank = 0; rank < nearest.size(); ++rank) fmt::print("  rank {} should use its number {}\n", rank, nearest[rank]);
   fmt::print("  messages of plans in CUDA memory go through pinned host memory\n");
 }
 
-void print_build_and_machine(const Communicator& comm) {
+void print_build_and_machine(const Communicator& comm, const std::vector<int>& nearest_gpus) {
   const Version v = version();
   const unsigned hwloc_version = hwloc_get_api_version();
   fmt::print("weir {}.{}.{}\n", v.major, v.minor, v.patch);
@@ -48,7 +51,7 @@ void print_build_and_machine(const Communicator& comm) {
   fmt::print("\ntransports\n");
   fmt::print("  in use        {}\n", comm.state()->transport->name());
   fmt::print("  built in      mpi, inproc\n");
-  print_gpus();
+  print_gpus(nearest_gpus);
   fmt::print("\nallreduce algorithms\n");
   for (const AlgorithmInfo& algorithm : algorithms()) fmt::print("  {:<20}{}\n", algorithm.name, algorithm.description);
   fmt::print("\nsettings\n");
@@ -62,7 +65,10 @@ void run(const Options& options) {
   MPI_Init(nullptr, nullptr);
   const Communicator comm(MPI_COMM_WORLD);
   if (!options.plan) {
-    if (comm.rank() == 0) print_build_and_machine(comm);
+    const int mine = comm.nearest_gpu();
+    std::vector<int> nearest_gpus(static_cast<std::size_t>(comm.size()));
+    MPI_Gather(&mine, 1, MPI_INT, nearest_gpus.data(), 1, MPI_INT, 0, MPI_COMM_WORLD);
+    if (comm.rank() == 0) print_build_and_machine(comm, nearest_gpus);
     return;
   }
   const AllreducePlan plan(comm, options.config);

@@ -62,16 +62,27 @@ template <class G, class T>
 void select_ties(Queue queue, const std::uint32_t* indices, const G* values, Extent count, std::int64_t k, const KthKey<T>* kth,
                  std::uint32_t* out_indices, T* out_values, T* residual, Key<T> keep_old, std::int64_t* found);
 
+/// What of a vector is kept: all that reach `upper`, and of those that only reach `lower` the `slice` ones from number `start` on.
+template <class T>
+struct Band {
+  Key<T> upper, lower;
+  std::int64_t start, slice;
+};
+/// As select_ties, for those in the band.
+template <class G, class T>
+void select_band(Queue queue, const std::uint32_t* indices, const G* values, Extent count, Band<T> band, std::uint32_t* out_indices,
+                 T* out_values, T* residual, Key<T> keep_old, std::int64_t* found);
+
 /// Adds to bins in device memory, as `above` is.
 template <class T>
 void histogram(Queue queue, const T* x, Extent count, Key<T> low, Key<T> high, int shift, std::uint64_t* bins,
                std::uint64_t* above);
 
 /// Sums are in an order that depends on `count.most` only.
-template <class T>
-void moments(Queue queue, const T* x, const T* y, Extent count, Moments<T>* found);
-template <class T>
-void exceedances(Queue queue, const T* x, const T* y, Extent count, Key<T> threshold, Exceedances<T>* found);
+template <class G, class T>
+void moments(Queue queue, const G* x, const T* y, Extent count, Moments<T>* found);
+template <class G, class T>
+void exceedances(Queue queue, const G* x, const T* y, Extent count, Key<T> threshold, Exceedances<T>* found);
 template <class T>
 void count_non_finite(Queue queue, const T* x, Extent count, std::int64_t* found);
 

@@ -5,6 +5,8 @@
 
 #include "base/error.hpp"
 #include "collectives/control.hpp"
+#include "cuda/runtime.hpp"
+#include "topology/gpus.hpp"
 
 namespace weir {
 namespace detail {
@@ -112,6 +114,23 @@ std::shared_ptr<CommunicatorState> make_communicator(std::unique_ptr<Transport> 
 int Communicator::rank() const { return state_->topology.rank(); }
 int Communicator::size() const { return state_->topology.size(); }
 std::string Communicator::topology() const { return state_->topology.tree(); }
+int Communicator::nearest_gpu() const {
+  detail::CommunicatorState& comm = *state_;
+  SeenGpus mine;
+  mine.numa = comm.topology.location(rank()).numa;
+  if (cuda::why_unusable().empty()) mine.count = std::min(cuda::device_count(), SeenGpus::most);
+  for (int gpu = 0; gpu < mine.count; ++gpu) {
+    SeenGpu& seen = mine.gpus[static_cast<std::size_t>(gpu)];
+    const std::string bus_id = cuda::describe(gpu).bus_id;
+    bus_id.copy(seen.bus_id.data(), seen.bus_id.size() - 1);
+    seen.numa = numa_of_pci_device(bus_id.c_str());
+  }
+  std::vector<SeenGpus> all(static_cast<std::size_t>(size())), node;
+  detail::allgather_blocking(comm, detail::setup_tag, "looking for GPUs", reinterpret_cast<const std::byte*>(&mine), sizeof mine,
+                             reinterpret_cast<std::byte*>(all.data()));
+  for (const int peer : comm.topology.node_peers()) node.push_back(all[static_cast<std::size_t>(peer)]);
+  return assign_gpus(node)[static_cast<std::size_t>(comm.topology.local_rank(rank()))];
+}
 Level Communicator::level(int peer) const {
   require(peer >= 0 && peer < size(), "rank {} does not exist: the communicator has ranks 0 to {}", peer, size() - 1);
   return state_->topology.level(rank(), peer);

@@ -34,7 +34,8 @@ class DevicePlan final : public PlanState {
   DevicePlan(std::shared_ptr<CommunicatorState> communicator, const AllreduceConfig& configuration, int tag)
       : PlanState(std::move(communicator), configuration, tag),
         problem_(problem_of(*comm, config)),
-        selector_({config.count, problem_.largest_k, problem_.config.threshold, config.threshold_period}, stream_.get()),
+        selector_({config.count, problem_.largest_k, problem_.config.threshold, config.threshold_period, config.samplings},
+                  stream_.get()),
         sparse_(find_allreduce(config.algorithm).template make_sparse<T>(problem_)),
         local_(problem_.largest_local),
         rounded_(config.wire_values == WireValues::native ? 0 : problem_.largest_local),

@@ -18,9 +18,10 @@ DeviceSelector<G, T>::DeviceSelector(const Setup& setup, void* stream)
       scratch_(device::scratch_bytes(setup.count)),
       candidates_(capacity_),
       kept_(capacity_),
-      sample_(ThresholdSample::largest(setup.count, setup.threshold == Threshold::sampled)),
+      sample_(ThresholdSample::largest(setup.count, setup.threshold != Threshold::exact && setup.threshold != Threshold::reuse)),
       on_device_(1),
-      on_host_(1) {
+      on_host_(1),
+      on_host_values_(uses_moments() ? capacity_ : 0) {
   reset();
 }
 
@@ -34,11 +35,18 @@ void DeviceSelector<G, T>::reset() {
   iteration_ = 0;
   threshold_ = 0;
   forecast_ = {};
+  sidco_ = {};
+}
+
+template <class G, class T>
+bool DeviceSelector<G, T>::uses_moments() const {
+  return setup_.threshold == Threshold::mstopk || setup_.threshold == Threshold::gaussian || setup_.threshold == Threshold::sidco;
 }
 
 template <class G, class T>
 std::int64_t DeviceSelector<G, T>::memory_bytes() const {
-  return scratch_.bytes() + candidates_.bytes() + kept_.bytes() + sample_.bytes() + on_device_.bytes() + on_host_.bytes();
+  return scratch_.bytes() + candidates_.bytes() + kept_.bytes() + sample_.bytes() + on_device_.bytes() + on_host_.bytes() +
+         on_host_values_.bytes();
 }
 
 /// Until the host knows what the device has found.
@@ -56,11 +64,17 @@ task<bool> DeviceSelector<G, T>::select(Channel channel, const G* gradient, T* r
   channel.step("0. select on the GPU");
   if (k == 0)
     floor_ = key_infinity<T>;  // the pass is still needed, for the residual and for what is not finite
+  else if (uses_moments())
+    floor_ = co_await sampled_key(channel, gradient, residual, guard_limit(k) + 1, true);
   else if (threshold_ == 0 || setup_.threshold == Threshold::sampled)
     floor_ = co_await sampled_key(channel, gradient, residual, k, setup_.threshold != Threshold::sampled);
   else
     floor_ = reuse ? threshold_ : forecast_.floor(threshold_);
 
+  if (setup_.threshold == Threshold::gaussian && k > 0)
+    device::moments<G, T>(queue(), gradient, residual, everything(), &on_device_.data()->moments);
+  else if (uses_moments() && k > 0)
+    device::exceedances<G, T>(queue(), gradient, residual, everything(), 0, &on_device_.data()->exceedances);
   keep_old_ = std::min(key_infinity<T>, static_cast<Key<T>>(floor_ + 2 * octave<T>));
   if (residual != nullptr) {
     device::compensate_select(queue(), gradient, residual, setup_.count, floor_, keep_old_, candidates_.indices.data(),
@@ -70,7 +84,7 @@ task<bool> DeviceSelector<G, T>::select(Channel channel, const G* gradient, T* r
                    &on_device_.data()->found);
   }
   // What is likely to be accepted as it is need not be ranked.
-  const bool ranked = k > 0 && !reuse && setup_.threshold != Threshold::sampled;
+  const bool ranked = k > 0 && !reuse && (setup_.threshold == Threshold::exact || setup_.threshold == Threshold::reuse);
   if (ranked) rank_candidates(k);
   co_await report(channel);
 
@@ -86,6 +100,12 @@ task<bool> DeviceSelector<G, T>::select(Channel channel, const G* gradient, T* r
   }
   if (accept(hits, k, reuse)) co_return true;
   rethresholded_ = setup_.threshold == Threshold::reuse;
+  const Report& told = *on_host_.data();
+  if (uses_moments() &&
+      (setup_.threshold == Threshold::gaussian ? told.moments.largest : told.exceedances.largest) < key_infinity<T>) {
+    co_await select_estimated(channel, gradient, residual, k);
+    co_return true;
+  }
   const Key<T> last = threshold_;
   if (!ranked) {
     rank_candidates(k);
@@ -160,6 +180,114 @@ task<void> DeviceSelector<G, T>::select_anew(Channel channel, const X* x, std::i
   threshold_ = on_host_.data()->kth.key;
   selected_ = &kept_;
   count_ = on_host_.data()->kept;
+}
+
+template <class G, class T>
+task<void> DeviceSelector<G, T>::select_estimated(Channel channel, const G* gradient, T* residual, std::int64_t k) {
+  const Moments<T> moments = on_host_.data()->moments;
+  if (!enough(on_host_.data()->found.hits, guard_limit(k) + 1)) {
+    put_back(residual);
+    if (residual != nullptr)
+      co_await collect_candidates(channel, static_cast<const T*>(residual), guard_limit(k) + 1);
+    else
+      co_await collect_candidates(channel, gradient, guard_limit(k) + 1);
+  }
+  cuda::copy(on_host_values_.data(), candidates_.values.data(), count_ * static_cast<std::int64_t>(sizeof(T)), stream_);
+  co_await report(channel);
+  Key<T> key = 0;
+  switch (setup_.threshold) {
+    case Threshold::mstopk:
+      co_await select_mstopk(channel, gradient, residual, k);
+      co_return;
+    case Threshold::gaussian:
+      key = adjusted_threshold(candidates(), moments, gaussian_threshold(moments, k), k);
+      break;
+    default:
+      key = co_await sidco_key(channel, gradient, residual, k);
+      sidco_.adapt(key < floor_ ? count_ : candidates().count_at_least(key), k);
+  }
+  const std::int64_t reaching = key >= floor_ ? candidates().count_at_least(key) : 0;
+  if (key >= floor_ && within_guard(reaching, k)) {
+    const device::Band<T> band{key, key, 0, 0};
+    device::select_band<T, T>(queue(), candidates_.indices.data(), candidates_.values.data(), all_candidates(), band,
+                              kept_.indices.data(), kept_.values.data(), residual, keep_old_, &on_device_.data()->kept);
+    selected_ = &kept_;
+    count_ = reaching;
+  } else {
+    rank_candidates(k);
+    co_await report(channel);
+    co_await select_exactly(channel, gradient, residual, k);
+  }
+}
+
+/// The candidates anew, from a rank in all of x: the floor lies just above the `wanted`-th largest entry.
+template <class G, class T>
+template <class X>
+task<void> DeviceSelector<G, T>::collect_candidates(Channel channel, const X* x, std::int64_t wanted) {
+  device::kth_key<X, T>(queue(), x, everything(), wanted, &on_device_.data()->kth);
+  co_await report(channel);
+  const KthKey<T> kth = on_host_.data()->kth;
+  floor_ = kth.greater + kth.equal < wanted ? 1 : static_cast<Key<T>>(kth.key + 1);
+  device::select<X, T>(queue(), x, setup_.count, floor_, candidates_.indices.data(), candidates_.values.data(), capacity_,
+                       &on_device_.data()->found);
+  co_await report(channel);
+  count_ = std::min(on_host_.data()->found.hits, capacity_);
+}
+
+template <class G, class T>
+task<void> DeviceSelector<G, T>::select_mstopk(Channel channel, const G* gradient, T* residual, std::int64_t k) {
+  const MsTopkThresholds<T> thresholds = mstopk_thresholds(candidates(), on_host_.data()->exceedances, k, setup_.samplings);
+  const bool among_candidates = thresholds.lower >= floor_;
+  std::int64_t reaching = 0;
+  if (among_candidates) {
+    reaching = candidates().count_at_least(thresholds.lower);
+  } else {
+    put_back(residual);
+    if (residual != nullptr)
+      device::select<T, T>(queue(), residual, setup_.count, thresholds.lower, nullptr, nullptr, 0, &on_device_.data()->found);
+    else
+      device::select<G, T>(queue(), gradient, setup_.count, thresholds.lower, nullptr, nullptr, 0, &on_device_.data()->found);
+    co_await report(channel);
+    reaching = on_host_.data()->found.hits;
+  }
+  const std::int64_t between = reaching - thresholds.upper_count;
+  const std::int64_t slice = std::min(k - thresholds.upper_count, between);
+  const std::uint64_t start =
+      random_number(static_cast<std::uint64_t>(iteration_)) % static_cast<std::uint64_t>(between - slice + 1);
+  const device::Band<T> band{thresholds.upper, thresholds.lower, static_cast<std::int64_t>(start), slice};
+  std::int64_t* const kept = &on_device_.data()->kept;
+  if (among_candidates)
+    device::select_band<T, T>(queue(), candidates_.indices.data(), candidates_.values.data(), all_candidates(), band,
+                              kept_.indices.data(), kept_.values.data(), residual, keep_old_, kept);
+  else if (residual != nullptr)
+    device::select_band<T, T>(queue(), nullptr, residual, everything(), band, kept_.indices.data(), kept_.values.data(), nullptr, 0,
+                              kept);
+  else
+    device::select_band<G, T>(queue(), nullptr, gradient, everything(), band, kept_.indices.data(), kept_.values.data(), nullptr, 0,
+                              kept);
+  selected_ = &kept_;
+  count_ = thresholds.upper_count + slice;
+}
+
+template <class G, class T>
+task<Key<T>> DeviceSelector<G, T>::sidco_key(Channel channel, const G* gradient, T* residual, std::int64_t k) {
+  SidcoFit fit(k, sidco_.stages());
+  Exceedances<T> reaching = on_host_.data()->exceedances;
+  while (fit.refine(reaching)) {
+    const Key<T> key = key_at_least<T>(fit.threshold());
+    if (key >= floor_) {
+      reaching = kernels::host::exceedances<T>(on_host_values_.data(), nullptr, count_, key);
+      continue;
+    }
+    put_back(residual);  // all sums are looked at
+    if (residual != nullptr)
+      device::exceedances<T, T>(queue(), residual, nullptr, everything(), key, &on_device_.data()->exceedances);
+    else
+      device::exceedances<G, T>(queue(), gradient, nullptr, everything(), key, &on_device_.data()->exceedances);
+    co_await report(channel);
+    reaching = on_host_.data()->exceedances;
+  }
+  co_return key_at_least<T>(fit.threshold());
 }
 
 /// Reduces the candidates to the k largest, ties to the lowest index; the others stay in the residual.

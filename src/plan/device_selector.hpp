@@ -23,6 +23,7 @@ class DeviceSelector {
     std::int64_t largest_k = 0;  ///< largest k of any iteration
     Threshold threshold = Threshold::exact;
     std::int64_t period = 32;  ///< tau', mode reuse
+    int samplings = 30;        ///< N, mode mstopk
   };
   /// `stream` outlives it.
   DeviceSelector(const Setup& setup, void* stream);
@@ -56,18 +57,28 @@ class DeviceSelector {
     Found found;
     KthKey<T> kth;
     std::int64_t kept;
+    Moments<T> moments;          // of the compensated gradient, mode gaussian
+    Exceedances<T> exceedances;  // modes mstopk and sidco: of all of it, or beyond the threshold that was asked for
   };
 
+  [[nodiscard]] bool uses_moments() const;
   task<void> report(Channel channel);
   template <class X>
   task<Key<T>> sampled_key(Channel channel, const X* gradient, const T* residual, std::int64_t k, bool safe);
   void rank_candidates(std::int64_t k);
   [[nodiscard]] kernels::cuda::Extent everything() const { return {setup_.count, nullptr}; }
+  [[nodiscard]] kernels::cuda::Extent all_candidates() const { return {count_, nullptr}; }
   [[nodiscard]] bool accept(std::int64_t hits, std::int64_t k, bool reuse) const;
   [[nodiscard]] bool enough(std::int64_t hits, std::int64_t wanted) const;
   task<void> select_exactly(Channel channel, const G* gradient, T* residual, std::int64_t k);
   template <class X>
   task<void> select_anew(Channel channel, const X* x, std::int64_t k);
+  task<void> select_estimated(Channel channel, const G* gradient, T* residual, std::int64_t k);
+  template <class X>
+  task<void> collect_candidates(Channel channel, const X* x, std::int64_t wanted);
+  task<void> select_mstopk(Channel channel, const G* gradient, T* residual, std::int64_t k);
+  task<Key<T>> sidco_key(Channel channel, const G* gradient, T* residual, std::int64_t k);
+  [[nodiscard]] Candidates<T> candidates() const { return {on_host_values_.data(), count_, floor_}; }
   void trim(T* residual, std::int64_t k);
   void put_back(T* residual);
 
@@ -80,6 +91,7 @@ class DeviceSelector {
   cuda::DeviceArray<T> sample_;
   cuda::DeviceArray<Report> on_device_;
   cuda::PinnedArray<Report> on_host_;
+  cuda::PinnedArray<T> on_host_values_;  // of the candidates, where thresholds are looked for among these
   cuda::Event reported_;
   const Entries* selected_ = &candidates_;
   std::int64_t count_ = 0;
@@ -89,6 +101,7 @@ class DeviceSelector {
   std::int64_t iteration_ = 0;
   Key<T> threshold_ = 0;  // 0: not known
   ThresholdForecast<T> forecast_;
+  SidcoStages sidco_;
 };
 
 }  // namespace weir::detail

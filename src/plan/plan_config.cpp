@@ -60,11 +60,6 @@ void check_memory(const AllreduceConfig& c) {
           c.dense_iterations);
   require(c.algorithm == "auto_sparse" || (c.algorithm != "auto" && find_allreduce(c.algorithm).sparse()),
           "algorithm is {}: in CUDA memory it must be sparse, or auto_sparse", c.algorithm);
-  const Threshold threshold =
-      c.algorithm == "auto_sparse" ? c.threshold : find_allreduce(c.algorithm).threshold.value_or(c.threshold);
-  require(threshold <= Threshold::reuse || threshold == Threshold::sampled,
-          "algorithm {} with threshold {}: in CUDA memory the threshold must be exact (0), reuse (1) or sampled (3)", c.algorithm,
-          static_cast<int>(threshold));
 }
 
 }  // namespace

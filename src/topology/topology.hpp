@@ -52,6 +52,7 @@ class Topology {
 
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return static_cast<int>(locations_.size()); }
+  [[nodiscard]] const Location& location(int rank) const { return locations_.at(static_cast<std::size_t>(rank)); }
   /// Innermost level that ranks a and b are known to share. Ranks share a node when their host names are equal, and a switch
   /// group when the switch addresses of their nodes are (all of it, down to the leaf; a node has the first one any of its ranks
   /// knows). Ranks outside 0 .. size - 1 throw, here and below.

@@ -68,7 +68,9 @@ TEST_CASE("bad configurations are refused on all ranks, saying what would be rig
     c.type = DataType::float64;
   });
   refuse("k is -2: it must be between 0 and the count 100, or -1", [](AllreduceConfig& c) { c.k = -2; });
-  refuse("type is 2: it must be", [](AllreduceConfig& c) { c.type = static_cast<DataType>(2); });
+  refuse("type is 4: it must be", [](AllreduceConfig& c) { c.type = static_cast<DataType>(4); });
+  refuse("type is bfloat16: in host memory it must be float32 or float64", [](AllreduceConfig& c) { c.type = DataType::bfloat16; });
+  refuse("memory is 2: it must be host (0) or cuda (1)", [](AllreduceConfig& c) { c.memory = static_cast<MemorySpace>(2); });
   refuse("non_finite is 3: it must be", [](AllreduceConfig& c) { c.non_finite = static_cast<NonFinite>(3); });
   refuse("dense_iterations is -1", [](AllreduceConfig& c) { c.dense_iterations = -1; });
   refuse("warmup_iterations is -1", [](AllreduceConfig& c) { c.warmup_iterations = -1; });

@@ -100,7 +100,7 @@ void compare(int ranks, const AllreduceConfig& config, Input input, int iteratio
 
 TEMPLATE_TEST_CASE("every algorithm, in CUDA memory as in host memory", "[device_plan]", float, double) {
   for (const AlgorithmInfo& algorithm : algorithms()) {
-    if (!algorithm.sparse || algorithm.name == "gaussiank") continue;
+    if (!algorithm.sparse) continue;
     for (const int ranks : {1, 3, 4}) {
       for (const std::int64_t n : {0, 1, 2, 7001}) {
         compare<TestType>(ranks, {.count = n, .type = data_type_of<TestType>, .algorithm = std::string(algorithm.name)},
@@ -112,7 +112,8 @@ TEMPLATE_TEST_CASE("every algorithm, in CUDA memory as in host memory", "[device
 
 TEST_CASE("all inputs and thresholds, in CUDA memory as in host memory", "[device_plan]") {
   for (const Input input : all_inputs()) {
-    for (const Threshold threshold : {Threshold::exact, Threshold::reuse, Threshold::sampled}) {
+    for (const Threshold threshold :
+         {Threshold::exact, Threshold::reuse, Threshold::mstopk, Threshold::sampled, Threshold::gaussian, Threshold::sidco}) {
       compare<float>(3, {.count = 6007, .threshold = threshold, .threshold_period = 3}, input, 6);
     }
   }
@@ -222,7 +223,7 @@ TEST_CASE("what CUDA memory cannot have is refused on all ranks", "[device_plan]
     REQUIRE(unlike_errors(3, WEIR_ERR_ARGUMENT, part, [&](Communicator& comm) { AllreducePlan plan(comm, config); }) == "");
   };
   refuse("in CUDA memory it must be sparse", {.count = 100, .memory = MemorySpace::cuda, .algorithm = "dense_ring"});
-  refuse("in CUDA memory the threshold must be", {.count = 100, .memory = MemorySpace::cuda, .threshold = Threshold::sidco});
+  refuse("in CUDA memory there are none", {.count = 100, .memory = MemorySpace::cuda, .dense_iterations = 3});
   refuse("16-bit types need memory cuda", {.count = 100, .type = DataType::bfloat16});
   if (cuda::describe(0).bytes > std::int64_t{1} << 33) {
     WARN("too much GPU memory to run out of it");

@@ -147,7 +147,7 @@ struct Cuda {
     OnDevice<std::uint32_t> i(indices, most);
     Delivered<std::int64_t> found;
     kernels::cuda::select_ties<T, T>(TestQueue(count + 5000), nullptr, on_device.get(), DeviceCount(count), ties,
-                                  Delivered<KthKey<T>>({threshold, 0, ties}).get(), i.get(), v.get(), nullptr, 0, found.get());
+                                     Delivered<KthKey<T>>({threshold, 0, ties}).get(), i.get(), v.get(), nullptr, 0, found.get());
     on_device.fetch(), v.fetch(), i.fetch();
     return found.fetch();
   }
@@ -171,7 +171,7 @@ struct Cuda {
   static Moments<T> moments(const T* x, const T* y, std::int64_t count) {
     OnDevice<const T> a(x, count), b(y, y == nullptr ? 0 : count);
     Delivered<Moments<T>> found;
-    kernels::cuda::moments(TestQueue(count), a.get(), b.get(), DeviceCount(count), found.get());
+    kernels::cuda::moments<T, T>(TestQueue(count), a.get(), b.get(), DeviceCount(count), found.get());
     a.fetch(), b.fetch();
     return found.fetch();
   }
@@ -179,7 +179,7 @@ struct Cuda {
   static Exceedances<T> exceedances(const T* x, const T* y, std::int64_t count, Key<T> threshold) {
     OnDevice<const T> a(x, count), b(y, y == nullptr ? 0 : count);
     Delivered<Exceedances<T>> found;
-    kernels::cuda::exceedances(TestQueue(count), a.get(), b.get(), DeviceCount(count), threshold, found.get());
+    kernels::cuda::exceedances<T, T>(TestQueue(count), a.get(), b.get(), DeviceCount(count), threshold, found.get());
     a.fetch(), b.fetch();
     return found.fetch();
   }

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "support/catch.hpp"
+#include "topology/gpus.hpp"
 #include "topology/topology.hpp"
 
 using namespace weir;
@@ -295,3 +296,33 @@ TEST_CASE("SLURM's address gives the switches, on the node that it names") {
   const std::string deep = std::string(200, 's');
   CHECK(switch_seen(deep + "." + host, "switch.node").size() == 127);
 }
+
+TEST_CASE("ranks share the GPUs of their node evenly, each near its own where that can be", "[topology]") {
+  const auto node = [](int gpus, int numa_nodes, const std::vector<int>& rank_numas, bool own_only = false) {
+    std::vector<SeenGpus> ranks;
+    for (std::size_t r = 0; r < rank_numas.size(); ++r) {
+      SeenGpus seen;
+      seen.numa = rank_numas[r];
+      for (int g = 0; g < gpus; ++g) {
+        if (own_only && g != static_cast<int>(r)) continue;
+        SeenGpu& gpu = seen.gpus[static_cast<std::size_t>(seen.count++)];
+        gpu.bus_id[0] = static_cast<char>('a' + g);
+        gpu.numa = g * numa_nodes / gpus;
+      }
+      ranks.push_back(seen);
+    }
+    return assign_gpus(ranks);
+  };
+  using Numbers = std::vector<int>;
+  CHECK(node(4, 2, {0, 0, 1, 1}) == Numbers{0, 1, 2, 3});
+  CHECK(node(4, 2, {1, 1, 0, 0}) == Numbers{2, 3, 0, 1});
+  CHECK(node(4, 2, {0, 1, 0, 1}) == Numbers{0, 2, 1, 3});
+  CHECK(node(4, 2, {0, 0, 0, 0}) == Numbers{0, 1, 2, 3});
+  CHECK(node(2, 2, {1, 1, 1, 1}) == Numbers{1, 0, 1, 0});
+  CHECK(node(4, 4, {-1, -1}) == Numbers{0, 1});
+  CHECK(node(4, 2, {0, 1, 1, 0}, true) == Numbers{0, 0, 0, 0});  // as SLURM binds them: each rank sees one
+  CHECK(node(0, 1, {0, 0}) == Numbers{-1, -1});
+  CHECK(assign_gpus({}).empty());
+}
+
+TEST_CASE("a PCI device that is not there is on no NUMA node", "[topology]") { CHECK(numa_of_pci_device("ffff:ff:1f.7") == -1); }
