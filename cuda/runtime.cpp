@@ -16,19 +16,24 @@ std::string version_text(int version) { return fmt::format("{}.{}", version / 10
 
 std::string find_reason() {
   int driver = 0, runtime = 0, devices = 0;
-  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) return "no CUDA driver is installed";
-  if (cudaRuntimeGetVersion(&runtime) != cudaSuccess) return "the CUDA runtime does not answer";
+  if (cudaDriverGetVersion(&driver) != cudaSuccess) driver = 0;
+  if (cudaRuntimeGetVersion(&runtime) != cudaSuccess) runtime = 0;
   const cudaError_t error = cudaGetDeviceCount(&devices);
+  cudaGetLastError();
+  return reason_unusable(driver, runtime, error, devices);
+}
+
+}  // namespace
+
+std::string reason_unusable(int driver, int runtime, cudaError_t error, int devices) {
+  if (driver == 0) return "no CUDA driver is installed";
   if (error == cudaErrorInsufficientDriver)
     return fmt::format("the driver is for CUDA {} and Weir was built with {}: update the driver", version_text(driver),
                        version_text(runtime));
   if (error == cudaErrorNoDevice || (error == cudaSuccess && devices == 0))
     return "no GPU is visible: see CUDA_VISIBLE_DEVICES and nvidia-smi";
-  if (error != cudaSuccess) return cudaGetErrorString(error);
-  return {};
+  return error == cudaSuccess ? "" : cudaGetErrorString(error);
 }
-
-}  // namespace
 
 const std::string& why_unusable() {
   static const std::string reason = find_reason();

@@ -111,6 +111,13 @@ void scatter_add(Queue queue, T* dense, const std::uint32_t* indices, const T* v
 template <class G, class T>
 void scatter(Queue queue, G* dense, const std::uint32_t* indices, const T* values, Extent count);
 
+/// Groups equal ids for coalesce_rows: *groups of them, ascending in `distinct`; the members of group g, in the order of `ids`, are
+/// order[first[g]], ..., order[first[g + 1] - 1]. `distinct` and `order` hold `count` entries, `first` one more. Scratch:
+/// group_scratch().
+void group_rows(Queue queue, const std::uint32_t* ids, std::int64_t count, std::uint32_t* distinct, std::uint32_t* order,
+                std::uint32_t* first, std::int64_t* groups);
+[[nodiscard]] std::int64_t group_scratch(std::int64_t count);
+
 template <class T>
 void gather_rows(Queue queue, const T* x, std::int64_t x_stride, const std::uint32_t* rows, std::int64_t count, std::int64_t width,
                  T* out, std::int64_t out_stride);

@@ -18,7 +18,10 @@ PlanState::PlanState(std::shared_ptr<CommunicatorState> communicator, const Allr
 
 FaultKind PlanState::memory_fault(const void* gradient, void* stream) {
   if (stream != nullptr) return FaultKind::stream_of_host_plan;
-  return cuda::place_of(gradient).kind == cuda::Place::Kind::device ? FaultKind::device_memory : FaultKind::none;
+  if (gradient == in_host_memory_) return FaultKind::none;
+  if (cuda::place_of(gradient).kind == cuda::Place::Kind::device) return FaultKind::device_memory;
+  in_host_memory_ = gradient;
+  return FaultKind::none;
 }
 
 void PlanState::start(void* dense, const void* sparse_only, std::int64_t count, DataType type, void* stream) {

@@ -46,7 +46,8 @@ class PlanState : public InFlight {
   [[nodiscard]] void* caller_stream() const noexcept { return stream_; }
 
  private:
-  void* stream_ = nullptr;  // of the run
+  void* stream_ = nullptr;                // of the run
+  const void* in_host_memory_ = nullptr;  // as the last run has found: asking takes as long as a small plan's whole run
 };
 
 /// What the algorithm of `config` is built for among the ranks of `comm`.

@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "cuda/check.hpp"
 #include "cuda/runtime.hpp"
 #include "kernels/narrow.hpp"
 #include "support/catch.hpp"
@@ -216,6 +217,16 @@ TEST_CASE("wrong memory and wrong streams are the same error on all ranks", "[de
     Upload<float> elsewhere(std::vector<float>(100), nullptr);
     plan.run(wrong ? elsewhere.data() : there, nullptr);
   });
+}
+
+TEST_CASE("why there is no GPU to work with", "[device_plan]") {
+  CHECK_THAT(cuda::reason_unusable(0, 13000, cudaErrorInsufficientDriver, 0), ContainsSubstring("no CUDA driver"));
+  CHECK_THAT(cuda::reason_unusable(12040, 13000, cudaErrorInsufficientDriver, 0),
+             ContainsSubstring("the driver is for CUDA 12.4 and Weir was built with 13.0"));
+  CHECK_THAT(cuda::reason_unusable(13000, 13000, cudaErrorNoDevice, 0), ContainsSubstring("no GPU is visible"));
+  CHECK_THAT(cuda::reason_unusable(13000, 13000, cudaSuccess, 0), ContainsSubstring("no GPU is visible"));
+  CHECK(cuda::reason_unusable(13000, 13000, cudaSuccess, 1).empty());
+  CHECK(cuda::why_unusable().empty());
 }
 
 TEST_CASE("what CUDA memory cannot have is refused on all ranks", "[device_plan]") {

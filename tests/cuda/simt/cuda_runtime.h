@@ -1,9 +1,9 @@
 // cuda_runtime.h: enough of CUDA to run kernels on the processor, so that they are tested where there is no GPU. Takes the place of
 // the toolkit's header when .cu files are compiled as C++.
 //
-// Blocks run one after another, in order. The threads of a block are fibers that take turns at barriers and warp functions only, in
-// an order that changes from turn to turn: what is right only for one order of threads shows up as a wrong result. A barrier that
-// some threads of a block never reach ends the program with a text. Warp functions want all 32 lanes. Memory is the heap's, streams
+// Blocks run one after another, in order. The threads of a block are fibers that stop at barriers and warp functions only; a warp runs
+// as far as it gets before the next, in an order that changes: what is right only for one order shows up as a wrong result. A barrier
+// that some threads of a block never reach ends the program with a text. Warp functions want all 32 lanes. Memory is the heap's, streams
 // run at once.
 #pragma once
 

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <mutex>
@@ -39,7 +40,7 @@ struct Warp {
 
 class Block {
  public:
-  explicit Block(unsigned threads) : fibers_(threads), warps_((threads + lanes - 1) / lanes), order_(threads) {
+  explicit Block(unsigned threads) : fibers_(threads), warps_((threads + lanes - 1) / lanes), order_(warps_.size()) {
     stacks_ = mmap(nullptr, threads * stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (stacks_ == MAP_FAILED) stop("no memory for the stacks of a block");
     std::iota(order_.begin(), order_.end(), 0u);
@@ -76,6 +77,7 @@ class Block {
   }
 
  private:
+  bool run_warp(unsigned warp);
   [[noreturn]] static void stop(const char* what) {
     std::fprintf(stderr, "simt: block %u: %s\n", place.block.x, what);
     std::abort();
@@ -106,7 +108,7 @@ class Block {
 
   std::vector<Fiber> fibers_;
   std::vector<Warp> warps_;
-  std::vector<unsigned> order_;
+  std::vector<unsigned> order_;  // of warps
   std::minstd_rand random_;
   void* stacks_;
   jmp_buf scheduler_;
@@ -143,16 +145,27 @@ void Block::run(void (*body)(void*), void* data) {
   }
   while (alive_ > 0) {
     bool progress = false;
-    const auto first = static_cast<unsigned>(random_() % size());
-    for (unsigned i = 0; i < size(); ++i) {
-      Fiber& fiber = fibers_[order_[(first + i) % size()]];
+    std::shuffle(order_.begin(), order_.end(), random_);
+    for (const unsigned warp : order_) progress |= run_warp(warp);
+    if (!progress) stop("its threads wait for each other: a barrier or warp function that not all of them reach");
+  }
+}
+
+/// As far as the warp gets alone: what it must not overtake others in shows.
+bool Block::run_warp(unsigned warp) {
+  const unsigned first = warp * lanes, last = std::min(first + lanes, size());
+  bool progress = false;
+  for (bool any = true; any;) {
+    any = false;
+    const auto start = static_cast<unsigned>(random_());
+    for (unsigned i = 0; i < last - first; ++i) {
+      Fiber& fiber = fibers_[first + (start + i) % (last - first)];
       if (fiber.state != State::ready) continue;
-      progress = true;
+      any = progress = true;
       resume(fiber);
     }
-    if (!progress) stop("its threads wait for each other: a barrier or warp function that not all of them reach");
-    std::swap(order_[random_() % size()], order_[random_() % size()]);
   }
+  return progress;
 }
 
 }  // namespace
