@@ -1,0 +1,12 @@
+// What a build without CUDA has in place of device_plan.cpp.
+#include "base/error.hpp"
+#include "cuda/runtime.hpp"
+#include "plan/device_plan.hpp"
+
+namespace weir::detail {
+
+std::shared_ptr<PlanState> make_device_plan(std::shared_ptr<CommunicatorState>, const AllreduceConfig&, int) {
+  fail(WEIR_ERR_UNSUPPORTED, "a plan for CUDA memory cannot run here: {}", cuda::why_unusable());
+}
+
+}  // namespace weir::detail
