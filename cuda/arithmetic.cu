@@ -1,5 +1,6 @@
 // Element by element: add, scale, zero; and sums over all elements.
 #include "launch.cuh"
+#include "tile.cuh"
 
 namespace weir::kernels::cuda {
 namespace {
@@ -15,38 +16,33 @@ __device__ __forceinline__ void for_mine(std::int64_t count, F f) {
 
 /// Elements that a thread takes at once: 16 bytes, or one where an array is not aligned to that.
 template <class T, bool aligned>
-inline constexpr std::int64_t step = aligned ? 16 / sizeof(T) : 1;
-
-template <class T, std::int64_t size>
-struct alignas(sizeof(T) * size) Piece {
-  T at[size];
-};
+inline constexpr int step = aligned ? 16 / sizeof(T) : 1;
 
 template <class T, bool aligned>
 __global__ void __launch_bounds__(threads_per_block) add_kernel(const T* x, T* y, std::int64_t count) {
-  constexpr std::int64_t size = step<T, aligned>;
-  using Vector = Piece<T, size>;
+  constexpr int size = step<T, aligned>;
+  using Piece = Vector<T, size>;
   const std::int64_t vectors = count / size;
   for_mine(vectors, [&](std::int64_t v) {
-    const Vector a = reinterpret_cast<const Vector*>(x)[v];
-    Vector b = reinterpret_cast<Vector*>(y)[v];
+    const Piece a = reinterpret_cast<const Piece*>(x)[v];
+    Piece b = reinterpret_cast<Piece*>(y)[v];
 #pragma unroll
     for (int e = 0; e < size; ++e) b.at[e] += a.at[e];
-    reinterpret_cast<Vector*>(y)[v] = b;
+    reinterpret_cast<Piece*>(y)[v] = b;
   });
   for_mine(count - vectors * size, [&](std::int64_t i) { y[vectors * size + i] += x[vectors * size + i]; });
 }
 
 template <class T, bool aligned>
 __global__ void __launch_bounds__(threads_per_block) scale_kernel(T* x, std::int64_t count, T factor) {
-  constexpr std::int64_t size = step<T, aligned>;
-  using Vector = Piece<T, size>;
+  constexpr int size = step<T, aligned>;
+  using Piece = Vector<T, size>;
   const std::int64_t vectors = count / size;
   for_mine(vectors, [&](std::int64_t v) {
-    Vector a = reinterpret_cast<Vector*>(x)[v];
+    Piece a = reinterpret_cast<Piece*>(x)[v];
 #pragma unroll
     for (int e = 0; e < size; ++e) a.at[e] *= factor;
-    reinterpret_cast<Vector*>(x)[v] = a;
+    reinterpret_cast<Piece*>(x)[v] = a;
   });
   for_mine(count - vectors * size, [&](std::int64_t i) { x[vectors * size + i] *= factor; });
 }

@@ -1,5 +1,6 @@
 // Rows of matrices. A row is worked on by as many threads as it has vectors, up to a warp; narrow rows share a warp.
 #include "launch.cuh"
+#include "tile.cuh"
 
 namespace weir::kernels::cuda {
 namespace {
@@ -8,11 +9,6 @@ namespace {
 struct Shape {
   std::int64_t rows, width;
   int log_lanes;  // 2^log_lanes threads a row
-};
-
-template <class T, int size>
-struct alignas(sizeof(T) * size) Piece {
-  T at[size];
 };
 
 /// Calls f(row, first column) for this thread's share, `size` columns at a time.
@@ -30,28 +26,28 @@ template <class T, int size>
 __global__ void __launch_bounds__(threads_per_block)
     gather_rows_kernel(const T* x, std::int64_t x_stride, const std::uint32_t* wanted, Shape shape, T* out,
                        std::int64_t out_stride) {
-  using Vector = Piece<T, size>;
+  using Piece = Vector<T, size>;
   for_pieces<size>(shape, [&](std::int64_t row, std::int64_t column) {
-    *reinterpret_cast<Vector*>(out + row * out_stride + column) =
-        *reinterpret_cast<const Vector*>(x + static_cast<std::int64_t>(wanted[row]) * x_stride + column);
+    *reinterpret_cast<Piece*>(out + row * out_stride + column) =
+        *reinterpret_cast<const Piece*>(x + static_cast<std::int64_t>(wanted[row]) * x_stride + column);
   });
 }
 
 template <class T, int size>
 __global__ void __launch_bounds__(threads_per_block)
     coalesce_rows_kernel(const T* x, const std::uint32_t* order, const std::uint32_t* first, Shape shape, T* out) {
-  using Vector = Piece<T, size>;
+  using Piece = Vector<T, size>;
   for_pieces<size>(shape, [&](std::int64_t group, std::int64_t column) {
     const auto member = [&](std::uint32_t i) {
-      return *reinterpret_cast<const Vector*>(x + static_cast<std::int64_t>(order[i]) * shape.width + column);
+      return *reinterpret_cast<const Piece*>(x + static_cast<std::int64_t>(order[i]) * shape.width + column);
     };
     const std::uint32_t end = first[group + 1];
     std::uint32_t i = first[group];
-    Vector sum = member(i++);
+    Piece sum = member(i++);
     // Rows are asked for ahead of the additions, which wait for each other.
     constexpr int ahead = 4;
     for (; i + ahead <= end; i += ahead) {
-      Vector next[ahead];
+      Piece next[ahead];
 #pragma unroll
       for (int j = 0; j < ahead; ++j) next[j] = member(i + static_cast<std::uint32_t>(j));
 #pragma unroll
@@ -61,11 +57,11 @@ __global__ void __launch_bounds__(threads_per_block)
       }
     }
     for (; i < end; ++i) {
-      const Vector next = member(i);
+      const Piece next = member(i);
 #pragma unroll
       for (int e = 0; e < size; ++e) sum.at[e] += next.at[e];
     }
-    *reinterpret_cast<Vector*>(out + group * shape.width + column) = sum;
+    *reinterpret_cast<Piece*>(out + group * shape.width + column) = sum;
   });
 }
 

@@ -68,6 +68,7 @@ stage() {
   cmake --build "$build/$name" --parallel "$jobs" --target $targets
   # shellcheck disable=SC2086
   (cd "$build/$name" && ctest --output-on-failure --parallel "$jobs" $selection)
+  grep -h '^skipped: ' "$build/$name/Testing/Temporary/LastTest.log" | sort -u || true
 }
 
 embedding_tests="test_table test_table_errors test_table_steady"

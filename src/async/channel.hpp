@@ -119,6 +119,7 @@ class Channel {
       run_->happening = happening_;
     }
     void await_resume() const {
+      run_->happening = nullptr;
       if (run_->failure) std::rethrow_exception(std::exchange(run_->failure, nullptr));
     }
 

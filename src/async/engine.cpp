@@ -84,25 +84,15 @@ bool Engine::ready(Run& run) {
   run.gate = nullptr;
   try {
     if (run.happening != nullptr && !run.happening->happened()) return false;
+    for (; run.awaited_done < run.awaited.size(); ++run.awaited_done) {
+      const Request request = run.awaited[run.awaited_done];
+      if (request.slot < 0 || transport_.test(request)) continue;
+      transport_.push(run.tag);
+      return false;
+    }
   } catch (...) {
     transport_.abandon(run.tag);
     run.failure = std::current_exception();
-  }
-  run.happening = nullptr;
-  if (run.failure) return true;
-  while (run.awaited_done < run.awaited.size()) {
-    try {
-      const Request request = run.awaited[run.awaited_done];
-      if (request.slot >= 0 && !transport_.test(request)) {
-        transport_.push(run.tag);
-        return false;
-      }
-    } catch (...) {
-      transport_.abandon(run.tag);
-      run.failure = std::current_exception();
-      return true;
-    }
-    ++run.awaited_done;
   }
   return true;
 }

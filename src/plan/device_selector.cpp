@@ -6,7 +6,6 @@ namespace weir::detail {
 namespace {
 
 namespace device = kernels::cuda;
-constexpr std::int64_t spare_candidates = 4096;
 
 }  // namespace
 
@@ -14,14 +13,14 @@ template <class G, class T>
 DeviceSelector<G, T>::DeviceSelector(const Setup& setup, void* stream)
     : setup_(setup),
       stream_(stream),
-      capacity_(std::min(setup.count, 2 * setup.largest_k + spare_candidates)),
+      capacity_(setup.capacity()),
       scratch_(device::scratch_bytes(setup.count)),
       candidates_(capacity_),
       kept_(capacity_),
-      sample_(ThresholdSample::largest(setup.count, setup.threshold != Threshold::exact && setup.threshold != Threshold::reuse)),
+      sample_(ThresholdSample::largest(setup.count, setup.samples_always())),
       on_device_(1),
       on_host_(1),
-      on_host_values_(uses_moments() ? capacity_ : 0) {
+      on_host_values_(setup_.uses_moments() ? capacity_ : 0) {
   reset();
 }
 
@@ -36,11 +35,6 @@ void DeviceSelector<G, T>::reset() {
   threshold_ = 0;
   forecast_ = {};
   sidco_ = {};
-}
-
-template <class G, class T>
-bool DeviceSelector<G, T>::uses_moments() const {
-  return setup_.threshold == Threshold::mstopk || setup_.threshold == Threshold::gaussian || setup_.threshold == Threshold::sidco;
 }
 
 template <class G, class T>
@@ -64,7 +58,7 @@ task<bool> DeviceSelector<G, T>::select(Channel channel, const G* gradient, T* r
   channel.step("0. select on the GPU");
   if (k == 0)
     floor_ = key_infinity<T>;  // the pass is still needed, for the residual and for what is not finite
-  else if (uses_moments())
+  else if (setup_.uses_moments())
     floor_ = co_await sampled_key(channel, gradient, residual, guard_limit(k) + 1, true);
   else if (threshold_ == 0 || setup_.threshold == Threshold::sampled)
     floor_ = co_await sampled_key(channel, gradient, residual, k, setup_.threshold != Threshold::sampled);
@@ -73,7 +67,7 @@ task<bool> DeviceSelector<G, T>::select(Channel channel, const G* gradient, T* r
 
   if (setup_.threshold == Threshold::gaussian && k > 0)
     device::moments<G, T>(queue(), gradient, residual, everything(), &on_device_.data()->moments);
-  else if (uses_moments() && k > 0)
+  else if (setup_.uses_moments() && k > 0)
     device::exceedances<G, T>(queue(), gradient, residual, everything(), 0, &on_device_.data()->exceedances);
   keep_old_ = std::min(key_infinity<T>, static_cast<Key<T>>(floor_ + 2 * octave<T>));
   if (residual != nullptr) {
@@ -84,7 +78,7 @@ task<bool> DeviceSelector<G, T>::select(Channel channel, const G* gradient, T* r
                    &on_device_.data()->found);
   }
   // What is likely to be accepted as it is need not be ranked.
-  const bool ranked = k > 0 && !reuse && (setup_.threshold == Threshold::exact || setup_.threshold == Threshold::reuse);
+  const bool ranked = k > 0 && !reuse && !setup_.samples_always();
   if (ranked) rank_candidates(k);
   co_await report(channel);
 
@@ -98,10 +92,10 @@ task<bool> DeviceSelector<G, T>::select(Channel channel, const G* gradient, T* r
     count_ = 0;
     co_return true;
   }
-  if (accept(hits, k, reuse)) co_return true;
+  if (setup_.accepts(hits, k, reuse, floor_)) co_return true;
   rethresholded_ = setup_.threshold == Threshold::reuse;
   const Report& told = *on_host_.data();
-  if (uses_moments() &&
+  if (setup_.uses_moments() &&
       (setup_.threshold == Threshold::gaussian ? told.moments.largest : told.exceedances.largest) < key_infinity<T>) {
     co_await select_estimated(channel, gradient, residual, k);
     co_return true;
@@ -132,22 +126,9 @@ void DeviceSelector<G, T>::rank_candidates(std::int64_t k) {
                         &on_device_.data()->kth);
 }
 
-/// The candidates are fit to be the selection.
-template <class G, class T>
-bool DeviceSelector<G, T>::accept(std::int64_t hits, std::int64_t k, bool reuse) const {
-  if (reuse) return 4 * hits <= 5 * k && (5 * hits >= 4 * k || floor_ == 1);
-  return setup_.threshold == Threshold::sampled && 4 * hits <= 5 * k && (4 * hits >= 3 * k || floor_ == 1);
-}
-
-/// All candidates are there, and hold the `wanted` largest: they are as many, or they are all that is not zero.
-template <class G, class T>
-bool DeviceSelector<G, T>::enough(std::int64_t hits, std::int64_t wanted) const {
-  return hits <= capacity_ && (hits >= wanted || floor_ == 1);
-}
-
 template <class G, class T>
 task<void> DeviceSelector<G, T>::select_exactly(Channel channel, const G* gradient, T* residual, std::int64_t k) {
-  if (enough(on_host_.data()->found.hits, k)) {
+  if (setup_.has_enough(on_host_.data()->found.hits, k, floor_)) {
     trim(residual, k);
     co_return;
   }
@@ -169,7 +150,7 @@ task<void> DeviceSelector<G, T>::select_anew(Channel channel, const X* x, std::i
   co_await report(channel);
   const std::int64_t hits = on_host_.data()->found.hits;
   count_ = std::min(hits, capacity_);
-  if (enough(hits, k)) {
+  if (setup_.has_enough(hits, k, floor_)) {
     trim(nullptr, k);
     co_return;
   }
@@ -185,7 +166,7 @@ task<void> DeviceSelector<G, T>::select_anew(Channel channel, const X* x, std::i
 template <class G, class T>
 task<void> DeviceSelector<G, T>::select_estimated(Channel channel, const G* gradient, T* residual, std::int64_t k) {
   const Moments<T> moments = on_host_.data()->moments;
-  if (!enough(on_host_.data()->found.hits, guard_limit(k) + 1)) {
+  if (!setup_.has_enough(on_host_.data()->found.hits, guard_limit(k) + 1, floor_)) {
     put_back(residual);
     if (residual != nullptr)
       co_await collect_candidates(channel, static_cast<const T*>(residual), guard_limit(k) + 1);

@@ -18,13 +18,7 @@ namespace weir::detail {
 template <class G, class T>
 class DeviceSelector {
  public:
-  struct Setup {
-    std::int64_t count = 0;      ///< n
-    std::int64_t largest_k = 0;  ///< largest k of any iteration
-    Threshold threshold = Threshold::exact;
-    std::int64_t period = 32;  ///< tau', mode reuse
-    int samplings = 30;        ///< N, mode mstopk
-  };
+  using Setup = SelectionSetup;
   /// `stream` outlives it.
   DeviceSelector(const Setup& setup, void* stream);
 
@@ -61,15 +55,12 @@ class DeviceSelector {
     Exceedances<T> exceedances;  // modes mstopk and sidco: of all of it, or beyond the threshold that was asked for
   };
 
-  [[nodiscard]] bool uses_moments() const;
   task<void> report(Channel channel);
   template <class X>
   task<Key<T>> sampled_key(Channel channel, const X* gradient, const T* residual, std::int64_t k, bool safe);
   void rank_candidates(std::int64_t k);
   [[nodiscard]] kernels::cuda::Extent everything() const { return {setup_.count, nullptr}; }
   [[nodiscard]] kernels::cuda::Extent all_candidates() const { return {count_, nullptr}; }
-  [[nodiscard]] bool accept(std::int64_t hits, std::int64_t k, bool reuse) const;
-  [[nodiscard]] bool enough(std::int64_t hits, std::int64_t wanted) const;
   task<void> select_exactly(Channel channel, const G* gradient, T* residual, std::int64_t k);
   template <class X>
   task<void> select_anew(Channel channel, const X* x, std::int64_t k);

@@ -6,7 +6,6 @@
 namespace weir {
 namespace {
 
-constexpr std::int64_t spare_candidates = 4096;
 /// Elements whose moments are taken just before they are compensated, so that they are read from memory once.
 constexpr std::int64_t block = 16384;
 
@@ -30,10 +29,10 @@ void add_to(Exceedances<T>& sum, const Exceedances<T>& part) {
 template <class T>
 LocalSelector<T>::LocalSelector(const Setup& setup)
     : setup_(setup),
-      capacity_(std::min(setup.count, 2 * setup.largest_k + spare_candidates)),
+      capacity_(setup.capacity()),
       indices_(capacity_ + select_padding),
       values_(capacity_ + select_padding),
-      sample_(ThresholdSample::largest(setup.count, setup.threshold != Threshold::exact && setup.threshold != Threshold::reuse)),
+      sample_(ThresholdSample::largest(setup.count, setup.samples_always())),
       held_(setup.threshold == Threshold::sidco ? capacity_ + 1 : 0) {
   reset();
 }
@@ -72,11 +71,11 @@ bool LocalSelector<T>::select(const T* gradient, T* residual, std::int64_t k, bo
   }
 
   rethresholded_ = false;
-  if (accept(hits, k, reuse)) return true;
+  if (setup_.accepts(hits, k, reuse, floor_)) return true;
   rethresholded_ = setup_.threshold == Threshold::reuse;
   const Key<T> last = threshold_;
   const T* const x = residual != nullptr ? residual : gradient;
-  if (uses_moments() && std::max(moments_.largest, magnitudes_.largest) < key_infinity<T>) {
+  if (setup_.uses_moments() && std::max(moments_.largest, magnitudes_.largest) < key_infinity<T>) {
     select_estimated(x, residual, hits, k);
   } else {
     select_exactly(x, residual, hits, k);
@@ -86,14 +85,9 @@ bool LocalSelector<T>::select(const T* gradient, T* residual, std::int64_t k, bo
 }
 
 template <class T>
-bool LocalSelector<T>::uses_moments() const {
-  return setup_.threshold == Threshold::mstopk || setup_.threshold == Threshold::gaussian || setup_.threshold == Threshold::sidco;
-}
-
-template <class T>
 Key<T> LocalSelector<T>::first_floor(const T* gradient, const T* residual, std::int64_t k, bool reuse) {
   if (k == 0) return key_infinity<T>;  // the pass is still needed, for the residual and for what is not finite
-  if (uses_moments()) return sampled_key(gradient, residual, guard_limit(k) + 1, true);
+  if (setup_.uses_moments()) return sampled_key(gradient, residual, guard_limit(k) + 1, true);
   if (setup_.threshold == Threshold::sampled) return sampled_key(gradient, residual, k, false);
   if (threshold_ == 0) return sampled_key(gradient, residual, k, true);
   return reuse ? threshold_ : forecast_.floor(threshold_);
@@ -129,7 +123,7 @@ std::int64_t LocalSelector<T>::compensate(const T* gradient, T* residual, std::i
   magnitudes_ = {};
   count_ = 0;
   std::int64_t hits = 0;
-  const bool in_blocks = uses_moments() && k > 0;
+  const bool in_blocks = setup_.uses_moments() && k > 0;
   for (std::int64_t begin = 0; begin < setup_.count; begin += block) {
     const std::int64_t size = in_blocks ? std::min(block, setup_.count - begin) : setup_.count;
     const T* const g = gradient + begin;
@@ -154,29 +148,16 @@ bool LocalSelector<T>::non_finite(const T* gradient, std::int64_t hits) const {
          (hits > capacity_ && kernels::host::count_non_finite(gradient, setup_.count) > 0);
 }
 
-/// The candidates are fit to be the selection.
-template <class T>
-bool LocalSelector<T>::accept(std::int64_t hits, std::int64_t k, bool reuse) const {
-  if (reuse) return 4 * hits <= 5 * k && (5 * hits >= 4 * k || floor_ == 1);
-  return setup_.threshold == Threshold::sampled && 4 * hits <= 5 * k && (4 * hits >= 3 * k || floor_ == 1);
-}
-
-/// All candidates are there, and hold the `wanted` largest: they are as many, or they are all that is not zero.
-template <class T>
-bool LocalSelector<T>::enough(std::int64_t hits, std::int64_t wanted) const {
-  return hits <= capacity_ && (hits >= wanted || floor_ == 1);
-}
-
 template <class T>
 void LocalSelector<T>::select_exactly(const T* x, T* residual, std::int64_t hits, std::int64_t k) {
-  if (enough(hits, k)) {
+  if (setup_.has_enough(hits, k, floor_)) {
     trim(residual, k);
     return;
   }
   put_back(residual);
   floor_ = sampled_key(x, nullptr, k, true);
   count_ = kernels::host::select(x, setup_.count, floor_, indices_.data(), values_.data(), capacity_);
-  if (enough(count_, k)) {
+  if (setup_.has_enough(count_, k, floor_)) {
     trim(nullptr, k);
     return;
   }
@@ -227,7 +208,7 @@ void LocalSelector<T>::put_back(T* residual) {
 
 template <class T>
 void LocalSelector<T>::select_estimated(const T* x, T* residual, std::int64_t hits, std::int64_t k) {
-  if (!enough(hits, guard_limit(k) + 1)) {
+  if (!setup_.has_enough(hits, guard_limit(k) + 1, floor_)) {
     put_back(residual);
     collect_candidates(x, guard_limit(k) + 1);
   }
@@ -284,8 +265,8 @@ void LocalSelector<T>::select_mstopk(const T* x, T* residual, std::int64_t k) {
 template <class T>
 void LocalSelector<T>::select_band(const T* x, Band& band) {
   count_ = 0;
-  for (std::int64_t begin = 0; begin < setup_.count; begin += spare_candidates) {
-    const std::int64_t from = count_, size = std::min(spare_candidates, setup_.count - begin);
+  for (std::int64_t begin = 0; begin < setup_.count; begin += Setup::spare_candidates) {
+    const std::int64_t from = count_, size = std::min(Setup::spare_candidates, setup_.count - begin);
     count_ += kernels::host::select(x + begin, size, band.lower, indices_.data() + from, values_.data() + from, size);
     for (std::int64_t i = from; i < count_; ++i) indices_[i] += static_cast<std::uint32_t>(begin);
     keep(nullptr, band, from);

@@ -25,13 +25,7 @@ namespace weir {
 template <class T>
 class LocalSelector {
  public:
-  struct Setup {
-    std::int64_t count = 0;      ///< n
-    std::int64_t largest_k = 0;  ///< largest k of any iteration
-    Threshold threshold = Threshold::exact;
-    std::int64_t period = 32;  ///< tau', mode reuse
-    int samplings = 30;        ///< N, mode mstopk
-  };
+  using Setup = SelectionSetup;
   explicit LocalSelector(const Setup& setup);
 
   /// Most entries a selection may hold.
@@ -63,14 +57,11 @@ class LocalSelector {
     std::int64_t slice;
   };
 
-  [[nodiscard]] bool uses_moments() const;
   [[nodiscard]] Key<T> first_floor(const T* gradient, const T* residual, std::int64_t k, bool reuse);
   [[nodiscard]] Key<T> sampled_key(const T* gradient, const T* residual, std::int64_t k, bool safe);
   void add_up(const T* gradient, const T* residual, std::int64_t size);
   [[nodiscard]] std::int64_t compensate(const T* gradient, T* residual, std::int64_t k);
   [[nodiscard]] bool non_finite(const T* gradient, std::int64_t hits) const;
-  [[nodiscard]] bool accept(std::int64_t hits, std::int64_t k, bool reuse) const;
-  [[nodiscard]] bool enough(std::int64_t hits, std::int64_t wanted) const;
   void select_exactly(const T* x, T* residual, std::int64_t hits, std::int64_t k);
   void trim(T* residual, std::int64_t k);
   void keep(T* residual, Band& band, std::int64_t from);

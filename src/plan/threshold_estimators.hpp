@@ -1,8 +1,10 @@
 // threshold_estimators.hpp: thresholds that roughly k entries reach, found from moments and counts instead of a ranking.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <weir/weir.hpp>
 
 #include "kernels/kernels.hpp"
 
@@ -86,6 +88,33 @@ class SidcoStages {
 
 /// The `index`-th of a fixed sequence of random numbers.
 [[nodiscard]] std::uint64_t random_number(std::uint64_t index);
+
+/// What a selector is made for, wherever its gradient is, and the rules that follow.
+struct SelectionSetup {
+  std::int64_t count = 0;      ///< n
+  std::int64_t largest_k = 0;  ///< largest k of any iteration
+  Threshold threshold = Threshold::exact;
+  std::int64_t period = 32;  ///< tau', mode reuse
+  int samplings = 30;        ///< N, mode mstopk
+
+  [[nodiscard]] bool uses_moments() const {
+    return threshold == Threshold::mstopk || threshold == Threshold::gaussian || threshold == Threshold::sidco;
+  }
+  /// In every iteration, not only in the first.
+  [[nodiscard]] bool samples_always() const { return uses_moments() || threshold == Threshold::sampled; }
+  /// Most candidates: twice the selection, and some.
+  [[nodiscard]] std::int64_t capacity() const { return std::min(count, 2 * largest_k + spare_candidates); }
+  static constexpr std::int64_t spare_candidates = 4096;
+  /// `hits` candidates, everything from key `floor` on, are fit to be the selection as they are.
+  [[nodiscard]] bool accepts(std::int64_t hits, std::int64_t k, bool reuse, std::uint64_t floor) const {
+    if (reuse) return 4 * hits <= 5 * k && (5 * hits >= 4 * k || floor == 1);
+    return threshold == Threshold::sampled && 4 * hits <= 5 * k && (4 * hits >= 3 * k || floor == 1);
+  }
+  /// They are all there, and hold the `wanted` largest: they are as many, or they are all that is not zero.
+  [[nodiscard]] bool has_enough(std::int64_t hits, std::int64_t wanted, std::uint64_t floor) const {
+    return hits <= capacity() && (hits >= wanted || floor == 1);
+  }
+};
 
 /// A regular sample of n entries, and the rank of the threshold in it.
 struct ThresholdSample {

@@ -52,7 +52,10 @@ export LD_LIBRARY_PATH=$PWD/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 [ $# -gt 0 ] || set -- tests bench
 for what in "$@"; do
   case $what in
-    tests) ./test_gpu_kernels && ./test_gpu_plan ;;
+    tests)
+      ./test_gpu_kernels
+      ./test_gpu_plan
+      ;;
     bench) ./bench_gpu bench_gpu.json ;;
     sanitize)
       for tool in memcheck racecheck; do
