@@ -231,6 +231,7 @@ WEIR_INSTANTIATE_GRADIENT(bfloat16, float)
 #undef WEIR_INSTANTIATE_GRADIENT
 template void fill_zero(Queue, float16*, std::int64_t);
 template void fill_zero(Queue, bfloat16*, std::int64_t);
+template void fill_zero(Queue, std::uint64_t*, std::int64_t);
 #undef WEIR_INSTANTIATE
 
 }  // namespace weir::kernels::cuda

@@ -57,6 +57,19 @@ __device__ __forceinline__ std::int64_t exact(const Extent& extent) {
   return extent.exact != nullptr && *extent.exact < extent.most ? *extent.exact : extent.most;
 }
 
+/// The first position in [low, high) of the sorted `list` with at least `value`, or `high`.
+template <class V>
+__device__ inline std::int64_t lower_bound(const std::uint32_t* list, std::int64_t low, std::int64_t high, V value) {
+  while (low < high) {
+    const std::int64_t middle = low + (high - low) / 2;
+    if (list[middle] < value)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
 template <class V>
 bool is_aligned(const V* pointer, std::size_t bytes) {
   return reinterpret_cast<std::uintptr_t>(pointer) % bytes == 0;

@@ -7,18 +7,6 @@ namespace {
 constexpr int steps = 8;  // of the merge, per thread
 constexpr std::int64_t steps_per_block = std::int64_t{steps} * threads_per_block;
 
-/// The first position in [low, high) of the sorted `list` with at least `index`, or `high`.
-__device__ inline std::int64_t lower_bound(const std::uint32_t* list, std::int64_t low, std::int64_t high, std::uint32_t index) {
-  while (low < high) {
-    const std::int64_t middle = low + (high - low) / 2;
-    if (list[middle] < index)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
-}
-
 template <class T>
 struct Merge {
   const std::uint32_t* a_indices;

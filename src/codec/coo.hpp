@@ -23,6 +23,7 @@ struct Segment {
   T* values = nullptr;
   std::uint32_t* indices = nullptr;
   std::int64_t count = 0;
+  const std::int64_t* exact = nullptr;  ///< in CUDA memory, where only the GPU knows the count: there; `count` is at least as much
 };
 
 /// The arrays of a block with room for `capacity` entries at `memory`, which is aligned to 8. `count` is set to the capacity.

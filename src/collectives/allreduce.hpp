@@ -54,6 +54,10 @@ struct AllreduceProblem {
   const Topology* topology = nullptr;
   Transport* transport = nullptr;
   bool share_memory = false;  ///< within nodes, where the transport can
+  // Of plans in CUDA memory:
+  void* stream = nullptr;  ///< cudaStream_t of the plan
+  int device = 0;          ///< its GPU
+  bool direct = false;     ///< the transport takes GPU memory
 
   [[nodiscard]] wire::Wire wire() const { return {config.wire_format, config.wire_values}; }
   template <class T>
@@ -70,6 +74,8 @@ struct SparseOutcome {
   SparseVector<T> update;    ///< owned by the algorithm until its next run
   SparseVector<T> returned;  ///< part of the contributions at indices of the update that the update lacks (dropped on the way, or
                              ///< lost in rounding), kept by this rank; in any order, undivided. Owned by the algorithm.
+  std::span<const std::int64_t> returned_runs;  ///< of what is in CUDA memory: ends of the ascending runs of `returned`; none: it
+                                                ///< is one
   bool rethresholded = false;
   bool recut = false;
   bool balanced = false;
@@ -129,11 +135,15 @@ struct AllreduceRow {
       return dense_float64(problem);
   }
   template <class T>
-  [[nodiscard]] std::unique_ptr<SparseAllreduce<T>> make_sparse(const AllreduceProblem& problem) const {
+  [[nodiscard]] Factory<SparseAllreduce<T>> sparse_factory() const {
     if constexpr (sizeof(T) == 4)
-      return sparse_float32(problem);
+      return sparse_float32;
     else
-      return sparse_float64(problem);
+      return sparse_float64;
+  }
+  template <class T>
+  [[nodiscard]] std::unique_ptr<SparseAllreduce<T>> make_sparse(const AllreduceProblem& problem) const {
+    return sparse_factory<T>()(problem);
   }
 };
 

@@ -1,118 +1,12 @@
-#include <algorithm>
-#include <vector>
+#include "collectives/allreduce_topk_dsa.hpp"
 
-#include "base/buffer.hpp"
-#include "codec/coo.hpp"
-#include "collectives/allgatherv.hpp"
-#include "collectives/allreduce.hpp"
-#include "collectives/control.hpp"
-#include "collectives/regions.hpp"
-#include "collectives/split_reduce.hpp"
+#include "collectives/host_space.hpp"
 
 namespace weir {
-namespace {
-
-/// SparCML's dynamic sparse allreduce (split allgather): regions of equal size are summed at their owners and gathered, each dense
-/// where that is smaller. All of the sum is delivered. Between 2 k (P - 1) / P and (k + n / 2) (P - 1) / P entries are sent per
-/// rank (Ok-Topk table 1).
-template <class T>
-class TopkDsa final : public SparseAllreduce<T> {
- public:
-  explicit TopkDsa(const AllreduceProblem& problem)
-      : problem_(problem),
-        split_({.ranks = problem.ranks,
-                .largest_local = problem.largest_local,
-                .region_capacity = std::min(problem.ranks * problem.largest_local, problem.count + problem.ranks),
-                .window = problem.config.window,
-                .wire = problem.wire()}),
-        boundaries_(size() + 1),
-        own_counts_(size()),
-        counts_(size()),
-        scratch_(size()),
-        offset_(size() + 1),
-        gathered_(coo::block_bytes<T>(largest_update()) + 8 * problem.ranks),
-        indices_(largest_update()),
-        values_(largest_update()) {
-    uniform_boundaries(static_cast<std::uint64_t>(problem.count), boundaries_);
-  }
-
-  void reset() override {}
-
-  [[nodiscard]] std::int64_t memory_bytes() const override {
-    return split_.memory_bytes() + gathered_.bytes() + indices_.bytes() + values_.bytes();
-  }
-
-  task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t /*k*/, std::uint64_t fault) override {
-    SparseOutcome<T> outcome;
-    const int me = channel.rank(), ranks = problem_.ranks;
-
-    channel.step("1. faults");
-    outcome.fault = fault;
-    co_await allreduce_control(channel, &outcome.fault, 1, 1, scratch_.data());
-    if (outcome.fault != 0) co_return outcome;
-
-    // 2. split and reduce
-    count_regions(local.index_span(), boundaries_, own_counts_.data());
-    co_await split_.run(channel, local, boundaries_, own_counts_.data());
-    const coo::Segment<T> reduced = split_.reduced();
-
-    channel.step("3. sizes");
-    const auto mine = static_cast<std::uint64_t>(reduced.count);
-    co_await allgather_control(channel, reinterpret_cast<const std::byte*>(&mine), sizeof mine,
-                               reinterpret_cast<std::byte*>(counts_.data()), reinterpret_cast<std::byte*>(scratch_.data()));
-
-    channel.step("4. allgatherv");
-    for (int i = 0; i < ranks; ++i) offset_[at(i) + 1] = offset_[at(i)] + slot_of((me + i) % ranks);
-    wire::encode(wire_of(me), reduced.indices, reduced.values, reduced.count, 0, range(me), gathered_.data());
-    co_await allgatherv(channel, offset_, gathered_.data());
-
-    std::int64_t total = 0;
-    for (int r = 0; r < ranks; ++r) {
-      wire::decode(wire_of(r), gathered_.data() + offset_[at((r - me + ranks) % ranks)], bytes_of(r), count(r),
-                   static_cast<std::uint32_t>(boundaries_[at(r)]), range(r), indices_.data() + total, values_.data() + total);
-      total += count(r);
-    }
-    problem_.divide(values_.data(), total);
-    outcome.update = {indices_.data(), values_.data(), total};
-    if (problem_.config.wire_values != WireValues::native) {
-      wire::subtract_rounded(problem_.config.wire_values, reduced.values, reduced.count);
-      for (std::int64_t i = 0; i < reduced.count; ++i) reduced.indices[i] += static_cast<std::uint32_t>(boundaries_[at(me)]);
-      outcome.returned = {reduced.indices, reduced.values, reduced.count};
-    }
-    co_return outcome;
-  }
-
- private:
-  [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(problem_.ranks); }
-  [[nodiscard]] static std::size_t at(int i) { return static_cast<std::size_t>(i); }
-  [[nodiscard]] std::int64_t largest_update() const { return std::min(problem_.count, problem_.ranks * problem_.largest_local); }
-  [[nodiscard]] std::int64_t count(int rank) const { return static_cast<std::int64_t>(counts_[at(rank)]); }
-  [[nodiscard]] std::uint64_t range(int rank) const { return boundaries_[at(rank) + 1] - boundaries_[at(rank)]; }
-  /// The switch to dense belongs to the algorithm: it takes place also where plain coordinates are asked for.
-  [[nodiscard]] wire::Wire wire_of(int rank) const {
-    wire::Wire wire = problem_.wire();
-    const std::uint64_t coo_bytes = counts_[at(rank)] * coo::entry_bytes<T>;
-    if (coo_bytes > range(rank) * sizeof(T)) wire.format = WireFormat::compact;
-    return wire;
-  }
-  [[nodiscard]] std::int64_t slot_of(int rank) const { return (bytes_of(rank) + 7) / 8 * 8; }
-  [[nodiscard]] std::int64_t bytes_of(int rank) const { return wire::message_bytes<T>(wire_of(rank), count(rank), range(rank)); }
-
-  AllreduceProblem problem_;
-  SplitReduce<T> split_;
-  Boundaries boundaries_;
-  std::vector<std::uint64_t> own_counts_, counts_, scratch_;  // of my entries by region; of all regions' sums
-  std::vector<std::int64_t> offset_;                          // in gathered_, of the block of rank (me + i) mod P
-  Buffer<std::byte> gathered_;
-  Buffer<std::uint32_t> indices_;
-  Buffer<T> values_;
-};
-
-}  // namespace
 
 template <class T>
 std::unique_ptr<SparseAllreduce<T>> make_topk_dsa(const AllreduceProblem& problem) {
-  return std::make_unique<TopkDsa<T>>(problem);
+  return std::make_unique<TopkDsa<T, HostSpace<T>>>(problem);
 }
 template std::unique_ptr<SparseAllreduce<float>> make_topk_dsa(const AllreduceProblem&);
 template std::unique_ptr<SparseAllreduce<double>> make_topk_dsa(const AllreduceProblem&);

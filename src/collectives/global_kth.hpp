@@ -4,7 +4,7 @@
 #include "async/channel.hpp"
 #include "async/task.hpp"
 #include "collectives/control.hpp"
-#include "kernels/kernels.hpp"
+#include "collectives/host_space.hpp"
 
 namespace weir {
 
@@ -27,8 +27,8 @@ inline constexpr int kth_rounds = 2 + (key_bits<T> + kth_bin_bits - 1) / kth_bin
 
 /// Exact, ties included: the cut selects k entries on all ranks together, or all nonzero ones when there are fewer. With a good
 /// `guess` (last iteration's key; 0 for none) two or three rounds suffice. Same result on every rank.
-template <class T>
-task<GlobalCut<T>> global_kth(Channel channel, const T* values, std::int64_t count, std::int64_t k, Key<T> guess,
+template <class T, class Space>
+task<GlobalCut<T>> global_kth(Channel channel, Space& space, coo::Segment<T> entries, std::int64_t k, Key<T> guess,
                               std::uint64_t* scratch) {
   constexpr Key<T> highest = ~Key<T>{0} >> 1;
   constexpr Key<T> half_window = Key<T>{1} << (sizeof(T) == 4 ? 21 : 50);  // a quarter of an octave
@@ -46,8 +46,7 @@ task<GlobalCut<T>> global_kth(Channel channel, const T* values, std::int64_t cou
   while (true) {
     int shift = 0;
     while (((high - low) >> shift) >= kth_bins) ++shift;
-    std::fill(scratch, scratch + kth_bins + 1, 0);
-    kernels::host::histogram(values, count, low, high, shift, bins, &above);
+    co_await space.histogram(channel, entries, low, high, shift, std::span(bins, kth_bins), &above);
     for (int i = 0; i < kth_bins / 2; ++i) words[i] = bins[2 * i] | bins[2 * i + 1] << 32;
     words[kth_words - 1] = above;
     co_await allreduce_control(channel, words, kth_words, 0, words + kth_words);

@@ -6,27 +6,26 @@
 #pragma once
 
 #include <bit>
-#include <cstring>
 #include <vector>
 
-#include "base/buffer.hpp"
 #include "codec/coo.hpp"
-#include "kernels/kernels.hpp"
+#include "collectives/host_space.hpp"
 
 namespace weir {
 
-template <class T>
+template <class T, class Space>
 class MergeTree {
  public:
   using Segment = coo::Segment<T>;
 
-  /// For `ranks` vectors of `capacity` entries together.
-  MergeTree(int ranks, std::int64_t capacity)
-      : levels_(std::bit_width(static_cast<unsigned>(ranks - 1)) + 1),
+  /// For `ranks` vectors of `capacity` entries together. `space` outlives it.
+  MergeTree(Space& space, int ranks, std::int64_t capacity)
+      : space_(space),
+        levels_(std::bit_width(static_cast<unsigned>(ranks - 1)) + 1),
         offset_(static_cast<std::size_t>(ranks) + 1),
-        prefix_(offset_.size()) {
-    const std::int64_t bytes = coo::block_bytes<T>(capacity) + 8 * ranks + coo::block_bytes<T>(select_padding);
-    for (auto& buffer : buffers_) buffer = Buffer<std::byte>(bytes);
+        prefix_(offset_.size()),
+        landing_(space, bytes_of(ranks, capacity)) {
+    for (auto& buffer : buffers_) buffer = typename Space::template Array<std::byte>(bytes_of(ranks, capacity));
     int width = ranks;
     for (int level = 0; level < levels_; ++level) {
       nodes_.emplace_back(static_cast<std::size_t>(width));
@@ -38,6 +37,7 @@ class MergeTree {
   void begin(const std::uint32_t* counts) {
     const int ranks = static_cast<int>(nodes_[0].size());
     for (auto& level : nodes_) std::fill(level.begin(), level.end(), Node{});
+    sums_ = 0;
     for (int r = 0; r < ranks; ++r) {
       const auto i = static_cast<std::size_t>(r);
       offset_[i + 1] = offset_[i] + coo::block_bytes<T>(counts[r]);
@@ -55,7 +55,7 @@ class MergeTree {
   [[nodiscard]] std::int64_t total() const { return prefix_.back(); }
 
   /// Where the message with the vector of `rank` may be received: as much memory as its entries take in coordinate format.
-  [[nodiscard]] std::byte* incoming(int rank) { return buffers_[1].data() + offset_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] Mail incoming(int rank) { return landing_.at(buffers_[1].data(), offset_[static_cast<std::size_t>(rank)]); }
   /// Where the vector of `rank` belongs.
   [[nodiscard]] Segment leaf(int rank) { return segment(0, rank); }
 
@@ -76,17 +76,24 @@ class MergeTree {
 
   /// The sum, once every leaf has arrived.
   [[nodiscard]] Segment root() { return segment(levels_ - 1, 0); }
+  /// The root's memory, for messages once its entries are spent.
+  [[nodiscard]] Mail spent_root() { return landing_.at(reinterpret_cast<std::byte*>(root().values), 0); }
   /// Memory that the root does not use, for root().count entries and padding.
   [[nodiscard]] Segment spare() {
     return coo::view<T>(buffers_[static_cast<std::size_t>(levels_ & 1)].data(), prefix_.back() + select_padding);
   }
-  [[nodiscard]] std::int64_t memory_bytes() const { return buffers_[0].bytes() + buffers_[1].bytes(); }
+  [[nodiscard]] std::int64_t memory_bytes() const { return buffers_[0].bytes() + buffers_[1].bytes() + landing_.bytes(); }
 
  private:
   struct Node {
     std::int64_t count = 0;
+    const std::int64_t* exact = nullptr;
     bool done = false;
   };
+
+  static std::int64_t bytes_of(int ranks, std::int64_t capacity) {
+    return coo::block_bytes<T>(capacity) + 8 * ranks + coo::block_bytes<T>(select_padding);
+  }
 
   // A node lies in the buffer of its level's parity, on the range of its leaves: its grandchildren's, which are spent by then, as
   // are the messages where level 1 lies.
@@ -95,28 +102,27 @@ class MergeTree {
     const auto first = static_cast<std::size_t>(index) << level;
     const auto last = std::min(ranks, first + (std::size_t{1} << level));
     Segment s = coo::view<T>(buffers_[static_cast<std::size_t>(level & 1)].data() + offset_[first], prefix_[last] - prefix_[first]);
-    s.count = nodes_[static_cast<std::size_t>(level)][static_cast<std::size_t>(index)].count;
+    const Node& node = nodes_[static_cast<std::size_t>(level)][static_cast<std::size_t>(index)];
+    s.count = node.count;
+    s.exact = node.exact;
     return s;
   }
 
   void join(int level, int left, bool alone) {
-    const Segment a = segment(level, left);
-    Segment out = segment(level + 1, left / 2);
-    if (alone) {
-      std::memcpy(out.values, a.values, static_cast<std::size_t>(a.count) * sizeof(T));
-      std::memcpy(out.indices, a.indices, static_cast<std::size_t>(a.count) * sizeof(std::uint32_t));
-      out.count = a.count;
-    } else {
-      const Segment b = segment(level, left + 1);
-      out.count = kernels::host::merge_add(a.indices, a.values, a.count, b.indices, b.values, b.count, out.indices, out.values);
-    }
-    nodes_[static_cast<std::size_t>(level) + 1][static_cast<std::size_t>(left / 2)].count = out.count;
+    const Segment a = segment(level, left), to = segment(level + 1, left / 2);
+    const Segment sum = alone ? space_.copy(a, to) : space_.merge_add(a, segment(level, left + 1), to, sums_++);
+    Node& node = nodes_[static_cast<std::size_t>(level) + 1][static_cast<std::size_t>(left / 2)];
+    node.count = sum.count;
+    node.exact = sum.exact;
   }
 
+  Space& space_;
   int levels_;
   std::vector<std::int64_t> offset_, prefix_;  // bytes and entries before each leaf
   std::vector<std::vector<Node>> nodes_;       // by level
-  Buffer<std::byte> buffers_[2];
+  typename Space::template Array<std::byte> buffers_[2];
+  typename Space::Landing landing_;
+  int sums_ = 0;
 };
 
 }  // namespace weir

@@ -7,7 +7,6 @@
 
 #include "async/channel.hpp"
 #include "async/task.hpp"
-#include "base/buffer.hpp"
 #include "base/error.hpp"
 #include "collectives/allreduce.hpp"
 #include "collectives/merge_tree.hpp"
@@ -15,7 +14,7 @@
 
 namespace weir {
 
-template <class T>
+template <class T, class Space>
 class SplitReduce {
  public:
   struct Setup {
@@ -25,14 +24,18 @@ class SplitReduce {
     int window = 4;                    ///< exchanges in flight
     wire::Wire wire;
   };
-  explicit SplitReduce(const Setup& setup)
+  /// `space` outlives it.
+  SplitReduce(Space& space, const Setup& setup)
       : setup_(setup),
-        tree_(setup.ranks, setup.region_capacity),
+        space_(space),
+        tree_(space, setup.ranks, setup.region_capacity),
         out_counts_(at(setup.ranks)),
         in_counts_(at(setup.ranks)),
         first_(at(setup.ranks + 1)),
+        out_offset_(at(setup.ranks + 1)),
         requests_(at(2 * setup.ranks)),
-        outgoing_(coo::block_bytes<T>(setup.largest_local) + 8 * setup.ranks) {}
+        outgoing_(coo::block_bytes<T>(setup.largest_local) + 8 * setup.ranks),
+        landing_(space, outgoing_.bytes()) {}
 
   /// `counts[j]` of the entries of `local` lie in region j. Afterwards reduced() is the sum of my region.
   task<void> run(Channel channel, SparseVector<T> local, const Boundaries& boundaries, const std::uint64_t* counts) {
@@ -54,24 +57,31 @@ class SplitReduce {
     if (tree_.total() > setup_.region_capacity)
       fail(WEIR_ERR_INTERNAL, "a region of {} entries exceeds the {} planned", tree_.total(), setup_.region_capacity);
 
+    channel.step("split and reduce");
+    out_offset_[1] = 0;
+    for (int s = 1; s < ranks; ++s) {
+      const int to = (me + s) % ranks;
+      out_offset_[at(s) + 1] = out_offset_[at(s)] + wire::slot_bytes<T>(setup_.wire, out_counts_[at(to)], range(boundaries, to));
+    }
+    if constexpr (Space::asynchronous) {
+      for (int s = 1; s < ranks; ++s) encode(s, (me + s) % ranks, local, boundaries);
+      co_await space_.done(channel);
+    }
+
     // Destinations rotate, so that no rank is everyone's target at once; a window of exchanges is in flight, and what has
     // arrived is reduced meanwhile.
-    channel.step("split and reduce");
     const std::uint64_t my_range = range(boundaries, me);
-    std::int64_t out_offset = 0;
     for (int s = 0; s < ranks + setup_.window; ++s) {
       const int to = (me + s) % ranks, from = (me - s + 2 * ranks) % ranks;
       if (s == 0) {
         keep_own_region(local, me, static_cast<std::uint32_t>(boundaries[at(me)]));
       } else if (s < ranks) {
         const std::int64_t in = wire::message_bytes<T>(setup_.wire, in_counts_[at(from)], my_range);
-        requests_[at(2 * s)] = in > 0 ? channel.receive(tree_.incoming(from), in, from, Traffic::payload) : Request{};
-        std::byte* const message = outgoing_.data() + out_offset;
-        const std::int64_t out =
-            wire::encode(setup_.wire, local.indices + first_[at(to)], local.values + first_[at(to)], out_counts_[at(to)],
-                         static_cast<std::uint32_t>(boundaries[at(to)]), range(boundaries, to), message);
-        requests_[at(2 * s + 1)] = out > 0 ? channel.send(message, out, to, Traffic::payload) : Request{};
-        out_offset += (out + 7) / 8 * 8;
+        const std::int64_t out = wire::message_bytes<T>(setup_.wire, out_counts_[at(to)], range(boundaries, to));
+        requests_[at(2 * s)] = in > 0 ? channel.receive(tree_.incoming(from).wire, in, from, Traffic::payload) : Request{};
+        if constexpr (!Space::asynchronous) encode(s, to, local, boundaries);
+        const Mail message = outgoing() + out_offset_[at(s)];
+        requests_[at(2 * s + 1)] = out > 0 ? channel.send(message.wire, out, to, Traffic::payload) : Request{};
       }
       const int finished = s - setup_.window;
       if (finished < 1 || finished >= ranks) continue;
@@ -85,11 +95,13 @@ class SplitReduce {
   [[nodiscard]] coo::Segment<T> reduced() { return tree_.root(); }
   /// Memory beside it, with room for as many entries and select_padding more.
   [[nodiscard]] coo::Segment<T> spare() { return tree_.spare(); }
+  /// Its memory, for messages once the sum is spent.
+  [[nodiscard]] Mail spent() { return tree_.spent_root(); }
   /// Memory of messages that have all been sent, with room for largest_local entries in P messages.
-  [[nodiscard]] std::byte* outgoing() { return outgoing_.data(); }
+  [[nodiscard]] Mail outgoing() { return landing_.at(outgoing_.data(), 0); }
   /// Entries I sent to others.
   [[nodiscard]] std::uint32_t sent(int me) const { return static_cast<std::uint32_t>(first_.back() - out_counts_[at(me)]); }
-  [[nodiscard]] std::int64_t memory_bytes() const { return tree_.memory_bytes() + outgoing_.bytes(); }
+  [[nodiscard]] std::int64_t memory_bytes() const { return tree_.memory_bytes() + outgoing_.bytes() + landing_.bytes(); }
 
  private:
   [[nodiscard]] static std::size_t at(int i) { return static_cast<std::size_t>(i); }
@@ -97,13 +109,16 @@ class SplitReduce {
     return boundaries[at(region) + 1] - boundaries[at(region)];
   }
 
+  /// Message s, for rank `to`.
+  void encode(int s, int to, SparseVector<T> local, const Boundaries& boundaries) {
+    space_.encode(setup_.wire, local.indices + first_[at(to)], local.values + first_[at(to)], out_counts_[at(to)],
+                  static_cast<std::uint32_t>(boundaries[at(to)]), range(boundaries, to), outgoing() + out_offset_[at(s)]);
+  }
+
   void keep_own_region(SparseVector<T> local, int me, std::uint32_t base) {
-    const std::int64_t count = out_counts_[at(me)];
-    if (count == 0) return;
-    const coo::Segment<T> leaf = tree_.leaf(me);
-    std::copy_n(local.values + first_[at(me)], count, leaf.values);
-    std::transform(local.indices + first_[at(me)], local.indices + first_[at(me)] + count, leaf.indices,
-                   [base](std::uint32_t index) { return index - base; });
+    const SparseVector<T> own{local.indices + first_[at(me)], local.values + first_[at(me)], out_counts_[at(me)]};
+    if (own.count == 0) return;
+    space_.copy_shifted(own, 0 - base, tree_.leaf(me));
     tree_.arrived(me);
   }
 
@@ -111,17 +126,22 @@ class SplitReduce {
     const std::int64_t count = in_counts_[at(from)];
     if (count == 0) return;
     const coo::Segment<T> leaf = tree_.leaf(from);
-    wire::decode(setup_.wire, tree_.incoming(from), wire::message_bytes<T>(setup_.wire, count, my_range), count, 0, my_range,
-                 leaf.indices, leaf.values);
+    const Mail message = tree_.incoming(from);
+    const std::int64_t bytes = wire::message_bytes<T>(setup_.wire, count, my_range);
+    space_.pull(message, bytes);
+    space_.decode(setup_.wire, message.local, bytes, count, 0, my_range, leaf.indices, leaf.values);
     tree_.arrived(from);
   }
 
   Setup setup_;
-  MergeTree<T> tree_;
+  Space& space_;
+  MergeTree<T, Space> tree_;
   std::vector<std::uint32_t> out_counts_, in_counts_;
-  std::vector<std::uint64_t> first_;  // entries of mine before each region
+  std::vector<std::uint64_t> first_;      // entries of mine before each region
+  std::vector<std::int64_t> out_offset_;  // of message s in outgoing_
   std::vector<Request> requests_;
-  Buffer<std::byte> outgoing_;
+  typename Space::template Array<std::byte> outgoing_;
+  typename Space::Landing landing_;
 };
 
 }  // namespace weir

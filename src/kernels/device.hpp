@@ -111,6 +111,19 @@ void scatter_add(Queue queue, T* dense, const std::uint32_t* indices, const T* v
 template <class G, class T>
 void scatter(Queue queue, G* dense, const std::uint32_t* indices, const T* values, Extent count);
 
+/// counts[j] = number of the sorted indices in [boundaries[j], boundaries[j + 1]), for `regions` regions. Boundaries and counts may
+/// be in pinned memory.
+void count_regions(Queue queue, const std::uint32_t* indices, std::int64_t count, const std::uint64_t* boundaries, int regions,
+                   std::uint64_t* counts);
+/// out[i] = indices[i] + offset, modulo 2^32; `out` may be `indices`.
+void shift_indices(Queue queue, const std::uint32_t* indices, std::int64_t count, std::uint32_t offset, std::uint32_t* out);
+/// How many elements have a key above `key`, and exactly that one.
+template <class T>
+void count_cut(Queue queue, const T* x, Extent count, Key<T> key, CutCounts* found);
+/// x[i] /= divisor, correctly rounded.
+template <class T>
+void divide(Queue queue, T* x, Extent count, T divisor);
+
 /// Groups equal ids for coalesce_rows: *groups of them, ascending in `distinct`; the members of group g, in the order of `ids`, are
 /// order[first[g]], ..., order[first[g + 1] - 1]. `distinct` and `order` hold `count` entries, `first` one more. Scratch:
 /// group_scratch().

@@ -40,6 +40,11 @@ struct KthKey {
   std::int64_t equal;    ///< elements with exactly that key
 };
 
+/// How many elements lie above a cut and exactly on it.
+struct CutCounts {
+  std::int64_t above = 0, equal = 0;
+};
+
 template <class T>
 struct Moments {
   std::int64_t count = 0;

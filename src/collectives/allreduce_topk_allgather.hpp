@@ -1,0 +1,95 @@
+// allreduce_topk_allgather.hpp: TopkA.
+#pragma once
+
+#include <vector>
+
+#include "codec/coo.hpp"
+#include "collectives/allgatherv.hpp"
+#include "collectives/allreduce.hpp"
+#include "collectives/control.hpp"
+#include "collectives/merge_tree.hpp"
+
+namespace weir {
+
+/// TopkA: every rank gathers all ranks' entries and sums them; all of the sum is delivered. k (P - 1) entries are sent per rank
+/// (Ok-Topk table 1).
+template <class T, class Space>
+class TopkAllgather final : public SparseAllreduce<T> {
+ public:
+  explicit TopkAllgather(const AllreduceProblem& problem)
+      : problem_(problem),
+        cards_(size()),
+        scratch_(size()),
+        counts_(size()),
+        offset_(size() + 1),
+        space_(problem, problem.ranks * problem.largest_local, problem.ranks),
+        gathered_(problem.ranks * coo::block_bytes<T>(problem.largest_local)),
+        landing_(space_, gathered_.bytes()),
+        tree_(space_, problem.ranks, problem.ranks * problem.largest_local) {}
+
+  void reset() override {}
+
+  [[nodiscard]] std::int64_t memory_bytes() const override {
+    return space_.memory_bytes() + gathered_.bytes() + landing_.bytes() + tree_.memory_bytes();
+  }
+
+  task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t /*k*/, std::uint64_t fault) override {
+    SparseOutcome<T> outcome;
+    const int me = channel.rank(), ranks = problem_.ranks;
+
+    channel.step("1. faults and sizes");
+    const Card mine{fault, static_cast<std::uint64_t>(local.count)};
+    co_await allgather_control(channel, reinterpret_cast<const std::byte*>(&mine), sizeof(Card),
+                               reinterpret_cast<std::byte*>(cards_.data()), reinterpret_cast<std::byte*>(scratch_.data()));
+    for (std::size_t r = 0; r < size(); ++r) {
+      outcome.fault = std::max(outcome.fault, cards_[r].fault);
+      counts_[r] = static_cast<std::uint32_t>(cards_[r].count);
+    }
+    if (outcome.fault != 0) co_return outcome;
+
+    channel.step("2. allgatherv");
+    for (int i = 0; i < ranks; ++i) offset_[at(i) + 1] = offset_[at(i)] + slot_of((me + i) % ranks);
+    const Mail gathered = landing_.at(gathered_.data(), 0);
+    space_.encode(problem_.wire(), local.indices, local.values, local.count, 0, range(), gathered);
+    co_await space_.done(channel);
+    co_await allgatherv(channel, offset_, gathered.wire);
+
+    channel.step("3. sum");
+    space_.pull(gathered, offset_.back());
+    tree_.begin(counts_.data());
+    for (int r = 0; r < ranks; ++r) {
+      if (counts_[at(r)] == 0) continue;
+      const coo::Segment<T> leaf = tree_.leaf(r);
+      space_.decode(problem_.wire(), gathered.local + offset_[at((r - me + ranks) % ranks)], bytes_of(r), counts_[at(r)], 0,
+                    range(), leaf.indices, leaf.values);
+      tree_.arrived(r);
+    }
+    const coo::Segment<T> sum = tree_.root();
+    space_.divide(sum.values, sum.count, problem_.divisor);
+    outcome.update = {sum.indices, sum.values, co_await space_.count_of(channel, sum)};
+    co_return outcome;
+  }
+
+ private:
+  struct Card {
+    std::uint64_t fault, count;
+  };
+  [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(problem_.ranks); }
+  [[nodiscard]] static std::size_t at(int i) { return static_cast<std::size_t>(i); }
+  [[nodiscard]] std::uint64_t range() const { return static_cast<std::uint64_t>(problem_.count); }
+  [[nodiscard]] std::int64_t slot_of(int rank) const { return (bytes_of(rank) + 7) / 8 * 8; }
+  [[nodiscard]] std::int64_t bytes_of(int rank) const {
+    return wire::message_bytes<T>(problem_.wire(), counts_[at(rank)], range());
+  }
+
+  AllreduceProblem problem_;
+  std::vector<Card> cards_, scratch_;
+  std::vector<std::uint32_t> counts_;
+  std::vector<std::int64_t> offset_;  // in gathered_, of the block of rank (me + i) mod P
+  Space space_;
+  typename Space::template Array<std::byte> gathered_;
+  typename Space::Landing landing_;
+  MergeTree<T, Space> tree_;
+};
+
+}  // namespace weir

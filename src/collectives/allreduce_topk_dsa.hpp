@@ -1,0 +1,122 @@
+// allreduce_topk_dsa.hpp: the sparse allreduce of SparCML.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "codec/coo.hpp"
+#include "collectives/allgatherv.hpp"
+#include "collectives/allreduce.hpp"
+#include "collectives/control.hpp"
+#include "collectives/regions.hpp"
+#include "collectives/split_reduce.hpp"
+
+namespace weir {
+
+/// SparCML's dynamic sparse allreduce (split allgather): regions of equal size are summed at their owners and gathered, each dense
+/// where that is smaller. All of the sum is delivered. Between 2 k (P - 1) / P and (k + n / 2) (P - 1) / P entries are sent per
+/// rank (Ok-Topk table 1).
+template <class T, class Space>
+class TopkDsa final : public SparseAllreduce<T> {
+ public:
+  explicit TopkDsa(const AllreduceProblem& problem)
+      : problem_(problem),
+        space_(problem, largest_update() + problem.ranks, problem.ranks),
+        split_(space_, {.ranks = problem.ranks,
+                        .largest_local = problem.largest_local,
+                        .region_capacity = std::min(problem.ranks * problem.largest_local, problem.count + problem.ranks),
+                        .window = problem.config.window,
+                        .wire = problem.wire()}),
+        boundaries_(size() + 1),
+        own_counts_(size()),
+        counts_(size()),
+        scratch_(size()),
+        offset_(size() + 1),
+        gathered_(coo::block_bytes<T>(largest_update()) + 8 * problem.ranks),
+        landing_(space_, gathered_.bytes()),
+        indices_(largest_update()),
+        values_(largest_update()) {
+    uniform_boundaries(static_cast<std::uint64_t>(problem.count), boundaries_);
+  }
+
+  void reset() override {}
+
+  [[nodiscard]] std::int64_t memory_bytes() const override {
+    return space_.memory_bytes() + split_.memory_bytes() + gathered_.bytes() + landing_.bytes() + indices_.bytes() +
+           values_.bytes();
+  }
+
+  task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t /*k*/, std::uint64_t fault) override {
+    SparseOutcome<T> outcome;
+    const int me = channel.rank(), ranks = problem_.ranks;
+
+    channel.step("1. faults");
+    outcome.fault = fault;
+    co_await allreduce_control(channel, &outcome.fault, 1, 1, scratch_.data());
+    if (outcome.fault != 0) co_return outcome;
+
+    // 2. split and reduce
+    co_await space_.count_regions(channel, local, boundaries_, own_counts_.data());
+    co_await split_.run(channel, local, boundaries_, own_counts_.data());
+    coo::Segment<T> reduced = split_.reduced();
+
+    channel.step("3. sizes");
+    reduced.count = co_await space_.count_of(channel, reduced);
+    const auto mine = static_cast<std::uint64_t>(reduced.count);
+    co_await allgather_control(channel, reinterpret_cast<const std::byte*>(&mine), sizeof mine,
+                               reinterpret_cast<std::byte*>(counts_.data()), reinterpret_cast<std::byte*>(scratch_.data()));
+
+    channel.step("4. allgatherv");
+    for (int i = 0; i < ranks; ++i) offset_[at(i) + 1] = offset_[at(i)] + slot_of((me + i) % ranks);
+    const Mail gathered = landing_.at(gathered_.data(), 0);
+    space_.encode(wire_of(me), reduced.indices, reduced.values, reduced.count, 0, range(me), gathered);
+    co_await space_.done(channel);
+    co_await allgatherv(channel, offset_, gathered.wire);
+
+    space_.pull(gathered, offset_.back());
+    std::int64_t total = 0;
+    for (int r = 0; r < ranks; ++r) {
+      space_.decode(wire_of(r), gathered.local + offset_[at((r - me + ranks) % ranks)], bytes_of(r), count(r),
+                    static_cast<std::uint32_t>(boundaries_[at(r)]), range(r), indices_.data() + total, values_.data() + total);
+      total += count(r);
+    }
+    space_.divide(values_.data(), total, problem_.divisor);
+    outcome.update = {indices_.data(), values_.data(), total};
+    if (problem_.config.wire_values != WireValues::native) {
+      space_.subtract_rounded(problem_.config.wire_values, reduced);
+      space_.shift(reduced, static_cast<std::uint32_t>(boundaries_[at(me)]));
+      outcome.returned = {reduced.indices, reduced.values, reduced.count};
+    }
+    co_await space_.done(channel);
+    co_return outcome;
+  }
+
+ private:
+  [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(problem_.ranks); }
+  [[nodiscard]] static std::size_t at(int i) { return static_cast<std::size_t>(i); }
+  [[nodiscard]] std::int64_t largest_update() const { return std::min(problem_.count, problem_.ranks * problem_.largest_local); }
+  [[nodiscard]] std::int64_t count(int rank) const { return static_cast<std::int64_t>(counts_[at(rank)]); }
+  [[nodiscard]] std::uint64_t range(int rank) const { return boundaries_[at(rank) + 1] - boundaries_[at(rank)]; }
+  /// The switch to dense belongs to the algorithm: it takes place also where plain coordinates are asked for.
+  [[nodiscard]] wire::Wire wire_of(int rank) const {
+    wire::Wire wire = problem_.wire();
+    const std::uint64_t coo_bytes = counts_[at(rank)] * coo::entry_bytes<T>;
+    if (coo_bytes > range(rank) * sizeof(T)) wire.format = WireFormat::compact;
+    return wire;
+  }
+  [[nodiscard]] std::int64_t slot_of(int rank) const { return (bytes_of(rank) + 7) / 8 * 8; }
+  [[nodiscard]] std::int64_t bytes_of(int rank) const { return wire::message_bytes<T>(wire_of(rank), count(rank), range(rank)); }
+
+  AllreduceProblem problem_;
+  Space space_;
+  SplitReduce<T, Space> split_;
+  Boundaries boundaries_;
+  std::vector<std::uint64_t> own_counts_, counts_, scratch_;  // of my entries by region; of all regions' sums
+  std::vector<std::int64_t> offset_;                          // in gathered_, of the block of rank (me + i) mod P
+  typename Space::template Array<std::byte> gathered_;
+  typename Space::Landing landing_;
+  typename Space::template Array<std::uint32_t> indices_;
+  typename Space::template Array<T> values_;
+};
+
+}  // namespace weir

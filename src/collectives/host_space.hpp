@@ -1,0 +1,132 @@
+// host_space.hpp: what an exchange does with the entries of one rank, in host memory. DeviceSpace in device_space.hpp has the same
+// members for CUDA memory: algorithms are templates over the two.
+//
+// Everything but the tasks only has to be under way when a call returns, and is done in the order of the calls; `done` waits for
+// it. Messages lie in `wire` memory when they are sent and received, and in `local` memory when they are written and read.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+#include "async/channel.hpp"
+#include "async/task.hpp"
+#include "base/buffer.hpp"
+#include "codec/coo.hpp"
+#include "codec/wire.hpp"
+#include "collectives/allreduce.hpp"
+#include "collectives/regions.hpp"
+#include "kernels/kernels.hpp"
+
+namespace weir {
+
+/// Memory of messages, as kernels and as the transport see it.
+struct Mail {
+  std::byte* local = nullptr;
+  std::byte* wire = nullptr;
+  [[nodiscard]] Mail operator+(std::int64_t bytes) const { return {local + bytes, wire + bytes}; }
+};
+
+template <class T>
+class HostSpace {
+ public:
+  using Segment = coo::Segment<T>;
+  template <class V>
+  using Array = Buffer<V>;
+  /// Whether work goes on after a call: it then pays to ask for much before waiting for any of it.
+  static constexpr bool asynchronous = false;
+
+  /// Gives memory for messages its wire side.
+  class Landing {
+   public:
+    Landing(const HostSpace&, std::int64_t /*bytes*/) {}
+    [[nodiscard]] Mail at(std::byte* local, std::int64_t offset) const { return {local + offset, local + offset}; }
+    [[nodiscard]] std::int64_t bytes() const { return 0; }
+  };
+
+  /// No vector, message or sum has more than `most` entries; of at most `pieces` messages at a time.
+  HostSpace(const AllreduceProblem&, std::int64_t /*most*/, std::int64_t /*pieces*/) {}
+  [[nodiscard]] std::int64_t memory_bytes() const { return 0; }
+
+  /// Until all that was asked for is done. Throws Error(WEIR_ERR_TRANSPORT) if a message that was read is malformed.
+  task<void> done(Channel) { co_return; }
+
+  /// As wire::encode; it can be sent from to.wire once done.
+  std::int64_t encode(wire::Wire wire, const std::uint32_t* indices, const T* values, std::int64_t count, std::uint32_t base,
+                      std::uint64_t range, Mail to) {
+    return wire::encode(wire, indices, values, count, base, range, to.local);
+  }
+  /// What has been received in from.wire is in from.local.
+  void pull(Mail, std::int64_t /*bytes*/) {}
+  /// As wire::decode, from local memory.
+  void decode(wire::Wire wire, const std::byte* from, std::int64_t bytes, std::int64_t count, std::uint32_t base,
+              std::uint64_t range, std::uint32_t* indices, T* values) {
+    wire::decode(wire, from, bytes, count, base, range, indices, values);
+  }
+
+  /// counts[j] = number of the entries in region j.
+  task<void> count_regions(Channel, SparseVector<T> entries, const Boundaries& boundaries, std::uint64_t* counts) {
+    weir::count_regions(entries.index_span(), boundaries, counts);
+    co_return;
+  }
+  /// The indices where the host can read them, until the next call.
+  task<std::span<const std::uint32_t>> indices_of(Channel, SparseVector<T> entries) { co_return entries.index_span(); }
+
+  /// `to` becomes the first from.count entries with `offset` added to the indices, modulo 2^32.
+  void copy_shifted(SparseVector<T> from, std::uint32_t offset, Segment to) {
+    std::copy_n(from.values, from.count, to.values);
+    std::transform(from.indices, from.indices + from.count, to.indices, [offset](std::uint32_t index) { return index + offset; });
+  }
+  void shift(Segment entries, std::uint32_t offset) {
+    for (std::int64_t i = 0; i < entries.count; ++i) entries.indices[i] += offset;
+  }
+
+  /// The memory of `to` becomes a + b, or a; returns it with its count. `number` is that of the sum among those of one tree.
+  [[nodiscard]] Segment merge_add(Segment a, Segment b, Segment to, int /*number*/) {
+    to.count = kernels::host::merge_add(a.indices, a.values, a.count, b.indices, b.values, b.count, to.indices, to.values);
+    return to;
+  }
+  [[nodiscard]] Segment copy(Segment a, Segment to) {
+    std::memcpy(to.values, a.values, static_cast<std::size_t>(a.count) * sizeof(T));
+    std::memcpy(to.indices, a.indices, static_cast<std::size_t>(a.count) * sizeof(std::uint32_t));
+    to.count = a.count;
+    return to;
+  }
+  task<std::int64_t> count_of(Channel, Segment entries) { co_return entries.count; }
+
+  /// As the kernel, into `bins` and `above` of the host, which it sets.
+  task<void> histogram(Channel, Segment entries, Key<T> low, Key<T> high, int shift, std::span<std::uint64_t> bins,
+                       std::uint64_t* above) {
+    std::fill(bins.begin(), bins.end(), 0);
+    *above = 0;
+    kernels::host::histogram(entries.values, entries.count, low, high, shift, bins.data(), above);
+    co_return;
+  }
+  task<CutCounts> count_cut(Channel, Segment entries, Key<T> key) {
+    CutCounts counts;
+    for (std::int64_t i = 0; i < entries.count; ++i) {
+      counts.above += key_of(entries.values[i]) > key;
+      counts.equal += key_of(entries.values[i]) == key;
+    }
+    co_return counts;
+  }
+  /// Entries with a key above `key`, and the first `ties` with that key: `kept` in all, as the caller knows. `to` has room for
+  /// select_padding more.
+  [[nodiscard]] Segment keep(Segment entries, Key<T> key, std::int64_t ties, std::int64_t kept, Segment to) {
+    kernels::host::select_ties(entries.values, entries.count, key, ties, to.indices, to.values);
+    for (std::int64_t i = 0; i < kept; ++i) to.indices[i] = entries.indices[to.indices[i]];
+    to.count = kept;
+    return to;
+  }
+
+  void divide(T* values, std::int64_t count, double divisor) {
+    if (divisor == 1) return;
+    for (std::int64_t i = 0; i < count; ++i) values[i] /= static_cast<T>(divisor);
+  }
+  /// As wire::subtract_rounded.
+  void subtract_rounded(WireValues wire_values, Segment entries) {
+    wire::subtract_rounded(wire_values, entries.values, entries.count);
+  }
+};
+
+}  // namespace weir

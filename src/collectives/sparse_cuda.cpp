@@ -1,0 +1,24 @@
+#include "collectives/sparse_cuda.hpp"
+
+#include "collectives/allreduce_oktopk.hpp"
+#include "collectives/allreduce_topk_allgather.hpp"
+#include "collectives/allreduce_topk_dsa.hpp"
+#include "collectives/device_space.hpp"
+#include "collectives/staged_allreduce.hpp"
+
+namespace weir {
+
+template <class T>
+std::unique_ptr<SparseAllreduce<T>> make_sparse_cuda(const AllreduceRow& row, const AllreduceProblem& problem) {
+  using Space = DeviceSpace<T>;
+  const auto factory = row.sparse_factory<T>();
+  if (factory == make_oktopk<T>) return std::make_unique<OkTopk<T, Space>>(problem);
+  if (factory == make_topk_allgather<T>) return std::make_unique<TopkAllgather<T, Space>>(problem);
+  if (factory == make_topk_dsa<T>) return std::make_unique<TopkDsa<T, Space>>(problem);
+  return std::make_unique<StagedAllreduce<T>>(factory(problem), problem, row.largest_update(problem));
+}
+
+template std::unique_ptr<SparseAllreduce<float>> make_sparse_cuda(const AllreduceRow&, const AllreduceProblem&);
+template std::unique_ptr<SparseAllreduce<double>> make_sparse_cuda(const AllreduceRow&, const AllreduceProblem&);
+
+}  // namespace weir

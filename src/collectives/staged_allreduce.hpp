@@ -1,0 +1,96 @@
+// staged_allreduce.hpp: an algorithm for host memory used from CUDA memory: entries go through pinned memory both ways.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "collectives/allreduce.hpp"
+#include "cuda/runtime.hpp"
+
+namespace weir {
+
+template <class T>
+class StagedAllreduce final : public SparseAllreduce<T> {
+ public:
+  /// No update of `algorithm` has more than `largest_update` entries.
+  StagedAllreduce(std::unique_ptr<SparseAllreduce<T>> algorithm, const AllreduceProblem& problem, std::int64_t largest_update)
+      : algorithm_(std::move(algorithm)),
+        stream_(problem.stream),
+        local_(problem.largest_local),
+        staging_(largest_update),
+        update_(largest_update) {}
+
+  void reset() override { algorithm_->reset(); }
+  [[nodiscard]] std::int64_t memory_bytes() const override {
+    return algorithm_->memory_bytes() + local_.bytes() + staging_.bytes() + update_.bytes() + returned_.bytes();
+  }
+
+  task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t k, std::uint64_t fault) override {
+    copy(local, local_);
+    staged_.record(stream_);
+    co_await channel.happened(staged_);
+    SparseOutcome<T> outcome = co_await algorithm_->run(channel, local_.first(local.count), k, fault);
+    if (outcome.fault != 0) co_return outcome;
+    stage(outcome.update);
+    copy(staging_.first(outcome.update.count), update_);
+    outcome.update = update_.first(outcome.update.count);
+    co_await upload_returned(channel, outcome);
+    staged_.record(stream_);
+    co_await channel.happened(staged_);
+    co_return outcome;
+  }
+
+ private:
+  template <cuda::MemoryKind kind>
+  struct Entries {
+    cuda::Array<std::uint32_t, kind> indices;
+    cuda::Array<T, kind> values;
+    Entries() = default;
+    explicit Entries(std::int64_t capacity) : indices(capacity), values(capacity) {}
+    [[nodiscard]] std::int64_t bytes() const { return indices.bytes() + values.bytes(); }
+    [[nodiscard]] SparseVector<T> first(std::int64_t count) const { return {indices.data(), values.data(), count}; }
+  };
+
+  template <cuda::MemoryKind kind>
+  void copy(SparseVector<T> from, const Entries<kind>& to) {
+    cuda::copy(to.indices.data(), from.indices, from.count * std::int64_t{sizeof(std::uint32_t)}, stream_);
+    cuda::copy(to.values.data(), from.values, from.count * std::int64_t{sizeof(T)}, stream_);
+  }
+
+  void stage(SparseVector<T> entries) {
+    std::memcpy(staging_.indices.data(), entries.indices, static_cast<std::size_t>(entries.count) * sizeof(std::uint32_t));
+    std::memcpy(staging_.values.data(), entries.values, static_cast<std::size_t>(entries.count) * sizeof(T));
+  }
+
+  /// In pieces as large as staging_; the memory for it grows to what has ever been needed.
+  task<void> upload_returned(Channel channel, SparseOutcome<T>& outcome) {
+    const SparseVector<T> list = outcome.returned;
+    runs_.clear();
+    if (list.count == 0) co_return;
+    if (returned_.indices.size() < list.count) returned_ = Entries<cuda::MemoryKind::device>(list.count);
+    for (std::int64_t i = 1; i < list.count; ++i) {
+      if (list.indices[i - 1] >= list.indices[i]) runs_.push_back(i);
+    }
+    runs_.push_back(list.count);
+    for (std::int64_t first = 0; first < list.count; first += staging_.indices.size()) {
+      const std::int64_t size = std::min(staging_.indices.size(), list.count - first);
+      staged_.record(stream_);
+      co_await channel.happened(staged_);
+      stage({list.indices + first, list.values + first, size});
+      cuda::copy(returned_.indices.data() + first, staging_.indices.data(), size * std::int64_t{sizeof(std::uint32_t)}, stream_);
+      cuda::copy(returned_.values.data() + first, staging_.values.data(), size * std::int64_t{sizeof(T)}, stream_);
+    }
+    outcome.returned = returned_.first(list.count);
+    outcome.returned_runs = runs_;
+  }
+
+  std::unique_ptr<SparseAllreduce<T>> algorithm_;
+  void* stream_;
+  Entries<cuda::MemoryKind::pinned> local_, staging_;
+  Entries<cuda::MemoryKind::device> update_, returned_;
+  std::vector<std::int64_t> runs_;
+  cuda::Event staged_;
+};
+
+}  // namespace weir
