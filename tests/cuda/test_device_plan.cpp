@@ -8,6 +8,7 @@
 #include "cuda/runtime.hpp"
 #include "kernels/narrow.hpp"
 #include "support/catch.hpp"
+#include "support/gpu_copier.hpp"
 #include "support/inproc_ranks.hpp"
 #include "support/inputs.hpp"
 #include "support/kernel_data.hpp"
@@ -76,24 +77,31 @@ void run_both(AllreducePlan& on_host, AllreducePlan& on_gpu, const std::vector<T
              where + "other statistics");
 }
 
+/// Messages straight from GPU memory, or staged.
+enum class Path { staged, direct };
+
 template <class T>
-void compare(int ranks, const AllreduceConfig& config, Input input, int iterations) {
+void compare(int ranks, const AllreduceConfig& config, Input input, int iterations, Path path = Path::staged) {
   RankCheck check;
-  run_ranks(ranks,
-            [&](Communicator& comm) {
-              AllreduceConfig of_gpu = config;
-              of_gpu.memory = MemorySpace::cuda;
-              AllreducePlan on_host(comm, config), on_gpu(comm, of_gpu);
-              for (int t = 0; t < iterations; ++t) {
-                auto gradient = make_input<T>(input, config.count, comm.rank(), ranks, t);
-                if (config.non_finite != NonFinite::error && t % 3 == 1 && !gradient.empty())
-                  gradient[gradient.size() / 2] = std::numeric_limits<T>::infinity();
-                run_both(on_host, on_gpu, gradient, t % 2 == 0, check,
-                         "rank " + std::to_string(comm.rank()) + ", iteration " + std::to_string(t) + ": ");
-              }
-            },
-            {.seed = 5, .machine = "node:" + std::to_string(ranks) + " rank:1"});
-  INFO("ranks " << ranks << ", count " << config.count << ", " << config.algorithm << ", " << input_name(input));
+  RankOptions options{.seed = 5, .machine = "node:" + std::to_string(ranks) + " rank:1"};
+  if (path == Path::direct) options.make_copier = [] { return std::make_unique<GpuCopier>(); };
+  run_ranks(
+      ranks,
+      [&](Communicator& comm) {
+        AllreduceConfig of_gpu = config;
+        of_gpu.memory = MemorySpace::cuda;
+        AllreducePlan on_host(comm, config), on_gpu(comm, of_gpu);
+        for (int t = 0; t < iterations; ++t) {
+          auto gradient = make_input<T>(input, config.count, comm.rank(), ranks, t);
+          if (config.non_finite != NonFinite::error && t % 3 == 1 && !gradient.empty())
+            gradient[gradient.size() / 2] = std::numeric_limits<T>::infinity();
+          run_both(on_host, on_gpu, gradient, t % 2 == 0, check,
+                   "rank " + std::to_string(comm.rank()) + ", iteration " + std::to_string(t) + ": ");
+        }
+      },
+      options);
+  INFO((path == Path::direct ? "direct, ranks " : "staged, ranks ")
+       << ranks << ", count " << config.count << ", " << config.algorithm << ", " << input_name(input));
   REQUIRE(check.failure() == "");
 }
 
@@ -104,8 +112,10 @@ TEMPLATE_TEST_CASE("every algorithm, in CUDA memory as in host memory", "[device
     if (!algorithm.sparse) continue;
     for (const int ranks : {1, 3, 4}) {
       for (const std::int64_t n : {0, 1, 2, 7001}) {
-        compare<TestType>(ranks, {.count = n, .type = data_type_of<TestType>, .algorithm = std::string(algorithm.name)},
-                          Input::heavy_tailed, 4);
+        for (const Path path : {Path::staged, Path::direct}) {
+          compare<TestType>(ranks, {.count = n, .type = data_type_of<TestType>, .algorithm = std::string(algorithm.name)},
+                            Input::heavy_tailed, 4, path);
+        }
       }
     }
   }
@@ -115,7 +125,7 @@ TEST_CASE("all inputs and thresholds, in CUDA memory as in host memory", "[devic
   for (const Input input : all_inputs()) {
     for (const Threshold threshold :
          {Threshold::exact, Threshold::reuse, Threshold::mstopk, Threshold::sampled, Threshold::gaussian, Threshold::sidco}) {
-      compare<float>(3, {.count = 6007, .threshold = threshold, .threshold_period = 3}, input, 6);
+      compare<float>(3, {.count = 6007, .threshold = threshold, .threshold_period = 3}, input, 6, Path::direct);
     }
   }
 }
@@ -133,6 +143,18 @@ TEST_CASE("options of plans, in CUDA memory as in host memory", "[device_plan]")
   }
   for (const NonFinite policy : {NonFinite::skip, NonFinite::propagate})
     compare<float>(3, {.count = n, .non_finite = policy}, Input::heavy_tailed, 5);
+}
+
+TEST_CASE("skewed inputs are re-cut and balanced in CUDA memory as in host memory", "[device_plan]") {
+  for (const Path path : {Path::staged, Path::direct}) {
+    for (const WireFormat format : {WireFormat::compact, WireFormat::coo}) {
+      for (const Input input : {Input::one_region, Input::jumping, Input::rank_heavy, Input::constant}) {
+        compare<float>(5, {.count = 9001, .density = 0.05, .boundary_period = 2, .balance_trigger = 1, .wire_format = format},
+                       input, 5, path);
+      }
+    }
+    compare<float>(7, {.count = 5, .density = 0.5}, Input::integers, 3, path);
+  }
 }
 
 TEST_CASE("an error in CUDA memory leaves gradient and residual", "[device_plan]") {

@@ -18,12 +18,13 @@ struct RankOptions {
   std::uint64_t seed = 0;  ///< message order; 0: as sent
   std::string machine{};   ///< synthetic_machine description; empty: everybody on one node
   InprocFault fault{};
+  std::function<std::unique_ptr<InprocCopier>()> make_copier{};  ///< for messages in GPU memory
   Settings settings{.timeout_seconds = 120};
 };
 
 /// Throws what the lowest rank threw.
 inline void run_ranks(int ranks, const std::function<void(Communicator&)>& body, const RankOptions& options = {}) {
-  InprocJob job(ranks, options.seed, options.fault);
+  InprocJob job(ranks, options.seed, options.fault, options.make_copier);
   std::vector<Location> machine(static_cast<std::size_t>(ranks));
   if (!options.machine.empty()) machine = synthetic_machine(options.machine);
   std::vector<std::unique_ptr<Transport>> transports;

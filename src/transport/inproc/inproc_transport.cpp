@@ -21,6 +21,7 @@ struct Message {
   const void* data;
   std::atomic<bool>* taken;
   int delay;
+  int copied_by = -1;  ///< slot of the receive that is on it
 };
 
 }  // namespace
@@ -30,8 +31,8 @@ struct InprocJob::Shared {
     std::mutex mutex;
     std::vector<Message> messages;
   };
-  Shared(int size, std::uint64_t job_seed, InprocFault job_fault)
-      : mailboxes(static_cast<std::size_t>(size)), seed(job_seed), fault(job_fault) {
+  Shared(int size, std::uint64_t job_seed, InprocFault job_fault, std::function<std::unique_ptr<InprocCopier>()> job_make_copier)
+      : mailboxes(static_cast<std::size_t>(size)), seed(job_seed), fault(job_fault), make_copier(std::move(job_make_copier)) {
     for (Mailbox& box : mailboxes) box.messages.reserve(64);
   }
   /// Memory of the ranks of one group, by the group's first rank and the number of its call.
@@ -44,6 +45,7 @@ struct InprocJob::Shared {
   Pool pool;
   std::uint64_t seed;
   InprocFault fault;
+  std::function<std::unique_ptr<InprocCopier>()> make_copier;
 };
 
 class InprocMemory final : public SharedMemory {
@@ -64,7 +66,9 @@ class InprocMemory final : public SharedMemory {
 class InprocTransport final : public Transport {
  public:
   InprocTransport(InprocJob::Shared& shared, int rank)
-      : Transport(rank, static_cast<int>(shared.mailboxes.size())), shared_(shared) {}
+      : Transport(rank, static_cast<int>(shared.mailboxes.size())),
+        shared_(shared),
+        copier_(shared.make_copier ? shared.make_copier() : nullptr) {}
 
   ~InprocTransport() override {
     for (int i = 0; i < static_cast<int>(destination_.size()); ++i) abandon_slot(i);
@@ -98,7 +102,9 @@ class InprocTransport final : public Transport {
     box.messages.push_back({rank(), s.tag, s.bytes, data, &taken, delay});
   }
 
-  void post_receive(int index, void* data) override { destination_[static_cast<std::size_t>(index)] = {data, next_post_++}; }
+  void post_receive(int index, void* data) override {
+    destination_[static_cast<std::size_t>(index)] = {data, next_post_++, nullptr};
+  }
 
   bool test_slot(int index) override {
     const Slot& s = slot(index);
@@ -106,8 +112,11 @@ class InprocTransport final : public Transport {
     if (silent() || !first_of_its_kind(index)) return false;
     auto& box = shared_.mailboxes[static_cast<std::size_t>(rank())];
     const std::scoped_lock lock(box.mutex);
-    const auto message = std::find_if(box.messages.begin(), box.messages.end(),
-                                      [&](const Message& m) { return m.from == s.peer && m.tag == s.tag; });
+    Destination& destination = destination_[static_cast<std::size_t>(index)];
+    const int copied_by = destination.copied != nullptr ? index : -1;
+    const auto message = std::find_if(box.messages.begin(), box.messages.end(), [&](const Message& m) {
+      return m.from == s.peer && m.tag == s.tag && m.copied_by == copied_by;
+    });
     if (message == box.messages.end()) return false;
     if (message->delay > 0) {
       --message->delay;
@@ -116,8 +125,15 @@ class InprocTransport final : public Transport {
     if (message->bytes != s.bytes) {
       fail(WEIR_ERR_TRANSPORT, "rank {} sent {} bytes under tag {} where {} were agreed", s.peer, message->bytes, s.tag, s.bytes);
     }
-    if (s.bytes > 0)
-      std::memcpy(destination_[static_cast<std::size_t>(index)].data, message->data, static_cast<std::size_t>(s.bytes));
+    if (destination.copied == nullptr && s.bytes > 0) {
+      if (copier_) destination.copied = copier_->copy(destination.data, message->data, s.bytes);
+      if (destination.copied != nullptr)
+        message->copied_by = index;
+      else
+        std::memcpy(destination.data, message->data, static_cast<std::size_t>(s.bytes));
+    }
+    if (destination.copied != nullptr && !destination.copied->happened()) return false;
+    destination.copied = nullptr;
     message->taken->store(true, std::memory_order_release);
     box.messages.erase(message);
     return true;
@@ -152,6 +168,7 @@ class InprocTransport final : public Transport {
   struct Destination {
     void* data = nullptr;
     std::uint64_t post = 0;
+    Happening* copied = nullptr;  // under way
   };
   InprocJob::Shared& shared_;
   std::int64_t sent_ = 0;
@@ -159,9 +176,11 @@ class InprocTransport final : public Transport {
   std::uint64_t next_post_ = 0;
   std::deque<std::atomic<bool>> taken_;
   std::vector<Destination> destination_;
+  std::unique_ptr<InprocCopier> copier_;
 };
 
-InprocJob::InprocJob(int size, std::uint64_t seed, InprocFault fault) : shared_(std::make_unique<Shared>(size, seed, fault)) {}
+InprocJob::InprocJob(int size, std::uint64_t seed, InprocFault fault, std::function<std::unique_ptr<InprocCopier>()> make_copier)
+    : shared_(std::make_unique<Shared>(size, seed, fault, std::move(make_copier))) {}
 InprocJob::~InprocJob() = default;
 
 std::unique_ptr<Transport> InprocJob::transport(int rank) { return std::make_unique<InprocTransport>(*shared_, rank); }

@@ -5,8 +5,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
+#include "async/happening.hpp"
 #include "transport/transport.hpp"
 
 namespace weir {
@@ -16,11 +18,20 @@ struct InprocFault {
   std::int64_t after = -1;  ///< ... after so many sends: later ones vanish, and it receives nothing more
 };
 
+/// Copies what a memcpy cannot, for one rank.
+class InprocCopier {
+ public:
+  virtual ~InprocCopier() = default;
+  /// Begins to copy; nullptr where that is not for it. What is returned belongs to the copier, which may use it again once it has
+  /// happened.
+  virtual Happening* copy(void* to, const void* from, std::int64_t bytes) = 0;
+};
+
 /// What the ranks of one job share.
 class InprocJob {
  public:
-  /// seed 0: messages are visible at once.
-  InprocJob(int size, std::uint64_t seed, InprocFault fault = {});
+  /// seed 0: messages are visible at once. With copiers, one for each rank, the ranks may send from and receive into GPU memory.
+  InprocJob(int size, std::uint64_t seed, InprocFault fault = {}, std::function<std::unique_ptr<InprocCopier>()> make_copier = {});
   ~InprocJob();
   /// The end of one rank; used by one thread. The job must outlive it.
   [[nodiscard]] std::unique_ptr<Transport> transport(int rank);
