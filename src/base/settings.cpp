@@ -16,6 +16,7 @@ namespace weir {
 namespace {
 
 constexpr std::array<std::string_view, 4> log_names = {"error", "warn", "info", "debug"};
+constexpr std::array<std::string_view, 3> cuda_aware_names = {"auto", "on", "off"};
 
 void set_timeout(Settings& settings, std::string_view text) {
   double seconds = 0;
@@ -51,6 +52,16 @@ void set_calibrate(Settings& settings, std::string_view text) {
   settings.calibrate = text == "1";
 }
 
+void set_cuda_aware_mpi(Settings& settings, std::string_view text) {
+  for (std::size_t choice = 0; choice < cuda_aware_names.size(); ++choice) {
+    if (text == cuda_aware_names[choice]) {
+      settings.cuda_aware_mpi = static_cast<CudaAwareMpi>(choice);
+      return;
+    }
+  }
+  fail(WEIR_ERR_SETTING, "WEIR_CUDA_AWARE_MPI is '{}': it must be one of {}", text, fmt::join(cuda_aware_names, ", "));
+}
+
 struct Row {
   const char* name;
   const char* description;
@@ -70,6 +81,10 @@ constexpr std::array rows = {
         set_machine, [](const Settings& s) { return s.machine; }},
     Row{"WEIR_CALIBRATE", "1: measure the machine for a second or two instead of reading a file", set_calibrate,
         [](const Settings& s) { return std::string(s.calibrate ? "1" : "0"); }},
+    Row{"WEIR_CUDA_AWARE_MPI",
+        "on: messages of CUDA memory go to MPI as they are; off: through pinned host memory; auto: as the library says",
+        set_cuda_aware_mpi,
+        [](const Settings& s) { return std::string(cuda_aware_names[static_cast<std::size_t>(s.cuda_aware_mpi)]); }},
 };
 
 }  // namespace

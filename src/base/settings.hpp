@@ -9,12 +9,16 @@ namespace weir {
 
 enum class LogLevel { error, warn, info, debug };
 
+/// Whether messages of CUDA memory are given to MPI as they are: `automatic`, where the library says that it takes them.
+enum class CudaAwareMpi { automatic, on, off };
+
 struct Settings {
-  double timeout_seconds = 300;   ///< WEIR_TIMEOUT
-  LogLevel log = LogLevel::warn;  ///< WEIR_LOG
-  bool shared_memory = true;      ///< WEIR_SHARED_MEMORY
-  std::string machine{};          ///< WEIR_MACHINE, empty: not set
-  bool calibrate = false;         ///< WEIR_CALIBRATE
+  double timeout_seconds = 300;                           ///< WEIR_TIMEOUT
+  LogLevel log = LogLevel::warn;                          ///< WEIR_LOG
+  bool shared_memory = true;                              ///< WEIR_SHARED_MEMORY
+  std::string machine{};                                  ///< WEIR_MACHINE, empty: not set
+  bool calibrate = false;                                 ///< WEIR_CALIBRATE
+  CudaAwareMpi cuda_aware_mpi = CudaAwareMpi::automatic;  ///< WEIR_CUDA_AWARE_MPI
 };
 
 /// Reads the environment. Throws Error(WEIR_ERR_SETTING) naming the variable, its value and what would be right.

@@ -13,6 +13,7 @@
 #include "cuda/runtime.hpp"
 #include "kernels/kernels.hpp"
 #include "plan/communicator.hpp"
+#include "topology/gpus.hpp"
 
 namespace weir::cli {
 namespace {
@@ -31,11 +32,11 @@ void print_gpus(const std::vector<int>& nearest) {
   }
   for (int device = 0; device < cuda::device_count(); ++device) {
     const cuda::DeviceInfo gpu = cuda::describe(device);
-    fmt::print("  {}: {}, compute capability {}.{}, {} MiB, at {}\n", device, gpu.name, gpu.major, gpu.minor, gpu.bytes >> 20,
-               gpu.bus_id);
+    const std::int32_t numa = numa_of_pci_device(gpu.bus_id.c_str());
+    fmt::print("  {}: {}, compute capability {}.{}, {} MiB, at {}, NUMA node {}\n", device, gpu.name, gpu.major, gpu.minor,
+               gpu.bytes >> 20, gpu.bus_id, numa >= 0 ? std::to_string(numa) : "unknown");
   }
   for (std::size_t rank = 0; rank < nearest.size(); ++rank) fmt::print("  rank {} should use its number {}\n", rank, nearest[rank]);
-  fmt::print("  messages of plans in CUDA memory go through pinned host memory\n");
 }
 
 void print_build_and_machine(const Communicator& comm, const std::vector<int>& nearest_gpus) {
@@ -51,6 +52,7 @@ void print_build_and_machine(const Communicator& comm, const std::vector<int>& n
   fmt::print("\ntransports\n");
   fmt::print("  in use        {}\n", comm.state()->transport->name());
   fmt::print("  built in      mpi, inproc\n");
+  fmt::print("  CUDA memory   {}\n", comm.state()->device_path.why);
   print_gpus(nearest_gpus);
   fmt::print("\nallreduce algorithms\n");
   for (const AlgorithmInfo& algorithm : algorithms()) fmt::print("  {:<20}{}\n", algorithm.name, algorithm.description);

@@ -17,8 +17,9 @@ constexpr int setup_tag = 0;
 /// What every rank tells every other when a communicator is made.
 struct Introduction {
   std::int32_t status = WEIR_OK;
-  std::int32_t measure = 0;  ///< the machine, now: WEIR_CALIBRATE; rank 0's word counts
-  std::array<char, 248> text{};
+  std::int32_t measure = 0;      ///< the machine, now: WEIR_CALIBRATE; rank 0's word counts
+  std::int32_t direct = 0;       ///< DevicePath
+  std::array<char, 252> text{};  ///< what is wrong; else why messages of CUDA memory take the path they take
   Location location;
 };
 
@@ -90,6 +91,9 @@ std::shared_ptr<CommunicatorState> make_communicator(std::unique_ptr<Transport> 
     in_force = settings ? *settings : read_settings();
     mine.location = location ? *location : locate();
     mine.measure = in_force.calibrate ? 1 : 0;
+    const DevicePath path = transport->device_path(in_force.cuda_aware_mpi);
+    mine.direct = path.direct ? 1 : 0;
+    path.why.copy(mine.text.data(), mine.text.size() - 1);
   } catch (const Error& error) {
     mine.status = error.status();
     std::strncpy(mine.text.data(), error.what(), mine.text.size() - 1);
@@ -100,11 +104,14 @@ std::shared_ptr<CommunicatorState> make_communicator(std::unique_ptr<Transport> 
                      reinterpret_cast<std::byte*>(all.data()));
 
   std::vector<Location> locations;
+  std::vector<DevicePath> paths;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].status != WEIR_OK) fail(static_cast<weir_status>(all[rank].status), "rank {}: {}", rank, all[rank].text.data());
     locations.push_back(all[rank].location);
+    paths.push_back({all[rank].direct != 0, all[rank].text.data()});
   }
   state->topology = Topology(std::move(locations), state->transport->rank());
+  state->device_path = agreed_device_path(paths);
   if (all[0].measure != 0) state->agreed_machine();
   return state;
 }

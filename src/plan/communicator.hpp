@@ -28,6 +28,7 @@ struct CommunicatorState {
   std::unique_ptr<Transport> transport;
   Engine engine;
   Topology topology;
+  DevicePath device_path;  ///< agreed: the same on every rank
   std::optional<FoundMachine> machine;
   int plans_made = 0;
 };

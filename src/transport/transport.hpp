@@ -11,6 +11,8 @@
 #include <vector>
 #include <weir/weir.hpp>
 
+#include "transport/device_path.hpp"
+
 namespace weir {
 
 /// A posted send or receive; valid until test() returned true for it. Slot -1: nothing was posted.
@@ -69,6 +71,8 @@ class Transport {
 
   /// "receive of 400 bytes from rank 3, tag 7"
   [[nodiscard]] std::string describe(Request request) const;
+  /// How messages of CUDA memory travel as far as this rank can tell. What all ranks do is CommunicatorState::device_path.
+  [[nodiscard]] virtual DevicePath device_path(CudaAwareMpi setting) const = 0;
   /// For people: what carries the messages, with its version.
   [[nodiscard]] virtual std::string name() const = 0;
   /// Tags run from 0 to here.

@@ -17,6 +17,8 @@ expect "$info" "WEIR_TIMEOUT +5 +\(environment\)"
 expect "$info" "WEIR_LOG +warn +\(default\)"
 expect "$info" "WEIR_TYPO .*not a setting of Weir"
 expect "$info" "oktopk"
+expect "$info" "CUDA memory +(direct|staged through pinned memory): "
+expect "$(WEIR_CUDA_AWARE_MPI=off "$weir" info)" "CUDA memory +staged through pinned memory: WEIR_CUDA_AWARE_MPI is off"
 expect "$info" "^node .*: rank 0"
 
 "$weir" bench select --count 100000 --iterations 2 --json "$work/select.json" >/dev/null

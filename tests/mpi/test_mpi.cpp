@@ -2,6 +2,7 @@
 #include <unistd.h>
 #include <weir/mpi.h>
 
+#include <array>
 #include <cstdlib>
 #include <optional>
 
@@ -188,6 +189,30 @@ TEST_CASE("bad communicators and settings") {
   const std::string text = error_of(WEIR_ERR_SETTING, [] { const Communicator comm(MPI_COMM_WORLD); });
   unsetenv("WEIR_TIMEOUT");
   CHECK_THAT(text, ContainsSubstring("rank " + std::to_string(last) + ": WEIR_TIMEOUT is 'soon'"));
+}
+
+TEST_CASE("all ranks send CUDA memory the same way") {
+  const int last = world_size() - 1;
+  const auto path = [] { return Communicator(MPI_COMM_WORLD).state()->device_path; };
+  const auto check_alike = [](const DevicePath& mine) {
+    std::array<char, 300> text{};
+    mine.why.copy(text.data(), text.size() - 1);
+    int direct = mine.direct ? 1 : 0;
+    MPI_Bcast(text.data(), static_cast<int>(text.size()), MPI_CHAR, 0, MPI_COMM_WORLD);
+    MPI_Bcast(&direct, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    CHECK(mine.direct == (direct != 0));
+    CHECK(mine.why == text.data());
+  };
+  check_alike(path());
+  setenv("WEIR_CUDA_AWARE_MPI", "on", 1);
+  CHECK(path().direct);
+  if (world_rank() == last) setenv("WEIR_CUDA_AWARE_MPI", "off", 1);
+  const DevicePath mixed = path();
+  unsetenv("WEIR_CUDA_AWARE_MPI");
+  check_alike(mixed);
+  CHECK_FALSE(mixed.direct);
+  CHECK_THAT(mixed.why, ContainsSubstring("WEIR_CUDA_AWARE_MPI is off"));
+  if (last > 0) CHECK_THAT(mixed.why, ContainsSubstring("(on rank " + std::to_string(last) + ")"));
 }
 
 TEST_CASE("a message beyond 1 GiB travels in pieces") {

@@ -30,6 +30,10 @@ TEST_CASE("settings come from the environment, nonsense is named") {
   REQUIRE_THROWS_WITH(read_settings(), ContainsSubstring("WEIR_CALIBRATE is 'yes': it must be 0 or 1"));
   setenv("WEIR_CALIBRATE", "1", 1);
   REQUIRE(read_settings().calibrate);
+  setenv("WEIR_CUDA_AWARE_MPI", "1", 1);
+  REQUIRE_THROWS_WITH(read_settings(), ContainsSubstring("WEIR_CUDA_AWARE_MPI is '1': it must be one of auto, on, off"));
+  setenv("WEIR_CUDA_AWARE_MPI", "off", 1);
+  REQUIRE(read_settings().cuda_aware_mpi == CudaAwareMpi::off);
   setenv("WEIR_NO_SUCH_THING", "1", 1);
   bool told = false;
   for (const SettingInfo& setting : settings()) {
@@ -37,7 +41,7 @@ TEST_CASE("settings come from the environment, nonsense is named") {
     if (setting.name == "WEIR_NO_SUCH_THING") told = true;
   }
   REQUIRE(told);
-  for (const char* name : {"WEIR_LOG", "WEIR_MACHINE", "WEIR_CALIBRATE"}) unsetenv(name);
+  for (const char* name : {"WEIR_LOG", "WEIR_MACHINE", "WEIR_CALIBRATE", "WEIR_CUDA_AWARE_MPI"}) unsetenv(name);
   unsetenv("WEIR_NO_SUCH_THING");
 }
 

@@ -76,6 +76,9 @@ class InprocTransport final : public Transport {
 
   [[nodiscard]] std::string name() const override { return "inproc"; }
   [[nodiscard]] int max_tag() const override { return 1 << 30; }
+  [[nodiscard]] DevicePath device_path(CudaAwareMpi /*setting*/) const override {
+    return {false, "staged through pinned memory: virtual ranks copy on the host"};
+  }
   std::unique_ptr<SharedMemory> share(std::span<const int> members, std::int64_t bytes) override {
     std::unique_lock lock(shared_.pool.mutex);
     auto& memory = shared_.pool.memory[{members.front(), shared_so_far_++}];

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "transport/mpi/cuda_support.hpp"
 #include "transport/mpi/shared_windows.hpp"
 
 namespace weir {
@@ -32,6 +33,16 @@ bool mpi_is_running() {
   return initialized != 0 && finalized == 0;
 }
 
+std::string library_version() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  MPI_Get_library_version(text.data(), &length);
+  return {text.data(), static_cast<std::size_t>(length)};
+}
+
+/// "Open MPI v4.1.4"
+std::string_view first_part(std::string_view version) { return version.substr(0, version.find_first_of(",\n")); }
+
 class MpiTransport final : public Transport {
  public:
   MpiTransport(MPI_Comm comm, int rank, int size) : Transport(rank, size), comm_(comm) {
@@ -49,12 +60,10 @@ class MpiTransport final : public Transport {
     MPI_Comm_free(&comm_);
   }
 
-  [[nodiscard]] std::string name() const override {
-    std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
-    int length = 0;
-    MPI_Get_library_version(text.data(), &length);
-    const std::string_view whole(text.data());
-    return fmt::format("mpi ({})", whole.substr(0, whole.find_first_of(",\n")));
+  [[nodiscard]] std::string name() const override { return fmt::format("mpi ({})", first_part(library_version())); }
+  [[nodiscard]] DevicePath device_path(CudaAwareMpi setting) const override {
+    const std::string library = library_version();
+    return choose_device_path(first_part(library), ask_cuda_support(library), setting);
   }
   [[nodiscard]] int max_tag() const override { return max_tag_; }
   std::unique_ptr<SharedMemory> share(std::span<const int> members, std::int64_t bytes) override {
