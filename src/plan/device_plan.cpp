@@ -64,6 +64,7 @@ class DevicePlan final : public PlanState {
     AllreduceProblem problem = problem_of(comm, config);
     problem.stream = stream;
     problem.device = device;
+    problem.direct = comm.device_path.direct;
     return problem;
   }
   [[nodiscard]] T* residual_data() { return config.error_feedback ? residual_.data() : nullptr; }

@@ -149,7 +149,7 @@ TEST_CASE("skewed inputs are re-cut and balanced in CUDA memory as in host memor
   for (const Path path : {Path::staged, Path::direct}) {
     for (const WireFormat format : {WireFormat::compact, WireFormat::coo}) {
       for (const Input input : {Input::one_region, Input::jumping, Input::rank_heavy, Input::constant}) {
-        compare<float>(5, {.count = 9001, .density = 0.05, .boundary_period = 2, .balance_trigger = 1, .wire_format = format},
+        compare<float>(5, {.count = 9001, .density = 0.05, .wire_format = format, .boundary_period = 2, .balance_trigger = 1},
                        input, 5, path);
       }
     }

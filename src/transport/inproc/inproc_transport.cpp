@@ -77,6 +77,7 @@ class InprocTransport final : public Transport {
   [[nodiscard]] std::string name() const override { return "inproc"; }
   [[nodiscard]] int max_tag() const override { return 1 << 30; }
   [[nodiscard]] DevicePath device_path(CudaAwareMpi /*setting*/) const override {
+    if (copier_) return {true, "direct: virtual ranks copy on the GPU"};
     return {false, "staged through pinned memory: virtual ranks copy on the host"};
   }
   std::unique_ptr<SharedMemory> share(std::span<const int> members, std::int64_t bytes) override {
