@@ -1,10 +1,10 @@
 // cuda_runtime.h: enough of CUDA to run kernels on the processor, so that they are tested where there is no GPU. Takes the place of
 // the toolkit's header when .cu files are compiled as C++.
 //
-// Blocks run one after another, in order. The threads of a block are fibers that stop at barriers and warp functions only; a warp runs
-// as far as it gets before the next, in an order that changes: what is right only for one order shows up as a wrong result. A barrier
-// that some threads of a block never reach ends the program with a text. Warp functions want all 32 lanes. Memory is the heap's, streams
-// run at once.
+// Blocks run one after another, in order. The threads of a block are fibers that stop at barriers and warp functions only; a warp
+// runs as far as it gets before the next, in an order that changes: what is right only for one order shows up as a wrong result. A
+// barrier that some threads of a block never reach ends the program with a text. Warp functions want all 32 lanes. Memory is the
+// heap's. Work on streams is put off, see streams.cpp.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,10 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <tuple>
 #include <type_traits>
+#include <vector>
 
 #define __global__
 #define __device__
@@ -150,7 +153,18 @@ struct cudaLaunchConfig_t {
   cudaStream_t stream = nullptr;
 };
 
-// In simt.cpp: memory that knows what it is, on two devices; streams and events that can be told from destroyed ones.
+namespace simt {
+
+/// Called until it returns true: the work is done.
+using Work = std::function<bool()>;
+cudaError_t enqueue(cudaStream_t stream, Work work);
+/// What can be done at present, on all streams.
+void finish_everything();
+
+}  // namespace simt
+
+// In runtime.cpp and streams.cpp: memory that knows what it is, on two devices; streams and events that can be told from destroyed
+// ones.
 const char* cudaGetErrorName(cudaError_t error);
 const char* cudaGetErrorString(cudaError_t error);
 cudaError_t cudaMalloc(void** memory, std::size_t bytes);
@@ -167,25 +181,19 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned* flags);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
-inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 /// Not the first time, as if the work took a while.
 cudaError_t cudaEventQuery(cudaEvent_t event);
-inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t stream);
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 inline cudaError_t cudaDriverGetVersion(int* version) {
   *version = 13000;
   return cudaSuccess;
 }
 inline cudaError_t cudaRuntimeGetVersion(int* version) { return cudaDriverGetVersion(version); }
-inline cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t) {
-  if (bytes > 0) std::memset(memory, value, bytes);
-  return cudaSuccess;
-}
-inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t) {
-  if (bytes > 0) std::memcpy(to, from, bytes);
-  return cudaSuccess;
-}
-inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
 inline cudaError_t cudaGetDeviceCount(int* count) {
   *count = 2;
   return cudaSuccess;
@@ -193,8 +201,10 @@ inline cudaError_t cudaGetDeviceCount(int* count) {
 
 template <class... Parameters, class... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...), Arguments&&... arguments) {
-  auto body = [&] { kernel(static_cast<Parameters>(arguments)...); };
-  simt::run(
-      config->gridDim, config->blockDim, [](void* data) { (*static_cast<decltype(body)*>(data))(); }, &body);
-  return cudaSuccess;
+  return simt::enqueue(config->stream, [config = *config, kernel, copies = std::tuple<Parameters...>(arguments...)] {
+    auto body = [&] { std::apply(kernel, copies); };
+    simt::run(
+        config.gridDim, config.blockDim, [](void* data) { (*static_cast<decltype(body)*>(data))(); }, &body);
+    return true;
+  });
 }

@@ -1,8 +1,7 @@
-// The runtime's objects of the emulated GPUs.
+// Memory and devices of the emulated GPUs.
 #include <cstdio>
 #include <map>
 #include <mutex>
-#include <set>
 
 #include "cuda/driver.hpp"
 #include "cuda_runtime.h"
@@ -17,7 +16,6 @@ struct Allocation {
 constexpr std::size_t gpu_bytes = std::size_t{1} << 30;
 std::mutex mutex;
 std::map<std::uintptr_t, Allocation> allocations;
-std::set<void*> streams;
 thread_local int current = 0;
 
 cudaError_t allocate(void** memory, std::size_t bytes, cudaMemoryType type) {
@@ -31,15 +29,12 @@ cudaError_t allocate(void** memory, std::size_t bytes, cudaMemoryType type) {
 }
 
 cudaError_t release(void* memory) {
+  simt::finish_everything();
   const std::scoped_lock lock(mutex);
   if (memory != nullptr && allocations.erase(reinterpret_cast<std::uintptr_t>(memory)) == 0) return cudaErrorInvalidValue;
   std::free(memory);
   return cudaSuccess;
 }
-
-struct EventState {
-  bool asked = false;
-};
 
 }  // namespace
 
@@ -86,39 +81,6 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
 cudaError_t cudaDeviceGetPCIBusId(char* text, int size, int device) {
   std::snprintf(text, static_cast<std::size_t>(size), "0000:0%d:00.0", device);
   return cudaSuccess;
-}
-
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  void* const handle = std::malloc(1);
-  const std::scoped_lock lock(mutex);
-  streams.insert(handle);
-  *stream = static_cast<cudaStream_t>(handle);
-  return cudaSuccess;
-}
-cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  const std::scoped_lock lock(mutex);
-  if (streams.erase(stream) == 0) return cudaErrorInvalidResourceHandle;
-  std::free(stream);
-  return cudaSuccess;
-}
-cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned* flags) {
-  const std::scoped_lock lock(mutex);
-  *flags = cudaStreamNonBlocking;
-  return stream == nullptr || streams.contains(stream) ? cudaSuccess : cudaErrorInvalidResourceHandle;
-}
-
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  *event = reinterpret_cast<cudaEvent_t>(new EventState);
-  return cudaSuccess;
-}
-cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  delete reinterpret_cast<EventState*>(event);
-  return cudaSuccess;
-}
-cudaError_t cudaEventQuery(cudaEvent_t event) {
-  bool& asked = reinterpret_cast<EventState*>(event)->asked;
-  asked = !asked;
-  return asked ? cudaErrorNotReady : cudaSuccess;
 }
 
 namespace weir::cuda {
