@@ -102,14 +102,11 @@ struct Partial {
 };
 
 /// deliver(sums) once, with the sums of each(value) over all entries of x + y; the same on every GPU.
-template <class G, class T, class Each, class Result>
+template <bool aligned, class G, class T, class Each, class Result>
 __global__ void __launch_bounds__(threads_per_block)
     sum_kernel(const G* x, const T* y, Extent extent, Partial<T>* partial, Each each, Result* found) {
   Sums<T> sums{};
-  for_mine(exact(extent), [&](std::int64_t i) {
-    const T value = widen(x[i]);
-    each.add(sums, y != nullptr ? value + y[i] : value);
-  });
+  for_tiles<T, aligned>(x, y, exact(extent), [&](T value) { each.add(sums, value); });
   sums = reduce_block(sums, AddSums<T>{});
   if (threadIdx.x == 0) partial->of_block[blockIdx.x] = sums;
   if (!is_last_block(&partial->arrivals)) return;
@@ -155,7 +152,9 @@ template <class G, class T, class Each, class Result>
 void run_sum(const Queue& queue, const G* x, const T* y, Extent count, Each each, Result* found) {
   auto* const partial = reinterpret_cast<Partial<T>*>(queue.scratch);
   clear(queue, &partial->arrivals, sizeof partial->arrivals);
-  launch(queue, sum_kernel<G, T, Each, Result>, strided_blocks(count.most, elements_per_block), x, y, count, partial, each, found);
+  const bool aligned = is_aligned(x, sizeof(G) * width<T>) && is_aligned(y, sizeof(T) * width<T>);
+  launch(queue, aligned ? sum_kernel<true, G, T, Each, Result> : sum_kernel<false, G, T, Each, Result>,
+         strided_blocks(count.most, tile_size<T>), x, y, count, partial, each, found);
 }
 
 }  // namespace

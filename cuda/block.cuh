@@ -9,6 +9,12 @@ namespace weir::kernels::cuda {
 
 inline constexpr unsigned whole_warp = 0xffffffffu;
 inline constexpr int threads_per_block = 256;
+/// Blocks that a multiprocessor has threads for, six at most.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750
+inline constexpr int most_resident = 4;
+#else
+inline constexpr int most_resident = 6;
+#endif
 
 __device__ __forceinline__ unsigned lane() { return threadIdx.x % 32; }
 __device__ __forceinline__ unsigned warp() { return threadIdx.x / 32; }
@@ -76,6 +82,7 @@ struct TileStates {
   /// with tens of tiles a microsecond in flight, round trips to their states are what this takes.
   __device__ std::uint64_t before(std::uint64_t own) const {
     constexpr int per_lane = 4;
+    constexpr unsigned retry_nanoseconds = 40;  // less than a round trip; in between, others have the memory's attention
     const auto tile = static_cast<std::int64_t>(blockIdx.x);
     if (lane() == 0) states[tile] = tile == 0 ? (own | of_all) : (own | of_tile);
     std::uint64_t sum = 0;
@@ -91,6 +98,7 @@ struct TileStates {
         }
 #pragma unroll
         for (int i = 0; i < per_lane; ++i) empty = empty || (seen[i] & ~count_mask) == 0;
+        if (empty) __nanosleep(retry_nanoseconds);
       }
       std::uint64_t counted = 0;
       bool complete = false;

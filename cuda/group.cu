@@ -40,16 +40,15 @@ struct Heads {
 __global__ void __launch_bounds__(threads_per_block) heads_kernel(Heads h) {
   constexpr int size = width<std::uint32_t>;
   Vector<std::uint32_t, size> ids[rows];
-  unsigned heads[rows];
+  Hits heads;
 #pragma unroll
   for (int row = 0; row < rows; ++row) {
     const std::int64_t begin = position<std::uint32_t>(row);
     const int elements = present<std::uint32_t, false>(row, h.count);
-    ids[row] = load<false, std::uint32_t, size>(h.sorted, begin, elements);
-    heads[row] = 0;
+    ids[row] = load<false, Use::again, std::uint32_t, size>(h.sorted, begin, elements);
 #pragma unroll
     for (int e = 0; e < size; ++e) {
-      if (e < elements && (begin + e == 0 || h.sorted[begin + e - 1] != ids[row].at[e])) heads[row] |= 1u << e;
+      heads.add(row, e, e < elements && (begin + e == 0 || h.sorted[begin + e - 1] != ids[row].at[e]));
     }
   }
   const HitNumbers numbers(heads);
@@ -64,7 +63,7 @@ __global__ void __launch_bounds__(threads_per_block) heads_kernel(Heads h) {
     std::uint64_t number = before + numbers.before(row);
 #pragma unroll
     for (int e = 0; e < size; ++e) {
-      if ((heads[row] >> e & 1) == 0) continue;
+      if (!heads.at(row, e)) continue;
       h.ids[number] = ids[row].at[e];
       h.first[number++] = static_cast<std::uint32_t>(position<std::uint32_t>(row) + e);
     }

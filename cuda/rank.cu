@@ -1,12 +1,12 @@
 // Ranks: the k-th largest key by radix histograms from the highest digit down, and histograms for global ranks.
 #include "launch.cuh"
+#include "tile.cuh"
 
 namespace weir::kernels::cuda {
 namespace {
 
 using Bin = unsigned long long;
 constexpr int digit_bits = 11, digits = 1 << digit_bits;
-constexpr std::int64_t elements_per_block = 16 * threads_per_block;
 
 /// Between the passes of kth_key, in scratch, zero before the first.
 template <class T>
@@ -30,21 +30,46 @@ __device__ void count_in_block(Bin* bins, int size, Each each) {
   }
 }
 
+/// Counts of one thread in bins that it shares with others. Equal bins in a row are counted by one atomic operation: where ties
+/// abound, threads would queue up at one bin.
+template <class Count>
+class Counting {
+ public:
+  explicit __device__ Counting(Count* counts) : counts_(counts) {}
+  __device__ void add(std::uint32_t bin) {
+    if (bin != bin_) {
+      finish();
+      bin_ = bin;
+    }
+    ++pending_;
+  }
+  __device__ void finish() {
+    if (pending_ > 0) atomicAdd(&counts_[bin_], Count{pending_});
+    pending_ = 0;
+  }
+
+ private:
+  Count* counts_;
+  std::uint32_t bin_ = 0;
+  unsigned pending_ = 0;
+};
+
 /// One digit of the k-th key: all blocks count, the last one decides.
-template <class G, class T>
+template <class G, class T, bool aligned>
 __global__ void __launch_bounds__(threads_per_block)
     kth_key_kernel(const G* x, Extent extent, std::int64_t k, int shift, int bits, Progress<T>* progress, KthKey<T>* found) {
   const std::int64_t count = exact(extent);
   const Key<T> prefix = progress->prefix;
   const int size = 1 << bits;
   count_in_block(progress->bins, size, [&](unsigned* counts) {
-    const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * threads_per_block;
-    for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * threads_per_block + threadIdx.x; i < count; i += stride) {
-      const Key<T> key = key_of(static_cast<T>(widen(x[i])));
+    Counting<unsigned> counting(counts);
+    for_tiles<T, aligned>(x, static_cast<const T*>(nullptr), count, [&](T value) {
+      const Key<T> key = key_of(value);
       // `prefix` and the digits of `key` above this one; shifted in two steps, since one by all bits is undefined.
       if (key != 0 && (key >> shift >> bits) == (prefix >> shift >> bits))
-        atomicAdd(&counts[(key >> shift) & static_cast<Key<T>>(size - 1)], 1u);
-    }
+        counting.add(static_cast<std::uint32_t>(key >> shift) & static_cast<std::uint32_t>(size - 1));
+    });
+    counting.finish();
   });
   if (!is_last_block(&progress->arrivals)) return;
 
@@ -97,21 +122,20 @@ struct Bins {
 };
 
 /// `shared`: there are at most `digits` bins.
-template <class T, bool shared>
+template <class T, bool shared, bool aligned>
 __global__ void __launch_bounds__(threads_per_block) histogram_kernel(Bins<T> h) {
-  const std::int64_t count = exact(h.count), stride = static_cast<std::int64_t>(gridDim.x) * threads_per_block;
   unsigned above = 0;
   const auto add_all = [&](auto* counts) {
-    for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * threads_per_block + threadIdx.x; i < count; i += stride) {
-      const Key<T> key = key_of(h.x[i]);
-      if (key == 0 || key < h.low) continue;
-      if (key > h.high) {
+    Counting<std::remove_pointer_t<decltype(counts)>> counting(counts);
+    for_tiles<T, aligned>(h.x, static_cast<const T*>(nullptr), exact(h.count), [&](T value) {
+      const Key<T> key = key_of(value);
+      if (key == 0 || key < h.low) return;
+      if (key > h.high)
         ++above;
-      } else {
-        using Counter = std::remove_reference_t<decltype(*counts)>;
-        atomicAdd(&counts[(key - h.low) >> h.shift], Counter{1});
-      }
-    }
+      else
+        counting.add(static_cast<std::uint32_t>((key - h.low) >> h.shift));
+    });
+    counting.finish();
   };
   if constexpr (shared) {
     count_in_block(h.bins, static_cast<int>((h.high - h.low) >> h.shift) + 1, add_all);
@@ -129,11 +153,13 @@ template <class G, class T>
 void kth_key(Queue queue, const G* x, Extent count, std::int64_t k, KthKey<T>* found) {
   auto* const progress = reinterpret_cast<Progress<T>*>(queue.scratch);
   clear(queue, progress, sizeof *progress);
-  const std::int64_t blocks = strided_blocks(count.most, elements_per_block);
+  const std::int64_t blocks = strided_blocks(count.most, tile_size<T>);
+  const bool aligned = is_aligned(x, sizeof(G) * width<T>);
   for (int above = key_bits<T>; above > 0;) {
     const int bits = std::min(above, digit_bits);
     above -= bits;
-    launch(queue, kth_key_kernel<G, T>, blocks, x, count, k, above, bits, progress, found);
+    launch(queue, aligned ? kth_key_kernel<G, T, true> : kth_key_kernel<G, T, false>, blocks, x, count, k, above, bits, progress,
+           found);
   }
 }
 
@@ -142,7 +168,9 @@ void histogram(Queue queue, const T* x, Extent count, Key<T> low, Key<T> high, i
                std::uint64_t* above) {
   const Bins<T> h{x, count, low, high, shift, reinterpret_cast<Bin*>(bins), reinterpret_cast<Bin*>(above)};
   const bool shared = (high - low) >> shift < static_cast<Key<T>>(digits);
-  launch(queue, shared ? histogram_kernel<T, true> : histogram_kernel<T, false>, strided_blocks(count.most, elements_per_block), h);
+  const auto aligned_kernel = shared ? histogram_kernel<T, true, true> : histogram_kernel<T, false, true>;
+  const auto any_kernel = shared ? histogram_kernel<T, true, false> : histogram_kernel<T, false, false>;
+  launch(queue, is_aligned(x, sizeof(T) * width<T>) ? aligned_kernel : any_kernel, strided_blocks(count.most, tile_size<T>), h);
 }
 
 #define WEIR_INSTANTIATE(T)                                                 \

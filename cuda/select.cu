@@ -32,15 +32,15 @@ __device__ __forceinline__ Key<T> undecided(const Selection<G, T>& s) {
 /// The sums of this thread's elements, which go into the residual unless they are hits and undecided; and which of them are hits.
 /// False if a sum is not finite.
 template <bool compensate, bool whole, bool as_vector, class G, class T, int size>
-__device__ __forceinline__ bool take_tile(const Selection<G, T>& s, Vector<T, size> (&sums)[rows], unsigned (&hits)[rows]) {
+__device__ __forceinline__ bool take_tile(const Selection<G, T>& s, Vector<T, size> (&sums)[rows], Hits& hits) {
   Vector<G, size> gradients[rows];
 #pragma unroll
   for (int row = 0; row < rows; ++row)
-    gradients[row] = load<as_vector, G, size>(s.gradient, position<T>(row), present<T, whole>(row, s.count));
+    gradients[row] = load<as_vector, Use::once, G, size>(s.gradient, position<T>(row), present<T, whole>(row, s.count));
   if constexpr (compensate) {
 #pragma unroll
     for (int row = 0; row < rows; ++row)
-      sums[row] = load<as_vector, T, size>(s.residual, position<T>(row), present<T, whole>(row, s.count));
+      sums[row] = load<as_vector, Use::once, T, size>(s.residual, position<T>(row), present<T, whole>(row, s.count));
   }
   const Key<T> held = undecided(s);
   bool finite = true;
@@ -48,7 +48,6 @@ __device__ __forceinline__ bool take_tile(const Selection<G, T>& s, Vector<T, si
   for (int row = 0; row < rows; ++row) {
     const int elements = present<T, whole>(row, s.count);
     Vector<T, size> olds = sums[row];
-    hits[row] = 0;
 #pragma unroll
     for (int e = 0; e < size; ++e) {
       const T gradient = widen(gradients[row].at[e]);
@@ -58,19 +57,26 @@ __device__ __forceinline__ bool take_tile(const Selection<G, T>& s, Vector<T, si
       const bool hit = e < elements && key >= s.threshold;
       if (!hit || key < held) olds.at[e] = sum;
       sums[row].at[e] = sum;
-      hits[row] |= static_cast<unsigned>(hit) << e;
+      hits.add(row, e, hit);
       finite = finite && (e >= elements || key < key_infinity<T>);
     }
-    if constexpr (compensate) store<as_vector>(s.residual, position<T>(row), elements, olds);
+    if constexpr (compensate) store_once<as_vector>(s.residual, position<T>(row), elements, olds);
   }
   return finite;
 }
 
+/// Blocks that a multiprocessor holds at once. Half of the time a block waits for the others' counts and reads nothing, so the more
+/// the better; plain selection reads half as much per block.
+template <class T, bool compensate>
+inline constexpr int resident = sizeof(T) == 8 ? 3
+                                : compensate   ? 4
+                                               : most_resident;
+
 template <class G, class T, bool compensate, bool aligned>
-__global__ void __launch_bounds__(threads_per_block, sizeof(T) == 4 ? 4 : 3) select_kernel(Selection<G, T> s) {
+__global__ void __launch_bounds__(threads_per_block, resident<T, compensate>) select_kernel(Selection<G, T> s) {
   constexpr int size = width<T>;
   Vector<T, size> sums[rows] = {};
-  unsigned hits[rows];
+  Hits hits;
   const bool finite = is_whole<T>(s.count) ? take_tile<compensate, true, aligned>(s, sums, hits)
                                            : take_tile<compensate, false, false>(s, sums, hits);
   const HitNumbers numbers(hits);
@@ -82,11 +88,11 @@ __global__ void __launch_bounds__(threads_per_block, sizeof(T) == 4 ? 4 : 3) sel
   }
 #pragma unroll
   for (int row = 0; row < rows; ++row) {
-    if (hits[row] == 0) continue;
+    if (hits.count(row) == 0) continue;
     auto number = static_cast<std::int64_t>((before & hit_mask) + numbers.before(row));
 #pragma unroll
     for (int e = 0; e < size; ++e) {
-      if ((hits[row] >> e & 1) == 0) continue;
+      if (!hits.at(row, e)) continue;
       const std::int64_t index = position<T>(row) + e;
       const T value = sums[row].at[e];
       const bool fits = number < s.capacity;
@@ -138,7 +144,7 @@ __device__ __forceinline__ Band<T> band_of(const KthKey<T>& kth, std::int64_t k)
 }
 
 template <class G, class T, bool aligned>
-__global__ void __launch_bounds__(threads_per_block) keep_band_kernel(Keeping<G, T> s) {
+__global__ void __launch_bounds__(threads_per_block, 2) keep_band_kernel(Keeping<G, T> s) {
   constexpr int size = width<T>;
   const std::int64_t count = exact(s.count);
   const Band<T> band = s.kth != nullptr ? band_of(*s.kth, s.k) : s.band;
@@ -146,19 +152,18 @@ __global__ void __launch_bounds__(threads_per_block) keep_band_kernel(Keeping<G,
 
   const bool whole = is_whole<T>(count);
   Vector<T, size> values[rows];
-  unsigned above[rows], between[rows];
+  Hits above, between;
 #pragma unroll
   for (int row = 0; row < rows; ++row) {
     const int elements = present<T, false>(row, count);
-    const Vector<G, size> narrow = whole && aligned ? load<true, G, size>(s.values, position<T>(row), elements)
-                                                    : load<false, G, size>(s.values, position<T>(row), elements);
-    above[row] = between[row] = 0;
+    const Vector<G, size> narrow = whole && aligned ? load<true, Use::again, G, size>(s.values, position<T>(row), elements)
+                                                    : load<false, Use::again, G, size>(s.values, position<T>(row), elements);
 #pragma unroll
     for (int e = 0; e < size; ++e) {
       values[row].at[e] = widen(narrow.at[e]);
       const Key<T> key = key_of(values[row].at[e]);
-      if (e < elements && key >= band.upper) above[row] |= 1u << e;
-      if (e < elements && key >= band.lower && key < band.upper) between[row] |= 1u << e;
+      above.add(row, e, e < elements && key >= band.upper);
+      between.add(row, e, e < elements && key >= band.lower && key < band.upper);
     }
   }
   const HitNumbers above_numbers(above), between_numbers(between);
@@ -178,7 +183,7 @@ __global__ void __launch_bounds__(threads_per_block) keep_band_kernel(Keeping<G,
       if (e >= elements) continue;
       const std::int64_t place = position<T>(row) + e;
       const T value = values[row].at[e];
-      const bool is_above = above[row] >> e & 1, is_between = between[row] >> e & 1;
+      const bool is_above = above.at(row, e), is_between = between.at(row, e);
       if (is_above || (is_between && number >= start && number < end)) {
         const std::uint64_t to = before + in_slice(number);
         s.out_indices[to] = s.indices != nullptr ? s.indices[place] : static_cast<std::uint32_t>(place);

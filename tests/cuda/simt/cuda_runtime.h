@@ -28,6 +28,12 @@
 struct uint3 {
   unsigned x = 0, y = 0, z = 0;
 };
+struct uint2 {
+  unsigned x, y;
+};
+struct uint4 {
+  unsigned x, y, z, w;
+};
 struct dim3 {
   unsigned x = 1, y = 1, z = 1;
   constexpr dim3(unsigned width = 1, unsigned height = 1, unsigned depth = 1) : x(width), y(height), z(depth) {}
@@ -89,6 +95,18 @@ inline int __syncthreads_or(int predicate) {
 }
 inline void __syncwarp(unsigned = ~0u) { simt::exchange(0); }
 inline void __threadfence() {}
+inline void __nanosleep(unsigned) {}
+/// Loads and stores with cache hints, byte by byte: what lies there is seldom of their type.
+template <class T>
+T __ldcs(const T* address) {
+  T value;
+  std::memcpy(&value, address, sizeof value);
+  return value;
+}
+template <class T>
+void __stcs(T* address, T value) {
+  std::memcpy(address, &value, sizeof value);
+}
 inline unsigned __ballot_sync(unsigned, bool predicate) {
   const std::uint64_t* all = simt::exchange(predicate);
   unsigned bits = 0;
@@ -137,7 +155,7 @@ enum cudaError_t {
 };
 enum cudaMemcpyKind { cudaMemcpyDefault = 4 };
 enum cudaMemoryType { cudaMemoryTypeUnregistered, cudaMemoryTypeHost, cudaMemoryTypeDevice, cudaMemoryTypeManaged };
-inline constexpr unsigned cudaHostAllocDefault = 0, cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2;
+inline constexpr unsigned cudaHostAllocDefault = 0, cudaStreamNonBlocking = 1, cudaEventDefault = 0, cudaEventDisableTiming = 2;
 struct cudaPointerAttributes {
   cudaMemoryType type;
   int device;
@@ -169,6 +187,7 @@ const char* cudaGetErrorName(cudaError_t error);
 const char* cudaGetErrorString(cudaError_t error);
 cudaError_t cudaMalloc(void** memory, std::size_t bytes);
 cudaError_t cudaFree(void* memory);
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* all);
 cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned flags);
 cudaError_t cudaFreeHost(void* memory);
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* address);
@@ -182,6 +201,9 @@ cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned* flags);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
+/// The processor's time.
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end);
 /// Not the first time, as if the work took a while.
 cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);

@@ -18,11 +18,15 @@ std::mutex mutex;
 std::map<std::uintptr_t, Allocation> allocations;
 thread_local int current = 0;
 
+std::size_t bytes_taken() {
+  std::size_t taken = 0;
+  for (const auto& [begin, allocation] : allocations) taken += allocation.bytes;
+  return taken;
+}
+
 cudaError_t allocate(void** memory, std::size_t bytes, cudaMemoryType type) {
   const std::scoped_lock lock(mutex);
-  std::size_t taken = bytes;
-  for (const auto& [begin, allocation] : allocations) taken += allocation.bytes;
-  *memory = taken > gpu_bytes ? nullptr : std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  *memory = bytes_taken() + bytes > gpu_bytes ? nullptr : std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   if (*memory == nullptr) return cudaErrorMemoryAllocation;
   allocations[reinterpret_cast<std::uintptr_t>(*memory)] = {bytes, {type, current}};
   return cudaSuccess;
@@ -51,6 +55,12 @@ const char* cudaGetErrorString(cudaError_t error) {
 }
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) { return allocate(memory, bytes, cudaMemoryTypeDevice); }
 cudaError_t cudaFree(void* memory) { return release(memory); }
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* all) {
+  const std::scoped_lock lock(mutex);
+  *free = gpu_bytes - bytes_taken();
+  *all = gpu_bytes;
+  return cudaSuccess;
+}
 cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned) { return allocate(memory, bytes, cudaMemoryTypeHost); }
 cudaError_t cudaFreeHost(void* memory) { return release(memory); }
 

@@ -2,6 +2,7 @@
 //
 // Work is put off: it is done when somebody waits for it, or at moments that nobody can foresee. So a result that is read, or
 // memory that is used again, before the work is done shows up as a wrong result.
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <map>
@@ -33,10 +34,13 @@ bool proceed(Stream& stream, std::uint64_t position) {
   return true;
 }
 
+using Time = std::chrono::steady_clock::time_point;
+
 struct Event {
   std::shared_ptr<Stream> stream;
   std::uint64_t position = 0;
   bool looked = false;
+  std::shared_ptr<Time> reached = std::make_shared<Time>();
 };
 Event& state_of(cudaEvent_t event) { return *reinterpret_cast<Event*>(event); }
 
@@ -117,15 +121,25 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   delete reinterpret_cast<Event*>(event);
   return cudaSuccess;
 }
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
+cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream) {
   const std::scoped_lock lock(mutex);
-  if (handle == nullptr) {
-    state_of(event) = {};
-    return cudaSuccess;
-  }
-  const auto stream = find(handle);
-  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-  state_of(event) = {stream, stream->asked, false};
+  Event& event = state_of(handle);
+  const cudaError_t error = simt::enqueue(stream, [reached = event.reached] {
+    *reached = std::chrono::steady_clock::now();
+    return true;
+  });
+  if (error != cudaSuccess) return error;
+  event.stream = find(stream);
+  event.position = event.stream != nullptr ? event.stream->asked : 0;
+  event.looked = false;
+  return cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
+  while (cudaEventQuery(handle) != cudaSuccess) std::this_thread::yield();
+  return cudaSuccess;
+}
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  *milliseconds = std::chrono::duration<float, std::milli>(*state_of(end).reached - *state_of(begin).reached).count();
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t handle) {
