@@ -13,7 +13,7 @@ Usage: bundle.sh [--build DIR] [--architectures LIST]
 Builds test_gpu_kernels, test_gpu_plan and bench_gpu without MPI and packs them with the libraries they need:
 DIR/weir-gpu-tests.tar.gz (DIR is build-gpu unless given). On the machine with the GPU:
 
-  tar xf weir-gpu-tests.tar.gz && weir-gpu-tests/run.sh              tests, then benchmarks; bench_gpu.json
+  tar xf weir-gpu-tests.tar.gz && weir-gpu-tests/run.sh              tests, then benchmarks (minutes; bench_gpu.json)
   weir-gpu-tests/run.sh tests | bench | sanitize                     one of these; sanitize: tests under compute-sanitizer
 
 LIST as WEIR_CUDA_ARCHITECTURES, for example 90.
@@ -43,6 +43,7 @@ for program in "${programs[@]}"; do
   # glibc must be the machine's own; all else travels.
   ldd "$build/bin/$program" | awk '/=> \// {print $3}' | grep -vE '/(libc|libm|libdl|librt|libpthread)\.so' | xargs -r cp -u -t "$out/lib"
 done
+cp "$here/bench_torch_topk.py" "$out"
 cat >"$out/run.sh" <<'END'
 #!/bin/bash
 # Runs what lies beside it: tests, bench or sanitize; without a word, tests and bench.
@@ -56,7 +57,11 @@ for what in "$@"; do
       ./test_gpu_kernels
       ./test_gpu_plan
       ;;
-    bench) ./bench_gpu bench_gpu.json ;;
+    bench)
+      peer=()
+      if python3 -c 'import torch' 2>/dev/null && ./bench_torch_topk.py bench_torch_topk.json; then peer=(--torch bench_torch_topk.json); fi
+      ./bench_gpu --json bench_gpu.json "${peer[@]}"
+      ;;
     sanitize)
       for tool in memcheck racecheck; do
         compute-sanitizer --tool $tool --error-exitcode 1 ./test_gpu_kernels '~*rows may begin*'
