@@ -133,7 +133,7 @@ struct AllreduceConfig {
   std::int64_t count = 0;  ///< n, elements of the gradient; sparse algorithms take up to 2^32 - 1
   DataType type = DataType::float32;
   MemorySpace memory = MemorySpace::host;  ///< cuda: of the GPU that is the calling thread's when the plan is made; sparse
-                                           ///< algorithms only (those that shard within nodes run flat), no dense_iterations
+                                           ///< algorithms, and, with NCCL, dense_nccl and dense_torus2d; no dense_iterations
   double density = 0.01;                   ///< k/n in (0, 1]; k is rounded to nearest, at least 1 when n > 0
   std::int64_t k = -1;                     ///< entries to deliver, 0 <= k <= n; -1: from `density`
   std::string algorithm = "oktopk";        ///< a registry name, see algorithms(); "auto": the cheapest on this machine by the cost
@@ -270,6 +270,7 @@ struct AlgorithmInfo {
   std::string_view name;
   std::string_view description;
   bool sparse;
+  bool host_memory, cuda_memory;  ///< where gradients may be
 };
 /// Every algorithm an AllreduceConfig may name.
 [[nodiscard]] std::vector<AlgorithmInfo> algorithms();

@@ -143,7 +143,9 @@ std::string check_algorithm(const std::string& wanted) {
 
 Options default_options() {
   Options options;
-  for (const AlgorithmInfo& algorithm : algorithms()) options.algorithms.emplace_back(algorithm.name);
+  for (const AlgorithmInfo& algorithm : algorithms()) {
+    if (algorithm.host_memory) options.algorithms.emplace_back(algorithm.name);
+  }
   return options;
 }
 

@@ -153,7 +153,9 @@ std::vector<Row> measure(const Communicator& comm, const Options& options, const
 std::vector<std::string> wanted(const Options& options) {
   if (options.algorithms != std::vector<std::string>{"all"}) return options.algorithms;
   std::vector<std::string> names;
-  for (const AlgorithmInfo& algorithm : algorithms()) names.emplace_back(algorithm.name);
+  for (const AlgorithmInfo& algorithm : algorithms()) {
+    if (algorithm.host_memory) names.emplace_back(algorithm.name);
+  }
   return names;
 }
 
@@ -190,7 +192,9 @@ void add_bench_allreduce(CLI::App& bench) {
   CLI::App* command =
       bench.add_subcommand("allreduce", "Allreduce algorithms against MPI_Allreduce of the same dense array; start with mpirun");
   std::vector<std::string> names = {"all", "auto", "auto_sparse"};
-  for (const AlgorithmInfo& algorithm : algorithms()) names.emplace_back(algorithm.name);
+  for (const AlgorithmInfo& algorithm : algorithms()) {
+    if (algorithm.host_memory) names.emplace_back(algorithm.name);
+  }
   command->add_option("--count", options->count, "elements of the gradient")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{2147483647}))
       ->capture_default_str();

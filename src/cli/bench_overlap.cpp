@@ -151,7 +151,9 @@ void add_bench_overlap(CLI::App& bench) {
   CLI::App* command = bench.add_subcommand(
       "overlap", "Finish time of a small urgent allreduce started behind a large one, against first come, first served");
   std::vector<std::string> names;
-  for (const AlgorithmInfo& algorithm : algorithms()) names.emplace_back(algorithm.name);
+  for (const AlgorithmInfo& algorithm : algorithms()) {
+    if (algorithm.host_memory) names.emplace_back(algorithm.name);
+  }
   const auto add_count = [&](const char* name, std::int64_t& count, const char* text) {
     command->add_option(name, count, text)->check(CLI::Range(std::int64_t{1}, std::int64_t{2147483647}))->capture_default_str();
   };

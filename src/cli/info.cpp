@@ -10,6 +10,7 @@
 
 #include "cli/build_info.hpp"
 #include "cli/commands.hpp"
+#include "cuda/nccl.hpp"
 #include "cuda/runtime.hpp"
 #include "kernels/kernels.hpp"
 #include "plan/communicator.hpp"
@@ -23,11 +24,20 @@ struct Options {
   AllreduceConfig config{.count = 4194304, .algorithm = "auto"};
 };
 
+void print_nccl() {
+  const std::string reason = cuda::why_no_nccl();
+  if (reason.empty())
+    fmt::print("  NCCL {} for dense plans and in-node steps\n", cuda::nccl_version_text(cuda::nccl_version()));
+  else
+    fmt::print("  no NCCL, so no dense plans, and no in-node steps: {}\n", reason);
+}
+
 /// `nearest`: the GPU of each rank.
 void print_gpus(const std::vector<int>& nearest) {
   fmt::print("\nGPUs that rank 0 sees\n");
   if (!cuda::why_unusable().empty()) {
     fmt::print("  none: {}\n", cuda::why_unusable());
+    print_nccl();
     return;
   }
   for (int device = 0; device < cuda::device_count(); ++device) {
@@ -37,6 +47,7 @@ void print_gpus(const std::vector<int>& nearest) {
                gpu.bytes >> 20, gpu.bus_id, numa >= 0 ? std::to_string(numa) : "unknown");
   }
   for (std::size_t rank = 0; rank < nearest.size(); ++rank) fmt::print("  rank {} should use its number {}\n", rank, nearest[rank]);
+  print_nccl();
 }
 
 void print_build_and_machine(const Communicator& comm, const std::vector<int>& nearest_gpus) {

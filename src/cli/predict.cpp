@@ -37,8 +37,10 @@ Problem problem_of(const Options& options) {
 /// Every algorithm in the format asked for, cheapest first.
 std::vector<Candidate> predict(const Machine& machine, const Problem& problem) {
   std::vector<Candidate> list;
-  for (const AllreduceRow& row : allreduce_registry())
+  for (const AllreduceRow& row : allreduce_registry()) {
+    if (!row.host_memory) continue;  // the machine's figures are those of host memory
     list.push_back({row.name, row.sparse(), problem.format, problem.values, row.cost(machine, problem)});
+  }
   std::stable_sort(list.begin(), list.end(),
                    [](const Candidate& a, const Candidate& b) { return a.cost.seconds() < b.cost.seconds(); });
   return list;

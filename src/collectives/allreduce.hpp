@@ -101,7 +101,8 @@ class SparseAllreduce {
   [[nodiscard]] virtual std::int64_t memory_bytes() const = 0;
 };
 
-/// One row of the registry. Either the dense or the sparse factories are set.
+/// One row of the registry. Either the dense or the sparse factories are set. What is dense in CUDA memory is made by the plan, of
+/// NCCL's operations; the factories of such a row are for host memory, and it has none where it is not for that.
 ///
 /// A row that shards wraps its algorithm in the in-node steps of HiTopKComm (CommLib Algorithm 2, node_shards.hpp): dense
 /// reduce-scatter in the node, then the algorithm on each shard among the ranks of equal local rank, then a sparse allgather in
@@ -117,12 +118,15 @@ struct AllreduceRow {
   bool delivers_all = false;             ///< the whole sum is delivered, not only about k entries of it
   bool needs_allreduce = false;          ///< of the transport; without one, dense_ring takes its place
   std::optional<Threshold> threshold{};  ///< the selection this algorithm is defined with, whatever the configuration says
+  bool host_memory = true;               ///< takes gradients there
+  bool cuda_memory = false;
   Factory<DenseAllreduce<float>> dense_float32 = nullptr;
   Factory<DenseAllreduce<double>> dense_float64 = nullptr;
   Factory<SparseAllreduce<float>> sparse_float32 = nullptr;
   Factory<SparseAllreduce<double>> sparse_float64 = nullptr;
 
   [[nodiscard]] bool sparse() const { return sparse_float32 != nullptr; }
+  [[nodiscard]] bool runs_in(MemorySpace memory) const { return memory == MemorySpace::host ? host_memory : cuda_memory; }
   /// Most entries of an update of `problem`.
   [[nodiscard]] std::int64_t largest_update(const AllreduceProblem& problem) const {
     return std::min(problem.count, problem.largest_local * (delivers_all ? problem.ranks : 1));

@@ -14,6 +14,7 @@
 #include "collectives/allgatherv.hpp"
 #include "collectives/allreduce.hpp"
 #include "collectives/control.hpp"
+#include "collectives/host_space.hpp"
 #include "kernels/kernels.hpp"
 
 namespace weir {
@@ -162,7 +163,7 @@ class NodeReduceScatter {
 };
 
 /// Sparse: all shards' updates at all ranks of the node.
-template <class T>
+template <class T, class Space = HostSpace<T>>
 class NodeAllgather {
  public:
   /// No shard's update has more than `capacity` entries. `problem` is the whole one, before sharding.
@@ -170,10 +171,12 @@ class NodeAllgather {
       : map_(map),
         problem_(problem),
         wire_{problem.config.wire_format, WireValues::native},
+        space_(problem, map.shards() * capacity, map.shards()),
         cards_(map.node().size()),
         scratch_(map.node().size()),
         requests_(map.node().size() + at(map.shards())),
         messages_((map.shards() + 1) * coo::block_bytes<T>(capacity)),
+        landing_(space_, messages_.bytes()),
         indices_(map.shards() * capacity),
         values_(map.shards() * capacity) {}
 
@@ -194,24 +197,34 @@ class NodeAllgather {
     if (all.fault != 0) co_return all;
 
     std::int64_t offset = 0;
+    for (int shard = 0; shard < map_.shards(); ++shard) offset += slot_bytes(shard);
+    const Mail message = landing_.at(messages_.data(), offset);
+    if (map_.mine() >= 0 && mine.update.count > 0)
+      space_.encode(wire_, mine.update.indices, mine.update.values, mine.update.count, 0, range(me), message);
+    co_await space_.done(node);
+
+    offset = 0;
     std::size_t posted = 0;
     for (int shard = 0; shard < map_.shards(); ++shard) {
+      const Mail incoming = landing_.at(messages_.data(), offset);
       if (shard != me && message_bytes(shard) > 0)
-        requests_[posted++] = node.receive(messages_.data() + offset, message_bytes(shard), shard, Traffic::payload);
+        requests_[posted++] = node.receive(incoming.wire, message_bytes(shard), shard, Traffic::payload);
       offset += slot_bytes(shard);
     }
     if (map_.mine() >= 0 && mine.update.count > 0) {
-      std::byte* const message = messages_.data() + offset;
-      wire::encode(wire_, mine.update.indices, mine.update.values, mine.update.count, 0, range(me), message);
       for (int s = 1; s < ranks; ++s)
-        requests_[posted++] = node.send(message, message_bytes(me), (me + s) % ranks, Traffic::payload);
+        requests_[posted++] = node.send(message.wire, message_bytes(me), (me + s) % ranks, Traffic::payload);
     }
     co_await node.done(std::span(requests_).first(posted));
+    space_.pull(landing_.at(messages_.data(), 0), offset);
     decode(me, mine.update, all);
+    co_await space_.done(node);
     co_return all;
   }
 
-  [[nodiscard]] std::int64_t memory_bytes() const { return messages_.bytes() + indices_.bytes() + values_.bytes(); }
+  [[nodiscard]] std::int64_t memory_bytes() const {
+    return space_.memory_bytes() + messages_.bytes() + landing_.bytes() + indices_.bytes() + values_.bytes();
+  }
 
  private:
   struct Card {
@@ -229,27 +242,28 @@ class NodeAllgather {
     for (int shard = 0; shard < map_.shards(); ++shard) {
       const auto base = static_cast<std::uint32_t>(map_.begin(shard));
       if (shard == me) {
-        std::copy_n(own.values, own.count, values_.data() + total);
-        for (std::int64_t i = 0; i < own.count; ++i) indices_[total + i] = own.indices[i] + base;
+        space_.copy_shifted(own, base, {values_.data() + total, indices_.data() + total});
       } else {
-        wire::decode(wire_, messages_.data() + offset, message_bytes(shard), count(shard), base, range(shard),
-                     indices_.data() + total, values_.data() + total);
+        space_.decode(wire_, messages_.data() + offset, message_bytes(shard), count(shard), base, range(shard),
+                      indices_.data() + total, values_.data() + total);
       }
       total += count(shard);
       offset += slot_bytes(shard);
     }
-    problem_.divide(values_.data(), total);
+    space_.divide(values_.data(), total, problem_.divisor);
     all.update = {indices_.data(), values_.data(), total};
   }
 
   ShardMap map_;
   AllreduceProblem problem_;
   wire::Wire wire_;  // sums of rounded values are not rounded again: links in a node are fast
+  Space space_;
   std::vector<Card> cards_, scratch_;
   std::vector<Request> requests_;
-  Buffer<std::byte> messages_;
-  Buffer<std::uint32_t> indices_;
-  Buffer<T> values_;
+  typename Space::template Array<std::byte> messages_;
+  typename Space::Landing landing_;
+  typename Space::template Array<std::uint32_t> indices_;
+  typename Space::template Array<T> values_;
 };
 
 }  // namespace weir

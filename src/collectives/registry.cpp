@@ -8,7 +8,7 @@ namespace {
 
 // Rows of one factory pair, so that each algorithm is named once.
 #define WEIR_DENSE(make) .dense_float32 = make<float>, .dense_float64 = make<double>
-#define WEIR_SPARSE(make) .sparse_float32 = make<float>, .sparse_float64 = make<double>
+#define WEIR_SPARSE(make) .cuda_memory = true, .sparse_float32 = make<float>, .sparse_float64 = make<double>
 
 constexpr std::array rows = {
     AllreduceRow{.name = "dense_ring",
@@ -22,12 +22,18 @@ constexpr std::array rows = {
     AllreduceRow{.name = "dense_torus2d",
                  .description = "2D torus: reduce-scatter in the node, ring across nodes, allgather in the node",
                  .cost = cost_dense_torus2d,
+                 .cuda_memory = true,
                  WEIR_DENSE(make_dense_torus2d)},
     AllreduceRow{.name = "dense_mpi",
                  .description = "the MPI library's own nonblocking allreduce",
                  .cost = cost_dense_mpi,
                  .needs_allreduce = true,
                  WEIR_DENSE(make_dense_mpi)},
+    AllreduceRow{.name = "dense_nccl",
+                 .description = "NCCL's own allreduce, in CUDA memory only",
+                 .cost = cost_dense_nccl,
+                 .host_memory = false,
+                 .cuda_memory = true},
     AllreduceRow{.name = "topk_allgather",
                  .description = "TopkA: every rank gathers every rank's top-k and sums",
                  .cost = cost_topk_allgather,
@@ -83,7 +89,7 @@ const AllreduceRow& find_allreduce(std::string_view name) {
 
 std::vector<AlgorithmInfo> algorithms() {
   std::vector<AlgorithmInfo> list;
-  for (const AllreduceRow& row : rows) list.push_back({row.name, row.description, row.sparse()});
+  for (const AllreduceRow& row : rows) list.push_back({row.name, row.description, row.sparse(), row.host_memory, row.cuda_memory});
   return list;
 }
 

@@ -29,7 +29,7 @@ std::vector<Candidate> choose(const Machine& machine, const Problem& problem, co
   std::vector<Candidate> candidates;
   for (const AllreduceRow& row : allreduce_registry()) {
     const auto& names = allowed.algorithms;
-    if (names.empty() || std::find(names.begin(), names.end(), row.name) != names.end())
+    if ((names.empty() && row.host_memory) || std::find(names.begin(), names.end(), row.name) != names.end())
       add_candidates(machine, problem, row, allowed.values, candidates);
   }
   std::stable_sort(candidates.begin(), candidates.end(),

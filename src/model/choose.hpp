@@ -10,7 +10,7 @@ namespace weir {
 
 /// What may be chosen.
 struct Allowed {
-  std::vector<std::string_view> algorithms{};  ///< names of the registry; empty: all
+  std::vector<std::string_view> algorithms{};  ///< names of the registry; empty: all that run in host memory
   /// native: values travel as they are. Others allow this narrow form besides, for float32.
   WireValues values = WireValues::native;
 };

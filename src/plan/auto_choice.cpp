@@ -17,6 +17,7 @@ constexpr double worth_a_trial = 1.5;  // times the prediction of the cheapest
 constexpr std::size_t explained = 8;
 
 bool can_run(const AllreduceRow& row, const CommunicatorState& comm, const AllreduceConfig& config) {
+  if (!row.runs_in(config.memory)) return false;
   if (row.needs_allreduce && !comm.transport->has_allreduce()) return false;
   // Without in-node steps it is the same as the algorithm that it shards.
   if (row.sharded && (comm.topology.largest_node() == 1 || config.memory == MemorySpace::cuda)) return false;

@@ -14,6 +14,8 @@
 
 namespace weir::detail {
 
+class NcclGroups;
+
 struct CommunicatorState {
   CommunicatorState(std::unique_ptr<Transport> transport_of_this_rank, Settings settings_in_force);
 
@@ -30,6 +32,7 @@ struct CommunicatorState {
   Topology topology;
   DevicePath device_path;  ///< agreed: the same on every rank
   std::optional<FoundMachine> machine;
+  std::shared_ptr<NcclGroups> nccl;  ///< once a plan has asked for it, see nccl_groups.hpp
   int plans_made = 0;
 };
 

@@ -1,13 +1,17 @@
 // Plans for CUDA memory: gradient, residual and update stay on the GPU; messages alone leave it.
 #include "plan/device_plan.hpp"
 
+#include <array>
 #include <optional>
 
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "codec/device.hpp"
 #include "collectives/sparse_cuda.hpp"
+#include "plan/device_dense_plan.hpp"
 #include "plan/device_selector.hpp"
+#include "plan/device_sharding.hpp"
+#include "plan/device_stream.hpp"
 #include "plan/fault.hpp"
 #include "plan/plan_config.hpp"
 
@@ -20,52 +24,50 @@ namespace device = kernels::cuda;
 template <class G, class T>
 class DevicePlan final : public PlanState {
  public:
-  DevicePlan(std::shared_ptr<CommunicatorState> communicator, const AllreduceConfig& configuration, int tag)
+  /// `nccl`: for the in-node steps of an algorithm that shards; nullptr: it runs flat.
+  DevicePlan(std::shared_ptr<CommunicatorState> communicator, const AllreduceConfig& configuration, int tag, NcclGroups* nccl)
       : PlanState(std::move(communicator), configuration, tag),
-        problem_(problem_on(stream_.get(), device_, *comm, config)),
-        selector_({config.count, problem_.largest_k, problem_.config.threshold, config.threshold_period, config.samplings},
+        sharding_(make_sharding(nccl)),
+        problem_(sharding_ ? sharding_->problem(whole_problem()) : whole_problem()),
+        selector_({problem_.count, problem_.largest_k, problem_.config.threshold, config.threshold_period, config.samplings},
                   stream_.get()),
-        sparse_(make_sparse_cuda<T>(find_allreduce(config.algorithm), problem_)),
+        sparse_(sharding_ && !sharding_->owner() ? nullptr : make_sparse_cuda<T>(find_allreduce(config.algorithm), problem_)),
         rounded_(config.wire_values == WireValues::native ? 0 : problem_.largest_local),
-        residual_(config.error_feedback ? config.count : 0) {
+        residual_(config.error_feedback ? problem_.count : 0) {
     forget_residual();
-    if (find_allreduce(config.algorithm).sharded && comm->topology.largest_node() > 1) {
-      log(comm->settings.log, LogLevel::info, "rank {}: plan '{}': {} runs flat: there are no in-node steps for CUDA memory",
-          comm->topology.rank(), config.name, config.algorithm);
-    }
   }
 
-  ~DevicePlan() override {
-    try {
-      cuda::synchronize(stream_.get());
-    } catch (const Error&) {  // the GPU has failed: nothing runs any more
-    }
-  }
+  ~DevicePlan() override { stream_.drain(); }
 
   void reset() override {
     statistics = {};
     update_ = {};
-    sparse_->reset();
+    if (sparse_) sparse_->reset();
     selector_.reset();
     forget_residual();
   }
 
   [[nodiscard]] std::int64_t memory_bytes() const override {
-    return selector_.memory_bytes() + sparse_->memory_bytes() + rounded_.bytes() + residual_.bytes();
+    return selector_.memory_bytes() + (sparse_ ? sparse_->memory_bytes() : 0) + (sharding_ ? sharding_->memory_bytes() : 0) +
+           rounded_.bytes() + residual_.bytes();
   }
-  [[nodiscard]] std::int64_t residual_begin() const override { return 0; }
+  [[nodiscard]] std::int64_t residual_begin() const override { return sharding_ ? sharding_->begin() : 0; }
   [[nodiscard]] AnyVector update() const override { return {update_.indices, update_.values, update_.count}; }
   [[nodiscard]] AnyVector residual() const override { return {nullptr, residual_.data(), residual_.size()}; }
 
  private:
   using Seconds = std::chrono::duration<double>;
 
-  static AllreduceProblem problem_on(void* stream, int device, const CommunicatorState& comm, const AllreduceConfig& config) {
-    AllreduceProblem problem = problem_of(comm, config);
-    problem.stream = stream;
-    problem.device = device;
-    problem.direct = comm.device_path.direct;
+  [[nodiscard]] AllreduceProblem whole_problem() const {
+    AllreduceProblem problem = problem_of(*comm, config);
+    problem.stream = stream_.get();
+    problem.device = stream_.device();
+    problem.direct = comm->device_path.direct && comm->nccl == nullptr;  // see cuda/nccl.hpp
     return problem;
+  }
+  [[nodiscard]] std::unique_ptr<DeviceSharding<G, T>> make_sharding(NcclGroups* nccl) const {
+    if (nccl == nullptr) return nullptr;
+    return std::make_unique<DeviceSharding<G, T>>(whole_problem(), find_allreduce(config.algorithm), *nccl);
   }
   [[nodiscard]] T* residual_data() { return config.error_feedback ? residual_.data() : nullptr; }
 
@@ -74,53 +76,28 @@ class DevicePlan final : public PlanState {
     cuda::synchronize(stream_.get());
   }
 
-  [[nodiscard]] FaultKind memory_fault(const void* gradient, void* stream) override {
-    const cuda::Place place = cuda::place_of(gradient);
-    if (place.kind == cuda::Place::Kind::host || place.kind == cuda::Place::Kind::pinned) return FaultKind::host_memory;
-    if (place.device != device_) return FaultKind::other_device;
-    if (!cuda::is_stream(stream)) return FaultKind::bad_stream;
-    try {  // a stream of another GPU cannot record an event of this one
-      const cuda::OnDevice on(device_);
-      entered_.record(stream);
-    } catch (const Error&) {
-      return FaultKind::bad_stream;
-    }
-    return FaultKind::none;
-  }
-
-  /// However the run ends, what comes later on the caller's stream comes after it: it may still read the gradient.
-  class Leaving {
-   public:
-    explicit Leaving(DevicePlan& plan) : plan_(plan) {}
-    Leaving(const Leaving&) = delete;
-    Leaving& operator=(const Leaving&) = delete;
-    ~Leaving() {
-      try {
-        const cuda::OnDevice on(plan_.device_);
-        plan_.left_.record(plan_.stream_.get());
-        plan_.left_.hold(plan_.caller_stream());
-      } catch (const Error&) {  // the GPU has failed: whoever uses it next is told
-      }
-    }
-
-   private:
-    DevicePlan& plan_;
-  };
+  [[nodiscard]] FaultKind memory_fault(const void* gradient, void* stream) override { return stream_.fault(gradient, stream); }
 
   task<void> execute(void* dense, const void* sparse_only, std::uint64_t fault) override {
     const Clock::time_point begin = Clock::now();
-    const auto* const gradient = static_cast<const G*>(dense != nullptr ? dense : sparse_only);
-    const std::int64_t k = scheduled_k(config, statistics.iteration - 1);
+    const auto* gradient = static_cast<const G*>(dense != nullptr ? dense : sparse_only);
+    std::int64_t k = scheduled_k(config, statistics.iteration - 1);
     statistics.k = k;
     update_ = {};
 
     // 1. compensate and select, after what is on the caller's stream
-    const bool selected = fault == 0;
-    std::optional<Leaving> leaving;
+    std::optional<PlanStream::Work> work;
+    if (fault == 0) work.emplace(stream_, caller_stream());
+    if (sharding_) {  // the node's sum of my shard takes the place of the gradient
+      gradient = co_await sharding_->reduce_scatter(channel(), gradient, fault, stream_.get(), summed_);
+      fault = sharding_->fault();
+      k = sharding_->share(k, statistics.iteration - 1);
+    }
+    const Clock::time_point reduced_at = Clock::now();
+    statistics.seconds_in_node = Seconds(reduced_at - begin).count();
+    const bool selected = fault == 0 && sparse_ != nullptr;
     SparseVector<T> local;
     if (selected) {
-      entered_.hold(stream_.get());  // recorded by memory_fault()
-      leaving.emplace(*this);
       if (co_await selector_.select(channel(), gradient, residual_data(), k, config.non_finite != NonFinite::propagate))
         local = selector_.selection();
       else
@@ -128,12 +105,18 @@ class DevicePlan final : public PlanState {
     }
     statistics.selected_local = local.count;
     const Clock::time_point selected_at = Clock::now();
-    statistics.seconds_select = Seconds(selected_at - begin).count();
+    statistics.seconds_select = Seconds(selected_at - reduced_at).count();
 
     // 2. exchange
-    const SparseOutcome<T> outcome = co_await sparse_->run(channel(), rounded(local), k, fault);
+    SparseOutcome<T> mine;
+    mine.fault = fault;
+    if (sparse_) mine = co_await sparse_->run(exchange_channel(), rounded(local), k, fault);
+    const Clock::time_point across_at = Clock::now();
+    statistics.seconds_exchange = Seconds(across_at - selected_at).count();
+    SparseOutcome<T> outcome = mine;
+    if (sharding_) outcome = co_await sharding_->allgather(channel(), mine);
     const Clock::time_point exchanged_at = Clock::now();
-    statistics.seconds_exchange = Seconds(exchanged_at - selected_at).count();
+    statistics.seconds_in_node += Seconds(exchanged_at - across_at).count();
     if (outcome.fault != 0) {
       if (selected && config.error_feedback) selector_.take_back(gradient, residual_.data());
       statistics.selected_local = 0;
@@ -142,7 +125,7 @@ class DevicePlan final : public PlanState {
     if (accepted) {
       update_ = outcome.update;
       // 3. what was delivered leaves the residual
-      if (config.error_feedback) settle(local, outcome);
+      if (selected && config.error_feedback) settle(local, mine);
     }
     statistics.selected_global = update_.count;
     statistics.rethresholded = outcome.rethresholded || selector_.rethresholded();
@@ -159,6 +142,8 @@ class DevicePlan final : public PlanState {
     statistics.seconds_total = Seconds(end - begin).count();
   }
 
+  [[nodiscard]] Channel exchange_channel() { return sharding_ ? channel().group(sharding_->map.owners()) : channel(); }
+
   /// What of `local` travels.
   SparseVector<T> rounded(SparseVector<T> local) {
     if constexpr (sizeof(T) == 4) {
@@ -169,9 +154,10 @@ class DevicePlan final : public PlanState {
     return local;
   }
 
+  /// `outcome` is that of the exchange that `local` went into.
   void settle(SparseVector<T> local, const SparseOutcome<T>& outcome) {
-    selector_.settle(residual_.data(), update_.indices, update_.count);
-    const SparseVector<T> returned = outcome.returned;
+    const SparseVector<T> taken = outcome.update, returned = outcome.returned;
+    selector_.settle(residual_.data(), taken.indices, taken.count);
     const std::int64_t whole[] = {returned.count};
     std::int64_t first = 0;
     for (const std::int64_t end : outcome.returned_runs.empty() ? std::span<const std::int64_t>(whole) : outcome.returned_runs) {
@@ -181,35 +167,67 @@ class DevicePlan final : public PlanState {
     if constexpr (sizeof(T) == 4) {
       if (config.wire_values != WireValues::native)
         wire::cuda::return_rounded(selector_.queue(), config.wire_values, residual_.data(), local.indices, local.values,
-                                   local.count, update_.indices, update_.count);
+                                   local.count, taken.indices, taken.count);
     }
   }
 
-  int device_ = cuda::current_device();
-  cuda::Stream stream_;
-  AllreduceProblem problem_;
+  PlanStream stream_;
+  std::unique_ptr<DeviceSharding<G, T>> sharding_;
+  AllreduceProblem problem_;  // of the exchange: the whole one, or my shard's
   DeviceSelector<G, T> selector_;
   std::unique_ptr<SparseAllreduce<T>> sparse_;
   cuda::DeviceArray<T> rounded_;  // values of the selection, as they travel
-  SparseVector<T> update_;        // of the algorithm
+  SparseVector<T> update_;        // of the algorithm, or of the node's
   cuda::DeviceArray<T> residual_;
-  cuda::Event entered_, left_;  // the caller's stream
+  cuda::Event summed_;  // the gradients, in the node
 };
+
+struct InNode {
+  NcclGroups* nccl = nullptr;  ///< nullptr: there are no steps in nodes
+  std::string explanation;
+};
+
+/// Collective.
+InNode connect_nodes(CommunicatorState& comm, const AllreduceConfig& config, int tag) {
+  if (!find_allreduce(config.algorithm).sharded || comm.topology.largest_node() == 1) return {};
+  const std::array wanted = {NcclGroup::node};
+  const std::string obstacle = connect_nccl(comm, tag, wanted);
+  InNode in_node;
+  if (obstacle.empty()) {
+    in_node.nccl = comm.nccl.get();
+    in_node.explanation = fmt::format("dense sums in nodes by NCCL {}", cuda::nccl_version_text(cuda::nccl_version()));
+  } else {
+    in_node.explanation = fmt::format("runs flat, since in CUDA memory sums in nodes need NCCL on all ranks; {}", obstacle);
+  }
+  log(comm.settings.log, LogLevel::info, "rank {}: plan '{}': {}: {}", comm.topology.rank(), config.name, config.algorithm,
+      in_node.explanation);
+  in_node.explanation += '\n';
+  return in_node;
+}
+
+std::shared_ptr<PlanState> make_typed(std::shared_ptr<CommunicatorState> comm, const AllreduceConfig& config, int tag,
+                                      NcclGroups* nccl) {
+  switch (config.type) {
+    case DataType::float64:
+      return std::make_shared<DevicePlan<double, double>>(std::move(comm), config, tag, nccl);
+    case DataType::float16:
+      return std::make_shared<DevicePlan<float16, float>>(std::move(comm), config, tag, nccl);
+    case DataType::bfloat16:
+      return std::make_shared<DevicePlan<bfloat16, float>>(std::move(comm), config, tag, nccl);
+    default:
+      return std::make_shared<DevicePlan<float, float>>(std::move(comm), config, tag, nccl);
+  }
+}
 
 }  // namespace
 
 std::shared_ptr<PlanState> make_device_plan(std::shared_ptr<CommunicatorState> comm, const AllreduceConfig& config, int tag) {
+  if (!find_allreduce(config.algorithm).sparse()) return make_device_dense_plan(std::move(comm), config, tag);
+  const InNode in_node = connect_nodes(*comm, config, tag);
   if (!cuda::why_unusable().empty()) fail(WEIR_ERR_UNSUPPORTED, "a plan for CUDA memory cannot run here: {}", cuda::why_unusable());
-  switch (config.type) {
-    case DataType::float64:
-      return std::make_shared<DevicePlan<double, double>>(std::move(comm), config, tag);
-    case DataType::float16:
-      return std::make_shared<DevicePlan<float16, float>>(std::move(comm), config, tag);
-    case DataType::bfloat16:
-      return std::make_shared<DevicePlan<bfloat16, float>>(std::move(comm), config, tag);
-    default:
-      return std::make_shared<DevicePlan<float, float>>(std::move(comm), config, tag);
-  }
+  std::shared_ptr<PlanState> plan = make_typed(std::move(comm), config, tag, in_node.nccl);
+  plan->explanation = in_node.explanation;
+  return plan;
 }
 
 }  // namespace weir::detail

@@ -60,6 +60,10 @@ Error fault_error(std::uint64_t fault, const AllreduceConfig& config) {
       return {WEIR_ERR_ARGUMENT,
               fmt::format("plan '{}': the stream that rank {} gave does not work: it was destroyed, or belongs to another GPU",
                           config.name, rank)};
+    case FaultKind::nccl_aborted:
+      return {WEIR_ERR_STATE,
+              fmt::format("plan '{}': NCCL was aborted on rank {} after an error. Make a new communicator and start over",
+                          config.name, rank)};
     case FaultKind::none:
       break;
   }

@@ -21,6 +21,7 @@ enum class FaultKind : std::uint32_t {
   host_memory,          // host memory was given to a plan in CUDA memory
   other_device,         // memory of another GPU than the plan's
   bad_stream,           // not a stream of the plan's GPU
+  nccl_aborted,         // by an error of this or another plan
 };
 
 /// 0 for none. Among several ranks' faults the largest kind wins, then the lowest rank.

@@ -98,7 +98,7 @@ std::shared_ptr<PlanState> make_plan(std::shared_ptr<CommunicatorState> comm, co
       plan = std::make_shared<TypedPlan<float>>(comm, choice.candidates, tag);
     else
       plan = std::make_shared<TypedPlan<double>>(comm, choice.candidates, tag);
-    plan->explanation = choice.explanation;
+    plan->explanation.insert(0, choice.explanation);
   } catch (const std::bad_alloc&) {
     outcome.status = WEIR_ERR_MEMORY;
   } catch (const Error& error) {

@@ -35,7 +35,7 @@ class PlanState : public InFlight {
   bool is_accepted(std::uint64_t fault);
 
   AllreduceConfig config;  ///< in force: `algorithm` and wire settings are what `auto` stands for at present
-  std::string explanation;
+  std::string explanation;  ///< of the choice of algorithm, then what the plan itself has to say
   Statistics statistics;
 
  protected:

@@ -54,12 +54,14 @@ void check_memory(const AllreduceConfig& c) {
   if (c.memory == MemorySpace::host) {
     require(c.type <= DataType::float64, "type is {}: in host memory it must be float32 or float64; 16-bit types need memory cuda",
             type_name(c.type));
+    require(c.algorithm == "auto" || c.algorithm == "auto_sparse" || find_allreduce(c.algorithm).host_memory,
+            "algorithm is {}: it needs memory cuda; in host memory dense_ring does the same", c.algorithm);
     return;
   }
   require(c.dense_iterations == 0, "dense_iterations is {}: in CUDA memory there are none, only warmup_iterations",
           c.dense_iterations);
-  require(c.algorithm == "auto_sparse" || (c.algorithm != "auto" && find_allreduce(c.algorithm).sparse()),
-          "algorithm is {}: in CUDA memory it must be sparse, or auto_sparse", c.algorithm);
+  require(c.algorithm == "auto_sparse" || (c.algorithm != "auto" && find_allreduce(c.algorithm).cuda_memory),
+          "algorithm is {}: in CUDA memory it must be sparse, auto_sparse, dense_nccl or dense_torus2d", c.algorithm);
 }
 
 }  // namespace

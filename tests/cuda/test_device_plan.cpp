@@ -8,6 +8,8 @@
 #include "cuda/runtime.hpp"
 #include "kernels/narrow.hpp"
 #include "support/catch.hpp"
+#include "support/device_arrays.hpp"
+#include "support/device_runs.hpp"
 #include "support/gpu_copier.hpp"
 #include "support/inproc_ranks.hpp"
 #include "support/inputs.hpp"
@@ -17,65 +19,6 @@
 
 namespace weir::test {
 namespace {
-
-template <class V>
-std::vector<V> fetch(const V* from, std::size_t count, void* stream) {
-  std::vector<V> to(count);
-  cuda::copy(to.data(), from, static_cast<std::int64_t>(count * sizeof(V)), stream);
-  if (cudaStreamSynchronize(static_cast<cudaStream_t>(stream)) != cudaSuccess) throw std::runtime_error("the stream failed");
-  return to;
-}
-
-template <class V>
-class Upload {
- public:
-  Upload(const std::vector<V>& from, void* stream) : array_(static_cast<std::int64_t>(from.size())), stream_(stream) {
-    cuda::copy(array_.data(), from.data(), array_.bytes(), stream);
-  }
-  V* data() { return array_.data(); }
-  std::vector<V> fetch() { return test::fetch(array_.data(), static_cast<std::size_t>(array_.size()), stream_); }
-
- private:
-  cuda::DeviceArray<V> array_;
-  void* stream_;
-};
-
-/// One iteration of a plan in CUDA memory beside the same in host memory.
-template <class T>
-void run_both(AllreducePlan& on_host, AllreducePlan& on_gpu, const std::vector<T>& gradient, bool in_place, RankCheck& check,
-              const std::string& where) {
-  const cuda::Stream stream;
-  std::vector<T> expected(gradient);
-  Upload<T> there(gradient, stream.get());
-  weir_status expected_status = WEIR_OK, status = WEIR_OK;
-  std::string expected_text, text;
-  try {
-    in_place ? on_host.run(expected) : on_host.run_sparse(expected);
-  } catch (const Error& error) {
-    expected_status = error.status(), expected_text = error.what();
-  }
-  try {
-    in_place ? on_gpu.run(there.data(), stream.get()) : on_gpu.run_sparse(there.data(), stream.get());
-  } catch (const Error& error) {
-    status = error.status(), text = error.what();
-  }
-  check.that(status == expected_status && text == expected_text, where + "other errors: " + text + " / " + expected_text);
-  check.that(same_sums(there.fetch(), expected), where + "other dense results");
-  const auto view = on_host.sparse_result<T>(), gpu_view = on_gpu.sparse_result<T>();
-  check.that(fetch(gpu_view.indices.data(), gpu_view.indices.size(), stream.get()) ==
-                 std::vector<std::uint32_t>(view.indices.begin(), view.indices.end()),
-             where + "other indices");
-  check.that(same_sums(fetch(gpu_view.values.data(), gpu_view.values.size(), stream.get()),
-                       std::vector<T>(view.values.begin(), view.values.end())),
-             where + "other values");
-  check.that(same_sums(fetch(on_gpu.residual<T>().data(), on_gpu.residual<T>().size(), stream.get()),
-                       std::vector<T>(on_host.residual<T>().begin(), on_host.residual<T>().end())),
-             where + "other residuals");
-  const Statistics &a = on_host.statistics(), &b = on_gpu.statistics();
-  check.that(a.k == b.k && a.selected_local == b.selected_local && a.selected_global == b.selected_global &&
-                 a.skipped == b.skipped && a.rethresholded == b.rethresholded && a.payload_bytes_sent == b.payload_bytes_sent,
-             where + "other statistics");
-}
 
 /// Messages straight from GPU memory, or staged.
 enum class Path { staged, direct };

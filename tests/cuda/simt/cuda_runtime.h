@@ -173,6 +173,7 @@ struct cudaLaunchConfig_t {
 
 namespace simt {
 
+inline constexpr int devices = 8;
 /// Called until it returns true: the work is done.
 using Work = std::function<bool()>;
 cudaError_t enqueue(cudaStream_t stream, Work work);
@@ -181,7 +182,7 @@ void finish_everything();
 
 }  // namespace simt
 
-// In runtime.cpp and streams.cpp: memory that knows what it is, on two devices; streams and events that can be told from destroyed
+// In runtime.cpp and streams.cpp: memory that knows what it is, on some devices; streams and events that can be told from destroyed
 // ones.
 const char* cudaGetErrorName(cudaError_t error);
 const char* cudaGetErrorString(cudaError_t error);
@@ -217,7 +218,7 @@ inline cudaError_t cudaDriverGetVersion(int* version) {
 }
 inline cudaError_t cudaRuntimeGetVersion(int* version) { return cudaDriverGetVersion(version); }
 inline cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 2;
+  *count = simt::devices;
   return cudaSuccess;
 }
 

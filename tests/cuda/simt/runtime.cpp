@@ -80,7 +80,7 @@ cudaError_t cudaGetDevice(int* device) {
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) {
-  if (device < 0 || device > 1) return cudaErrorInvalidValue;
+  if (device < 0 || device >= simt::devices) return cudaErrorInvalidValue;
   current = device;
   return cudaSuccess;
 }

@@ -1,0 +1,29 @@
+// What a build without NCCL has in place of nccl.cpp: it says so.
+#include "base/error.hpp"
+#include "cuda/nccl.hpp"
+
+namespace weir::cuda {
+
+std::string why_no_nccl() {
+  return "this build of Weir has no NCCL: configure it with -DWEIR_WITH_NCCL=ON, CUDA, and the headers of NCCL 2.18 or later";
+}
+
+namespace {
+[[noreturn]] void refuse() { fail(WEIR_ERR_UNSUPPORTED, "{}", why_no_nccl()); }
+}  // namespace
+
+int nccl_version() { return 0; }
+std::string nccl_version_text(int) { return {}; }
+NcclId make_nccl_id() { refuse(); }
+NcclCommunicator::NcclCommunicator(const NcclId&, int rank, int size) : rank_(rank), size_(size) { refuse(); }
+NcclCommunicator::~NcclCommunicator() = default;
+bool NcclCommunicator::happened() { refuse(); }
+void NcclCommunicator::abort() noexcept {
+  comm_ = nullptr;
+  rank_ = size_ = 0;
+}
+void NcclCommunicator::allreduce(void*, std::int64_t, DataType, double, void*) { refuse(); }
+void NcclCommunicator::reduce_scatter(const void*, void*, Bounds, DataType, double, void*) { refuse(); }
+void NcclCommunicator::allgather(void*, Bounds, DataType, void*) { refuse(); }
+
+}  // namespace weir::cuda

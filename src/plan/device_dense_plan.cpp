@@ -1,0 +1,184 @@
+#include "plan/device_dense_plan.hpp"
+
+#include <bit>
+#include <optional>
+#include <type_traits>
+#include <vector>
+
+#include "base/error.hpp"
+#include "collectives/control.hpp"
+#include "collectives/node_shards.hpp"
+#include "cuda/runtime.hpp"
+#include "kernels/device.hpp"
+#include "plan/device_stream.hpp"
+#include "plan/fault.hpp"
+#include "plan/nccl_groups.hpp"
+
+namespace weir::detail {
+namespace {
+
+namespace device = kernels::cuda;
+
+template <class G>
+class DeviceDensePlan final : public PlanState {
+ public:
+  DeviceDensePlan(std::shared_ptr<CommunicatorState> communicator, const AllreduceConfig& configuration, int tag)
+      : PlanState(std::move(communicator), configuration, tag),
+        nccl_(*comm->nccl),
+        map_(comm->topology, config.count),
+        scratch_(device::scratch_bytes(config.count)),
+        found_(1) {
+    for (int shard = 0; shard <= map_.shards(); ++shard) bounds_.push_back(map_.begin(shard));
+    const int ranks = comm->topology.size();
+    if (!config.average) return;
+    if (sizeof(G) == 2 || std::has_single_bit(static_cast<unsigned>(ranks)))
+      factor_ = 1.0 / ranks;
+    else
+      late_factor_ = T{1} / static_cast<T>(ranks);
+  }
+
+  ~DeviceDensePlan() override { stream_.drain(); }
+
+  void reset() override { statistics = {}; }
+  [[nodiscard]] std::int64_t memory_bytes() const override { return scratch_.bytes() + found_.bytes(); }
+  [[nodiscard]] AnyVector update() const override { return {}; }
+  [[nodiscard]] AnyVector residual() const override { return {}; }
+  [[nodiscard]] std::int64_t residual_begin() const override { return 0; }
+
+ private:
+  using T = std::conditional_t<std::is_same_v<G, double>, double, float>;
+  using Seconds = std::chrono::duration<double>;
+
+  [[nodiscard]] FaultKind memory_fault(const void* gradient, void* stream) override { return stream_.fault(gradient, stream); }
+  [[nodiscard]] device::Queue queue() const { return {stream_.get(), scratch_.data(), stream_.device()}; }
+
+  task<void> execute(void* dense, const void* sparse_only, std::uint64_t fault) override {
+    const Clock::time_point begin = Clock::now();
+    const int me = comm->topology.rank();
+    auto* const data = static_cast<G*>(dense);
+    if (fault == 0 && sparse_only != nullptr) fault = encode_fault(FaultKind::dense_only, me);
+    if (fault == 0 && nccl_.aborted()) fault = encode_fault(FaultKind::nccl_aborted, me);
+    std::optional<PlanStream::Work> work;
+    if (fault == 0) {
+      work.emplace(stream_, caller_stream());
+      if (config.non_finite != NonFinite::propagate && co_await holds_non_finite(data))
+        fault = encode_fault(FaultKind::non_finite, me);
+    }
+    statistics.k = config.count;
+    statistics.seconds_select = Seconds(Clock::now() - begin).count();
+
+    channel().step("0. agree that the gradients are sound");
+    words_[0] = fault;
+    co_await allreduce_control(channel(), words_, 1, 1, words_ + 1);
+    if (is_accepted(words_[0])) {
+      co_await sum(data);
+      statistics.selected_local = statistics.selected_global = config.count;
+    } else {
+      device::fill_zero(queue(), data, config.count);
+    }
+    statistics.seconds_total = Seconds(Clock::now() - begin).count();
+    statistics.seconds_exchange = statistics.seconds_total - statistics.seconds_select;
+  }
+
+  task<bool> holds_non_finite(const G* data) {
+    if (config.count == 0) co_return false;
+    channel().step("0. look for NaN and infinity on the GPU");
+    device::exceedances<G, T>(queue(), data, nullptr, device::Extent{config.count, nullptr}, key_infinity<T>, found_.data());
+    done_.record(stream_.get());
+    co_await channel().happened(done_);
+    co_return found_.data()->count > 0;
+  }
+
+  task<void> sum(G* data) {
+    NcclTurn turn(nccl_, done_);
+    co_await turn.begin(channel());
+    if (config.algorithm == "dense_torus2d")
+      co_await sum_along_machine(turn, data);
+    else
+      co_await sum_flat(turn, data);
+    co_await turn.end(channel(), stream_.get());
+  }
+
+  task<void> sum_flat(NcclTurn& turn, G* data) {
+    channel().step("1. allreduce of NCCL");
+    if (auto* const link = nccl_.of(NcclGroup::all); link != nullptr) {
+      link->allreduce(data, config.count, config.type, factor_, stream_.get());
+      co_await turn.issued(channel(), link);
+    }
+    divide(data, config.count);
+  }
+
+  /// The 2D torus of CommLib section 5.3.
+  task<void> sum_along_machine(NcclTurn& turn, G* data) {
+    auto* const node = nccl_.of(NcclGroup::node);
+    auto* const owners = nccl_.of(NcclGroup::owners);
+    const bool owner = map_.mine() >= 0;
+    G* const shard = owner ? data + map_.begin(map_.mine()) : nullptr;
+    const std::int64_t size = owner ? map_.size(map_.mine()) : 0;
+    const bool factor_in_nodes = comm->topology.smallest_node() > 1;  // all contributions go through a sum there
+    channel().step("1. reduce-scatter of NCCL in the node");
+    if (node != nullptr) {
+      node->reduce_scatter(data, shard, bounds_, config.type, factor_in_nodes ? factor_ : 1, stream_.get());
+      co_await turn.issued(channel(), node);
+    }
+    channel().step("2. allreduce of NCCL across nodes");
+    if (owners != nullptr) {
+      owners->allreduce(shard, size, config.type, factor_in_nodes ? 1 : factor_, stream_.get());
+      co_await turn.issued(channel(), owners);
+    }
+    divide(shard, size);
+    channel().step("3. allgather of NCCL in the node");
+    if (node != nullptr) {
+      node->allgather(data, bounds_, config.type, stream_.get());
+      co_await turn.issued(channel(), node);
+    }
+  }
+
+  void divide(G* sums, std::int64_t count) {
+    if constexpr (std::is_same_v<G, T>) {
+      if (late_factor_ != 1 && count > 0) device::scale(queue(), sums, count, late_factor_);
+    }
+  }
+
+  PlanStream stream_;
+  NcclGroups& nccl_;
+  ShardMap map_;
+  std::vector<std::int64_t> bounds_;  // of the shards
+  double factor_ = 1;                 // of every contribution
+  T late_factor_ = 1;                 // of the sum
+  cuda::DeviceArray<std::byte> scratch_;
+  cuda::PinnedArray<Exceedances<T>> found_;
+  cuda::Event done_;
+  std::uint64_t words_[2] = {};
+};
+
+std::vector<NcclGroup> groups_of(const AllreduceConfig& config) {
+  if (config.algorithm == "dense_torus2d") return {NcclGroup::node, NcclGroup::owners};
+  return {NcclGroup::all};
+}
+
+std::shared_ptr<PlanState> make_typed(std::shared_ptr<CommunicatorState> comm, const AllreduceConfig& config, int tag) {
+  switch (config.type) {
+    case DataType::float64:
+      return std::make_shared<DeviceDensePlan<double>>(std::move(comm), config, tag);
+    case DataType::float16:
+      return std::make_shared<DeviceDensePlan<float16>>(std::move(comm), config, tag);
+    case DataType::bfloat16:
+      return std::make_shared<DeviceDensePlan<bfloat16>>(std::move(comm), config, tag);
+    default:
+      return std::make_shared<DeviceDensePlan<float>>(std::move(comm), config, tag);
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<PlanState> make_device_dense_plan(std::shared_ptr<CommunicatorState> comm, const AllreduceConfig& config, int tag) {
+  const std::vector<NcclGroup> groups = groups_of(config);
+  if (const std::string obstacle = connect_nccl(*comm, tag, groups); !obstacle.empty())
+    fail(WEIR_ERR_UNSUPPORTED, "{} in CUDA memory needs NCCL on all ranks; {}", config.algorithm, obstacle);
+  std::shared_ptr<PlanState> plan = make_typed(std::move(comm), config, tag);
+  plan->explanation = fmt::format("by NCCL {}\n", cuda::nccl_version_text(cuda::nccl_version()));
+  return plan;
+}
+
+}  // namespace weir::detail

@@ -1,0 +1,18 @@
+// device_dense_plan.hpp: dense plans for CUDA memory: NCCL does all of it. Gradients never leave the GPUs.
+#pragma once
+
+#include <memory>
+
+#include "plan/plan.hpp"
+
+namespace weir::detail {
+
+/// Collective. `config` is the agreed one, of a dense algorithm, for CUDA memory. Throws Error(WEIR_ERR_UNSUPPORTED), the same on
+/// every rank, where a rank has no GPU of its own, or no NCCL.
+///
+/// A run takes float16, bfloat16, float32 or float64, and sums in that. It is over once the GPU is done. Averages of 16-bit types,
+/// and of 2^i ranks, where that is exact, are of products with 1 / P; others are divided after they have been summed.
+[[nodiscard]] std::shared_ptr<PlanState> make_device_dense_plan(std::shared_ptr<CommunicatorState> comm,
+                                                                const AllreduceConfig& config, int tag);
+
+}  // namespace weir::detail

@@ -1,0 +1,360 @@
+// NCCL between emulated GPUs.
+#include "nccl.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cuda/nccl_library.hpp"
+#include "kernels/narrow.hpp"
+
+namespace {
+
+enum class Kind { all_reduce, reduce_scatter, reduce, all_gather, broadcast };
+
+/// Of one rank.
+struct Call {
+  Kind kind;
+  const void* send;
+  void* receive;
+  std::size_t count;
+  ncclDataType_t type;
+  double factor;
+  int root;
+  cudaStream_t stream;
+  std::shared_ptr<std::atomic<bool>> aborted{};
+
+  [[nodiscard]] bool fits(const Call& other) const {
+    return kind == other.kind && count == other.count && type == other.type && factor == other.factor && root == other.root;
+  }
+};
+using Calls = std::vector<Call>;  // one, or those of a group
+
+std::mutex mutex;
+int communicators = 0;
+
+/// What all ranks have called for. It is work on the stream of each, done once all streams have got to it.
+struct Operation {
+  std::vector<Calls> of_rank;
+  std::vector<bool> arrived;
+  bool performed = false;
+};
+
+/// What the ranks of a communicator share.
+struct Clique {
+  explicit Clique(int ranks) : made(static_cast<std::size_t>(ranks)) {}
+  int joined = 0;
+  std::vector<int> devices;
+  ncclResult_t error = ncclSuccess;
+  bool lost = false, stuck = false;     // see simt::Nccl::Fault
+  std::vector<std::deque<Calls>> made;  // by rank: calls that not all ranks have made yet
+};
+std::map<std::string, std::shared_ptr<Clique>> cliques;  // those that not all ranks have joined
+
+template <class V>
+struct Number {
+  static double read(const std::byte* at) {
+    V value;
+    std::memcpy(&value, at, sizeof value);
+    return static_cast<double>(weir::widen(value));
+  }
+  static void write(std::byte* at, double number) {
+    using Wide = std::conditional_t<std::is_same_v<V, double>, double, float>;
+    const V value = weir::narrow_to<V>(static_cast<Wide>(number));
+    std::memcpy(at, &value, sizeof value);
+  }
+};
+struct Type {
+  std::size_t bytes;
+  double (*read)(const std::byte*);
+  void (*write)(std::byte*, double);
+};
+Type type_of(ncclDataType_t type) {
+  switch (type) {
+    case ncclFloat64:
+      return {8, Number<double>::read, Number<double>::write};
+    case ncclFloat16:
+      return {2, Number<weir::float16>::read, Number<weir::float16>::write};
+    case ncclBfloat16:
+      return {2, Number<weir::bfloat16>::read, Number<weir::bfloat16>::write};
+    default:
+      return {4, Number<float>::read, Number<float>::write};
+  }
+}
+
+/// Rank by rank, rounded to the type after each step.
+std::vector<std::byte> sum(const std::vector<Call>& ranks, std::size_t count) {
+  const Type type = type_of(ranks[0].type);
+  std::vector<std::byte> result(count * type.bytes), term(type.bytes);
+  for (const Call& rank : ranks) {
+    for (std::size_t i = 0; i < count; ++i) {
+      std::byte* const at = result.data() + i * type.bytes;
+      const auto* const from = static_cast<const std::byte*>(rank.send) + i * type.bytes;
+      type.write(term.data(), type.read(from) * rank.factor);
+      type.write(at, &rank == ranks.data() ? type.read(term.data()) : type.read(at) + type.read(term.data()));
+    }
+  }
+  return result;
+}
+
+void perform(const std::vector<Call>& ranks) {
+  const Call& any = ranks[0];
+  const std::size_t size = ranks.size(), bytes = any.count * type_of(any.type).bytes;
+  std::vector<std::byte> result;
+  if (any.kind == Kind::all_gather) {
+    for (const Call& rank : ranks) {
+      const auto* const part = static_cast<const std::byte*>(rank.send);
+      result.insert(result.end(), part, part + bytes);
+    }
+  } else if (any.kind == Kind::broadcast) {
+    const auto* const data = static_cast<const std::byte*>(ranks[static_cast<std::size_t>(any.root)].send);
+    result.assign(data, data + bytes);
+  } else {
+    result = sum(ranks, any.kind == Kind::reduce_scatter ? any.count * size : any.count);
+  }
+  for (std::size_t rank = 0; rank < size; ++rank) {
+    if (any.kind == Kind::reduce && static_cast<int>(rank) != any.root) continue;
+    const bool scatter = any.kind == Kind::reduce_scatter;
+    std::memcpy(ranks[rank].receive, result.data() + (scatter ? rank * bytes : 0), scatter ? bytes : result.size());
+  }
+}
+
+void perform(const Operation& operation) {
+  for (std::size_t i = 0; i < operation.of_rank[0].size(); ++i) {
+    std::vector<Call> ranks;
+    for (const Calls& calls : operation.of_rank) ranks.push_back(calls[i]);
+    perform(ranks);
+  }
+}
+
+/// The streams' lock guards it: their work runs under that.
+void put_on_streams(const std::shared_ptr<Operation>& operation, bool stuck) {
+  for (std::size_t rank = 0; rank < operation->of_rank.size(); ++rank) {
+    const Call& any = operation->of_rank[rank].front();
+    simt::enqueue(any.stream, [operation, rank, stuck, aborted = any.aborted] {
+      if (*aborted) return true;
+      if (stuck) return false;
+      operation->arrived[rank] = true;
+      if (std::find(operation->arrived.begin(), operation->arrived.end(), false) != operation->arrived.end()) return false;
+      if (!std::exchange(operation->performed, true)) perform(*operation);
+      return true;
+    });
+  }
+}
+
+/// The oldest calls, once all ranks have made them.
+void issue_what_is_complete(Clique& clique) {
+  while (!clique.lost) {
+    for (const auto& made : clique.made) {
+      if (made.empty()) return;
+    }
+    auto operation = std::make_shared<Operation>();
+    operation->arrived.resize(clique.made.size());
+    for (auto& made : clique.made) {
+      operation->of_rank.push_back(std::move(made.front()));
+      made.pop_front();
+    }
+    const Calls& first = operation->of_rank[0];
+    for (const Calls& calls : operation->of_rank) {
+      const bool fit = std::equal(calls.begin(), calls.end(), first.begin(), first.end(),
+                                  [](const Call& a, const Call& b) { return a.fits(b); });
+      if (!fit) clique.error = ncclInvalidUsage;
+    }
+    if (clique.error != ncclSuccess) return;
+    put_on_streams(operation, clique.stuck);
+  }
+}
+
+}  // namespace
+
+struct ncclComm {
+  std::shared_ptr<Clique> clique;
+  int rank;
+  std::vector<double> factors{};  // of reductions made
+  std::shared_ptr<std::atomic<bool>> aborted = std::make_shared<std::atomic<bool>>(false);
+};
+
+namespace {
+
+thread_local int group_depth = 0;
+thread_local std::map<ncclComm_t, Calls> grouped;
+
+ncclResult_t state_of(const ncclComm& comm) {
+  const Clique& clique = *comm.clique;
+  if (clique.error != ncclSuccess) return clique.error;
+  const bool complete = clique.joined == static_cast<int>(clique.made.size());
+  return complete && clique.made[static_cast<std::size_t>(comm.rank)].empty() ? ncclSuccess : ncclInProgress;
+}
+
+ncclResult_t submit(ncclComm_t comm, Calls calls) {
+  using Fault = simt::Nccl::Fault;
+  const std::scoped_lock lock(mutex);
+  Clique& clique = *comm->clique;
+  if (state_of(*comm) == ncclInProgress) clique.error = ncclInvalidArgument;
+  if (clique.error != ncclSuccess) return clique.error;
+  const Fault fault = std::exchange(simt::nccl.fault, Fault::none);
+  if (fault == Fault::remote_error) clique.error = ncclRemoteError;
+  if (fault == Fault::stuck) clique.stuck = true;
+  if (fault == Fault::never_comes) clique.lost = true;
+  clique.made[static_cast<std::size_t>(comm->rank)].push_back(std::move(calls));
+  issue_what_is_complete(clique);
+  return state_of(*comm);
+}
+
+ncclResult_t call(ncclComm_t comm, ncclRedOp_t op, Call call) {
+  call.aborted = comm->aborted;
+  call.factor = op == ncclSum ? 1 : comm->factors[static_cast<std::size_t>(op) - 1];
+  if (group_depth > 0) {
+    grouped[comm].push_back(call);
+    return ncclSuccess;
+  }
+  return submit(comm, {call});
+}
+
+}  // namespace
+
+const char* ncclGetErrorString(ncclResult_t result) {
+  switch (result) {
+    case ncclInvalidArgument:
+      return "invalid argument";
+    case ncclInvalidUsage:
+      return "invalid usage";
+    case ncclRemoteError:
+      return "remote process exited or there was a network error";
+    default:
+      return "an emulated error";
+  }
+}
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  static int made = 0;
+  const std::scoped_lock lock(mutex);
+  *id = {};
+  std::snprintf(id->internal, sizeof id->internal, "clique %d", made++);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t* config) {
+  if (config->magic != 0xcafebeef || config->blocking != 0 || rank < 0 || rank >= ranks) return ncclInvalidArgument;
+  int device = 0;
+  cudaGetDevice(&device);
+  const std::scoped_lock lock(mutex);
+  std::shared_ptr<Clique>& clique = cliques[id.internal];
+  if (clique == nullptr) clique = std::make_shared<Clique>(ranks);
+  if (static_cast<int>(clique->made.size()) != ranks) clique->error = ncclInvalidArgument;
+  for (const int other : clique->devices) {
+    if (other == device) clique->error = ncclInvalidUsage;
+  }
+  clique->devices.push_back(device);
+  *comm = new ncclComm{clique, rank};
+  ++communicators;
+  if (++clique->joined == ranks) cliques.erase(id.internal);
+  return state_of(**comm);
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
+  const std::scoped_lock lock(mutex);
+  *error = state_of(*comm);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  const std::scoped_lock lock(mutex);
+  return state_of(*comm);
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  const std::scoped_lock lock(mutex);
+  --communicators;
+  delete comm;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  const std::scoped_lock lock(mutex);
+  *comm->aborted = true;
+  --communicators;
+  delete comm;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t type, ncclScalarResidence_t, ncclComm_t comm) {
+  comm->factors.push_back(type_of(type).read(static_cast<const std::byte*>(scalar)));
+  *op = static_cast<ncclRedOp_t>(comm->factors.size());
+  return ncclSuccess;
+}
+
+ncclResult_t ncclRedOpDestroy(ncclRedOp_t, ncclComm_t comm) {
+  comm->factors.pop_back();
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGroupStart() {
+  ++group_depth;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGroupEnd() {
+  if (--group_depth > 0) return ncclSuccess;
+  ncclResult_t result = ncclSuccess;
+  for (auto& [comm, calls] : std::exchange(grouped, {})) {
+    const ncclResult_t one = submit(comm, std::move(calls));
+    if (result == ncclSuccess || result == ncclInProgress) result = one;
+  }
+  return result;
+}
+
+ncclResult_t ncclAllReduce(const void* send, void* receive, std::size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+                           cudaStream_t stream) {
+  return call(comm, op, {Kind::all_reduce, send, receive, count, type, 1, 0, stream});
+}
+ncclResult_t ncclReduceScatter(const void* send, void* receive, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
+                               ncclComm_t comm, cudaStream_t stream) {
+  return call(comm, op, {Kind::reduce_scatter, send, receive, count, type, 1, 0, stream});
+}
+ncclResult_t ncclReduce(const void* send, void* receive, std::size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
+                        ncclComm_t comm, cudaStream_t stream) {
+  return call(comm, op, {Kind::reduce, send, receive, count, type, 1, root, stream});
+}
+ncclResult_t ncclAllGather(const void* send, void* receive, std::size_t count, ncclDataType_t type, ncclComm_t comm,
+                           cudaStream_t stream) {
+  return call(comm, ncclSum, {Kind::all_gather, send, receive, count, type, 1, 0, stream});
+}
+ncclResult_t ncclBroadcast(const void* send, void* receive, std::size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                           cudaStream_t stream) {
+  return call(comm, ncclSum, {Kind::broadcast, send, receive, count, type, 1, root, stream});
+}
+
+namespace simt {
+
+thread_local Nccl nccl;
+
+int nccl_communicators() {
+  const std::scoped_lock lock(mutex);
+  return communicators;
+}
+
+}  // namespace simt
+
+namespace weir::cuda {
+
+const NcclLibrary& nccl_library() {
+  thread_local NcclLibrary library{
+      {ncclGetErrorString, ncclGetUniqueId, ncclCommInitRankConfig, ncclCommGetAsyncError, ncclCommFinalize, ncclCommDestroy,
+       ncclCommAbort, ncclRedOpCreatePreMulSum, ncclRedOpDestroy, ncclGroupStart, ncclGroupEnd, ncclAllReduce, ncclReduceScatter,
+       ncclReduce, ncclAllGather, ncclBroadcast},
+      0,
+      {}};
+  library.version = simt::nccl.version;
+  library.why_not = reason_without_nccl(simt::nccl.load_error, simt::nccl.version);
+  return library;
+}
+
+}  // namespace weir::cuda
