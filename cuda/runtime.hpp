@@ -1,7 +1,8 @@
 // runtime.hpp: what the library needs of CUDA besides kernels: memory, events, copies. No CUDA header is needed to include it;
 // streams are void* (cudaStream_t).
 //
-// In a build without CUDA there are only why_unusable(), which says so, place_of(), device_count() and describe().
+// In a build without CUDA, why_unusable() says so, place_of() and device_count() know of nothing, OnDevice, Memory, Stream,
+// describe(), synchronize() and copy() throw, and the rest is not there.
 #pragma once
 
 #include <cstddef>

@@ -3,6 +3,11 @@
 #include "cuda/runtime.hpp"
 
 namespace weir::cuda {
+namespace {
+
+[[noreturn]] void refuse() { fail(WEIR_ERR_UNSUPPORTED, "{}", why_unusable()); }
+
+}  // namespace
 
 const std::string& why_unusable() {
   static const std::string reason =
@@ -12,6 +17,15 @@ const std::string& why_unusable() {
 
 Place place_of(const void*) { return {}; }
 int device_count() { return 0; }
-DeviceInfo describe(int) { fail(WEIR_ERR_UNSUPPORTED, "{}", why_unusable()); }
+DeviceInfo describe(int) { refuse(); }
+
+OnDevice::OnDevice(int) : before_(0) { refuse(); }
+OnDevice::~OnDevice() = default;
+Memory::Memory(MemoryKind, std::int64_t) { refuse(); }
+Memory::~Memory() = default;
+Stream::Stream() : stream_(nullptr) { refuse(); }
+Stream::~Stream() = default;
+void synchronize(void*) { refuse(); }
+void copy(void*, const void*, std::int64_t, void*) { refuse(); }
 
 }  // namespace weir::cuda

@@ -8,6 +8,7 @@
 #include "cli/bench_input.hpp"
 #include "cli/bench_ranks.hpp"
 #include "cli/commands.hpp"
+#include "cli/gradient_buffer.hpp"
 #include "cli/report.hpp"
 
 namespace weir::cli {
@@ -35,14 +36,15 @@ std::int64_t bytes_sent(const Statistics& s, bool across) {
 /// One algorithm, delivering in place (`dense`) or sparse, against the baseline in the same iteration.
 class Measurement {
  public:
-  Measurement(const Communicator& comm, const Options& options, const std::string& algorithm, bool dense)
-      : options_(options), dense_(dense), plan_(comm, config_of(options, algorithm)) {
+  Measurement(const Communicator& comm, const Options& options, const std::string& algorithm, bool dense, GradientBuffer& buffer)
+      : options_(options), dense_(dense), buffer_(buffer), plan_(comm, config_of(options, algorithm)) {
     row_ = {.benchmark = dense ? "allreduce_dense" : "allreduce_sparse",
             .algorithm = algorithm,
+            .memory = options.config.memory == MemorySpace::host ? "host" : "cuda",
             .count = options.count,
             .density = options.density,
             .ranks = comm.size(),
-            .baseline = options.baseline ? "MPI_Allreduce" : "",
+            .baseline = options.baseline ? buffer.baseline() : "",
             .selected_local_min = options.count,
             .selected_global_min = options.count};
   }
@@ -54,22 +56,17 @@ class Measurement {
   }
   [[nodiscard]] std::string name() const { return fmt::format("{}, {} result", row_.algorithm, dense_ ? "dense" : "sparse"); }
 
-  void iterate(const std::vector<float>& gradient, std::vector<float>& buffer, bool counts) {
+  void iterate(const std::vector<float>& gradient, bool counts) {
     double base_ms = 0;
     if (options_.baseline) {
-      buffer = gradient;
-      base_ms = milliseconds([&] {
-        MPI_Allreduce(MPI_IN_PLACE, buffer.data(), static_cast<int>(options_.count), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-      });
+      buffer_.fill(gradient);
+      base_ms = milliseconds([&] { buffer_.allreduce(); });
     }
-    buffer = gradient;
+    buffer_.fill(gradient);
     std::int64_t made = 0;
     const double ms = milliseconds([&] {
       const std::int64_t before = allocations_so_far();
-      if (dense_)
-        plan_.run(buffer);
-      else
-        plan_.run_sparse(buffer);
+      buffer_.run(plan_, dense_);
       made = allocations_so_far() - before;
     });
     if (!counts) return;
@@ -118,6 +115,7 @@ class Measurement {
 
   const Options& options_;
   bool dense_;
+  GradientBuffer& buffer_;
   AllreducePlan plan_;
   Row row_;
   std::vector<double> times_, baseline_, select_, in_node_, exchange_, apply_;
@@ -127,14 +125,14 @@ class Measurement {
 /// One after another, or, side by side, all in every iteration.
 std::vector<Row> measure(const Communicator& comm, const Options& options, const Gradients& gradients,
                          const std::vector<std::pair<std::string, bool>>& list) {
-  std::vector<float> buffer(static_cast<std::size_t>(options.count));
+  const auto buffer = make_gradient_buffer(comm, options.config.memory, options.count);
   std::vector<Row> rows;
   for (std::size_t first = 0; first < list.size();) {
     const std::size_t last = options.side_by_side ? list.size() : first + 1;
     std::vector<std::unique_ptr<Measurement>> group;
     int warmup = 0;
     for (; first < last; ++first) {
-      group.push_back(std::make_unique<Measurement>(comm, options, list[first].first, list[first].second));
+      group.push_back(std::make_unique<Measurement>(comm, options, list[first].first, list[first].second, *buffer));
       warmup = std::max(warmup, group.back()->warmup());
     }
     Progress progress(comm.rank() == 0, group.size() == 1 ? group[0]->name() : "side by side", options.iterations + warmup);
@@ -142,7 +140,7 @@ std::vector<Row> measure(const Communicator& comm, const Options& options, const
       const auto& gradient = gradients[static_cast<std::size_t>(t) % gradients.size()];
       // Each has its turn at every place: the first and the last of an iteration have other neighbours.
       for (std::size_t i = 0; i < group.size(); ++i)
-        group[(i + static_cast<std::size_t>(t)) % group.size()]->iterate(gradient, buffer, t >= warmup);
+        group[(i + static_cast<std::size_t>(t)) % group.size()]->iterate(gradient, t >= warmup);
       progress.at(t + 1);
     }
     for (const auto& measurement : group) rows.push_back(measurement->row());
@@ -154,7 +152,8 @@ std::vector<std::string> wanted(const Options& options) {
   if (options.algorithms != std::vector<std::string>{"all"}) return options.algorithms;
   std::vector<std::string> names;
   for (const AlgorithmInfo& algorithm : algorithms()) {
-    if (algorithm.host_memory) names.emplace_back(algorithm.name);
+    const bool runs = options.config.memory == MemorySpace::host ? algorithm.host_memory : algorithm.cuda_memory;
+    if (runs) names.emplace_back(algorithm.name);
   }
   return names;
 }
@@ -192,9 +191,7 @@ void add_bench_allreduce(CLI::App& bench) {
   CLI::App* command =
       bench.add_subcommand("allreduce", "Allreduce algorithms against MPI_Allreduce of the same dense array; start with mpirun");
   std::vector<std::string> names = {"all", "auto", "auto_sparse"};
-  for (const AlgorithmInfo& algorithm : algorithms()) {
-    if (algorithm.host_memory) names.emplace_back(algorithm.name);
-  }
+  for (const AlgorithmInfo& algorithm : algorithms()) names.emplace_back(algorithm.name);
   command->add_option("--count", options->count, "elements of the gradient")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{2147483647}))
       ->capture_default_str();
@@ -205,6 +202,8 @@ void add_bench_allreduce(CLI::App& bench) {
       ->check(CLI::IsMember(names))
       ->delimiter(',')
       ->capture_default_str();
+  add_named(command, "--memory", options->config.memory, {{"host", MemorySpace::host}, {"cuda", MemorySpace::cuda}},
+            "where the gradient is; cuda: on the GPU nearest to each rank");
   command
       ->add_option("--trial-iterations", options->config.trial_iterations, "auto: runs of each candidate before the fastest stays")
       ->check(CLI::NonNegativeNumber)

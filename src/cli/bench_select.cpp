@@ -1,9 +1,10 @@
 // weir bench select: local compensation and selection, one thread, against one plain pass over the same arrays, and how well each
 // method hits k and the exact selection.
+#include "cli/bench_select.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <functional>
@@ -11,22 +12,12 @@
 #include <numeric>
 
 #include "base/buffer.hpp"
-#include "cli/bench_input.hpp"
 #include "cli/commands.hpp"
-#include "cli/report.hpp"
 #include "kernels/kernels.hpp"
 #include "plan/local_selector.hpp"
 
 namespace weir::cli {
 namespace {
-
-struct Options {
-  std::int64_t count = 16777216;
-  double density = 0.01;
-  int iterations = 20;
-  int samplings = 30;
-  std::string algorithm = "all", input, json;
-};
 
 template <class Body>
 double milliseconds(Body body) {
@@ -35,23 +26,9 @@ double milliseconds(Body body) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
 }
 
-struct Method {
-  const char* name;
-  Threshold threshold;
-  bool cold = false;  ///< every iteration is a first one
-};
-constexpr std::array methods = {
-    Method{"reuse", Threshold::reuse},   Method{"exact", Threshold::exact},     Method{"exact_cold", Threshold::exact, true},
-    Method{"mstopk", Threshold::mstopk}, Method{"sampled", Threshold::sampled}, Method{"gaussian", Threshold::gaussian},
-    Method{"sidco", Threshold::sidco}};
-
-std::int64_t target(const Options& options) {
-  return std::max<std::int64_t>(1, std::llround(options.density * static_cast<double>(options.count)));
-}
-
-/// Share of the k largest of `sums` that `selected` holds.
-double overlap(const SparseVector<float>& selected, const Buffer<float>& sums, std::int64_t k) {
-  const KthKey<float> kth = kernels::host::kth_key(sums.data(), sums.size(), k);
+/// Share of the k largest of n `sums` that `selected` holds.
+double overlap(const SparseVector<float>& selected, const float* sums, std::int64_t n, std::int64_t k) {
+  const KthKey<float> kth = kernels::host::kth_key(sums, n, k);
   std::int64_t greater = 0, equal = 0;
   for (std::int64_t i = 0; i < selected.count; ++i) {
     greater += key_of(selected.values[i]) > kth.key;
@@ -61,21 +38,13 @@ double overlap(const SparseVector<float>& selected, const Buffer<float>& sums, s
          static_cast<double>(std::min(k, kth.greater + kth.equal));
 }
 
-Row measure(const Options& options, const Gradients& gradients, const Method& method) {
+Row measure_on_host(const SelectOptions& options, const Gradients& gradients, const SelectMethod& method) {
   const std::int64_t n = options.count, k = target(options);
   LocalSelector<float> selector({n, k, method.threshold, 1 << 30, options.samplings});
-  Buffer<float> residual(n), saved(n);  // as a plan holds it
+  Buffer<float> residual(n), saved(n), sums(n);  // as a plan holds it
   kernels::host::fill_zero(residual.data(), n);
-  std::vector<double> times, baseline, errors, overlaps;
-  Row row{.benchmark = "select",
-          .algorithm = method.name,
-          .count = n,
-          .density = options.density,
-          .baseline = "r[i] += g[i]",
-          .selected_local_min = n};
-  const int warm = 3;
-  std::int64_t allocations = 0;
-  for (int t = 0; t < options.iterations + warm; ++t) {
+  SelectMeasurement measurement(options, method, "r[i] += g[i]");
+  for (int t = 0; t < options.iterations + select_warmup; ++t) {
     if (method.cold) {
       selector.reset();
       kernels::host::fill_zero(residual.data(), n);
@@ -87,35 +56,19 @@ Row measure(const Options& options, const Gradients& gradients, const Method& me
     const double ms = milliseconds([&] { selector.select(g, residual.data(), k, true); });
     const std::int64_t made = allocations_so_far() - allocations_before;
     const SparseVector<float> selection = selector.selection();
-    std::copy_n(residual.data(), n, saved.data());
-    kernels::host::scatter(saved.data(), selection.indices, selection.values, selection.count);
-    const double found = overlap(selection, saved, k);
+    std::copy_n(residual.data(), n, sums.data());
+    kernels::host::scatter(sums.data(), selection.indices, selection.values, selection.count);
     selector.settle(residual.data(), selection);  // as if all of it had been delivered
     std::copy_n(residual.data(), n, saved.data());
     const double base_ms = milliseconds([&] { kernels::host::add(other, residual.data(), n); });
     std::copy_n(saved.data(), n, residual.data());
-    if (t < warm) continue;
-    times.push_back(ms);
-    baseline.push_back(base_ms);
-    allocations += made;
-    errors.push_back(std::abs(static_cast<double>(selection.count - k)) / static_cast<double>(k));
-    overlaps.push_back(found);
-    row.selected_local_min = std::min(row.selected_local_min, selection.count);
-    row.selected_local_max = std::max(row.selected_local_max, selection.count);
+    if (t >= select_warmup) measurement.add(ms, base_ms, made, selection, sums.data());
   }
-  row.median_ms = row.select_ms = median(times);
-  row.min_ms = minimum(times);
-  row.baseline_ms = median(baseline);
-  row.ratio = row.median_ms / row.baseline_ms;
-  row.count_error_mean = std::accumulate(errors.begin(), errors.end(), 0.0) / static_cast<double>(errors.size());
-  row.count_error_max = *std::max_element(errors.begin(), errors.end());
-  row.overlap = std::accumulate(overlaps.begin(), overlaps.end(), 0.0) / static_cast<double>(overlaps.size());
-  row.allocations = static_cast<double>(allocations) / options.iterations;
-  return row;
+  return measurement.row();
 }
 
 /// Exact selection again, against std::nth_element on a copy of the magnitudes (which finds the threshold only).
-Row against_nth_element(const Options& options, const Gradients& gradients, const Row& exact) {
+Row against_nth_element(const SelectOptions& options, const Gradients& gradients, const Row& exact) {
   const std::int64_t n = options.count, k = target(options);
   std::vector<float> magnitudes(static_cast<std::size_t>(n));
   std::vector<double> times;
@@ -133,26 +86,67 @@ Row against_nth_element(const Options& options, const Gradients& gradients, cons
   return row;
 }
 
-void run(Options options) {
+void run(SelectOptions options) {
   Gradients gradients =
       options.input.empty() ? make_gradients(options.count, 0, 4) : read_gradients(options.input, options.count, 0, 1);
   std::vector<Row> rows;
-  for (const Method& method : methods) {
+  const bool on_host = options.memory == MemorySpace::host;
+  for (const SelectMethod& method : select_methods) {
     if (options.algorithm != "all" && options.algorithm != method.name) continue;
-    rows.push_back(measure(options, gradients, method));
-    if (method.threshold == Threshold::exact && !method.cold) rows.push_back(against_nth_element(options, gradients, rows.back()));
+    rows.push_back(on_host ? measure_on_host(options, gradients, method) : measure_on_gpu(options, gradients, method));
+    if (on_host && method.threshold == Threshold::exact && !method.cold)
+      rows.push_back(against_nth_element(options, gradients, rows.back()));
   }
-  fmt::print("kernels: {}\n", kernels::host::instruction_set());
+  if (on_host) fmt::print("kernels: {}\n", kernels::host::instruction_set());
   print_selection_table(rows);
   if (!options.json.empty()) write_json(rows, options.json);
 }
 
 }  // namespace
 
+std::int64_t target(const SelectOptions& options) {
+  return std::max<std::int64_t>(1, std::llround(options.density * static_cast<double>(options.count)));
+}
+
+SelectMeasurement::SelectMeasurement(const SelectOptions& options, const SelectMethod& method, const char* baseline)
+    : k_(target(options)),
+      row_{.benchmark = "select",
+           .algorithm = method.name,
+           .memory = options.memory == MemorySpace::host ? "host" : "cuda",
+           .count = options.count,
+           .density = options.density,
+           .baseline = baseline,
+           .selected_local_min = options.count} {}
+
+void SelectMeasurement::add(double ms, double base_ms, std::int64_t allocations, const SparseVector<float>& selection,
+                            const float* sums) {
+  times_.push_back(ms);
+  baseline_.push_back(base_ms);
+  allocations_ += allocations;
+  errors_.push_back(std::abs(static_cast<double>(selection.count - k_)) / static_cast<double>(k_));
+  overlaps_.push_back(overlap(selection, sums, row_.count, k_));
+  row_.selected_local_min = std::min(row_.selected_local_min, selection.count);
+  row_.selected_local_max = std::max(row_.selected_local_max, selection.count);
+}
+
+Row SelectMeasurement::row() const {
+  Row row = row_;
+  const auto iterations = static_cast<double>(times_.size());
+  row.median_ms = row.select_ms = median(times_);
+  row.min_ms = minimum(times_);
+  row.baseline_ms = median(baseline_);
+  row.ratio = row.median_ms / row.baseline_ms;
+  row.count_error_mean = std::accumulate(errors_.begin(), errors_.end(), 0.0) / iterations;
+  row.count_error_max = *std::max_element(errors_.begin(), errors_.end());
+  row.overlap = std::accumulate(overlaps_.begin(), overlaps_.end(), 0.0) / iterations;
+  row.allocations = static_cast<double>(allocations_) / iterations;
+  return row;
+}
+
 void add_bench_select(CLI::App& bench) {
-  auto options = std::make_shared<Options>();
-  CLI::App* command =
-      bench.add_subcommand("select", "Compensation and local selection, one thread, against one r[i] += g[i] pass and nth_element");
+  auto options = std::make_shared<SelectOptions>();
+  CLI::App* command = bench.add_subcommand(
+      "select", "Compensation and local selection, one thread or a GPU, against one r[i] += g[i] pass and nth_element");
   command->footer(
       "reuse: Ok-Topk's threshold of an earlier iteration; exact: the k largest, warm; exact_cold: the same, first iteration;\n"
       "mstopk: CommLib's bisection between mean and maximum; sampled: DGC's threshold of 1 % of the entries; gaussian: "
@@ -160,14 +154,19 @@ void add_bench_select(CLI::App& bench) {
       "normal quantile; sidco: SIDCo's exponential fits in stages. The last three select exactly where they would miss\n"
       "[3/4 k, 5/4 k].\n"
       "count error: |count - k| / k, mean and largest over the iterations; overlap: share of the k largest that was selected;\n"
-      "ratio: median ms / baseline ms; allocs: calls of operator new per iteration.");
+      "ratio: median ms / baseline ms; allocs: calls of operator new per iteration.\n"
+      "With --memory cuda the time is that of a plan's selection, until the host has what is selected, and the baseline copies "
+      "the\n"
+      "12 bytes an element that compensation must move.");
   command->add_option("--count", options->count, "elements of the gradient")->check(CLI::PositiveNumber)->capture_default_str();
   command->add_option("--density", options->density, "share of entries selected")
       ->check(CLI::Range(1e-9, 1.0))
       ->capture_default_str();
   std::vector<std::string> names{"all"};
-  for (const Method& method : methods) names.emplace_back(method.name);
+  for (const SelectMethod& method : select_methods) names.emplace_back(method.name);
   command->add_option("--algorithm", options->algorithm, "method, or all")->check(CLI::IsMember(names))->capture_default_str();
+  add_named(command, "--memory", options->memory, {{"host", MemorySpace::host}, {"cuda", MemorySpace::cuda}},
+            "where gradient and residual are; cuda: a plan of one rank on the nearest GPU");
   command->add_option("--samplings", options->samplings, "bisections of mstopk")->check(CLI::Range(1, 1000))->capture_default_str();
   command->add_option("--iterations", options->iterations, "measured iterations")
       ->check(CLI::PositiveNumber)

@@ -20,18 +20,20 @@ double minimum(const std::vector<double>& values) { return values.empty() ? 0 : 
 
 void print_table(const std::vector<Row>& rows) {
   fmt::print(
-      "{:<18} {:<24} {:>12} {:>8} {:>5} {:>10} {:>10} {:>9} {:>9} {:>9} {:>9}  {:<14} {:>11} {:>7} {:>12} {:>12} {:>21} {:>21} "
+      "{:<18} {:<24} {:<6} {:>12} {:>8} {:>5} {:>10} {:>10} {:>9} {:>9} {:>9} {:>9}  {:<14} {:>11} {:>7} {:>12} {:>12} {:>21} "
+      "{:>21} "
       "{:>7}\n",
-      "benchmark", "algorithm", "count", "density", "ranks", "median ms", "min ms", "select", "in node", "exchange", "apply",
-      "baseline", "baseline ms", "ratio", "bytes sent", "across nodes", "selected local", "selected global", "allocs");
+      "benchmark", "algorithm", "memory", "count", "density", "ranks", "median ms", "min ms", "select", "in node", "exchange",
+      "apply", "baseline", "baseline ms", "ratio", "bytes sent", "across nodes", "selected local", "selected global", "allocs");
   for (const Row& r : rows) {
     fmt::print(
-        "{:<18} {:<24} {:>12} {:>8.4g} {:>5} {:>10.3f} {:>10.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f}  {:<14} {:>11.3f} {:>7.3f} "
+        "{:<18} {:<24} {:<6} {:>12} {:>8.4g} {:>5} {:>10.3f} {:>10.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f}  {:<14} {:>11.3f} "
+        "{:>7.3f} "
         "{:>12} {:>12} "
         "{:>21} {:>21} {:>7.3g}\n",
-        r.benchmark, r.ran_as == r.algorithm ? r.algorithm : fmt::format("{} ({})", r.algorithm, r.ran_as), r.count, r.density,
-        r.ranks, r.median_ms, r.min_ms, r.select_ms, r.in_node_ms, r.exchange_ms, r.apply_ms, r.baseline, r.baseline_ms, r.ratio,
-        r.bytes_sent_max, r.bytes_across, fmt::format("{}..{}", r.selected_local_min, r.selected_local_max),
+        r.benchmark, r.ran_as == r.algorithm ? r.algorithm : fmt::format("{} ({})", r.algorithm, r.ran_as), r.memory, r.count,
+        r.density, r.ranks, r.median_ms, r.min_ms, r.select_ms, r.in_node_ms, r.exchange_ms, r.apply_ms, r.baseline, r.baseline_ms,
+        r.ratio, r.bytes_sent_max, r.bytes_across, fmt::format("{}..{}", r.selected_local_min, r.selected_local_max),
         fmt::format("{}..{}", r.selected_global_min, r.selected_global_max), r.allocations);
   }
 }
@@ -54,6 +56,7 @@ void write_json(const std::vector<Row>& rows, const std::string& file) {
   for (const Row& r : rows) {
     list.push_back({{"benchmark", r.benchmark},
                     {"algorithm", r.algorithm},
+                    {"memory", r.memory},
                     {"count", r.count},
                     {"density", r.density},
                     {"ranks", r.ranks},

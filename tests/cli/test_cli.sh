@@ -110,6 +110,9 @@ WEIR_MACHINE=$work/none.json refuse "none.json' cannot be read" "$weir" predict
 refuse "one rank exchanges nothing" "$weir" predict --nodes 1
 refuse "cannot be written" "$weir" calibrate --seconds 0.1 --output "$work/no/machine.json"
 
+if "$weir" info | grep -qE "^  none: "; then # no GPU
+  for bench in select allreduce; do refuse "--memory cuda cannot run here: rank 0 has no GPU: " "$weir" bench $bench --memory cuda --count 1000; done
+fi
 refuse "density" "$weir" bench select --density 2
 refuse "samplings" "$weir" bench select --samplings 0
 refuse "dense_ring" "$weir" bench allreduce --algorithm quick

@@ -1,0 +1,60 @@
+// bench_select.hpp: what weir bench select has in common for host and CUDA memory.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+#include <weir/weir.hpp>
+
+#include "cli/bench_input.hpp"
+#include "cli/report.hpp"
+#include "collectives/allreduce.hpp"
+
+namespace weir::cli {
+
+struct SelectOptions {
+  std::int64_t count = 16777216;
+  double density = 0.01;
+  int iterations = 20;
+  int samplings = 30;
+  MemorySpace memory = MemorySpace::host;
+  std::string algorithm = "all", input, json;
+};
+
+struct SelectMethod {
+  const char* name;
+  Threshold threshold;
+  bool cold = false;  ///< every iteration is a first one
+};
+inline constexpr std::array select_methods = {SelectMethod{"reuse", Threshold::reuse},
+                                              SelectMethod{"exact", Threshold::exact},
+                                              SelectMethod{"exact_cold", Threshold::exact, true},
+                                              SelectMethod{"mstopk", Threshold::mstopk},
+                                              SelectMethod{"sampled", Threshold::sampled},
+                                              SelectMethod{"gaussian", Threshold::gaussian},
+                                              SelectMethod{"sidco", Threshold::sidco}};
+inline constexpr int select_warmup = 3;  ///< iterations that do not count
+
+/// k
+[[nodiscard]] std::int64_t target(const SelectOptions& options);
+
+/// What the iterations of one method find.
+class SelectMeasurement {
+ public:
+  SelectMeasurement(const SelectOptions& options, const SelectMethod& method, const char* baseline);
+  /// `sums`: all entries that were selected from.
+  void add(double ms, double base_ms, std::int64_t allocations, const SparseVector<float>& selection, const float* sums);
+  [[nodiscard]] Row row() const;
+
+ private:
+  std::int64_t k_;
+  Row row_;
+  std::vector<double> times_, baseline_, errors_, overlaps_;
+  std::int64_t allocations_ = 0;
+};
+
+/// One method in CUDA memory: a plan of one rank, its stages, against a copy of the 12 bytes an element that the pass must move.
+[[nodiscard]] Row measure_on_gpu(const SelectOptions& options, const Gradients& gradients, const SelectMethod& method);
+
+}  // namespace weir::cli
