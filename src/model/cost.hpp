@@ -52,7 +52,8 @@ Cost cost_dense_rabenseifner(const Machine& machine, const Problem& problem);
 Cost cost_dense_torus2d(const Machine& machine, const Problem& problem);
 /// The MPI library's allreduce: the ring's cost times the machine's measured factor.
 Cost cost_dense_mpi(const Machine& machine, const Problem& problem);
-/// NCCL's allreduce: the ring's cost on links that are as fast as those between the hosts. GPUs add faster than that.
+/// NCCL's allreduce: the ring's cost, as if GPUs had the hosts' links and added no faster, and another agreement: on whose turn it
+/// is.
 Cost cost_dense_nccl(const Machine& machine, const Problem& problem);
 /// TopkA: allgather of every rank's k entries.
 Cost cost_topk_allgather(const Machine& machine, const Problem& problem);

@@ -74,6 +74,11 @@ Cost cost_dense_mpi(const Machine& machine, const Problem& problem) {
   return cost;
 }
 
-Cost cost_dense_nccl(const Machine& machine, const Problem& problem) { return cost_dense_ring(machine, problem); }
+Cost cost_dense_nccl(const Machine& machine, const Problem& problem) {
+  const Setting setting(machine, problem);
+  Cost cost = cost_dense_ring(machine, problem);
+  book_flat(cost, setting, agreement(setting));
+  return cost;
+}
 
 }  // namespace weir

@@ -60,6 +60,7 @@ TEST_CASE("costs of four nodes with one rank each, by hand") {
   REQUIRE(seconds(cost_dense_ring) == Approx(agreement + ring));
   REQUIRE(seconds(cost_dense_torus2d) == Approx(agreement + ring));
   REQUIRE(seconds(cost_dense_mpi) == Approx(2 * (agreement + ring)));
+  REQUIRE(seconds(cost_dense_nccl) == Approx(2 * agreement + ring));
   REQUIRE(seconds(cost_dense_rabenseifner) == Approx(agreement + 2 * (1 + 1600 / 50.0) + 2 * (1 + 3200 / 50.0) + 3));
 
   const double select = 1.25, fill = 1;
@@ -89,6 +90,7 @@ TEST_CASE("costs of two nodes with two ranks each, by hand") {
   const double ring = 6 * (1 + 1600 / 100.0) + 3;
   REQUIRE(seconds(cost_dense_ring) == Approx(agreement + ring));
   REQUIRE(seconds(cost_dense_mpi) == Approx(2 * (agreement + ring)));
+  REQUIRE(seconds(cost_dense_nccl) == Approx(2 * agreement + ring));
   REQUIRE(seconds(cost_dense_rabenseifner) == Approx(agreement + 2 * (.1 + 1.6) + 2 * (1 + 3200 / 25.0) + 3));
   const double node_sum = .1 + 3.2 + 3200 / 1600.0;
   REQUIRE(seconds(cost_dense_torus2d) == Approx(agreement + node_sum + 2 * (1 + 1600 / 25.0) + 1 + .1 + 3.2));
