@@ -45,6 +45,7 @@ weir::EmbeddingConfig read_config(const weir_embedding_config* given) {
   config.average = c.average != 0;
   config.priority = c.priority;
   config.delayed_priority = c.delayed_priority;
+  config.memory = static_cast<weir::MemorySpace>(c.memory);
   return config;
 }
 
@@ -59,13 +60,14 @@ std::span<T> rows_of(const weir_embedding* table, T* values, std::int64_t count)
 }
 
 template <class Id>
-weir_status lookup(weir_embedding* table, const Id* ids, std::int64_t count, float* vectors) {
-  return guard_table(table, [&] { table->lookup = table->table.lookup(ids_of(ids, count), rows_of(table, vectors, count)); });
+weir_status lookup(weir_embedding* table, const Id* ids, std::int64_t count, float* vectors, void* stream) {
+  return guard_table(table,
+                     [&] { table->lookup = table->table.lookup(ids_of(ids, count), rows_of(table, vectors, count), stream); });
 }
 
 template <class Id>
-weir_status prefetch(weir_embedding* table, const Id* ids, std::int64_t count) {
-  return guard_table(table, [&] { table->prefetch = table->table.prefetch(ids_of(ids, count)); });
+weir_status prefetch(weir_embedding* table, const Id* ids, std::int64_t count, void* stream) {
+  return guard_table(table, [&] { table->prefetch = table->table.prefetch(ids_of(ids, count), stream); });
 }
 
 using Call = std::optional<weir::Operation> weir_embedding::*;
@@ -124,25 +126,44 @@ weir_status weir_embedding_destroy(weir_embedding* table) {
   });
 }
 
+weir_status weir_embedding_lookup_int32_on_stream(weir_embedding* table, const std::int32_t* ids, std::int64_t count,
+                                                  float* vectors, void* stream) {
+  return lookup(table, ids, count, vectors, stream);
+}
 weir_status weir_embedding_lookup_int32(weir_embedding* table, const std::int32_t* ids, std::int64_t count, float* vectors) {
-  return lookup(table, ids, count, vectors);
+  return lookup(table, ids, count, vectors, nullptr);
+}
+weir_status weir_embedding_lookup_int64_on_stream(weir_embedding* table, const std::int64_t* ids, std::int64_t count,
+                                                  float* vectors, void* stream) {
+  return lookup(table, ids, count, vectors, stream);
 }
 weir_status weir_embedding_lookup_int64(weir_embedding* table, const std::int64_t* ids, std::int64_t count, float* vectors) {
-  return lookup(table, ids, count, vectors);
+  return lookup(table, ids, count, vectors, nullptr);
 }
 weir_status weir_embedding_lookup_test(weir_embedding* table, int* done) { return test_call(table, &weir_embedding::lookup, done); }
 weir_status weir_embedding_lookup_wait(weir_embedding* table) { return wait_for(table, &weir_embedding::lookup); }
 
+weir_status weir_embedding_prefetch_int32_on_stream(weir_embedding* table, const std::int32_t* ids, std::int64_t count,
+                                                    void* stream) {
+  return prefetch(table, ids, count, stream);
+}
 weir_status weir_embedding_prefetch_int32(weir_embedding* table, const std::int32_t* ids, std::int64_t count) {
-  return prefetch(table, ids, count);
+  return prefetch(table, ids, count, nullptr);
+}
+weir_status weir_embedding_prefetch_int64_on_stream(weir_embedding* table, const std::int64_t* ids, std::int64_t count,
+                                                    void* stream) {
+  return prefetch(table, ids, count, stream);
 }
 weir_status weir_embedding_prefetch_int64(weir_embedding* table, const std::int64_t* ids, std::int64_t count) {
-  return prefetch(table, ids, count);
+  return prefetch(table, ids, count, nullptr);
 }
 weir_status weir_embedding_prefetch_wait(weir_embedding* table) { return wait_for(table, &weir_embedding::prefetch); }
 
+weir_status weir_embedding_update_on_stream(weir_embedding* table, const float* gradients, std::int64_t count, void* stream) {
+  return guard_table(table, [&] { table->update = table->table.update(rows_of(table, gradients, count), stream); });
+}
 weir_status weir_embedding_update(weir_embedding* table, const float* gradients, std::int64_t count) {
-  return guard_table(table, [&] { table->update = table->table.update(rows_of(table, gradients, count)); });
+  return weir_embedding_update_on_stream(table, gradients, count, nullptr);
 }
 weir_status weir_embedding_update_test(weir_embedding* table, int* done) { return test_call(table, &weir_embedding::update, done); }
 weir_status weir_embedding_update_wait(weir_embedding* table) { return wait_for(table, &weir_embedding::update); }

@@ -49,12 +49,13 @@ typedef struct weir_embedding_config {
   int32_t average;          /**< nonzero: gradients are divided by the number of ranks */
   int32_t priority;         /**< of ids, vectors, and gradients of rows that the next batch needs */
   int32_t delayed_priority; /**< of the other gradients */
+  int32_t memory;           /**< weir_memory_space; cuda: the GPU that is the calling thread's. Not for dense_allreduce */
 } weir_embedding_config;
 
 #define WEIR_EMBEDDING_CONFIG_INIT                                                                                       \
   {                                                                                                                      \
     sizeof(weir_embedding_config), 0, 0, 0, 1, 0.01, 0.9, 0.999, 1e-8, 0.05, "columns", "embedding", WEIR_OPTIMIZER_SGD, \
-        WEIR_WIRE_VALUES_NATIVE, WEIR_ROUTING_AUTOMATIC, 1, 1000000, -1000000                                            \
+        WEIR_WIRE_VALUES_NATIVE, WEIR_ROUTING_AUTOMATIC, 1, 1000000, -1000000, WEIR_MEMORY_HOST                          \
   }
 
 /** What the last lookup and the last update did on this rank; times in seconds. */
@@ -108,10 +109,23 @@ weir_status weir_embedding_update(weir_embedding* table, const float* gradients,
 weir_status weir_embedding_update_test(weir_embedding* table, int* done);
 weir_status weir_embedding_update_wait(weir_embedding* table);
 
+/** The same for tables in CUDA memory. `stream` is a cudaStream_t. The update reads the gradients after what is on it; what is put
+ * onto it once the call has returned may overwrite them. The lookup writes the vectors after what is on the stream when it starts;
+ * what is put onto it once the lookup has finished sees them. Ids may be in host memory, or in that of the table's GPU: the call
+ * then returns when the stream has got there. The functions above use the default stream. */
+weir_status weir_embedding_lookup_int32_on_stream(weir_embedding* table, const int32_t* ids, int64_t count, float* vectors,
+                                                  void* stream);
+weir_status weir_embedding_lookup_int64_on_stream(weir_embedding* table, const int64_t* ids, int64_t count, float* vectors,
+                                                  void* stream);
+weir_status weir_embedding_prefetch_int32_on_stream(weir_embedding* table, const int32_t* ids, int64_t count, void* stream);
+weir_status weir_embedding_prefetch_int64_on_stream(weir_embedding* table, const int64_t* ids, int64_t count, void* stream);
+weir_status weir_embedding_update_on_stream(weir_embedding* table, const float* gradients, int64_t count, void* stream);
+
 /** For all later updates. Equal on all ranks. */
 weir_status weir_embedding_set_learning_rate(weir_embedding* table, double learning_rate);
 
-/** Collective, blocking; each rank its own range of rows, which may be empty. `values`: count x width elements, exact. */
+/** Collective, blocking; each rank its own range of rows, which may be empty. `values`: count x width elements in host
+ * memory, wherever the table is; exact. */
 weir_status weir_embedding_export_rows(weir_embedding* table, int64_t first, int64_t count, float* values);
 /** Collective, blocking. Where ranges of ranks overlap, the highest rank's values stay. The optimizer's state stays. */
 weir_status weir_embedding_import_rows(weir_embedding* table, int64_t first, int64_t count, const float* values);

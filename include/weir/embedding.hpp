@@ -42,12 +42,15 @@ struct EmbeddingConfig {
   std::int64_t rows = 0;           ///< V, 1 to 2^32 - 1
   std::int64_t width = 0;          ///< D, at least 1; needs not be divisible by the number of ranks
   std::int64_t largest_batch = 0;  ///< most ids that a rank looks up at once
+  /// cuda: values and the optimizer's state lie on the GPU that is the calling thread's when the table is made, and so do vectors
+  /// and gradients. Not for dense_allreduce.
+  MemorySpace memory = MemorySpace::host;
   /// A name of exchanges(): how rows are divided among the ranks and how they travel.
   std::string exchange = "columns";
   Optimizer optimizer = Optimizer::sgd;
   double learning_rate = 0.01;
-  double beta1 = 0.9, beta2 = 0.999;  ///< of momentum and Adam
-  double epsilon = 1e-8;                      ///< of Adagrad and Adam, which need it positive
+  double beta1 = 0.9, beta2 = 0.999;            ///< of momentum and Adam
+  double epsilon = 1e-8;                        ///< of Adagrad and Adam, which need it positive
   bool average = true;                          ///< gradients are divided by the number of ranks
   WireValues wire_values = WireValues::native;  ///< how vectors and gradients travel (dense_allreduce: float32); sums are float32
   Routing routing = Routing::automatic;
@@ -58,8 +61,8 @@ struct EmbeddingConfig {
   std::string name = "embedding";   ///< for messages and dumps
 };
 
-/// What the last lookup and the last update of this rank did; times in seconds. Rows of the update are known once update() has
-/// returned; which of them are prior, once the operation has got so far.
+/// What the last lookup and the last update of this rank did; times in seconds, in CUDA memory until the work is on its stream.
+/// Rows of the update are known once update() has returned; which of them are prior, once the operation has got so far.
 struct EmbeddingStatistics {
   std::int64_t tokens = 0;               ///< ids of the batch
   std::int64_t distinct_rows = 0;        ///< of the batch: vectors received, and gradients sent
@@ -78,9 +81,15 @@ struct EmbeddingStatistics {
   double seconds_update = 0;                           ///< from update() until all rows were applied
 };
 
-/// One table. In flight at once: one prefetch, one lookup, one update. What a call ends with is thrown by its operation, or, if nobody
-/// has waited so far, by the next call of its kind, which then has not started: wait on all ranks, or on none. Gradients that are not
-/// finite go into the rows as they are.
+/// One table. In flight at once: one prefetch, one lookup, one update. What a call ends with is thrown by its operation, or, if
+/// nobody has waited so far, by the next call of its kind, which then has not started: wait on all ranks, or on none. Gradients
+/// that are not finite go into the rows as they are.
+///
+/// In CUDA memory, vectors and gradients are on the table's GPU, and calls take a `stream`, a cudaStream_t. An update reads the
+/// gradients after what is on the stream; what is put onto it once update() has returned may overwrite them. A lookup writes the
+/// vectors after what is on the stream when it starts; what is put onto the stream after the operation has finished sees them. The
+/// host does not wait for that: where only the stream's work needs the vectors, nobody does. Ids may be in host memory, and are
+/// read at once, or on the table's GPU: the call then returns when the stream has got there. Elsewhere `stream` stays nullptr.
 class EmbeddingTable {
  public:
   /// Collective. Allocates everything; refuses on all ranks when configurations differ, make no sense, or when a node has not the
@@ -92,31 +101,33 @@ class EmbeddingTable {
   ~EmbeddingTable();
 
   /// Collective, nonblocking. vectors[i * width ...] = row ids[i], as all updates before have left it (rounded as `wire_values`
-  /// says, whichever rank holds it; exact where every rank holds all). `ids` may be empty and needs to last only until the call returns; `vectors`, ids.size() x
-  /// width elements, until the operation has finished. An id outside [0, rows) on any rank is an error on every rank that names it,
-  /// its position and its rank; what was prefetched is forgotten then, and the batch before cannot be updated any more.
-  Operation lookup(std::span<const std::int64_t> ids, std::span<float> vectors);
-  Operation lookup(std::span<const std::int32_t> ids, std::span<float> vectors);
+  /// says, whichever rank holds it; exact where every rank holds all). `ids` may be empty and needs to last only until the call
+  /// returns; `vectors`, ids.size() x width elements, until the operation has finished. An id outside [0, rows) on any rank is an
+  /// error on every rank that names it, its position and its rank; what was prefetched is forgotten then, and the batch before
+  /// cannot be updated any more.
+  Operation lookup(std::span<const std::int64_t> ids, std::span<float> vectors, void* stream = nullptr);
+  Operation lookup(std::span<const std::int32_t> ids, std::span<float> vectors, void* stream = nullptr);
 
   /// Collective, nonblocking. Says what the next lookup will ask for, so that its ids travel now, and the update in between knows
   /// which rows are needed first. A lookup that asks for something else is correct all the same, and slower. A prefetch that no
   /// lookup has used is forgotten by the next.
-  Operation prefetch(std::span<const std::int64_t> ids);
-  Operation prefetch(std::span<const std::int32_t> ids);
+  Operation prefetch(std::span<const std::int64_t> ids, void* stream = nullptr);
+  Operation prefetch(std::span<const std::int32_t> ids, void* stream = nullptr);
 
   /// Collective, nonblocking. `gradients` are those of the vectors of the last lookup, one per id, tokens x width elements; they
   /// need to last only until the call returns: gradients of equal ids are summed here, in the order of the batch. Contributions of
-  /// ranks are added in rank order (`dense_allreduce`: in a ring's), so that the outcome depends on nothing but the batches. Once per lookup. Finishes the update
-  /// before, should that still be in flight; nobody needs to wait for the operation.
-  Operation update(std::span<const float> gradients);
+  /// ranks are added in rank order (`dense_allreduce`: in a ring's), so that the outcome depends on nothing but the batches. Once
+  /// per lookup. Finishes the update before, should that still be in flight; nobody needs to wait for the operation.
+  Operation update(std::span<const float> gradients, void* stream = nullptr);
 
   /// For all later updates. Equal on all ranks.
   void set_learning_rate(double learning_rate);
 
-  /// Collective, blocking; each rank its own range, which may be empty. Waits for the update in flight. Values are exact.
+  /// Collective, blocking; each rank its own range, which may be empty. Waits for the update in flight. Values are exact, and in
+  /// host memory, wherever the table is.
   void export_rows(std::int64_t first, std::int64_t count, std::span<float> values);
-  /// Collective, blocking. Replaces rows; where ranges of ranks overlap, the highest rank's values stay. The optimizer's state
-  /// stays.
+  /// Collective, blocking. Replaces rows by `values` in host memory; where ranges of ranks overlap, the highest rank's values stay.
+  /// The optimizer's state stays.
   void import_rows(std::int64_t first, std::int64_t count, std::span<const float> values);
 
   [[nodiscard]] const EmbeddingStatistics& statistics() const;

@@ -3,6 +3,7 @@
 #include "base/log.hpp"
 #include "embedding/embedding_config.hpp"
 #include "embedding/table.hpp"
+#include "plan/config_card.hpp"
 
 namespace weir {
 namespace {
@@ -11,23 +12,10 @@ std::shared_ptr<detail::EmbeddingState> make_table(std::shared_ptr<detail::Commu
   const int tag = comm->next_tag();
   embedding::agree_on_config(*comm, tag, config);
   // Before anything can fail on one rank alone: else later tags would differ.
-  const std::array tags{comm->next_tag(), comm->next_tag(), comm->next_tag()};
+  const detail::EmbeddingState::Tags tags{comm->next_tag(), comm->next_tag(), comm->next_tag(), comm->next_tag()};
   std::shared_ptr<detail::EmbeddingState> state;
-  std::int32_t out_of_memory = 0;
-  try {
-    state = std::make_shared<detail::EmbeddingState>(comm, config, tags);
-  } catch (const std::bad_alloc&) {
-    out_of_memory = 1;
-  } catch (const Error& error) {
-    if (error.status() != WEIR_ERR_MEMORY) throw;
-    out_of_memory = 1;
-  }
-  std::vector<std::int32_t> outcomes(static_cast<std::size_t>(comm->topology.size()));
-  detail::allgather_blocking(*comm, tag, "making a table", reinterpret_cast<const std::byte*>(&out_of_memory), sizeof out_of_memory,
-                             reinterpret_cast<std::byte*>(outcomes.data()));
-  const auto failed = std::find(outcomes.begin(), outcomes.end(), 1);
-  if (failed != outcomes.end())
-    fail(WEIR_ERR_MEMORY, "table '{}': rank {} has not enough memory for it", config.name, failed - outcomes.begin());
+  detail::make_on_all_ranks(*comm, tag, "table", config.name,
+                            [&] { state = std::make_shared<detail::EmbeddingState>(comm, config, tags); });
   log(comm->settings.log, LogLevel::info, "rank {}: table '{}': {} x {} by {}, {} bytes", comm->topology.rank(), config.name,
       config.rows, config.width, config.exchange, state->memory_bytes());
   return state;
@@ -62,24 +50,24 @@ EmbeddingTable& EmbeddingTable::operator=(EmbeddingTable&& other) noexcept {
 }
 EmbeddingTable::~EmbeddingTable() { retire(state_); }
 
-Operation EmbeddingTable::lookup(std::span<const std::int64_t> ids, std::span<float> vectors) {
-  state_->start_lookup(ids, vectors);
+Operation EmbeddingTable::lookup(std::span<const std::int64_t> ids, std::span<float> vectors, void* stream) {
+  state_->start_lookup(ids, vectors, stream);
   return operation(state_, state_->lookup());
 }
-Operation EmbeddingTable::lookup(std::span<const std::int32_t> ids, std::span<float> vectors) {
-  state_->start_lookup(ids, vectors);
+Operation EmbeddingTable::lookup(std::span<const std::int32_t> ids, std::span<float> vectors, void* stream) {
+  state_->start_lookup(ids, vectors, stream);
   return operation(state_, state_->lookup());
 }
-Operation EmbeddingTable::prefetch(std::span<const std::int64_t> ids) {
-  state_->start_prefetch(ids);
+Operation EmbeddingTable::prefetch(std::span<const std::int64_t> ids, void* stream) {
+  state_->start_prefetch(ids, stream);
   return operation(state_, state_->prefetch());
 }
-Operation EmbeddingTable::prefetch(std::span<const std::int32_t> ids) {
-  state_->start_prefetch(ids);
+Operation EmbeddingTable::prefetch(std::span<const std::int32_t> ids, void* stream) {
+  state_->start_prefetch(ids, stream);
   return operation(state_, state_->prefetch());
 }
-Operation EmbeddingTable::update(std::span<const float> gradients) {
-  state_->start_update(gradients);
+Operation EmbeddingTable::update(std::span<const float> gradients, void* stream) {
+  state_->start_update(gradients, stream);
   return operation(state_, state_->update());
 }
 

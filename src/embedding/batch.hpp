@@ -11,18 +11,31 @@
 #include "base/buffer.hpp"
 #include "embedding/partition.hpp"
 #include "embedding/row_groups.hpp"
+#include "plan/fault.hpp"
 
 namespace weir::embedding {
 
 /// What can be wrong with a call; the larger one is reported when several are.
-enum class CallFault : std::int32_t { none = 0, bad_id, bad_count, too_long, wrong_size, null_pointer, not_ready };
+enum class CallFault : std::int32_t {
+  none = 0,
+  bad_id,
+  bad_count,
+  too_long,
+  wrong_size,
+  null_pointer,
+  not_ready,
+  wrong_memory,
+  not_in_host_memory
+};
 
 /// What every rank tells every other about its call, so that all act alike.
 struct CallCard {
   CallFault fault = CallFault::none;
   std::int32_t prefetched = 0;  ///< the next batch is what this call asks for
   std::int64_t distinct = 0;
-  std::int64_t place = 0, id = 0;  ///< of a bad id; else the size or count given and what it should be
+  std::int64_t place = 0, id = 0;      ///< of a bad id; else the size or count given and what it should be
+  FaultKind memory = FaultKind::none;  ///< of wrong_memory
+  std::int32_t of_ids = 0;             ///< the memory in question is that of the ids
 
   /// A fault unless there is memory of `expected` elements.
   void check_array(const float* data, std::size_t size, std::int64_t expected) {
@@ -33,6 +46,11 @@ struct CallCard {
     } else if (expected > 0 && data == nullptr) {
       fault = CallFault::null_pointer;
     }
+  }
+  void check_memory(FaultKind found) {
+    if (found == FaultKind::none) return;
+    fault = CallFault::wrong_memory;
+    memory = found;
   }
 };
 

@@ -36,11 +36,12 @@ task<void> DenseDelivery::run(Channel channel, const Batch& batch, const float* 
   co_await ring_->run(channel, sums_.data());
 }
 
-std::int64_t DenseDelivery::step(Slice& slice, const RowOptimizer& optimizer) const {
+std::int64_t DenseDelivery::step(const Slice& slice, RowSpace& host, const RowOptimizer& optimizer) const {
+  constexpr std::uint32_t first[] = {0, 1};  // a group of one
   std::int64_t stepped = 0;
   for (std::uint32_t row = 0; row < static_cast<std::uint64_t>(rows_); ++row) {
     if (sums_[rows_ * width_ + row] == 0) continue;
-    slice.step(optimizer, &row, 1, sums_.data() + row * width_);
+    host.step(optimizer, slice.state(), width_, sums_.data(), {&row, first, &row, 1});
     ++stepped;
   }
   return stepped;

@@ -15,8 +15,8 @@ class DenseDelivery {
   DenseDelivery(const Partition& partition, const Topology& topology, Transport& transport);
   /// `rows`: one for each of this rank's distinct rows of the batch. Afterwards step() has all ranks' sums.
   task<void> run(Channel channel, const Batch& batch, const float* rows);
-  /// Steps the rows that any rank had in its batch; returns how many.
-  std::int64_t step(Slice& slice, const RowOptimizer& optimizer) const;
+  /// Steps the rows that any rank had in its batch; returns how many. `slice` is in host memory.
+  std::int64_t step(const Slice& slice, RowSpace& host, const RowOptimizer& optimizer) const;
   [[nodiscard]] std::int64_t memory_bytes() const { return sums_.bytes() + ring_->memory_bytes(); }
 
  private:

@@ -26,7 +26,8 @@ constexpr std::array field_names = {"rows",
                                     "routing",
                                     "seed (its lower half)",
                                     "seed (its upper half)",
-                                    "initial_range"};
+                                    "initial_range",
+                                    "memory"};
 
 /// Of all ranks of this node.
 double bytes_of_node(const EmbeddingConfig& c, const Topology& topology) {
@@ -70,7 +71,8 @@ ConfigCard make_card(const EmbeddingConfig& c, const Topology& topology) {
                    static_cast<double>(c.routing),
                    static_cast<double>(c.seed & 0xffffffff),
                    static_cast<double>(c.seed >> 32),
-                   c.initial_range};
+                   c.initial_range,
+                   static_cast<double>(c.memory)};
   } catch (const Error& error) {
     card.status = error.status();
     card.set_text(error.what());
@@ -89,7 +91,12 @@ void check_config(const EmbeddingConfig& c, const Topology& topology) {
   const std::int64_t gathered = std::min(c.largest_batch, c.rows);
   require(gathered <= most / topology.size(), "largest_batch is {}: with {} ranks it must be at most {}", c.largest_batch,
           topology.size(), most / topology.size());
-  static_cast<void>(find_exchange(c.exchange));
+  require(c.memory == MemorySpace::host || c.memory == MemorySpace::cuda, "memory is {}: it must be host (0) or cuda (1)",
+          static_cast<int>(c.memory));
+  const bool dense = find_exchange(c.exchange).path == GradientPath::allreduce;
+  require(!dense || c.memory == MemorySpace::host,
+          "exchange is {}: in CUDA memory only rows travel, not the whole gradient; choose another, for example columns",
+          c.exchange);
   require(c.optimizer >= Optimizer::sgd && c.optimizer <= Optimizer::adam,
           "optimizer is {}: it must be sgd (0), momentum (1), adagrad (2) or adam (3)", static_cast<int>(c.optimizer));
   require(std::isfinite(c.learning_rate), "learning_rate is {}: it must be finite", c.learning_rate);
@@ -105,7 +112,7 @@ void check_config(const EmbeddingConfig& c, const Topology& topology) {
   require(c.routing >= Routing::automatic && c.routing <= Routing::by_node,
           "routing is {}: it must be automatic (0), direct (1) or by_node (2)", static_cast<int>(c.routing));
   require(c.initial_range >= 0 && std::isfinite(c.initial_range), "initial_range is {}: it must not be negative", c.initial_range);
-  check_memory(c, topology);
+  if (c.memory == MemorySpace::host) check_memory(c, topology);
 }
 
 void agree_on_config(detail::CommunicatorState& comm, int tag, const EmbeddingConfig& config) {

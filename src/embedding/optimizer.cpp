@@ -1,15 +1,15 @@
 #include "embedding/optimizer.hpp"
 
-#include <cmath>
-
 namespace weir::embedding {
 namespace {
 
-template <class Step>
-void for_each_row(const std::uint32_t* rows, std::int64_t count, std::int64_t width, const float* sums, Step step) {
+template <Optimizer kind>
+void step_rows(const RowOptimizer& shared, const RowState& state, const std::uint32_t* rows, std::int64_t count, std::int64_t width,
+               const float* sums) {
+  const RowOptimizer optimizer = shared;  // a copy that no array can overlap: its fields stay in registers
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t row = rows[i] * width;
-    for (std::int64_t c = 0; c < width; ++c) step(row + c, sums[i * width + c]);
+    for (std::int64_t c = 0; c < width; ++c) optimizer.step<kind>(state, row + c, sums[i * width + c]);
   }
 }
 
@@ -29,32 +29,17 @@ RowOptimizer::RowOptimizer(const EmbeddingConfig& config, double learning_rate, 
   second_correction_ = static_cast<float>(std::sqrt(1 - std::pow(config.beta2, static_cast<double>(step))));
 }
 
-void RowOptimizer::apply(float* values, float* first_state, float* second_state, const std::uint32_t* rows, std::int64_t count,
-                         std::int64_t width, const float* sums) const {
-  const float rate = rate_, beta1 = beta1_, beta2 = beta2_, epsilon = epsilon_, divisor = divisor_;
+void RowOptimizer::apply(const RowState& state, const std::uint32_t* rows, std::int64_t count, std::int64_t width,
+                         const float* sums) const {
   switch (kind_) {
     case Optimizer::sgd:
-      return for_each_row(rows, count, width, sums, [=](std::int64_t i, float sum) { values[i] -= rate * (sum / divisor); });
+      return step_rows<Optimizer::sgd>(*this, state, rows, count, width, sums);
     case Optimizer::momentum:
-      return for_each_row(rows, count, width, sums, [=](std::int64_t i, float sum) {
-        first_state[i] = beta1 * first_state[i] + sum / divisor;
-        values[i] -= rate * first_state[i];
-      });
+      return step_rows<Optimizer::momentum>(*this, state, rows, count, width, sums);
     case Optimizer::adagrad:
-      return for_each_row(rows, count, width, sums, [=](std::int64_t i, float sum) {
-        const float g = sum / divisor;
-        first_state[i] += g * g;
-        values[i] -= rate * g / (std::sqrt(first_state[i]) + epsilon);
-      });
-    case Optimizer::adam: {
-      const float first_correction = first_correction_, second_correction = second_correction_;
-      return for_each_row(rows, count, width, sums, [=](std::int64_t i, float sum) {
-        const float g = sum / divisor;
-        first_state[i] = beta1 * first_state[i] + (1 - beta1) * g;
-        second_state[i] = beta2 * second_state[i] + (1 - beta2) * g * g;
-        values[i] -= rate * (first_state[i] / first_correction) / (std::sqrt(second_state[i]) / second_correction + epsilon);
-      });
-    }
+      return step_rows<Optimizer::adagrad>(*this, state, rows, count, width, sums);
+    case Optimizer::adam:
+      return step_rows<Optimizer::adam>(*this, state, rows, count, width, sums);
   }
 }
 

@@ -1,6 +1,8 @@
-// optimizer.hpp: what a row's gradient does to the row (Optimizer in weir/embedding.hpp).
+// optimizer.hpp: what a row's gradient does to the row (Optimizer in weir/embedding.hpp). The same code runs on GPUs; sources that
+// use RowOptimizer::step are compiled without fused multiplications and additions, so that it has the same bits everywhere.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <weir/embedding.hpp>
 
@@ -9,16 +11,43 @@ namespace weir::embedding {
 /// Arrays as large as the values that an optimizer keeps: 0, 1 or 2.
 [[nodiscard]] int state_arrays(Optimizer optimizer);
 
+/// Elements of rows and what is kept for them; arrays that are not kept are null.
+struct RowState {
+  float* values = nullptr;
+  float* first = nullptr;
+  float* second = nullptr;
+};
+
 /// One step, for any number of rows.
 class RowOptimizer {
  public:
   /// `step` counts from 1. Sums of gradients are divided by `divisor`.
   RowOptimizer(const EmbeddingConfig& config, double learning_rate, double divisor, std::int64_t step);
 
-  /// Row rows[i] of `values` and of the state (`width` elements each; pointers of arrays that are not kept are null) is changed by
-  /// sums[i * width ...]. No row twice.
-  void apply(float* values, float* first_state, float* second_state, const std::uint32_t* rows, std::int64_t count,
-             std::int64_t width, const float* sums) const;
+  [[nodiscard]] Optimizer kind() const { return kind_; }
+
+  /// Row rows[i] of `state`, in host memory, is changed by sums[i * width ...]. No row twice.
+  void apply(const RowState& state, const std::uint32_t* rows, std::int64_t count, std::int64_t width, const float* sums) const;
+
+  /// Element i of `state` is changed by `sum`. `kind` is kind().
+  template <Optimizer kind>
+  constexpr void step(const RowState& state, std::int64_t i, float sum) const {
+    const float g = sum / divisor_;
+    if constexpr (kind == Optimizer::sgd) {
+      state.values[i] -= rate_ * g;
+    } else if constexpr (kind == Optimizer::momentum) {
+      state.first[i] = beta1_ * state.first[i] + g;
+      state.values[i] -= rate_ * state.first[i];
+    } else if constexpr (kind == Optimizer::adagrad) {
+      state.first[i] += g * g;
+      state.values[i] -= rate_ * g / (std::sqrt(state.first[i]) + epsilon_);
+    } else {
+      state.first[i] = beta1_ * state.first[i] + (1 - beta1_) * g;
+      state.second[i] = beta2_ * state.second[i] + (1 - beta2_) * g * g;
+      state.values[i] -=
+          rate_ * (state.first[i] / first_correction_) / (std::sqrt(state.second[i]) / second_correction_ + epsilon_);
+    }
+  }
 
  private:
   Optimizer kind_;

@@ -61,10 +61,10 @@ const Exchange& find_exchange(std::string_view name) {
 }
 
 Partition::Partition(Division division, std::int64_t rows, std::int64_t width, const Topology& topology)
-    : rows_(static_cast<std::uint64_t>(rows)), width_(width), parts_(static_cast<std::size_t>(topology.size())) {
+    : permutation_{static_cast<std::uint64_t>(rows)}, width_(width), parts_(static_cast<std::size_t>(topology.size())) {
   if (division == Division::hashed_rows) {
-    factor_ = golden_factor(rows_);
-    inverse_ = inverse_of(factor_, rows_);
+    permutation_.factor = golden_factor(permutation_.rows);
+    permutation_.inverse = inverse_of(permutation_.factor, permutation_.rows);
   }
   const auto share = [](std::int64_t total, int i, int of) {
     return static_cast<std::int64_t>(part_begin(static_cast<std::uint64_t>(total), i, of));

@@ -37,23 +37,30 @@ struct Part {
   [[nodiscard]] std::int64_t elements() const { return rows * columns; }
 };
 
+/// Of row numbers below `rows`.
+struct Permutation {
+  std::uint64_t rows, factor = 1, inverse = 1;  ///< factor x inverse is 1 modulo rows
+  [[nodiscard]] constexpr std::uint64_t position(std::uint64_t row) const noexcept { return row * factor % rows; }
+  [[nodiscard]] constexpr std::uint64_t row(std::uint64_t position) const noexcept { return position * inverse % rows; }
+};
+
 /// A table of `rows` x `width` divided among all ranks of a topology. Rows are stored, sorted and exchanged by their *position*, a
 /// permutation of row numbers; every part is a range of positions times a range of columns.
 class Partition {
  public:
   Partition(Division division, std::int64_t rows, std::int64_t width, const Topology& topology);
 
-  [[nodiscard]] std::int64_t rows() const { return static_cast<std::int64_t>(rows_); }
+  [[nodiscard]] std::int64_t rows() const { return static_cast<std::int64_t>(permutation_.rows); }
   [[nodiscard]] std::int64_t width() const { return width_; }
-  [[nodiscard]] std::uint32_t position(std::uint64_t row) const { return static_cast<std::uint32_t>(row * factor_ % rows_); }
-  [[nodiscard]] std::uint64_t row(std::uint64_t position) const { return position * inverse_ % rows_; }
+  [[nodiscard]] std::uint32_t position(std::uint64_t row) const { return static_cast<std::uint32_t>(permutation_.position(row)); }
+  [[nodiscard]] std::uint64_t row(std::uint64_t position) const { return permutation_.row(position); }
+  [[nodiscard]] const Permutation& permutation() const { return permutation_; }
   /// What `rank` holds; positions and columns ascend with the rank. Perhaps nothing.
   [[nodiscard]] const Part& part(int rank) const { return parts_[static_cast<std::size_t>(rank)]; }
 
  private:
-  std::uint64_t rows_;
+  Permutation permutation_;
   std::int64_t width_;
-  std::uint64_t factor_ = 1, inverse_ = 1;  // of the permutation, modulo rows_
   std::vector<Part> parts_;
 };
 

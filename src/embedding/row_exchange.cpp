@@ -1,11 +1,9 @@
 #include "embedding/row_exchange.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "codec/parts.hpp"
 #include "collectives/allgatherv.hpp"
-#include "kernels/kernels.hpp"
 
 namespace weir::embedding {
 namespace {
@@ -16,19 +14,7 @@ std::span<const std::uint32_t> within(std::span<const std::uint32_t> rows, const
   return embedding::within(rows, part.first_row, part.rows);
 }
 
-/// Writes `columns` elements of each of `rows` of x, rounded to what travels; returns the bytes.
-std::int64_t pack_rows(const float* x, std::int64_t stride, std::span<const std::uint32_t> rows, std::int64_t columns,
-                       WireValues values, std::byte* out) {
-  const auto count = static_cast<std::int64_t>(rows.size());
-  const std::int64_t row_bytes = columns * wire::bytes_of_value<float>(values);
-  if (values == WireValues::native) {
-    kernels::host::gather_rows(x, stride, rows.data(), count, columns, reinterpret_cast<float*>(out), columns);
-  } else {
-    for (std::int64_t i = 0; i < count; ++i)
-      wire::pack_values(values, x + rows[static_cast<std::size_t>(i)] * stride, columns, out + i * row_bytes);
-  }
-  return count * row_bytes;
-}
+std::int64_t size_of(std::span<const std::uint32_t> rows) { return static_cast<std::int64_t>(rows.size()); }
 
 std::unique_ptr<Alltoallv> make_alltoallv(const RowExchangeSetup& setup, Alltoallv::Capacity capacity) {
   return setup.by_node ? make_by_node_alltoallv(*setup.topology, capacity) : make_direct_alltoallv(*setup.topology, capacity);
@@ -36,63 +22,95 @@ std::unique_ptr<Alltoallv> make_alltoallv(const RowExchangeSetup& setup, Alltoal
 
 constexpr std::int64_t element = sizeof(float);
 
+/// Whether what travels as `values` can be read where it arrives.
+bool reads_in_place(const RowSpace& space, WireValues values) { return values == WireValues::native && space.works_in_messages(); }
+
 }  // namespace
 
-RowFetch::RowFetch(const RowExchangeSetup& setup) : setup_(setup) {
+RowFetch::RowFetch(const RowExchangeSetup& setup, RowSpace& space)
+    : setup_(setup),
+      space_(space),
+      work_(space.make_work(setup.most_served())),
+      out_bytes_(at(setup.topology->size())),
+      in_bytes_(out_bytes_.size()),
+      in_(space.take_message(setup.asked_bytes())) {
+  if (!reads_in_place(space, setup.values)) widened_ = space.take_rows(setup.asked_bytes() / element);
   if (setup.exchange->replicated()) return;
-  const auto ranks = at(setup.topology->size());
-  const std::int64_t served = setup.most_served();
   alltoallv_ = make_alltoallv(setup, {setup.served_bytes(), setup.asked_bytes()});
-  out_bytes_.resize(ranks);
-  in_bytes_.resize(ranks);
-  served_ = Buffer<std::uint32_t>(served);
-  out_ = Buffer<std::byte>(served * setup.partition->part(setup.topology->rank()).columns * element);
-  in_ = Buffer<std::byte>(setup.asked_bytes());
-  widened_ = Buffer<float>(setup.most_asked() * setup.partition->width());
+  served_ = Buffer<std::uint32_t>(setup.most_served());
+  out_ = space.take_message(setup.most_served() * setup.partition->part(setup.topology->rank()).columns * element);
 }
 
-task<void> RowFetch::run(Channel channel, const Batch& batch, Slice& slice, WireValues values, float* vectors) {
+std::span<const std::uint32_t> RowFetch::rows_of_tokens(const Batch& batch) const {
+  const auto tokens = static_cast<std::size_t>(batch.tokens());
+  return {setup_.exchange->replicated() ? batch.position_of_token() : batch.row_of_token(), tokens};
+}
+
+task<void> RowFetch::look_up(Channel channel, const Batch& batch, const Slice& slice, const std::uint32_t* token_rows,
+                             RowCaller& caller, float* vectors) {
+  if (!setup_.exchange->replicated()) co_await bring(channel, batch, slice, setup_.values);
+  if (batch.tokens() == 0) co_return;
+  caller.begin();
+  const std::int64_t width = setup_.partition->width();
+  if (setup_.exchange->replicated())
+    space_.gather(slice.values(), token_rows, batch.tokens(), width, vectors, width);
+  else
+    expand(space_, batch, token_rows, setup_.values, vectors);
+  caller.end();
+}
+
+task<void> RowFetch::export_rows(Channel channel, const Batch& batch, const Slice& slice, RowSpace& host, float* vectors) {
+  co_await bring(channel, batch, slice, WireValues::native);
+  expand(host, batch, batch.row_of_token(), WireValues::native, vectors);
+}
+
+/// This rank's distinct rows come to in_, by holder.
+task<void> RowFetch::bring(Channel channel, const Batch& batch, const Slice& slice, WireValues values) {
+  co_await work_->cleared(channel);
   if (setup_.exchange->replicated()) {
+    const auto rows = batch.rows(channel.rank());
     const std::int64_t width = setup_.partition->width();
-    kernels::host::gather_rows<float>(slice.values(), width, batch.position_of_token(), batch.tokens(), width, vectors, width);
+    space_.pack(slice.values(), width, work_->put(rows), size_of(rows), width, values, in_);
+    co_await work_->done(channel);
     co_return;
   }
   serve(batch, slice, values);
   expect(batch, values);
   channel.step("exchange vectors");
-  co_await alltoallv_->run(channel, out_.data(), out_bytes_, in_.data(), in_bytes_);
-  expand(batch, values, vectors);
+  co_await work_->done(channel);
+  co_await alltoallv_->run(channel, out_, out_bytes_, in_, in_bytes_);
 }
 
-void RowFetch::serve(const Batch& batch, Slice& slice, WireValues values) {
+void RowFetch::serve(const Batch& batch, const Slice& slice, WireValues values) {
   const Part& part = slice.part();
   const std::int64_t row_bytes = part.columns * wire::bytes_of_value<float>(values);
   std::int64_t count = 0;
   for (int rank = 0; rank < setup_.topology->size(); ++rank) {
     const auto rows = within(batch.rows(rank), part);
     for (const std::uint32_t row : rows) served_[count++] = row - static_cast<std::uint32_t>(part.first_row);
-    out_bytes_[at(rank)] = static_cast<std::int64_t>(rows.size()) * row_bytes;
+    out_bytes_[at(rank)] = size_of(rows) * row_bytes;
   }
-  pack_rows(slice.values(), part.columns, {served_.data(), static_cast<std::size_t>(count)}, part.columns, values, out_.data());
+  const std::uint32_t* const rows = work_->put({served_.data(), static_cast<std::size_t>(count)});
+  space_.pack(slice.values(), part.columns, rows, count, part.columns, values, out_);
 }
 
 void RowFetch::expect(const Batch& batch, WireValues values) {
   const auto own = batch.rows(setup_.topology->rank());
   for (int rank = 0; rank < setup_.topology->size(); ++rank) {
     const Part& part = setup_.partition->part(rank);
-    in_bytes_[at(rank)] = static_cast<std::int64_t>(within(own, part).size()) * part.columns * wire::bytes_of_value<float>(values);
+    in_bytes_[at(rank)] = size_of(within(own, part)) * part.columns * wire::bytes_of_value<float>(values);
   }
 }
 
-void RowFetch::expand(const Batch& batch, WireValues values, float* vectors) {
+void RowFetch::expand(RowSpace& space, const Batch& batch, const std::uint32_t* row_of_token, WireValues values, float* vectors) {
   const std::int64_t width = setup_.partition->width(), rows = batch.groups().count();
-  const float* in = reinterpret_cast<const float*>(in_.data());
-  if (values != WireValues::native) {
-    wire::unpack_values(values, in_.data(), rows * width, widened_.data());
-    in = widened_.data();
+  const float* in = reinterpret_cast<const float*>(in_);
+  if (!reads_in_place(space, values)) {
+    space.unpack(values, in_, rows * width, widened_);
+    in = widened_;
   }
   const auto take = [&](std::int64_t first_column, std::int64_t columns) {
-    kernels::host::gather_rows(in, columns, batch.row_of_token(), batch.tokens(), columns, vectors + first_column, width);
+    space.gather(in, row_of_token, batch.tokens(), columns, vectors + first_column, width);
   };
   // Divided by rows, holders' blocks follow each other by position: they are one array of whole rows.
   if (setup_.exchange->division != Division::columns) return take(0, width);
@@ -103,34 +121,51 @@ void RowFetch::expand(const Batch& batch, WireValues values, float* vectors) {
   }
 }
 
-std::int64_t RowFetch::memory_bytes() const {
-  return served_.bytes() + out_.bytes() + in_.bytes() + widened_.bytes() + (alltoallv_ ? alltoallv_->memory_bytes() : 0);
-}
+std::int64_t RowFetch::memory_bytes() const { return served_.bytes() + (alltoallv_ ? alltoallv_->memory_bytes() : 0); }
 
-RowDelivery::RowDelivery(const RowExchangeSetup& setup)
+RowDelivery::RowDelivery(const RowExchangeSetup& setup, RowSpace& space)
     : setup_(setup),
+      space_(space),
+      work_(space.make_work(std::max(setup.most_asked(), 3 * setup.most_served() + 1))),
       out_bytes_(at(setup.topology->size())),
       in_bytes_(out_bytes_.size()),
       offset_(out_bytes_.size() + 1),
-      arrived_(setup.most_served() * setup.partition->part(setup.topology->rank()).columns),
-      keys_(setup.most_served()) {
-  in_ = Buffer<std::byte>(arrived_.bytes());
-  if (setup.exchange->replicated()) return;
+      keys_(setup.most_served()),
+      groups_(setup.most_served(), static_cast<std::uint64_t>(setup.partition->rows())) {
+  const std::int64_t elements = setup.most_served() * setup.partition->part(setup.topology->rank()).columns;
+  const bool replicated = setup.exchange->replicated();
+  in_ = space.take_message(elements * element);
+  if (replicated || !reads_in_place(space, setup.values)) widened_ = space.take_rows(elements);
+  if (replicated) return;
   alltoallv_ = make_alltoallv(setup, {setup.asked_bytes(), setup.served_bytes()});
-  out_ = Buffer<std::byte>(setup.asked_bytes());
+  out_ = space.take_message(setup.asked_bytes());
 }
 
-task<void> RowDelivery::run(Channel channel, const Batch& batch, bool is_prior, const float* rows, WireValues values) {
+task<void> RowDelivery::run(Channel channel, const Batch& batch, bool is_prior, const float* rows) {
+  co_await work_->cleared(channel);
+  const Source source{space_, rows, work_->put(batch.own_part(is_prior))};
+  co_await exchange(channel, batch, is_prior, source, setup_.values);
+}
+
+task<void> RowDelivery::import_rows(Channel channel, const Batch& batch, const Slice& slice, RowSpace& host, const float* rows) {
+  co_await work_->done(channel);  // the host packs at once, where the space may still be reading
+  const Source source{host, rows, batch.own_part(true).data()};
+  co_await exchange(channel, batch, true, source, WireValues::native);
+  space_.replace(slice.values(), {keys_.data(), static_cast<std::size_t>(key_count_)}, slice.part().columns, arrived_);
+}
+
+task<void> RowDelivery::exchange(Channel channel, const Batch& batch, bool is_prior, Source source, WireValues values) {
   expect(batch, is_prior, wire::bytes_of_value<float>(values));
   if (setup_.exchange->replicated()) {
-    co_await allgather(channel, batch, is_prior, rows, values);
+    const std::int64_t width = setup_.partition->width();
+    source.space.pack(source.rows, width, source.places, size_of(batch.own_part(is_prior)), width, values, in_);
+    co_await work_->done(channel);
+    co_await allgather(channel, values);
     co_return;
   }
-  send_parts(batch, is_prior, rows, values);
-  std::byte* const in = values == WireValues::native ? reinterpret_cast<std::byte*>(arrived_.data()) : in_.data();
-  co_await alltoallv_->run(channel, out_.data(), out_bytes_, in, in_bytes_);
-  if (values == WireValues::native) co_return;
-  wire::unpack_values(values, in_.data(), key_count_ * setup_.partition->part(channel.rank()).columns, arrived_.data());
+  send_parts(batch, is_prior, source, values);
+  co_await work_->done(channel);
+  co_await alltoall(channel, values);
 }
 
 void RowDelivery::expect(const Batch& batch, bool is_prior, std::int64_t value_bytes) {
@@ -139,41 +174,57 @@ void RowDelivery::expect(const Batch& batch, bool is_prior, std::int64_t value_b
   for (int rank = 0; rank < setup_.topology->size(); ++rank) {
     const auto rows = within(batch.part(rank, is_prior), mine);
     for (const std::uint32_t row : rows) keys_[key_count_++] = row - static_cast<std::uint32_t>(mine.first_row);
-    in_bytes_[at(rank)] = static_cast<std::int64_t>(rows.size()) * mine.columns * value_bytes;
+    in_bytes_[at(rank)] = size_of(rows) * mine.columns * value_bytes;
   }
 }
 
-void RowDelivery::send_parts(const Batch& batch, bool is_prior, const float* rows, WireValues values) {
+void RowDelivery::send_parts(const Batch& batch, bool is_prior, const Source& source, WireValues values) {
   const auto positions = batch.part(setup_.topology->rank(), is_prior);
-  const auto places = batch.own_part(is_prior);
   std::int64_t offset = 0;
   for (int rank = 0; rank < setup_.topology->size(); ++rank) {
     const Part& part = setup_.partition->part(rank);
     const auto theirs = within(positions, part);
-    out_bytes_[at(rank)] = pack_rows(rows + part.first_column, setup_.partition->width(),
-                                     places.subspan(static_cast<std::size_t>(theirs.data() - positions.data()), theirs.size()),
-                                     part.columns, values, out_.data() + offset);
+    source.space.pack(source.rows + part.first_column, setup_.partition->width(),
+                      source.places + (theirs.data() - positions.data()), size_of(theirs), part.columns, values, out_ + offset);
+    out_bytes_[at(rank)] = size_of(theirs) * part.columns * wire::bytes_of_value<float>(values);
     offset += out_bytes_[at(rank)];
   }
 }
 
-task<void> RowDelivery::allgather(Channel channel, const Batch& batch, bool is_prior, const float* rows, WireValues values) {
+task<void> RowDelivery::alltoall(Channel channel, WireValues values) {
+  co_await alltoallv_->run(channel, out_, out_bytes_, in_, in_bytes_);
+  arrived_ = reinterpret_cast<const float*>(in_);
+  if (reads_in_place(space_, values)) co_return;
+  space_.unpack(values, in_, key_count_ * setup_.partition->part(channel.rank()).columns, widened_);
+  arrived_ = widened_;
+}
+
+task<void> RowDelivery::allgather(Channel channel, WireValues values) {
   const int ranks = channel.size(), me = channel.rank();
   for (int i = 0; i < ranks; ++i) offset_[at(i + 1)] = offset_[at(i)] + in_bytes_[at((me + i) % ranks)];
-  const std::int64_t width = setup_.partition->width();
-  pack_rows(rows, width, batch.own_part(is_prior), width, values, in_.data());
   channel.step("gather rows");
-  co_await allgatherv(channel, offset_, in_.data());
-  float* out = arrived_.data();
+  co_await allgatherv(channel, offset_, in_);
+  float* out = widened_;
   for (int rank = 0; rank < ranks; ++rank) {
     const std::int64_t count = in_bytes_[at(rank)] / wire::bytes_of_value<float>(values);
-    wire::unpack_values(values, in_.data() + offset_[at((rank - me + ranks) % ranks)], count, out);
+    space_.unpack(values, in_ + offset_[at((rank - me + ranks) % ranks)], count, out);
     out += count;
   }
+  arrived_ = widened_;
+}
+
+std::int64_t RowDelivery::step(const Slice& slice, const RowOptimizer& optimizer) {
+  if (slice.part().columns == 0) return 0;
+  groups_.build({keys_.data(), static_cast<std::size_t>(key_count_)});
+  const auto count = static_cast<std::size_t>(groups_.count());
+  const GroupLists lists{work_->put({groups_.keys(), count}), work_->put({groups_.first(), count + 1}),
+                         work_->put({groups_.order(), static_cast<std::size_t>(key_count_)}), groups_.count()};
+  space_.step(optimizer, slice.state(), slice.part().columns, arrived_, lists);
+  return groups_.count();
 }
 
 std::int64_t RowDelivery::memory_bytes() const {
-  return out_.bytes() + in_.bytes() + arrived_.bytes() + keys_.bytes() + (alltoallv_ ? alltoallv_->memory_bytes() : 0);
+  return keys_.bytes() + groups_.memory_bytes() + (alltoallv_ ? alltoallv_->memory_bytes() : 0);
 }
 
 }  // namespace weir::embedding

@@ -18,6 +18,7 @@ struct RowExchangeSetup {
   const Exchange* exchange = nullptr;
   std::int64_t largest_batch = 0;
   bool by_node = false;
+  WireValues values = WireValues::native;
 
   /// Most distinct rows of a rank's batch, and of all ranks' batches together in this rank's part.
   [[nodiscard]] std::int64_t most_asked() const { return std::min(largest_batch, partition->rows()); }
@@ -39,52 +40,76 @@ struct RowExchangeSetup {
 /// Vectors, from holders to those who look them up.
 class RowFetch {
  public:
-  explicit RowFetch(const RowExchangeSetup& setup);
-  /// vectors[token] = its row. `batch` has been gathered and not been split.
-  task<void> run(Channel channel, const Batch& batch, Slice& slice, WireValues values, float* vectors);
+  /// Between ranks whose rows lie in `space`, which outlives it.
+  RowFetch(const RowExchangeSetup& setup, RowSpace& space);
+
+  /// What look_up() needs as a list of the space: for each token of the batch where its row is.
+  [[nodiscard]] std::span<const std::uint32_t> rows_of_tokens(const Batch& batch) const;
+  /// vectors[token] = its row; they are the caller's. `token_rows` is that list. `batch` has been gathered and not been split.
+  task<void> look_up(Channel channel, const Batch& batch, const Slice& slice, const std::uint32_t* token_rows, RowCaller& caller,
+                     float* vectors);
+  /// The same for `vectors` in host memory, where `host` works; values are exact.
+  task<void> export_rows(Channel channel, const Batch& batch, const Slice& slice, RowSpace& host, float* vectors);
+  /// Of what is not the space's.
   [[nodiscard]] std::int64_t memory_bytes() const;
 
  private:
-  void serve(const Batch& batch, Slice& slice, WireValues values);
+  task<void> bring(Channel channel, const Batch& batch, const Slice& slice, WireValues values);
+  void serve(const Batch& batch, const Slice& slice, WireValues values);
   void expect(const Batch& batch, WireValues values);
-  void expand(const Batch& batch, WireValues values, float* vectors);
+  void expand(RowSpace& space, const Batch& batch, const std::uint32_t* row_of_token, WireValues values, float* vectors);
 
   RowExchangeSetup setup_;
+  RowSpace& space_;
+  std::unique_ptr<RowWork> work_;
   std::unique_ptr<Alltoallv> alltoallv_;
   std::vector<std::int64_t> out_bytes_, in_bytes_;
   Buffer<std::uint32_t> served_;  // rows of my part, those for rank 0 first
-  Buffer<std::byte> out_, in_;
-  Buffer<float> widened_;
+  std::byte *out_ = nullptr, *in_ = nullptr;
+  float* widened_ = nullptr;  // none where what arrives is read where it is
 };
 
 /// Gradients of rows, from those who looked them up to the holders.
 class RowDelivery {
  public:
-  explicit RowDelivery(const RowExchangeSetup& setup);
-  /// Of one part of the batch; `rows` has one row for each of this rank's distinct ones, ascending by position. Afterwards
-  /// arrived() holds what all ranks have sent for my part.
-  task<void> run(Channel channel, const Batch& batch, bool is_prior, const float* rows, WireValues values);
+  /// Between ranks whose rows lie in `space`, which outlives it.
+  RowDelivery(const RowExchangeSetup& setup, RowSpace& space);
 
-  /// Rows of my part, in rank order; a row may be there once for every rank.
-  struct Arrived {
-    std::span<const std::uint32_t> rows;
-    const float* values;  ///< part.columns elements each
-  };
-  [[nodiscard]] Arrived arrived() const { return {{keys_.data(), static_cast<std::size_t>(key_count_)}, arrived_.data()}; }
+  /// Of one part of the batch; `rows`, in the space, has one row for each of this rank's distinct ones, ascending by position.
+  /// Afterwards what all ranks have sent for my part has arrived.
+  task<void> run(Channel channel, const Batch& batch, bool is_prior, const float* rows);
+  /// Sums what has arrived for each row, in rank order, and steps it; returns how many rows.
+  std::int64_t step(const Slice& slice, const RowOptimizer& optimizer);
+
+  /// Values, exact, of all of the batch; `rows` is in host memory, where `host` works. They replace those of the slice.
+  task<void> import_rows(Channel channel, const Batch& batch, const Slice& slice, RowSpace& host, const float* rows);
+  /// Of what is not the space's.
   [[nodiscard]] std::int64_t memory_bytes() const;
 
  private:
+  /// Rows of this rank that are sent, and the space that packs them: `places` is a list there.
+  struct Source {
+    RowSpace& space;
+    const float* rows;
+    const std::uint32_t* places;
+  };
+  task<void> exchange(Channel channel, const Batch& batch, bool is_prior, Source source, WireValues values);
   void expect(const Batch& batch, bool is_prior, std::int64_t value_bytes);
-  void send_parts(const Batch& batch, bool is_prior, const float* rows, WireValues values);
-  task<void> allgather(Channel channel, const Batch& batch, bool is_prior, const float* rows, WireValues values);
+  void send_parts(const Batch& batch, bool is_prior, const Source& source, WireValues values);
+  task<void> alltoall(Channel channel, WireValues values);
+  task<void> allgather(Channel channel, WireValues values);
 
   RowExchangeSetup setup_;
+  RowSpace& space_;
+  std::unique_ptr<RowWork> work_;
   std::unique_ptr<Alltoallv> alltoallv_;  // none where every rank holds everything
   std::vector<std::int64_t> out_bytes_, in_bytes_, offset_;
-  Buffer<std::byte> out_, in_;
-  Buffer<float> arrived_;
-  Buffer<std::uint32_t> keys_;
+  std::byte *out_ = nullptr, *in_ = nullptr;
+  float* widened_ = nullptr;        // none where what arrives is read where it is
+  const float* arrived_ = nullptr;  // for my part, in rank order; a row may be there once for every rank
+  Buffer<std::uint32_t> keys_;      // of these, rows of my part
   std::int64_t key_count_ = 0;
+  RowGroups groups_;
 };
 
 }  // namespace weir::embedding

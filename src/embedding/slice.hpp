@@ -1,33 +1,24 @@
 // slice.hpp: what one rank holds of an embedding table.
 #pragma once
 
-#include <array>
-
-#include "base/buffer.hpp"
-#include "embedding/optimizer.hpp"
-#include "embedding/partition.hpp"
+#include "embedding/row_space.hpp"
 
 namespace weir::embedding {
 
 /// Values and optimizer's state of one part, row by row. Rows count from the part's first one.
 class Slice {
  public:
-  /// With the table's initial values (EmbeddingConfig::seed) and zero state.
-  Slice(const EmbeddingConfig& config, const Partition& partition, int rank);
+  /// With the table's initial values (EmbeddingConfig::seed) and zero state, in `space`, which outlives it.
+  Slice(const EmbeddingConfig& config, const Partition& partition, int rank, RowSpace& space);
 
   [[nodiscard]] const Part& part() const { return part_; }
   /// part().rows x part().columns elements.
-  [[nodiscard]] float* values() { return values_.data(); }
-  /// `sums` of `count` rows, one after another.
-  void step(const RowOptimizer& optimizer, const std::uint32_t* rows, std::int64_t count, const float* sums) {
-    optimizer.apply(values_.data(), state_[0].data(), state_[1].data(), rows, count, part_.columns, sums);
-  }
-  [[nodiscard]] std::int64_t memory_bytes() const { return values_.bytes() + state_[0].bytes() + state_[1].bytes(); }
+  [[nodiscard]] float* values() const { return state_.values; }
+  [[nodiscard]] const RowState& state() const { return state_; }
 
  private:
   Part part_;
-  Buffer<float> values_;
-  std::array<Buffer<float>, 2> state_;
+  RowState state_;
 };
 
 }  // namespace weir::embedding

@@ -7,7 +7,6 @@
 #include <vector>
 #include <weir/embedding.hpp>
 
-#include "base/buffer.hpp"
 #include "embedding/batch.hpp"
 #include "embedding/dense_delivery.hpp"
 #include "embedding/row_exchange.hpp"
@@ -23,17 +22,37 @@ class EmbeddingCall final : public InFlight {
   using InFlight::launch;
 };
 
+[[nodiscard]] inline double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// Opens gates when a call ends, however it does.
+template <std::size_t N>
+class OpenAtEnd {
+ public:
+  explicit OpenAtEnd(std::array<bool*, N> gates) : gates_(gates) {}
+  OpenAtEnd(const OpenAtEnd&) = delete;
+  OpenAtEnd& operator=(const OpenAtEnd&) = delete;
+  ~OpenAtEnd() {
+    for (bool* gate : gates_) *gate = true;
+  }
+
+ private:
+  std::array<bool*, N> gates_;
+};
+
 /// See EmbeddingTable. A batch moves on from `next_` (prefetched) to `current_` (looked up) to `updating_`.
 class EmbeddingState {
  public:
-  /// Collective. `tags`: of prefetch, lookup and update.
-  EmbeddingState(std::shared_ptr<CommunicatorState> comm, const EmbeddingConfig& config, const std::array<int, 3>& tags);
+  /// Tags of prefetch, lookup, update, and of nobody's messages.
+  using Tags = std::array<int, 4>;
+  EmbeddingState(std::shared_ptr<CommunicatorState> comm, const EmbeddingConfig& config, const Tags& tags);
 
   template <class Id>
-  void start_lookup(std::span<const Id> ids, std::span<float> vectors);
+  void start_lookup(std::span<const Id> ids, std::span<float> vectors, void* stream);
   template <class Id>
-  void start_prefetch(std::span<const Id> ids);
-  void start_update(std::span<const float> gradients);
+  void start_prefetch(std::span<const Id> ids, void* stream);
+  void start_update(std::span<const float> gradients, void* stream);
   void set_learning_rate(double learning_rate);
   void export_rows(std::int64_t first, std::int64_t count, std::span<float> values);
   void import_rows(std::int64_t first, std::int64_t count, std::span<const float> values);
@@ -52,6 +71,7 @@ class EmbeddingState {
   /// What update() passes on to its coroutine.
   struct Step {
     embedding::CallFault fault;
+    FaultKind memory;
     Batch* next;  ///< what has been prefetched, perhaps not gathered yet
     double learning_rate;
     Clock::time_point begin;
@@ -63,6 +83,19 @@ class EmbeddingState {
     CallCard card;
   };
 
+  /// Ids of a call where the host can read them.
+  template <class Id>
+  struct ReadIds {
+    std::span<const Id> list;
+    FaultKind fault;
+  };
+
+  template <class Id>
+  ReadIds<Id> read_ids(std::span<const Id> ids, void* stream);
+  task<void> await_ids(Happening* ready);
+  template <class Id>
+  CallCard take(Batch& batch, const ReadIds<Id>& ids);
+
   task<void> run_prefetch(Batch* batch, CallCard card);
   task<void> run_lookup(CallCard card, float* vectors);
   task<void> run_update(Step step);
@@ -72,14 +105,14 @@ class EmbeddingState {
   task<void> share_cards(Channel channel, const char* what, CallCard card);
   task<bool> agree_on_step(Channel channel, const Step& step);
   task<void> wait_for_rows(Channel channel, const Batch& batch);
+  task<void> list_tokens(Channel channel, const Batch& batch);
   task<std::int64_t> gather_range(Channel channel, Batch& batch, RowRange range, std::int64_t done, std::int64_t& most);
-  [[nodiscard]] RowRange check_range(std::int64_t first, std::int64_t count, const float* values, std::size_t given) const;
+  [[nodiscard]] RowRange check_range(std::int64_t first, std::int64_t count, const float* values, std::size_t given);
   void finish_update();
   void hurry_update();
 
   void mark_delayed(bool pending);
   [[nodiscard]] bool is_delayed(std::span<const std::uint32_t> positions) const;
-  void apply_arrived(const embedding::RowOptimizer& optimizer);
   [[nodiscard]] std::int64_t delayed_rows_of_all() const;
 
   std::shared_ptr<CommunicatorState> comm_;
@@ -87,11 +120,14 @@ class EmbeddingState {
   const embedding::Exchange& exchange_;
   embedding::Partition partition_;
   embedding::RowExchangeSetup setup_;
+  std::unique_ptr<embedding::RowSpace> host_, space_;  // for the caller's arrays of ranges; where the table lies
   embedding::Slice slice_;
   embedding::RowFetch fetch_;
   embedding::RowDelivery delivery_;
   std::optional<embedding::DenseDelivery> dense_;
-  embedding::RowGroups arrived_groups_;
+  std::unique_ptr<embedding::RowWork> token_work_;
+  std::unique_ptr<embedding::RowCaller> lookup_caller_, update_caller_;
+  HostMemory range_memory_;
 
   std::unique_ptr<Batch> next_, current_, updating_, spare_;
   const Batch* foreseen_ = nullptr;  // what the update in flight takes for the next batch, until it has split
@@ -99,9 +135,10 @@ class EmbeddingState {
   bool current_ready_ = false;       // looked up, not updated yet
   std::int64_t lookups_ = 0;         // calls
   std::vector<CallCard> prefetch_cards_, lookup_cards_, card_scratch_, prefetch_scratch_;
-  Buffer<float> coalesced_, sums_;
-  std::int64_t sum_rows_ = 1;                   // that sums_ has room for
-  std::vector<std::uint64_t> marks_, pending_;  // one bit for each row: scratch of splits, and rows whose gradient is delayed
+  const std::uint32_t* rows_of_tokens_ = nullptr;  // of the batch looked up last
+  embedding::GroupLists token_groups_{};           // of the same; without keys
+  float* coalesced_;                               // gradients of the batch's distinct rows
+  std::vector<std::uint64_t> marks_, pending_;     // one bit for each row: scratch of splits, and rows whose gradient is delayed
   double learning_rate_;
   std::int64_t steps_ = 0;
   bool half_applied_ = false;  // an update is on its way, or has broken off
@@ -112,6 +149,7 @@ class EmbeddingState {
   // Gates between the calls.
   bool split_ = true, prior_applied_ = true, updated_ = true;
   EmbeddingCall prefetch_, lookup_, update_;
+  EmbeddingCall read_ids_;  // no call of the caller's: ids that come from a GPU
 };
 
 }  // namespace weir::detail

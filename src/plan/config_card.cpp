@@ -1,6 +1,8 @@
 #include "plan/config_card.hpp"
 
 #include <cstring>
+#include <new>
+#include <vector>
 
 #include "base/error.hpp"
 
@@ -27,5 +29,30 @@ void check_agreement(std::span<const ConfigCard> cards, std::string_view what, s
     }
   }
 }
+
+namespace detail {
+
+void make_on_all_ranks(CommunicatorState& comm, int tag, std::string_view thing, std::string_view name,
+                       const std::function<void()>& make) {
+  ConfigCard mine;
+  try {
+    make();
+  } catch (const std::bad_alloc&) {
+    mine.status = WEIR_ERR_MEMORY;
+  } catch (const Error& error) {
+    mine.status = error.status();
+    mine.set_text(error.what());
+  }
+  std::vector<ConfigCard> cards(static_cast<std::size_t>(comm.topology.size()));
+  allgather_blocking(comm, tag, "making a plan or table", reinterpret_cast<const std::byte*>(&mine), sizeof mine,
+                     reinterpret_cast<std::byte*>(cards.data()));
+  for (std::size_t rank = 0; rank < cards.size(); ++rank) {
+    const auto status = static_cast<weir_status>(cards[rank].status);
+    if (status == WEIR_ERR_MEMORY) fail(status, "{} '{}': rank {} has not enough memory for it", thing, name, rank);
+    if (status != WEIR_OK) fail(status, "{} '{}': rank {}: {}", thing, name, rank, cards[rank].text.data());
+  }
+}
+
+}  // namespace detail
 
 }  // namespace weir

@@ -60,7 +60,7 @@ class DeviceDensePlan final : public PlanState {
     if (fault == 0 && nccl_.aborted()) fault = encode_fault(FaultKind::nccl_aborted, me);
     std::optional<PlanStream::Work> work;
     if (fault == 0) {
-      work.emplace(stream_, caller_stream());
+      work.emplace(stream_);
       if (config.non_finite != NonFinite::propagate && co_await holds_non_finite(data))
         fault = encode_fault(FaultKind::non_finite, me);
     }

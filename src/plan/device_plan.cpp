@@ -87,7 +87,7 @@ class DevicePlan final : public PlanState {
 
     // 1. compensate and select, after what is on the caller's stream
     std::optional<PlanStream::Work> work;
-    if (fault == 0) work.emplace(stream_, caller_stream());
+    if (fault == 0) work.emplace(stream_);
     if (sharding_) {  // the node's sum of my shard takes the place of the gradient
       gradient = co_await sharding_->reduce_scatter(channel(), gradient, fault, stream_.get(), summed_);
       fault = sharding_->fault();

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "collectives/allreduce.hpp"
+#include "cuda/runtime.hpp"
 #include "plan/plan_config.hpp"
 
 namespace weir {
@@ -39,27 +40,12 @@ Error fault_error(std::uint64_t fault, const AllreduceConfig& config) {
               "plan '{}': rank {} asked for a sparse result of a dense iteration; use run or start instead of their sparse forms",
               config.name, rank)};
     case FaultKind::stream_of_host_plan:
-      return {WEIR_ERR_ARGUMENT,
-              fmt::format("plan '{}': rank {} gave a stream, but the plan is for host memory: make it with memory cuda",
-                          config.name, rank)};
     case FaultKind::device_memory:
-      return {WEIR_ERR_ARGUMENT,
-              fmt::format(
-                  "plan '{}': the gradient of rank {} is in GPU memory, and the plan is for host memory: make it with memory cuda",
-                  config.name, rank)};
     case FaultKind::host_memory:
-      return {WEIR_ERR_ARGUMENT,
-              fmt::format(
-                  "plan '{}': the gradient of rank {} is in host memory, and the plan is for CUDA memory: make it with memory host",
-                  config.name, rank)};
     case FaultKind::other_device:
-      return {WEIR_ERR_ARGUMENT,
-              fmt::format("plan '{}': the gradient of rank {} is in the memory of another GPU than the one the plan was made on",
-                          config.name, rank)};
     case FaultKind::bad_stream:
       return {WEIR_ERR_ARGUMENT,
-              fmt::format("plan '{}': the stream that rank {} gave does not work: it was destroyed, or belongs to another GPU",
-                          config.name, rank)};
+              fmt::format("plan '{}': {}", config.name, memory_fault_text(fault_kind(fault), rank, "plan", "gradient"))};
     case FaultKind::nccl_aborted:
       return {WEIR_ERR_STATE,
               fmt::format("plan '{}': NCCL was aborted on rank {} after an error. Make a new communicator and start over",
@@ -68,6 +54,31 @@ Error fault_error(std::uint64_t fault, const AllreduceConfig& config) {
       break;
   }
   return {WEIR_ERR_INTERNAL, fmt::format("plan '{}': unknown fault {:#x}", config.name, fault)};
+}
+
+std::string memory_fault_text(FaultKind kind, int rank, std::string_view thing, std::string_view array) {
+  switch (kind) {
+    case FaultKind::stream_of_host_plan:
+      return fmt::format("rank {} gave a stream, but the {} is for host memory: make it with memory cuda", rank, thing);
+    case FaultKind::device_memory:
+      return fmt::format("the {} of rank {} is in GPU memory, and the {} is for host memory: make it with memory cuda", array, rank,
+                         thing);
+    case FaultKind::host_memory:
+      return fmt::format("the {} of rank {} is in host memory, and the {} is for CUDA memory: make it with memory host", array,
+                         rank, thing);
+    case FaultKind::other_device:
+      return fmt::format("the {} of rank {} is in the memory of another GPU than the one the {} was made on", array, rank, thing);
+    default:
+      return fmt::format("the stream that rank {} gave does not work: it was destroyed, or belongs to another GPU", rank);
+  }
+}
+
+FaultKind HostMemory::fault_of(const void* memory, void* stream) {
+  if (stream != nullptr) return FaultKind::stream_of_host_plan;
+  if (memory == known_) return FaultKind::none;
+  if (cuda::place_of(memory).kind == cuda::Place::Kind::device) return FaultKind::device_memory;
+  known_ = memory;
+  return FaultKind::none;
 }
 
 }  // namespace weir

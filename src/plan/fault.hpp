@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <weir/weir.hpp>
 
 namespace weir {
@@ -16,11 +17,11 @@ enum class FaultKind : std::uint32_t {
   wrong_count,
   wrong_type,
   dense_only,           // the update cannot be delivered sparse
-  stream_of_host_plan,  // a stream was given to a plan in host memory
-  device_memory,        // GPU memory was given to a plan in host memory
-  host_memory,          // host memory was given to a plan in CUDA memory
-  other_device,         // memory of another GPU than the plan's
-  bad_stream,           // not a stream of the plan's GPU
+  stream_of_host_plan,  // a stream was given to a plan or table in host memory
+  device_memory,        // GPU memory was given to one in host memory
+  host_memory,          // host memory was given to one in CUDA memory
+  other_device,         // memory of another GPU than its own
+  bad_stream,           // not a stream of its GPU
   nccl_aborted,         // by an error of this or another plan
 };
 
@@ -35,5 +36,18 @@ enum class FaultKind : std::uint32_t {
 
 /// What was wrong and what would be right, for the plan described by `config`.
 [[nodiscard]] Error fault_error(std::uint64_t fault, const AllreduceConfig& config);
+
+/// The same for a fault of memory or stream (stream_of_host_plan and above) in a call of `thing`, "plan" or "table", with `array`,
+/// "gradient".
+[[nodiscard]] std::string memory_fault_text(FaultKind kind, int rank, std::string_view thing, std::string_view array);
+
+/// What is wrong with memory or streams that calls are given where they must be in host memory.
+class HostMemory {
+ public:
+  [[nodiscard]] FaultKind fault_of(const void* memory, void* stream);
+
+ private:
+  const void* known_ = nullptr;  // as the last call has found: asking takes as long as a small plan's whole run
+};
 
 }  // namespace weir

@@ -4,7 +4,6 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
-#include "cuda/runtime.hpp"
 #include "plan/auto_choice.hpp"
 #include "plan/device_plan.hpp"
 #include "plan/fault.hpp"
@@ -16,13 +15,7 @@ namespace weir::detail {
 PlanState::PlanState(std::shared_ptr<CommunicatorState> communicator, const AllreduceConfig& configuration, int tag)
     : InFlight(std::move(communicator), configuration.name, configuration.priority, tag), config(configuration) {}
 
-FaultKind PlanState::memory_fault(const void* gradient, void* stream) {
-  if (stream != nullptr) return FaultKind::stream_of_host_plan;
-  if (gradient == in_host_memory_) return FaultKind::none;
-  if (cuda::place_of(gradient).kind == cuda::Place::Kind::device) return FaultKind::device_memory;
-  in_host_memory_ = gradient;
-  return FaultKind::none;
-}
+FaultKind PlanState::memory_fault(const void* gradient, void* stream) { return host_memory_.fault_of(gradient, stream); }
 
 void PlanState::start(void* dense, const void* sparse_only, std::int64_t count, DataType type, void* stream) {
   check_startable();
@@ -42,7 +35,6 @@ void PlanState::start(void* dense, const void* sparse_only, std::int64_t count, 
   const std::int64_t iteration = statistics.iteration;
   statistics = {};
   statistics.iteration = iteration + 1;
-  stream_ = stream;
   launch(execute(dense, sparse_only, encode_fault(fault, comm->topology.rank())));
 }
 
@@ -90,8 +82,7 @@ std::shared_ptr<PlanState> make_plan(std::shared_ptr<CommunicatorState> comm, co
   Choice choice{{config}, fmt::format("{}: as asked for\n", config.algorithm)};
   if (is_automatic(config.algorithm)) choice = choose_algorithm(*comm, config);
   std::shared_ptr<PlanState> plan;
-  ConfigCard outcome;
-  try {
+  make_on_all_ranks(*comm, tag, "plan", config.name, [&] {
     if (config.memory == MemorySpace::cuda)
       plan = make_device_plan(comm, choice.candidates.front(), tag);
     else if (config.type == DataType::float32)
@@ -99,19 +90,7 @@ std::shared_ptr<PlanState> make_plan(std::shared_ptr<CommunicatorState> comm, co
     else
       plan = std::make_shared<TypedPlan<double>>(comm, choice.candidates, tag);
     plan->explanation.insert(0, choice.explanation);
-  } catch (const std::bad_alloc&) {
-    outcome.status = WEIR_ERR_MEMORY;
-  } catch (const Error& error) {
-    outcome.status = error.status();
-    outcome.set_text(error.what());
-  }
-  allgather_blocking(*comm, tag, "making a plan", reinterpret_cast<const std::byte*>(&outcome), sizeof outcome,
-                     reinterpret_cast<std::byte*>(cards.data()));
-  for (std::size_t rank = 0; rank < cards.size(); ++rank) {
-    const auto status = static_cast<weir_status>(cards[rank].status);
-    if (status == WEIR_ERR_MEMORY) fail(status, "plan '{}': rank {} has not enough memory for it", config.name, rank);
-    if (status != WEIR_OK) fail(status, "plan '{}': rank {}: {}", config.name, rank, cards[rank].text.data());
-  }
+  });
   log(comm->settings.log, LogLevel::info, "rank {}: plan '{}': {}, {} elements, k {}, {} bytes", comm->topology.rank(), config.name,
       plan->config.algorithm, config.count, final_k(config), plan->memory_bytes());
   return plan;

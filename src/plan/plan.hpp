@@ -34,7 +34,7 @@ class PlanState : public InFlight {
   /// True when the run goes on; false when it is skipped; throws the agreed fault.
   bool is_accepted(std::uint64_t fault);
 
-  AllreduceConfig config;  ///< in force: `algorithm` and wire settings are what `auto` stands for at present
+  AllreduceConfig config;   ///< in force: `algorithm` and wire settings are what `auto` stands for at present
   std::string explanation;  ///< of the choice of algorithm, then what the plan itself has to say
   Statistics statistics;
 
@@ -43,11 +43,9 @@ class PlanState : public InFlight {
   virtual task<void> execute(void* dense, const void* sparse_only, std::uint64_t fault) = 0;
   /// What is wrong with the memory that a run was given.
   [[nodiscard]] virtual FaultKind memory_fault(const void* gradient, void* stream);
-  [[nodiscard]] void* caller_stream() const noexcept { return stream_; }
 
  private:
-  void* stream_ = nullptr;                // of the run
-  const void* in_host_memory_ = nullptr;  // as the last run has found: asking takes as long as a small plan's whole run
+  HostMemory host_memory_;
 };
 
 /// What the algorithm of `config` is built for among the ranks of `comm`.

@@ -35,7 +35,7 @@ static_assert(WEIR_THRESHOLD_SAMPLED == 3 && WEIR_THRESHOLD_GAUSSIAN == 4 && WEI
 static_assert(WEIR_NON_FINITE_ERROR == 0 && WEIR_NON_FINITE_SKIP == 1 && WEIR_NON_FINITE_PROPAGATE == 2, "non_finite");
 static_assert(WEIR_WIRE_FORMAT_COMPACT == 0 && WEIR_WIRE_FORMAT_COO == 1, "wire_format");
 static_assert(WEIR_WIRE_VALUES_NATIVE == 0 && WEIR_WIRE_VALUES_BFLOAT16 == 1 && WEIR_WIRE_VALUES_FLOAT16 == 2, "wire_values");
-static_assert(sizeof(weir_embedding_config) == 120, "weir_embedding_config");
+static_assert(sizeof(weir_embedding_config) == 128, "weir_embedding_config");
 static_assert(offsetof(weir_embedding_config, rows) == 8, "rows");
 static_assert(offsetof(weir_embedding_config, width) == 16, "width");
 static_assert(offsetof(weir_embedding_config, largest_batch) == 24, "largest_batch");
@@ -53,6 +53,7 @@ static_assert(offsetof(weir_embedding_config, routing) == 104, "routing");
 static_assert(offsetof(weir_embedding_config, average) == 108, "average");
 static_assert(offsetof(weir_embedding_config, priority) == 112, "priority");
 static_assert(offsetof(weir_embedding_config, delayed_priority) == 116, "delayed_priority");
+static_assert(offsetof(weir_embedding_config, memory) == 120, "memory");
 static_assert(sizeof(weir_embedding_statistics) == 168, "weir_embedding_statistics");
 static_assert(offsetof(weir_embedding_statistics, tokens) == 8, "tokens");
 static_assert(offsetof(weir_embedding_statistics, distinct_rows) == 16, "distinct_rows");

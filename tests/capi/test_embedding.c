@@ -16,7 +16,7 @@ static int rank, size;
   } while (0)
 #define EXPECT_TEXT(text, part) EXPECT(strstr(text, part) != NULL)
 
-enum { rows = 12, width = 3, batch = 4 };
+enum { rows = 12, width = 3, batch = 4, first_config_size = 120 };
 
 static weir_embedding_config small_table(void) {
   weir_embedding_config config = WEIR_EMBEDDING_CONFIG_INIT;
@@ -80,6 +80,13 @@ static void check_config(weir_comm* comm) {
   config.routing = -1;
   EXPECT(weir_embedding_create(comm, &config, &table) == WEIR_ERR_ARGUMENT);
   EXPECT_TEXT(weir_last_error(comm), "routing is -1");
+  config = small_table();
+  config.memory = 7;
+  EXPECT(weir_embedding_create(comm, &config, &table) == WEIR_ERR_ARGUMENT);
+  EXPECT_TEXT(weir_last_error(comm), "memory is 7");
+  config.struct_size = first_config_size; /* a caller with the first header's config: what lies beyond is not read */
+  EXPECT(weir_embedding_create(comm, &config, &table) == WEIR_OK);
+  EXPECT(weir_embedding_destroy(table) == WEIR_OK);
   config = small_table();
   config.seed = rank == last && size > 1 ? 2 : 1;
   EXPECT(weir_embedding_create(comm, &config, &table) == (size > 1 ? WEIR_ERR_MISMATCH : WEIR_OK));
@@ -189,6 +196,20 @@ static void check_bad_calls(weir_comm* comm) {
   EXPECT(weir_embedding_import_rows(table, 10, 2, wrong ? NULL : vectors) == WEIR_ERR_ARGUMENT);
   EXPECT_TEXT(weir_last_error(comm), "null pointer");
   EXPECT(weir_embedding_export_rows(table, 10, 2, vectors) == WEIR_OK);
+
+  /* streams are for tables in CUDA memory; the default stream is none */
+  EXPECT(weir_embedding_prefetch_int64_on_stream(table, good, batch, rank == 0 ? comm : NULL) == WEIR_OK);
+  EXPECT(weir_embedding_prefetch_wait(table) == WEIR_ERR_ARGUMENT);
+  EXPECT_TEXT(weir_last_error(comm), "rank 0 gave a stream, but the table is for host memory");
+  EXPECT(weir_embedding_lookup_int64_on_stream(table, good, batch, vectors, rank == 0 ? comm : NULL) == WEIR_OK);
+  EXPECT(weir_embedding_lookup_wait(table) == WEIR_ERR_ARGUMENT);
+  EXPECT(weir_embedding_lookup_int64_on_stream(table, good, batch, vectors, NULL) == WEIR_OK);
+  EXPECT(weir_embedding_lookup_wait(table) == WEIR_OK);
+  EXPECT(weir_embedding_update_on_stream(table, gradients, batch, rank == 0 ? comm : NULL) == WEIR_OK);
+  EXPECT(weir_embedding_update_wait(table) == WEIR_ERR_ARGUMENT);
+  EXPECT_TEXT(weir_last_error(comm), "rank 0 gave a stream");
+  EXPECT(weir_embedding_update_on_stream(table, gradients, batch, NULL) == WEIR_OK);
+  EXPECT(weir_embedding_update_wait(table) == WEIR_OK);
 
   EXPECT(weir_embedding_lookup_int64(NULL, good, batch, vectors) == WEIR_ERR_ARGUMENT);
   EXPECT_TEXT(weir_last_error(NULL), "the table is NULL");

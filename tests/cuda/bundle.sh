@@ -10,7 +10,7 @@ usage() {
   cat <<'END'
 Usage: bundle.sh [--build DIR] [--architectures LIST]
 
-Builds test_gpu_kernels, test_gpu_plan and bench_gpu without MPI and packs them with the libraries they need:
+Builds test_gpu_kernels, test_gpu_plan, test_gpu_table and bench_gpu without MPI and packs them with the libraries they need:
 DIR/weir-gpu-tests.tar.gz (DIR is build-gpu unless given). On the machine with the GPU:
 
   tar xf weir-gpu-tests.tar.gz && weir-gpu-tests/run.sh              tests, then benchmarks (minutes; bench_gpu.json)
@@ -30,7 +30,7 @@ while [ $# -gt 0 ]; do
   shift
 done
 
-programs=(test_gpu_kernels test_gpu_plan bench_gpu)
+programs=(test_gpu_kernels test_gpu_plan test_gpu_table bench_gpu)
 cmake -S "$root" -B "$build" -G Ninja -DWEIR_WITH_MPI=OFF -DWEIR_WITH_CUDA=ON -DWEIR_WERROR=ON ${architectures:+"-DWEIR_CUDA_ARCHITECTURES=$architectures"} \
   -DCMAKE_EXE_LINKER_FLAGS="-static-libgcc -static-libstdc++ -s" '-DCMAKE_BUILD_RPATH=$ORIGIN/lib' -DCMAKE_BUILD_RPATH_USE_ORIGIN=ON >/dev/null
 cmake --build "$build" --target "${programs[@]}"
@@ -56,6 +56,7 @@ for what in "$@"; do
     tests)
       ./test_gpu_kernels
       ./test_gpu_plan
+      ./test_gpu_table
       ;;
     bench)
       peer=()
@@ -66,6 +67,7 @@ for what in "$@"; do
       for tool in memcheck racecheck; do
         compute-sanitizer --tool $tool --error-exitcode 1 ./test_gpu_kernels '~*rows may begin*'
         compute-sanitizer --tool $tool --error-exitcode 1 ./test_gpu_plan
+        compute-sanitizer --tool $tool --error-exitcode 1 ./test_gpu_table
       done
       ;;
     *) echo "run.sh: what is '$what'? tests, bench or sanitize" >&2 && exit 2 ;;

@@ -166,6 +166,17 @@ TEST_CASE("tables that disagree are refused on all ranks, naming the field") {
   refuse("seed", [](EmbeddingConfig& c) { c.seed = 2; });
   refuse("seed", [](EmbeddingConfig& c) { c.seed = std::uint64_t{1} << 40 | 1; });
   refuse("initial_range", [](EmbeddingConfig& c) { c.initial_range = 1; });
+  refuse("memory: rank 0 has 0, rank 1 has 1", [](EmbeddingConfig& c) { c.memory = MemorySpace::cuda; });
+}
+
+TEST_CASE("a table in CUDA memory is refused by a build without CUDA, naming the option") {
+  EmbeddingConfig config = small_table();
+  config.memory = MemorySpace::cuda;
+  refuse_config(
+      WEIR_ERR_UNSUPPORTED,
+      "table 'words': rank 0: a table in CUDA memory cannot be made here: this build of Weir has no CUDA: configure it with "
+      "-DWEIR_WITH_CUDA=ON",
+      [](EmbeddingConfig&) {}, config);
 }
 
 TEST_CASE("a table larger than memory is refused before anything is touched") {

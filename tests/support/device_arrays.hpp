@@ -1,13 +1,14 @@
-// device_arrays.hpp: vectors to and from CUDA memory.
+// device_arrays.hpp: arrays to CUDA memory and back.
 #pragma once
 
-#include <cstdint>
+#include <span>
 #include <vector>
 
 #include "cuda/runtime.hpp"
 
 namespace weir::test {
 
+/// Waits for the stream.
 template <class V>
 std::vector<V> fetch(const V* from, std::size_t count, void* stream) {
   std::vector<V> to(count);
@@ -16,14 +17,16 @@ std::vector<V> fetch(const V* from, std::size_t count, void* stream) {
   return to;
 }
 
+/// A copy in CUDA memory, of what is put there first on `stream`.
 template <class V>
 class Upload {
  public:
-  Upload(const std::vector<V>& from, void* stream) : array_(static_cast<std::int64_t>(from.size())), stream_(stream) {
+  Upload(std::span<const V> from, void* stream) : array_(static_cast<std::int64_t>(from.size())), stream_(stream) {
     cuda::copy(array_.data(), from.data(), array_.bytes(), stream);
   }
-  V* data() { return array_.data(); }
-  std::vector<V> fetch() { return test::fetch(array_.data(), static_cast<std::size_t>(array_.size()), stream_); }
+  [[nodiscard]] V* data() const { return array_.data(); }
+  [[nodiscard]] std::span<V> there() const { return {array_.data(), static_cast<std::size_t>(array_.size())}; }
+  [[nodiscard]] std::vector<V> fetch() const { return test::fetch(array_.data(), there().size(), stream_); }
 
  private:
   cuda::DeviceArray<V> array_;

@@ -221,7 +221,7 @@ TEST_CASE("optimizers follow their formulas, and leave other rows alone") {
         for (float& x : sums) x = static_cast<float>(random() % 2000) / 1000 - 1;
         const RowOptimizer step(config, rate, divisor, t);
         const int arrays = state_arrays(optimizer);
-        step.apply(values.data(), arrays > 0 ? first.data() : nullptr, arrays > 1 ? second.data() : nullptr, stepped.data(),
+        step.apply({values.data(), arrays > 0 ? first.data() : nullptr, arrays > 1 ? second.data() : nullptr}, stepped.data(),
                    static_cast<std::int64_t>(stepped.size()), width, sums.data());
         for (std::size_t i = 0; i < sums.size(); ++i)
           right[stepped[i / width] * width + i % width].step(config, rate, sums[i] / divisor, t);

@@ -12,10 +12,10 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
+#include <new>
 #include <tuple>
 #include <type_traits>
-#include <vector>
+#include <utility>
 
 #define __global__
 #define __device__
@@ -144,6 +144,7 @@ T atomicOr(T* address, T value) {
 
 using cudaStream_t = struct CUstream_st*;
 using cudaEvent_t = struct CUevent_st*;
+
 enum cudaError_t {
   cudaSuccess = 0,
   cudaErrorInvalidValue = 1,
@@ -174,11 +175,42 @@ struct cudaLaunchConfig_t {
 namespace simt {
 
 inline constexpr int devices = 8;
-/// Called until it returns true: the work is done.
-using Work = std::function<bool()>;
-cudaError_t enqueue(cudaStream_t stream, Work work);
-/// What can be done at present, on all streams.
+
+/// Something put onto a stream, in memory from malloc: what the library allocates is counted in tests, this is not its own.
+struct Work {
+  Work* next = nullptr;
+  /// False: it cannot be done yet.
+  bool (*run)(Work*) = nullptr;
+  void (*end)(Work*) = nullptr;
+  static void destroy(Work* work) {
+    work->end(work);
+    std::free(work);
+  }
+};
+/// Owns `work` from then on.
+cudaError_t put(cudaStream_t stream, Work* work);
+/// What can be done at present, on all streams: freeing memory waits for it.
 void finish_everything();
+
+/// `body` is called later: once, or, if it returns a bool, until that is true.
+template <class Body>
+cudaError_t put(cudaStream_t stream, Body body) {
+  struct Call : Work {
+    explicit Call(Body called) : body(std::move(called)) {}
+    Body body;
+  };
+  Call* const call = new (std::malloc(sizeof(Call))) Call(std::move(body));
+  call->run = [](Work* work) {
+    if constexpr (std::is_void_v<decltype(static_cast<Call*>(work)->body())>) {
+      static_cast<Call*>(work)->body();
+      return true;
+    } else {
+      return static_cast<Call*>(work)->body();
+    }
+  };
+  call->end = [](Work* work) { static_cast<Call*>(work)->~Call(); };
+  return put(stream, static_cast<Work*>(call));
+}
 
 }  // namespace simt
 
@@ -224,10 +256,9 @@ inline cudaError_t cudaGetDeviceCount(int* count) {
 
 template <class... Parameters, class... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...), Arguments&&... arguments) {
-  return simt::enqueue(config->stream, [config = *config, kernel, copies = std::tuple<Parameters...>(arguments...)] {
+  return simt::put(config->stream, [config = *config, kernel, copies = std::tuple<Parameters...>(arguments...)] {
     auto body = [&] { std::apply(kernel, copies); };
     simt::run(
         config.gridDim, config.blockDim, [](void* data) { (*static_cast<decltype(body)*>(data))(); }, &body);
-    return true;
   });
 }

@@ -138,7 +138,7 @@ void perform(const Operation& operation) {
 void put_on_streams(const std::shared_ptr<Operation>& operation, bool stuck) {
   for (std::size_t rank = 0; rank < operation->of_rank.size(); ++rank) {
     const Call& any = operation->of_rank[rank].front();
-    simt::enqueue(any.stream, [operation, rank, stuck, aborted = any.aborted] {
+    simt::put(any.stream, [operation, rank, stuck, aborted = any.aborted] {
       if (*aborted) return true;
       if (stuck) return false;
       operation->arrived[rank] = true;

@@ -3,8 +3,6 @@
 // Work is put off: it is done when somebody waits for it, or at moments that nobody can foresee. So a result that is read, or
 // memory that is used again, before the work is done shows up as a wrong result.
 #include <chrono>
-#include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -15,61 +13,86 @@
 
 namespace {
 
-struct Stream {
-  std::deque<simt::Work> work;
-  std::uint64_t done = 0, asked = 0;  // pieces of work
-};
-
-std::recursive_mutex mutex;
-std::map<cudaStream_t, std::shared_ptr<Stream>> streams;
-std::minstd_rand random_number(7);
-
-/// False if work before `position` cannot be done yet.
-bool proceed(Stream& stream, std::uint64_t position) {
-  while (stream.done < position) {
-    if (!stream.work.front()()) return false;
-    stream.work.pop_front();
-    ++stream.done;
+class Stream {
+ public:
+  ~Stream() {
+    while (first_ != nullptr) simt::Work::destroy(take());
   }
-  return true;
-}
+  void put(simt::Work* work) {
+    (first_ == nullptr ? first_ : last_->next) = work;
+    last_ = work;
+    ++put_;
+  }
+  /// Until so much work is done; false if that cannot be yet.
+  bool proceed(std::uint64_t until) {
+    while (done_ < until) {
+      if (!first_->run(first_)) return false;
+      simt::Work::destroy(take());
+      ++done_;
+    }
+    return true;
+  }
+  bool proceed() { return proceed(put_); }
+  [[nodiscard]] std::uint64_t put_so_far() const { return put_; }
+
+ private:
+  simt::Work* take() {
+    simt::Work* const work = first_;
+    first_ = work->next;
+    return work;
+  }
+  simt::Work *first_ = nullptr, *last_ = nullptr;
+  std::uint64_t put_ = 0, done_ = 0;
+};
 
 using Time = std::chrono::steady_clock::time_point;
 
 struct Event {
-  std::shared_ptr<Stream> stream;
-  std::uint64_t position = 0;
-  bool looked = false;
+  std::shared_ptr<Stream> stream;  // none: the default stream, which is always done
+  std::uint64_t after = 0;
+  bool asked = false;
   std::shared_ptr<Time> reached = std::make_shared<Time>();
 };
-Event& state_of(cudaEvent_t event) { return *reinterpret_cast<Event*>(event); }
+Event& of(cudaEvent_t event) { return *reinterpret_cast<Event*>(event); }
+
+std::recursive_mutex mutex;  // of all below; work that waits for another stream runs that one
+std::map<cudaStream_t, std::shared_ptr<Stream>> streams;
+std::minstd_rand random_number(7);
 
 std::shared_ptr<Stream> find(cudaStream_t stream) {
   const auto found = streams.find(stream);
   return found == streams.end() ? nullptr : found->second;
 }
 
+bool is_pageable(const void* address) {
+  cudaPointerAttributes attributes{};
+  cudaPointerGetAttributes(&attributes, address);
+  return attributes.type == cudaMemoryTypeUnregistered;
+}
+
 }  // namespace
 
 namespace simt {
 
-cudaError_t enqueue(cudaStream_t handle, Work work) {
+cudaError_t put(cudaStream_t handle, Work* work) {
   const std::scoped_lock lock(mutex);
+  const std::shared_ptr<Stream> stream = find(handle);
   if (handle == nullptr) {  // the default stream does not wait for ours, nor they for it
-    while (!work()) std::this_thread::yield();
-    return cudaSuccess;
+    while (!work->run(work)) std::this_thread::yield();
+    Work::destroy(work);
+  } else if (stream == nullptr) {
+    Work::destroy(work);
+    return cudaErrorInvalidResourceHandle;
+  } else {
+    stream->put(work);
+    if (random_number() % 8 == 0) stream->proceed();
   }
-  const auto stream = find(handle);
-  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-  stream->work.push_back(std::move(work));
-  ++stream->asked;
-  if (random_number() % 8 == 0) (void)proceed(*stream, stream->asked);
   return cudaSuccess;
 }
 
 void finish_everything() {
   const std::scoped_lock lock(mutex);
-  for (const auto& [handle, stream] : streams) (void)proceed(*stream, stream->asked);
+  for (const auto& [handle, stream] : streams) stream->proceed();
 }
 
 }  // namespace simt
@@ -80,13 +103,13 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   streams[*stream] = std::make_shared<Stream>();
   return cudaSuccess;
 }
-cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+cudaError_t cudaStreamDestroy(cudaStream_t handle) {
   const std::scoped_lock lock(mutex);
-  const auto found = streams.find(stream);
-  if (found == streams.end()) return cudaErrorInvalidResourceHandle;
-  (void)proceed(*found->second, found->second->asked);
-  streams.erase(found);
-  std::free(stream);
+  const std::shared_ptr<Stream> stream = find(handle);
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  stream->proceed();
+  streams.erase(handle);
+  std::free(handle);
   return cudaSuccess;
 }
 cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned* flags) {
@@ -95,22 +118,21 @@ cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned* flags) {
   return stream == nullptr || find(stream) != nullptr ? cudaSuccess : cudaErrorInvalidResourceHandle;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
-  if (handle == nullptr) return cudaSuccess;
-  while (true) {
+  while (handle != nullptr) {
     {
       const std::scoped_lock lock(mutex);
-      const auto stream = find(handle);
+      const std::shared_ptr<Stream> stream = find(handle);
       if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-      if (proceed(*stream, stream->asked)) return cudaSuccess;
+      if (stream->proceed()) break;
     }
     std::this_thread::yield();
   }
+  return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   const std::scoped_lock lock(mutex);
-  const Event awaited = state_of(event);
-  if (awaited.stream == nullptr) return cudaSuccess;
-  return simt::enqueue(stream, [awaited] { return proceed(*awaited.stream, awaited.position); });
+  if (of(event).stream == nullptr) return cudaSuccess;
+  return simt::put(stream, [awaited = of(event).stream, after = of(event).after] { return awaited->proceed(after); });
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
@@ -118,61 +140,48 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  delete reinterpret_cast<Event*>(event);
+  delete &of(event);
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream) {
   const std::scoped_lock lock(mutex);
-  Event& event = state_of(handle);
-  const cudaError_t error = simt::enqueue(stream, [reached = event.reached] {
-    *reached = std::chrono::steady_clock::now();
-    return true;
-  });
+  Event& event = of(handle);
+  const cudaError_t error = simt::put(stream, [reached = event.reached] { *reached = std::chrono::steady_clock::now(); });
   if (error != cudaSuccess) return error;
   event.stream = find(stream);
-  event.position = event.stream != nullptr ? event.stream->asked : 0;
-  event.looked = false;
+  event.after = event.stream != nullptr ? event.stream->put_so_far() : 0;
+  event.asked = false;
   return cudaSuccess;
+}
+cudaError_t cudaEventQuery(cudaEvent_t handle) {
+  const std::scoped_lock lock(mutex);
+  Event& event = of(handle);
+  event.asked = !event.asked;
+  if (event.asked) return cudaErrorNotReady;
+  return event.stream == nullptr || event.stream->proceed(event.after) ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
   while (cudaEventQuery(handle) != cudaSuccess) std::this_thread::yield();
   return cudaSuccess;
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
-  *milliseconds = std::chrono::duration<float, std::milli>(*state_of(end).reached - *state_of(begin).reached).count();
+  *milliseconds = std::chrono::duration<float, std::milli>(*of(end).reached - *of(begin).reached).count();
   return cudaSuccess;
-}
-cudaError_t cudaEventQuery(cudaEvent_t handle) {
-  const std::scoped_lock lock(mutex);
-  Event& event = state_of(handle);
-  event.looked = !event.looked;
-  if (event.looked) return cudaErrorNotReady;
-  return event.stream == nullptr || proceed(*event.stream, event.position) ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t stream) {
-  return simt::enqueue(stream, [=] {
-    std::memset(memory, value, bytes);
-    return true;
-  });
+  return simt::put(stream, [=] { std::memset(memory, value, bytes); });
 }
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
-  const auto unknown = [](const void* address) {
-    cudaPointerAttributes attributes{};
-    cudaPointerGetAttributes(&attributes, address);
-    return attributes.type == cudaMemoryTypeUnregistered;
-  };
-  if (unknown(from)) {  // has been read when the call returns
-    const auto* const bytes_of = static_cast<const std::byte*>(from);
-    return simt::enqueue(stream, [to, copy = std::vector<std::byte>(bytes_of, bytes_of + bytes)] {
-      std::memcpy(to, copy.data(), copy.size());
-      return true;
-    });
+  if (bytes == 0) return cudaSuccess;
+  if (is_pageable(to)) {
+    const cudaError_t error = cudaStreamSynchronize(stream);
+    if (error == cudaSuccess) std::memcpy(to, from, bytes);
+    return error;
   }
-  const cudaError_t error = simt::enqueue(stream, [=] {
-    std::memcpy(to, from, bytes);
-    return true;
-  });
-  return error == cudaSuccess && unknown(to) ? cudaStreamSynchronize(stream) : error;
+  if (!is_pageable(from)) return simt::put(stream, [=] { std::memcpy(to, from, bytes); });
+  std::unique_ptr<void, void (*)(void*)> now(std::malloc(bytes), std::free);
+  std::memcpy(now.get(), from, bytes);
+  return simt::put(stream, [to, bytes, now = std::move(now)] { std::memcpy(to, now.get(), bytes); });
 }

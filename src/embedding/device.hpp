@@ -1,0 +1,27 @@
+// device.hpp: what embedding tables do to rows in CUDA memory, besides the kernels of kernels/device.hpp. Called as those are:
+// pointers are to device memory, or to pinned memory of the host; work goes onto the queue, no one waits. Scratch: none.
+#pragma once
+
+#include "embedding/initial_values.hpp"
+#include "embedding/optimizer.hpp"
+#include "embedding/row_space.hpp"
+#include "kernels/device.hpp"
+
+namespace weir::embedding::cuda {
+
+using kernels::cuda::Queue;
+
+/// part().rows x part().columns elements.
+void fill(Queue queue, const InitialValues& values, float* out);
+
+/// `columns` elements of each of `rows` of x, rounded as wire::pack_values does, one row after another; `values` is a 16-bit type.
+void pack_rows(Queue queue, WireValues values, const float* x, std::int64_t stride, const std::uint32_t* rows, std::int64_t count,
+               std::int64_t columns, std::byte* out);
+/// As wire::unpack_values; `values` is a 16-bit type.
+void unpack_values(Queue queue, WireValues values, const std::byte* in, std::int64_t count, float* out);
+
+/// For each group: the members' rows of x are added up in their order, as coalesce_rows does, and step row keys[group].
+void step_rows(Queue queue, const RowOptimizer& optimizer, const RowState& state, std::int64_t columns, const float* x,
+               const GroupLists& groups);
+
+}  // namespace weir::embedding::cuda

@@ -1,0 +1,174 @@
+// Rows in CUDA memory: all work on one stream, messages in pinned memory that kernels write and read themselves.
+#include <cstring>
+#include <deque>
+
+#include "base/error.hpp"
+#include "cuda/runtime.hpp"
+#include "embedding/device.hpp"
+#include "embedding/row_space.hpp"
+#include "plan/caller_stream.hpp"
+
+namespace weir::embedding {
+namespace {
+
+namespace gpu = weir::cuda;
+
+/// Lists go through pinned memory to the device, where kernels read them more than once.
+struct ListMemory {
+  gpu::PinnedArray<std::uint32_t> pinned;
+  gpu::DeviceArray<std::uint32_t> device;
+  explicit ListMemory(std::int64_t entries) : pinned(entries), device(entries) {}
+  [[nodiscard]] std::int64_t bytes() const { return pinned.bytes() + device.bytes(); }
+};
+
+class DeviceWork final : public RowWork {
+ public:
+  DeviceWork(ListMemory& memory, void* stream) : memory_(memory), stream_(stream) { event_.record(stream); }
+
+  task<void> cleared(Channel channel) override {
+    co_await channel.happened(event_);
+    used_ = 0;
+  }
+
+  const std::uint32_t* put(std::span<const std::uint32_t> list) override {
+    const auto count = static_cast<std::int64_t>(list.size());
+    if (count > memory_.pinned.size() - used_)
+      fail(WEIR_ERR_INTERNAL, "lists of {} entries exceed the {} planned", used_ + count, memory_.pinned.size());
+    std::uint32_t *const from = memory_.pinned.data() + used_, *const to = memory_.device.data() + used_;
+    if (count == 0) return to;
+    used_ += count;
+    std::memcpy(from, list.data(), list.size_bytes());
+    gpu::copy(to, from, static_cast<std::int64_t>(list.size_bytes()), stream_);
+    event_.record(stream_);
+    return to;
+  }
+
+  task<void> done(Channel channel) override {
+    event_.record(stream_);
+    co_await cleared(channel);
+  }
+
+ private:
+  ListMemory& memory_;
+  void* stream_;
+  std::int64_t used_ = 0;
+  gpu::Event event_;  // lists have left pinned memory, or what done() waits for
+};
+
+class DeviceCaller final : public RowCaller {
+ public:
+  explicit DeviceCaller(void* own) : own_(own) {}
+  FaultKind enter(const void* array, void* stream) override { return caller_.enter(array, stream); }
+  void begin() override { caller_.hold(own_); }
+  void end() override { caller_.leave(own_); }
+
+ private:
+  void* own_;
+  detail::CallerStream caller_;
+};
+
+class DeviceRows final : public RowSpace {
+ public:
+  explicit DeviceRows(std::int64_t largest_batch) : ids_(largest_batch) {}
+  ~DeviceRows() override {
+    try {
+      gpu::synchronize(stream_.get());
+    } catch (const Error&) {  // the GPU has failed: nothing runs any more
+    }
+  }
+
+  float* take_rows(std::int64_t elements) override { return rows_.emplace_back(elements).data(); }
+  std::byte* take_message(std::int64_t bytes) override { return messages_.emplace_back(bytes).data(); }
+  [[nodiscard]] std::int64_t memory_bytes() const override {
+    std::int64_t bytes = ids_.bytes();
+    for (const auto& lists : lists_) bytes += lists.bytes();
+    for (const auto& array : rows_) bytes += array.bytes();
+    for (const auto& message : messages_) bytes += message.bytes();
+    return bytes;
+  }
+  [[nodiscard]] bool works_in_messages() const override { return false; }
+
+  std::unique_ptr<RowWork> make_work(std::int64_t entries) override {
+    return std::make_unique<DeviceWork>(lists_.emplace_back(entries), stream_.get());
+  }
+  std::unique_ptr<RowCaller> make_caller() override { return std::make_unique<DeviceCaller>(stream_.get()); }
+
+  HostIds read_ids(const void* ids, std::int64_t bytes, void* stream) override {
+    const gpu::Place place = gpu::place_of(ids);
+    if (place.kind == gpu::Place::Kind::host || place.kind == gpu::Place::Kind::pinned) return {ids};
+    const FaultKind fault = ids_caller_.enter(ids, stream);
+    if (fault != FaultKind::none) return {nullptr, nullptr, fault};
+    const gpu::OnDevice on(device_);  // the default stream is this device's
+    gpu::copy(ids_.data(), ids, bytes, stream);
+    ids_there_.record(stream);
+    return {ids_.data(), &ids_there_};
+  }
+
+  void fill(const InitialValues& values, float* out) override { cuda::fill(queue(), values, out); }
+
+  void fill_zero(float* out, std::int64_t count) override { kernels::cuda::fill_zero(queue(), out, count); }
+
+  void pack(const float* x, std::int64_t stride, const std::uint32_t* rows, std::int64_t count, std::int64_t columns,
+            WireValues values, std::byte* out) override {
+    if (count * columns == 0) return;
+    if (values == WireValues::native)
+      kernels::cuda::gather_rows(queue(), x, stride, rows, count, columns, reinterpret_cast<float*>(out), columns);
+    else
+      cuda::pack_rows(queue(), values, x, stride, rows, count, columns, out);
+  }
+
+  void unpack(WireValues values, const std::byte* in, std::int64_t count, float* out) override {
+    if (count == 0) return;
+    if (values == WireValues::native)
+      gpu::copy(out, in, count * static_cast<std::int64_t>(sizeof(float)), stream_.get());
+    else
+      cuda::unpack_values(queue(), values, in, count, out);
+  }
+
+  void gather(const float* x, const std::uint32_t* rows, std::int64_t count, std::int64_t columns, float* out,
+              std::int64_t out_stride) override {
+    if (count * columns == 0) return;
+    kernels::cuda::gather_rows(queue(), x, columns, rows, count, columns, out, out_stride);
+  }
+
+  void coalesce(const float* x, std::int64_t columns, const GroupLists& groups, float* out) override {
+    kernels::cuda::coalesce_rows(queue(), x, columns, groups.order, groups.first, groups.count, out);
+  }
+
+  void step(const RowOptimizer& optimizer, const RowState& state, std::int64_t columns, const float* x,
+            const GroupLists& groups) override {
+    if (groups.count == 0) return;
+    cuda::step_rows(queue(), optimizer, state, columns, x, groups);
+  }
+
+  void replace(float* to, std::span<const std::uint32_t> rows, std::int64_t columns, const float* x) override {
+    for (std::size_t begin = 0, end = 0; begin < rows.size(); begin = end) {  // runs of rows that follow each other
+      for (end = begin + 1; end < rows.size() && rows[end] == rows[end - 1] + 1;) ++end;
+      const std::int64_t row_bytes = columns * static_cast<std::int64_t>(sizeof(float));
+      gpu::copy(to + rows[begin] * columns, x + static_cast<std::int64_t>(begin) * columns,
+                static_cast<std::int64_t>(end - begin) * row_bytes, stream_.get());
+    }
+  }
+
+ private:
+  [[nodiscard]] kernels::cuda::Queue queue() const { return {stream_.get(), nullptr, device_}; }
+
+  int device_ = gpu::current_device();
+  gpu::Stream stream_;
+  std::deque<gpu::DeviceArray<float>> rows_;
+  std::deque<gpu::PinnedArray<std::byte>> messages_;
+  std::deque<ListMemory> lists_;
+  gpu::PinnedArray<std::int64_t> ids_;
+  detail::CallerStream ids_caller_;
+  gpu::Event ids_there_;
+};
+
+}  // namespace
+
+std::unique_ptr<RowSpace> make_device_rows(std::int64_t largest_batch) {
+  if (!gpu::why_unusable().empty())
+    fail(WEIR_ERR_UNSUPPORTED, "a table in CUDA memory cannot be made here: {}", gpu::why_unusable());
+  return std::make_unique<DeviceRows>(largest_batch);
+}
+
+}  // namespace weir::embedding

@@ -1,0 +1,170 @@
+// Updates: gradients summed, sent to those who hold the rows, and applied; prior rows first.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "base/error.hpp"
+#include "collectives/control.hpp"
+#include "embedding/table.hpp"
+
+namespace weir::detail {
+
+using namespace embedding;
+
+/// Who waits for all of an update must not wait behind what is less urgent than its caller.
+void EmbeddingState::hurry_update() {
+  if (update_.run.finished) return;
+  hurried_ = true;
+  comm_->engine.reprioritise(update_.run, config_.priority);
+}
+
+void EmbeddingState::finish_update() {
+  hurry_update();
+  update_.wait();
+  update_.check_startable();
+}
+
+void EmbeddingState::start_update(std::span<const float> gradients, void* stream) {
+  finish_update();
+  const Clock::time_point begin = Clock::now();
+  const std::int64_t expected = current_->tokens() * config_.width;
+  Step step{CallFault::none, FaultKind::none, next_known_ ? next_.get() : nullptr, learning_rate_, begin, lookups_};
+  if (!lookup_.run.finished || !current_ready_)
+    step.fault = CallFault::not_ready;
+  else if (static_cast<std::int64_t>(gradients.size()) != expected)
+    step.fault = CallFault::wrong_size;
+  else if (expected > 0 && gradients.data() == nullptr)
+    step.fault = CallFault::null_pointer;
+  else if (expected > 0)
+    step.memory = update_caller_->enter(gradients.data(), stream);
+  if (step.memory != FaultKind::none) step.fault = CallFault::wrong_memory;
+  if (step.fault == CallFault::none) {
+    if (expected > 0) {
+      update_caller_->begin();
+      space_->coalesce(gradients.data(), config_.width, token_groups_, coalesced_);
+      update_caller_->end();
+    }
+    std::swap(current_, updating_);
+    current_ready_ = false;
+    split_ = prior_applied_ = updated_ = false;
+    foreseen_ = step.next;
+  }
+  statistics_.seconds_coalesce = seconds_since(begin);
+  update_.run.priority = config_.priority;
+  hurried_ = false;
+  update_.launch(run_update(step));
+}
+
+task<void> EmbeddingState::run_update(Step step) {
+  const OpenAtEnd gates(std::array{&split_, &prior_applied_, &updated_});
+  const Channel channel = update_.channel();
+  const bool next_known = co_await agree_on_step(channel, step);
+  const RowOptimizer optimizer(config_, step.learning_rate, config_.average ? channel.size() : 1, steps_ + 1);
+  statistics_.updated_rows = 0;
+  half_applied_ = true;
+
+  if (dense_) {
+    split_ = true;
+    co_await dense_->run(channel, *updating_, coalesced_);
+    statistics_.prior_rows = updating_->groups().count();
+    statistics_.updated_rows = dense_->step(slice_, *host_, optimizer);
+    statistics_.seconds_prior = statistics_.seconds_update = seconds_since(step.begin);
+    ++steps_;
+    half_applied_ = false;
+    co_return;
+  }
+
+  // EmbRace Algorithm 1.
+  channel.step("update: wait for the prefetch");
+  if (next_known) co_await channel.opened(step.next->settled);
+  updating_->split(next_known && step.next->gathered() ? step.next : nullptr, marks_.data());
+  split_ = true;
+  statistics_.prior_rows = updating_->prior(channel.rank());
+
+  channel.step("update: prior rows");
+  co_await delivery_.run(channel, *updating_, true, coalesced_);
+  statistics_.updated_rows += delivery_.step(slice_, optimizer);
+  mark_delayed(true);
+  prior_applied_ = true;
+  statistics_.seconds_prior = statistics_.seconds_update = seconds_since(step.begin);
+  ++steps_;
+  half_applied_ = delayed_rows_of_all() > 0;
+  if (!half_applied_) co_return;
+
+  channel.step("update: delayed rows");
+  if (!hurried_) {
+    channel.reprioritise(config_.delayed_priority);
+    co_await channel.turn();  // else they would share the network with the vectors that prior rows were hurried for
+  }
+  co_await delivery_.run(channel, *updating_, false, coalesced_);
+  statistics_.updated_rows += delivery_.step(slice_, optimizer);
+  mark_delayed(false);
+  half_applied_ = false;
+  statistics_.seconds_update = seconds_since(step.begin);
+}
+
+/// Whether all ranks know their next batch: a rank may have prefetched later than another.
+task<bool> EmbeddingState::agree_on_step(Channel channel, const Step& step) {
+  channel.step("update: announce");
+  const auto rate = std::bit_cast<std::uint64_t>(step.learning_rate);
+  const auto lowest_rank = 0xffffffffu - static_cast<std::uint32_t>(channel.rank());
+  // Maxima: the fault and its rank, the rate, what is smallest of the rate, whether a next batch is missing. And scratch.
+  std::array<std::uint64_t, 8> words{};
+  if (step.fault != CallFault::none)
+    words[0] = static_cast<std::uint64_t>(step.fault) << 40 | static_cast<std::uint64_t>(step.memory) << 32 | lowest_rank;
+  words[1] = rate;
+  words[2] = ~rate;
+  words[3] = step.next == nullptr ? 1 : 0;
+  co_await allreduce_control(channel, words.data(), 4, 4, words.data() + 4);
+  const auto fault = static_cast<CallFault>(words[0] >> 40);
+  const bool rates_differ = words[1] != ~words[2];
+  if (fault == CallFault::none && !rates_differ) co_return words[3] == 0;
+  // What has been looked up since cannot be updated again: that batch has taken its place.
+  if (step.fault == CallFault::none && step.lookups == lookups_) {
+    std::swap(current_, updating_);
+    current_ready_ = true;
+  }
+  const auto rank = static_cast<int>(0xffffffffu - static_cast<std::uint32_t>(words[0]));
+  if (fault == CallFault::not_ready)
+    fail(WEIR_ERR_ARGUMENT,
+         "table '{}': rank {} updates without a finished lookup: each update needs one lookup before it, waited for", config_.name,
+         rank);
+  if (fault == CallFault::wrong_memory)
+    fail(WEIR_ERR_ARGUMENT, "table '{}': {}", config_.name,
+         memory_fault_text(static_cast<FaultKind>(words[0] >> 32 & 0xff), rank, "table", "array of gradients"));
+  if (fault != CallFault::none)
+    fail(WEIR_ERR_ARGUMENT, "table '{}': rank {} gave gradients that are null, or not of the size of its last batch (ids x width)",
+         config_.name, rank);
+  fail(WEIR_ERR_MISMATCH, "table '{}': ranks disagree about the learning rate; set the same on all", config_.name);
+}
+
+void EmbeddingState::set_learning_rate(double learning_rate) {
+  require(std::isfinite(learning_rate), "table '{}': the learning rate is {}: it must be finite", config_.name, learning_rate);
+  learning_rate_ = learning_rate;
+}
+
+void EmbeddingState::mark_delayed(bool pending) {
+  for (int rank = 0; rank < comm_->topology.size(); ++rank) {
+    for (const std::uint32_t row : updating_->part(rank, false)) {
+      const std::uint64_t bit = std::uint64_t{1} << row % 64;
+      if (pending)
+        pending_[row / 64] |= bit;
+      else
+        pending_[row / 64] &= ~bit;
+    }
+  }
+}
+
+bool EmbeddingState::is_delayed(std::span<const std::uint32_t> positions) const {
+  if (updated_) return false;
+  return std::any_of(positions.begin(), positions.end(),
+                     [&](std::uint32_t row) { return (pending_[row / 64] >> row % 64 & 1) != 0; });
+}
+
+std::int64_t EmbeddingState::delayed_rows_of_all() const {
+  std::int64_t rows = 0;
+  for (int rank = 0; rank < comm_->topology.size(); ++rank) rows += static_cast<std::int64_t>(updating_->part(rank, false).size());
+  return rows;
+}
+
+}  // namespace weir::detail

@@ -1,0 +1,68 @@
+// gpu_table.hpp: tables in CUDA memory, used as those in host memory are.
+#pragma once
+
+#include "embedding/partition.hpp"
+#include "support/device_arrays.hpp"
+#include "support/table_training.hpp"
+
+namespace weir::test {
+
+enum class IdsIn { host, gpu };
+
+inline EmbeddingConfig make_table_config(std::string_view exchange, std::int64_t rows, std::int64_t width, std::int64_t largest) {
+  EmbeddingConfig config;
+  config.rows = rows;
+  config.width = width;
+  config.largest_batch = largest;
+  config.exchange = exchange;
+  config.learning_rate = 0.25;
+  config.name = "words";
+  return config;
+}
+
+inline EmbeddingConfig in_cuda_memory(EmbeddingConfig config) {
+  config.memory = MemorySpace::cuda;
+  return config;
+}
+
+/// Calls f with every exchange that a table in CUDA memory may have.
+template <class F>
+void for_each_gpu_exchange(F f) {
+  for (const embedding::Exchange& exchange : embedding::exchange_registry()) {
+    if (exchange.path != embedding::GradientPath::allreduce) f(exchange.name);
+  }
+}
+
+class GpuTable {
+ public:
+  GpuTable(const Communicator& comm, const EmbeddingConfig& config) : table(comm, in_cuda_memory(config)) {}
+
+  template <class Id>
+  std::vector<float> lookup(const std::vector<Id>& ids, IdsIn where) {
+    const Upload<float> vectors(std::vector<float>(ids.size() * static_cast<std::size_t>(table.config().width), -77), stream.get());
+    const Upload<Id> on_gpu(ids, stream.get());
+    table
+        .lookup(where == IdsIn::gpu ? std::span<const Id>(on_gpu.there()) : std::span<const Id>(ids), vectors.there(), stream.get())
+        .wait();
+    return vectors.fetch();
+  }
+  template <class Id>
+  Operation prefetch(const std::vector<Id>& ids, IdsIn where) {
+    const Upload<Id> on_gpu(ids, stream.get());
+    return table.prefetch(where == IdsIn::gpu ? std::span<const Id>(on_gpu.there()) : std::span<const Id>(ids), stream.get());
+  }
+  /// The gradients are overwritten by what comes next on the stream.
+  Operation update(const std::vector<float>& gradients) {
+    const Upload<float> there(gradients, stream.get());
+    Operation operation = table.update(there.there(), stream.get());
+    const std::vector<float> other(gradients.size(), 77);
+    cuda::copy(there.data(), other.data(), static_cast<std::int64_t>(other.size() * sizeof(float)), stream.get());
+    cuda::synchronize(stream.get());
+    return operation;
+  }
+
+  cuda::Stream stream;
+  EmbeddingTable table;
+};
+
+}  // namespace weir::test
