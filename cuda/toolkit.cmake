@@ -47,7 +47,7 @@ set(WEIR_CUDA_ARCHITECTURES "${default_architectures}" CACHE STRING "GPUs to bui
 message(STATUS "Weir: CUDA ${CUDAToolkit_VERSION} for ${WEIR_CUDA_ARCHITECTURES}")
 if(WEIR_WITH_NCCL)
   find_path(WEIR_NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ENV NCCL_HOME PATH_SUFFIXES include DOC "Where nccl.h is")
-  if(WEIR_NCCL_INCLUDE_DIR)
+  if(EXISTS ${WEIR_NCCL_INCLUDE_DIR}/nccl.h)
     file(STRINGS ${WEIR_NCCL_INCLUDE_DIR}/nccl.h nccl_version REGEX "^#define NCCL_(MAJOR|MINOR) [0-9]+$")
     string(REGEX REPLACE "[^0-9;]" "" nccl_version "${nccl_version}")
     string(REPLACE ";" "." nccl_version "${nccl_version}")
