@@ -27,8 +27,8 @@ void check_agreement(std::span<const ConfigCard> cards, std::string_view what, s
 
 namespace detail {
 
-/// Collective. Calls make(), which is not, and throws on every rank alike what it threw on the lowest rank where it did. `thing`,
-/// "plan" or "table", and its name are for people.
+/// Collective. Calls make(), which communicates, if at all, before anything can fail on one rank alone, and throws on every rank
+/// alike what it threw on the lowest rank where it did. `thing`, "plan" or "table", and its name are for people.
 void make_on_all_ranks(CommunicatorState& comm, int tag, std::string_view thing, std::string_view name,
                        const std::function<void()>& make);
 
