@@ -52,6 +52,14 @@ constexpr std::int64_t strided_blocks(std::int64_t count, std::int64_t per_block
   return std::clamp<std::int64_t>(divide_up(count, per_block), 1, 1024);
 }
 
+/// The same where nothing depends on the number of blocks: as many as the GPU holds at once, `resident` a multiprocessor, so that
+/// all are done at the same time.
+inline std::int64_t resident_blocks(const Queue& queue, std::int64_t count, std::int64_t per_block, int resident) {
+  int multiprocessors = 0;
+  check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, queue.device), "counting multiprocessors");
+  return std::clamp<std::int64_t>(divide_up(count, per_block), 1, std::int64_t{multiprocessors} * resident);
+}
+
 /// The number of elements, on the device.
 __device__ __forceinline__ std::int64_t exact(const Extent& extent) {
   return extent.exact != nullptr && *extent.exact < extent.most ? *extent.exact : extent.most;

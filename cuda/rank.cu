@@ -8,6 +8,10 @@ namespace {
 using Bin = unsigned long long;
 constexpr int digit_bits = 11, digits = 1 << digit_bits;
 
+/// Blocks that a multiprocessor holds at once.
+template <class T>
+inline constexpr int resident = sizeof(T) == 4 && most_resident > 4 ? 5 : 4;
+
 /// Between the passes of kth_key, in scratch, zero before the first.
 template <class T>
 struct Progress {
@@ -56,7 +60,7 @@ class Counting {
 
 /// One digit of the k-th key: all blocks count, the last one decides.
 template <class G, class T, bool aligned>
-__global__ void __launch_bounds__(threads_per_block)
+__global__ void __launch_bounds__(threads_per_block, resident<T>)
     kth_key_kernel(const G* x, Extent extent, std::int64_t k, int shift, int bits, Progress<T>* progress, KthKey<T>* found) {
   const std::int64_t count = exact(extent);
   const Key<T> prefix = progress->prefix;
@@ -123,7 +127,7 @@ struct Bins {
 
 /// `shared`: there are at most `digits` bins.
 template <class T, bool shared, bool aligned>
-__global__ void __launch_bounds__(threads_per_block) histogram_kernel(Bins<T> h) {
+__global__ void __launch_bounds__(threads_per_block, resident<T>) histogram_kernel(Bins<T> h) {
   unsigned above = 0;
   const auto add_all = [&](auto* counts) {
     Counting<std::remove_pointer_t<decltype(counts)>> counting(counts);
@@ -153,7 +157,7 @@ template <class G, class T>
 void kth_key(Queue queue, const G* x, Extent count, std::int64_t k, KthKey<T>* found) {
   auto* const progress = reinterpret_cast<Progress<T>*>(queue.scratch);
   clear(queue, progress, sizeof *progress);
-  const std::int64_t blocks = strided_blocks(count.most, tile_size<T>);
+  const std::int64_t blocks = resident_blocks(queue, count.most, tile_size<T>, resident<T>);
   const bool aligned = is_aligned(x, sizeof(G) * width<T>);
   for (int above = key_bits<T>; above > 0;) {
     const int bits = std::min(above, digit_bits);
@@ -170,7 +174,8 @@ void histogram(Queue queue, const T* x, Extent count, Key<T> low, Key<T> high, i
   const bool shared = (high - low) >> shift < static_cast<Key<T>>(digits);
   const auto aligned_kernel = shared ? histogram_kernel<T, true, true> : histogram_kernel<T, false, true>;
   const auto any_kernel = shared ? histogram_kernel<T, true, false> : histogram_kernel<T, false, false>;
-  launch(queue, is_aligned(x, sizeof(T) * width<T>) ? aligned_kernel : any_kernel, strided_blocks(count.most, tile_size<T>), h);
+  launch(queue, is_aligned(x, sizeof(T) * width<T>) ? aligned_kernel : any_kernel,
+         resident_blocks(queue, count.most, tile_size<T>, resident<T>), h);
 }
 
 #define WEIR_INSTANTIATE(T)                                                 \

@@ -144,23 +144,22 @@ __device__ __forceinline__ Band<T> band_of(const KthKey<T>& kth, std::int64_t k)
 }
 
 template <class G, class T, bool aligned>
-__global__ void __launch_bounds__(threads_per_block, 2) keep_band_kernel(Keeping<G, T> s) {
+__global__ void __launch_bounds__(threads_per_block, sizeof(G) == 2 ? 2 : 3) keep_band_kernel(Keeping<G, T> s) {
   constexpr int size = width<T>;
   const std::int64_t count = exact(s.count);
   const Band<T> band = s.kth != nullptr ? band_of(*s.kth, s.k) : s.band;
   const auto start = static_cast<std::uint64_t>(band.start), end = static_cast<std::uint64_t>(band.start + band.slice);
 
-  const bool whole = is_whole<T>(count);
+  Vector<G, size> narrow[rows];
+  load_tile<T, aligned>(s.values, count, blockIdx.x, narrow);
   Vector<T, size> values[rows];
   Hits above, between;
 #pragma unroll
   for (int row = 0; row < rows; ++row) {
     const int elements = present<T, false>(row, count);
-    const Vector<G, size> narrow = whole && aligned ? load<true, Use::again, G, size>(s.values, position<T>(row), elements)
-                                                    : load<false, Use::again, G, size>(s.values, position<T>(row), elements);
 #pragma unroll
     for (int e = 0; e < size; ++e) {
-      values[row].at[e] = widen(narrow.at[e]);
+      values[row].at[e] = widen(narrow[row].at[e]);
       const Key<T> key = key_of(values[row].at[e]);
       above.add(row, e, e < elements && key >= band.upper);
       between.add(row, e, e < elements && key >= band.lower && key < band.upper);
