@@ -124,7 +124,7 @@ TEST_CASE("an error of NCCL aborts its communicators and ends all plans on them,
                   expect(WEIR_ERR_STATE, "NCCL was aborted on rank 0 after an error", [&] { other.run(there.data(), nullptr); });
                   expect(WEIR_ERR_UNSUPPORTED, "rank 0: NCCL was aborted after an error", [&] { AllreducePlan(comm, dense()); });
                 },
-                {.settings = {.timeout_seconds = 0.3}});
+                {.settings = {.timeout_seconds = 0.6}});
       REQUIRE(check.failure() == "");
       REQUIRE(simt::nccl_communicators() == before);
     }
@@ -146,7 +146,7 @@ TEST_CASE("a rank that does not come to a dense run in CUDA memory", "[nccl]") {
                 check.that(error.status() == WEIR_ERR_TIMEOUT, error.what());
               }
             },
-            {.settings = {.timeout_seconds = 0.3}});
+            {.settings = {.timeout_seconds = 0.6}});
   REQUIRE(check.failure() == "");
 }
 

@@ -204,8 +204,8 @@ TEST_CASE("options of plans that shard, in CUDA memory as in host memory", "[ncc
   }
 }
 
-TEST_CASE("dense sums of 16-bit types", "[nccl]") {
-  for (const std::string algorithm : {"dense_nccl", "dense_torus2d"}) {
+TEST_CASE("sums of 16-bit types", "[nccl]") {
+  for (const std::string algorithm : {"dense_nccl", "dense_torus2d", "hi_oktopk"}) {
     for (const Place& place : places()) {
       for (const bool average : {true, false}) {
         const float tolerance = !average || place.ranks == 4 || place.ranks == 1 ? 0.0f : 0.01f;
