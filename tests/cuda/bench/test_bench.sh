@@ -18,7 +18,7 @@ for name in "select, known threshold" "compensate and select" "exact, first iter
   grep -qF "$name" <<<"$out" || fail "no row of $name"
 done
 expect "$out" "exact, warm +65536 +655 .* torch.topk +1.5000 .* bound 10.00 (PASS|below)"
-for name in oktopk gtopk topk_dsa; do expect "$out" "^$name .* bound 0.40 (PASS|below)"; done
+for name in "oktopk +direct" "oktopk +staged" "gtopk +direct" "topk_dsa +staged"; do expect "$out" "^$name .* bound 0.40 (PASS|below)"; done
 for entropy in 1.000 0.544 0.201 0.000; do expect "$out" "exact, .* 32768 +$entropy "; done
 expect "$out" "[0-9]+ of [0-9]+ bounds met"
 for key in copy kernel plan share bound met entropy exchange_share; do
