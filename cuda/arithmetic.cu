@@ -103,7 +103,7 @@ struct Partial {
 
 /// deliver(sums) once, with the sums of each(value) over all entries of x + y; the same on every GPU.
 template <bool aligned, class G, class T, class Each, class Result>
-__global__ void __launch_bounds__(threads_per_block, 3)
+__global__ void __launch_bounds__(threads_per_block, 4)
     sum_kernel(const G* x, const T* y, Extent extent, Partial<T>* partial, Each each, Result* found) {
   Sums<T> sums{};
   for_tiles<T, aligned>(x, y, exact(extent), [&](T value) { each.add(sums, value); });

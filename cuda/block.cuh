@@ -86,48 +86,59 @@ struct TileStates {
     const auto tile = static_cast<std::int64_t>(blockIdx.x);
     if (lane() == 0) states[tile] = tile == 0 ? (own | of_all) : (own | of_tile);
     std::uint64_t sum = 0;
-    for (std::int64_t nearest = tile - 1; nearest >= 0; nearest -= 32 * per_lane) {
-      const std::int64_t mine = nearest - static_cast<std::int64_t>(lane()) * per_lane;
+    bool complete = false;
+    for (std::int64_t nearest = tile - 1; nearest >= 0 && !complete; nearest -= 32 * per_lane) {
+      const std::int64_t mine = nearest - static_cast<std::int64_t>(lane());
       std::uint64_t seen[per_lane];
       for (bool empty = true; empty;) {
         empty = false;
 #pragma unroll
         for (int i = 0; i < per_lane; ++i) {
           seen[i] = std::uint64_t{of_all};  // before the first tile
-          if (mine - i >= 0) seen[i] = states[mine - i];
+          if (mine - 32 * i >= 0) seen[i] = states[mine - 32 * i];
         }
 #pragma unroll
         for (int i = 0; i < per_lane; ++i) empty = empty || (seen[i] & ~count_mask) == 0;
         if (empty) __nanosleep(retry_nanoseconds);
       }
       std::uint64_t counted = 0;
-      bool complete = false;
 #pragma unroll
-      for (int i = 0; i < per_lane; ++i) {
-        if (!complete) counted += seen[i] & count_mask;
-        complete = complete || (seen[i] & of_all) != 0;
+      for (int i = 0; i < per_lane; ++i) {  // 32 tiles, the nearest first
+        const unsigned ends = __ballot_sync(whole_warp, (seen[i] & of_all) != 0);
+        const bool wanted = ends == 0 || lane() < static_cast<unsigned>(__ffs(static_cast<int>(ends)));
+        if (!complete && wanted) counted += seen[i] & count_mask;
+        complete = complete || ends != 0;
       }
-      const unsigned lanes = __ballot_sync(whole_warp, complete);
-      if (lanes != 0 && lane() >= static_cast<unsigned>(__ffs(static_cast<int>(lanes)))) counted = 0;
       for (int distance = 16; distance > 0; distance /= 2) counted += __shfl_xor_sync(whole_warp, counted, distance);
       sum += counted;
-      if (lanes != 0) break;
     }
     if (lane() == 0 && tile > 0) states[tile] = (sum + own) | of_all;
     return sum;
   }
 
   /// The same, called by all threads of the block.
-  __device__ std::uint64_t before_in_block(std::uint64_t own) const {
-    __shared__ std::uint64_t result;
-    if (warp() == 0) {
-      const std::uint64_t sum = before(own);
-      if (lane() == 0) result = sum;
+  __device__ std::uint64_t before_in_block(std::uint64_t own) const { return before_in_block({*this}, {own}).of[0]; }
+
+  /// The same for several kinds of things at once, a warp each.
+  template <int kinds>
+  struct Counts {
+    std::uint64_t of[kinds];
+  };
+  template <int kinds>
+  static __device__ Counts<kinds> before_in_block(const TileStates (&states)[kinds], const std::uint64_t (&own)[kinds]) {
+    __shared__ std::uint64_t results[kinds];
+#pragma unroll
+    for (int kind = 0; kind < kinds; ++kind) {
+      if (warp() != static_cast<unsigned>(kind)) continue;
+      const std::uint64_t sum = states[kind].before(own[kind]);
+      if (lane() == 0) results[kind] = sum;
     }
     __syncthreads();
-    const std::uint64_t sum = result;
-    __syncthreads();  // `result` is free for the next call
-    return sum;
+    Counts<kinds> counts;
+#pragma unroll
+    for (int kind = 0; kind < kinds; ++kind) counts.of[kind] = results[kind];
+    __syncthreads();  // `results` is free for the next call
+    return counts;
   }
 };
 

@@ -7,7 +7,7 @@
 
 namespace weir {
 
-/// Throws Error(WEIR_ERR_MEMORY) where device memory ran out, else Error(WEIR_ERR_CUDA), saying what was tried.
+/// Throws Error(WEIR_ERR_MEMORY) where device memory ran out, else Error(WEIR_ERR_DEVICE), saying what was tried.
 void throw_cuda(cudaError_t error, const char* what);
 
 namespace cuda {

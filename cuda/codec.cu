@@ -14,10 +14,6 @@ constexpr int words_per_thread = 4;
 constexpr std::int64_t bits_per_block = std::int64_t{32} * words_per_thread * threads_per_block;
 constexpr std::int64_t values_per_thread = 8, values_per_block = values_per_thread * threads_per_block;
 
-__device__ __forceinline__ std::int64_t thread_number() {
-  return static_cast<std::int64_t>(blockIdx.x) * threads_per_block + threadIdx.x;
-}
-
 template <class V>
 __device__ __forceinline__ V load_bytes(const std::byte* in) {
   V value = 0;

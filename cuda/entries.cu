@@ -6,13 +6,6 @@
 namespace weir::kernels::cuda {
 namespace {
 
-/// Calls f(i) for this thread's share of 0, ..., count - 1: one.
-template <class F>
-__device__ __forceinline__ void for_mine(std::int64_t count, F f) {
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * threads_per_block + threadIdx.x;
-  if (i < count) f(i);
-}
-
 /// One region per thread.
 __global__ void __launch_bounds__(threads_per_block)
     count_regions_kernel(const std::uint32_t* indices, std::int64_t count, const std::uint64_t* boundaries, int regions,
@@ -93,7 +86,7 @@ __global__ void __launch_bounds__(threads_per_block)
   });
 }
 
-/// Calls f with Rounding of the type that values travel as.
+/// Calls f with the type that values travel as.
 template <class F>
 void with_rounding(WireValues values, F f) {
   values == WireValues::bfloat16 ? f(bfloat16{}) : f(float16{});

@@ -52,12 +52,24 @@ constexpr std::int64_t strided_blocks(std::int64_t count, std::int64_t per_block
   return std::clamp<std::int64_t>(divide_up(count, per_block), 1, 1024);
 }
 
-/// The same where nothing depends on the number of blocks: as many as the GPU holds at once, `resident` a multiprocessor, so that
-/// all are done at the same time.
+/// The same where nothing depends on the number of blocks: `resident` a multiprocessor, as many as those of GPUs from 8.0 on hold
+/// at once, so that all are done at the same time.
 inline std::int64_t resident_blocks(const Queue& queue, std::int64_t count, std::int64_t per_block, int resident) {
   int multiprocessors = 0;
   check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, queue.device), "counting multiprocessors");
   return std::clamp<std::int64_t>(divide_up(count, per_block), 1, std::int64_t{multiprocessors} * resident);
+}
+
+/// This thread among all of the launch.
+__device__ __forceinline__ std::int64_t thread_number() {
+  return static_cast<std::int64_t>(blockIdx.x) * threads_per_block + threadIdx.x;
+}
+
+/// Calls f(i) for this thread's share of 0, ..., count - 1 in launches with a thread for each: one.
+template <class F>
+__device__ __forceinline__ void for_mine(std::int64_t count, F f) {
+  const std::int64_t i = thread_number();
+  if (i < count) f(i);
 }
 
 /// The number of elements, on the device.

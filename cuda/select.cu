@@ -166,8 +166,8 @@ __global__ void __launch_bounds__(threads_per_block, sizeof(G) == 2 ? 2 : 3) kee
     }
   }
   const HitNumbers above_numbers(above), between_numbers(between);
-  const std::uint64_t above_before = s.above.before_in_block(above_numbers.total());
-  const std::uint64_t between_before = s.between.before_in_block(between_numbers.total());
+  const auto tiles_before = TileStates::before_in_block({s.above, s.between}, {above_numbers.total(), between_numbers.total()});
+  const std::uint64_t above_before = tiles_before.of[0], between_before = tiles_before.of[1];
   // Of the first `number` in between, those in the slice.
   const auto in_slice = [&](std::uint64_t number) { return (number < end ? number : end) - (number < start ? number : start); };
   if (blockIdx.x == gridDim.x - 1 && threadIdx.x == 0) {

@@ -84,13 +84,6 @@ __global__ void __launch_bounds__(threads_per_block) merge_add_kernel(Merge<T> m
   }
 }
 
-/// Calls f(i) for this thread's share of 0, ..., count - 1.
-template <class F>
-__device__ __forceinline__ void for_mine(std::int64_t count, F f) {
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * threads_per_block + threadIdx.x;
-  if (i < count) f(i);
-}
-
 template <class T>
 __global__ void __launch_bounds__(threads_per_block) settle_kernel(T* dense, const std::uint32_t* indices, const T* values,
                                                                    Extent count, const std::uint32_t* taken, Extent taken_count) {

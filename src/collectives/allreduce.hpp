@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -80,6 +81,12 @@ struct SparseOutcome {
   bool recut = false;
   bool balanced = false;
 };
+
+/// Most entries that an algorithm returns to a rank: two lists for each level of a tree over the ranks, and one.
+[[nodiscard]] inline std::int64_t largest_returned(const AllreduceProblem& problem) {
+  const int levels = std::max(1, static_cast<int>(std::bit_width(static_cast<unsigned>(problem.ranks - 1))));
+  return (2 * levels + 1) * problem.largest_local;
+}
 
 /// In place: `data` becomes the sum over all ranks divided by the divisor, bitwise the same on every rank.
 template <class T>

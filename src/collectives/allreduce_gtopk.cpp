@@ -25,7 +25,7 @@ class GTopk final : public SparseAllreduce<T> {
         kept_(capacity_),
         incoming_(capacity_),
         message_(coo::block_bytes<T>(capacity_)),
-        residue_(residue_capacity(problem)) {
+        residue_(largest_returned(problem)) {
     residue_ends_.reserve(64);
   }
 
@@ -89,13 +89,6 @@ class GTopk final : public SparseAllreduce<T> {
     Buffer<std::uint32_t> indices;
     Buffer<T> values;
   };
-
-  // At every level up to all of two vectors less k is cut off, and one vector is rounded.
-  static std::int64_t residue_capacity(const AllreduceProblem& problem) {
-    std::int64_t levels = 1;
-    while ((1 << levels) < problem.ranks) ++levels;
-    return (2 * levels + 1) * problem.largest_local;
-  }
 
   [[nodiscard]] std::int64_t bytes_of(Header header) const {
     return wire::message_bytes<T>(problem_.wire(), static_cast<std::int64_t>(header.count),
@@ -178,7 +171,7 @@ class GTopk final : public SparseAllreduce<T> {
   std::int64_t capacity_;
   Entries sum_, kept_, incoming_;
   Buffer<std::byte> message_;
-  Entries residue_;
+  Entries residue_;                         // at every level up to all of two vectors less k is cut off, and one vector is rounded
   std::vector<std::int64_t> residue_ends_;  // where each of the sorted lists in residue_ ends; at most two a level
 };
 

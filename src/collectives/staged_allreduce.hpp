@@ -19,7 +19,10 @@ class StagedAllreduce final : public SparseAllreduce<T> {
         stream_(problem.stream),
         local_(problem.largest_local),
         staging_(largest_update),
-        update_(largest_update) {}
+        update_(largest_update),
+        returned_(largest_returned(problem)) {
+    runs_.reserve(64);
+  }
 
   void reset() override { algorithm_->reset(); }
   [[nodiscard]] std::int64_t memory_bytes() const override {
@@ -46,7 +49,6 @@ class StagedAllreduce final : public SparseAllreduce<T> {
   struct Entries {
     cuda::Array<std::uint32_t, kind> indices;
     cuda::Array<T, kind> values;
-    Entries() = default;
     explicit Entries(std::int64_t capacity) : indices(capacity), values(capacity) {}
     [[nodiscard]] std::int64_t bytes() const { return indices.bytes() + values.bytes(); }
     [[nodiscard]] SparseVector<T> first(std::int64_t count) const { return {indices.data(), values.data(), count}; }
@@ -63,12 +65,11 @@ class StagedAllreduce final : public SparseAllreduce<T> {
     std::memcpy(staging_.values.data(), entries.values, static_cast<std::size_t>(entries.count) * sizeof(T));
   }
 
-  /// In pieces as large as staging_; the memory for it grows to what has ever been needed.
+  /// In pieces as large as staging_.
   task<void> upload_returned(Channel channel, SparseOutcome<T>& outcome) {
     const SparseVector<T> list = outcome.returned;
     runs_.clear();
     if (list.count == 0) co_return;
-    if (returned_.indices.size() < list.count) returned_ = Entries<cuda::MemoryKind::device>(list.count);
     for (std::int64_t i = 1; i < list.count; ++i) {
       if (list.indices[i - 1] >= list.indices[i]) runs_.push_back(i);
     }

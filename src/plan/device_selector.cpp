@@ -17,7 +17,7 @@ DeviceSelector<G, T>::DeviceSelector(const Setup& setup, void* stream)
       scratch_(device::scratch_bytes(setup.count)),
       candidates_(capacity_),
       kept_(capacity_),
-      sample_(ThresholdSample::largest(setup.count, setup.samples_always())),
+      sample_(ThresholdSample::largest(setup.count, setup.largest_k, setup.samples_always())),
       on_device_(1),
       on_host_(1),
       on_host_values_(setup_.uses_moments() ? capacity_ : 0) {
@@ -32,6 +32,7 @@ void DeviceSelector<G, T>::reset() {
   keep_old_ = 0;
   rethresholded_ = false;
   iteration_ = 0;
+  samples_ = 0;
   threshold_ = 0;
   forecast_ = {};
   sidco_ = {};
@@ -113,7 +114,7 @@ task<bool> DeviceSelector<G, T>::select(Channel channel, const G* gradient, T* r
 template <class G, class T>
 template <class X>
 task<Key<T>> DeviceSelector<G, T>::sampled_key(Channel channel, const X* gradient, const T* residual, std::int64_t k, bool safe) {
-  const ThresholdSample sample(setup_.count, sample_.size(), k, safe, iteration_);
+  const ThresholdSample sample(setup_.count, sample_.size(), k, safe, ++samples_);
   device::sample<X, T>(queue(), gradient, residual, sample.size, sample.stride, sample.rest, sample.offset, sample_.data());
   device::kth_key<T, T>(queue(), sample_.data(), {sample.size}, sample.rank, &on_device_.data()->kth);
   co_await report(channel);

@@ -32,7 +32,7 @@ LocalSelector<T>::LocalSelector(const Setup& setup)
       capacity_(setup.capacity()),
       indices_(capacity_ + select_padding),
       values_(capacity_ + select_padding),
-      sample_(ThresholdSample::largest(setup.count, setup.samples_always())),
+      sample_(ThresholdSample::largest(setup.count, setup.largest_k, setup.samples_always())),
       held_(setup.threshold == Threshold::sidco ? capacity_ + 1 : 0) {
   reset();
 }
@@ -50,6 +50,7 @@ void LocalSelector<T>::reset() {
   keep_old_ = 0;
   rethresholded_ = false;
   iteration_ = 0;
+  samples_ = 0;
   threshold_ = 0;
   forecast_ = {};
   moments_ = {};
@@ -96,7 +97,7 @@ Key<T> LocalSelector<T>::first_floor(const T* gradient, const T* residual, std::
 /// A threshold that, judging by a regular sample, k entries reach; if `safe`, hardly ever fewer.
 template <class T>
 Key<T> LocalSelector<T>::sampled_key(const T* gradient, const T* residual, std::int64_t k, bool safe) {
-  const ThresholdSample sample(setup_.count, sample_.size(), k, safe, iteration_);
+  const ThresholdSample sample(setup_.count, sample_.size(), k, safe, ++samples_);
   for (std::int64_t i = 0; i < sample.size; ++i) {
     const std::int64_t position = sample.position(i);
     sample_[i] = residual != nullptr ? gradient[position] + residual[position] : gradient[position];

@@ -84,6 +84,7 @@ class LocalSelector {
   Key<T> keep_old_ = 0;  // the residual holds the old value of selected entries from here on
   bool rethresholded_ = false;
   std::int64_t iteration_ = 0;
+  std::int64_t samples_ = 0;  // taken so far, each another one
   Key<T> threshold_ = 0;  // 0: not known
   ThresholdForecast<T> forecast_;
   Moments<T> moments_;         // of the compensated gradient, mode gaussian

@@ -114,8 +114,10 @@ void SidcoStages::adapt(std::int64_t count, std::int64_t k) {
 
 std::uint64_t random_number(std::uint64_t index) { return splitmix64(index * 0x9e3779b97f4a7c15ull); }
 
-std::int64_t ThresholdSample::largest(std::int64_t count, bool always) {
-  return std::min(count, always ? std::max(least_sample, count / 100) : least_sample);
+std::int64_t ThresholdSample::largest(std::int64_t count, std::int64_t k, bool always) {
+  const std::int64_t most = std::max(least_sample, count / 100);
+  if (always || k == 0) return std::min(count, most);
+  return std::min({count, most, std::max(least_sample, sampled_hits * (count / k))});
 }
 
 ThresholdSample::ThresholdSample(std::int64_t count, std::int64_t room, std::int64_t k, bool safe, std::int64_t turn)

@@ -127,8 +127,9 @@ struct ThresholdSample {
 
   [[nodiscard]] std::int64_t position(std::int64_t i) const { return i * stride + i * rest / size + offset; }
 
-  /// One entry in a hundred at most (DGC) where every iteration needs a sample (`always`), fewer where only the first does.
-  [[nodiscard]] static std::int64_t largest(std::int64_t count, bool always);
+  /// One entry in a hundred at most (DGC); where not every iteration needs a sample (not `always`), no more than tell where the
+  /// k-th is.
+  [[nodiscard]] static std::int64_t largest(std::int64_t count, std::int64_t k, bool always);
 };
 
 }  // namespace weir

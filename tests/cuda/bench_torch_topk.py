@@ -44,7 +44,7 @@ def main():
         try:
             if x is None or x.numel() != count:
                 x = None  # before there is another
-                x = (1 - torch.rand(count, device="cuda")) ** 3  # heavy-tailed, none zero
+                x = (1 - torch.rand(count, device="cuda")) ** 3  # as bench_gpu makes them
             ms = milliseconds(torch, x, k)
         except torch.cuda.OutOfMemoryError:
             print(f"{count:>11} {k:>9} skipped: out of memory")

@@ -7,6 +7,7 @@
 #include "cuda/check.hpp"
 #include "cuda/runtime.hpp"
 #include "kernels/narrow.hpp"
+#include "support/allocation_count.hpp"
 #include "support/catch.hpp"
 #include "support/device_arrays.hpp"
 #include "support/device_runs.hpp"
@@ -142,6 +143,47 @@ TEST_CASE("16-bit gradients: sums and residual in float32", "[device_plan]") {
     });
     REQUIRE(check.failure() == "");
   }
+}
+
+TEST_CASE("no allocation in the steady state of plans in CUDA memory", "[device_plan]") {
+  constexpr int ranks = 4, settled = 16, iterations = 40;
+  const auto free_memory = [] {
+    std::size_t free = 0, all = 0;
+    if (cudaMemGetInfo(&free, &all) != cudaSuccess) throw std::runtime_error("the GPU cannot be asked");
+    return static_cast<std::int64_t>(free);
+  };
+  const auto check_on = [&](const AllreduceConfig& config, Path path) {
+    RankCheck check;
+    RankOptions options{.machine = "node:4 rank:1"};
+    if (path == Path::direct) options.make_copier = [] { return std::make_unique<GpuCopier>(); };
+    run_ranks(
+        ranks,
+        [&](Communicator& comm) {
+          AllreducePlan plan(comm, config);
+          const cuda::Stream stream;
+          cuda::DeviceArray<float> gradient(config.count);
+          std::int64_t allocations = 0, free = 0;
+          for (int t = 0; t < iterations; ++t) {
+            const auto values = make_input<float>(Input::heavy_tailed, config.count, comm.rank(), ranks, t);
+            cuda::copy(gradient.data(), values.data(), gradient.bytes(), stream.get());
+            if (t == settled) free = free_memory();
+            const std::int64_t before = allocations_of_this_thread();
+            plan.run(gradient.data(), stream.get());
+            if (t >= settled) allocations += allocations_of_this_thread() - before;
+          }
+          check.at_most(allocations, std::int64_t{0}, "heap allocations");
+          check.at_most(free - free_memory(), std::int64_t{0}, "GPU memory taken");
+        },
+        options);
+    INFO(config.algorithm << (path == Path::direct ? ", direct" : ", staged"));
+    CHECK(check.failure() == "");
+  };
+  for (const AlgorithmInfo& algorithm : algorithms()) {
+    if (!algorithm.sparse) continue;
+    for (const Path path : {Path::staged, Path::direct})
+      check_on({.count = 5000, .memory = MemorySpace::cuda, .algorithm = std::string(algorithm.name), .boundary_period = 4}, path);
+  }
+  check_on({.count = 5000, .memory = MemorySpace::cuda, .algorithm = "gtopk", .wire_values = WireValues::bfloat16}, Path::staged);
 }
 
 TEST_CASE("wrong memory and wrong streams are the same error on all ranks", "[device_plan]") {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <utility>
 
 #include "bench/run.hpp"
 #include "cuda/runtime.hpp"
@@ -39,6 +40,15 @@ void parse(CLI::App& app, Options& options) {
   app.add_option("--json", options.json, "also write the rows to this file");
 }
 
+/// After each part: what has been measured is not lost should the GPU fail later.
+void write(const Run& run) {
+  const std::string& name = run.options.json;
+  if (name.empty()) return;
+  std::ofstream file(name);
+  file << run.report.rows().dump(1) << '\n';
+  if (!file.flush()) throw std::runtime_error(fmt::format("'{}' cannot be written", name));
+}
+
 int run(const Options& options) {
   if (!cuda::why_unusable().empty()) {
     fmt::print("skipped: {}\n", cuda::why_unusable());
@@ -49,17 +59,13 @@ int run(const Options& options) {
   const cuda::DeviceInfo info = cuda::describe(cuda::current_device());
   fmt::print("{}, compute capability {}.{}, {} MiB\n", info.name, info.major, info.minor, info.bytes >> 20);
   run.measure_copy();
-  const auto wants = [&](const char* part) {
-    return std::find(options.parts.begin(), options.parts.end(), part) != options.parts.end();
-  };
-  if (wants("kernels")) measure_kernels(run);
-  if (wants("plans")) measure_plans(run);
-  if (wants("grid")) measure_grid(run);
+  using Part = std::pair<const char*, void (*)(Run&)>;
+  for (const auto& [name, measure] : {Part{"kernels", measure_kernels}, Part{"plans", measure_plans}, Part{"grid", measure_grid}}) {
+    if (std::find(options.parts.begin(), options.parts.end(), name) == options.parts.end()) continue;
+    measure(run);
+    write(run);
+  }
   fmt::print("\n{}\n", run.report.verdict());
-  if (options.json.empty()) return 0;
-  std::ofstream file(options.json);
-  file << run.report.rows().dump(1) << '\n';
-  if (!file.flush()) throw std::runtime_error(fmt::format("'{}' cannot be written", options.json));
   return 0;
 }
 

@@ -1,10 +1,11 @@
-// exact.hpp: the k largest of an array in CUDA memory, by the kernels and in the order in which DeviceSelector runs them.
+// exact.hpp: the k largest of an array in CUDA memory, by the kernels of DeviceSelector.
 #pragma once
 
 #include <cstdint>
 
 #include "cuda/runtime.hpp"
 #include "kernels/device.hpp"
+#include "plan/threshold_estimators.hpp"
 
 namespace weir::bench {
 
@@ -17,16 +18,19 @@ class Exact {
 
   /// To be called first: ranks all of x, so that what is measured knows the threshold of "the iteration before". Waits.
   void learn(const float* x);
-  /// The candidates above a threshold slightly lower than it should be, and the selection among these.
+  /// The candidates above a threshold that 1.07 k entries reach (plans aim at 1.03 to 1.1 k), and the selection among these. The
+  /// host knows the numbers and waits for none, as it does once in a plan.
   void warm(const float* x);
   /// All of x ranked, then selected: where ties or a bad guess leave no other way.
   void ranked(const float* x);
-  /// As the first iteration: the threshold from a sample. Waits once, for that.
+  /// As the first iteration: the threshold from a sample, another one, or a ranking of everything, should that mislead. Waits for
+  /// each sample, and for the number of candidates.
   void cold(const float* x);
   /// Whether warm() finds all candidates within what there is room for. Waits; after learn().
   [[nodiscard]] bool warm_is_exact(const float* x);
-  /// Throws std::runtime_error unless the last selection has as many entries as it should. Waits; after learn().
-  void check_count();
+  /// Throws std::runtime_error unless the last selection is of the k largest: as many as it should, by the true threshold. Waits;
+  /// after learn().
+  void check();
 
   [[nodiscard]] kernels::cuda::Queue queue() const { return {stream_, scratch_.data(), device_}; }
   [[nodiscard]] const KthKey<float>& kth() const { return learned_; }
@@ -43,9 +47,11 @@ class Exact {
 
  private:
   void select_above(const float* x, Key<float> floor);
+  [[nodiscard]] bool found_enough(Key<float> floor);
   template <class V>
   [[nodiscard]] V fetch(const V* from) const;
 
+  SelectionSetup setup_;
   std::int64_t count_, k_;
   void* stream_;
   int device_ = cuda::current_device();
@@ -56,6 +62,7 @@ class Exact {
   cuda::DeviceArray<KthKey<float>> kth_;
   cuda::DeviceArray<std::int64_t> kept_;
   KthKey<float> learned_{};
+  Key<float> floor_ = 1;  // of warm()
 };
 
 }  // namespace weir::bench

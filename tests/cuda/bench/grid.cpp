@@ -19,7 +19,7 @@ void measure_cell(Run& run, const float* x, std::int64_t count, std::int64_t k, 
   const bool warm = exact.warm_is_exact(x);
   const double ms = run.milliseconds(
       stream, [] {}, [&] { warm ? exact.warm(x) : exact.ranked(x); });
-  exact.check_count();
+  exact.check();
   run.report.add({warm ? "exact, warm" : "exact, everything ranked", count, k, entropy.name, ms, "one read at copy speed",
                   run.limit_ms(4 * static_cast<double>(count)), 0});
   if (const auto torch = entropy.ands == 1 ? run.torch_ms(count, k) : std::nullopt)

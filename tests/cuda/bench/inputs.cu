@@ -16,10 +16,6 @@ Queue queue_of(void* stream) {
   return queue;
 }
 
-__device__ __forceinline__ std::int64_t thread_number() {
-  return static_cast<std::int64_t>(blockIdx.x) * threads_per_block + threadIdx.x;
-}
-
 __global__ void __launch_bounds__(threads_per_block) random_kernel(float* x, std::int64_t count, int ands, std::uint64_t seed) {
   const std::int64_t i = thread_number();
   if (i >= count) return;

@@ -15,7 +15,7 @@ struct Entropy {
 };
 inline constexpr std::array entropies = {Entropy{"1.000", 1}, Entropy{"0.544", 3}, Entropy{"0.201", 5}, Entropy{"0.000", 0}};
 
-/// Floats with magnitudes in (0, 1], heavy-tailed, none zero. Onto the stream.
+/// Floats with magnitudes in (0, 1], most of them small: cubes of uniform ones, none zero. Onto the stream.
 void fill_random(void* stream, float* x, std::int64_t count, int ands, std::uint64_t seed);
 
 /// The k largest magnitudes by sorting all with CUB: indices and magnitudes of the last k.

@@ -44,6 +44,14 @@ class Block {
     stacks_ = mmap(nullptr, threads * stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (stacks_ == MAP_FAILED) stop("no memory for the stacks of a block");
     std::iota(order_.begin(), order_.end(), 0u);
+    for (unsigned i = 0; i < threads; ++i) {
+      Fiber& fiber = fibers_[i];
+      getcontext(&fiber.context);
+      fiber.context.uc_stack.ss_sp = static_cast<char*>(stacks_) + i * stack_bytes;
+      fiber.context.uc_stack.ss_size = stack_bytes;
+      fiber.context.uc_link = nullptr;
+      makecontext(&fiber.context, &Block::enter, 0);
+    }
   }
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
@@ -120,12 +128,15 @@ class Block {
 
 std::unique_ptr<Block> block;
 
+/// Runs one thread of each block: to start a fiber anew for every one would take most of the time.
 void Block::enter() {
-  block->body_(block->data_);
-  block->current_->state = State::done;
-  --block->alive_;
-  if (block->waiting_ > 0 && block->waiting_ == block->alive_) block->release_barrier();
-  _longjmp(block->scheduler_, 1);
+  while (true) {
+    block->body_(block->data_);
+    block->current_->state = State::done;
+    --block->alive_;
+    if (block->waiting_ > 0 && block->waiting_ == block->alive_) block->release_barrier();
+    block->yield();
+  }
 }
 
 void Block::run(void (*body)(void*), void* data) {
@@ -133,15 +144,8 @@ void Block::run(void (*body)(void*), void* data) {
   data_ = data;
   alive_ = size();
   for (unsigned i = 0; i < size(); ++i) {
-    Fiber& fiber = fibers_[i];
-    fiber.started = false;
-    fiber.state = State::ready;
-    fiber.thread = {i % place.threads.x, i / place.threads.x, 0};
-    getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = static_cast<char*>(stacks_) + i * stack_bytes;
-    fiber.context.uc_stack.ss_size = stack_bytes;
-    fiber.context.uc_link = nullptr;
-    makecontext(&fiber.context, &Block::enter, 0);
+    fibers_[i].state = State::ready;
+    fibers_[i].thread = {i % place.threads.x, i / place.threads.x, 0};
   }
   while (alive_ > 0) {
     bool progress = false;
