@@ -133,7 +133,9 @@ struct AllreduceConfig {
   std::int64_t count = 0;  ///< n, elements of the gradient; sparse algorithms take up to 2^32 - 1
   DataType type = DataType::float32;
   MemorySpace memory = MemorySpace::host;  ///< cuda: of the GPU that is the calling thread's when the plan is made; sparse
-                                           ///< algorithms, and, with NCCL, dense_nccl and dense_torus2d; no dense_iterations
+                                           ///< algorithms, and, with NCCL, dense_nccl and dense_torus2d; no dense_iterations.
+                                           ///< Where MPI is handed GPU memory (weir info says so), that GPU must be the
+                                           ///< current one of the thread that starts and waits
   double density = 0.01;                   ///< k/n in (0, 1]; k is rounded to nearest, at least 1 when n > 0
   std::int64_t k = -1;                     ///< entries to deliver, 0 <= k <= n; -1: from `density`
   std::string algorithm = "oktopk";        ///< a registry name, see algorithms(); "auto": the cheapest on this machine by the cost
@@ -181,7 +183,7 @@ struct Statistics {
   double seconds_select = 0;    ///< compensation and local selection
   double seconds_in_node = 0;   ///< dense reduce-scatter and sparse allgather of algorithms that shard within nodes
   double seconds_exchange = 0;  ///< from the first message to the last, reductions included
-  double seconds_apply = 0;     ///< residual update and dense result
+  double seconds_apply = 0;     ///< residual update and dense result; in CUDA memory: until they are on the stream
   double seconds_total = 0;     ///< from start to completion
   bool rethresholded = false;   ///< mode reuse: the local or global threshold was re-evaluated
   bool recut = false;           ///< regions were re-cut because sizes showed imbalance

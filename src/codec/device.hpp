@@ -15,7 +15,8 @@ std::int64_t encode(Queue queue, Wire wire, const std::uint32_t* indices, const 
                     std::uint64_t range, std::byte* out);
 
 /// As wire::decode of message_bytes at a multiple of 8; *malformed, in device or pinned memory, becomes 0, or 1 where wire::decode
-/// would throw, the outputs then undefined. Scratch: decode_scratch().
+/// would throw, the outputs then undefined: until that is known they may be merged and counted, and must not be scattered. Scratch:
+/// decode_scratch().
 template <class T>
 void decode(Queue queue, Wire wire, const std::byte* in, std::int64_t count, std::uint32_t base, std::uint64_t range,
             std::uint32_t* indices, T* values, std::int64_t* malformed);

@@ -36,6 +36,7 @@ class OkTopk final : public SparseAllreduce<T> {
                         .window = problem.config.window,
                         .wire = problem.wire()}),
         boundaries_(size(1)),
+        index_copy_(problem.largest_local),
         own_counts_(size()),
         words_(2 * (ranks_ + 1)),
         cut_scratch_(std::max({recut_scratch(ranks_), kth_scratch, std::int64_t{2} * ranks_})),
@@ -58,8 +59,8 @@ class OkTopk final : public SparseAllreduce<T> {
   }
 
   [[nodiscard]] std::int64_t memory_bytes() const override {
-    return space_.memory_bytes() + split_.memory_bytes() + result_indices_.bytes() + result_values_.bytes() + words_.bytes() +
-           cut_scratch_.bytes();
+    return space_.memory_bytes() + split_.memory_bytes() + result_indices_.bytes() + result_values_.bytes() + index_copy_.bytes() +
+           words_.bytes() + cut_scratch_.bytes();
   }
 
   task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t k, std::uint64_t fault) override {
@@ -69,7 +70,7 @@ class OkTopk final : public SparseAllreduce<T> {
     // 1. region boundaries, every tau iterations (lines 5-7)
     if (iteration % problem_.config.boundary_period == 0) {
       channel.step("1. average boundaries");
-      const auto indices = co_await space_.indices_of(channel, local);
+      const auto indices = co_await space_.indices_of(channel, local, index_copy_);
       co_await average_boundaries(channel, indices, n(), boundaries_, cut_scratch_.data());
     }
 
@@ -86,7 +87,7 @@ class OkTopk final : public SparseAllreduce<T> {
     if (total == 0) co_return outcome;
     if (*std::max_element(region_totals, region_totals + ranks_) > balanced_region_limit(total / at(ranks_), k)) {
       channel.step("2. re-cut regions");
-      const auto indices = co_await space_.indices_of(channel, local);
+      const auto indices = co_await space_.indices_of(channel, local, index_copy_);
       co_await recut_boundaries(channel, indices, total, n(), boundaries_, cut_scratch_.data());
       co_await space_.count_regions(channel, local, boundaries_, own_counts_.data());
       outcome.recut = true;
@@ -105,6 +106,7 @@ class OkTopk final : public SparseAllreduce<T> {
       co_await balance(channel);
     } else {
       encode_selected(channel.rank(), 0, selected_.count, gathered());
+      space_.push(gathered(), offset_[1]);
       co_await space_.done(channel);
     }
     channel.step("5. allgatherv");
@@ -282,13 +284,17 @@ class OkTopk final : public SparseAllreduce<T> {
     const auto first = [&](Range piece) { return piece.begin - held_[at(me)]; };
     std::int64_t in_offset = 0, out_offset = 0;
     for_pieces(block(me, true), [&](int holder, Range piece) {
-      if (holder == me) encode_selected(me, first(piece), piece.count(), gathered() + in_offset);
+      if (holder == me) {
+        encode_selected(me, first(piece), piece.count(), gathered() + in_offset);
+        space_.push(gathered() + in_offset, piece_bytes(me, piece));
+      }
       in_offset += slot_bytes(holder, piece);
     });
     for_pieces_given(me, [&](int, Range piece) {
       encode_selected(me, first(piece), piece.count(), split_.outgoing() + out_offset);
       out_offset += slot_bytes(me, piece);
     });
+    space_.push(split_.outgoing(), out_offset);
     co_await space_.done(channel);
 
     std::size_t posted = 0;
@@ -319,7 +325,7 @@ class OkTopk final : public SparseAllreduce<T> {
       });
     }
     const auto total = static_cast<std::int64_t>(held_.back());
-    space_.divide(result_values_.data(), total, problem_.divisor);
+    space_.divide({result_values_.data(), nullptr, total}, problem_);
     return {result_indices_.data(), result_values_.data(), total};
   }
 
@@ -339,6 +345,7 @@ class OkTopk final : public SparseAllreduce<T> {
   Space space_;
   SplitReduce<T, Space> split_;
   Boundaries boundaries_;
+  typename Space::IndexCopy index_copy_;
   std::vector<std::uint64_t> own_counts_;  // my entries by region
   Buffer<std::uint64_t> words_;            // the announcement and its scratch
   Buffer<std::uint64_t> cut_scratch_;

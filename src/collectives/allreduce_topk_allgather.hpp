@@ -51,6 +51,7 @@ class TopkAllgather final : public SparseAllreduce<T> {
     for (int i = 0; i < ranks; ++i) offset_[at(i) + 1] = offset_[at(i)] + slot_of((me + i) % ranks);
     const Mail gathered = landing_.at(gathered_.data(), 0);
     space_.encode(problem_.wire(), local.indices, local.values, local.count, 0, range(), gathered);
+    space_.push(gathered, offset_[1]);
     co_await space_.done(channel);
     co_await allgatherv(channel, offset_, gathered.wire);
 
@@ -65,7 +66,7 @@ class TopkAllgather final : public SparseAllreduce<T> {
       tree_.arrived(r);
     }
     const coo::Segment<T> sum = tree_.root();
-    space_.divide(sum.values, sum.count, problem_.divisor);
+    space_.divide(sum, problem_);
     outcome.update = {sum.indices, sum.values, co_await space_.count_of(channel, sum)};
     co_return outcome;
   }
@@ -77,7 +78,7 @@ class TopkAllgather final : public SparseAllreduce<T> {
   [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(problem_.ranks); }
   [[nodiscard]] static std::size_t at(int i) { return static_cast<std::size_t>(i); }
   [[nodiscard]] std::uint64_t range() const { return static_cast<std::uint64_t>(problem_.count); }
-  [[nodiscard]] std::int64_t slot_of(int rank) const { return (bytes_of(rank) + 7) / 8 * 8; }
+  [[nodiscard]] std::int64_t slot_of(int rank) const { return wire::slot_bytes<T>(problem_.wire(), counts_[at(rank)], range()); }
   [[nodiscard]] std::int64_t bytes_of(int rank) const {
     return wire::message_bytes<T>(problem_.wire(), counts_[at(rank)], range());
   }

@@ -70,6 +70,7 @@ class TopkDsa final : public SparseAllreduce<T> {
     for (int i = 0; i < ranks; ++i) offset_[at(i) + 1] = offset_[at(i)] + slot_of((me + i) % ranks);
     const Mail gathered = landing_.at(gathered_.data(), 0);
     space_.encode(wire_of(me), reduced.indices, reduced.values, reduced.count, 0, range(me), gathered);
+    space_.push(gathered, offset_[1]);
     co_await space_.done(channel);
     co_await allgatherv(channel, offset_, gathered.wire);
 
@@ -80,7 +81,7 @@ class TopkDsa final : public SparseAllreduce<T> {
                     static_cast<std::uint32_t>(boundaries_[at(r)]), range(r), indices_.data() + total, values_.data() + total);
       total += count(r);
     }
-    space_.divide(values_.data(), total, problem_.divisor);
+    space_.divide({values_.data(), nullptr, total}, problem_);
     outcome.update = {indices_.data(), values_.data(), total};
     if (problem_.config.wire_values != WireValues::native) {
       space_.subtract_rounded(problem_.config.wire_values, reduced);
@@ -104,7 +105,7 @@ class TopkDsa final : public SparseAllreduce<T> {
     if (coo_bytes > range(rank) * sizeof(T)) wire.format = WireFormat::compact;
     return wire;
   }
-  [[nodiscard]] std::int64_t slot_of(int rank) const { return (bytes_of(rank) + 7) / 8 * 8; }
+  [[nodiscard]] std::int64_t slot_of(int rank) const { return wire::slot_bytes<T>(wire_of(rank), count(rank), range(rank)); }
   [[nodiscard]] std::int64_t bytes_of(int rank) const { return wire::message_bytes<T>(wire_of(rank), count(rank), range(rank)); }
 
   AllreduceProblem problem_;

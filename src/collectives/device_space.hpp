@@ -1,5 +1,5 @@
 // device_space.hpp: what an exchange does with the entries of one rank, in CUDA memory: the members of HostSpace as work on the
-// plan's stream. The host waits in tasks only, for counts and before messages are sent.
+// plan's stream. The host waits in tasks only: for counts, before messages are sent, and at the end for what the decoded ones were.
 #pragma once
 
 #include <algorithm>
@@ -43,12 +43,11 @@ class DeviceSpace {
         told_(1),
         words_(std::max(kth_bins + 1, problem.ranks)),
         boundaries_(problem.ranks + 1),
-        verdicts_(pieces),
-        indices_(problem.largest_local) {}
+        verdicts_(pieces) {}
 
   [[nodiscard]] std::int64_t memory_bytes() const {
     return scratch_.bytes() + counts_.bytes() + bins_.bytes() + told_.bytes() + words_.bytes() + boundaries_.bytes() +
-           verdicts_.bytes() + indices_.bytes();
+           verdicts_.bytes();
   }
 
   task<void> done(Channel channel) {
@@ -62,9 +61,10 @@ class DeviceSpace {
 
   std::int64_t encode(wire::Wire wire, const std::uint32_t* indices, const T* values, std::int64_t count, std::uint32_t base,
                       std::uint64_t range, Mail to) {
-    const std::int64_t bytes = wire::cuda::encode(queue(), wire, indices, values, count, base, range, to.local);
-    if (to.wire != to.local) cuda::copy(to.wire, to.local, bytes, stream_);
-    return bytes;
+    return wire::cuda::encode(queue(), wire, indices, values, count, base, range, to.local);
+  }
+  void push(Mail from, std::int64_t bytes) {
+    if (from.wire != from.local) cuda::copy(from.wire, from.local, bytes, stream_);
   }
   void pull(Mail from, std::int64_t bytes) {
     if (from.wire != from.local) cuda::copy(from.local, from.wire, bytes, stream_);
@@ -83,10 +83,11 @@ class DeviceSpace {
     co_await done(channel);
     std::copy_n(words_.data(), regions, counts);
   }
-  task<std::span<const std::uint32_t>> indices_of(Channel channel, SparseVector<T> entries) {
-    cuda::copy(indices_.data(), entries.indices, entries.count * std::int64_t{sizeof(std::uint32_t)}, stream_);
+  using IndexCopy = cuda::PinnedArray<std::uint32_t>;
+  task<std::span<const std::uint32_t>> indices_of(Channel channel, SparseVector<T> entries, IndexCopy& copy) {
+    cuda::copy(copy.data(), entries.indices, entries.count * std::int64_t{sizeof(std::uint32_t)}, stream_);
     co_await done(channel);
-    co_return std::span<const std::uint32_t>(indices_.data(), static_cast<std::size_t>(entries.count));
+    co_return std::span<const std::uint32_t>(copy.data(), static_cast<std::size_t>(entries.count));
   }
 
   void copy_shifted(SparseVector<T> from, std::uint32_t offset, Segment to) {
@@ -128,7 +129,7 @@ class DeviceSpace {
     *above = words_.data()[kth_bins];
   }
   task<CutCounts> count_cut(Channel channel, Segment entries, Key<T> key) {
-    kernels::cuda::count_cut(queue(), static_cast<const T*>(entries.values), extent(entries), key, told_.data());
+    kernels::cuda::count_cut(queue(), entries.values, extent(entries), key, told_.data());
     co_await done(channel);
     co_return *told_.data();
   }
@@ -140,8 +141,8 @@ class DeviceSpace {
     return to;
   }
 
-  void divide(T* values, std::int64_t count, double divisor) {
-    if (divisor != 1) kernels::cuda::divide(queue(), values, {count}, static_cast<T>(divisor));
+  void divide(Segment entries, const AllreduceProblem& problem) {
+    if (problem.divisor != 1) kernels::cuda::divide(queue(), entries.values, extent(entries), static_cast<T>(problem.divisor));
   }
   void subtract_rounded(WireValues wire_values, Segment entries) {
     if constexpr (sizeof(T) == 4) wire::cuda::subtract_rounded(queue(), wire_values, entries.values, entries.count);
@@ -155,14 +156,13 @@ class DeviceSpace {
   int device_;
   bool direct_;
   cuda::DeviceArray<std::byte> scratch_;
-  cuda::DeviceArray<std::int64_t> counts_;  // of the sums of a tree
+  cuda::DeviceArray<std::int64_t> counts_;  // of the sums of a tree, and, last, of what was kept
   cuda::DeviceArray<std::uint64_t> bins_;
   // What the device tells the host; written and read before the next thing is asked for.
   cuda::PinnedArray<CutCounts> told_;
   cuda::PinnedArray<std::uint64_t> words_, boundaries_;
   cuda::PinnedArray<std::int64_t> verdicts_;  // of the messages decoded since the last wait
   std::int64_t decoded_ = 0;
-  cuda::PinnedArray<std::uint32_t> indices_;
   cuda::Event event_;
 };
 

@@ -51,11 +51,13 @@ class HostSpace {
   /// Until all that was asked for is done. Throws Error(WEIR_ERR_TRANSPORT) if a message that was read is malformed.
   task<void> done(Channel) { co_return; }
 
-  /// As wire::encode; it can be sent from to.wire once done.
+  /// As wire::encode, into to.local.
   std::int64_t encode(wire::Wire wire, const std::uint32_t* indices, const T* values, std::int64_t count, std::uint32_t base,
                       std::uint64_t range, Mail to) {
     return wire::encode(wire, indices, values, count, base, range, to.local);
   }
+  /// What has been encoded in from.local can be sent from from.wire, once done.
+  void push(Mail, std::int64_t /*bytes*/) {}
   /// What has been received in from.wire is in from.local.
   void pull(Mail, std::int64_t /*bytes*/) {}
   /// As wire::decode, from local memory.
@@ -69,8 +71,14 @@ class HostSpace {
     weir::count_regions(entries.index_span(), boundaries, counts);
     co_return;
   }
-  /// The indices where the host can read them, until the next call.
-  task<std::span<const std::uint32_t>> indices_of(Channel, SparseVector<T> entries) { co_return entries.index_span(); }
+  /// Memory for indices_of, for so many of them.
+  class IndexCopy {
+   public:
+    explicit IndexCopy(std::int64_t /*size*/) {}
+    [[nodiscard]] std::int64_t bytes() const { return 0; }
+  };
+  /// The indices where the host can read them.
+  task<std::span<const std::uint32_t>> indices_of(Channel, SparseVector<T> entries, IndexCopy&) { co_return entries.index_span(); }
 
   /// `to` becomes the first from.count entries with `offset` added to the indices, modulo 2^32.
   void copy_shifted(SparseVector<T> from, std::uint32_t offset, Segment to) {
@@ -119,10 +127,8 @@ class HostSpace {
     return to;
   }
 
-  void divide(T* values, std::int64_t count, double divisor) {
-    if (divisor == 1) return;
-    for (std::int64_t i = 0; i < count; ++i) values[i] /= static_cast<T>(divisor);
-  }
+  /// As problem.divide.
+  void divide(Segment entries, const AllreduceProblem& problem) { problem.divide(entries.values, entries.count); }
   /// As wire::subtract_rounded.
   void subtract_rounded(WireValues wire_values, Segment entries) {
     wire::subtract_rounded(wire_values, entries.values, entries.count);

@@ -23,9 +23,9 @@ class MergeTree {
       : space_(space),
         levels_(std::bit_width(static_cast<unsigned>(ranks - 1)) + 1),
         offset_(static_cast<std::size_t>(ranks) + 1),
-        prefix_(offset_.size()),
-        landing_(space, bytes_of(ranks, capacity)) {
-    for (auto& buffer : buffers_) buffer = typename Space::template Array<std::byte>(bytes_of(ranks, capacity));
+        prefix_(offset_.size()) {
+    const std::int64_t bytes = coo::block_bytes<T>(capacity) + 8 * ranks + coo::block_bytes<T>(select_padding);
+    for (auto& buffer : buffers_) buffer = typename Space::template Array<std::byte>(bytes);
     int width = ranks;
     for (int level = 0; level < levels_; ++level) {
       nodes_.emplace_back(static_cast<std::size_t>(width));
@@ -55,7 +55,11 @@ class MergeTree {
   [[nodiscard]] std::int64_t total() const { return prefix_.back(); }
 
   /// Where the message with the vector of `rank` may be received: as much memory as its entries take in coordinate format.
-  [[nodiscard]] Mail incoming(int rank) { return landing_.at(buffers_[1].data(), offset_[static_cast<std::size_t>(rank)]); }
+  /// `landing` is that of landing_bytes().
+  [[nodiscard]] Mail incoming(int rank, const typename Space::Landing& landing) {
+    return landing.at(buffers_[1].data(), offset_[static_cast<std::size_t>(rank)]);
+  }
+  [[nodiscard]] std::int64_t landing_bytes() const { return buffers_[1].bytes(); }
   /// Where the vector of `rank` belongs.
   [[nodiscard]] Segment leaf(int rank) { return segment(0, rank); }
 
@@ -77,12 +81,14 @@ class MergeTree {
   /// The sum, once every leaf has arrived.
   [[nodiscard]] Segment root() { return segment(levels_ - 1, 0); }
   /// The root's memory, for messages once its entries are spent.
-  [[nodiscard]] Mail spent_root() { return landing_.at(reinterpret_cast<std::byte*>(root().values), 0); }
+  [[nodiscard]] Mail spent_root(const typename Space::Landing& landing) {
+    return landing.at(reinterpret_cast<std::byte*>(root().values), 0);
+  }
   /// Memory that the root does not use, for root().count entries and padding.
   [[nodiscard]] Segment spare() {
     return coo::view<T>(buffers_[static_cast<std::size_t>(levels_ & 1)].data(), prefix_.back() + select_padding);
   }
-  [[nodiscard]] std::int64_t memory_bytes() const { return buffers_[0].bytes() + buffers_[1].bytes() + landing_.bytes(); }
+  [[nodiscard]] std::int64_t memory_bytes() const { return buffers_[0].bytes() + buffers_[1].bytes(); }
 
  private:
   struct Node {
@@ -90,10 +96,6 @@ class MergeTree {
     const std::int64_t* exact = nullptr;
     bool done = false;
   };
-
-  static std::int64_t bytes_of(int ranks, std::int64_t capacity) {
-    return coo::block_bytes<T>(capacity) + 8 * ranks + coo::block_bytes<T>(select_padding);
-  }
 
   // A node lies in the buffer of its level's parity, on the range of its leaves: its grandchildren's, which are spent by then, as
   // are the messages where level 1 lies.
@@ -109,8 +111,8 @@ class MergeTree {
   }
 
   void join(int level, int left, bool alone) {
-    const Segment a = segment(level, left), to = segment(level + 1, left / 2);
-    const Segment sum = alone ? space_.copy(a, to) : space_.merge_add(a, segment(level, left + 1), to, sums_++);
+    const Segment a = segment(level, left), b = alone ? Segment{} : segment(level, left + 1), to = segment(level + 1, left / 2);
+    const Segment sum = b.count == 0 ? space_.copy(a, to) : a.count == 0 ? space_.copy(b, to) : space_.merge_add(a, b, to, sums_++);
     Node& node = nodes_[static_cast<std::size_t>(level) + 1][static_cast<std::size_t>(left / 2)];
     node.count = sum.count;
     node.exact = sum.exact;
@@ -121,7 +123,6 @@ class MergeTree {
   std::vector<std::int64_t> offset_, prefix_;  // bytes and entries before each leaf
   std::vector<std::vector<Node>> nodes_;       // by level
   typename Space::template Array<std::byte> buffers_[2];
-  typename Space::Landing landing_;
   int sums_ = 0;
 };
 

@@ -199,8 +199,10 @@ class NodeAllgather {
     std::int64_t offset = 0;
     for (int shard = 0; shard < map_.shards(); ++shard) offset += slot_bytes(shard);
     const Mail message = landing_.at(messages_.data(), offset);
-    if (map_.mine() >= 0 && mine.update.count > 0)
+    if (map_.mine() >= 0 && mine.update.count > 0) {
       space_.encode(wire_, mine.update.indices, mine.update.values, mine.update.count, 0, range(me), message);
+      space_.push(message, message_bytes(me));
+    }
     co_await space_.done(node);
 
     offset = 0;
@@ -235,7 +237,7 @@ class NodeAllgather {
   [[nodiscard]] std::uint64_t range(int shard) const { return static_cast<std::uint64_t>(map_.size(shard)); }
   [[nodiscard]] std::int64_t count(int shard) const { return static_cast<std::int64_t>(cards_[at(shard)].count); }
   [[nodiscard]] std::int64_t message_bytes(int shard) const { return wire::message_bytes<T>(wire_, count(shard), range(shard)); }
-  [[nodiscard]] std::int64_t slot_bytes(int shard) const { return (message_bytes(shard) + 7) / 8 * 8; }
+  [[nodiscard]] std::int64_t slot_bytes(int shard) const { return wire::slot_bytes<T>(wire_, count(shard), range(shard)); }
 
   void decode(int me, SparseVector<T> own, SparseOutcome<T>& all) {
     std::int64_t total = 0, offset = 0;
@@ -250,7 +252,7 @@ class NodeAllgather {
       total += count(shard);
       offset += slot_bytes(shard);
     }
-    space_.divide(values_.data(), total, problem_.divisor);
+    space_.divide({values_.data(), nullptr, total}, problem_);
     all.update = {indices_.data(), values_.data(), total};
   }
 

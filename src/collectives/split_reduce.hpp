@@ -35,7 +35,8 @@ class SplitReduce {
         out_offset_(at(setup.ranks + 1)),
         requests_(at(2 * setup.ranks)),
         outgoing_(coo::block_bytes<T>(setup.largest_local) + 8 * setup.ranks),
-        landing_(space, outgoing_.bytes()) {}
+        outgoing_landing_(space, outgoing_.bytes()),
+        incoming_landing_(space, tree_.landing_bytes()) {}
 
   /// `counts[j]` of the entries of `local` lie in region j. Afterwards reduced() is the sum of my region.
   task<void> run(Channel channel, SparseVector<T> local, const Boundaries& boundaries, const std::uint64_t* counts) {
@@ -65,6 +66,7 @@ class SplitReduce {
     }
     if constexpr (Space::asynchronous) {
       for (int s = 1; s < ranks; ++s) encode(s, (me + s) % ranks, local, boundaries);
+      space_.push(outgoing(), out_offset_.back());
       co_await space_.done(channel);
     }
 
@@ -78,7 +80,8 @@ class SplitReduce {
       } else if (s < ranks) {
         const std::int64_t in = wire::message_bytes<T>(setup_.wire, in_counts_[at(from)], my_range);
         const std::int64_t out = wire::message_bytes<T>(setup_.wire, out_counts_[at(to)], range(boundaries, to));
-        requests_[at(2 * s)] = in > 0 ? channel.receive(tree_.incoming(from).wire, in, from, Traffic::payload) : Request{};
+        requests_[at(2 * s)] =
+            in > 0 ? channel.receive(tree_.incoming(from, incoming_landing_).wire, in, from, Traffic::payload) : Request{};
         if constexpr (!Space::asynchronous) encode(s, to, local, boundaries);
         const Mail message = outgoing() + out_offset_[at(s)];
         requests_[at(2 * s + 1)] = out > 0 ? channel.send(message.wire, out, to, Traffic::payload) : Request{};
@@ -96,12 +99,14 @@ class SplitReduce {
   /// Memory beside it, with room for as many entries and select_padding more.
   [[nodiscard]] coo::Segment<T> spare() { return tree_.spare(); }
   /// Its memory, for messages once the sum is spent.
-  [[nodiscard]] Mail spent() { return tree_.spent_root(); }
+  [[nodiscard]] Mail spent() { return tree_.spent_root(incoming_landing_); }
   /// Memory of messages that have all been sent, with room for largest_local entries in P messages.
-  [[nodiscard]] Mail outgoing() { return landing_.at(outgoing_.data(), 0); }
+  [[nodiscard]] Mail outgoing() { return outgoing_landing_.at(outgoing_.data(), 0); }
   /// Entries I sent to others.
   [[nodiscard]] std::uint32_t sent(int me) const { return static_cast<std::uint32_t>(first_.back() - out_counts_[at(me)]); }
-  [[nodiscard]] std::int64_t memory_bytes() const { return tree_.memory_bytes() + outgoing_.bytes() + landing_.bytes(); }
+  [[nodiscard]] std::int64_t memory_bytes() const {
+    return tree_.memory_bytes() + outgoing_.bytes() + outgoing_landing_.bytes() + incoming_landing_.bytes();
+  }
 
  private:
   [[nodiscard]] static std::size_t at(int i) { return static_cast<std::size_t>(i); }
@@ -126,7 +131,7 @@ class SplitReduce {
     const std::int64_t count = in_counts_[at(from)];
     if (count == 0) return;
     const coo::Segment<T> leaf = tree_.leaf(from);
-    const Mail message = tree_.incoming(from);
+    const Mail message = tree_.incoming(from, incoming_landing_);
     const std::int64_t bytes = wire::message_bytes<T>(setup_.wire, count, my_range);
     space_.pull(message, bytes);
     space_.decode(setup_.wire, message.local, bytes, count, 0, my_range, leaf.indices, leaf.values);
@@ -141,7 +146,7 @@ class SplitReduce {
   std::vector<std::int64_t> out_offset_;  // of message s in outgoing_
   std::vector<Request> requests_;
   typename Space::template Array<std::byte> outgoing_;
-  typename Space::Landing landing_;
+  typename Space::Landing outgoing_landing_, incoming_landing_;
 };
 
 }  // namespace weir

@@ -39,8 +39,6 @@ class StagedAllreduce final : public SparseAllreduce<T> {
     copy(staging_.first(outcome.update.count), update_);
     outcome.update = update_.first(outcome.update.count);
     co_await upload_returned(channel, outcome);
-    staged_.record(stream_);
-    co_await channel.happened(staged_);
     co_return outcome;
   }
 

@@ -13,6 +13,7 @@ class GpuCopier final : public InprocCopier {
  public:
   Happening* copy(void* to, const void* from, std::int64_t bytes) override {
     if (!on_gpu(to) && !on_gpu(from)) return nullptr;
+    const cuda::OnDevice on(device_);
     Copy& copy = free_one();
     cuda::copy(to, from, bytes, stream_.get());
     copy.begin(stream_.get());
@@ -45,6 +46,7 @@ class GpuCopier final : public InprocCopier {
     return *copies_.emplace_back(std::make_unique<Copy>());
   }
 
+  int device_ = cuda::current_device();
   cuda::Stream stream_;
   std::vector<std::unique_ptr<Copy>> copies_;
 };

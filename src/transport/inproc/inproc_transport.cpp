@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <thread>
 
 #include "base/error.hpp"
 #include "base/splitmix.hpp"
@@ -90,6 +91,12 @@ class InprocTransport final : public Transport {
   }
 
  private:
+  struct Destination {
+    void* data = nullptr;
+    std::uint64_t post = 0;
+    Happening* copied = nullptr;  // under way
+  };
+
   [[nodiscard]] bool silent() const { return rank() == shared_.fault.rank && sent_ >= shared_.fault.after; }
 
   void post_send(int index, const void* data) override {
@@ -158,10 +165,23 @@ class InprocTransport final : public Transport {
 
   void abandon_slot(int index) override {
     const Slot& s = slot(index);
+    if (s.kind == Kind::receive) return abandon_copy(destination_[static_cast<std::size_t>(index)], index);
     if (s.kind != Kind::send) return;
     auto& box = shared_.mailboxes[static_cast<std::size_t>(s.peer)];
     const std::scoped_lock lock(box.mutex);
     std::erase_if(box.messages, [&](const Message& m) { return m.taken == &taken_[static_cast<std::size_t>(index)]; });
+  }
+
+  /// The copy ends, since nothing can stop it; the message is there as before.
+  void abandon_copy(Destination& destination, int index) {
+    if (destination.copied == nullptr) return;
+    while (!destination.copied->happened()) std::this_thread::yield();
+    destination.copied = nullptr;
+    auto& box = shared_.mailboxes[static_cast<std::size_t>(rank())];
+    const std::scoped_lock lock(box.mutex);
+    for (Message& message : box.messages) {
+      if (message.copied_by == index) message.copied_by = -1;
+    }
   }
 
   void grow(int slots) override {
@@ -169,11 +189,6 @@ class InprocTransport final : public Transport {
     destination_.resize(static_cast<std::size_t>(slots));
   }
 
-  struct Destination {
-    void* data = nullptr;
-    std::uint64_t post = 0;
-    Happening* copied = nullptr;  // under way
-  };
   InprocJob::Shared& shared_;
   std::int64_t sent_ = 0;
   int shared_so_far_ = 0;
