@@ -32,7 +32,7 @@ done
 
 programs=(test_gpu_kernels test_gpu_plan test_gpu_table bench_gpu)
 cmake -S "$root" -B "$build" -G Ninja -DWEIR_WITH_MPI=OFF -DWEIR_WITH_CUDA=ON -DWEIR_WERROR=ON ${architectures:+"-DWEIR_CUDA_ARCHITECTURES=$architectures"} \
-  -DCMAKE_EXE_LINKER_FLAGS="-static-libgcc -static-libstdc++ -s" '-DCMAKE_BUILD_RPATH=$ORIGIN/lib' -DCMAKE_BUILD_RPATH_USE_ORIGIN=ON >/dev/null
+  -DCMAKE_EXE_LINKER_FLAGS="-static-libgcc -s -Wl,--disable-new-dtags" '-DCMAKE_BUILD_RPATH=$ORIGIN/lib' -DCMAKE_BUILD_RPATH_USE_ORIGIN=ON >/dev/null
 cmake --build "$build" --target "${programs[@]}"
 
 out=$build/weir-gpu-tests
@@ -40,7 +40,8 @@ rm -rf "$out"
 mkdir -p "$out/lib"
 for program in "${programs[@]}"; do
   cp "$build/bin/$program" "$out"
-  # glibc must be the machine's own; all else travels.
+  # glibc must be the machine's own; all else travels, and is found beside the programs (an RPATH serves libraries of libraries, too).
+  if ldd "$build/bin/$program" | grep 'not found'; then echo "bundle.sh: $program lacks libraries" >&2 && exit 1; fi
   ldd "$build/bin/$program" | awk '/=> \// {print $3}' | grep -vE '/(libc|libm|libdl|librt|libpthread)\.so' | xargs -r cp -u -t "$out/lib"
 done
 cp "$here/bench_torch_topk.py" "$out"
@@ -49,7 +50,6 @@ cat >"$out/run.sh" <<'END'
 # Runs what lies beside it: tests, bench or sanitize; without a word, tests and bench.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
-export LD_LIBRARY_PATH=$PWD/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 [ $# -gt 0 ] || set -- tests bench
 for what in "$@"; do
   case $what in
@@ -63,7 +63,8 @@ for what in "$@"; do
       if python3 -c 'import torch' 2>/dev/null && ./bench_torch_topk.py bench_torch_topk.json; then peer=(--torch bench_torch_topk.json); fi
       ./bench_gpu --json bench_gpu.json "${peer[@]}"
       ;;
-    sanitize)
+    sanitize) # compute-sanitizer comes with the CUDA toolkit
+      command -v compute-sanitizer >/dev/null || { echo "run.sh: compute-sanitizer is not here" >&2 && exit 1; }
       for tool in memcheck racecheck; do
         compute-sanitizer --tool $tool --error-exitcode 1 ./test_gpu_kernels '~*rows may begin*'
         compute-sanitizer --tool $tool --error-exitcode 1 ./test_gpu_plan

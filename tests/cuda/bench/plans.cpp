@@ -18,9 +18,9 @@ namespace {
 
 constexpr double most_exchange = 0.4;  // of the time of a run
 
-/// Milliseconds of one iteration on one rank.
+/// When a rank had selected, exchanged and ended: milliseconds since all began.
 struct Stages {
-  double select, exchange, total;
+  double selected, exchanged, ended;
 };
 
 /// What one rank has measured.
@@ -49,7 +49,8 @@ std::vector<Stages> iterate(const Run& run, const AllreduceConfig& config, std::
     cuda::synchronize(stream.get());
     const std::chrono::duration<double, std::milli> total = std::chrono::steady_clock::now() - begin;
     const Statistics& s = plan.statistics();
-    if (t >= 0) stages.push_back({s.seconds_select * 1e3, s.seconds_exchange * 1e3, total.count()});
+    const double selected = s.seconds_select * 1e3;
+    if (t >= 0) stages.push_back({selected, selected + (s.seconds_in_node + s.seconds_exchange) * 1e3, total.count()});
   }
   return stages;
 }
@@ -79,13 +80,12 @@ std::vector<Outcome> run_ranks(const Run& run, const AllreduceConfig& config, bo
   return outcomes;
 }
 
-/// The median over iterations of what `pick` takes of all ranks.
-template <class Pick>
-double over_ranks(const std::vector<Outcome>& ranks, double Stages::*stage, Pick pick) {
+/// The median over iterations of when the last rank got there. The ranks share the GPU: who has selected first waits for the
+/// others' selection, so stages are told apart by the last.
+double last(const std::vector<Outcome>& ranks, double Stages::*stage) {
   std::vector<double> list(ranks[0].stages.size());
-  for (std::size_t t = 0; t < list.size(); ++t) {
-    list[t] = ranks[0].stages[t].*stage;
-    for (const Outcome& rank : ranks) list[t] = pick(list[t], rank.stages[t].*stage);
+  for (const Outcome& rank : ranks) {
+    for (std::size_t t = 0; t < list.size(); ++t) list[t] = std::max(list[t], rank.stages[t].*stage);
   }
   return median(std::move(list));
 }
@@ -93,11 +93,8 @@ double over_ranks(const std::vector<Outcome>& ranks, double Stages::*stage, Pick
 /// `direct`: messages are copied on the GPU, as with an MPI that takes its memory; else they go through pinned memory.
 void measure_plan(Run& run, const AllreduceConfig& config, bool direct) {
   const std::vector<Outcome> ranks = run_ranks(run, config, direct);
-  const auto largest = [](double a, double b) { return std::max(a, b); };
-  const auto smallest = [](double a, double b) { return std::min(a, b); };
-  const double select = over_ranks(ranks, &Stages::select, largest), total = over_ranks(ranks, &Stages::total, largest);
-  // The ranks share the GPU: who has selected first waits in the exchange for the others' selection, who comes last for nobody.
-  const double exchange = over_ranks(ranks, &Stages::exchange, smallest), share = exchange / total;
+  const double select = last(ranks, &Stages::selected), exchange = last(ranks, &Stages::exchanged) - select,
+               total = last(ranks, &Stages::ended), share = exchange / total;
   const bool met = share <= most_exchange;
   fmt::print("{:<18} {:<8} {:>10} {:>8} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.3f} {:>8.2f}  bound {:.2f} {}\n", config.algorithm,
              direct ? "direct" : "staged", config.count, config.density, select, exchange, std::max(0.0, total - select - exchange),
@@ -130,8 +127,7 @@ std::vector<std::string> wanted(const Options& options) {
 void measure_plans(Run& run) {
   const std::int64_t count = std::int64_t{1} << std::min(run.options.plan_log, run.options.largest_log);
   fmt::print(
-      "\nplans: {} virtual ranks on this GPU, dense result in place; milliseconds of the slowest rank, in the exchange of the one "
-      "that comes to it last\n",
+      "\nplans: {} virtual ranks on this GPU, dense result in place; milliseconds, each stage from when the last rank came to it\n",
       run.options.ranks);
   fmt::print("{:<18} {:<8} {:>10} {:>8} {:>10} {:>10} {:>10} {:>10} {:>8}\n", "algorithm", "messages", "count", "density", "select",
              "exchange", "rest", "total", "exchange");
