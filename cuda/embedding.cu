@@ -11,10 +11,6 @@ using namespace weir::kernels::cuda;
 
 constexpr int most_at_once = 4;  // elements of a piece
 
-__device__ __forceinline__ std::int64_t thread_number() {
-  return static_cast<std::int64_t>(blockIdx.x) * threads_per_block + threadIdx.x;
-}
-
 __global__ void __launch_bounds__(threads_per_block) fill_kernel(InitialValues values, std::int64_t count, float* out) {
   const std::int64_t columns = values.part().columns, stride = static_cast<std::int64_t>(gridDim.x) * threads_per_block;
   for (std::int64_t i = thread_number(); i < count; i += stride) out[i] = values.at(values.begin_of(i / columns), i % columns);
@@ -45,6 +41,16 @@ __global__ void __launch_bounds__(threads_per_block) unpack_kernel(const Narrow*
   } else if (const std::int64_t i = vectors * size + thread - vectors; i < count) {
     out[i] = widen(in[i]);
   }
+}
+
+template <int size>
+__global__ void __launch_bounds__(threads_per_block)
+    scatter_rows_kernel(const float* x, const std::uint32_t* rows, Shape shape, float* to) {
+  using Piece = Vector<float, size>;
+  for_pieces<size>(shape, [&](std::int64_t row, std::int64_t column) {
+    *reinterpret_cast<Piece*>(to + static_cast<std::int64_t>(rows[row]) * shape.width + column) =
+        *reinterpret_cast<const Piece*>(x + row * shape.width + column);
+  });
 }
 
 /// Elements of rows in registers, from and to memory: of the values, and of the arrays that the optimizer keeps.
@@ -129,6 +135,12 @@ void unpack_values(Queue queue, WireValues values, const std::byte* in, std::int
     unpack_as<float16>(queue, in, count, out);
   else
     unpack_as<bfloat16>(queue, in, count, out);
+}
+
+void scatter_rows(Queue queue, const float* x, const std::uint32_t* rows, std::int64_t count, std::int64_t columns, float* to) {
+  const bool vectors = is_aligned(x, 16) && is_aligned(to, 16) && columns % most_at_once == 0;
+  const Shape shape = shape_of(count, columns, vectors ? most_at_once : 1);
+  launch(queue, vectors ? scatter_rows_kernel<most_at_once> : scatter_rows_kernel<1>, blocks_of(shape), x, rows, shape, to);
 }
 
 void step_rows(Queue queue, const RowOptimizer& optimizer, const RowState& state, std::int64_t columns, const float* x,

@@ -111,8 +111,8 @@ weir_status weir_embedding_update_wait(weir_embedding* table);
 
 /** The same for tables in CUDA memory. `stream` is a cudaStream_t. The update reads the gradients after what is on it; what is put
  * onto it once the call has returned may overwrite them. The lookup writes the vectors after what is on the stream when it starts;
- * what is put onto it once the lookup has finished sees them. Ids may be in host memory, or in that of the table's GPU: the call
- * then returns when the stream has got there. The functions above use the default stream. */
+ * what is put onto it once the lookup has finished sees them; the stream must live until then. Ids may be in host memory, or in
+ * that of the table's GPU: the call then waits until its stream has got there. The functions above use the default stream. */
 weir_status weir_embedding_lookup_int32_on_stream(weir_embedding* table, const int32_t* ids, int64_t count, float* vectors,
                                                   void* stream);
 weir_status weir_embedding_lookup_int64_on_stream(weir_embedding* table, const int64_t* ids, int64_t count, float* vectors,

@@ -87,9 +87,10 @@ struct EmbeddingStatistics {
 ///
 /// In CUDA memory, vectors and gradients are on the table's GPU, and calls take a `stream`, a cudaStream_t. An update reads the
 /// gradients after what is on the stream; what is put onto it once update() has returned may overwrite them. A lookup writes the
-/// vectors after what is on the stream when it starts; what is put onto the stream after the operation has finished sees them. The
-/// host does not wait for that: where only the stream's work needs the vectors, nobody does. Ids may be in host memory, and are
-/// read at once, or on the table's GPU: the call then returns when the stream has got there. Elsewhere `stream` stays nullptr.
+/// vectors after what is on the stream when it starts; what is put onto the stream after the operation has finished sees them; the
+/// stream must live until then. The host does not wait for that: where only the stream's work needs the vectors, nobody does. Ids
+/// may be in host memory, and are read at once, or on the table's GPU: the call then waits until its stream has got there, and
+/// what other calls have in flight gets on meanwhile. Elsewhere `stream` stays nullptr.
 class EmbeddingTable {
  public:
   /// Collective. Allocates everything; refuses on all ranks when configurations differ, make no sense, or when a node has not the

@@ -24,7 +24,7 @@ std::shared_ptr<detail::EmbeddingState> make_table(std::shared_ptr<detail::Commu
 void retire(std::shared_ptr<detail::EmbeddingState>& state) noexcept {
   if (!state) return;
   bool broken = false;
-  for (detail::InFlight* call : {&state->prefetch(), &state->lookup(), &state->update()}) {
+  for (detail::InFlight* call : state->calls()) {
     detail::retire(*call);
     broken = broken || call->broken;
   }

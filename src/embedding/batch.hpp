@@ -25,7 +25,8 @@ enum class CallFault : std::int32_t {
   null_pointer,
   not_ready,
   wrong_memory,
-  not_in_host_memory
+  not_in_host_memory,
+  device_failed
 };
 
 /// What every rank tells every other about its call, so that all act alike.

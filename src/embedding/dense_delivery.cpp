@@ -36,12 +36,11 @@ task<void> DenseDelivery::run(Channel channel, const Batch& batch, const float* 
   co_await ring_->run(channel, sums_.data());
 }
 
-std::int64_t DenseDelivery::step(const Slice& slice, RowSpace& host, const RowOptimizer& optimizer) const {
-  constexpr std::uint32_t first[] = {0, 1};  // a group of one
+std::int64_t DenseDelivery::step(const Slice& slice, const RowOptimizer& optimizer) const {
   std::int64_t stepped = 0;
   for (std::uint32_t row = 0; row < static_cast<std::uint64_t>(rows_); ++row) {
     if (sums_[rows_ * width_ + row] == 0) continue;
-    host.step(optimizer, slice.state(), width_, sums_.data(), {&row, first, &row, 1});
+    optimizer.apply(slice.state(), &row, 1, width_, sums_.data() + row * width_);
     ++stepped;
   }
   return stepped;

@@ -16,7 +16,7 @@ class DenseDelivery {
   /// `rows`: one for each of this rank's distinct rows of the batch. Afterwards step() has all ranks' sums.
   task<void> run(Channel channel, const Batch& batch, const float* rows);
   /// Steps the rows that any rank had in its batch; returns how many. `slice` is in host memory.
-  std::int64_t step(const Slice& slice, RowSpace& host, const RowOptimizer& optimizer) const;
+  std::int64_t step(const Slice& slice, const RowOptimizer& optimizer) const;
   [[nodiscard]] std::int64_t memory_bytes() const { return sums_.bytes() + ring_->memory_bytes(); }
 
  private:

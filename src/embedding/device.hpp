@@ -2,9 +2,9 @@
 // pointers are to device memory, or to pinned memory of the host; work goes onto the queue, no one waits. Scratch: none.
 #pragma once
 
+#include "embedding/group_lists.hpp"
 #include "embedding/initial_values.hpp"
 #include "embedding/optimizer.hpp"
-#include "embedding/row_space.hpp"
 #include "kernels/device.hpp"
 
 namespace weir::embedding::cuda {
@@ -19,6 +19,9 @@ void pack_rows(Queue queue, WireValues values, const float* x, std::int64_t stri
                std::int64_t columns, std::byte* out);
 /// As wire::unpack_values; `values` is a 16-bit type.
 void unpack_values(Queue queue, WireValues values, const std::byte* in, std::int64_t count, float* out);
+
+/// to[rows[i]] = row i of x, of `columns` elements. No row twice.
+void scatter_rows(Queue queue, const float* x, const std::uint32_t* rows, std::int64_t count, std::int64_t columns, float* to);
 
 /// For each group: the members' rows of x are added up in their order, as coalesce_rows does, and step row keys[group].
 void step_rows(Queue queue, const RowOptimizer& optimizer, const RowState& state, std::int64_t columns, const float* x,

@@ -60,7 +60,7 @@ class DeviceCaller final : public RowCaller {
   explicit DeviceCaller(void* own) : own_(own) {}
   FaultKind enter(const void* array, void* stream) override { return caller_.enter(array, stream); }
   void begin() override { caller_.hold(own_); }
-  void end() override { caller_.leave(own_); }
+  void end() noexcept override { caller_.leave(own_); }
 
  private:
   void* own_;
@@ -72,6 +72,7 @@ class DeviceRows final : public RowSpace {
   explicit DeviceRows(std::int64_t largest_batch) : ids_(largest_batch) {}
   ~DeviceRows() override {
     try {
+      ids_there_.hold(stream_.get());  // they are copied on their caller's stream
       gpu::synchronize(stream_.get());
     } catch (const Error&) {  // the GPU has failed: nothing runs any more
     }
@@ -86,17 +87,17 @@ class DeviceRows final : public RowSpace {
     for (const auto& message : messages_) bytes += message.bytes();
     return bytes;
   }
-  [[nodiscard]] bool works_in_messages() const override { return false; }
+  [[nodiscard]] bool is_host() const override { return false; }
 
   std::unique_ptr<RowWork> make_work(std::int64_t entries) override {
     return std::make_unique<DeviceWork>(lists_.emplace_back(entries), stream_.get());
   }
   std::unique_ptr<RowCaller> make_caller() override { return std::make_unique<DeviceCaller>(stream_.get()); }
 
-  HostIds read_ids(const void* ids, std::int64_t bytes, void* stream) override {
+  HostIds bring_ids(const void* ids, std::int64_t bytes, void* stream) override {
     const gpu::Place place = gpu::place_of(ids);
     if (place.kind == gpu::Place::Kind::host || place.kind == gpu::Place::Kind::pinned) return {ids};
-    const FaultKind fault = ids_caller_.enter(ids, stream);
+    const FaultKind fault = ids_caller_.enter(ids, stream);  // nobody waits for its event: to record it is what shows a bad stream
     if (fault != FaultKind::none) return {nullptr, nullptr, fault};
     const gpu::OnDevice on(device_);  // the default stream is this device's
     gpu::copy(ids_.data(), ids, bytes, stream);
@@ -141,13 +142,9 @@ class DeviceRows final : public RowSpace {
     cuda::step_rows(queue(), optimizer, state, columns, x, groups);
   }
 
-  void replace(float* to, std::span<const std::uint32_t> rows, std::int64_t columns, const float* x) override {
-    for (std::size_t begin = 0, end = 0; begin < rows.size(); begin = end) {  // runs of rows that follow each other
-      for (end = begin + 1; end < rows.size() && rows[end] == rows[end - 1] + 1;) ++end;
-      const std::int64_t row_bytes = columns * static_cast<std::int64_t>(sizeof(float));
-      gpu::copy(to + rows[begin] * columns, x + static_cast<std::int64_t>(begin) * columns,
-                static_cast<std::int64_t>(end - begin) * row_bytes, stream_.get());
-    }
+  void scatter(const float* x, const std::uint32_t* rows, std::int64_t count, std::int64_t columns, float* to) override {
+    if (count * columns == 0) return;
+    cuda::scatter_rows(queue(), x, rows, count, columns, to);
   }
 
  private:

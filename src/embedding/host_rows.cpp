@@ -1,6 +1,5 @@
 // Rows in host memory: work is done when it is given.
 #include <algorithm>
-#include <cstring>
 #include <deque>
 
 #include "base/buffer.hpp"
@@ -22,7 +21,7 @@ class HostCaller final : public RowCaller {
  public:
   FaultKind enter(const void* array, void* stream) override { return memory_.fault_of(array, stream); }
   void begin() override {}
-  void end() override {}
+  void end() noexcept override {}
 
  private:
   HostMemory memory_;
@@ -40,11 +39,11 @@ class HostRows final : public RowSpace {
     for (const auto& message : messages_) bytes += message.bytes();
     return bytes;
   }
-  [[nodiscard]] bool works_in_messages() const override { return true; }
+  [[nodiscard]] bool is_host() const override { return true; }
 
   std::unique_ptr<RowWork> make_work(std::int64_t) override { return std::make_unique<HostWork>(); }
   std::unique_ptr<RowCaller> make_caller() override { return std::make_unique<HostCaller>(); }
-  HostIds read_ids(const void* ids, std::int64_t, void* stream) override { return {ids, nullptr, ids_.fault_of(ids, stream)}; }
+  HostIds bring_ids(const void* ids, std::int64_t, void* stream) override { return {ids, nullptr, ids_.fault_of(ids, stream)}; }
 
   void fill(const InitialValues& values, float* out) override {
     for (std::int64_t row = 0; row < values.part().rows; ++row) {
@@ -78,7 +77,7 @@ class HostRows final : public RowSpace {
 
   void step(const RowOptimizer& optimizer, const RowState& state, std::int64_t columns, const float* x,
             const GroupLists& groups) override {
-    const std::int64_t rows = sums_.size() / columns;
+    const std::int64_t rows = std::max<std::int64_t>(1, sum_elements / columns);
     for (std::int64_t begin = 0; begin < groups.count; begin += rows) {
       const std::int64_t count = std::min(rows, groups.count - begin);
       kernels::host::coalesce_rows(x, columns, groups.order, groups.first + begin, count, sums_.data());
@@ -86,9 +85,8 @@ class HostRows final : public RowSpace {
     }
   }
 
-  void replace(float* to, std::span<const std::uint32_t> rows, std::int64_t columns, const float* x) override {
-    for (std::size_t i = 0; i < rows.size(); ++i)
-      std::copy_n(x + static_cast<std::int64_t>(i) * columns, columns, to + rows[i] * columns);
+  void scatter(const float* x, const std::uint32_t* rows, std::int64_t count, std::int64_t columns, float* to) override {
+    for (std::int64_t i = 0; i < count; ++i) std::copy_n(x + i * columns, columns, to + rows[i] * columns);
   }
 
  private:

@@ -23,7 +23,7 @@ std::unique_ptr<Alltoallv> make_alltoallv(const RowExchangeSetup& setup, Alltoal
 constexpr std::int64_t element = sizeof(float);
 
 /// Whether what travels as `values` can be read where it arrives.
-bool reads_in_place(const RowSpace& space, WireValues values) { return values == WireValues::native && space.works_in_messages(); }
+bool reads_in_place(const RowSpace& space, WireValues values) { return values == WireValues::native && space.is_host(); }
 
 }  // namespace
 
@@ -32,10 +32,11 @@ RowFetch::RowFetch(const RowExchangeSetup& setup, RowSpace& space)
       space_(space),
       work_(space.make_work(setup.most_served())),
       out_bytes_(at(setup.topology->size())),
-      in_bytes_(out_bytes_.size()),
-      in_(space.take_message(setup.asked_bytes())) {
+      in_bytes_(out_bytes_.size()) {
+  const bool replicated = setup.exchange->replicated();
+  if (!replicated || !space.is_host()) in_ = space.take_message(setup.asked_bytes());
+  if (replicated) return;
   if (!reads_in_place(space, setup.values)) widened_ = space.take_rows(setup.asked_bytes() / element);
-  if (setup.exchange->replicated()) return;
   alltoallv_ = make_alltoallv(setup, {setup.served_bytes(), setup.asked_bytes()});
   served_ = Buffer<std::uint32_t>(setup.most_served());
   out_ = space.take_message(setup.most_served() * setup.partition->part(setup.topology->rank()).columns * element);
@@ -50,16 +51,20 @@ task<void> RowFetch::look_up(Channel channel, const Batch& batch, const Slice& s
                              RowCaller& caller, float* vectors) {
   if (!setup_.exchange->replicated()) co_await bring(channel, batch, slice, setup_.values);
   if (batch.tokens() == 0) co_return;
-  caller.begin();
+  const CallerWork work(caller);
   const std::int64_t width = setup_.partition->width();
   if (setup_.exchange->replicated())
     space_.gather(slice.values(), token_rows, batch.tokens(), width, vectors, width);
   else
     expand(space_, batch, token_rows, setup_.values, vectors);
-  caller.end();
 }
 
 task<void> RowFetch::export_rows(Channel channel, const Batch& batch, const Slice& slice, RowSpace& host, float* vectors) {
+  if (setup_.exchange->replicated() && space_.is_host()) {
+    const std::int64_t width = setup_.partition->width();
+    host.gather(slice.values(), batch.position_of_token(), batch.tokens(), width, vectors, width);
+    co_return;
+  }
   co_await bring(channel, batch, slice, WireValues::native);
   expand(host, batch, batch.row_of_token(), WireValues::native, vectors);
 }
@@ -151,7 +156,8 @@ task<void> RowDelivery::import_rows(Channel channel, const Batch& batch, const S
   co_await work_->done(channel);  // the host packs at once, where the space may still be reading
   const Source source{host, rows, batch.own_part(true).data()};
   co_await exchange(channel, batch, true, source, WireValues::native);
-  space_.replace(slice.values(), {keys_.data(), static_cast<std::size_t>(key_count_)}, slice.part().columns, arrived_);
+  const std::uint32_t* const places = work_->put({keys_.data(), static_cast<std::size_t>(key_count_)});
+  space_.scatter(arrived_, places, key_count_, slice.part().columns, slice.values());
 }
 
 task<void> RowDelivery::exchange(Channel channel, const Batch& batch, bool is_prior, Source source, WireValues values) {

@@ -64,9 +64,9 @@ class RowFetch {
   std::unique_ptr<RowWork> work_;
   std::unique_ptr<Alltoallv> alltoallv_;
   std::vector<std::int64_t> out_bytes_, in_bytes_;
-  Buffer<std::uint32_t> served_;  // rows of my part, those for rank 0 first
-  std::byte *out_ = nullptr, *in_ = nullptr;
-  float* widened_ = nullptr;  // none where what arrives is read where it is
+  Buffer<std::uint32_t> served_;              // rows of my part, those for rank 0 first
+  std::byte *out_ = nullptr, *in_ = nullptr;  // none where rows are read in the slice
+  float* widened_ = nullptr;                  // none where what arrives is read where it is
 };
 
 /// Gradients of rows, from those who looked them up to the holders.

@@ -9,6 +9,7 @@
 
 #include "async/channel.hpp"
 #include "async/task.hpp"
+#include "embedding/group_lists.hpp"
 #include "embedding/initial_values.hpp"
 #include "embedding/optimizer.hpp"
 #include "plan/fault.hpp"
@@ -23,7 +24,7 @@ class RowWork {
   virtual task<void> cleared(Channel channel) = 0;
   /// Where the space finds `list`, which stays untouched until it is forgotten. At most as many entries as asked for.
   virtual const std::uint32_t* put(std::span<const std::uint32_t> list) = 0;
-  /// co_await: until all work that the space has been given so far, by whomever, is done. As cleared(), too.
+  /// co_await: until all work that the space has been given so far, by whomever, is done. Lists from before are forgotten.
   virtual task<void> done(Channel channel) = 0;
 };
 
@@ -36,13 +37,19 @@ class RowCaller {
   /// The space's later work comes after what was on the stream at enter(), which had no fault.
   virtual void begin() = 0;
   /// What comes later on the stream comes after the work that the space has been given so far.
-  virtual void end() = 0;
+  virtual void end() noexcept = 0;
 };
 
-/// Keys of groups and their members as in RowGroups; lists of a RowWork.
-struct GroupLists {
-  const std::uint32_t *keys, *first, *order;
-  std::int64_t count;
+/// Work that the space is given on the caller's array: however that ends, the caller's stream comes after what has been given.
+class CallerWork {
+ public:
+  explicit CallerWork(RowCaller& caller) : caller_(caller) { caller_.begin(); }
+  CallerWork(const CallerWork&) = delete;
+  CallerWork& operator=(const CallerWork&) = delete;
+  ~CallerWork() { caller_.end(); }
+
+ private:
+  RowCaller& caller_;
 };
 
 /// Ids of a call, where the host can read them once `ready` has happened (at once where it is null).
@@ -65,14 +72,16 @@ class RowSpace {
   [[nodiscard]] virtual std::byte* take_message(std::int64_t bytes) = 0;
   /// Bytes taken.
   [[nodiscard]] virtual std::int64_t memory_bytes() const = 0;
-  /// Whether rows that travel as they are can be read where they arrive as often as one likes.
-  [[nodiscard]] virtual bool works_in_messages() const = 0;
+  /// Whether it is host memory: the host itself can read rows, and rows that travel as they are can be read where they arrive as
+  /// often as one likes.
+  [[nodiscard]] virtual bool is_host() const = 0;
 
   /// With room for lists of so many entries in all.
   [[nodiscard]] virtual std::unique_ptr<RowWork> make_work(std::int64_t entries) = 0;
   [[nodiscard]] virtual std::unique_ptr<RowCaller> make_caller() = 0;
-  /// One call's ids at a time.
-  [[nodiscard]] virtual HostIds read_ids(const void* ids, std::int64_t bytes, void* stream) = 0;
+  /// Begins to bring a call's ids to where the host can read them. One call's at a time: until `ready` has happened, or for ever if
+  /// it never does, nothing else is asked for and the space stays.
+  [[nodiscard]] virtual HostIds bring_ids(const void* ids, std::int64_t bytes, void* stream) = 0;
 
   virtual void fill(const InitialValues& values, float* out) = 0;
   virtual void fill_zero(float* out, std::int64_t count) = 0;
@@ -88,8 +97,8 @@ class RowSpace {
   /// Steps the row of each group's key by the sum of the group's members among the rows of x.
   virtual void step(const RowOptimizer& optimizer, const RowState& state, std::int64_t columns, const float* x,
                     const GroupLists& groups) = 0;
-  /// to[rows[i]] = row i of x. `rows` is any list in host memory.
-  virtual void replace(float* to, std::span<const std::uint32_t> rows, std::int64_t columns, const float* x) = 0;
+  /// to[rows[i]] = row i of x. No row twice.
+  virtual void scatter(const float* x, const std::uint32_t* rows, std::int64_t count, std::int64_t columns, float* to) = 0;
 };
 
 /// In host memory. Rows that are stepped have at most `width` columns.

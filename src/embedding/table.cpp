@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/log.hpp"
 #include "collectives/control.hpp"
 #include "model/exchange_cost.hpp"
 
@@ -58,12 +59,18 @@ RowExchangeSetup make_setup(CommunicatorState& comm, const EmbeddingConfig& conf
            memory_fault_text(card.memory, rank, "table", card.of_ids != 0 ? "array of ids" : "array for vectors"));
     case CallFault::not_in_host_memory:
       fail(WEIR_ERR_ARGUMENT, "table '{}': rank {} {} with an array in GPU memory: it must be in host memory", table, rank, what);
+    case CallFault::device_failed:
+      throw_device_failed(table, rank);
     default:
       fail(WEIR_ERR_ARGUMENT, "table '{}': rank {} {} with a null pointer", table, rank, what);
   }
 }
 
 }  // namespace
+
+void throw_device_failed(std::string_view table, int rank) {
+  fail(WEIR_ERR_DEVICE, "table '{}': CUDA failed on rank {}, whose log says how. Make a new communicator and table", table, rank);
+}
 
 EmbeddingState::EmbeddingState(std::shared_ptr<CommunicatorState> comm, const EmbeddingConfig& config, const Tags& tags)
     : comm_(std::move(comm)),
@@ -86,7 +93,8 @@ EmbeddingState::EmbeddingState(std::shared_ptr<CommunicatorState> comm, const Em
       prefetch_(comm_, config.name + ": prefetch", config.priority, tags[0]),
       lookup_(comm_, config.name + ": lookup", config.priority, tags[1]),
       update_(comm_, config.name + ": update", config.priority, tags[2]),
-      read_ids_(comm_, config.name + ": ids", config.priority, tags[3]) {
+      // it needs no network: gradients that can wait need not wait for it
+      ids_arrival_(comm_, config.name + ": ids", config.delayed_priority, tags[3]) {
   const int ranks = comm_->topology.size();
   for (auto* batch : {&next_, &current_, &updating_, &spare_})
     *batch = std::make_unique<Batch>(config.rows, config.largest_batch, ranks);
@@ -100,31 +108,49 @@ EmbeddingState::EmbeddingState(std::shared_ptr<CommunicatorState> comm, const Em
 
 /// The ids where the host can read them, which may have to be awaited; what is wrong with them otherwise is left to Batch::take.
 template <class Id>
-EmbeddingState::ReadIds<Id> EmbeddingState::read_ids(std::span<const Id> ids, void* stream) {
-  if (ids.empty() || ids.data() == nullptr || ids.size() > static_cast<std::size_t>(config_.largest_batch))
-    return {ids, FaultKind::none};
-  const HostIds there = space_->read_ids(ids.data(), static_cast<std::int64_t>(ids.size_bytes()), stream);
-  if (there.ready != nullptr) {
-    read_ids_.check_startable();
-    read_ids_.launch(await_ids(there.ready));
-    read_ids_.wait();
+EmbeddingState::CallIds<Id> EmbeddingState::ids_on_host(std::span<const Id> ids, void* stream) {
+  if (ids.empty() || ids.data() == nullptr || ids.size() > static_cast<std::size_t>(config_.largest_batch)) return {ids};
+  try {
+    return brought_ids(ids, stream);
+  } catch (const Error& error) {
+    if (error.status() == WEIR_ERR_TIMEOUT) throw;  // the other ranks' calls run out of time as this one has
+    return {{}, device_failed(error)};
   }
-  return {{static_cast<const Id*>(there.data), ids.size()}, there.fault};
 }
 
-task<void> EmbeddingState::await_ids(Happening* ready) {
-  const Channel channel = read_ids_.channel();
+template <class Id>
+EmbeddingState::CallIds<Id> EmbeddingState::brought_ids(std::span<const Id> ids, void* stream) {
+  ids_arrival_.check_startable();
+  const HostIds there = space_->bring_ids(ids.data(), static_cast<std::int64_t>(ids.size_bytes()), stream);
+  if (there.fault != FaultKind::none) return {{}, CallFault::wrong_memory, there.fault};
+  if (there.ready != nullptr) {
+    ids_arrival_.launch(run_ids_arrival(there.ready));
+    ids_arrival_.wait();
+  }
+  return {{static_cast<const Id*>(there.data), ids.size()}};
+}
+
+task<void> EmbeddingState::run_ids_arrival(Happening* ready) {
+  const Channel channel = ids_arrival_.channel();
   channel.step("wait for ids in GPU memory");
   co_await channel.happened(*ready);
 }
 
 /// What a call with these ids asks for becomes `batch`.
 template <class Id>
-EmbeddingState::CallCard EmbeddingState::take(Batch& batch, const ReadIds<Id>& ids) {
-  CallCard card = batch.take(ids.fault == FaultKind::none ? ids.list : std::span<const Id>(), partition_);
-  card.check_memory(ids.fault);
-  card.of_ids = ids.fault != FaultKind::none;
+EmbeddingState::CallCard EmbeddingState::take(Batch& batch, const CallIds<Id>& ids) {
+  CallCard card = batch.take(ids.list, partition_);
+  if (ids.fault == CallFault::none) return card;
+  card.fault = ids.fault;
+  card.memory = ids.memory;
+  card.of_ids = 1;
   return card;
+}
+
+/// What a call tells the other ranks when CUDA has failed here before it could be launched: they would wait for this one.
+EmbeddingState::CallFault EmbeddingState::device_failed(const Error& error) {
+  log(comm_->settings.log, LogLevel::error, "rank {}: table '{}': {}", comm_->topology.rank(), config_.name, error.what());
+  return CallFault::device_failed;
 }
 
 // Prefetch.
@@ -133,7 +159,7 @@ template <class Id>
 void EmbeddingState::start_prefetch(std::span<const Id> ids, void* stream) {
   prefetch_.wait();
   prefetch_.check_startable();
-  const ReadIds<Id> there = read_ids(ids, stream);
+  const CallIds<Id> there = ids_on_host(ids, stream);
   if (!split_ && next_.get() == foreseen_) std::swap(next_, spare_);
   const CallCard card = take(*next_, there);
   next_known_ = card.fault == CallFault::none;
@@ -161,10 +187,10 @@ task<void> EmbeddingState::run_prefetch(Batch* batch, CallCard card) {
 template <class Id>
 void EmbeddingState::start_lookup(std::span<const Id> ids, std::span<float> vectors, void* stream) {
   lookup_.check_startable();
-  const ReadIds<Id> there = read_ids(ids, stream);
+  const CallIds<Id> there = ids_on_host(ids, stream);
   current_ready_ = false;
   CallCard card;
-  if (next_known_ && there.fault == FaultKind::none && next_->holds(there.list, partition_)) {
+  if (next_known_ && there.fault == CallFault::none && next_->holds(there.list, partition_)) {
     std::swap(current_, next_);
     card.prefetched = 1;
     card.distinct = current_->groups().count();
@@ -256,8 +282,8 @@ const EmbeddingStatistics& EmbeddingState::statistics() {
 
 std::int64_t EmbeddingState::memory_bytes() const {
   const auto bits = static_cast<std::int64_t>((marks_.size() + pending_.size()) * sizeof(std::uint64_t));
-  return space_->memory_bytes() + fetch_.memory_bytes() + delivery_.memory_bytes() + (dense_ ? dense_->memory_bytes() : 0) +
-         4 * current_->memory_bytes() + bits;
+  return host_->memory_bytes() + space_->memory_bytes() + fetch_.memory_bytes() + delivery_.memory_bytes() +
+         (dense_ ? dense_->memory_bytes() : 0) + 4 * current_->memory_bytes() + bits;
 }
 
 template void EmbeddingState::start_lookup(std::span<const std::int32_t>, std::span<float>, void*);

@@ -4,6 +4,7 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 #include <weir/embedding.hpp>
 
@@ -41,10 +42,13 @@ class OpenAtEnd {
   std::array<bool*, N> gates_;
 };
 
+/// For CUDA's failure on `rank` in the part of a call that does not wait for other ranks.
+[[noreturn]] void throw_device_failed(std::string_view table, int rank);
+
 /// See EmbeddingTable. A batch moves on from `next_` (prefetched) to `current_` (looked up) to `updating_`.
 class EmbeddingState {
  public:
-  /// Tags of prefetch, lookup, update, and of nobody's messages.
+  /// Of prefetch, lookup, update, and of the wait for ids, which sends nothing.
   using Tags = std::array<int, 4>;
   EmbeddingState(std::shared_ptr<CommunicatorState> comm, const EmbeddingConfig& config, const Tags& tags);
 
@@ -60,6 +64,8 @@ class EmbeddingState {
   [[nodiscard]] InFlight& prefetch() { return prefetch_; }
   [[nodiscard]] InFlight& lookup() { return lookup_; }
   [[nodiscard]] InFlight& update() { return update_; }
+  /// These and the wait for ids: whatever may still need the table.
+  [[nodiscard]] std::array<InFlight*, 4> calls() { return {&prefetch_, &lookup_, &update_, &ids_arrival_}; }
   [[nodiscard]] const EmbeddingConfig& config() const { return config_; }
   [[nodiscard]] const EmbeddingStatistics& statistics();
   [[nodiscard]] std::int64_t memory_bytes() const;
@@ -67,10 +73,11 @@ class EmbeddingState {
  private:
   using Batch = embedding::Batch;
   using CallCard = embedding::CallCard;
+  using CallFault = embedding::CallFault;
 
   /// What update() passes on to its coroutine.
   struct Step {
-    embedding::CallFault fault;
+    CallFault fault;
     FaultKind memory;
     Batch* next;  ///< what has been prefetched, perhaps not gathered yet
     double learning_rate;
@@ -83,18 +90,22 @@ class EmbeddingState {
     CallCard card;
   };
 
-  /// Ids of a call where the host can read them.
+  /// Ids of a call where the host can read them, unless there is a fault.
   template <class Id>
-  struct ReadIds {
+  struct CallIds {
     std::span<const Id> list;
-    FaultKind fault;
+    CallFault fault = CallFault::none;
+    FaultKind memory = FaultKind::none;  ///< of wrong_memory
   };
 
   template <class Id>
-  ReadIds<Id> read_ids(std::span<const Id> ids, void* stream);
-  task<void> await_ids(Happening* ready);
+  CallIds<Id> ids_on_host(std::span<const Id> ids, void* stream);
   template <class Id>
-  CallCard take(Batch& batch, const ReadIds<Id>& ids);
+  CallIds<Id> brought_ids(std::span<const Id> ids, void* stream);
+  task<void> run_ids_arrival(Happening* ready);
+  template <class Id>
+  CallCard take(Batch& batch, const CallIds<Id>& ids);
+  CallFault device_failed(const Error& error);
 
   task<void> run_prefetch(Batch* batch, CallCard card);
   task<void> run_lookup(CallCard card, float* vectors);
@@ -103,6 +114,7 @@ class EmbeddingState {
   task<void> run_import(RowRange range, const float* values);
 
   task<void> share_cards(Channel channel, const char* what, CallCard card);
+  CallFault coalesce(const float* gradients);
   task<bool> agree_on_step(Channel channel, const Step& step);
   task<void> wait_for_rows(Channel channel, const Batch& batch);
   task<void> list_tokens(Channel channel, const Batch& batch);
@@ -149,7 +161,7 @@ class EmbeddingState {
   // Gates between the calls.
   bool split_ = true, prior_applied_ = true, updated_ = true;
   EmbeddingCall prefetch_, lookup_, update_;
-  EmbeddingCall read_ids_;  // no call of the caller's: ids that come from a GPU
+  EmbeddingCall ids_arrival_;  // no call of the caller's: ids that come from a GPU
 };
 
 }  // namespace weir::detail

@@ -38,12 +38,8 @@ void EmbeddingState::start_update(std::span<const float> gradients, void* stream
   else if (expected > 0)
     step.memory = update_caller_->enter(gradients.data(), stream);
   if (step.memory != FaultKind::none) step.fault = CallFault::wrong_memory;
+  if (step.fault == CallFault::none && expected > 0) step.fault = coalesce(gradients.data());
   if (step.fault == CallFault::none) {
-    if (expected > 0) {
-      update_caller_->begin();
-      space_->coalesce(gradients.data(), config_.width, token_groups_, coalesced_);
-      update_caller_->end();
-    }
     std::swap(current_, updating_);
     current_ready_ = false;
     split_ = prior_applied_ = updated_ = false;
@@ -53,6 +49,17 @@ void EmbeddingState::start_update(std::span<const float> gradients, void* stream
   update_.run.priority = config_.priority;
   hurried_ = false;
   update_.launch(run_update(step));
+}
+
+/// Gradients of the batch's distinct rows. Fails where CUDA does.
+EmbeddingState::CallFault EmbeddingState::coalesce(const float* gradients) {
+  try {
+    const CallerWork work(*update_caller_);
+    space_->coalesce(gradients, config_.width, token_groups_, coalesced_);
+    return CallFault::none;
+  } catch (const Error& error) {
+    return device_failed(error);
+  }
 }
 
 task<void> EmbeddingState::run_update(Step step) {
@@ -67,7 +74,7 @@ task<void> EmbeddingState::run_update(Step step) {
     split_ = true;
     co_await dense_->run(channel, *updating_, coalesced_);
     statistics_.prior_rows = updating_->groups().count();
-    statistics_.updated_rows = dense_->step(slice_, *host_, optimizer);
+    statistics_.updated_rows = dense_->step(slice_, optimizer);
     statistics_.seconds_prior = statistics_.seconds_update = seconds_since(step.begin);
     ++steps_;
     half_applied_ = false;
@@ -129,6 +136,7 @@ task<bool> EmbeddingState::agree_on_step(Channel channel, const Step& step) {
     fail(WEIR_ERR_ARGUMENT,
          "table '{}': rank {} updates without a finished lookup: each update needs one lookup before it, waited for", config_.name,
          rank);
+  if (fault == CallFault::device_failed) throw_device_failed(config_.name, rank);
   if (fault == CallFault::wrong_memory)
     fail(WEIR_ERR_ARGUMENT, "table '{}': {}", config_.name,
          memory_fault_text(static_cast<FaultKind>(words[0] >> 32 & 0xff), rank, "table", "array of gradients"));

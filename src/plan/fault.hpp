@@ -37,8 +37,8 @@ enum class FaultKind : std::uint32_t {
 /// What was wrong and what would be right, for the plan described by `config`.
 [[nodiscard]] Error fault_error(std::uint64_t fault, const AllreduceConfig& config);
 
-/// The same for a fault of memory or stream (stream_of_host_plan and above) in a call of `thing`, "plan" or "table", with `array`,
-/// "gradient".
+/// The same for a fault of memory or stream (stream_of_host_plan to bad_stream) in a call of `thing`, "plan" or "table", with
+/// `array`, "gradient".
 [[nodiscard]] std::string memory_fault_text(FaultKind kind, int rank, std::string_view thing, std::string_view array);
 
 /// What is wrong with memory or streams that calls are given where they must be in host memory.

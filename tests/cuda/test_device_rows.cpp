@@ -1,4 +1,5 @@
 // test_device_rows.cpp: what embedding tables do to rows in CUDA memory has the host's bits.
+#include <algorithm>
 #include <numeric>
 #include <random>
 #include <vector>
@@ -31,6 +32,14 @@ Rows random_rows(std::int64_t count, std::uint32_t range, unsigned seed) {
   return rows;
 }
 
+Rows distinct_rows(std::int64_t count, std::uint32_t range) {
+  Rows rows(range);
+  std::iota(rows.begin(), rows.end(), 0u);
+  std::shuffle(rows.begin(), rows.end(), std::mt19937(7));
+  rows.resize(static_cast<std::size_t>(count));
+  return rows;
+}
+
 /// Values and the optimizer's state of a table, on the host or on the device.
 struct Table {
   std::vector<float> values, first, second;
@@ -49,11 +58,8 @@ struct Table {
 struct Groups {
   Rows keys, first{0}, order;
 
-  Groups(std::int64_t count, std::uint32_t x_rows, std::uint32_t table_rows) : keys(table_rows) {
+  Groups(std::int64_t count, std::uint32_t x_rows, std::uint32_t table_rows) : keys(distinct_rows(count, table_rows)) {
     std::mt19937 random(7);
-    std::iota(keys.begin(), keys.end(), 0u);
-    std::shuffle(keys.begin(), keys.end(), random);
-    keys.resize(static_cast<std::size_t>(count));
     for (std::int64_t group = 0; group < count; ++group)
       first.push_back(first.back() + 1 + static_cast<std::uint32_t>(random() % (group % 7 == 0 ? 12 : 3)));
     order = random_rows(first.back(), x_rows, 8);
@@ -105,6 +111,26 @@ TEST_CASE("unpack_values widens as the host does, from any even address", "[kern
         INFO("values " << static_cast<int>(values) << ", count " << count << ", offset " << offset);
         REQUIRE(test::same(out, expected));
       }
+    }
+  }
+}
+
+TEST_CASE("scatter_rows writes rows to their places and leaves other rows alone", "[kernels]") {
+  constexpr std::uint32_t table_rows = 150;
+  for (const std::int64_t width : widths) {
+    for (const std::int64_t count : {1, 2, 45, 150}) {
+      const auto x = test::numbers<float>(Kind::special, count * width, 4);
+      const Rows rows = distinct_rows(count, table_rows);
+      auto expected = test::numbers<float>(Kind::heavy_tailed, table_rows * width, 5), table = expected;
+      for (std::int64_t i = 0; i < count; ++i)
+        std::copy_n(x.data() + i * width, width, expected.data() + rows[static_cast<std::size_t>(i)] * width);
+      OnDevice<const float> source(x.data(), size_of(x));
+      OnDevice<const std::uint32_t> places(rows.data(), count);
+      OnDevice<float> to(table.data(), size_of(table));
+      embedding::cuda::scatter_rows(test::TestQueue(0), source.get(), places.get(), count, width, to.get());
+      source.fetch(), places.fetch(), to.fetch();
+      INFO("width " << width << ", count " << count);
+      REQUIRE(test::same(table, expected));
     }
   }
 }

@@ -76,6 +76,17 @@ std::vector<float> compare(const Case& c) {
   return trained;
 }
 
+/// One step with ids in GPU memory; returns the vectors.
+std::vector<float> train_step(EmbeddingTable& table, const TableBatch& batch, void* lookups, void* updates) {
+  const Upload<std::int64_t> ids(batch.ids, lookups);
+  const Upload<float> there(room_for(table, batch), lookups);
+  table.lookup(std::span<const std::int64_t>(ids.there()), there.there(), lookups).wait();
+  std::vector<float> vectors = there.fetch();
+  const Upload<float> gradients(batch.gradients, updates);
+  table.update(gradients.there(), updates);
+  return vectors;
+}
+
 }  // namespace
 
 TEST_CASE("every exchange, in CUDA memory as in host memory", "[device_table]") {
@@ -155,6 +166,30 @@ TEST_CASE("ids in GPU memory", "[device_table]") {
     check.that(same_bits(vectors, on_gpu.lookup(wide, IdsIn::host)), "32-bit and 64-bit ids");
   });
   REQUIRE(check.failure() == "");
+}
+
+TEST_CASE("lookups and updates on the default stream, and on streams of their own", "[device_table]") {
+  for_each_gpu_exchange([](std::string_view exchange) {
+    RankCheck check;
+    run_ranks(3, [&](Communicator& comm) {
+      const EmbeddingConfig config = make_table_config(exchange, 37, 5, 20);
+      const cuda::Stream lookups, updates;
+      EmbeddingTable on_host(comm, config), on_default(comm, in_cuda_memory(config)), on_two(comm, in_cuda_memory(config));
+      for (int t = 0; t < 5; ++t) {
+        const TableBatch batch = make_table_batch(config, comm.rank(), t);
+        std::vector<float> vectors = room_for(on_host, batch);
+        on_host.lookup(std::span<const std::int64_t>(batch.ids), vectors).wait();
+        on_host.update(batch.gradients);
+        check.that(same_bits(train_step(on_default, batch, nullptr, nullptr), vectors), "vectors on the default stream");
+        check.that(same_bits(train_step(on_two, batch, lookups.get(), updates.get()), vectors), "vectors on a stream of their own");
+      }
+      const std::vector<float> right = all_rows(on_host);
+      check.that(same_bits(all_rows(on_default), right), "the table trained on the default stream");
+      check.that(same_bits(all_rows(on_two), right), "the table trained on two streams");
+    });
+    INFO(exchange);
+    CHECK(check.failure() == "");
+  });
 }
 
 TEST_CASE("rows are imported and exported from host memory, with a batch looked up in between", "[device_table]") {

@@ -103,8 +103,8 @@ TEST_CASE("a silent peer ends in a timeout on every survivor, and a table in CUD
       run_ranks(4,
                 [&](Communicator& comm) {
                   const EmbeddingConfig config = make_table_config(exchange, 20, 4, 6);
-                  GpuTable on_gpu(comm, config);
                   try {
+                    GpuTable on_gpu(comm, config);
                     for (int t = 0; t < 100; ++t) {
                       const TableBatch batch = make_table_batch(config, comm.rank(), t);
                       on_gpu.lookup(batch.ids, IdsIn::gpu);
@@ -116,7 +116,7 @@ TEST_CASE("a silent peer ends in a timeout on every survivor, and a table in CUD
                     check.that(error.status() == WEIR_ERR_TIMEOUT, error.what());
                   }
                 },
-                {.fault = {.rank = 2, .after = after}, .settings = {.timeout_seconds = 0.2}});
+                {.fault = {.rank = 2, .after = after}, .settings = {.timeout_seconds = 0.5}});
       INFO(exchange << " after " << after);
       CHECK(check.failure() == "");
     }

@@ -152,7 +152,8 @@ enum cudaError_t {
   cudaErrorInsufficientDriver = 35,
   cudaErrorNoDevice = 100,
   cudaErrorInvalidResourceHandle = 400,
-  cudaErrorNotReady = 600
+  cudaErrorNotReady = 600,
+  cudaErrorUnknown = 999
 };
 enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount = 16 };
 enum cudaMemcpyKind { cudaMemcpyDefault = 4 };
@@ -176,6 +177,19 @@ struct cudaLaunchConfig_t {
 namespace simt {
 
 inline constexpr int devices = 8;
+
+/// Of this thread.
+struct Errors {
+  cudaError_t last = cudaSuccess;
+  int put_to_fail = 0;  ///< the n-th thing put onto a stream from now on fails with cudaErrorUnknown; 0: none
+};
+inline thread_local Errors errors;
+
+/// `error`, which becomes the thread's last one unless it is none.
+inline cudaError_t remember(cudaError_t error) {
+  if (error != cudaSuccess) errors.last = error;
+  return error;
+}
 
 /// Something put onto a stream, in memory from malloc: what the library allocates is counted in tests, this is not its own.
 struct Work {
@@ -249,7 +263,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t stream);
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
-inline cudaError_t cudaGetLastError() { return cudaSuccess; }
+inline cudaError_t cudaGetLastError() { return std::exchange(simt::errors.last, cudaSuccess); }
 inline cudaError_t cudaDriverGetVersion(int* version) {
   *version = 13000;
   return cudaSuccess;

@@ -27,7 +27,7 @@ std::size_t bytes_taken() {
 cudaError_t allocate(void** memory, std::size_t bytes, cudaMemoryType type) {
   const std::scoped_lock lock(mutex);
   *memory = bytes_taken() + bytes > gpu_bytes ? nullptr : std::aligned_alloc(256, (bytes + 255) / 256 * 256);
-  if (*memory == nullptr) return cudaErrorMemoryAllocation;
+  if (*memory == nullptr) return simt::remember(cudaErrorMemoryAllocation);
   allocations[reinterpret_cast<std::uintptr_t>(*memory)] = {bytes, {type, current}};
   return cudaSuccess;
 }
@@ -35,7 +35,8 @@ cudaError_t allocate(void** memory, std::size_t bytes, cudaMemoryType type) {
 cudaError_t release(void* memory) {
   simt::finish_everything();
   const std::scoped_lock lock(mutex);
-  if (memory != nullptr && allocations.erase(reinterpret_cast<std::uintptr_t>(memory)) == 0) return cudaErrorInvalidValue;
+  if (memory != nullptr && allocations.erase(reinterpret_cast<std::uintptr_t>(memory)) == 0)
+    return simt::remember(cudaErrorInvalidValue);
   std::free(memory);
   return cudaSuccess;
 }
@@ -80,7 +81,7 @@ cudaError_t cudaGetDevice(int* device) {
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) {
-  if (device < 0 || device >= simt::devices) return cudaErrorInvalidValue;
+  if (device < 0 || device >= simt::devices) return simt::remember(cudaErrorInvalidValue);
   current = device;
   return cudaSuccess;
 }

@@ -64,6 +64,12 @@ std::shared_ptr<Stream> find(cudaStream_t stream) {
   return found == streams.end() ? nullptr : found->second;
 }
 
+/// Not the first time, as if the work took a while.
+bool has_happened(Event& event) {
+  event.asked = !event.asked;
+  return !event.asked && (event.stream == nullptr || event.stream->proceed(event.after));
+}
+
 bool is_pageable(const void* address) {
   cudaPointerAttributes attributes{};
   cudaPointerGetAttributes(&attributes, address);
@@ -77,12 +83,16 @@ namespace simt {
 cudaError_t put(cudaStream_t handle, Work* work) {
   const std::scoped_lock lock(mutex);
   const std::shared_ptr<Stream> stream = find(handle);
+  if (errors.put_to_fail > 0 && --errors.put_to_fail == 0) {
+    Work::destroy(work);
+    return remember(cudaErrorUnknown);
+  }
   if (handle == nullptr) {  // the default stream does not wait for ours, nor they for it
     while (!work->run(work)) std::this_thread::yield();
     Work::destroy(work);
   } else if (stream == nullptr) {
     Work::destroy(work);
-    return cudaErrorInvalidResourceHandle;
+    return remember(cudaErrorInvalidResourceHandle);
   } else {
     stream->put(work);
     if (random_number() % 8 == 0) stream->proceed();
@@ -106,7 +116,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
 cudaError_t cudaStreamDestroy(cudaStream_t handle) {
   const std::scoped_lock lock(mutex);
   const std::shared_ptr<Stream> stream = find(handle);
-  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  if (stream == nullptr) return simt::remember(cudaErrorInvalidResourceHandle);
   stream->proceed();
   streams.erase(handle);
   std::free(handle);
@@ -115,14 +125,14 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
 cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned* flags) {
   const std::scoped_lock lock(mutex);
   *flags = cudaStreamNonBlocking;
-  return stream == nullptr || find(stream) != nullptr ? cudaSuccess : cudaErrorInvalidResourceHandle;
+  return simt::remember(stream == nullptr || find(stream) != nullptr ? cudaSuccess : cudaErrorInvalidResourceHandle);
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   while (handle != nullptr) {
     {
       const std::scoped_lock lock(mutex);
       const std::shared_ptr<Stream> stream = find(handle);
-      if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+      if (stream == nullptr) return simt::remember(cudaErrorInvalidResourceHandle);
       if (stream->proceed()) break;
     }
     std::this_thread::yield();
@@ -155,13 +165,13 @@ cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream) {
 }
 cudaError_t cudaEventQuery(cudaEvent_t handle) {
   const std::scoped_lock lock(mutex);
-  Event& event = of(handle);
-  event.asked = !event.asked;
-  if (event.asked) return cudaErrorNotReady;
-  return event.stream == nullptr || event.stream->proceed(event.after) ? cudaSuccess : cudaErrorNotReady;
+  return simt::remember(has_happened(of(handle)) ? cudaSuccess : cudaErrorNotReady);
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
-  while (cudaEventQuery(handle) != cudaSuccess) std::this_thread::yield();
+  for (bool done = false; !done; std::this_thread::yield()) {
+    const std::scoped_lock lock(mutex);
+    done = has_happened(of(handle));
+  }
   return cudaSuccess;
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
