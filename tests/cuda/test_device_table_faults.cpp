@@ -54,31 +54,35 @@ TEST_CASE("where CUDA fails in a call on one rank, all ranks hear of it, and the
 }
 
 TEST_CASE("ids that a GPU never delivers end in a timeout on every rank, and the table can be destroyed", "[device_table]") {
-  std::atomic<bool> goes_on = false;
-  RankCheck check;
-  run_ranks(3,
-            [&](Communicator& comm) {
-              const cuda::Stream stream;
-              const Upload<std::int64_t> ids(std::vector<std::int64_t>{1, 7, 1}, stream.get());
-              const Upload<float> vectors(std::vector<float>(12), stream.get());
-              try {
-                EmbeddingTable table(comm, in_cuda_memory(make_table_config("columns", 20, 4, 6)));
-                if (comm.rank() == wrong_rank)
-                  simt::put(static_cast<cudaStream_t>(stream.get()), [&goes_on] { return goes_on.load(); });
-                table.lookup(std::span<const std::int64_t>(ids.there()), vectors.there(), stream.get()).wait();
-                check.that(false, "no error");
-              } catch (const Error& error) {
-                const std::string text = error.what();
-                check.that(error.status() == WEIR_ERR_TIMEOUT, text);
-                const std::string part =
-                    comm.rank() == wrong_rank ? "words: ids: wait for ids in GPU memory; awaits the GPU" : "words: lookup";
-                check.that(text.find(part) != std::string::npos, text);
-              }
-              if (comm.rank() == wrong_rank) goes_on = true;
-              cuda::synchronize(stream.get());  // the copy is made, to memory that is still there
-            },
-            {.settings = {.timeout_seconds = 1}});
-  REQUIRE(check.failure() == "");
+  const std::vector<std::int64_t> first{1, 7, 1};
+  for (const int ranks_that_update : {0, 2}) {  // of 3: their update waits for the third, and its deadline comes first
+    std::atomic<bool> goes_on = false;
+    RankCheck check;
+    const auto run = [&](Communicator& comm) {
+      const cuda::Stream stream;
+      const Upload<std::int64_t> ids(first, stream.get());
+      const Upload<float> vectors(std::vector<float>(12), stream.get());
+      try {
+        EmbeddingTable table(comm, in_cuda_memory(make_table_config("columns", 20, 4, 6)));
+        table.lookup(std::span(first), vectors.there(), stream.get()).wait();
+        if (comm.rank() < ranks_that_update) table.update(vectors.there(), stream.get());
+        if (comm.rank() == wrong_rank) simt::put(static_cast<cudaStream_t>(stream.get()), [&goes_on] { return goes_on.load(); });
+        table.lookup(std::span<const std::int64_t>(ids.there()), vectors.there(), stream.get()).wait();
+        check.that(false, "no error");
+      } catch (const Error& error) {
+        const std::string text = error.what();
+        check.that(error.status() == WEIR_ERR_TIMEOUT, text);
+        const std::string part =
+            comm.rank() == wrong_rank ? "words: ids: wait for ids in GPU memory; awaits the GPU" : "words: lookup";
+        check.that(text.find(part) != std::string::npos, text);
+      }
+      if (comm.rank() == wrong_rank) goes_on = true;
+      cuda::synchronize(stream.get());  // the copy is made, to memory that is still there
+    };
+    run_ranks(3, run, {.settings = {.timeout_seconds = 1}});
+    INFO(ranks_that_update << " ranks update");
+    REQUIRE(check.failure() == "");
+  }
 }
 
 }  // namespace weir::test
