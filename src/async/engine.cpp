@@ -61,7 +61,7 @@ bool Engine::poll() {
 
 bool Engine::held_back(std::size_t index) const {
   for (std::size_t i = 0; i < index && runs_[i]->priority > runs_[index]->priority; ++i) {
-    if (last_poll_ - runs_[i]->moved < hold_time_) return true;
+    if (runs_[i]->happening == nullptr && last_poll_ - runs_[i]->moved < hold_time_) return true;
   }
   return false;
 }

@@ -2,8 +2,9 @@
 // priority, ends runs that make no progress before their deadline.
 //
 // While a run gets on, runs of lower priority are not polled: the transport posts no more pieces of their messages, and the network
-// drains for the urgent one. A run that has not moved for a while no longer holds others back, since its peers may be waiting
-// for those: priorities may differ between ranks, and ranks may start runs at different times.
+// drains for the urgent one. A run that waits for a GPU, or for its turn there, leaves the network alone and holds nobody back: it
+// may wait for one of those. A run that has not moved for a while no longer holds others back either, since its peers may be
+// waiting for those: priorities may differ between ranks, and ranks may start runs at different times.
 #pragma once
 
 #include <chrono>

@@ -54,6 +54,16 @@ struct TwoRuns {
   std::vector<Request> sent;
 };
 
+struct Switch final : Happening {
+  bool happened() override { return on; }
+  bool on = false;
+};
+
+task<void> note_when_happened(Channel channel, Switch& happening, std::vector<int>& order, int name) {
+  co_await channel.happened(happening);
+  order.push_back(name);
+}
+
 task<void> note_in_turn(Channel channel, std::vector<int>& order, int name) {
   co_await channel.turn();
   order.push_back(name);
@@ -169,6 +179,28 @@ TEST_CASE("an urgent run that waits for long no longer holds others back") {
     alone.engine.drive(runs.urgent);
     REQUIRE(runs.order == std::vector<int>{0, 1, 2});
   }
+}
+
+TEST_CASE("an urgent run that waits for a GPU does not hold others back") {
+  Alone alone(std::chrono::hours(1), 3600);
+  std::vector<int> order;
+  Switch gpu;
+  int value = 0;
+  const int number = 7;
+  Run low, urgent;
+  urgent.tag = 1;
+  urgent.priority = 1;
+  low.root = note_when_received(alone.channel(low), value, order, 0);
+  urgent.root = note_when_happened(alone.channel(urgent), gpu, order, 1);
+  alone.engine.start(low);
+  alone.engine.start(urgent);
+  const Request send = alone.transport->send(&number, sizeof number, 0, 0);
+  for (int i = 0; i < 100; ++i) alone.engine.poll();
+  REQUIRE(order == std::vector<int>{0});
+  REQUIRE(alone.transport->test(send));
+  gpu.on = true;
+  alone.engine.drive(urgent);
+  REQUIRE(order == std::vector<int>{0, 1});
 }
 
 TEST_CASE("a run that is held back does not come nearer to its deadline") {
