@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <utility>
@@ -13,7 +14,7 @@
 namespace weir::cuda {
 namespace {
 
-constexpr int oldest = 21800;  // the first whose nonblocking communicators can be relied upon
+constexpr int oldest = 22703;  // those before have one job per thread for all nonblocking groups, each overwriting the last one's
 constexpr std::chrono::seconds longest_farewell{5};
 
 static_assert(sizeof(NcclId) == sizeof(ncclUniqueId));
@@ -41,6 +42,21 @@ ncclDataType_t native_type(DataType type) {
       return ncclFloat32;
   }
 }
+
+/// Gives the thread back its GPU: ending a communicator may leave it with that one's.
+class KeepDevice {
+ public:
+  KeepDevice() : known_(cudaGetDevice(&device_) == cudaSuccess) {}
+  ~KeepDevice() {
+    if (known_) cudaSetDevice(device_);
+  }
+  KeepDevice(const KeepDevice&) = delete;
+  KeepDevice& operator=(const KeepDevice&) = delete;
+
+ private:
+  int device_ = 0;
+  bool known_;
+};
 
 /// A sum of products with `factor`. May be destroyed as soon as it has been named to NCCL.
 class Sum {
@@ -121,8 +137,11 @@ std::string nccl_version_text(int version) { return fmt::format("{}.{}.{}", vers
 
 std::string reason_without_nccl(const char* load_error, int version) {
   if (load_error != nullptr) return fmt::format("libnccl.so.2 cannot be loaded: {}: install libnccl2", load_error);
+  if (version == 0) return "libnccl.so.2 does not say which version it is: install libnccl2 anew";
   if (version >= oldest) return "";
-  return fmt::format("NCCL {} is too old: 2.18 is needed", nccl_version_text(version));
+  return fmt::format(
+      "NCCL {} is too old: {} is needed, the first whose nonblocking communicators can be used by several plans of one thread",
+      nccl_version_text(version), nccl_version_text(oldest));
 }
 
 std::string why_no_nccl() { return nccl_library().why_not; }
@@ -150,6 +169,7 @@ NcclCommunicator::NcclCommunicator(const NcclId& id, int rank, int size) : rank_
 
 NcclCommunicator::~NcclCommunicator() {
   if (comm_ == nullptr) return;
+  const KeepDevice keep;
   // A peer may still read what this rank's last operation has left in NCCL's buffers.
   ncclResult_t state = nccl().comm_finalize(native(comm_));
   const auto begin = std::chrono::steady_clock::now();
@@ -172,7 +192,19 @@ bool NcclCommunicator::happened() {
 }
 
 void NcclCommunicator::abort() noexcept {
+  const KeepDevice keep;
   if (void* const comm = std::exchange(comm_, nullptr); comm != nullptr) nccl().comm_abort(native(comm));
+}
+
+void NcclCommunicator::abort_all(std::span<const std::unique_ptr<NcclCommunicator>> communicators) noexcept {
+  if (std::all_of(communicators.begin(), communicators.end(), [](const auto& one) { return !one || one->comm_ == nullptr; }))
+    return;
+  const KeepDevice keep;
+  nccl().group_start();
+  for (const auto& one : communicators) {
+    if (one) one->abort();
+  }
+  nccl().group_end();
 }
 
 void NcclCommunicator::allreduce(void* data, std::int64_t count, DataType type, double factor, void* stream) {

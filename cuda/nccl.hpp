@@ -2,8 +2,9 @@
 // include it; streams are void* (cudaStream_t).
 //
 // NCCL and a CUDA-aware MPI must not be at work on one GPU at once: each may wait for what the other keeps the GPU from doing.
-// So plans of a Communicator that uses NCCL stage their messages in host memory, whatever MPI takes. Plans made before its first one
-// that does, and those of other Communicators on the same GPU, do not know: start these with WEIR_CUDA_AWARE_MPI=off.
+// So plans of a Communicator that uses NCCL stage their messages in host memory, whatever MPI takes, and one with plans that hand
+// GPU memory to MPI does not begin to use NCCL. Other Communicators on the same GPU do not know: start these with
+// WEIR_CUDA_AWARE_MPI=off.
 //
 // In a build without NCCL there are only why_no_nccl(), which says so, and functions that throw it.
 #pragma once
@@ -11,6 +12,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <weir/weir.hpp>
@@ -19,14 +21,12 @@
 
 namespace weir::cuda {
 
-/// Empty where NCCL can be used; else the reason: built without it, not installed, older than 2.18.
+/// Empty where NCCL can be used; else the reason: built without it, not installed, older than 2.27.3.
 [[nodiscard]] std::string why_no_nccl();
 
 /// Of the library in use, as NCCL counts: 22809 is 2.28.9.
 [[nodiscard]] int nccl_version();
 [[nodiscard]] std::string nccl_version_text(int version);
-/// From this version on, ranks of one communicator may share a GPU.
-inline constexpr int nccl_shares_gpus = 23000;
 
 /// What the ranks of a new communicator must have in common. Plain bytes.
 using NcclId = std::array<std::byte, 128>;
@@ -49,8 +49,11 @@ class NcclCommunicator final : public Happening {
   /// True once NCCL has connected, and put what it was told to do onto the stream: no sooner may it be told more, or may more work
   /// be put onto that stream. Throws Error(WEIR_ERR_DEVICE) for an error of NCCL or of a peer, also of work that is on the stream.
   [[nodiscard]] bool happened() override;
-  /// At any time, more than once, too: lets go of the peers and of the streams, whose work ends, and cannot be used again.
+  /// At any time, more than once, too: lets go of the peers and of the streams, whose work ends, and cannot be used again. Waits
+  /// for that work: where it may come after another communicator's, abort both with abort_all.
   void abort() noexcept;
+  /// All at once, those that are not nullptr: none waits for work of another that has not been told yet.
+  static void abort_all(std::span<const std::unique_ptr<NcclCommunicator>> communicators) noexcept;
 
   /// In place: data[i] = the sum over all ranks of data[i] * factor, each product rounded to the type.
   void allreduce(void* data, std::int64_t count, DataType type, double factor, void* stream);

@@ -33,7 +33,8 @@ struct NcclLibrary {
 };
 [[nodiscard]] const NcclLibrary& nccl_library();
 
-/// Why NCCL cannot be used, empty where it can: from what loading it has said (nullptr: it is loaded) and its version.
+/// Why NCCL cannot be used, empty where it can: from what loading it has said (nullptr: it is loaded) and its version (0: it does
+/// not say).
 [[nodiscard]] std::string reason_without_nccl(const char* load_error, int version);
 
 }  // namespace weir::cuda

@@ -22,6 +22,7 @@ void NcclCommunicator::abort() noexcept {
   comm_ = nullptr;
   rank_ = size_ = 0;
 }
+void NcclCommunicator::abort_all(std::span<const std::unique_ptr<NcclCommunicator>>) noexcept {}
 void NcclCommunicator::allreduce(void*, std::int64_t, DataType, double, void*) { refuse(); }
 void NcclCommunicator::reduce_scatter(const void*, void*, Bounds, DataType, double, void*) { refuse(); }
 void NcclCommunicator::allgather(void*, Bounds, DataType, void*) { refuse(); }

@@ -33,6 +33,8 @@ struct CommunicatorState {
   DevicePath device_path;  ///< agreed: the same on every rank
   std::optional<FoundMachine> machine;
   std::shared_ptr<NcclGroups> nccl;  ///< once a plan has asked for it, see nccl_groups.hpp
+  /// A plan hands GPU memory to MPI, or did: NCCL must not come beside it. The same on every rank.
+  bool gpu_memory_goes_to_mpi = false;
   int plans_made = 0;
 };
 

@@ -90,13 +90,13 @@ class DeviceDensePlan final : public PlanState {
   }
 
   task<void> sum(G* data) {
-    NcclTurn turn(nccl_, done_);
+    NcclTurn turn(nccl_, done_, stream_.get());
     co_await turn.begin(channel());
     if (config.algorithm == "dense_torus2d")
       co_await sum_along_machine(turn, data);
     else
       co_await sum_flat(turn, data);
-    co_await turn.end(channel(), stream_.get());
+    co_await turn.end(channel());
   }
 
   task<void> sum_flat(NcclTurn& turn, G* data) {

@@ -20,6 +20,9 @@ namespace {
 
 namespace device = kernels::cuda;
 
+/// Plans made now hand GPU memory to MPI: see cuda/nccl.hpp.
+bool is_direct(const CommunicatorState& comm) { return comm.device_path.direct && comm.nccl == nullptr; }
+
 /// The gradient is of G, its sums and the residual of T.
 template <class G, class T>
 class DevicePlan final : public PlanState {
@@ -62,7 +65,7 @@ class DevicePlan final : public PlanState {
     AllreduceProblem problem = problem_of(*comm, config);
     problem.stream = stream_.get();
     problem.device = stream_.device();
-    problem.direct = comm->device_path.direct && comm->nccl == nullptr;  // see cuda/nccl.hpp
+    problem.direct = is_direct(*comm);
     return problem;
   }
   [[nodiscard]] std::unique_ptr<DeviceSharding<G, T>> make_sharding(NcclGroups* nccl) const {
@@ -224,6 +227,7 @@ std::shared_ptr<PlanState> make_typed(std::shared_ptr<CommunicatorState> comm, c
 std::shared_ptr<PlanState> make_device_plan(std::shared_ptr<CommunicatorState> comm, const AllreduceConfig& config, int tag) {
   if (!find_allreduce(config.algorithm).sparse()) return make_device_dense_plan(std::move(comm), config, tag);
   const InNode in_node = connect_nodes(*comm, config, tag);
+  if (is_direct(*comm)) comm->gpu_memory_goes_to_mpi = true;
   if (!cuda::why_unusable().empty()) fail(WEIR_ERR_UNSUPPORTED, "a plan for CUDA memory cannot run here: {}", cuda::why_unusable());
   std::shared_ptr<PlanState> plan = make_typed(std::move(comm), config, tag, in_node.nccl);
   plan->explanation = in_node.explanation;

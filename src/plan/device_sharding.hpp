@@ -46,13 +46,13 @@ class DeviceSharding {
     words_[0] = fault != 0 || !nccl_.aborted() ? fault : encode_fault(FaultKind::nccl_aborted, channel.rank());
     co_await allreduce_control(channel, words_, 1, 1, words_ + 1);
     if (words_[0] != 0) co_return nullptr;
-    NcclTurn turn(nccl_, event);
+    NcclTurn turn(nccl_, event, stream);
     co_await turn.begin(channel);
     auto* const node = nccl_.of(NcclGroup::node);
     channel.step("0. reduce-scatter of NCCL in the node");
     if (node != nullptr) node->reduce_scatter(gradient, sum_.data(), bounds_, type_, 1, stream);
     co_await turn.issued(channel, node);
-    co_await turn.end(channel, stream);
+    co_await turn.end(channel);
     co_return node == nullptr ? gradient : sum_.data();
   }
   [[nodiscard]] std::uint64_t fault() const { return words_[0]; }

@@ -1,8 +1,8 @@
 #include "plan/nccl_groups.hpp"
 
-#include <algorithm>
-#include <cstring>
+#include <chrono>
 #include <map>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -25,15 +25,7 @@ void store(std::array<char, size>& field, const std::string& text) {
   text.copy(field.data(), size - 1);
 }
 
-std::string reason_of_this_rank(const NcclGroups* groups, const std::string& bus_id, const std::string& connected_bus_id) {
-  if (!cuda::why_unusable().empty()) return cuda::why_unusable();
-  if (std::string reason = cuda::why_no_nccl(); !reason.empty()) return reason;
-  if (groups == nullptr) return {};
-  if (groups->aborted()) return "NCCL was aborted after an error: make a new communicator";
-  if (bus_id != connected_bus_id)
-    return fmt::format("its GPU is at {}, and that of earlier plans at {}: make another communicator", bus_id, connected_bus_id);
-  return {};
-}
+std::string reason_of_this_rank() { return cuda::why_unusable().empty() ? cuda::why_no_nccl() : cuda::why_unusable(); }
 
 /// Why these ranks cannot work together, empty where they can.
 std::string find_obstacle(const Topology& topology, std::span<const Card> cards) {
@@ -45,9 +37,9 @@ std::string find_obstacle(const Topology& topology, std::span<const Card> cards)
       return fmt::format("rank {} has NCCL {} and rank 0 {}: let all have the same", rank, cuda::nccl_version_text(card.version),
                          cuda::nccl_version_text(cards[0].version));
     const auto [place, first] = ranks_by_gpu.try_emplace({topology.node_of(rank), card.bus_id.data()}, rank);
-    if (!first && card.version < cuda::nccl_shares_gpus)
-      return fmt::format("ranks {} and {} share the GPU at {}, which NCCL {} does not allow: give each a GPU of its own",
-                         place->second, rank, card.bus_id.data(), cuda::nccl_version_text(card.version));
+    if (!first)
+      return fmt::format("ranks {} and {} share the GPU at {}, which NCCL does not allow: give each a GPU of its own",
+                         place->second, rank, card.bus_id.data());
   }
   return {};
 }
@@ -56,11 +48,6 @@ std::string find_obstacle(const Topology& topology, std::span<const Card> cards)
 struct IdCard {
   cuda::NcclId id{};
   std::array<char, 256> error{};
-};
-
-struct Connecting {
-  std::span<const int> members;
-  std::unique_ptr<cuda::NcclCommunicator>& link;
 };
 
 IdCard make_id_card(bool first) {
@@ -74,17 +61,101 @@ IdCard make_id_card(bool first) {
   return card;
 }
 
-task<void> connect(Channel channel, Connecting& connecting) {
-  const Channel group = channel.group(connecting.members);
-  const IdCard mine = make_id_card(group.rank() == 0);
-  std::vector<IdCard> all(connecting.members.size()), scratch(connecting.members.size());
+/// How far a rank has come into a group. What all have in common is the largest.
+enum class Stage : std::uint64_t { connected, under_way, failed };
+
+/// What became of that, for all others.
+struct Outcome {
+  std::int32_t status = WEIR_OK;
+  std::array<char, 252> error{};
+};
+
+/// One rank's way into a group, in rounds: it happens when this rank has nothing more to wait for, or at the end of a round.
+class Joining final : public Happening {
+ public:
+  Joining(std::unique_ptr<cuda::NcclCommunicator>& link, double timeout_seconds) : link_(link), timeout_(timeout_seconds) {}
+
+  void begin(const IdCard& id, int rank, int size) {
+    if (id.error[0] != '\0') return give_up(WEIR_ERR_DEVICE, id.error.data());
+    try {
+      link_ = std::make_unique<cuda::NcclCommunicator>(id.id, rank, size);
+      stage_ = Stage::under_way;
+    } catch (const Error& error) {
+      give_up(error.status(), error.what());
+    }
+  }
+  void begin_round() { round_begun_ = Clock::now(); }
+  [[nodiscard]] bool happened() override {
+    if (stage_ == Stage::under_way) look();
+    return stage_ != Stage::under_way || Clock::now() - round_begun_ > round;
+  }
+  [[nodiscard]] Stage stage() const { return stage_; }
+  [[nodiscard]] const Outcome& outcome() const { return outcome_; }
+
+ private:
+  static constexpr std::chrono::milliseconds round{10};
+
+  void look() {
+    try {
+      if (link_->happened()) stage_ = Stage::connected;
+    } catch (const Error& error) {
+      return give_up(error.status(), error.what());
+    }
+    if (stage_ == Stage::under_way && Clock::now() - begun_ > timeout_)
+      give_up(WEIR_ERR_TIMEOUT, fmt::format("NCCL has not connected it to its peers within {:.1f} s", timeout_.count()));
+  }
+  void give_up(weir_status status, const std::string& error) {
+    stage_ = Stage::failed;
+    outcome_.status = status;
+    store(outcome_.error, error);
+  }
+
+  std::unique_ptr<cuda::NcclCommunicator>& link_;
+  std::chrono::duration<double> timeout_;
+  Clock::time_point begun_ = Clock::now(), round_begun_;
+  Stage stage_ = Stage::connected;  // a rank that is not in the group, or alone there
+  Outcome outcome_;
+};
+
+struct Connecting {
+  std::span<const int> members;  // empty: this rank is not one
+  Joining joining;
+};
+
+task<void> begin_to_join(Channel group, Joining& joining) {
   group.step("exchange an id of NCCL");
+  const IdCard mine = make_id_card(group.rank() == 0);
+  std::vector<IdCard> all(static_cast<std::size_t>(group.size())), scratch(all.size());
   co_await allgather_control(group, reinterpret_cast<const std::byte*>(&mine), sizeof mine,
                              reinterpret_cast<std::byte*>(all.data()), reinterpret_cast<std::byte*>(scratch.data()));
-  if (all[0].error[0] != '\0') fail(WEIR_ERR_DEVICE, "{}", all[0].error.data());
-  group.step("connect GPUs by NCCL");
-  connecting.link = std::make_unique<cuda::NcclCommunicator>(all[0].id, group.rank(), group.size());
-  co_await group.happened(*connecting.link);
+  joining.begin(all[0], group.rank(), group.size());
+}
+
+/// Throws the error of the lowest rank that has one.
+task<void> share_error(Channel channel, const Outcome& mine) {
+  std::vector<Outcome> all(static_cast<std::size_t>(channel.size())), scratch(all.size());
+  co_await allgather_control(channel, reinterpret_cast<const std::byte*>(&mine), sizeof mine,
+                             reinterpret_cast<std::byte*>(all.data()), reinterpret_cast<std::byte*>(scratch.data()));
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].status != WEIR_OK)
+      fail(static_cast<weir_status>(all[rank].status), "NCCL cannot connect GPUs; rank {}: {}", rank, all[rank].error.data());
+  }
+}
+
+/// All groups of a kind at once. All ranks compare how far they have come, again and again: peers of one that fails may never hear
+/// of that from NCCL, and ranks in other groups would go on without it.
+task<void> connect(Channel channel, Connecting& connecting) {
+  Joining& joining = connecting.joining;
+  if (connecting.members.size() > 1) co_await begin_to_join(channel.group(connecting.members), joining);
+  channel.step("connect GPUs by NCCL");
+  std::uint64_t words[2];
+  do {
+    joining.begin_round();
+    co_await channel.happened(joining);
+    words[0] = static_cast<std::uint64_t>(joining.stage());
+    co_await allreduce_control(channel, words, 1, 1, words + 1);
+  } while (words[0] == static_cast<std::uint64_t>(Stage::under_way));
+  if (words[0] == static_cast<std::uint64_t>(Stage::failed)) co_await share_error(channel, joining.outcome());
 }
 
 std::span<const int> members_of(NcclGroup group, const Topology& topology, std::span<const int> everybody) {
@@ -97,9 +168,7 @@ std::span<const int> members_of(NcclGroup group, const Topology& topology, std::
 
 void NcclGroups::abort() noexcept {
   aborted_ = true;
-  for (const auto& link : links_) {
-    if (link) link->abort();
-  }
+  cuda::NcclCommunicator::abort_all(links_);
 }
 
 void NcclGroups::look_for_errors() {
@@ -109,36 +178,56 @@ void NcclGroups::look_for_errors() {
   }
 }
 
+std::string NcclGroups::take_gpu() {
+  if (aborted_) return "NCCL was aborted after an error: make a new communicator";
+  const std::string bus_id = cuda::describe(cuda::current_device()).bus_id;
+  if (!bus_id_.empty() && bus_id != bus_id_)
+    return fmt::format("its GPU is at {}, and that of earlier plans at {}: make another communicator", bus_id, bus_id_);
+  bus_id_ = bus_id;
+  return {};
+}
+
 std::string connect_nccl(CommunicatorState& comm, int tag, std::span<const NcclGroup> wanted) {
-  const bool usable = cuda::why_unusable().empty();
-  const std::string bus_id = usable ? cuda::describe(cuda::current_device()).bus_id : "";
+  if (comm.gpu_memory_goes_to_mpi)
+    return "plans made before hand GPU memory to MPI, which must not work beside NCCL: make plans that use NCCL first, or set "
+           "WEIR_CUDA_AWARE_MPI=off";
+  std::shared_ptr<NcclGroups> groups = comm.nccl;
   Card mine;
   mine.version = cuda::nccl_version();
-  store(mine.bus_id, bus_id);
-  store(mine.why_not, reason_of_this_rank(comm.nccl.get(), bus_id, comm.nccl ? comm.nccl->bus_id_ : ""));
+  std::string why_not = reason_of_this_rank();
+  try {
+    if (why_not.empty() && !groups) groups = std::make_shared<NcclGroups>();
+    if (why_not.empty()) why_not = groups->take_gpu();
+    if (groups) store(mine.bus_id, groups->bus_id_);
+  } catch (const Error& error) {
+    why_not = error.what();
+  }
+  store(mine.why_not, why_not);
   std::vector<Card> cards(static_cast<std::size_t>(comm.topology.size()));
   allgather_blocking(comm, tag, "asking who has NCCL", reinterpret_cast<const std::byte*>(&mine), sizeof mine,
                      reinterpret_cast<std::byte*>(cards.data()));
   if (std::string obstacle = find_obstacle(comm.topology, cards); !obstacle.empty()) return obstacle;
 
-  if (!comm.nccl) comm.nccl = std::make_shared<NcclGroups>();
-  comm.nccl->bus_id_ = bus_id;
-  std::vector<int> everybody(cards.size());
-  for (std::size_t rank = 0; rank < everybody.size(); ++rank) everybody[rank] = static_cast<int>(rank);
+  comm.nccl = groups;
   try {
-    for (const NcclGroup group : wanted) {
-      auto& link = comm.nccl->links_[static_cast<std::size_t>(group)];
-      Connecting connecting{members_of(group, comm.topology, everybody), link};
-      if (link || connecting.members.size() < 2) continue;
-      comm.run_blocking(
-          "connecting GPUs", tag,
-          [](Channel channel, void* argument) { return connect(channel, *static_cast<Connecting*>(argument)); }, &connecting);
-    }
+    for (const NcclGroup group : wanted) groups->connect(comm, tag, group);
   } catch (...) {
-    comm.nccl->abort();
+    groups->abort();
     throw;
   }
   return {};
+}
+
+void NcclGroups::connect(CommunicatorState& comm, int tag, NcclGroup group) {
+  const auto place = static_cast<std::size_t>(group);
+  if (connected_[place]) return;
+  std::vector<int> everybody(static_cast<std::size_t>(comm.topology.size()));
+  std::iota(everybody.begin(), everybody.end(), 0);
+  Connecting connecting{members_of(group, comm.topology, everybody), {links_[place], comm.settings.timeout_seconds}};
+  comm.run_blocking(
+      "connecting GPUs", tag,
+      [](Channel channel, void* argument) { return detail::connect(channel, *static_cast<Connecting*>(argument)); }, &connecting);
+  connected_[place] = true;
 }
 
 NcclTurn::~NcclTurn() {
@@ -151,6 +240,7 @@ task<void> NcclTurn::begin(Channel channel) {
   co_await allreduce_control(channel, words_, 1, 1, words_ + 1);
   Waiting waiting(*this);
   co_await channel.happened(waiting);
+  groups_.last_.hold(stream_);
 }
 
 bool NcclTurn::Waiting::happened() {
@@ -162,9 +252,10 @@ task<void> NcclTurn::issued(Channel channel, cuda::NcclCommunicator* link) {
   if (link != nullptr) co_await channel.happened(*link);
 }
 
-task<void> NcclTurn::end(Channel channel, void* stream) {
+task<void> NcclTurn::end(Channel channel) {
+  groups_.last_.record(stream_);
   ++groups_.turns_ended_;
-  event_.record(stream);
+  event_.record(stream_);
   Done done(groups_, event_);
   co_await channel.happened(done);
   done_ = true;

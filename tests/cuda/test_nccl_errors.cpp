@@ -7,6 +7,7 @@
 #include "support/catch.hpp"
 #include "support/device_arrays.hpp"
 #include "support/device_runs.hpp"
+#include "support/gpu_copier.hpp"
 #include "support/inproc_ranks.hpp"
 #include "support/inputs.hpp"
 #include "support/same_errors.hpp"
@@ -38,8 +39,12 @@ void refuse(const std::string& part, const std::function<void(int)>& set_up) {
 
 TEST_CASE("why there is no NCCL", "[nccl]") {
   CHECK(cuda::reason_without_nccl("no such file", 0) == "libnccl.so.2 cannot be loaded: no such file: install libnccl2");
-  CHECK(cuda::reason_without_nccl(nullptr, 21602) == "NCCL 2.16.2 is too old: 2.18 is needed");
-  CHECK(cuda::reason_without_nccl(nullptr, 21805).empty());
+  CHECK(cuda::reason_without_nccl(nullptr, 0) == "libnccl.so.2 does not say which version it is: install libnccl2 anew");
+  CHECK(cuda::reason_without_nccl(nullptr, 22105) ==
+        "NCCL 2.21.5 is too old: 2.27.3 is needed, the first whose nonblocking communicators can be used by several plans of one "
+        "thread");
+  CHECK_FALSE(cuda::reason_without_nccl(nullptr, 22702).empty());
+  CHECK(cuda::reason_without_nccl(nullptr, 22703).empty());
   CHECK(cuda::nccl_version_text(22809) == "2.28.9");
 }
 
@@ -47,12 +52,84 @@ TEST_CASE("dense plans in CUDA memory are refused on all ranks where one cannot 
   refuse("rank 1: libnccl.so.2 cannot be loaded: no such file: install libnccl2", [](int rank) {
     if (rank == 1) simt::nccl.load_error = "no such file";
   });
-  refuse("rank 3: NCCL 2.16.2 is too old: 2.18 is needed", [](int rank) {
-    if (rank == 3) simt::nccl.version = 21602;
+  refuse("rank 3: NCCL 2.26.5 is too old: 2.27.3 is needed", [](int rank) {
+    if (rank == 3) simt::nccl.version = 22605;
   });
-  refuse("rank 2 has NCCL 2.19.4 and rank 0 2.28.9", [](int rank) {
-    if (rank == 2) simt::nccl.version = 21904;
+  refuse("rank 2 has NCCL 2.27.5 and rank 0 2.28.9", [](int rank) {
+    if (rank == 2) simt::nccl.version = 22705;
   });
+}
+
+TEST_CASE("an error while some ranks connect is an error of all, and ends what is connected", "[nccl]") {
+  for (const auto& [fault, status, part] :
+       {std::tuple{Fault::no_connection, WEIR_ERR_DEVICE, "NCCL cannot connect GPUs; rank 3: connecting GPUs failed"},
+        {Fault::never_connects, WEIR_ERR_TIMEOUT, "NCCL cannot connect GPUs; rank 2: NCCL has not connected it to its peers"}}) {
+    const int before = simt::nccl_communicators();
+    SameErrors errors(4);
+    run_ranks(4,
+              [&](Communicator& comm) {
+                const cuda::OnDevice on(comm.rank());
+                AllreducePlan earlier(comm, dense());
+                if (comm.rank() == 3) simt::nccl.fault = fault;  // ranks 0 and 1 are another group
+                errors.expect(comm.rank(), status, part, [&] { AllreducePlan(comm, dense("dense_torus2d")); });
+                Upload<float> there(std::vector<float>(1000, 1), nullptr);
+                errors.expect(comm.rank(), WEIR_ERR_STATE, "NCCL was aborted", [&] { earlier.run(there.data(), nullptr); });
+              },
+              {.machine = "node:2 rank:2", .settings = {.timeout_seconds = 0.6}});
+    REQUIRE(errors.failure() == "");
+    REQUIRE(simt::nccl_communicators() == before);
+  }
+}
+
+TEST_CASE("a dense_torus2d that is stuck across nodes, with work in the nodes behind it", "[nccl]") {
+  const int before = simt::nccl_communicators();
+  RankCheck check;
+  run_ranks(4,
+            [&](Communicator& comm) {
+              const cuda::OnDevice on(comm.rank());
+              AllreducePlan plan(comm, dense("dense_torus2d"));
+              Upload<float> there(std::vector<float>(1000, 1), nullptr);
+              plan.run(there.data(), nullptr);
+              simt::nccl.fault = Fault::stuck;
+              simt::nccl.calls_before_fault = 1;
+              try {
+                plan.run(there.data(), nullptr);
+                check.that(false, "no error");
+              } catch (const Error& error) {
+                check.that(error.status() == WEIR_ERR_TIMEOUT, error.what());
+              }
+              check.that(cuda::current_device() == comm.rank(), "another GPU");
+            },
+            {.machine = "node:2 rank:2", .settings = {.timeout_seconds = 0.6}});
+  REQUIRE(check.failure() == "");
+  REQUIRE(simt::nccl_communicators() == before);
+}
+
+TEST_CASE("NCCL does not come beside plans that hand GPU memory to MPI", "[nccl]") {
+  constexpr const char* reason =
+      "plans made before hand GPU memory to MPI, which must not work beside NCCL: make plans that use NCCL first";
+  SameErrors errors(4);
+  run_ranks(4,
+            [&](Communicator& comm) {
+              const cuda::OnDevice on(comm.rank());
+              const AllreduceConfig sparse{.count = 1000, .memory = MemorySpace::cuda, .algorithm = "oktopk"};
+              AllreduceConfig sharded = sparse;
+              sharded.algorithm = "hi_oktopk";
+              AllreducePlan direct(comm, sparse);
+              errors.expect(comm.rank(), WEIR_ERR_UNSUPPORTED, reason, [&] { AllreducePlan(comm, dense()); });
+              errors.check().that(AllreducePlan(comm, sharded).explanation().find(reason) != std::string::npos, "not said");
+              errors.check().that(simt::nccl_communicators() == 0, "communicators for nothing");
+            },
+            {.machine = "node:2 rank:2", .make_copier = [] { return std::make_unique<GpuCopier>(); }});
+  run_ranks(4,
+            [&](Communicator& comm) {
+              const cuda::OnDevice on(comm.rank());
+              AllreducePlan first(comm, dense());
+              AllreducePlan staged(comm, {.count = 1000, .memory = MemorySpace::cuda, .algorithm = "oktopk"});
+              AllreducePlan second(comm, dense("dense_torus2d"));
+            },
+            {.machine = "node:2 rank:2", .make_copier = [] { return std::make_unique<GpuCopier>(); }});
+  REQUIRE(errors.failure() == "");
 }
 
 TEST_CASE("without NCCL, what shards within nodes runs flat in CUDA memory", "[nccl]") {
@@ -76,7 +153,7 @@ TEST_CASE("without NCCL, what shards within nodes runs flat in CUDA memory", "[n
 }
 
 TEST_CASE("ranks that share a GPU", "[nccl]") {
-  REQUIRE(unlike_errors(4, WEIR_ERR_UNSUPPORTED, "ranks 2 and 3 share the GPU at 0000:02:00.0, which NCCL 2.28.9 does not allow",
+  REQUIRE(unlike_errors(4, WEIR_ERR_UNSUPPORTED, "ranks 2 and 3 share the GPU at 0000:02:00.0, which NCCL does not allow",
                         [](Communicator& comm) {
                           const cuda::OnDevice on(std::min(comm.rank(), 2));
                           AllreducePlan plan(comm, dense());

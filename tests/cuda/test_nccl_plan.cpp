@@ -38,6 +38,7 @@ struct Case {
   int ranks;
   std::string machine;
   AllreduceConfig config;
+  std::vector<std::size_t> places{};
 };
 
 std::string text_of(const Case& c) {
@@ -60,7 +61,7 @@ void run_case(const Case& c, Body body) {
               AllreducePlan on_host(comm, of_host), on_gpu(comm, config);
               body(comm, on_host, on_gpu, check);
             },
-            {.seed = 3, .machine = c.machine});
+            {.seed = 3, .machine = c.machine, .places = c.places});
   INFO(text_of(c));
   REQUIRE(check.failure() == "");
 }
@@ -150,10 +151,18 @@ void run_together(Communicator& comm, RankCheck& check) {
 struct Place {
   int ranks;
   std::string machine;
+  std::vector<std::size_t> places{};
 };
 const std::vector<Place>& places() {
-  static const std::vector<Place> list = {
-      {1, ""}, {3, ""}, {4, "node:2 rank:2"}, {5, "nodes:3,2"}, {5, "nodes:1,4"}, {4, "node:4 rank:1"}, {3, "nodes:2,1"}};
+  static const std::vector<Place> list = {{1, ""},
+                                          {3, ""},
+                                          {4, "node:2 rank:2"},
+                                          {5, "nodes:3,2"},
+                                          {5, "nodes:1,4"},
+                                          {4, "node:4 rank:1"},
+                                          {3, "nodes:2,1"},
+                                          {4, "node:2 rank:2", {0, 2, 1, 3}},
+                                          {5, "nodes:2,3", {2, 0, 3, 1, 4}}};
   return list;
 }
 
@@ -166,7 +175,8 @@ TEMPLATE_TEST_CASE("dense algorithms in CUDA memory sum as in host memory", "[nc
         for (const bool average : {true, false})
           compare_dense<TestType>({place.ranks,
                                    place.machine,
-                                   {.count = n, .type = data_type_of<TestType>, .algorithm = algorithm, .average = average}});
+                                   {.count = n, .type = data_type_of<TestType>, .algorithm = algorithm, .average = average},
+                                   place.places});
       }
     }
   }
@@ -177,7 +187,7 @@ TEMPLATE_TEST_CASE("algorithms that shard, in CUDA memory as in host memory", "[
     for (const Place& place : places()) {
       for (const std::int64_t n : {0, 1, 3, 7001})
         compare_sharded<TestType>(
-            {place.ranks, place.machine, {.count = n, .type = data_type_of<TestType>, .algorithm = algorithm}});
+            {place.ranks, place.machine, {.count = n, .type = data_type_of<TestType>, .algorithm = algorithm}, place.places});
     }
   }
 }
@@ -209,12 +219,16 @@ TEST_CASE("sums of 16-bit types", "[nccl]") {
     for (const Place& place : places()) {
       for (const bool average : {true, false}) {
         const float tolerance = !average || place.ranks == 4 || place.ranks == 1 ? 0.0f : 0.01f;
-        compare_narrow<float16>(
-            {place.ranks, place.machine, {.count = 1003, .type = DataType::float16, .algorithm = algorithm, .average = average}},
-            tolerance);
-        compare_narrow<bfloat16>(
-            {place.ranks, place.machine, {.count = 1003, .type = DataType::bfloat16, .algorithm = algorithm, .average = average}},
-            tolerance * 8);
+        compare_narrow<float16>({place.ranks,
+                                 place.machine,
+                                 {.count = 1003, .type = DataType::float16, .algorithm = algorithm, .average = average},
+                                 place.places},
+                                tolerance);
+        compare_narrow<bfloat16>({place.ranks,
+                                  place.machine,
+                                  {.count = 1003, .type = DataType::bfloat16, .algorithm = algorithm, .average = average},
+                                  place.places},
+                                 tolerance * 8);
       }
     }
   }
@@ -281,6 +295,26 @@ TEST_CASE("a NCCL communicator of one rank", "[nccl]") {
   CHECK(there.fetch() == std::vector<float>(1000, 0.5f));
   alone.abort();
   CHECK_THROWS_AS(alone.happened(), Error);
+}
+
+TEST_CASE("the end of a NCCL communicator leaves the thread its GPU", "[nccl]") {
+  if (!can_have(2)) return;
+  std::array<std::unique_ptr<cuda::NcclCommunicator>, 4> several;
+  {
+    const cuda::OnDevice on(1);
+    for (std::size_t i = 0; i < 3; ++i) {
+      several[i] = std::make_unique<cuda::NcclCommunicator>(cuda::make_nccl_id(), 0, 1);
+      while (!several[i]->happened()) {
+      }
+    }
+  }
+  several[0].reset();
+  CHECK(cuda::current_device() == 0);
+  several[1]->abort();
+  CHECK(cuda::current_device() == 0);
+  cuda::NcclCommunicator::abort_all(several);
+  CHECK(cuda::current_device() == 0);
+  CHECK_THROWS_AS(several[2]->happened(), Error);
 }
 
 TEST_CASE("which dense algorithms run where", "[nccl]") {

@@ -15,8 +15,9 @@
 namespace weir::test {
 
 struct RankOptions {
-  std::uint64_t seed = 0;  ///< message order; 0: as sent
-  std::string machine{};   ///< synthetic_machine description; empty: everybody on one node
+  std::uint64_t seed = 0;             ///< message order; 0: as sent
+  std::string machine{};              ///< synthetic_machine description; empty: everybody on one node
+  std::vector<std::size_t> places{};  ///< of the ranks on that machine, by its own ranks; empty: these
   InprocFault fault{};
   std::function<std::unique_ptr<InprocCopier>()> make_copier{};  ///< for messages in GPU memory
   Settings settings{.timeout_seconds = 120};
@@ -27,6 +28,10 @@ inline void run_ranks(int ranks, const std::function<void(Communicator&)>& body,
   InprocJob job(ranks, options.seed, options.fault, options.make_copier);
   std::vector<Location> machine(static_cast<std::size_t>(ranks));
   if (!options.machine.empty()) machine = synthetic_machine(options.machine);
+  if (!options.places.empty()) {
+    const std::vector<Location> ordered = machine;
+    for (std::size_t rank = 0; rank < machine.size(); ++rank) machine[rank] = ordered[options.places[rank]];
+  }
   std::vector<std::unique_ptr<Transport>> transports;
   for (int rank = 0; rank < ranks; ++rank) transports.push_back(job.transport(rank));
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(ranks));

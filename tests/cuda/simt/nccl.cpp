@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -17,7 +20,15 @@
 
 namespace {
 
+using Fault = simt::Nccl::Fault;
+
 enum class Kind { all_reduce, reduce_scatter, reduce, all_gather, broadcast };
+
+/// What a rank's end of a communicator has to do with streams.
+struct Presence {
+  std::atomic<bool> aborted = false;
+  std::atomic<int> on_streams = 0;  // operations that are not over
+};
 
 /// Of one rank.
 struct Call {
@@ -29,7 +40,7 @@ struct Call {
   double factor;
   int root;
   cudaStream_t stream;
-  std::shared_ptr<std::atomic<bool>> aborted{};
+  std::shared_ptr<Presence> presence{};
 
   [[nodiscard]] bool fits(const Call& other) const {
     return kind == other.kind && count == other.count && type == other.type && factor == other.factor && root == other.root;
@@ -134,17 +145,23 @@ void perform(const Operation& operation) {
   }
 }
 
+/// One rank's stream has got to it. True once it is done.
+bool get_on(Operation& operation, std::size_t rank) {
+  operation.arrived[rank] = true;
+  if (std::find(operation.arrived.begin(), operation.arrived.end(), false) != operation.arrived.end()) return false;
+  if (!std::exchange(operation.performed, true)) perform(operation);
+  return true;
+}
+
 /// The streams' lock guards it: their work runs under that.
 void put_on_streams(const std::shared_ptr<Operation>& operation, bool stuck) {
   for (std::size_t rank = 0; rank < operation->of_rank.size(); ++rank) {
     const Call& any = operation->of_rank[rank].front();
-    simt::put(any.stream, [operation, rank, stuck, aborted = any.aborted] {
-      if (*aborted) return true;
-      if (stuck) return false;
-      operation->arrived[rank] = true;
-      if (std::find(operation->arrived.begin(), operation->arrived.end(), false) != operation->arrived.end()) return false;
-      if (!std::exchange(operation->performed, true)) perform(*operation);
-      return true;
+    ++any.presence->on_streams;
+    simt::put(any.stream, [operation, rank, stuck, presence = any.presence] {
+      const bool over = presence->aborted || (!stuck && get_on(*operation, rank));
+      if (over) --presence->on_streams;
+      return over;
     });
   }
 }
@@ -177,14 +194,16 @@ void issue_what_is_complete(Clique& clique) {
 struct ncclComm {
   std::shared_ptr<Clique> clique;
   int rank;
+  int device;
   std::vector<double> factors{};  // of reductions made
-  std::shared_ptr<std::atomic<bool>> aborted = std::make_shared<std::atomic<bool>>(false);
+  std::shared_ptr<Presence> presence = std::make_shared<Presence>();
 };
 
 namespace {
 
 thread_local int group_depth = 0;
 thread_local std::map<ncclComm_t, Calls> grouped;
+thread_local std::vector<ncclComm_t> aborted_in_group;
 
 ncclResult_t state_of(const ncclComm& comm) {
   const Clique& clique = *comm.clique;
@@ -193,13 +212,35 @@ ncclResult_t state_of(const ncclComm& comm) {
   return complete && clique.made[static_cast<std::size_t>(comm.rank)].empty() ? ncclSuccess : ncclInProgress;
 }
 
+Fault next_fault() {
+  if (simt::nccl.calls_before_fault-- > 0) return Fault::none;
+  simt::nccl.calls_before_fault = 0;
+  return std::exchange(simt::nccl.fault, Fault::none);
+}
+
+/// As a kernel that looks whether it is aborted: once it is its stream's turn, not before.
+void end_aborted(ncclComm_t comm) {
+  const auto begin = std::chrono::steady_clock::now();
+  while (comm->presence->on_streams > 0) {
+    if (std::chrono::steady_clock::now() - begin > std::chrono::seconds(20)) {
+      std::fputs("emulated NCCL: a communicator is aborted whose work comes after work that is never done\n", stderr);
+      std::abort();
+    }
+    simt::finish_everything();
+    std::this_thread::yield();
+  }
+  cudaSetDevice(comm->device);
+  const std::scoped_lock lock(mutex);
+  --communicators;
+  delete comm;
+}
+
 ncclResult_t submit(ncclComm_t comm, Calls calls) {
-  using Fault = simt::Nccl::Fault;
   const std::scoped_lock lock(mutex);
   Clique& clique = *comm->clique;
   if (state_of(*comm) == ncclInProgress) clique.error = ncclInvalidArgument;
   if (clique.error != ncclSuccess) return clique.error;
-  const Fault fault = std::exchange(simt::nccl.fault, Fault::none);
+  const Fault fault = next_fault();
   if (fault == Fault::remote_error) clique.error = ncclRemoteError;
   if (fault == Fault::stuck) clique.stuck = true;
   if (fault == Fault::never_comes) clique.lost = true;
@@ -209,7 +250,7 @@ ncclResult_t submit(ncclComm_t comm, Calls calls) {
 }
 
 ncclResult_t call(ncclComm_t comm, ncclRedOp_t op, Call call) {
-  call.aborted = comm->aborted;
+  call.presence = comm->presence;
   call.factor = op == ncclSum ? 1 : comm->factors[static_cast<std::size_t>(op) - 1];
   if (group_depth > 0) {
     grouped[comm].push_back(call);
@@ -245,6 +286,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
   if (config->magic != 0xcafebeef || config->blocking != 0 || rank < 0 || rank >= ranks) return ncclInvalidArgument;
   int device = 0;
   cudaGetDevice(&device);
+  const Fault fault = next_fault();
+  if (fault == Fault::no_connection) return ncclUnhandledCudaError;
   const std::scoped_lock lock(mutex);
   std::shared_ptr<Clique>& clique = cliques[id.internal];
   if (clique == nullptr) clique = std::make_shared<Clique>(ranks);
@@ -253,8 +296,9 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
     if (other == device) clique->error = ncclInvalidUsage;
   }
   clique->devices.push_back(device);
-  *comm = new ncclComm{clique, rank};
+  *comm = new ncclComm{clique, rank, device};
   ++communicators;
+  if (fault == Fault::never_connects) return ncclInProgress;
   if (++clique->joined == ranks) cliques.erase(id.internal);
   return state_of(**comm);
 }
@@ -266,11 +310,13 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
 }
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  cudaSetDevice(comm->device);
   const std::scoped_lock lock(mutex);
   return state_of(*comm);
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  cudaSetDevice(comm->device);
   const std::scoped_lock lock(mutex);
   --communicators;
   delete comm;
@@ -278,10 +324,11 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  const std::scoped_lock lock(mutex);
-  *comm->aborted = true;
-  --communicators;
-  delete comm;
+  comm->presence->aborted = true;
+  if (group_depth > 0)
+    aborted_in_group.push_back(comm);
+  else
+    end_aborted(comm);
   return ncclSuccess;
 }
 
@@ -308,6 +355,7 @@ ncclResult_t ncclGroupEnd() {
     const ncclResult_t one = submit(comm, std::move(calls));
     if (result == ncclSuccess || result == ncclInProgress) result = one;
   }
+  for (ncclComm_t const comm : std::exchange(aborted_in_group, {})) end_aborted(comm);
   return result;
 }
 

@@ -3,7 +3,9 @@
 //
 // Ranks are threads, each on a GPU of its own. Communicators are nonblocking ones: a call returns ncclInProgress and is done, seen
 // by ncclCommGetAsyncError, once all ranks of the communicator have made theirs; the last one does the work. Calls that do not fit
-// together, or come before the last one is done, are errors on all ranks.
+// together, or come before the last one is done, are errors on all ranks. Aborting waits until the streams are through with the
+// communicator's work, all those aborted in a group being told first; it ends the program where that never comes. It, and the end
+// of a communicator, leave the thread with that one's GPU.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -68,10 +70,14 @@ struct Nccl {
     never_comes,   ///< this rank's next call is lost: it is never done on any rank
     stuck,         ///< the next call of all ranks is made, and then waits on their streams for ever
     remote_error,  ///< this rank's next call ends in an error of all ranks
+    // of the next communicator that this rank begins to connect
+    no_connection,   ///< an error; the others wait for ever
+    never_connects,  ///< all ranks wait for ever
   };
   const char* load_error = nullptr;
   int version = 22809;
-  Fault fault = Fault::none;  ///< taken by the next call
+  Fault fault = Fault::none;   ///< taken by the next call but so many
+  int calls_before_fault = 0;  ///< connecting counts as one
 };
 extern thread_local Nccl nccl;
 
