@@ -26,6 +26,7 @@ enum class Kind { all_reduce, reduce_scatter, reduce, all_gather, broadcast };
 
 /// What a rank's end of a communicator has to do with streams.
 struct Presence {
+  int device = 0;
   std::atomic<bool> aborted = false;
   std::atomic<int> on_streams = 0;  // operations that are not over
 };
@@ -65,6 +66,7 @@ struct Clique {
   std::vector<int> devices;
   ncclResult_t error = ncclSuccess;
   bool lost = false, stuck = false;     // see simt::Nccl::Fault
+  std::atomic<bool> unordered = false;  // an operation came before one of another communicator, made sooner, was over
   std::vector<std::deque<Calls>> made;  // by rank: calls that not all ranks have made yet
 };
 std::map<std::string, std::shared_ptr<Clique>> cliques;  // those that not all ranks have joined
@@ -145,6 +147,24 @@ void perform(const Operation& operation) {
   }
 }
 
+/// An operation on a GPU, until the token is gone.
+struct UnderWay {
+  const Clique* clique;
+  std::weak_ptr<int> token;
+};
+std::map<int, std::vector<UnderWay>> under_way;  // by device
+
+/// Those of other communicators, made before.
+std::vector<std::weak_ptr<int>> predecessors(const Clique* clique, int device) {
+  std::vector<UnderWay>& all = under_way[device];
+  std::erase_if(all, [](const UnderWay& one) { return one.token.expired(); });
+  std::vector<std::weak_ptr<int>> others;
+  for (const UnderWay& one : all) {
+    if (one.clique != clique) others.push_back(one.token);
+  }
+  return others;
+}
+
 /// One rank's stream has got to it. True once it is done.
 bool get_on(Operation& operation, std::size_t rank) {
   operation.arrived[rank] = true;
@@ -154,11 +174,16 @@ bool get_on(Operation& operation, std::size_t rank) {
 }
 
 /// The streams' lock guards it: their work runs under that.
-void put_on_streams(const std::shared_ptr<Operation>& operation, bool stuck) {
+void put_on_streams(const std::shared_ptr<Operation>& operation, const std::shared_ptr<Clique>& clique) {
   for (std::size_t rank = 0; rank < operation->of_rank.size(); ++rank) {
     const Call& any = operation->of_rank[rank].front();
+    const auto token = std::make_shared<int>();
+    const auto before = predecessors(clique.get(), any.presence->device);
+    under_way[any.presence->device].push_back({clique.get(), token});
     ++any.presence->on_streams;
-    simt::put(any.stream, [operation, rank, stuck, presence = any.presence] {
+    simt::put(any.stream, [operation, rank, clique, stuck = clique->stuck, presence = any.presence, token, before] {
+      if (!presence->aborted && std::any_of(before.begin(), before.end(), [](const auto& one) { return !one.expired(); }))
+        clique->unordered = true;
       const bool over = presence->aborted || (!stuck && get_on(*operation, rank));
       if (over) --presence->on_streams;
       return over;
@@ -167,7 +192,8 @@ void put_on_streams(const std::shared_ptr<Operation>& operation, bool stuck) {
 }
 
 /// The oldest calls, once all ranks have made them.
-void issue_what_is_complete(Clique& clique) {
+void issue_what_is_complete(const std::shared_ptr<Clique>& shared) {
+  Clique& clique = *shared;
   while (!clique.lost) {
     for (const auto& made : clique.made) {
       if (made.empty()) return;
@@ -185,7 +211,7 @@ void issue_what_is_complete(Clique& clique) {
       if (!fit) clique.error = ncclInvalidUsage;
     }
     if (clique.error != ncclSuccess) return;
-    put_on_streams(operation, clique.stuck);
+    put_on_streams(operation, shared);
   }
 }
 
@@ -194,7 +220,6 @@ void issue_what_is_complete(Clique& clique) {
 struct ncclComm {
   std::shared_ptr<Clique> clique;
   int rank;
-  int device;
   std::vector<double> factors{};  // of reductions made
   std::shared_ptr<Presence> presence = std::make_shared<Presence>();
 };
@@ -208,6 +233,7 @@ thread_local std::vector<ncclComm_t> aborted_in_group;
 ncclResult_t state_of(const ncclComm& comm) {
   const Clique& clique = *comm.clique;
   if (clique.error != ncclSuccess) return clique.error;
+  if (clique.unordered) return ncclInvalidUsage;
   const bool complete = clique.joined == static_cast<int>(clique.made.size());
   return complete && clique.made[static_cast<std::size_t>(comm.rank)].empty() ? ncclSuccess : ncclInProgress;
 }
@@ -229,7 +255,7 @@ void end_aborted(ncclComm_t comm) {
     simt::finish_everything();
     std::this_thread::yield();
   }
-  cudaSetDevice(comm->device);
+  cudaSetDevice(comm->presence->device);
   const std::scoped_lock lock(mutex);
   --communicators;
   delete comm;
@@ -245,7 +271,7 @@ ncclResult_t submit(ncclComm_t comm, Calls calls) {
   if (fault == Fault::stuck) clique.stuck = true;
   if (fault == Fault::never_comes) clique.lost = true;
   clique.made[static_cast<std::size_t>(comm->rank)].push_back(std::move(calls));
-  issue_what_is_complete(clique);
+  issue_what_is_complete(comm->clique);
   return state_of(*comm);
 }
 
@@ -296,7 +322,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
     if (other == device) clique->error = ncclInvalidUsage;
   }
   clique->devices.push_back(device);
-  *comm = new ncclComm{clique, rank, device};
+  *comm = new ncclComm{clique, rank};
+  (*comm)->presence->device = device;
   ++communicators;
   if (fault == Fault::never_connects) return ncclInProgress;
   if (++clique->joined == ranks) cliques.erase(id.internal);
@@ -310,13 +337,13 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
 }
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
-  cudaSetDevice(comm->device);
+  cudaSetDevice(comm->presence->device);
   const std::scoped_lock lock(mutex);
   return state_of(*comm);
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  cudaSetDevice(comm->device);
+  cudaSetDevice(comm->presence->device);
   const std::scoped_lock lock(mutex);
   --communicators;
   delete comm;

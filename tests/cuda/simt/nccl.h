@@ -3,9 +3,10 @@
 //
 // Ranks are threads, each on a GPU of its own. Communicators are nonblocking ones: a call returns ncclInProgress and is done, seen
 // by ncclCommGetAsyncError, once all ranks of the communicator have made theirs; the last one does the work. Calls that do not fit
-// together, or come before the last one is done, are errors on all ranks. Aborting waits until the streams are through with the
-// communicator's work, all those aborted in a group being told first; it ends the program where that never comes. It, and the end
-// of a communicator, leave the thread with that one's GPU.
+// together, or come before the last one is done, are errors on all ranks; so is work of several communicators on one GPU that
+// nothing keeps in the order of the calls. Aborting waits until the streams are through with the communicator's work, all those
+// aborted in a group being told first; it ends the program where that never comes. It, and the end of a communicator, leave the
+// thread with that one's GPU.
 #pragma once
 
 #include <cuda_runtime.h>
