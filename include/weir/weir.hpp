@@ -1,7 +1,8 @@
 // weir/weir.hpp: the C++20 interface of Weir. No MPI or CUDA header is needed to include it.
 //
 // The main noun is the plan: describe one tensor once, then run it every iteration. A plan owns what lives from one
-// iteration to the next (residual, thresholds, region boundaries, workspace), allocates it when it is made and nothing later.
+// iteration to the next (residual, thresholds, region boundaries, workspace), allocates it when it is made and nothing later
+// (runs that use NCCL excepted: it has memory of its own).
 //
 //   #include <weir/mpi.h>
 //   weir::Communicator comm(MPI_COMM_WORLD);
