@@ -91,7 +91,7 @@ class DeviceSelector {
   bool rethresholded_ = false;
   std::int64_t iteration_ = 0;
   std::int64_t samples_ = 0;  // taken so far, each another one
-  Key<T> threshold_ = 0;  // 0: not known
+  Key<T> threshold_ = 0;      // 0: not known
   ThresholdForecast<T> forecast_;
   SidcoStages sidco_;
 };

@@ -85,7 +85,7 @@ class LocalSelector {
   bool rethresholded_ = false;
   std::int64_t iteration_ = 0;
   std::int64_t samples_ = 0;  // taken so far, each another one
-  Key<T> threshold_ = 0;  // 0: not known
+  Key<T> threshold_ = 0;      // 0: not known
   ThresholdForecast<T> forecast_;
   Moments<T> moments_;         // of the compensated gradient, mode gaussian
   Exceedances<T> magnitudes_;  // of all of it, modes mstopk and sidco
