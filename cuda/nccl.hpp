@@ -17,7 +17,7 @@
 #include <string>
 #include <weir/weir.hpp>
 
-#include "async/happening.hpp"
+#include "base/happening.hpp"
 
 namespace weir::cuda {
 

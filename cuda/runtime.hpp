@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "async/happening.hpp"
+#include "base/happening.hpp"
 
 namespace weir::cuda {
 

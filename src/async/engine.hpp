@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "async/happening.hpp"
 #include "async/task.hpp"
+#include "base/happening.hpp"
 #include "transport/transport.hpp"
 
 namespace weir {

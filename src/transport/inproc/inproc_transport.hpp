@@ -8,7 +8,7 @@
 #include <functional>
 #include <memory>
 
-#include "async/happening.hpp"
+#include "base/happening.hpp"
 #include "transport/transport.hpp"
 
 namespace weir {
