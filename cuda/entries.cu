@@ -17,6 +17,11 @@ __global__ void __launch_bounds__(threads_per_block)
 }
 
 __global__ void __launch_bounds__(threads_per_block)
+    quantiles_kernel(const std::uint32_t* indices, std::int64_t count, int parts, std::uint64_t* out) {
+  for_mine(parts - 1, [&](std::int64_t i) { out[i] = indices[count * (i + 1) / parts]; });
+}
+
+__global__ void __launch_bounds__(threads_per_block)
     shift_kernel(const std::uint32_t* indices, std::int64_t count, std::uint32_t offset, std::uint32_t* out) {
   for_mine(count, [&](std::int64_t i) { out[i] = indices[i] + offset; });
 }
@@ -97,6 +102,10 @@ void with_rounding(WireValues values, F f) {
 void count_regions(Queue queue, const std::uint32_t* indices, std::int64_t count, const std::uint64_t* boundaries, int regions,
                    std::uint64_t* counts) {
   launch(queue, count_regions_kernel, tiles_of(regions, threads_per_block), indices, count, boundaries, regions, counts);
+}
+
+void quantiles(Queue queue, const std::uint32_t* indices, std::int64_t count, int parts, std::uint64_t* out) {
+  launch(queue, quantiles_kernel, tiles_of(parts, threads_per_block), indices, count, parts, out);
 }
 
 void shift_indices(Queue queue, const std::uint32_t* indices, std::int64_t count, std::uint32_t offset, std::uint32_t* out) {

@@ -70,8 +70,8 @@ class OkTopk final : public SparseAllreduce<T> {
     // 1. region boundaries, every tau iterations (lines 5-7)
     if (iteration % problem_.config.boundary_period == 0) {
       channel.step("1. average boundaries");
-      const auto indices = co_await space_.indices_of(channel, local, index_copy_);
-      co_await average_boundaries(channel, indices, n(), boundaries_, cut_scratch_.data());
+      co_await space_.own_cuts(channel, local, n(), ranks_, cut_scratch_.data());
+      co_await average_boundaries(channel, boundaries_, cut_scratch_.data());
     }
 
     // 2. announce: faults and region sizes; unbalanced regions are re-cut at once

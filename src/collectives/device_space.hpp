@@ -76,6 +76,15 @@ class DeviceSpace {
     wire::cuda::decode(queue(), wire, from, count, base, range, indices, values, verdicts_.data() + decoded_++);
   }
 
+  task<void> own_cuts(Channel channel, SparseVector<T> entries, std::uint64_t n, int regions, std::uint64_t* cuts) {
+    if (entries.count == 0) {
+      weir::own_cuts({}, n, regions, cuts);
+      co_return;
+    }
+    kernels::cuda::quantiles(queue(), entries.indices, entries.count, regions, words_.data());
+    co_await done(channel);
+    std::copy_n(words_.data(), regions - 1, cuts);
+  }
   task<void> count_regions(Channel channel, SparseVector<T> entries, const Boundaries& boundaries, std::uint64_t* counts) {
     std::copy(boundaries.begin(), boundaries.end(), boundaries_.data());
     const auto regions = static_cast<int>(boundaries.size()) - 1;

@@ -66,6 +66,11 @@ class HostSpace {
     wire::decode(wire, from, bytes, count, base, range, indices, values);
   }
 
+  /// As the function, of the entries' indices.
+  task<void> own_cuts(Channel, SparseVector<T> entries, std::uint64_t n, int regions, std::uint64_t* cuts) {
+    weir::own_cuts(entries.index_span(), n, regions, cuts);
+    co_return;
+  }
   /// counts[j] = number of the entries in region j.
   task<void> count_regions(Channel, SparseVector<T> entries, const Boundaries& boundaries, std::uint64_t* counts) {
     weir::count_regions(entries.index_span(), boundaries, counts);

@@ -57,14 +57,15 @@ void count_regions(std::span<const std::uint32_t> indices, const Boundaries& bou
   }
 }
 
-task<void> average_boundaries(Channel channel, std::span<const std::uint32_t> indices, std::uint64_t n, Boundaries& boundaries,
-                              std::uint64_t* scratch) {
+void own_cuts(std::span<const std::uint32_t> indices, std::uint64_t n, int regions, std::uint64_t* cuts) {
+  const auto parts = static_cast<std::uint64_t>(regions);
+  for (std::uint64_t j = 1; j < parts; ++j) cuts[j - 1] = indices.empty() ? n * j / parts : indices[indices.size() * j / parts];
+}
+
+task<void> average_boundaries(Channel channel, Boundaries& boundaries, std::uint64_t* cuts) {
   const auto ranks = static_cast<std::uint64_t>(channel.size());
-  for (std::uint64_t j = 1; j < ranks; ++j) {
-    scratch[j - 1] = indices.empty() ? n * j / ranks : indices[indices.size() * j / ranks];
-  }
-  co_await allreduce_control(channel, scratch, static_cast<std::int64_t>(ranks) - 1, 0, scratch + ranks);
-  for (std::uint64_t j = 1; j < ranks; ++j) boundaries[j] = scratch[j - 1] / ranks;
+  co_await allreduce_control(channel, cuts, static_cast<std::int64_t>(ranks) - 1, 0, cuts + ranks);
+  for (std::uint64_t j = 1; j < ranks; ++j) boundaries[j] = cuts[j - 1] / ranks;
 }
 
 task<void> recut_boundaries(Channel channel, std::span<const std::uint32_t> indices, std::uint64_t total, std::uint64_t n,

@@ -115,6 +115,8 @@ void scatter(Queue queue, G* dense, const std::uint32_t* indices, const T* value
 /// be in pinned memory.
 void count_regions(Queue queue, const std::uint32_t* indices, std::int64_t count, const std::uint64_t* boundaries, int regions,
                    std::uint64_t* counts);
+/// out[j - 1] = indices[count * j / parts], for j = 1, ..., parts - 1; 1 <= count. `out` may be in pinned memory.
+void quantiles(Queue queue, const std::uint32_t* indices, std::int64_t count, int parts, std::uint64_t* out);
 /// out[i] = indices[i] + offset, modulo 2^32; `out` may be `indices`.
 void shift_indices(Queue queue, const std::uint32_t* indices, std::int64_t count, std::uint32_t offset, std::uint32_t* out);
 /// How many elements have a key above `key`, and exactly that one.

@@ -29,7 +29,7 @@ constexpr std::int64_t sizes[] = {0, 1, 2, 255, 256, 257, 5001};
 
 }  // namespace
 
-TEST_CASE("entries are counted by region", "[kernels]") {
+TEST_CASE("entries are counted by region, and cut into equal parts", "[kernels]") {
   std::mt19937 random(3);
   for (const std::int64_t count : sizes) {
     const Indices indices = sorted_indices(count, 100000, random);
@@ -47,6 +47,14 @@ TEST_CASE("entries are counted by region", "[kernels]") {
       kernels::cuda::count_regions(TestQueue(0), i.get(), count, b.get(), regions, c.get());
       i.fetch(), b.fetch(), c.fetch();
       REQUIRE(counts == expected);
+
+      std::vector<std::uint64_t> cuts(static_cast<std::size_t>(regions - 1)), expected_cuts(cuts);
+      if (count == 0) continue;
+      own_cuts(indices, 100000, regions, expected_cuts.data());
+      OnDevice<std::uint64_t> q(cuts.data(), regions - 1);
+      kernels::cuda::quantiles(TestQueue(0), i.get(), count, regions, q.get());
+      i.fetch(), q.fetch();
+      REQUIRE(cuts == expected_cuts);
     }
   }
 }
