@@ -129,10 +129,9 @@ class DeviceSpace {
 
   task<void> histogram(Channel channel, Segment entries, Key<T> low, Key<T> high, int shift, std::span<std::uint64_t> bins,
                        std::uint64_t* above) {
-    const std::int64_t bytes = bins_.bytes();
     kernels::cuda::fill_zero(queue(), bins_.data(), bins_.size());
     kernels::cuda::histogram(queue(), entries.values, extent(entries), low, high, shift, bins_.data(), bins_.data() + kth_bins);
-    cuda::copy(words_.data(), bins_.data(), bytes, stream_);
+    cuda::copy(words_.data(), bins_.data(), bins_.bytes(), stream_);
     co_await done(channel);
     std::copy_n(words_.data(), kth_bins, bins.begin());
     *above = words_.data()[kth_bins];
@@ -145,7 +144,7 @@ class DeviceSpace {
   [[nodiscard]] Segment keep(Segment entries, Key<T> key, std::int64_t ties, std::int64_t kept, Segment to) {
     const kernels::cuda::Band<T> band{static_cast<Key<T>>(key + 1), key, 0, ties};
     kernels::cuda::select_band<T, T>(queue(), entries.indices, entries.values, extent(entries), band, to.indices, to.values,
-                                     nullptr, 0, counts_.data());
+                                     nullptr, 0, counts_.data() + counts_.size() - 1);
     to.count = kept;
     return to;
   }

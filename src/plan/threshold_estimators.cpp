@@ -114,14 +114,21 @@ void SidcoStages::adapt(std::int64_t count, std::int64_t k) {
 
 std::uint64_t random_number(std::uint64_t index) { return splitmix64(index * 0x9e3779b97f4a7c15ull); }
 
+namespace {
+
+/// So many of `count` tell where the k-th is.
+std::int64_t telling_size(std::int64_t count, std::int64_t k) { return std::max(least_sample, sampled_hits * (count / k)); }
+
+}  // namespace
+
 std::int64_t ThresholdSample::largest(std::int64_t count, std::int64_t k, bool always) {
   const std::int64_t most = std::max(least_sample, count / 100);
   if (always || k == 0) return std::min(count, most);
-  return std::min({count, most, std::max(least_sample, sampled_hits * (count / k))});
+  return std::min({count, most, telling_size(count, k)});
 }
 
 ThresholdSample::ThresholdSample(std::int64_t count, std::int64_t room, std::int64_t k, bool safe, std::int64_t turn)
-    : size(std::min(room, std::max(least_sample, sampled_hits * (count / k)))),
+    : size(std::min(room, telling_size(count, k))),
       stride(count / size),
       rest(count % size),
       offset(static_cast<std::int64_t>(random_number(static_cast<std::uint64_t>(turn)) % static_cast<std::uint64_t>(stride))) {

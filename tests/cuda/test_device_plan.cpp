@@ -96,6 +96,7 @@ TEST_CASE("skewed inputs are re-cut and balanced in CUDA memory as in host memor
                        input, 5, path);
       }
     }
+    compare<float>(2, {.count = 3001, .density = 0.05}, Input::integers, 3, path);
     compare<float>(7, {.count = 5, .density = 0.5}, Input::integers, 3, path);
   }
 }
