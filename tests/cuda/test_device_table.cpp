@@ -9,8 +9,6 @@
 namespace weir::test {
 namespace {
 
-enum class Prefetch { never, right, wrong_on_one };
-
 struct Case {
   EmbeddingConfig config;
   int ranks = 1;
@@ -19,12 +17,7 @@ struct Case {
   RankOptions options{};
   int steps = 5;
 
-  [[nodiscard]] std::string text() const {
-    return config.exchange + " P " + std::to_string(ranks) + " V " + std::to_string(config.rows) + " D " +
-           std::to_string(config.width) + " optimizer " + std::to_string(static_cast<int>(config.optimizer)) + " values " +
-           std::to_string(static_cast<int>(config.wire_values)) + " prefetch " + std::to_string(static_cast<int>(prefetch)) +
-           " on '" + options.machine + "'";
-  }
+  [[nodiscard]] std::string text() const { return text_of(config, ranks, prefetch, options.machine); }
 };
 
 std::vector<std::int64_t> announced(const Case& c, int rank, int step) {

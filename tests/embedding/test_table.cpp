@@ -16,8 +16,6 @@ using namespace weir::test;
 
 namespace {
 
-enum class Prefetch { never, right, wrong_on_one, wrong };
-
 struct Case {
   EmbeddingConfig config;
   int ranks = 1;
@@ -25,12 +23,7 @@ struct Case {
   RankOptions options{};
   int steps = 5;
 
-  [[nodiscard]] std::string text() const {
-    return config.exchange + " P " + std::to_string(ranks) + " V " + std::to_string(config.rows) + " D " +
-           std::to_string(config.width) + " optimizer " + std::to_string(static_cast<int>(config.optimizer)) + " values " +
-           std::to_string(static_cast<int>(config.wire_values)) + " prefetch " + std::to_string(static_cast<int>(prefetch)) +
-           " on '" + options.machine + "'";
-  }
+  [[nodiscard]] std::string text() const { return text_of(config, ranks, prefetch, options.machine); }
 };
 
 /// Batches of all steps, and one more. Frequent low ids; lengths from nothing to the largest.
@@ -133,23 +126,13 @@ std::vector<float> check_case(const Case& c) {
   return trained;
 }
 
-EmbeddingConfig make_config(const std::string& exchange, std::int64_t rows, std::int64_t width, std::int64_t largest) {
-  EmbeddingConfig config;
-  config.rows = rows;
-  config.width = width;
-  config.largest_batch = largest;
-  config.exchange = exchange;
-  config.learning_rate = 0.25;
-  return config;
-}
-
 }  // namespace
 
 TEST_CASE("every exchange, any number of ranks, is the oracle") {
   for (const ExchangeInfo& exchange : exchanges()) {
     for (const int ranks : {1, 2, 3, 5, 7, 8, 33}) {
       for (const auto& [rows, width, largest] : {std::tuple{1, 1, 1}, {2, 3, 5}, {37, 5, 20}, {1000, 33, 64}}) {
-        Case c{make_config(std::string(exchange.name), rows, width, largest), ranks};
+        Case c{make_table_config(exchange.name, rows, width, largest), ranks};
         c.config.optimizer = static_cast<Optimizer>((ranks + rows) % 4);
         c.prefetch = static_cast<Prefetch>((ranks + width) % 4);
         c.options.seed = static_cast<std::uint64_t>(ranks);
@@ -163,7 +146,7 @@ TEST_CASE("on machines with several nodes, directly and by node") {
   for (const ExchangeInfo& exchange : exchanges()) {
     for (const auto& [machine, ranks] : {std::pair{"nodes:3,1,2", 6}, {"node:4 rank:2", 8}, {"switch:2 node:2 rank:3", 12}}) {
       for (const Routing routing : {Routing::direct, Routing::by_node, Routing::automatic}) {
-        Case c{make_config(std::string(exchange.name), 50, 13, 30), ranks};
+        Case c{make_table_config(exchange.name, 50, 13, 30), ranks};
         c.config.routing = routing;
         c.options.machine = machine;
         check_case(c);
@@ -176,7 +159,7 @@ TEST_CASE("narrow values are rounded alike for every rank, sums are not") {
   for (const ExchangeInfo& exchange : exchanges()) {
     for (const WireValues values : {WireValues::bfloat16, WireValues::float16}) {
       for (const int ranks : {1, 3, 4}) {
-        Case c{make_config(std::string(exchange.name), 40, 7, 25), ranks};
+        Case c{make_table_config(exchange.name, 40, 7, 25), ranks};
         c.config.wire_values = values;
         c.config.optimizer = Optimizer::adagrad;
         check_case(c);
@@ -190,7 +173,7 @@ TEST_CASE("prior and delayed rows train the table that one update trains, bit fo
     for (const ExchangeInfo& exchange : exchanges()) {
       std::vector<std::vector<float>> tables;
       for (const Prefetch prefetch : {Prefetch::never, Prefetch::right, Prefetch::wrong_on_one, Prefetch::wrong}) {
-        Case c{make_config(std::string(exchange.name), 60, 6, 40), 4, prefetch};
+        Case c{make_table_config(exchange.name, 60, 6, 40), 4, prefetch};
         c.config.optimizer = optimizer;
         c.config.delayed_priority = -1;
         c.steps = 8;
@@ -202,14 +185,14 @@ TEST_CASE("prior and delayed rows train the table that one update trains, bit fo
 }
 
 TEST_CASE("the initial table is the same for every number of ranks and every exchange") {
-  const std::vector<float> right = initial_values(make_config("columns", 101, 7, 16));
+  const std::vector<float> right = initial_values(make_table_config("columns", 101, 7, 16));
   CHECK(std::any_of(right.begin(), right.end(), [](float x) { return x < -0.02f; }));
   CHECK(std::all_of(right.begin(), right.end(), [](float x) { return x >= -0.05f && x < 0.05f; }));
   for (const ExchangeInfo& exchange : exchanges()) {
     for (const int ranks : {2, 3, 8}) {
       RankCheck check;
       run_ranks(ranks, [&](Communicator& comm) {
-        EmbeddingTable table(comm, make_config(std::string(exchange.name), 101, 7, 16));
+        EmbeddingTable table(comm, make_table_config(exchange.name, 101, 7, 16));
         check.that(same_bits(all_rows(table, true), right), std::string(exchange.name) + " P " + std::to_string(ranks));
       });
       CHECK(check.failure() == "");
@@ -222,7 +205,7 @@ TEST_CASE("rows are imported and exported in ranges of any size") {
     constexpr int ranks = 3;
     RankCheck check;
     run_ranks(ranks, [&](Communicator& comm) {
-      EmbeddingTable table(comm, make_config(std::string(exchange.name), 50, 4, 8));
+      EmbeddingTable table(comm, make_table_config(exchange.name, 50, 4, 8));
       // Rank r writes rows [10 r, 10 r + 25): what overlaps is the highest rank's.
       std::vector<float> mine(25 * 4, static_cast<float>(comm.rank() + 1));
       table.import_rows(10 * comm.rank(), 25, mine);

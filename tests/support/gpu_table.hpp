@@ -9,17 +9,6 @@ namespace weir::test {
 
 enum class IdsIn { host, gpu };
 
-inline EmbeddingConfig make_table_config(std::string_view exchange, std::int64_t rows, std::int64_t width, std::int64_t largest) {
-  EmbeddingConfig config;
-  config.rows = rows;
-  config.width = width;
-  config.largest_batch = largest;
-  config.exchange = exchange;
-  config.learning_rate = 0.25;
-  config.name = "words";
-  return config;
-}
-
 inline EmbeddingConfig in_cuda_memory(EmbeddingConfig config) {
   config.memory = MemorySpace::cuda;
   return config;

@@ -6,12 +6,36 @@
 #include <cstdint>
 #include <random>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 #include <weir/embedding.hpp>
 
 #include "support/table_oracle.hpp"
 
 namespace weir::test {
+
+inline EmbeddingConfig make_table_config(std::string_view exchange, std::int64_t rows, std::int64_t width, std::int64_t largest) {
+  EmbeddingConfig config;
+  config.rows = rows;
+  config.width = width;
+  config.largest_batch = largest;
+  config.exchange = exchange;
+  config.learning_rate = 0.25;
+  config.name = "words";
+  return config;
+}
+
+/// What is asked for before a lookup, if anything: the batch that comes, or, on some ranks or all, another one.
+enum class Prefetch { never, right, wrong_on_one, wrong };
+
+/// One training of a table, for people.
+inline std::string text_of(const EmbeddingConfig& config, int ranks, Prefetch prefetch, const std::string& machine) {
+  return config.exchange + " P " + std::to_string(ranks) + " V " + std::to_string(config.rows) + " D " +
+         std::to_string(config.width) + " optimizer " + std::to_string(static_cast<int>(config.optimizer)) + " values " +
+         std::to_string(static_cast<int>(config.wire_values)) + " prefetch " + std::to_string(static_cast<int>(prefetch)) +
+         " on '" + machine + "'";
+}
 
 struct TableBatch {
   std::vector<std::int64_t> ids;
