@@ -19,7 +19,7 @@ Stages: ${stages[*]}
   mpich     the tests that use MPI, on a build with MPICH
   address   unit, collective and table tests with AddressSanitizer and UndefinedBehaviorSanitizer
   thread    collective tests with ThreadSanitizer
-  cluster   the sparse algorithms across network namespaces, with both MPIs (needs root; skipped with a reason otherwise)
+  cluster   the sparse algorithms across network namespaces, and where /dev/shm is small, with both MPIs (needs root; skipped with a reason otherwise)
 END
 }
 
@@ -77,7 +77,7 @@ unit_tests="test_kernels test_row_kernels test_narrow test_selector test_topolog
 # Volumes and conservation run the same code on more inputs: nothing new for ThreadSanitizer, and minutes under it.
 thread_tests="test_engine test_exact test_dense test_plan test_large_index test_table_steady"
 # CUDA code is the same whatever the MPI: built in the first stage only.
-mpi_tests="test_mpi test_mpi_table test_lives test_capi test_embedding test_abi weir_cli"
+mpi_tests="test_mpi test_mpi_table test_lives test_large_shared test_capi test_embedding test_abi weir_cli"
 for name in "${stages[@]}"; do
   case $name in
     openmpi) stage openmpi mpicc.openmpi all "-LE cluster" -DWEIR_WERROR=ON ;;
