@@ -102,7 +102,7 @@ void check_config(const AllreduceConfig& c) {
 
 ConfigCard make_card(const AllreduceConfig& c) {
   ConfigCard card;
-  try {
+  card.outcome = detail::outcome_of([&] {
     check_config(c);
     card.set_text(c.algorithm);
     card.fields = {static_cast<double>(c.count),
@@ -123,10 +123,7 @@ ConfigCard make_card(const AllreduceConfig& c) {
                    static_cast<double>(c.wire_values),
                    static_cast<double>(c.trial_iterations),
                    static_cast<double>(c.memory)};
-  } catch (const Error& error) {
-    card.status = error.status();
-    card.set_text(error.what());
-  }
+  });
   return card;
 }
 

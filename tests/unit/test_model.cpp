@@ -72,10 +72,10 @@ Result run_task(Communicator& comm, task<Result> (*body)(Channel, void*), void* 
   return both.result;
 }
 
-FoundMachine agree(Communicator& comm, Settings& settings) {
-  return run_task<FoundMachine>(
-      comm, [](Channel channel, void* argument) { return agree_on_machine(channel, *static_cast<Settings*>(argument)); },
-      &settings);
+FoundMachine agree(Communicator& comm, const Settings& settings) {
+  comm.state()->settings = settings;
+  comm.state()->machine.reset();
+  return comm.state()->agreed_machine();
 }
 
 }  // namespace
