@@ -146,14 +146,31 @@ std::int64_t final_k(const AllreduceConfig& c) {
   return c.count == 0 ? 0 : std::max<std::int64_t>(1, std::llround(c.density * static_cast<double>(c.count)));
 }
 
+namespace {
+
+/// base^(part / whole), for part < whole <= 2^62: the same bits on every processor, which std::pow does not promise and k needs.
+double fractional_power(double base, std::int64_t part, std::int64_t whole) {
+  std::uint64_t digits = 0;  // of part / whole in binary, after the point
+  for (int i = 0; i < 64; ++i) {
+    part *= 2;
+    digits = digits << 1 | (part >= whole ? 1 : 0);
+    if (part >= whole) part -= whole;
+  }
+  // x^0.101 = sqrt(x * sqrt(1 * sqrt(x))): IEEE 754 prescribes every bit of products and square roots.
+  double power = 1;
+  for (int i = 0; i < 64; ++i, digits >>= 1) power = std::sqrt((digits & 1) != 0 ? base * power : power);
+  return power;
+}
+
+}  // namespace
+
 std::int64_t scheduled_k(const AllreduceConfig& c, std::int64_t iteration) {
   if (iteration < c.dense_iterations) return -1;
   const std::int64_t target = final_k(c);
   const std::int64_t step = iteration - c.dense_iterations;
   const double target_density = c.count == 0 ? 1 : static_cast<double>(target) / static_cast<double>(c.count);
   if (step >= c.warmup_iterations || target_density >= warmup_density || target == 0) return target;
-  const double density = warmup_density * std::pow(target_density / warmup_density,
-                                                   static_cast<double>(step) / static_cast<double>(c.warmup_iterations));
+  const double density = warmup_density * fractional_power(target_density / warmup_density, step, c.warmup_iterations);
   return std::max(target, static_cast<std::int64_t>(std::llround(density * static_cast<double>(c.count))));
 }
 
