@@ -131,7 +131,7 @@ class Communicator {
 
 /// Describes one tensor and how it is reduced. All fields but `name` and `priority` must be equal on all ranks.
 struct AllreduceConfig {
-  std::int64_t count = 0;  ///< n, elements of the gradient; sparse algorithms take up to 2^32 - 1
+  std::int64_t count = 0;  ///< n, elements of the gradient; at most 2^48, of sparse algorithms 2^32 - 1
   DataType type = DataType::float32;
   MemorySpace memory = MemorySpace::host;  ///< cuda: of the GPU that is the calling thread's when the plan is made; sparse
                                            ///< algorithms, and, with NCCL, dense_nccl and dense_torus2d; no dense_iterations.
@@ -142,20 +142,20 @@ struct AllreduceConfig {
   std::string algorithm = "oktopk";        ///< a registry name, see algorithms(); "auto": the cheapest on this machine by the cost
                                            ///< functions, which may be dense; "auto_sparse": the cheapest sparse one
   std::int64_t trial_iterations = 0;       ///< auto: so many runs for each of up to three candidates, then the fastest by the clock
-                                           ///< stays; 0, and in CUDA memory: the prediction decides
+                                           ///< stays; 0, and in CUDA memory: the prediction decides; at most 10^6
   bool error_feedback = true;              ///< keep what is not delivered in a residual (Ok-Topk Algorithm 2)
   bool average = true;                     ///< divide the delivered sum by the number of ranks
   Threshold threshold = Threshold::exact;
   int samplings = 30;                            ///< N of MSTopK (CommLib Algorithm 1)
   WireFormat wire_format = WireFormat::compact;  ///< auto: compact allows both
   WireValues wire_values = WireValues::native;   ///< others need float32; auto: allows this besides native
-  std::int64_t threshold_period = 32;            ///< tau' of Ok-Topk Algorithm 1 (mode reuse)
-  std::int64_t boundary_period = 64;             ///< tau of Ok-Topk Algorithm 1
+  std::int64_t threshold_period = 32;            ///< tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48
+  std::int64_t boundary_period = 64;             ///< tau of Ok-Topk Algorithm 1, 1 to 2^48
   double balance_trigger = 4.0;                  ///< balance when the largest part exceeds this many times the mean
-  int window = 4;                                ///< exchanges in flight during split-and-reduce
+  int window = 4;                                ///< exchanges in flight during split-and-reduce, 1 to 65536
   NonFinite non_finite = NonFinite::error;
-  std::int64_t dense_iterations = 0;   ///< the first iterations run dense (the Ok-Topk authors use 512)
-  std::int64_t warmup_iterations = 0;  ///< after those, density falls exponentially from 25 % to its target (DGC)
+  std::int64_t dense_iterations = 0;   ///< the first iterations run dense (the Ok-Topk authors use 512); at most 2^48
+  std::int64_t warmup_iterations = 0;  ///< after those, density falls exponentially from 25 % to its target (DGC); at most 2^48
   int priority = 0;                    ///< larger is more urgent; may differ between ranks
   std::string name = "allreduce";      ///< for messages and dumps
 };

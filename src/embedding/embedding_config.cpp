@@ -55,7 +55,7 @@ void check_memory(const EmbeddingConfig& c, const Topology& topology) {
 
 ConfigCard make_card(const EmbeddingConfig& c, const Topology& topology) {
   ConfigCard card;
-  try {
+  card.outcome = detail::outcome_of([&] {
     check_config(c, topology);
     card.set_text(c.exchange);
     card.fields = {static_cast<double>(c.rows),
@@ -73,10 +73,7 @@ ConfigCard make_card(const EmbeddingConfig& c, const Topology& topology) {
                    static_cast<double>(c.seed >> 32),
                    c.initial_range,
                    static_cast<double>(c.memory)};
-  } catch (const Error& error) {
-    card.status = error.status();
-    card.set_text(error.what());
-  }
+  });
   return card;
 }
 
@@ -115,12 +112,8 @@ void check_config(const EmbeddingConfig& c, const Topology& topology) {
   if (c.memory == MemorySpace::host) check_memory(c, topology);
 }
 
-void agree_on_config(detail::CommunicatorState& comm, int tag, const EmbeddingConfig& config) {
-  const ConfigCard mine = make_card(config, comm.topology);
-  std::vector<ConfigCard> cards(static_cast<std::size_t>(comm.topology.size()));
-  detail::allgather_blocking(comm, tag, "making a table", reinterpret_cast<const std::byte*>(&mine), sizeof mine,
-                             reinterpret_cast<std::byte*>(cards.data()));
-  check_agreement(cards, fmt::format("table '{}'", config.name), "exchange", field_names);
+detail::Lease agree_on_config(detail::CommunicatorState& comm, const EmbeddingConfig& config) {
+  return open_agreed(comm, make_card(config, comm.topology), {"table", "exchange", field_names}, config.name);
 }
 
 }  // namespace weir::embedding

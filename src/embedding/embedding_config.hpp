@@ -12,6 +12,6 @@ namespace weir::embedding {
 void check_config(const EmbeddingConfig& config, const Topology& topology);
 
 /// Collective. Throws on every rank alike what check_config throws on any, or Error(WEIR_ERR_MISMATCH) naming what differs.
-void agree_on_config(detail::CommunicatorState& comm, int tag, const EmbeddingConfig& config);
+[[nodiscard]] detail::Lease agree_on_config(detail::CommunicatorState& comm, const EmbeddingConfig& config);
 
 }  // namespace weir::embedding
