@@ -47,14 +47,8 @@ AllreduceConfig config_of(const std::string& algorithm) {
 /// Everything is delivered, in integers: the same result whichever candidate's turn it is.
 AllreduceConfig config_of_trials() { return {.count = 60, .k = 60, .algorithm = "auto", .trial_iterations = 1, .average = false}; }
 
-std::vector<float> gradient(const AllreduceConfig& config, int rank, int t) {
-  return make_input<float>(Input::integers, config.count, rank, 9, t);
-}
-
-std::vector<float> run_once(AllreducePlan& plan, int rank, int t) {
-  std::vector<float> g = gradient(plan.config(), rank, t);
-  plan.run(g);
-  return g;
+std::vector<float> gradient(const AllreduceConfig& config, const Communicator& comm, int t) {
+  return make_input<float>(Input::integers, config.count, comm.rank(), comm.size(), t);
 }
 
 /// What runs give when nothing fails: right[t].
@@ -64,8 +58,9 @@ std::vector<std::vector<float>> right_results(const Machine& machine, const Allr
             [&](Communicator& comm) {
               AllreducePlan plan(comm, config);
               for (int t = 0; t < runs; ++t) {
-                const std::vector<float> result = run_once(plan, comm.rank(), t);
-                if (comm.rank() == 0) right[static_cast<std::size_t>(t)] = result;
+                std::vector<float> g = gradient(config, comm, t);
+                plan.run(g);
+                if (comm.rank() == 0) right[static_cast<std::size_t>(t)] = g;
               }
             },
             {.machine = machine.description});
@@ -74,49 +69,48 @@ std::vector<std::vector<float>> right_results(const Machine& machine, const Allr
 
 /// The communicator makes a plan and runs it.
 void check_usable(FailingCalls& calls, const Communicator& comm, const AllreduceConfig& config, const std::vector<float>& right) {
-  calls.call(comm.rank(), "another plan afterwards", right, false, [&] {
-    AllreducePlan plan(comm, config);
-    return run_once(plan, comm.rank(), 0);
-  });
+  std::vector<float> g = gradient(config, comm, 0);
+  calls.call(comm.rank(), "another plan afterwards", g, right, false, [&] { AllreducePlan(comm, config).run(g); });
 }
 
 void check_making(const Machine& machine, const AllreduceConfig& config) {
   const auto right = right_results(machine, config, 1);
-  fail_every_allocation("making " + config.algorithm, machine.ranks, machine.victim, machine.description,
-                        [&](FailingCalls& calls, Communicator& comm) {
-                          std::optional<AllreducePlan> plan;
-                          const Verdict made = calls.fail(comm.rank(), "making a plan", {}, [&] {
-                            plan.emplace(comm, config);
-                            return std::vector<float>();
-                          });
-                          if (made == Verdict::wrong) return;
-                          if (made == Verdict::right) {
-                            const Verdict ran = calls.call(comm.rank(), "its run", right[0], false,
-                                                           [&] { return run_once(*plan, comm.rank(), 0); });
-                            if (ran == Verdict::wrong) return;
-                          }
-                          check_usable(calls, comm, config, right[0]);
-                        });
+  const auto make = [&](FailingCalls& calls, const Communicator& comm) {
+    std::vector<float> g = gradient(config, comm, 0);
+    std::optional<AllreducePlan> plan;
+    const Verdict made = calls.fail(comm.rank(), "making a plan", {}, {}, [&] { plan.emplace(comm, config); });
+    if (made == Verdict::wrong) return;
+    if (made == Verdict::right && calls.call(comm.rank(), "its run", g, right[0], false, [&] { plan->run(g); }) == Verdict::wrong)
+      return;
+    check_usable(calls, comm, config, right[0]);
+  };
+  fail_every_allocation("making " + config.algorithm, machine.ranks, machine.victim, machine.description, make);
 }
 
 /// Run `failing` of a plan.
 void check_run(const Machine& machine, const AllreduceConfig& config, int failing) {
   const auto right = right_results(machine, config, failing + 2);
   const auto right_of = [&](int t) { return right[static_cast<std::size_t>(t)]; };
-  fail_every_allocation(
-      "run " + std::to_string(failing) + " of " + config.algorithm, machine.ranks, machine.victim, machine.description,
-      [&](FailingCalls& calls, Communicator& comm) {
-        const int rank = comm.rank();
-        AllreducePlan plan(comm, config);
-        for (int t = 0; t < failing; ++t) run_once(plan, rank, t);
-        const Verdict ran = calls.fail(rank, "the run", right_of(failing), [&] { return run_once(plan, rank, failing); });
-        if (ran == Verdict::wrong) return;
-        const auto again = [&] { return run_once(plan, rank, failing + 1); };
-        const Verdict next = ran == Verdict::right ? calls.call(rank, "the next run", right_of(failing + 1), false, again)
-                                                   : calls.refused(rank, "a run of the broken plan", again);
-        if (next == Verdict::wrong) return;
-        check_usable(calls, comm, config, right[0]);
-      });
+  const auto run = [&](FailingCalls& calls, const Communicator& comm) {
+    AllreducePlan plan(comm, config);
+    std::vector<float> g;
+    for (int t = 0; t < failing; ++t) {
+      g = gradient(config, comm, t);
+      plan.run(g);
+    }
+    g = gradient(config, comm, failing);
+    std::vector<float> next_g = gradient(config, comm, failing + 1);
+    const Verdict ran = calls.fail(comm.rank(), "the run", g, right_of(failing), [&] { plan.run(g); });
+    if (ran == Verdict::wrong) return;
+    const auto again = [&] { plan.run(next_g); };
+    const Verdict next = ran == Verdict::right
+                             ? calls.call(comm.rank(), "the next run", next_g, right_of(failing + 1), false, again)
+                             : calls.refused(comm.rank(), "a run of the broken plan", again);
+    if (next == Verdict::wrong) return;
+    check_usable(calls, comm, config, right[0]);
+  };
+  fail_every_allocation("run " + std::to_string(failing) + " of " + config.algorithm, machine.ranks, machine.victim,
+                        machine.description, run);
 }
 
 }  // namespace

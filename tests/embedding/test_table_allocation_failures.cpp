@@ -25,87 +25,81 @@ EmbeddingConfig config_of(std::string_view exchange) {
   return config;
 }
 
-/// One rank's table, and the calls that a training makes.
+/// One rank's table, and the calls that a training makes, with all they need at hand.
 class Trainee {
  public:
-  Trainee(const Communicator& comm, const EmbeddingConfig& config) : rank_(comm.rank()), table_(comm, config) {}
+  Trainee(const Communicator& comm, const EmbeddingConfig& config) : rank_(comm.rank()), table_(comm, config) {
+    for (int step = 0; step < steps; ++step) batches_.push_back(make_table_batch(config, rank_, step));
+    result.reserve(static_cast<std::size_t>(config.rows * config.width));
+    import_.assign(static_cast<std::size_t>(5 * config.width), static_cast<float>(rank_));
+  }
+  static constexpr int steps = 8;
 
-  std::vector<float> lookup(int step) {
-    const TableBatch mine = batch(step);
-    std::vector<float> vectors = room_for(table_, mine);
-    table_.lookup(std::span<const std::int64_t>(mine.ids), vectors).wait();
-    return vectors;
+  std::vector<float> result;  ///< of the last call
+
+  void lookup(std::size_t step) {
+    result.resize(batches_[step].gradients.size());
+    table_.lookup(ids(step), result).wait();
   }
-  std::vector<float> prefetch(int step) {
-    table_.prefetch(std::span<const std::int64_t>(batch(step).ids)).wait();
-    return {};
-  }
-  std::vector<float> update(int step) {
-    table_.update(batch(step).gradients).wait();
-    return {};
-  }
+  void prefetch(std::size_t step) { table_.prefetch(ids(step)).wait(); }
+  void update(std::size_t step) { table_.update(batches_[step].gradients).wait(); }
   /// Each rank other rows than the next.
-  std::vector<float> export_some() {
-    std::vector<float> values(static_cast<std::size_t>(10 * table_.config().width));
-    table_.export_rows(rank_, 10, values);
-    return values;
+  void export_some() {
+    result.resize(static_cast<std::size_t>(10 * table_.config().width));
+    table_.export_rows(rank_, 10, result);
   }
-  std::vector<float> import_some() {
-    std::vector<float> values(static_cast<std::size_t>(5 * table_.config().width), static_cast<float>(rank_));
-    table_.import_rows(5 * rank_, 5, values);
-    return {};
-  }
+  void import_some() { table_.import_rows(5 * rank_, 5, import_); }
   /// Nobody waits for ids and updates.
-  std::vector<float> train() {
-    std::vector<float> vectors;
-    for (int step = 4; step < 7; ++step) {
-      vectors = lookup(step);
-      table_.prefetch(std::span<const std::int64_t>(batch(step + 1).ids));
-      table_.update(batch(step).gradients);
+  void train() {
+    for (std::size_t step = 4; step < 7; ++step) {
+      lookup(step);
+      table_.prefetch(ids(step + 1));
+      table_.update(batches_[step].gradients);
     }
     export_some();
-    return vectors;
   }
 
  private:
-  [[nodiscard]] TableBatch batch(int step) const { return make_table_batch(table_.config(), rank_, step); }
+  [[nodiscard]] std::span<const std::int64_t> ids(std::size_t step) const { return batches_[step].ids; }
 
   int rank_;
+  std::vector<TableBatch> batches_;
+  std::vector<float> import_;
   EmbeddingTable table_;
 };
 
 /// A call and what it is called; each comes after those before it.
 struct Call {
   const char* name;
-  std::vector<float> (*make)(Trainee&);
+  void (*make)(Trainee&);
 };
 constexpr std::array calls_of_training = {
-    Call{"lookup", [](Trainee& t) { return t.lookup(0); }},
-    Call{"prefetch", [](Trainee& t) { return t.prefetch(1); }},
-    Call{"update", [](Trainee& t) { return t.update(0); }},
-    Call{"lookup of what was prefetched", [](Trainee& t) { return t.lookup(1); }},
-    Call{"update of that", [](Trainee& t) { return t.update(1); }},
-    Call{"export", [](Trainee& t) { return t.export_some(); }},
-    Call{"import", [](Trainee& t) { return t.import_some(); }},
-    Call{"training", [](Trainee& t) { return t.train(); }},
+    Call{"lookup", [](Trainee& t) { t.lookup(0); }},         Call{"prefetch", [](Trainee& t) { t.prefetch(1); }},
+    Call{"update", [](Trainee& t) { t.update(0); }},         Call{"lookup of what was prefetched", [](Trainee& t) { t.lookup(1); }},
+    Call{"update of that", [](Trainee& t) { t.update(1); }}, Call{"export", [](Trainee& t) { t.export_some(); }},
+    Call{"import", [](Trainee& t) { t.import_some(); }},     Call{"training", [](Trainee& t) { t.train(); }},
 };
+constexpr std::size_t call_count = calls_of_training.size();
 
-/// right[call][rank], when nothing fails, and what a lookup would give after each: lookups[call][rank], before all calls first.
+/// results[call][rank] of what a training leaves when nothing fails, and what a lookup would give after so many calls of it.
 struct Right {
-  std::vector<std::vector<std::vector<float>>> of, lookups;
+  std::vector<std::vector<std::vector<float>>> results, lookups;
 };
 
 Right right_results(const Machine& machine, const EmbeddingConfig& config) {
-  const auto ranks = static_cast<std::size_t>(machine.ranks);
-  Right right{{calls_of_training.size(), std::vector<std::vector<float>>(ranks)},
-              {calls_of_training.size() + 1, std::vector<std::vector<float>>(ranks)}};
+  const std::vector<std::vector<float>> of_ranks(static_cast<std::size_t>(machine.ranks));
+  Right right{{call_count, of_ranks}, {call_count + 1, of_ranks}};
   run_ranks(machine.ranks,
             [&](Communicator& comm) {
               const auto rank = static_cast<std::size_t>(comm.rank());
-              for (std::size_t calls = 0; calls <= calls_of_training.size(); ++calls) {
+              for (std::size_t calls = 0; calls <= call_count; ++calls) {
                 Trainee trainee(comm, config);
-                for (std::size_t c = 0; c < calls; ++c) right.of[c][rank] = calls_of_training[c].make(trainee);
-                right.lookups[calls][rank] = trainee.lookup(3);
+                for (std::size_t c = 0; c < calls; ++c) {
+                  calls_of_training[c].make(trainee);
+                  right.results[c][rank] = trainee.result;
+                }
+                trainee.lookup(3);
+                right.lookups[calls][rank] = trainee.result;
               }
             },
             {.machine = machine.description});
@@ -113,50 +107,44 @@ Right right_results(const Machine& machine, const EmbeddingConfig& config) {
 }
 
 void check_usable(FailingCalls& calls, const Communicator& comm, const EmbeddingConfig& config, const Right& right) {
-  calls.call(comm.rank(), "another table afterwards", right.lookups[0][static_cast<std::size_t>(comm.rank())], false, [&] {
+  std::vector<float> vectors;
+  calls.call(comm.rank(), "another table afterwards", vectors, right.lookups[0][static_cast<std::size_t>(comm.rank())], false, [&] {
     Trainee trainee(comm, config);
-    return trainee.lookup(3);
+    trainee.lookup(3);
+    vectors = trainee.result;
   });
 }
 
 void check_making(const Machine& machine, const EmbeddingConfig& config) {
   const Right right = right_results(machine, config);
-  fail_every_allocation("making " + config.exchange, machine.ranks, machine.victim, machine.description,
-                        [&](FailingCalls& calls, Communicator& comm) {
-                          const auto rank = static_cast<std::size_t>(comm.rank());
-                          std::optional<Trainee> trainee;
-                          const Verdict made = calls.fail(comm.rank(), "making a table", {}, [&] {
-                            trainee.emplace(comm, config);
-                            return std::vector<float>();
-                          });
-                          if (made == Verdict::wrong) return;
-                          if (made == Verdict::right) {
-                            const Verdict looked = calls.call(comm.rank(), "its lookup", right.lookups[0][rank], false,
-                                                              [&] { return trainee->lookup(3); });
-                            if (looked == Verdict::wrong) return;
-                          }
-                          check_usable(calls, comm, config, right);
-                        });
+  const auto make = [&](FailingCalls& calls, const Communicator& comm) {
+    std::optional<EmbeddingTable> table;
+    const Verdict made = calls.fail(comm.rank(), "making a table", {}, {}, [&] { table.emplace(comm, config); });
+    if (made == Verdict::wrong) return;
+    table.reset();
+    check_usable(calls, comm, config, right);
+  };
+  fail_every_allocation("making " + config.exchange, machine.ranks, machine.victim, machine.description, make);
 }
 
 /// What has failed has not happened, or the table is broken on all ranks.
 void check_call(const Machine& machine, const EmbeddingConfig& config, std::size_t failing) {
   const Right right = right_results(machine, config);
   const Call& call = calls_of_training[failing];
-  fail_every_allocation(
-      std::string(call.name) + ", " + config.exchange, machine.ranks, machine.victim, machine.description,
-      [&](FailingCalls& calls, Communicator& comm) {
-        const auto rank = static_cast<std::size_t>(comm.rank());
-        Trainee trainee(comm, config);
-        for (std::size_t c = 0; c < failing; ++c) calls_of_training[c].make(trainee);
-        const Verdict ended = calls.fail(comm.rank(), call.name, right.of[failing][rank], [&] { return call.make(trainee); });
-        if (ended == Verdict::wrong) return;
-        const bool happened = ended == Verdict::right;
-        const Verdict next = calls.call(comm.rank(), "the next lookup", right.lookups[failing + (happened ? 1 : 0)][rank],
-                                        !happened, [&] { return trainee.lookup(3); });
-        if (next == Verdict::wrong) return;
-        check_usable(calls, comm, config, right);
-      });
+  const auto train = [&](FailingCalls& calls, const Communicator& comm) {
+    const auto rank = static_cast<std::size_t>(comm.rank());
+    Trainee trainee(comm, config);
+    for (std::size_t c = 0; c < failing; ++c) calls_of_training[c].make(trainee);
+    const Verdict ended =
+        calls.fail(comm.rank(), call.name, trainee.result, right.results[failing][rank], [&] { call.make(trainee); });
+    if (ended == Verdict::wrong) return;
+    const bool happened = ended == Verdict::right;
+    const std::vector<float>& then = right.lookups[failing + (happened ? 1 : 0)][rank];
+    if (calls.call(comm.rank(), "the next lookup", trainee.result, then, !happened, [&] { trainee.lookup(3); }) == Verdict::wrong)
+      return;
+    check_usable(calls, comm, config, right);
+  };
+  fail_every_allocation(std::string(call.name) + ", " + config.exchange, machine.ranks, machine.victim, machine.description, train);
 }
 
 }  // namespace
