@@ -111,7 +111,8 @@ class EmbeddingTable {
 
   /// Collective, nonblocking. Says what the next lookup will ask for, so that its ids travel now, and the update in between knows
   /// which rows are needed first. A lookup that asks for something else is correct all the same, and slower. A prefetch that no
-  /// lookup has used is forgotten by the next.
+  /// lookup has used is forgotten by the next. Ranks may make it before or after other calls, each as it likes: it is used where it
+  /// was every rank's last one. A lookup of prefetched ids waits until all ranks have made that prefetch.
   Operation prefetch(std::span<const std::int64_t> ids, void* stream = nullptr);
   Operation prefetch(std::span<const std::int32_t> ids, void* stream = nullptr);
 

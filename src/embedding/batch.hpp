@@ -32,7 +32,7 @@ enum class CallFault : std::int32_t {
 /// What every rank tells every other about its call, so that all act alike.
 struct CallCard {
   CallFault fault = CallFault::none;
-  std::int32_t prefetched = 0;  ///< the next batch is what this call asks for
+  std::int64_t prefetch = 0;  ///< the one that gathered what this call asks for, as in Batch; 0: none
   std::int64_t distinct = 0;
   std::int64_t place = 0, id = 0;      ///< of a bad id; else the size or count given and what it should be
   FaultKind memory = FaultKind::none;  ///< of wrong_memory
@@ -97,6 +97,7 @@ class Batch {
   [[nodiscard]] std::int64_t memory_bytes() const;
 
   bool settled = true;            ///< no prefetch is gathering it
+  std::int64_t prefetch = 0;      ///< the last one that has, or tries to: they count from 1, alike on all ranks
   TrafficCount prefetch_traffic;  ///< of the last one that has
 
  private:

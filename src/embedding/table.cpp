@@ -164,6 +164,7 @@ void EmbeddingState::start_prefetch(std::span<const Id> ids, void* stream) {
   const CallCard card = take(*next_, there);
   next_known_ = card.fault == CallFault::none;
   next_->settled = false;
+  next_->prefetch = ++prefetches_;
   prefetch_.launch(run_prefetch(next_.get(), card));
 }
 
@@ -192,7 +193,7 @@ void EmbeddingState::start_lookup(std::span<const Id> ids, std::span<float> vect
   CallCard card;
   if (next_known_ && there.fault == CallFault::none && next_->holds(there.list, partition_)) {
     std::swap(current_, next_);
-    card.prefetched = 1;
+    card.prefetch = current_->prefetch;
     card.distinct = current_->groups().count();
   } else {
     card = take(*current_, there);
@@ -222,10 +223,13 @@ task<void> EmbeddingState::run_lookup(CallCard card, float* vectors) {
   channel.step("lookup: wait for the prefetch");
   co_await channel.opened(batch.settled);
   channel.step("lookup: announce");
+  const bool foreseen = card.prefetch != 0;
+  if (!batch.gathered()) card.prefetch = 0;
   co_await share_cards(channel, "looks up", card);
-  const bool prefetched = batch.gathered() && std::all_of(lookup_cards_.begin(), lookup_cards_.end(),
-                                                          [](const CallCard& c) { return c.prefetched != 0; });
-  if (!prefetched && card.prefetched != 0) co_await channel.opened(split_);  // the update in flight looks at this batch
+  // Ranks may have made another number of prefetches so far.
+  const bool prefetched = card.prefetch != 0 && std::all_of(lookup_cards_.begin(), lookup_cards_.end(),
+                                                            [&](const CallCard& c) { return c.prefetch == card.prefetch; });
+  if (!prefetched && foreseen) co_await channel.opened(split_);  // the update in flight may look at this batch
   if (!prefetched) co_await batch.gather(channel, lookup_cards_);
   const std::int64_t id_bytes = payload_sent(prefetched ? batch.prefetch_traffic : lookup_.traffic);
   co_await wait_for_rows(channel, batch);

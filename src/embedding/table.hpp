@@ -142,10 +142,10 @@ class EmbeddingState {
   HostMemory range_memory_;
 
   std::unique_ptr<Batch> next_, current_, updating_, spare_;
-  const Batch* foreseen_ = nullptr;  // what the update in flight takes for the next batch, until it has split
-  bool next_known_ = false;          // something has been prefetched, and no lookup come since
-  bool current_ready_ = false;       // looked up, not updated yet
-  std::int64_t lookups_ = 0;         // calls
+  const Batch* foreseen_ = nullptr;            // what the update in flight takes for the next batch, until it has split
+  bool next_known_ = false;                    // something has been prefetched, and no lookup come since
+  bool current_ready_ = false;                 // looked up, not updated yet
+  std::int64_t lookups_ = 0, prefetches_ = 0;  // calls
   std::vector<CallCard> prefetch_cards_, lookup_cards_, card_scratch_, prefetch_scratch_;
   const std::uint32_t* rows_of_tokens_ = nullptr;  // of the batch looked up last
   embedding::GroupLists token_groups_{};           // of the same; without keys
