@@ -94,7 +94,7 @@ struct EmbeddingStatistics {
 class EmbeddingTable {
  public:
   /// Collective. Allocates everything; refuses on all ranks when configurations differ, make no sense, or when a node has not the
-  /// memory.
+  /// memory for all that its ranks' tables take, batches of `largest_batch` ids included.
   EmbeddingTable(const Communicator& comm, const EmbeddingConfig& config);
   EmbeddingTable(EmbeddingTable&&) noexcept;
   EmbeddingTable& operator=(EmbeddingTable&&) noexcept;

@@ -112,8 +112,8 @@ std::span<const std::uint32_t> Batch::own_part(bool is_prior) const {
 }
 
 std::int64_t Batch::memory_bytes() const {
-  return groups_.memory_bytes() + positions_.bytes() + row_of_token_.bytes() + gathered_.bytes() + own_order_.bytes() +
-         delayed_.bytes();
+  return static_cast<std::int64_t>(sizeof *this) + groups_.memory_bytes() + positions_.bytes() + row_of_token_.bytes() +
+         gathered_.bytes() + bytes_of(offset_) + bytes_of(prior_) + own_order_.bytes() + delayed_.bytes();
 }
 
 std::span<const std::uint32_t> within(std::span<const std::uint32_t> rows, std::int64_t first, std::int64_t count) {

@@ -43,15 +43,28 @@ double bytes_of_node(const EmbeddingConfig& c, const Topology& topology) {
   return sizeof(float) * values;
 }
 
-/// Without this, memory that is handed out on credit would be missed only when it is written to, and the process killed.
-void check_memory(const EmbeddingConfig& c, const Topology& topology) {
+std::string memory_text(const EmbeddingConfig& c, std::string_view parts, double bytes, std::int64_t ranks, double there) {
   constexpr double gib = 1024.0 * 1024 * 1024;
-  const double bytes = bytes_of_node(c, topology), there = available_memory();
-  if (bytes <= there) return;
-  fail(WEIR_ERR_MEMORY,
-       "a table of {} rows x {} with its optimizer's state takes {:.3g} GiB on this node's {} rank(s); {:.3g} GiB are available",
-       c.rows, c.width, bytes / gib, topology.node_peers().size(), there / gib);
+  return fmt::format("a table of {} rows x {} with {} takes {:.3g} GiB on this node's {} rank(s); {:.3g} GiB are available", c.rows,
+                     c.width, parts, bytes / gib, ranks, there / gib);
 }
+
+void check_memory(const EmbeddingConfig& c, const Topology& topology) {
+  const double bytes = bytes_of_node(c, topology), there = available_memory();
+  const auto ranks = static_cast<std::int64_t>(topology.node_peers().size());
+  if (bytes > there) throw Error(WEIR_ERR_MEMORY, memory_text(c, "its optimizer's state", bytes, ranks, there));
+}
+
+/// What a rank needs, and what it has found on its node.
+struct MemoryCard {
+  std::int64_t bytes;
+  double there;
+};
+
+struct NodeNeed {
+  double bytes = 0;
+  std::int64_t ranks = 0;
+};
 
 ConfigCard make_card(const EmbeddingConfig& c, const Topology& topology) {
   ConfigCard card;
@@ -112,6 +125,9 @@ void check_config(const EmbeddingConfig& c, const Topology& topology) {
   require(c.routing >= Routing::automatic && c.routing <= Routing::by_node,
           "routing is {}: it must be automatic (0), direct (1) or by_node (2)", static_cast<int>(c.routing));
   require(c.initial_range >= 0 && std::isfinite(c.initial_range), "initial_range is {}: it must not be negative", c.initial_range);
+  // What comes later counts bytes in 64 bits.
+  require(static_cast<double>(c.rows) * static_cast<double>(c.width) < 0x1p58, "width is {}: with {} rows it must be at most {}",
+          c.width, c.rows, (std::int64_t{1} << 58) / c.rows);
   if (c.memory == MemorySpace::host) check_memory(c, topology);
 }
 
@@ -121,6 +137,29 @@ void agree_on_config(detail::CommunicatorState& comm, int tag, const EmbeddingCo
   detail::allgather_blocking(comm, tag, "making a table", reinterpret_cast<const std::byte*>(&mine), sizeof mine,
                              reinterpret_cast<std::byte*>(cards.data()));
   check_agreement(cards, fmt::format("table '{}'", config.name), "exchange", field_names);
+}
+
+void agree_on_memory(detail::CommunicatorState& comm, int tag, const EmbeddingConfig& config, std::int64_t bytes) {
+  const Topology& topology = comm.topology;
+  const MemoryCard mine{bytes, available_memory()};
+  std::vector<MemoryCard> cards(static_cast<std::size_t>(topology.size()));
+  detail::allgather_blocking(comm, tag, "counting a table's memory", reinterpret_cast<const std::byte*>(&mine), sizeof mine,
+                             reinterpret_cast<std::byte*>(cards.data()));
+  std::vector<NodeNeed> needs(static_cast<std::size_t>(topology.node_count()));
+  const auto need_of = [&](std::size_t rank) -> NodeNeed& {
+    return needs[static_cast<std::size_t>(topology.node_of(static_cast<int>(rank)))];
+  };
+  for (std::size_t rank = 0; rank < cards.size(); ++rank) {
+    need_of(rank).bytes += static_cast<double>(cards[rank].bytes);
+    ++need_of(rank).ranks;
+  }
+  for (std::size_t rank = 0; rank < cards.size(); ++rank) {
+    const NodeNeed& need = need_of(rank);
+    if (need.bytes <= cards[rank].there) continue;
+    const std::string parts = fmt::format("its optimizer's state and batches of {} ids", config.largest_batch);
+    fail(WEIR_ERR_MEMORY, "table '{}', rank {}: {}", config.name, rank,
+         memory_text(config, parts, need.bytes, need.ranks, cards[rank].there));
+  }
 }
 
 }  // namespace weir::embedding

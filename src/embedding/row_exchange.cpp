@@ -126,7 +126,9 @@ void RowFetch::expand(RowSpace& space, const Batch& batch, const std::uint32_t* 
   }
 }
 
-std::int64_t RowFetch::memory_bytes() const { return served_.bytes() + (alltoallv_ ? alltoallv_->memory_bytes() : 0); }
+std::int64_t RowFetch::memory_bytes() const {
+  return served_.bytes() + bytes_of(out_bytes_) + bytes_of(in_bytes_) + (alltoallv_ ? alltoallv_->memory_bytes() : 0);
+}
 
 RowDelivery::RowDelivery(const RowExchangeSetup& setup, RowSpace& space)
     : setup_(setup),
@@ -230,7 +232,8 @@ std::int64_t RowDelivery::step(const Slice& slice, const RowOptimizer& optimizer
 }
 
 std::int64_t RowDelivery::memory_bytes() const {
-  return keys_.bytes() + groups_.memory_bytes() + (alltoallv_ ? alltoallv_->memory_bytes() : 0);
+  return keys_.bytes() + groups_.memory_bytes() + bytes_of(out_bytes_) + bytes_of(in_bytes_) + bytes_of(offset_) +
+         (alltoallv_ ? alltoallv_->memory_bytes() : 0);
 }
 
 }  // namespace weir::embedding

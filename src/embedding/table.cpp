@@ -87,7 +87,7 @@ EmbeddingState::EmbeddingState(std::shared_ptr<CommunicatorState> comm, const Em
       lookup_caller_(space_->make_caller()),
       update_caller_(space_->make_caller()),
       coalesced_(space_->take_rows(setup_.most_asked() * config.width)),
-      marks_(static_cast<std::size_t>((config.rows + 63) / 64)),
+      marks_((config.rows + 63) / 64),
       pending_(marks_.size()),
       learning_rate_(config.learning_rate),
       prefetch_(comm_, config.name + ": prefetch", config.priority, tags[0]),
@@ -285,9 +285,18 @@ const EmbeddingStatistics& EmbeddingState::statistics() {
 }
 
 std::int64_t EmbeddingState::memory_bytes() const {
-  const auto bits = static_cast<std::int64_t>((marks_.size() + pending_.size()) * sizeof(std::uint64_t));
-  return host_->memory_bytes() + space_->memory_bytes() + fetch_.memory_bytes() + delivery_.memory_bytes() +
-         (dense_ ? dense_->memory_bytes() : 0) + 4 * current_->memory_bytes() + bits;
+  std::int64_t bytes = static_cast<std::int64_t>(sizeof *this) + partition_.memory_bytes() + host_->memory_bytes() +
+                       space_->memory_bytes() + fetch_.memory_bytes() + delivery_.memory_bytes() + marks_.bytes() +
+                       pending_.bytes();
+  for (const auto* cards : {&prefetch_cards_, &lookup_cards_, &card_scratch_, &prefetch_scratch_}) bytes += bytes_of(*cards);
+  return bytes + 4 * current_->memory_bytes() + (dense_ ? dense_->memory_bytes() : 0);
+}
+
+std::int64_t EmbeddingState::untouched_bytes() const { return memory_bytes() - (space_->is_host() ? 0 : space_->memory_bytes()); }
+
+void EmbeddingState::fill() {
+  slice_.fill(config_, partition_, *space_);
+  for (Buffer<std::uint64_t>* bits : {&marks_, &pending_}) std::fill_n(bits->data(), bits->size(), 0);
 }
 
 template void EmbeddingState::start_lookup(std::span<const std::int32_t>, std::span<float>, void*);

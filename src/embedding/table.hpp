@@ -45,12 +45,16 @@ class OpenAtEnd {
 /// For CUDA's failure on `rank` in the part of a call that does not wait for other ranks.
 [[noreturn]] void throw_device_failed(std::string_view table, int rank);
 
-/// See EmbeddingTable. A batch moves on from `next_` (prefetched) to `current_` (looked up) to `updating_`.
+/// See EmbeddingTable. fill() comes before the first call. A batch moves on from `next_` (prefetched) to `current_` (looked up) to
+/// `updating_`.
 class EmbeddingState {
  public:
   /// Of prefetch, lookup, update, and of the wait for ids, which sends nothing.
   using Tags = std::array<int, 4>;
+  /// Allocates everything, and touches nothing of what grows with the table or the batch.
   EmbeddingState(std::shared_ptr<CommunicatorState> comm, const EmbeddingConfig& config, const Tags& tags);
+  /// With initial values.
+  void fill();
 
   template <class Id>
   void start_lookup(std::span<const Id> ids, std::span<float> vectors, void* stream);
@@ -69,6 +73,8 @@ class EmbeddingState {
   [[nodiscard]] const EmbeddingConfig& config() const { return config_; }
   [[nodiscard]] const EmbeddingStatistics& statistics();
   [[nodiscard]] std::int64_t memory_bytes() const;
+  /// What is only promised until fill() or the first calls: memory of the host that may prove not to be there.
+  [[nodiscard]] std::int64_t untouched_bytes() const;
 
  private:
   using Batch = embedding::Batch;
@@ -150,7 +156,7 @@ class EmbeddingState {
   const std::uint32_t* rows_of_tokens_ = nullptr;  // of the batch looked up last
   embedding::GroupLists token_groups_{};           // of the same; without keys
   float* coalesced_;                               // gradients of the batch's distinct rows
-  std::vector<std::uint64_t> marks_, pending_;     // one bit for each row: scratch of splits, and rows whose gradient is delayed
+  Buffer<std::uint64_t> marks_, pending_;          // one bit for each row: scratch of splits, and rows whose gradient is delayed
   double learning_rate_;
   std::int64_t steps_ = 0;
   bool half_applied_ = false;  // an update is on its way, or has broken off
