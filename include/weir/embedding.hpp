@@ -48,14 +48,14 @@ struct EmbeddingConfig {
   /// A name of exchanges(): how rows are divided among the ranks and how they travel.
   std::string exchange = "columns";
   Optimizer optimizer = Optimizer::sgd;
-  double learning_rate = 0.01;
+  double learning_rate = 0.01;                  ///< finite as float32, which rows are
   double beta1 = 0.9, beta2 = 0.999;            ///< of momentum and Adam
   double epsilon = 1e-8;                        ///< of Adagrad and Adam, which need it positive
   bool average = true;                          ///< gradients are divided by the number of ranks
   WireValues wire_values = WireValues::native;  ///< how vectors and gradients travel (dense_allreduce: float32); sums are float32
   Routing routing = Routing::automatic;
   std::uint64_t seed = 1;           ///< of the initial values, which depend on nothing else but row, column and `initial_range`
-  double initial_range = 0.05;      ///< they are uniform in [-initial_range, initial_range)
+  double initial_range = 0.05;      ///< they are uniform in [-initial_range, initial_range); finite as float32
   int priority = 1000000;           ///< of ids, vectors, and gradients of rows that the next batch needs
   int delayed_priority = -1000000;  ///< of the other gradients
   std::string name = "embedding";   ///< for messages and dumps

@@ -95,6 +95,8 @@ ConfigCard make_card(const EmbeddingConfig& c, const Topology& topology) {
 
 }  // namespace
 
+bool is_learning_rate(double rate) { return std::isfinite(static_cast<float>(rate)); }
+
 void check_config(const EmbeddingConfig& c, const Topology& topology) {
   constexpr std::int64_t most = std::numeric_limits<std::uint32_t>::max();
   require(c.rows >= 1 && c.rows <= most, "rows is {}: it must be between 1 and 2^32 - 1", c.rows);
@@ -112,19 +114,20 @@ void check_config(const EmbeddingConfig& c, const Topology& topology) {
           c.exchange);
   require(c.optimizer >= Optimizer::sgd && c.optimizer <= Optimizer::adam,
           "optimizer is {}: it must be sgd (0), momentum (1), adagrad (2) or adam (3)", static_cast<int>(c.optimizer));
-  require(std::isfinite(c.learning_rate), "learning_rate is {}: it must be finite", c.learning_rate);
+  require(is_learning_rate(c.learning_rate), "learning_rate is {}: it must be finite as float32, at most 3.4e38", c.learning_rate);
   // As float32, which is what steps rows.
   const auto beta1 = static_cast<float>(c.beta1), beta2 = static_cast<float>(c.beta2), epsilon = static_cast<float>(c.epsilon);
   require(beta1 >= 0 && beta1 < 1, "beta1 is {}: it must be at least 0 and below 1, for example 0.9", c.beta1);
   require(beta2 >= 0 && beta2 < 1, "beta2 is {}: it must be at least 0 and below 1, for example 0.999", c.beta2);
-  require(epsilon >= 0 && std::isfinite(epsilon), "epsilon is {}: it must not be negative", c.epsilon);
+  require(epsilon >= 0 && std::isfinite(epsilon), "epsilon is {}: it must be from 0 to 3.4e38", c.epsilon);
   require(epsilon > 0 || c.optimizer < Optimizer::adagrad,
           "epsilon is {}: it must be positive, for Adagrad and Adam divide by it where gradients have been zero", c.epsilon);
   require(c.wire_values >= WireValues::native && c.wire_values <= WireValues::float16,
           "wire_values is {}: it must be native (0), bfloat16 (1) or float16 (2)", static_cast<int>(c.wire_values));
   require(c.routing >= Routing::automatic && c.routing <= Routing::by_node,
           "routing is {}: it must be automatic (0), direct (1) or by_node (2)", static_cast<int>(c.routing));
-  require(c.initial_range >= 0 && std::isfinite(c.initial_range), "initial_range is {}: it must not be negative", c.initial_range);
+  require(c.initial_range >= 0 && std::isfinite(static_cast<float>(c.initial_range)),
+          "initial_range is {}: it must be from 0 to 3.4e38", c.initial_range);
   // What comes later counts bytes in 64 bits.
   require(static_cast<double>(c.rows) * static_cast<double>(c.width) < 0x1p58, "width is {}: with {} rows it must be at most {}",
           c.width, c.rows, (std::int64_t{1} << 58) / c.rows);

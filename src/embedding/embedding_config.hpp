@@ -7,6 +7,9 @@
 
 namespace weir::embedding {
 
+/// Whether rows, which are float32, can be stepped by it.
+[[nodiscard]] bool is_learning_rate(double rate);
+
 /// Throws Error(WEIR_ERR_ARGUMENT) saying what is wrong and what would be right, Error(WEIR_ERR_MEMORY) where values and
 /// optimizer's state alone need more than this node has.
 void check_config(const EmbeddingConfig& config, const Topology& topology);

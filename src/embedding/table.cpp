@@ -89,7 +89,6 @@ EmbeddingState::EmbeddingState(std::shared_ptr<CommunicatorState> comm, const Em
       coalesced_(space_->take_rows(setup_.most_asked() * config.width)),
       marks_((config.rows + 63) / 64),
       pending_(marks_.size()),
-      learning_rate_(config.learning_rate),
       prefetch_(comm_, config.name + ": prefetch", config.priority, tags[0]),
       lookup_(comm_, config.name + ": lookup", config.priority, tags[1]),
       update_(comm_, config.name + ": update", config.priority, tags[2]),
@@ -102,6 +101,7 @@ EmbeddingState::EmbeddingState(std::shared_ptr<CommunicatorState> comm, const Em
     cards->resize(static_cast<std::size_t>(ranks));
   if (exchange_.path == GradientPath::allreduce) dense_.emplace(partition_, comm_->topology, *comm_->transport);
   statistics_.by_node = setup_.by_node;
+  set_learning_rate(config.learning_rate);
 }
 
 // Ids.

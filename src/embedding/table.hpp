@@ -157,7 +157,7 @@ class EmbeddingState {
   embedding::GroupLists token_groups_{};           // of the same; without keys
   float* coalesced_;                               // gradients of the batch's distinct rows
   Buffer<std::uint64_t> marks_, pending_;          // one bit for each row: scratch of splits, and rows whose gradient is delayed
-  double learning_rate_;
+  double learning_rate_ = 0;
   std::int64_t steps_ = 0;
   bool half_applied_ = false;  // an update is on its way, or has broken off
   bool hurried_ = false;       // somebody waits for all of the update in flight

@@ -1,10 +1,10 @@
 // Updates: gradients summed, sent to those who hold the rows, and applied; prior rows first.
 #include <algorithm>
 #include <bit>
-#include <cmath>
 
 #include "base/error.hpp"
 #include "collectives/control.hpp"
+#include "embedding/embedding_config.hpp"
 #include "embedding/table.hpp"
 
 namespace weir::detail {
@@ -149,8 +149,9 @@ task<bool> EmbeddingState::agree_on_step(Channel channel, const Step& step) {
 }
 
 void EmbeddingState::set_learning_rate(double learning_rate) {
-  require(std::isfinite(learning_rate), "table '{}': the learning rate is {}: it must be finite", config_.name, learning_rate);
-  learning_rate_ = learning_rate;
+  require(is_learning_rate(learning_rate), "table '{}': the learning rate is {}: it must be finite as float32, at most 3.4e38",
+          config_.name, learning_rate);
+  learning_rate_ = learning_rate == 0 ? 0 : learning_rate;  // -0.0 is the same, and ranks compare bits
 }
 
 void EmbeddingState::mark_delayed(bool pending) {

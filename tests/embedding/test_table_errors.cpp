@@ -1,5 +1,7 @@
 // Wrong calls on embedding tables: the same error on every rank, naming what was wrong; afterwards the table works. And peers that
 // fall silent, and tables that are moved or destroyed with calls in flight.
+#include <fmt/format.h>
+
 #include <cmath>
 #include <limits>
 #include <weir/embedding.hpp>
@@ -48,10 +50,12 @@ TEST_CASE("bad configurations of tables are refused on all ranks, saying what wo
   refuse("wire_values is -1", [](EmbeddingConfig& c) { c.wire_values = static_cast<WireValues>(-1); });
   refuse("routing is 3: it must be automatic (0), direct (1) or by_node (2)",
          [](EmbeddingConfig& c) { c.routing = static_cast<Routing>(3); });
-  refuse("learning_rate is nan: it must be finite", [](EmbeddingConfig& c) { c.learning_rate = std::nan(""); });
+  for (const auto& [rate, text] : {std::pair{std::nan(""), "nan"}, {1e39, "1e+39"}, {-1e39, "-1e+39"}})
+    refuse("learning_rate is " + std::string(text) + ": it must be finite as float32, at most 3.4e38",
+           [bad = rate](EmbeddingConfig& c) { c.learning_rate = bad; });
   refuse("beta1 is 1: it must be at least 0 and below 1", [](EmbeddingConfig& c) { c.beta1 = 1; });
   refuse("beta2 is -0.1", [](EmbeddingConfig& c) { c.beta2 = -0.1; });
-  refuse("epsilon is -1: it must not be negative", [](EmbeddingConfig& c) { c.epsilon = -1; });
+  refuse("epsilon is -1: it must be from 0 to 3.4e38", [](EmbeddingConfig& c) { c.epsilon = -1; });
   refuse("epsilon is 0: it must be positive, for Adagrad", [](EmbeddingConfig& c) {
     c.optimizer = Optimizer::adagrad;
     c.epsilon = 0;
@@ -59,7 +63,9 @@ TEST_CASE("bad configurations of tables are refused on all ranks, saying what wo
   refuse("beta2 is 0.99999999: it must be", [](EmbeddingConfig& c) { c.beta2 = 0.99999999; });
   refuse("largest_batch is 4294967295: with 3 ranks it must be at most 1431655765",
          [](EmbeddingConfig& c) { c.rows = c.largest_batch = 0xffffffff; });
-  refuse("initial_range is nan", [](EmbeddingConfig& c) { c.initial_range = std::nan(""); });
+  for (const double range : {std::nan(""), -1.0, 1e39})
+    refuse("initial_range is " + fmt::format("{}", range) + ": it must be from 0 to 3.4e38",
+           [range](EmbeddingConfig& c) { c.initial_range = range; });
 }
 
 TEST_CASE("tables that disagree are refused on all ranks, naming the field") {
@@ -213,9 +219,34 @@ TEST_CASE("learning rates that differ are an error on every rank, and nothing ha
     t.update(0);
     step_of_mismatch([&] { t.lookup(1); });  // what is looked up meanwhile is right, and is what comes next
     t.update(1);
-    for (const double rate : {std::nan(""), std::numeric_limits<double>::infinity()})
+    for (const double rate : {std::nan(""), std::numeric_limits<double>::infinity(), 1e39, -1e39})
       errors.expect(t.rank(), WEIR_ERR_ARGUMENT, "it must be finite", [&] { t.table.set_learning_rate(rate); });
   });
+}
+
+TEST_CASE("the learning rates 0.0 and -0.0 are the same") {
+  with_tables([](Trainee& t, SameErrors&) {
+    t.table.set_learning_rate(t.wrong() ? -0.0 : 0.0);
+    t.oracle.set_learning_rate(0);
+    for (int step = 0; step < 2; ++step) {
+      t.lookup(step);
+      t.update(step);
+    }
+    t.check_values("after steps of no length");
+  });
+}
+
+TEST_CASE("the largest initial values and learning rates are finite") {
+  constexpr float most = std::numeric_limits<float>::max();
+  EmbeddingConfig config = small_table();
+  config.initial_range = most;
+  config.learning_rate = -most;
+  RankCheck check;
+  run_ranks(ranks, [&](Communicator& comm) {
+    EmbeddingTable table(comm, config);
+    for (const float value : all_rows(table)) check.that(std::abs(value) <= most, "finite");
+  });
+  CHECK(check.failure() == "");
 }
 
 TEST_CASE("a bad prefetch is an error at its wait, and the next lookup works") {
