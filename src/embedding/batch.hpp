@@ -64,6 +64,8 @@ class Batch {
   /// This rank's tokens. Ids must be in [0, rows); what is wrong otherwise is in the card, and the batch is empty.
   template <class Id>
   [[nodiscard]] CallCard take(std::span<const Id> ids, const Partition& partition);
+  /// The same for `count` rows of the table, at most the largest batch, from `first` on.
+  [[nodiscard]] CallCard take_range(std::int64_t first, std::int64_t count, const Partition& partition);
   /// Whether the tokens are these.
   template <class Id>
   [[nodiscard]] bool holds(std::span<const Id> ids, const Partition& partition) const;
@@ -102,6 +104,8 @@ class Batch {
   TrafficCount prefetch_traffic;  ///< of the last one that has
 
  private:
+  /// Tokens are the first `count` of positions_.
+  [[nodiscard]] CallCard take_positions(std::int64_t count);
   [[nodiscard]] std::size_t turn(int rank) const {
     return static_cast<std::size_t>((rank - rank_ + static_cast<int>(prior_.size())) % static_cast<int>(prior_.size()));
   }

@@ -156,7 +156,7 @@ task<void> RowDelivery::run(Channel channel, const Batch& batch, bool is_prior, 
 
 task<void> RowDelivery::import_rows(Channel channel, const Batch& batch, const Slice& slice, RowSpace& host, const float* rows) {
   co_await work_->done(channel);  // the host packs at once, where the space may still be reading
-  const Source source{host, rows, batch.own_part(true).data()};
+  const Source source{host, rows, batch.groups().order()};
   co_await exchange(channel, batch, true, source, WireValues::native);
   const std::uint32_t* const places = work_->put({keys_.data(), static_cast<std::size_t>(key_count_)});
   space_.scatter(arrived_, places, key_count_, slice.part().columns, slice.values());

@@ -124,7 +124,7 @@ class EmbeddingState {
   task<bool> agree_on_step(Channel channel, const Step& step);
   task<void> wait_for_rows(Channel channel, const Batch& batch);
   task<void> list_tokens(Channel channel, const Batch& batch);
-  task<std::int64_t> gather_range(Channel channel, Batch& batch, RowRange range, std::int64_t done, std::int64_t& most);
+  task<std::int64_t> gather_range(Channel channel, RowRange range, std::int64_t done, std::int64_t& most);
   [[nodiscard]] RowRange check_range(std::int64_t first, std::int64_t count, const float* values, std::size_t given);
   void finish_update();
   void hurry_update();
@@ -148,10 +148,11 @@ class EmbeddingState {
   HostMemory range_memory_;
 
   std::unique_ptr<Batch> next_, current_, updating_, spare_;
-  const Batch* foreseen_ = nullptr;            // what the update in flight takes for the next batch, until it has split
-  bool next_known_ = false;                    // something has been prefetched, and no lookup come since
-  bool current_ready_ = false;                 // looked up, not updated yet
-  std::int64_t lookups_ = 0, prefetches_ = 0;  // calls
+  const Batch* foreseen_ = nullptr;             // what the update in flight takes for the next batch, until it has split
+  bool next_known_ = false;                     // something has been prefetched, and no lookup come since
+  bool current_ready_ = false;                  // looked up, not updated yet
+  std::int64_t lookups_ = 0, prefetches_ = 0;   // calls
+  std::array<std::uint64_t, 10> step_words_{};  // of an update's announcement
   std::vector<CallCard> prefetch_cards_, lookup_cards_, card_scratch_, prefetch_scratch_;
   const std::uint32_t* rows_of_tokens_ = nullptr;  // of the batch looked up last
   embedding::GroupLists token_groups_{};           // of the same; without keys

@@ -117,7 +117,8 @@ task<bool> EmbeddingState::agree_on_step(Channel channel, const Step& step) {
   const auto lowest_rank = 0xffffffffu - static_cast<std::uint32_t>(channel.rank());
   const auto next = static_cast<std::uint64_t>(step.next != nullptr ? step.next->prefetch : 0);
   // Maxima: the fault and its rank, the rate and the prefetch, each with its complement for the minimum. And scratch.
-  std::array<std::uint64_t, 10> words{};
+  auto& words = step_words_;
+  words[0] = 0;
   if (step.fault != CallFault::none)
     words[0] = static_cast<std::uint64_t>(step.fault) << 40 | static_cast<std::uint64_t>(step.memory) << 32 | lowest_rank;
   words[1] = rate;
