@@ -71,7 +71,7 @@ stage() {
   grep -h '^skipped: ' "$build/$name/Testing/Temporary/LastTest.log" | sort -u || true
 }
 
-embedding_tests="test_table test_table_errors test_table_steady"
+embedding_tests="test_table test_table_errors test_table_memory test_table_orders test_table_steady fuzz_table"
 collective_tests="test_exact test_auto test_registry test_shards test_alltoallv test_oktopk_volume test_dense test_plan test_large_index test_conservation"
 unit_tests="test_kernels test_row_kernels test_narrow test_selector test_topology test_engine test_settings test_device_path test_wire test_fuzz_corpus test_model test_cost test_schedule test_embedding_parts"
 # Volumes and conservation run the same code on more inputs: nothing new for ThreadSanitizer, and minutes under it.

@@ -98,9 +98,8 @@ EmbeddingState::EmbeddingState(std::shared_ptr<CommunicatorState> comm, const Em
       lookup_caller_(space_->make_caller()),
       update_caller_(space_->make_caller()),
       coalesced_(space_->take_rows(setup_.most_asked() * config.width)),
-      marks_(static_cast<std::size_t>((config.rows + 63) / 64)),
+      marks_((config.rows + 63) / 64),
       pending_(marks_.size()),
-      learning_rate_(config.learning_rate),
       prefetch_(comm_, config.name + ": prefetch", config.priority, lease_.tag(0)),
       lookup_(comm_, config.name + ": lookup", config.priority, lease_.tag(1)),
       update_(comm_, config.name + ": update", config.priority, lease_.tag(2)),
@@ -113,6 +112,7 @@ EmbeddingState::EmbeddingState(std::shared_ptr<CommunicatorState> comm, const Em
     cards->resize(static_cast<std::size_t>(ranks));
   if (exchange_.path == GradientPath::allreduce) dense_.emplace(partition_, comm_->topology);
   statistics_.by_node = setup_.by_node;
+  set_learning_rate(config.learning_rate);
 }
 
 // Ids.
@@ -175,6 +175,7 @@ void EmbeddingState::start_prefetch(std::span<const Id> ids, void* stream) {
   const CallCard card = take(*next_, there);
   next_known_ = card.fault == CallFault::none;
   next_->settled = false;
+  next_->prefetch = ++prefetches_;
   prefetch_.launch([&] { return run_prefetch(next_.get(), card); });
 }
 
@@ -203,7 +204,7 @@ void EmbeddingState::start_lookup(std::span<const Id> ids, std::span<float> vect
   CallCard card;
   if (next_known_ && there.fault == CallFault::none && next_->holds(there.list, partition_)) {
     std::swap(current_, next_);
-    card.prefetched = 1;
+    card.prefetch = current_->prefetch;
     card.distinct = current_->groups().count();
   } else {
     card = take(*current_, there);
@@ -233,11 +234,13 @@ task<void> EmbeddingState::run_lookup(CallCard card, float* vectors) {
   channel.step("lookup: wait for the prefetch");
   co_await channel.opened(batch.settled, prefetch_.run);
   channel.step("lookup: announce");
+  const bool foreseen = card.prefetch != 0;
+  if (!batch.gathered()) card.prefetch = 0;
   co_await share_cards(channel, "looks up", card);
-  const bool prefetched = batch.gathered() && std::all_of(lookup_cards_.begin(), lookup_cards_.end(),
-                                                          [](const CallCard& c) { return c.prefetched != 0; });
-  if (!prefetched && card.prefetched != 0)
-    co_await channel.opened(split_, update_.run);  // the update in flight looks at this batch
+  // Ranks may have made another number of prefetches so far.
+  const bool prefetched = card.prefetch != 0 && std::all_of(lookup_cards_.begin(), lookup_cards_.end(),
+                                                            [&](const CallCard& c) { return c.prefetch == card.prefetch; });
+  if (!prefetched && foreseen) co_await channel.opened(split_, update_.run);  // the update in flight may look at this batch
   if (!prefetched) co_await batch.gather(channel, lookup_cards_);
   const std::int64_t id_bytes = payload_sent(prefetched ? batch.prefetch_traffic : lookup_.traffic);
   co_await wait_for_rows(channel, batch);
@@ -293,9 +296,18 @@ const EmbeddingStatistics& EmbeddingState::statistics() {
 }
 
 std::int64_t EmbeddingState::memory_bytes() const {
-  const auto bits = static_cast<std::int64_t>((marks_.size() + pending_.size()) * sizeof(std::uint64_t));
-  return host_->memory_bytes() + space_->memory_bytes() + fetch_.memory_bytes() + delivery_.memory_bytes() +
-         (dense_ ? dense_->memory_bytes() : 0) + 4 * current_->memory_bytes() + bits;
+  std::int64_t bytes = static_cast<std::int64_t>(sizeof *this) + partition_.memory_bytes() + host_->memory_bytes() +
+                       space_->memory_bytes() + fetch_.memory_bytes() + delivery_.memory_bytes() + marks_.bytes() +
+                       pending_.bytes();
+  for (const auto* cards : {&prefetch_cards_, &lookup_cards_, &card_scratch_, &prefetch_scratch_}) bytes += bytes_of(*cards);
+  return bytes + 4 * current_->memory_bytes() + (dense_ ? dense_->memory_bytes() : 0);
+}
+
+std::int64_t EmbeddingState::untouched_bytes() const { return memory_bytes() - (space_->is_host() ? 0 : space_->memory_bytes()); }
+
+void EmbeddingState::fill() {
+  slice_.fill(config_, partition_, *space_);
+  for (Buffer<std::uint64_t>* bits : {&marks_, &pending_}) std::fill_n(bits->data(), bits->size(), 0);
 }
 
 template void EmbeddingState::start_lookup(std::span<const std::int32_t>, std::span<float>, void*);
