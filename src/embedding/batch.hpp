@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <span>
 #include <string>
 #include <vector>
@@ -100,6 +101,7 @@ class Batch {
   [[nodiscard]] std::int64_t memory_bytes() const;
 
   bool settled = true;            ///< no prefetch is gathering it
+  std::exception_ptr broken_off;  ///< by what, if its prefetch has not come to an end that ranks agree about
   std::int64_t prefetch = 0;      ///< the last one that has, or tries to: they count from 1, alike on all ranks
   TrafficCount prefetch_traffic;  ///< of the last one that has
 

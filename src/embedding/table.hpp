@@ -115,8 +115,14 @@ class EmbeddingState {
   CallCard take(Batch& batch, const CallIds<Id>& ids);
   CallFault device_failed(const Error& error);
 
-  task<void> run_prefetch(Batch* batch, CallCard card);
-  task<void> run_lookup(CallCard card, float* vectors);
+  // A call changes the table, gates included, once its coroutine is running: there may be no memory for its frame. It reads the ids
+  // before the first suspension.
+  template <class Id>
+  task<void> run_prefetch(CallIds<Id> ids);
+  template <class Id>
+  task<void> run_lookup(CallIds<Id> ids, std::span<float> vectors, void* stream);
+  template <class Id>
+  CallCard begin_lookup(const CallIds<Id>& ids, std::span<float> vectors, void* stream);
   task<void> run_update(Step step);
   task<void> run_export(RowRange range, float* values);
   task<void> run_import(RowRange range, const float* values);
@@ -124,6 +130,7 @@ class EmbeddingState {
   task<void> share_cards(Channel channel, const char* what, CallCard card);
   CallFault coalesce(const float* gradients);
   task<bool> agree_on_step(Channel channel, const Step& step);
+  static void check_gathering(const Batch& batch);
   task<void> wait_for_rows(Channel channel, const Batch& batch);
   task<void> list_tokens(Channel channel, const Batch& batch);
   task<std::int64_t> gather_range(Channel channel, RowRange range, std::int64_t done, std::int64_t& most);

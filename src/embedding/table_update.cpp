@@ -39,12 +39,6 @@ void EmbeddingState::start_update(std::span<const float> gradients, void* stream
     step.memory = update_caller_->enter(gradients.data(), stream);
   if (step.memory != FaultKind::none) step.fault = CallFault::wrong_memory;
   if (step.fault == CallFault::none && expected > 0) step.fault = coalesce(gradients.data());
-  if (step.fault == CallFault::none) {
-    std::swap(current_, updating_);
-    current_ready_ = false;
-    split_ = prior_applied_ = updated_ = false;
-    foreseen_ = step.next;
-  }
   statistics_.seconds_coalesce = seconds_since(begin);
   update_.run.priority = config_.priority;
   hurried_ = false;
@@ -63,12 +57,18 @@ EmbeddingState::CallFault EmbeddingState::coalesce(const float* gradients) {
 }
 
 task<void> EmbeddingState::run_update(Step step) {
+  if (step.fault == CallFault::none) {
+    std::swap(current_, updating_);
+    current_ready_ = false;
+    split_ = prior_applied_ = updated_ = false;
+    half_applied_ = true;  // perhaps, on other ranks: they may get further than this one
+    foreseen_ = step.next;
+  }
   const OpenAtEnd gates(std::array{&split_, &prior_applied_, &updated_});
   const Channel channel = update_.channel();
   const bool next_known = co_await agree_on_step(channel, step);
   const RowOptimizer optimizer(config_, step.learning_rate, config_.average ? channel.size() : 1, steps_ + 1);
   statistics_.updated_rows = 0;
-  half_applied_ = true;
 
   if (dense_) {
     split_ = true;
@@ -83,7 +83,10 @@ task<void> EmbeddingState::run_update(Step step) {
 
   // EmbRace Algorithm 1.
   channel.step("update: wait for the prefetch");
-  if (next_known) co_await channel.opened(step.next->settled, prefetch_.run);
+  if (next_known) {
+    co_await channel.opened(step.next->settled, prefetch_.run);
+    check_gathering(*step.next);
+  }
   updating_->split(next_known && step.next->gathered() ? step.next : nullptr, marks_.data());
   split_ = true;
   statistics_.prior_rows = updating_->prior(channel.rank());
@@ -129,6 +132,7 @@ task<bool> EmbeddingState::agree_on_step(Channel channel, const Step& step) {
   const auto fault = static_cast<CallFault>(words[0] >> 40);
   const bool rates_differ = words[1] != ~words[2];
   if (fault == CallFault::none && !rates_differ) co_return words[3] == ~words[4] && words[3] != 0;
+  half_applied_ = false;
   // What has been looked up since cannot be updated again: that batch has taken its place.
   if (step.fault == CallFault::none && step.lookups == lookups_) {
     std::swap(current_, updating_);

@@ -32,6 +32,23 @@ EmbeddingConfig make_large_batches(double share) {
   return config;
 }
 
+/// Starts a call, perhaps where there is no memory, and waits for it.
+template <class Call>
+bool succeeds(bool without_memory, Call call) {
+  try {
+    std::optional<LargestAllocation> none;
+    if (without_memory) none.emplace(0);
+    Operation operation = call();
+    none.reset();
+    operation.wait();
+    return true;
+  } catch (const Error&) {
+    return false;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 TEST_CASE("a table's memory_bytes() is what it has asked for, within 1 % and 2 KiB for lists of ranks") {
@@ -91,6 +108,29 @@ TEST_CASE("memory that one rank cannot have is an error on every rank, and the c
     });
     INFO(exchange.name);
     CHECK(errors.failure() == "");
+  }
+}
+
+TEST_CASE("after a call that finds no memory to start with, the next ones end, and no vectors are wrong") {
+  for (const int ranks : {1, 3}) {
+    for (const int scarce : {0, 1, 2}) {  // which call
+      RankCheck check;
+      const auto run = [&](Communicator& comm) {
+        const std::vector<std::int64_t> ids{1, 7, 1};
+        std::vector<float> first(12), again(12), gradients(12, 0.5F);  // outlive what is in flight
+        EmbeddingTable table(comm, make_table_config("columns", 20, 4, 6));
+        const bool poor = comm.rank() == ranks / 2;
+        const bool found = succeeds(poor && scarce == 0, [&] { return table.lookup(std::span(ids), first); });
+        const bool prefetched = succeeds(poor && scarce == 1, [&] { return table.prefetch(std::span(ids)); });
+        const bool updated = succeeds(poor && scarce == 2, [&] { return table.update(gradients); });
+        check.that(!poor || !found || !prefetched || !updated, "there was memory");
+        const bool found_again = succeeds(false, [&] { return table.lookup(std::span(ids), again); });
+        check.that(!found || !found_again || same_bits(first, again) != updated, "vectors after an update, or none");
+      };
+      run_ranks(ranks, run, {.settings = {.timeout_seconds = 0.5}});
+      INFO(ranks << " ranks, call " << scarce);
+      CHECK(check.failure() == "");
+    }
   }
 }
 
