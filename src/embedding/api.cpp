@@ -37,7 +37,7 @@ Operation operation(const std::shared_ptr<detail::EmbeddingState>& state, detail
 }  // namespace
 
 EmbeddingTable::EmbeddingTable(const Communicator& comm, const EmbeddingConfig& config)
-    : state_(make_table(comm.state(), config)) {}
+    : state_(comm.state()->guarded([&] { return make_table(comm.state(), config); })) {}
 EmbeddingTable::EmbeddingTable(EmbeddingTable&&) noexcept = default;
 EmbeddingTable& EmbeddingTable::operator=(EmbeddingTable&& other) noexcept {
   if (this != &other) {
