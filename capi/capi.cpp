@@ -100,8 +100,11 @@ const char* weir_algorithm_name(int index) {
 weir_status weir_comm_create_mpi(MPI_Comm mpi_comm, weir_comm** comm) {
   if (comm != nullptr) *comm = nullptr;
   return guard(nullptr, [&] {
-    need(comm != nullptr, "the address for the communicator is NULL");
-    *comm = new weir_comm{weir::Communicator(mpi_comm), {}, 0};
+    // Collective: the other ranks must hear of what is wrong here.
+    const char* const refusal = comm == nullptr ? "the address for the communicator is NULL" : nullptr;
+    auto made =
+        std::make_unique<weir_comm>(weir_comm{weir::Communicator(weir::detail::communicator_from_mpi(mpi_comm, refusal)), {}, 0});
+    *comm = made.release();
   });
 }
 

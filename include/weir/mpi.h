@@ -27,7 +27,8 @@ weir_status weir_comm_create_mpi(MPI_Comm mpi_comm, weir_comm** comm);
 #include <weir/weir.hpp>
 
 namespace weir::detail {
-std::shared_ptr<CommunicatorState> communicator_from_mpi(MPI_Comm comm);
+/// `refusal`: why this rank cannot have one after all; then no rank gets one.
+std::shared_ptr<CommunicatorState> communicator_from_mpi(MPI_Comm comm, const char* refusal = nullptr);
 template <>
 struct CommunicatorFrom<MPI_Comm> {
   static std::shared_ptr<CommunicatorState> make(MPI_Comm comm) { return communicator_from_mpi(comm); }

@@ -94,11 +94,12 @@ class Channel {
 
   class GateAwaiter {
    public:
-    GateAwaiter(Run* run, const bool* open) : run_(run), open_(open) {}
+    GateAwaiter(Run* run, const bool* open, const Run* keeper) : run_(run), open_(open), keeper_(keeper) {}
     [[nodiscard]] bool await_ready() const noexcept { return *open_; }
     void await_suspend(std::coroutine_handle<> leaf) noexcept {
       run_->leaf = leaf;
       run_->gate = open_;
+      run_->gate_keeper = keeper_;
     }
     void await_resume() const {
       if (run_->failure) std::rethrow_exception(std::exchange(run_->failure, nullptr));
@@ -107,9 +108,11 @@ class Channel {
    private:
     Run* run_;
     const bool* open_;
+    const Run* keeper_;
   };
-  /// co_await: until `open` is true. Another run of this rank makes it so, whatever becomes of that run.
-  [[nodiscard]] GateAwaiter opened(const bool& open) const { return {run_, &open}; }
+  /// co_await: until `open` is true. `keeper`, another run of this rank, makes it so, whatever becomes of that run. Its deadline
+  /// counts for both.
+  [[nodiscard]] GateAwaiter opened(const bool& open, const Run& keeper) const { return {run_, &open, &keeper}; }
   class HappeningAwaiter {
    public:
     HappeningAwaiter(Run* run, Happening* happening) : run_(run), happening_(happening) {}

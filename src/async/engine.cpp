@@ -3,24 +3,58 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <new>
 
 #include "base/error.hpp"
 
 namespace weir {
+namespace {
 
-void Engine::start(Run& run) {
+// A run that has not moved for so long asks whether a peer has broken off, and then as often. Far longer than messages take.
+constexpr std::chrono::milliseconds listening_interval{20};
+constexpr int usual_runs = 16;
+constexpr std::size_t most_notices = 32;
+
+}  // namespace
+
+Engine::Engine(Transport& transport, double timeout_seconds, std::chrono::nanoseconds hold_time)
+    : transport_(transport),
+      timeout_(timeout_seconds),
+      hold_time_(hold_time),
+      out_of_memory_(std::make_exception_ptr(
+          Error(WEIR_ERR_MEMORY, fmt::format("rank {}: out of memory in the middle of a call", transport.rank())))) {
+  expect_runs(usual_runs);
+  notices_.reserve(most_notices);
+}
+
+void Engine::expect_runs(int more) {
+  const std::size_t most = most_runs_ + static_cast<std::size_t>(more);
+  if (runs_.capacity() < most) runs_.reserve(std::max(most, 2 * runs_.capacity()));
+  most_runs_ = most;
+}
+
+void Engine::start(Run& run) noexcept {
   run.finished = false;
-  run.failure = nullptr;
+  run.told = false;
+  run.error = run.failure = nullptr;
   run.awaited = {};
   run.gate = nullptr;
   run.happening = nullptr;
   run.waited = {};
+  run.counted = Clock::now();
+  ++run.number;
   insert(run);
   run.leaf = run.root.handle();
   resume(run);
 }
 
-void Engine::insert(Run& run) {
+void Engine::refuse(Run& run, std::exception_ptr error) noexcept {
+  run.told = false;
+  ++run.number;
+  end(run, std::move(error));
+}
+
+void Engine::insert(Run& run) noexcept {
   const auto place = std::find_if(runs_.begin(), runs_.end(), [&](const Run* other) { return other->priority < run.priority; });
   runs_.insert(place, &run);
 }
@@ -33,8 +67,6 @@ void Engine::reprioritise(Run& run, int priority) {
 bool Engine::poll() {
   bool moved = false;
   const Clock::time_point now = Clock::now();
-  // A caller that computes for long between two polls has not been waiting: no gap counts for more than a tenth of the deadline.
-  const auto passed = std::min<std::chrono::duration<double>>(now - last_poll_, timeout_ / 10);
   last_poll_ = now;
   for (std::size_t i = 0; i < runs_.size();) {
     Run& run = *runs_[i];
@@ -53,8 +85,13 @@ bool Engine::poll() {
       ++i;
     }
   }
+  if (!moved && now - listened_ > listening_interval) listen(now);
   for (std::size_t i = runs_.size(); i-- > 0;) {
-    if (!held_back(i)) check_deadline(*runs_[i], passed);
+    if (i >= runs_.size()) continue;  // a run that ended has ended others
+    if (held_back(i))
+      runs_[i]->counted = now;
+    else
+      check_deadline(*runs_[i], now);
   }
   return moved;
 }
@@ -98,30 +135,104 @@ bool Engine::ready(Run& run) {
 }
 
 void Engine::resume(Run& run) {
-  run.leaf.resume();
-  got_on(run);
-  if (run.root.done()) {
-    run.finished = true;
-    std::erase(runs_, &run);
+  {
+    const FramePool::Scope scope(frames_);
+    run.leaf.resume();
   }
+  got_on(run);
+  if (!run.root.done()) return;
+  std::exception_ptr error = run.root.error();
+  run.root = {};  // gives the frame back
+  end(run, std::move(error));
 }
 
-void Engine::check_deadline(Run& run, std::chrono::duration<double> passed) {
-  if (run.gate != nullptr) return;  // what it waits for has a deadline of its own
-  run.waited += passed;
+/// Ends the run by an exception where it is suspended.
+void Engine::fail(Run& run, std::exception_ptr failure) {
+  transport_.abandon(run.tag);
+  run.told = true;
+  run.gate = nullptr;
+  run.failure = std::move(failure);
+  resume(run);
+}
+
+void Engine::end(Run& run, std::exception_ptr error) noexcept {
+  std::erase(runs_, &run);
+  run.error = error ? broken_off(run, error) : nullptr;
+  run.finished = true;
+}
+
+/// What a run's error is for the caller. Unless all ranks have agreed on it, the run is broken, and the peers hear of it.
+std::exception_ptr Engine::broken_off(Run& run, const std::exception_ptr& error) noexcept {
+  Notice notice{};
+  notice.tag = run.tag;
+  notice.number = run.number;
+  try {
+    std::string text;
+    try {
+      std::rethrow_exception(error);
+    } catch (const AgreedError& agreed) {
+      run.broken = agreed.gives_up();
+      return error;
+    } catch (const Error& ours) {
+      notice.status = ours.status();
+      text = run.told ? ours.what() : fmt::format("'{}', rank {}: {}", run.name, transport_.rank(), ours.what());
+    } catch (const std::bad_alloc&) {
+      notice.status = WEIR_ERR_MEMORY;
+      text = fmt::format("'{}', rank {}: out of memory in the middle of a call", run.name, transport_.rank());
+    } catch (const std::exception& other) {
+      notice.status = WEIR_ERR_INTERNAL;
+      text = fmt::format("'{}', rank {}: {}", run.name, transport_.rank(), other.what());
+    }
+    notice.set_text(text);
+    text += run.warning;
+    run.error = std::make_exception_ptr(Error(static_cast<weir_status>(notice.status), text));
+  } catch (...) {  // no memory for the text
+    notice.status = WEIR_ERR_MEMORY;
+    notice.set_text("out of memory in the middle of a call");
+    run.error = out_of_memory_;
+  }
+  run.broken = true;
+  transport_.abandon(run.tag);
+  if (!run.told) transport_.tell(notice);
+  return run.error;
+}
+
+void Engine::check_deadline(Run& run, Clock::time_point now) {
+  // A caller that computes for long between two polls has not been waiting: no gap counts for more than a tenth of the deadline.
+  run.waited += std::min<std::chrono::duration<double>>(now - run.counted, timeout_ / 10);
+  run.counted = std::max(run.counted, now);
+  // What a gate waits for has a deadline of its own, unless it is lost.
+  if (run.gate != nullptr && !run.gate_keeper->finished) run.waited = std::min(run.waited, run.gate_keeper->waited);
   if (run.waited < timeout_) return;
   const std::string text =
       fmt::format("rank {} waited {:.1f} s without progress; in flight:\n{}", transport_.rank(), run.waited.count(), dump());
-  transport_.abandon(run.tag);
-  run.failure = std::make_exception_ptr(Error(WEIR_ERR_TIMEOUT, text));
-  resume(run);
+  fail(run, std::make_exception_ptr(Error(WEIR_ERR_TIMEOUT, text)));
+}
+
+/// Ends runs that a peer has broken. One that still moves has all that it needs, and is left alone.
+void Engine::listen(Clock::time_point now) {
+  listened_ = now;
+  const auto stalled = [&](const Run* run) { return now - run->moved > listening_interval && !run->awaited.empty(); };
+  if (std::none_of(runs_.begin(), runs_.end(), stalled)) return;
+  Notice heard;
+  while (transport_.hear(heard)) {
+    const bool known = std::any_of(notices_.begin(), notices_.end(), [&](const Notice& n) { return n.tag == heard.tag; });
+    if (!known && notices_.size() < most_notices) notices_.push_back(heard);
+  }
+  for (const Notice& notice : notices_) {
+    const auto broken = std::find_if(runs_.begin(), runs_.end(), [&](const Run* run) {
+      return run->tag == notice.tag && run->number >= notice.number && stalled(run);
+    });
+    if (broken == runs_.end()) continue;
+    fail(**broken, std::make_exception_ptr(Error(static_cast<weir_status>(notice.status), notice.text.data())));
+  }
 }
 
 std::string Engine::dump() const {
   std::string text;
   for (const Run* run : runs_) {
     text += fmt::format("  {}: {}; awaits", run->name, run->step);
-    if (run->gate != nullptr) text += " another of these";
+    if (run->gate != nullptr) text += fmt::format(" '{}'", run->gate_keeper->name);
     if (run->happening != nullptr) text += " the GPU";
     for (const Request request : run->awaited.subspan(std::min(run->awaited_done, run->awaited.size()))) {
       if (request.slot >= 0) text += fmt::format(" [{}]", transport_.describe(request));

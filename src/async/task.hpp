@@ -20,8 +20,8 @@ struct PromiseBase {
   std::coroutine_handle<> continuation = std::noop_coroutine();
   std::exception_ptr error;
 
-  static void* operator new(std::size_t bytes) { return FramePool::of_this_thread().allocate(bytes); }
-  static void operator delete(void* memory, std::size_t bytes) noexcept { FramePool::of_this_thread().release(memory, bytes); }
+  static void* operator new(std::size_t bytes) { return FramePool::allocate_frame(bytes); }
+  static void operator delete(void* memory, std::size_t bytes) noexcept { FramePool::release_frame(memory, bytes); }
 
   struct Final {
     [[nodiscard]] bool await_ready() const noexcept { return false; }
@@ -75,6 +75,8 @@ class [[nodiscard]] task {
 
   [[nodiscard]] std::coroutine_handle<> handle() const noexcept { return handle_; }
   [[nodiscard]] bool done() const noexcept { return !handle_ || handle_.done(); }
+  /// What a finished task threw; null for nothing.
+  [[nodiscard]] std::exception_ptr error() const noexcept { return handle_ ? handle_.promise().error : nullptr; }
   /// The result of a finished task, or what it threw.
   T get() {
     if (handle_.promise().error) std::rethrow_exception(handle_.promise().error);

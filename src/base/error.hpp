@@ -12,6 +12,22 @@ template <class... Args>
   throw Error(status, fmt::format(text, std::forward<Args>(args)...));
 }
 
+/// What every rank throws alike in the same call, having agreed on it. Nothing is broken off, unless all give the thing up.
+class AgreedError : public Error {
+ public:
+  using Error::Error;
+  explicit AgreedError(const Error& error, bool gives_up = false) : Error(error), gives_up_(gives_up) {}
+  [[nodiscard]] bool gives_up() const noexcept { return gives_up_; }
+
+ private:
+  bool gives_up_ = false;
+};
+
+template <class... Args>
+[[noreturn]] void fail_alike(weir_status status, fmt::format_string<Args...> text, Args&&... args) {
+  throw AgreedError(status, fmt::format(text, std::forward<Args>(args)...));
+}
+
 template <class... Args>
 void require(bool condition, fmt::format_string<Args...> text, Args&&... args) {
   if (!condition) fail(WEIR_ERR_ARGUMENT, text, std::forward<Args>(args)...);

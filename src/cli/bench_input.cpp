@@ -1,15 +1,16 @@
 #include "cli/bench_input.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <fstream>
-#include <regex>
 #include <stdexcept>
+#include <system_error>
 
 #include "base/splitmix.hpp"
 
@@ -23,28 +24,47 @@ float nearly_normal(std::uint64_t bits) {
 }
 
 struct NpyHeader {
-  std::vector<std::int64_t> shape;
+  std::string shape;
+  std::vector<std::int64_t> sizes;
   std::int64_t data_offset = 0;
 };
 
+/// The numbers of a shape like "2, 1, 1000"; none at all where one of them is not from 1 to 2^31 - 1.
+std::vector<std::int64_t> sizes_of(const std::string& shape) {
+  std::vector<std::int64_t> sizes;
+  const char *at = shape.data(), *end = at + shape.size();
+  const auto skip = [&](char what) { at = std::find_if(at, end, [what](char c) { return c != what; }); };
+  for (skip(' '); at != end; skip(' ')) {
+    int size = 0;
+    const auto [after, error] = std::from_chars(at, end, size);
+    if (error != std::errc() || size < 1) return {};
+    sizes.push_back(size);
+    at = after;
+    skip(' ');
+    if (at != end && *at++ != ',') return {};
+  }
+  return sizes;
+}
+
 NpyHeader read_npy_header(std::ifstream& in, const std::string& file) {
+  const auto read = [&](char* out, std::streamsize bytes) {
+    if (!in.read(out, bytes)) throw std::runtime_error(fmt::format("'{}' ends within its .npy header: write it anew", file));
+  };
   std::array<char, 10> head{};
-  in.read(head.data(), head.size());
+  read(head.data(), head.size());
   if (head[6] != 1) throw std::runtime_error(fmt::format("'{}': only .npy format version 1 is read", file));
   const auto length = static_cast<std::uint16_t>(static_cast<unsigned char>(head[8]) | static_cast<unsigned char>(head[9]) << 8);
   std::string text(length, ' ');
-  in.read(text.data(), length);
-  std::smatch match;
+  read(text.data(), length);
+  const std::size_t open = text.find('(', text.find("'shape':")), close = text.find(')', open);
   if (text.find("'<f4'") == std::string::npos || text.find("'fortran_order': False") == std::string::npos ||
-      !std::regex_search(text, match, std::regex(R"('shape':\s*\(([^)]*)\))"))) {
+      close == std::string::npos) {
     throw std::runtime_error(fmt::format("'{}': a float32 array in C order is needed, its header says {}", file, text));
   }
   NpyHeader header;
+  header.shape = text.substr(open + 1, close - open - 1);
+  header.sizes = sizes_of(header.shape);
   header.data_offset = 10 + length;
-  const std::string shape = match[1];
-  const std::regex number("\\d+");
-  for (std::sregex_iterator it(shape.begin(), shape.end(), number), end; it != end; ++it)
-    header.shape.push_back(std::stoll(it->str()));
   return header;
 }
 
@@ -73,26 +93,31 @@ Gradients read_gradients(const std::string& file, std::int64_t& count, int rank,
   in.seekg(0, std::ios::end);
   const std::int64_t file_bytes = in.tellg();
   in.seekg(0);
-  std::int64_t offset = 0;
+  std::int64_t offset = 0, announced = 0;
   std::array<char, 6> magic{};
   in.read(magic.data(), magic.size());
+  in.clear();
   in.seekg(0);
   if (std::memcmp(magic.data(), "\x93NUMPY", magic.size()) == 0) {
     const NpyHeader header = read_npy_header(in, file);
-    if (header.shape.size() != 3 || header.shape[1] != ranks) {
-      throw std::runtime_error(
-          fmt::format("'{}' has shape ({}): it must be iterations x {} ranks x count", file, fmt::join(header.shape, ", "), ranks));
+    if (header.sizes.size() != 3 || header.sizes[1] != ranks) {
+      throw std::runtime_error(fmt::format("'{}' has shape ({}): it must be iterations x {} ranks x count, each from 1 to 2^31 - 1",
+                                           file, header.shape, ranks));
     }
-    count = header.shape[2];
+    announced = header.sizes[0];
+    count = header.sizes[2];
     offset = header.data_offset;
   }
   if (count <= 0) throw std::runtime_error("raw gradients need --count");
-  const std::int64_t step_bytes = count * ranks * 4;
-  const std::int64_t iterations = (file_bytes - offset) / step_bytes;
-  if (iterations == 0 || (file_bytes - offset) % step_bytes != 0) {
-    throw std::runtime_error(fmt::format("'{}' holds {} bytes of data: not a multiple of {} ranks x {} floats", file,
-                                         file_bytes - offset, ranks, count));
+  const std::int64_t data_bytes = file_bytes - offset;
+  const std::int64_t step_bytes = count <= data_bytes / 4 / ranks ? count * ranks * 4 : 0;  // 0: not even one step
+  if (step_bytes == 0 || data_bytes % step_bytes != 0) {
+    throw std::runtime_error(
+        fmt::format("'{}' holds {} bytes of data: not a multiple of {} ranks x {} floats", file, data_bytes, ranks, count));
   }
+  const std::int64_t iterations = data_bytes / step_bytes;
+  if (announced != 0 && iterations != announced)
+    throw std::runtime_error(fmt::format("'{}' holds {} iterations: its shape says {}", file, iterations, announced));
   Gradients gradients(static_cast<std::size_t>(iterations), std::vector<float>(static_cast<std::size_t>(count)));
   for (std::int64_t t = 0; t < iterations; ++t) {
     in.seekg(offset + t * step_bytes + rank * count * 4);

@@ -69,9 +69,7 @@ class DeviceBuffer final : public GradientBuffer {
 
 int gpu_to_use(const Communicator& comm) {
   const int mine = comm.nearest_gpu();
-  std::vector<std::int32_t> all(static_cast<std::size_t>(comm.size()));
-  detail::allgather_blocking(*comm.state(), 0, "choosing GPUs", reinterpret_cast<const std::byte*>(&mine), sizeof mine,
-                             reinterpret_cast<std::byte*>(all.data()));
+  const std::span<const std::int32_t> all = comm.state()->share("choosing GPUs", std::int32_t{mine});
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank] < 0) {
       fail(WEIR_ERR_UNSUPPORTED, "--memory cuda cannot run here: rank {} has no GPU{}{}", rank, mine < 0 ? ": " : "",

@@ -53,8 +53,8 @@ struct AllreduceProblem {
   double divisor = 1;  ///< delivered values are divided by this
   AllreduceConfig config;
   const Topology* topology = nullptr;
-  Transport* transport = nullptr;
-  bool share_memory = false;  ///< within nodes, where the transport can
+  int lane = -1;        ///< of the transport's allreduce, for those that need it
+  SharedMemory shared;  ///< of count elements, among the ranks of the node; none: they exchange by messages
   // Of plans in CUDA memory:
   void* stream = nullptr;  ///< cudaStream_t of the plan
   int device = 0;          ///< its GPU
@@ -122,6 +122,7 @@ struct AllreduceRow {
   std::string_view description;
   CostFunction cost = nullptr;
   bool sharded = false;
+  bool sums_in_nodes = false;            ///< dense, through memory that a node's ranks share where it can be had; sharded ones, too
   bool delivers_all = false;             ///< the whole sum is delivered, not only about k entries of it
   bool needs_allreduce = false;          ///< of the transport; without one, dense_ring takes its place
   std::optional<Threshold> threshold{};  ///< the selection this algorithm is defined with, whatever the configuration says

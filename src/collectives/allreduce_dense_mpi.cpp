@@ -9,7 +9,7 @@ template <class T>
 class DenseMpi final : public DenseAllreduce<T> {
  public:
   explicit DenseMpi(const AllreduceProblem& problem)
-      : count_(problem.count), factor_(static_cast<T>(1 / problem.divisor)), lane_(problem.transport->open_lane()) {}
+      : count_(problem.count), factor_(static_cast<T>(1 / problem.divisor)), lane_(problem.lane) {}
 
   task<void> run(Channel channel, T* data) override {
     channel.step("1. allreduce of the MPI library");

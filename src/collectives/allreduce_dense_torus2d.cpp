@@ -1,3 +1,5 @@
+#include <array>
+
 #include "base/buffer.hpp"
 #include "collectives/allreduce.hpp"
 #include "collectives/control.hpp"
@@ -11,7 +13,7 @@ namespace {
 template <class T>
 class DenseTorus2d final : public DenseAllreduce<T> {
  public:
-  explicit DenseTorus2d(const AllreduceProblem& problem) : map_(*problem.topology, problem.count), in_node_(map_, problem) {
+  explicit DenseTorus2d(const AllreduceProblem& problem) : map_(*problem.topology, problem.count), in_node_(map_, problem, true) {
     if (map_.mine() < 0) return;
     AllreduceProblem across = problem;
     across.count = map_.size(map_.mine());
@@ -23,10 +25,9 @@ class DenseTorus2d final : public DenseAllreduce<T> {
     const Channel node = channel.group(map_.node());
     channel.step("1. reduce-scatter in the node");
     T* const shard = map_.mine() < 0 ? nullptr : data + map_.begin(map_.mine());
-    in_node_.publish(node.rank(), data);
-    std::uint64_t words[2] = {};
-    co_await allreduce_control(node, words, 1, 0, words + 1);
-    co_await in_node_.reduce(node, data, shard);
+    in_node_.publish(node.rank(), data, shard);
+    co_await allreduce_control(node, words_.data(), 1, 0, words_.data() + 1);
+    co_await in_node_.reduce(node, shard);
     channel.step("2. ring across nodes");
     if (across_) co_await across_->run(channel.group(map_.owners()), shard);
     channel.step("3. allgather in the node");
@@ -41,6 +42,7 @@ class DenseTorus2d final : public DenseAllreduce<T> {
   ShardMap map_;
   NodeReduceScatter<T> in_node_;
   std::unique_ptr<DenseAllreduce<T>> across_;
+  std::array<std::uint64_t, 2> words_{};
 };
 
 }  // namespace

@@ -39,7 +39,8 @@ class GTopk final : public SparseAllreduce<T> {
     SparseOutcome<T> outcome;
     const int me = channel.rank(), ranks = channel.size();
     residue_ends_.clear();
-    Header header{fault, 0};
+    Header& header = header_;
+    header = {fault, 0};
     SparseVector<T> mine = local;
 
     // 1. reduction tree: the vector of this rank and of those it has heard of goes to the rank with its lowest bit cleared
@@ -48,7 +49,7 @@ class GTopk final : public SparseAllreduce<T> {
     for (; distance < ranks && (me & distance) == 0; distance *= 2) {
       const int child = me + distance;
       if (child >= ranks) continue;
-      Header other;
+      Header& other = other_header_;
       co_await receive_header(channel, other, child);
       header.fault = std::max(header.fault, other.fault);
       co_await receive(channel, other, child);
@@ -171,6 +172,7 @@ class GTopk final : public SparseAllreduce<T> {
   std::int64_t capacity_;
   Entries sum_, kept_, incoming_;
   Buffer<std::byte> message_;
+  Header header_, other_header_;
   Entries residue_;                         // at every level up to all of two vectors less k is cut off, and one vector is rounded
   std::vector<std::int64_t> residue_ends_;  // where each of the sorted lists in residue_ ends; at most two a level
 };

@@ -51,8 +51,9 @@ class TopkDsa final : public SparseAllreduce<T> {
     const int me = channel.rank(), ranks = problem_.ranks;
 
     channel.step("1. faults");
-    outcome.fault = fault;
-    co_await allreduce_control(channel, &outcome.fault, 1, 1, scratch_.data());
+    counts_[0] = fault;
+    co_await allreduce_control(channel, counts_.data(), 1, 1, scratch_.data());
+    outcome.fault = counts_[0];
     if (outcome.fault != 0) co_return outcome;
 
     // 2. split and reduce

@@ -51,35 +51,38 @@ class ShardMap {
 template <class T>
 class NodeReduceScatter {
  public:
-  /// Collective in the node.
-  NodeReduceScatter(const ShardMap& map, const AllreduceProblem& problem) : map_(map) {
+  /// `in_place`: sums take the place of gradients, which may be sent from until the end. Else publish() is the only one to read
+  /// them.
+  NodeReduceScatter(const ShardMap& map, const AllreduceProblem& problem, bool in_place) : map_(map) {
     if (map.node().size() == 1) return;
-    if (problem.share_memory) shared_ = problem.transport->share(map.node(), bytes(problem.count));
-    if (!shared_ && map.mine() >= 0) staging_ = Buffer<T>(std::min(map.size(0), chunk) * window);
+    shared_ = problem.shared;
+    if (shared_) return;
+    if (map.mine() >= 0) staging_ = Buffer<T>(std::min(map.size(0), chunk) * window);
+    if (!in_place) copy_ = Buffer<T>(problem.count);
   }
 
-  /// 1. Shows the other owners' shards of `gradient`. All ranks of the node must hear of it from each other (a control message will
-  /// do) before reduce.
-  void publish(int me, const T* gradient) {
-    if (!shared_) return;
-    T* const mine = memory(me);
-    for (int shard = 0; shard < map_.shards(); ++shard) {
-      if (shard != me) std::copy_n(gradient + map_.begin(shard), map_.size(shard), mine + map_.begin(shard));
+  /// 1. Shows the other owners' shards of `gradient`, and puts my own into `shard`: that very place of `gradient`, or memory
+  /// elsewhere. All ranks of the node must hear of it from each other (a control message will do) before reduce.
+  void publish(int me, const T* gradient, T* shard) {
+    if (my_size() > 0 && gradient + map_.begin(me) != shard) std::copy_n(gradient + map_.begin(me), my_size(), shard);
+    T* const shown = shared_ ? memory(me) : copy_.data();
+    published_ = shown != nullptr ? shown : gradient;
+    if (shown == nullptr) return;
+    for (int other = 0; other < map_.shards(); ++other) {
+      if (other != me) std::copy_n(gradient + map_.begin(other), map_.size(other), shown + map_.begin(other));
     }
-    shared_->sync();
+    sync_shared_memory();
   }
 
-  /// 2. shard[0 .. size) = sum over the node's ranks of gradient[begin .. begin + size), for owners; `shard` is that very place of
-  /// `gradient`, or memory elsewhere. Summed in the order me, me - 1, me - 2, ... of local ranks, cyclically.
-  task<void> reduce(Channel node, const T* gradient, T* shard) {
+  /// 2. shard[0 .. size) = sum over the node's ranks of gradient[begin .. begin + size), for owners. Summed in the order me, me -
+  /// 1, me - 2, ... of local ranks, cyclically.
+  task<void> reduce(Channel node, T* shard) {
     if (shared_) {
-      reduce_shared(node, gradient, shard);
+      reduce_shared(node, shard);
       co_return;
     }
     const int me = node.rank(), ranks = node.size();
     const std::int64_t in_count = my_size();
-    const T* const own = in_count == 0 ? nullptr : gradient + map_.begin(map_.mine());
-    if (ranks == 1 && own != shard) std::copy_n(own, in_count, shard);
     for (int s = 1; s < ranks; ++s) {
       const int to = (me + s) % ranks, from = (me - s + ranks) % ranks;
       const std::int64_t out_count = to < map_.shards() ? map_.size(to) : 0;
@@ -89,17 +92,13 @@ class NodeReduceScatter {
         if (step >= window) {
           co_await node.done(pair);
           const std::int64_t first = (step - window) * chunk;
-          if (const std::int64_t size = part(in_count, first); size > 0) {
-            // The first sum of a chunk starts from my own values while they are in the caches for it.
-            if (s == 1 && own != shard) std::copy_n(own + first, size, shard + first);
-            kernels::host::add(slot(step), shard + first, size);
-          }
+          if (const std::int64_t size = part(in_count, first); size > 0) kernels::host::add(slot(step), shard + first, size);
         }
         pair = {};
         if (step >= steps) continue;
         const std::int64_t first = step * chunk, in = part(in_count, first), out = part(out_count, first);
         if (in > 0) pair[0] = node.receive(slot(step), bytes(in), from, Traffic::payload);
-        if (out > 0) pair[1] = node.send(gradient + map_.begin(to) + first, bytes(out), to, Traffic::payload);
+        if (out > 0) pair[1] = node.send(published_ + map_.begin(to) + first, bytes(out), to, Traffic::payload);
       }
     }
   }
@@ -109,10 +108,10 @@ class NodeReduceScatter {
     const int me = node.rank(), ranks = node.size();
     if (shared_) {
       if (my_size() > 0) std::copy_n(data + map_.begin(me), my_size(), memory(me) + map_.begin(me));
-      shared_->sync();
-      std::uint64_t words[2] = {};
-      co_await allreduce_control(node, words, 1, 0, words + 1);
-      shared_->sync();
+      sync_shared_memory();
+      words_ = {};
+      co_await allreduce_control(node, words_.data(), 1, 0, words_.data() + 1);
+      sync_shared_memory();
       for (int s = 1; s < ranks; ++s) {
         const int from = (me + s) % ranks;
         if (from < map_.shards()) std::copy_n(memory(from) + map_.begin(from), map_.size(from), data + map_.begin(from));
@@ -128,7 +127,9 @@ class NodeReduceScatter {
     }
   }
 
-  [[nodiscard]] std::int64_t memory_bytes() const { return staging_.bytes() + (shared_ ? bytes(map_.begin(map_.shards())) : 0); }
+  [[nodiscard]] std::int64_t memory_bytes() const {
+    return staging_.bytes() + copy_.bytes() + (shared_ ? bytes(map_.begin(map_.shards())) : 0);
+  }
 
  private:
   using Pair = std::array<Request, 2>;
@@ -142,23 +143,25 @@ class NodeReduceScatter {
   [[nodiscard]] T* slot(std::int64_t step) { return staging_.data() + step % window * std::min(map_.size(0), chunk); }
 
   [[nodiscard]] std::int64_t my_size() const { return map_.mine() < 0 ? 0 : map_.size(map_.mine()); }
-  [[nodiscard]] T* memory(int member) const { return reinterpret_cast<T*>(shared_->of(member)); }
+  [[nodiscard]] T* memory(int member) const { return reinterpret_cast<T*>(shared_.of(member)); }
 
-  void reduce_shared(Channel node, const T* gradient, T* shard) {
-    shared_->sync();
+  void reduce_shared(Channel node, T* shard) {
+    sync_shared_memory();
     if (map_.mine() < 0) return;
     const int me = node.rank(), ranks = node.size();
     const std::int64_t begin = map_.begin(me);
     for (std::int64_t first = 0; first < my_size(); first += chunk) {
       const std::int64_t size = part(my_size(), first);
-      if (gradient + begin != shard) std::copy_n(gradient + begin + first, size, shard + first);
       for (int s = 1; s < ranks; ++s) kernels::host::add(memory((me - s + ranks) % ranks) + begin + first, shard + first, size);
     }
   }
 
   ShardMap map_;
-  std::unique_ptr<SharedMemory> shared_;
+  SharedMemory shared_;
+  const T* published_ = nullptr;  // what messages are sent from
+  Buffer<T> copy_;                // of gradients that must not be read later
   Buffer<T> staging_;
+  std::array<std::uint64_t, 2> words_{};
   std::array<Pair, window> in_flight_;
 };
 

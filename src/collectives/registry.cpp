@@ -22,6 +22,7 @@ constexpr std::array rows = {
     AllreduceRow{.name = "dense_torus2d",
                  .description = "2D torus: reduce-scatter in the node, ring across nodes, allgather in the node",
                  .cost = cost_dense_torus2d,
+                 .sums_in_nodes = true,
                  .cuda_memory = true,
                  WEIR_DENSE(make_dense_torus2d)},
     AllreduceRow{.name = "dense_mpi",
@@ -79,11 +80,11 @@ constexpr std::array rows = {
 std::span<const AllreduceRow> allreduce_registry() { return rows; }
 
 const AllreduceRow& find_allreduce(std::string_view name) {
-  std::string known;
   for (const AllreduceRow& row : rows) {
     if (row.name == name) return row;
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", row.name);
   }
+  std::string known;
+  for (const AllreduceRow& row : rows) known += fmt::format("{}{}", known.empty() ? "" : ", ", row.name);
   fail(WEIR_ERR_ARGUMENT, "there is no allreduce algorithm '{}': known are {}, auto, auto_sparse", name, known);
 }
 

@@ -9,16 +9,14 @@ namespace weir {
 namespace {
 
 std::shared_ptr<detail::EmbeddingState> make_table(std::shared_ptr<detail::CommunicatorState> comm, const EmbeddingConfig& config) {
-  const int tag = comm->next_tag();
-  embedding::agree_on_config(*comm, tag, config);
-  // Before anything can fail on one rank alone: else later tags would differ.
-  const detail::EmbeddingState::Tags tags{comm->next_tag(), comm->next_tag(), comm->next_tag(), comm->next_tag()};
+  detail::Lease lease = embedding::agree_on_config(*comm, config);
+  const bool by_node = detail::routes_by_node(*comm, config);
   std::shared_ptr<detail::EmbeddingState> state;
-  detail::make_on_all_ranks(*comm, tag, "table", config.name,
-                            [&] { state = std::make_shared<detail::EmbeddingState>(comm, config, tags); });
+  comm->agree("making a table", "table", config.name,
+              [&] { state = std::make_shared<detail::EmbeddingState>(comm, config, std::move(lease), by_node); });
   // Without this, memory that is handed out on credit would be missed only when it is written to, and the process killed.
-  embedding::agree_on_memory(*comm, tag, config, state->untouched_bytes());
-  detail::make_on_all_ranks(*comm, tag, "table", config.name, [&] { state->fill(); });
+  embedding::agree_on_memory(*comm, config, state->untouched_bytes());
+  comm->agree("filling a table", "table", config.name, [&] { state->fill(); });
   log(comm->settings.log, LogLevel::info, "rank {}: table '{}': {} x {} by {}, {} bytes", comm->topology.rank(), config.name,
       config.rows, config.width, config.exchange, state->memory_bytes());
   return state;
@@ -26,12 +24,9 @@ std::shared_ptr<detail::EmbeddingState> make_table(std::shared_ptr<detail::Commu
 
 void retire(std::shared_ptr<detail::EmbeddingState>& state) noexcept {
   if (!state) return;
-  bool broken = false;
-  for (detail::InFlight* call : state->calls()) {
-    detail::retire(*call);
-    broken = broken || call->broken;
-  }
-  if (broken) detail::keep_forever(std::move(state));
+  bool ended = true;
+  for (detail::InFlight* call : state->calls()) ended = detail::retire(*call) && ended;
+  if (!ended) keep_forever(std::move(state));
 }
 
 /// Keeps the table alive as long as the operation.

@@ -7,22 +7,21 @@
 namespace weir::embedding {
 namespace {
 
-AllreduceProblem problem_of(std::int64_t count, const Topology& topology, Transport& transport) {
+AllreduceProblem problem_of(std::int64_t count, const Topology& topology) {
   AllreduceProblem problem;
   problem.count = count;
   problem.ranks = topology.size();
   problem.topology = &topology;
-  problem.transport = &transport;
   return problem;
 }
 
 }  // namespace
 
-DenseDelivery::DenseDelivery(const Partition& partition, const Topology& topology, Transport& transport)
+DenseDelivery::DenseDelivery(const Partition& partition, const Topology& topology)
     : rows_(partition.rows()),
       width_(partition.width()),
       sums_(rows_ * (width_ + 1)),
-      ring_(make_dense_ring<float>(problem_of(sums_.size(), topology, transport))) {}
+      ring_(make_dense_ring<float>(problem_of(sums_.size(), topology))) {}
 
 task<void> DenseDelivery::run(Channel channel, const Batch& batch, const float* rows) {
   kernels::host::fill_zero(sums_.data(), sums_.size());

@@ -12,7 +12,7 @@ namespace weir::embedding {
 
 class DenseDelivery {
  public:
-  DenseDelivery(const Partition& partition, const Topology& topology, Transport& transport);
+  DenseDelivery(const Partition& partition, const Topology& topology);
   /// `rows`: one for each of this rank's distinct rows of the batch. Afterwards step() has all ranks' sums.
   task<void> run(Channel channel, const Batch& batch, const float* rows);
   /// Steps the rows that any rank had in its batch; returns how many. `slice` is in host memory.

@@ -57,18 +57,14 @@ void check_memory(const EmbeddingConfig& c, const Topology& topology) {
 
 /// What a rank needs, and what it has found on its node.
 struct MemoryCard {
-  std::int64_t bytes;
-  double there;
-};
-
-struct NodeNeed {
+  detail::Outcome outcome;
   double bytes = 0;
-  std::int64_t ranks = 0;
+  double there = 0;
 };
 
 ConfigCard make_card(const EmbeddingConfig& c, const Topology& topology) {
   ConfigCard card;
-  try {
+  card.outcome = detail::outcome_of([&] {
     check_config(c, topology);
     card.set_text(c.exchange);
     card.fields = {static_cast<double>(c.rows),
@@ -86,10 +82,7 @@ ConfigCard make_card(const EmbeddingConfig& c, const Topology& topology) {
                    static_cast<double>(c.seed >> 32),
                    c.initial_range,
                    static_cast<double>(c.memory)};
-  } catch (const Error& error) {
-    card.status = error.status();
-    card.set_text(error.what());
-  }
+  });
   return card;
 }
 
@@ -134,34 +127,30 @@ void check_config(const EmbeddingConfig& c, const Topology& topology) {
   if (c.memory == MemorySpace::host) check_memory(c, topology);
 }
 
-void agree_on_config(detail::CommunicatorState& comm, int tag, const EmbeddingConfig& config) {
-  const ConfigCard mine = make_card(config, comm.topology);
-  std::vector<ConfigCard> cards(static_cast<std::size_t>(comm.topology.size()));
-  detail::allgather_blocking(comm, tag, "making a table", reinterpret_cast<const std::byte*>(&mine), sizeof mine,
-                             reinterpret_cast<std::byte*>(cards.data()));
-  check_agreement(cards, fmt::format("table '{}'", config.name), "exchange", field_names);
+detail::Lease agree_on_config(detail::CommunicatorState& comm, const EmbeddingConfig& config) {
+  return open_agreed(comm, make_card(config, comm.topology), {"table", "exchange", field_names}, config.name);
 }
 
-void agree_on_memory(detail::CommunicatorState& comm, int tag, const EmbeddingConfig& config, std::int64_t bytes) {
+void agree_on_memory(detail::CommunicatorState& comm, const EmbeddingConfig& config, std::int64_t bytes) {
   const Topology& topology = comm.topology;
-  const MemoryCard mine{bytes, available_memory()};
-  std::vector<MemoryCard> cards(static_cast<std::size_t>(topology.size()));
-  detail::allgather_blocking(comm, tag, "counting a table's memory", reinterpret_cast<const std::byte*>(&mine), sizeof mine,
-                             reinterpret_cast<std::byte*>(cards.data()));
-  std::vector<NodeNeed> needs(static_cast<std::size_t>(topology.node_count()));
-  const auto need_of = [&](std::size_t rank) -> NodeNeed& {
-    return needs[static_cast<std::size_t>(topology.node_of(static_cast<int>(rank)))];
-  };
-  for (std::size_t rank = 0; rank < cards.size(); ++rank) {
-    need_of(rank).bytes += static_cast<double>(cards[rank].bytes);
-    ++need_of(rank).ranks;
-  }
-  for (std::size_t rank = 0; rank < cards.size(); ++rank) {
-    const NodeNeed& need = need_of(rank);
-    if (need.bytes <= cards[rank].there) continue;
+  MemoryCard mine;
+  mine.bytes = static_cast<double>(bytes);
+  mine.outcome = detail::outcome_of([&] { mine.there = available_memory(); });
+  const std::span<const MemoryCard> ranks = comm.share("counting a table's memory", mine);
+  for (int rank = 0; rank < topology.size(); ++rank) {
+    const MemoryCard& card = ranks[static_cast<std::size_t>(rank)];
+    if (card.outcome.failed()) fail_alike(WEIR_ERR_MEMORY, "table '{}', rank {}: {}", config.name, rank, card.outcome.text.data());
+    double needed = 0;
+    std::int64_t sharing = 0;
+    for (int other = 0; other < topology.size(); ++other) {
+      if (topology.node_of(other) != topology.node_of(rank)) continue;
+      needed += ranks[static_cast<std::size_t>(other)].bytes;
+      ++sharing;
+    }
+    if (needed <= card.there) continue;
     const std::string parts = fmt::format("its optimizer's state and batches of {} ids", config.largest_batch);
-    fail(WEIR_ERR_MEMORY, "table '{}', rank {}: {}", config.name, rank,
-         memory_text(config, parts, need.bytes, need.ranks, cards[rank].there));
+    fail_alike(WEIR_ERR_MEMORY, "table '{}', rank {}: {}", config.name, rank,
+               memory_text(config, parts, needed, sharing, card.there));
   }
 }
 

@@ -15,10 +15,10 @@ namespace weir::embedding {
 void check_config(const EmbeddingConfig& config, const Topology& topology);
 
 /// Collective. Throws on every rank alike what check_config throws on any, or Error(WEIR_ERR_MISMATCH) naming what differs.
-void agree_on_config(detail::CommunicatorState& comm, int tag, const EmbeddingConfig& config);
+[[nodiscard]] detail::Lease agree_on_config(detail::CommunicatorState& comm, const EmbeddingConfig& config);
 
 /// Collective. `bytes`: what this rank's table has asked for and not touched yet. Throws Error(WEIR_ERR_MEMORY) on every rank
 /// alike where the ranks of any node need more than the node has.
-void agree_on_memory(detail::CommunicatorState& comm, int tag, const EmbeddingConfig& config, std::int64_t bytes);
+void agree_on_memory(detail::CommunicatorState& comm, const EmbeddingConfig& config, std::int64_t bytes);
 
 }  // namespace weir::embedding

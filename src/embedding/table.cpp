@@ -21,63 +21,74 @@ void add_sent(TrafficCount& sum, const TrafficCount& other) {
   for (std::size_t kind = 0; kind < sum.kind_sent.size(); ++kind) sum.kind_sent[kind] += other.kind_sent[kind];
 }
 
-/// Collective where routing is automatic.
-RowExchangeSetup make_setup(CommunicatorState& comm, const EmbeddingConfig& config, const Exchange& exchange,
-                            const Partition& partition) {
+RowExchangeSetup make_setup(const CommunicatorState& comm, const EmbeddingConfig& config, const Exchange& exchange,
+                            const Partition& partition, bool by_node) {
   RowExchangeSetup setup;
   setup.partition = &partition;
   setup.topology = &comm.topology;
   setup.exchange = &exchange;
   setup.largest_batch = config.largest_batch;
-  setup.by_node = config.routing == Routing::by_node;
+  setup.by_node = by_node;
   setup.values = config.wire_values;
-  const bool choice = comm.topology.node_count() > 1 && comm.topology.largest_node() > 1 && !exchange.replicated();
-  if (config.routing == Routing::automatic && choice) {
-    const Problem problem = make_problem(comm.topology, 0, 0);
-    const double pair_bytes =
-        static_cast<double>(config.largest_batch) * static_cast<double>(config.width) * sizeof(float) / problem.ranks;
-    setup.by_node = by_node_is_cheaper(comm.agreed_machine().machine, problem, pair_bytes);
-  }
-  setup.by_node = setup.by_node && choice;
   return setup;
 }
 
 [[noreturn]] void throw_fault(const CallCard& card, int rank, std::string_view table, const char* what, std::int64_t rows) {
   switch (card.fault) {
     case CallFault::bad_id:
-      fail(WEIR_ERR_ARGUMENT, "table '{}': rank {} {} id {} at position {}: ids go from 0 to {}", table, rank, what, card.id,
-           card.place, rows - 1);
+      fail_alike(WEIR_ERR_ARGUMENT, "table '{}': rank {} {} id {} at position {}: ids go from 0 to {}", table, rank, what, card.id,
+                 card.place, rows - 1);
     case CallFault::bad_count:
-      fail(WEIR_ERR_ARGUMENT, "table '{}': rank {} {} {} rows: a count must not be negative", table, rank, what, card.place);
+      fail_alike(WEIR_ERR_ARGUMENT, "table '{}': rank {} {} {} rows: a count must not be negative", table, rank, what, card.place);
     case CallFault::too_long:
-      fail(WEIR_ERR_ARGUMENT, "table '{}': rank {} {} {} ids at once: largest_batch is {}", table, rank, what, card.place, card.id);
+      fail_alike(WEIR_ERR_ARGUMENT, "table '{}': rank {} {} {} ids at once: largest_batch is {}", table, rank, what, card.place,
+                 card.id);
     case CallFault::wrong_size:
-      fail(WEIR_ERR_ARGUMENT, "table '{}': rank {} {} with an array of {} elements: it must have {}, one row for each id", table,
-           rank, what, card.place, card.id);
+      fail_alike(WEIR_ERR_ARGUMENT, "table '{}': rank {} {} with an array of {} elements: it must have {}, one row for each id",
+                 table, rank, what, card.place, card.id);
     case CallFault::wrong_memory:
-      fail(WEIR_ERR_ARGUMENT, "table '{}': {}", table,
-           memory_fault_text(card.memory, rank, "table", card.of_ids != 0 ? "array of ids" : "array for vectors"));
+      fail_alike(WEIR_ERR_ARGUMENT, "table '{}': {}", table,
+                 memory_fault_text(card.memory, rank, "table", card.of_ids != 0 ? "array of ids" : "array for vectors"));
     case CallFault::not_in_host_memory:
-      fail(WEIR_ERR_ARGUMENT, "table '{}': rank {} {} with an array in GPU memory: it must be in host memory", table, rank, what);
+      fail_alike(WEIR_ERR_ARGUMENT, "table '{}': rank {} {} with an array in GPU memory: it must be in host memory", table, rank,
+                 what);
     case CallFault::device_failed:
       throw_device_failed(table, rank);
     default:
-      fail(WEIR_ERR_ARGUMENT, "table '{}': rank {} {} with a null pointer", table, rank, what);
+      fail_alike(WEIR_ERR_ARGUMENT, "table '{}': rank {} {} with a null pointer", table, rank, what);
   }
 }
 
 }  // namespace
 
 void throw_device_failed(std::string_view table, int rank) {
-  fail(WEIR_ERR_DEVICE, "table '{}': CUDA failed on rank {}, whose log says how. Make a new communicator and table", table, rank);
+  throw AgreedError(Error(WEIR_ERR_DEVICE, fmt::format("table '{}': CUDA failed on rank {}, whose log says how. Make a new "
+                                                       "communicator and table",
+                                                       table, rank)),
+                    true);
 }
 
-EmbeddingState::EmbeddingState(std::shared_ptr<CommunicatorState> comm, const EmbeddingConfig& config, const Tags& tags)
+bool routes_by_node(CommunicatorState& comm, const EmbeddingConfig& config) {
+  const bool choice =
+      comm.topology.node_count() > 1 && comm.topology.largest_node() > 1 && !find_exchange(config.exchange).replicated();
+  if (!choice || config.routing == Routing::direct) return false;
+  if (config.routing == Routing::by_node) return true;
+  const FoundMachine& found = comm.agreed_machine();
+  const Problem problem = make_problem(comm.topology, 0, 0);
+  const double pair_bytes =
+      static_cast<double>(config.largest_batch) * static_cast<double>(config.width) * sizeof(float) / problem.ranks;
+  // Rank 0 decides: the costs may differ in their last bits between processors.
+  const std::int32_t mine = by_node_is_cheaper(found.machine, problem, pair_bytes) ? 1 : 0;
+  return comm.share("choosing how rows travel", mine)[0] != 0;
+}
+
+EmbeddingState::EmbeddingState(std::shared_ptr<CommunicatorState> comm, const EmbeddingConfig& config, Lease lease, bool by_node)
     : comm_(std::move(comm)),
+      lease_(std::move(lease)),
       config_(config),
       exchange_(find_exchange(config.exchange)),
       partition_(exchange_.division, config.rows, config.width, comm_->topology),
-      setup_(make_setup(*comm_, config, exchange_, partition_)),
+      setup_(make_setup(*comm_, config, exchange_, partition_, by_node)),
       host_(make_host_rows(config.width)),
       space_(config.memory == MemorySpace::cuda ? make_device_rows(config.largest_batch) : make_host_rows(config.width)),
       slice_(config, partition_, comm_->topology.rank(), *space_),
@@ -89,17 +100,17 @@ EmbeddingState::EmbeddingState(std::shared_ptr<CommunicatorState> comm, const Em
       coalesced_(space_->take_rows(setup_.most_asked() * config.width)),
       marks_((config.rows + 63) / 64),
       pending_(marks_.size()),
-      prefetch_(comm_, config.name + ": prefetch", config.priority, tags[0]),
-      lookup_(comm_, config.name + ": lookup", config.priority, tags[1]),
-      update_(comm_, config.name + ": update", config.priority, tags[2]),
+      prefetch_(comm_, config.name + ": prefetch", config.priority, lease_.tag(0)),
+      lookup_(comm_, config.name + ": lookup", config.priority, lease_.tag(1)),
+      update_(comm_, config.name + ": update", config.priority, lease_.tag(2)),
       // it needs no network: gradients that can wait need not wait for it
-      ids_arrival_(comm_, config.name + ": ids", config.delayed_priority, tags[3]) {
+      ids_arrival_(comm_, config.name + ": ids", config.delayed_priority, lease_.tag(3)) {
   const int ranks = comm_->topology.size();
   for (auto* batch : {&next_, &current_, &updating_, &spare_})
     *batch = std::make_unique<Batch>(config.rows, config.largest_batch, ranks);
   for (auto* cards : {&prefetch_cards_, &lookup_cards_, &card_scratch_, &prefetch_scratch_})
     cards->resize(static_cast<std::size_t>(ranks));
-  if (exchange_.path == GradientPath::allreduce) dense_.emplace(partition_, comm_->topology, *comm_->transport);
+  if (exchange_.path == GradientPath::allreduce) dense_.emplace(partition_, comm_->topology);
   statistics_.by_node = setup_.by_node;
   set_learning_rate(config.learning_rate);
 }
@@ -124,7 +135,7 @@ EmbeddingState::CallIds<Id> EmbeddingState::brought_ids(std::span<const Id> ids,
   const HostIds there = space_->bring_ids(ids.data(), static_cast<std::int64_t>(ids.size_bytes()), stream);
   if (there.fault != FaultKind::none) return {{}, CallFault::wrong_memory, there.fault};
   if (there.ready != nullptr) {
-    ids_arrival_.launch(run_ids_arrival(there.ready));
+    ids_arrival_.launch([&] { return run_ids_arrival(there.ready); });
     ids_arrival_.wait();
   }
   return {{static_cast<const Id*>(there.data), ids.size()}};
@@ -159,7 +170,8 @@ template <class Id>
 void EmbeddingState::start_prefetch(std::span<const Id> ids, void* stream) {
   prefetch_.wait();
   prefetch_.check_startable();
-  prefetch_.launch(run_prefetch(ids_on_host(ids, stream)));
+  const CallIds<Id> there = ids_on_host(ids, stream);
+  prefetch_.launch([&] { return run_prefetch(there); });
 }
 
 template <class Id>
@@ -202,7 +214,8 @@ void EmbeddingState::check_gathering(const Batch& batch) {
 template <class Id>
 void EmbeddingState::start_lookup(std::span<const Id> ids, std::span<float> vectors, void* stream) {
   lookup_.check_startable();
-  lookup_.launch(run_lookup(ids_on_host(ids, stream), vectors, stream));
+  const CallIds<Id> there = ids_on_host(ids, stream);
+  lookup_.launch([&] { return run_lookup(there, vectors, stream); });
 }
 
 /// What it asks for becomes the current batch.
@@ -230,7 +243,7 @@ task<void> EmbeddingState::share_cards(Channel channel, const char* what, CallCa
                              reinterpret_cast<std::byte*>(card_scratch_.data()));
   for (std::size_t rank = 0; rank < lookup_cards_.size(); ++rank) {
     if (lookup_cards_[rank].fault == CallFault::none) continue;
-    co_await channel.opened(split_);  // the update in flight may look at the batch that this call gives up
+    co_await channel.opened(split_, update_.run);  // the update in flight may look at the batch that this call gives up
     throw_fault(lookup_cards_[rank], static_cast<int>(rank), config_.name, what, config_.rows);
   }
 }
@@ -242,7 +255,7 @@ task<void> EmbeddingState::run_lookup(CallIds<Id> ids, std::span<float> vectors,
   const Channel channel = lookup_.channel();
   Batch& batch = *current_;
   channel.step("lookup: wait for the prefetch");
-  co_await channel.opened(batch.settled);
+  co_await channel.opened(batch.settled, prefetch_.run);
   check_gathering(batch);
   channel.step("lookup: announce");
   const bool foreseen = card.prefetch != 0;
@@ -251,7 +264,7 @@ task<void> EmbeddingState::run_lookup(CallIds<Id> ids, std::span<float> vectors,
   // Ranks may have made another number of prefetches so far.
   const bool prefetched = card.prefetch != 0 && std::all_of(lookup_cards_.begin(), lookup_cards_.end(),
                                                             [&](const CallCard& c) { return c.prefetch == card.prefetch; });
-  if (!prefetched && foreseen) co_await channel.opened(split_);  // the update in flight may look at this batch
+  if (!prefetched && foreseen) co_await channel.opened(split_, update_.run);  // the update in flight may look at this batch
   if (!prefetched) co_await batch.gather(channel, lookup_cards_);
   const std::int64_t id_bytes = payload_sent(prefetched ? batch.prefetch_traffic : lookup_.traffic);
   co_await wait_for_rows(channel, batch);
@@ -282,7 +295,7 @@ task<void> EmbeddingState::list_tokens(Channel channel, const Batch& batch) {
 
 task<void> EmbeddingState::wait_for_rows(Channel channel, const Batch& batch) {
   channel.step("lookup: wait for rows of the update before");
-  co_await channel.opened(prior_applied_);
+  co_await channel.opened(prior_applied_, update_.run);
   bool somebody_waits = false, waits = false;
   for (int rank = 0; rank < channel.size(); ++rank) {
     somebody_waits = somebody_waits || is_delayed(batch.rows(rank));
@@ -290,7 +303,7 @@ task<void> EmbeddingState::wait_for_rows(Channel channel, const Batch& batch) {
     waits = waits || ((!exchange_.replicated() || rank == channel.rank()) && is_delayed(sent_from_here));
   }
   if (somebody_waits) hurry_update();
-  if (waits) co_await channel.opened(updated_);
+  if (waits) co_await channel.opened(updated_, update_.run);
   if (!updated_ || !half_applied_) co_return;
   update_.finish();  // the reason, if nobody has heard it yet
   fail(WEIR_ERR_STATE, "table '{}': an update broke off; its rows are not all applied. Make a new communicator and table",

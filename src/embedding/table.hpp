@@ -45,14 +45,16 @@ class OpenAtEnd {
 /// For CUDA's failure on `rank` in the part of a call that does not wait for other ranks.
 [[noreturn]] void throw_device_failed(std::string_view table, int rank);
 
+/// Collective. Whether messages between two nodes travel as one; the same on every rank.
+[[nodiscard]] bool routes_by_node(CommunicatorState& comm, const EmbeddingConfig& config);
+
 /// See EmbeddingTable. fill() comes before the first call. A batch moves on from `next_` (prefetched) to `current_` (looked up) to
 /// `updating_`.
 class EmbeddingState {
  public:
-  /// Of prefetch, lookup, update, and of the wait for ids, which sends nothing.
-  using Tags = std::array<int, 4>;
-  /// Allocates everything, and touches nothing of what grows with the table or the batch.
-  EmbeddingState(std::shared_ptr<CommunicatorState> comm, const EmbeddingConfig& config, const Tags& tags);
+  /// Allocates everything, and touches nothing of what grows with the table or the batch. `by_node`: messages between two nodes
+  /// travel as one. The tags of the lease are of prefetch, lookup, update, and of the wait for ids, which sends nothing.
+  EmbeddingState(std::shared_ptr<CommunicatorState> comm, const EmbeddingConfig& config, Lease lease, bool by_node);
   /// With initial values.
   void fill();
 
@@ -141,6 +143,7 @@ class EmbeddingState {
   [[nodiscard]] std::int64_t delayed_rows_of_all() const;
 
   std::shared_ptr<CommunicatorState> comm_;
+  Lease lease_;
   EmbeddingConfig config_;
   const embedding::Exchange& exchange_;
   embedding::Partition partition_;

@@ -42,7 +42,8 @@ task<std::int64_t> EmbeddingState::gather_range(Channel channel, RowRange range,
 void EmbeddingState::export_rows(std::int64_t first, std::int64_t count, std::span<float> values) {
   lookup_.check_startable();
   finish_update();
-  lookup_.launch(run_export(check_range(first, count, values.data(), values.size()), values.data()));
+  const RowRange range = check_range(first, count, values.data(), values.size());
+  lookup_.launch([&] { return run_export(range, values.data()); });
   lookup_.wait();
 }
 
@@ -59,7 +60,8 @@ task<void> EmbeddingState::run_export(RowRange range, float* values) {
 void EmbeddingState::import_rows(std::int64_t first, std::int64_t count, std::span<const float> values) {
   lookup_.check_startable();
   finish_update();
-  lookup_.launch(run_import(check_range(first, count, values.data(), values.size()), values.data()));
+  const RowRange range = check_range(first, count, values.data(), values.size());
+  lookup_.launch([&] { return run_import(range, values.data()); });
   lookup_.wait();
 }
 

@@ -42,7 +42,7 @@ void EmbeddingState::start_update(std::span<const float> gradients, void* stream
   statistics_.seconds_coalesce = seconds_since(begin);
   update_.run.priority = config_.priority;
   hurried_ = false;
-  update_.launch(run_update(step));
+  update_.launch([&] { return run_update(step); });
 }
 
 /// Gradients of the batch's distinct rows. Fails where CUDA does.
@@ -84,7 +84,7 @@ task<void> EmbeddingState::run_update(Step step) {
   // EmbRace Algorithm 1.
   channel.step("update: wait for the prefetch");
   if (next_known) {
-    co_await channel.opened(step.next->settled);
+    co_await channel.opened(step.next->settled, prefetch_.run);
     check_gathering(*step.next);
   }
   updating_->split(next_known && step.next->gathered() ? step.next : nullptr, marks_.data());
@@ -140,17 +140,18 @@ task<bool> EmbeddingState::agree_on_step(Channel channel, const Step& step) {
   }
   const auto rank = static_cast<int>(0xffffffffu - static_cast<std::uint32_t>(words[0]));
   if (fault == CallFault::not_ready)
-    fail(WEIR_ERR_ARGUMENT,
-         "table '{}': rank {} updates without a finished lookup: each update needs one lookup before it, waited for", config_.name,
-         rank);
+    fail_alike(WEIR_ERR_ARGUMENT,
+               "table '{}': rank {} updates without a finished lookup: each update needs one lookup before it, waited for",
+               config_.name, rank);
   if (fault == CallFault::device_failed) throw_device_failed(config_.name, rank);
   if (fault == CallFault::wrong_memory)
-    fail(WEIR_ERR_ARGUMENT, "table '{}': {}", config_.name,
-         memory_fault_text(static_cast<FaultKind>(words[0] >> 32 & 0xff), rank, "table", "array of gradients"));
+    fail_alike(WEIR_ERR_ARGUMENT, "table '{}': {}", config_.name,
+               memory_fault_text(static_cast<FaultKind>(words[0] >> 32 & 0xff), rank, "table", "array of gradients"));
   if (fault != CallFault::none)
-    fail(WEIR_ERR_ARGUMENT, "table '{}': rank {} gave gradients that are null, or not of the size of its last batch (ids x width)",
-         config_.name, rank);
-  fail(WEIR_ERR_MISMATCH, "table '{}': ranks disagree about the learning rate; set the same on all", config_.name);
+    fail_alike(WEIR_ERR_ARGUMENT,
+               "table '{}': rank {} gave gradients that are null, or not of the size of its last batch (ids x width)", config_.name,
+               rank);
+  fail_alike(WEIR_ERR_MISMATCH, "table '{}': ranks disagree about the learning rate; set the same on all", config_.name);
 }
 
 void EmbeddingState::set_learning_rate(double learning_rate) {

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 
 #include "base/buffer.hpp"
 #include "base/error.hpp"
+#include "base/keep.hpp"
 #include "collectives/control.hpp"
 #include "model/rates.hpp"
 
@@ -210,8 +212,13 @@ task<Machine> calibrate(Channel channel, double seconds, CalibrationProgress pro
   require(seconds > 0 && seconds <= 3600, "a calibration of {} seconds was asked for: it must be above 0 and at most 3600",
           seconds);
   Machine machine = builtin_machine();
-  Calibrator calibrator(channel, seconds, progress);
-  co_await calibrator.run(machine);
+  const auto calibrator = std::make_shared<Calibrator>(channel, seconds, progress);
+  try {
+    co_await calibrator->run(machine);
+  } catch (...) {
+    keep_forever(calibrator);  // messages under way use its arrays
+    throw;
+  }
   co_return machine;
 }
 

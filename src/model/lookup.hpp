@@ -1,10 +1,8 @@
-// lookup.hpp: which machine the ranks of a job predict with.
+// lookup.hpp: which machine a job predicts with. What all ranks take it for: CommunicatorState::agreed_machine.
 #pragma once
 
 #include <string>
 
-#include "async/channel.hpp"
-#include "async/task.hpp"
 #include "base/settings.hpp"
 #include "model/machine.hpp"
 
@@ -23,10 +21,5 @@ struct FoundMachine {
 /// The file of WEIR_MACHINE; without that setting this host's own file; where there is none, the built-in machine. Throws
 /// Error(WEIR_ERR_ARGUMENT) for a bad file, and for a missing one that WEIR_MACHINE names.
 [[nodiscard]] FoundMachine find_machine(const Settings& settings);
-
-/// Collective: rank 0's settings decide, and its file is the one that is read, so that all ranks end with identical numbers. With
-/// WEIR_CALIBRATE the machine is measured instead. What find_machine throws on rank 0 is thrown on every rank. `settings` must
-/// outlive the task.
-task<FoundMachine> agree_on_machine(Channel channel, const Settings& settings);
 
 }  // namespace weir

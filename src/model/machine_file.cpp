@@ -1,5 +1,4 @@
 // Machines as JSON.
-#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -11,6 +10,9 @@ namespace weir {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr double least_figure = 1e-18, most_figure = 1e18;  // no cost that follows from such figures is infinite or NaN
+constexpr int deepest = 8;                                  // a machine file needs 3; printing a value recurses
 
 template <class Object>
 struct Field {
@@ -67,12 +69,12 @@ class Reader {
   void numbers(const std::array<Field<Object>, size>& fields, Object& out) const {
     for (const Field<Object>& field : fields) {
       const std::string wanted =
-          fmt::format("a finite number {} ({})", field.may_be_zero ? "of at least 0" : "above 0", field.unit);
+          fmt::format("{}a number from {:g} to {:g} ({})", field.may_be_zero ? "0 or " : "", least_figure, most_figure, field.unit);
       const Json& value = member(field.name, wanted);
       if (!value.is_number()) complain(field.name, "is {}: it must be {}", value.dump(), wanted);
       const auto number = value.get<double>();
-      if (!std::isfinite(number) || number < 0 || (number == 0 && !field.may_be_zero))
-        complain(field.name, "is {}: it must be {}", number, wanted);
+      const bool in_range = number >= least_figure && number <= most_figure;
+      if (!in_range && !(number == 0 && field.may_be_zero)) complain(field.name, "is {}: it must be {}", number, wanted);
       out.*field.member = number;
     }
   }
@@ -148,6 +150,20 @@ void read_provenance(const Reader& reader, Provenance& provenance) {
   for (const auto& [name, member] : count_fields) reader.count(name, provenance.*member);
 }
 
+Json parse_json(std::string_view text, std::string_view origin) {
+  const auto limit_depth = [origin](int depth, Json::parse_event_t event, const Json&) {
+    const bool opens = event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start;
+    require(!opens || depth < deepest, "machine file '{}' is nested more than {} deep; `weir calibrate` writes a right one", origin,
+            deepest);
+    return true;
+  };
+  try {
+    return Json::parse(text, limit_depth);
+  } catch (const Json::exception& error) {
+    fail(WEIR_ERR_ARGUMENT, "machine file '{}' is not JSON: {}; `weir calibrate` writes a right one", origin, error.what());
+  }
+}
+
 template <class Object, std::size_t size>
 void write_numbers(const std::array<Field<Object>, size>& fields, const Object& in, Json& out) {
   for (const Field<Object>& field : fields) out[field.name] = in.*field.member;
@@ -156,12 +172,7 @@ void write_numbers(const std::array<Field<Object>, size>& fields, const Object& 
 }  // namespace
 
 Machine parse_machine(std::string_view text, std::string_view origin) {
-  Json json;
-  try {
-    json = Json::parse(text);
-  } catch (const Json::exception& error) {
-    fail(WEIR_ERR_ARGUMENT, "machine file '{}' is not JSON: {}; `weir calibrate` writes a right one", origin, error.what());
-  }
+  const Json json = parse_json(text, origin);
   const Reader reader(json, origin, "");
   const Json& schema = reader.member("schema", fmt::format("{}", Machine::schema));
   if (schema != Machine::schema)

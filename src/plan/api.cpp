@@ -6,9 +6,7 @@ namespace weir {
 namespace {
 
 void retire(std::shared_ptr<detail::PlanState>& plan) noexcept {
-  if (!plan) return;
-  detail::retire(*plan);
-  if (plan->broken) detail::keep_forever(std::move(plan));
+  if (plan && !plan->retire()) keep_forever(std::move(plan));
 }
 
 /// The plan, which sums in T and is not running.
@@ -90,13 +88,7 @@ void AllreducePlan::reset() {
   state_->reset();
 }
 
-bool Operation::test() {
-  in_flight_->comm->engine.poll();
-  if (!in_flight_->run.finished) return false;
-  in_flight_->finish();
-  return true;
-}
-
+bool Operation::test() { return in_flight_->test(); }
 void Operation::wait() { in_flight_->wait(); }
 
 }  // namespace weir

@@ -26,14 +26,6 @@ bool can_run(const AllreduceRow& row, const CommunicatorState& comm, const Allre
   return config.count <= std::numeric_limits<std::uint32_t>::max();
 }
 
-AllreduceConfig with(const AllreduceConfig& config, const Candidate& candidate) {
-  AllreduceConfig chosen = config;
-  chosen.algorithm = candidate.algorithm;
-  chosen.wire_format = candidate.format;
-  chosen.wire_values = candidate.values;
-  return chosen;
-}
-
 std::string explain(const std::vector<Candidate>& list, const FoundMachine& found, const AllreduceConfig& config,
                     const Problem& problem) {
   constexpr std::array format_names = {"compact", "coo"};
@@ -60,27 +52,67 @@ std::string explain(const std::vector<Candidate>& list, const FoundMachine& foun
 
 bool is_automatic(std::string_view algorithm) { return algorithm == "auto" || algorithm == "auto_sparse"; }
 
-Choice choose_algorithm(CommunicatorState& comm, const AllreduceConfig& config) {
-  const FoundMachine& found = comm.agreed_machine();
+namespace {
+
+/// What one rank would choose.
+struct ChoiceCard {
+  struct Item {
+    std::int32_t row = 0;  ///< of the registry
+    WireFormat format{};
+    WireValues values{};
+  };
+  Outcome outcome;
+  std::int32_t count = 0;
+  std::array<Item, most_candidates> items{};
+};
+
+AllreduceConfig with(const AllreduceConfig& config, const ChoiceCard::Item& item) {
+  AllreduceConfig chosen = config;
+  chosen.algorithm = allreduce_registry()[static_cast<std::size_t>(item.row)].name;
+  chosen.wire_format = item.format;
+  chosen.wire_values = item.values;
+  return chosen;
+}
+
+void choose_here(const CommunicatorState& comm, const FoundMachine& found, const AllreduceConfig& config, ChoiceCard& card,
+                 std::string& explanation) {
   Problem problem = make_problem(comm.topology, config.count, final_k(config), config.type);
   problem.shared_memory = comm.settings.shared_memory;
   Allowed allowed{.algorithms = {}, .values = config.wire_values};
-  for (const AllreduceRow& row : allreduce_registry()) {
+  const std::span<const AllreduceRow> rows = allreduce_registry();
+  for (const AllreduceRow& row : rows) {
     if (can_run(row, comm, config)) allowed.algorithms.push_back(row.name);
   }
   std::vector<Candidate> list = choose(found.machine, problem, allowed);
   if (config.wire_format == WireFormat::coo)
     std::erase_if(list, [](const Candidate& c) { return c.sparse && c.format != WireFormat::coo; });
+  explanation = explain(list, found, config, problem);
 
-  Choice choice;
-  choice.explanation = explain(list, found, config, problem);
+  const std::size_t most = config.trial_iterations > 0 ? most_candidates : 1;
   for (const Candidate& candidate : list) {
-    const bool tried = std::any_of(choice.candidates.begin(), choice.candidates.end(),
-                                   [&](const AllreduceConfig& other) { return other.algorithm == candidate.algorithm; });
+    const auto row = static_cast<std::int32_t>(&find_allreduce(candidate.algorithm) - rows.data());
+    const auto chosen = std::span(card.items).first(static_cast<std::size_t>(card.count));
+    const bool tried = std::any_of(chosen.begin(), chosen.end(), [&](const auto& item) { return item.row == row; });
     if (tried || candidate.cost.seconds() > worth_a_trial * list.front().cost.seconds()) continue;
-    choice.candidates.push_back(with(config, candidate));
-    if (choice.candidates.size() == (config.trial_iterations > 0 ? most_candidates : 1)) break;
+    card.items[static_cast<std::size_t>(card.count++)] = {row, candidate.format, candidate.values};
+    if (static_cast<std::size_t>(card.count) == most) break;
   }
+}
+
+}  // namespace
+
+Choice choose_algorithm(CommunicatorState& comm, const AllreduceConfig& config) {
+  const FoundMachine& found = comm.agreed_machine();
+  Choice choice;
+  ChoiceCard mine;
+  mine.outcome = outcome_of([&] { choose_here(comm, found, config, mine, choice.explanation); });
+  // Costs are sums of rounded products: processors of another type may put two that are close in another order.
+  const ChoiceCard decided = comm.share("choosing an algorithm", mine)[0];
+  comm.agree("choosing an algorithm", "plan", config.name, [&] {
+    if (mine.outcome.failed()) throw Error(static_cast<weir_status>(mine.outcome.status), mine.outcome.text.data());
+    for (const auto& item : std::span(decided.items).first(static_cast<std::size_t>(decided.count)))
+      choice.candidates.push_back(with(config, item));
+  });
   return choice;
 }
 

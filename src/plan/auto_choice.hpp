@@ -18,10 +18,9 @@ struct Choice {
   std::string explanation;                  ///< a table for people
 };
 
-/// Collective when it is the first on this communicator: the ranks then agree on a machine. The same on every rank: by the cost
-/// functions, among all algorithms that can run here, the wire formats and the value types that `config` allows. More than one
-/// candidate only with config.trial_iterations: the cheapest of up to three algorithms, those predicted to take at most half as
-/// long again as the first.
+/// Collective. Rank 0's choice, on every rank: by the cost functions, among all algorithms that can run here, the wire formats and
+/// the value types that `config` allows. More than one candidate only with config.trial_iterations: the cheapest of up to three
+/// algorithms, those predicted to take at most half as long again as the first.
 [[nodiscard]] Choice choose_algorithm(CommunicatorState& comm, const AllreduceConfig& config);
 
 }  // namespace weir::detail

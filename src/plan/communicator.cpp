@@ -1,43 +1,33 @@
 #include "plan/communicator.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/keep.hpp"
 #include "collectives/control.hpp"
 #include "cuda/runtime.hpp"
+#include "model/calibrate.hpp"
 #include "topology/gpus.hpp"
 
 namespace weir {
 namespace detail {
 namespace {
 
-constexpr int setup_tag = 0;
-
 /// What every rank tells every other when a communicator is made.
 struct Introduction {
-  std::int32_t status = WEIR_OK;
-  std::int32_t measure = 0;      ///< the machine, now: WEIR_CALIBRATE; rank 0's word counts
-  std::int32_t direct = 0;       ///< DevicePath
-  std::array<char, 252> text{};  ///< what is wrong; else why messages of CUDA memory take the path they take
+  Outcome outcome;
+  std::int32_t measure = 0;        ///< the machine, now: WEIR_CALIBRATE; rank 0's word counts
+  std::int32_t shared_memory = 0;  ///< WEIR_SHARED_MEMORY
+  std::int32_t direct = 0;         ///< DevicePath
+  std::array<char, 252> why{};     ///< messages of CUDA memory take that path
   Location location;
 };
 
-struct Agreement {
-  const Settings& settings;
-  FoundMachine found;
-};
+constexpr double quick_seconds = 1.5;
 
-task<void> agree(Channel channel, Agreement& agreement) {
-  agreement.found = co_await agree_on_machine(channel, agreement.settings);
-}
-
-struct Gather {
-  const std::byte* mine;
-  std::int64_t bytes;
-  std::byte* all;
-  std::byte* scratch;
-};
+task<void> measure(Channel channel, Machine& machine) { machine = co_await calibrate(channel, quick_seconds, nullptr); }
 
 }  // namespace
 
@@ -45,74 +35,150 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Transport> transport_of_thi
     : settings(settings_in_force),
       transport(std::move(transport_of_this_rank)),
       engine(*transport, settings.timeout_seconds),
-      topology(std::vector<Location>(static_cast<std::size_t>(transport->size())), transport->rank()) {}
+      topology(std::vector<Location>(static_cast<std::size_t>(transport->size())), transport->rank()),
+      leases(transport->size()),
+      out_of_memory_(std::make_exception_ptr(AgreedError(WEIR_ERR_MEMORY, "out of memory on some rank; not even to say on which"))),
+      mine_(largest_card),
+      cards_(transport->size() * static_cast<std::int64_t>(largest_card)),
+      scratch_(cards_.size()) {}
 
-const FoundMachine& CommunicatorState::agreed_machine() {
-  if (machine) return *machine;
-  Agreement agreement{settings, {}};
-  run_blocking(
-      "agreeing on a machine", setup_tag,
-      [](Channel channel, void* argument) { return agree(channel, *static_cast<Agreement*>(argument)); }, &agreement);
-  machine = std::move(agreement.found);
-  return *machine;
+void CommunicatorState::exchange(const char* what, const std::byte* mine, std::int64_t bytes) {
+  std::memcpy(mine_.data(), mine, static_cast<std::size_t>(bytes));
+  Run run;
+  TrafficCount traffic;
+  run.name = what;
+  run.tag = setup_tag;
+  run.number = setup_runs_++;
+  try {
+    const FramePool::Scope scope(setup_frames_);
+    run.root = allgather_control(Channel(engine, topology, run, traffic), mine_.data(), bytes, cards_.data(), scratch_.data());
+  } catch (...) {
+    engine.refuse(run, std::current_exception());
+  }
+  drive_setup(run);
 }
-
-int CommunicatorState::next_tag() { return 1 + plans_made++ % (transport->max_tag() - 1); }
 
 void CommunicatorState::run_blocking(const char* name, int tag, task<void> (*body)(Channel, void*), void* argument) {
   Run run;
   TrafficCount traffic;
   run.name = name;
   run.tag = tag;
-  run.root = body(Channel(engine, topology, run, traffic), argument);
-  engine.start(run);
-  engine.drive(run);
-  run.root.get();
+  try {
+    const FramePool::Scope scope(engine.frames());
+    run.root = body(Channel(engine, topology, run, traffic), argument);
+  } catch (...) {
+    engine.refuse(run, std::current_exception());
+  }
+  drive_setup(run);
 }
 
-void allgather_blocking(CommunicatorState& comm, int tag, const char* name, const std::byte* mine, std::int64_t bytes,
-                        std::byte* all) {
-  std::vector<std::byte> scratch(static_cast<std::size_t>(bytes * comm.transport->size()));
-  Gather gather{mine, bytes, all, scratch.data()};
-  comm.run_blocking(
-      name, tag,
-      [](Channel channel, void* argument) {
-        const Gather& g = *static_cast<Gather*>(argument);
-        return allgather_control(channel, g.mine, g.bytes, g.all, g.scratch);
-      },
-      &gather);
+/// Starts `run`, unless it was refused, and throws what it ends with.
+void CommunicatorState::drive_setup(Run& run) {
+  require_running();
+  if (!run.error) engine.start(run);
+  engine.drive(run);
+  if (!run.error) return;
+  if (run.broken) keep_forever(shared_from_this());  // the network may still use what has been posted
+  std::rethrow_exception(run.error);
+}
+
+void CommunicatorState::require_running() const {
+  if (!transport->is_running())
+    fail(WEIR_ERR_STATE,
+         "MPI is not running: Weir was called after MPI_Finalize; destroy plans, tables and communicators before it");
+}
+
+void CommunicatorState::throw_first(std::string_view thing, std::string_view name, std::span<const Outcome> ranks) const {
+  const auto failed = std::find_if(ranks.begin(), ranks.end(), [](const Outcome& outcome) { return outcome.failed(); });
+  if (failed == ranks.end()) return;
+  try {
+    if (failed->status == WEIR_ERR_MEMORY)
+      fail_alike(WEIR_ERR_MEMORY, "{} '{}': rank {} has not enough memory for it: {}", thing, name, failed - ranks.begin(),
+                 failed->text.data());
+    fail_alike(static_cast<weir_status>(failed->status), "{} '{}': rank {}: {}", thing, name, failed - ranks.begin(),
+               failed->text.data());
+  } catch (const std::bad_alloc&) {
+    std::rethrow_exception(out_of_memory_);
+  }
+}
+
+void CommunicatorState::broadcast(const char* what, std::string& text) {
+  struct Piece {
+    std::uint64_t size = 0;  // of the whole text
+    std::array<char, 1000> text{};
+  };
+  Piece mine{text.size(), {}};
+  const std::uint64_t size = share(what, mine)[0].size;
+  agree(what, "machine", "of rank 0", [&] { text.resize(size); });
+  for (std::uint64_t done = 0; done < size; done += mine.text.size()) {
+    const std::uint64_t length = std::min<std::uint64_t>(mine.text.size(), size - done);
+    text.copy(mine.text.data(), length, done);
+    const std::span<const Piece> pieces = share(what, mine);
+    std::copy_n(pieces[0].text.data(), length, text.data() + done);
+  }
+}
+
+const FoundMachine& CommunicatorState::agreed_machine() {
+  if (machine) return *machine;
+  // Rank 0 reads: a machine file need not be there on every node.
+  FoundMachine found;
+  std::string text;
+  bool measured = false;
+  agree("looking for a machine file", "machine", "of rank 0", [&] {
+    measured = settings.calibrate;
+    if (transport->rank() != 0 || measured) return;
+    found = find_machine(settings);
+    text = format_machine(found.machine);
+  });
+  measured = share("looking for a machine file", std::int32_t{measured})[0] != 0;
+  if (measured) {
+    run_blocking(
+        "measuring the machine", setup_tag,
+        [](Channel channel, void* argument) { return measure(channel, *static_cast<Machine*>(argument)); }, &found.machine);
+    found.origin = "measured";
+  } else {
+    broadcast("telling a machine's origin", found.origin);
+    broadcast("telling a machine's figures", text);
+    agree("reading a machine's figures", "machine", "of rank 0", [&] { found.machine = parse_machine(text, found.origin); });
+  }
+  machine = std::move(found);
+  return *machine;
 }
 
 std::shared_ptr<CommunicatorState> make_communicator(std::unique_ptr<Transport> transport, std::optional<Location> location,
-                                                     std::optional<Settings> settings) {
+                                                     std::optional<Settings> settings, const char* refusal) {
   Introduction mine;
   Settings in_force;
-  try {
+  mine.outcome = outcome_of([&] {
+    if (refusal != nullptr) fail(WEIR_ERR_ARGUMENT, "{}", refusal);
     in_force = settings ? *settings : read_settings();
     mine.location = location ? *location : locate();
     mine.measure = in_force.calibrate ? 1 : 0;
+    mine.shared_memory = in_force.shared_memory ? 1 : 0;
     const DevicePath path = transport->device_path(in_force.cuda_aware_mpi);
     mine.direct = path.direct ? 1 : 0;
-    path.why.copy(mine.text.data(), mine.text.size() - 1);
-  } catch (const Error& error) {
-    mine.status = error.status();
-    std::strncpy(mine.text.data(), error.what(), mine.text.size() - 1);
-  }
+    path.why.copy(mine.why.data(), mine.why.size() - 1);
+  });
   auto state = std::make_shared<CommunicatorState>(std::move(transport), in_force);
-  std::vector<Introduction> all(static_cast<std::size_t>(state->transport->size()));
-  allgather_blocking(*state, setup_tag, "making a communicator", reinterpret_cast<const std::byte*>(&mine), sizeof mine,
-                     reinterpret_cast<std::byte*>(all.data()));
-
+  const std::span<const Introduction> all = state->share("making a communicator", mine);
+  const auto refused = std::find_if(all.begin(), all.end(), [](const Introduction& i) { return i.outcome.failed(); });
+  if (refused != all.end()) {
+    const AgreedError error(static_cast<weir_status>(refused->outcome.status),
+                            fmt::format("rank {}: {}", refused - all.begin(), refused->outcome.text.data()));
+    state.reset();  // while nothing unwinds: MPI's objects are freed
+    throw error;
+  }
+  const bool measure_now = all[0].measure != 0;
+  state->settings.shared_memory = std::all_of(all.begin(), all.end(), [](const Introduction& i) { return i.shared_memory != 0; });
   std::vector<Location> locations;
   std::vector<DevicePath> paths;
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank].status != WEIR_OK) fail(static_cast<weir_status>(all[rank].status), "rank {}: {}", rank, all[rank].text.data());
-    locations.push_back(all[rank].location);
-    paths.push_back({all[rank].direct != 0, all[rank].text.data()});
+  for (const Introduction& rank : all) {
+    locations.push_back(rank.location);
+    paths.push_back({rank.direct != 0, rank.why.data()});
   }
   state->topology = Topology(std::move(locations), state->transport->rank());
   state->device_path = agreed_device_path(paths);
-  if (all[0].measure != 0) state->agreed_machine();
+  if (measure_now) state->agreed_machine();
   return state;
 }
 
@@ -132,9 +198,8 @@ int Communicator::nearest_gpu() const {
     bus_id.copy(seen.bus_id.data(), seen.bus_id.size() - 1);
     seen.numa = numa_of_pci_device(bus_id.c_str());
   }
-  std::vector<SeenGpus> all(static_cast<std::size_t>(size())), node;
-  detail::allgather_blocking(comm, detail::setup_tag, "looking for GPUs", reinterpret_cast<const std::byte*>(&mine), sizeof mine,
-                             reinterpret_cast<std::byte*>(all.data()));
+  const std::span<const SeenGpus> all = comm.share("looking for GPUs", mine);
+  std::vector<SeenGpus> node;
   for (const int peer : comm.topology.node_peers()) node.push_back(all[static_cast<std::size_t>(peer)]);
   return assign_gpus(node)[static_cast<std::size_t>(comm.topology.local_rank(rank()))];
 }

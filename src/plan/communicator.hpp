@@ -1,14 +1,22 @@
-// communicator.hpp: what ranks share: transport, engine, topology, settings.
+// communicator.hpp: what ranks share: transport, engine, topology, settings; and how they agree.
+//
+// Whatever all ranks do together and one of them may fail at alone is done in this way: every rank tries its part, keeping what
+// goes wrong to itself; all tell each other how it went; all go on, or all throw the same. Telling allocates nothing.
 #pragma once
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <type_traits>
 
 #include "async/channel.hpp"
 #include "async/engine.hpp"
+#include "base/buffer.hpp"
 #include "base/settings.hpp"
 #include "model/lookup.hpp"
+#include "plan/leases.hpp"
+#include "plan/outcome.hpp"
 #include "topology/topology.hpp"
 #include "transport/transport.hpp"
 
@@ -16,35 +24,64 @@ namespace weir::detail {
 
 class NcclGroups;
 
-struct CommunicatorState {
+struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   CommunicatorState(std::unique_ptr<Transport> transport_of_this_rank, Settings settings_in_force);
 
-  /// Runs a control task to its end. Collective when the task is.
+  static constexpr std::size_t largest_card = 1024;
+  /// Collective, blocking. Every rank's card in rank order, which stay until the next call. `what` is a string literal for dumps.
+  /// Throws where a rank does not come in time, and when the transport fails; allocates nothing.
+  template <class Card>
+  std::span<const Card> share(const char* what, const Card& mine) {
+    static_assert(std::is_trivially_copyable_v<Card> && sizeof(Card) <= largest_card && alignof(Card) <= 64);
+    exchange(what, reinterpret_cast<const std::byte*>(&mine), sizeof(Card));
+    return {reinterpret_cast<const Card*>(cards_.data()), static_cast<std::size_t>(transport->size())};
+  }
+  /// Collective, blocking. Calls attempt(), which is local, and throws on all ranks alike what it threw on the lowest rank where it
+  /// did: the error of `thing`, "plan" say, called `name`.
+  template <class Attempt>
+  void agree(const char* what, std::string_view thing, std::string_view name, Attempt&& attempt) {
+    const Outcome mine = outcome_of(attempt);
+    throw_first(thing, name, share(what, mine));
+  }
+  /// Throws what agree() throws, for outcomes that have been shared.
+  void throw_first(std::string_view thing, std::string_view name, std::span<const Outcome> ranks) const;
+  /// Collective, blocking. `text` becomes rank 0's.
+  void broadcast(const char* what, std::string& text);
+
+  /// Runs a control task to its end. Collective when the task is. The memory of its messages must outlive a failure: what breaks
+  /// off may still be written to.
   void run_blocking(const char* name, int tag, task<void> (*body)(Channel, void*), void* argument);
   /// Collective when called first: what cost functions take this machine for. The same on every rank.
   const FoundMachine& agreed_machine();
-  /// A tag for one more plan. Plans are made in the same order on all ranks, so all ranks get the same.
-  int next_tag();
+  /// Throws Error where the transport's library has ended.
+  void require_running() const;
 
-  Settings settings;
+  Settings settings;  ///< those that change who talks to whom are the same on every rank
   std::unique_ptr<Transport> transport;
   Engine engine;
   Topology topology;
   DevicePath device_path;  ///< agreed: the same on every rank
+  Leases leases;
   std::optional<FoundMachine> machine;
   std::shared_ptr<NcclGroups> nccl;  ///< once a plan has asked for it, see nccl_groups.hpp
   /// A plan hands GPU memory to MPI, or did: NCCL must not come beside it. The same on every rank.
   bool gpu_memory_goes_to_mpi = false;
-  int plans_made = 0;
+
+ private:
+  void exchange(const char* what, const std::byte* mine, std::int64_t bytes);
+  void drive_setup(Run& run);
+
+  std::exception_ptr out_of_memory_;  // made in time
+  FramePool setup_frames_;            // nobody else's: there is always a frame for the next exchange
+  std::int64_t setup_runs_ = 0;
+  Buffer<std::byte> mine_, cards_, scratch_;
 };
 
-/// Collective. Places default to this process's own (`locate`). A rank whose settings make no sense is reported by all ranks.
+/// Collective. Places default to this process's own (`locate`). A rank whose settings make no sense, or that is told to refuse, is
+/// reported by all ranks.
 [[nodiscard]] std::shared_ptr<CommunicatorState> make_communicator(std::unique_ptr<Transport> transport,
                                                                    std::optional<Location> location = {},
-                                                                   std::optional<Settings> settings = {});
-
-/// Collective. Every rank's `bytes` bytes in rank order.
-void allgather_blocking(CommunicatorState& comm, int tag, const char* name, const std::byte* mine, std::int64_t bytes,
-                        std::byte* all);
+                                                                   std::optional<Settings> settings = {},
+                                                                   const char* refusal = nullptr);
 
 }  // namespace weir::detail

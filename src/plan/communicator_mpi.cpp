@@ -5,6 +5,8 @@
 
 namespace weir::detail {
 
-std::shared_ptr<CommunicatorState> communicator_from_mpi(MPI_Comm comm) { return make_communicator(make_mpi_transport(comm)); }
+std::shared_ptr<CommunicatorState> communicator_from_mpi(MPI_Comm comm, const char* refusal) {
+  return make_communicator(make_mpi_transport(comm), {}, {}, refusal);
+}
 
 }  // namespace weir::detail

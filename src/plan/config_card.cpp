@@ -1,58 +1,53 @@
 #include "plan/config_card.hpp"
 
-#include <cstring>
-#include <new>
-#include <vector>
-
 #include "base/error.hpp"
 
 namespace weir {
+namespace {
 
-void ConfigCard::set_text(const std::string& content) { std::strncpy(text.data(), content.c_str(), text.size() - 1); }
+/// What each rank says when something is to be made.
+struct Opening {
+  ConfigCard config;
+  detail::Leases::Returned returned;
+};
 
-void check_agreement(std::span<const ConfigCard> cards, std::string_view what, std::string_view text_name,
-                     std::span<const char* const> field_names) {
-  for (std::size_t rank = 0; rank < cards.size(); ++rank) {
-    if (cards[rank].status != WEIR_OK)
-      fail(static_cast<weir_status>(cards[rank].status), "{}, rank {}: {}", what, rank, cards[rank].text.data());
+void check_agreement(std::span<const Opening> ranks, const CardNames& names, std::string_view name) {
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const detail::Outcome& outcome = ranks[rank].config.outcome;
+    if (outcome.failed())
+      fail_alike(static_cast<weir_status>(outcome.status), "{} '{}', rank {}: {}", names.what, name, rank, outcome.text.data());
   }
-  for (std::size_t rank = 1; rank < cards.size(); ++rank) {
-    if (cards[rank].text != cards[0].text) {
-      fail(WEIR_ERR_MISMATCH, "{}: ranks disagree about {}: rank 0 has '{}', rank {} has '{}'", what, text_name,
-           cards[0].text.data(), rank, cards[rank].text.data());
+  const ConfigCard& first = ranks[0].config;
+  for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
+    const ConfigCard& card = ranks[rank].config;
+    if (card.text != first.text) {
+      fail_alike(WEIR_ERR_MISMATCH, "{} '{}': ranks disagree about {}: rank 0 has '{}', rank {} has '{}'", names.what, name,
+                 names.text, first.text.data(), rank, card.text.data());
     }
-    for (std::size_t field = 0; field < field_names.size(); ++field) {
-      if (cards[rank].fields[field] != cards[0].fields[field]) {
-        fail(WEIR_ERR_MISMATCH, "{}: ranks disagree about {}: rank 0 has {}, rank {} has {}", what, field_names[field],
-             cards[0].fields[field], rank, cards[rank].fields[field]);
+    for (std::size_t field = 0; field < names.fields.size(); ++field) {
+      if (card.fields[field] != first.fields[field]) {
+        fail_alike(WEIR_ERR_MISMATCH, "{} '{}': ranks disagree about {}: rank 0 has {}, rank {} has {}", names.what, name,
+                   names.fields[field], first.fields[field], rank, card.fields[field]);
       }
     }
   }
 }
 
-namespace detail {
+}  // namespace
 
-void make_on_all_ranks(CommunicatorState& comm, int tag, std::string_view thing, std::string_view name,
-                       const std::function<void()>& make) {
-  ConfigCard mine;
-  try {
-    make();
-  } catch (const std::bad_alloc&) {
-    mine.status = WEIR_ERR_MEMORY;
-  } catch (const Error& error) {
-    mine.status = error.status();
-    mine.set_text(error.what());
-  }
-  std::vector<ConfigCard> cards(static_cast<std::size_t>(comm.topology.size()));
-  allgather_blocking(comm, tag, "making a plan or table", reinterpret_cast<const std::byte*>(&mine), sizeof mine,
-                     reinterpret_cast<std::byte*>(cards.data()));
-  for (std::size_t rank = 0; rank < cards.size(); ++rank) {
-    const auto status = static_cast<weir_status>(cards[rank].status);
-    if (status == WEIR_ERR_MEMORY) fail(status, "{} '{}': rank {} has not enough memory for it", thing, name, rank);
-    if (status != WEIR_OK) fail(status, "{} '{}': rank {}: {}", thing, name, rank, cards[rank].text.data());
-  }
+void ConfigCard::set_text(std::string_view content) noexcept {
+  text = {};
+  content.copy(text.data(), text.size() - 1);
 }
 
-}  // namespace detail
+detail::Lease open_agreed(detail::CommunicatorState& comm, ConfigCard mine, const CardNames& names, std::string_view name) {
+  comm.require_running();
+  detail::Leases& leases = comm.leases;
+  if (!mine.outcome.failed()) mine.outcome = detail::outcome_of([&] { leases.prepare(comm.transport->max_tag()); });
+  const std::span<const Opening> ranks = comm.share("making a plan or table", Opening{mine, leases.returned()});
+  for (const Opening& rank : ranks) leases.collect(rank.returned);
+  check_agreement(ranks, names, name);
+  return leases.take();
+}
 
 }  // namespace weir

@@ -22,8 +22,8 @@ namespace device = kernels::cuda;
 template <class G>
 class DeviceDensePlan final : public PlanState {
  public:
-  DeviceDensePlan(std::shared_ptr<CommunicatorState> communicator, const AllreduceConfig& configuration, int tag)
-      : PlanState(std::move(communicator), configuration, tag),
+  DeviceDensePlan(std::shared_ptr<CommunicatorState> communicator, const AllreduceConfig& configuration, Lease lease)
+      : PlanState(std::move(communicator), configuration, std::move(lease)),
         nccl_(*comm->nccl),
         map_(comm->topology, config.count),
         scratch_(device::scratch_bytes(config.count)),
@@ -39,7 +39,7 @@ class DeviceDensePlan final : public PlanState {
 
   ~DeviceDensePlan() override { stream_.drain(); }
 
-  void reset() override { statistics = {}; }
+  void reset() override { forget_runs(); }
   [[nodiscard]] std::int64_t memory_bytes() const override { return scratch_.bytes() + found_.bytes(); }
   [[nodiscard]] AnyVector update() const override { return {}; }
   [[nodiscard]] AnyVector residual() const override { return {}; }
@@ -157,28 +157,28 @@ std::vector<NcclGroup> groups_of(const AllreduceConfig& config) {
   return {NcclGroup::all};
 }
 
-std::shared_ptr<PlanState> make_typed(std::shared_ptr<CommunicatorState> comm, const AllreduceConfig& config, int tag) {
-  switch (config.type) {
-    case DataType::float64:
-      return std::make_shared<DeviceDensePlan<double>>(std::move(comm), config, tag);
-    case DataType::float16:
-      return std::make_shared<DeviceDensePlan<float16>>(std::move(comm), config, tag);
-    case DataType::bfloat16:
-      return std::make_shared<DeviceDensePlan<bfloat16>>(std::move(comm), config, tag);
-    default:
-      return std::make_shared<DeviceDensePlan<float>>(std::move(comm), config, tag);
-  }
-}
-
 }  // namespace
 
-std::shared_ptr<PlanState> make_device_dense_plan(std::shared_ptr<CommunicatorState> comm, const AllreduceConfig& config, int tag) {
+DeviceNeeds connect_device_dense(CommunicatorState& comm, const AllreduceConfig& config, int tag) {
   const std::vector<NcclGroup> groups = groups_of(config);
-  if (const std::string obstacle = connect_nccl(*comm, tag, groups); !obstacle.empty())
-    fail(WEIR_ERR_UNSUPPORTED, "{} in CUDA memory needs NCCL on all ranks; {}", config.algorithm, obstacle);
-  std::shared_ptr<PlanState> plan = make_typed(std::move(comm), config, tag);
-  plan->explanation = fmt::format("by NCCL {}\n", cuda::nccl_version_text(cuda::nccl_version()));
-  return plan;
+  if (const std::string obstacle = connect_nccl(comm, tag, groups); !obstacle.empty())
+    fail_alike(WEIR_ERR_UNSUPPORTED, "plan '{}': {} in CUDA memory needs NCCL on all ranks; {}", config.name, config.algorithm,
+               obstacle);
+  return {comm.nccl.get(), fmt::format("by NCCL {}\n", cuda::nccl_version_text(cuda::nccl_version()))};
+}
+
+std::shared_ptr<PlanState> make_device_dense_plan(std::shared_ptr<CommunicatorState> comm, const AllreduceConfig& config,
+                                                  Lease lease) {
+  switch (config.type) {
+    case DataType::float64:
+      return std::make_shared<DeviceDensePlan<double>>(std::move(comm), config, std::move(lease));
+    case DataType::float16:
+      return std::make_shared<DeviceDensePlan<float16>>(std::move(comm), config, std::move(lease));
+    case DataType::bfloat16:
+      return std::make_shared<DeviceDensePlan<bfloat16>>(std::move(comm), config, std::move(lease));
+    default:
+      return std::make_shared<DeviceDensePlan<float>>(std::move(comm), config, std::move(lease));
+  }
 }
 
 }  // namespace weir::detail

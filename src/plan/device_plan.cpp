@@ -28,8 +28,8 @@ template <class G, class T>
 class DevicePlan final : public PlanState {
  public:
   /// `nccl`: for the in-node steps of an algorithm that shards; nullptr: it runs flat.
-  DevicePlan(std::shared_ptr<CommunicatorState> communicator, const AllreduceConfig& configuration, int tag, NcclGroups* nccl)
-      : PlanState(std::move(communicator), configuration, tag),
+  DevicePlan(std::shared_ptr<CommunicatorState> communicator, const AllreduceConfig& configuration, Lease lease, NcclGroups* nccl)
+      : PlanState(std::move(communicator), configuration, std::move(lease)),
         sharding_(make_sharding(nccl)),
         problem_(sharding_ ? sharding_->problem(whole_problem()) : whole_problem()),
         selector_({problem_.count, problem_.largest_k, problem_.config.threshold, config.threshold_period, config.samplings},
@@ -43,7 +43,7 @@ class DevicePlan final : public PlanState {
   ~DevicePlan() override { stream_.drain(); }
 
   void reset() override {
-    statistics = {};
+    forget_runs();
     update_ = {};
     if (sparse_) sparse_->reset();
     selector_.reset();
@@ -62,7 +62,7 @@ class DevicePlan final : public PlanState {
   using Seconds = std::chrono::duration<double>;
 
   [[nodiscard]] AllreduceProblem whole_problem() const {
-    AllreduceProblem problem = problem_of(*comm, config);
+    AllreduceProblem problem = problem_of(config);
     problem.stream = stream_.get();
     problem.device = stream_.device();
     problem.direct = is_direct(*comm);
@@ -84,7 +84,8 @@ class DevicePlan final : public PlanState {
   task<void> execute(void* dense, const void* sparse_only, std::uint64_t fault) override {
     const Clock::time_point begin = Clock::now();
     const auto* gradient = static_cast<const G*>(dense != nullptr ? dense : sparse_only);
-    std::int64_t k = scheduled_k(config, statistics.iteration - 1);
+    const std::int64_t iteration = delivered_runs();
+    std::int64_t k = scheduled_k(config, iteration);
     statistics.k = k;
     update_ = {};
 
@@ -94,7 +95,7 @@ class DevicePlan final : public PlanState {
     if (sharding_) {  // the node's sum of my shard takes the place of the gradient
       gradient = co_await sharding_->reduce_scatter(channel(), gradient, fault, stream_.get(), summed_);
       fault = sharding_->fault();
-      k = sharding_->share(k, statistics.iteration - 1);
+      k = sharding_->share(k, iteration);
     }
     const Clock::time_point reduced_at = Clock::now();
     statistics.seconds_in_node = Seconds(reduced_at - begin).count();
@@ -121,7 +122,7 @@ class DevicePlan final : public PlanState {
     const Clock::time_point exchanged_at = Clock::now();
     statistics.seconds_in_node += Seconds(exchanged_at - across_at).count();
     if (outcome.fault != 0) {
-      if (selected && config.error_feedback) selector_.take_back(gradient, residual_.data());
+      if (selected && config.error_feedback && has_owner()) selector_.take_back(gradient, residual_.data());
       statistics.selected_local = 0;
     }
     const bool accepted = is_accepted(outcome.fault);
@@ -136,7 +137,7 @@ class DevicePlan final : public PlanState {
     statistics.balanced = outcome.balanced;
 
     // 4. the dense result
-    if (dense != nullptr) {
+    if (dense != nullptr && has_owner()) {
       device::fill_zero(selector_.queue(), static_cast<G*>(dense), config.count);
       device::scatter<G, T>(selector_.queue(), static_cast<G*>(dense), update_.indices, update_.values, {update_.count});
     }
@@ -185,52 +186,54 @@ class DevicePlan final : public PlanState {
   cuda::Event summed_;  // the gradients, in the node
 };
 
-struct InNode {
-  NcclGroups* nccl = nullptr;  ///< nullptr: there are no steps in nodes
-  std::string explanation;
-};
-
 /// Collective.
-InNode connect_nodes(CommunicatorState& comm, const AllreduceConfig& config, int tag) {
+DeviceNeeds connect_nodes(CommunicatorState& comm, const AllreduceConfig& config, int tag) {
   if (!find_allreduce(config.algorithm).sharded || comm.topology.largest_node() == 1) return {};
   const std::array wanted = {NcclGroup::node};
   const std::string obstacle = connect_nccl(comm, tag, wanted);
-  InNode in_node;
+  DeviceNeeds needs;
   if (obstacle.empty()) {
-    in_node.nccl = comm.nccl.get();
-    in_node.explanation = fmt::format("dense sums in nodes by NCCL {}", cuda::nccl_version_text(cuda::nccl_version()));
+    needs.nccl = comm.nccl.get();
+    needs.explanation = fmt::format("dense sums in nodes by NCCL {}", cuda::nccl_version_text(cuda::nccl_version()));
   } else {
-    in_node.explanation = fmt::format("runs flat, since in CUDA memory sums in nodes need NCCL on all ranks; {}", obstacle);
+    needs.explanation = fmt::format("runs flat, since in CUDA memory sums in nodes need NCCL on all ranks; {}", obstacle);
   }
   log(comm.settings.log, LogLevel::info, "rank {}: plan '{}': {}: {}", comm.topology.rank(), config.name, config.algorithm,
-      in_node.explanation);
-  in_node.explanation += '\n';
-  return in_node;
+      needs.explanation);
+  needs.explanation += '\n';
+  return needs;
 }
 
-std::shared_ptr<PlanState> make_typed(std::shared_ptr<CommunicatorState> comm, const AllreduceConfig& config, int tag,
+std::shared_ptr<PlanState> make_typed(std::shared_ptr<CommunicatorState> comm, const AllreduceConfig& config, Lease lease,
                                       NcclGroups* nccl) {
   switch (config.type) {
     case DataType::float64:
-      return std::make_shared<DevicePlan<double, double>>(std::move(comm), config, tag, nccl);
+      return std::make_shared<DevicePlan<double, double>>(std::move(comm), config, std::move(lease), nccl);
     case DataType::float16:
-      return std::make_shared<DevicePlan<float16, float>>(std::move(comm), config, tag, nccl);
+      return std::make_shared<DevicePlan<float16, float>>(std::move(comm), config, std::move(lease), nccl);
     case DataType::bfloat16:
-      return std::make_shared<DevicePlan<bfloat16, float>>(std::move(comm), config, tag, nccl);
+      return std::make_shared<DevicePlan<bfloat16, float>>(std::move(comm), config, std::move(lease), nccl);
     default:
-      return std::make_shared<DevicePlan<float, float>>(std::move(comm), config, tag, nccl);
+      return std::make_shared<DevicePlan<float, float>>(std::move(comm), config, std::move(lease), nccl);
   }
 }
 
 }  // namespace
 
-std::shared_ptr<PlanState> make_device_plan(std::shared_ptr<CommunicatorState> comm, const AllreduceConfig& config, int tag) {
-  if (!find_allreduce(config.algorithm).sparse()) return make_device_dense_plan(std::move(comm), config, tag);
-  const InNode in_node = connect_nodes(*comm, config, tag);
-  if (is_direct(*comm)) comm->gpu_memory_goes_to_mpi = true;
+DeviceNeeds connect_device(CommunicatorState& comm, const AllreduceConfig& config, int tag) {
+  if (!find_allreduce(config.algorithm).sparse()) return connect_device_dense(comm, config, tag);
+  DeviceNeeds needs = connect_nodes(comm, config, tag);
+  if (is_direct(comm)) comm.gpu_memory_goes_to_mpi = true;
+  return needs;
+}
+
+std::shared_ptr<PlanState> make_device_plan(std::shared_ptr<CommunicatorState> comm, const AllreduceConfig& config, Lease lease,
+                                            const DeviceNeeds& needs) {
   if (!cuda::why_unusable().empty()) fail(WEIR_ERR_UNSUPPORTED, "a plan for CUDA memory cannot run here: {}", cuda::why_unusable());
-  std::shared_ptr<PlanState> plan = make_typed(std::move(comm), config, tag, in_node.nccl);
-  plan->explanation = in_node.explanation;
+  const bool sparse = find_allreduce(config.algorithm).sparse();
+  std::shared_ptr<PlanState> plan = sparse ? make_typed(std::move(comm), config, std::move(lease), needs.nccl)
+                                           : make_device_dense_plan(std::move(comm), config, std::move(lease));
+  plan->explanation = needs.explanation;
   return plan;
 }
 

@@ -2,13 +2,22 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "plan/plan.hpp"
 
 namespace weir::detail {
 
-/// Collective. `config` is the agreed one, for CUDA memory. Throws Error(WEIR_ERR_UNSUPPORTED) where there is no CUDA.
+/// What plans for CUDA memory take together with other ranks.
+struct DeviceNeeds {
+  NcclGroups* nccl = nullptr;  ///< nullptr: the plan does without
+  std::string explanation;     ///< for people
+};
+
+/// Collective. `config` is the agreed one, for CUDA memory. Throws Error alike on all ranks where a dense plan cannot have NCCL.
+[[nodiscard]] DeviceNeeds connect_device(CommunicatorState& comm, const AllreduceConfig& config, int tag);
+/// Local. Throws Error(WEIR_ERR_UNSUPPORTED) where there is no CUDA.
 [[nodiscard]] std::shared_ptr<PlanState> make_device_plan(std::shared_ptr<CommunicatorState> comm, const AllreduceConfig& config,
-                                                          int tag);
+                                                          Lease lease, const DeviceNeeds& needs);
 
 }  // namespace weir::detail

@@ -5,7 +5,9 @@
 
 namespace weir::detail {
 
-std::shared_ptr<PlanState> make_device_plan(std::shared_ptr<CommunicatorState>, const AllreduceConfig&, int) {
+DeviceNeeds connect_device(CommunicatorState&, const AllreduceConfig&, int) { return {}; }
+
+std::shared_ptr<PlanState> make_device_plan(std::shared_ptr<CommunicatorState>, const AllreduceConfig&, Lease, const DeviceNeeds&) {
   fail(WEIR_ERR_UNSUPPORTED, "a plan for CUDA memory cannot run here: {}", cuda::why_unusable());
 }
 

@@ -1,64 +1,56 @@
 #include "plan/in_flight.hpp"
 
-#include <mutex>
-#include <vector>
-
 #include "base/error.hpp"
 
 namespace weir::detail {
 
 InFlight::InFlight(std::shared_ptr<CommunicatorState> communicator, std::string name, int priority, int tag)
-    : comm(std::move(communicator)) {
-  run.name = std::move(name);
+    : comm(std::move(communicator)), name_(std::move(name)) {
+  run.name = name_;
   run.priority = priority;
   run.tag = tag;
+  comm->engine.expect_runs(1);
 }
 
-void InFlight::check_startable() const {
+InFlight::~InFlight() { comm->engine.expect_runs(-1); }
+
+void InFlight::check_startable() {
+  comm->require_running();
   if (!run.finished)
     fail(WEIR_ERR_BUSY, "'{}' is running: wait for its last start before the next, or make a second one", run.name);
-  if (broken)
+  finish();
+  if (run.broken)
     fail(WEIR_ERR_STATE, "'{}' cannot run again: a run ended in the middle of an exchange. Make a new communicator and start over",
          run.name);
 }
 
-void InFlight::launch(task<void> body) {
-  traffic = {};
-  delivered_ = false;
-  run.root = std::move(body);
-  comm->engine.start(run);
+bool InFlight::test() {
+  comm->require_running();
+  comm->engine.poll();
+  if (!run.finished) return false;
+  finish();
+  return true;
 }
 
 void InFlight::wait() {
+  if (!run.finished) comm->require_running();
   comm->engine.drive(run);
   finish();
 }
 
 void InFlight::finish() {
-  if (delivered_) return;
-  delivered_ = true;
+  if (heard_) return;
+  heard_ = true;
   completed();
-  task<void> finished = std::move(run.root);  // gives the frame back
-  try {
-    finished.get();
-  } catch (const Error& error) {
-    broken = error.status() != WEIR_ERR_ARGUMENT && error.status() != WEIR_ERR_NON_FINITE && error.status() != WEIR_ERR_MISMATCH;
-    throw;
-  }
+  if (run.error) std::rethrow_exception(std::exchange(run.error, nullptr));
 }
 
-void retire(InFlight& in_flight) noexcept {
+bool retire(InFlight& in_flight) noexcept {
   try {
     in_flight.wait();
   } catch (...) {  // nobody is left to hear it
   }
-}
-
-void keep_forever(std::shared_ptr<void> owner) {
-  static std::mutex mutex;
-  static auto* const kept = new std::vector<std::shared_ptr<void>>;
-  const std::scoped_lock lock(mutex);
-  kept->push_back(std::move(owner));
+  return in_flight.run.finished && !in_flight.run.broken;
 }
 
 }  // namespace weir::detail

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "base/keep.hpp"
 #include "plan/communicator.hpp"
 
 namespace weir::detail {
@@ -12,12 +13,14 @@ namespace weir::detail {
 class InFlight {
  public:
   InFlight(std::shared_ptr<CommunicatorState> communicator, std::string name, int priority, int tag);
-  virtual ~InFlight() = default;
+  virtual ~InFlight();
   InFlight(const InFlight&) = delete;
   InFlight& operator=(const InFlight&) = delete;
 
-  /// Throws Error when a run is in flight or when one ended in the middle of an exchange.
-  void check_startable() const;
+  /// Throws Error when a run is in flight, what the last one ended with if nobody has heard it, and Error when one broke off.
+  void check_startable();
+  /// True once the run has finished, after one round of progress; then as finish().
+  bool test();
   /// Drives everything in flight until this run has finished; then as finish().
   void wait();
   /// Throws what the finished run ended with, once.
@@ -28,20 +31,32 @@ class InFlight {
   std::shared_ptr<CommunicatorState> comm;
   Run run;
   TrafficCount traffic;  ///< of the last run
-  bool broken = false;   ///< a run ended in the middle of an exchange
 
  protected:
-  void launch(task<void> body);
+  /// Starts the coroutine that body() makes. Throws nothing: a failure to make it ends the run like one in its middle.
+  template <class Body>
+  void launch(Body&& body) {
+    traffic = {};
+    heard_ = false;
+    try {
+      const FramePool::Scope scope(comm->engine.frames());
+      run.root = body();
+    } catch (...) {
+      comm->engine.refuse(run, std::current_exception());
+      return;
+    }
+    comm->engine.start(run);
+  }
   /// Called once for a run that has finished, before finish() throws what it ended with.
   virtual void completed() {}
 
  private:
-  bool delivered_ = true;  // what the last run threw has been thrown
+  std::string name_;
+  bool heard_ = true;  // what the last run ended with has been thrown
 };
 
-/// Waits for what is in flight, errors aside, and lets go. A send that a dead peer never took may still read its buffers: what
-/// broke off lives until the process ends.
-void retire(InFlight& in_flight) noexcept;
-void keep_forever(std::shared_ptr<void> owner);
+/// Waits for what is in flight, errors aside. False where the memory of messages must be kept until the process ends: a run broke
+/// off, or cannot be ended any more.
+[[nodiscard]] bool retire(InFlight& in_flight) noexcept;
 
 }  // namespace weir::detail

@@ -1,5 +1,6 @@
 #include "plan/nccl_groups.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <numeric>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/keep.hpp"
 #include "collectives/control.hpp"
 #include "collectives/node_shards.hpp"
 
@@ -65,7 +67,7 @@ IdCard make_id_card(bool first) {
 enum class Stage : std::uint64_t { connected, under_way, failed };
 
 /// What became of that, for all others.
-struct Outcome {
+struct JoinOutcome {
   std::int32_t status = WEIR_OK;
   std::array<char, 252> error{};
 };
@@ -90,7 +92,7 @@ class Joining final : public Happening {
     return stage_ != Stage::under_way || Clock::now() - round_begun_ > round;
   }
   [[nodiscard]] Stage stage() const { return stage_; }
-  [[nodiscard]] const Outcome& outcome() const { return outcome_; }
+  [[nodiscard]] const JoinOutcome& outcome() const { return outcome_; }
 
  private:
   static constexpr std::chrono::milliseconds round{10};
@@ -114,48 +116,26 @@ class Joining final : public Happening {
   std::chrono::duration<double> timeout_;
   Clock::time_point begun_ = Clock::now(), round_begun_;
   Stage stage_ = Stage::connected;  // a rank that is not in the group, or alone there
-  Outcome outcome_;
+  JoinOutcome outcome_;
 };
 
+/// In memory that the communicator keeps: messages of a run that breaks off use it.
 struct Connecting {
-  std::span<const int> members;  // empty: this rank is not one
+  Connecting(std::unique_ptr<cuda::NcclCommunicator>& link, double timeout_seconds) : joining(link, timeout_seconds) {}
   Joining joining;
+  std::array<std::uint64_t, 2> words{};
 };
-
-task<void> begin_to_join(Channel group, Joining& joining) {
-  group.step("exchange an id of NCCL");
-  const IdCard mine = make_id_card(group.rank() == 0);
-  std::vector<IdCard> all(static_cast<std::size_t>(group.size())), scratch(all.size());
-  co_await allgather_control(group, reinterpret_cast<const std::byte*>(&mine), sizeof mine,
-                             reinterpret_cast<std::byte*>(all.data()), reinterpret_cast<std::byte*>(scratch.data()));
-  joining.begin(all[0], group.rank(), group.size());
-}
-
-/// Throws the error of the lowest rank that has one.
-task<void> share_error(Channel channel, const Outcome& mine) {
-  std::vector<Outcome> all(static_cast<std::size_t>(channel.size())), scratch(all.size());
-  co_await allgather_control(channel, reinterpret_cast<const std::byte*>(&mine), sizeof mine,
-                             reinterpret_cast<std::byte*>(all.data()), reinterpret_cast<std::byte*>(scratch.data()));
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank].status != WEIR_OK)
-      fail(static_cast<weir_status>(all[rank].status), "NCCL cannot connect GPUs; rank {}: {}", rank, all[rank].error.data());
-  }
-}
 
 /// All groups of a kind at once. All ranks compare how far they have come, again and again: peers of one that fails may never hear
 /// of that from NCCL, and ranks in other groups would go on without it.
 task<void> connect(Channel channel, Connecting& connecting) {
-  Joining& joining = connecting.joining;
-  if (connecting.members.size() > 1) co_await begin_to_join(channel.group(connecting.members), joining);
   channel.step("connect GPUs by NCCL");
-  std::uint64_t words[2];
   do {
-    joining.begin_round();
-    co_await channel.happened(joining);
-    words[0] = static_cast<std::uint64_t>(joining.stage());
-    co_await allreduce_control(channel, words, 1, 1, words + 1);
-  } while (words[0] == static_cast<std::uint64_t>(Stage::under_way));
-  if (words[0] == static_cast<std::uint64_t>(Stage::failed)) co_await share_error(channel, joining.outcome());
+    connecting.joining.begin_round();
+    co_await channel.happened(connecting.joining);
+    connecting.words[0] = static_cast<std::uint64_t>(connecting.joining.stage());
+    co_await allreduce_control(channel, connecting.words.data(), 1, 1, connecting.words.data() + 1);
+  } while (connecting.words[0] == static_cast<std::uint64_t>(Stage::under_way));
 }
 
 std::span<const int> members_of(NcclGroup group, const Topology& topology, std::span<const int> everybody) {
@@ -203,9 +183,7 @@ std::string connect_nccl(CommunicatorState& comm, int tag, std::span<const NcclG
     why_not = error.what();
   }
   store(mine.why_not, why_not);
-  std::vector<Card> cards(static_cast<std::size_t>(comm.topology.size()));
-  allgather_blocking(comm, tag, "asking who has NCCL", reinterpret_cast<const std::byte*>(&mine), sizeof mine,
-                     reinterpret_cast<std::byte*>(cards.data()));
+  const std::span<const Card> cards = comm.share("asking who has NCCL", mine);
   if (std::string obstacle = find_obstacle(comm.topology, cards); !obstacle.empty()) return obstacle;
 
   comm.nccl = groups;
@@ -223,10 +201,29 @@ void NcclGroups::connect(CommunicatorState& comm, int tag, NcclGroup group) {
   if (connected_[place]) return;
   std::vector<int> everybody(static_cast<std::size_t>(comm.topology.size()));
   std::iota(everybody.begin(), everybody.end(), 0);
-  Connecting connecting{members_of(group, comm.topology, everybody), {links_[place], comm.settings.timeout_seconds}};
-  comm.run_blocking(
-      "connecting GPUs", tag,
-      [](Channel channel, void* argument) { return detail::connect(channel, *static_cast<Connecting*>(argument)); }, &connecting);
+  const std::span<const int> members = members_of(group, comm.topology, everybody);
+  const int me = comm.topology.rank();
+  const auto ids = comm.share("exchanging ids of NCCL", make_id_card(members.size() > 1 && members[0] == me));
+  const auto connecting = std::make_shared<Connecting>(links_[place], comm.settings.timeout_seconds);
+  if (members.size() > 1) {
+    const auto index = std::lower_bound(members.begin(), members.end(), me) - members.begin();
+    connecting->joining.begin(ids[static_cast<std::size_t>(members[0])], static_cast<int>(index), static_cast<int>(members.size()));
+  }
+  try {
+    comm.run_blocking(
+        "connecting GPUs", tag,
+        [](Channel channel, void* argument) { return detail::connect(channel, *static_cast<Connecting*>(argument)); },
+        connecting.get());
+  } catch (...) {
+    keep_forever(connecting);
+    throw;
+  }
+  const auto outcomes = comm.share("connecting GPUs", connecting->joining.outcome());
+  for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
+    if (outcomes[rank].status != WEIR_OK)
+      fail_alike(static_cast<weir_status>(outcomes[rank].status), "NCCL cannot connect GPUs; rank {}: {}", rank,
+                 outcomes[rank].error.data());
+  }
   connected_[place] = true;
 }
 

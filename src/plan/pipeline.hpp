@@ -23,12 +23,12 @@ namespace weir::detail {
 template <class T>
 class Pipeline {
  public:
-  /// Collective. `config` names an algorithm; `plan`, whose run this is part of, outlives it.
+  /// `config` names an algorithm; `plan`, whose run this is part of, outlives it.
   Pipeline(PlanState& plan, const AllreduceConfig& configuration)
       : config_(configuration), plan_(plan), comm_(*plan.comm), statistics_(plan.statistics) {
     const AllreduceRow& row = row_in_force();
     const bool in_nodes = row.sharded && comm_.topology.largest_node() > 1;
-    const AllreduceProblem whole = problem_of(comm_, config_);
+    const AllreduceProblem whole = plan.problem_of(config_);
     if (!row.sparse()) {
       dense_ = row.make_dense<T>(whole);
       return;
@@ -53,7 +53,8 @@ class Pipeline {
   /// One run. One of `dense`, overwritten with the update, and `sparse_only`, read, is the gradient.
   task<void> execute(T* dense, const T* sparse_only, std::uint64_t fault) {
     update_ = {};
-    const std::int64_t k = sparse_ || sharding_ ? scheduled_k(config_, statistics_.iteration - 1) : -1;
+    iteration_ = plan_.delivered_runs();
+    const std::int64_t k = sparse_ || sharding_ ? scheduled_k(config_, iteration_) : -1;
     if (fault == 0 && k < 0 && dense == nullptr && config_.count > 0)
       fault = encode_fault(FaultKind::dense_only, comm_.topology.rank());
     if (k < 0) {
@@ -111,6 +112,7 @@ class Pipeline {
     words_[0] = fault;
     co_await allreduce_control(channel(), words_, 1, 1, words_ + 1);
     if (plan_.is_accepted(words_[0])) {
+      plan_.run.warning = "; the network may still write to the gradient: keep its memory until the process ends";
       co_await dense_->run(channel(), data);
       statistics_.selected_local = statistics_.selected_global = config_.count;
     } else {
@@ -125,7 +127,7 @@ class Pipeline {
     if (sharding_) {  // CommLib Algorithm 2: 1. the node's sum of my shard takes the place of the gradient
       gradient = co_await sharding_->reduce_scatter(channel(), gradient, fault);
       fault = sharding_->fault();
-      k = sharding_->share(k, statistics_.iteration - 1);
+      k = sharding_->share(k, iteration_);
     }
     const Clock::time_point reduced_at = Clock::now();
     statistics_.seconds_in_node = Seconds(reduced_at - begin).count();
@@ -151,7 +153,7 @@ class Pipeline {
     const Clock::time_point exchanged_at = Clock::now();
     statistics_.seconds_in_node += Seconds(exchanged_at - across_at).count();
     if (outcome.fault != 0) {
-      if (selected && config_.error_feedback) selector_->take_back(gradient, residual_.data());
+      if (selected && config_.error_feedback && plan_.has_owner()) selector_->take_back(gradient, residual_.data());
       statistics_.selected_local = 0;
     }
     if (plan_.is_accepted(outcome.fault)) {
@@ -169,7 +171,7 @@ class Pipeline {
         statistics_.skipped ? ", skipped" : "");
 
     // 4. the dense result
-    if (dense != nullptr) {
+    if (dense != nullptr && plan_.has_owner()) {
       kernels::host::fill_zero(dense, config_.count);
       kernels::host::scatter(dense, update_.indices, update_.values, update_.count);
     }
@@ -209,6 +211,7 @@ class Pipeline {
   std::optional<LocalSelector<T>> selector_;
   std::optional<Sharding<T>> sharding_;
   SparseVector<T> update_;
+  std::int64_t iteration_ = 0;  // of the schedule
   std::uint64_t words_[2] = {};
 };
 

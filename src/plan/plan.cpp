@@ -12,8 +12,10 @@
 
 namespace weir::detail {
 
-PlanState::PlanState(std::shared_ptr<CommunicatorState> communicator, const AllreduceConfig& configuration, int tag)
-    : InFlight(std::move(communicator), configuration.name, configuration.priority, tag), config(configuration) {}
+PlanState::PlanState(std::shared_ptr<CommunicatorState> communicator, const AllreduceConfig& configuration, Lease lease)
+    : InFlight(std::move(communicator), configuration.name, configuration.priority, lease.tag()),
+      config(configuration),
+      lease_(std::move(lease)) {}
 
 FaultKind PlanState::memory_fault(const void* gradient, void* stream) { return host_memory_.fault_of(gradient, stream); }
 
@@ -35,28 +37,38 @@ void PlanState::start(void* dense, const void* sparse_only, std::int64_t count, 
   const std::int64_t iteration = statistics.iteration;
   statistics = {};
   statistics.iteration = iteration + 1;
-  launch(execute(dense, sparse_only, encode_fault(fault, comm->topology.rank())));
+  run.warning = "";
+  launch([&] { return execute(dense, sparse_only, encode_fault(fault, comm->topology.rank())); });
+}
+
+bool PlanState::retire() noexcept {
+  has_owner_ = false;
+  return detail::retire(*this);
 }
 
 bool PlanState::is_accepted(std::uint64_t fault) {
-  if (fault == 0) return true;
-  if (fault_kind(fault) != FaultKind::non_finite || config.non_finite != NonFinite::skip) throw fault_error(fault, config);
+  if (fault == 0) {
+    ++delivered_runs_;
+    return true;
+  }
+  if (fault_kind(fault) != FaultKind::non_finite || config.non_finite != NonFinite::skip)
+    throw AgreedError(fault_error(fault, config), fault_kind(fault) == FaultKind::nccl_aborted);
   statistics.skipped = true;
   return false;
 }
 
-AllreduceProblem problem_of(const CommunicatorState& comm, const AllreduceConfig& config) {
+AllreduceProblem PlanState::problem_of(const AllreduceConfig& candidate) const {
   AllreduceProblem whole;
-  whole.count = config.count;
-  whole.largest_k = weir::largest_k(config);
-  whole.config = config;
-  whole.config.threshold = find_allreduce(config.algorithm).threshold.value_or(config.threshold);
+  whole.count = candidate.count;
+  whole.largest_k = weir::largest_k(candidate);
+  whole.config = candidate;
+  whole.config.threshold = find_allreduce(candidate.algorithm).threshold.value_or(candidate.threshold);
   whole.largest_local = LocalSelector<float>::most_selected(whole.config.threshold, whole.count, whole.largest_k);
-  whole.ranks = comm.topology.size();
-  whole.divisor = config.average ? whole.ranks : 1;
-  whole.topology = &comm.topology;
-  whole.transport = comm.transport.get();
-  whole.share_memory = comm.settings.shared_memory;
+  whole.ranks = comm->topology.size();
+  whole.divisor = candidate.average ? whole.ranks : 1;
+  whole.topology = &comm->topology;
+  whole.lane = lease_.lane();
+  whole.shared = lease_.memory();
   return whole;
 }
 
@@ -71,25 +83,60 @@ void PlanState::completed() {
   statistics.messages_received = traffic.messages_received;
 }
 
-std::shared_ptr<PlanState> make_plan(std::shared_ptr<CommunicatorState> comm, const AllreduceConfig& config) {
-  const int tag = comm->next_tag();
-  const ConfigCard mine = make_card(config);
-  std::vector<ConfigCard> cards(static_cast<std::size_t>(comm->topology.size()));
-  allgather_blocking(*comm, tag, "making a plan", reinterpret_cast<const std::byte*>(&mine), sizeof mine,
-                     reinterpret_cast<std::byte*>(cards.data()));
-  check_agreement(cards, fmt::format("plan '{}'", config.name), "algorithm", config_field_names());
+namespace {
 
-  Choice choice{{config}, fmt::format("{}: as asked for\n", config.algorithm)};
+/// Collective. All that the candidates take together with other ranks, before anything that can fail on one alone: they run one at
+/// a time, so one of each serves all. The outcome says why ranks of a node exchange by messages, if they would rather not.
+Outcome take_resources(CommunicatorState& comm, const Lease& lease, const std::vector<AllreduceConfig>& candidates) {
+  bool needs_lane = false, needs_memory = false;
+  for (const AllreduceConfig& candidate : candidates) {
+    const AllreduceRow& row = find_allreduce(candidate.algorithm);
+    needs_lane = needs_lane || (row.needs_allreduce && comm.transport->has_allreduce());
+    needs_memory = needs_memory || row.sharded || row.sums_in_nodes;
+  }
+  const AllreduceConfig& config = candidates.front();
+  if (needs_lane) comm.leases.add_lane(comm, lease);
+  if (!needs_memory || config.memory != MemorySpace::host || comm.topology.largest_node() == 1 || !comm.settings.shared_memory)
+    return {};
+  return comm.leases.add_memory(comm, lease, config.count * type_bytes(config.type));
+}
+
+std::shared_ptr<PlanState> make_on_host(std::shared_ptr<CommunicatorState> comm, const Choice& choice, Lease lease) {
+  if (choice.candidates.front().type == DataType::float32)
+    return std::make_shared<TypedPlan<float>>(std::move(comm), choice.candidates, std::move(lease));
+  return std::make_shared<TypedPlan<double>>(std::move(comm), choice.candidates, std::move(lease));
+}
+
+}  // namespace
+
+std::shared_ptr<PlanState> make_plan(std::shared_ptr<CommunicatorState> comm, const AllreduceConfig& config) {
+  // 1. What all want is the same, and what `auto` stands for.
+  Choice choice;
+  ConfigCard mine = make_card(config);
+  if (!mine.outcome.failed() && !is_automatic(config.algorithm)) {
+    mine.outcome = outcome_of([&] { choice = {{config}, fmt::format("{}: as asked for\n", config.algorithm)}; });
+  }
+  Lease lease = open_agreed(*comm, mine, {"plan", "algorithm", config_field_names()}, config.name);
   if (is_automatic(config.algorithm)) choice = choose_algorithm(*comm, config);
+
+  // 2. What is taken together.
+  const Outcome by_messages = take_resources(*comm, lease, choice.candidates);
+  DeviceNeeds needs;
+  if (config.memory == MemorySpace::cuda) needs = connect_device(*comm, choice.candidates.front(), lease.tag());
+
+  // 3. What each rank makes by itself.
   std::shared_ptr<PlanState> plan;
-  make_on_all_ranks(*comm, tag, "plan", config.name, [&] {
+  comm->agree("making a plan", "plan", config.name, [&] {
     if (config.memory == MemorySpace::cuda)
-      plan = make_device_plan(comm, choice.candidates.front(), tag);
-    else if (config.type == DataType::float32)
-      plan = std::make_shared<TypedPlan<float>>(comm, choice.candidates, tag);
+      plan = make_device_plan(comm, choice.candidates.front(), std::move(lease), needs);
     else
-      plan = std::make_shared<TypedPlan<double>>(comm, choice.candidates, tag);
+      plan = make_on_host(comm, choice, std::move(lease));
     plan->explanation.insert(0, choice.explanation);
+    if (!by_messages.failed()) return;
+    plan->explanation +=
+        fmt::format("ranks of a node exchange by messages, not through shared memory: {}\n", by_messages.text.data());
+    if (comm->topology.rank() == 0)
+      log(comm->settings.log, LogLevel::warn, "plan '{}': {}", config.name, plan->explanation.substr(choice.explanation.size()));
   });
   log(comm->settings.log, LogLevel::info, "rank {}: plan '{}': {}, {} elements, k {}, {} bytes", comm->topology.rank(), config.name,
       plan->config.algorithm, config.count, final_k(config), plan->memory_bytes());

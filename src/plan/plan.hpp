@@ -9,6 +9,7 @@
 #include "collectives/allreduce.hpp"
 #include "plan/fault.hpp"
 #include "plan/in_flight.hpp"
+#include "plan/leases.hpp"
 
 namespace weir::detail {
 
@@ -22,7 +23,7 @@ struct AnyVector {
 /// One plan, whatever its element type.
 class PlanState : public InFlight {
  public:
-  PlanState(std::shared_ptr<CommunicatorState> communicator, const AllreduceConfig& configuration, int tag);
+  PlanState(std::shared_ptr<CommunicatorState> communicator, const AllreduceConfig& configuration, Lease lease);
 
   /// One of `dense` and `sparse_only` is the gradient; null pointers, wrong sizes and wrong memory are reported by all ranks.
   void start(void* dense, const void* sparse_only, std::int64_t count, DataType type, void* stream = nullptr);
@@ -31,8 +32,17 @@ class PlanState : public InFlight {
   [[nodiscard]] virtual AnyVector update() const = 0;
   [[nodiscard]] virtual AnyVector residual() const = 0;
   [[nodiscard]] virtual std::int64_t residual_begin() const = 0;
-  /// True when the run goes on; false when it is skipped; throws the agreed fault.
+  /// True when the run goes on; false when it is skipped; throws the agreed fault. Once per run.
   bool is_accepted(std::uint64_t fault);
+  /// Ends the plan for its owner: a run in flight is finished for the other ranks, and delivers nothing densely any more. As
+  /// detail::retire.
+  [[nodiscard]] bool retire() noexcept;
+  /// Whether the caller's gradient may still be touched.
+  [[nodiscard]] bool has_owner() const { return has_owner_; }
+  /// What the algorithm of `candidate` is built for.
+  [[nodiscard]] AllreduceProblem problem_of(const AllreduceConfig& candidate) const;
+  /// Runs that delivered: what schedules of density go by.
+  [[nodiscard]] std::int64_t delivered_runs() const { return delivered_runs_; }
 
   AllreduceConfig config;   ///< in force: `algorithm` and wire settings are what `auto` stands for at present
   std::string explanation;  ///< of the choice of algorithm, then what the plan itself has to say
@@ -40,16 +50,20 @@ class PlanState : public InFlight {
 
  protected:
   void completed() override;
+  void forget_runs() {
+    statistics = {};
+    delivered_runs_ = 0;
+  }
   virtual task<void> execute(void* dense, const void* sparse_only, std::uint64_t fault) = 0;
   /// What is wrong with the memory that a run was given.
   [[nodiscard]] virtual FaultKind memory_fault(const void* gradient, void* stream);
 
  private:
+  Lease lease_;
   HostMemory host_memory_;
+  std::int64_t delivered_runs_ = 0;
+  bool has_owner_ = true;
 };
-
-/// What the algorithm of `config` is built for among the ranks of `comm`.
-[[nodiscard]] AllreduceProblem problem_of(const CommunicatorState& comm, const AllreduceConfig& config);
 
 /// Collective; see AllreducePlan.
 [[nodiscard]] std::shared_ptr<PlanState> make_plan(std::shared_ptr<CommunicatorState> comm, const AllreduceConfig& config);

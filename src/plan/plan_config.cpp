@@ -12,6 +12,9 @@ namespace weir {
 namespace {
 
 constexpr double warmup_density = 0.25;  // where DGC starts: sparsity 75 %
+constexpr std::int64_t most_elements = std::int64_t{1} << 48;
+constexpr std::int64_t most_iterations = std::int64_t{1} << 48;  // so that ConfigCard's doubles tell any two apart
+constexpr std::int64_t most_trials = 1000000;                    // a plan keeps the time of each
 
 constexpr std::array field_names = {"count",
                                     "type",
@@ -64,6 +67,10 @@ void check_memory(const AllreduceConfig& c) {
           "algorithm is {}: in CUDA memory it must be sparse, auto_sparse, dense_nccl or dense_torus2d", c.algorithm);
 }
 
+void check_iterations(const char* field, std::int64_t value, std::int64_t least, const char* example) {
+  require(value >= least && value <= most_iterations, "{} is {}: it must be between {} and 2^48{}", field, value, least, example);
+}
+
 }  // namespace
 
 void check_config(const AllreduceConfig& c) {
@@ -78,6 +85,7 @@ void check_config(const AllreduceConfig& c) {
   }
   require(!sparse || c.count <= std::numeric_limits<std::uint32_t>::max(),
           "count is {}: sparse algorithms take up to 2^32 - 1 elements; split the tensor", c.count);
+  require(c.count <= most_elements, "count is {}: it must be at most 2^48; split the tensor", c.count);
   require(c.threshold >= Threshold::exact && c.threshold <= Threshold::sidco,
           "threshold is {}: it must be exact (0), reuse (1), mstopk (2), sampled (3), gaussian (4) or sidco (5)",
           static_cast<int>(c.threshold));
@@ -91,18 +99,19 @@ void check_config(const AllreduceConfig& c) {
           wire_value_names[static_cast<std::size_t>(c.wire_values)], type_name(c.type));
   require(c.non_finite >= NonFinite::error && c.non_finite <= NonFinite::propagate,
           "non_finite is {}: it must be error (0), skip (1) or propagate (2)", static_cast<int>(c.non_finite));
-  require(c.threshold_period >= 1, "threshold_period is {}: it must be at least 1, for example 32", c.threshold_period);
-  require(c.boundary_period >= 1, "boundary_period is {}: it must be at least 1, for example 64", c.boundary_period);
+  check_iterations("threshold_period", c.threshold_period, 1, ", for example 32");
+  check_iterations("boundary_period", c.boundary_period, 1, ", for example 64");
   require(c.balance_trigger >= 1, "balance_trigger is {}: it must be at least 1, for example 4", c.balance_trigger);
-  require(c.window >= 1, "window is {}: it must be at least 1, for example 4", c.window);
-  require(c.trial_iterations >= 0, "trial_iterations is {}: it must not be negative", c.trial_iterations);
-  require(c.dense_iterations >= 0, "dense_iterations is {}: it must not be negative", c.dense_iterations);
-  require(c.warmup_iterations >= 0, "warmup_iterations is {}: it must not be negative", c.warmup_iterations);
+  require(c.window >= 1 && c.window <= 65536, "window is {}: it must be between 1 and 65536, for example 4", c.window);
+  require(c.trial_iterations >= 0 && c.trial_iterations <= most_trials,
+          "trial_iterations is {}: it must be between 0 and {}, for example 8", c.trial_iterations, most_trials);
+  check_iterations("dense_iterations", c.dense_iterations, 0, "");
+  check_iterations("warmup_iterations", c.warmup_iterations, 0, "");
 }
 
 ConfigCard make_card(const AllreduceConfig& c) {
   ConfigCard card;
-  try {
+  card.outcome = detail::outcome_of([&] {
     check_config(c);
     card.set_text(c.algorithm);
     card.fields = {static_cast<double>(c.count),
@@ -123,10 +132,7 @@ ConfigCard make_card(const AllreduceConfig& c) {
                    static_cast<double>(c.wire_values),
                    static_cast<double>(c.trial_iterations),
                    static_cast<double>(c.memory)};
-  } catch (const Error& error) {
-    card.status = error.status();
-    card.set_text(error.what());
-  }
+  });
   return card;
 }
 
@@ -137,14 +143,31 @@ std::int64_t final_k(const AllreduceConfig& c) {
   return c.count == 0 ? 0 : std::max<std::int64_t>(1, std::llround(c.density * static_cast<double>(c.count)));
 }
 
+namespace {
+
+/// base^(part / whole), for part < whole <= 2^62: the same bits on every processor, which std::pow does not promise and k needs.
+double fractional_power(double base, std::int64_t part, std::int64_t whole) {
+  std::uint64_t digits = 0;  // of part / whole in binary, after the point
+  for (int i = 0; i < 64; ++i) {
+    part *= 2;
+    digits = digits << 1 | (part >= whole ? 1 : 0);
+    if (part >= whole) part -= whole;
+  }
+  // x^0.101 = sqrt(x * sqrt(1 * sqrt(x))): IEEE 754 prescribes every bit of products and square roots.
+  double power = 1;
+  for (int i = 0; i < 64; ++i, digits >>= 1) power = std::sqrt((digits & 1) != 0 ? base * power : power);
+  return power;
+}
+
+}  // namespace
+
 std::int64_t scheduled_k(const AllreduceConfig& c, std::int64_t iteration) {
   if (iteration < c.dense_iterations) return -1;
   const std::int64_t target = final_k(c);
   const std::int64_t step = iteration - c.dense_iterations;
   const double target_density = c.count == 0 ? 1 : static_cast<double>(target) / static_cast<double>(c.count);
   if (step >= c.warmup_iterations || target_density >= warmup_density || target == 0) return target;
-  const double density = warmup_density * std::pow(target_density / warmup_density,
-                                                   static_cast<double>(step) / static_cast<double>(c.warmup_iterations));
+  const double density = warmup_density * fractional_power(target_density / warmup_density, step, c.warmup_iterations);
   return std::max(target, static_cast<std::int64_t>(std::llround(density * static_cast<double>(c.count))));
 }
 

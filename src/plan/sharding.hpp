@@ -14,7 +14,7 @@ class Sharding {
  public:
   Sharding(const AllreduceProblem& whole, const AllreduceRow& row)
       : map(*whole.topology, whole.count),
-        in_node_(map, whole),
+        in_node_(map, whole, false),
         allgather_(map, row.largest_update(problem_of_shard(whole, map, 0)), whole),
         sum_(map.mine() >= 0 && map.node().size() > 1 ? map.size(map.mine()) : 0) {}
 
@@ -29,17 +29,18 @@ class Sharding {
     return problem;
   }
 
-  /// My shard's sum over the node, or nothing where fault() says that a rank of the node has one. `gradient` is only read.
+  /// My shard's sum over the node, or nothing where fault() says that a rank of the node has one. `gradient` is only read,
+  /// and, but on nodes of one rank, only before the first message.
   task<const T*> reduce_scatter(Channel channel, const T* gradient, std::uint64_t fault) {
     const Channel node = channel.group(map.node());
     channel.step("0. faults in the node");
     words_[0] = fault;
-    if (fault == 0) in_node_.publish(node.rank(), gradient);
+    if (fault == 0 && node.size() > 1) in_node_.publish(node.rank(), gradient, sum_.data());
     co_await allreduce_control(node, words_, 1, 1, words_ + 1);
     if (words_[0] != 0) co_return nullptr;
     if (node.size() == 1) co_return gradient;
     channel.step("0. reduce-scatter in the node");
-    co_await in_node_.reduce(node, gradient, sum_.data());
+    co_await in_node_.reduce(node, sum_.data());
     co_return sum_.data();
   }
   [[nodiscard]] std::uint64_t fault() const { return words_[0]; }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/buffer.hpp"
@@ -15,24 +16,29 @@ namespace weir::detail {
 template <class T>
 class TypedPlan final : public PlanState {
  public:
-  /// Collective. Several `candidates`: the first has config.trial_iterations runs that only warm up, then they take turns of a few
+  /// Several `candidates`: the first has config.trial_iterations runs that only warm up, then they take turns of a few
   /// runs until each has had as many, so that what the machine does meanwhile hits all alike; then the fastest stays.
-  TypedPlan(std::shared_ptr<CommunicatorState> communicator, const std::vector<AllreduceConfig>& candidates, int tag)
-      : PlanState(std::move(communicator), candidates.front(), tag), trials_(candidates.size()) {
+  TypedPlan(std::shared_ptr<CommunicatorState> communicator, const std::vector<AllreduceConfig>& candidates, Lease lease)
+      : PlanState(std::move(communicator), candidates.front(), std::move(lease)),
+        trials_(candidates.size()),
+        times_(candidates.size() > 1 ? 2 * candidates.size() : 0) {
     for (const AllreduceConfig& candidate : candidates) pipelines_.push_back(std::make_unique<Pipeline<T>>(*this, candidate));
     current_ = pipelines_.front().get();
-    if (trials_.size() > 1) gradient_ = Buffer<T>(config.count);
+    if (trials_.size() == 1) return;
+    gradient_ = Buffer<T>(config.count);
+    for (Trial& trial : trials_) trial.nanoseconds.reserve(static_cast<std::size_t>(std::min(config.trial_iterations, most_kept)));
   }
 
   void reset() override {
-    statistics = {};
+    forget_runs();
     for (auto& pipeline : pipelines_) {
       if (pipeline) pipeline->reset();
     }
     leftover_ = nullptr;
     if (decided_) return;
     warm_runs_ = 0;
-    for (Trial& trial : trials_) trial = {};
+    for (Trial& trial : trials_) trial.forget();
+    best_.reset();
     use(0);
   }
 
@@ -59,6 +65,10 @@ class TypedPlan final : public PlanState {
     std::int64_t runs = 0;
     std::vector<std::uint64_t> nanoseconds{};  ///< of those that count
 
+    void forget() {
+      runs = 0;
+      nanoseconds.clear();
+    }
     /// The median: one run that waited for something else says nothing about the candidate.
     std::uint64_t typical() {
       if (nanoseconds.empty()) return 0;
@@ -70,7 +80,7 @@ class TypedPlan final : public PlanState {
 
   task<void> execute(void* dense, const void* sparse_only, std::uint64_t fault) override {
     const Clock::time_point begin = Clock::now();
-    if (!decided_) co_await take_turns();
+    if (!decided_) take_turns();
     if (leftover_ != nullptr && fault == 0) {
       co_await execute_with_leftover(static_cast<T*>(dense), static_cast<const T*>(sparse_only));
     } else {
@@ -83,43 +93,54 @@ class TypedPlan final : public PlanState {
       ++warm_runs_;
       co_return;
     }
+    note_run(seconds.count());
+    const bool all_tried =
+        std::all_of(trials_.begin(), trials_.end(), [&](const Trial& trial) { return trial.runs >= config.trial_iterations; });
+    if (all_tried && !best_) co_await compare();
+  }
+
+  void note_run(double seconds) {
     // In the first half thresholds get warm, and the first run of a turn takes over what the last candidate has kept.
     Trial& trial = trials_[turn_];
     const std::int64_t round = trial.runs / turn_length(), place = trial.runs % turn_length(),
                        rounds = config.trial_iterations / turn_length();
     ++trial.runs;
-    if (round >= rounds / 2 && (place > 0 || turn_length() == 1))
-      trial.nanoseconds.push_back(static_cast<std::uint64_t>(seconds.count() * 1e9));
+    if (round >= rounds / 2 && (place > 0 || turn_length() == 1) && trial.nanoseconds.size() < trial.nanoseconds.capacity())
+      trial.nanoseconds.push_back(static_cast<std::uint64_t>(seconds * 1e9));
   }
 
   [[nodiscard]] std::int64_t turn_length() const { return config.trial_iterations < 8 ? config.trial_iterations : 4; }
 
-  /// Every candidate in turn, then the one that was fastest on its slowest rank for good.
-  task<void> take_turns() {
+  /// Every candidate in turn, then the best for good. No messages: the gradient is read before anything is waited for.
+  void take_turns() {
     const std::int64_t runs = trials_[turn_].runs;
-    if (leftover_ != nullptr) co_return;  // not handed on yet: the last run was skipped
-    if (runs == 0 || (runs % turn_length() != 0 && runs < config.trial_iterations)) co_return;
-    const std::size_t next = (turn_ + 1) % pipelines_.size();
-    if (trials_[next].runs < config.trial_iterations) {
-      hand_over_to(next);
-      co_return;
-    }
-    std::vector<std::uint64_t> words(2 * trials_.size());
-    for (std::size_t i = 0; i < trials_.size(); ++i) words[i] = trials_[i].typical();
-    const auto count = static_cast<std::int64_t>(trials_.size());
-    const Channel channel(comm->engine, comm->topology, run, traffic);
-    channel.step("0. compare the candidates");
-    co_await allreduce_control(channel, words.data(), count, count, words.data() + count);
-    std::string times;
-    for (std::size_t i = 0; i < pipelines_.size(); ++i)
-      times += fmt::format("{}{} {:.3f} ms", i == 0 ? "" : ", ", pipelines_[i]->config().algorithm,
-                           static_cast<double>(words[i]) * 1e-6);
-    log(comm->settings.log, LogLevel::info, "rank {}: plan '{}': trials decide: {}", comm->topology.rank(), config.name, times);
-    hand_over_to(static_cast<std::size_t>(std::min_element(words.begin(), words.begin() + count) - words.begin()));
+    if (leftover_ != nullptr) return;  // not handed on yet: the last run was skipped
+    if (runs == 0 || (runs % turn_length() != 0 && runs < config.trial_iterations)) return;
+    if (!best_) return hand_over_to((turn_ + 1) % pipelines_.size());
+    hand_over_to(*best_);
     decided_ = true;
     for (auto& pipeline : pipelines_) {
       if (pipeline.get() != current_ && pipeline.get() != leftover_) pipeline.reset();
     }
+  }
+
+  /// The best is the one that was fastest on its slowest rank.
+  task<void> compare() {
+    for (std::size_t i = 0; i < trials_.size(); ++i) times_[i] = trials_[i].typical();
+    const auto count = static_cast<std::int64_t>(trials_.size());
+    const Channel channel(comm->engine, comm->topology, run, traffic);
+    channel.step("compare the candidates");
+    co_await allreduce_control(channel, times_.data(), count, count, times_.data() + count);
+    if (comm->settings.log >= LogLevel::info) tell_times();
+    best_ = static_cast<std::size_t>(std::min_element(times_.begin(), times_.begin() + count) - times_.begin());
+  }
+
+  void tell_times() const {
+    std::string text;
+    for (std::size_t i = 0; i < pipelines_.size(); ++i)
+      text += fmt::format("{}{} {:.3f} ms", i == 0 ? "" : ", ", pipelines_[i]->config().algorithm,
+                          static_cast<double>(times_[i]) * 1e-6);
+    log(comm->settings.log, LogLevel::info, "rank {}: plan '{}': trials decide: {}", comm->topology.rank(), config.name, text);
   }
 
   void hand_over_to(std::size_t turn) {
@@ -142,7 +163,7 @@ class TypedPlan final : public PlanState {
     const std::span<const T> kept = leftover_->residual();
     kernels::host::add(kept.data(), gradient_.data() + leftover_->residual_begin(), static_cast<std::int64_t>(kept.size()));
     co_await current_->execute(dense != nullptr ? gradient_.data() : nullptr, gradient_.data(), 0);
-    if (dense != nullptr) std::copy_n(gradient_.data(), config.count, dense);
+    if (dense != nullptr && has_owner()) std::copy_n(gradient_.data(), config.count, dense);
     if (statistics.skipped) co_return;
     leftover_->reset();
     leftover_ = nullptr;
@@ -153,10 +174,14 @@ class TypedPlan final : public PlanState {
     gradient_ = {};
   }
 
+  static constexpr std::int64_t most_kept = 4096;  // times of one candidate: more say no more
+
   std::vector<Trial> trials_;
-  std::int64_t warm_runs_ = 0;  // before the first turn
+  std::vector<std::uint64_t> times_;  // of all candidates, and scratch
+  std::int64_t warm_runs_ = 0;        // before the first turn
   std::vector<std::unique_ptr<Pipeline<T>>> pipelines_;
   std::size_t turn_ = 0;
+  std::optional<std::size_t> best_;  // once all have been tried
   bool decided_ = trials_.size() == 1;
   Pipeline<T>* current_ = nullptr;
   Pipeline<T>* leftover_ = nullptr;  // its residual has not been handed on yet

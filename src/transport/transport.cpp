@@ -1,16 +1,18 @@
 #include "transport/transport.hpp"
 
+#include <atomic>
+
 #include "base/error.hpp"
 
 namespace weir {
 
 Request Transport::acquire(Kind kind, std::int64_t bytes, int peer, int tag) {
-  if (free_.empty()) {
+  if (free_.empty() || (free_.size() <= setup_slots && tag != setup_tag)) {
     const int first = static_cast<int>(slots_.size());
     const int count = first == 0 ? 32 : 2 * first;
-    slots_.resize(static_cast<std::size_t>(count));
-    free_.reserve(slots_.size());
     grow(count);
+    free_.reserve(static_cast<std::size_t>(count));
+    slots_.resize(static_cast<std::size_t>(count));
     for (int i = count; i-- > first;) free_.push_back(i);
   }
   const int index = free_.back();
@@ -37,7 +39,13 @@ Request Transport::allreduce(void* data, std::int64_t count, DataType type, int 
   return request;
 }
 
-std::unique_ptr<SharedMemory> Transport::share(std::span<const int> /*members*/, std::int64_t /*bytes*/) { return nullptr; }
+std::unique_ptr<SharedSegment> Transport::make_segment(std::int64_t /*bytes*/, SegmentName& /*name*/) {
+  fail(WEIR_ERR_INTERNAL, "{} has no shared memory", name());
+}
+std::unique_ptr<SharedSegment> Transport::open_segment(std::string_view /*name*/, std::int64_t /*bytes*/) {
+  fail(WEIR_ERR_INTERNAL, "{} has no shared memory", name());
+}
+void sync_shared_memory() noexcept { std::atomic_thread_fence(std::memory_order_seq_cst); }
 
 int Transport::open_lane() { fail(WEIR_ERR_INTERNAL, "{} has no allreduce of its own", name()); }
 void Transport::post_allreduce(int /*slot*/, void* /*data*/, DataType /*type*/, int /*lane*/) {
@@ -52,7 +60,7 @@ bool Transport::test(Request request) {
   return true;
 }
 
-void Transport::abandon(int tag) {
+void Transport::abandon(int tag) noexcept {
   for (int i = 0; i < static_cast<int>(slots_.size()); ++i) {
     Slot& slot = slots_[static_cast<std::size_t>(i)];
     if (slot.kind == Kind::free || slot.tag != tag) continue;

@@ -4,6 +4,8 @@
 // Nothing here blocks and, once every slot has been used once, nothing allocates. One thread per transport.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -12,6 +14,7 @@
 #include <weir/weir.hpp>
 
 #include "transport/device_path.hpp"
+#include "transport/shared_segment.hpp"
 
 namespace weir {
 
@@ -20,22 +23,18 @@ struct Request {
   int slot = -1;
 };
 
-/// Memory that every rank of a group on one node gives to all of them.
-class SharedMemory {
- public:
-  virtual ~SharedMemory() = default;
-  SharedMemory(const SharedMemory&) = delete;
-  SharedMemory& operator=(const SharedMemory&) = delete;
-  /// What member `member` writes and all may read.
-  [[nodiscard]] std::byte* of(int member) const { return of_[static_cast<std::size_t>(member)]; }
-  /// To be called after writing, before others are told; and after being told, before reading.
-  virtual void sync() const = 0;
+/// The tag of what all ranks do together before anything else runs under a tag of its own. A few slots are kept for it: its sends
+/// and receives allocate nothing.
+inline constexpr int setup_tag = 0;
 
- protected:
-  explicit SharedMemory(std::vector<std::byte*> of) : of_(std::move(of)) {}
+/// What a rank tells the others of a run of its own that broke: they would wait for it in vain. Plain bytes.
+struct Notice {
+  std::int32_t tag = 0;
+  std::int32_t status = 0;
+  std::int64_t number = 0;  ///< of the run, among those with its tag
+  std::array<char, 496> text{};
 
- private:
-  std::vector<std::byte*> of_;
+  void set_text(std::string_view content) noexcept { content.copy(text.data(), text.size() - 1); }
 };
 
 class Transport {
@@ -50,24 +49,33 @@ class Transport {
   /// `data` stays untouched by the caller until the request is done. Messages of any size.
   Request send(const void* data, std::int64_t bytes, int to, int tag);
   Request receive(void* data, std::int64_t bytes, int from, int tag);
-  /// Collective, blocking: a lane for allreduce(), one per plan, since the library's own collectives match by order of calls.
-  /// Only where has_allreduce().
+  /// Collective, blocking: one more lane for allreduce(). Plans that may run at the same time need one each, since the library's
+  /// own collectives match by order of calls. Only where has_allreduce().
   virtual int open_lane();
   /// The library's own nonblocking allreduce: `data` becomes the sum over all ranks. One at a time on a lane.
   Request allreduce(void* data, std::int64_t count, DataType type, int lane, int tag);
   /// Whether the library has one.
   [[nodiscard]] virtual bool has_allreduce() const { return false; }
-  /// Collective and blocking among `members`, ranks of one node, ascending, this one among them: `bytes` of memory from each.
-  /// nullptr on all of them where that cannot be had.
-  virtual std::unique_ptr<SharedMemory> share(std::span<const int> members, std::int64_t bytes);
+  /// Bytes that ranks of this node can still share. 0: none.
+  [[nodiscard]] virtual std::int64_t shared_memory_room() const { return 0; }
+  /// Memory that other ranks of this node find by the name. Throws Error(WEIR_ERR_MEMORY).
+  [[nodiscard]] virtual std::unique_ptr<SharedSegment> make_segment(std::int64_t bytes, SegmentName& name);
+  [[nodiscard]] virtual std::unique_ptr<SharedSegment> open_segment(std::string_view name, std::int64_t bytes);
   /// True once: the request is done and its slot free again. Throws Error(WEIR_ERR_TRANSPORT).
   bool test(Request request);
   /// Gets on with all large messages under `tag`, not only with the one that is tested.
   virtual void push(int /*tag*/) {}
   /// Messages and pieces of large messages done so far: it grows while anything moves.
   [[nodiscard]] std::int64_t pieces_done() const noexcept { return pieces_done_; }
-  /// Gives up everything posted under `tag`. Buffers of sends that are under way must stay alive.
-  void abandon(int tag);
+  /// Gives up everything posted under `tag`. The network may use its memory for as long as the process lives: sends under way read
+  /// it, and receives that have found their message write into it.
+  void abandon(int tag) noexcept;
+  /// Tells every other rank, without waiting, as far as that can be done.
+  virtual void tell(const Notice& notice) noexcept = 0;
+  /// True once for each notice that has come, which is then in `notice`.
+  [[nodiscard]] virtual bool hear(Notice& notice) = 0;
+  /// Whether the library that carries messages can be called: MPI cannot after MPI_Finalize.
+  [[nodiscard]] virtual bool is_running() const { return true; }
 
   /// "receive of 400 bytes from rank 3, tag 7"
   [[nodiscard]] std::string describe(Request request) const;
@@ -75,7 +83,7 @@ class Transport {
   [[nodiscard]] virtual DevicePath device_path(CudaAwareMpi setting) const = 0;
   /// For people: what carries the messages, with its version.
   [[nodiscard]] virtual std::string name() const = 0;
-  /// Tags run from 0 to here.
+  /// Tags run from 0 to here, all of them for messages.
   [[nodiscard]] virtual int max_tag() const = 0;
 
  protected:
@@ -93,12 +101,13 @@ class Transport {
   virtual void post_receive(int slot, void* data) = 0;
   virtual void post_allreduce(int slot, void* data, DataType type, int lane);
   virtual bool test_slot(int slot) = 0;
-  virtual void abandon_slot(int slot) = 0;
+  virtual void abandon_slot(int slot) noexcept = 0;
   void piece_done() noexcept { ++pieces_done_; }
-  /// Called with the new number of slots before a new one is used.
+  /// Called with the new number of slots before a new one is used. Throws std::bad_alloc.
   virtual void grow(int slots) = 0;
 
  private:
+  static constexpr std::size_t setup_slots = 4;
   Request acquire(Kind kind, std::int64_t bytes, int peer, int tag);
 
   int rank_, size_;

@@ -87,6 +87,28 @@ cat "$work/raw.f32" >>"$work/g.npy"
 refuse "not a multiple of 1 ranks x 999 floats" "$weir" bench allreduce --count 999 --input "$work/raw.f32"
 sed 's/<f4/<f8/' "$work/g.npy" >"$work/f8.npy"
 refuse "float32 array in C order" "$weir" bench allreduce --input "$work/f8.npy"
+for length in 6 9 10 64 127; do
+  head -c $length "$work/g.npy" >"$work/cut.npy"
+  refuse "cut.npy' ends within its .npy header" "$weir" bench allreduce --input "$work/cut.npy"
+done
+npy() { # SHAPE: a file with 8000 bytes of data
+  printf '\x93NUMPY\x01\x00\x76\x00%-117s\n' "{'descr': '<f4', 'fortran_order': False, 'shape': ($1), }"
+  cat "$work/raw.f32"
+}
+for shape in "2, 1, 0" "0, 1, 1000" "2, 0, 1000" "2, 2, 1000" "2, 1, 4611686018427387904" "4611686018427387904, 1, 1000" \
+  "2, 4611686018427387905, 1000" "2, 1, 12345678901234567890123" "2, 1, -1000" "2, 1, 10x0" "2, 1, 1e3" "2 1 1000" "2, 1" "2, 1, , 1000" ""; do
+  npy "$shape" >"$work/shape.npy"
+  refuse "has shape \($shape\): it must be iterations x 1 ranks x count, each from 1 to 2\^31 - 1" \
+    "$weir" bench allreduce --input "$work/shape.npy"
+done
+for shape in "2147483647, 1, 2147483647" "2, 1, 2001"; do
+  npy "$shape" >"$work/shape.npy"
+  refuse "holds 8000 bytes of data: not a multiple of 1 ranks x ${shape##* } floats" "$weir" bench allreduce --input "$work/shape.npy"
+done
+npy "2147483647, 1, 1000" >"$work/shape.npy"
+refuse "holds 2 iterations: its shape says 2147483647" "$weir" bench allreduce --input "$work/shape.npy"
+npy "2,1 ,1000," >"$work/shape.npy"
+"$weir" bench allreduce --iterations 1 --input "$work/shape.npy" >/dev/null
 
 # machines and predictions
 export XDG_CONFIG_HOME=$work/config

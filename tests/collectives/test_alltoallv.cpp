@@ -78,11 +78,13 @@ struct Exchange {
     run.tag = 1;
   }
   void perform(Engine& engine, const Topology& topology, Alltoallv& alltoallv) {
-    run.root = alltoallv.run(Channel(engine, topology, run, traffic), out.data(), out_bytes, in.data(), in_bytes);
+    {
+      const FramePool::Scope scope(engine.frames());
+      run.root = alltoallv.run(Channel(engine, topology, run, traffic), out.data(), out_bytes, in.data(), in_bytes);
+    }
     engine.start(run);
     engine.drive(run);
-    task<void> finished = std::move(run.root);
-    finished.get();
+    if (run.error) std::rethrow_exception(run.error);
   }
   std::vector<std::int64_t> out_bytes, in_bytes;
   std::vector<std::byte> out, in, expected;

@@ -84,7 +84,31 @@ TEST_CASE("bad configurations are refused on all ranks, saying what would be rig
   refuse("boundary_period is 0", [](AllreduceConfig& c) { c.boundary_period = 0; });
   refuse("balance_trigger is 0.5", [](AllreduceConfig& c) { c.balance_trigger = 0.5; });
   refuse("window is 0", [](AllreduceConfig& c) { c.window = 0; });
+  refuse("window is 65537: it must be between 1 and 65536, for example 4", [](AllreduceConfig& c) { c.window = 65537; });
+  refuse("window is 2147483647: it must be", [](AllreduceConfig& c) { c.window = std::numeric_limits<int>::max(); });
   refuse("count is 4294967296: sparse algorithms take up to 2^32 - 1", [](AllreduceConfig& c) { c.count = std::int64_t{1} << 32; });
+}
+
+TEST_CASE("periods, trigger and window at their bounds do what they say", "[plan]") {
+  constexpr std::int64_t most = std::int64_t{1} << 48;
+  RankCheck check;
+  run_ranks(3, [&](Communicator& comm) {
+    for (const std::string algorithm : {"oktopk", "topk_dsa"}) {
+      AllreducePlan usual(comm, {.count = 1000, .algorithm = algorithm, .warmup_iterations = 4});
+      AllreducePlan extreme(comm, {.count = 1000,
+                                   .algorithm = algorithm,
+                                   .threshold_period = most,
+                                   .boundary_period = most,
+                                   .balance_trigger = std::numeric_limits<double>::infinity(),
+                                   .window = 65536,
+                                   .warmup_iterations = most});
+      std::vector<float> expected = gradient(1000, comm.rank(), 3, 0), g = expected;
+      usual.run(expected);
+      extreme.run(g);
+      check.that(g == expected, algorithm + ": another update");
+    }
+  });
+  REQUIRE(check.failure() == "");
 }
 
 TEST_CASE("plans that disagree are refused on all ranks, naming the difference", "[plan]") {

@@ -4,8 +4,41 @@
 set -euo pipefail
 build=$1 source=$2
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
+mpi=$(sed -n 's/^MPI_C_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
+fail() { echo "test_install: $*" >&2; exit 1; }
+
+cat >"$work/my_code.c" <<'C'
+#include <stdio.h>
+#include <weir/mpi.h>
+
+int main(void) {
+  MPI_Init(NULL, NULL);
+  weir_comm* comm = NULL;
+  int size = 0;
+  if (weir_comm_create_mpi(MPI_COMM_WORLD, &comm) != WEIR_OK || weir_comm_size(comm, &size) != WEIR_OK) return 1;
+  printf("%d rank\n", size);
+  weir_comm_destroy(comm);
+  MPI_Finalize();
+  return 0;
+}
+C
+pkg_config_consumer() { # PREFIX: the README's line for C
+  local libdir line
+  libdir=$(dirname "$(find "$1" -name 'libweir.so' -o -name 'libweir.a' | head -1)")
+  if ! command -v pkg-config >/dev/null || [ ! -e "$libdir/libweir.so" ]; then return; fi
+  line=$(grep -m1 "^    mpicc my_code.c " "$source/README.md")
+  (cd "$work" && PKG_CONFIG_PATH=$libdir/pkgconfig eval "${line/mpicc/$mpi}")
+  [ "$("$work/my_code")" = "1 rank" ] || fail "the C program in $1 said something else"
+  rm "$work/my_code"
+  echo "pkg-config consumer: ok"
+}
+
+# All but the first look is at a tree that was moved.
+cmake --install "$build" --prefix "$work/first" >/dev/null
+pkg_config_consumer "$work/first"
 prefix=$work/prefix
-cmake --install "$build" --prefix "$prefix" >/dev/null
+mv "$work/first" "$prefix"
+pkg_config_consumer "$prefix"
 libdir=$(dirname "$(find "$prefix" -name 'libweir.so' -o -name 'libweir.a' | head -1)")
 
 mkdir "$work/consumer"
@@ -46,7 +79,6 @@ int main(int argc, char** argv) {
   MPI_Finalize();
 }
 CPP
-mpi=$(sed -n 's/^MPI_C_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
 cmake -S "$work/consumer" -B "$work/consumer/build" -DCMAKE_PREFIX_PATH="$prefix" -DMPI_C_COMPILER="$mpi" >/dev/null
 cmake --build "$work/consumer/build" >/dev/null
 out=$("$work/consumer/build/consumer")
@@ -64,13 +96,22 @@ for example in "$source"/examples/[0-9]*/; do
   echo "$name: built alone"
 done
 
-if command -v pkg-config >/dev/null && [ -e "$libdir/libweir.so" ]; then
-  flags=$(PKG_CONFIG_PATH=$libdir/pkgconfig pkg-config --define-variable=prefix="$prefix" --cflags --libs weir)
-  # shellcheck disable=SC2086
-  OMPI_CC=gcc "$mpi" -x c -std=c11 -DOMPI_SKIP_MPICXX - $flags -o "$work/pc" <<<'#include <weir/weir.h>
-int main(void) { int major = -1; weir_version(&major, 0, 0); return major != WEIR_VERSION_MAJOR; }'
-  LD_LIBRARY_PATH=$libdir "$work/pc"
-  echo "pkg-config consumer: ok"
+layout() { # LIBDIR TREE THERE: with this CMAKE_INSTALL_LIBDIR, installed into $work/tree and moved to TREE, libraries are THERE
+  local found dir
+  rm -rf "$work/other" "$work/tree" "$work/moved"
+  cmake -S "$source" -B "$work/other" -DMPI_C_COMPILER="$mpi" -DWEIR_WITH_CUDA=OFF -DWEIR_BUILD_TESTS=OFF -DWEIR_BUILD_EXAMPLES=OFF \
+    -DCMAKE_INSTALL_LIBDIR="$1" >/dev/null
+  cmake --install "$work/other" --component pkgconfig --prefix "$work/tree" >/dev/null
+  mkdir -p "$work/tree/include"
+  [ "$2" = "$work/tree" ] || mv "$work/tree" "$2"
+  found=$(for dir in libdir includedir; do realpath "$(PKG_CONFIG_PATH=$3/pkgconfig pkg-config --variable=$dir weir)"; done)
+  [ "$found" = "$3"$'\n'"$2/include" ] || fail "CMAKE_INSTALL_LIBDIR=$1: weir.pc says $found"
+}
+if command -v pkg-config >/dev/null; then
+  layout lib/some-triplet "$work/moved" "$work/moved/lib/some-triplet"
+  layout "$work/tree/lib64" "$work/moved" "$work/moved/lib64"
+  layout "$work/elsewhere/lib" "$work/tree" "$work/elsewhere/lib"
+  echo "pkg-config of other layouts: ok"
 fi
 
 LD_LIBRARY_PATH=$libdir "$prefix/bin/weir" info | grep -q "^weir "

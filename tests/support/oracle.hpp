@@ -157,7 +157,7 @@ class Oracle {
     const auto r = static_cast<std::size_t>(rank);
     if (!sharded_) return flat_[0].residual[r];
     if (maps_[r].mine() < 0) return {};
-    return flat_[static_cast<std::size_t>(maps_[r].mine())].residual[static_cast<std::size_t>(topologies_[r].node_of(rank))];
+    return flat_[static_cast<std::size_t>(maps_[r].mine())].residual[place_of(rank)];
   }
 
   void step(const std::vector<std::vector<T>>& gradients, std::int64_t k) {
@@ -182,7 +182,13 @@ class Oracle {
   }
 
  private:
-  /// By node: the sum of one shard, starting from its owner and going down the local ranks.
+  /// Of `rank` among the owners of its shard: they add their nodes' sums in the order of ranks.
+  [[nodiscard]] std::size_t place_of(int rank) const {
+    const auto owners = maps_[static_cast<std::size_t>(rank)].owners();
+    return static_cast<std::size_t>(std::lower_bound(owners.begin(), owners.end(), rank) - owners.begin());
+  }
+
+  /// By owner: the sum of one shard over the owner's node, starting from the owner and going down the local ranks.
   std::vector<std::vector<T>> node_sums(const std::vector<std::vector<T>>& gradients, int shard) const {
     std::vector<std::vector<T>> sums_of_nodes(static_cast<std::size_t>(topologies_[0].node_count()));
     for (std::size_t r = 0; r < gradients.size(); ++r) {
@@ -200,7 +206,7 @@ class Oracle {
             total[static_cast<std::size_t>(i)] += value;
         }
       }
-      sums_of_nodes[static_cast<std::size_t>(topologies_[r].node_of(static_cast<int>(r)))] = total;
+      sums_of_nodes[place_of(static_cast<int>(r))] = total;
     }
     return sums_of_nodes;
   }

@@ -22,6 +22,11 @@ struct Alone {
   Channel channel(Run& run) { return Channel(engine, topology, run, traffic); }
 };
 
+/// Throws what the run has ended with.
+void hear(const Run& run) {
+  if (run.error) std::rethrow_exception(run.error);
+}
+
 task<void> note_when_received(Channel channel, int& value, std::vector<int>& order, int name) {
   channel.step("waiting for a number");
   co_await channel.done(channel.receive(&value, sizeof value, 0, Traffic::control));
@@ -93,7 +98,7 @@ TEST_CASE("tasks nest and pass exceptions on") {
   run.root = throws_inside();
   alone.engine.start(run);
   REQUIRE(run.finished);
-  REQUIRE_THROWS_AS(run.root.get(), Error);
+  REQUIRE_THROWS_AS(hear(run), Error);
 }
 
 TEST_CASE("of several ready runs the most urgent goes first") {
@@ -207,10 +212,10 @@ TEST_CASE("a run that is held back does not come nearer to its deadline") {
   Alone alone(std::chrono::hours(1), 0.05);
   TwoRuns runs(alone);
   alone.engine.drive(runs.urgent);
-  REQUIRE_THROWS_AS(runs.urgent.root.get(), Error);
+  REQUIRE_THROWS_AS(hear(runs.urgent), Error);
   runs.send(0);
   alone.engine.drive(runs.low);
-  runs.low.root.get();
+  hear(runs.low);
   REQUIRE(runs.low_value == 7);
 }
 
@@ -225,7 +230,7 @@ TEST_CASE("a run past its deadline ends, naming what it waited for; others go on
   alone.engine.start(run);
   alone.engine.drive(run);
   try {
-    run.root.get();
+    hear(run);
     FAIL("no error");
   } catch (const Error& error) {
     REQUIRE(error.status() == WEIR_ERR_TIMEOUT);
@@ -247,9 +252,90 @@ TEST_CASE("a caller that computes past the deadline has not been waiting") {
   const int number = 7;
   const Request send = alone.transport->send(&number, sizeof number, 0, 0);
   alone.engine.drive(run);
-  run.root.get();
+  hear(run);
   REQUIRE(value == 7);
   REQUIRE(alone.transport->test(send));
+}
+
+TEST_CASE("a pause between two runs is not part of the next one's deadline") {
+  Alone alone;
+  std::vector<int> order;
+  int value = 0;
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // half the deadline
+  Run run;
+  run.root = note_when_received(alone.channel(run), value, order, 0);
+  alone.engine.start(run);
+  alone.engine.poll();
+  REQUIRE(run.waited.count() < 0.01);
+  const int number = 7;
+  const Request send = alone.transport->send(&number, sizeof number, 0, 0);
+  alone.engine.drive(run);
+  REQUIRE(alone.transport->test(send));
+}
+
+task<void> note_when_opened(Channel channel, const bool& gate, const Run& keeper) { co_await channel.opened(gate, keeper); }
+
+TEST_CASE("a run at a gate has its keeper's deadline while that is in flight, and one of its own when it is lost") {
+  Alone alone;
+  std::vector<int> order;
+  int value = 0;
+  bool gate = false;
+  Run keeper, waiting;
+  keeper.tag = 1;
+  waiting.tag = 2;
+  keeper.root = note_when_received(alone.channel(keeper), value, order, 0);
+  waiting.root = note_when_opened(alone.channel(waiting), gate, keeper);
+  alone.engine.start(keeper);
+  alone.engine.start(waiting);
+  alone.engine.drive(keeper);  // its own deadline ends it, and opens nothing
+  REQUIRE_THROWS_AS(hear(keeper), Error);
+  REQUIRE_FALSE(waiting.finished);
+  alone.engine.drive(waiting);
+  REQUIRE_THROWS_AS(hear(waiting), Error);
+}
+
+TEST_CASE("a notice ends the run it is about, not the one before, and not one that gets on") {
+  InprocJob job(2, 0);
+  const auto here = job.transport(0), there = job.transport(1);
+  Engine engine(*here, 3600);
+  Topology topology{std::vector<Location>(2), 0};
+  TrafficCount traffic;
+  Notice notice;
+  notice.tag = 5;
+  notice.number = 2;
+  notice.status = WEIR_ERR_MEMORY;
+  notice.set_text("no memory there");
+  there->tell(notice);
+  const auto receive = [&](Run& run, int& value) -> task<void> {
+    const Channel channel(engine, topology, run, traffic);
+    return [](Channel c, int& v) -> task<void> { co_await c.done(c.receive(&v, sizeof v, 1, Traffic::control)); }(channel, value);
+  };
+  Run run;
+  run.tag = 5;
+  int value = 0;
+  run.root = receive(run, value);
+  engine.start(run);
+  for (int i = 0; i < 10; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    engine.poll();
+  }
+  REQUIRE_FALSE(run.finished);
+  const int number = 7;
+  const Request send = there->send(&number, sizeof number, 0, 5);
+  engine.drive(run);
+  hear(run);
+  REQUIRE((value == 7 && there->test(send)));
+  run.root = receive(run, value);
+  engine.start(run);
+  engine.drive(run);
+  try {
+    hear(run);
+    FAIL("no error");
+  } catch (const Error& error) {
+    REQUIRE(error.status() == WEIR_ERR_MEMORY);
+    REQUIRE(std::string(error.what()) == "no memory there");
+  }
+  REQUIRE(run.broken);
 }
 
 TEST_CASE("messages of one peer and tag arrive in the order sent, whichever receive is tested first") {

@@ -1,13 +1,18 @@
 // Machines: files, their errors, where they are found, and measuring.
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <nlohmann/json.hpp>
 
+#include "base/splitmix.hpp"
+#include "collectives/allreduce.hpp"
 #include "model/calibrate.hpp"
+#include "model/choose.hpp"
+#include "model/exchange_cost.hpp"
 #include "model/lookup.hpp"
 #include "model/machine.hpp"
 #include "support/catch.hpp"
@@ -54,6 +59,36 @@ Machine named(const std::string& host) {
   return machine;
 }
 
+constexpr double least = 1e-18, most = 1e18;
+
+struct Figure {
+  double* value;
+  bool may_be_zero = false;
+};
+
+/// Every figure of a machine with all levels.
+std::vector<Figure> figures_of(Machine& machine) {
+  std::vector<Figure> figures = {{&machine.mpi_allreduce_factor}};
+  for (std::size_t level = 1; level < level_count; ++level) {
+    Link& link = machine.links[level].value();
+    for (double* value : {&link.latency, &link.overhead}) figures.push_back({value, true});
+    for (double* value : {&link.bandwidth, &link.exchange, &link.shared}) figures.push_back({value});
+  }
+  Rates& rates = machine.rates;
+  for (double* value :
+       {&rates.add, &rates.select, &rates.cut, &rates.fill, &rates.scatter, &rates.merge, &rates.encode, &rates.decode})
+    figures.push_back({value});
+  return figures;
+}
+
+/// With all levels, and 1 for every figure.
+Machine round_machine() {
+  Machine machine = builtin_machine();
+  for (std::size_t level = 1; level < level_count; ++level) machine.links[level] = Link{};
+  for (const Figure& figure : figures_of(machine)) *figure.value = 1;
+  return machine;
+}
+
 /// Runs `body` as every rank's task.
 template <class Result>
 Result run_task(Communicator& comm, task<Result> (*body)(Channel, void*), void* argument) {
@@ -72,10 +107,10 @@ Result run_task(Communicator& comm, task<Result> (*body)(Channel, void*), void* 
   return both.result;
 }
 
-FoundMachine agree(Communicator& comm, Settings& settings) {
-  return run_task<FoundMachine>(
-      comm, [](Channel channel, void* argument) { return agree_on_machine(channel, *static_cast<Settings*>(argument)); },
-      &settings);
+FoundMachine agree(Communicator& comm, const Settings& settings) {
+  comm.state()->settings = settings;
+  comm.state()->machine.reset();
+  return comm.state()->agreed_machine();
 }
 
 }  // namespace
@@ -121,18 +156,18 @@ TEST_CASE("bad machine files are refused, and the text says where and why") {
   refuses([](Json& j) { j["levels"]["rack"] = 1; }, "key levels.rack is not known in schema 1");
   refuses([](Json& j) { j["levels"]["node"] = 3; }, "key levels.node is 3: it must be an object");
   refuses([](Json& j) { j["levels"]["node"].erase("shared"); },
-          "key levels.node.shared is missing: it must be a finite number above 0 (bytes/s)");
+          "key levels.node.shared is missing: it must be a number from 1e-18 to 1e+18 (bytes/s)");
   refuses([](Json& j) { j["levels"]["node"]["bandwidth"] = -1; },
-          "key levels.node.bandwidth is -1: it must be a finite number above 0");
+          "key levels.node.bandwidth is -1: it must be a number from 1e-18 to 1e+18");
   refuses([](Json& j) { j["levels"]["node"]["bandwidth"] = 0; },
-          "key levels.node.bandwidth is 0: it must be a finite number above 0");
+          "key levels.node.bandwidth is 0: it must be a number from 1e-18 to 1e+18");
   refuses([](Json& j) { j["levels"]["node"]["latency"] = -1e-6; },
-          "key levels.node.latency is -1e-06: it must be a finite number of at least 0 (seconds)");
+          "key levels.node.latency is -1e-06: it must be 0 or a number from 1e-18 to 1e+18 (seconds)");
   refuses([](Json& j) { j["levels"]["node"]["latancy"] = 1; }, "key levels.node.latancy is not known");
   refuses([](Json& j) { j["rates"]["select"] = "fast"; },
-          "key rates.select is \"fast\": it must be a finite number above 0 (elements/s)");
+          "key rates.select is \"fast\": it must be a number from 1e-18 to 1e+18 (elements/s)");
   refuses([](Json& j) { j["rates"]["add"] = std::numeric_limits<double>::quiet_NaN(); },
-          "key rates.add is null: it must be a finite");
+          "key rates.add is null: it must be a number from");
   refuses([](Json& j) { j["mpi_allreduce_factor"] = 0; }, "key mpi_allreduce_factor is 0");
   refuses([](Json& j) { j["provenance"]["host"] = 1; }, "key provenance.host is 1: it must be a text");
   refuses([](Json& j) { j["provenance"]["ranks"] = 1.5; }, "key provenance.ranks is 1.5: it must be a whole number");
@@ -152,6 +187,78 @@ TEST_CASE("bad machine files are refused, and the text says where and why") {
     static_cast<void>(read_machine(folder.file("none.json")));
   } catch (const Error& error) {
     REQUIRE(error.status() == WEIR_ERR_ARGUMENT);
+  }
+}
+
+TEST_CASE("machine files nested without end are refused, whatever the nesting is in") {
+  const auto nested = [](const std::string& before, const std::string& open, const std::string& close, std::size_t depth) {
+    std::string text = before;
+    for (std::size_t i = 0; i < depth; ++i) text += open;
+    text += '1';
+    for (std::size_t i = 0; i < depth; ++i) text += close;
+    if (!before.empty()) text += '}';
+    return text;
+  };
+  for (const std::string before : {"", "{\"schema\": ", "{\"levels\": "}) {
+    for (const auto& [open, close] : {std::pair("[", "]"), std::pair("{\"a\":", "}")}) {
+      for (const std::size_t depth : {9, 1000, 100000}) {
+        REQUIRE_THROWS_WITH(parse_machine(nested(before, open, close, depth), "m.json"),
+                            ContainsSubstring("machine file 'm.json' is nested more than 8 deep"));
+        REQUIRE_THROWS_WITH(parse_machine(nested(before, open, "", depth), "m.json"), ContainsSubstring("nested more than 8 deep"));
+      }
+    }
+  }
+  REQUIRE_THROWS_WITH(parse_machine(nested("", "[", "]", 8), "m.json"),
+                      ContainsSubstring("[[[[[[[[1]]]]]]]]: it must be an object"));
+}
+
+TEST_CASE("figures outside their bounds are refused, those at the bounds accepted") {
+  Machine machine = round_machine();
+  for (const Figure& figure : figures_of(machine)) {
+    for (const double wrong : {std::nextafter(least, 0.0), std::nextafter(most, 2 * most), 1e-320, 1e308, -1e-320, -1.0}) {
+      *figure.value = wrong;
+      REQUIRE_THROWS_WITH(format_machine(machine), ContainsSubstring("a number from 1e-18 to 1e+18"));
+    }
+    for (const double right : {least, most, 0.0, 1.0}) {
+      if (right == 0 && !figure.may_be_zero) continue;
+      *figure.value = right;
+      REQUIRE(parse_machine(format_machine(machine), "m.json") == machine);
+    }
+  }
+}
+
+TEST_CASE("no figures within their bounds make a cost infinite or NaN") {
+  std::uint64_t seed = 1;
+  const auto below = [&seed](std::size_t bound) { return static_cast<int>(splitmix64(seed++) % bound); };
+  const auto one_of = [&below](const auto& list) { return list[static_cast<std::size_t>(below(list.size()))]; };
+  Allowed allowed{.algorithms = {}, .values = WireValues::bfloat16};
+  for (const AllreduceRow& row : allreduce_registry()) allowed.algorithms.push_back(row.name);
+  Machine machine = round_machine();
+  for (int turn = 0; turn < 3000; ++turn) {
+    for (const Figure& figure : figures_of(machine))
+      *figure.value = figure.may_be_zero && below(2) == 0 ? 0 : one_of(std::array{least, 1.0, most});
+    Problem problem;
+    problem.count = one_of(std::array<std::int64_t, 6>{0, 1, 2, 1000003, (std::int64_t{1} << 32) - 1, std::int64_t{1} << 48});
+    problem.k = std::min(problem.count, one_of(std::array<std::int64_t, 5>{0, 1, problem.count / 100,
+                                                                           problem.count - problem.count / 100, problem.count}));
+    problem.value_bytes = one_of(std::array{4, 8});
+    problem.nodes = 1 + below(below(8) == 0 ? 1000 : 9);
+    problem.smallest_node = 1 + below(9);
+    problem.largest_node = problem.smallest_node + (problem.nodes == 1 ? 0 : below(3));
+    problem.ranks = (problem.nodes - 1) * problem.smallest_node + problem.largest_node;
+    problem.shared_memory = below(2) == 0;
+    problem.inside = static_cast<Level>(1 + below(4));
+    problem.across = static_cast<Level>(5 + below(2));
+    CAPTURE(turn, problem.count, problem.k, problem.nodes, problem.smallest_node, problem.largest_node);
+    const std::vector<Candidate> list = choose(machine, problem, allowed);
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      CAPTURE(list[i].algorithm);
+      REQUIRE(std::isfinite(list[i].cost.seconds()));
+      REQUIRE(list[i].cost.seconds() >= list[i == 0 ? 0 : i - 1].cost.seconds());
+    }
+    const model::Setting setting(machine, problem);
+    REQUIRE(std::isfinite(model::direct_alltoallv(setting, setting.bytes).seconds));
+    REQUIRE(std::isfinite(model::by_node_alltoallv(setting, setting.bytes).seconds));
   }
 }
 

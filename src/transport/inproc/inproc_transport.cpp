@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -31,37 +30,46 @@ struct InprocJob::Shared {
   struct Mailbox {
     std::mutex mutex;
     std::vector<Message> messages;
+    std::vector<Notice> notices;
   };
   Shared(int size, std::uint64_t job_seed, InprocFault job_fault, std::function<std::unique_ptr<InprocCopier>()> job_make_copier)
       : mailboxes(static_cast<std::size_t>(size)), seed(job_seed), fault(job_fault), make_copier(std::move(job_make_copier)) {
-    for (Mailbox& box : mailboxes) box.messages.reserve(64);
+    for (Mailbox& box : mailboxes) {
+      box.messages.reserve(256);
+      box.notices.reserve(16);
+    }
   }
-  /// Memory of the ranks of one group, by the group's first rank and the number of its call.
-  struct Pool {
+  /// Shared memory, by name.
+  struct Segments {
     std::mutex mutex;
-    std::condition_variable complete;
-    std::map<std::pair<int, int>, std::map<int, std::shared_ptr<std::byte[]>>> memory;
+    int made = 0;
+    std::map<std::string, std::shared_ptr<std::byte[]>, std::less<>> memory;
   };
   std::vector<Mailbox> mailboxes;
-  Pool pool;
+  Segments segments;
+  std::atomic<bool> taken_in_vain;  ///< for messages whose sender has given them up
   std::uint64_t seed;
   InprocFault fault;
   std::function<std::unique_ptr<InprocCopier>()> make_copier;
 };
 
-class InprocMemory final : public SharedMemory {
+class InprocSegment final : public SharedSegment {
  public:
-  explicit InprocMemory(const std::map<int, std::shared_ptr<std::byte[]>>& memory)
-      : SharedMemory(pointers(memory)), memory_(memory) {}
-  void sync() const override {}  // whoever is told has taken a lock since
+  InprocSegment(InprocJob::Shared& shared, std::string name, std::shared_ptr<std::byte[]> memory)
+      : shared_(shared), name_(std::move(name)), memory_(std::move(memory)) {
+    set_data(memory_.get());
+  }
+  void take_pages(std::int64_t /*offset*/, std::int64_t /*bytes*/) override {}
+  void forget_name() noexcept override {
+    const std::scoped_lock lock(shared_.segments.mutex);
+    if (const auto place = shared_.segments.memory.find(name_); place != shared_.segments.memory.end())
+      shared_.segments.memory.erase(place);
+  }
 
  private:
-  static std::vector<std::byte*> pointers(const std::map<int, std::shared_ptr<std::byte[]>>& memory) {
-    std::vector<std::byte*> list;
-    for (const auto& [rank, bytes] : memory) list.push_back(bytes.get());
-    return list;
-  }
-  std::map<int, std::shared_ptr<std::byte[]>> memory_;
+  InprocJob::Shared& shared_;
+  std::string name_;
+  std::shared_ptr<std::byte[]> memory_;
 };
 
 class InprocTransport final : public Transport {
@@ -73,21 +81,50 @@ class InprocTransport final : public Transport {
 
   ~InprocTransport() override {
     for (int i = 0; i < static_cast<int>(destination_.size()); ++i) abandon_slot(i);
+    for (int peer = 0; peer < size(); ++peer) {  // what was given up is read no longer than this end lives
+      auto& box = shared_.mailboxes[static_cast<std::size_t>(peer)];
+      const std::scoped_lock lock(box.mutex);
+      std::erase_if(box.messages, [&](const Message& m) { return m.from == rank() && m.taken == &shared_.taken_in_vain; });
+    }
   }
 
   [[nodiscard]] std::string name() const override { return "inproc"; }
-  [[nodiscard]] int max_tag() const override { return 1 << 30; }
+  [[nodiscard]] int max_tag() const override { return shared_.fault.max_tag; }
   [[nodiscard]] DevicePath device_path(CudaAwareMpi /*setting*/) const override {
     if (copier_) return {true, "direct: virtual ranks copy on the GPU"};
     return {false, "staged through pinned memory: virtual ranks copy on the host"};
   }
-  std::unique_ptr<SharedMemory> share(std::span<const int> members, std::int64_t bytes) override {
-    std::unique_lock lock(shared_.pool.mutex);
-    auto& memory = shared_.pool.memory[{members.front(), shared_so_far_++}];
-    memory[rank()] = std::make_shared<std::byte[]>(static_cast<std::size_t>(bytes));
-    shared_.pool.complete.notify_all();
-    shared_.pool.complete.wait(lock, [&] { return memory.size() == members.size(); });
-    return std::make_unique<InprocMemory>(memory);
+  [[nodiscard]] std::int64_t shared_memory_room() const override { return shared_.fault.shared_memory_room; }
+  [[nodiscard]] std::unique_ptr<SharedSegment> make_segment(std::int64_t bytes, SegmentName& name) override {
+    auto memory = std::make_shared<std::byte[]>(static_cast<std::size_t>(bytes));
+    const std::scoped_lock lock(shared_.segments.mutex);
+    const std::string text = fmt::format("segment {}", ++shared_.segments.made);
+    shared_.segments.memory.emplace(text, memory);
+    name = {};
+    text.copy(name.data(), name.size() - 1);
+    return std::make_unique<InprocSegment>(shared_, text, std::move(memory));
+  }
+  [[nodiscard]] std::unique_ptr<SharedSegment> open_segment(std::string_view name, std::int64_t bytes) override {
+    if (shared_.fault.no_segments_on == rank()) fail(WEIR_ERR_MEMORY, "{} bytes of shared memory cannot be opened", bytes);
+    const std::scoped_lock lock(shared_.segments.mutex);
+    return std::make_unique<InprocSegment>(shared_, std::string(name), shared_.segments.memory.find(name)->second);
+  }
+  void tell(const Notice& notice) noexcept override {
+    if (silent()) return;
+    for (int peer = 0; peer < size(); ++peer) {
+      if (peer == rank()) continue;
+      auto& box = shared_.mailboxes[static_cast<std::size_t>(peer)];
+      const std::scoped_lock lock(box.mutex);
+      if (box.notices.size() < box.notices.capacity()) box.notices.push_back(notice);
+    }
+  }
+  [[nodiscard]] bool hear(Notice& notice) override {
+    auto& box = shared_.mailboxes[static_cast<std::size_t>(rank())];
+    const std::scoped_lock lock(box.mutex);
+    if (silent() || box.notices.empty()) return false;
+    notice = box.notices.front();
+    box.notices.erase(box.notices.begin());
+    return true;
   }
 
  private:
@@ -121,6 +158,7 @@ class InprocTransport final : public Transport {
     const Slot& s = slot(index);
     if (s.kind == Kind::send) return taken_[static_cast<std::size_t>(index)].load(std::memory_order_acquire);
     if (silent() || !first_of_its_kind(index)) return false;
+    deliver_late();
     auto& box = shared_.mailboxes[static_cast<std::size_t>(rank())];
     const std::scoped_lock lock(box.mutex);
     Destination& destination = destination_[static_cast<std::size_t>(index)];
@@ -163,17 +201,48 @@ class InprocTransport final : public Transport {
     return true;
   }
 
-  void abandon_slot(int index) override {
+  void abandon_slot(int index) noexcept override {
     const Slot& s = slot(index);
-    if (s.kind == Kind::receive) return abandon_copy(destination_[static_cast<std::size_t>(index)], index);
+    if (s.kind == Kind::receive) {
+      Destination& destination = destination_[static_cast<std::size_t>(index)];
+      abandon_copy(destination, index);
+      if (shared_.fault.late) late_.push_back({destination.data, s.peer, s.tag, s.bytes});
+    }
     if (s.kind != Kind::send) return;
     auto& box = shared_.mailboxes[static_cast<std::size_t>(s.peer)];
     const std::scoped_lock lock(box.mutex);
-    std::erase_if(box.messages, [&](const Message& m) { return m.taken == &taken_[static_cast<std::size_t>(index)]; });
+    const auto mine = [&](const Message& m) { return m.taken == &taken_[static_cast<std::size_t>(index)]; };
+    if (!shared_.fault.late) {
+      std::erase_if(box.messages, mine);
+      return;
+    }
+    for (Message& message : box.messages) {
+      if (mine(message)) message.taken = &shared_.taken_in_vain;
+    }
+  }
+
+  /// Messages for receives that were given up, as MPI delivers them: it has found their place before.
+  void deliver_late() {
+    for (std::size_t i = 0; i < late_.size();) {
+      const Late& late = late_[i];
+      auto& box = shared_.mailboxes[static_cast<std::size_t>(rank())];
+      const std::scoped_lock lock(box.mutex);
+      const auto message = std::find_if(box.messages.begin(), box.messages.end(), [&](const Message& m) {
+        return m.from == late.from && m.tag == late.tag && m.bytes == late.bytes;
+      });
+      if (message == box.messages.end()) {
+        ++i;
+        continue;
+      }
+      if (late.bytes > 0) std::memcpy(late.data, message->data, static_cast<std::size_t>(late.bytes));
+      message->taken->store(true, std::memory_order_release);
+      box.messages.erase(message);
+      late_.erase(late_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
   }
 
   /// The copy ends, since nothing can stop it; the message is there as before.
-  void abandon_copy(Destination& destination, int index) {
+  void abandon_copy(Destination& destination, int index) noexcept {
     if (destination.copied == nullptr) return;
     while (!destination.copied->happened()) std::this_thread::yield();
     destination.copied = nullptr;
@@ -190,8 +259,15 @@ class InprocTransport final : public Transport {
   }
 
   InprocJob::Shared& shared_;
+  /// A receive that was given up.
+  struct Late {
+    void* data;
+    int from, tag;
+    std::int64_t bytes;
+  };
+
   std::int64_t sent_ = 0;
-  int shared_so_far_ = 0;
+  std::vector<Late> late_;
   std::uint64_t next_post_ = 0;
   std::deque<std::atomic<bool>> taken_;
   std::vector<Destination> destination_;

@@ -16,6 +16,10 @@ namespace weir {
 struct InprocFault {
   int rank = -1;            ///< this rank goes silent ...
   std::int64_t after = -1;  ///< ... after so many sends: later ones vanish, and it receives nothing more
+  bool late = false;        ///< what was given up is sent and received all the same, as MPI does
+  std::int64_t shared_memory_room = std::int64_t{1} << 40;
+  int no_segments_on = -1;  ///< this rank cannot map shared memory
+  int max_tag = 1 << 30;
 };
 
 /// Copies what a memcpy cannot, for one rank.
@@ -38,6 +42,7 @@ class InprocJob {
 
  private:
   friend class InprocTransport;
+  friend class InprocSegment;
   struct Shared;
   std::unique_ptr<Shared> shared_;
 };

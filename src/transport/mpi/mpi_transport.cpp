@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
+#include <memory>
 #include <string_view>
 
 #include "base/error.hpp"
+#include "base/keep.hpp"
 #include "transport/mpi/cuda_support.hpp"
-#include "transport/mpi/shared_windows.hpp"
 
 namespace weir {
 namespace {
@@ -49,13 +51,14 @@ class MpiTransport final : public Transport {
     int found = 0;
     int* upper_bound = nullptr;
     MPI_Comm_get_attr(comm_, MPI_TAG_UB, &upper_bound, &found);
-    max_tag_ = found ? *upper_bound : 32767;
+    notice_tag_ = found ? *upper_bound : 32767;
+    outbox_ = std::make_shared<Outbox>(size);
   }
 
   ~MpiTransport() override {
-    // After MPI_Finalize nothing may be called; after abandoned sends MPI_Comm_free may wait for peers that are gone.
-    if (!mpi_is_running() || abandoned_) return;
-    windows_.free();
+    // After MPI_Finalize nothing may be called; after abandoned messages MPI_Comm_free may wait for peers that are gone, and while
+    // an exception unwinds for peers that know nothing of it.
+    if (!mpi_is_running() || abandoned_ || std::uncaught_exceptions() > exceptions_) return;
     for (MPI_Comm& lane : lanes_) MPI_Comm_free(&lane);
     MPI_Comm_free(&comm_);
   }
@@ -65,9 +68,14 @@ class MpiTransport final : public Transport {
     const std::string library = library_version();
     return choose_device_path(first_part(library), ask_cuda_support(library), setting);
   }
-  [[nodiscard]] int max_tag() const override { return max_tag_; }
-  std::unique_ptr<SharedMemory> share(std::span<const int> members, std::int64_t bytes) override {
-    return windows_.share(comm_, members, bytes);
+  [[nodiscard]] int max_tag() const override { return notice_tag_ - 1; }
+  [[nodiscard]] bool is_running() const override { return mpi_is_running(); }
+  [[nodiscard]] std::int64_t shared_memory_room() const override { return posix_segment_room(); }
+  [[nodiscard]] std::unique_ptr<SharedSegment> make_segment(std::int64_t bytes, SegmentName& name) override {
+    return make_posix_segment(bytes, name);
+  }
+  [[nodiscard]] std::unique_ptr<SharedSegment> open_segment(std::string_view name, std::int64_t bytes) override {
+    return open_posix_segment(name, bytes);
   }
   void push(int tag) override {
     for (std::size_t i = 0; i < backlog_.size();) {
@@ -84,7 +92,37 @@ class MpiTransport final : public Transport {
     return static_cast<int>(lanes_.size()) - 1;
   }
 
+  void tell(const Notice& notice) noexcept override {
+    if (!outbox_ || !mpi_is_running()) return;
+    abandoned_ = true;
+    outbox_->notice = notice;
+    for (int peer = 0; peer < size(); ++peer) {
+      if (peer != rank())
+        MPI_Isend(&outbox_->notice, sizeof(Notice), MPI_BYTE, peer, notice_tag_, comm_,
+                  &outbox_->requests[static_cast<std::size_t>(peer)]);
+    }
+    keep_forever(std::move(outbox_));  // MPI reads it
+    try {
+      outbox_ = std::make_shared<Outbox>(size());
+    } catch (const std::bad_alloc&) {  // peers will hear no more from here
+    }
+  }
+  [[nodiscard]] bool hear(Notice& notice) override {
+    int there = 0;
+    MPI_Status status;
+    check(MPI_Iprobe(MPI_ANY_SOURCE, notice_tag_, comm_, &there, &status), "MPI_Iprobe");
+    if (!there) return false;
+    check(MPI_Recv(&notice, sizeof(Notice), MPI_BYTE, status.MPI_SOURCE, notice_tag_, comm_, MPI_STATUS_IGNORE), "MPI_Recv");
+    return true;
+  }
+
  private:
+  /// A notice on its way.
+  struct Outbox {
+    explicit Outbox(int ranks) : requests(static_cast<std::size_t>(ranks), MPI_REQUEST_NULL) {}
+    Notice notice;
+    std::vector<MPI_Request> requests;
+  };
   /// How far the message of a slot has come; its pieces are posted and finish in order.
   struct Message {
     char* data = nullptr;
@@ -186,9 +224,10 @@ class MpiTransport final : public Transport {
       fail(WEIR_ERR_TRANSPORT, "rank {} sent {} bytes under tag {} where {} were agreed", s.peer, bytes, s.tag, expected);
   }
 
-  void abandon_slot(int index) override {
+  void abandon_slot(int index) noexcept override {
     abandoned_ = true;
     std::erase(backlog_, index);
+    if (!mpi_is_running()) return;
     if (slot(index).kind == Kind::allreduce) return;  // MPI can neither cancel nor free these
     Message& m = message(index);
     for (std::int64_t piece = m.done; piece < m.posted; ++piece) {
@@ -207,12 +246,13 @@ class MpiTransport final : public Transport {
   [[nodiscard]] Message& message(int index) { return messages_[static_cast<std::size_t>(index)]; }
 
   MPI_Comm comm_;
-  int max_tag_ = 0;
+  int notice_tag_ = 0;  // above those of messages
   bool abandoned_ = false;
+  int exceptions_ = std::uncaught_exceptions();  // under way when this was made
   std::vector<MPI_Comm> lanes_;
-  SharedWindows windows_;
-  std::vector<Message> messages_;  // by slot
-  std::vector<int> backlog_;       // slots whose message is not posted whole, in order of starting
+  std::shared_ptr<Outbox> outbox_;  // of the next notice, made in time
+  std::vector<Message> messages_;   // by slot
+  std::vector<int> backlog_;        // slots whose message is not posted whole, in order of starting
 };
 
 }  // namespace

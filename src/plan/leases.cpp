@@ -1,0 +1,78 @@
+#include "plan/leases.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "plan/communicator.hpp"
+
+namespace weir::detail {
+
+Lease::~Lease() {
+  if (leases_ != nullptr) leases_->told_.push_back(number_);
+}
+int Lease::lane() const { return leases_->record(*this).lane; }
+SharedMemory Lease::memory() const { return leases_->memory_.memory(leases_->record(*this).block); }
+
+void Leases::prepare(int max_tag) {
+  const auto reserve = [](auto& list, std::size_t most) {
+    if (list.capacity() < most) list.reserve(2 * most);
+  };
+  const std::size_t most = records_.size() + 1;
+  if (free_.empty() && static_cast<std::int64_t>(most) * Lease::tags > max_tag)
+    fail(WEIR_ERR_STATE, "{} plans and tables are alive on this communicator: MPI has no tags for more; destroy some",
+         records_.size());
+  reserve(records_, most);
+  reserve(free_, most);
+  reserve(free_lanes_, most);
+  reserve(told_, most);
+  memory_.prepare();
+}
+
+Leases::Returned Leases::returned() noexcept {
+  Returned returned;
+  while (!told_.empty() && returned.count < static_cast<std::int32_t>(returned.numbers.size())) {
+    returned.numbers[static_cast<std::size_t>(returned.count++)] = told_.back();
+    told_.pop_back();
+  }
+  return returned;
+}
+
+void Leases::collect(const Returned& returned) noexcept {
+  for (const std::int32_t number : std::span(returned.numbers).first(static_cast<std::size_t>(returned.count))) {
+    Record& record = records_[static_cast<std::size_t>(number)];
+    if (++record.given_back < ranks_) continue;
+    if (record.lane >= 0) free_lanes_.push_back(record.lane);
+    memory_.give_back(record.block);
+    record = {};
+    free_.push_back(number);
+  }
+}
+
+Lease Leases::take() noexcept {
+  if (free_.empty()) {
+    records_.push_back({});
+    return {this, static_cast<int>(records_.size()) - 1};
+  }
+  const int number = free_.back();
+  free_.pop_back();
+  return {this, number};
+}
+
+void Leases::add_lane(CommunicatorState& comm, const Lease& lease) {
+  if (free_lanes_.empty()) {
+    int lane = -1;
+    comm.agree("opening a lane", "communicator", "of MPI's allreduce", [&] { lane = comm.transport->open_lane(); });
+    lanes_ = lane + 1;
+    free_lanes_.push_back(lane);
+  }
+  record(lease).lane = free_lanes_.back();
+  free_lanes_.pop_back();
+}
+
+Outcome Leases::add_memory(CommunicatorState& comm, const Lease& lease, std::int64_t bytes) {
+  Outcome why;
+  record(lease).block = memory_.take(comm, bytes, why);
+  return why;
+}
+
+}  // namespace weir::detail

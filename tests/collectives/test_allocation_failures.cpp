@@ -1,0 +1,148 @@
+// Memory runs out on one rank, at every allocation of making a plan and of its runs: every rank ends with the right result, or with
+// the same error, and the communicator goes on.
+#include <optional>
+
+#include "collectives/allreduce.hpp"
+#include "support/failing_calls.hpp"
+#include "support/inputs.hpp"
+
+namespace weir::test {
+namespace {
+
+using Verdict = FailingCalls::Verdict;
+
+struct Machine {
+  int ranks;
+  const char* description;
+  int victim;
+};
+/// One rank, one node, one rank per node, nodes of equal and of unequal sizes; memory runs out on the first rank, or on another.
+constexpr std::array machines = {Machine{1, "", 0},
+                                 Machine{2, "", 0},
+                                 Machine{2, "", 1},
+                                 Machine{3, "node:3 rank:1", 0},
+                                 Machine{3, "node:3 rank:1", 1},
+                                 Machine{4, "node:2 rank:2", 0},
+                                 Machine{4, "node:2 rank:2", 3},
+                                 Machine{5, "nodes:2,3", 1},
+                                 Machine{5, "nodes:2,3", 4}};
+/// Making an automatic plan takes hundreds of allocations.
+constexpr std::array few_machines = {Machine{1, "", 0}, Machine{2, "", 1}, Machine{4, "node:2 rank:2", 0},
+                                     Machine{4, "node:2 rank:2", 3}};
+
+std::vector<std::string> algorithm_names() {
+  std::vector<std::string> names;
+  for (const AllreduceRow& row : allreduce_registry()) {
+    if (row.host_memory) names.emplace_back(row.name);
+  }
+  return names;
+}
+
+AllreduceConfig config_of(const std::string& algorithm) {
+  AllreduceConfig config{.count = 60, .k = 7, .algorithm = algorithm, .average = false, .wire_values = WireValues::bfloat16};
+  if (!find_allreduce(algorithm).sparse()) config.wire_values = WireValues::native;
+  return config;
+}
+
+/// Everything is delivered, in integers: the same result whichever candidate's turn it is.
+AllreduceConfig config_of_trials() { return {.count = 60, .k = 60, .algorithm = "auto", .trial_iterations = 1, .average = false}; }
+
+std::vector<float> gradient(const AllreduceConfig& config, int rank, int t) {
+  return make_input<float>(Input::integers, config.count, rank, 9, t);
+}
+
+std::vector<float> run_once(AllreducePlan& plan, int rank, int t) {
+  std::vector<float> g = gradient(plan.config(), rank, t);
+  plan.run(g);
+  return g;
+}
+
+/// What runs give when nothing fails: right[t].
+std::vector<std::vector<float>> right_results(const Machine& machine, const AllreduceConfig& config, int runs) {
+  std::vector<std::vector<float>> right(static_cast<std::size_t>(runs));
+  run_ranks(machine.ranks,
+            [&](Communicator& comm) {
+              AllreducePlan plan(comm, config);
+              for (int t = 0; t < runs; ++t) {
+                const std::vector<float> result = run_once(plan, comm.rank(), t);
+                if (comm.rank() == 0) right[static_cast<std::size_t>(t)] = result;
+              }
+            },
+            {.machine = machine.description});
+  return right;
+}
+
+/// The communicator makes a plan and runs it.
+void check_usable(FailingCalls& calls, const Communicator& comm, const AllreduceConfig& config, const std::vector<float>& right) {
+  calls.call(comm.rank(), "another plan afterwards", right, false, [&] {
+    AllreducePlan plan(comm, config);
+    return run_once(plan, comm.rank(), 0);
+  });
+}
+
+void check_making(const Machine& machine, const AllreduceConfig& config) {
+  const auto right = right_results(machine, config, 1);
+  fail_every_allocation("making " + config.algorithm, machine.ranks, machine.victim, machine.description,
+                        [&](FailingCalls& calls, Communicator& comm) {
+                          std::optional<AllreducePlan> plan;
+                          const Verdict made = calls.fail(comm.rank(), "making a plan", {}, [&] {
+                            plan.emplace(comm, config);
+                            return std::vector<float>();
+                          });
+                          if (made == Verdict::wrong) return;
+                          if (made == Verdict::right) {
+                            const Verdict ran = calls.call(comm.rank(), "its run", right[0], false,
+                                                           [&] { return run_once(*plan, comm.rank(), 0); });
+                            if (ran == Verdict::wrong) return;
+                          }
+                          check_usable(calls, comm, config, right[0]);
+                        });
+}
+
+/// Run `failing` of a plan.
+void check_run(const Machine& machine, const AllreduceConfig& config, int failing) {
+  const auto right = right_results(machine, config, failing + 2);
+  const auto right_of = [&](int t) { return right[static_cast<std::size_t>(t)]; };
+  fail_every_allocation(
+      "run " + std::to_string(failing) + " of " + config.algorithm, machine.ranks, machine.victim, machine.description,
+      [&](FailingCalls& calls, Communicator& comm) {
+        const int rank = comm.rank();
+        AllreducePlan plan(comm, config);
+        for (int t = 0; t < failing; ++t) run_once(plan, rank, t);
+        const Verdict ran = calls.fail(rank, "the run", right_of(failing), [&] { return run_once(plan, rank, failing); });
+        if (ran == Verdict::wrong) return;
+        const auto again = [&] { return run_once(plan, rank, failing + 1); };
+        const Verdict next = ran == Verdict::right ? calls.call(rank, "the next run", right_of(failing + 1), false, again)
+                                                   : calls.refused(rank, "a run of the broken plan", again);
+        if (next == Verdict::wrong) return;
+        check_usable(calls, comm, config, right[0]);
+      });
+}
+
+}  // namespace
+
+TEST_CASE("memory runs out while a plan is made", "[failures]") {
+  for (const std::string& algorithm : algorithm_names()) {
+    DYNAMIC_SECTION(algorithm) {
+      for (const Machine& machine : machines) check_making(machine, config_of(algorithm));
+    }
+  }
+  DYNAMIC_SECTION("auto with trials") {
+    for (const Machine& machine : few_machines) check_making(machine, config_of_trials());
+  }
+}
+
+TEST_CASE("memory runs out in a run", "[failures]") {
+  for (const std::string& algorithm : algorithm_names()) {
+    DYNAMIC_SECTION(algorithm) {
+      for (const Machine& machine : machines) check_run(machine, config_of(algorithm), 0);
+    }
+  }
+  DYNAMIC_SECTION("auto with trials") {
+    for (const Machine& machine : machines) {
+      for (int t = 0; t < 6; ++t) check_run(machine, config_of_trials(), t);
+    }
+  }
+}
+
+}  // namespace weir::test

@@ -1,0 +1,97 @@
+// lives.hpp: long lives in short: many plans and tables, one after another and at once, and what the process holds meanwhile.
+#pragma once
+
+#include <malloc.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+#include <weir/embedding.hpp>
+#include <weir/weir.hpp>
+
+namespace weir::test {
+
+/// What this process holds.
+struct Holdings {
+  std::int64_t heap = 0;      ///< bytes in use
+  std::int64_t mapped = 0;    ///< bytes, shared memory included
+  std::int64_t mappings = 0;  ///< pieces of them
+  std::int64_t files = 0;     ///< open
+
+  static Holdings now() {
+    Holdings holdings;
+    const struct mallinfo2 info = mallinfo2();
+    holdings.heap = static_cast<std::int64_t>(info.uordblks + info.hblkhd);
+    std::int64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    holdings.mapped = pages * sysconf(_SC_PAGESIZE);
+    std::ifstream maps("/proc/self/maps");
+    for (std::string line; std::getline(maps, line);) ++holdings.mappings;
+    for ([[maybe_unused]] const auto& file : std::filesystem::directory_iterator("/proc/self/fd")) ++holdings.files;
+    return holdings;
+  }
+};
+
+/// Which of `later` is more than before, noise of the MPI library and of malloc aside; nothing where none is.
+inline std::string growth(const Holdings& before, const Holdings& later) {
+  std::string text;
+  const auto compare = [&](const char* what, std::int64_t old, std::int64_t now, std::int64_t noise) {
+    if (now > old + noise) text += std::string(what) + " " + std::to_string(old) + " before, " + std::to_string(now) + " later; ";
+  };
+  compare("bytes in use", before.heap, later.heap, 1 << 19);
+  compare("bytes mapped", before.mapped, later.mapped, 1 << 23);
+  compare("mappings", before.mappings, later.mappings, 30);
+  compare("open files", before.files, later.files, 4);
+  return text;
+}
+
+/// `count` of what the tests do, or, where the machine is small, LIVES_PERCENT of that.
+inline int lives(int count) {
+  const char* percent = std::getenv("LIVES_PERCENT");
+  return percent == nullptr ? count : std::max(1, count * std::atoi(percent) / 100);
+}
+
+/// The i-th of many plans: each of some algorithms in turn, everything delivered.
+inline AllreduceConfig config_of_life(int i) {
+  constexpr const char* algorithms[] = {"oktopk", "dense_mpi", "hi_oktopk", "dense_torus2d"};
+  return {.count = 8 + i % 3, .density = 1, .algorithm = algorithms[i % 4], .average = false};
+}
+
+/// Whether one run of ones sums up to the number of ranks.
+inline bool runs_right(AllreducePlan& plan, int ranks) {
+  std::vector<float> ones(static_cast<std::size_t>(plan.config().count), 1);
+  plan.run(ones);
+  return std::all_of(ones.begin(), ones.end(), [&](float x) { return x == static_cast<float>(ranks); });
+}
+
+/// Collective: one short life each.
+inline bool live_and_die(const Communicator& comm, int i) {
+  AllreducePlan plan(comm, config_of_life(i));
+  return runs_right(plan, comm.size());
+}
+
+inline bool table_lives_and_dies(const Communicator& comm, int i) {
+  constexpr const char* ways[] = {"columns", "rows", "allgather", "dense_allreduce"};
+  EmbeddingConfig config;
+  config.rows = 10;
+  config.width = 2;
+  config.largest_batch = 3;
+  config.exchange = ways[i % 4];
+  config.initial_range = 0;
+  config.learning_rate = 1;
+  config.average = false;
+  EmbeddingTable table(comm, config);
+  const std::vector<std::int64_t> ids = {1, 7, 1};
+  std::vector<float> vectors(6);
+  table.lookup(std::span<const std::int64_t>(ids), vectors).wait();
+  table.update(std::vector<float>(6, -1)).wait();
+  table.lookup(std::span<const std::int64_t>(ids), vectors).wait();
+  const auto n = static_cast<float>(comm.size());
+  return vectors == std::vector<float>{2 * n, 2 * n, n, n, 2 * n, 2 * n};
+}
+
+}  // namespace weir::test
