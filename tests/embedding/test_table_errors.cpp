@@ -1,5 +1,5 @@
 // Wrong calls on embedding tables: the same error on every rank, naming what was wrong; afterwards the table works. And peers that
-// fall silent, and tables that are moved or destroyed with calls in flight.
+// fall silent.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -364,39 +364,6 @@ TEST_CASE("a silent peer ends in a timeout with a dump on every survivor, and th
         REQUIRE(check.failure() == "");
       }
     }
-  }
-}
-
-TEST_CASE("tables are moved and assigned with an update in flight") {
-  for (const ExchangeInfo& exchange : exchanges()) {
-    RankCheck check;
-    run_ranks(ranks,
-              [&](Communicator& comm) {
-                Trainee first(comm, small_table(exchange.name), check);
-                first.lookup(0);
-                Operation update = first.table.update(first.batch(0).gradients);
-                first.updated(0);
-                EmbeddingTable moved(std::move(first.table));
-                first.table = std::move(moved);
-                update.wait();
-                first.check_works();
-
-                Trainee second(comm, small_table(exchange.name), check);
-                second.lookup(0);
-                second.table.prefetch(std::span<const std::int64_t>(second.batch(1).ids));
-                second.table.update(second.batch(0).gradients);
-                second.table = std::move(first.table);  // waits for what is in flight
-                second.oracle = first.oracle;
-                second.check_works();
-                second.check_values("after assignment");
-                EmbeddingTable& self = second.table;
-                second.table = std::move(self);
-                second.check_works();
-                second.table.update({});  // destroyed in flight
-              },
-              {.seed = 3});
-    INFO(exchange.name);
-    REQUIRE(check.failure() == "");
   }
 }
 

@@ -1,5 +1,5 @@
 // Calls on tables in orders of a rank's own: what each rank has prefetched when it looks up or updates, and tables in flight
-// together.
+// together, or moved or destroyed meanwhile.
 #include <weir/embedding.hpp>
 
 #include "embedding/trainee.hpp"
@@ -130,6 +130,39 @@ TEST_CASE("ranks whose ids came by different prefetches gather them again") {
           }
         },
         {.seed = seed});
+  }
+}
+
+TEST_CASE("tables are moved and assigned with an update in flight") {
+  for (const ExchangeInfo& exchange : exchanges()) {
+    RankCheck check;
+    run_ranks(ranks,
+              [&](Communicator& comm) {
+                Trainee first(comm, small_table(exchange.name), check);
+                first.lookup(0);
+                Operation update = first.table.update(first.batch(0).gradients);
+                first.updated(0);
+                EmbeddingTable moved(std::move(first.table));
+                first.table = std::move(moved);
+                update.wait();
+                first.check_works();
+
+                Trainee second(comm, small_table(exchange.name), check);
+                second.lookup(0);
+                second.table.prefetch(std::span<const std::int64_t>(second.batch(1).ids));
+                second.table.update(second.batch(0).gradients);
+                second.table = std::move(first.table);  // waits for what is in flight
+                second.oracle = first.oracle;
+                second.check_works();
+                second.check_values("after assignment");
+                EmbeddingTable& self = second.table;
+                second.table = std::move(self);
+                second.check_works();
+                second.table.update({});  // destroyed in flight
+              },
+              {.seed = 3});
+    INFO(exchange.name);
+    REQUIRE(check.failure() == "");
   }
 }
 
