@@ -1,6 +1,7 @@
 // The C ABI of embedding tables: thin shims over weir/embedding.hpp.
 #include <weir/embedding.h>
 
+#include <limits>
 #include <optional>
 #include <weir/embedding.hpp>
 
@@ -49,14 +50,17 @@ weir::EmbeddingConfig read_config(const weir_embedding_config* given) {
   return config;
 }
 
-/// A count that makes no sense becomes a huge size: the call refuses it on all ranks, which are in it by now.
+/// A count that makes no sense becomes a huge size: the call refuses it on all ranks, which are in it by now. So does one whose
+/// elements 64 bits cannot count: modulo 2^64 they might be just as many as expected.
 template <class Id>
 std::span<const Id> ids_of(const Id* ids, std::int64_t count) {
   return {ids, static_cast<std::size_t>(count)};
 }
 template <class T>
 std::span<T> rows_of(const weir_embedding* table, T* values, std::int64_t count) {
-  return {values, static_cast<std::size_t>(count) * static_cast<std::size_t>(table->table.config().width)};
+  constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
+  const auto rows = static_cast<std::size_t>(count), width = static_cast<std::size_t>(table->table.config().width);
+  return {values, rows <= most / width ? rows * width : most};
 }
 
 template <class Id>

@@ -48,14 +48,14 @@ struct EmbeddingConfig {
   /// A name of exchanges(): how rows are divided among the ranks and how they travel.
   std::string exchange = "columns";
   Optimizer optimizer = Optimizer::sgd;
-  double learning_rate = 0.01;
+  double learning_rate = 0.01;                  ///< finite as float32, which rows are
   double beta1 = 0.9, beta2 = 0.999;            ///< of momentum and Adam
   double epsilon = 1e-8;                        ///< of Adagrad and Adam, which need it positive
   bool average = true;                          ///< gradients are divided by the number of ranks
   WireValues wire_values = WireValues::native;  ///< how vectors and gradients travel (dense_allreduce: float32); sums are float32
   Routing routing = Routing::automatic;
   std::uint64_t seed = 1;           ///< of the initial values, which depend on nothing else but row, column and `initial_range`
-  double initial_range = 0.05;      ///< they are uniform in [-initial_range, initial_range)
+  double initial_range = 0.05;      ///< they are uniform in [-initial_range, initial_range); finite as float32
   int priority = 1000000;           ///< of ids, vectors, and gradients of rows that the next batch needs
   int delayed_priority = -1000000;  ///< of the other gradients
   std::string name = "embedding";   ///< for messages and dumps
@@ -94,7 +94,7 @@ struct EmbeddingStatistics {
 class EmbeddingTable {
  public:
   /// Collective. Allocates everything; refuses on all ranks when configurations differ, make no sense, or when a node has not the
-  /// memory.
+  /// memory for all that its ranks' tables take, batches of `largest_batch` ids included.
   EmbeddingTable(const Communicator& comm, const EmbeddingConfig& config);
   EmbeddingTable(EmbeddingTable&&) noexcept;
   EmbeddingTable& operator=(EmbeddingTable&&) noexcept;
@@ -111,7 +111,8 @@ class EmbeddingTable {
 
   /// Collective, nonblocking. Says what the next lookup will ask for, so that its ids travel now, and the update in between knows
   /// which rows are needed first. A lookup that asks for something else is correct all the same, and slower. A prefetch that no
-  /// lookup has used is forgotten by the next.
+  /// lookup has used is forgotten by the next. Ranks may make it before or after other calls, each as it likes: it is used where it
+  /// was every rank's last one. A lookup of prefetched ids waits until all ranks have made that prefetch.
   Operation prefetch(std::span<const std::int64_t> ids, void* stream = nullptr);
   Operation prefetch(std::span<const std::int32_t> ids, void* stream = nullptr);
 

@@ -135,20 +135,24 @@ weir_status weir_comm_size(const weir_comm* comm, int* size);
 /** Collective. The number of the GPU that this rank should use, for cudaSetDevice: ranks of a node share its GPUs evenly, and each
  * has one on its own NUMA node where that can be; -1 where this process sees none. */
 weir_status weir_comm_nearest_gpu(const weir_comm* comm, int* gpu);
-/** Collective: all ranks destroy it, several communicators in the same order, and before MPI_Finalize (later, its MPI objects are
- *  left alone). NULL is fine. WEIR_ERR_BUSY while plans made from it exist: destroy those first; the communicator stays usable. */
+/** Collective: all ranks destroy it, several communicators in the same order, and before MPI_Finalize (later, and after a run that
+ *  broke off, its MPI objects are left alone). NULL is fine. WEIR_ERR_BUSY while plans made from it exist: destroy those first; the communicator stays usable. */
 weir_status weir_comm_destroy(weir_comm* comm);
 
 /** Collective. The plan is owned by the caller; see weir_plan_destroy. On error *plan is NULL. */
 weir_status weir_allreduce_plan_create(weir_comm* comm, const weir_allreduce_config* config, weir_plan** plan);
-/** Not collective. Waits for a run in flight. NULL is fine. */
+/** Not collective. A run in flight is finished, since the other ranks wait for it; a sparse algorithm then writes no dense result any
+ *  more, a dense one still does. NULL is fine. */
 weir_status weir_plan_destroy(weir_plan* plan);
 
 /** Collective, blocking. `gradient`, `count` elements of the plan's type, is overwritten with the update. */
 weir_status weir_plan_run(weir_plan* plan, void* gradient);
 /** Collective, blocking. `gradient` is only read; `result` (may be NULL) gets the update. */
 weir_status weir_plan_run_sparse(weir_plan* plan, const void* gradient, weir_sparse_result* result);
-/** Collective, nonblocking: selection happens here, communication in test and wait. `gradient` must stay untouched until done. */
+/** Collective, nonblocking: selection happens here, communication in test and wait. Leave `gradient` alone until done. Sparse
+ *  algorithms never touch it once the run has ended, however it ended. Dense ones exchange in place: after a timeout or another error
+ *  that breaks the run off, the gradient must live until the process ends; the error's text says so. An error that nobody has waited
+ *  for is returned by the next start. */
 weir_status weir_plan_start(weir_plan* plan, void* gradient);
 weir_status weir_plan_start_sparse(weir_plan* plan, const void* gradient);
 /** The same for plans in CUDA memory. `stream` is a cudaStream_t: the run comes after what is on it, and what is put onto it once

@@ -102,10 +102,11 @@ struct CommunicatorFrom;
 }  // namespace detail
 
 /// A group of ranks and the machine under them. Cheap to copy: copies share one state, which lives until the last copy
-/// and the last plan made from it are gone. Over MPI that end is collective: it frees a communicator and, where ranks of a node
-/// shared memory, windows. All ranks come to it, those of several communicators in the same order, and before MPI_Finalize (later,
-/// the MPI objects are left alone). After a run that broke off (timeout, transport error) this rank keeps them until the process
-/// ends: peers without an error would wait for it in vain, so end the job.
+/// and the last plan made from it are gone. Over MPI that end is collective, for it frees communicators: all ranks reach it, for
+/// several communicators in the same order, and before MPI_Finalize. MPI's objects are left alone after MPI_Finalize, after a run
+/// that broke off (timeout, transport error, lack of memory), and while an exception unwinds: peers may know nothing of it.
+///
+/// An exception on one rank alone leaves the others waiting, so a program that catches it should print it and call MPI_Abort.
 class Communicator {
  public:
   /// Collective. From an MPI_Comm (include weir/mpi.h), which is duplicated: the caller may free its own at any time.
@@ -169,7 +170,7 @@ struct SparseView {
 
 /// What one run of a plan did on this rank.
 struct Statistics {
-  std::int64_t iteration = 0;           ///< runs so far, this one included
+  std::int64_t iteration = 0;           ///< runs so far, this one included; density schedules count only those that delivered
   std::int64_t k = 0;                   ///< target of this iteration
   std::int64_t selected_local = 0;      ///< entries this rank contributed
   std::int64_t selected_global = 0;     ///< entries of the update
@@ -193,6 +194,11 @@ struct Statistics {
 };
 
 /// A call in flight. A light handle: it must not outlive the plan or table that it comes from.
+///
+/// What a run ended with is thrown once: by test or wait, or, if nobody has called these, by the next start, which then has not
+/// started: wait on all ranks, or on none. A run that broke off (timeout, transport error, lack of memory, any exception in its
+/// middle) breaks its plan, whether anybody waits or not: later runs throw Error(WEIR_ERR_STATE). Where one rank alone breaks off, the
+/// others are told and end with the same error, soon.
 class Operation {
  public:
   explicit Operation(std::shared_ptr<detail::InFlight> in_flight) : in_flight_(std::move(in_flight)) {}
@@ -207,6 +213,11 @@ class Operation {
 
 /// One tensor's allreduce. One run at a time per plan; many plans may be in flight at once, started in any order.
 ///
+/// How long the gradient must live: sparse algorithms read it only within start, write the dense result into it within test or wait,
+/// and never touch it once the operation has ended, however it ended. Dense algorithms, and the `dense_iterations` of sparse ones, exchange in place: the network reads and writes the gradient until the run
+/// has finished, so it must outlive the plan while a run is in flight, and after a run that broke off it must live until the process
+/// ends; the text of such an error says so.
+///
 /// The delivered update u is the same on every rank. With error feedback nothing is lost:
 /// sum over ranks (gradient + old residual) = sum over ranks (new residual) + sum delivered, up to rounding.
 class AllreducePlan {
@@ -215,7 +226,8 @@ class AllreducePlan {
   AllreducePlan(const Communicator& comm, const AllreduceConfig& config);
   AllreducePlan(AllreducePlan&&) noexcept;
   AllreducePlan& operator=(AllreducePlan&&) noexcept;
-  /// Not collective, unless it outlives the last copy of its communicator (see there). Waits for a run in flight.
+  /// Not collective, unless it outlives the last copy of its communicator (see there). A run in flight is finished, since the other
+  /// ranks wait for it; a sparse algorithm then writes no dense result any more, a dense one still does.
   ~AllreducePlan();
 
   /// Collective, blocking. `gradient` (count elements of the plan's type, aligned to the type) is overwritten with the update.
@@ -225,8 +237,8 @@ class AllreducePlan {
   void run_sparse(std::span<const float> gradient);
   void run_sparse(std::span<const double> gradient);
 
-  /// Collective, nonblocking. Selection happens here, communication in test and wait. `gradient` must stay untouched
-  /// until the operation has finished.
+  /// Collective, nonblocking. Selection happens here, communication in test and wait. Leave `gradient` alone until the operation has
+  /// finished.
   Operation start(std::span<float> gradient);
   Operation start(std::span<double> gradient);
   Operation start_sparse(std::span<const float> gradient);

@@ -74,7 +74,7 @@ constexpr std::array rows = {
         [](const Settings& s) { return fmt::format("{}", s.timeout_seconds); }},
     Row{"WEIR_LOG", "what is written to stderr: error, warn, info or debug", set_log,
         [](const Settings& s) { return std::string(log_names[static_cast<std::size_t>(s.log)]); }},
-    Row{"WEIR_SHARED_MEMORY", "1: ranks of a node exchange dense data through MPI shared-memory windows; 0: by messages",
+    Row{"WEIR_SHARED_MEMORY", "1: ranks of a node exchange dense data through shared memory (/dev/shm); 0, on any rank: by messages",
         set_shared_memory, [](const Settings& s) { return std::string(s.shared_memory ? "1" : "0"); }},
     Row{"WEIR_MACHINE",
         "machine file for predictions and automatic choice, read by rank 0; else the host's own, else built-in figures",

@@ -14,6 +14,9 @@ std::shared_ptr<detail::EmbeddingState> make_table(std::shared_ptr<detail::Commu
   std::shared_ptr<detail::EmbeddingState> state;
   comm->agree("making a table", "table", config.name,
               [&] { state = std::make_shared<detail::EmbeddingState>(comm, config, std::move(lease), by_node); });
+  // Without this, memory that is handed out on credit would be missed only when it is written to, and the process killed.
+  embedding::agree_on_memory(*comm, config, state->untouched_bytes());
+  comm->agree("filling a table", "table", config.name, [&] { state->fill(); });
   log(comm->settings.log, LogLevel::info, "rank {}: table '{}': {} x {} by {}, {} bytes", comm->topology.rank(), config.name,
       config.rows, config.width, config.exchange, state->memory_bytes());
   return state;
@@ -34,7 +37,7 @@ Operation operation(const std::shared_ptr<detail::EmbeddingState>& state, detail
 }  // namespace
 
 EmbeddingTable::EmbeddingTable(const Communicator& comm, const EmbeddingConfig& config)
-    : state_(make_table(comm.state(), config)) {}
+    : state_(comm.state()->guarded([&] { return make_table(comm.state(), config); })) {}
 EmbeddingTable::EmbeddingTable(EmbeddingTable&&) noexcept = default;
 EmbeddingTable& EmbeddingTable::operator=(EmbeddingTable&& other) noexcept {
   if (this != &other) {

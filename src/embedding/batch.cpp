@@ -43,7 +43,6 @@ CallCard Batch::take(std::span<const Id> ids, const Partition& partition) {
   tokens_ = 0;
   is_gathered_ = false;
   groups_.build({});
-  CallCard card;
   const auto count = static_cast<std::int64_t>(ids.size());
   // A negative count becomes a huge size.
   if (ids.size() > static_cast<std::size_t>(largest_)) return {CallFault::too_long, 0, 0, count, largest_};
@@ -54,9 +53,20 @@ CallCard Batch::take(std::span<const Id> ids, const Partition& partition) {
       return {CallFault::bad_id, 0, 0, static_cast<std::int64_t>(i), static_cast<std::int64_t>(ids[i])};
     positions_[static_cast<std::int64_t>(i)] = partition.position(static_cast<std::uint64_t>(ids[i]));
   }
+  return take_positions(count);
+}
+
+CallCard Batch::take_range(std::int64_t first, std::int64_t count, const Partition& partition) {
+  is_gathered_ = false;
+  for (std::int64_t i = 0; i < count; ++i) positions_[i] = partition.position(static_cast<std::uint64_t>(first + i));
+  return take_positions(count);
+}
+
+CallCard Batch::take_positions(std::int64_t count) {
   tokens_ = count;
-  groups_.build({positions_.data(), ids.size()});
+  groups_.build({positions_.data(), static_cast<std::size_t>(count)});
   groups_.invert(row_of_token_.data());
+  CallCard card;
   card.distinct = groups_.count();
   return card;
 }
@@ -112,8 +122,8 @@ std::span<const std::uint32_t> Batch::own_part(bool is_prior) const {
 }
 
 std::int64_t Batch::memory_bytes() const {
-  return groups_.memory_bytes() + positions_.bytes() + row_of_token_.bytes() + gathered_.bytes() + own_order_.bytes() +
-         delayed_.bytes();
+  return static_cast<std::int64_t>(sizeof *this) + groups_.memory_bytes() + positions_.bytes() + row_of_token_.bytes() +
+         gathered_.bytes() + bytes_of(offset_) + bytes_of(prior_) + own_order_.bytes() + delayed_.bytes();
 }
 
 std::span<const std::uint32_t> within(std::span<const std::uint32_t> rows, std::int64_t first, std::int64_t count) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,7 +33,7 @@ enum class CallFault : std::int32_t {
 /// What every rank tells every other about its call, so that all act alike.
 struct CallCard {
   CallFault fault = CallFault::none;
-  std::int32_t prefetched = 0;  ///< the next batch is what this call asks for
+  std::int64_t prefetch = 0;  ///< the one that gathered what this call asks for, as in Batch; 0: none
   std::int64_t distinct = 0;
   std::int64_t place = 0, id = 0;      ///< of a bad id; else the size or count given and what it should be
   FaultKind memory = FaultKind::none;  ///< of wrong_memory
@@ -64,6 +65,8 @@ class Batch {
   /// This rank's tokens. Ids must be in [0, rows); what is wrong otherwise is in the card, and the batch is empty.
   template <class Id>
   [[nodiscard]] CallCard take(std::span<const Id> ids, const Partition& partition);
+  /// The same for `count` rows of the table, at most the largest batch, from `first` on.
+  [[nodiscard]] CallCard take_range(std::int64_t first, std::int64_t count, const Partition& partition);
   /// Whether the tokens are these.
   template <class Id>
   [[nodiscard]] bool holds(std::span<const Id> ids, const Partition& partition) const;
@@ -94,12 +97,17 @@ class Batch {
   /// The same rows of this rank, as places among its distinct rows ascending by position.
   [[nodiscard]] std::span<const std::uint32_t> own_part(bool is_prior) const;
 
+  /// Of the batch itself, too.
   [[nodiscard]] std::int64_t memory_bytes() const;
 
   bool settled = true;            ///< no prefetch is gathering it
+  std::exception_ptr broken_off;  ///< by what, if its prefetch has not come to an end that ranks agree about
+  std::int64_t prefetch = 0;      ///< the last one that has, or tries to: they count from 1, alike on all ranks
   TrafficCount prefetch_traffic;  ///< of the last one that has
 
  private:
+  /// Tokens are the first `count` of positions_.
+  [[nodiscard]] CallCard take_positions(std::int64_t count);
   [[nodiscard]] std::size_t turn(int rank) const {
     return static_cast<std::size_t>((rank - rank_ + static_cast<int>(prior_.size())) % static_cast<int>(prior_.size()));
   }

@@ -43,15 +43,24 @@ double bytes_of_node(const EmbeddingConfig& c, const Topology& topology) {
   return sizeof(float) * values;
 }
 
-/// Without this, memory that is handed out on credit would be missed only when it is written to, and the process killed.
-void check_memory(const EmbeddingConfig& c, const Topology& topology) {
+std::string memory_text(const EmbeddingConfig& c, std::string_view parts, double bytes, std::int64_t ranks, double there) {
   constexpr double gib = 1024.0 * 1024 * 1024;
-  const double bytes = bytes_of_node(c, topology), there = available_memory();
-  if (bytes <= there) return;
-  fail(WEIR_ERR_MEMORY,
-       "a table of {} rows x {} with its optimizer's state takes {:.3g} GiB on this node's {} rank(s); {:.3g} GiB are available",
-       c.rows, c.width, bytes / gib, topology.node_peers().size(), there / gib);
+  return fmt::format("a table of {} rows x {} with {} takes {:.3g} GiB on this node's {} rank(s); {:.3g} GiB are available", c.rows,
+                     c.width, parts, bytes / gib, ranks, there / gib);
 }
+
+void check_memory(const EmbeddingConfig& c, const Topology& topology) {
+  const double bytes = bytes_of_node(c, topology), there = available_memory();
+  const auto ranks = static_cast<std::int64_t>(topology.node_peers().size());
+  if (bytes > there) throw Error(WEIR_ERR_MEMORY, memory_text(c, "its optimizer's state", bytes, ranks, there));
+}
+
+/// What a rank needs, and what it has found on its node.
+struct MemoryCard {
+  detail::Outcome outcome;
+  double bytes = 0;
+  double there = 0;
+};
 
 ConfigCard make_card(const EmbeddingConfig& c, const Topology& topology) {
   ConfigCard card;
@@ -79,6 +88,8 @@ ConfigCard make_card(const EmbeddingConfig& c, const Topology& topology) {
 
 }  // namespace
 
+bool is_learning_rate(double rate) { return std::isfinite(static_cast<float>(rate)); }
+
 void check_config(const EmbeddingConfig& c, const Topology& topology) {
   constexpr std::int64_t most = std::numeric_limits<std::uint32_t>::max();
   require(c.rows >= 1 && c.rows <= most, "rows is {}: it must be between 1 and 2^32 - 1", c.rows);
@@ -96,24 +107,51 @@ void check_config(const EmbeddingConfig& c, const Topology& topology) {
           c.exchange);
   require(c.optimizer >= Optimizer::sgd && c.optimizer <= Optimizer::adam,
           "optimizer is {}: it must be sgd (0), momentum (1), adagrad (2) or adam (3)", static_cast<int>(c.optimizer));
-  require(std::isfinite(c.learning_rate), "learning_rate is {}: it must be finite", c.learning_rate);
+  require(is_learning_rate(c.learning_rate), "learning_rate is {}: it must be finite as float32, at most 3.4e38", c.learning_rate);
   // As float32, which is what steps rows.
   const auto beta1 = static_cast<float>(c.beta1), beta2 = static_cast<float>(c.beta2), epsilon = static_cast<float>(c.epsilon);
   require(beta1 >= 0 && beta1 < 1, "beta1 is {}: it must be at least 0 and below 1, for example 0.9", c.beta1);
   require(beta2 >= 0 && beta2 < 1, "beta2 is {}: it must be at least 0 and below 1, for example 0.999", c.beta2);
-  require(epsilon >= 0 && std::isfinite(epsilon), "epsilon is {}: it must not be negative", c.epsilon);
+  require(epsilon >= 0 && std::isfinite(epsilon), "epsilon is {}: it must be from 0 to 3.4e38", c.epsilon);
   require(epsilon > 0 || c.optimizer < Optimizer::adagrad,
           "epsilon is {}: it must be positive, for Adagrad and Adam divide by it where gradients have been zero", c.epsilon);
   require(c.wire_values >= WireValues::native && c.wire_values <= WireValues::float16,
           "wire_values is {}: it must be native (0), bfloat16 (1) or float16 (2)", static_cast<int>(c.wire_values));
   require(c.routing >= Routing::automatic && c.routing <= Routing::by_node,
           "routing is {}: it must be automatic (0), direct (1) or by_node (2)", static_cast<int>(c.routing));
-  require(c.initial_range >= 0 && std::isfinite(c.initial_range), "initial_range is {}: it must not be negative", c.initial_range);
+  require(c.initial_range >= 0 && std::isfinite(static_cast<float>(c.initial_range)),
+          "initial_range is {}: it must be from 0 to 3.4e38", c.initial_range);
+  // What comes later counts bytes in 64 bits.
+  require(static_cast<double>(c.rows) * static_cast<double>(c.width) < 0x1p58, "width is {}: with {} rows it must be at most {}",
+          c.width, c.rows, (std::int64_t{1} << 58) / c.rows);
   if (c.memory == MemorySpace::host) check_memory(c, topology);
 }
 
 detail::Lease agree_on_config(detail::CommunicatorState& comm, const EmbeddingConfig& config) {
   return open_agreed(comm, make_card(config, comm.topology), {"table", "exchange", field_names}, config.name);
+}
+
+void agree_on_memory(detail::CommunicatorState& comm, const EmbeddingConfig& config, std::int64_t bytes) {
+  const Topology& topology = comm.topology;
+  MemoryCard mine;
+  mine.bytes = static_cast<double>(bytes);
+  mine.outcome = detail::outcome_of([&] { mine.there = available_memory(); });
+  const std::span<const MemoryCard> ranks = comm.share("counting a table's memory", mine);
+  for (int rank = 0; rank < topology.size(); ++rank) {
+    const MemoryCard& card = ranks[static_cast<std::size_t>(rank)];
+    if (card.outcome.failed()) fail_alike(WEIR_ERR_MEMORY, "table '{}', rank {}: {}", config.name, rank, card.outcome.text.data());
+    double needed = 0;
+    std::int64_t sharing = 0;
+    for (int other = 0; other < topology.size(); ++other) {
+      if (topology.node_of(other) != topology.node_of(rank)) continue;
+      needed += ranks[static_cast<std::size_t>(other)].bytes;
+      ++sharing;
+    }
+    if (needed <= card.there) continue;
+    const std::string parts = fmt::format("its optimizer's state and batches of {} ids", config.largest_batch);
+    fail_alike(WEIR_ERR_MEMORY, "table '{}', rank {}: {}", config.name, rank,
+               memory_text(config, parts, needed, sharing, card.there));
+  }
 }
 
 }  // namespace weir::embedding

@@ -1,9 +1,10 @@
 // Rows in host memory: work is done when it is given.
 #include <algorithm>
-#include <deque>
+#include <vector>
 
 #include "base/buffer.hpp"
 #include "codec/parts.hpp"
+#include "embedding/row_groups.hpp"
 #include "embedding/row_space.hpp"
 #include "kernels/kernels.hpp"
 
@@ -34,7 +35,7 @@ class HostRows final : public RowSpace {
   float* take_rows(std::int64_t elements) override { return rows_.emplace_back(elements).data(); }
   std::byte* take_message(std::int64_t bytes) override { return messages_.emplace_back(bytes).data(); }
   [[nodiscard]] std::int64_t memory_bytes() const override {
-    std::int64_t bytes = sums_.bytes();
+    std::int64_t bytes = static_cast<std::int64_t>(sizeof *this) + sums_.bytes() + bytes_of(rows_) + bytes_of(messages_);
     for (const auto& array : rows_) bytes += array.bytes();
     for (const auto& message : messages_) bytes += message.bytes();
     return bytes;
@@ -92,8 +93,8 @@ class HostRows final : public RowSpace {
  private:
   static constexpr std::int64_t sum_elements = 1 << 13;  // sums stay in the innermost cache until the optimizer reads them
 
-  std::deque<Buffer<float>> rows_;
-  std::deque<Buffer<std::byte>> messages_;
+  std::vector<Buffer<float>> rows_;
+  std::vector<Buffer<std::byte>> messages_;
   HostMemory ids_;
   Buffer<float> sums_;
 };

@@ -57,6 +57,7 @@ class Partition {
   [[nodiscard]] const Permutation& permutation() const { return permutation_; }
   /// What `rank` holds; positions and columns ascend with the rank. Perhaps nothing.
   [[nodiscard]] const Part& part(int rank) const { return parts_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] std::int64_t memory_bytes() const { return static_cast<std::int64_t>(parts_.capacity() * sizeof(Part)); }
 
  private:
   Permutation permutation_;

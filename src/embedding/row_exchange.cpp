@@ -126,7 +126,9 @@ void RowFetch::expand(RowSpace& space, const Batch& batch, const std::uint32_t* 
   }
 }
 
-std::int64_t RowFetch::memory_bytes() const { return served_.bytes() + (alltoallv_ ? alltoallv_->memory_bytes() : 0); }
+std::int64_t RowFetch::memory_bytes() const {
+  return served_.bytes() + bytes_of(out_bytes_) + bytes_of(in_bytes_) + (alltoallv_ ? alltoallv_->memory_bytes() : 0);
+}
 
 RowDelivery::RowDelivery(const RowExchangeSetup& setup, RowSpace& space)
     : setup_(setup),
@@ -154,7 +156,7 @@ task<void> RowDelivery::run(Channel channel, const Batch& batch, bool is_prior, 
 
 task<void> RowDelivery::import_rows(Channel channel, const Batch& batch, const Slice& slice, RowSpace& host, const float* rows) {
   co_await work_->done(channel);  // the host packs at once, where the space may still be reading
-  const Source source{host, rows, batch.own_part(true).data()};
+  const Source source{host, rows, batch.groups().order()};
   co_await exchange(channel, batch, true, source, WireValues::native);
   const std::uint32_t* const places = work_->put({keys_.data(), static_cast<std::size_t>(key_count_)});
   space_.scatter(arrived_, places, key_count_, slice.part().columns, slice.values());
@@ -230,7 +232,8 @@ std::int64_t RowDelivery::step(const Slice& slice, const RowOptimizer& optimizer
 }
 
 std::int64_t RowDelivery::memory_bytes() const {
-  return keys_.bytes() + groups_.memory_bytes() + (alltoallv_ ? alltoallv_->memory_bytes() : 0);
+  return keys_.bytes() + groups_.memory_bytes() + bytes_of(out_bytes_) + bytes_of(in_bytes_) + bytes_of(offset_) +
+         (alltoallv_ ? alltoallv_->memory_bytes() : 0);
 }
 
 }  // namespace weir::embedding

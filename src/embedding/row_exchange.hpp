@@ -50,7 +50,7 @@ class RowFetch {
                      float* vectors);
   /// The same for `vectors` in host memory, where `host` works; values are exact.
   task<void> export_rows(Channel channel, const Batch& batch, const Slice& slice, RowSpace& host, float* vectors);
-  /// Of what is not the space's.
+  /// Of arrays that are not the space's.
   [[nodiscard]] std::int64_t memory_bytes() const;
 
  private:
@@ -81,9 +81,10 @@ class RowDelivery {
   /// Sums what has arrived for each row, in rank order, and steps it; returns how many rows.
   std::int64_t step(const Slice& slice, const RowOptimizer& optimizer);
 
-  /// Values, exact, of all of the batch; `rows` is in host memory, where `host` works. They replace those of the slice.
+  /// Values, exact, of a batch without duplicates that has been split; `rows`, one for each of its tokens, is in host memory, where
+  /// `host` works. They replace those of the slice.
   task<void> import_rows(Channel channel, const Batch& batch, const Slice& slice, RowSpace& host, const float* rows);
-  /// Of what is not the space's.
+  /// Of arrays that are not the space's.
   [[nodiscard]] std::int64_t memory_bytes() const;
 
  private:

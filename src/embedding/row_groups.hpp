@@ -3,10 +3,17 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/buffer.hpp"
 
 namespace weir::embedding {
+
+/// Of what it has allocated.
+template <class T>
+[[nodiscard]] std::int64_t bytes_of(const std::vector<T>& list) {
+  return static_cast<std::int64_t>(list.capacity() * sizeof(T));
+}
 
 /// Distinct keys, ascending, and for each the places where it stood, in the order given. Allocates once.
 class RowGroups {

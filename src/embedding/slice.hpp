@@ -8,8 +8,10 @@ namespace weir::embedding {
 /// Values and optimizer's state of one part, row by row. Rows count from the part's first one.
 class Slice {
  public:
-  /// With the table's initial values (EmbeddingConfig::seed) and zero state, in `space`, which outlives it.
+  /// In `space`, which outlives it. To be filled.
   Slice(const EmbeddingConfig& config, const Partition& partition, int rank, RowSpace& space);
+  /// With the table's initial values (EmbeddingConfig::seed) and zero state.
+  void fill(const EmbeddingConfig& config, const Partition& partition, RowSpace& space) const;
 
   [[nodiscard]] const Part& part() const { return part_; }
   /// part().rows x part().columns elements.

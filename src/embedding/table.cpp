@@ -98,9 +98,8 @@ EmbeddingState::EmbeddingState(std::shared_ptr<CommunicatorState> comm, const Em
       lookup_caller_(space_->make_caller()),
       update_caller_(space_->make_caller()),
       coalesced_(space_->take_rows(setup_.most_asked() * config.width)),
-      marks_(static_cast<std::size_t>((config.rows + 63) / 64)),
+      marks_((config.rows + 63) / 64),
       pending_(marks_.size()),
-      learning_rate_(config.learning_rate),
       prefetch_(comm_, config.name + ": prefetch", config.priority, lease_.tag(0)),
       lookup_(comm_, config.name + ": lookup", config.priority, lease_.tag(1)),
       update_(comm_, config.name + ": update", config.priority, lease_.tag(2)),
@@ -113,6 +112,7 @@ EmbeddingState::EmbeddingState(std::shared_ptr<CommunicatorState> comm, const Em
     cards->resize(static_cast<std::size_t>(ranks));
   if (exchange_.path == GradientPath::allreduce) dense_.emplace(partition_, comm_->topology);
   statistics_.by_node = setup_.by_node;
+  set_learning_rate(config.learning_rate);
 }
 
 // Ids.
@@ -171,26 +171,42 @@ void EmbeddingState::start_prefetch(std::span<const Id> ids, void* stream) {
   prefetch_.wait();
   prefetch_.check_startable();
   const CallIds<Id> there = ids_on_host(ids, stream);
-  if (!split_ && next_.get() == foreseen_) std::swap(next_, spare_);
-  const CallCard card = take(*next_, there);
-  next_known_ = card.fault == CallFault::none;
-  next_->settled = false;
-  prefetch_.launch([&] { return run_prefetch(next_.get(), card); });
+  prefetch_.launch([&] { return run_prefetch(there); });
 }
 
-task<void> EmbeddingState::run_prefetch(Batch* batch, CallCard card) {
-  const OpenAtEnd gates(std::array{&batch->settled});
+template <class Id>
+task<void> EmbeddingState::run_prefetch(CallIds<Id> ids) {
+  if (!split_ && next_.get() == foreseen_) std::swap(next_, spare_);
+  Batch& batch = *next_;
+  const CallCard card = take(batch, ids);
+  next_known_ = card.fault == CallFault::none;
+  batch.prefetch = ++prefetches_;
+  batch.broken_off = nullptr;
+  batch.settled = false;
+  const OpenAtEnd gates(std::array{&batch.settled});
   const Channel channel = prefetch_.channel();
   channel.step("prefetch: announce");
-  co_await allgather_control(channel, reinterpret_cast<const std::byte*>(&card), sizeof card,
-                             reinterpret_cast<std::byte*>(prefetch_cards_.data()),
-                             reinterpret_cast<std::byte*>(prefetch_scratch_.data()));
-  for (std::size_t rank = 0; rank < prefetch_cards_.size(); ++rank) {
-    if (prefetch_cards_[rank].fault != CallFault::none)
-      throw_fault(prefetch_cards_[rank], static_cast<int>(rank), config_.name, "prefetches", config_.rows);
+  const auto faulty = [&] {
+    return std::find_if(prefetch_cards_.begin(), prefetch_cards_.end(),
+                        [](const CallCard& c) { return c.fault != CallFault::none; });
+  };
+  try {
+    co_await allgather_control(channel, reinterpret_cast<const std::byte*>(&card), sizeof card,
+                               reinterpret_cast<std::byte*>(prefetch_cards_.data()),
+                               reinterpret_cast<std::byte*>(prefetch_scratch_.data()));
+    if (faulty() == prefetch_cards_.end()) co_await batch.gather(channel, prefetch_cards_);
+  } catch (...) {
+    batch.broken_off = std::current_exception();
+    throw;
   }
-  co_await batch->gather(channel, prefetch_cards_);
-  batch->prefetch_traffic = prefetch_.traffic;
+  if (const auto bad = faulty(); bad != prefetch_cards_.end())
+    throw_fault(*bad, static_cast<int>(bad - prefetch_cards_.begin()), config_.name, "prefetches", config_.rows);
+  batch.prefetch_traffic = prefetch_.traffic;
+}
+
+/// Memory of a prefetch that broke off may still be written to.
+void EmbeddingState::check_gathering(const Batch& batch) {
+  if (batch.broken_off) std::rethrow_exception(batch.broken_off);
 }
 
 // Lookup.
@@ -199,20 +215,26 @@ template <class Id>
 void EmbeddingState::start_lookup(std::span<const Id> ids, std::span<float> vectors, void* stream) {
   lookup_.check_startable();
   const CallIds<Id> there = ids_on_host(ids, stream);
+  lookup_.launch([&] { return run_lookup(there, vectors, stream); });
+}
+
+/// What it asks for becomes the current batch.
+template <class Id>
+EmbeddingState::CallCard EmbeddingState::begin_lookup(const CallIds<Id>& ids, std::span<float> vectors, void* stream) {
   current_ready_ = false;
   CallCard card;
-  if (next_known_ && there.fault == CallFault::none && next_->holds(there.list, partition_)) {
+  if (next_known_ && ids.fault == CallFault::none && next_->holds(ids.list, partition_)) {
     std::swap(current_, next_);
-    card.prefetched = 1;
+    card.prefetch = current_->prefetch;
     card.distinct = current_->groups().count();
   } else {
-    card = take(*current_, there);
+    card = take(*current_, ids);
   }
   next_known_ = false;
   if (card.fault == CallFault::none) card.check_array(vectors.data(), vectors.size(), current_->tokens() * config_.width);
   if (card.fault == CallFault::none && !vectors.empty()) card.check_memory(lookup_caller_->enter(vectors.data(), stream));
   ++lookups_;
-  lookup_.launch([&] { return run_lookup(card, vectors.data()); });
+  return card;
 }
 
 task<void> EmbeddingState::share_cards(Channel channel, const char* what, CallCard card) {
@@ -226,24 +248,29 @@ task<void> EmbeddingState::share_cards(Channel channel, const char* what, CallCa
   }
 }
 
-task<void> EmbeddingState::run_lookup(CallCard card, float* vectors) {
+template <class Id>
+task<void> EmbeddingState::run_lookup(CallIds<Id> ids, std::span<float> vectors, void* stream) {
   const Clock::time_point begin = Clock::now();
+  CallCard card = begin_lookup(ids, vectors, stream);
   const Channel channel = lookup_.channel();
   Batch& batch = *current_;
   channel.step("lookup: wait for the prefetch");
   co_await channel.opened(batch.settled, prefetch_.run);
+  check_gathering(batch);
   channel.step("lookup: announce");
+  const bool foreseen = card.prefetch != 0;
+  if (!batch.gathered()) card.prefetch = 0;
   co_await share_cards(channel, "looks up", card);
-  const bool prefetched = batch.gathered() && std::all_of(lookup_cards_.begin(), lookup_cards_.end(),
-                                                          [](const CallCard& c) { return c.prefetched != 0; });
-  if (!prefetched && card.prefetched != 0)
-    co_await channel.opened(split_, update_.run);  // the update in flight looks at this batch
+  // Ranks may have made another number of prefetches so far.
+  const bool prefetched = card.prefetch != 0 && std::all_of(lookup_cards_.begin(), lookup_cards_.end(),
+                                                            [&](const CallCard& c) { return c.prefetch == card.prefetch; });
+  if (!prefetched && foreseen) co_await channel.opened(split_, update_.run);  // the update in flight may look at this batch
   if (!prefetched) co_await batch.gather(channel, lookup_cards_);
   const std::int64_t id_bytes = payload_sent(prefetched ? batch.prefetch_traffic : lookup_.traffic);
   co_await wait_for_rows(channel, batch);
   co_await list_tokens(channel, batch);
   const std::int64_t before = payload_sent(lookup_.traffic);
-  co_await fetch_.look_up(channel, batch, slice_, rows_of_tokens_, *lookup_caller_, vectors);
+  co_await fetch_.look_up(channel, batch, slice_, rows_of_tokens_, *lookup_caller_, vectors.data());
   statistics_.tokens = batch.tokens();
   statistics_.distinct_rows = batch.groups().count();
   statistics_.prefetched = prefetched;
@@ -293,9 +320,18 @@ const EmbeddingStatistics& EmbeddingState::statistics() {
 }
 
 std::int64_t EmbeddingState::memory_bytes() const {
-  const auto bits = static_cast<std::int64_t>((marks_.size() + pending_.size()) * sizeof(std::uint64_t));
-  return host_->memory_bytes() + space_->memory_bytes() + fetch_.memory_bytes() + delivery_.memory_bytes() +
-         (dense_ ? dense_->memory_bytes() : 0) + 4 * current_->memory_bytes() + bits;
+  std::int64_t bytes = static_cast<std::int64_t>(sizeof *this) + partition_.memory_bytes() + host_->memory_bytes() +
+                       space_->memory_bytes() + fetch_.memory_bytes() + delivery_.memory_bytes() + marks_.bytes() +
+                       pending_.bytes();
+  for (const auto* cards : {&prefetch_cards_, &lookup_cards_, &card_scratch_, &prefetch_scratch_}) bytes += bytes_of(*cards);
+  return bytes + 4 * current_->memory_bytes() + (dense_ ? dense_->memory_bytes() : 0);
+}
+
+std::int64_t EmbeddingState::untouched_bytes() const { return memory_bytes() - (space_->is_host() ? 0 : space_->memory_bytes()); }
+
+void EmbeddingState::fill() {
+  slice_.fill(config_, partition_, *space_);
+  for (Buffer<std::uint64_t>* bits : {&marks_, &pending_}) std::fill_n(bits->data(), bits->size(), 0);
 }
 
 template void EmbeddingState::start_lookup(std::span<const std::int32_t>, std::span<float>, void*);

@@ -48,12 +48,15 @@ class OpenAtEnd {
 /// Collective. Whether messages between two nodes travel as one; the same on every rank.
 [[nodiscard]] bool routes_by_node(CommunicatorState& comm, const EmbeddingConfig& config);
 
-/// See EmbeddingTable. A batch moves on from `next_` (prefetched) to `current_` (looked up) to `updating_`.
+/// See EmbeddingTable. fill() comes before the first call. A batch moves on from `next_` (prefetched) to `current_` (looked up) to
+/// `updating_`.
 class EmbeddingState {
  public:
-  /// `by_node`: messages between two nodes travel as one. The tags of the lease are of prefetch, lookup, update, and of the wait
-  /// for ids, which sends nothing.
+  /// Allocates everything, and touches nothing of what grows with the table or the batch. `by_node`: messages between two nodes
+  /// travel as one. The tags of the lease are of prefetch, lookup, update, and of the wait for ids, which sends nothing.
   EmbeddingState(std::shared_ptr<CommunicatorState> comm, const EmbeddingConfig& config, Lease lease, bool by_node);
+  /// With initial values.
+  void fill();
 
   template <class Id>
   void start_lookup(std::span<const Id> ids, std::span<float> vectors, void* stream);
@@ -72,6 +75,8 @@ class EmbeddingState {
   [[nodiscard]] const EmbeddingConfig& config() const { return config_; }
   [[nodiscard]] const EmbeddingStatistics& statistics();
   [[nodiscard]] std::int64_t memory_bytes() const;
+  /// What is only promised until fill() or the first calls: memory of the host that may prove not to be there.
+  [[nodiscard]] std::int64_t untouched_bytes() const;
 
  private:
   using Batch = embedding::Batch;
@@ -110,8 +115,14 @@ class EmbeddingState {
   CallCard take(Batch& batch, const CallIds<Id>& ids);
   CallFault device_failed(const Error& error);
 
-  task<void> run_prefetch(Batch* batch, CallCard card);
-  task<void> run_lookup(CallCard card, float* vectors);
+  // A call changes the table, gates included, once its coroutine is running: there may be no memory for its frame. It reads the ids
+  // before the first suspension.
+  template <class Id>
+  task<void> run_prefetch(CallIds<Id> ids);
+  template <class Id>
+  task<void> run_lookup(CallIds<Id> ids, std::span<float> vectors, void* stream);
+  template <class Id>
+  CallCard begin_lookup(const CallIds<Id>& ids, std::span<float> vectors, void* stream);
   task<void> run_update(Step step);
   task<void> run_export(RowRange range, float* values);
   task<void> run_import(RowRange range, const float* values);
@@ -119,9 +130,10 @@ class EmbeddingState {
   task<void> share_cards(Channel channel, const char* what, CallCard card);
   CallFault coalesce(const float* gradients);
   task<bool> agree_on_step(Channel channel, const Step& step);
+  static void check_gathering(const Batch& batch);
   task<void> wait_for_rows(Channel channel, const Batch& batch);
   task<void> list_tokens(Channel channel, const Batch& batch);
-  task<std::int64_t> gather_range(Channel channel, Batch& batch, RowRange range, std::int64_t done, std::int64_t& most);
+  task<std::int64_t> gather_range(Channel channel, RowRange range, std::int64_t done, std::int64_t& most);
   [[nodiscard]] RowRange check_range(std::int64_t first, std::int64_t count, const float* values, std::size_t given);
   void finish_update();
   void hurry_update();
@@ -146,16 +158,17 @@ class EmbeddingState {
   HostMemory range_memory_;
 
   std::unique_ptr<Batch> next_, current_, updating_, spare_;
-  const Batch* foreseen_ = nullptr;  // what the update in flight takes for the next batch, until it has split
-  bool next_known_ = false;          // something has been prefetched, and no lookup come since
-  bool current_ready_ = false;       // looked up, not updated yet
-  std::int64_t lookups_ = 0;         // calls
+  const Batch* foreseen_ = nullptr;             // what the update in flight takes for the next batch, until it has split
+  bool next_known_ = false;                     // something has been prefetched, and no lookup come since
+  bool current_ready_ = false;                  // looked up, not updated yet
+  std::int64_t lookups_ = 0, prefetches_ = 0;   // calls
+  std::array<std::uint64_t, 10> step_words_{};  // of an update's announcement
   std::vector<CallCard> prefetch_cards_, lookup_cards_, card_scratch_, prefetch_scratch_;
   const std::uint32_t* rows_of_tokens_ = nullptr;  // of the batch looked up last
   embedding::GroupLists token_groups_{};           // of the same; without keys
   float* coalesced_;                               // gradients of the batch's distinct rows
-  std::vector<std::uint64_t> marks_, pending_;     // one bit for each row: scratch of splits, and rows whose gradient is delayed
-  double learning_rate_;
+  Buffer<std::uint64_t> marks_, pending_;          // one bit for each row: scratch of splits, and rows whose gradient is delayed
+  double learning_rate_ = 0;
   std::int64_t steps_ = 0;
   bool half_applied_ = false;  // an update is on its way, or has broken off
   bool hurried_ = false;       // somebody waits for all of the update in flight

@@ -1,10 +1,10 @@
 // Updates: gradients summed, sent to those who hold the rows, and applied; prior rows first.
 #include <algorithm>
 #include <bit>
-#include <cmath>
 
 #include "base/error.hpp"
 #include "collectives/control.hpp"
+#include "embedding/embedding_config.hpp"
 #include "embedding/table.hpp"
 
 namespace weir::detail {
@@ -39,12 +39,6 @@ void EmbeddingState::start_update(std::span<const float> gradients, void* stream
     step.memory = update_caller_->enter(gradients.data(), stream);
   if (step.memory != FaultKind::none) step.fault = CallFault::wrong_memory;
   if (step.fault == CallFault::none && expected > 0) step.fault = coalesce(gradients.data());
-  if (step.fault == CallFault::none) {
-    std::swap(current_, updating_);
-    current_ready_ = false;
-    split_ = prior_applied_ = updated_ = false;
-    foreseen_ = step.next;
-  }
   statistics_.seconds_coalesce = seconds_since(begin);
   update_.run.priority = config_.priority;
   hurried_ = false;
@@ -63,12 +57,18 @@ EmbeddingState::CallFault EmbeddingState::coalesce(const float* gradients) {
 }
 
 task<void> EmbeddingState::run_update(Step step) {
+  if (step.fault == CallFault::none) {
+    std::swap(current_, updating_);
+    current_ready_ = false;
+    split_ = prior_applied_ = updated_ = false;
+    half_applied_ = true;  // perhaps, on other ranks: they may get further than this one
+    foreseen_ = step.next;
+  }
   const OpenAtEnd gates(std::array{&split_, &prior_applied_, &updated_});
   const Channel channel = update_.channel();
   const bool next_known = co_await agree_on_step(channel, step);
   const RowOptimizer optimizer(config_, step.learning_rate, config_.average ? channel.size() : 1, steps_ + 1);
   statistics_.updated_rows = 0;
-  half_applied_ = true;
 
   if (dense_) {
     split_ = true;
@@ -83,7 +83,10 @@ task<void> EmbeddingState::run_update(Step step) {
 
   // EmbRace Algorithm 1.
   channel.step("update: wait for the prefetch");
-  if (next_known) co_await channel.opened(step.next->settled, prefetch_.run);
+  if (next_known) {
+    co_await channel.opened(step.next->settled, prefetch_.run);
+    check_gathering(*step.next);
+  }
   updating_->split(next_known && step.next->gathered() ? step.next : nullptr, marks_.data());
   split_ = true;
   statistics_.prior_rows = updating_->prior(channel.rank());
@@ -110,22 +113,26 @@ task<void> EmbeddingState::run_update(Step step) {
   statistics_.seconds_update = seconds_since(step.begin);
 }
 
-/// Whether all ranks know their next batch: a rank may have prefetched later than another.
+/// Whether all ranks know their next batch by the same prefetch: they may have made another number of them so far.
 task<bool> EmbeddingState::agree_on_step(Channel channel, const Step& step) {
   channel.step("update: announce");
   const auto rate = std::bit_cast<std::uint64_t>(step.learning_rate);
   const auto lowest_rank = 0xffffffffu - static_cast<std::uint32_t>(channel.rank());
-  // Maxima: the fault and its rank, the rate, what is smallest of the rate, whether a next batch is missing. And scratch.
-  std::array<std::uint64_t, 8> words{};
+  const auto next = static_cast<std::uint64_t>(step.next != nullptr ? step.next->prefetch : 0);
+  // Maxima: the fault and its rank, the rate and the prefetch, each with its complement for the minimum. And scratch.
+  auto& words = step_words_;
+  words[0] = 0;
   if (step.fault != CallFault::none)
     words[0] = static_cast<std::uint64_t>(step.fault) << 40 | static_cast<std::uint64_t>(step.memory) << 32 | lowest_rank;
   words[1] = rate;
   words[2] = ~rate;
-  words[3] = step.next == nullptr ? 1 : 0;
-  co_await allreduce_control(channel, words.data(), 4, 4, words.data() + 4);
+  words[3] = next;
+  words[4] = ~next;
+  co_await allreduce_control(channel, words.data(), 5, 5, words.data() + 5);
   const auto fault = static_cast<CallFault>(words[0] >> 40);
   const bool rates_differ = words[1] != ~words[2];
-  if (fault == CallFault::none && !rates_differ) co_return words[3] == 0;
+  if (fault == CallFault::none && !rates_differ) co_return words[3] == ~words[4] && words[3] != 0;
+  half_applied_ = false;
   // What has been looked up since cannot be updated again: that batch has taken its place.
   if (step.fault == CallFault::none && step.lookups == lookups_) {
     std::swap(current_, updating_);
@@ -148,8 +155,9 @@ task<bool> EmbeddingState::agree_on_step(Channel channel, const Step& step) {
 }
 
 void EmbeddingState::set_learning_rate(double learning_rate) {
-  require(std::isfinite(learning_rate), "table '{}': the learning rate is {}: it must be finite", config_.name, learning_rate);
-  learning_rate_ = learning_rate;
+  require(is_learning_rate(learning_rate), "table '{}': the learning rate is {}: it must be finite as float32, at most 3.4e38",
+          config_.name, learning_rate);
+  learning_rate_ = learning_rate == 0 ? 0 : learning_rate;  // -0.0 is the same, and ranks compare bits
 }
 
 void EmbeddingState::mark_delayed(bool pending) {

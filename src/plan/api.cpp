@@ -22,7 +22,7 @@ const detail::PlanState& typed(const std::shared_ptr<detail::PlanState>& plan, s
 }  // namespace
 
 AllreducePlan::AllreducePlan(const Communicator& comm, const AllreduceConfig& config)
-    : state_(detail::make_plan(comm.state(), config)) {}
+    : state_(comm.state()->guarded([&] { return detail::make_plan(comm.state(), config); })) {}
 AllreducePlan::AllreducePlan(AllreducePlan&&) noexcept = default;
 AllreducePlan& AllreducePlan::operator=(AllreducePlan&& other) noexcept {
   if (this != &other) {

@@ -25,6 +25,55 @@ struct Introduction {
   Location location;
 };
 
+/// A machine's figures as plain bytes.
+struct FiguresCard {
+  Outcome outcome;
+  std::int32_t measure = 0;  ///< WEIR_CALIBRATE
+  std::int32_t ranks = 0, nodes = 0;
+  std::array<bool, level_count> has{};
+  std::array<Link, level_count> links{};
+  Rates rates;
+  double mpi_allreduce_factor = 1;
+
+  void set(const Machine& machine) {
+    ranks = machine.provenance.ranks;
+    nodes = machine.provenance.nodes;
+    for (std::size_t level = 0; level < level_count; ++level) {
+      has[level] = machine.links[level].has_value();
+      links[level] = machine.links[level].value_or(Link{});
+    }
+    rates = machine.rates;
+    mpi_allreduce_factor = machine.mpi_allreduce_factor;
+  }
+  void get(Machine& machine) const {
+    machine.provenance.ranks = ranks;
+    machine.provenance.nodes = nodes;
+    for (std::size_t level = 0; level < level_count; ++level)
+      machine.links[level] = has[level] ? std::optional(links[level]) : std::nullopt;
+    machine.rates = rates;
+    machine.mpi_allreduce_factor = mpi_allreduce_factor;
+  }
+};
+
+/// What a machine has besides figures, in one text.
+constexpr char end_of_text = '\0';
+std::array<std::string*, 6> texts_of(FoundMachine& found) {
+  Provenance& p = found.machine.provenance;
+  return {&found.origin, &p.host, &p.date, &p.mpi, &p.weir, &p.command};
+}
+std::string join_texts(FoundMachine& found) {
+  std::string all;
+  for (const std::string* text : texts_of(found)) all += *text + end_of_text;
+  return all;
+}
+void split_texts(std::string_view all, FoundMachine& found) {
+  for (std::string* text : texts_of(found)) {
+    const std::size_t end = all.find(end_of_text);
+    *text = all.substr(0, end);
+    all.remove_prefix(std::min(all.size(), end + 1));
+  }
+}
+
 constexpr double quick_seconds = 1.5;
 
 task<void> measure(Channel channel, Machine& machine) { machine = co_await calibrate(channel, quick_seconds, nullptr); }
@@ -37,7 +86,8 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Transport> transport_of_thi
       engine(*transport, settings.timeout_seconds),
       topology(std::vector<Location>(static_cast<std::size_t>(transport->size())), transport->rank()),
       leases(transport->size()),
-      out_of_memory_(std::make_exception_ptr(AgreedError(WEIR_ERR_MEMORY, "out of memory on some rank; not even to say on which"))),
+      out_of_memory_(
+          std::make_exception_ptr(AgreedError(WEIR_ERR_MEMORY, fmt::format("rank {}: out of memory", transport->rank())))),
       mine_(largest_card),
       cards_(transport->size() * static_cast<std::int64_t>(largest_card)),
       scratch_(cards_.size()) {}
@@ -98,7 +148,7 @@ void CommunicatorState::throw_first(std::string_view thing, std::string_view nam
     fail_alike(static_cast<weir_status>(failed->status), "{} '{}': rank {}: {}", thing, name, failed - ranks.begin(),
                failed->text.data());
   } catch (const std::bad_alloc&) {
-    std::rethrow_exception(out_of_memory_);
+    throw_out_of_memory();
   }
 }
 
@@ -122,28 +172,37 @@ const FoundMachine& CommunicatorState::agreed_machine() {
   if (machine) return *machine;
   // Rank 0 reads: a machine file need not be there on every node.
   FoundMachine found;
-  std::string text;
-  bool measured = false;
-  agree("looking for a machine file", "machine", "of rank 0", [&] {
-    measured = settings.calibrate;
-    if (transport->rank() != 0 || measured) return;
+  std::string texts;
+  FiguresCard mine;
+  mine.outcome = outcome_of([&] {
+    mine.measure = settings.calibrate ? 1 : 0;
+    if (transport->rank() != 0 || settings.calibrate) return;
     found = find_machine(settings);
-    text = format_machine(found.machine);
+    mine.set(found.machine);
+    texts = join_texts(found);
   });
-  measured = share("looking for a machine file", std::int32_t{measured})[0] != 0;
-  if (measured) {
+  const FiguresCard first = share("looking for a machine file", mine)[0];
+  throw_first("machine", "of rank 0", share("looking for a machine file", mine.outcome));
+  if (first.measure != 0) {
     run_blocking(
         "measuring the machine", setup_tag,
         [](Channel channel, void* argument) { return measure(channel, *static_cast<Machine*>(argument)); }, &found.machine);
-    found.origin = "measured";
-  } else {
-    broadcast("telling a machine's origin", found.origin);
-    broadcast("telling a machine's figures", text);
-    agree("reading a machine's figures", "machine", "of rank 0", [&] { found.machine = parse_machine(text, found.origin); });
+    agree("measuring the machine", "machine", "measured", [&] {
+      found.origin = "measured";
+      machine = std::move(found);
+    });
+    return *machine;
   }
-  machine = std::move(found);
+  broadcast("telling a machine's origin", texts);
+  agree("telling a machine's figures", "machine", "of rank 0", [&] {
+    first.get(found.machine);
+    split_texts(texts, found);
+    machine = std::move(found);
+  });
   return *machine;
 }
+
+void CommunicatorState::throw_out_of_memory() const { std::rethrow_exception(out_of_memory_); }
 
 std::shared_ptr<CommunicatorState> make_communicator(std::unique_ptr<Transport> transport, std::optional<Location> location,
                                                      std::optional<Settings> settings, const char* refusal) {

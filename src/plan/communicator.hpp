@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -53,6 +54,15 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   void run_blocking(const char* name, int tag, task<void> (*body)(Channel, void*), void* argument);
   /// Collective when called first: what cost functions take this machine for. The same on every rank.
   const FoundMachine& agreed_machine();
+  /// Calls make() for a caller, who gets Errors only: where there is no memory even for an error's text, one made in time.
+  template <class Make>
+  auto guarded(Make&& make) const {
+    try {
+      return make();
+    } catch (const std::bad_alloc&) {
+      throw_out_of_memory();
+    }
+  }
   /// Throws Error where the transport's library has ended.
   void require_running() const;
 
@@ -70,6 +80,7 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
  private:
   void exchange(const char* what, const std::byte* mine, std::int64_t bytes);
   void drive_setup(Run& run);
+  [[noreturn]] void throw_out_of_memory() const;
 
   std::exception_ptr out_of_memory_;  // made in time
   FramePool setup_frames_;            // nobody else's: there is always a frame for the next exchange

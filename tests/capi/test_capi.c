@@ -92,6 +92,16 @@ static void check_later_fields(weir_comm* comm) {
   EXPECT(weir_plan_destroy(plan) == WEIR_OK);
 }
 
+/* A wrong call of one rank in what is collective: the others must not wait for it. */
+static void check_refused_communicator(void) {
+  weir_comm* comm = NULL;
+  int size;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  EXPECT(weir_comm_create_mpi(MPI_COMM_WORLD, rank == size - 1 ? NULL : &comm) == WEIR_ERR_ARGUMENT);
+  EXPECT(comm == NULL);
+  EXPECT_TEXT(weir_last_error(NULL), "the address for the communicator is NULL");
+}
+
 int main(int argc, char** argv) {
   enum { n = 1000 };
   weir_comm* comm = NULL;
@@ -113,7 +123,7 @@ int main(int argc, char** argv) {
   EXPECT(weir_algorithm_name(0) != NULL && weir_algorithm_name(-1) == NULL && weir_algorithm_name(1000) == NULL);
 
   EXPECT(weir_comm_create_mpi(MPI_COMM_NULL, &comm) == WEIR_ERR_ARGUMENT && comm == NULL);
-  EXPECT(weir_comm_create_mpi(MPI_COMM_WORLD, NULL) == WEIR_ERR_ARGUMENT);
+  check_refused_communicator();
   EXPECT(weir_comm_create_mpi(MPI_COMM_WORLD, &comm) == WEIR_OK);
   EXPECT(weir_comm_rank(comm, &my_rank) == WEIR_OK && my_rank == rank);
   EXPECT(weir_comm_size(comm, &size) == WEIR_OK);

@@ -232,6 +232,37 @@ static void check_bad_calls(weir_comm* comm) {
   EXPECT(weir_embedding_destroy(NULL) == WEIR_OK);
 }
 
+/* With a width of 4, counts that differ by a multiple of 2^62 have the same product with it modulo 2^64. */
+static void check_counts_that_wrap(weir_comm* comm) {
+  weir_embedding_config config = small_table();
+  weir_embedding* table = NULL;
+  const int64_t good[batch] = {0, 1, 2, 3};
+  const int64_t turns[3] = {INT64_C(1) << 62, -(INT64_C(1) << 62), INT64_MIN};
+  const int wrong = rank == size - 1;
+  float vectors[batch * 4], gradients[batch * 4] = {0};
+  int i;
+  config.width = 4;
+  EXPECT(weir_embedding_create(comm, &config, &table) == WEIR_OK);
+  for (i = 0; i < 3; ++i) {
+    const int64_t more = wrong ? turns[i] : 0;
+    EXPECT(weir_embedding_lookup_int64(table, good, batch + more, vectors) == WEIR_OK);
+    EXPECT(weir_embedding_lookup_wait(table) == WEIR_ERR_ARGUMENT);
+    EXPECT_TEXT(weir_last_error(comm), "ids at once: largest_batch is 4");
+    EXPECT(weir_embedding_prefetch_int64(table, good, batch + more) == WEIR_OK);
+    EXPECT(weir_embedding_prefetch_wait(table) == WEIR_ERR_ARGUMENT);
+    EXPECT(weir_embedding_lookup_int64(table, good, batch, vectors) == WEIR_OK);
+    EXPECT(weir_embedding_lookup_wait(table) == WEIR_OK);
+    EXPECT(weir_embedding_update(table, gradients, batch + more) == WEIR_OK);
+    EXPECT(weir_embedding_update_wait(table) == WEIR_ERR_ARGUMENT);
+    EXPECT_TEXT(weir_last_error(comm), "gave gradients that are null, or not of the size");
+    EXPECT(weir_embedding_update(table, gradients, batch) == WEIR_OK);
+    EXPECT(weir_embedding_update_wait(table) == WEIR_OK);
+    EXPECT(weir_embedding_export_rows(table, 0, batch + more, vectors) == WEIR_ERR_ARGUMENT);
+    EXPECT(weir_embedding_import_rows(table, 0, batch + more, vectors) == WEIR_ERR_ARGUMENT);
+  }
+  EXPECT(weir_embedding_destroy(table) == WEIR_OK);
+}
+
 int main(int argc, char** argv) {
   weir_comm* comm = NULL;
   const char* exchange;
@@ -245,6 +276,7 @@ int main(int argc, char** argv) {
   for (i = 0; (exchange = weir_exchange_name(i)) != NULL; ++i) check_training(comm, exchange, i % 3);
   EXPECT(i >= 6);
   check_bad_calls(comm);
+  check_counts_that_wrap(comm);
   EXPECT(weir_comm_destroy(comm) == WEIR_OK);
   if (rank == 0) printf("test_embedding passed on %d ranks\n", size);
   MPI_Finalize();

@@ -1,99 +1,16 @@
 // Wrong calls on embedding tables: the same error on every rank, naming what was wrong; afterwards the table works. And peers that
-// fall silent, and tables that are moved or destroyed with calls in flight.
+// fall silent.
+#include <fmt/format.h>
+
 #include <cmath>
 #include <limits>
 #include <weir/embedding.hpp>
 
+#include "embedding/trainee.hpp"
 #include "support/catch.hpp"
-#include "support/same_errors.hpp"
-#include "support/table_training.hpp"
 
 namespace weir::test {
 namespace {
-
-constexpr int ranks = 3;
-constexpr int wrong_rank = 1;
-
-EmbeddingConfig small_table(std::string_view exchange = "columns") {
-  EmbeddingConfig config;
-  config.rows = 20;
-  config.width = 4;
-  config.largest_batch = 6;
-  config.exchange = exchange;
-  config.learning_rate = 0.25;
-  config.name = "words";
-  return config;
-}
-
-/// A table and what it should be. Every rank has one.
-class Trainee {
- public:
-  Trainee(const Communicator& comm, const EmbeddingConfig& config, RankCheck& check)
-      : comm_(comm), check_(check), table(comm, config), oracle(config, all_rows(table)) {}
-
-  [[nodiscard]] bool wrong() const { return comm_.rank() == wrong_rank; }
-  [[nodiscard]] int rank() const { return comm_.rank(); }
-  [[nodiscard]] TableBatch batch(int step) const { return make_table_batch(table.config(), comm_.rank(), step); }
-
-  void lookup(int step) {
-    const TableBatch mine = batch(step);
-    std::vector<float> vectors = room_for(table, mine);
-    table.lookup(std::span<const std::int64_t>(mine.ids), vectors).wait();
-    check_.that(same_bits(vectors, oracle.lookup(mine.ids)), "vectors of step " + std::to_string(step));
-  }
-  void update(int step) {
-    table.update(batch(step).gradients).wait();
-    updated(step);
-  }
-  /// Everybody has updated.
-  void updated(int step) {
-    Ids ids;
-    Gradients gradients;
-    for (const TableBatch& b : make_table_batches(table.config(), comm_.size(), step)) {
-      ids.push_back(b.ids);
-      gradients.push_back(b.gradients);
-    }
-    oracle.update(ids, gradients);
-  }
-  void check_works() {
-    for (int i = 0; i < 2; ++i, ++step_) {
-      lookup(step_);
-      if (i == 0) table.prefetch(std::span<const std::int64_t>(batch(step_ + 1).ids));
-      update(step_);
-    }
-  }
-  void check_values(const std::string& where) { check_.that(same_bits(all_rows(table), oracle.values()), "values " + where); }
-
- private:
-  const Communicator& comm_;
-  RankCheck& check_;
-  int step_ = 100;
-
- public:
-  EmbeddingTable table;
-  TableOracle oracle;
-};
-
-/// Runs `body` with a table of every exchange on every rank.
-void with_tables(const std::function<void(Trainee&, SameErrors&)>& body, const RankOptions& options = {}) {
-  for (const ExchangeInfo& exchange : exchanges()) {
-    SameErrors errors(ranks);
-    run_ranks(
-        ranks,
-        [&](Communicator& comm) {
-          Trainee trainee(comm, small_table(exchange.name), errors.check());
-          body(trainee, errors);
-          trainee.check_works();
-          trainee.check_values("at the end");
-        },
-        options);
-    INFO(exchange.name << " seed " << options.seed);
-    REQUIRE(errors.failure() == "");
-  }
-}
-
-using Id32 = std::vector<std::int32_t>;
-using Id64 = std::vector<std::int64_t>;
 
 template <class Id>
 std::span<const Id> null_ids(std::size_t count) {
@@ -133,10 +50,12 @@ TEST_CASE("bad configurations of tables are refused on all ranks, saying what wo
   refuse("wire_values is -1", [](EmbeddingConfig& c) { c.wire_values = static_cast<WireValues>(-1); });
   refuse("routing is 3: it must be automatic (0), direct (1) or by_node (2)",
          [](EmbeddingConfig& c) { c.routing = static_cast<Routing>(3); });
-  refuse("learning_rate is nan: it must be finite", [](EmbeddingConfig& c) { c.learning_rate = std::nan(""); });
+  for (const auto& [rate, text] : {std::pair{std::nan(""), "nan"}, {1e39, "1e+39"}, {-1e39, "-1e+39"}})
+    refuse("learning_rate is " + std::string(text) + ": it must be finite as float32, at most 3.4e38",
+           [bad = rate](EmbeddingConfig& c) { c.learning_rate = bad; });
   refuse("beta1 is 1: it must be at least 0 and below 1", [](EmbeddingConfig& c) { c.beta1 = 1; });
   refuse("beta2 is -0.1", [](EmbeddingConfig& c) { c.beta2 = -0.1; });
-  refuse("epsilon is -1: it must not be negative", [](EmbeddingConfig& c) { c.epsilon = -1; });
+  refuse("epsilon is -1: it must be from 0 to 3.4e38", [](EmbeddingConfig& c) { c.epsilon = -1; });
   refuse("epsilon is 0: it must be positive, for Adagrad", [](EmbeddingConfig& c) {
     c.optimizer = Optimizer::adagrad;
     c.epsilon = 0;
@@ -144,7 +63,9 @@ TEST_CASE("bad configurations of tables are refused on all ranks, saying what wo
   refuse("beta2 is 0.99999999: it must be", [](EmbeddingConfig& c) { c.beta2 = 0.99999999; });
   refuse("largest_batch is 4294967295: with 3 ranks it must be at most 1431655765",
          [](EmbeddingConfig& c) { c.rows = c.largest_batch = 0xffffffff; });
-  refuse("initial_range is nan", [](EmbeddingConfig& c) { c.initial_range = std::nan(""); });
+  for (const double range : {std::nan(""), -1.0, 1e39})
+    refuse("initial_range is " + fmt::format("{}", range) + ": it must be from 0 to 3.4e38",
+           [range](EmbeddingConfig& c) { c.initial_range = range; });
 }
 
 TEST_CASE("tables that disagree are refused on all ranks, naming the field") {
@@ -298,9 +219,34 @@ TEST_CASE("learning rates that differ are an error on every rank, and nothing ha
     t.update(0);
     step_of_mismatch([&] { t.lookup(1); });  // what is looked up meanwhile is right, and is what comes next
     t.update(1);
-    for (const double rate : {std::nan(""), std::numeric_limits<double>::infinity()})
+    for (const double rate : {std::nan(""), std::numeric_limits<double>::infinity(), 1e39, -1e39})
       errors.expect(t.rank(), WEIR_ERR_ARGUMENT, "it must be finite", [&] { t.table.set_learning_rate(rate); });
   });
+}
+
+TEST_CASE("the learning rates 0.0 and -0.0 are the same") {
+  with_tables([](Trainee& t, SameErrors&) {
+    t.table.set_learning_rate(t.wrong() ? -0.0 : 0.0);
+    t.oracle.set_learning_rate(0);
+    for (int step = 0; step < 2; ++step) {
+      t.lookup(step);
+      t.update(step);
+    }
+    t.check_values("after steps of no length");
+  });
+}
+
+TEST_CASE("the largest initial values and learning rates are finite") {
+  constexpr float most = std::numeric_limits<float>::max();
+  EmbeddingConfig config = small_table();
+  config.initial_range = most;
+  config.learning_rate = -most;
+  RankCheck check;
+  run_ranks(ranks, [&](Communicator& comm) {
+    EmbeddingTable table(comm, config);
+    for (const float value : all_rows(table)) check.that(std::abs(value) <= most, "finite");
+  });
+  CHECK(check.failure() == "");
 }
 
 TEST_CASE("a bad prefetch is an error at its wait, and the next lookup works") {
@@ -332,88 +278,6 @@ TEST_CASE("a null pointer where the batch was prefetched is an error") {
       t.table.lookup(t.wrong() ? null_ids<std::int64_t>(2) : std::span<const std::int64_t>(ids), vectors).wait();
     });
   });
-}
-
-TEST_CASE("ranks may prefetch before or after their update or lookup, more than once, and none waits for the others") {
-  for (const std::uint64_t seed : {1, 2, 3, 4}) {
-    with_tables(
-        [](Trainee& t, SameErrors&) {
-          const auto prefetch = [&](int step) { return t.table.prefetch(std::span<const std::int64_t>(t.batch(step).ids)); };
-          int step = 0;
-          t.lookup(step);
-          for (const int late : {0, 1, 2}) {  // which rank calls in another order
-            if (t.rank() != late) prefetch(step + 1);
-            Operation update = t.table.update(t.batch(step).gradients);
-            if (t.rank() == late) prefetch(step + 1);
-            t.updated(step++);
-            t.lookup(step);
-            update.wait();
-          }
-          // With the update before still in flight: what was prefetched first is forgotten.
-          prefetch(step + 1);
-          t.table.update(t.batch(step).gradients);
-          t.updated(step++);
-          prefetch(step + 1);
-          prefetch(step);
-          t.lookup(step);
-          // Before and after a lookup.
-          if (t.wrong()) prefetch(step + 1);
-          t.lookup(step);
-          if (!t.wrong()) prefetch(step + 1);
-          t.table.update(t.batch(step).gradients);
-          t.updated(step++);
-          t.lookup(step);
-          t.update(step);
-        },
-        {.seed = seed});
-  }
-}
-
-TEST_CASE("updates and prefetches of two tables start in different orders") {
-  for (const ExchangeInfo& exchange : exchanges()) {
-    SameErrors errors(ranks);
-    run_ranks(ranks, [&](Communicator& comm) {
-      Trainee first(comm, small_table(exchange.name), errors.check()), second(comm, small_table(exchange.name), errors.check());
-      for (int step = 0; step < 4; ++step) {
-        first.lookup(step);
-        second.lookup(step);
-        Trainee& one = first.wrong() ? second : first;
-        Trainee& other = first.wrong() ? first : second;
-        for (Trainee* t : {&one, &other}) {
-          t->table.update(t->batch(step).gradients);
-          t->table.prefetch(std::span<const std::int64_t>(t->batch(step + 1).ids));
-          t->updated(step);
-        }
-      }
-      first.check_works();
-      second.check_works();
-    });
-    INFO(exchange.name);
-    REQUIRE(errors.failure() == "");
-  }
-}
-
-TEST_CASE("a lookup fails while the update before still looks at its batch") {
-  for (const std::uint64_t seed : {1, 2, 3, 4, 5, 6}) {
-    with_tables(
-        [](Trainee& t, SameErrors& errors) {
-          t.lookup(0);
-          t.table.prefetch(std::span<const std::int64_t>(t.batch(1).ids));
-          Operation update = t.table.update(t.batch(0).gradients);
-          t.updated(0);
-          errors.expect(t.rank(), WEIR_ERR_ARGUMENT, "rank 1 looks up id 20", [&] {
-            std::vector<float> vectors(4);
-            if (t.wrong())
-              t.table.lookup(std::span<const std::int64_t>(Id64{20}), vectors).wait();
-            else
-              t.lookup(1);
-          });
-          t.lookup(2);
-          t.update(2);
-          update.wait();
-        },
-        {.seed = seed});
-  }
 }
 
 TEST_CASE("ranges of rows beyond the table are errors on every rank alike") {
@@ -500,39 +364,6 @@ TEST_CASE("a silent peer ends in a timeout with a dump on every survivor, and th
         REQUIRE(check.failure() == "");
       }
     }
-  }
-}
-
-TEST_CASE("tables are moved and assigned with an update in flight") {
-  for (const ExchangeInfo& exchange : exchanges()) {
-    RankCheck check;
-    run_ranks(ranks,
-              [&](Communicator& comm) {
-                Trainee first(comm, small_table(exchange.name), check);
-                first.lookup(0);
-                Operation update = first.table.update(first.batch(0).gradients);
-                first.updated(0);
-                EmbeddingTable moved(std::move(first.table));
-                first.table = std::move(moved);
-                update.wait();
-                first.check_works();
-
-                Trainee second(comm, small_table(exchange.name), check);
-                second.lookup(0);
-                second.table.prefetch(std::span<const std::int64_t>(second.batch(1).ids));
-                second.table.update(second.batch(0).gradients);
-                second.table = std::move(first.table);  // waits for what is in flight
-                second.oracle = first.oracle;
-                second.check_works();
-                second.check_values("after assignment");
-                EmbeddingTable& self = second.table;
-                second.table = std::move(self);
-                second.check_works();
-                second.table.update({});  // destroyed in flight
-              },
-              {.seed = 3});
-    INFO(exchange.name);
-    REQUIRE(check.failure() == "");
   }
 }
 

@@ -71,6 +71,22 @@ void check_allocations(const Communicator& comm, const EmbeddingConfig& config, 
   check.at_most(allocations_of_this_thread() - before, std::int64_t{0}, "allocations");
 }
 
+/// Ranges of any length, larger than a batch, too; this rank's own.
+void check_range_allocations(const Communicator& comm, const EmbeddingConfig& config, RankCheck& check) {
+  EmbeddingTable table(comm, config);
+  std::vector<float> values(static_cast<std::size_t>(config.rows * config.width));
+  std::int64_t before = 0;
+  for (int turn = 0; turn < 40; ++turn) {
+    if (turn == 20) before = allocations_of_this_thread();
+    const std::int64_t first = (7 * turn + 11 * comm.rank()) % config.rows;
+    const std::int64_t count = turn % 3 == comm.rank() ? 0 : (config.rows - first) * (turn % 4) / 3;
+    const auto mine = std::span(values).first(static_cast<std::size_t>(count * config.width));
+    table.export_rows(first, count, mine);
+    table.import_rows(first, count, mine);
+  }
+  check.at_most(allocations_of_this_thread() - before, std::int64_t{0}, "allocations");
+}
+
 /// Two tables and two dense plans; everything a rank has after some steps.
 class HybridModel {
  public:
@@ -165,6 +181,19 @@ TEST_CASE("no heap allocation in the steady state of tables") {
           REQUIRE(check.failure() == "");
         }
       }
+    }
+  }
+}
+
+TEST_CASE("no heap allocation when ranges of rows are exported and imported") {
+  for (const ExchangeInfo& exchange : exchanges()) {
+    for (const std::string machine : {"", "node:2 rank:2"}) {
+      EmbeddingConfig config = make_config(exchange.name);
+      config.routing = Routing::by_node;
+      RankCheck check;
+      run_ranks(ranks, [&](Communicator& comm) { check_range_allocations(comm, config, check); }, {.machine = machine});
+      INFO(exchange.name << " on '" << machine << "'");
+      REQUIRE(check.failure() == "");
     }
   }
 }

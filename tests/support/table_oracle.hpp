@@ -1,6 +1,7 @@
 // table_oracle.hpp: the slow, obvious embedding table: one array, all ranks' batches in one place.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -47,6 +48,11 @@ class TableOracle {
     for (const auto& [id, row] : sums) {
       for (std::size_t c = 0; c < width(); ++c) apply(static_cast<std::size_t>(id) * width() + c, row[c] / divisor);
     }
+  }
+
+  void set_learning_rate(double rate) { config_.learning_rate = rate; }
+  void import_rows(std::int64_t first, const std::vector<float>& values) {
+    std::copy(values.begin(), values.end(), values_.begin() + first * config_.width);
   }
 
  private:

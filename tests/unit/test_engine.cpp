@@ -257,6 +257,87 @@ TEST_CASE("a caller that computes past the deadline has not been waiting") {
   REQUIRE(alone.transport->test(send));
 }
 
+TEST_CASE("a pause between two runs is not part of the next one's deadline") {
+  Alone alone;
+  std::vector<int> order;
+  int value = 0;
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // half the deadline
+  Run run;
+  run.root = note_when_received(alone.channel(run), value, order, 0);
+  alone.engine.start(run);
+  alone.engine.poll();
+  REQUIRE(run.waited.count() < 0.01);
+  const int number = 7;
+  const Request send = alone.transport->send(&number, sizeof number, 0, 0);
+  alone.engine.drive(run);
+  REQUIRE(alone.transport->test(send));
+}
+
+task<void> note_when_opened(Channel channel, const bool& gate, const Run& keeper) { co_await channel.opened(gate, keeper); }
+
+TEST_CASE("a run at a gate has its keeper's deadline while that is in flight, and one of its own when it is lost") {
+  Alone alone;
+  std::vector<int> order;
+  int value = 0;
+  bool gate = false;
+  Run keeper, waiting;
+  keeper.tag = 1;
+  waiting.tag = 2;
+  keeper.root = note_when_received(alone.channel(keeper), value, order, 0);
+  waiting.root = note_when_opened(alone.channel(waiting), gate, keeper);
+  alone.engine.start(keeper);
+  alone.engine.start(waiting);
+  alone.engine.drive(keeper);  // its own deadline ends it, and opens nothing
+  REQUIRE_THROWS_AS(hear(keeper), Error);
+  REQUIRE_FALSE(waiting.finished);
+  alone.engine.drive(waiting);
+  REQUIRE_THROWS_AS(hear(waiting), Error);
+}
+
+TEST_CASE("a notice ends the run it is about, not the one before, and not one that gets on") {
+  InprocJob job(2, 0);
+  const auto here = job.transport(0), there = job.transport(1);
+  Engine engine(*here, 3600);
+  Topology topology{std::vector<Location>(2), 0};
+  TrafficCount traffic;
+  Notice notice;
+  notice.tag = 5;
+  notice.number = 2;
+  notice.status = WEIR_ERR_MEMORY;
+  notice.set_text("no memory there");
+  there->tell(notice);
+  const auto receive = [&](Run& run, int& value) -> task<void> {
+    const Channel channel(engine, topology, run, traffic);
+    return [](Channel c, int& v) -> task<void> { co_await c.done(c.receive(&v, sizeof v, 1, Traffic::control)); }(channel, value);
+  };
+  Run run;
+  run.tag = 5;
+  int value = 0;
+  run.root = receive(run, value);
+  engine.start(run);
+  for (int i = 0; i < 10; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    engine.poll();
+  }
+  REQUIRE_FALSE(run.finished);
+  const int number = 7;
+  const Request send = there->send(&number, sizeof number, 0, 5);
+  engine.drive(run);
+  hear(run);
+  REQUIRE((value == 7 && there->test(send)));
+  run.root = receive(run, value);
+  engine.start(run);
+  engine.drive(run);
+  try {
+    hear(run);
+    FAIL("no error");
+  } catch (const Error& error) {
+    REQUIRE(error.status() == WEIR_ERR_MEMORY);
+    REQUIRE(std::string(error.what()) == "no memory there");
+  }
+  REQUIRE(run.broken);
+}
+
 TEST_CASE("messages of one peer and tag arrive in the order sent, whichever receive is tested first") {
   InprocJob job(2, 99);
   const auto a = job.transport(0), b = job.transport(1);

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "base/keep.hpp"
 #include "transport/mpi/cuda_support.hpp"
 
 namespace weir {
@@ -51,7 +52,7 @@ class MpiTransport final : public Transport {
     int* upper_bound = nullptr;
     MPI_Comm_get_attr(comm_, MPI_TAG_UB, &upper_bound, &found);
     notice_tag_ = found ? *upper_bound : 32767;
-    outbox_ = std::make_unique<Outbox>(size);
+    outbox_ = std::make_shared<Outbox>(size);
   }
 
   ~MpiTransport() override {
@@ -100,10 +101,9 @@ class MpiTransport final : public Transport {
         MPI_Isend(&outbox_->notice, sizeof(Notice), MPI_BYTE, peer, notice_tag_, comm_,
                   &outbox_->requests[static_cast<std::size_t>(peer)]);
     }
-    // MPI reads it until the process ends.
-    static_cast<void>(outbox_.release());
+    keep_forever(std::move(outbox_));  // MPI reads it
     try {
-      outbox_ = std::make_unique<Outbox>(size());
+      outbox_ = std::make_shared<Outbox>(size());
     } catch (const std::bad_alloc&) {  // peers will hear no more from here
     }
   }
@@ -250,7 +250,7 @@ class MpiTransport final : public Transport {
   bool abandoned_ = false;
   int exceptions_ = std::uncaught_exceptions();  // under way when this was made
   std::vector<MPI_Comm> lanes_;
-  std::unique_ptr<Outbox> outbox_;  // of the next notice, made in time
+  std::shared_ptr<Outbox> outbox_;  // of the next notice, made in time
   std::vector<Message> messages_;   // by slot
   std::vector<int> backlog_;        // slots whose message is not posted whole, in order of starting
 };

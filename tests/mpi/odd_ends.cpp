@@ -1,0 +1,99 @@
+// Programs that end in another way than they should: an exception of the caller's on one rank, MPI_Finalize before Weir's objects
+// are gone, a peer that comes after the deadline. Each must end by itself, soon, saying what happened. One argument: which.
+#include <unistd.h>
+#include <weir/mpi.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <stdexcept>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+using namespace weir;
+
+int world_rank() {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  return rank;
+}
+
+/// As the README has it: what goes wrong on one rank alone is printed, and ends the job.
+void exception() {
+  try {
+    const Communicator comm(MPI_COMM_WORLD);
+    AllreducePlan dense(comm, {.count = 10000, .algorithm = "dense_torus2d"}),
+        sparse(comm, {.count = 10000, .algorithm = "hi_oktopk"});
+    std::vector<float> gradient(10000, 1);
+    dense.run(gradient);
+    sparse.run(gradient);
+    if (comm.rank() == 1) throw std::runtime_error("the caller's own");
+    dense.run(gradient);  // waits for rank 1
+  } catch (const std::exception& error) {
+    std::printf("rank %d ended: %s\n", world_rank(), error.what());
+    std::fflush(stdout);
+    MPI_Abort(MPI_COMM_WORLD, 3);
+  }
+}
+
+void after_finalize() {
+  auto comm = std::make_unique<Communicator>(MPI_COMM_WORLD);
+  auto running = std::make_unique<AllreducePlan>(*comm, AllreduceConfig{.count = 1000000, .name = "running"});
+  auto idle = std::make_unique<AllreducePlan>(*comm, AllreduceConfig{.count = 1000, .algorithm = "dense_torus2d"});
+  std::vector<float> gradient(1000000, 1), small(1000, 1);
+  idle->run(small);
+  Operation operation = running->start(gradient);
+  MPI_Finalize();
+  int refused = 0;
+  const auto expect_refusal = [&](auto call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      refused +=
+          error.status() == WEIR_ERR_STATE && std::string_view(error.what()).find("after MPI_Finalize") != std::string_view::npos;
+    }
+  };
+  expect_refusal([&] { operation.wait(); });
+  expect_refusal([&] { operation.test(); });
+  expect_refusal([&] { idle->run(small); });
+  expect_refusal([&] { AllreducePlan(*comm, {.count = 10}); });
+  running.reset();
+  idle.reset();
+  comm.reset();
+  std::printf("after MPI_Finalize: %d of 4 refused\n", refused);
+}
+
+void late_peer() {
+  setenv("WEIR_TIMEOUT", "1", 1);
+  const bool late = world_rank() == 0;
+  {
+    const Communicator comm(MPI_COMM_WORLD);
+    AllreducePlan dense(comm, {.count = 100000, .algorithm = "dense_torus2d"}), sparse(comm, {.count = 100000});
+    std::vector<float> gradient(100000, 1);
+    dense.run(gradient);
+    sparse.run(gradient);
+    if (late) sleep(3);
+    try {
+      sparse.run(gradient);
+      std::printf("rank %d: no error\n", comm.rank());
+    } catch (const Error& error) {
+      std::printf("rank %d: %s\n", comm.rank(), weir_status(error.status()) == WEIR_ERR_TIMEOUT ? "timeout" : error.what());
+    }
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (late) std::printf("all ranks have ended\n");
+  MPI_Finalize();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  const std::string_view end = argc > 1 ? argv[1] : "";
+  if (end == "exception") exception();
+  if (end == "after_finalize") after_finalize();
+  if (end == "late_peer") late_peer();
+  return 0;
+}
