@@ -70,7 +70,7 @@ std::vector<std::vector<float>> right_results(const Machine& machine, const Allr
 /// The communicator makes a plan and runs it.
 void check_usable(FailingCalls& calls, const Communicator& comm, const AllreduceConfig& config, const std::vector<float>& right) {
   std::vector<float> g = gradient(config, comm, 0);
-  calls.call(comm.rank(), "another plan afterwards", g, right, false, [&] { AllreducePlan(comm, config).run(g); });
+  calls.call(comm.rank(), "another plan afterwards", g, right, {Verdict::right}, [&] { AllreducePlan(comm, config).run(g); });
 }
 
 void check_making(const Machine& machine, const AllreduceConfig& config) {
@@ -80,8 +80,8 @@ void check_making(const Machine& machine, const AllreduceConfig& config) {
     std::optional<AllreducePlan> plan;
     const Verdict made = calls.fail(comm.rank(), "making a plan", {}, {}, [&] { plan.emplace(comm, config); });
     if (made == Verdict::wrong) return;
-    if (made == Verdict::right && calls.call(comm.rank(), "its run", g, right[0], false, [&] { plan->run(g); }) == Verdict::wrong)
-      return;
+    if (made == Verdict::split) return calls.note("a plan was made on some ranks only");
+    if (made == Verdict::right) calls.call(comm.rank(), "its run", g, right[0], {Verdict::right}, [&] { plan->run(g); });
     check_usable(calls, comm, config, right[0]);
   };
   fail_every_allocation("making " + config.algorithm, machine.ranks, machine.victim, machine.description, make);
@@ -102,10 +102,8 @@ void check_run(const Machine& machine, const AllreduceConfig& config, int failin
     std::vector<float> next_g = gradient(config, comm, failing + 1);
     const Verdict ran = calls.fail(comm.rank(), "the run", g, right_of(failing), [&] { plan.run(g); });
     if (ran == Verdict::wrong) return;
-    const auto again = [&] { plan.run(next_g); };
-    const Verdict next = ran == Verdict::right
-                             ? calls.call(comm.rank(), "the next run", next_g, right_of(failing + 1), false, again)
-                             : calls.refused(comm.rank(), "a run of the broken plan", again);
+    const Verdict next = calls.call(comm.rank(), "the next run", next_g, right_of(failing + 1),
+                                    {ran == Verdict::right ? Verdict::right : Verdict::refused}, [&] { plan.run(next_g); });
     if (next == Verdict::wrong) return;
     check_usable(calls, comm, config, right[0]);
   };

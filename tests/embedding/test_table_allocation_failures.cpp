@@ -49,6 +49,12 @@ class Trainee {
     table_.export_rows(rank_, 10, result);
   }
   void import_some() { table_.import_rows(5 * rank_, 5, import_); }
+  /// Another step, and what it leaves.
+  void go_on() {
+    lookup(3);
+    update(3);
+    lookup(3);
+  }
   /// Nobody waits for ids and updates.
   void train() {
     for (std::size_t step = 4; step < 7; ++step) {
@@ -81,9 +87,9 @@ constexpr std::array calls_of_training = {
 };
 constexpr std::size_t call_count = calls_of_training.size();
 
-/// results[call][rank] of what a training leaves when nothing fails, and what a lookup would give after so many calls of it.
+/// results[call][rank] of what a training leaves when nothing fails, and what it would be to go on after so many calls of it.
 struct Right {
-  std::vector<std::vector<std::vector<float>>> results, lookups;
+  std::vector<std::vector<std::vector<float>>> results, later;
 };
 
 Right right_results(const Machine& machine, const EmbeddingConfig& config) {
@@ -98,8 +104,8 @@ Right right_results(const Machine& machine, const EmbeddingConfig& config) {
                   calls_of_training[c].make(trainee);
                   right.results[c][rank] = trainee.result;
                 }
-                trainee.lookup(3);
-                right.lookups[calls][rank] = trainee.result;
+                trainee.go_on();
+                right.later[calls][rank] = trainee.result;
               }
             },
             {.machine = machine.description});
@@ -108,11 +114,12 @@ Right right_results(const Machine& machine, const EmbeddingConfig& config) {
 
 void check_usable(FailingCalls& calls, const Communicator& comm, const EmbeddingConfig& config, const Right& right) {
   std::vector<float> vectors;
-  calls.call(comm.rank(), "another table afterwards", vectors, right.lookups[0][static_cast<std::size_t>(comm.rank())], false, [&] {
-    Trainee trainee(comm, config);
-    trainee.lookup(3);
-    vectors = trainee.result;
-  });
+  calls.call(comm.rank(), "another table afterwards", vectors, right.later[0][static_cast<std::size_t>(comm.rank())],
+             {Verdict::right}, [&] {
+               Trainee trainee(comm, config);
+               trainee.go_on();
+               vectors = trainee.result;
+             });
 }
 
 void check_making(const Machine& machine, const EmbeddingConfig& config) {
@@ -121,6 +128,7 @@ void check_making(const Machine& machine, const EmbeddingConfig& config) {
     std::optional<EmbeddingTable> table;
     const Verdict made = calls.fail(comm.rank(), "making a table", {}, {}, [&] { table.emplace(comm, config); });
     if (made == Verdict::wrong) return;
+    if (made == Verdict::split) return calls.note("a table was made on some ranks only");
     table.reset();
     check_usable(calls, comm, config, right);
   };
@@ -138,10 +146,12 @@ void check_call(const Machine& machine, const EmbeddingConfig& config, std::size
     const Verdict ended =
         calls.fail(comm.rank(), call.name, trainee.result, right.results[failing][rank], [&] { call.make(trainee); });
     if (ended == Verdict::wrong) return;
-    const bool happened = ended == Verdict::right;
-    const std::vector<float>& then = right.lookups[failing + (happened ? 1 : 0)][rank];
-    if (calls.call(comm.rank(), "the next lookup", trainee.result, then, !happened, [&] { trainee.lookup(3); }) == Verdict::wrong)
-      return;
+    const std::vector<float>& then = right.later[failing + (ended == Verdict::right ? 1 : 0)][rank];
+    const std::vector<Verdict> allowed = ended == Verdict::right   ? std::vector{Verdict::right}
+                                         : ended == Verdict::split ? std::vector{Verdict::refused}
+                                                                   : std::vector{Verdict::right, Verdict::refused};
+    const Verdict next = calls.call(comm.rank(), "the next step", trainee.result, then, allowed, [&] { trainee.go_on(); });
+    if (next == Verdict::wrong) return;
     check_usable(calls, comm, config, right);
   };
   fail_every_allocation(std::string(call.name) + ", " + config.exchange, machine.ranks, machine.victim, machine.description, train);

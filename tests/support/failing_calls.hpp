@@ -24,13 +24,18 @@ class FailingCalls {
   FailingCalls(int ranks, int victim, std::int64_t nth, Failing how)
       : victim_(victim), nth_(nth), how_(how), together_(ranks), ended_(static_cast<std::size_t>(ranks)) {}
 
-  enum class Verdict { right, no_memory, refused, wrong };
+  enum class Verdict {
+    right,      ///< on every rank
+    no_memory,  ///< the same WEIR_ERR_MEMORY on every rank
+    split,      ///< right on ranks that were through already, and the same WEIR_ERR_MEMORY on the others
+    refused,    ///< by every rank
+    wrong
+  };
 
-  /// On every rank: `call`, with allocations that fail on one rank. It must leave `right` in `result` on every rank, or end in the
-  /// same WEIR_ERR_MEMORY on all.
+  /// On every rank: `call`, with allocations that fail on one rank, must leave `right` in `result` or end in WEIR_ERR_MEMORY.
   Verdict fail(int rank, const std::string& what, const std::vector<float>& result, const std::vector<float>& right,
                const std::function<void()>& call) {
-    Ended& mine = ended_[static_cast<std::size_t>(rank)];
+    Ended& mine = ended_[at(rank)];
     if (rank == victim_) {
       FailingAllocations failing(nth_, how_);
       mine = end_of(call, [&] { failing.stop(); });
@@ -39,26 +44,21 @@ class FailingCalls {
       mine = end_of(call, [] {});
     }
     compare(mine, result, right);
-    return verdict(what, {WEIR_OK, WEIR_ERR_MEMORY});
+    return verdict(what, {Verdict::right, Verdict::no_memory, Verdict::split});
   }
 
-  /// On every rank: `call`, with all the memory there is, must leave what is right or, where `may_refuse`, be refused on all.
+  /// On every rank: what comes after that, with all the memory there is.
   Verdict call(int rank, const std::string& what, const std::vector<float>& result, const std::vector<float>& right,
-               bool may_refuse, const std::function<void()>& call) {
-    Ended& mine = ended_[static_cast<std::size_t>(rank)];
+               const std::vector<Verdict>& allowed, const std::function<void()>& call) {
+    Ended& mine = ended_[at(rank)];
     mine = end_of(call, [] {});
     compare(mine, result, right);
-    return verdict(what, may_refuse ? std::vector{WEIR_OK, WEIR_ERR_STATE} : std::vector{WEIR_OK});
-  }
-
-  /// On every rank: `call` must be refused.
-  Verdict refused(int rank, const std::string& what, const std::function<void()>& call) {
-    ended_[static_cast<std::size_t>(rank)] = end_of(call, [] {});
-    return verdict(what, {WEIR_ERR_STATE});
+    return verdict(what, allowed);
   }
 
   /// Whether an allocation has failed: else there are fewer than that.
   [[nodiscard]] bool failed() const { return failed_; }
+  void note(const std::string& failure) { check_.that(false, failure); }
   [[nodiscard]] std::string failure() const { return check_.failure(); }
 
  private:
@@ -89,29 +89,42 @@ class FailingCalls {
     ended.text = "a wrong result";
   }
 
-  Verdict verdict(const std::string& what, const std::vector<weir_status>& allowed) {
+  [[nodiscard]] static std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
+
+  Verdict verdict(const std::string& what, const std::vector<Verdict>& allowed) {
     together_.arrive_and_wait();
-    const Ended& first = ended_[ended_.size() > 1 && victim_ == 0 ? 1 : 0];
-    bool good = std::find(allowed.begin(), allowed.end(), first.status) != allowed.end();
-    if (first.status == WEIR_ERR_MEMORY && !speechless(first))
-      good &= first.text.find("rank " + std::to_string(victim_)) != std::string::npos;
-    for (const Ended& ended : ended_)
-      good &= ended.right && ended.status == first.status && (ended.text == first.text || speechless(ended));
+    const Verdict verdict = verdict_of_ends();
+    const bool good = std::find(allowed.begin(), allowed.end(), verdict) != allowed.end();
     if (!good) {
       std::string all = what + ":";
       for (std::size_t rank = 0; rank < ended_.size(); ++rank)
         all += "\n  rank " + std::to_string(rank) + ": " + std::to_string(ended_[rank].status) + " " + ended_[rank].text;
       check_.that(false, all);
     }
-    const weir_status status = first.status;
     together_.arrive_and_wait();  // before anybody's next call
-    if (!good) return Verdict::wrong;
-    return status == WEIR_OK ? Verdict::right : status == WEIR_ERR_MEMORY ? Verdict::no_memory : Verdict::refused;
+    return good ? verdict : Verdict::wrong;
   }
 
-  /// Without any memory left, a rank may have to say less than the others say of it.
-  [[nodiscard]] bool speechless(const Ended& ended) const {
-    return how_ == Failing::on && ended.status == WEIR_ERR_MEMORY && &ended == &ended_[static_cast<std::size_t>(victim_)];
+  [[nodiscard]] Verdict verdict_of_ends() const {
+    std::size_t right = 0, refused = 0, no_memory = 0;
+    const std::string* text = nullptr;
+    for (std::size_t rank = 0; rank < ended_.size(); ++rank) {
+      const Ended& ended = ended_[rank];
+      if (!ended.right) return Verdict::wrong;
+      right += ended.status == WEIR_OK;
+      refused += ended.status == WEIR_ERR_STATE;
+      no_memory += ended.status == WEIR_ERR_MEMORY;
+      // Without any memory left, a rank may have to say less than the others say of it.
+      if (ended.status != WEIR_ERR_MEMORY || (how_ == Failing::on && rank == at(victim_))) continue;
+      if (ended.text.find("rank " + std::to_string(victim_)) == std::string::npos) return Verdict::wrong;
+      if (text != nullptr && ended.text != *text) return Verdict::wrong;
+      text = &ended.text;
+    }
+    if (right == ended_.size()) return Verdict::right;
+    if (no_memory == ended_.size()) return Verdict::no_memory;
+    if (right + no_memory == ended_.size()) return Verdict::split;
+    // Those that were through hear of it only now.
+    return refused + no_memory == ended_.size() ? Verdict::refused : Verdict::wrong;
   }
 
   int victim_;
@@ -136,7 +149,8 @@ inline void fail_every_allocation(const std::string& what, int ranks, int victim
                 << " on rank " << victim);
       FailingCalls calls(ranks, victim, nth, how);
       alarm(seconds_of_a_hang);
-      run_ranks(ranks, [&](Communicator& comm) { body(calls, comm); }, {.machine = machine, .settings = {.timeout_seconds = 20}});
+      run_ranks(ranks, [&](Communicator& comm) { body(calls, comm); },
+                {.machine = machine, .settings = {.timeout_seconds = 20, .log = LogLevel::error}});
       alarm(0);
       REQUIRE(calls.failure() == "");
       failed = calls.failed();
