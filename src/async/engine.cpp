@@ -188,7 +188,8 @@ std::exception_ptr Engine::broken_off(Run& run, const std::exception_ptr& error)
     run.error = std::make_exception_ptr(Error(static_cast<weir_status>(notice.status), text));
   } catch (...) {  // no memory for the text
     notice.status = WEIR_ERR_MEMORY;
-    notice.set_text("out of memory in the middle of a call");
+    fmt::format_to_n(notice.text.data(), notice.text.size() - 1, "'{}', rank {}: out of memory in the middle of a call", run.name,
+                     transport_.rank());
     run.error = out_of_memory_;
   }
   run.broken = true;

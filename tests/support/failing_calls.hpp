@@ -26,8 +26,8 @@ class FailingCalls {
 
   enum class Verdict { right, no_memory, refused, wrong };
 
-  /// On every rank: `call`, with allocations that fail on one rank. It must leave `right` in `result` on every rank, or end in the
-  /// same WEIR_ERR_MEMORY on all.
+  /// On every rank: `call`, with allocations that fail on one rank. It must leave `right` in `result`, or end in WEIR_ERR_MEMORY,
+  /// the same on every rank where it does: a rank that has all it needs before another breaks off is done.
   Verdict fail(int rank, const std::string& what, const std::vector<float>& result, const std::vector<float>& right,
                const std::function<void()>& call) {
     Ended& mine = ended_[static_cast<std::size_t>(rank)];
@@ -39,7 +39,7 @@ class FailingCalls {
       mine = end_of(call, [] {});
     }
     compare(mine, result, right);
-    return verdict(what, {WEIR_OK, WEIR_ERR_MEMORY});
+    return verdict(what, {WEIR_OK, WEIR_ERR_MEMORY}, true);
   }
 
   /// On every rank: `call`, with all the memory there is, must leave what is right or, where `may_refuse`, be refused on all.
@@ -48,13 +48,13 @@ class FailingCalls {
     Ended& mine = ended_[static_cast<std::size_t>(rank)];
     mine = end_of(call, [] {});
     compare(mine, result, right);
-    return verdict(what, may_refuse ? std::vector{WEIR_OK, WEIR_ERR_STATE} : std::vector{WEIR_OK});
+    return may_refuse && mine.status != WEIR_OK ? verdict(what, refusals, false) : verdict(what, {WEIR_OK}, false);
   }
 
-  /// On every rank: `call` must be refused.
+  /// On every rank: `call` must be refused: the first time a rank hears of it, for the lack of memory.
   Verdict refused(int rank, const std::string& what, const std::function<void()>& call) {
     ended_[static_cast<std::size_t>(rank)] = end_of(call, [] {});
-    return verdict(what, {WEIR_ERR_STATE});
+    return verdict(what, refusals, false);
   }
 
   /// Whether an allocation has failed: else there are fewer than that.
@@ -62,6 +62,7 @@ class FailingCalls {
   [[nodiscard]] std::string failure() const { return check_.failure(); }
 
  private:
+  inline static const std::vector<weir_status> refusals{WEIR_ERR_STATE, WEIR_ERR_MEMORY};
   struct Ended {
     weir_status status = WEIR_OK;
     std::string text;
@@ -89,24 +90,29 @@ class FailingCalls {
     ended.text = "a wrong result";
   }
 
-  Verdict verdict(const std::string& what, const std::vector<weir_status>& allowed) {
+  /// All ranks have ended in one of `allowed`; `alike`: where they have failed, with the same text, which names the victim.
+  Verdict verdict(const std::string& what, const std::vector<weir_status>& allowed, bool alike) {
     together_.arrive_and_wait();
-    const Ended& first = ended_[ended_.size() > 1 && victim_ == 0 ? 1 : 0];
-    bool good = std::find(allowed.begin(), allowed.end(), first.status) != allowed.end();
-    if (first.status == WEIR_ERR_MEMORY && !speechless(first))
-      good &= first.text.find("rank " + std::to_string(victim_)) != std::string::npos;
-    for (const Ended& ended : ended_)
-      good &= ended.right && ended.status == first.status && (ended.text == first.text || speechless(ended));
+    const Ended* failure = nullptr;
+    bool good = true;
+    for (const Ended& ended : ended_) {
+      good &= ended.right && std::find(allowed.begin(), allowed.end(), ended.status) != allowed.end();
+      if (ended.status == WEIR_OK) continue;
+      if (failure == nullptr || speechless(*failure)) failure = &ended;
+    }
+    for (const Ended& ended : ended_) {
+      if (!alike || ended.status == WEIR_OK || speechless(ended)) continue;
+      good &= ended.text == failure->text && ended.text.find("rank " + std::to_string(victim_)) != std::string::npos;
+    }
     if (!good) {
       std::string all = what + ":";
       for (std::size_t rank = 0; rank < ended_.size(); ++rank)
         all += "\n  rank " + std::to_string(rank) + ": " + std::to_string(ended_[rank].status) + " " + ended_[rank].text;
       check_.that(false, all);
     }
-    const weir_status status = first.status;
     together_.arrive_and_wait();  // before anybody's next call
     if (!good) return Verdict::wrong;
-    return status == WEIR_OK ? Verdict::right : status == WEIR_ERR_MEMORY ? Verdict::no_memory : Verdict::refused;
+    return failure == nullptr ? Verdict::right : alike ? Verdict::no_memory : Verdict::refused;
   }
 
   /// Without any memory left, a rank may have to say less than the others say of it.
@@ -136,7 +142,7 @@ inline void fail_every_allocation(const std::string& what, int ranks, int victim
                 << " on rank " << victim);
       FailingCalls calls(ranks, victim, nth, how);
       alarm(seconds_of_a_hang);
-      run_ranks(ranks, [&](Communicator& comm) { body(calls, comm); }, {.machine = machine, .settings = {.timeout_seconds = 20}});
+      run_ranks(ranks, [&](Communicator& comm) { body(calls, comm); }, {.machine = machine, .settings = {.timeout_seconds = 20, .log = LogLevel::error}});
       alarm(0);
       REQUIRE(calls.failure() == "");
       failed = calls.failed();
