@@ -71,12 +71,12 @@ stage() {
   grep -h '^skipped: ' "$build/$name/Testing/Temporary/LastTest.log" | sort -u || true
 }
 
-embedding_tests="test_table test_table_errors test_table_memory test_table_orders test_table_steady test_table_allocation_failures fuzz_table"
+embedding_tests="test_table test_table_errors test_table_memory test_table_orders test_table_steady fuzz_table"
 collective_tests="test_exact test_auto test_registry test_shards test_alltoallv test_oktopk_volume test_dense test_plan test_large_index test_conservation
-  test_common_resources test_broken_runs test_allocation_failures fuzz_plan"
+  test_common_resources test_broken_runs fuzz_plan"
 unit_tests="test_kernels test_row_kernels test_narrow test_selector test_topology test_engine test_settings test_device_path test_wire test_fuzz_corpus test_model test_cost test_schedule test_embedding_parts test_plan_config"
 # Volumes and conservation run the same code on more inputs: nothing new for ThreadSanitizer, and minutes under it.
-thread_tests="test_engine test_exact test_dense test_plan test_large_index test_table_steady"
+thread_tests="test_engine test_exact test_dense test_plan test_common_resources test_large_index test_table_steady"
 # CUDA code is the same whatever the MPI: built in the first stage only.
 mpi_tests="test_mpi test_mpi_table odd_ends test_lives test_large_shared test_capi test_embedding test_abi weir_cli"
 for name in "${stages[@]}"; do

@@ -10,8 +10,8 @@
 namespace weir {
 namespace {
 
-// A run that has not moved for so long asks whether a peer has broken off, and then as often. Far longer than messages take.
-constexpr std::chrono::milliseconds listening_interval{20};
+// A run that has not moved for so long asks whether a peer has broken off, and then as often: asking costs a microsecond.
+constexpr std::chrono::milliseconds listening_interval{2};
 constexpr int usual_runs = 16;
 constexpr std::size_t most_notices = 32;
 
@@ -188,7 +188,8 @@ std::exception_ptr Engine::broken_off(Run& run, const std::exception_ptr& error)
     run.error = std::make_exception_ptr(Error(static_cast<weir_status>(notice.status), text));
   } catch (...) {  // no memory for the text
     notice.status = WEIR_ERR_MEMORY;
-    notice.set_text("out of memory in the middle of a call");
+    fmt::format_to_n(notice.text.data(), notice.text.size() - 1, "'{}', rank {}: out of memory in the middle of a call", run.name,
+                     transport_.rank());
     run.error = out_of_memory_;
   }
   run.broken = true;

@@ -304,7 +304,7 @@ task<void> EmbeddingState::wait_for_rows(Channel channel, const Batch& batch) {
   }
   if (somebody_waits) hurry_update();
   if (waits) co_await channel.opened(updated_, update_.run);
-  if (!updated_ || !half_applied_) co_return;
+  if (!updated_ || (!half_applied_ && !update_.run.broken)) co_return;
   update_.finish();  // the reason, if nobody has heard it yet
   fail(WEIR_ERR_STATE, "table '{}': an update broke off; its rows are not all applied. Make a new communicator and table",
        config_.name);

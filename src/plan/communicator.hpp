@@ -76,6 +76,7 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   std::shared_ptr<NcclGroups> nccl;  ///< once a plan has asked for it, see nccl_groups.hpp
   /// A plan hands GPU memory to MPI, or did: NCCL must not come beside it. The same on every rank.
   bool gpu_memory_goes_to_mpi = false;
+  bool warned_of_messages = false;  ///< in place of shared memory: once is enough
 
  private:
   void exchange(const char* what, const std::byte* mine, std::int64_t bytes);

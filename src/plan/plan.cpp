@@ -1,6 +1,7 @@
 #include "plan/plan.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/log.hpp"
@@ -135,8 +136,10 @@ std::shared_ptr<PlanState> make_plan(std::shared_ptr<CommunicatorState> comm, co
     if (!by_messages.failed()) return;
     plan->explanation +=
         fmt::format("ranks of a node exchange by messages, not through shared memory: {}\n", by_messages.text.data());
-    if (comm->topology.rank() == 0)
-      log(comm->settings.log, LogLevel::warn, "plan '{}': {}", config.name, plan->explanation.substr(choice.explanation.size()));
+    if (comm->topology.rank() != 0) return;
+    const LogLevel level = std::exchange(comm->warned_of_messages, true) ? LogLevel::info : LogLevel::warn;
+    log(comm->settings.log, level, "plan '{}': ranks of a node exchange by messages, not through shared memory: {}", config.name,
+        by_messages.text.data());
   });
   log(comm->settings.log, LogLevel::info, "rank {}: plan '{}': {}, {} elements, k {}, {} bytes", comm->topology.rank(), config.name,
       plan->config.algorithm, config.count, final_k(config), plan->memory_bytes());

@@ -17,15 +17,9 @@ struct Machine {
   int victim;
 };
 /// One rank, one node, one rank per node, nodes of equal and of unequal sizes; memory runs out on the first rank, or on another.
-constexpr std::array machines = {Machine{1, "", 0},
-                                 Machine{2, "", 0},
-                                 Machine{2, "", 1},
-                                 Machine{3, "node:3 rank:1", 0},
-                                 Machine{3, "node:3 rank:1", 1},
-                                 Machine{4, "node:2 rank:2", 0},
-                                 Machine{4, "node:2 rank:2", 3},
-                                 Machine{5, "nodes:2,3", 1},
-                                 Machine{5, "nodes:2,3", 4}};
+constexpr std::array machines = {
+    Machine{1, "", 0},          Machine{2, "", 1},         Machine{3, "node:3 rank:1", 0}, Machine{4, "node:2 rank:2", 3},
+    Machine{5, "nodes:2,3", 1}, Machine{5, "nodes:2,3", 4}};
 /// Making an automatic plan takes hundreds of allocations.
 constexpr std::array few_machines = {Machine{1, "", 0}, Machine{2, "", 1}, Machine{4, "node:2 rank:2", 0},
                                      Machine{4, "node:2 rank:2", 3}};

@@ -18,7 +18,8 @@ namespace weir::test {
 /// What this process holds.
 struct Holdings {
   std::int64_t heap = 0;      ///< bytes in use
-  std::int64_t mapped = 0;    ///< bytes, shared memory included
+  std::int64_t mapped = 0;    ///< bytes, shared memory and what malloc keeps for later included
+  std::int64_t shared = 0;    ///< bytes of these that Weir shares with other ranks
   std::int64_t mappings = 0;  ///< pieces of them
   std::int64_t files = 0;     ///< open
 
@@ -30,7 +31,12 @@ struct Holdings {
     std::ifstream("/proc/self/statm") >> pages;
     holdings.mapped = pages * sysconf(_SC_PAGESIZE);
     std::ifstream maps("/proc/self/maps");
-    for (std::string line; std::getline(maps, line);) ++holdings.mappings;
+    for (std::string line; std::getline(maps, line);) {
+      ++holdings.mappings;
+      if (line.find("/dev/shm/weir-") == std::string::npos) continue;
+      const std::size_t dash = line.find('-');
+      holdings.shared += std::stoll(line.substr(dash + 1), nullptr, 16) - std::stoll(line.substr(0, dash), nullptr, 16);
+    }
     for ([[maybe_unused]] const auto& file : std::filesystem::directory_iterator("/proc/self/fd")) ++holdings.files;
     return holdings;
   }
