@@ -55,6 +55,7 @@ class GTopk final : public SparseAllreduce<T> {
       co_await receive(channel, other, child);
       mine = cut(mine, decode(other), k);
     }
+    if (ranks == 1 && mine.count > k) mine = cut(mine, {}, k);  // nobody to merge with, where it would have been cut
     header.count = static_cast<std::uint64_t>(mine.count);
     encode(mine);
     note_rounding(mine);

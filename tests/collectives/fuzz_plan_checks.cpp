@@ -195,9 +195,11 @@ class Checker {
       for (std::size_t i = 0; i < n_; ++i) largest[i] += std::abs(static_cast<double>(at(rank).given[i]));
     }
     const std::vector<double> update = delivered();
+    const double least =
+        config_.wire_values == WireValues::float16 ? 0x1p-24 : static_cast<double>(std::numeric_limits<T>::denorm_min());
     for (std::size_t i = 0; i < n_; ++i) {
       if (!std::isfinite(largest[i])) continue;
-      that(std::abs(update[i]) <= 1.05 * largest[i] + ranks() * static_cast<double>(std::numeric_limits<T>::denorm_min()),
+      that(std::abs(update[i]) <= 1.05 * largest[i] + ranks() * least,
            fmt::format("element {}: {} delivered of {}", i, update[i], largest[i]));
     }
   }
