@@ -201,12 +201,12 @@ weir_status weir_plan_wait(weir_plan* plan) {
 }
 
 weir_status weir_plan_run_on_stream(weir_plan* plan, void* gradient, void* stream) {
-  return guard_plan(plan, [&] { begin(plan, gradient, nullptr, stream).wait(); });
+  return guard_plan(plan, [&] { plan->plan.run(gradient, stream); });
 }
 
 weir_status weir_plan_run_sparse_on_stream(weir_plan* plan, const void* gradient, void* stream, weir_sparse_result* result) {
   return guard_plan(plan, [&] {
-    begin(plan, nullptr, gradient, stream).wait();
+    plan->plan.run_sparse(gradient, stream);
     if (result != nullptr) fill_struct(result, sparse_result_of(*plan));
   });
 }

@@ -197,8 +197,8 @@ struct Statistics {
 ///
 /// What a run ended with is thrown once: by test or wait, or, if nobody has called these, by the next start, which then has not
 /// started: wait on all ranks, or on none. A run that broke off (timeout, transport error, lack of memory, any exception in its
-/// middle) breaks its plan, whether anybody waits or not: later runs throw Error(WEIR_ERR_STATE). Where one rank alone breaks off, the
-/// others are told and end with the same error, soon.
+/// middle) breaks its plan, whether anybody waits or not: later runs throw Error(WEIR_ERR_STATE). Where one rank alone breaks off,
+/// the others are told and end with the same error, soon.
 class Operation {
  public:
   explicit Operation(std::shared_ptr<detail::InFlight> in_flight) : in_flight_(std::move(in_flight)) {}
@@ -213,10 +213,11 @@ class Operation {
 
 /// One tensor's allreduce. One run at a time per plan; many plans may be in flight at once, started in any order.
 ///
-/// How long the gradient must live: sparse algorithms read it only within start, write the dense result into it within test or wait,
-/// and never touch it once the operation has ended, however it ended. Dense algorithms, and the `dense_iterations` of sparse ones, exchange in place: the network reads and writes the gradient until the run
-/// has finished, so it must outlive the plan while a run is in flight, and after a run that broke off it must live until the process
-/// ends; the text of such an error says so.
+/// How long the gradient must live: sparse algorithms read it only within start (or run), write the dense result into it within
+/// test or wait, and never touch it once the operation has ended, however it ended. Dense algorithms, and the `dense_iterations` of
+/// sparse ones, exchange in place: the network reads and writes the gradient until the run has finished, so it must outlive the
+/// plan while a run is in flight, and after a run that broke off it must live until the process ends; the text of such an error
+/// says so.
 ///
 /// The delivered update u is the same on every rank. With error feedback nothing is lost:
 /// sum over ranks (gradient + old residual) = sum over ranks (new residual) + sum delivered, up to rounding.
@@ -237,8 +238,8 @@ class AllreducePlan {
   void run_sparse(std::span<const float> gradient);
   void run_sparse(std::span<const double> gradient);
 
-  /// Collective, nonblocking. Selection happens here, communication in test and wait. Leave `gradient` alone until the operation has
-  /// finished.
+  /// Collective, nonblocking. Selection happens here, communication in test and wait. Leave `gradient` alone until the operation
+  /// has finished.
   Operation start(std::span<float> gradient);
   Operation start(std::span<double> gradient);
   Operation start_sparse(std::span<const float> gradient);

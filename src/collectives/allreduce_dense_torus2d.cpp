@@ -25,7 +25,7 @@ class DenseTorus2d final : public DenseAllreduce<T> {
     const Channel node = channel.group(map_.node());
     channel.step("1. reduce-scatter in the node");
     T* const shard = map_.mine() < 0 ? nullptr : data + map_.begin(map_.mine());
-    in_node_.publish(node.rank(), data, shard);
+    in_node_.publish(node.rank(), data, nullptr);
     co_await allreduce_control(node, words_.data(), 1, 0, words_.data() + 1);
     co_await in_node_.reduce(node, shard);
     channel.step("2. ring across nodes");

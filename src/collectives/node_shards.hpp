@@ -51,20 +51,24 @@ class ShardMap {
 template <class T>
 class NodeReduceScatter {
  public:
-  /// `in_place`: sums take the place of gradients, which may be sent from until the end. Else publish() is the only one to read
-  /// them.
+  /// `in_place`: sums take the place of gradients, and messages are sent from there. Else no message uses a gradient's memory.
   NodeReduceScatter(const ShardMap& map, const AllreduceProblem& problem, bool in_place) : map_(map) {
     if (map.node().size() == 1) return;
     shared_ = problem.shared;
     if (shared_) return;
     if (map.mine() >= 0) staging_ = Buffer<T>(std::min(map.size(0), chunk) * window);
-    if (!in_place) copy_ = Buffer<T>(problem.count);
+    if (!in_place) copy_ = Buffer<T>(problem.count);  // messages that a timeout leaves under way outlive the caller's gradient
   }
 
-  /// 1. Shows the other owners' shards of `gradient`, and puts my own into `shard`: that very place of `gradient`, or memory
-  /// elsewhere. All ranks of the node must hear of it from each other (a control message will do) before reduce.
-  void publish(int me, const T* gradient, T* shard) {
-    if (my_size() > 0 && gradient + map_.begin(me) != shard) std::copy_n(gradient + map_.begin(me), my_size(), shard);
+  /// 1. Shows the other owners' shards of `gradient`, and copies my own to `own`, where reduce() finds it; nullptr: reduce() reads
+  /// it from the gradient, a pass less. All ranks of the node must hear of it from each other (a control message will do) before
+  /// reduce.
+  void publish(int me, const T* gradient, T* own) {
+    own_ = my_size() > 0 ? gradient + map_.begin(me) : nullptr;
+    if (own != nullptr && own_ != nullptr) {
+      std::copy_n(own_, my_size(), own);
+      own_ = own;
+    }
     T* const shown = shared_ ? memory(me) : copy_.data();
     published_ = shown != nullptr ? shown : gradient;
     if (shown == nullptr) return;
@@ -74,8 +78,8 @@ class NodeReduceScatter {
     sync_shared_memory();
   }
 
-  /// 2. shard[0 .. size) = sum over the node's ranks of gradient[begin .. begin + size), for owners. Summed in the order me, me -
-  /// 1, me - 2, ... of local ranks, cyclically.
+  /// 2. shard[0 .. size) = sum over the node's ranks of gradient[begin .. begin + size), for owners; `shard` may be where my own
+  /// part is. Summed in the order me, me - 1, me - 2, ... of local ranks, cyclically.
   task<void> reduce(Channel node, T* shard) {
     if (shared_) {
       reduce_shared(node, shard);
@@ -92,7 +96,10 @@ class NodeReduceScatter {
         if (step >= window) {
           co_await node.done(pair);
           const std::int64_t first = (step - window) * chunk;
-          if (const std::int64_t size = part(in_count, first); size > 0) kernels::host::add(slot(step), shard + first, size);
+          if (const std::int64_t size = part(in_count, first); size > 0) {
+            if (s == 1) begin_sum(shard, first, size);
+            kernels::host::add(slot(step), shard + first, size);
+          }
         }
         pair = {};
         if (step >= steps) continue;
@@ -145,6 +152,11 @@ class NodeReduceScatter {
   [[nodiscard]] std::int64_t my_size() const { return map_.mine() < 0 ? 0 : map_.size(map_.mine()); }
   [[nodiscard]] T* memory(int member) const { return reinterpret_cast<T*>(shared_.of(member)); }
 
+  /// The first sum of a chunk starts from my own values while they are in the caches for it.
+  void begin_sum(T* shard, std::int64_t first, std::int64_t size) const {
+    if (own_ != shard) std::copy_n(own_ + first, size, shard + first);
+  }
+
   void reduce_shared(Channel node, T* shard) {
     sync_shared_memory();
     if (map_.mine() < 0) return;
@@ -152,12 +164,14 @@ class NodeReduceScatter {
     const std::int64_t begin = map_.begin(me);
     for (std::int64_t first = 0; first < my_size(); first += chunk) {
       const std::int64_t size = part(my_size(), first);
+      begin_sum(shard, first, size);
       for (int s = 1; s < ranks; ++s) kernels::host::add(memory((me - s + ranks) % ranks) + begin + first, shard + first, size);
     }
   }
 
   ShardMap map_;
   SharedMemory shared_;
+  const T* own_ = nullptr;        // my shard of my gradient
   const T* published_ = nullptr;  // what messages are sent from
   Buffer<T> copy_;                // of gradients that must not be read later
   Buffer<T> staging_;

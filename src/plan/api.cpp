@@ -39,14 +39,22 @@ Operation AllreducePlan::start_raw(void* dense, const void* sparse_only, std::in
 }
 Operation AllreducePlan::start(void* g, void* stream) { return start_raw(g, nullptr, state_->config.count, stream); }
 Operation AllreducePlan::start_sparse(const void* g, void* stream) { return start_raw(nullptr, g, state_->config.count, stream); }
-void AllreducePlan::run(void* g, void* stream) { start(g, stream).wait(); }
-void AllreducePlan::run_sparse(const void* g, void* stream) { start_sparse(g, stream).wait(); }
+void AllreducePlan::run(void* g, void* stream) {
+  state_->run_to_end(g, nullptr, state_->config.count, state_->config.type, stream);
+}
+void AllreducePlan::run_sparse(const void* g, void* stream) {
+  state_->run_to_end(nullptr, g, state_->config.count, state_->config.type, stream);
+}
 
 namespace {
 template <class T>
 Operation start_typed(const std::shared_ptr<detail::PlanState>& plan, T* dense, const T* sparse_only, std::size_t count) {
   plan->start(dense, sparse_only, static_cast<std::int64_t>(count), data_type_of<T>);
   return Operation(plan);
+}
+template <class T>
+void run_typed(detail::PlanState& plan, T* dense, const T* sparse_only, std::size_t count) {
+  plan.run_to_end(dense, sparse_only, static_cast<std::int64_t>(count), data_type_of<T>);
 }
 }  // namespace
 
@@ -56,10 +64,10 @@ Operation AllreducePlan::start_sparse(std::span<const float> g) { return start_t
 Operation AllreducePlan::start_sparse(std::span<const double> g) {
   return start_typed<double>(state_, nullptr, g.data(), g.size());
 }
-void AllreducePlan::run(std::span<float> g) { start(g).wait(); }
-void AllreducePlan::run(std::span<double> g) { start(g).wait(); }
-void AllreducePlan::run_sparse(std::span<const float> g) { start_sparse(g).wait(); }
-void AllreducePlan::run_sparse(std::span<const double> g) { start_sparse(g).wait(); }
+void AllreducePlan::run(std::span<float> g) { run_typed<float>(*state_, g.data(), nullptr, g.size()); }
+void AllreducePlan::run(std::span<double> g) { run_typed<double>(*state_, g.data(), nullptr, g.size()); }
+void AllreducePlan::run_sparse(std::span<const float> g) { run_typed<float>(*state_, nullptr, g.data(), g.size()); }
+void AllreducePlan::run_sparse(std::span<const double> g) { run_typed<double>(*state_, nullptr, g.data(), g.size()); }
 
 template <class T>
 SparseView<T> AllreducePlan::sparse_result() const {

@@ -64,7 +64,6 @@ class Leases {
 
   /// Taken and not free again.
   [[nodiscard]] int alive() const { return static_cast<int>(records_.size() - free_.size()); }
-  [[nodiscard]] int lanes() const { return lanes_; }
   [[nodiscard]] const NodeMemory& node_memory() const { return memory_; }
 
  private:
@@ -81,7 +80,6 @@ class Leases {
   std::vector<int> free_;        // numbers
   std::vector<int> free_lanes_;
   std::vector<std::int32_t> told_;  // given back here, and not told yet
-  int lanes_ = 0;
   NodeMemory memory_;
 };
 

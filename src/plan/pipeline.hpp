@@ -125,7 +125,7 @@ class Pipeline {
     const Clock::time_point begin = Clock::now();
     statistics_.k = k;
     if (sharding_) {  // CommLib Algorithm 2: 1. the node's sum of my shard takes the place of the gradient
-      gradient = co_await sharding_->reduce_scatter(channel(), gradient, fault);
+      gradient = co_await sharding_->reduce_scatter(channel(), gradient, plan_.caller_waits(), fault);
       fault = sharding_->fault();
       k = sharding_->share(k, iteration_);
     }

@@ -20,8 +20,9 @@ PlanState::PlanState(std::shared_ptr<CommunicatorState> communicator, const Allr
 
 FaultKind PlanState::memory_fault(const void* gradient, void* stream) { return host_memory_.fault_of(gradient, stream); }
 
-void PlanState::start(void* dense, const void* sparse_only, std::int64_t count, DataType type, void* stream) {
+void PlanState::begin(void* dense, const void* sparse_only, std::int64_t count, DataType type, void* stream, bool caller_waits) {
   check_startable();
+  caller_waits_ = caller_waits;
   const void* gradient = dense != nullptr ? dense : sparse_only;
   FaultKind fault = FaultKind::none;
   if (type != config.type)

@@ -26,7 +26,14 @@ class PlanState : public InFlight {
   PlanState(std::shared_ptr<CommunicatorState> communicator, const AllreduceConfig& configuration, Lease lease);
 
   /// One of `dense` and `sparse_only` is the gradient; null pointers, wrong sizes and wrong memory are reported by all ranks.
-  void start(void* dense, const void* sparse_only, std::int64_t count, DataType type, void* stream = nullptr);
+  void start(void* dense, const void* sparse_only, std::int64_t count, DataType type, void* stream = nullptr) {
+    begin(dense, sparse_only, count, type, stream, false);
+  }
+  /// The same, until it has finished.
+  void run_to_end(void* dense, const void* sparse_only, std::int64_t count, DataType type, void* stream = nullptr) {
+    begin(dense, sparse_only, count, type, stream, true);
+    wait();
+  }
   virtual void reset() = 0;
   [[nodiscard]] virtual std::int64_t memory_bytes() const = 0;
   [[nodiscard]] virtual AnyVector update() const = 0;
@@ -39,6 +46,8 @@ class PlanState : public InFlight {
   [[nodiscard]] bool retire() noexcept;
   /// Whether the caller's gradient may still be touched.
   [[nodiscard]] bool has_owner() const { return has_owner_; }
+  /// Whether the caller's gradient is there until the run has finished.
+  [[nodiscard]] bool caller_waits() const { return caller_waits_; }
   /// What the algorithm of `candidate` is built for.
   [[nodiscard]] AllreduceProblem problem_of(const AllreduceConfig& candidate) const;
   /// Runs that delivered: what schedules of density go by.
@@ -59,10 +68,13 @@ class PlanState : public InFlight {
   [[nodiscard]] virtual FaultKind memory_fault(const void* gradient, void* stream);
 
  private:
+  void begin(void* dense, const void* sparse_only, std::int64_t count, DataType type, void* stream, bool caller_waits);
+
   Lease lease_;
   HostMemory host_memory_;
   std::int64_t delivered_runs_ = 0;
   bool has_owner_ = true;
+  bool caller_waits_ = false;
 };
 
 /// Collective; see AllreducePlan.

@@ -29,13 +29,13 @@ class Sharding {
     return problem;
   }
 
-  /// My shard's sum over the node, or nothing where fault() says that a rank of the node has one. `gradient` is only read,
-  /// and, but on nodes of one rank, only before the first message.
-  task<const T*> reduce_scatter(Channel channel, const T* gradient, std::uint64_t fault) {
+  /// My shard's sum over the node, or nothing where fault() says that a rank of the node has one. `gradient` is only read, and,
+  /// unless `caller_waits` and so keeps it, only before the first message.
+  task<const T*> reduce_scatter(Channel channel, const T* gradient, bool caller_waits, std::uint64_t fault) {
     const Channel node = channel.group(map.node());
     channel.step("0. faults in the node");
     words_[0] = fault;
-    if (fault == 0 && node.size() > 1) in_node_.publish(node.rank(), gradient, sum_.data());
+    if (fault == 0 && node.size() > 1) in_node_.publish(node.rank(), gradient, caller_waits ? nullptr : sum_.data());
     co_await allreduce_control(node, words_, 1, 1, words_ + 1);
     if (words_[0] != 0) co_return nullptr;
     if (node.size() == 1) co_return gradient;

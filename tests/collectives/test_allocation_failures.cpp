@@ -11,18 +11,16 @@ namespace {
 
 using Verdict = FailingCalls::Verdict;
 
-struct Machine {
-  int ranks;
-  const char* description;
-  int victim;
-};
 /// One rank, one node, one rank per node, nodes of equal and of unequal sizes; memory runs out on the first rank, or on another.
-constexpr std::array machines = {
-    Machine{1, "", 0},          Machine{2, "", 1},         Machine{3, "node:3 rank:1", 0}, Machine{4, "node:2 rank:2", 3},
-    Machine{5, "nodes:2,3", 1}, Machine{5, "nodes:2,3", 4}};
+constexpr std::array machines = {FailingRank{1, "", 0},
+                                 FailingRank{2, "", 1},
+                                 FailingRank{3, "node:3 rank:1", 0},
+                                 FailingRank{4, "node:2 rank:2", 3},
+                                 FailingRank{5, "nodes:2,3", 1},
+                                 FailingRank{5, "nodes:2,3", 4}};
 /// Making an automatic plan takes hundreds of allocations.
-constexpr std::array few_machines = {Machine{1, "", 0}, Machine{2, "", 1}, Machine{4, "node:2 rank:2", 0},
-                                     Machine{4, "node:2 rank:2", 3}};
+constexpr std::array few_machines = {FailingRank{1, "", 0}, FailingRank{2, "", 1}, FailingRank{4, "node:2 rank:2", 0},
+                                     FailingRank{4, "node:2 rank:2", 3}};
 
 std::vector<std::string> algorithm_names() {
   std::vector<std::string> names;
@@ -46,7 +44,7 @@ std::vector<float> gradient(const AllreduceConfig& config, const Communicator& c
 }
 
 /// What runs give when nothing fails: right[t].
-std::vector<std::vector<float>> right_results(const Machine& machine, const AllreduceConfig& config, int runs) {
+std::vector<std::vector<float>> right_results(const FailingRank& machine, const AllreduceConfig& config, int runs) {
   std::vector<std::vector<float>> right(static_cast<std::size_t>(runs));
   run_ranks(machine.ranks,
             [&](Communicator& comm) {
@@ -67,7 +65,7 @@ void check_usable(FailingCalls& calls, const Communicator& comm, const Allreduce
   calls.call(comm.rank(), "another plan afterwards", g, right, {Verdict::right}, [&] { AllreducePlan(comm, config).run(g); });
 }
 
-void check_making(const Machine& machine, const AllreduceConfig& config) {
+void check_making(const FailingRank& machine, const AllreduceConfig& config) {
   const auto right = right_results(machine, config, 1);
   const auto make = [&](FailingCalls& calls, const Communicator& comm) {
     std::vector<float> g = gradient(config, comm, 0);
@@ -82,7 +80,7 @@ void check_making(const Machine& machine, const AllreduceConfig& config) {
 }
 
 /// Run `failing` of a plan.
-void check_run(const Machine& machine, const AllreduceConfig& config, int failing) {
+void check_run(const FailingRank& machine, const AllreduceConfig& config, int failing) {
   const auto right = right_results(machine, config, failing + 2);
   const auto right_of = [&](int t) { return right[static_cast<std::size_t>(t)]; };
   const auto run = [&](FailingCalls& calls, const Communicator& comm) {
@@ -110,22 +108,22 @@ void check_run(const Machine& machine, const AllreduceConfig& config, int failin
 TEST_CASE("memory runs out while a plan is made", "[failures]") {
   for (const std::string& algorithm : algorithm_names()) {
     DYNAMIC_SECTION(algorithm) {
-      for (const Machine& machine : machines) check_making(machine, config_of(algorithm));
+      for (const FailingRank& machine : machines) check_making(machine, config_of(algorithm));
     }
   }
   DYNAMIC_SECTION("auto with trials") {
-    for (const Machine& machine : few_machines) check_making(machine, config_of_trials());
+    for (const FailingRank& machine : few_machines) check_making(machine, config_of_trials());
   }
 }
 
 TEST_CASE("memory runs out in a run", "[failures]") {
   for (const std::string& algorithm : algorithm_names()) {
     DYNAMIC_SECTION(algorithm) {
-      for (const Machine& machine : machines) check_run(machine, config_of(algorithm), 0);
+      for (const FailingRank& machine : machines) check_run(machine, config_of(algorithm), 0);
     }
   }
   DYNAMIC_SECTION("auto with trials") {
-    for (const Machine& machine : machines) {
+    for (const FailingRank& machine : machines) {
       for (int t = 0; t < 6; ++t) check_run(machine, config_of_trials(), t);
     }
   }

@@ -10,13 +10,8 @@ namespace {
 
 using Verdict = FailingCalls::Verdict;
 
-struct Machine {
-  int ranks;
-  const char* description;
-  int victim;
-};
-constexpr std::array machines = {Machine{1, "", 0}, Machine{2, "", 1}, Machine{3, "nodes:2,1", 0}, Machine{3, "nodes:2,1", 2},
-                                 Machine{4, "node:2 rank:2", 1}};
+constexpr std::array machines = {FailingRank{1, "", 0}, FailingRank{2, "", 1}, FailingRank{3, "nodes:2,1", 0},
+                                 FailingRank{3, "nodes:2,1", 2}, FailingRank{4, "node:2 rank:2", 1}};
 
 EmbeddingConfig config_of(std::string_view exchange) {
   EmbeddingConfig config = make_table_config(exchange, 24, 3, 9);
@@ -92,7 +87,7 @@ struct Right {
   std::vector<std::vector<std::vector<float>>> results, later;
 };
 
-Right right_results(const Machine& machine, const EmbeddingConfig& config) {
+Right right_results(const FailingRank& machine, const EmbeddingConfig& config) {
   const std::vector<std::vector<float>> of_ranks(static_cast<std::size_t>(machine.ranks));
   Right right{{call_count, of_ranks}, {call_count + 1, of_ranks}};
   run_ranks(machine.ranks,
@@ -122,7 +117,7 @@ void check_usable(FailingCalls& calls, const Communicator& comm, const Embedding
              });
 }
 
-void check_making(const Machine& machine, const EmbeddingConfig& config) {
+void check_making(const FailingRank& machine, const EmbeddingConfig& config) {
   const Right right = right_results(machine, config);
   const auto make = [&](FailingCalls& calls, const Communicator& comm) {
     std::optional<EmbeddingTable> table;
@@ -136,7 +131,7 @@ void check_making(const Machine& machine, const EmbeddingConfig& config) {
 }
 
 /// What has failed has not happened, or the table is broken on all ranks.
-void check_call(const Machine& machine, const EmbeddingConfig& config, std::size_t failing) {
+void check_call(const FailingRank& machine, const EmbeddingConfig& config, std::size_t failing) {
   const Right right = right_results(machine, config);
   const Call& call = calls_of_training[failing];
   const auto train = [&](FailingCalls& calls, const Communicator& comm) {
@@ -162,7 +157,7 @@ void check_call(const Machine& machine, const EmbeddingConfig& config, std::size
 TEST_CASE("memory runs out while a table is made", "[failures]") {
   for (const ExchangeInfo& exchange : exchanges()) {
     DYNAMIC_SECTION(exchange.name) {
-      for (const Machine& machine : machines) check_making(machine, config_of(exchange.name));
+      for (const FailingRank& machine : machines) check_making(machine, config_of(exchange.name));
     }
   }
 }
@@ -170,7 +165,7 @@ TEST_CASE("memory runs out while a table is made", "[failures]") {
 TEST_CASE("memory runs out in a call on a table", "[failures]") {
   for (const ExchangeInfo& exchange : exchanges()) {
     DYNAMIC_SECTION(exchange.name) {
-      for (const Machine& machine : machines) {
+      for (const FailingRank& machine : machines) {
         for (std::size_t call = 0; call < calls_of_training.size(); ++call) check_call(machine, config_of(exchange.name), call);
       }
     }

@@ -18,6 +18,13 @@
 
 namespace weir::test {
 
+/// Virtual ranks on a synthetic machine, and the one on which memory runs out.
+struct FailingRank {
+  int ranks;
+  const char* description;
+  int victim;
+};
+
 /// The ranks of one job, which go through the same calls in step. A rank's verdict on a call is every rank's.
 class FailingCalls {
  public:
