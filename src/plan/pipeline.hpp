@@ -54,7 +54,7 @@ class Pipeline {
   task<void> execute(T* dense, const T* sparse_only, std::uint64_t fault) {
     update_ = {};
     iteration_ = plan_.delivered_runs();
-    const std::int64_t k = sparse_ || sharding_ ? scheduled_k(config_, iteration_) : -1;
+    const std::int64_t k = scheduled(iteration_);
     if (fault == 0 && k < 0 && dense == nullptr && config_.count > 0)
       fault = encode_fault(FaultKind::dense_only, comm_.topology.rank());
     if (k < 0) {
@@ -77,6 +77,8 @@ class Pipeline {
            (sharding_ ? sharding_->memory_bytes() : 0);
   }
   [[nodiscard]] std::int64_t residual_begin() const { return sharding_ ? sharding_->begin() : 0; }
+  /// Whether the next run exchanges the gradient in place. The same on all ranks.
+  [[nodiscard]] bool in_place() const { return scheduled(plan_.delivered_runs()) < 0; }
 
   [[nodiscard]] const AllreduceConfig& config() const { return config_; }
   [[nodiscard]] SparseVector<T> update() const { return update_; }
@@ -99,6 +101,11 @@ class Pipeline {
     return row;
   }
 
+  /// k of an iteration; negative for a dense one.
+  [[nodiscard]] std::int64_t scheduled(std::int64_t iteration) const {
+    return sparse_ || sharding_ ? scheduled_k(config_, iteration) : -1;
+  }
+
   [[nodiscard]] Channel channel() { return plan_.channel(); }
 
   task<void> execute_dense(T* data, std::uint64_t fault) {
@@ -112,7 +119,6 @@ class Pipeline {
     words_[0] = fault;
     co_await allreduce_control(channel(), words_, 1, 1, words_ + 1);
     if (plan_.is_accepted(words_[0])) {
-      plan_.run.warning = "; the network may still write to the gradient: keep its memory until the process ends";
       co_await dense_->run(channel(), data);
       statistics_.selected_local = statistics_.selected_global = config_.count;
     } else {

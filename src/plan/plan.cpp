@@ -39,7 +39,7 @@ void PlanState::begin(void* dense, const void* sparse_only, std::int64_t count, 
   const std::int64_t iteration = statistics.iteration;
   statistics = {};
   statistics.iteration = iteration + 1;
-  run.warning = "";
+  run.warning = in_place() ? "; the network may still write to the gradient: keep its memory until the process ends" : "";
   launch([&] { return execute(dense, sparse_only, encode_fault(fault, comm->topology.rank())); });
 }
 

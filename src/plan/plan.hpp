@@ -64,6 +64,8 @@ class PlanState : public InFlight {
     delivered_runs_ = 0;
   }
   virtual task<void> execute(void* dense, const void* sparse_only, std::uint64_t fault) = 0;
+  /// Whether the network reads and writes the caller's gradient during the next run. The same on all ranks.
+  [[nodiscard]] virtual bool in_place() const { return false; }
   /// What is wrong with the memory that a run was given.
   [[nodiscard]] virtual FaultKind memory_fault(const void* gradient, void* stream);
 

@@ -57,6 +57,12 @@ class TypedPlan final : public PlanState {
     return {nullptr, residual.data(), static_cast<std::int64_t>(residual.size())};
   }
 
+ protected:
+  /// While candidates take turns, any may be next.
+  [[nodiscard]] bool in_place() const override {
+    return std::any_of(pipelines_.begin(), pipelines_.end(), [](const auto& pipeline) { return pipeline && pipeline->in_place(); });
+  }
+
  private:
   /// Who holds the residual: the last candidate until the next has taken it over.
   [[nodiscard]] const Pipeline<T>& holder() const { return leftover_ != nullptr ? *leftover_ : *current_; }
