@@ -149,14 +149,8 @@ weir_status weir_allreduce_plan_create(weir_comm* comm, const weir_allreduce_con
     try {
       need(plan != nullptr, "the address for the plan is NULL");
       described = read_config(config);
-    } catch (const weir::Error&) {
-      // The other ranks are making the plan: a config that is refused everywhere keeps them from waiting for this rank.
-      described.count = -1;
-      try {
-        weir::AllreducePlan refused(comm->communicator, described);
-      } catch (const weir::Error&) {
-      }
-      throw;
+    } catch (const weir::Error& error) {
+      weir::detail::refuse_making(comm->communicator.state(), "plan", error);
     }
     *plan = new weir_plan{comm, weir::AllreducePlan(comm->communicator, described), nullptr};
     ++comm->plans;

@@ -107,14 +107,8 @@ weir_status weir_embedding_create(weir_comm* comm, const weir_embedding_config* 
     try {
       need(table != nullptr, "the address for the table is NULL");
       described = read_config(config);
-    } catch (const weir::Error&) {
-      // The other ranks are making the table: a config that is refused everywhere keeps them from waiting for this rank.
-      described.rows = -1;
-      try {
-        weir::EmbeddingTable refused(comm->communicator, described);
-      } catch (const weir::Error&) {
-      }
-      throw;
+    } catch (const weir::Error& error) {
+      weir::detail::refuse_making(comm->communicator.state(), "table", error);
     }
     *table = new weir_embedding{comm, weir::EmbeddingTable(comm->communicator, described)};
     ++comm->plans;

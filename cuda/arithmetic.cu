@@ -183,7 +183,7 @@ void sample(Queue queue, const G* gradient, const T* residual, std::int64_t samp
 }
 
 template <class G, class T>
-void take_back(Queue queue, const G* gradient, T* residual, std::int64_t count, const std::uint32_t* held_indices,
+void roll_back(Queue queue, const G* gradient, T* residual, std::int64_t count, const std::uint32_t* held_indices,
                const T* held_values, std::int64_t held, Key<T> keep_old, T* olds) {
   const std::int64_t blocks = tiles_of(held, threads_per_block);
   launch(queue, keep_olds_kernel<T, true>, blocks, residual, held_indices, held_values, held, keep_old, olds);
@@ -220,7 +220,7 @@ void count_non_finite(Queue queue, const T* x, Extent count, std::int64_t* found
   template void moments(Queue, const G*, const T*, Extent, Moments<T>*);                                       \
   template void exceedances(Queue, const G*, const T*, Extent, Key<T>, Exceedances<T>*);                       \
   template void sample(Queue, const G*, const T*, std::int64_t, std::int64_t, std::int64_t, std::int64_t, T*); \
-  template void take_back(Queue, const G*, T*, std::int64_t, const std::uint32_t*, const T*, std::int64_t, Key<T>, T*);
+  template void roll_back(Queue, const G*, T*, std::int64_t, const std::uint32_t*, const T*, std::int64_t, Key<T>, T*);
 WEIR_INSTANTIATE(float)
 WEIR_INSTANTIATE(double)
 WEIR_INSTANTIATE_GRADIENT(float, float)

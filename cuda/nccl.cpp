@@ -183,7 +183,7 @@ NcclCommunicator::~NcclCommunicator() {
     abort();
 }
 
-bool NcclCommunicator::happened() {
+bool NcclCommunicator::reached() {
   if (comm_ == nullptr) fail(WEIR_ERR_DEVICE, "NCCL's communicator was aborted after an error");
   ncclResult_t state = ncclSuccess;
   check(nccl().comm_get_async_error(native(comm_), &state), "asking NCCL for errors");

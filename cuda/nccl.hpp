@@ -17,7 +17,7 @@
 #include <string>
 #include <weir/weir.hpp>
 
-#include "base/happening.hpp"
+#include "base/completion.hpp"
 
 namespace weir::cuda {
 
@@ -32,23 +32,23 @@ namespace weir::cuda {
 using NcclId = std::array<std::byte, 128>;
 [[nodiscard]] NcclId make_nccl_id();
 
-/// One rank's end of a NCCL communicator. Nonblocking: what it is told to do goes on behind the scenes, seen by happened(). The
+/// One rank's end of a NCCL communicator. Nonblocking: what it is told to do goes on behind the scenes, seen by reached(). The
 /// operations are collective: all ranks in the same order, with the same arguments but for pointers and streams. Elements are of
 /// any type of a plan; sums are in that type, in an order that NCCL chooses, and the same on every rank.
-class NcclCommunicator final : public Happening {
+class NcclCommunicator final : public Completion {
  public:
   /// Part r of an array, elements bounds[r] to bounds[r + 1], is rank r's; ranks beyond the last part have none.
   using Bounds = std::span<const std::int64_t>;
 
   /// On the thread's GPU. Begins to connect to the other ranks of those that have this id, each on a GPU of its own; ready once it
-  /// has happened().
+  /// has reached().
   NcclCommunicator(const NcclId& id, int rank, int size);
   /// After all operations are done, waits for peers that are still busy with the last of these, a few seconds at most.
   ~NcclCommunicator() override;
 
   /// True once NCCL has connected, and put what it was told to do onto the stream: no sooner may it be told more, or may more work
   /// be put onto that stream. Throws Error(WEIR_ERR_DEVICE) for an error of NCCL or of a peer, also of work that is on the stream.
-  [[nodiscard]] bool happened() override;
+  [[nodiscard]] bool reached() override;
   /// At any time, more than once, too: lets go of the peers and of the streams, whose work ends, and cannot be used again. Waits
   /// for that work: where it may come after another communicator's, abort both with abort_all.
   void abort() noexcept;

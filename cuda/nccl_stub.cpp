@@ -17,7 +17,7 @@ std::string nccl_version_text(int) { return {}; }
 NcclId make_nccl_id() { refuse(); }
 NcclCommunicator::NcclCommunicator(const NcclId&, int rank, int size) : rank_(rank), size_(size) { refuse(); }
 NcclCommunicator::~NcclCommunicator() = default;
-bool NcclCommunicator::happened() { refuse(); }
+bool NcclCommunicator::reached() { refuse(); }
 void NcclCommunicator::abort() noexcept {
   comm_ = nullptr;
   rank_ = size_ = 0;

@@ -118,7 +118,7 @@ Event::~Event() { cudaEventDestroy(native_event(event_)); }
 
 void Event::record(void* stream) { check(cudaEventRecord(native_event(event_), native(stream)), "recording an event on a stream"); }
 
-bool Event::happened() {
+bool Event::reached() {
   const cudaError_t error = cudaEventQuery(native_event(event_));
   if (error == cudaErrorNotReady) {
     cudaGetLastError();  // nobody's error

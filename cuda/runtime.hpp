@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "base/happening.hpp"
+#include "base/completion.hpp"
 
 namespace weir::cuda {
 
@@ -108,7 +108,7 @@ class Stream {
 };
 
 /// A point in the work of a stream. Awaited by the engine like a request.
-class Event final : public Happening {
+class Event final : public Completion {
  public:
   Event();
   ~Event() override;
@@ -117,7 +117,7 @@ class Event final : public Happening {
   /// From now on: after what is on `stream` at present.
   void record(void* stream);
   /// Throws Error(WEIR_ERR_DEVICE) if what it waits for has failed.
-  [[nodiscard]] bool happened() override;
+  [[nodiscard]] bool reached() override;
   /// Later work on `stream` waits for it.
   void hold(void* stream) const;
 

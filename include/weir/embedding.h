@@ -83,7 +83,8 @@ const char* weir_exchange_name(int index);
 
 /** Collective. The table is owned by the caller; see weir_embedding_destroy. On error *table is NULL. */
 weir_status weir_embedding_create(weir_comm* comm, const weir_embedding_config* config, weir_embedding** table);
-/** Not collective. Waits for what is in flight. NULL is fine. */
+/** Not collective. Calls in flight are finished, since the other ranks wait for them; a lookup then writes no vectors any
+ *  more. NULL is fine. */
 weir_status weir_embedding_destroy(weir_embedding* table);
 
 /* In flight at once: one prefetch, one lookup, one update. A start returns at once; test makes progress on everything in flight on

@@ -98,7 +98,7 @@ class EmbeddingTable {
   EmbeddingTable(const Communicator& comm, const EmbeddingConfig& config);
   EmbeddingTable(EmbeddingTable&&) noexcept;
   EmbeddingTable& operator=(EmbeddingTable&&) noexcept;
-  /// As for plans: waits for what is in flight.
+  /// As for plans: calls in flight are finished, since the other ranks wait for them; a lookup then writes no vectors any more.
   ~EmbeddingTable();
 
   /// Collective, nonblocking. vectors[i * width ...] = row ids[i], as all updates before have left it (rounded as `wire_values`

@@ -94,8 +94,10 @@ struct Version {
 
 namespace detail {
 struct CommunicatorState;
-class PlanState;
-class InFlight;
+class PlanImpl;
+class AsynchronousCall;
+/// Collective with the making of a plan or table (`what`) on the other ranks: this one cannot take part, and all throw that error.
+[[noreturn]] void refuse_making(const std::shared_ptr<CommunicatorState>& comm, std::string_view what, const Error& error);
 /// Specialised for MPI_Comm by weir/mpi.h.
 template <class Native>
 struct CommunicatorFrom;
@@ -193,7 +195,8 @@ struct Statistics {
   bool skipped = false;         ///< NonFinite::skip took effect
 };
 
-/// A call in flight. A light handle: it must not outlive the plan or table that it comes from.
+/// A call in flight. A light handle: it must not outlive the plan or table that it comes from. The call goes on when the handle is
+/// dropped; keep it until wait, since the next start needs that.
 ///
 /// What a run ended with is thrown once: by test or wait, or, if nobody has called these, by the next start, which then has not
 /// started: wait on all ranks, or on none. A run that broke off (timeout, transport error, lack of memory, any exception in its
@@ -201,23 +204,26 @@ struct Statistics {
 /// the others are told and end with the same error, soon.
 class Operation {
  public:
-  explicit Operation(std::shared_ptr<detail::InFlight> in_flight) : in_flight_(std::move(in_flight)) {}
-  /// Makes progress on everything in flight; true once this run has finished. Throws what the run ended with, once.
+  explicit Operation(std::shared_ptr<detail::AsynchronousCall> in_flight) : call_(std::move(in_flight)) {}
+  /// Makes progress on everything in flight on the communicator; true once this run has finished. Throws what the run ended with,
+  /// once.
   bool test();
-  /// Drives all that is in flight until this run has finished.
+  /// Drives all that is in flight on the communicator until this run has finished. Runs of two communicators are awaited in the
+  /// same order on all ranks.
   void wait();
 
  private:
-  std::shared_ptr<detail::InFlight> in_flight_;
+  std::shared_ptr<detail::AsynchronousCall> call_;
 };
 
 /// One tensor's allreduce. One run at a time per plan; many plans may be in flight at once, started in any order.
 ///
-/// How long the gradient must live: sparse algorithms read it only within start (or run), write the dense result into it within
-/// test or wait, and never touch it once the operation has ended, however it ended. Dense algorithms, and the `dense_iterations` of
-/// sparse ones, exchange in place: the network reads and writes the gradient until the run has finished, so it must outlive the
-/// plan while a run is in flight, and after a run that broke off it must live until the process ends; the text of such an error
-/// says so.
+/// How long the gradient must live: sparse algorithms touch it only within the plan's own start, run, test and wait, and never once
+/// the operation has ended, however it ended. Dense algorithms, and the `dense_iterations` of sparse ones, exchange in place: the
+/// network reads and writes the gradient until the run has finished, so it must outlive the plan while a run is in flight: declare
+/// it before the plan. After a run that broke off it must live until the process ends; the text of such an error says so. Where it
+/// goes first while an exception unwinds, the first destructor of a plan or table breaks off all runs of the communicator, which
+/// can do nothing more.
 ///
 /// The delivered update u is the same on every rank. With error feedback nothing is lost:
 /// sum over ranks (gradient + old residual) = sum over ranks (new residual) + sum delivered, up to rounding.
@@ -228,7 +234,8 @@ class AllreducePlan {
   AllreducePlan(AllreducePlan&&) noexcept;
   AllreducePlan& operator=(AllreducePlan&&) noexcept;
   /// Not collective, unless it outlives the last copy of its communicator (see there). A run in flight is finished, since the other
-  /// ranks wait for it; a sparse algorithm then writes no dense result any more, a dense one still does.
+  /// ranks wait for it; a sparse algorithm then writes no dense result any more, a dense one still does, unless an exception
+  /// unwinds.
   ~AllreducePlan();
 
   /// Collective, blocking. `gradient` (count elements of the plan's type, aligned to the type) is overwritten with the update.
@@ -240,20 +247,20 @@ class AllreducePlan {
 
   /// Collective, nonblocking. Selection happens here, communication in test and wait. Leave `gradient` alone until the operation
   /// has finished.
-  Operation start(std::span<float> gradient);
-  Operation start(std::span<double> gradient);
-  Operation start_sparse(std::span<const float> gradient);
-  Operation start_sparse(std::span<const double> gradient);
+  [[nodiscard]] Operation start(std::span<float> gradient);
+  [[nodiscard]] Operation start(std::span<double> gradient);
+  [[nodiscard]] Operation start_sparse(std::span<const float> gradient);
+  [[nodiscard]] Operation start_sparse(std::span<const double> gradient);
   /// The same on raw memory of the plan's type, in the plan's memory space; `dense` is overwritten, `sparse_only` is read.
   /// `stream`, a cudaStream_t, for plans in CUDA memory: the run comes after what is on the stream, and what is put onto it after
   /// the operation has finished sees the result. The host does not wait for that: where only the stream's work needs the result,
   /// nobody does.
-  Operation start_raw(void* dense, const void* sparse_only, std::int64_t count, void* stream = nullptr);
+  [[nodiscard]] Operation start_raw(void* dense, const void* sparse_only, std::int64_t count, void* stream = nullptr);
   /// For plans in CUDA memory: count elements of the plan's type on the plan's GPU. As run, run_sparse, start and start_sparse.
   void run(void* gradient, void* stream);
   void run_sparse(const void* gradient, void* stream);
-  Operation start(void* gradient, void* stream);
-  Operation start_sparse(const void* gradient, void* stream);
+  [[nodiscard]] Operation start(void* gradient, void* stream);
+  [[nodiscard]] Operation start_sparse(const void* gradient, void* stream);
 
   /// The update of the last finished run, in the plan's memory space; in CUDA memory, once the run's stream has got there. For
   /// dense algorithms, empty.
@@ -275,10 +282,10 @@ class AllreducePlan {
   [[nodiscard]] std::int64_t memory_bytes() const;
   /// Collective in effect (every rank must do it): forgets residual, thresholds, boundaries and iteration count.
   void reset();
-  [[nodiscard]] const std::shared_ptr<detail::PlanState>& state() const noexcept { return state_; }
+  [[nodiscard]] const std::shared_ptr<detail::PlanImpl>& state() const noexcept { return state_; }
 
  private:
-  std::shared_ptr<detail::PlanState> state_;
+  std::shared_ptr<detail::PlanImpl> state_;
 };
 
 /// One row of the algorithm registry.

@@ -6,7 +6,7 @@
 
 #include "model/calibrate.hpp"
 #include "model/cost.hpp"
-#include "plan/communicator.hpp"
+#include "communicator/communicator.hpp"
 
 namespace weir::simulation {
 namespace {

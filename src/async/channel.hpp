@@ -113,25 +113,44 @@ class Channel {
   /// co_await: until `open` is true. `keeper`, another run of this rank, makes it so, whatever becomes of that run. Its deadline
   /// counts for both.
   [[nodiscard]] GateAwaiter opened(const bool& open, const Run& keeper) const { return {run_, &open, &keeper}; }
-  class HappeningAwaiter {
+  class CompletionAwaiter {
    public:
-    HappeningAwaiter(Run* run, Happening* happening) : run_(run), happening_(happening) {}
-    [[nodiscard]] bool await_ready() const { return happening_->happened(); }
+    CompletionAwaiter(Run* run, Completion* completion) : run_(run), completion_(completion) {}
+    [[nodiscard]] bool await_ready() const { return completion_->reached(); }
     void await_suspend(std::coroutine_handle<> leaf) noexcept {
       run_->leaf = leaf;
-      run_->happening = happening_;
+      run_->completion = completion_;
     }
     void await_resume() const {
-      run_->happening = nullptr;
+      run_->completion = nullptr;
       if (run_->failure) std::rethrow_exception(std::exchange(run_->failure, nullptr));
     }
 
    private:
     Run* run_;
-    Happening* happening_;
+    Completion* completion_;
   };
-  /// co_await: until it has happened.
-  [[nodiscard]] HappeningAwaiter happened(Happening& happening) const { return {run_, &happening}; }
+  /// co_await: until it is reached.
+  [[nodiscard]] CompletionAwaiter done(Completion& completion) const { return {run_, &completion}; }
+
+  class CallerAwaiter {
+   public:
+    explicit CallerAwaiter(Run* run) : run_(run) {}
+    [[nodiscard]] bool await_ready() const noexcept { return run_->attended; }
+    void await_suspend(std::coroutine_handle<> leaf) noexcept {
+      run_->leaf = leaf;
+      run_->awaits_caller = true;
+    }
+    void await_resume() const {
+      if (run_->failure) std::rethrow_exception(std::exchange(run_->failure, nullptr));
+    }
+
+   private:
+    Run* run_;
+  };
+  /// co_await: until the caller waits for this run, or asks for it. Before that, its memory is left alone: it may wait for, or end,
+  /// something else meanwhile, which drives this run, too.
+  [[nodiscard]] CallerAwaiter caller() const { return CallerAwaiter(run_); }
 
   class TurnAwaiter {
    public:

@@ -39,10 +39,17 @@ void Engine::start(Run& run) noexcept {
   run.error = run.failure = nullptr;
   run.awaited = {};
   run.gate = nullptr;
-  run.happening = nullptr;
+  run.completion = nullptr;
+  run.awaits_caller = false;
   run.waited = {};
   run.counted = Clock::now();
   ++run.number;
+  if (given_up_) {
+    run.root = {};
+    run.told = true;
+    end(run, given_up_error());
+    return;
+  }
   insert(run);
   run.leaf = run.root.handle();
   resume(run);
@@ -52,6 +59,22 @@ void Engine::refuse(Run& run, std::exception_ptr error) noexcept {
   run.told = false;
   ++run.number;
   end(run, std::move(error));
+}
+
+void Engine::give_up_in_place() noexcept {
+  if (std::none_of(runs_.begin(), runs_.end(), [](const Run* run) { return run->in_place; })) return;
+  given_up_ = true;
+  while (!runs_.empty()) fail(*runs_.front(), given_up_error(), false);
+}
+
+/// What runs end with that were in flight then, or come later.
+std::exception_ptr Engine::given_up_error() const noexcept {
+  try {
+    return std::make_exception_ptr(Error(
+        WEIR_ERR_STATE, "an exception of the caller's has ended a run in the middle of its exchange. Make a new communicator"));
+  } catch (const std::bad_alloc&) {
+    return out_of_memory_;
+  }
 }
 
 void Engine::insert(Run& run) noexcept {
@@ -64,7 +87,8 @@ void Engine::reprioritise(Run& run, int priority) {
   if (std::erase(runs_, &run) > 0) insert(run);
 }
 
-bool Engine::poll() {
+bool Engine::poll() noexcept {
+  if (given_up_) return false;
   bool moved = false;
   const Clock::time_point now = Clock::now();
   last_poll_ = now;
@@ -88,7 +112,7 @@ bool Engine::poll() {
   if (!moved && now - listened_ > listening_interval) listen(now);
   for (std::size_t i = runs_.size(); i-- > 0;) {
     if (i >= runs_.size()) continue;  // a run that ended has ended others
-    if (held_back(i))
+    if (runs_[i]->awaits_caller || held_back(i))
       runs_[i]->counted = now;
     else
       check_deadline(*runs_[i], now);
@@ -98,7 +122,7 @@ bool Engine::poll() {
 
 bool Engine::held_back(std::size_t index) const {
   for (std::size_t i = 0; i < index && runs_[i]->priority > runs_[index]->priority; ++i) {
-    if (runs_[i]->happening == nullptr && last_poll_ - runs_[i]->moved < hold_time_) return true;
+    if (runs_[i]->completion == nullptr && !runs_[i]->awaits_caller && last_poll_ - runs_[i]->moved < hold_time_) return true;
   }
   return false;
 }
@@ -117,10 +141,12 @@ void Engine::drive_until(const bool& open) {
 void Engine::drive(Run& run) { drive_until(run.finished); }
 
 bool Engine::ready(Run& run) {
+  if (run.awaits_caller && !run.attended) return false;
+  run.awaits_caller = false;
   if (run.gate != nullptr && !*run.gate) return false;
   run.gate = nullptr;
   try {
-    if (run.happening != nullptr && !run.happening->happened()) return false;
+    if (run.completion != nullptr && !run.completion->reached()) return false;
     for (; run.awaited_done < run.awaited.size(); ++run.awaited_done) {
       const Request request = run.awaited[run.awaited_done];
       if (request.slot < 0 || transport_.test(request)) continue;
@@ -146,11 +172,12 @@ void Engine::resume(Run& run) {
   end(run, std::move(error));
 }
 
-/// Ends the run by an exception where it is suspended.
-void Engine::fail(Run& run, std::exception_ptr failure) {
+/// Ends the run by an exception where it is suspended. `told`: its peers have heard of that.
+void Engine::fail(Run& run, std::exception_ptr failure, bool told) noexcept {
   transport_.abandon(run.tag);
-  run.told = true;
+  run.told = told;
   run.gate = nullptr;
+  run.awaits_caller = false;
   run.failure = std::move(failure);
   resume(run);
 }
@@ -184,7 +211,7 @@ std::exception_ptr Engine::broken_off(Run& run, const std::exception_ptr& error)
       text = fmt::format("'{}', rank {}: {}", run.name, transport_.rank(), other.what());
     }
     notice.set_text(text);
-    text += run.warning;
+    if (run.in_place) text += "; the network may still write to the gradient: keep its memory until the process ends";
     run.error = std::make_exception_ptr(Error(static_cast<weir_status>(notice.status), text));
   } catch (...) {  // no memory for the text
     notice.status = WEIR_ERR_MEMORY;
@@ -198,34 +225,63 @@ std::exception_ptr Engine::broken_off(Run& run, const std::exception_ptr& error)
   return run.error;
 }
 
-void Engine::check_deadline(Run& run, Clock::time_point now) {
+void Engine::check_deadline(Run& run, Clock::time_point now) noexcept {
   // A caller that computes for long between two polls has not been waiting: no gap counts for more than a tenth of the deadline.
   run.waited += std::min<std::chrono::duration<double>>(now - run.counted, timeout_ / 10);
   run.counted = std::max(run.counted, now);
   // What a gate waits for has a deadline of its own, unless it is lost.
   if (run.gate != nullptr && !run.gate_keeper->finished) run.waited = std::min(run.waited, run.gate_keeper->waited);
   if (run.waited < timeout_) return;
-  const std::string text =
-      fmt::format("rank {} waited {:.1f} s without progress; in flight:\n{}", transport_.rank(), run.waited.count(), dump());
-  fail(run, std::make_exception_ptr(Error(WEIR_ERR_TIMEOUT, text)));
+  Notice notice{};
+  notice.tag = run.tag;
+  notice.number = run.number;
+  notice.status = WEIR_ERR_TIMEOUT;
+  std::exception_ptr timeout = out_of_memory_;
+  try {
+    const std::string text =
+        fmt::format("rank {} waited {:.1f} s without progress; in flight:\n{}", transport_.rank(), run.waited.count(), dump());
+    notice.set_text(text);
+    timeout = std::make_exception_ptr(Error(WEIR_ERR_TIMEOUT, text));
+  } catch (const std::bad_alloc&) {
+    fmt::format_to_n(notice.text.data(), notice.text.size() - 1, "rank {} waited {:.1f} s without progress", transport_.rank(),
+                     run.waited.count());
+  }
+  fail(run, std::move(timeout), true);
+  transport_.tell(notice);
 }
 
 /// Ends runs that a peer has broken. One that still moves has all that it needs, and is left alone.
-void Engine::listen(Clock::time_point now) {
+void Engine::listen(Clock::time_point now) noexcept {
   listened_ = now;
   const auto stalled = [&](const Run* run) { return now - run->moved > listening_interval && !run->awaited.empty(); };
   if (std::none_of(runs_.begin(), runs_.end(), stalled)) return;
-  Notice heard;
-  while (transport_.hear(heard)) {
-    const bool known = std::any_of(notices_.begin(), notices_.end(), [&](const Notice& n) { return n.tag == heard.tag; });
-    if (!known && notices_.size() < most_notices) notices_.push_back(heard);
+  try {
+    Notice heard;
+    while (transport_.hear(heard)) take_down(heard);
+  } catch (const Error&) {  // what ails the transport, runs learn from their own messages
   }
   for (const Notice& notice : notices_) {
+    const bool of_timeout = notice.status == WEIR_ERR_TIMEOUT;
     const auto broken = std::find_if(runs_.begin(), runs_.end(), [&](const Run* run) {
-      return run->tag == notice.tag && run->number >= notice.number && stalled(run);
+      return run->tag == notice.tag && run->number >= notice.number && stalled(run) && !(of_timeout && run->waited > timeout_ / 2);
     });
     if (broken == runs_.end()) continue;
-    fail(**broken, std::make_exception_ptr(Error(static_cast<weir_status>(notice.status), notice.text.data())));
+    fail(**broken, error_of(notice), true);
+  }
+}
+
+/// The oldest makes room for it: that tag's runs have long ended.
+void Engine::take_down(const Notice& notice) noexcept {
+  if (std::any_of(notices_.begin(), notices_.end(), [&](const Notice& n) { return n.tag == notice.tag; })) return;
+  if (notices_.size() == most_notices) notices_.erase(notices_.begin());
+  notices_.push_back(notice);
+}
+
+std::exception_ptr Engine::error_of(const Notice& notice) const noexcept {
+  try {
+    return std::make_exception_ptr(Error(static_cast<weir_status>(notice.status), notice.text.data()));
+  } catch (const std::bad_alloc&) {
+    return out_of_memory_;
   }
 }
 
@@ -234,12 +290,14 @@ std::string Engine::dump() const {
   for (const Run* run : runs_) {
     text += fmt::format("  {}: {}; awaits", run->name, run->step);
     if (run->gate != nullptr) text += fmt::format(" '{}'", run->gate_keeper->name);
-    if (run->happening != nullptr) text += " the GPU";
+    if (run->completion != nullptr) text += " the GPU";
+    if (run->awaits_caller) text += " its caller";
     for (const Request request : run->awaited.subspan(std::min(run->awaited_done, run->awaited.size()))) {
       if (request.slot >= 0) text += fmt::format(" [{}]", transport_.describe(request));
     }
     text += '\n';
   }
+  if (!text.empty()) text.pop_back();
   return text;
 }
 

@@ -7,7 +7,8 @@
 // waiting for those: priorities may differ between ranks, and ranks may start runs at different times.
 //
 // A run that ends with anything but an AgreedError is broken: what it has posted is abandoned, and its peers, which would wait in
-// vain, are told, so that their runs end with the same error. A timeout is not told: they have one of their own.
+// vain, are told, so that their runs end with the same error. Of a timeout only those take notice who came late: the others are
+// about to have one of their own, and know better what they wait for.
 #pragma once
 
 #include <chrono>
@@ -20,7 +21,7 @@
 
 #include "async/frame_pool.hpp"
 #include "async/task.hpp"
-#include "base/happening.hpp"
+#include "base/completion.hpp"
 #include "transport/transport.hpp"
 
 namespace weir {
@@ -29,11 +30,11 @@ using Clock = std::chrono::steady_clock;
 
 /// One collective in flight. Owned by its plan; the engine refers to it from start until it has finished.
 struct Run {
-  std::string_view name{};   ///< for dumps; outlives the run
-  int priority = 0;          ///< larger is resumed first
-  int tag = 0;               ///< all messages of this run
-  const char* step = "";     ///< what it is doing, for dumps; a string literal
-  const char* warning = "";  ///< follows the error of a run that breaks; a string literal
+  std::string_view name{};  ///< for dumps; outlives the run
+  int priority = 0;         ///< larger is resumed first
+  int tag = 0;              ///< all messages of this run
+  const char* step = "";    ///< what it is doing, for dumps; a string literal
+  bool in_place = false;    ///< the transport reads and writes the caller's memory
   task<void> root;
   bool finished = true;
   bool broken = false;       ///< ended in the middle of an exchange: nothing more may run under this tag
@@ -46,7 +47,9 @@ struct Run {
   std::size_t awaited_done = 0;
   const bool* gate = nullptr;              ///< awaited besides: another run of this rank makes it true
   const Run* gate_keeper = nullptr;        ///< that run
-  Happening* happening = nullptr;          ///< awaited besides
+  Completion* completion = nullptr;        ///< awaited besides
+  bool awaits_caller = false;              ///< until the caller attends to it, without a deadline
+  bool attended = false;                   ///< its caller is in a call that waits for it, or asks
   std::exception_ptr failure;              ///< thrown at the point of suspension
   bool told = false;                       ///< peers know by themselves why it fails
   std::chrono::duration<double> waited{};  ///< without progress, while the engine was polled and the run not held back
@@ -66,10 +69,14 @@ class Engine {
   /// Runs `run.root`, made with its frames in frames(), until its first suspension and keeps `run` until it has finished. Throws
   /// nothing: what goes wrong is the run's error.
   void start(Run& run) noexcept;
+  /// For the end of plans and tables while an exception unwinds. Where a run in flight exchanges its caller's memory in place, that
+  /// may be gone, and the transport may read and write it whenever it is called: all runs break off, their peers are told, and the
+  /// transport is left alone from now on.
+  void give_up_in_place() noexcept;
   /// Ends `run` with `error` before it has begun.
   void refuse(Run& run, std::exception_ptr error) noexcept;
-  /// One round: resumes what is ready, highest priority first. True when anything moved.
-  bool poll();
+  /// One round: resumes what is ready, highest priority first. True when anything moved. Whatever goes wrong is a run's error.
+  bool poll() noexcept;
   /// From now on `run`, in flight or not, has another priority.
   void reprioritise(Run& run, int priority);
   /// Polls until `open`; yields the processor while nothing moves.
@@ -89,13 +96,16 @@ class Engine {
   void insert(Run& run) noexcept;
   bool ready(Run& run);
   void resume(Run& run);
-  void fail(Run& run, std::exception_ptr failure);
+  void fail(Run& run, std::exception_ptr failure, bool told) noexcept;
   void end(Run& run, std::exception_ptr error) noexcept;
   [[nodiscard]] std::exception_ptr broken_off(Run& run, const std::exception_ptr& error) noexcept;
   [[nodiscard]] bool held_back(std::size_t index) const;
   static void got_on(Run& run);
-  void check_deadline(Run& run, Clock::time_point now);
-  void listen(Clock::time_point now);
+  void check_deadline(Run& run, Clock::time_point now) noexcept;
+  void listen(Clock::time_point now) noexcept;
+  void take_down(const Notice& notice) noexcept;
+  [[nodiscard]] std::exception_ptr given_up_error() const noexcept;
+  [[nodiscard]] std::exception_ptr error_of(const Notice& notice) const noexcept;
 
   Transport& transport_;
   std::chrono::duration<double> timeout_;
@@ -104,6 +114,7 @@ class Engine {
   Clock::time_point last_poll_ = Clock::now(), listened_ = last_poll_;
   FramePool frames_;
   std::size_t most_runs_ = 0;
+  bool given_up_ = false;
   std::vector<Run*> runs_;       // by priority, then in order of start
   std::vector<Notice> notices_;  // of runs that broke on other ranks
 };

@@ -7,7 +7,7 @@
 #include "cli/gradient_buffer.hpp"
 #include "cuda/runtime.hpp"
 #include "kernels/kernels.hpp"
-#include "plan/communicator.hpp"
+#include "communicator/communicator.hpp"
 #include "transport/inproc/inproc_transport.hpp"
 
 namespace weir::cli {

@@ -13,7 +13,7 @@
 #include "cli/report.hpp"
 #include "model/cost.hpp"
 #include "model/lookup.hpp"
-#include "plan/communicator.hpp"
+#include "communicator/communicator.hpp"
 
 namespace weir::cli {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 #include "cuda/runtime.hpp"
-#include "plan/communicator.hpp"
+#include "communicator/communicator.hpp"
 
 namespace weir::cli {
 namespace {

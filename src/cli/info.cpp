@@ -13,7 +13,7 @@
 #include "cuda/nccl.hpp"
 #include "cuda/runtime.hpp"
 #include "kernels/kernels.hpp"
-#include "plan/communicator.hpp"
+#include "communicator/communicator.hpp"
 #include "topology/gpus.hpp"
 
 namespace weir::cli {

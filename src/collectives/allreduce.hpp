@@ -68,22 +68,22 @@ struct AllreduceProblem {
   }
 };
 
-/// How a sparse exchange ended, the same on every rank but for `returned`.
+/// How a sparse exchange ended, the same on every rank but for `undelivered`.
 template <class T>
 struct SparseOutcome {
-  std::uint64_t fault = 0;   ///< the largest fault any rank announced; not 0: nothing is delivered
-  SparseVector<T> update;    ///< owned by the algorithm until its next run
-  SparseVector<T> returned;  ///< part of the contributions at indices of the update that the update lacks (dropped on the way, or
-                             ///< lost in rounding), kept by this rank; in any order, undivided. Owned by the algorithm.
-  std::span<const std::int64_t> returned_runs;  ///< of what is in CUDA memory: ends of the ascending runs of `returned`; none: it
-                                                ///< is one
+  std::uint64_t input_error = 0;  ///< the largest input_error any rank announced; not 0: nothing is delivered
+  SparseVector<T> update;         ///< owned by the algorithm until its next run
+  SparseVector<T> undelivered;    ///< part of the contributions at indices of the update that the update lacks (dropped on the way,
+                                ///< or lost in rounding), kept by this rank; in any order, undivided. Owned by the algorithm.
+  std::span<const std::int64_t> undelivered_runs;  ///< of what is in CUDA memory: ends of the ascending runs of `undelivered`;
+                                                   ///< none: it is one
   bool rethresholded = false;
   bool recut = false;
   bool balanced = false;
 };
 
 /// Most entries that an algorithm returns to a rank: two lists for each level of a tree over the ranks, and one.
-[[nodiscard]] inline std::int64_t largest_returned(const AllreduceProblem& problem) {
+[[nodiscard]] inline std::int64_t most_undelivered(const AllreduceProblem& problem) {
   const int levels = std::max(1, static_cast<int>(std::bit_width(static_cast<unsigned>(problem.ranks - 1))));
   return (2 * levels + 1) * problem.largest_local;
 }
@@ -97,13 +97,13 @@ class DenseAllreduce {
   [[nodiscard]] virtual std::int64_t memory_bytes() const = 0;
 };
 
-/// Sums the ranks' sparse vectors and delivers the sum, or about k of its largest entries. `fault` is this rank's own; every rank
-/// learns the largest one. Values that are not `native` on the wire come rounded to what travels.
+/// Sums the ranks' sparse vectors and delivers the sum, or about k of its largest entries. `input_error` is this rank's own; every
+/// rank learns the largest one. Values that are not `native` on the wire come rounded to what travels.
 template <class T>
 class SparseAllreduce {
  public:
   virtual ~SparseAllreduce() = default;
-  virtual task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t k, std::uint64_t fault) = 0;
+  virtual task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t k, std::uint64_t input_error) = 0;
   virtual void reset() = 0;
   [[nodiscard]] virtual std::int64_t memory_bytes() const = 0;
 };

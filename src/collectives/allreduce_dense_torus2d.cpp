@@ -17,7 +17,7 @@ class DenseTorus2d final : public DenseAllreduce<T> {
     if (map_.mine() < 0) return;
     AllreduceProblem across = problem;
     across.count = map_.size(map_.mine());
-    across.ranks = static_cast<int>(map_.owners().size());
+    across.ranks = static_cast<int>(map_.rail().size());
     across_ = make_dense_ring<T>(across);
   }
 
@@ -29,7 +29,7 @@ class DenseTorus2d final : public DenseAllreduce<T> {
     co_await allreduce_control(node, words_.data(), 1, 0, words_.data() + 1);
     co_await in_node_.reduce(node, shard);
     channel.step("2. ring across nodes");
-    if (across_) co_await across_->run(channel.group(map_.owners()), shard);
+    if (across_) co_await across_->run(channel.group(map_.rail()), shard);
     channel.step("3. allgather in the node");
     co_await in_node_.allgather(node, data);
   }

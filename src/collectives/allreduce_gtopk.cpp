@@ -25,7 +25,7 @@ class GTopk final : public SparseAllreduce<T> {
         kept_(capacity_),
         incoming_(capacity_),
         message_(coo::block_bytes<T>(capacity_)),
-        residue_(largest_returned(problem)) {
+        residue_(most_undelivered(problem)) {
     residue_ends_.reserve(64);
   }
 
@@ -35,12 +35,12 @@ class GTopk final : public SparseAllreduce<T> {
     return sum_.bytes() + kept_.bytes() + incoming_.bytes() + message_.bytes() + residue_.bytes();
   }
 
-  task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t k, std::uint64_t fault) override {
+  task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t k, std::uint64_t input_error) override {
     SparseOutcome<T> outcome;
     const int me = channel.rank(), ranks = channel.size();
     residue_ends_.clear();
     Header& header = header_;
-    header = {fault, 0};
+    header = {input_error, 0};
     SparseVector<T> mine = local;
 
     // 1. reduction tree: the vector of this rank and of those it has heard of goes to the rank with its lowest bit cleared
@@ -51,7 +51,7 @@ class GTopk final : public SparseAllreduce<T> {
       if (child >= ranks) continue;
       Header& other = other_header_;
       co_await receive_header(channel, other, child);
-      header.fault = std::max(header.fault, other.fault);
+      header.input_error = std::max(header.input_error, other.input_error);
       co_await receive(channel, other, child);
       mine = cut(mine, decode(other), k);
     }
@@ -70,17 +70,17 @@ class GTopk final : public SparseAllreduce<T> {
     for (distance /= 2; distance >= 1; distance /= 2) {
       if (me + distance < ranks) co_await send_to(channel, header, me + distance);
     }
-    outcome.fault = header.fault;
-    if (outcome.fault != 0) co_return outcome;
+    outcome.input_error = header.input_error;
+    if (outcome.input_error != 0) co_return outcome;
     outcome.update = decode(header);
-    outcome.returned = returned(outcome.update);
+    outcome.undelivered = undelivered(outcome.update);
     problem_.divide(incoming_.values.data(), outcome.update.count);
     co_return outcome;
   }
 
  private:
   struct Header {
-    std::uint64_t fault = 0, count = 0;
+    std::uint64_t input_error = 0, count = 0;
   };
 
   /// Room for `capacity` entries and the padding that kernels and codec may overwrite.
@@ -159,7 +159,7 @@ class GTopk final : public SparseAllreduce<T> {
 
   [[nodiscard]] std::int64_t residue_end() const { return residue_ends_.empty() ? 0 : residue_ends_.back(); }
 
-  SparseVector<T> returned(SparseVector<T> update) {
+  SparseVector<T> undelivered(SparseVector<T> update) {
     std::int64_t kept = 0, begin = 0;
     for (const std::int64_t end : residue_ends_) {
       const SparseVector<T> list{residue_.indices.data() + begin, residue_.values.data() + begin, end - begin};

@@ -63,7 +63,7 @@ class OkTopk final : public SparseAllreduce<T> {
            words_.bytes() + cut_scratch_.bytes();
   }
 
-  task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t k, std::uint64_t fault) override {
+  task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t k, std::uint64_t input_error) override {
     SparseOutcome<T> outcome;
     const std::int64_t iteration = iteration_++;
 
@@ -77,11 +77,11 @@ class OkTopk final : public SparseAllreduce<T> {
     // 2. announce: faults and region sizes; unbalanced regions are re-cut at once
     channel.step("2. announce region sizes");
     co_await space_.count_regions(channel, local, boundaries_, own_counts_.data());
-    words_[0] = fault;
+    words_[0] = input_error;
     std::copy(own_counts_.begin(), own_counts_.end(), words_.data() + 1);
     co_await allreduce_control(channel, words_.data(), ranks_ + 1, 1, words_.data() + ranks_ + 1);
-    outcome.fault = words_[0];
-    if (outcome.fault != 0) co_return outcome;
+    outcome.input_error = words_[0];
+    if (outcome.input_error != 0) co_return outcome;
     const std::uint64_t* const region_totals = words_.data() + 1;
     const std::uint64_t total = std::accumulate(region_totals, region_totals + ranks_, std::uint64_t{0});
     if (total == 0) co_return outcome;
@@ -112,7 +112,7 @@ class OkTopk final : public SparseAllreduce<T> {
     channel.step("5. allgatherv");
     co_await allgatherv(channel, offset_, gathered().wire);
     outcome.update = decode(channel.rank(), outcome.balanced);
-    outcome.returned = rounding_loss(channel.rank());
+    outcome.undelivered = rounding_loss(channel.rank());
     co_await space_.done(channel);
     co_return outcome;
   }
@@ -148,7 +148,7 @@ class OkTopk final : public SparseAllreduce<T> {
   }
 
   /// Memory of the update on its way: the reduced region's, which is spent once the selection is out of it.
-  [[nodiscard]] Mail gathered() { return split_.spent(); }
+  [[nodiscard]] Message gathered() { return split_.spent(); }
 
   task<void> select_global(Channel channel, std::int64_t k, std::int64_t iteration, SparseOutcome<T>& outcome) {
     const coo::Segment<T> reduced = split_.reduced();
@@ -264,7 +264,7 @@ class OkTopk final : public SparseAllreduce<T> {
     }
   }
 
-  void encode_selected(int me, std::uint64_t first, std::int64_t count, Mail to) {
+  void encode_selected(int me, std::uint64_t first, std::int64_t count, Message to) {
     space_.encode(problem_.wire(), selected_.indices + first, selected_.values + first, count, 0, region_range(me), to);
   }
 
@@ -300,12 +300,12 @@ class OkTopk final : public SparseAllreduce<T> {
     std::size_t posted = 0;
     in_offset = out_offset = 0;
     for_pieces(block(me, true), [&](int holder, Range piece) {
-      const Mail place = gathered() + in_offset;
+      const Message place = gathered() + in_offset;
       if (holder != me) requests_[posted++] = channel.receive(place.wire, piece_bytes(holder, piece), holder, Traffic::payload);
       in_offset += slot_bytes(holder, piece);
     });
     for_pieces_given(me, [&](int owner, Range piece) {
-      const Mail message = split_.outgoing() + out_offset;
+      const Message message = split_.outgoing() + out_offset;
       requests_[posted++] = channel.send(message.wire, piece_bytes(me, piece), owner, Traffic::payload);
       out_offset += slot_bytes(me, piece);
     });

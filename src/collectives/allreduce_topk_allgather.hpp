@@ -24,32 +24,32 @@ class TopkAllgather final : public SparseAllreduce<T> {
         offset_(size() + 1),
         space_(problem, problem.ranks * problem.largest_local, problem.ranks),
         gathered_(problem.ranks * coo::block_bytes<T>(problem.largest_local)),
-        landing_(space_, gathered_.bytes()),
+        staging_(space_, gathered_.bytes()),
         tree_(space_, problem.ranks, problem.ranks * problem.largest_local) {}
 
   void reset() override {}
 
   [[nodiscard]] std::int64_t memory_bytes() const override {
-    return space_.memory_bytes() + gathered_.bytes() + landing_.bytes() + tree_.memory_bytes();
+    return space_.memory_bytes() + gathered_.bytes() + staging_.bytes() + tree_.memory_bytes();
   }
 
-  task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t /*k*/, std::uint64_t fault) override {
+  task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t /*k*/, std::uint64_t input_error) override {
     SparseOutcome<T> outcome;
     const int me = channel.rank(), ranks = problem_.ranks;
 
     channel.step("1. faults and sizes");
-    const Card mine{fault, static_cast<std::uint64_t>(local.count)};
+    const Card mine{input_error, static_cast<std::uint64_t>(local.count)};
     co_await allgather_control(channel, reinterpret_cast<const std::byte*>(&mine), sizeof(Card),
                                reinterpret_cast<std::byte*>(cards_.data()), reinterpret_cast<std::byte*>(scratch_.data()));
     for (std::size_t r = 0; r < size(); ++r) {
-      outcome.fault = std::max(outcome.fault, cards_[r].fault);
+      outcome.input_error = std::max(outcome.input_error, cards_[r].input_error);
       counts_[r] = static_cast<std::uint32_t>(cards_[r].count);
     }
-    if (outcome.fault != 0) co_return outcome;
+    if (outcome.input_error != 0) co_return outcome;
 
     channel.step("2. allgatherv");
     for (int i = 0; i < ranks; ++i) offset_[at(i) + 1] = offset_[at(i)] + slot_of((me + i) % ranks);
-    const Mail gathered = landing_.at(gathered_.data(), 0);
+    const Message gathered = staging_.at(gathered_.data(), 0);
     space_.encode(problem_.wire(), local.indices, local.values, local.count, 0, range(), gathered);
     space_.push(gathered, offset_[1]);
     co_await space_.done(channel);
@@ -73,7 +73,7 @@ class TopkAllgather final : public SparseAllreduce<T> {
 
  private:
   struct Card {
-    std::uint64_t fault, count;
+    std::uint64_t input_error, count;
   };
   [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(problem_.ranks); }
   [[nodiscard]] static std::size_t at(int i) { return static_cast<std::size_t>(i); }
@@ -89,7 +89,7 @@ class TopkAllgather final : public SparseAllreduce<T> {
   std::vector<std::int64_t> offset_;  // in gathered_, of the block of rank (me + i) mod P
   Space space_;
   typename Space::template Array<std::byte> gathered_;
-  typename Space::Landing landing_;
+  typename Space::StagingBuffer staging_;
   MergeTree<T, Space> tree_;
 };
 

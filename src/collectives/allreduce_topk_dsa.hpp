@@ -33,7 +33,7 @@ class TopkDsa final : public SparseAllreduce<T> {
         scratch_(size()),
         offset_(size() + 1),
         gathered_(coo::block_bytes<T>(largest_update()) + 8 * problem.ranks),
-        landing_(space_, gathered_.bytes()),
+        staging_(space_, gathered_.bytes()),
         indices_(largest_update()),
         values_(largest_update()) {
     uniform_boundaries(static_cast<std::uint64_t>(problem.count), boundaries_);
@@ -42,19 +42,19 @@ class TopkDsa final : public SparseAllreduce<T> {
   void reset() override {}
 
   [[nodiscard]] std::int64_t memory_bytes() const override {
-    return space_.memory_bytes() + split_.memory_bytes() + gathered_.bytes() + landing_.bytes() + indices_.bytes() +
+    return space_.memory_bytes() + split_.memory_bytes() + gathered_.bytes() + staging_.bytes() + indices_.bytes() +
            values_.bytes();
   }
 
-  task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t /*k*/, std::uint64_t fault) override {
+  task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t /*k*/, std::uint64_t input_error) override {
     SparseOutcome<T> outcome;
     const int me = channel.rank(), ranks = problem_.ranks;
 
     channel.step("1. faults");
-    counts_[0] = fault;
+    counts_[0] = input_error;
     co_await allreduce_control(channel, counts_.data(), 1, 1, scratch_.data());
-    outcome.fault = counts_[0];
-    if (outcome.fault != 0) co_return outcome;
+    outcome.input_error = counts_[0];
+    if (outcome.input_error != 0) co_return outcome;
 
     // 2. split and reduce
     co_await space_.count_regions(channel, local, boundaries_, own_counts_.data());
@@ -69,7 +69,7 @@ class TopkDsa final : public SparseAllreduce<T> {
 
     channel.step("4. allgatherv");
     for (int i = 0; i < ranks; ++i) offset_[at(i) + 1] = offset_[at(i)] + slot_of((me + i) % ranks);
-    const Mail gathered = landing_.at(gathered_.data(), 0);
+    const Message gathered = staging_.at(gathered_.data(), 0);
     space_.encode(wire_of(me), reduced.indices, reduced.values, reduced.count, 0, range(me), gathered);
     space_.push(gathered, offset_[1]);
     co_await space_.done(channel);
@@ -87,7 +87,7 @@ class TopkDsa final : public SparseAllreduce<T> {
     if (problem_.config.wire_values != WireValues::native) {
       space_.subtract_rounded(problem_.config.wire_values, reduced);
       space_.shift(reduced, static_cast<std::uint32_t>(boundaries_[at(me)]));
-      outcome.returned = {reduced.indices, reduced.values, reduced.count};
+      outcome.undelivered = {reduced.indices, reduced.values, reduced.count};
     }
     co_await space_.done(channel);
     co_return outcome;
@@ -116,7 +116,7 @@ class TopkDsa final : public SparseAllreduce<T> {
   std::vector<std::uint64_t> own_counts_, counts_, scratch_;  // of my entries by region; of all regions' sums
   std::vector<std::int64_t> offset_;                          // in gathered_, of the block of rank (me + i) mod P
   typename Space::template Array<std::byte> gathered_;
-  typename Space::Landing landing_;
+  typename Space::StagingBuffer staging_;
   typename Space::template Array<std::uint32_t> indices_;
   typename Space::template Array<T> values_;
 };

@@ -21,10 +21,10 @@ class DeviceSpace {
   static constexpr bool asynchronous = true;
 
   /// Messages go through pinned memory, as large as theirs, unless the transport takes GPU memory.
-  class Landing {
+  class StagingBuffer {
    public:
-    Landing(const DeviceSpace& space, std::int64_t bytes) : pinned_(space.direct_ ? 0 : bytes) {}
-    [[nodiscard]] Mail at(std::byte* local, std::int64_t offset) const {
+    StagingBuffer(const DeviceSpace& space, std::int64_t bytes) : pinned_(space.direct_ ? 0 : bytes) {}
+    [[nodiscard]] Message at(std::byte* local, std::int64_t offset) const {
       return {local + offset, (pinned_.size() > 0 ? pinned_.data() : local) + offset};
     }
     [[nodiscard]] std::int64_t bytes() const { return pinned_.bytes(); }
@@ -52,7 +52,7 @@ class DeviceSpace {
 
   task<void> done(Channel channel) {
     event_.record(stream_);
-    co_await channel.happened(event_);
+    co_await channel.done(event_);
     const std::int64_t* const end = verdicts_.data() + decoded_;
     decoded_ = 0;
     if (std::any_of(static_cast<const std::int64_t*>(verdicts_.data()), end, [](std::int64_t malformed) { return malformed != 0; }))
@@ -60,13 +60,13 @@ class DeviceSpace {
   }
 
   std::int64_t encode(wire::Wire wire, const std::uint32_t* indices, const T* values, std::int64_t count, std::uint32_t base,
-                      std::uint64_t range, Mail to) {
+                      std::uint64_t range, Message to) {
     return wire::cuda::encode(queue(), wire, indices, values, count, base, range, to.local);
   }
-  void push(Mail from, std::int64_t bytes) {
+  void push(Message from, std::int64_t bytes) {
     if (from.wire != from.local) cuda::copy(from.wire, from.local, bytes, stream_);
   }
-  void pull(Mail from, std::int64_t bytes) {
+  void pull(Message from, std::int64_t bytes) {
     if (from.wire != from.local) cuda::copy(from.local, from.wire, bytes, stream_);
   }
   void decode(wire::Wire wire, const std::byte* from, std::int64_t /*bytes*/, std::int64_t count, std::uint32_t base,

@@ -21,10 +21,10 @@
 namespace weir {
 
 /// Memory of messages, as kernels and as the transport see it.
-struct Mail {
+struct Message {
   std::byte* local = nullptr;
   std::byte* wire = nullptr;
-  [[nodiscard]] Mail operator+(std::int64_t bytes) const { return {local + bytes, wire + bytes}; }
+  [[nodiscard]] Message operator+(std::int64_t bytes) const { return {local + bytes, wire + bytes}; }
 };
 
 template <class T>
@@ -37,10 +37,10 @@ class HostSpace {
   static constexpr bool asynchronous = false;
 
   /// Gives memory for messages its wire side.
-  class Landing {
+  class StagingBuffer {
    public:
-    Landing(const HostSpace&, std::int64_t /*bytes*/) {}
-    [[nodiscard]] Mail at(std::byte* local, std::int64_t offset) const { return {local + offset, local + offset}; }
+    StagingBuffer(const HostSpace&, std::int64_t /*bytes*/) {}
+    [[nodiscard]] Message at(std::byte* local, std::int64_t offset) const { return {local + offset, local + offset}; }
     [[nodiscard]] std::int64_t bytes() const { return 0; }
   };
 
@@ -53,13 +53,13 @@ class HostSpace {
 
   /// As wire::encode, into to.local.
   std::int64_t encode(wire::Wire wire, const std::uint32_t* indices, const T* values, std::int64_t count, std::uint32_t base,
-                      std::uint64_t range, Mail to) {
+                      std::uint64_t range, Message to) {
     return wire::encode(wire, indices, values, count, base, range, to.local);
   }
   /// What has been encoded in from.local can be sent from from.wire, once done.
-  void push(Mail, std::int64_t /*bytes*/) {}
+  void push(Message, std::int64_t /*bytes*/) {}
   /// What has been received in from.wire is in from.local.
-  void pull(Mail, std::int64_t /*bytes*/) {}
+  void pull(Message, std::int64_t /*bytes*/) {}
   /// As wire::decode, from local memory.
   void decode(wire::Wire wire, const std::byte* from, std::int64_t bytes, std::int64_t count, std::uint32_t base,
               std::uint64_t range, std::uint32_t* indices, T* values) {

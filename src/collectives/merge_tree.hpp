@@ -55,9 +55,9 @@ class MergeTree {
   [[nodiscard]] std::int64_t total() const { return prefix_.back(); }
 
   /// Where the message with the vector of `rank` may be received: as much memory as its entries take in coordinate format.
-  /// `landing` is that of landing_bytes().
-  [[nodiscard]] Mail incoming(int rank, const typename Space::Landing& landing) {
-    return landing.at(buffers_[1].data(), offset_[static_cast<std::size_t>(rank)]);
+  /// `staging` is that of landing_bytes().
+  [[nodiscard]] Message incoming(int rank, const typename Space::StagingBuffer& staging) {
+    return staging.at(buffers_[1].data(), offset_[static_cast<std::size_t>(rank)]);
   }
   [[nodiscard]] std::int64_t landing_bytes() const { return buffers_[1].bytes(); }
   /// Where the vector of `rank` belongs.
@@ -81,8 +81,8 @@ class MergeTree {
   /// The sum, once every leaf has arrived.
   [[nodiscard]] Segment root() { return segment(levels_ - 1, 0); }
   /// The root's memory, for messages once its entries are spent.
-  [[nodiscard]] Mail spent_root(const typename Space::Landing& landing) {
-    return landing.at(reinterpret_cast<std::byte*>(root().values), 0);
+  [[nodiscard]] Message spent_root(const typename Space::StagingBuffer& staging) {
+    return staging.at(reinterpret_cast<std::byte*>(root().values), 0);
   }
   /// Memory that the root does not use, for root().count entries and padding.
   [[nodiscard]] Segment spare() {

@@ -7,7 +7,7 @@ ShardMap::ShardMap(const Topology& topology, std::int64_t count)
       shards_(topology.smallest_node()),
       mine_(topology.local_rank(topology.rank())),
       node_(topology.node_peers()),
-      owners_(topology.local_rank_peers()) {
+      rail_(topology.local_rank_peers()) {
   if (mine_ >= shards_) mine_ = -1;
 }
 

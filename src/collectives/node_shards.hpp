@@ -37,13 +37,13 @@ class ShardMap {
   [[nodiscard]] std::int64_t part_of(std::int64_t k, int shard, std::int64_t iteration) const;
   /// Ranks of my node, in the order of their local ranks, and the owners of my shard on all nodes.
   [[nodiscard]] std::span<const int> node() const { return node_; }
-  [[nodiscard]] std::span<const int> owners() const { return owners_; }
+  [[nodiscard]] std::span<const int> rail() const { return rail_; }
 
  private:
   std::int64_t count_;
   int shards_;
   int mine_;
-  std::span<const int> node_, owners_;
+  std::span<const int> node_, rail_;
 };
 
 /// Dense: my shard of the node's sum, and a whole array from all shards. `node` is the channel of the node's ranks. Through memory
@@ -193,29 +193,29 @@ class NodeAllgather {
         scratch_(map.node().size()),
         requests_(map.node().size() + at(map.shards())),
         messages_((map.shards() + 1) * coo::block_bytes<T>(capacity)),
-        landing_(space_, messages_.bytes()),
+        staging_(space_, messages_.bytes()),
         indices_(map.shards() * capacity),
         values_(map.shards() * capacity) {}
 
-  /// `mine` is my shard's outcome, undivided, indices relative to the shard (for ranks without one: nothing but perhaps a fault).
-  /// Returns the outcome of all shards together, divided. Faults of any shard reach every rank.
+  /// `mine` is my shard's outcome, undivided, indices relative to the shard (for ranks without one: nothing but perhaps a
+  /// input_error). Returns the outcome of all shards together, divided. Faults of any shard reach every rank.
   task<SparseOutcome<T>> run(Channel node, const SparseOutcome<T>& mine) {
     const int me = node.rank(), ranks = node.size();
-    Card card{mine.fault, static_cast<std::uint64_t>(mine.update.count), mine.rethresholded, mine.recut, mine.balanced};
+    Card card{mine.input_error, static_cast<std::uint64_t>(mine.update.count), mine.rethresholded, mine.recut, mine.balanced};
     co_await allgather_control(node, reinterpret_cast<const std::byte*>(&card), sizeof(Card),
                                reinterpret_cast<std::byte*>(cards_.data()), reinterpret_cast<std::byte*>(scratch_.data()));
     SparseOutcome<T> all;
     for (const Card& other : cards_) {
-      all.fault = std::max(all.fault, other.fault);
+      all.input_error = std::max(all.input_error, other.input_error);
       all.rethresholded |= other.rethresholded;
       all.recut |= other.recut;
       all.balanced |= other.balanced;
     }
-    if (all.fault != 0) co_return all;
+    if (all.input_error != 0) co_return all;
 
     std::int64_t offset = 0;
     for (int shard = 0; shard < map_.shards(); ++shard) offset += slot_bytes(shard);
-    const Mail message = landing_.at(messages_.data(), offset);
+    const Message message = staging_.at(messages_.data(), offset);
     if (map_.mine() >= 0 && mine.update.count > 0) {
       space_.encode(wire_, mine.update.indices, mine.update.values, mine.update.count, 0, range(me), message);
       space_.push(message, message_bytes(me));
@@ -225,7 +225,7 @@ class NodeAllgather {
     offset = 0;
     std::size_t posted = 0;
     for (int shard = 0; shard < map_.shards(); ++shard) {
-      const Mail incoming = landing_.at(messages_.data(), offset);
+      const Message incoming = staging_.at(messages_.data(), offset);
       if (shard != me && message_bytes(shard) > 0)
         requests_[posted++] = node.receive(incoming.wire, message_bytes(shard), shard, Traffic::payload);
       offset += slot_bytes(shard);
@@ -235,19 +235,19 @@ class NodeAllgather {
         requests_[posted++] = node.send(message.wire, message_bytes(me), (me + s) % ranks, Traffic::payload);
     }
     co_await node.done(std::span(requests_).first(posted));
-    space_.pull(landing_.at(messages_.data(), 0), offset);
+    space_.pull(staging_.at(messages_.data(), 0), offset);
     decode(me, mine.update, all);
     co_await space_.done(node);
     co_return all;
   }
 
   [[nodiscard]] std::int64_t memory_bytes() const {
-    return space_.memory_bytes() + messages_.bytes() + landing_.bytes() + indices_.bytes() + values_.bytes();
+    return space_.memory_bytes() + messages_.bytes() + staging_.bytes() + indices_.bytes() + values_.bytes();
   }
 
  private:
   struct Card {
-    std::uint64_t fault = 0, count = 0;
+    std::uint64_t input_error = 0, count = 0;
     bool rethresholded = false, recut = false, balanced = false;
   };
   [[nodiscard]] static std::size_t at(int i) { return static_cast<std::size_t>(i); }
@@ -280,7 +280,7 @@ class NodeAllgather {
   std::vector<Card> cards_, scratch_;
   std::vector<Request> requests_;
   typename Space::template Array<std::byte> messages_;
-  typename Space::Landing landing_;
+  typename Space::StagingBuffer staging_;
   typename Space::template Array<std::uint32_t> indices_;
   typename Space::template Array<T> values_;
 };

@@ -83,7 +83,7 @@ class SplitReduce {
         requests_[at(2 * s)] =
             in > 0 ? channel.receive(tree_.incoming(from, incoming_landing_).wire, in, from, Traffic::payload) : Request{};
         if constexpr (!Space::asynchronous) encode(s, to, local, boundaries);
-        const Mail message = outgoing() + out_offset_[at(s)];
+        const Message message = outgoing() + out_offset_[at(s)];
         requests_[at(2 * s + 1)] = out > 0 ? channel.send(message.wire, out, to, Traffic::payload) : Request{};
       }
       const int finished = s - setup_.window;
@@ -99,9 +99,9 @@ class SplitReduce {
   /// Memory beside it, with room for as many entries and select_padding more.
   [[nodiscard]] coo::Segment<T> spare() { return tree_.spare(); }
   /// Its memory, for messages once the sum is spent.
-  [[nodiscard]] Mail spent() { return tree_.spent_root(incoming_landing_); }
+  [[nodiscard]] Message spent() { return tree_.spent_root(incoming_landing_); }
   /// Memory of messages that have all been sent, with room for largest_local entries in P messages.
-  [[nodiscard]] Mail outgoing() { return outgoing_landing_.at(outgoing_.data(), 0); }
+  [[nodiscard]] Message outgoing() { return outgoing_landing_.at(outgoing_.data(), 0); }
   /// Entries I sent to others.
   [[nodiscard]] std::uint32_t sent(int me) const { return static_cast<std::uint32_t>(first_.back() - out_counts_[at(me)]); }
   [[nodiscard]] std::int64_t memory_bytes() const {
@@ -131,7 +131,7 @@ class SplitReduce {
     const std::int64_t count = in_counts_[at(from)];
     if (count == 0) return;
     const coo::Segment<T> leaf = tree_.leaf(from);
-    const Mail message = tree_.incoming(from, incoming_landing_);
+    const Message message = tree_.incoming(from, incoming_landing_);
     const std::int64_t bytes = wire::message_bytes<T>(setup_.wire, count, my_range);
     space_.pull(message, bytes);
     space_.decode(setup_.wire, message.local, bytes, count, 0, my_range, leaf.indices, leaf.values);
@@ -146,7 +146,7 @@ class SplitReduce {
   std::vector<std::int64_t> out_offset_;  // of message s in outgoing_
   std::vector<Request> requests_;
   typename Space::template Array<std::byte> outgoing_;
-  typename Space::Landing outgoing_landing_, incoming_landing_;
+  typename Space::StagingBuffer outgoing_landing_, incoming_landing_;
 };
 
 }  // namespace weir

@@ -20,25 +20,25 @@ class StagedAllreduce final : public SparseAllreduce<T> {
         local_(problem.largest_local),
         staging_(largest_update),
         update_(largest_update),
-        returned_(largest_returned(problem)) {
+        undelivered_(most_undelivered(problem)) {
     runs_.reserve(64);
   }
 
   void reset() override { algorithm_->reset(); }
   [[nodiscard]] std::int64_t memory_bytes() const override {
-    return algorithm_->memory_bytes() + local_.bytes() + staging_.bytes() + update_.bytes() + returned_.bytes();
+    return algorithm_->memory_bytes() + local_.bytes() + staging_.bytes() + update_.bytes() + undelivered_.bytes();
   }
 
-  task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t k, std::uint64_t fault) override {
+  task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t k, std::uint64_t input_error) override {
     copy(local, local_);
     staged_.record(stream_);
-    co_await channel.happened(staged_);
-    SparseOutcome<T> outcome = co_await algorithm_->run(channel, local_.first(local.count), k, fault);
-    if (outcome.fault != 0) co_return outcome;
+    co_await channel.done(staged_);
+    SparseOutcome<T> outcome = co_await algorithm_->run(channel, local_.first(local.count), k, input_error);
+    if (outcome.input_error != 0) co_return outcome;
     stage(outcome.update);
     copy(staging_.first(outcome.update.count), update_);
     outcome.update = update_.first(outcome.update.count);
-    co_await upload_returned(channel, outcome);
+    co_await upload_undelivered(channel, outcome);
     co_return outcome;
   }
 
@@ -64,8 +64,8 @@ class StagedAllreduce final : public SparseAllreduce<T> {
   }
 
   /// In pieces as large as staging_.
-  task<void> upload_returned(Channel channel, SparseOutcome<T>& outcome) {
-    const SparseVector<T> list = outcome.returned;
+  task<void> upload_undelivered(Channel channel, SparseOutcome<T>& outcome) {
+    const SparseVector<T> list = outcome.undelivered;
     runs_.clear();
     if (list.count == 0) co_return;
     for (std::int64_t i = 1; i < list.count; ++i) {
@@ -75,19 +75,19 @@ class StagedAllreduce final : public SparseAllreduce<T> {
     for (std::int64_t first = 0; first < list.count; first += staging_.indices.size()) {
       const std::int64_t size = std::min(staging_.indices.size(), list.count - first);
       staged_.record(stream_);
-      co_await channel.happened(staged_);
+      co_await channel.done(staged_);
       stage({list.indices + first, list.values + first, size});
-      cuda::copy(returned_.indices.data() + first, staging_.indices.data(), size * std::int64_t{sizeof(std::uint32_t)}, stream_);
-      cuda::copy(returned_.values.data() + first, staging_.values.data(), size * std::int64_t{sizeof(T)}, stream_);
+      cuda::copy(undelivered_.indices.data() + first, staging_.indices.data(), size * std::int64_t{sizeof(std::uint32_t)}, stream_);
+      cuda::copy(undelivered_.values.data() + first, staging_.values.data(), size * std::int64_t{sizeof(T)}, stream_);
     }
-    outcome.returned = returned_.first(list.count);
-    outcome.returned_runs = runs_;
+    outcome.undelivered = undelivered_.first(list.count);
+    outcome.undelivered_runs = runs_;
   }
 
   std::unique_ptr<SparseAllreduce<T>> algorithm_;
   void* stream_;
   Entries<cuda::MemoryKind::pinned> local_, staging_;
-  Entries<cuda::MemoryKind::device> update_, returned_;
+  Entries<cuda::MemoryKind::device> update_, undelivered_;
   std::vector<std::int64_t> runs_;
   cuda::Event staged_;
 };

@@ -1,9 +1,9 @@
 // The classes of weir/embedding.hpp over the table's state.
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "communicator/config_card.hpp"
 #include "embedding/embedding_config.hpp"
 #include "embedding/table.hpp"
-#include "plan/config_card.hpp"
 
 namespace weir {
 namespace {
@@ -23,15 +23,12 @@ std::shared_ptr<detail::EmbeddingState> make_table(std::shared_ptr<detail::Commu
 }
 
 void retire(std::shared_ptr<detail::EmbeddingState>& state) noexcept {
-  if (!state) return;
-  bool ended = true;
-  for (detail::InFlight* call : state->calls()) ended = detail::retire(*call) && ended;
-  if (!ended) keep_forever(std::move(state));
+  if (state && !state->retire()) keep_forever(std::move(state));
 }
 
 /// Keeps the table alive as long as the operation.
-Operation operation(const std::shared_ptr<detail::EmbeddingState>& state, detail::InFlight& call) {
-  return Operation(std::shared_ptr<detail::InFlight>(state, &call));
+Operation operation(const std::shared_ptr<detail::EmbeddingState>& state, detail::AsynchronousCall& call) {
+  return Operation(std::shared_ptr<detail::AsynchronousCall>(state, &call));
 }
 
 }  // namespace

@@ -10,9 +10,9 @@
 #include "async/channel.hpp"
 #include "async/task.hpp"
 #include "base/buffer.hpp"
+#include "communicator/input_error.hpp"
 #include "embedding/partition.hpp"
 #include "embedding/row_groups.hpp"
-#include "plan/fault.hpp"
 
 namespace weir::embedding {
 
@@ -32,26 +32,26 @@ enum class CallFault : std::int32_t {
 
 /// What every rank tells every other about its call, so that all act alike.
 struct CallCard {
-  CallFault fault = CallFault::none;
+  CallFault input_error = CallFault::none;
   std::int64_t prefetch = 0;  ///< the one that gathered what this call asks for, as in Batch; 0: none
   std::int64_t distinct = 0;
-  std::int64_t place = 0, id = 0;      ///< of a bad id; else the size or count given and what it should be
-  FaultKind memory = FaultKind::none;  ///< of wrong_memory
-  std::int32_t of_ids = 0;             ///< the memory in question is that of the ids
+  std::int64_t place = 0, id = 0;        ///< of a bad id; else the size or count given and what it should be
+  InputError memory = InputError::none;  ///< of wrong_memory
+  std::int32_t of_ids = 0;               ///< the memory in question is that of the ids
 
-  /// A fault unless there is memory of `expected` elements.
+  /// A input_error unless there is memory of `expected` elements.
   void check_array(const float* data, std::size_t size, std::int64_t expected) {
     if (static_cast<std::int64_t>(size) != expected) {
-      fault = CallFault::wrong_size;
+      input_error = CallFault::wrong_size;
       place = static_cast<std::int64_t>(size);
       id = expected;
     } else if (expected > 0 && data == nullptr) {
-      fault = CallFault::null_pointer;
+      input_error = CallFault::null_pointer;
     }
   }
-  void check_memory(FaultKind found) {
-    if (found == FaultKind::none) return;
-    fault = CallFault::wrong_memory;
+  void check_memory(InputError found) {
+    if (found == InputError::none) return;
+    input_error = CallFault::wrong_memory;
     memory = found;
   }
 };

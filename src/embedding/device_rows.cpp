@@ -3,10 +3,10 @@
 #include <deque>
 
 #include "base/error.hpp"
+#include "communicator/caller_stream.hpp"
 #include "cuda/runtime.hpp"
 #include "embedding/device.hpp"
 #include "embedding/row_space.hpp"
-#include "plan/caller_stream.hpp"
 
 namespace weir::embedding {
 namespace {
@@ -26,7 +26,7 @@ class DeviceWork final : public RowWork {
   DeviceWork(ListMemory& memory, void* stream) : memory_(memory), stream_(stream) { event_.record(stream); }
 
   task<void> cleared(Channel channel) override {
-    co_await channel.happened(event_);
+    co_await channel.done(event_);
     used_ = 0;
   }
 
@@ -58,7 +58,7 @@ class DeviceWork final : public RowWork {
 class DeviceCaller final : public RowCaller {
  public:
   explicit DeviceCaller(void* own) : own_(own) {}
-  FaultKind enter(const void* array, void* stream) override { return caller_.enter(array, stream); }
+  InputError enter(const void* array, void* stream) override { return caller_.enter(array, stream); }
   void begin() override { caller_.hold(own_); }
   void end() noexcept override { caller_.leave(own_); }
 
@@ -97,8 +97,9 @@ class DeviceRows final : public RowSpace {
   HostIds bring_ids(const void* ids, std::int64_t bytes, void* stream) override {
     const gpu::Place place = gpu::place_of(ids);
     if (place.kind == gpu::Place::Kind::host || place.kind == gpu::Place::Kind::pinned) return {ids};
-    const FaultKind fault = ids_caller_.enter(ids, stream);  // nobody waits for its event: to record it is what shows a bad stream
-    if (fault != FaultKind::none) return {nullptr, nullptr, fault};
+    const InputError input_error =
+        ids_caller_.enter(ids, stream);  // nobody waits for its event: to record it is what shows a bad stream
+    if (input_error != InputError::none) return {nullptr, nullptr, input_error};
     const gpu::OnDevice on(device_);  // the default stream is this device's
     gpu::copy(ids_.data(), ids, bytes, stream);
     ids_there_.record(stream);

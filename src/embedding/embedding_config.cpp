@@ -6,9 +6,9 @@
 
 #include "base/error.hpp"
 #include "base/memory.hpp"
+#include "communicator/config_card.hpp"
 #include "embedding/optimizer.hpp"
 #include "embedding/partition.hpp"
-#include "plan/config_card.hpp"
 
 namespace weir::embedding {
 namespace {

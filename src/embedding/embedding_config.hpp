@@ -3,7 +3,7 @@
 
 #include <weir/embedding.hpp>
 
-#include "plan/communicator.hpp"
+#include "communicator/communicator.hpp"
 
 namespace weir::embedding {
 

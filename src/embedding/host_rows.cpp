@@ -20,7 +20,7 @@ class HostWork final : public RowWork {
 
 class HostCaller final : public RowCaller {
  public:
-  FaultKind enter(const void* array, void* stream) override { return memory_.fault_of(array, stream); }
+  InputError enter(const void* array, void* stream) override { return memory_.error_of(array, stream); }
   void begin() override {}
   void end() noexcept override {}
 
@@ -44,7 +44,7 @@ class HostRows final : public RowSpace {
 
   std::unique_ptr<RowWork> make_work(std::int64_t) override { return std::make_unique<HostWork>(); }
   std::unique_ptr<RowCaller> make_caller() override { return std::make_unique<HostCaller>(); }
-  HostIds bring_ids(const void* ids, std::int64_t, void* stream) override { return {ids, nullptr, ids_.fault_of(ids, stream)}; }
+  HostIds bring_ids(const void* ids, std::int64_t, void* stream) override { return {ids, nullptr, ids_.error_of(ids, stream)}; }
 
   void fill(const InitialValues& values, float* out) override {
     for (std::int64_t row = 0; row < values.part().rows; ++row) {

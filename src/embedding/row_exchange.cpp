@@ -47,10 +47,12 @@ std::span<const std::uint32_t> RowFetch::rows_of_tokens(const Batch& batch) cons
   return {setup_.exchange->replicated() ? batch.position_of_token() : batch.row_of_token(), tokens};
 }
 
-task<void> RowFetch::look_up(Channel channel, const Batch& batch, const Slice& slice, const std::uint32_t* token_rows,
-                             RowCaller& caller, float* vectors) {
+task<void> RowFetch::fetch(Channel channel, const Batch& batch, const Slice& slice) {
   if (!setup_.exchange->replicated()) co_await bring(channel, batch, slice, setup_.values);
-  if (batch.tokens() == 0) co_return;
+}
+
+void RowFetch::deliver(const Batch& batch, const Slice& slice, const std::uint32_t* token_rows, RowCaller& caller, float* vectors) {
+  if (batch.tokens() == 0) return;
   const CallerWork work(caller);
   const std::int64_t width = setup_.partition->width();
   if (setup_.exchange->replicated())

@@ -43,12 +43,13 @@ class RowFetch {
   /// Between ranks whose rows lie in `space`, which outlives it.
   RowFetch(const RowExchangeSetup& setup, RowSpace& space);
 
-  /// What look_up() needs as a list of the space: for each token of the batch where its row is.
+  /// What deliver() needs as a list of the space: for each token of the batch where its row is.
   [[nodiscard]] std::span<const std::uint32_t> rows_of_tokens(const Batch& batch) const;
-  /// vectors[token] = its row; they are the caller's. `token_rows` is that list. `batch` has been gathered and not been split.
-  task<void> look_up(Channel channel, const Batch& batch, const Slice& slice, const std::uint32_t* token_rows, RowCaller& caller,
-                     float* vectors);
-  /// The same for `vectors` in host memory, where `host` works; values are exact.
+  /// Brings the rows of `batch` here, which has been gathered and not been split.
+  task<void> fetch(Channel channel, const Batch& batch, const Slice& slice);
+  /// After that: vectors[token] = its row; they are the caller's. `token_rows` is that list.
+  void deliver(const Batch& batch, const Slice& slice, const std::uint32_t* token_rows, RowCaller& caller, float* vectors);
+  /// Both, for `vectors` in host memory, where `host` works; values are exact.
   task<void> export_rows(Channel channel, const Batch& batch, const Slice& slice, RowSpace& host, float* vectors);
   /// Of arrays that are not the space's.
   [[nodiscard]] std::int64_t memory_bytes() const;

@@ -9,10 +9,10 @@
 
 #include "async/channel.hpp"
 #include "async/task.hpp"
+#include "communicator/input_error.hpp"
 #include "embedding/group_lists.hpp"
 #include "embedding/initial_values.hpp"
 #include "embedding/optimizer.hpp"
-#include "plan/fault.hpp"
 
 namespace weir::embedding {
 
@@ -33,8 +33,8 @@ class RowCaller {
  public:
   virtual ~RowCaller() = default;
   /// What is wrong with them.
-  [[nodiscard]] virtual FaultKind enter(const void* array, void* stream) = 0;
-  /// The space's later work comes after what was on the stream at enter(), which had no fault.
+  [[nodiscard]] virtual InputError enter(const void* array, void* stream) = 0;
+  /// The space's later work comes after what was on the stream at enter(), which had no input_error.
   virtual void begin() = 0;
   /// What comes later on the stream comes after the work that the space has been given so far.
   virtual void end() noexcept = 0;
@@ -55,8 +55,8 @@ class CallerWork {
 /// Ids of a call, where the host can read them once `ready` has happened (at once where it is null).
 struct HostIds {
   const void* data;
-  Happening* ready = nullptr;
-  FaultKind fault = FaultKind::none;
+  Completion* ready = nullptr;
+  InputError input_error = InputError::none;
 };
 
 /// Arrays of float32 in one memory space, and work on them, which is done in the order of calls: in host memory before they

@@ -34,7 +34,7 @@ RowExchangeSetup make_setup(const CommunicatorState& comm, const EmbeddingConfig
 }
 
 [[noreturn]] void throw_fault(const CallCard& card, int rank, std::string_view table, const char* what, std::int64_t rows) {
-  switch (card.fault) {
+  switch (card.input_error) {
     case CallFault::bad_id:
       fail_alike(WEIR_ERR_ARGUMENT, "table '{}': rank {} {} id {} at position {}: ids go from 0 to {}", table, rank, what, card.id,
                  card.place, rows - 1);
@@ -48,7 +48,7 @@ RowExchangeSetup make_setup(const CommunicatorState& comm, const EmbeddingConfig
                  table, rank, what, card.place, card.id);
     case CallFault::wrong_memory:
       fail_alike(WEIR_ERR_ARGUMENT, "table '{}': {}", table,
-                 memory_fault_text(card.memory, rank, "table", card.of_ids != 0 ? "array of ids" : "array for vectors"));
+                 memory_error_text(card.memory, rank, "table", card.of_ids != 0 ? "array of ids" : "array for vectors"));
     case CallFault::not_in_host_memory:
       fail_alike(WEIR_ERR_ARGUMENT, "table '{}': rank {} {} with an array in GPU memory: it must be in host memory", table, rank,
                  what);
@@ -133,7 +133,7 @@ template <class Id>
 EmbeddingState::CallIds<Id> EmbeddingState::brought_ids(std::span<const Id> ids, void* stream) {
   ids_arrival_.check_startable();
   const HostIds there = space_->bring_ids(ids.data(), static_cast<std::int64_t>(ids.size_bytes()), stream);
-  if (there.fault != FaultKind::none) return {{}, CallFault::wrong_memory, there.fault};
+  if (there.input_error != InputError::none) return {{}, CallFault::wrong_memory, there.input_error};
   if (there.ready != nullptr) {
     ids_arrival_.launch([&] { return run_ids_arrival(there.ready); });
     ids_arrival_.wait();
@@ -141,18 +141,18 @@ EmbeddingState::CallIds<Id> EmbeddingState::brought_ids(std::span<const Id> ids,
   return {{static_cast<const Id*>(there.data), ids.size()}};
 }
 
-task<void> EmbeddingState::run_ids_arrival(Happening* ready) {
+task<void> EmbeddingState::run_ids_arrival(Completion* ready) {
   const Channel channel = ids_arrival_.channel();
   channel.step("wait for ids in GPU memory");
-  co_await channel.happened(*ready);
+  co_await channel.done(*ready);
 }
 
 /// What a call with these ids asks for becomes `batch`.
 template <class Id>
 EmbeddingState::CallCard EmbeddingState::take(Batch& batch, const CallIds<Id>& ids) {
   CallCard card = batch.take(ids.list, partition_);
-  if (ids.fault == CallFault::none) return card;
-  card.fault = ids.fault;
+  if (ids.input_error == CallFault::none) return card;
+  card.input_error = ids.input_error;
   card.memory = ids.memory;
   card.of_ids = 1;
   return card;
@@ -179,7 +179,7 @@ task<void> EmbeddingState::run_prefetch(CallIds<Id> ids) {
   if (!split_ && next_.get() == foreseen_) std::swap(next_, spare_);
   Batch& batch = *next_;
   const CallCard card = take(batch, ids);
-  next_known_ = card.fault == CallFault::none;
+  next_known_ = card.input_error == CallFault::none;
   batch.prefetch = ++prefetches_;
   batch.broken_off = nullptr;
   batch.settled = false;
@@ -188,7 +188,7 @@ task<void> EmbeddingState::run_prefetch(CallIds<Id> ids) {
   channel.step("prefetch: announce");
   const auto faulty = [&] {
     return std::find_if(prefetch_cards_.begin(), prefetch_cards_.end(),
-                        [](const CallCard& c) { return c.fault != CallFault::none; });
+                        [](const CallCard& c) { return c.input_error != CallFault::none; });
   };
   try {
     co_await allgather_control(channel, reinterpret_cast<const std::byte*>(&card), sizeof card,
@@ -223,7 +223,7 @@ template <class Id>
 EmbeddingState::CallCard EmbeddingState::begin_lookup(const CallIds<Id>& ids, std::span<float> vectors, void* stream) {
   current_ready_ = false;
   CallCard card;
-  if (next_known_ && ids.fault == CallFault::none && next_->holds(ids.list, partition_)) {
+  if (next_known_ && ids.input_error == CallFault::none && next_->holds(ids.list, partition_)) {
     std::swap(current_, next_);
     card.prefetch = current_->prefetch;
     card.distinct = current_->groups().count();
@@ -231,8 +231,8 @@ EmbeddingState::CallCard EmbeddingState::begin_lookup(const CallIds<Id>& ids, st
     card = take(*current_, ids);
   }
   next_known_ = false;
-  if (card.fault == CallFault::none) card.check_array(vectors.data(), vectors.size(), current_->tokens() * config_.width);
-  if (card.fault == CallFault::none && !vectors.empty()) card.check_memory(lookup_caller_->enter(vectors.data(), stream));
+  if (card.input_error == CallFault::none) card.check_array(vectors.data(), vectors.size(), current_->tokens() * config_.width);
+  if (card.input_error == CallFault::none && !vectors.empty()) card.check_memory(lookup_caller_->enter(vectors.data(), stream));
   ++lookups_;
   return card;
 }
@@ -242,7 +242,7 @@ task<void> EmbeddingState::share_cards(Channel channel, const char* what, CallCa
                              reinterpret_cast<std::byte*>(lookup_cards_.data()),
                              reinterpret_cast<std::byte*>(card_scratch_.data()));
   for (std::size_t rank = 0; rank < lookup_cards_.size(); ++rank) {
-    if (lookup_cards_[rank].fault == CallFault::none) continue;
+    if (lookup_cards_[rank].input_error == CallFault::none) continue;
     co_await channel.opened(split_, update_.run);  // the update in flight may look at the batch that this call gives up
     throw_fault(lookup_cards_[rank], static_cast<int>(rank), config_.name, what, config_.rows);
   }
@@ -270,7 +270,9 @@ task<void> EmbeddingState::run_lookup(CallIds<Id> ids, std::span<float> vectors,
   co_await wait_for_rows(channel, batch);
   co_await list_tokens(channel, batch);
   const std::int64_t before = payload_sent(lookup_.traffic);
-  co_await fetch_.look_up(channel, batch, slice_, rows_of_tokens_, *lookup_caller_, vectors.data());
+  co_await fetch_.fetch(channel, batch, slice_);
+  co_await channel.caller();
+  if (has_owner_) fetch_.deliver(batch, slice_, rows_of_tokens_, *lookup_caller_, vectors.data());
   statistics_.tokens = batch.tokens();
   statistics_.distinct_rows = batch.groups().count();
   statistics_.prefetched = prefetched;
@@ -308,6 +310,13 @@ task<void> EmbeddingState::wait_for_rows(Channel channel, const Batch& batch) {
   update_.finish();  // the reason, if nobody has heard it yet
   fail(WEIR_ERR_STATE, "table '{}': an update broke off; its rows are not all applied. Make a new communicator and table",
        config_.name);
+}
+
+bool EmbeddingState::retire() noexcept {
+  has_owner_ = false;
+  bool ended = true;
+  for (AsynchronousCall* call : {&prefetch_, &lookup_, &update_, &ids_arrival_}) ended = detail::retire(*call) && ended;
+  return ended;
 }
 
 const EmbeddingStatistics& EmbeddingState::statistics() {

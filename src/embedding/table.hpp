@@ -8,19 +8,19 @@
 #include <vector>
 #include <weir/embedding.hpp>
 
+#include "communicator/asynchronous_call.hpp"
 #include "embedding/batch.hpp"
 #include "embedding/dense_delivery.hpp"
 #include "embedding/row_exchange.hpp"
 #include "embedding/slice.hpp"
-#include "plan/in_flight.hpp"
 
 namespace weir::detail {
 
 /// prefetch, lookup or update.
-class EmbeddingCall final : public InFlight {
+class EmbeddingCall final : public AsynchronousCall {
  public:
-  using InFlight::InFlight;
-  using InFlight::launch;
+  using AsynchronousCall::AsynchronousCall;
+  using AsynchronousCall::launch;
 };
 
 [[nodiscard]] inline double seconds_since(Clock::time_point begin) {
@@ -67,11 +67,12 @@ class EmbeddingState {
   void export_rows(std::int64_t first, std::int64_t count, std::span<float> values);
   void import_rows(std::int64_t first, std::int64_t count, std::span<const float> values);
 
-  [[nodiscard]] InFlight& prefetch() { return prefetch_; }
-  [[nodiscard]] InFlight& lookup() { return lookup_; }
-  [[nodiscard]] InFlight& update() { return update_; }
-  /// These and the wait for ids: whatever may still need the table.
-  [[nodiscard]] std::array<InFlight*, 4> calls() { return {&prefetch_, &lookup_, &update_, &ids_arrival_}; }
+  [[nodiscard]] AsynchronousCall& prefetch() { return prefetch_; }
+  [[nodiscard]] AsynchronousCall& lookup() { return lookup_; }
+  [[nodiscard]] AsynchronousCall& update() { return update_; }
+  /// Ends the table for its owner: calls in flight are finished for the other ranks, and deliver nothing any more. As
+  /// detail::retire.
+  [[nodiscard]] bool retire() noexcept;
   [[nodiscard]] const EmbeddingConfig& config() const { return config_; }
   [[nodiscard]] const EmbeddingStatistics& statistics();
   [[nodiscard]] std::int64_t memory_bytes() const;
@@ -85,8 +86,8 @@ class EmbeddingState {
 
   /// What update() passes on to its coroutine.
   struct Step {
-    CallFault fault;
-    FaultKind memory;
+    CallFault input_error;
+    InputError memory;
     Batch* next;  ///< what has been prefetched, perhaps not gathered yet
     double learning_rate;
     Clock::time_point begin;
@@ -98,19 +99,19 @@ class EmbeddingState {
     CallCard card;
   };
 
-  /// Ids of a call where the host can read them, unless there is a fault.
+  /// Ids of a call where the host can read them, unless there is a input_error.
   template <class Id>
   struct CallIds {
     std::span<const Id> list;
-    CallFault fault = CallFault::none;
-    FaultKind memory = FaultKind::none;  ///< of wrong_memory
+    CallFault input_error = CallFault::none;
+    InputError memory = InputError::none;  ///< of wrong_memory
   };
 
   template <class Id>
   CallIds<Id> ids_on_host(std::span<const Id> ids, void* stream);
   template <class Id>
   CallIds<Id> brought_ids(std::span<const Id> ids, void* stream);
-  task<void> run_ids_arrival(Happening* ready);
+  task<void> run_ids_arrival(Completion* ready);
   template <class Id>
   CallCard take(Batch& batch, const CallIds<Id>& ids);
   CallFault device_failed(const Error& error);
@@ -170,6 +171,7 @@ class EmbeddingState {
   Buffer<std::uint64_t> marks_, pending_;          // one bit for each row: scratch of splits, and rows whose gradient is delayed
   double learning_rate_ = 0;
   std::int64_t steps_ = 0;
+  bool has_owner_ = true;
   bool half_applied_ = false;  // an update is on its way, or has broken off
   bool hurried_ = false;       // somebody waits for all of the update in flight
   EmbeddingStatistics statistics_;

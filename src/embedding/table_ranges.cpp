@@ -18,8 +18,8 @@ EmbeddingState::RowRange EmbeddingState::check_range(std::int64_t first, std::in
     range.card = {CallFault::bad_id, 0, 0, count - 1, first + count - 1};
   else
     range.card.check_array(values, given, count * config_.width);
-  if (range.card.fault == CallFault::none && count > 0 && range_memory_.fault_of(values, nullptr) != FaultKind::none)
-    range.card.fault = CallFault::not_in_host_memory;
+  if (range.card.input_error == CallFault::none && count > 0 && range_memory_.error_of(values, nullptr) != InputError::none)
+    range.card.input_error = CallFault::not_in_host_memory;
   return range;
 }
 
@@ -27,8 +27,8 @@ EmbeddingState::RowRange EmbeddingState::check_range(std::int64_t first, std::in
 /// before. Returns how many they are.
 task<std::int64_t> EmbeddingState::gather_range(Channel channel, RowRange range, std::int64_t done, std::int64_t& most) {
   CallCard card = range.card;
-  const std::int64_t count = card.fault == CallFault::none ? std::min(config_.largest_batch, range.count - done) : 0;
-  if (card.fault == CallFault::none) {
+  const std::int64_t count = card.input_error == CallFault::none ? std::min(config_.largest_batch, range.count - done) : 0;
+  if (card.input_error == CallFault::none) {
     card = updating_->take_range(range.first + done, count, partition_);
     card.place = range.count - done;
   }

@@ -28,17 +28,17 @@ void EmbeddingState::start_update(std::span<const float> gradients, void* stream
   finish_update();
   const Clock::time_point begin = Clock::now();
   const std::int64_t expected = current_->tokens() * config_.width;
-  Step step{CallFault::none, FaultKind::none, next_known_ ? next_.get() : nullptr, learning_rate_, begin, lookups_};
+  Step step{CallFault::none, InputError::none, next_known_ ? next_.get() : nullptr, learning_rate_, begin, lookups_};
   if (!lookup_.run.finished || !current_ready_)
-    step.fault = CallFault::not_ready;
+    step.input_error = CallFault::not_ready;
   else if (static_cast<std::int64_t>(gradients.size()) != expected)
-    step.fault = CallFault::wrong_size;
+    step.input_error = CallFault::wrong_size;
   else if (expected > 0 && gradients.data() == nullptr)
-    step.fault = CallFault::null_pointer;
+    step.input_error = CallFault::null_pointer;
   else if (expected > 0)
     step.memory = update_caller_->enter(gradients.data(), stream);
-  if (step.memory != FaultKind::none) step.fault = CallFault::wrong_memory;
-  if (step.fault == CallFault::none && expected > 0) step.fault = coalesce(gradients.data());
+  if (step.memory != InputError::none) step.input_error = CallFault::wrong_memory;
+  if (step.input_error == CallFault::none && expected > 0) step.input_error = coalesce(gradients.data());
   statistics_.seconds_coalesce = seconds_since(begin);
   update_.run.priority = config_.priority;
   hurried_ = false;
@@ -57,7 +57,7 @@ EmbeddingState::CallFault EmbeddingState::coalesce(const float* gradients) {
 }
 
 task<void> EmbeddingState::run_update(Step step) {
-  if (step.fault == CallFault::none) {
+  if (step.input_error == CallFault::none) {
     std::swap(current_, updating_);
     current_ready_ = false;
     split_ = prior_applied_ = updated_ = false;
@@ -119,35 +119,35 @@ task<bool> EmbeddingState::agree_on_step(Channel channel, const Step& step) {
   const auto rate = std::bit_cast<std::uint64_t>(step.learning_rate);
   const auto lowest_rank = 0xffffffffu - static_cast<std::uint32_t>(channel.rank());
   const auto next = static_cast<std::uint64_t>(step.next != nullptr ? step.next->prefetch : 0);
-  // Maxima: the fault and its rank, the rate and the prefetch, each with its complement for the minimum. And scratch.
+  // Maxima: the input_error and its rank, the rate and the prefetch, each with its complement for the minimum. And scratch.
   auto& words = step_words_;
   words[0] = 0;
-  if (step.fault != CallFault::none)
-    words[0] = static_cast<std::uint64_t>(step.fault) << 40 | static_cast<std::uint64_t>(step.memory) << 32 | lowest_rank;
+  if (step.input_error != CallFault::none)
+    words[0] = static_cast<std::uint64_t>(step.input_error) << 40 | static_cast<std::uint64_t>(step.memory) << 32 | lowest_rank;
   words[1] = rate;
   words[2] = ~rate;
   words[3] = next;
   words[4] = ~next;
   co_await allreduce_control(channel, words.data(), 5, 5, words.data() + 5);
-  const auto fault = static_cast<CallFault>(words[0] >> 40);
+  const auto input_error = static_cast<CallFault>(words[0] >> 40);
   const bool rates_differ = words[1] != ~words[2];
-  if (fault == CallFault::none && !rates_differ) co_return words[3] == ~words[4] && words[3] != 0;
+  if (input_error == CallFault::none && !rates_differ) co_return words[3] == ~words[4] && words[3] != 0;
   half_applied_ = false;
   // What has been looked up since cannot be updated again: that batch has taken its place.
-  if (step.fault == CallFault::none && step.lookups == lookups_) {
+  if (step.input_error == CallFault::none && step.lookups == lookups_) {
     std::swap(current_, updating_);
     current_ready_ = true;
   }
   const auto rank = static_cast<int>(0xffffffffu - static_cast<std::uint32_t>(words[0]));
-  if (fault == CallFault::not_ready)
+  if (input_error == CallFault::not_ready)
     fail_alike(WEIR_ERR_ARGUMENT,
                "table '{}': rank {} updates without a finished lookup: each update needs one lookup before it, waited for",
                config_.name, rank);
-  if (fault == CallFault::device_failed) throw_device_failed(config_.name, rank);
-  if (fault == CallFault::wrong_memory)
+  if (input_error == CallFault::device_failed) throw_device_failed(config_.name, rank);
+  if (input_error == CallFault::wrong_memory)
     fail_alike(WEIR_ERR_ARGUMENT, "table '{}': {}", config_.name,
-               memory_fault_text(static_cast<FaultKind>(words[0] >> 32 & 0xff), rank, "table", "array of gradients"));
-  if (fault != CallFault::none)
+               memory_error_text(static_cast<InputError>(words[0] >> 32 & 0xff), rank, "table", "array of gradients"));
+  if (input_error != CallFault::none)
     fail_alike(WEIR_ERR_ARGUMENT,
                "table '{}': rank {} gave gradients that are null, or not of the size of its last batch (ids x width)", config_.name,
                rank);

@@ -102,7 +102,7 @@ void settle(Queue queue, T* dense, const std::uint32_t* indices, const T* values
 /// Undoes compensate_select up to rounding: residual -= gradient where that is finite, and for those of the `held` entries whose
 /// key is at least keep_old the residual stays what it is. `olds` holds as many values as there are entries.
 template <class G, class T>
-void take_back(Queue queue, const G* gradient, T* residual, std::int64_t count, const std::uint32_t* held_indices,
+void roll_back(Queue queue, const G* gradient, T* residual, std::int64_t count, const std::uint32_t* held_indices,
                const T* held_values, std::int64_t held, Key<T> keep_old, T* olds);
 /// dense[indices[i]] += values[i]; no index twice.
 template <class T>

@@ -5,13 +5,13 @@
 namespace weir {
 namespace {
 
-void retire(std::shared_ptr<detail::PlanState>& plan) noexcept {
+void retire(std::shared_ptr<detail::PlanImpl>& plan) noexcept {
   if (plan && !plan->retire()) keep_forever(std::move(plan));
 }
 
 /// The plan, which sums in T and is not running.
 template <class T>
-const detail::PlanState& typed(const std::shared_ptr<detail::PlanState>& plan, std::string_view what) {
+const detail::PlanImpl& typed(const std::shared_ptr<detail::PlanImpl>& plan, std::string_view what) {
   const bool wide = plan->config.type == DataType::float64;
   require(wide == std::is_same_v<T, double>, "plan '{}': {} was asked for as another type than it has, {}", plan->config.name, what,
           wide ? "float64" : "float32");
@@ -48,12 +48,12 @@ void AllreducePlan::run_sparse(const void* g, void* stream) {
 
 namespace {
 template <class T>
-Operation start_typed(const std::shared_ptr<detail::PlanState>& plan, T* dense, const T* sparse_only, std::size_t count) {
+Operation start_typed(const std::shared_ptr<detail::PlanImpl>& plan, T* dense, const T* sparse_only, std::size_t count) {
   plan->start(dense, sparse_only, static_cast<std::int64_t>(count), data_type_of<T>);
   return Operation(plan);
 }
 template <class T>
-void run_typed(detail::PlanState& plan, T* dense, const T* sparse_only, std::size_t count) {
+void run_typed(detail::PlanImpl& plan, T* dense, const T* sparse_only, std::size_t count) {
   plan.run_to_end(dense, sparse_only, static_cast<std::int64_t>(count), data_type_of<T>);
 }
 }  // namespace
@@ -95,8 +95,5 @@ void AllreducePlan::reset() {
   if (!state_->run.finished) fail(WEIR_ERR_BUSY, "plan '{}' is running: wait before resetting it", state_->config.name);
   state_->reset();
 }
-
-bool Operation::test() { return in_flight_->test(); }
-void Operation::wait() { in_flight_->wait(); }
 
 }  // namespace weir

@@ -8,11 +8,11 @@
 #include "base/error.hpp"
 #include "collectives/control.hpp"
 #include "collectives/node_shards.hpp"
+#include "communicator/input_error.hpp"
 #include "cuda/runtime.hpp"
 #include "kernels/device.hpp"
+#include "nccl/turn.hpp"
 #include "plan/device_stream.hpp"
-#include "plan/fault.hpp"
-#include "plan/nccl_groups.hpp"
 
 namespace weir::detail {
 namespace {
@@ -20,10 +20,10 @@ namespace {
 namespace device = kernels::cuda;
 
 template <class G>
-class DeviceDensePlan final : public PlanState {
+class DeviceDensePlan final : public PlanImpl {
  public:
   DeviceDensePlan(std::shared_ptr<CommunicatorState> communicator, const AllreduceConfig& configuration, Lease lease)
-      : PlanState(std::move(communicator), configuration, std::move(lease)),
+      : PlanImpl(std::move(communicator), configuration, std::move(lease)),
         nccl_(*comm->nccl),
         map_(comm->topology, config.count),
         scratch_(device::scratch_bytes(config.count)),
@@ -49,26 +49,28 @@ class DeviceDensePlan final : public PlanState {
   using T = std::conditional_t<std::is_same_v<G, double>, double, float>;
   using Seconds = std::chrono::duration<double>;
 
-  [[nodiscard]] FaultKind memory_fault(const void* gradient, void* stream) override { return stream_.fault(gradient, stream); }
+  [[nodiscard]] InputError memory_error(const void* gradient, void* stream) override {
+    return stream_.input_error(gradient, stream);
+  }
   [[nodiscard]] device::Queue queue() const { return {stream_.get(), scratch_.data(), stream_.device()}; }
 
-  task<void> execute(void* dense, const void* sparse_only, std::uint64_t fault) override {
+  task<void> execute(void* dense, const void* sparse_only, std::uint64_t input_error) override {
     const Clock::time_point begin = Clock::now();
     const int me = comm->topology.rank();
     auto* const data = static_cast<G*>(dense);
-    if (fault == 0 && sparse_only != nullptr) fault = encode_fault(FaultKind::dense_only, me);
-    if (fault == 0 && nccl_.aborted()) fault = encode_fault(FaultKind::nccl_aborted, me);
+    if (input_error == 0 && sparse_only != nullptr) input_error = input_error_word(InputError::dense_only, me);
+    if (input_error == 0 && nccl_.aborted()) input_error = input_error_word(InputError::nccl_aborted, me);
     std::optional<PlanStream::Work> work;
-    if (fault == 0) {
+    if (input_error == 0) {
       work.emplace(stream_);
       if (config.non_finite != NonFinite::propagate && co_await holds_non_finite(data))
-        fault = encode_fault(FaultKind::non_finite, me);
+        input_error = input_error_word(InputError::non_finite, me);
     }
     statistics.k = config.count;
     statistics.seconds_select = Seconds(Clock::now() - begin).count();
 
     channel().step("0. agree that the gradients are sound");
-    words_[0] = fault;
+    words_[0] = input_error;
     co_await allreduce_control(channel(), words_, 1, 1, words_ + 1);
     if (is_accepted(words_[0])) {
       co_await sum(data);
@@ -85,7 +87,7 @@ class DeviceDensePlan final : public PlanState {
     channel().step("0. look for NaN and infinity on the GPU");
     device::exceedances<G, T>(queue(), data, nullptr, device::Extent{config.count, nullptr}, key_infinity<T>, found_.data());
     done_.record(stream_.get());
-    co_await channel().happened(done_);
+    co_await channel().done(done_);
     co_return found_.data()->count > 0;
   }
 
@@ -111,7 +113,7 @@ class DeviceDensePlan final : public PlanState {
   /// The 2D torus of CommLib section 5.3.
   task<void> sum_along_machine(NcclTurn& turn, G* data) {
     auto* const node = nccl_.of(NcclGroup::node);
-    auto* const owners = nccl_.of(NcclGroup::owners);
+    auto* const rail = nccl_.of(NcclGroup::rail);
     const bool owner = map_.mine() >= 0;
     G* const shard = owner ? data + map_.begin(map_.mine()) : nullptr;
     const std::int64_t size = owner ? map_.size(map_.mine()) : 0;
@@ -122,9 +124,9 @@ class DeviceDensePlan final : public PlanState {
       co_await turn.issued(channel(), node);
     }
     channel().step("2. allreduce of NCCL across nodes");
-    if (owners != nullptr) {
-      owners->allreduce(shard, size, config.type, factor_in_nodes ? 1 : factor_, stream_.get());
-      co_await turn.issued(channel(), owners);
+    if (rail != nullptr) {
+      rail->allreduce(shard, size, config.type, factor_in_nodes ? 1 : factor_, stream_.get());
+      co_await turn.issued(channel(), rail);
     }
     divide(shard, size);
     channel().step("3. allgather of NCCL in the node");
@@ -153,7 +155,7 @@ class DeviceDensePlan final : public PlanState {
 };
 
 std::vector<NcclGroup> groups_of(const AllreduceConfig& config) {
-  if (config.algorithm == "dense_torus2d") return {NcclGroup::node, NcclGroup::owners};
+  if (config.algorithm == "dense_torus2d") return {NcclGroup::node, NcclGroup::rail};
   return {NcclGroup::all};
 }
 
@@ -167,8 +169,8 @@ DeviceNeeds connect_device_dense(CommunicatorState& comm, const AllreduceConfig&
   return {comm.nccl.get(), fmt::format("by NCCL {}\n", cuda::nccl_version_text(cuda::nccl_version()))};
 }
 
-std::shared_ptr<PlanState> make_device_dense_plan(std::shared_ptr<CommunicatorState> comm, const AllreduceConfig& config,
-                                                  Lease lease) {
+std::shared_ptr<PlanImpl> make_device_dense_plan(std::shared_ptr<CommunicatorState> comm, const AllreduceConfig& config,
+                                                 Lease lease) {
   switch (config.type) {
     case DataType::float64:
       return std::make_shared<DeviceDensePlan<double>>(std::move(comm), config, std::move(lease));

@@ -14,7 +14,7 @@ namespace weir::detail {
 /// Local, after that. A run takes float16, bfloat16, float32 or float64, and sums in that. It is over once the GPU is done; zeros
 /// in place of a sum that is skipped are put onto its stream. Averages of 16-bit types, and of 2^i ranks, where that is exact, are
 /// of products with 1 / P; in others the sum is multiplied by the rounded 1 / P, as on the host.
-[[nodiscard]] std::shared_ptr<PlanState> make_device_dense_plan(std::shared_ptr<CommunicatorState> comm,
-                                                                const AllreduceConfig& config, Lease lease);
+[[nodiscard]] std::shared_ptr<PlanImpl> make_device_dense_plan(std::shared_ptr<CommunicatorState> comm,
+                                                               const AllreduceConfig& config, Lease lease);
 
 }  // namespace weir::detail

@@ -8,11 +8,11 @@
 #include "base/log.hpp"
 #include "codec/device.hpp"
 #include "collectives/sparse_cuda.hpp"
+#include "communicator/input_error.hpp"
 #include "plan/device_dense_plan.hpp"
 #include "plan/device_selector.hpp"
 #include "plan/device_sharding.hpp"
 #include "plan/device_stream.hpp"
-#include "plan/fault.hpp"
 #include "plan/plan_config.hpp"
 
 namespace weir::detail {
@@ -25,11 +25,11 @@ bool is_direct(const CommunicatorState& comm) { return comm.device_path.direct &
 
 /// The gradient is of G, its sums and the residual of T.
 template <class G, class T>
-class DevicePlan final : public PlanState {
+class DevicePlan final : public PlanImpl {
  public:
   /// `nccl`: for the in-node steps of an algorithm that shards; nullptr: it runs flat.
   DevicePlan(std::shared_ptr<CommunicatorState> communicator, const AllreduceConfig& configuration, Lease lease, NcclGroups* nccl)
-      : PlanState(std::move(communicator), configuration, std::move(lease)),
+      : PlanImpl(std::move(communicator), configuration, std::move(lease)),
         sharding_(make_sharding(nccl)),
         problem_(sharding_ ? sharding_->problem(whole_problem()) : whole_problem()),
         selector_({problem_.count, problem_.largest_k, problem_.config.threshold, config.threshold_period, config.samplings},
@@ -79,9 +79,11 @@ class DevicePlan final : public PlanState {
     cuda::synchronize(stream_.get());
   }
 
-  [[nodiscard]] FaultKind memory_fault(const void* gradient, void* stream) override { return stream_.fault(gradient, stream); }
+  [[nodiscard]] InputError memory_error(const void* gradient, void* stream) override {
+    return stream_.input_error(gradient, stream);
+  }
 
-  task<void> execute(void* dense, const void* sparse_only, std::uint64_t fault) override {
+  task<void> execute(void* dense, const void* sparse_only, std::uint64_t input_error) override {
     const Clock::time_point begin = Clock::now();
     const auto* gradient = static_cast<const G*>(dense != nullptr ? dense : sparse_only);
     const std::int64_t iteration = delivered_runs();
@@ -91,21 +93,21 @@ class DevicePlan final : public PlanState {
 
     // 1. compensate and select, after what is on the caller's stream
     std::optional<PlanStream::Work> work;
-    if (fault == 0) work.emplace(stream_);
+    if (input_error == 0) work.emplace(stream_);
     if (sharding_) {  // the node's sum of my shard takes the place of the gradient
-      gradient = co_await sharding_->reduce_scatter(channel(), gradient, fault, stream_.get(), summed_);
-      fault = sharding_->fault();
+      gradient = co_await sharding_->reduce_scatter(channel(), gradient, input_error, stream_.get(), summed_);
+      input_error = sharding_->input_error();
       k = sharding_->share(k, iteration);
     }
     const Clock::time_point reduced_at = Clock::now();
     statistics.seconds_in_node = Seconds(reduced_at - begin).count();
-    const bool selected = fault == 0 && sparse_ != nullptr;
+    const bool selected = input_error == 0 && sparse_ != nullptr;
     SparseVector<T> local;
     if (selected) {
       if (co_await selector_.select(channel(), gradient, residual_data(), k, config.non_finite != NonFinite::propagate))
         local = selector_.selection();
       else
-        fault = encode_fault(FaultKind::non_finite, comm->topology.rank());
+        input_error = input_error_word(InputError::non_finite, comm->topology.rank());
     }
     statistics.selected_local = local.count;
     const Clock::time_point selected_at = Clock::now();
@@ -113,19 +115,20 @@ class DevicePlan final : public PlanState {
 
     // 2. exchange
     SparseOutcome<T> mine;
-    mine.fault = fault;
-    if (sparse_) mine = co_await sparse_->run(exchange_channel(), rounded(local), k, fault);
+    mine.input_error = input_error;
+    if (sparse_) mine = co_await sparse_->run(exchange_channel(), rounded(local), k, input_error);
     const Clock::time_point across_at = Clock::now();
     statistics.seconds_exchange = Seconds(across_at - selected_at).count();
     SparseOutcome<T> outcome = mine;
     if (sharding_) outcome = co_await sharding_->allgather(channel(), mine);
     const Clock::time_point exchanged_at = Clock::now();
     statistics.seconds_in_node += Seconds(exchanged_at - across_at).count();
-    if (outcome.fault != 0) {
-      if (selected && config.error_feedback && has_owner()) selector_.take_back(gradient, residual_.data());
+    if (outcome.input_error != 0 || dense != nullptr) co_await channel().caller();
+    if (outcome.input_error != 0) {
+      if (selected && config.error_feedback && has_owner()) selector_.roll_back(gradient, residual_.data());
       statistics.selected_local = 0;
     }
-    const bool accepted = is_accepted(outcome.fault);
+    const bool accepted = is_accepted(outcome.input_error);
     if (accepted) {
       update_ = outcome.update;
       // 3. what was delivered leaves the residual
@@ -146,7 +149,7 @@ class DevicePlan final : public PlanState {
     statistics.seconds_total = Seconds(end - begin).count();
   }
 
-  [[nodiscard]] Channel exchange_channel() { return sharding_ ? channel().group(sharding_->map.owners()) : channel(); }
+  [[nodiscard]] Channel exchange_channel() { return sharding_ ? channel().group(sharding_->map.rail()) : channel(); }
 
   /// What of `local` travels.
   SparseVector<T> rounded(SparseVector<T> local) {
@@ -160,12 +163,14 @@ class DevicePlan final : public PlanState {
 
   /// `outcome` is that of the exchange that `local` went into.
   void settle(SparseVector<T> local, const SparseOutcome<T>& outcome) {
-    const SparseVector<T> taken = outcome.update, returned = outcome.returned;
+    const SparseVector<T> taken = outcome.update, undelivered = outcome.undelivered;
     selector_.settle(residual_.data(), taken.indices, taken.count);
-    const std::int64_t whole[] = {returned.count};
+    const std::int64_t whole[] = {undelivered.count};
     std::int64_t first = 0;
-    for (const std::int64_t end : outcome.returned_runs.empty() ? std::span<const std::int64_t>(whole) : outcome.returned_runs) {
-      device::scatter_add(selector_.queue(), residual_.data(), returned.indices + first, returned.values + first, end - first);
+    for (const std::int64_t end :
+         outcome.undelivered_runs.empty() ? std::span<const std::int64_t>(whole) : outcome.undelivered_runs) {
+      device::scatter_add(selector_.queue(), residual_.data(), undelivered.indices + first, undelivered.values + first,
+                          end - first);
       first = end;
     }
     if constexpr (sizeof(T) == 4) {
@@ -204,8 +209,8 @@ DeviceNeeds connect_nodes(CommunicatorState& comm, const AllreduceConfig& config
   return needs;
 }
 
-std::shared_ptr<PlanState> make_typed(std::shared_ptr<CommunicatorState> comm, const AllreduceConfig& config, Lease lease,
-                                      NcclGroups* nccl) {
+std::shared_ptr<PlanImpl> make_typed(std::shared_ptr<CommunicatorState> comm, const AllreduceConfig& config, Lease lease,
+                                     NcclGroups* nccl) {
   switch (config.type) {
     case DataType::float64:
       return std::make_shared<DevicePlan<double, double>>(std::move(comm), config, std::move(lease), nccl);
@@ -227,12 +232,12 @@ DeviceNeeds connect_device(CommunicatorState& comm, const AllreduceConfig& confi
   return needs;
 }
 
-std::shared_ptr<PlanState> make_device_plan(std::shared_ptr<CommunicatorState> comm, const AllreduceConfig& config, Lease lease,
-                                            const DeviceNeeds& needs) {
+std::shared_ptr<PlanImpl> make_device_plan(std::shared_ptr<CommunicatorState> comm, const AllreduceConfig& config, Lease lease,
+                                           const DeviceNeeds& needs) {
   if (!cuda::why_unusable().empty()) fail(WEIR_ERR_UNSUPPORTED, "a plan for CUDA memory cannot run here: {}", cuda::why_unusable());
   const bool sparse = find_allreduce(config.algorithm).sparse();
-  std::shared_ptr<PlanState> plan = sparse ? make_typed(std::move(comm), config, std::move(lease), needs.nccl)
-                                           : make_device_dense_plan(std::move(comm), config, std::move(lease));
+  std::shared_ptr<PlanImpl> plan = sparse ? make_typed(std::move(comm), config, std::move(lease), needs.nccl)
+                                          : make_device_dense_plan(std::move(comm), config, std::move(lease));
   plan->explanation = needs.explanation;
   return plan;
 }

@@ -17,7 +17,7 @@ struct DeviceNeeds {
 /// Collective. `config` is the agreed one, for CUDA memory. Throws Error alike on all ranks where a dense plan cannot have NCCL.
 [[nodiscard]] DeviceNeeds connect_device(CommunicatorState& comm, const AllreduceConfig& config, int tag);
 /// Local. Throws Error(WEIR_ERR_UNSUPPORTED) where there is no CUDA.
-[[nodiscard]] std::shared_ptr<PlanState> make_device_plan(std::shared_ptr<CommunicatorState> comm, const AllreduceConfig& config,
-                                                          Lease lease, const DeviceNeeds& needs);
+[[nodiscard]] std::shared_ptr<PlanImpl> make_device_plan(std::shared_ptr<CommunicatorState> comm, const AllreduceConfig& config,
+                                                         Lease lease, const DeviceNeeds& needs);
 
 }  // namespace weir::detail

@@ -7,7 +7,7 @@ namespace weir::detail {
 
 DeviceNeeds connect_device(CommunicatorState&, const AllreduceConfig&, int) { return {}; }
 
-std::shared_ptr<PlanState> make_device_plan(std::shared_ptr<CommunicatorState>, const AllreduceConfig&, Lease, const DeviceNeeds&) {
+std::shared_ptr<PlanImpl> make_device_plan(std::shared_ptr<CommunicatorState>, const AllreduceConfig&, Lease, const DeviceNeeds&) {
   fail(WEIR_ERR_UNSUPPORTED, "a plan for CUDA memory cannot run here: {}", cuda::why_unusable());
 }
 

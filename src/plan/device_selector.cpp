@@ -49,7 +49,7 @@ template <class G, class T>
 task<void> DeviceSelector<G, T>::report(Channel channel) {
   cuda::copy(on_host_.data(), on_device_.data(), sizeof(Report), stream_);
   reported_.record(stream_);
-  co_await channel.happened(reported_);
+  co_await channel.done(reported_);
 }
 
 template <class G, class T>
@@ -298,9 +298,9 @@ void DeviceSelector<G, T>::settle(T* residual, const std::uint32_t* taken, std::
 }
 
 template <class G, class T>
-void DeviceSelector<G, T>::take_back(const G* gradient, T* residual) {
+void DeviceSelector<G, T>::roll_back(const G* gradient, T* residual) {
   const Entries& other = selected_ == &candidates_ ? kept_ : candidates_;
-  device::take_back(queue(), gradient, residual, setup_.count, selected_->indices.data(), selected_->values.data(), count_,
+  device::roll_back(queue(), gradient, residual, setup_.count, selected_->indices.data(), selected_->values.data(), count_,
                     keep_old_, other.values.data());
 }
 

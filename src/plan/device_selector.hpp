@@ -31,7 +31,7 @@ class DeviceSelector {
 
   /// `taken` is in device memory.
   void settle(T* residual, const std::uint32_t* taken, std::int64_t taken_count);
-  void take_back(const G* gradient, T* residual);
+  void roll_back(const G* gradient, T* residual);
 
   void reset();
   [[nodiscard]] std::int64_t memory_bytes() const;

@@ -8,9 +8,9 @@
 #include "collectives/control.hpp"
 #include "collectives/device_space.hpp"
 #include "collectives/node_shards.hpp"
+#include "communicator/input_error.hpp"
 #include "cuda/runtime.hpp"
-#include "plan/fault.hpp"
-#include "plan/nccl_groups.hpp"
+#include "nccl/turn.hpp"
 #include "plan/sharding.hpp"
 
 namespace weir::detail {
@@ -39,11 +39,11 @@ class DeviceSharding {
     nothing.count = nothing.largest_k = nothing.largest_local = 0;
     return nothing;
   }
-  /// My shard's sum over the node in device memory, or nothing where fault() says that a rank has one. Put onto `stream`, and done.
-  /// `gradient` is only read; `event` is nobody else's meanwhile.
-  task<const G*> reduce_scatter(Channel channel, const G* gradient, std::uint64_t fault, void* stream, cuda::Event& event) {
+  /// My shard's sum over the node in device memory, or nothing where input_error() says that a rank has one. Put onto `stream`, and
+  /// done. `gradient` is only read; `event` is nobody else's meanwhile.
+  task<const G*> reduce_scatter(Channel channel, const G* gradient, std::uint64_t input_error, void* stream, cuda::Event& event) {
     channel.step("0. faults");
-    words_[0] = fault != 0 || !nccl_.aborted() ? fault : encode_fault(FaultKind::nccl_aborted, channel.rank());
+    words_[0] = input_error != 0 || !nccl_.aborted() ? input_error : input_error_word(InputError::nccl_aborted, channel.rank());
     co_await allreduce_control(channel, words_, 1, 1, words_ + 1);
     if (words_[0] != 0) co_return nullptr;
     NcclTurn turn(nccl_, event, stream);
@@ -55,7 +55,7 @@ class DeviceSharding {
     co_await turn.end(channel);
     co_return node == nullptr ? gradient : sum_.data();
   }
-  [[nodiscard]] std::uint64_t fault() const { return words_[0]; }
+  [[nodiscard]] std::uint64_t input_error() const { return words_[0]; }
 
   /// My shard's part of k.
   [[nodiscard]] std::int64_t share(std::int64_t k, std::int64_t iteration) const {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/error.hpp"
-#include "plan/caller_stream.hpp"
+#include "communicator/caller_stream.hpp"
 
 namespace weir::detail {
 
@@ -13,10 +13,10 @@ class PlanStream {
   [[nodiscard]] int device() const noexcept { return device_; }
 
   /// As CallerStream::enter.
-  [[nodiscard]] FaultKind fault(const void* gradient, void* stream) { return caller_.enter(gradient, stream); }
+  [[nodiscard]] InputError input_error(const void* gradient, void* stream) { return caller_.enter(gradient, stream); }
 
-  /// The work of one run, for which fault() found nothing. However it ends, what comes later on the caller's stream comes after it:
-  /// it may still read the gradient.
+  /// The work of one run, for which input_error() found nothing. However it ends, what comes later on the caller's stream comes
+  /// after it: it may still read the gradient.
   class Work {
    public:
     explicit Work(PlanStream& stream) : stream_(stream) { stream_.caller_.hold(stream_.get()); }

@@ -309,7 +309,7 @@ void LocalSelector<T>::settle(T* residual, SparseVector<T> taken) {
 }
 
 template <class T>
-void LocalSelector<T>::take_back(const T* gradient, T* residual) {
+void LocalSelector<T>::roll_back(const T* gradient, T* residual) {
   std::int64_t from = 0;
   for (std::int64_t next = 0; next <= count_; ++next) {
     if (next < count_ && key_of(values_[next]) < keep_old_) continue;

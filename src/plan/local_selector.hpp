@@ -32,7 +32,7 @@ class LocalSelector {
   [[nodiscard]] static std::int64_t most_selected(Threshold threshold, std::int64_t count, std::int64_t k);
 
   /// residual += gradient, and the selection out of the sum. Without residual (nullptr) out of the gradient. Of the selected
-  /// entries the residual holds the sum too, or, where that is far above the threshold, still the old value: see take_back().
+  /// entries the residual holds the sum too, or, where that is far above the threshold, still the old value: see roll_back().
   /// Returns false, with nothing selected, if `refuse_non_finite` and the sum is not finite everywhere.
   bool select(const T* gradient, T* residual, std::int64_t k, bool refuse_non_finite);
   [[nodiscard]] SparseVector<T> selection() const { return {indices_.data(), values_.data(), count_}; }
@@ -44,7 +44,7 @@ class LocalSelector {
   void settle(T* residual, SparseVector<T> taken);
   /// Restores the residual to what it was before select, up to rounding at the size of the threshold, also where the gradient was
   /// far larger or not finite. Where selection had to go over all entries again, up to rounding at the size of the sum.
-  void take_back(const T* gradient, T* residual);
+  void roll_back(const T* gradient, T* residual);
 
   void reset();
   [[nodiscard]] std::int64_t memory_bytes() const { return indices_.bytes() + values_.bytes() + sample_.bytes() + held_.bytes(); }

@@ -5,61 +5,65 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "communicator/input_error.hpp"
 #include "plan/auto_choice.hpp"
 #include "plan/device_plan.hpp"
-#include "plan/fault.hpp"
 #include "plan/plan_config.hpp"
 #include "plan/typed_plan.hpp"
 
 namespace weir::detail {
 
-PlanState::PlanState(std::shared_ptr<CommunicatorState> communicator, const AllreduceConfig& configuration, Lease lease)
-    : InFlight(std::move(communicator), configuration.name, configuration.priority, lease.tag()),
+PlanImpl::PlanImpl(std::shared_ptr<CommunicatorState> communicator, const AllreduceConfig& configuration, Lease lease)
+    : AsynchronousCall(std::move(communicator), configuration.name, configuration.priority, lease.tag()),
       config(configuration),
       lease_(std::move(lease)) {}
 
-FaultKind PlanState::memory_fault(const void* gradient, void* stream) { return host_memory_.fault_of(gradient, stream); }
+InputError PlanImpl::memory_error(const void* gradient, void* stream) { return host_memory_.error_of(gradient, stream); }
 
-void PlanState::begin(void* dense, const void* sparse_only, std::int64_t count, DataType type, void* stream, bool caller_waits) {
+void PlanImpl::begin(void* dense, const void* sparse_only, std::int64_t count, DataType type, void* stream, bool caller_waits) {
   check_startable();
   caller_waits_ = caller_waits;
   const void* gradient = dense != nullptr ? dense : sparse_only;
-  FaultKind fault = FaultKind::none;
+  InputError input_error = InputError::none;
   if (type != config.type)
-    fault = FaultKind::wrong_type;
+    input_error = InputError::wrong_type;
   else if (count != config.count)
-    fault = FaultKind::wrong_count;
+    input_error = InputError::wrong_count;
   else if (count > 0 && gradient == nullptr)
-    fault = FaultKind::null_pointer;
+    input_error = InputError::null_pointer;
   else if (reinterpret_cast<std::uintptr_t>(gradient) % static_cast<std::uintptr_t>(type_bytes(type)) != 0)
-    fault = FaultKind::misaligned;
+    input_error = InputError::misaligned;
   else if (count > 0)
-    fault = memory_fault(gradient, stream);
+    input_error = memory_error(gradient, stream);
 
   const std::int64_t iteration = statistics.iteration;
   statistics = {};
   statistics.iteration = iteration + 1;
-  run.warning = in_place() ? "; the network may still write to the gradient: keep its memory until the process ends" : "";
-  launch([&] { return execute(dense, sparse_only, encode_fault(fault, comm->topology.rank())); });
+  run.in_place = in_place();
+  launch([&] { return execute(dense, sparse_only, input_error_word(input_error, comm->topology.rank())); });
 }
 
-bool PlanState::retire() noexcept {
+bool PlanImpl::retire() noexcept {
   has_owner_ = false;
   return detail::retire(*this);
 }
 
-bool PlanState::is_accepted(std::uint64_t fault) {
-  if (fault == 0) {
+bool PlanImpl::accepts(std::uint64_t input_error) const {
+  return input_error == 0 || (input_error_kind(input_error) == InputError::non_finite && config.non_finite == NonFinite::skip);
+}
+
+bool PlanImpl::is_accepted(std::uint64_t input_error) {
+  if (input_error == 0) {
     ++delivered_runs_;
     return true;
   }
-  if (fault_kind(fault) != FaultKind::non_finite || config.non_finite != NonFinite::skip)
-    throw AgreedError(fault_error(fault, config), fault_kind(fault) == FaultKind::nccl_aborted);
+  if (!accepts(input_error))
+    throw AgreedError(gradient_error(input_error, config), input_error_kind(input_error) == InputError::nccl_aborted);
   statistics.skipped = true;
   return false;
 }
 
-AllreduceProblem PlanState::problem_of(const AllreduceConfig& candidate) const {
+AllreduceProblem PlanImpl::problem_of(const AllreduceConfig& candidate) const {
   AllreduceProblem whole;
   whole.count = candidate.count;
   whole.largest_k = weir::largest_k(candidate);
@@ -74,7 +78,7 @@ AllreduceProblem PlanState::problem_of(const AllreduceConfig& candidate) const {
   return whole;
 }
 
-void PlanState::completed() {
+void PlanImpl::completed() {
   statistics.payload_bytes_sent = traffic.kind_sent[static_cast<std::size_t>(Traffic::payload)];
   statistics.payload_bytes_received = traffic.kind_received[static_cast<std::size_t>(Traffic::payload)];
   statistics.control_bytes_sent = traffic.kind_sent[static_cast<std::size_t>(Traffic::control)];
@@ -103,7 +107,7 @@ Outcome take_resources(CommunicatorState& comm, const Lease& lease, const std::v
   return comm.leases.add_memory(comm, lease, config.count * type_bytes(config.type));
 }
 
-std::shared_ptr<PlanState> make_on_host(std::shared_ptr<CommunicatorState> comm, const Choice& choice, Lease lease) {
+std::shared_ptr<PlanImpl> make_on_host(std::shared_ptr<CommunicatorState> comm, const Choice& choice, Lease lease) {
   if (choice.candidates.front().type == DataType::float32)
     return std::make_shared<TypedPlan<float>>(std::move(comm), choice.candidates, std::move(lease));
   return std::make_shared<TypedPlan<double>>(std::move(comm), choice.candidates, std::move(lease));
@@ -111,7 +115,7 @@ std::shared_ptr<PlanState> make_on_host(std::shared_ptr<CommunicatorState> comm,
 
 }  // namespace
 
-std::shared_ptr<PlanState> make_plan(std::shared_ptr<CommunicatorState> comm, const AllreduceConfig& config) {
+std::shared_ptr<PlanImpl> make_plan(std::shared_ptr<CommunicatorState> comm, const AllreduceConfig& config) {
   // 1. What all want is the same, and what `auto` stands for.
   Choice choice;
   ConfigCard mine = make_card(config);
@@ -127,7 +131,7 @@ std::shared_ptr<PlanState> make_plan(std::shared_ptr<CommunicatorState> comm, co
   if (config.memory == MemorySpace::cuda) needs = connect_device(*comm, choice.candidates.front(), lease.tag());
 
   // 3. What each rank makes by itself.
-  std::shared_ptr<PlanState> plan;
+  std::shared_ptr<PlanImpl> plan;
   comm->agree("making a plan", "plan", config.name, [&] {
     if (config.memory == MemorySpace::cuda)
       plan = make_device_plan(comm, choice.candidates.front(), std::move(lease), needs);

@@ -7,9 +7,9 @@
 #include <weir/weir.hpp>
 
 #include "collectives/allreduce.hpp"
-#include "plan/fault.hpp"
-#include "plan/in_flight.hpp"
-#include "plan/leases.hpp"
+#include "communicator/asynchronous_call.hpp"
+#include "communicator/input_error.hpp"
+#include "communicator/leases.hpp"
 
 namespace weir::detail {
 
@@ -21,9 +21,9 @@ struct AnyVector {
 };
 
 /// One plan, whatever its element type.
-class PlanState : public InFlight {
+class PlanImpl : public AsynchronousCall {
  public:
-  PlanState(std::shared_ptr<CommunicatorState> communicator, const AllreduceConfig& configuration, Lease lease);
+  PlanImpl(std::shared_ptr<CommunicatorState> communicator, const AllreduceConfig& configuration, Lease lease);
 
   /// One of `dense` and `sparse_only` is the gradient; null pointers, wrong sizes and wrong memory are reported by all ranks.
   void start(void* dense, const void* sparse_only, std::int64_t count, DataType type, void* stream = nullptr) {
@@ -39,8 +39,10 @@ class PlanState : public InFlight {
   [[nodiscard]] virtual AnyVector update() const = 0;
   [[nodiscard]] virtual AnyVector residual() const = 0;
   [[nodiscard]] virtual std::int64_t residual_begin() const = 0;
-  /// True when the run goes on; false when it is skipped; throws the agreed fault. Once per run.
-  bool is_accepted(std::uint64_t fault);
+  /// Whether a run with that input error goes on.
+  [[nodiscard]] bool accepts(std::uint64_t input_error) const;
+  /// True when the run goes on; false when it is skipped; throws the agreed input_error. Once per run.
+  bool is_accepted(std::uint64_t input_error);
   /// Ends the plan for its owner: a run in flight is finished for the other ranks, and delivers nothing densely any more. As
   /// detail::retire.
   [[nodiscard]] bool retire() noexcept;
@@ -63,11 +65,11 @@ class PlanState : public InFlight {
     statistics = {};
     delivered_runs_ = 0;
   }
-  virtual task<void> execute(void* dense, const void* sparse_only, std::uint64_t fault) = 0;
+  virtual task<void> execute(void* dense, const void* sparse_only, std::uint64_t input_error) = 0;
   /// Whether the network reads and writes the caller's gradient during the next run. The same on all ranks.
   [[nodiscard]] virtual bool in_place() const { return false; }
   /// What is wrong with the memory that a run was given.
-  [[nodiscard]] virtual FaultKind memory_fault(const void* gradient, void* stream);
+  [[nodiscard]] virtual InputError memory_error(const void* gradient, void* stream);
 
  private:
   void begin(void* dense, const void* sparse_only, std::int64_t count, DataType type, void* stream, bool caller_waits);
@@ -80,6 +82,6 @@ class PlanState : public InFlight {
 };
 
 /// Collective; see AllreducePlan.
-[[nodiscard]] std::shared_ptr<PlanState> make_plan(std::shared_ptr<CommunicatorState> comm, const AllreduceConfig& config);
+[[nodiscard]] std::shared_ptr<PlanImpl> make_plan(std::shared_ptr<CommunicatorState> comm, const AllreduceConfig& config);
 
 }  // namespace weir::detail

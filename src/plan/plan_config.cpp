@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "collectives/allreduce.hpp"
+#include "communicator/input_error.hpp"
 
 namespace weir {
 namespace {
@@ -172,5 +173,54 @@ std::int64_t scheduled_k(const AllreduceConfig& c, std::int64_t iteration) {
 }
 
 std::int64_t largest_k(const AllreduceConfig& c) { return std::max<std::int64_t>(0, scheduled_k(c, c.dense_iterations)); }
+
+Error gradient_error(std::uint64_t input_error, const AllreduceConfig& config) {
+  const auto type = type_name(config.type);
+  const int rank = input_error_rank(input_error);
+  switch (input_error_kind(input_error)) {
+    case InputError::non_finite:
+      if (find_allreduce(config.algorithm).sharded)  // found in the sum of a node's shard
+        return {WEIR_ERR_NON_FINITE,
+                fmt::format("plan '{}': the gradients on the node of rank {} hold, or add up to, NaN or infinity; gradient and "
+                            "residual are as before. Policies 'skip' and 'propagate' accept it",
+                            config.name, rank)};
+      return {WEIR_ERR_NON_FINITE,
+              fmt::format("plan '{}': the gradient of rank {} holds NaN or infinity; gradient and residual are as before. "
+                          "Policies 'skip' and 'propagate' accept it",
+                          config.name, rank)};
+    case InputError::null_pointer:
+      return {WEIR_ERR_ARGUMENT, fmt::format("plan '{}': rank {} gave a null gradient; give {} elements of {}", config.name, rank,
+                                             config.count, type)};
+    case InputError::misaligned:
+      return {WEIR_ERR_ARGUMENT,
+              fmt::format("plan '{}': the gradient of rank {} is not aligned to its type {}", config.name, rank, type)};
+    case InputError::wrong_count:
+      return {WEIR_ERR_ARGUMENT, fmt::format("plan '{}': rank {} gave a gradient of another size; the plan takes {} elements",
+                                             config.name, rank, config.count)};
+    case InputError::wrong_type:
+      return {WEIR_ERR_ARGUMENT,
+              fmt::format("plan '{}': rank {} gave a gradient of another type; the plan takes {}", config.name, rank, type)};
+    case InputError::dense_only:
+      return {
+          WEIR_ERR_ARGUMENT,
+          fmt::format(
+              "plan '{}': rank {} asked for a sparse result of a dense iteration; use run or start instead of their sparse forms",
+              config.name, rank)};
+    case InputError::stream_of_host_plan:
+    case InputError::device_memory:
+    case InputError::host_memory:
+    case InputError::other_device:
+    case InputError::bad_stream:
+      return {WEIR_ERR_ARGUMENT, fmt::format("plan '{}': {}", config.name,
+                                             memory_error_text(input_error_kind(input_error), rank, "plan", "gradient"))};
+    case InputError::nccl_aborted:
+      return {WEIR_ERR_STATE,
+              fmt::format("plan '{}': NCCL was aborted on rank {} after an error. Make a new communicator and start over",
+                          config.name, rank)};
+    case InputError::none:
+      break;
+  }
+  return {WEIR_ERR_INTERNAL, fmt::format("plan '{}': unknown fault {:#x}", config.name, input_error)};
+}
 
 }  // namespace weir

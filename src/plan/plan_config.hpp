@@ -5,7 +5,7 @@
 #include <string_view>
 #include <weir/weir.hpp>
 
-#include "plan/config_card.hpp"
+#include "communicator/config_card.hpp"
 
 namespace weir {
 
@@ -19,6 +19,9 @@ void check_config(const AllreduceConfig& config);
 [[nodiscard]] ConfigCard make_card(const AllreduceConfig& config);
 /// Names of its fields.
 [[nodiscard]] std::span<const char* const> config_field_names();
+
+/// What was wrong with the gradient of a run, and what would be right.
+[[nodiscard]] Error gradient_error(std::uint64_t input_error, const AllreduceConfig& config);
 
 /// k of the configuration once all warm-up is over.
 [[nodiscard]] std::int64_t final_k(const AllreduceConfig& config);

@@ -29,13 +29,13 @@ class Sharding {
     return problem;
   }
 
-  /// My shard's sum over the node, or nothing where fault() says that a rank of the node has one. `gradient` is only read, and,
-  /// unless `caller_waits` and so keeps it, only before the first message.
-  task<const T*> reduce_scatter(Channel channel, const T* gradient, bool caller_waits, std::uint64_t fault) {
+  /// My shard's sum over the node, or nothing where input_error() says that a rank of the node has one. `gradient` is only read,
+  /// and, unless `caller_waits` and so keeps it, only before the first message.
+  task<const T*> reduce_scatter(Channel channel, const T* gradient, bool caller_waits, std::uint64_t input_error) {
     const Channel node = channel.group(map.node());
     channel.step("0. faults in the node");
-    words_[0] = fault;
-    if (fault == 0 && node.size() > 1) in_node_.publish(node.rank(), gradient, caller_waits ? nullptr : sum_.data());
+    words_[0] = input_error;
+    if (input_error == 0 && node.size() > 1) in_node_.publish(node.rank(), gradient, caller_waits ? nullptr : sum_.data());
     co_await allreduce_control(node, words_, 1, 1, words_ + 1);
     if (words_[0] != 0) co_return nullptr;
     if (node.size() == 1) co_return gradient;
@@ -43,7 +43,7 @@ class Sharding {
     co_await in_node_.reduce(node, sum_.data());
     co_return sum_.data();
   }
-  [[nodiscard]] std::uint64_t fault() const { return words_[0]; }
+  [[nodiscard]] std::uint64_t input_error() const { return words_[0]; }
 
   /// My shard's part of k.
   [[nodiscard]] std::int64_t share(std::int64_t k, std::int64_t iteration) const {

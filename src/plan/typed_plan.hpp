@@ -1,4 +1,4 @@
-// typed_plan.hpp: a plan for one element type: one pipeline, or, while automatic choice tries several, the one whose turn it is.
+// typed_plan.hpp: a plan for one element type: one step, or, while automatic choice tries several, the one whose turn it is.
 #pragma once
 
 #include <algorithm>
@@ -8,22 +8,22 @@
 
 #include "base/buffer.hpp"
 #include "collectives/control.hpp"
-#include "plan/pipeline.hpp"
 #include "plan/plan.hpp"
+#include "plan/step.hpp"
 
 namespace weir::detail {
 
 template <class T>
-class TypedPlan final : public PlanState {
+class TypedPlan final : public PlanImpl {
  public:
   /// Several `candidates`: the first has config.trial_iterations runs that only warm up, then they take turns of a few
   /// runs until each has had as many, so that what the machine does meanwhile hits all alike; then the fastest stays.
   TypedPlan(std::shared_ptr<CommunicatorState> communicator, const std::vector<AllreduceConfig>& candidates, Lease lease)
-      : PlanState(std::move(communicator), candidates.front(), std::move(lease)),
+      : PlanImpl(std::move(communicator), candidates.front(), std::move(lease)),
         trials_(candidates.size()),
         times_(candidates.size() > 1 ? 2 * candidates.size() : 0) {
-    for (const AllreduceConfig& candidate : candidates) pipelines_.push_back(std::make_unique<Pipeline<T>>(*this, candidate));
-    current_ = pipelines_.front().get();
+    for (const AllreduceConfig& candidate : candidates) steps_.push_back(std::make_unique<Step<T>>(*this, candidate));
+    current_ = steps_.front().get();
     if (trials_.size() == 1) return;
     gradient_ = Buffer<T>(config.count);
     for (Trial& trial : trials_) trial.nanoseconds.reserve(static_cast<std::size_t>(std::min(config.trial_iterations, most_kept)));
@@ -31,8 +31,8 @@ class TypedPlan final : public PlanState {
 
   void reset() override {
     forget_runs();
-    for (auto& pipeline : pipelines_) {
-      if (pipeline) pipeline->reset();
+    for (auto& step : steps_) {
+      if (step) step->reset();
     }
     leftover_ = nullptr;
     if (decided_) return;
@@ -44,7 +44,7 @@ class TypedPlan final : public PlanState {
 
   [[nodiscard]] std::int64_t memory_bytes() const override {
     std::int64_t bytes = gradient_.bytes();
-    for (const auto& pipeline : pipelines_) bytes += pipeline ? pipeline->memory_bytes() : 0;
+    for (const auto& step : steps_) bytes += step ? step->memory_bytes() : 0;
     return bytes;
   }
   [[nodiscard]] std::int64_t residual_begin() const override { return holder().residual_begin(); }
@@ -60,16 +60,17 @@ class TypedPlan final : public PlanState {
  protected:
   /// While candidates take turns, any may be next.
   [[nodiscard]] bool in_place() const override {
-    return std::any_of(pipelines_.begin(), pipelines_.end(), [](const auto& pipeline) { return pipeline && pipeline->in_place(); });
+    return std::any_of(steps_.begin(), steps_.end(), [](const auto& step) { return step && step->in_place(); });
   }
 
  private:
   /// Who holds the residual: the last candidate until the next has taken it over.
-  [[nodiscard]] const Pipeline<T>& holder() const { return leftover_ != nullptr ? *leftover_ : *current_; }
+  [[nodiscard]] const Step<T>& holder() const { return leftover_ != nullptr ? *leftover_ : *current_; }
 
   struct Trial {
     std::int64_t runs = 0;
     std::vector<std::uint64_t> nanoseconds{};  ///< of those that count
+    double seconds_apply = 0;                  ///< in the last one
 
     void forget() {
       runs = 0;
@@ -84,22 +85,32 @@ class TypedPlan final : public PlanState {
     }
   };
 
-  task<void> execute(void* dense, const void* sparse_only, std::uint64_t fault) override {
+  task<void> execute(void* dense, const void* sparse_only, std::uint64_t input_error) override {
     const Clock::time_point begin = Clock::now();
     if (!decided_) take_turns();
-    if (leftover_ != nullptr && fault == 0) {
-      co_await execute_with_leftover(static_cast<T*>(dense), static_cast<const T*>(sparse_only));
+    auto* const result = static_cast<T*>(dense);
+    const bool hands_over = leftover_ != nullptr && input_error == 0;
+    if (hands_over) {
+      add_leftover(dense != nullptr ? result : static_cast<const T*>(sparse_only));
+      co_await current_->exchange(dense != nullptr ? gradient_.data() : nullptr, gradient_.data(), 0);
     } else {
-      co_await current_->execute(static_cast<T*>(dense), static_cast<const T*>(sparse_only), fault);
+      co_await current_->exchange(result, static_cast<const T*>(sparse_only), input_error);
     }
-    const std::chrono::duration<double> seconds = Clock::now() - begin;
-    statistics.seconds_total = seconds.count();
-    if (decided_) co_return;
+    const std::chrono::duration<double> exchanged = Clock::now() - begin;
+    if (!decided_ && accepts(current_->input_error())) co_await count_run(exchanged.count());
+    co_await current_->apply();
+    if (hands_over) hand_over(result);
+    statistics.seconds_total = exchanged.count() + statistics.seconds_apply;
+    if (!decided_) trials_[turn_].seconds_apply = statistics.seconds_apply;
+  }
+
+  /// A run of the trials, before its update is applied, which takes as long as the candidate's last time.
+  task<void> count_run(double seconds) {
     if (warm_runs_ < config.trial_iterations) {
       ++warm_runs_;
       co_return;
     }
-    note_run(seconds.count());
+    note_run(seconds + trials_[turn_].seconds_apply);
     const bool all_tried =
         std::all_of(trials_.begin(), trials_.end(), [&](const Trial& trial) { return trial.runs >= config.trial_iterations; });
     if (all_tried && !best_) co_await compare();
@@ -122,11 +133,11 @@ class TypedPlan final : public PlanState {
     const std::int64_t runs = trials_[turn_].runs;
     if (leftover_ != nullptr) return;  // not handed on yet: the last run was skipped
     if (runs == 0 || (runs % turn_length() != 0 && runs < config.trial_iterations)) return;
-    if (!best_) return hand_over_to((turn_ + 1) % pipelines_.size());
+    if (!best_) return hand_over_to((turn_ + 1) % steps_.size());
     hand_over_to(*best_);
     decided_ = true;
-    for (auto& pipeline : pipelines_) {
-      if (pipeline.get() != current_ && pipeline.get() != leftover_) pipeline.reset();
+    for (auto& step : steps_) {
+      if (step.get() != current_ && step.get() != leftover_) step.reset();
     }
   }
 
@@ -143,9 +154,9 @@ class TypedPlan final : public PlanState {
 
   void tell_times() const {
     std::string text;
-    for (std::size_t i = 0; i < pipelines_.size(); ++i)
-      text += fmt::format("{}{} {:.3f} ms", i == 0 ? "" : ", ", pipelines_[i]->config().algorithm,
-                          static_cast<double>(times_[i]) * 1e-6);
+    for (std::size_t i = 0; i < steps_.size(); ++i)
+      text +=
+          fmt::format("{}{} {:.3f} ms", i == 0 ? "" : ", ", steps_[i]->config().algorithm, static_cast<double>(times_[i]) * 1e-6);
     log(comm->settings.log, LogLevel::info, "rank {}: plan '{}': trials decide: {}", comm->topology.rank(), config.name, text);
   }
 
@@ -157,25 +168,27 @@ class TypedPlan final : public PlanState {
 
   void use(std::size_t turn) {
     turn_ = turn;
-    current_ = pipelines_[turn].get();
+    current_ = steps_[turn].get();
     config.algorithm = current_->config().algorithm;
     config.wire_format = current_->config().wire_format;
     config.wire_values = current_->config().wire_values;
   }
 
   /// What the last candidate has kept goes into the first gradient of the next: nothing is lost.
-  task<void> execute_with_leftover(T* dense, const T* sparse_only) {
-    std::copy_n(dense != nullptr ? dense : sparse_only, config.count, gradient_.data());
+  void add_leftover(const T* gradient) {
+    std::copy_n(gradient, config.count, gradient_.data());
     const std::span<const T> kept = leftover_->residual();
     kernels::host::add(kept.data(), gradient_.data() + leftover_->residual_begin(), static_cast<std::int64_t>(kept.size()));
-    co_await current_->execute(dense != nullptr ? gradient_.data() : nullptr, gradient_.data(), 0);
-    if (dense != nullptr && has_owner()) std::copy_n(gradient_.data(), config.count, dense);
-    if (statistics.skipped) co_return;
+  }
+
+  void hand_over(T* result) {
+    if (result != nullptr && has_owner()) std::copy_n(gradient_.data(), config.count, result);
+    if (statistics.skipped) return;
     leftover_->reset();
     leftover_ = nullptr;
-    if (!decided_) co_return;
-    for (auto& pipeline : pipelines_) {
-      if (pipeline.get() != current_) pipeline.reset();
+    if (!decided_) return;
+    for (auto& step : steps_) {
+      if (step.get() != current_) step.reset();
     }
     gradient_ = {};
   }
@@ -185,13 +198,13 @@ class TypedPlan final : public PlanState {
   std::vector<Trial> trials_;
   std::vector<std::uint64_t> times_;  // of all candidates, and scratch
   std::int64_t warm_runs_ = 0;        // before the first turn
-  std::vector<std::unique_ptr<Pipeline<T>>> pipelines_;
+  std::vector<std::unique_ptr<Step<T>>> steps_;
   std::size_t turn_ = 0;
   std::optional<std::size_t> best_;  // once all have been tried
   bool decided_ = trials_.size() == 1;
-  Pipeline<T>* current_ = nullptr;
-  Pipeline<T>* leftover_ = nullptr;  // its residual has not been handed on yet
-  Buffer<T> gradient_;               // with a residual handed on
+  Step<T>* current_ = nullptr;
+  Step<T>* leftover_ = nullptr;  // its residual has not been handed on yet
+  Buffer<T> gradient_;           // with a residual handed on
 };
 
 }  // namespace weir::detail

@@ -1,5 +1,7 @@
 // Memory runs out on one rank, at every allocation of making a plan and of its runs: every rank ends with the right result, or with
 // the same error, and the communicator goes on.
+#include <barrier>
+#include <memory>
 #include <optional>
 
 #include "collectives/allreduce.hpp"
@@ -103,7 +105,65 @@ void check_run(const FailingRank& machine, const AllreduceConfig& config, int fa
                         machine.description, run);
 }
 
+/// Nobody else comes, and there is no memory when the deadline does: each call ends with an error of ours, and leaves nothing
+/// behind.
+void check_deadline_without_memory(Failing how) {
+  RankCheck check;
+  std::barrier<> together(2);
+  const auto fails_alone = [&](const Communicator& comm, const std::string& what, auto&& call) {
+    if (comm.rank() == 0) {
+      FailingAllocations failing(1, how);
+      try {
+        call();
+        failing.stop();
+        check.that(false, what + " succeeds on one rank of two");
+      } catch (const Error& error) {
+        failing.stop();
+        check.that(error.status() == WEIR_ERR_MEMORY || error.status() == WEIR_ERR_TIMEOUT, what + ": " + error.what());
+      }
+    }
+    together.arrive_and_wait();
+  };
+  run_ranks(2,
+            [&](Communicator& comm) {
+              const AllreduceConfig config{.count = 100, .k = 100};
+              AllreducePlan plan(comm, config), other(comm, config);
+              std::vector<float> g(100, 1);
+              plan.run(g);
+              other.run(g);
+              auto gradient = std::make_unique<std::vector<float>>(g);
+              fails_alone(comm, "a run", [&] { plan.run(*gradient); });
+              gradient.reset();
+              fails_alone(comm, "making a plan", [&] { AllreducePlan(comm, config); });
+              g.assign(100, 3);
+              other.run(g);
+              check.that(g == std::vector<float>(100, 3), "another plan's run");
+            },
+            {.settings = {.timeout_seconds = 0.3, .log = LogLevel::error}});
+  REQUIRE(check.failure() == "");
+}
+
+/// An `auto` plan with a machine file, whose texts need memory of their own; then all make it again.
+void check_machine_again() {
+  AllreduceConfig config{.count = 100, .k = 100, .algorithm = "auto"};
+  const std::vector<float> right(100, 1);
+  const auto make = [&](FailingCalls& calls, const Communicator& comm) {
+    std::vector<float> g(100, 1);
+    const Verdict made = calls.fail(comm.rank(), "making a plan", {}, {}, [&] { AllreducePlan(comm, config); });
+    if (made == Verdict::wrong || made == Verdict::split) return;
+    calls.call(comm.rank(), "making it again", g, right, {Verdict::right}, [&] { AllreducePlan(comm, config).run(g); });
+  };
+  fail_every_allocation("auto with a machine file", 2, 1, "", make, WEIR_TEST_MACHINE);
+}
+
 }  // namespace
+
+TEST_CASE("a deadline comes when there is no memory", "[failures]") {
+  check_deadline_without_memory(Failing::once);
+  check_deadline_without_memory(Failing::on);
+}
+
+TEST_CASE("memory runs out on one rank while a machine is looked up", "[failures]") { check_machine_again(); }
 
 TEST_CASE("memory runs out while a plan is made", "[failures]") {
   for (const std::string& algorithm : algorithm_names()) {

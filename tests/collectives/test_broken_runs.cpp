@@ -4,16 +4,19 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <barrier>
 #include <limits>
 #include <mutex>
 #include <new>
 #include <optional>
+#include <stdexcept>
 
 #include "base/error.hpp"
 #include "collectives/control.hpp"
 #include "plan/plan.hpp"
 #include "support/catch.hpp"
 #include "support/inproc_ranks.hpp"
+#include "support/inputs.hpp"
 #include "support/rank_check.hpp"
 #include "support/same_errors.hpp"
 
@@ -69,7 +72,7 @@ TEST_CASE("an error that nobody has waited for is thrown by the next start, whic
     std::vector<float> another = ramp(50, comm.rank());
     static_cast<void>(plan.start(gradient));
     other.run(another);
-    while (!plan.state()->run.finished) comm.state()->engine.poll();
+    while (!plan.state()->run.awaits_caller) comm.state()->engine.poll();
     gradient = ramp(50, comm.rank());
     errors.expect(comm.rank(), WEIR_ERR_NON_FINITE, "the gradient of rank 1", [&] { static_cast<void>(plan.start(gradient)); });
     plan.run(gradient);
@@ -217,6 +220,121 @@ TEST_CASE("one thread starts, another waits, and memory does not grow") {
   const std::int64_t before = live_bytes();
   turn(200);
   REQUIRE(live_bytes() - before < 2000);
+}
+
+TEST_CASE("a plan that ends leaves alone the gradients of others in flight, which may be gone as well") {
+  // As in `Plan a, b; { std::vector<float> g, h; a.start(g); b.start(h); throw ...; }`: b ends first, and drives a's run meanwhile.
+  for (const Input input : {Input::heavy_tailed, Input::few_nonzeros}) {
+    RankCheck check;
+    run_ranks(3, [&](Communicator& comm) {
+      auto first = std::make_optional<AllreducePlan>(comm, AllreduceConfig{.count = 200});
+      auto second = std::make_optional<AllreducePlan>(comm, AllreduceConfig{.count = 20000, .non_finite = NonFinite::skip});
+      std::vector<float> g = make_input<float>(input, 200, comm.rank(), 3, 0),
+                         h = make_input<float>(input, 20000, comm.rank(), 3, 0);
+      if (comm.rank() == 1) h[5] = std::numeric_limits<float>::infinity();  // what is skipped is taken back from the residual
+      const std::vector<float> g_before = g, h_before = h;
+      static_cast<void>(first->start(g));
+      static_cast<void>(second->start(h));
+      second.reset();
+      first.reset();
+      check.that(g == g_before && h == h_before, "a gradient was written to");
+      AllreducePlan(comm, {.count = 200}).run(g);
+    });
+    REQUIRE(check.failure() == "");
+  }
+}
+
+TEST_CASE("a dense plan that an exception ends in flight breaks off on all ranks, soon: its gradient may be gone") {
+  for (const std::string algorithm : {"dense_ring", "dense_rabenseifner", "dense_torus2d"}) {
+    SameErrors errors(3);
+    run_ranks(3,
+              [&](Communicator& comm) {
+                std::vector<float> gradient = ramp(50000, comm.rank());
+                errors.expect(comm.rank(), WEIR_ERR_STATE, "rank 1: an exception of the caller's has ended a run", [&] {
+                  AllreducePlan plan(comm, {.count = 50000, .algorithm = algorithm});
+                  if (comm.rank() != 1) return plan.run(gradient);
+                  try {
+                    const auto ends = std::make_unique<AllreducePlan>(std::move(plan));
+                    const std::vector<float> before = gradient;
+                    static_cast<void>(ends->start(gradient));
+                    throw std::runtime_error("the caller's own");
+                  } catch (const std::runtime_error&) {
+                    fail(WEIR_ERR_STATE,
+                         "'allreduce', rank 1: an exception of the caller's has ended a run in the middle of its exchange. Make a new "
+                         "communicator; the network may still write to the gradient: keep its memory until the process ends");
+                  }
+                });
+                static std::mutex mutex;
+                static std::vector<std::vector<float>> kept_as_told;
+                const std::scoped_lock lock(mutex);
+                kept_as_told.push_back(std::move(gradient));
+              },
+              {.settings = {.timeout_seconds = 3600}});
+    INFO(algorithm);
+    REQUIRE(errors.failure() == "");
+  }
+}
+
+TEST_CASE("who comes after the others have given up hears of it at once") {
+  RankCheck check;
+  std::atomic<int> ended = 0;
+  run_ranks(3,
+            [&](Communicator& comm) {
+              AllreducePlan plan(comm, {.count = 500});
+              std::vector<float> gradient = ramp(500, comm.rank());
+              while (comm.rank() == 2 && ended < 2) std::this_thread::yield();
+              const Clock::time_point begin = Clock::now();
+              try {
+                plan.run(gradient);
+                check.that(false, "it runs");
+              } catch (const Error& error) {
+                check.that(error.status() == WEIR_ERR_TIMEOUT, error.what());
+                const std::string text = error.what();
+                const bool own = text.find("rank 2 waited") != std::string::npos;
+                check.that(comm.rank() != 2 || (!own && Clock::now() - begin < std::chrono::milliseconds(1500)), text);
+              }
+              ++ended;
+            },
+            {.settings = {.timeout_seconds = 3}});
+  REQUIRE(check.failure() == "");
+}
+
+TEST_CASE("after a timeout in the making of a plan the communicator makes nothing any more, and says so on every rank") {
+  for (const std::string algorithm : {"oktopk", "dense_torus2d", "auto"}) {
+    RankCheck check;
+    std::barrier<> together(2);
+    run_ranks(2,
+              [&](Communicator& comm) {
+                const auto make = [&] { return AllreducePlan(comm, {.count = 1000, .algorithm = algorithm}); };
+                bool made = false;
+                AllreducePlan before = make();
+                if (comm.rank() == 0) {
+                  try {
+                    static_cast<void>(make());
+                    check.that(false, "a plan was made by one rank of two");
+                  } catch (const Error& error) {
+                    check.that(error.status() == WEIR_ERR_TIMEOUT, error.what());
+                  }
+                }
+                together.arrive_and_wait();
+                for (int again = 0; again < 3; ++again) {
+                  try {
+                    static_cast<void>(make());
+                    check.that(comm.rank() == 1 && !made, "a plan was made");  // what rank 0 has said is enough for one
+                    made = true;
+                  } catch (const Error& error) {
+                    const bool told = error.status() == WEIR_ERR_TIMEOUT || error.status() == WEIR_ERR_STATE;
+                    check.that(told, error.what());
+                  }
+                }
+                together.arrive_and_wait();
+                std::vector<float> gradient = ramp(1000, comm.rank());
+                before.run(gradient);  // what was there goes on
+              },
+              {.settings = {.timeout_seconds = 0.5}});
+    INFO(algorithm);
+    REQUIRE(check.failure() == "");
+  }
 }
 
 }  // namespace weir::test

@@ -278,7 +278,7 @@ TEST_CASE("a NCCL communicator of one rank", "[nccl]") {
   const cuda::Stream stream;
   cuda::NcclCommunicator alone(cuda::make_nccl_id(), 0, 1);
   const auto wait = [&] {
-    while (!alone.happened()) {
+    while (!alone.reached()) {
     }
     cuda::synchronize(stream.get());
   };
@@ -294,7 +294,7 @@ TEST_CASE("a NCCL communicator of one rank", "[nccl]") {
   wait();
   CHECK(there.fetch() == std::vector<float>(1000, 0.5f));
   alone.abort();
-  CHECK_THROWS_AS(alone.happened(), Error);
+  CHECK_THROWS_AS(alone.reached(), Error);
 }
 
 TEST_CASE("the end of a NCCL communicator leaves the thread its GPU", "[nccl]") {
@@ -304,7 +304,7 @@ TEST_CASE("the end of a NCCL communicator leaves the thread its GPU", "[nccl]") 
     const cuda::OnDevice on(1);
     for (std::size_t i = 0; i < 3; ++i) {
       several[i] = std::make_unique<cuda::NcclCommunicator>(cuda::make_nccl_id(), 0, 1);
-      while (!several[i]->happened()) {
+      while (!several[i]->reached()) {
       }
     }
   }
@@ -314,7 +314,7 @@ TEST_CASE("the end of a NCCL communicator leaves the thread its GPU", "[nccl]") 
   CHECK(cuda::current_device() == 0);
   cuda::NcclCommunicator::abort_all(several);
   CHECK(cuda::current_device() == 0);
-  CHECK_THROWS_AS(several[2]->happened(), Error);
+  CHECK_THROWS_AS(several[2]->reached(), Error);
 }
 
 TEST_CASE("which dense algorithms run where", "[nccl]") {

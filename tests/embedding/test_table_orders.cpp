@@ -1,5 +1,6 @@
 // Calls on tables in orders of a rank's own: what each rank has prefetched when it looks up or updates, and tables in flight
 // together, or moved or destroyed meanwhile.
+#include <algorithm>
 #include <weir/embedding.hpp>
 
 #include "embedding/trainee.hpp"
@@ -163,6 +164,25 @@ TEST_CASE("tables are moved and assigned with an update in flight") {
               {.seed = 3});
     INFO(exchange.name);
     REQUIRE(check.failure() == "");
+  }
+}
+
+TEST_CASE("a table that ends with a lookup in flight writes no vectors any more, and finishes it for the other ranks") {
+  for (const ExchangeInfo& exchange : exchanges()) {
+    SameErrors errors(ranks);
+    run_ranks(ranks, [&](Communicator& comm) {
+      std::vector<float> vectors;
+      {
+        Trainee t(comm, small_table(exchange.name), errors.check());
+        const std::vector<std::int64_t> ids = t.batch(0).ids;
+        vectors.assign(ids.size() * static_cast<std::size_t>(t.table.config().width), -7);
+        Operation lookup = t.table.lookup(std::span<const std::int64_t>(ids), vectors);
+        if (!t.wrong()) lookup.wait();
+      }
+      const bool untouched = std::all_of(vectors.begin(), vectors.end(), [](float v) { return v == -7; });
+      errors.check().that(vectors.empty() || untouched == (comm.rank() == wrong_rank), std::string(exchange.name));
+    });
+    REQUIRE(errors.failure() == "");
   }
 }
 

@@ -1,5 +1,6 @@
-// Programs that end in another way than they should: an exception of the caller's on one rank, MPI_Finalize before Weir's objects
-// are gone, a peer that comes after the deadline. Each must end by itself, soon, saying what happened. One argument: which.
+// Programs that end in another way than they should: an exception of the caller's on one rank, a rank that makes no communicator,
+// MPI_Finalize before Weir's objects are gone, a peer that comes after the deadline. Each must end by itself, soon, saying what
+// happened. One argument: which.
 #include <unistd.h>
 #include <weir/mpi.h>
 
@@ -34,6 +35,38 @@ void exception() {
   } catch (const std::exception& error) {
     std::printf("rank %d ended: %s\n", world_rank(), error.what());
     std::fflush(stdout);
+    MPI_Abort(MPI_COMM_WORLD, 3);
+  }
+}
+
+/// The caller's exception on one rank, with runs in flight whose gradients go before the plans do.
+void unwinding() {
+  try {
+    const Communicator comm(MPI_COMM_WORLD);
+    AllreducePlan dense(comm, {.count = 1000000, .algorithm = "dense_ring"}), sparse(comm, {.count = 1000000});
+    std::vector<float> first(1000000, 1), second(1000000, 1);
+    Operation of_dense = dense.start(first), of_sparse = sparse.start(second);
+    if (comm.rank() == 1) throw std::runtime_error("the caller's own");
+    of_sparse.wait();
+    of_dense.wait();
+  } catch (const std::exception& error) {
+    std::printf("rank %d ended: %s\n", world_rank(), error.what());
+    std::fflush(stdout);
+    if (world_rank() != 1) sleep(2);  // rank 1 is heard first
+    MPI_Abort(MPI_COMM_WORLD, 3);
+  }
+}
+
+/// One rank makes no communicator.
+void absent() {
+  setenv("WEIR_TIMEOUT", "1", 1);
+  if (world_rank() == 2) return void(sleep(20));
+  try {
+    const Communicator comm(MPI_COMM_WORLD);
+  } catch (const Error& error) {
+    std::printf("rank %d ended: %s\n", world_rank(), error.what());
+    std::fflush(stdout);
+    sleep(1);
     MPI_Abort(MPI_COMM_WORLD, 3);
   }
 }
@@ -93,6 +126,8 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   const std::string_view end = argc > 1 ? argv[1] : "";
   if (end == "exception") exception();
+  if (end == "unwinding") unwinding();
+  if (end == "absent") absent();
   if (end == "after_finalize") after_finalize();
   if (end == "late_peer") late_peer();
   return 0;

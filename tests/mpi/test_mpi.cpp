@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <optional>
 
-#include "plan/communicator.hpp"
+#include "communicator/communicator.hpp"
 #include "support/catch.hpp"
 #include "support/contract.hpp"
 #include "transport/mpi/mpi_transport.hpp"
@@ -217,7 +217,7 @@ TEST_CASE("all ranks send CUDA memory the same way") {
 
 TEST_CASE("a message beyond 1 GiB travels in pieces") {
   if (world_size() != 2) return;  // once is enough: it takes two buffers of that size
-  const auto transport = make_mpi_transport(MPI_COMM_WORLD);
+  const auto transport = make_mpi_transport(MPI_COMM_WORLD, 60);
   const std::int64_t bytes = (std::int64_t{1} << 30) + 12345;
   std::vector<std::uint8_t> data(static_cast<std::size_t>(bytes));
   const auto value = [](std::size_t i) { return static_cast<std::uint8_t>(i * 2654435761u >> 13); };

@@ -146,7 +146,8 @@ class FailingCalls {
 /// A job for each allocation of `body`, in which that one fails on `victim`, until none is left. Each job is a new one, so that
 /// what is allocated only once is among them.
 inline void fail_every_allocation(const std::string& what, int ranks, int victim, const std::string& machine,
-                                  const std::function<void(FailingCalls&, Communicator&)>& body) {
+                                  const std::function<void(FailingCalls&, Communicator&)>& body,
+                                  const std::string& machine_file = "") {
   constexpr unsigned seconds_of_a_hang = 60;
   std::signal(SIGALRM, [](int) { std::abort(); });
   for (const Failing how : {Failing::once, Failing::on}) {
@@ -157,7 +158,7 @@ inline void fail_every_allocation(const std::string& what, int ranks, int victim
       FailingCalls calls(ranks, victim, nth, how);
       alarm(seconds_of_a_hang);
       run_ranks(ranks, [&](Communicator& comm) { body(calls, comm); },
-                {.machine = machine, .settings = {.timeout_seconds = 20, .log = LogLevel::error}});
+                {.machine = machine, .settings = {.timeout_seconds = 20, .log = LogLevel::error, .machine = machine_file}});
       alarm(0);
       REQUIRE(calls.failure() == "");
       failed = calls.failed();

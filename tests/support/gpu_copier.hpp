@@ -11,7 +11,7 @@ namespace weir::test {
 
 class GpuCopier final : public InprocCopier {
  public:
-  Happening* copy(void* to, const void* from, std::int64_t bytes) override {
+  Completion* copy(void* to, const void* from, std::int64_t bytes) override {
     if (!on_gpu(to) && !on_gpu(from)) return nullptr;
     const cuda::OnDevice on(device_);
     Copy& copy = free_one();
@@ -21,14 +21,14 @@ class GpuCopier final : public InprocCopier {
   }
 
  private:
-  class Copy final : public Happening {
+  class Copy final : public Completion {
    public:
     void begin(void* stream) {
       event_.record(stream);
       under_way_ = true;
     }
-    bool happened() override {
-      under_way_ = under_way_ && !event_.happened();
+    bool reached() override {
+      under_way_ = under_way_ && !event_.reached();
       return !under_way_;
     }
     [[nodiscard]] bool under_way() const { return under_way_; }

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "plan/communicator.hpp"
+#include "communicator/communicator.hpp"
 #include "topology/topology.hpp"
 #include "transport/inproc/inproc_transport.hpp"
 

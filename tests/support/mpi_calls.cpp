@@ -40,6 +40,10 @@ int MPI_Barrier(MPI_Comm comm) {
   return PMPI_Barrier(comm);
 }
 
+int MPI_Comm_idup(MPI_Comm comm, MPI_Comm* copy, MPI_Request* request) {
+  ++counted.communicators;
+  return PMPI_Comm_idup(comm, copy, request);
+}
 int MPI_Comm_dup(MPI_Comm comm, MPI_Comm* made) {
   ++counted.collectives;
   ++counted.communicators;

@@ -184,7 +184,7 @@ class Oracle {
  private:
   /// Of `rank` among the owners of its shard: they add their nodes' sums in the order of ranks.
   [[nodiscard]] std::size_t place_of(int rank) const {
-    const auto owners = maps_[static_cast<std::size_t>(rank)].owners();
+    const auto owners = maps_[static_cast<std::size_t>(rank)].rail();
     return static_cast<std::size_t>(std::lower_bound(owners.begin(), owners.end(), rank) - owners.begin());
   }
 

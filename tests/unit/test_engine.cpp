@@ -59,13 +59,13 @@ struct TwoRuns {
   std::vector<Request> sent;
 };
 
-struct Switch final : Happening {
-  bool happened() override { return on; }
+struct Switch final : Completion {
+  bool reached() override { return on; }
   bool on = false;
 };
 
-task<void> note_when_happened(Channel channel, Switch& happening, std::vector<int>& order, int name) {
-  co_await channel.happened(happening);
+task<void> note_when_done(Channel channel, Switch& completion, std::vector<int>& order, int name) {
+  co_await channel.done(completion);
   order.push_back(name);
 }
 
@@ -196,7 +196,7 @@ TEST_CASE("an urgent run that waits for a GPU does not hold others back") {
   urgent.tag = 1;
   urgent.priority = 1;
   low.root = note_when_received(alone.channel(low), value, order, 0);
-  urgent.root = note_when_happened(alone.channel(urgent), gpu, order, 1);
+  urgent.root = note_when_done(alone.channel(urgent), gpu, order, 1);
   alone.engine.start(low);
   alone.engine.start(urgent);
   const Request send = alone.transport->send(&number, sizeof number, 0, 0);

@@ -210,7 +210,7 @@ TEMPLATE_TEST_CASE("every method selects what it promises and keeps the rest", "
   }
 }
 
-TEMPLATE_TEST_CASE("take_back restores the residual, also after gradients far larger", "[selector]", float, double) {
+TEMPLATE_TEST_CASE("roll_back restores the residual, also after gradients far larger", "[selector]", float, double) {
   using T = TestType;
   const std::int64_t n = 20011, k = 200;
   for (const Threshold method : all_thresholds) {
@@ -232,7 +232,7 @@ TEMPLATE_TEST_CASE("take_back restores the residual, also after gradients far la
       for (const T value : copy(selector.selection()).values) {
         if (threshold == 0 || std::abs(value) < threshold) threshold = std::abs(static_cast<double>(value));
       }
-      selector.take_back(gradient.data(), residual.data());
+      selector.roll_back(gradient.data(), residual.data());
       double worst = 0;
       for (std::size_t i = 0; i < before.size(); ++i)
         worst = std::max(worst, std::abs(static_cast<double>(residual[i] - before[i])));
@@ -253,7 +253,7 @@ TEMPLATE_TEST_CASE("what is not finite is refused, or selected first", "[selecto
     gradient[4] = std::numeric_limits<T>::quiet_NaN();
     gradient[5000] = -std::numeric_limits<T>::infinity();
     REQUIRE(!selector.select(gradient.data(), residual.data(), k, true));
-    selector.take_back(gradient.data(), residual.data());
+    selector.roll_back(gradient.data(), residual.data());
     for (std::size_t i = 0; i < before.size(); ++i)
       REQUIRE(std::abs(residual[i] - before[i]) <= T(1e-4) * (1 + std::abs(std::isfinite(gradient[i]) ? gradient[i] : T(0))));
     REQUIRE(selector.select(gradient.data(), residual.data(), k, false));

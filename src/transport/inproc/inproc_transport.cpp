@@ -131,7 +131,7 @@ class InprocTransport final : public Transport {
   struct Destination {
     void* data = nullptr;
     std::uint64_t post = 0;
-    Happening* copied = nullptr;  // under way
+    Completion* copied = nullptr;  // under way
   };
 
   [[nodiscard]] bool silent() const { return rank() == shared_.fault.rank && sent_ >= shared_.fault.after; }
@@ -181,7 +181,7 @@ class InprocTransport final : public Transport {
       else
         std::memcpy(destination.data, message->data, static_cast<std::size_t>(s.bytes));
     }
-    if (destination.copied != nullptr && !destination.copied->happened()) return false;
+    if (destination.copied != nullptr && !destination.copied->reached()) return false;
     destination.copied = nullptr;
     message->taken->store(true, std::memory_order_release);
     box.messages.erase(message);
@@ -244,7 +244,7 @@ class InprocTransport final : public Transport {
   /// The copy ends, since nothing can stop it; the message is there as before.
   void abandon_copy(Destination& destination, int index) noexcept {
     if (destination.copied == nullptr) return;
-    while (!destination.copied->happened()) std::this_thread::yield();
+    while (!destination.copied->reached()) std::this_thread::yield();
     destination.copied = nullptr;
     auto& box = shared_.mailboxes[static_cast<std::size_t>(rank())];
     const std::scoped_lock lock(box.mutex);

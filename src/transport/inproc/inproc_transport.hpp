@@ -8,7 +8,7 @@
 #include <functional>
 #include <memory>
 
-#include "base/happening.hpp"
+#include "base/completion.hpp"
 #include "transport/transport.hpp"
 
 namespace weir {
@@ -28,7 +28,7 @@ class InprocCopier {
   virtual ~InprocCopier() = default;
   /// Begins to copy; nullptr where that is not for it. What is returned belongs to the copier, which may use it again once it has
   /// happened.
-  virtual Happening* copy(void* to, const void* from, std::int64_t bytes) = 0;
+  virtual Completion* copy(void* to, const void* from, std::int64_t bytes) = 0;
 };
 
 /// What the ranks of one job share.

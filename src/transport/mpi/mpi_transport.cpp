@@ -1,7 +1,10 @@
 #include "transport/mpi/mpi_transport.hpp"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <exception>
 #include <memory>
 #include <string_view>
@@ -257,15 +260,46 @@ class MpiTransport final : public Transport {
 
 }  // namespace
 
-std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm) {
+namespace {
+
+/// A copy of `comm`, or Error(WEIR_ERR_TIMEOUT) where a rank does not come for it in time.
+MPI_Comm copy_of(MPI_Comm comm, double timeout_seconds) {
+  struct Copying {
+    MPI_Comm copy = MPI_COMM_NULL;
+    MPI_Request request = MPI_REQUEST_NULL;
+  };
+#ifdef SMPI_H  // SimGrid has no MPI_Comm_idup, and no ranks that do not come
+  MPI_Comm copy = MPI_COMM_NULL;
+  check(MPI_Comm_dup(comm, &copy), "MPI_Comm_dup");
+  return copy;
+#endif
+  auto copying = std::make_shared<Copying>();
+  check(MPI_Comm_idup(comm, &copying->copy, &copying->request), "MPI_Comm_idup");
+  const auto begin = std::chrono::steady_clock::now();
+  while (true) {
+    int done = 0;
+    check(MPI_Test(&copying->request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (done) return copying->copy;
+    if (std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() > timeout_seconds) break;
+    sched_yield();
+  }
+  keep_forever(std::move(copying));  // MPI may still write to it
+  int rank = 0;
+  MPI_Comm_rank(comm, &rank);
+  fail(WEIR_ERR_TIMEOUT, "rank {} waited {:.1f} s to make a communicator: not all ranks of the MPI communicator make one", rank,
+       timeout_seconds);
+}
+
+}  // namespace
+
+std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, double timeout_seconds) {
   if (!mpi_is_running())
     fail(WEIR_ERR_ARGUMENT, "MPI is not running: call MPI_Init before making a communicator and keep it until MPI_Finalize");
   require(comm != MPI_COMM_NULL, "the MPI communicator is MPI_COMM_NULL");
   int inter = 0;
   MPI_Comm_test_inter(comm, &inter);
   require(!inter, "the MPI communicator is an intercommunicator: give an intracommunicator");
-  MPI_Comm copy = MPI_COMM_NULL;
-  check(MPI_Comm_dup(comm, &copy), "MPI_Comm_dup");
+  MPI_Comm copy = copy_of(comm, timeout_seconds);
   MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);
   int rank = 0, size = 0;
   MPI_Comm_rank(copy, &rank);

@@ -9,7 +9,8 @@
 
 namespace weir {
 
-/// Collective over `comm`, which is duplicated. Throws Error(WEIR_ERR_ARGUMENT) for MPI_COMM_NULL or when MPI is not running.
-[[nodiscard]] std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm);
+/// Collective over `comm`, which is duplicated. Throws Error(WEIR_ERR_ARGUMENT) for MPI_COMM_NULL or when MPI is not running, and
+/// Error(WEIR_ERR_TIMEOUT) where not all ranks come for it in time.
+[[nodiscard]] std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, double timeout_seconds);
 
 }  // namespace weir

@@ -10,7 +10,7 @@
 #include "bench/inputs.hpp"
 #include "bench/run.hpp"
 #include "cuda/runtime.hpp"
-#include "plan/communicator.hpp"
+#include "communicator/communicator.hpp"
 #include "support/gpu_copier.hpp"
 
 namespace weir::bench {

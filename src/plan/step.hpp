@@ -1,4 +1,4 @@
-// pipeline.hpp: gradient in, update out, with one algorithm: compensate, select, exchange, apply; and the state of that which lives
+// step.hpp: gradient in, update out, with one algorithm: compensate, select, exchange, apply; and the state of that which lives
 // on.
 #pragma once
 
@@ -11,8 +11,8 @@
 #include "base/log.hpp"
 #include "collectives/allreduce.hpp"
 #include "collectives/control.hpp"
+#include "communicator/input_error.hpp"
 #include "kernels/kernels.hpp"
-#include "plan/fault.hpp"
 #include "plan/local_selector.hpp"
 #include "plan/plan.hpp"
 #include "plan/plan_config.hpp"
@@ -21,10 +21,10 @@
 namespace weir::detail {
 
 template <class T>
-class Pipeline {
+class Step {
  public:
   /// `config` names an algorithm; `plan`, whose run this is part of, outlives it.
-  Pipeline(PlanState& plan, const AllreduceConfig& configuration)
+  Step(PlanImpl& plan, const AllreduceConfig& configuration)
       : config_(configuration), plan_(plan), comm_(*plan.comm), statistics_(plan.statistics) {
     const AllreduceRow& row = row_in_force();
     const bool in_nodes = row.sharded && comm_.topology.largest_node() > 1;
@@ -50,18 +50,27 @@ class Pipeline {
     }
   }
 
-  /// One run. One of `dense`, overwritten with the update, and `sparse_only`, read, is the gradient.
-  task<void> execute(T* dense, const T* sparse_only, std::uint64_t fault) {
+  /// The first part of a run: all messages. One of `dense`, to be overwritten with the update, and `sparse_only`, read, is the
+  /// gradient.
+  task<void> exchange(T* dense, const T* sparse_only, std::uint64_t input_error) {
     update_ = {};
     iteration_ = plan_.delivered_runs();
     const std::int64_t k = scheduled(iteration_);
-    if (fault == 0 && k < 0 && dense == nullptr && config_.count > 0)
-      fault = encode_fault(FaultKind::dense_only, comm_.topology.rank());
-    if (k < 0) {
-      co_await execute_dense(dense, fault);
-    } else {
-      co_await execute_sparse(dense, dense != nullptr ? dense : sparse_only, k, fault);
-    }
+    if (input_error == 0 && k < 0 && dense == nullptr && config_.count > 0)
+      input_error = input_error_word(InputError::dense_only, comm_.topology.rank());
+    sparse_run_ = k >= 0;
+    if (sparse_run_)
+      co_await exchange_sparse(dense, dense != nullptr ? dense : sparse_only, k, input_error);
+    else
+      co_await exchange_dense(dense, input_error);
+  }
+  /// What is wrong with the gradients of a sparse run, on all ranks alike. After exchange(); a dense run has thrown it there.
+  [[nodiscard]] std::uint64_t input_error() const { return outcome_.input_error; }
+  /// The second part: residual and dense result. Without messages, since it awaits the caller, on whom they would depend.
+  task<void> apply() {
+    if (!sparse_run_) co_return;
+    if (outcome_.input_error != 0 || dense_result_ != nullptr) co_await channel().caller();
+    apply_sparse();
   }
 
   void reset() {
@@ -108,15 +117,16 @@ class Pipeline {
 
   [[nodiscard]] Channel channel() { return plan_.channel(); }
 
-  task<void> execute_dense(T* data, std::uint64_t fault) {
+  task<void> exchange_dense(T* data, std::uint64_t input_error) {
     const Clock::time_point begin = Clock::now();
-    if (fault == 0 && config_.non_finite != NonFinite::propagate && kernels::host::count_non_finite(data, config_.count) > 0) {
-      fault = encode_fault(FaultKind::non_finite, comm_.topology.rank());
+    if (input_error == 0 && config_.non_finite != NonFinite::propagate &&
+        kernels::host::count_non_finite(data, config_.count) > 0) {
+      input_error = input_error_word(InputError::non_finite, comm_.topology.rank());
     }
     statistics_.k = config_.count;
     statistics_.seconds_select = Seconds(Clock::now() - begin).count();
     channel().step("0. agree that the gradients are sound");
-    words_[0] = fault;
+    words_[0] = input_error;
     co_await allreduce_control(channel(), words_, 1, 1, words_ + 1);
     if (plan_.is_accepted(words_[0])) {
       co_await dense_->run(channel(), data);
@@ -127,65 +137,71 @@ class Pipeline {
     statistics_.seconds_exchange = Seconds(Clock::now() - begin).count() - statistics_.seconds_select;
   }
 
-  task<void> execute_sparse(T* dense, const T* gradient, std::int64_t k, std::uint64_t fault) {
+  task<void> exchange_sparse(T* dense, const T* gradient, std::int64_t k, std::uint64_t input_error) {
     const Clock::time_point begin = Clock::now();
     statistics_.k = k;
     if (sharding_) {  // CommLib Algorithm 2: 1. the node's sum of my shard takes the place of the gradient
-      gradient = co_await sharding_->reduce_scatter(channel(), gradient, plan_.caller_waits(), fault);
-      fault = sharding_->fault();
+      gradient = co_await sharding_->reduce_scatter(channel(), gradient, plan_.caller_waits(), input_error);
+      input_error = sharding_->input_error();
       k = sharding_->share(k, iteration_);
     }
     const Clock::time_point reduced_at = Clock::now();
     statistics_.seconds_in_node = Seconds(reduced_at - begin).count();
 
     // Ok-Topk Algorithm 2: 1. compensate and select in one pass
-    const bool selected = fault == 0 && sparse_ != nullptr;
-    if (selected && !selector_->select(gradient, residual_data(), k, config_.non_finite != NonFinite::propagate)) {
-      fault = encode_fault(FaultKind::non_finite, comm_.topology.rank());
+    selected_ = input_error == 0 && sparse_ != nullptr;
+    if (selected_ && !selector_->select(gradient, residual_data(), k, config_.non_finite != NonFinite::propagate)) {
+      input_error = input_error_word(InputError::non_finite, comm_.topology.rank());
     }
-    const SparseVector<T> local = fault == 0 && selected ? selector_->selection() : SparseVector<T>{};
-    statistics_.selected_local = local.count;
+    local_ = input_error == 0 && selected_ ? selector_->selection() : SparseVector<T>{};
+    statistics_.selected_local = local_.count;
     const Clock::time_point selected_at = Clock::now();
     statistics_.seconds_select = Seconds(selected_at - reduced_at).count();
 
     // 2. exchange
-    SparseOutcome<T> outcome;
-    outcome.fault = fault;
-    if (sparse_) outcome = co_await sparse_->run(exchange_channel(), rounded(local), k, fault);
-    const SparseVector<T> taken = outcome.update, returned = outcome.returned;
+    outcome_ = {};
+    outcome_.input_error = input_error;
+    if (sparse_) outcome_ = co_await sparse_->run(exchange_channel(), rounded(local_), k, input_error);
+    taken_ = outcome_.update;
+    undelivered_ = outcome_.undelivered;
     const Clock::time_point across_at = Clock::now();
     statistics_.seconds_exchange = Seconds(across_at - selected_at).count();
-    if (sharding_) outcome = co_await sharding_->allgather(channel(), outcome);
-    const Clock::time_point exchanged_at = Clock::now();
-    statistics_.seconds_in_node += Seconds(exchanged_at - across_at).count();
-    if (outcome.fault != 0) {
-      if (selected && config_.error_feedback && plan_.has_owner()) selector_->take_back(gradient, residual_.data());
+    if (sharding_) outcome_ = co_await sharding_->allgather(channel(), outcome_);
+    statistics_.seconds_in_node += Seconds(Clock::now() - across_at).count();
+    gradient_ = gradient;
+    dense_result_ = dense;
+  }
+
+  void apply_sparse() {
+    const Clock::time_point begin = Clock::now();
+    if (outcome_.input_error != 0) {
+      if (selected_ && config_.error_feedback && plan_.has_owner()) selector_->roll_back(gradient_, residual_.data());
       statistics_.selected_local = 0;
     }
-    if (plan_.is_accepted(outcome.fault)) {
+    if (plan_.is_accepted(outcome_.input_error)) {
       // 3. what was delivered leaves the residual
-      if (selected && config_.error_feedback) settle(local, taken, returned);
-      update_ = outcome.update;
+      if (selected_ && config_.error_feedback) settle(local_, taken_, undelivered_);
+      update_ = outcome_.update;
     }
     statistics_.selected_global = update_.count;
-    statistics_.rethresholded = outcome.rethresholded || (selector_ && selector_->rethresholded());
-    statistics_.recut = outcome.recut;
-    statistics_.balanced = outcome.balanced;
+    statistics_.rethresholded = outcome_.rethresholded || (selector_ && selector_->rethresholded());
+    statistics_.recut = outcome_.recut;
+    statistics_.balanced = outcome_.balanced;
     log(comm_.settings.log, LogLevel::debug, "rank {}: plan '{}', iteration {}: {} local, {} global entries{}{}{}{}",
         comm_.topology.rank(), config_.name, statistics_.iteration, statistics_.selected_local, statistics_.selected_global,
-        outcome.recut ? ", re-cut" : "", outcome.balanced ? ", balanced" : "", statistics_.rethresholded ? ", re-thresholded" : "",
-        statistics_.skipped ? ", skipped" : "");
+        outcome_.recut ? ", re-cut" : "", outcome_.balanced ? ", balanced" : "",
+        statistics_.rethresholded ? ", re-thresholded" : "", statistics_.skipped ? ", skipped" : "");
 
     // 4. the dense result
-    if (dense != nullptr && plan_.has_owner()) {
-      kernels::host::fill_zero(dense, config_.count);
-      kernels::host::scatter(dense, update_.indices, update_.values, update_.count);
+    if (dense_result_ != nullptr && plan_.has_owner()) {
+      kernels::host::fill_zero(dense_result_, config_.count);
+      kernels::host::scatter(dense_result_, update_.indices, update_.values, update_.count);
     }
-    statistics_.seconds_apply = Seconds(Clock::now() - exchanged_at).count();
+    statistics_.seconds_apply = Seconds(Clock::now() - begin).count();
   }
 
   [[nodiscard]] T* residual_data() { return config_.error_feedback ? residual_.data() : nullptr; }
-  [[nodiscard]] Channel exchange_channel() { return sharding_ ? channel().group(sharding_->map.owners()) : channel(); }
+  [[nodiscard]] Channel exchange_channel() { return sharding_ ? channel().group(sharding_->map.rail()) : channel(); }
 
   /// What of `local` travels.
   SparseVector<T> rounded(SparseVector<T> local) {
@@ -194,9 +210,9 @@ class Pipeline {
     return {local.indices, rounded_.data(), local.count};
   }
 
-  void settle(SparseVector<T> local, SparseVector<T> taken, SparseVector<T> returned) {
+  void settle(SparseVector<T> local, SparseVector<T> taken, SparseVector<T> undelivered) {
     selector_->settle(residual_.data(), taken);
-    for (std::int64_t i = 0; i < returned.count; ++i) residual_[returned.indices[i]] += returned.values[i];
+    for (std::int64_t i = 0; i < undelivered.count; ++i) residual_[undelivered.indices[i]] += undelivered.values[i];
     if (config_.wire_values == WireValues::native) return;
     for (std::int64_t i = 0, t = 0; i < local.count && t < taken.count;) {
       const std::uint32_t index = local.indices[i], taken_index = taken.indices[t];
@@ -207,7 +223,7 @@ class Pipeline {
   }
 
   AllreduceConfig config_;
-  PlanState& plan_;
+  PlanImpl& plan_;
   CommunicatorState& comm_;
   Statistics& statistics_;
   Buffer<T> residual_;  // of my shard, where the algorithm shards
@@ -218,6 +234,12 @@ class Pipeline {
   std::optional<Sharding<T>> sharding_;
   SparseVector<T> update_;
   std::int64_t iteration_ = 0;  // of the schedule
+  // From exchange() to apply():
+  bool sparse_run_ = false, selected_ = false;
+  const T* gradient_ = nullptr;
+  T* dense_result_ = nullptr;
+  SparseOutcome<T> outcome_;
+  SparseVector<T> local_, taken_, undelivered_;
   std::uint64_t words_[2] = {};
 };
 

@@ -5,17 +5,17 @@
 #include <string>
 
 #include "base/keep.hpp"
-#include "plan/communicator.hpp"
+#include "communicator/communicator.hpp"
 
 namespace weir::detail {
 
 /// One run at a time.
-class InFlight {
+class AsynchronousCall {
  public:
-  InFlight(std::shared_ptr<CommunicatorState> communicator, std::string name, int priority, int tag);
-  virtual ~InFlight();
-  InFlight(const InFlight&) = delete;
-  InFlight& operator=(const InFlight&) = delete;
+  AsynchronousCall(std::shared_ptr<CommunicatorState> communicator, std::string name, int priority, int tag);
+  virtual ~AsynchronousCall();
+  AsynchronousCall(const AsynchronousCall&) = delete;
+  AsynchronousCall& operator=(const AsynchronousCall&) = delete;
 
   /// Throws Error when a run is in flight, what the last one ended with if nobody has heard it, and Error when one broke off.
   void check_startable();
@@ -57,6 +57,6 @@ class InFlight {
 
 /// Waits for what is in flight, errors aside. False where the memory of messages must be kept until the process ends: a run broke
 /// off, or cannot be ended any more.
-[[nodiscard]] bool retire(InFlight& in_flight) noexcept;
+[[nodiscard]] bool retire(AsynchronousCall& in_flight) noexcept;
 
 }  // namespace weir::detail

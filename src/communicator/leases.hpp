@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/node_memory.hpp"
+#include "communicator/node_memory.hpp"
 
 namespace weir::detail {
 

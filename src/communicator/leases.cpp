@@ -1,9 +1,9 @@
-#include "plan/leases.hpp"
+#include "communicator/leases.hpp"
 
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "plan/communicator.hpp"
+#include "communicator/communicator.hpp"
 
 namespace weir::detail {
 

@@ -1,7 +1,9 @@
-#include "plan/communicator.hpp"
+#include "communicator/communicator.hpp"
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
@@ -92,13 +94,23 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Transport> transport_of_thi
       cards_(transport->size() * static_cast<std::int64_t>(largest_card)),
       scratch_(cards_.size()) {}
 
+void CommunicatorState::require_whole() const {
+  require_running();
+  if (broken_)
+    fail(WEIR_ERR_STATE,
+         "rank {}: this communicator can make nothing any more: ranks broke off while they made something together. Make a new one",
+         transport->rank());
+}
+
 void CommunicatorState::exchange(const char* what, const std::byte* mine, std::int64_t bytes) {
+  require_whole();
   std::memcpy(mine_.data(), mine, static_cast<std::size_t>(bytes));
   Run run;
   TrafficCount traffic;
   run.name = what;
   run.tag = setup_tag;
   run.number = setup_runs_++;
+  run.step = "hear from all ranks";
   try {
     const FramePool::Scope scope(setup_frames_);
     run.root = allgather_control(Channel(engine, topology, run, traffic), mine_.data(), bytes, cards_.data(), scratch_.data());
@@ -109,6 +121,7 @@ void CommunicatorState::exchange(const char* what, const std::byte* mine, std::i
 }
 
 void CommunicatorState::run_blocking(const char* name, int tag, task<void> (*body)(Channel, void*), void* argument) {
+  require_whole();
   Run run;
   TrafficCount traffic;
   run.name = name;
@@ -124,11 +137,13 @@ void CommunicatorState::run_blocking(const char* name, int tag, task<void> (*bod
 
 /// Starts `run`, unless it was refused, and throws what it ends with.
 void CommunicatorState::drive_setup(Run& run) {
-  require_running();
   if (!run.error) engine.start(run);
   engine.drive(run);
   if (!run.error) return;
-  if (run.broken) keep_forever(shared_from_this());  // the network may still use what has been posted
+  if (run.broken) {
+    broken_ = broken_ || run.tag == setup_tag;  // whatever is agreed on later would meet messages of this run
+    keep_forever(shared_from_this());           // the network may still use what has been posted
+  }
   std::rethrow_exception(run.error);
 }
 
@@ -187,18 +202,16 @@ const FoundMachine& CommunicatorState::agreed_machine() {
     run_blocking(
         "measuring the machine", setup_tag,
         [](Channel channel, void* argument) { return measure(channel, *static_cast<Machine*>(argument)); }, &found.machine);
-    agree("measuring the machine", "machine", "measured", [&] {
-      found.origin = "measured";
-      machine = std::move(found);
+    agree("measuring the machine", "machine", "measured", [&] { found.origin = "measured"; });
+  } else {
+    broadcast("telling a machine's origin", texts);
+    agree("telling a machine's figures", "machine", "of rank 0", [&] {
+      first.get(found.machine);
+      split_texts(texts, found);
     });
-    return *machine;
   }
-  broadcast("telling a machine's origin", texts);
-  agree("telling a machine's figures", "machine", "of rank 0", [&] {
-    first.get(found.machine);
-    split_texts(texts, found);
-    machine = std::move(found);
-  });
+  static_assert(std::is_nothrow_move_constructible_v<FoundMachine>);
+  machine = std::move(found);  // once all have it
   return *machine;
 }
 

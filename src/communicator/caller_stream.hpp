@@ -1,8 +1,8 @@
 // caller_stream.hpp: the caller's memory and stream in a call of a plan or table in CUDA memory.
 #pragma once
 
+#include "communicator/input_error.hpp"
 #include "cuda/runtime.hpp"
-#include "plan/fault.hpp"
 
 namespace weir::detail {
 
@@ -10,7 +10,7 @@ namespace weir::detail {
 class CallerStream {
  public:
   /// What is wrong with the call's memory or stream; if nothing is, the place that hold() is about: what is on `stream` now.
-  [[nodiscard]] FaultKind enter(const void* memory, void* stream);
+  [[nodiscard]] InputError enter(const void* memory, void* stream);
   /// Later work on `own` comes after that place.
   void hold(void* own) const { entered_.hold(own); }
   /// What comes later on the caller's stream comes after what is on `own` now. The GPU's failure is left to whoever uses it next.

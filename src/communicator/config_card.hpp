@@ -6,7 +6,7 @@
 #include <string>
 #include <weir/weir.hpp>
 
-#include "plan/communicator.hpp"
+#include "communicator/communicator.hpp"
 
 namespace weir {
 

@@ -1,10 +1,10 @@
-#include "plan/node_memory.hpp"
+#include "communicator/node_memory.hpp"
 
 #include <algorithm>
 #include <limits>
 
 #include "base/memory.hpp"
-#include "plan/communicator.hpp"
+#include "communicator/communicator.hpp"
 
 namespace weir::detail {
 namespace {

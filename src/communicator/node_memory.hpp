@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "plan/outcome.hpp"
+#include "communicator/outcome.hpp"
 #include "transport/shared_segment.hpp"
 
 namespace weir::detail {

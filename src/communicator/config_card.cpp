@@ -1,4 +1,4 @@
-#include "plan/config_card.hpp"
+#include "communicator/config_card.hpp"
 
 #include "base/error.hpp"
 
@@ -41,13 +41,20 @@ void ConfigCard::set_text(std::string_view content) noexcept {
 }
 
 detail::Lease open_agreed(detail::CommunicatorState& comm, ConfigCard mine, const CardNames& names, std::string_view name) {
-  comm.require_running();
+  comm.require_whole();
   detail::Leases& leases = comm.leases;
   if (!mine.outcome.failed()) mine.outcome = detail::outcome_of([&] { leases.prepare(comm.transport->max_tag()); });
   const std::span<const Opening> ranks = comm.share("making a plan or table", Opening{mine, leases.returned()});
   for (const Opening& rank : ranks) leases.collect(rank.returned);
   check_agreement(ranks, names, name);
   return leases.take();
+}
+
+[[noreturn]] void detail::refuse_making(const std::shared_ptr<CommunicatorState>& comm, std::string_view what, const Error& error) {
+  ConfigCard card;
+  card.outcome.set(error.status(), error.what());
+  static_cast<void>(open_agreed(*comm, card, {what, "", {}}, ""));
+  throw error;
 }
 
 }  // namespace weir

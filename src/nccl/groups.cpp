@@ -1,4 +1,4 @@
-#include "plan/nccl_groups.hpp"
+#include "nccl/groups.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -73,7 +73,7 @@ struct JoinOutcome {
 };
 
 /// One rank's way into a group, in rounds: it happens when this rank has nothing more to wait for, or at the end of a round.
-class Joining final : public Happening {
+class Joining final : public Completion {
  public:
   Joining(std::unique_ptr<cuda::NcclCommunicator>& link, double timeout_seconds) : link_(link), timeout_(timeout_seconds) {}
 
@@ -87,7 +87,7 @@ class Joining final : public Happening {
     }
   }
   void begin_round() { round_begun_ = Clock::now(); }
-  [[nodiscard]] bool happened() override {
+  [[nodiscard]] bool reached() override {
     if (stage_ == Stage::under_way) look();
     return stage_ != Stage::under_way || Clock::now() - round_begun_ > round;
   }
@@ -99,7 +99,7 @@ class Joining final : public Happening {
 
   void look() {
     try {
-      if (link_->happened()) stage_ = Stage::connected;
+      if (link_->reached()) stage_ = Stage::connected;
     } catch (const Error& error) {
       return give_up(error.status(), error.what());
     }
@@ -132,7 +132,7 @@ task<void> connect(Channel channel, Connecting& connecting) {
   channel.step("connect GPUs by NCCL");
   do {
     connecting.joining.begin_round();
-    co_await channel.happened(connecting.joining);
+    co_await channel.done(connecting.joining);
     connecting.words[0] = static_cast<std::uint64_t>(connecting.joining.stage());
     co_await allreduce_control(channel, connecting.words.data(), 1, 1, connecting.words.data() + 1);
   } while (connecting.words[0] == static_cast<std::uint64_t>(Stage::under_way));
@@ -154,7 +154,7 @@ void NcclGroups::abort() noexcept {
 void NcclGroups::look_for_errors() {
   if (aborted_) fail(WEIR_ERR_DEVICE, "NCCL was aborted after an error of another plan");
   for (const auto& link : links_) {
-    if (link) static_cast<void>(link->happened());
+    if (link) static_cast<void>(link->reached());
   }
 }
 
@@ -225,42 +225,6 @@ void NcclGroups::connect(CommunicatorState& comm, int tag, NcclGroup group) {
                  outcomes[rank].error.data());
   }
   connected_[place] = true;
-}
-
-NcclTurn::~NcclTurn() {
-  if (!done_) groups_.abort();
-}
-
-task<void> NcclTurn::begin(Channel channel) {
-  channel.step("1. wait for a turn with NCCL");
-  if (channel.rank() == 0) words_[0] = ++groups_.turns_given_;
-  co_await allreduce_control(channel, words_, 1, 1, words_ + 1);
-  Waiting waiting(*this);
-  co_await channel.happened(waiting);
-  groups_.last_.hold(stream_);
-}
-
-bool NcclTurn::Waiting::happened() {
-  if (turn_.groups_.aborted_) fail(WEIR_ERR_DEVICE, "NCCL was aborted after an error of another plan");
-  return turn_.groups_.turns_ended_ + 1 == turn_.words_[0];
-}
-
-task<void> NcclTurn::issued(Channel channel, cuda::NcclCommunicator* link) {
-  if (link != nullptr) co_await channel.happened(*link);
-}
-
-task<void> NcclTurn::end(Channel channel) {
-  groups_.last_.record(stream_);
-  ++groups_.turns_ended_;
-  event_.record(stream_);
-  Done done(groups_, event_);
-  co_await channel.happened(done);
-  done_ = true;
-}
-
-bool NcclTurn::Done::happened() {
-  groups_.look_for_errors();
-  return event_.happened();
 }
 
 }  // namespace weir::detail

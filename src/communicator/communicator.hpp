@@ -15,9 +15,9 @@
 #include "async/engine.hpp"
 #include "base/buffer.hpp"
 #include "base/settings.hpp"
+#include "communicator/leases.hpp"
+#include "communicator/outcome.hpp"
 #include "model/lookup.hpp"
-#include "plan/leases.hpp"
-#include "plan/outcome.hpp"
 #include "topology/topology.hpp"
 #include "transport/transport.hpp"
 
@@ -65,6 +65,8 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   }
   /// Throws Error where the transport's library has ended.
   void require_running() const;
+  /// Throws Error where nothing can be made, or agreed on, any more.
+  void require_whole() const;
 
   Settings settings;  ///< those that change who talks to whom are the same on every rank
   std::unique_ptr<Transport> transport;
@@ -86,6 +88,7 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   std::exception_ptr out_of_memory_;  // made in time
   FramePool setup_frames_;            // nobody else's: there is always a frame for the next exchange
   std::int64_t setup_runs_ = 0;
+  bool broken_ = false;  // a setup run broke off: messages of it may still be on their way
   Buffer<std::byte> mine_, cards_, scratch_;
 };
 

@@ -1,0 +1,16 @@
+// completion.hpp: what a run can wait for besides messages: work on a GPU.
+#pragma once
+
+namespace weir {
+
+class Completion {
+ public:
+  Completion() = default;
+  virtual ~Completion() = default;
+  Completion(const Completion&) = delete;
+  Completion& operator=(const Completion&) = delete;
+  /// Looks, without waiting. Throws Error if it never will have.
+  [[nodiscard]] virtual bool reached() = 0;
+};
+
+}  // namespace weir
