@@ -73,13 +73,13 @@ void AsynchronousCall::finish() {
   if (run.error) std::rethrow_exception(std::exchange(run.error, nullptr));
 }
 
-bool retire(AsynchronousCall& in_flight) noexcept {
-  if (std::uncaught_exceptions() > 0) in_flight.comm->engine.give_up_in_place();
+bool retire(AsynchronousCall& call) noexcept {
+  if (std::uncaught_exceptions() > 0) call.comm->engine.give_up_in_place();
   try {
-    in_flight.wait();
+    call.wait();
   } catch (...) {  // nobody is left to hear it
   }
-  return in_flight.run.finished && !in_flight.run.broken;
+  return call.run.finished && !call.run.broken;
 }
 
 }  // namespace weir::detail

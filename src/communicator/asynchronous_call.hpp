@@ -1,4 +1,4 @@
-// in_flight.hpp: a collective call that can be in flight: what an Operation refers to.
+// asynchronous_call.hpp: a collective call that can be in flight: what an Operation refers to.
 #pragma once
 
 #include <memory>
@@ -57,6 +57,6 @@ class AsynchronousCall {
 
 /// Waits for what is in flight, errors aside. False where the memory of messages must be kept until the process ends: a run broke
 /// off, or cannot be ended any more.
-[[nodiscard]] bool retire(AsynchronousCall& in_flight) noexcept;
+[[nodiscard]] bool retire(AsynchronousCall& call) noexcept;
 
 }  // namespace weir::detail

@@ -75,7 +75,7 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   DevicePath device_path;  ///< agreed: the same on every rank
   Leases leases;
   std::optional<FoundMachine> machine;
-  std::shared_ptr<NcclGroups> nccl;  ///< once a plan has asked for it, see nccl_groups.hpp
+  std::shared_ptr<NcclGroups> nccl;  ///< once a plan has asked for it, see nccl/groups.hpp
   /// A plan hands GPU memory to MPI, or did: NCCL must not come beside it. The same on every rank.
   bool gpu_memory_goes_to_mpi = false;
   bool warned_of_messages = false;  ///< in place of shared memory: once is enough
