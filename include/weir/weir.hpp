@@ -137,7 +137,7 @@ struct AllreduceConfig {
   std::int64_t count = 0;  ///< n, elements of the gradient; at most 2^48, of sparse algorithms 2^32 - 1
   DataType type = DataType::float32;
   MemorySpace memory = MemorySpace::host;  ///< cuda: of the GPU that is the calling thread's when the plan is made; sparse
-                                           ///< algorithms, and, with NCCL, dense_nccl and dense_torus2d; no dense_iterations.
+                                           ///< algorithms, and, with NCCL, dense_nccl, dense_torus2d and dense_iterations.
                                            ///< Where MPI is handed GPU memory (weir info says so), that GPU must be the
                                            ///< current one of the thread that starts and waits
   double density = 0.01;                   ///< k/n in (0, 1]; k is rounded to nearest, at least 1 when n > 0
@@ -218,8 +218,9 @@ class Operation {
 
 /// One tensor's allreduce. One run at a time per plan; many plans may be in flight at once, started in any order.
 ///
-/// How long the gradient must live: sparse algorithms touch it only within the plan's own start, run, test and wait, and never once
-/// the operation has ended, however it ended. Dense algorithms, and the `dense_iterations` of sparse ones, exchange in place: the
+/// How long the gradient must live: sparse algorithms read it within start (or run), write the dense result into it while a call of
+/// the communicator makes progress, and never touch it once the operation has ended, however it ended. The end of a plan touches no
+/// gradient of a sparse run, so it may go first. Dense algorithms, and the `dense_iterations` of sparse ones, exchange in place: the
 /// network reads and writes the gradient until the run has finished, so it must outlive the plan while a run is in flight: declare
 /// it before the plan. After a run that broke off it must live until the process ends; the text of such an error says so. Where it
 /// goes first while an exception unwinds, the first destructor of a plan or table breaks off all runs of the communicator, which

@@ -81,6 +81,20 @@ CHARGED_VOID(_ZN4weir7kernels4host6settleIfEEvPT_PKjPKS3_lS6_l,
 CHARGED_VOID(_ZN4weir7kernels4host7scatterIfEEvPT_PKjPKS3_l,
              (float* dense, const uint32_t* indices, const float* values, int64_t count), (dense, indices, values, count),
              (8 + scattered) * count)
+CHARGED_VOID(_ZN4weir7kernels4host11scatter_addIfEEvPT_PKjPKS3_l,
+             (float* dense, const uint32_t* indices, const float* values, int64_t count), (dense, indices, values, count),
+             (8 + 2 * scattered) * count)
+CHARGED_VOID(_ZN4weir7kernels4host6sampleIfEEvPKT_S5_llllPS3_,
+             (const float* x, const float* y, int64_t samples, int64_t stride, int64_t rest, int64_t offset, float* out),
+             (x, y, samples, stride, rest, offset, out), (4 + (y != nullptr ? 2 : 1) * scattered) * samples)
+CHARGED(_ZN4weir7kernels4host11select_bandIfEElPKjPKT_lRNS_4BandIS5_EEPjPS5_SC_NSt11conditionalIXeqstS5_Li4EEjmE4typeE, int64_t,
+        (const uint32_t* indices, const float* values, int64_t count, Band<float>& band, uint32_t* out_indices, float* out_values,
+         float* residual, uint32_t keep_old),
+        (indices, values, count, band, out_indices, out_values, residual, keep_old), 8 * (count + result))
+CHARGED_VOID(_ZN4weir7kernels4host9roll_backIfEEvPKT_PS3_lPKjS5_lNSt11conditionalIXeqstS3_Li4EEjmE4typeE,
+             (const float* gradient, float* residual, int64_t count, const uint32_t* held_indices, const float* held_values,
+              int64_t held, uint32_t keep_old),
+             (gradient, residual, count, held_indices, held_values, held, keep_old), 12 * count + 8 * held)
 CHARGED_VOID(_ZN4weir7kernels4host11gather_rowsIfEEvPKT_lPKjllPS3_l,
              (const float* x, int64_t x_stride, const uint32_t* rows, int64_t count, int64_t width, float* out, int64_t out_stride),
              (x, x_stride, rows, count, width, out, out_stride), 8 * count * width + 4 * count)

@@ -135,8 +135,8 @@ class Channel {
 
   class CallerAwaiter {
    public:
-    explicit CallerAwaiter(Run* run) : run_(run) {}
-    [[nodiscard]] bool await_ready() const noexcept { return run_->attended; }
+    CallerAwaiter(const Engine* engine, Run* run) : engine_(engine), run_(run) {}
+    [[nodiscard]] bool await_ready() const noexcept { return !engine_->leaves_arrays_alone() || run_->owner_gone; }
     void await_suspend(std::coroutine_handle<> leaf) noexcept {
       run_->leaf = leaf;
       run_->awaits_caller = true;
@@ -146,11 +146,12 @@ class Channel {
     }
 
    private:
+    const Engine* engine_;
     Run* run_;
   };
-  /// co_await: until the caller waits for this run, or asks for it. Before that, its memory is left alone: it may wait for, or end,
-  /// something else meanwhile, which drives this run, too.
-  [[nodiscard]] CallerAwaiter caller() const { return CallerAwaiter(run_); }
+  /// co_await: until the caller's arrays may be touched. Not while another plan or table ends, which drives this run, too: they may
+  /// have gone before. What follows must not depend on other ranks.
+  [[nodiscard]] CallerAwaiter caller() const { return {engine_, run_}; }
 
   class TurnAwaiter {
    public:

@@ -140,8 +140,15 @@ void Engine::drive_until(const bool& open) {
 
 void Engine::drive(Run& run) { drive_until(run.finished); }
 
+void Engine::drive_to_end(Run& run) noexcept {
+  run.owner_gone = true;
+  leaves_arrays_alone_ = true;
+  drive_until(run.finished);
+  leaves_arrays_alone_ = false;
+}
+
 bool Engine::ready(Run& run) {
-  if (run.awaits_caller && !run.attended) return false;
+  if (run.awaits_caller && leaves_arrays_alone_ && !run.owner_gone) return false;
   run.awaits_caller = false;
   if (run.gate != nullptr && !*run.gate) return false;
   run.gate = nullptr;
@@ -291,7 +298,6 @@ std::string Engine::dump() const {
     text += fmt::format("  {}: {}; awaits", run->name, run->step);
     if (run->gate != nullptr) text += fmt::format(" '{}'", run->gate_keeper->name);
     if (run->completion != nullptr) text += " the GPU";
-    if (run->awaits_caller) text += " its caller";
     for (const Request request : run->awaited.subspan(std::min(run->awaited_done, run->awaited.size()))) {
       if (request.slot >= 0) text += fmt::format(" [{}]", transport_.describe(request));
     }

@@ -48,8 +48,8 @@ struct Run {
   const bool* gate = nullptr;              ///< awaited besides: another run of this rank makes it true
   const Run* gate_keeper = nullptr;        ///< that run
   Completion* completion = nullptr;        ///< awaited besides
-  bool awaits_caller = false;              ///< until the caller attends to it, without a deadline
-  bool attended = false;                   ///< its caller is in a call that waits for it, or asks
+  bool awaits_caller = false;              ///< until its caller's arrays may be touched
+  bool owner_gone = false;                 ///< nobody's arrays will be
   std::exception_ptr failure;              ///< thrown at the point of suspension
   bool told = false;                       ///< peers know by themselves why it fails
   std::chrono::duration<double> waited{};  ///< without progress, while the engine was polled and the run not held back
@@ -83,6 +83,9 @@ class Engine {
   void drive_until(const bool& open);
   /// Until `run` has finished.
   void drive(Run& run);
+  /// The same for a plan or table that ends. Arrays of other runs' callers are left alone meanwhile: they may have gone before.
+  void drive_to_end(Run& run) noexcept;
+  [[nodiscard]] bool leaves_arrays_alone() const noexcept { return leaves_arrays_alone_; }
   /// What every run in flight waits for, one line each.
   [[nodiscard]] std::string dump() const;
   [[nodiscard]] Transport& transport() noexcept { return transport_; }
@@ -115,6 +118,7 @@ class Engine {
   FramePool frames_;
   std::size_t most_runs_ = 0;
   bool given_up_ = false;
+  bool leaves_arrays_alone_ = false;
   std::vector<Run*> runs_;       // by priority, then in order of start
   std::vector<Notice> notices_;  // of runs that broke on other ranks
 };

@@ -100,6 +100,13 @@ class [[nodiscard]] task {
   std::coroutine_handle<promise_type> handle_;
 };
 
+/// The result of a task that waits for nothing.
+template <class T>
+T run_here(task<T> body) {
+  body.handle().resume();
+  return body.get();
+}
+
 namespace detail {
 template <class T>
 task<T> Promise<T>::get_return_object() {

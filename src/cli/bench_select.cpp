@@ -14,7 +14,7 @@
 #include "base/buffer.hpp"
 #include "cli/commands.hpp"
 #include "kernels/kernels.hpp"
-#include "plan/local_selector.hpp"
+#include "plan/selector.hpp"
 
 namespace weir::cli {
 namespace {
@@ -40,7 +40,10 @@ double overlap(const SparseVector<float>& selected, const float* sums, std::int6
 
 Row measure_on_host(const SelectOptions& options, const Gradients& gradients, const SelectMethod& method) {
   const std::int64_t n = options.count, k = target(options);
-  LocalSelector<float> selector({n, k, method.threshold, 1 << 30, options.samplings});
+  HostMemory<float> memory({}, nullptr, n, 0);
+  Selector<HostMemory<float>> selector({n, k, method.threshold, 1 << 30, options.samplings}, memory);
+  FramePool frames;
+  const FramePool::Scope scope(frames);
   Buffer<float> residual(n), saved(n), sums(n);  // as a plan holds it
   kernels::host::fill_zero(residual.data(), n);
   SelectMeasurement measurement(options, method, "r[i] += g[i]");
@@ -53,7 +56,7 @@ Row measure_on_host(const SelectOptions& options, const Gradients& gradients, co
     // The baseline reads another gradient, as cold in the caches as this one.
     const float* other = gradients[static_cast<std::size_t>(t + 2) % gradients.size()].data();
     const std::int64_t allocations_before = allocations_so_far();
-    const double ms = milliseconds([&] { selector.select(g, residual.data(), k, true); });
+    const double ms = milliseconds([&] { static_cast<void>(run_here(selector.select(g, residual.data(), k, true))); });
     const std::int64_t made = allocations_so_far() - allocations_before;
     const SparseVector<float> selection = selector.selection();
     std::copy_n(residual.data(), n, sums.data());

@@ -74,7 +74,7 @@ struct SparseOutcome {
   std::uint64_t input_error = 0;  ///< the largest input_error any rank announced; not 0: nothing is delivered
   SparseVector<T> update;         ///< owned by the algorithm until its next run
   SparseVector<T> undelivered;    ///< part of the contributions at indices of the update that the update lacks (dropped on the way,
-                                ///< or lost in rounding), kept by this rank; in any order, undivided. Owned by the algorithm.
+                                  ///< or lost in rounding), kept by this rank; in any order, undivided. Owned by the algorithm.
   std::span<const std::int64_t> undelivered_runs;  ///< of what is in CUDA memory: ends of the ascending runs of `undelivered`;
                                                    ///< none: it is one
   bool rethresholded = false;
@@ -94,6 +94,8 @@ class DenseAllreduce {
  public:
   virtual ~DenseAllreduce() = default;
   virtual task<void> run(Channel channel, T* data) = 0;
+  /// False where an error, of this or something else, keeps this rank from running it: the ranks agree on that beforehand.
+  [[nodiscard]] virtual bool usable() const { return true; }
   [[nodiscard]] virtual std::int64_t memory_bytes() const = 0;
 };
 

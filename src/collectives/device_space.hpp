@@ -142,7 +142,7 @@ class DeviceSpace {
     co_return *told_.data();
   }
   [[nodiscard]] Segment keep(Segment entries, Key<T> key, std::int64_t ties, std::int64_t kept, Segment to) {
-    const kernels::cuda::Band<T> band{static_cast<Key<T>>(key + 1), key, 0, ties};
+    const Band<T> band{static_cast<Key<T>>(key + 1), key, 0, ties};
     kernels::cuda::select_band<T, T>(queue(), entries.indices, entries.values, extent(entries), band, to.indices, to.values,
                                      nullptr, 0, counts_.data() + counts_.size() - 1);
     to.count = kept;

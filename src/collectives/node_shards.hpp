@@ -38,6 +38,12 @@ class ShardMap {
   /// Ranks of my node, in the order of their local ranks, and the owners of my shard on all nodes.
   [[nodiscard]] std::span<const int> node() const { return node_; }
   [[nodiscard]] std::span<const int> rail() const { return rail_; }
+  /// Where each shard begins, and the last one ends.
+  [[nodiscard]] std::vector<std::int64_t> bounds() const {
+    std::vector<std::int64_t> all;
+    for (int shard = 0; shard <= shards(); ++shard) all.push_back(begin(shard));
+    return all;
+  }
 
  private:
   std::int64_t count_;

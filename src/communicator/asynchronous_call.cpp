@@ -6,22 +6,6 @@
 
 namespace weir::detail {
 
-namespace {
-
-/// While the caller waits for the run, or asks for it.
-class Attention {
- public:
-  explicit Attention(Run& run) : run_(run) { run_.attended = true; }
-  Attention(const Attention&) = delete;
-  Attention& operator=(const Attention&) = delete;
-  ~Attention() { run_.attended = false; }
-
- private:
-  Run& run_;
-};
-
-}  // namespace
-
 AsynchronousCall::AsynchronousCall(std::shared_ptr<CommunicatorState> communicator, std::string name, int priority, int tag)
     : comm(std::move(communicator)), name_(std::move(name)) {
   run.name = name_;
@@ -34,10 +18,6 @@ AsynchronousCall::~AsynchronousCall() { comm->engine.expect_runs(-1); }
 
 void AsynchronousCall::check_startable() {
   comm->require_running();
-  if (run.awaits_caller) {
-    const Attention attention(run);
-    comm->engine.poll();
-  }
   if (!run.finished)
     fail(WEIR_ERR_BUSY, "'{}' is running: wait for its last start before the next, or make a second one", run.name);
   finish();
@@ -48,10 +28,7 @@ void AsynchronousCall::check_startable() {
 
 bool AsynchronousCall::test() {
   comm->require_running();
-  {
-    const Attention attention(run);
-    comm->engine.poll();
-  }
+  comm->engine.poll();
   if (!run.finished) return false;
   finish();
   return true;
@@ -59,10 +36,7 @@ bool AsynchronousCall::test() {
 
 void AsynchronousCall::wait() {
   if (!run.finished) comm->require_running();
-  {
-    const Attention attention(run);
-    comm->engine.drive(run);
-  }
+  comm->engine.drive(run);
   finish();
 }
 
@@ -75,10 +49,7 @@ void AsynchronousCall::finish() {
 
 bool retire(AsynchronousCall& call) noexcept {
   if (std::uncaught_exceptions() > 0) call.comm->engine.give_up_in_place();
-  try {
-    call.wait();
-  } catch (...) {  // nobody is left to hear it
-  }
+  if (!call.run.finished && call.comm->transport->is_running()) call.comm->engine.drive_to_end(call.run);
   return call.run.finished && !call.run.broken;
 }
 

@@ -22,7 +22,7 @@ std::string memory_error_text(InputError kind, int rank, std::string_view thing,
   }
 }
 
-InputError HostMemory::error_of(const void* memory, void* stream) {
+InputError HostPointers::error_of(const void* memory, void* stream) {
   if (stream != nullptr) return InputError::stream_of_host_plan;
   if (memory == known_) return InputError::none;
   if (cuda::place_of(memory).kind == cuda::Place::Kind::device) return InputError::device_memory;

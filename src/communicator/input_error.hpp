@@ -41,7 +41,7 @@ enum class InputError : std::uint32_t {
 [[nodiscard]] std::string memory_error_text(InputError kind, int rank, std::string_view thing, std::string_view array);
 
 /// What is wrong with memory or streams that calls are given where they must be in host memory.
-class HostMemory {
+class HostPointers {
  public:
   [[nodiscard]] InputError error_of(const void* memory, void* stream);
 

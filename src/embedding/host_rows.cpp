@@ -25,7 +25,7 @@ class HostCaller final : public RowCaller {
   void end() noexcept override {}
 
  private:
-  HostMemory memory_;
+  HostPointers memory_;
 };
 
 class HostRows final : public RowSpace {
@@ -95,7 +95,7 @@ class HostRows final : public RowSpace {
 
   std::vector<Buffer<float>> rows_;
   std::vector<Buffer<std::byte>> messages_;
-  HostMemory ids_;
+  HostPointers ids_;
   Buffer<float> sums_;
 };
 

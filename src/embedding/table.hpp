@@ -156,7 +156,7 @@ class EmbeddingState {
   std::optional<embedding::DenseDelivery> dense_;
   std::unique_ptr<embedding::RowWork> token_work_;
   std::unique_ptr<embedding::RowCaller> lookup_caller_, update_caller_;
-  HostMemory range_memory_;
+  HostPointers range_memory_;
 
   std::unique_ptr<Batch> next_, current_, updating_, spare_;
   const Batch* foreseen_ = nullptr;             // what the update in flight takes for the next batch, until it has split

@@ -33,11 +33,6 @@ struct Extent {
   const std::int64_t* exact = nullptr;
 };
 
-struct Found {
-  std::int64_t hits;        ///< entries that reached the threshold, also beyond the capacity
-  std::int64_t non_finite;  ///< 0 if all that was read (for compensate_select: all sums) is finite, else positive
-};
-
 /// r[i] += g[i] and selection, in one pass. 12 bytes an element for float. G is T, or float16 or bfloat16 where T is float.
 template <class G, class T>
 void compensate_select(Queue queue, const G* gradient, T* residual, std::int64_t count, Key<T> threshold, Key<T> keep_old,
@@ -62,12 +57,6 @@ template <class G, class T>
 void select_ties(Queue queue, const std::uint32_t* indices, const G* values, Extent count, std::int64_t k, const KthKey<T>* kth,
                  std::uint32_t* out_indices, T* out_values, T* residual, Key<T> keep_old, std::int64_t* found);
 
-/// What of a vector is kept: all that reach `upper`, and of those that only reach `lower` the `slice` ones from number `start` on.
-template <class T>
-struct Band {
-  Key<T> upper, lower;
-  std::int64_t start, slice;
-};
 /// As select_ties, for those in the band.
 template <class G, class T>
 void select_band(Queue queue, const std::uint32_t* indices, const G* values, Extent count, Band<T> band, std::uint32_t* out_indices,

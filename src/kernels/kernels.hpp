@@ -40,6 +40,19 @@ struct KthKey {
   std::int64_t equal;    ///< elements with exactly that key
 };
 
+/// What a pass over a vector has found.
+struct Found {
+  std::int64_t hits = 0;        ///< entries that reached the threshold, also beyond the capacity
+  std::int64_t non_finite = 0;  ///< 0 if all that was read (for compensate_select: all sums) is finite, else positive
+};
+
+/// What of a vector is kept: all that reach `upper`, and of those that only reach `lower` the `slice` ones from number `start` on.
+template <class T>
+struct Band {
+  Key<T> upper, lower;
+  std::int64_t start, slice;
+};
+
 /// How many elements lie above a cut and exactly on it.
 struct CutCounts {
   std::int64_t above = 0, equal = 0;
@@ -61,76 +74,94 @@ struct Exceedances {
 };
 
 // Declared once in a macro-free way: each namespace below implements this list.
-#define WEIR_KERNEL_DECLARATIONS                                                                                                     \
-  /* r[i] += g[i]; entries whose sum has key >= threshold go, in index order, to (indices, values). Of these, the ones with key >=   \
-     keep_old keep the *old* r[i], so that even what dwarfs the old residual can be taken back. One read of g and r, one write of    \
-     r. Returns how many reached the threshold; only the first `capacity` are stored, later ones get r[i] = sum whatever their       \
-     key, unless the sum is not finite. */                                                                                           \
-  template <class T>                                                                                                                 \
-  std::int64_t compensate_select(const T* gradient, T* residual, std::int64_t count, Key<T> threshold, Key<T> keep_old,              \
-                                 std::uint32_t* indices, T* values, std::int64_t capacity);                                          \
-  /* The same without residual: entries of x with key >= threshold, in index order; x is only read. */                               \
-  template <class T>                                                                                                                 \
-  std::int64_t select(const T* x, std::int64_t count, Key<T> threshold, std::uint32_t* indices, T* values, std::int64_t capacity);   \
-  /* All entries with key > threshold, and the first `ties` with key == threshold, in index order. Returns how many were stored.     \
-     The buffers hold these and select_padding more. */                                                                              \
-  template <class T>                                                                                                                 \
-  std::int64_t select_ties(const T* x, std::int64_t count, Key<T> threshold, std::int64_t ties, std::uint32_t* indices, T* values);  \
-  /* The k-th largest key of x, 1 <= k. If fewer than k keys are nonzero: {1, nonzero elements with key > 1, those with key 1}. */    \
-  template <class T>                                                                                                                 \
-  KthKey<T> kth_key(const T* x, std::int64_t count, std::int64_t k);                                                                 \
-  /* bins[(key - low) >> shift] += 1 for every key in [low, high], and *above += 1 for every key above `high`. 1 <= low, and         \
-     (high - low) >> shift is below the number of bins. */                                                                           \
-  template <class T>                                                                                                                 \
-  void histogram(const T* x, std::int64_t count, Key<T> low, Key<T> high, int shift, std::uint64_t* bins, std::uint64_t* above);     \
-  /* Of the entries of x + y (added in T; of x where y is nullptr). Sums are taken in double: entry i goes to partial sum i % 16, then\
-     partial sum j takes up j + 8, at last j + 4, j + 2 and j + 1. */                                                                \
-  template <class T>                                                                                                                 \
-  Moments<T> moments(const T* x, const T* y, std::int64_t count);                                                                    \
-  /* The same for the magnitudes of the entries with key >= threshold. */                                                            \
-  template <class T>                                                                                                                 \
-  Exceedances<T> exceedances(const T* x, const T* y, std::int64_t count, Key<T> threshold);                                          \
-  /* y[i] += x[i] */                                                                                                                 \
-  template <class T>                                                                                                                 \
-  void add(const T* x, T* y, std::int64_t count);                                                                                    \
-  /* x[i] *= factor */                                                                                                               \
-  template <class T>                                                                                                                 \
-  void scale(T* x, std::int64_t count, T factor);                                                                                    \
-  /* How many x have key >= key_infinity. */                                                                                         \
-  template <class T>                                                                                                                 \
-  std::int64_t count_non_finite(const T* x, std::int64_t count);                                                                     \
-  /* x[i] = 0, past the caches where that is faster. */                                                                              \
-  template <class T>                                                                                                                 \
-  void fill_zero(T* x, std::int64_t count);                                                                                          \
-  /* Sum of two sorted sparse vectors; equal indices give one entry a + b, also when the sum is zero. `out` holds a_count + b_count   \
-     entries and overlaps neither input. Returns the number of entries written. */                                                   \
-  template <class T>                                                                                                                 \
-  std::int64_t merge_add(const std::uint32_t* a_indices, const T* a_values, std::int64_t a_count, const std::uint32_t* b_indices,    \
-                         const T* b_values, std::int64_t b_count, std::uint32_t* out_indices, T* out_values);                        \
-  /* For each sorted entry (indices, values): dense[index] = 0 if `index` is among the sorted `taken`, else the value. */            \
-  template <class T>                                                                                                                 \
-  void settle(T* dense, const std::uint32_t* indices, const T* values, std::int64_t count, const std::uint32_t* taken,               \
-              std::int64_t taken_count);                                                                                             \
-  /* dense[indices[i]] = values[i] */                                                                                                \
-  template <class T>                                                                                                                 \
-  void scatter(T* dense, const std::uint32_t* indices, const T* values, std::int64_t count);                                         \
-  /* out[i * out_stride + c] = x[rows[i] * x_stride + c] for c < width; width is at most either stride. The rest of `out` stays      \
-     as it is, and `out` does not overlap x. */                                                                                      \
-  template <class T>                                                                                                                 \
-  void gather_rows(const T* x, std::int64_t x_stride, const std::uint32_t* rows, std::int64_t count, std::int64_t width, T* out,     \
-                   std::int64_t out_stride);                                                                                         \
-  /* out[g * width + c] = the sum of x[order[i] * width + c] over i = first[g], ..., first[g + 1] - 1, in this order, starting       \
-     from the first: a group of one is copied bit for bit. `first` has groups + 1 entries, and every group at least one member.      \
-     `out` does not overlap x. */                                                                                                    \
-  template <class T>                                                                                                                 \
-  void coalesce_rows(const T* x, std::int64_t width, const std::uint32_t* order, const std::uint32_t* first, std::int64_t groups,    \
+#define WEIR_KERNEL_DECLARATIONS                                                                                                   \
+  /* r[i] += g[i]; entries whose sum has key >= threshold go, in index order, to (indices, values). Of these, the ones with key >= \
+     keep_old keep the *old* r[i], so that even what dwarfs the old residual can be taken back. One read of g and r, one write of  \
+     r. Returns how many reached the threshold; only the first `capacity` are stored, later ones get r[i] = sum whatever their     \
+     key, unless the sum is not finite. */                                                                                         \
+  template <class T>                                                                                                               \
+  std::int64_t compensate_select(const T* gradient, T* residual, std::int64_t count, Key<T> threshold, Key<T> keep_old,            \
+                                 std::uint32_t* indices, T* values, std::int64_t capacity);                                        \
+  /* The same without residual: entries of x with key >= threshold, in index order; x is only read. */                             \
+  template <class T>                                                                                                               \
+  std::int64_t select(const T* x, std::int64_t count, Key<T> threshold, std::uint32_t* indices, T* values, std::int64_t capacity); \
+  /* All entries with key > threshold, and the first `ties` with key == threshold, in index order. Returns how many were stored.   \
+     The buffers hold these and select_padding more. */                                                                            \
+  template <class T>                                                                                                               \
+  std::int64_t select_ties(const T* x, std::int64_t count, Key<T> threshold, std::int64_t ties, std::uint32_t* indices,            \
+                           T* values);                                                                                             \
+  /* The k-th largest key of x, 1 <= k. If fewer than k keys are nonzero: {1, nonzero elements with key > 1, those with key 1}. */ \
+  template <class T>                                                                                                               \
+  KthKey<T> kth_key(const T* x, std::int64_t count, std::int64_t k);                                                               \
+  /* bins[(key - low) >> shift] += 1 for every key in [low, high], and *above += 1 for every key above `high`. 1 <= low, and       \
+     (high - low) >> shift is below the number of bins. */                                                                         \
+  template <class T>                                                                                                               \
+  void histogram(const T* x, std::int64_t count, Key<T> low, Key<T> high, int shift, std::uint64_t* bins, std::uint64_t* above);   \
+  /* Of the entries of x + y (added in T; of x where y is nullptr). Sums are taken in double: entry i goes to partial sum i % 16,  \
+     then partial sum j takes up j + 8, at last j + 4, j + 2 and j + 1. */                                                                  \
+  template <class T>                                                                                                               \
+  Moments<T> moments(const T* x, const T* y, std::int64_t count);                                                                  \
+  /* The same for the magnitudes of the entries with key >= threshold. */                                                          \
+  template <class T>                                                                                                               \
+  Exceedances<T> exceedances(const T* x, const T* y, std::int64_t count, Key<T> threshold);                                        \
+  /* y[i] += x[i] */                                                                                                               \
+  template <class T>                                                                                                               \
+  void add(const T* x, T* y, std::int64_t count);                                                                                  \
+  /* x[i] *= factor */                                                                                                             \
+  template <class T>                                                                                                               \
+  void scale(T* x, std::int64_t count, T factor);                                                                                  \
+  /* How many x have key >= key_infinity. */                                                                                       \
+  template <class T>                                                                                                               \
+  std::int64_t count_non_finite(const T* x, std::int64_t count);                                                                   \
+  /* x[i] = 0, past the caches where that is faster. */                                                                            \
+  template <class T>                                                                                                               \
+  void fill_zero(T* x, std::int64_t count);                                                                                        \
+  /* Sum of two sorted sparse vectors; equal indices give one entry a + b, also when the sum is zero. `out` holds a_count +        \
+     b_count entries and overlaps neither input. Returns the number of entries written. */                                                     \
+  template <class T>                                                                                                               \
+  std::int64_t merge_add(const std::uint32_t* a_indices, const T* a_values, std::int64_t a_count, const std::uint32_t* b_indices,  \
+                         const T* b_values, std::int64_t b_count, std::uint32_t* out_indices, T* out_values);                      \
+  /* For each sorted entry (indices, values): dense[index] = 0 if `index` is among the sorted `taken`, else the value. */          \
+  template <class T>                                                                                                               \
+  void settle(T* dense, const std::uint32_t* indices, const T* values, std::int64_t count, const std::uint32_t* taken,             \
+              std::int64_t taken_count);                                                                                           \
+  /* dense[indices[i]] = values[i] */                                                                                              \
+  template <class T>                                                                                                               \
+  void scatter(T* dense, const std::uint32_t* indices, const T* values, std::int64_t count);                                       \
+  /* dense[indices[i]] += values[i]; no index twice. */                                                                            \
+  template <class T>                                                                                                               \
+  void scatter_add(T* dense, const std::uint32_t* indices, const T* values, std::int64_t count);                                   \
+  /* out[i] = x[p] + y[p], or x[p] where y is nullptr, for position p = i * stride + i * rest / samples + offset. */               \
+  template <class T>                                                                                                               \
+  void sample(const T* x, const T* y, std::int64_t samples, std::int64_t stride, std::int64_t rest, std::int64_t offset, T* out);  \
+  /* Of the sorted entries (indices, values), those in the band, in order; returns how many. Of the others, those with             \
+     key >= keep_old go back: residual[index] = value, unless `residual` is nullptr. Outputs may be the inputs. band.start moves   \
+     on by the entries between the thresholds: the band goes on in what follows. */                                                       \
+  template <class T>                                                                                                               \
+  std::int64_t select_band(const std::uint32_t* indices, const T* values, std::int64_t count, Band<T>& band,                       \
+                           std::uint32_t* out_indices, T* out_values, T* residual, Key<T> keep_old);                               \
+  /* Undoes compensate_select up to rounding: residual -= gradient where that is finite, and for those of the `held` sorted        \
+     entries whose key is at least keep_old the residual stays what it is. */                                                                  \
+  template <class T>                                                                                                               \
+  void roll_back(const T* gradient, T* residual, std::int64_t count, const std::uint32_t* held_indices, const T* held_values,      \
+                 std::int64_t held, Key<T> keep_old);                                                                              \
+  /* out[i * out_stride + c] = x[rows[i] * x_stride + c] for c < width; width is at most either stride. The rest of `out` stays    \
+     as it is, and `out` does not overlap x. */                                                                                    \
+  template <class T>                                                                                                               \
+  void gather_rows(const T* x, std::int64_t x_stride, const std::uint32_t* rows, std::int64_t count, std::int64_t width, T* out,   \
+                   std::int64_t out_stride);                                                                                       \
+  /* out[g * width + c] = the sum of x[order[i] * width + c] over i = first[g], ..., first[g + 1] - 1, in this order, starting     \
+     from the first: a group of one is copied bit for bit. `first` has groups + 1 entries, and every group at least one member.    \
+     `out` does not overlap x. */                                                                                                  \
+  template <class T>                                                                                                               \
+  void coalesce_rows(const T* x, std::int64_t width, const std::uint32_t* order, const std::uint32_t* first, std::int64_t groups,  \
                      T* out);
 
 namespace kernels::host {
 WEIR_KERNEL_DECLARATIONS
 /// Names of the instruction sets that dispatch may choose here, the one in use first.
 const char* instruction_set();
-}
+}  // namespace kernels::host
 namespace kernels::reference {
 WEIR_KERNEL_DECLARATIONS
 }

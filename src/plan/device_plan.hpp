@@ -11,6 +11,7 @@ namespace weir::detail {
 /// What plans for CUDA memory take together with other ranks.
 struct DeviceNeeds {
   NcclGroups* nccl = nullptr;  ///< nullptr: the plan does without
+  bool in_nodes = false;       ///< algorithms that shard have it for their sums in nodes
   std::string explanation;     ///< for people
 };
 

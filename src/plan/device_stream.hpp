@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/error.hpp"
+#include "collectives/allreduce.hpp"
 #include "communicator/caller_stream.hpp"
 
 namespace weir::detail {
@@ -13,7 +14,7 @@ class PlanStream {
   [[nodiscard]] int device() const noexcept { return device_; }
 
   /// As CallerStream::enter.
-  [[nodiscard]] InputError input_error(const void* gradient, void* stream) { return caller_.enter(gradient, stream); }
+  [[nodiscard]] InputError error_of(const void* gradient, void* stream) { return caller_.enter(gradient, stream); }
 
   /// The work of one run, for which input_error() found nothing. However it ends, what comes later on the caller's stream comes
   /// after it: it may still read the gradient.
@@ -28,6 +29,10 @@ class PlanStream {
     PlanStream& stream_;
   };
 
+  void describe(AllreduceProblem& problem) const {
+    problem.stream = get();
+    problem.device = device();
+  }
   /// Until all work is done.
   void drain() noexcept {
     try {

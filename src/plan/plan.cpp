@@ -18,8 +18,6 @@ PlanImpl::PlanImpl(std::shared_ptr<CommunicatorState> communicator, const Allred
       config(configuration),
       lease_(std::move(lease)) {}
 
-InputError PlanImpl::memory_error(const void* gradient, void* stream) { return host_memory_.error_of(gradient, stream); }
-
 void PlanImpl::begin(void* dense, const void* sparse_only, std::int64_t count, DataType type, void* stream, bool caller_waits) {
   check_startable();
   caller_waits_ = caller_waits;
@@ -69,12 +67,13 @@ AllreduceProblem PlanImpl::problem_of(const AllreduceConfig& candidate) const {
   whole.largest_k = weir::largest_k(candidate);
   whole.config = candidate;
   whole.config.threshold = find_allreduce(candidate.algorithm).threshold.value_or(candidate.threshold);
-  whole.largest_local = LocalSelector<float>::most_selected(whole.config.threshold, whole.count, whole.largest_k);
+  whole.largest_local = most_selected(whole.config.threshold, whole.count, whole.largest_k);
   whole.ranks = comm->topology.size();
   whole.divisor = candidate.average ? whole.ranks : 1;
   whole.topology = &comm->topology;
   whole.lane = lease_.lane();
   whole.shared = lease_.memory();
+  whole.direct = comm->device_path.direct && comm->nccl == nullptr;
   return whole;
 }
 
@@ -108,9 +107,10 @@ Outcome take_resources(CommunicatorState& comm, const Lease& lease, const std::v
 }
 
 std::shared_ptr<PlanImpl> make_on_host(std::shared_ptr<CommunicatorState> comm, const Choice& choice, Lease lease) {
+  const bool in_nodes = comm->topology.largest_node() > 1;
   if (choice.candidates.front().type == DataType::float32)
-    return std::make_shared<TypedPlan<float>>(std::move(comm), choice.candidates, std::move(lease));
-  return std::make_shared<TypedPlan<double>>(std::move(comm), choice.candidates, std::move(lease));
+    return std::make_shared<TypedPlan<HostMemory<float>>>(std::move(comm), choice.candidates, std::move(lease), nullptr, in_nodes);
+  return std::make_shared<TypedPlan<HostMemory<double>>>(std::move(comm), choice.candidates, std::move(lease), nullptr, in_nodes);
 }
 
 }  // namespace

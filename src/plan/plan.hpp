@@ -67,15 +67,14 @@ class PlanImpl : public AsynchronousCall {
   }
   virtual task<void> execute(void* dense, const void* sparse_only, std::uint64_t input_error) = 0;
   /// Whether the network reads and writes the caller's gradient during the next run. The same on all ranks.
-  [[nodiscard]] virtual bool in_place() const { return false; }
+  [[nodiscard]] virtual bool in_place() const = 0;
   /// What is wrong with the memory that a run was given.
-  [[nodiscard]] virtual InputError memory_error(const void* gradient, void* stream);
+  [[nodiscard]] virtual InputError memory_error(const void* gradient, void* stream) = 0;
 
  private:
   void begin(void* dense, const void* sparse_only, std::int64_t count, DataType type, void* stream, bool caller_waits);
 
   Lease lease_;
-  HostMemory host_memory_;
   std::int64_t delivered_runs_ = 0;
   bool has_owner_ = true;
   bool caller_waits_ = false;

@@ -62,8 +62,6 @@ void check_memory(const AllreduceConfig& c) {
             "algorithm is {}: it needs memory cuda; in host memory dense_ring does the same", c.algorithm);
     return;
   }
-  require(c.dense_iterations == 0, "dense_iterations is {}: in CUDA memory there are none, only warmup_iterations",
-          c.dense_iterations);
   require(c.algorithm == "auto_sparse" || (c.algorithm != "auto" && find_allreduce(c.algorithm).cuda_memory),
           "algorithm is {}: in CUDA memory it must be sparse, auto_sparse, dense_nccl or dense_torus2d", c.algorithm);
 }

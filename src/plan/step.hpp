@@ -1,59 +1,63 @@
-// step.hpp: gradient in, update out, with one algorithm: compensate, select, exchange, apply; and the state of that which lives
-// on.
+// step.hpp: gradient in, update out, with one algorithm: compensate, select, exchange, apply; and the state of that which lives on.
+// One control flow for both memories.
 #pragma once
 
-#include <cmath>
 #include <memory>
 #include <optional>
 
-#include "base/buffer.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "collectives/allreduce.hpp"
 #include "collectives/control.hpp"
 #include "communicator/input_error.hpp"
-#include "kernels/kernels.hpp"
-#include "plan/local_selector.hpp"
 #include "plan/plan.hpp"
 #include "plan/plan_config.hpp"
+#include "plan/selector.hpp"
 #include "plan/sharding.hpp"
 
 namespace weir::detail {
 
-template <class T>
+template <class Memory>
 class Step {
  public:
-  /// `config` names an algorithm; `plan`, whose run this is part of, outlives it.
-  Step(PlanImpl& plan, const AllreduceConfig& configuration)
+  using G = typename Memory::Gradient;
+  using T = typename Memory::Value;
+
+  /// `config` names an algorithm, `whole` is what it is for; `plan`, whose run this is part of, outlives it. In CUDA memory dense
+  /// steps need `nccl`, and those of algorithms that shard: without it they run flat.
+  Step(PlanImpl& plan, const AllreduceConfig& configuration, const AllreduceProblem& whole, NcclGroups* nccl, bool in_nodes)
       : config_(configuration), plan_(plan), comm_(*plan.comm), statistics_(plan.statistics) {
     const AllreduceRow& row = row_in_force();
-    const bool in_nodes = row.sharded && comm_.topology.largest_node() > 1;
-    const AllreduceProblem whole = plan.problem_of(config_);
+    in_nodes = in_nodes && row.sharded;
+    AllreduceProblem exchange = whole;
+    if (row.sparse() && in_nodes) {
+      sharding_.emplace(whole, row, nccl);
+      if (sharding_->map.mine() >= 0)
+        exchange = problem_of_shard(whole, sharding_->map, sharding_->map.mine());
+      else
+        exchange.count = exchange.largest_k = exchange.largest_local = 0;  // this rank only gives and receives
+    }
+    const SelectionSetup setup{exchange.count, exchange.largest_k, exchange.config.threshold, config_.threshold_period,
+                               config_.samplings};
+    memory_.emplace(channel(), whole.stream, exchange.count, row.sparse() && setup.uses_moments() ? setup.capacity() : 0);
     if (!row.sparse()) {
-      dense_ = row.make_dense<T>(whole);
+      dense_ = Memory::make_dense(row.name, whole, nccl);
       return;
     }
-    if (config_.dense_iterations > 0) dense_ = find_allreduce(in_nodes ? "dense_torus2d" : "dense_ring").make_dense<T>(whole);
-    AllreduceProblem exchange = whole;
-    if (in_nodes) {
-      sharding_.emplace(whole, row);
-      if (sharding_->map.mine() < 0) return;
-      exchange = Sharding<T>::problem_of_shard(whole, sharding_->map, sharding_->map.mine());
-    }
-    sparse_ = row.make_sparse<T>(exchange);
-    selector_.emplace(typename LocalSelector<T>::Setup{exchange.count, exchange.largest_k, exchange.config.threshold,
-                                                       config_.threshold_period, config_.samplings});
-    if (config_.wire_values != WireValues::native) rounded_ = Buffer<T>(exchange.largest_local);
-    if (config_.error_feedback) {
-      residual_ = Buffer<T>(exchange.count);
-      kernels::host::fill_zero(residual_.data(), residual_.size());
-    }
+    if (config_.dense_iterations > 0) dense_ = Memory::make_dense(in_nodes ? "dense_torus2d" : Memory::flat_dense, whole, nccl);
+    if (sharding_ && sharding_->map.mine() < 0) return;
+    sparse_ = Memory::make_sparse(row, exchange);
+    selector_.emplace(setup, *memory_);
+    if (config_.wire_values != WireValues::native) rounded_ = Array(exchange.largest_local);
+    if (config_.error_feedback) residual_ = Array(exchange.count);
+    forget_residual();
   }
 
   /// The first part of a run: all messages. One of `dense`, to be overwritten with the update, and `sparse_only`, read, is the
   /// gradient.
-  task<void> exchange(T* dense, const T* sparse_only, std::uint64_t input_error) {
+  task<void> exchange(G* dense, const G* sparse_only, std::uint64_t input_error) {
     update_ = {};
+    outcome_ = {};
     iteration_ = plan_.delivered_runs();
     const std::int64_t k = scheduled(iteration_);
     if (input_error == 0 && k < 0 && dense == nullptr && config_.count > 0)
@@ -77,11 +81,11 @@ class Step {
     update_ = {};
     if (sparse_) sparse_->reset();
     if (selector_) selector_->reset();
-    if (residual_.size() > 0) kernels::host::fill_zero(residual_.data(), residual_.size());
+    forget_residual();
   }
 
   [[nodiscard]] std::int64_t memory_bytes() const {
-    return residual_.bytes() + rounded_.bytes() + (selector_ ? selector_->memory_bytes() : 0) +
+    return memory_->memory_bytes() + residual_.bytes() + rounded_.bytes() + (selector_ ? selector_->memory_bytes() : 0) +
            (sparse_ ? sparse_->memory_bytes() : 0) + (dense_ ? dense_->memory_bytes() : 0) +
            (sharding_ ? sharding_->memory_bytes() : 0);
   }
@@ -94,6 +98,7 @@ class Step {
   [[nodiscard]] std::span<const T> residual() const { return {residual_.data(), static_cast<std::size_t>(residual_.size())}; }
 
  private:
+  using Array = typename Memory::template Array<T>;
   using Seconds = std::chrono::duration<double>;
 
   /// The row of the algorithm, or of what takes its place where it would be meaningless.
@@ -117,32 +122,41 @@ class Step {
 
   [[nodiscard]] Channel channel() { return plan_.channel(); }
 
-  task<void> exchange_dense(T* data, std::uint64_t input_error) {
+  void forget_residual() {
+    if (residual_.size() == 0) return;
+    memory_->fill_zero(residual_.data(), residual_.size());
+    memory_->finish();
+  }
+
+  task<void> exchange_dense(G* data, std::uint64_t input_error) {
     const Clock::time_point begin = Clock::now();
-    if (input_error == 0 && config_.non_finite != NonFinite::propagate &&
-        kernels::host::count_non_finite(data, config_.count) > 0) {
-      input_error = input_error_word(InputError::non_finite, comm_.topology.rank());
+    if (input_error == 0 && !dense_->usable()) input_error = input_error_word(InputError::nccl_aborted, comm_.topology.rank());
+    if (input_error == 0 && config_.non_finite != NonFinite::propagate && config_.count > 0) {
+      channel().step("check for NaN and infinity");
+      memory_->count_non_finite(data, config_.count);
+      co_await memory_->report();
+      if (memory_->told().exceedances.count > 0) input_error = input_error_word(InputError::non_finite, comm_.topology.rank());
     }
     statistics_.k = config_.count;
     statistics_.seconds_select = Seconds(Clock::now() - begin).count();
-    channel().step("0. agree that the gradients are sound");
+    channel().step("agreement");
     words_[0] = input_error;
     co_await allreduce_control(channel(), words_, 1, 1, words_ + 1);
     if (plan_.is_accepted(words_[0])) {
       co_await dense_->run(channel(), data);
       statistics_.selected_local = statistics_.selected_global = config_.count;
     } else {
-      kernels::host::fill_zero(data, config_.count);
+      memory_->fill_zero(data, config_.count);
     }
     statistics_.seconds_exchange = Seconds(Clock::now() - begin).count() - statistics_.seconds_select;
   }
 
-  task<void> exchange_sparse(T* dense, const T* gradient, std::int64_t k, std::uint64_t input_error) {
+  task<void> exchange_sparse(G* dense, const G* gradient, std::int64_t k, std::uint64_t input_error) {
     const Clock::time_point begin = Clock::now();
     statistics_.k = k;
     if (sharding_) {  // CommLib Algorithm 2: 1. the node's sum of my shard takes the place of the gradient
-      gradient = co_await sharding_->reduce_scatter(channel(), gradient, plan_.caller_waits(), input_error);
-      input_error = sharding_->input_error();
+      gradient = co_await sharding_->node_sum.run(channel(), gradient, plan_.caller_waits(), input_error);
+      input_error = sharding_->node_sum.input_error();
       k = sharding_->share(k, iteration_);
     }
     const Clock::time_point reduced_at = Clock::now();
@@ -150,20 +164,18 @@ class Step {
 
     // Ok-Topk Algorithm 2: 1. compensate and select in one pass
     selected_ = input_error == 0 && sparse_ != nullptr;
-    if (selected_ && !selector_->select(gradient, residual_data(), k, config_.non_finite != NonFinite::propagate)) {
+    channel().step("select");
+    if (selected_ && !co_await selector_->select(gradient, residual_data(), k, config_.non_finite != NonFinite::propagate))
       input_error = input_error_word(InputError::non_finite, comm_.topology.rank());
-    }
     local_ = input_error == 0 && selected_ ? selector_->selection() : SparseVector<T>{};
     statistics_.selected_local = local_.count;
     const Clock::time_point selected_at = Clock::now();
     statistics_.seconds_select = Seconds(selected_at - reduced_at).count();
 
     // 2. exchange
-    outcome_ = {};
     outcome_.input_error = input_error;
     if (sparse_) outcome_ = co_await sparse_->run(exchange_channel(), rounded(local_), k, input_error);
-    taken_ = outcome_.update;
-    undelivered_ = outcome_.undelivered;
+    mine_ = outcome_;
     const Clock::time_point across_at = Clock::now();
     statistics_.seconds_exchange = Seconds(across_at - selected_at).count();
     if (sharding_) outcome_ = co_await sharding_->allgather(channel(), outcome_);
@@ -180,7 +192,7 @@ class Step {
     }
     if (plan_.is_accepted(outcome_.input_error)) {
       // 3. what was delivered leaves the residual
-      if (selected_ && config_.error_feedback) settle(local_, taken_, undelivered_);
+      if (selected_ && config_.error_feedback) settle();
       update_ = outcome_.update;
     }
     statistics_.selected_global = update_.count;
@@ -194,8 +206,8 @@ class Step {
 
     // 4. the dense result
     if (dense_result_ != nullptr && plan_.has_owner()) {
-      kernels::host::fill_zero(dense_result_, config_.count);
-      kernels::host::scatter(dense_result_, update_.indices, update_.values, update_.count);
+      memory_->fill_zero(dense_result_, config_.count);
+      memory_->scatter(dense_result_, update_);
     }
     statistics_.seconds_apply = Seconds(Clock::now() - begin).count();
   }
@@ -206,40 +218,36 @@ class Step {
   /// What of `local` travels.
   SparseVector<T> rounded(SparseVector<T> local) {
     if (config_.wire_values == WireValues::native) return local;
-    wire::round_values(config_.wire_values, local.values, rounded_.data(), local.count);
+    memory_->round(config_.wire_values, local, rounded_.data());
     return {local.indices, rounded_.data(), local.count};
   }
 
-  void settle(SparseVector<T> local, SparseVector<T> taken, SparseVector<T> undelivered) {
-    selector_->settle(residual_.data(), taken);
-    for (std::int64_t i = 0; i < undelivered.count; ++i) residual_[undelivered.indices[i]] += undelivered.values[i];
-    if (config_.wire_values == WireValues::native) return;
-    for (std::int64_t i = 0, t = 0; i < local.count && t < taken.count;) {
-      const std::uint32_t index = local.indices[i], taken_index = taken.indices[t];
-      if (index == taken_index && std::isfinite(rounded_[i])) residual_[index] += local.values[i] - rounded_[i];
-      i += index <= taken_index;
-      t += taken_index <= index;
-    }
+  void settle() {
+    selector_->settle(residual_.data(), mine_.update);
+    memory_->scatter_add(residual_.data(), mine_.undelivered, mine_.undelivered_runs);
+    if (config_.wire_values != WireValues::native)
+      memory_->return_rounded(config_.wire_values, residual_.data(), local_, rounded_.data(), mine_.update);
   }
 
   AllreduceConfig config_;
   PlanImpl& plan_;
   CommunicatorState& comm_;
   Statistics& statistics_;
-  Buffer<T> residual_;  // of my shard, where the algorithm shards
-  Buffer<T> rounded_;   // of the selection, as it travels
-  std::unique_ptr<DenseAllreduce<T>> dense_;
+  std::optional<Memory> memory_;
+  Array residual_;  // of my shard, where the algorithm shards
+  Array rounded_;   // of the selection, as it travels
+  std::unique_ptr<DenseAllreduce<G>> dense_;
   std::unique_ptr<SparseAllreduce<T>> sparse_;
-  std::optional<LocalSelector<T>> selector_;
-  std::optional<Sharding<T>> sharding_;
+  std::optional<Selector<Memory>> selector_;
+  std::optional<Sharding<Memory>> sharding_;
   SparseVector<T> update_;
   std::int64_t iteration_ = 0;  // of the schedule
   // From exchange() to apply():
   bool sparse_run_ = false, selected_ = false;
-  const T* gradient_ = nullptr;
-  T* dense_result_ = nullptr;
-  SparseOutcome<T> outcome_;
-  SparseVector<T> local_, taken_, undelivered_;
+  const G* gradient_ = nullptr;
+  G* dense_result_ = nullptr;
+  SparseOutcome<T> outcome_, mine_;  // of the whole, and of the exchange that `local_` went into
+  SparseVector<T> local_;
   std::uint64_t words_[2] = {};
 };
 

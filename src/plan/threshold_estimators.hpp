@@ -15,6 +15,12 @@ namespace weir {
 /// Most entries within the guard.
 [[nodiscard]] constexpr std::int64_t guard_limit(std::int64_t k) { return k + k / 4; }
 
+/// Most entries that a selection of k may hold.
+[[nodiscard]] constexpr std::int64_t most_selected(Threshold threshold, std::int64_t count, std::int64_t k) {
+  const bool exactly_k = threshold == Threshold::exact || threshold == Threshold::mstopk;
+  return exactly_k ? k : std::min(count, guard_limit(k));
+}
+
 /// The smallest key whose magnitude is at least `magnitude`; 1, which all but zeros reach, if that is not positive or NaN.
 template <class T>
 [[nodiscard]] Key<T> key_at_least(double magnitude);
@@ -89,6 +95,9 @@ class SidcoStages {
 /// The `index`-th of a fixed sequence of random numbers.
 [[nodiscard]] std::uint64_t random_number(std::uint64_t index);
 
+/// What a selector needs to know of all of the compensated gradient.
+enum class Summary { none, moments, magnitudes };
+
 /// What a selector is made for, wherever its gradient is, and the rules that follow.
 struct SelectionSetup {
   std::int64_t count = 0;      ///< n
@@ -99,6 +108,9 @@ struct SelectionSetup {
 
   [[nodiscard]] bool uses_moments() const {
     return threshold == Threshold::mstopk || threshold == Threshold::gaussian || threshold == Threshold::sidco;
+  }
+  [[nodiscard]] Summary summary() const {
+    return threshold == Threshold::gaussian ? Summary::moments : uses_moments() ? Summary::magnitudes : Summary::none;
   }
   /// In every iteration, not only in the first.
   [[nodiscard]] bool samples_always() const { return uses_moments() || threshold == Threshold::sampled; }

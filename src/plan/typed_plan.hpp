@@ -1,33 +1,45 @@
-// typed_plan.hpp: a plan for one element type: one step, or, while automatic choice tries several, the one whose turn it is.
+// typed_plan.hpp: a plan for one memory and element type: one step, or, while automatic choice tries several, the one whose turn it
+// is.
 #pragma once
 
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
-#include "base/buffer.hpp"
 #include "collectives/control.hpp"
 #include "plan/plan.hpp"
 #include "plan/step.hpp"
 
 namespace weir::detail {
 
-template <class T>
+template <class Memory>
 class TypedPlan final : public PlanImpl {
  public:
+  using G = typename Memory::Gradient;
+  using T = typename Memory::Value;
+
   /// Several `candidates`: the first has config.trial_iterations runs that only warm up, then they take turns of a few
   /// runs until each has had as many, so that what the machine does meanwhile hits all alike; then the fastest stays.
-  TypedPlan(std::shared_ptr<CommunicatorState> communicator, const std::vector<AllreduceConfig>& candidates, Lease lease)
+  /// Only in host memory there are several. `nccl` and `in_nodes` as for steps.
+  TypedPlan(std::shared_ptr<CommunicatorState> communicator, const std::vector<AllreduceConfig>& candidates, Lease lease,
+            NcclGroups* nccl, bool in_nodes)
       : PlanImpl(std::move(communicator), candidates.front(), std::move(lease)),
         trials_(candidates.size()),
         times_(candidates.size() > 1 ? 2 * candidates.size() : 0) {
-    for (const AllreduceConfig& candidate : candidates) steps_.push_back(std::make_unique<Step<T>>(*this, candidate));
+    for (const AllreduceConfig& candidate : candidates) {
+      AllreduceProblem whole = problem_of(candidate);
+      stream_.describe(whole);
+      steps_.push_back(std::make_unique<Step<Memory>>(*this, candidate, whole, nccl, in_nodes));
+    }
     current_ = steps_.front().get();
     if (trials_.size() == 1) return;
-    gradient_ = Buffer<T>(config.count);
+    gradient_ = typename Memory::template Array<T>(config.count);
     for (Trial& trial : trials_) trial.nanoseconds.reserve(static_cast<std::size_t>(std::min(config.trial_iterations, most_kept)));
   }
+
+  ~TypedPlan() override { stream_.drain(); }
 
   void reset() override {
     forget_runs();
@@ -58,6 +70,7 @@ class TypedPlan final : public PlanImpl {
   }
 
  protected:
+  [[nodiscard]] InputError memory_error(const void* gradient, void* stream) override { return stream_.error_of(gradient, stream); }
   /// While candidates take turns, any may be next.
   [[nodiscard]] bool in_place() const override {
     return std::any_of(steps_.begin(), steps_.end(), [](const auto& step) { return step && step->in_place(); });
@@ -65,7 +78,7 @@ class TypedPlan final : public PlanImpl {
 
  private:
   /// Who holds the residual: the last candidate until the next has taken it over.
-  [[nodiscard]] const Step<T>& holder() const { return leftover_ != nullptr ? *leftover_ : *current_; }
+  [[nodiscard]] const Step<Memory>& holder() const { return leftover_ != nullptr ? *leftover_ : *current_; }
 
   struct Trial {
     std::int64_t runs = 0;
@@ -88,18 +101,19 @@ class TypedPlan final : public PlanImpl {
   task<void> execute(void* dense, const void* sparse_only, std::uint64_t input_error) override {
     const Clock::time_point begin = Clock::now();
     if (!decided_) take_turns();
-    auto* const result = static_cast<T*>(dense);
+    auto* const result = static_cast<G*>(dense);
+    const auto* const gradient = dense != nullptr ? result : static_cast<const G*>(sparse_only);
+    std::optional<typename Memory::Stream::Work> work;  // later work on the caller's stream comes after that of this run
+    if (input_error == 0) work.emplace(stream_);
     const bool hands_over = leftover_ != nullptr && input_error == 0;
-    if (hands_over) {
-      add_leftover(dense != nullptr ? result : static_cast<const T*>(sparse_only));
-      co_await current_->exchange(dense != nullptr ? gradient_.data() : nullptr, gradient_.data(), 0);
-    } else {
-      co_await current_->exchange(result, static_cast<const T*>(sparse_only), input_error);
-    }
+    if (hands_over)
+      co_await exchange_with_leftover(gradient, dense != nullptr);
+    else
+      co_await current_->exchange(result, gradient, input_error);
     const std::chrono::duration<double> exchanged = Clock::now() - begin;
     if (!decided_ && accepts(current_->input_error())) co_await count_run(exchanged.count());
     co_await current_->apply();
-    if (hands_over) hand_over(result);
+    if (hands_over) end_hand_over(result);
     statistics.seconds_total = exchanged.count() + statistics.seconds_apply;
     if (!decided_) trials_[turn_].seconds_apply = statistics.seconds_apply;
   }
@@ -174,37 +188,45 @@ class TypedPlan final : public PlanImpl {
     config.wire_values = current_->config().wire_values;
   }
 
+  static constexpr bool has_trials = std::is_same_v<Memory, HostMemory<T>>;
+
   /// What the last candidate has kept goes into the first gradient of the next: nothing is lost.
-  void add_leftover(const T* gradient) {
-    std::copy_n(gradient, config.count, gradient_.data());
-    const std::span<const T> kept = leftover_->residual();
-    kernels::host::add(kept.data(), gradient_.data() + leftover_->residual_begin(), static_cast<std::int64_t>(kept.size()));
+  task<void> exchange_with_leftover(const G* gradient, bool in_place) {
+    if constexpr (has_trials) {
+      std::copy_n(gradient, config.count, gradient_.data());
+      const std::span<const T> kept = leftover_->residual();
+      kernels::host::add(kept.data(), gradient_.data() + leftover_->residual_begin(), static_cast<std::int64_t>(kept.size()));
+      co_await current_->exchange(in_place ? gradient_.data() : nullptr, gradient_.data(), 0);
+    }
   }
 
-  void hand_over(T* result) {
-    if (result != nullptr && has_owner()) std::copy_n(gradient_.data(), config.count, result);
-    if (statistics.skipped) return;
-    leftover_->reset();
-    leftover_ = nullptr;
-    if (!decided_) return;
-    for (auto& step : steps_) {
-      if (step.get() != current_) step.reset();
+  void end_hand_over(G* result) {
+    if constexpr (has_trials) {
+      if (result != nullptr && has_owner()) std::copy_n(gradient_.data(), config.count, result);
+      if (statistics.skipped) return;
+      leftover_->reset();
+      leftover_ = nullptr;
+      if (!decided_) return;
+      for (auto& step : steps_) {
+        if (step.get() != current_) step.reset();
+      }
+      gradient_ = {};
     }
-    gradient_ = {};
   }
 
   static constexpr std::int64_t most_kept = 4096;  // times of one candidate: more say no more
 
+  typename Memory::Stream stream_;
   std::vector<Trial> trials_;
   std::vector<std::uint64_t> times_;  // of all candidates, and scratch
   std::int64_t warm_runs_ = 0;        // before the first turn
-  std::vector<std::unique_ptr<Step<T>>> steps_;
+  std::vector<std::unique_ptr<Step<Memory>>> steps_;
   std::size_t turn_ = 0;
   std::optional<std::size_t> best_;  // once all have been tried
   bool decided_ = trials_.size() == 1;
-  Step<T>* current_ = nullptr;
-  Step<T>* leftover_ = nullptr;  // its residual has not been handed on yet
-  Buffer<T> gradient_;           // with a residual handed on
+  Step<Memory>* current_ = nullptr;
+  Step<Memory>* leftover_ = nullptr;             // its residual has not been handed on yet
+  typename Memory::template Array<T> gradient_;  // with a residual handed on
 };
 
 }  // namespace weir::detail

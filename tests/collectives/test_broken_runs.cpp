@@ -72,7 +72,7 @@ TEST_CASE("an error that nobody has waited for is thrown by the next start, whic
     std::vector<float> another = ramp(50, comm.rank());
     static_cast<void>(plan.start(gradient));
     other.run(another);
-    while (!plan.state()->run.awaits_caller) comm.state()->engine.poll();
+    while (!plan.state()->run.finished) comm.state()->engine.poll();
     gradient = ramp(50, comm.rank());
     errors.expect(comm.rank(), WEIR_ERR_NON_FINITE, "the gradient of rank 1", [&] { static_cast<void>(plan.start(gradient)); });
     plan.run(gradient);

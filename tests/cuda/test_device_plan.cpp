@@ -245,8 +245,10 @@ TEST_CASE("what CUDA memory cannot have is refused on all ranks", "[device_plan]
     REQUIRE(unlike_errors(3, WEIR_ERR_ARGUMENT, part, [&](Communicator& comm) { AllreducePlan plan(comm, config); }) == "");
   };
   refuse("in CUDA memory it must be sparse", {.count = 100, .memory = MemorySpace::cuda, .algorithm = "dense_ring"});
-  refuse("in CUDA memory there are none", {.count = 100, .memory = MemorySpace::cuda, .dense_iterations = 3});
   refuse("16-bit types need memory cuda", {.count = 100, .type = DataType::bfloat16});
+  REQUIRE(unlike_errors(3, WEIR_ERR_UNSUPPORTED, "dense_iterations in CUDA memory needs NCCL on all ranks", [](Communicator& comm) {
+            AllreducePlan plan(comm, {.count = 100, .memory = MemorySpace::cuda, .dense_iterations = 3});
+          }) == "");
   if (cuda::describe(0).bytes > std::int64_t{1} << 33) {
     WARN("too much GPU memory to run out of it");
     return;

@@ -192,6 +192,22 @@ TEMPLATE_TEST_CASE("algorithms that shard, in CUDA memory as in host memory", "[
   }
 }
 
+TEST_CASE("the first iterations may run dense in CUDA memory, too", "[nccl]") {
+  for (const std::string algorithm : {"oktopk", "topk_allgather", "gtopk"}) {
+    run_case({3, "node:1 rank:3", {.count = 701, .algorithm = algorithm, .non_finite = NonFinite::skip, .dense_iterations = 2}},
+             [&](Communicator& comm, AllreducePlan& on_host, AllreducePlan& on_gpu, RankCheck& check) {
+               for (int t = 0; t < 6; ++t) {
+                 std::vector<float> gradient = make_input<float>(Input::integers, 701, comm.rank(), 3, t);
+                 if (t == 1 && comm.rank() == 2) gradient[5] = std::numeric_limits<float>::infinity();
+                 run_both(on_host, on_gpu, gradient, true, check, "iteration " + std::to_string(t) + ": ", false);
+               }
+               on_host.reset();
+               on_gpu.reset();
+               check.that(on_gpu.statistics().iteration == 0, "reset");
+             });
+  }
+}
+
 TEST_CASE("options of plans that shard, in CUDA memory as in host memory", "[nccl]") {
   for (const std::string algorithm : {"hitopk", "hi_oktopk"}) {
     for (const Place& place : {Place{4, "node:2 rank:2"}, Place{5, "nodes:3,2"}}) {
@@ -208,6 +224,7 @@ TEST_CASE("options of plans that shard, in CUDA memory as in host memory", "[ncc
       compare({.error_feedback = false});
       compare({.average = false});
       compare({.warmup_iterations = 3});
+      compare({.dense_iterations = 2});
       compare({.wire_values = WireValues::bfloat16});
       for (const NonFinite policy : {NonFinite::error, NonFinite::skip, NonFinite::propagate}) compare({.non_finite = policy});
     }

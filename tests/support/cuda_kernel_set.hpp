@@ -119,7 +119,7 @@ struct Cuda {
     OnDevice<const T> g(gradient, count);
     OnDevice<T> r(residual, count), v(values, capacity);
     OnDevice<std::uint32_t> i(indices, capacity);
-    Delivered<kernels::cuda::Found> found;
+    Delivered<Found> found;
     kernels::cuda::compensate_select(TestQueue(count), g.get(), r.get(), count, threshold, keep_old, i.get(), v.get(), capacity,
                                      found.get());
     g.fetch(), r.fetch(), v.fetch(), i.fetch();
@@ -131,7 +131,7 @@ struct Cuda {
     OnDevice<const T> on_device(x, count);
     OnDevice<T> v(values, capacity);
     OnDevice<std::uint32_t> i(indices, capacity);
-    Delivered<kernels::cuda::Found> found;
+    Delivered<Found> found;
     kernels::cuda::select(TestQueue(count), on_device.get(), count, threshold, i.get(), v.get(), capacity, found.get());
     on_device.fetch(), v.fetch(), i.fetch();
     return checked(found.fetch(), x, count);
@@ -242,6 +242,47 @@ struct Cuda {
     i.fetch(), v.fetch(), d.fetch();
   }
 
+  static void scatter_add(T* dense, const std::uint32_t* indices, const T* values, std::int64_t count) {
+    OnDevice<const std::uint32_t> i(indices, count);
+    OnDevice<const T> v(values, count);
+    OnDevice<T> d(dense, range(indices, count));
+    kernels::cuda::scatter_add(TestQueue(count), d.get(), i.get(), v.get(), count);
+    i.fetch(), v.fetch(), d.fetch();
+  }
+
+  static void sample(const T* x, const T* y, std::int64_t samples, std::int64_t stride, std::int64_t rest, std::int64_t offset,
+                     T* out) {
+    const std::int64_t count = samples * stride + rest;
+    OnDevice<const T> a(x, count), b(y, y == nullptr ? 0 : count);
+    OnDevice<T> o(out, samples);
+    kernels::cuda::sample<T, T>(TestQueue(samples), a.get(), b.get(), samples, stride, rest, offset, o.get());
+    a.fetch(), b.fetch(), o.fetch();
+  }
+
+  static std::int64_t select_band(const std::uint32_t* indices, const T* values, std::int64_t count, Band<T>& band,
+                                  std::uint32_t* out_indices, T* out_values, T* residual, Key<T> keep_old) {
+    OnDevice<const std::uint32_t> i(indices, count);
+    OnDevice<const T> v(values, count);
+    OnDevice<std::uint32_t> oi(out_indices, count);
+    OnDevice<T> ov(out_values, count), r(residual, residual == nullptr ? 0 : range(indices, count));
+    Delivered<std::int64_t> found;
+    kernels::cuda::select_band<T, T>(TestQueue(count + 5000), i.get(), v.get(), DeviceCount(count), band, oi.get(), ov.get(),
+                                     r.get(), keep_old, found.get());
+    i.fetch(), v.fetch(), oi.fetch(), ov.fetch(), r.fetch();
+    for (std::int64_t e = 0; e < count; ++e) band.start -= key_of(values[e]) >= band.lower && key_of(values[e]) < band.upper;
+    return found.fetch();
+  }
+
+  static void roll_back(const T* gradient, T* residual, std::int64_t count, const std::uint32_t* held_indices, const T* held_values,
+                        std::int64_t held, Key<T> keep_old) {
+    std::vector<T> room(static_cast<std::size_t>(held));
+    OnDevice<const T> g(gradient, count), v(held_values, held);
+    OnDevice<const std::uint32_t> i(held_indices, held);
+    OnDevice<T> r(residual, count), olds(room.data(), held);
+    kernels::cuda::roll_back(TestQueue(count), g.get(), r.get(), count, i.get(), v.get(), held, keep_old, olds.get());
+    g.fetch(), v.fetch(), i.fetch(), r.fetch(), olds.fetch();
+  }
+
   static void gather_rows(const T* x, std::int64_t x_stride, const std::uint32_t* rows, std::int64_t count, std::int64_t width,
                           T* out, std::int64_t out_stride) {
     std::int64_t last = -1;
@@ -271,7 +312,7 @@ struct Cuda {
     return end;
   }
 
-  static std::int64_t checked(kernels::cuda::Found found, const T* read, std::int64_t count) {
+  static std::int64_t checked(Found found, const T* read, std::int64_t count) {
     if ((found.non_finite > 0) != (kernels::reference::count_non_finite(read, count) > 0))
       throw std::runtime_error("selection is wrong about what is not finite");
     return found.hits;

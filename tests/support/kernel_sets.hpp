@@ -28,6 +28,10 @@ namespace weir::test {
     static constexpr auto merge_add = &weir::kernels::SPACE::merge_add<V>;                 \
     static constexpr auto settle = &weir::kernels::SPACE::settle<V>;                       \
     static constexpr auto scatter = &weir::kernels::SPACE::scatter<V>;                     \
+    static constexpr auto scatter_add = &weir::kernels::SPACE::scatter_add<V>;             \
+    static constexpr auto sample = &weir::kernels::SPACE::sample<V>;                       \
+    static constexpr auto select_band = &weir::kernels::SPACE::select_band<V>;             \
+    static constexpr auto roll_back = &weir::kernels::SPACE::roll_back<V>;                 \
     static constexpr auto gather_rows = &weir::kernels::SPACE::gather_rows<V>;             \
     static constexpr auto coalesce_rows = &weir::kernels::SPACE::coalesce_rows<V>;         \
   };

@@ -406,4 +406,103 @@ TEMPLATE_TEST_CASE("settle zeroes what was taken and puts back the rest; scatter
   }
 }
 
+TEMPLATE_TEST_CASE("scatter_add adds, sample picks", "[kernels]", WEIR_ALL_KERNELS) {
+  using T = typename TestType::T;
+  for (const std::size_t count : {0, 1, 33, 5000}) {
+    const auto n = static_cast<std::int64_t>(count);
+    const Indices indices = sorted_indices(count, 3 * static_cast<std::uint32_t>(count) + 1, 1);
+    const auto values = numbers<T>(Kind::heavy_tailed, n, 2), before = numbers<T>(Kind::heavy_tailed, 3 * n + 1, 3);
+    std::vector<T> expected(before);
+    for (std::size_t i = 0; i < count; ++i) expected[indices[i]] += values[i];
+    Guarded<T> dense(before);
+    TestType::scatter_add(dense.data(), indices.data(), values.data(), n);
+    REQUIRE(same(dense.all(), expected));
+    REQUIRE(dense.intact());
+    if (count == 0) continue;
+    const auto x = numbers<T>(Kind::special, 7 * n + 5, 4), y = numbers<T>(Kind::heavy_tailed, 7 * n + 5, 5);
+    for (const T* const other : {static_cast<const T*>(nullptr), y.data()}) {
+      Guarded<T> out{std::vector<T>(count, T(9))};
+      std::vector<T> picked;
+      for (std::int64_t i = 0; i < n; ++i) {
+        const auto p = static_cast<std::size_t>(i * 7 + i * 5 / n + 2);
+        picked.push_back(other != nullptr ? x[p] + y[p] : x[p]);
+      }
+      TestType::sample(x.data(), other, n, 7, 5, 2, out.data());
+      REQUIRE(same_sums(out.all(), picked));
+      REQUIRE(out.intact());
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("select_band keeps what is in the band and gives back the rest", "[kernels]", WEIR_ALL_KERNELS) {
+  using T = typename TestType::T;
+  for (const Kind kind : {Kind::heavy_tailed, Kind::special}) {
+    for (const std::size_t count : {0, 1, 31, 33, 1000, 5000}) {
+      const auto n = static_cast<std::int64_t>(count);
+      const Indices indices = sorted_indices(count, 2 * static_cast<std::uint32_t>(count) + 1, 1);
+      const auto values = numbers<T>(kind, n, 2), before = numbers<T>(Kind::heavy_tailed, 2 * n + 1, 3);
+      const Key<T> upper = count == 0 ? 5 : reference::kth_key(values.data(), n, n / 8 + 1).key,
+                   lower = count == 0 ? 3 : reference::kth_key(values.data(), n, n / 2 + 1).key;
+      for (const weir::Band<T> band : {weir::Band<T>{upper, lower, 0, n},
+                                       {upper, lower, 3, n / 8},
+                                       {upper, upper, 0, 0},
+                                       {upper, lower, n, 1},
+                                       {0, 0, 0, 0}}) {
+        for (const bool residual : {true, false}) {
+          std::vector<T> kept_values, expected(before);
+          Indices kept;
+          std::int64_t number = 0;
+          for (std::size_t i = 0; i < count; ++i) {
+            const bool above = key_of(values[i]) >= band.upper, between = !above && key_of(values[i]) >= band.lower;
+            if (above || (between && number >= band.start && number < band.start + band.slice)) {
+              kept.push_back(indices[i]);
+              kept_values.push_back(values[i]);
+            } else if (key_of(values[i]) >= lower / 2) {
+              expected[indices[i]] = values[i];
+            }
+            number += between;
+          }
+          Guarded<T> dense(before), out_values{std::vector<T>(count)};
+          Guarded<std::uint32_t> out_indices{Indices(count, 0)};
+          weir::Band<T> moving = band;
+          REQUIRE(TestType::select_band(indices.data(), values.data(), n, moving, out_indices.data(), out_values.data(),
+                                        residual ? dense.data() : nullptr, lower / 2) == static_cast<std::int64_t>(kept.size()));
+          REQUIRE(moving.start == band.start - number);
+          REQUIRE(std::equal(kept.begin(), kept.end(), out_indices.data()));
+          REQUIRE(same(std::vector<T>(out_values.data(), out_values.data() + kept.size()), kept_values));
+          REQUIRE(same(dense.all(), residual ? expected : before));
+          REQUIRE((dense.intact() && out_values.intact() && out_indices.intact()));
+        }
+      }
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("roll_back takes back what compensate_select has added", "[kernels]", WEIR_ALL_KERNELS) {
+  using T = typename TestType::T;
+  for (const std::int64_t n : {1, 33, 5000}) {
+    auto gradient = numbers<T>(Kind::heavy_tailed, n, 1);
+    gradient[static_cast<std::size_t>(n / 2)] = std::numeric_limits<T>::infinity();
+    const auto before = numbers<T>(Kind::heavy_tailed, n, 2);
+    const Key<T> threshold = reference::kth_key(gradient.data(), n, n / 10 + 1).key, keep_old = threshold + 3;
+    Indices indices(static_cast<std::size_t>(n + select_padding));
+    std::vector<T> values(indices.size()), sums(before);
+    const std::int64_t held =
+        reference::compensate_select(gradient.data(), sums.data(), n, threshold, keep_old, indices.data(), values.data(), n);
+    std::vector<T> expected(sums);
+    for (std::int64_t i = 0, h = 0; i < n; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      const bool is_held = h < held && indices[static_cast<std::size_t>(h)] == i;
+      const bool old = is_held && key_of(values[static_cast<std::size_t>(h)]) >= keep_old;
+      if (!old && std::isfinite(gradient[at])) expected[at] -= gradient[at];
+      if (old) REQUIRE(same(std::vector<T>{expected[at]}, std::vector<T>{before[at]}));
+      h += is_held;
+    }
+    Guarded<T> residual(sums);
+    TestType::roll_back(gradient.data(), residual.data(), n, indices.data(), values.data(), held, keep_old);
+    REQUIRE(same(residual.all(), expected));
+    REQUIRE(residual.intact());
+  }
+}
+
 TEST_CASE("the instruction set has a name", "[kernels]") { REQUIRE(std::strlen(weir::kernels::host::instruction_set()) > 0); }

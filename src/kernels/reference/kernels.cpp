@@ -180,6 +180,53 @@ void scatter(T* dense, const std::uint32_t* indices, const T* values, std::int64
 }
 
 template <class T>
+void scatter_add(T* dense, const std::uint32_t* indices, const T* values, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) dense[indices[i]] += values[i];
+}
+
+template <class T>
+void sample(const T* x, const T* y, std::int64_t samples, std::int64_t stride, std::int64_t rest, std::int64_t offset, T* out) {
+  for (std::int64_t i = 0; i < samples; ++i) {
+    const std::int64_t position = i * stride + i * rest / samples + offset;
+    out[i] = x[position];
+    if (y != nullptr) out[i] += y[position];
+  }
+}
+
+template <class T>
+std::int64_t select_band(const std::uint32_t* indices, const T* values, std::int64_t count, Band<T>& band,
+                         std::uint32_t* out_indices, T* out_values, T* residual, Key<T> keep_old) {
+  std::int64_t kept = 0, number = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::uint32_t index = indices[i];
+    const T value = values[i];
+    bool wanted = key_of(value) >= band.upper;
+    if (!wanted && key_of(value) >= band.lower) {
+      wanted = number >= band.start && number < band.start + band.slice;
+      ++number;
+    }
+    if (wanted) {
+      out_indices[kept] = index;
+      out_values[kept++] = value;
+    } else if (residual != nullptr && key_of(value) >= keep_old) {
+      residual[index] = value;
+    }
+  }
+  band.start -= number;
+  return kept;
+}
+
+template <class T>
+void roll_back(const T* gradient, T* residual, std::int64_t count, const std::uint32_t* held_indices, const T* held_values,
+               std::int64_t held, Key<T> keep_old) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto* const entry = std::lower_bound(held_indices, held_indices + held, static_cast<std::uint32_t>(i));
+    const bool is_held = entry != held_indices + held && *entry == i && key_of(held_values[entry - held_indices]) >= keep_old;
+    if (!is_held && key_of(gradient[i]) < key_infinity<T>) residual[i] -= gradient[i];
+  }
+}
+
+template <class T>
 void gather_rows(const T* x, std::int64_t x_stride, const std::uint32_t* rows, std::int64_t count, std::int64_t width, T* out,
                  std::int64_t out_stride) {
   for (std::int64_t i = 0; i < count; ++i) {
@@ -215,6 +262,10 @@ void coalesce_rows(const T* x, std::int64_t width, const std::uint32_t* order, c
                                   std::uint32_t*, T*);                                                                        \
   template void settle(T*, const std::uint32_t*, const T*, std::int64_t, const std::uint32_t*, std::int64_t);                 \
   template void scatter(T*, const std::uint32_t*, const T*, std::int64_t);                                                    \
+  template void scatter_add(T*, const std::uint32_t*, const T*, std::int64_t);                                                \
+  template void sample(const T*, const T*, std::int64_t, std::int64_t, std::int64_t, std::int64_t, T*);                       \
+  template std::int64_t select_band(const std::uint32_t*, const T*, std::int64_t, Band<T>&, std::uint32_t*, T*, T*, Key<T>);  \
+  template void roll_back(const T*, T*, std::int64_t, const std::uint32_t*, const T*, std::int64_t, Key<T>);                  \
   template void gather_rows(const T*, std::int64_t, const std::uint32_t*, std::int64_t, std::int64_t, T*, std::int64_t);      \
   template void coalesce_rows(const T*, std::int64_t, const std::uint32_t*, const std::uint32_t*, std::int64_t, T*);
 

@@ -43,7 +43,7 @@ class Exact {
   /// Room for as many entries again, which selections write to.
   [[nodiscard]] std::uint32_t* spare_indices() const { return indices_.data(); }
   [[nodiscard]] float* spare_values() const { return values_.data(); }
-  [[nodiscard]] kernels::cuda::Found* found() const { return found_.data(); }
+  [[nodiscard]] Found* found() const { return found_.data(); }
 
  private:
   void select_above(const float* x, Key<float> floor);
@@ -58,7 +58,7 @@ class Exact {
   cuda::DeviceArray<std::byte> scratch_;
   cuda::DeviceArray<std::uint32_t> indices_, kept_indices_;
   cuda::DeviceArray<float> values_, kept_values_, sample_;
-  cuda::DeviceArray<kernels::cuda::Found> found_;
+  cuda::DeviceArray<Found> found_;
   cuda::DeviceArray<KthKey<float>> kth_;
   cuda::DeviceArray<std::int64_t> kept_;
   KthKey<float> learned_{};

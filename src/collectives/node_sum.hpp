@@ -1,0 +1,45 @@
+// node_sum.hpp: the first step of algorithms that shard within nodes (CommLib Algorithm 2, step 1), in host memory.
+#pragma once
+
+#include "base/buffer.hpp"
+#include "collectives/allreduce.hpp"
+#include "collectives/control.hpp"
+#include "collectives/node_shards.hpp"
+
+namespace weir {
+
+namespace detail {
+class NcclGroups;
+}
+
+template <class T>
+class NodeSum {
+ public:
+  NodeSum(const ShardMap& map, const AllreduceProblem& whole, detail::NcclGroups* /*for CUDA memory*/)
+      : map_(map), in_node_(map, whole, false), sum_(map.mine() >= 0 && map.node().size() > 1 ? map.size(map.mine()) : 0) {}
+
+  /// My shard's sum over the node, or nothing where input_error() says that a rank of the node has one. `gradient` is only read,
+  /// and, unless `caller_waits` and so keeps it, only before the first message.
+  task<const T*> run(Channel channel, const T* gradient, bool caller_waits, std::uint64_t input_error) {
+    const Channel node = channel.group(map_.node());
+    channel.step("in-node agreement");
+    words_[0] = input_error;
+    if (input_error == 0 && node.size() > 1) in_node_.publish(node.rank(), gradient, caller_waits ? nullptr : sum_.data());
+    co_await allreduce_control(node, words_, 1, 1, words_ + 1);
+    if (words_[0] != 0) co_return nullptr;
+    if (node.size() == 1) co_return gradient;
+    channel.step("in-node reduce-scatter");
+    co_await in_node_.reduce(node, sum_.data());
+    co_return sum_.data();
+  }
+  [[nodiscard]] std::uint64_t input_error() const { return words_[0]; }
+  [[nodiscard]] std::int64_t memory_bytes() const { return in_node_.memory_bytes() + sum_.bytes(); }
+
+ private:
+  ShardMap map_;
+  NodeReduceScatter<T> in_node_;
+  Buffer<T> sum_;
+  std::uint64_t words_[2] = {};
+};
+
+}  // namespace weir

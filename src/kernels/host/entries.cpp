@@ -1,0 +1,63 @@
+// entries.cpp: kernels on what has been selected, and on samples.
+#include "kernels/kernels.hpp"
+
+namespace weir::kernels::host {
+
+template <class T>
+void scatter_add(T* dense, const std::uint32_t* indices, const T* values, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) dense[indices[i]] += values[i];
+}
+
+template <class T>
+void sample(const T* x, const T* y, std::int64_t samples, std::int64_t stride, std::int64_t rest, std::int64_t offset, T* out) {
+  for (std::int64_t i = 0; i < samples; ++i) {
+    const std::int64_t position = i * stride + i * rest / samples + offset;
+    out[i] = y != nullptr ? x[position] + y[position] : x[position];
+  }
+}
+
+template <class T>
+std::int64_t select_band(const std::uint32_t* indices, const T* values, std::int64_t count, Band<T>& band,
+                         std::uint32_t* out_indices, T* out_values, T* residual, Key<T> keep_old) {
+  std::int64_t kept = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::uint32_t index = indices[i];
+    const T value = values[i];
+    const Key<T> key = key_of(value);
+    // Which entry stays is as good as random: no branches, but for what practically never happens.
+    const bool between = (key >= band.lower) & (key < band.upper);
+    const bool in_slice = between & (static_cast<std::uint64_t>(-band.start) < static_cast<std::uint64_t>(band.slice));
+    const bool wanted = (key >= band.upper) | in_slice;
+    band.start -= between;
+    out_indices[kept] = index;
+    out_values[kept] = value;
+    kept += wanted;
+    if (key >= keep_old && !wanted && residual != nullptr) residual[index] = value;
+  }
+  return kept;
+}
+
+template <class T>
+void roll_back(const T* gradient, T* residual, std::int64_t count, const std::uint32_t* held_indices, const T* held_values,
+               std::int64_t held, Key<T> keep_old) {
+  std::int64_t from = 0;
+  for (std::int64_t next = 0; next <= held; ++next) {
+    if (next < held && key_of(held_values[next]) < keep_old) continue;
+    const std::int64_t to = next < held ? held_indices[next] : count;
+    for (std::int64_t i = from; i < to; ++i) {
+      if (key_of(gradient[i]) < key_infinity<T>) residual[i] -= gradient[i];  // others never went in
+    }
+    from = to + 1;
+  }
+}
+
+#define WEIR_INSTANTIATE(T)                                                                                                  \
+  template void scatter_add(T*, const std::uint32_t*, const T*, std::int64_t);                                               \
+  template void sample(const T*, const T*, std::int64_t, std::int64_t, std::int64_t, std::int64_t, T*);                      \
+  template std::int64_t select_band(const std::uint32_t*, const T*, std::int64_t, Band<T>&, std::uint32_t*, T*, T*, Key<T>); \
+  template void roll_back(const T*, T*, std::int64_t, const std::uint32_t*, const T*, std::int64_t, Key<T>);
+WEIR_INSTANTIATE(float)
+WEIR_INSTANTIATE(double)
+#undef WEIR_INSTANTIATE
+
+}  // namespace weir::kernels::host

@@ -1,0 +1,135 @@
+#include "nccl/allreduce_dense.hpp"
+
+#include <array>
+#include <bit>
+#include <type_traits>
+#include <vector>
+
+#include "collectives/node_shards.hpp"
+#include "cuda/runtime.hpp"
+#include "kernels/device.hpp"
+#include "nccl/turn.hpp"
+
+namespace weir::detail {
+namespace {
+
+template <class G>
+class DenseNccl : public DenseAllreduce<G> {
+ public:
+  DenseNccl(const AllreduceProblem& problem, NcclGroups& groups)
+      : nccl(groups), type(problem.config.type), stream(problem.stream), device_(problem.device) {
+    if (problem.divisor == 1) return;
+    if (sizeof(G) == 2 || std::has_single_bit(static_cast<unsigned>(problem.ranks)))
+      factor = 1.0 / problem.divisor;
+    else
+      late_factor_ = T{1} / static_cast<T>(problem.divisor);
+  }
+  [[nodiscard]] std::int64_t memory_bytes() const override { return 0; }
+  [[nodiscard]] bool usable() const override { return !nccl.aborted(); }
+  task<void> run(Channel channel, G* data) override {
+    NcclTurn turn(nccl, done_, stream);
+    co_await turn.begin(channel);
+    co_await sum(channel, turn, data);
+    co_await turn.end(channel);
+  }
+
+ protected:
+  virtual task<void> sum(Channel channel, NcclTurn& turn, G* data) = 0;
+  void divide(G* sums, std::int64_t count) {
+    if constexpr (std::is_same_v<G, T>) {
+      const kernels::cuda::Queue queue{stream, nullptr, device_};
+      if (late_factor_ != 1 && count > 0) kernels::cuda::scale(queue, sums, count, late_factor_);
+    }
+  }
+
+  NcclGroups& nccl;
+  DataType type;
+  void* stream;
+  double factor = 1;  ///< of every contribution
+
+ private:
+  using T = std::conditional_t<std::is_same_v<G, double>, double, float>;
+
+  int device_;
+  T late_factor_ = 1;  // of the sum
+  cuda::Event done_;
+};
+
+template <class G>
+class Flat final : public DenseNccl<G> {
+ public:
+  Flat(const AllreduceProblem& problem, NcclGroups& groups) : DenseNccl<G>(problem, groups), count_(problem.count) {}
+
+ private:
+  task<void> sum(Channel channel, NcclTurn& turn, G* data) override {
+    channel.step("allreduce of NCCL");
+    if (auto* const link = this->nccl.of(NcclGroup::all); link != nullptr) {
+      link->allreduce(data, count_, this->type, this->factor, this->stream);
+      co_await turn.issued(channel, link);
+    }
+    this->divide(data, count_);
+  }
+
+  std::int64_t count_;
+};
+
+/// The 2D torus of CommLib section 5.3.
+template <class G>
+class Torus final : public DenseNccl<G> {
+ public:
+  Torus(const AllreduceProblem& problem, NcclGroups& groups)
+      : DenseNccl<G>(problem, groups),
+        map_(*problem.topology, problem.count),
+        bounds_(map_.bounds()),
+        factor_in_nodes_(problem.topology->smallest_node() > 1) {}
+
+ private:
+  task<void> sum(Channel channel, NcclTurn& turn, G* data) override {
+    auto* const node = this->nccl.of(NcclGroup::node);
+    auto* const rail = this->nccl.of(NcclGroup::rail);
+    const bool owner = map_.mine() >= 0;
+    G* const shard = owner ? data + map_.begin(map_.mine()) : nullptr;
+    const std::int64_t size = owner ? map_.size(map_.mine()) : 0;
+
+    channel.step("in-node reduce-scatter of NCCL");
+    if (node != nullptr) {
+      node->reduce_scatter(data, shard, bounds_, this->type, factor_in_nodes_ ? this->factor : 1, this->stream);
+      co_await turn.issued(channel, node);
+    }
+    channel.step("allreduce of NCCL across nodes");
+    if (rail != nullptr) {
+      rail->allreduce(shard, size, this->type, factor_in_nodes_ ? 1 : this->factor, this->stream);
+      co_await turn.issued(channel, rail);
+    }
+    this->divide(shard, size);
+    channel.step("in-node allgather of NCCL");
+    if (node != nullptr) {
+      node->allgather(data, bounds_, this->type, this->stream);
+      co_await turn.issued(channel, node);
+    }
+  }
+
+  ShardMap map_;
+  std::vector<std::int64_t> bounds_;
+  bool factor_in_nodes_;  // all contributions go through a sum there
+};
+
+}  // namespace
+
+std::span<const NcclGroup> groups_of_dense(std::string_view name) {
+  static constexpr std::array flat = {NcclGroup::all};
+  static constexpr std::array torus = {NcclGroup::node, NcclGroup::rail};
+  return name == "dense_torus2d" ? std::span<const NcclGroup>(torus) : std::span<const NcclGroup>(flat);
+}
+
+template <class G>
+std::unique_ptr<DenseAllreduce<G>> make_dense_nccl(std::string_view name, const AllreduceProblem& problem, NcclGroups& nccl) {
+  if (name == "dense_torus2d") return std::make_unique<Torus<G>>(problem, nccl);
+  return std::make_unique<Flat<G>>(problem, nccl);
+}
+template std::unique_ptr<DenseAllreduce<float>> make_dense_nccl(std::string_view, const AllreduceProblem&, NcclGroups&);
+template std::unique_ptr<DenseAllreduce<double>> make_dense_nccl(std::string_view, const AllreduceProblem&, NcclGroups&);
+template std::unique_ptr<DenseAllreduce<float16>> make_dense_nccl(std::string_view, const AllreduceProblem&, NcclGroups&);
+template std::unique_ptr<DenseAllreduce<bfloat16>> make_dense_nccl(std::string_view, const AllreduceProblem&, NcclGroups&);
+
+}  // namespace weir::detail

@@ -1,0 +1,21 @@
+// allreduce_dense.hpp: the dense algorithms for CUDA memory, of NCCL's operations: dense_nccl and dense_torus2d.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "collectives/allreduce.hpp"
+#include "nccl/groups.hpp"
+
+namespace weir::detail {
+
+/// What `name` needs connected.
+[[nodiscard]] std::span<const NcclGroup> groups_of_dense(std::string_view name);
+
+/// Of float16, bfloat16, float or double, which it sums in, on problem.stream. Averages of 16-bit types, and of 2^i ranks, where
+/// that is exact, are of products with 1 / P; in others the sum is multiplied by the rounded 1 / P, as on the host.
+template <class G>
+[[nodiscard]] std::unique_ptr<DenseAllreduce<G>> make_dense_nccl(std::string_view name, const AllreduceProblem& problem,
+                                                                 NcclGroups& nccl);
+
+}  // namespace weir::detail

@@ -1,0 +1,53 @@
+// node_sum.hpp: as collectives/node_sum.hpp, in CUDA memory by NCCL.
+#pragma once
+
+#include <vector>
+
+#include "collectives/allreduce.hpp"
+#include "collectives/control.hpp"
+#include "collectives/node_shards.hpp"
+#include "communicator/input_error.hpp"
+#include "cuda/runtime.hpp"
+#include "nccl/turn.hpp"
+
+namespace weir::detail {
+
+template <class G>
+class NcclNodeSum {
+ public:
+  /// `nccl` has the groups of the nodes. The result is put onto whole.stream, and done.
+  NcclNodeSum(const ShardMap& map, const AllreduceProblem& whole, NcclGroups* nccl)
+      : type_(whole.config.type),
+        stream_(whole.stream),
+        nccl_(*nccl),
+        bounds_(map.bounds()),
+        sum_(map.mine() >= 0 && map.node().size() > 1 ? map.size(map.mine()) : 0) {}
+
+  task<const G*> run(Channel channel, const G* gradient, bool /*caller_waits*/, std::uint64_t input_error) {
+    channel.step("agreement");
+    words_[0] = input_error != 0 || !nccl_.aborted() ? input_error : input_error_word(InputError::nccl_aborted, channel.rank());
+    co_await allreduce_control(channel, words_, 1, 1, words_ + 1);
+    if (words_[0] != 0) co_return nullptr;
+    NcclTurn turn(nccl_, summed_, stream_);
+    co_await turn.begin(channel);
+    auto* const node = nccl_.of(NcclGroup::node);
+    channel.step("in-node reduce-scatter of NCCL");
+    if (node != nullptr) node->reduce_scatter(gradient, sum_.data(), bounds_, type_, 1, stream_);
+    co_await turn.issued(channel, node);
+    co_await turn.end(channel);
+    co_return node == nullptr ? gradient : sum_.data();
+  }
+  [[nodiscard]] std::uint64_t input_error() const { return words_[0]; }
+  [[nodiscard]] std::int64_t memory_bytes() const { return sum_.bytes(); }
+
+ private:
+  DataType type_;
+  void* stream_;
+  NcclGroups& nccl_;
+  std::vector<std::int64_t> bounds_;
+  cuda::DeviceArray<G> sum_;
+  cuda::Event summed_;
+  std::uint64_t words_[2] = {};
+};
+
+}  // namespace weir::detail

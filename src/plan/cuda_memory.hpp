@@ -1,0 +1,185 @@
+// cuda_memory.hpp: what a step of a plan does with gradient, residual and selection in CUDA memory: the members of HostMemory as
+// work on the plan's stream. The host waits in report() and on_host() only.
+#pragma once
+
+#include <algorithm>
+
+#include "async/channel.hpp"
+#include "async/task.hpp"
+#include "codec/device.hpp"
+#include "collectives/device_space.hpp"
+#include "collectives/sparse_cuda.hpp"
+#include "cuda/runtime.hpp"
+#include "kernels/device.hpp"
+#include "nccl/allreduce_dense.hpp"
+#include "nccl/node_sum.hpp"
+#include "plan/device_stream.hpp"
+#include "plan/host_memory.hpp"
+
+namespace weir {
+
+/// Gradients are of G, what is computed and kept of T.
+template <class G, class T>
+class CudaMemory {
+ public:
+  using Gradient = G;
+  using Value = T;
+  using Space = DeviceSpace<T>;
+  using Stream = detail::PlanStream;
+  using NodeSum = detail::NcclNodeSum<G>;
+  template <class V>
+  using Array = cuda::DeviceArray<V>;
+  static constexpr bool asynchronous = true;
+  static constexpr bool in_place = false;
+
+  struct Entries {
+    cuda::DeviceArray<std::uint32_t> indices;
+    cuda::DeviceArray<T> values;
+
+    Entries() = default;
+    explicit Entries(std::int64_t capacity) : indices(capacity), values(capacity) {}
+    [[nodiscard]] SparseVector<T> first(std::int64_t count) const { return {indices.data(), values.data(), count}; }
+    [[nodiscard]] std::int64_t bytes() const { return indices.bytes() + values.bytes(); }
+  };
+
+  /// For arrays of `count` elements; on_host() is asked for up to `most_on_host` values. `stream` outlives it, as what `channel`
+  /// refers to does.
+  CudaMemory(Channel channel, void* stream, std::int64_t count, std::int64_t most_on_host)
+      : channel_(channel),
+        stream_(stream),
+        scratch_(kernels::cuda::scratch_bytes(count)),
+        on_device_(1),
+        told_(1),
+        values_on_host_(most_on_host) {}
+  [[nodiscard]] std::int64_t memory_bytes() const {
+    return scratch_.bytes() + on_device_.bytes() + told_.bytes() + values_on_host_.bytes();
+  }
+
+  [[nodiscard]] static std::unique_ptr<SparseAllreduce<T>> make_sparse(const AllreduceRow& row, const AllreduceProblem& problem) {
+    return make_sparse_cuda<T>(row, problem);
+  }
+  [[nodiscard]] static std::unique_ptr<DenseAllreduce<G>> make_dense(std::string_view name, const AllreduceProblem& problem,
+                                                                     detail::NcclGroups* nccl) {
+    return detail::make_dense_nccl<G>(name, problem, *nccl);
+  }
+  static constexpr std::string_view flat_dense = "dense_nccl";
+  void finish() { cuda::synchronize(stream_); }
+
+  task<void> report() {
+    cuda::copy(told_.data(), on_device_.data(), sizeof(Told<T>), stream_);
+    reported_.record(stream_);
+    co_await channel_.done(reported_);
+  }
+  [[nodiscard]] const Told<T>& told() const { return *told_.data(); }
+
+  void compensate(const G* gradient, T* residual, std::int64_t count, Key<T> floor, Key<T> keep_old, Summary summary, Entries& out,
+                  std::int64_t capacity) {
+    if (summary == Summary::moments)
+      kernels::cuda::moments<G, T>(queue(), gradient, residual, {count}, &on_device_.data()->moments);
+    else if (summary == Summary::magnitudes)
+      kernels::cuda::exceedances<G, T>(queue(), gradient, residual, {count}, 0, &on_device_.data()->exceedances);
+    if (residual != nullptr)
+      kernels::cuda::compensate_select(queue(), gradient, residual, count, floor, keep_old, out.indices.data(), out.values.data(),
+                                       capacity, &on_device_.data()->found);
+    else
+      select(gradient, count, floor, out, capacity);
+  }
+  template <class X>
+  void select(const X* x, std::int64_t count, Key<T> floor, Entries& out, std::int64_t capacity) {
+    kernels::cuda::select<X, T>(queue(), x, count, floor, out.indices.data(), out.values.data(), capacity,
+                                &on_device_.data()->found);
+  }
+  template <class X>
+  void count_hits(const X* x, std::int64_t count, Key<T> floor) {
+    kernels::cuda::select<X, T>(queue(), x, count, floor, nullptr, nullptr, 0, &on_device_.data()->found);
+  }
+  template <class X>
+  void exceedances(const X* x, std::int64_t count, Key<T> threshold) {
+    kernels::cuda::exceedances<X, T>(queue(), x, nullptr, {count}, threshold, &on_device_.data()->exceedances);
+  }
+  void count_non_finite(const G* x, std::int64_t count) {
+    kernels::cuda::exceedances<G, T>(queue(), x, nullptr, {count}, key_infinity<T>, &on_device_.data()->exceedances);
+  }
+  template <class X>
+  void sample(const X* x, const T* y, const ThresholdSample& of, T* out) {
+    kernels::cuda::sample<X, T>(queue(), x, y, of.size, of.stride, of.rest, of.offset, out);
+  }
+  template <class X>
+  void kth_key(const X* x, std::int64_t count, std::int64_t k) {
+    kernels::cuda::kth_key<X, T>(queue(), x, {count}, k, &on_device_.data()->kth);
+  }
+  void rank(const Entries& entries, std::int64_t capacity, std::int64_t k) {
+    kernels::cuda::kth_key<T, T>(queue(), entries.values.data(), {capacity, &on_device_.data()->found.hits}, k,
+                                 &on_device_.data()->kth);
+  }
+
+  void keep_largest(const Entries& from, std::int64_t count, std::int64_t k, Entries& to, T* residual, Key<T> keep_old) {
+    kernels::cuda::select_ties<T, T>(queue(), from.indices.data(), from.values.data(), {count}, k, &on_device_.data()->kth,
+                                     to.indices.data(), to.values.data(), residual, keep_old, &on_device_.data()->kept);
+  }
+  template <class X>
+  void take_largest(const X* x, std::int64_t count, std::int64_t k, Entries& to) {
+    kernels::cuda::select_ties<X, T>(queue(), nullptr, x, {count}, k, &on_device_.data()->kth, to.indices.data(), to.values.data(),
+                                     nullptr, 0, &on_device_.data()->kept);
+  }
+  void keep_band(const Entries& from, std::int64_t count, Band<T> band, Entries& to, T* residual, Key<T> keep_old) {
+    kernels::cuda::select_band<T, T>(queue(), from.indices.data(), from.values.data(), {count}, band, to.indices.data(),
+                                     to.values.data(), residual, keep_old, &on_device_.data()->kept);
+  }
+  template <class X>
+  void take_band(const X* x, std::int64_t count, Band<T> band, Entries& to) {
+    kernels::cuda::select_band<X, T>(queue(), nullptr, x, {count}, band, to.indices.data(), to.values.data(), nullptr, 0,
+                                     &on_device_.data()->kept);
+  }
+  task<const T*> on_host(const Entries& entries, std::int64_t count) {
+    cuda::copy(values_on_host_.data(), entries.values.data(), count * static_cast<std::int64_t>(sizeof(T)), stream_);
+    co_await report();
+    co_return values_on_host_.data();
+  }
+
+  void settle(T* residual, SparseVector<T> entries, SparseVector<T> taken) {
+    kernels::cuda::settle(queue(), residual, entries.indices, entries.values, {entries.count}, taken.indices, {taken.count});
+  }
+  void roll_back(const G* gradient, T* residual, std::int64_t count, SparseVector<T> held, Key<T> keep_old, Entries& spare) {
+    kernels::cuda::roll_back(queue(), gradient, residual, count, held.indices, held.values, held.count, keep_old,
+                             spare.values.data());
+  }
+  template <class X>
+  void fill_zero(X* x, std::int64_t count) {
+    kernels::cuda::fill_zero(queue(), x, count);
+  }
+  template <class X>
+  void scatter(X* dense, SparseVector<T> entries) {
+    kernels::cuda::scatter<X, T>(queue(), dense, entries.indices, entries.values, {entries.count});
+  }
+  void scatter_add(T* dense, SparseVector<T> entries, std::span<const std::int64_t> runs) {
+    const std::int64_t whole[] = {entries.count};
+    std::int64_t first = 0;
+    for (const std::int64_t end : runs.empty() ? std::span<const std::int64_t>(whole) : runs) {
+      kernels::cuda::scatter_add(queue(), dense, entries.indices + first, entries.values + first, end - first);
+      first = end;
+    }
+  }
+  void round(WireValues wire_values, SparseVector<T> entries, T* rounded) {
+    if constexpr (sizeof(T) == 4) wire::cuda::round_values(queue(), wire_values, entries.values, rounded, entries.count);
+  }
+  void return_rounded(WireValues wire_values, T* dense, SparseVector<T> entries, const T* /*rounded*/, SparseVector<T> taken) {
+    if constexpr (sizeof(T) == 4)
+      wire::cuda::return_rounded(queue(), wire_values, dense, entries.indices, entries.values, entries.count, taken.indices,
+                                 taken.count);
+  }
+
+ private:
+  [[nodiscard]] kernels::cuda::Queue queue() const { return {stream_, scratch_.data(), device_}; }
+
+  Channel channel_;
+  void* stream_;
+  int device_ = cuda::current_device();
+  cuda::DeviceArray<std::byte> scratch_;
+  cuda::DeviceArray<Told<T>> on_device_;
+  cuda::PinnedArray<Told<T>> told_;
+  cuda::PinnedArray<T> values_on_host_;
+  cuda::Event reported_;
+};
+
+}  // namespace weir

@@ -1,0 +1,228 @@
+// host_memory.hpp: what a step of a plan does with gradient, residual and selection in host memory. CudaMemory in cuda_memory.hpp
+// has the same members for CUDA memory: selection and steps are templates over the two.
+//
+// Calls only have to be under way when they return, and are done in their order; what they have found is in told() once report()
+// has been awaited.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <coroutine>
+#include <memory>
+#include <optional>
+
+#include "base/buffer.hpp"
+#include "codec/wire.hpp"
+#include "collectives/allreduce.hpp"
+#include "collectives/host_space.hpp"
+#include "collectives/node_sum.hpp"
+#include "communicator/input_error.hpp"
+#include "kernels/kernels.hpp"
+#include "plan/threshold_estimators.hpp"
+
+namespace weir {
+
+namespace detail {
+class NcclGroups;
+}
+
+/// What calls find.
+template <class T>
+struct Told {
+  Found found;
+  KthKey<T> kth{};
+  std::int64_t kept = 0;
+  Moments<T> moments;          ///< of the compensated gradient
+  Exceedances<T> exceedances;  ///< of that, or beyond the threshold that was asked for
+};
+
+/// Checks of the caller's memory; there is no stream.
+class HostStream {
+ public:
+  [[nodiscard]] InputError error_of(const void* gradient, void* stream) { return pointers_.error_of(gradient, stream); }
+  struct Work {
+    explicit Work(HostStream& /*stream*/) {}
+  };
+  void drain() noexcept {}
+  void describe(AllreduceProblem& /*problem*/) const {}
+  [[nodiscard]] void* get() const noexcept { return nullptr; }
+
+ private:
+  HostPointers pointers_;
+};
+
+template <class T>
+class HostMemory {
+ public:
+  using Gradient = T;
+  using Value = T;
+  using Space = HostSpace<T>;
+  using Stream = HostStream;
+  using NodeSum = weir::NodeSum<T>;
+  template <class V>
+  using Array = Buffer<V>;
+  /// Whether work goes on after a call: it then pays to ask for much before waiting for any of it.
+  static constexpr bool asynchronous = false;
+  /// What is kept of entries may take the place of these.
+  static constexpr bool in_place = true;
+
+  struct Entries {
+    Buffer<std::uint32_t> indices;
+    Buffer<T> values;
+
+    Entries() = default;
+    explicit Entries(std::int64_t capacity) : indices(capacity + select_padding), values(capacity + select_padding) {}
+    [[nodiscard]] SparseVector<T> first(std::int64_t count) const { return {indices.data(), values.data(), count}; }
+    [[nodiscard]] std::int64_t bytes() const { return indices.bytes() + values.bytes(); }
+  };
+
+  /// For arrays of `count` elements; on_host() is asked for up to `most_on_host` values.
+  HostMemory(std::optional<Channel> /*channel*/, void* /*stream*/, std::int64_t /*count*/, std::int64_t /*most_on_host*/) {}
+  [[nodiscard]] std::int64_t memory_bytes() const { return 0; }
+
+  [[nodiscard]] static std::unique_ptr<SparseAllreduce<T>> make_sparse(const AllreduceRow& row, const AllreduceProblem& problem) {
+    return row.make_sparse<T>(problem);
+  }
+  [[nodiscard]] static std::unique_ptr<DenseAllreduce<T>> make_dense(std::string_view name, const AllreduceProblem& problem,
+                                                                     detail::NcclGroups* /*nccl*/) {
+    return find_allreduce(name).make_dense<T>(problem);
+  }
+  /// Of the dense iterations of algorithms that do not shard.
+  static constexpr std::string_view flat_dense = "dense_ring";
+  /// Until all is done, the host waiting.
+  void finish() {}
+
+  [[nodiscard]] std::suspend_never report() const noexcept { return {}; }
+  [[nodiscard]] const Told<T>& told() const { return told_; }
+
+  /// residual += gradient, and all entries with key >= floor of the sum; without residual (nullptr), of the gradient. As the
+  /// kernel.
+  void compensate(const T* gradient, T* residual, std::int64_t count, Key<T> floor, Key<T> keep_old, Summary summary, Entries& out,
+                  std::int64_t capacity) {
+    told_.moments = {};
+    told_.exceedances = {};
+    std::int64_t hits = 0, stored = 0;
+    for (std::int64_t begin = 0; begin < count; begin += block) {
+      const std::int64_t size = summary != Summary::none ? std::min(block, count - begin) : count;
+      T* const r = residual != nullptr ? residual + begin : nullptr;
+      add_up(summary, gradient + begin, r, size);
+      std::uint32_t* const indices = out.indices.data() + stored;
+      T* const values = out.values.data() + stored;
+      hits += r != nullptr
+                  ? kernels::host::compensate_select(gradient + begin, r, size, floor, keep_old, indices, values, capacity - stored)
+                  : kernels::host::select(gradient + begin, size, floor, indices, values, capacity - stored);
+      const std::int64_t before = stored;
+      stored = std::min(hits, capacity);
+      for (std::int64_t i = before; begin > 0 && i < stored; ++i) out.indices[i] += static_cast<std::uint32_t>(begin);
+      if (size == count) break;
+    }
+    told_.found.hits = hits;
+    told_.found.non_finite = kernels::host::count_non_finite(out.values.data(), stored);
+    if (hits > capacity) told_.found.non_finite += kernels::host::count_non_finite(gradient, count);
+  }
+  /// All entries of x with key >= floor.
+  void select(const T* x, std::int64_t count, Key<T> floor, Entries& out, std::int64_t capacity) {
+    told_.found.hits = kernels::host::select(x, count, floor, out.indices.data(), out.values.data(), capacity);
+  }
+  /// How many they are.
+  void count_hits(const T* x, std::int64_t count, Key<T> floor) {
+    told_.found.hits = kernels::host::select<T>(x, count, floor, nullptr, nullptr, 0);
+  }
+  void exceedances(const T* x, std::int64_t count, Key<T> threshold) {
+    told_.exceedances = kernels::host::exceedances<T>(x, nullptr, count, threshold);
+  }
+  /// In told().exceedances.count.
+  void count_non_finite(const T* x, std::int64_t count) { told_.exceedances.count = kernels::host::count_non_finite(x, count); }
+  void sample(const T* x, const T* y, const ThresholdSample& of, T* out) {
+    kernels::host::sample(x, y, of.size, of.stride, of.rest, of.offset, out);
+  }
+  void kth_key(const T* x, std::int64_t count, std::int64_t k) { told_.kth = kernels::host::kth_key(x, count, k); }
+  /// Among the entries that the last pass has found and `capacity` had room for.
+  void rank(const Entries& entries, std::int64_t capacity, std::int64_t k) {
+    kth_key(entries.values.data(), std::min(told_.found.hits, capacity), k);
+  }
+
+  /// The k largest of the entries, by told().kth, ties to the lowest index; the others stay in the residual. As select_band.
+  void keep_largest(const Entries& from, std::int64_t count, std::int64_t k, Entries& to, T* residual, Key<T> keep_old) {
+    const KthKey<T>& kth = told_.kth;
+    keep_band(from, count, {static_cast<Key<T>>(kth.key + 1), kth.key, 0, std::min(kth.equal, k - kth.greater)}, to, residual,
+              keep_old);
+  }
+  /// The same of all of x.
+  void take_largest(const T* x, std::int64_t count, std::int64_t k, Entries& to) {
+    const KthKey<T>& kth = told_.kth;
+    told_.kept =
+        kernels::host::select_ties(x, count, kth.key, std::min(kth.equal, k - kth.greater), to.indices.data(), to.values.data());
+  }
+  void keep_band(const Entries& from, std::int64_t count, Band<T> band, Entries& to, T* residual, Key<T> keep_old) {
+    told_.kept = kernels::host::select_band(from.indices.data(), from.values.data(), count, band, to.indices.data(),
+                                            to.values.data(), residual, keep_old);
+  }
+  /// Of all of x, block by block, since those between the band's thresholds may be more than there is room for.
+  void take_band(const T* x, std::int64_t count, Band<T> band, Entries& to) {
+    told_.kept = 0;
+    for (std::int64_t begin = 0; begin < count; begin += SelectionSetup::spare_candidates) {
+      const std::int64_t size = std::min(SelectionSetup::spare_candidates, count - begin);
+      std::uint32_t* const indices = to.indices.data() + told_.kept;
+      T* const values = to.values.data() + told_.kept;
+      const std::int64_t hits = kernels::host::select(x + begin, size, band.lower, indices, values, size);
+      for (std::int64_t i = 0; i < hits; ++i) indices[i] += static_cast<std::uint32_t>(begin);
+      told_.kept += kernels::host::select_band<T>(indices, values, hits, band, indices, values, nullptr, 0);
+    }
+  }
+  /// Awaited: the values where the host can read them, until the next call.
+  struct OnHost {
+    const T* values;
+    [[nodiscard]] bool await_ready() const noexcept { return true; }
+    void await_suspend(std::coroutine_handle<>) const noexcept {}
+    [[nodiscard]] const T* await_resume() const noexcept { return values; }
+  };
+  [[nodiscard]] OnHost on_host(const Entries& entries, std::int64_t /*count*/) const { return {entries.values.data()}; }
+
+  void settle(T* residual, SparseVector<T> entries, SparseVector<T> taken) {
+    kernels::host::settle(residual, entries.indices, entries.values, entries.count, taken.indices, taken.count);
+  }
+  /// `spare` has room for as many values as there are entries.
+  void roll_back(const T* gradient, T* residual, std::int64_t count, SparseVector<T> held, Key<T> keep_old, Entries& /*spare*/) {
+    kernels::host::roll_back(gradient, residual, count, held.indices, held.values, held.count, keep_old);
+  }
+  void fill_zero(T* x, std::int64_t count) { kernels::host::fill_zero(x, count); }
+  void scatter(T* dense, SparseVector<T> entries) { kernels::host::scatter(dense, entries.indices, entries.values, entries.count); }
+  /// No index twice in a run of ascending ones; the ends of these are in `runs`, where it is one, in none.
+  void scatter_add(T* dense, SparseVector<T> entries, std::span<const std::int64_t> /*runs*/) {
+    kernels::host::scatter_add(dense, entries.indices, entries.values, entries.count);
+  }
+  void round(WireValues wire_values, SparseVector<T> entries, T* rounded) {
+    wire::round_values(wire_values, entries.values, rounded, entries.count);
+  }
+  /// dense[index] += what rounding has taken from each of the sorted entries whose index is among the sorted `taken`.
+  /// `rounded` are their values after rounding.
+  void return_rounded(WireValues /*wire_values*/, T* dense, SparseVector<T> entries, const T* rounded, SparseVector<T> taken) {
+    for (std::int64_t i = 0, t = 0; i < entries.count && t < taken.count;) {
+      const std::uint32_t index = entries.indices[i], taken_index = taken.indices[t];
+      if (index == taken_index && std::isfinite(rounded[i])) dense[index] += entries.values[i] - rounded[i];
+      i += index <= taken_index;
+      t += taken_index <= index;
+    }
+  }
+
+ private:
+  /// Elements that are summed up just before they are compensated, so that they are read from memory once.
+  static constexpr std::int64_t block = 16384;
+
+  void add_up(Summary summary, const T* gradient, const T* residual, std::int64_t size) {
+    if (summary == Summary::moments) {
+      const Moments<T> part = kernels::host::moments(gradient, residual, size);
+      Moments<T>& sum = told_.moments;
+      sum = {sum.count + part.count, sum.sum + part.sum, sum.sum_squares + part.sum_squares, std::max(sum.largest, part.largest)};
+    } else if (summary == Summary::magnitudes) {
+      const Exceedances<T> part = kernels::host::exceedances(gradient, residual, size, Key<T>{0});
+      Exceedances<T>& sum = told_.exceedances;
+      sum = {sum.count + part.count, sum.sum_magnitudes + part.sum_magnitudes, std::max(sum.largest, part.largest)};
+    }
+  }
+
+  Told<T> told_;
+};
+
+}  // namespace weir

@@ -1,0 +1,297 @@
+// selector.hpp: compensation and local selection in one pass over gradient and residual, in either memory.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <weir/weir.hpp>
+
+#include "async/task.hpp"
+#include "collectives/allreduce.hpp"
+#include "kernels/kernels.hpp"
+#include "plan/host_memory.hpp"
+#include "plan/threshold_estimators.hpp"
+#include "plan/threshold_forecast.hpp"
+
+namespace weir {
+
+/// Selects the entries a rank contributes, and keeps the residual.
+///
+/// Nearly free exact selection: one pass takes all candidates above slightly less than the threshold is expected to be, and the k
+/// largest are found among those few. The first threshold is estimated from a sample. When candidates turn out too few or too many,
+/// the pass is repeated with a fresh estimate, and as a last resort the exact k-th magnitude is found by histograms of everything.
+///
+/// The other methods work on candidates, too. Those of `sampled` are what reaches its sample's threshold. `mstopk`, `gaussian` and
+/// `sidco` sum up the gradient on the way and look for their thresholds among somewhat more than 5/4 k candidates, which answer how
+/// many entries reach any threshold that matters. Where the count misses [3/4 k, 5/4 k], selection is exact.
+///
+/// In CUDA memory the host waits once an iteration, for counts: after the pass, and the ranking of the candidates.
+template <class Memory>
+class Selector {
+ public:
+  using G = typename Memory::Gradient;
+  using T = typename Memory::Value;
+
+  /// `memory` outlives it.
+  Selector(const SelectionSetup& setup, Memory& memory)
+      : setup_(setup),
+        memory_(memory),
+        capacity_(setup.capacity()),
+        candidates_(capacity_),
+        kept_elsewhere_(Memory::in_place ? Entries() : Entries(capacity_)),
+        sample_(ThresholdSample::largest(setup.count, setup.largest_k, setup.samples_always())) {}
+
+  /// residual += gradient, and the selection out of the sum. Without residual (nullptr) out of the gradient. Of the selected
+  /// entries the residual holds the sum too, or, where that is far above the threshold, still the old value: see roll_back().
+  /// False, with nothing selected, if `refuse_non_finite` and the sum is not finite everywhere.
+  task<bool> select(const G* gradient, T* residual, std::int64_t k, bool refuse_non_finite) {
+    const bool reuse = setup_.threshold == Threshold::reuse && state_.threshold != 0 && state_.iteration % setup_.period != 0;
+    ++state_.iteration;
+    rethresholded_ = false;
+    floor_ = co_await first_floor(gradient, residual, k, reuse);
+    keep_old_ = std::min(key_infinity<T>, static_cast<Key<T>>(floor_ + 2 * octave<T>));
+    memory_.compensate(gradient, residual, setup_.count, floor_, keep_old_, k > 0 ? setup_.summary() : Summary::none, candidates_,
+                       capacity_);
+    // What is likely to be accepted as it is need not be ranked.
+    const bool ranked = Memory::asynchronous && k > 0 && !reuse && !setup_.samples_always();
+    if (ranked) memory_.rank(candidates_, capacity_, k);
+    co_await memory_.report();
+
+    const std::int64_t hits = memory_.told().found.hits;
+    selected_ = &candidates_;
+    count_ = std::min(hits, capacity_);
+    if (refuse_non_finite && memory_.told().found.non_finite > 0) co_return false;
+    if (k == 0) {
+      put_back(residual);
+      count_ = 0;
+      co_return true;
+    }
+    if (setup_.accepts(hits, k, reuse, floor_)) co_return true;
+    rethresholded_ = setup_.threshold == Threshold::reuse;
+    const Key<T> largest =
+        setup_.summary() == Summary::moments ? memory_.told().moments.largest : memory_.told().exceedances.largest;
+    if (setup_.uses_moments() && largest < key_infinity<T>) {
+      co_await select_estimated(gradient, residual, hits, k);
+      co_return true;
+    }
+    const Key<T> last = state_.threshold;
+    co_await select_exactly(gradient, residual, hits, k, ranked);
+    if (!reuse) state_.forecast.learn(hits, k, last, state_.threshold);
+    co_return true;
+  }
+  [[nodiscard]] SparseVector<T> selection() const { return selected_->first(count_); }
+  /// Mode reuse: the last selection found its threshold anew.
+  [[nodiscard]] bool rethresholded() const noexcept { return rethresholded_; }
+
+  /// Ok-Topk Algorithm 2: what was selected and is among `taken` leaves the residual, what was selected in vain stays in it.
+  void settle(T* residual, SparseVector<T> taken) { memory_.settle(residual, selection(), taken); }
+  /// Restores the residual to what it was before select, up to rounding at the size of the threshold, also where the gradient was
+  /// far larger or not finite. Where selection had to go over all entries again, up to rounding at the size of the sum.
+  void roll_back(const G* gradient, T* residual) {
+    memory_.roll_back(gradient, residual, setup_.count, selection(), keep_old_, selected_ == &candidates_ ? kept() : candidates_);
+  }
+
+  void reset() {
+    state_ = {};
+    count_ = 0;
+    rethresholded_ = false;
+  }
+  [[nodiscard]] std::int64_t memory_bytes() const { return candidates_.bytes() + kept_elsewhere_.bytes() + sample_.bytes(); }
+
+ private:
+  using Entries = typename Memory::Entries;
+
+  /// What lives on.
+  struct State {
+    std::int64_t iteration = 0;  ///< random numbers depend on it
+    std::int64_t samples = 0;    ///< taken so far, each another one
+    Key<T> threshold = 0;        ///< the last one; 0: not known
+    ThresholdForecast<T> forecast;
+    SidcoStages sidco;
+  };
+
+  [[nodiscard]] Entries& kept() { return Memory::in_place ? candidates_ : kept_elsewhere_; }
+  [[nodiscard]] Candidates<T> candidates(const T* values) const { return {values, count_, floor_}; }
+
+  task<Key<T>> first_floor(const G* gradient, const T* residual, std::int64_t k, bool reuse) {
+    if (k == 0) co_return key_infinity<T>;  // the pass is still needed, for the residual and for what is not finite
+    if (setup_.uses_moments()) co_return co_await sampled_key(gradient, residual, guard_limit(k) + 1, true);
+    if (setup_.threshold == Threshold::sampled) co_return co_await sampled_key(gradient, residual, k, false);
+    if (state_.threshold == 0) co_return co_await sampled_key(gradient, residual, k, true);
+    co_return reuse ? state_.threshold : state_.forecast.floor(state_.threshold);
+  }
+
+  /// A threshold that, judging by a regular sample, k entries reach; if `safe`, hardly ever fewer.
+  template <class X>
+  task<Key<T>> sampled_key(const X* x, const T* y, std::int64_t k, bool safe) {
+    const ThresholdSample sample(setup_.count, sample_.size(), k, safe, ++state_.samples);
+    memory_.sample(x, y, sample, sample_.data());
+    memory_.kth_key(static_cast<const T*>(sample_.data()), sample.size, sample.rank);
+    co_await memory_.report();
+    co_return memory_.told().kth.key;
+  }
+
+  /// `ranked`: the candidates have been, for k.
+  task<void> select_exactly(const G* gradient, T* residual, std::int64_t hits, std::int64_t k, bool ranked) {
+    if (setup_.has_enough(hits, k, floor_)) {
+      if (!ranked) co_await rank_candidates(k);
+      keep_largest(residual, k);
+      co_return;
+    }
+    put_back(residual);
+    if (residual != nullptr)
+      co_await select_anew(static_cast<const T*>(residual), k);
+    else
+      co_await select_anew(gradient, k);
+  }
+
+  task<void> rank_candidates(std::int64_t k) {
+    memory_.rank(candidates_, count_, k);
+    co_await memory_.report();
+  }
+
+  /// Out of x, which holds all sums: by a fresh sample, or, should that mislead too, a ranking of everything.
+  template <class X>
+  task<void> select_anew(const X* x, std::int64_t k) {
+    floor_ = co_await sampled_key(x, nullptr, k, true);
+    memory_.select(x, setup_.count, floor_, candidates_, capacity_);
+    memory_.rank(candidates_, capacity_, k);
+    co_await memory_.report();
+    const std::int64_t hits = memory_.told().found.hits;
+    count_ = std::min(hits, capacity_);
+    if (setup_.has_enough(hits, k, floor_)) {
+      keep_largest(nullptr, k);
+      co_return;
+    }
+    memory_.kth_key(x, setup_.count, k);
+    memory_.take_largest(x, setup_.count, k, kept());
+    co_await memory_.report();
+    state_.threshold = memory_.told().kth.key;
+    selected_ = &kept();
+    count_ = memory_.told().kept;
+  }
+
+  /// Reduces the candidates, which have been ranked, to the k largest, ties to the lowest index; the others stay in the residual.
+  void keep_largest(T* residual, std::int64_t k) {
+    const KthKey<T> kth = memory_.told().kth;
+    state_.threshold = kth.key;
+    if (count_ <= k) return;
+    memory_.keep_largest(candidates_, count_, k, kept(), residual, keep_old_);
+    selected_ = &kept();
+    count_ = kth.greater + std::min(kth.equal, k - kth.greater);
+  }
+
+  /// The residual holds the sums of the candidates, too.
+  void put_back(T* residual) {
+    if (residual == nullptr) return;
+    memory_.scatter(residual, candidates_.first(count_));
+    keep_old_ = key_infinity<T>;
+  }
+
+  task<void> select_estimated(const G* gradient, T* residual, std::int64_t hits, std::int64_t k) {
+    const Moments<T> moments = memory_.told().moments;
+    if (!setup_.has_enough(hits, guard_limit(k) + 1, floor_)) {
+      put_back(residual);
+      if (residual != nullptr)
+        co_await collect_candidates(static_cast<const T*>(residual), guard_limit(k) + 1);
+      else
+        co_await collect_candidates(gradient, guard_limit(k) + 1);
+    }
+    const Candidates<T> among = candidates(co_await memory_.on_host(candidates_, count_));
+    if (setup_.threshold == Threshold::mstopk) {
+      co_await select_mstopk(among, gradient, residual, k);
+      co_return;
+    }
+    Key<T> key = 0;
+    if (setup_.threshold == Threshold::gaussian) {
+      key = adjusted_threshold(among, moments, gaussian_threshold(moments, k), k);
+    } else {
+      key = co_await sidco_key(among, gradient, residual, k);
+      state_.sidco.adapt(key < floor_ ? count_ : among.count_at_least(key), k);
+    }
+    const std::int64_t reaching = key >= floor_ ? among.count_at_least(key) : 0;
+    if (key >= floor_ && within_guard(reaching, k)) {
+      memory_.keep_band(candidates_, count_, {key, key, 0, 0}, kept(), residual, keep_old_);
+      selected_ = &kept();
+      count_ = reaching;
+    } else {
+      co_await select_exactly(gradient, residual, count_, k, false);
+    }
+  }
+
+  /// The candidates anew, from a rank in all of x: the floor lies just above the `wanted`-th largest entry.
+  template <class X>
+  task<void> collect_candidates(const X* x, std::int64_t wanted) {
+    memory_.kth_key(x, setup_.count, wanted);
+    co_await memory_.report();
+    const KthKey<T> kth = memory_.told().kth;
+    floor_ = kth.greater + kth.equal < wanted ? 1 : static_cast<Key<T>>(kth.key + 1);
+    memory_.select(x, setup_.count, floor_, candidates_, capacity_);
+    co_await memory_.report();
+    count_ = std::min(memory_.told().found.hits, capacity_);
+  }
+
+  task<void> select_mstopk(Candidates<T> among, const G* gradient, T* residual, std::int64_t k) {
+    const MsTopkThresholds<T> thresholds = mstopk_thresholds(among, memory_.told().exceedances, k, setup_.samplings);
+    const bool among_candidates = thresholds.lower >= floor_;
+    std::int64_t reaching = 0;
+    if (among_candidates) {
+      reaching = among.count_at_least(thresholds.lower);
+    } else {
+      put_back(residual);
+      if (residual != nullptr)
+        memory_.count_hits(static_cast<const T*>(residual), setup_.count, thresholds.lower);
+      else
+        memory_.count_hits(gradient, setup_.count, thresholds.lower);
+      co_await memory_.report();
+      reaching = memory_.told().found.hits;
+    }
+    const std::int64_t between = reaching - thresholds.upper_count;
+    const std::int64_t slice = std::min(k - thresholds.upper_count, between);
+    const std::uint64_t start =
+        random_number(static_cast<std::uint64_t>(state_.iteration)) % static_cast<std::uint64_t>(between - slice + 1);
+    const Band<T> band{thresholds.upper, thresholds.lower, static_cast<std::int64_t>(start), slice};
+    if (among_candidates)
+      memory_.keep_band(candidates_, count_, band, kept(), residual, keep_old_);
+    else if (residual != nullptr)
+      memory_.take_band(static_cast<const T*>(residual), setup_.count, band, kept());
+    else
+      memory_.take_band(gradient, setup_.count, band, kept());
+    selected_ = &kept();
+    count_ = thresholds.upper_count + slice;
+  }
+
+  task<Key<T>> sidco_key(Candidates<T> among, const G* gradient, T* residual, std::int64_t k) {
+    SidcoFit fit(k, state_.sidco.stages());
+    Exceedances<T> reaching = memory_.told().exceedances;
+    while (fit.refine(reaching)) {
+      const Key<T> key = key_at_least<T>(fit.threshold());
+      if (key >= floor_) {
+        reaching = kernels::host::exceedances<T>(among.values, nullptr, among.count, key);
+        continue;
+      }
+      put_back(residual);  // all sums are looked at
+      if (residual != nullptr)
+        memory_.exceedances(static_cast<const T*>(residual), setup_.count, key);
+      else
+        memory_.exceedances(gradient, setup_.count, key);
+      co_await memory_.report();
+      reaching = memory_.told().exceedances;
+    }
+    co_return key_at_least<T>(fit.threshold());
+  }
+
+  SelectionSetup setup_;
+  Memory& memory_;
+  std::int64_t capacity_;
+  Entries candidates_, kept_elsewhere_;
+  typename Memory::template Array<T> sample_;
+  State state_;
+  // Of the last selection:
+  const Entries* selected_ = &candidates_;
+  std::int64_t count_ = 0;
+  Key<T> floor_ = 1;     // the candidates are all entries with at least this key
+  Key<T> keep_old_ = 0;  // the residual holds the old value of selected entries from here on
+  bool rethresholded_ = false;
+};
+
+}  // namespace weir
