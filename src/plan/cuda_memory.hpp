@@ -126,6 +126,9 @@ class CudaMemory {
     kernels::cuda::select_band<T, T>(queue(), from.indices.data(), from.values.data(), {count}, band, to.indices.data(),
                                      to.values.data(), residual, keep_old, &on_device_.data()->kept);
   }
+  void put_back(T* residual, const Entries& entries, std::int64_t count, Key<T> /*keep_old*/) {
+    scatter(residual, entries.first(count));
+  }
   template <class X>
   void take_band(const X* x, std::int64_t count, Band<T> band, Entries& to) {
     kernels::cuda::select_band<X, T>(queue(), nullptr, x, {count}, band, to.indices.data(), to.values.data(), nullptr, 0,

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <coroutine>
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -157,6 +158,13 @@ class HostMemory {
   void keep_band(const Entries& from, std::int64_t count, Band<T> band, Entries& to, T* residual, Key<T> keep_old) {
     told_.kept = kernels::host::select_band(from.indices.data(), from.values.data(), count, band, to.indices.data(),
                                             to.values.data(), residual, keep_old);
+  }
+  /// Entries with key >= keep_old go to the residual, which holds the other ones.
+  void put_back(T* residual, const Entries& entries, std::int64_t count, Key<T> keep_old) {
+    std::uint32_t index = 0;
+    T value{};
+    Band<T> nothing{std::numeric_limits<Key<T>>::max(), std::numeric_limits<Key<T>>::max(), 0, 0};
+    kernels::host::select_band(entries.indices.data(), entries.values.data(), count, nothing, &index, &value, residual, keep_old);
   }
   /// Of all of x, block by block, since those between the band's thresholds may be more than there is room for.
   void take_band(const T* x, std::int64_t count, Band<T> band, Entries& to) {

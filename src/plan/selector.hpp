@@ -183,7 +183,7 @@ class Selector {
   /// The residual holds the sums of the candidates, too.
   void put_back(T* residual) {
     if (residual == nullptr) return;
-    memory_.scatter(residual, candidates_.first(count_));
+    memory_.put_back(residual, candidates_, count_, keep_old_);
     keep_old_ = key_infinity<T>;
   }
 
