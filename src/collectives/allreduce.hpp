@@ -71,7 +71,7 @@ struct AllreduceProblem {
 /// How a sparse exchange ended, the same on every rank but for `undelivered`.
 template <class T>
 struct SparseOutcome {
-  std::uint64_t input_error = 0;  ///< the largest input_error any rank announced; not 0: nothing is delivered
+  std::uint64_t input_error = 0;  ///< the largest input error that any rank announced; not 0: nothing is delivered
   SparseVector<T> update;         ///< owned by the algorithm until its next run
   SparseVector<T> undelivered;    ///< part of the contributions at indices of the update that the update lacks (dropped on the way,
                                   ///< or lost in rounding), kept by this rank; in any order, undivided. Owned by the algorithm.

@@ -203,8 +203,8 @@ class NodeAllgather {
         indices_(map.shards() * capacity),
         values_(map.shards() * capacity) {}
 
-  /// `mine` is my shard's outcome, undivided, indices relative to the shard (for ranks without one: nothing but perhaps a
-  /// input_error). Returns the outcome of all shards together, divided. Faults of any shard reach every rank.
+  /// `mine` is my shard's outcome, undivided, indices relative to the shard (for ranks without one: nothing but perhaps an
+  /// input error). Returns the outcome of all shards together, divided. Input errors of any shard reach every rank.
   task<SparseOutcome<T>> run(Channel node, const SparseOutcome<T>& mine) {
     const int me = node.rank(), ranks = node.size();
     Card card{mine.input_error, static_cast<std::uint64_t>(mine.update.count), mine.rethresholded, mine.recut, mine.balanced};

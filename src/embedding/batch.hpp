@@ -39,7 +39,7 @@ struct CallCard {
   InputError memory = InputError::none;  ///< of wrong_memory
   std::int32_t of_ids = 0;               ///< the memory in question is that of the ids
 
-  /// A input_error unless there is memory of `expected` elements.
+  /// An error unless there is memory of `expected` elements.
   void check_array(const float* data, std::size_t size, std::int64_t expected) {
     if (static_cast<std::int64_t>(size) != expected) {
       input_error = CallFault::wrong_size;

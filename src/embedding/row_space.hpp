@@ -34,7 +34,7 @@ class RowCaller {
   virtual ~RowCaller() = default;
   /// What is wrong with them.
   [[nodiscard]] virtual InputError enter(const void* array, void* stream) = 0;
-  /// The space's later work comes after what was on the stream at enter(), which had no input_error.
+  /// The space's later work comes after what was on the stream at enter(), which found nothing wrong.
   virtual void begin() = 0;
   /// What comes later on the stream comes after the work that the space has been given so far.
   virtual void end() noexcept = 0;

@@ -99,7 +99,7 @@ class EmbeddingState {
     CallCard card;
   };
 
-  /// Ids of a call where the host can read them, unless there is a input_error.
+  /// Ids of a call where the host can read them, unless something is wrong with them.
   template <class Id>
   struct CallIds {
     std::span<const Id> list;

@@ -119,7 +119,7 @@ task<bool> EmbeddingState::agree_on_step(Channel channel, const Step& step) {
   const auto rate = std::bit_cast<std::uint64_t>(step.learning_rate);
   const auto lowest_rank = 0xffffffffu - static_cast<std::uint32_t>(channel.rank());
   const auto next = static_cast<std::uint64_t>(step.next != nullptr ? step.next->prefetch : 0);
-  // Maxima: the input_error and its rank, the rate and the prefetch, each with its complement for the minimum. And scratch.
+  // Maxima: the input error and its rank, the rate and the prefetch, each with its complement for the minimum. And scratch.
   auto& words = step_words_;
   words[0] = 0;
   if (step.input_error != CallFault::none)

@@ -46,7 +46,6 @@ class HostStream {
   };
   void drain() noexcept {}
   void describe(AllreduceProblem& /*problem*/) const {}
-  [[nodiscard]] void* get() const noexcept { return nullptr; }
 
  private:
   HostPointers pointers_;

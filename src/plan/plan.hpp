@@ -41,7 +41,7 @@ class PlanImpl : public AsynchronousCall {
   [[nodiscard]] virtual std::int64_t residual_begin() const = 0;
   /// Whether a run with that input error goes on.
   [[nodiscard]] bool accepts(std::uint64_t input_error) const;
-  /// True when the run goes on; false when it is skipped; throws the agreed input_error. Once per run.
+  /// True when the run goes on; false when it is skipped; throws the agreed input error. Once per run.
   bool is_accepted(std::uint64_t input_error);
   /// Ends the plan for its owner: a run in flight is finished for the other ranks, and delivers nothing densely any more. As
   /// detail::retire.
