@@ -69,9 +69,14 @@ void Engine::give_up_in_place() noexcept {
 
 /// What runs end with that were in flight then, or come later.
 std::exception_ptr Engine::given_up_error() const noexcept {
+  return error_of(WEIR_ERR_STATE,
+                  "an exception of the caller's has ended a run in the middle of its exchange. Make a new communicator");
+}
+
+/// Where there is no memory for the text, another one that was made in time.
+std::exception_ptr Engine::error_of(weir_status status, const char* text) const noexcept {
   try {
-    return std::make_exception_ptr(Error(
-        WEIR_ERR_STATE, "an exception of the caller's has ended a run in the middle of its exchange. Make a new communicator"));
+    return std::make_exception_ptr(Error(status, text));
   } catch (const std::bad_alloc&) {
     return out_of_memory_;
   }
@@ -273,7 +278,7 @@ void Engine::listen(Clock::time_point now) noexcept {
       return run->tag == notice.tag && run->number >= notice.number && stalled(run) && !(of_timeout && run->waited > timeout_ / 2);
     });
     if (broken == runs_.end()) continue;
-    fail(**broken, error_of(notice), true);
+    fail(**broken, error_of(static_cast<weir_status>(notice.status), notice.text.data()), true);
   }
 }
 
@@ -282,14 +287,6 @@ void Engine::take_down(const Notice& notice) noexcept {
   if (std::any_of(notices_.begin(), notices_.end(), [&](const Notice& n) { return n.tag == notice.tag; })) return;
   if (notices_.size() == most_notices) notices_.erase(notices_.begin());
   notices_.push_back(notice);
-}
-
-std::exception_ptr Engine::error_of(const Notice& notice) const noexcept {
-  try {
-    return std::make_exception_ptr(Error(static_cast<weir_status>(notice.status), notice.text.data()));
-  } catch (const std::bad_alloc&) {
-    return out_of_memory_;
-  }
 }
 
 std::string Engine::dump() const {

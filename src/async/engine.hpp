@@ -108,7 +108,7 @@ class Engine {
   void listen(Clock::time_point now) noexcept;
   void take_down(const Notice& notice) noexcept;
   [[nodiscard]] std::exception_ptr given_up_error() const noexcept;
-  [[nodiscard]] std::exception_ptr error_of(const Notice& notice) const noexcept;
+  [[nodiscard]] std::exception_ptr error_of(weir_status status, const char* text) const noexcept;
 
   Transport& transport_;
   std::chrono::duration<double> timeout_;

@@ -78,6 +78,8 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   std::shared_ptr<NcclGroups> nccl;  ///< once a plan has asked for it, see nccl/groups.hpp
   /// A plan hands GPU memory to MPI, or did: NCCL must not come beside it. The same on every rank.
   bool gpu_memory_goes_to_mpi = false;
+  /// Plans made now hand it to MPI: see cuda/nccl.hpp.
+  [[nodiscard]] bool hands_over_gpu_memory() const { return device_path.direct && nccl == nullptr; }
   bool warned_of_messages = false;  ///< in place of shared memory: once is enough
 
  private:

@@ -84,6 +84,10 @@ class CudaMemory {
     else
       select(gradient, count, floor, out, capacity);
   }
+  [[nodiscard]] bool is_finite(const G* /*gradient*/, std::int64_t /*count*/, const Entries& /*out*/,
+                               std::int64_t /*stored*/) const {
+    return told().found.non_finite == 0;
+  }
   template <class X>
   void select(const X* x, std::int64_t count, Key<T> floor, Entries& out, std::int64_t capacity) {
     kernels::cuda::select<X, T>(queue(), x, count, floor, out.indices.data(), out.values.data(), capacity,

@@ -13,9 +13,6 @@
 namespace weir::detail {
 namespace {
 
-/// Plans made now hand GPU memory to MPI: see cuda/nccl.hpp.
-bool is_direct(const CommunicatorState& comm) { return comm.device_path.direct && comm.nccl == nullptr; }
-
 /// Collective. Dense runs need NCCL.
 void connect_dense(CommunicatorState& comm, const AllreduceConfig& config, std::string_view what, std::string_view algorithm,
                    int tag) {
@@ -56,7 +53,7 @@ DeviceNeeds connect_device(CommunicatorState& comm, const AllreduceConfig& confi
     needs.in_nodes = connect_nodes(comm, config, tag, needs.explanation);
     if (config.dense_iterations > 0)
       connect_dense(comm, config, "dense_iterations", needs.in_nodes ? "dense_torus2d" : "dense_nccl", tag);
-    if (is_direct(comm)) comm.gpu_memory_goes_to_mpi = true;
+    if (comm.hands_over_gpu_memory()) comm.gpu_memory_goes_to_mpi = true;
   }
   needs.nccl = comm.nccl.get();
   return needs;

@@ -117,8 +117,11 @@ class HostMemory {
       if (size == count) break;
     }
     told_.found.hits = hits;
-    told_.found.non_finite = kernels::host::count_non_finite(out.values.data(), stored);
-    if (hits > capacity) told_.found.non_finite += kernels::host::count_non_finite(gradient, count);
+  }
+  /// Whether all sums of the last compensate() are finite; it has left `stored` entries in `out`.
+  [[nodiscard]] bool is_finite(const T* gradient, std::int64_t count, const Entries& out, std::int64_t stored) const {
+    return kernels::host::count_non_finite(out.values.data(), stored) == 0 &&
+           (told_.found.hits == stored || kernels::host::count_non_finite(gradient, count) == 0);
   }
   /// All entries of x with key >= floor.
   void select(const T* x, std::int64_t count, Key<T> floor, Entries& out, std::int64_t capacity) {

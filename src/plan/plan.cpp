@@ -73,7 +73,7 @@ AllreduceProblem PlanImpl::problem_of(const AllreduceConfig& candidate) const {
   whole.topology = &comm->topology;
   whole.lane = lease_.lane();
   whole.shared = lease_.memory();
-  whole.direct = comm->device_path.direct && comm->nccl == nullptr;
+  whole.direct = comm->hands_over_gpu_memory();
   return whole;
 }
 

@@ -59,7 +59,7 @@ class Selector {
     const std::int64_t hits = memory_.told().found.hits;
     selected_ = &candidates_;
     count_ = std::min(hits, capacity_);
-    if (refuse_non_finite && memory_.told().found.non_finite > 0) co_return false;
+    if (refuse_non_finite && !memory_.is_finite(gradient, setup_.count, candidates_, count_)) co_return false;
     if (k == 0) {
       put_back(residual);
       count_ = 0;
