@@ -60,7 +60,7 @@ class Sequence {
       sum_values_{2 * k};
   cuda::DeviceArray<std::uint32_t> found_indices_{count}, indices_{count}, read_indices_{k}, sum_indices_{2 * k};
   cuda::DeviceArray<std::byte> message_{8 * k}, scratch_{device::scratch_bytes(2 * count) + wire::cuda::decode_scratch<float>(k)};
-  cuda::DeviceArray<device::Found> found_{1};
+  cuda::DeviceArray<Found> found_{1};
   cuda::DeviceArray<KthKey<float>> kth_{1};
   cuda::DeviceArray<Moments<float>> moments_{1};
   cuda::DeviceArray<std::int64_t> kept_{1}, malformed_{1}, sums_{1};
