@@ -139,8 +139,16 @@ void Engine::got_on(Run& run) {
 
 void Engine::drive_until(const bool& open) {
   while (!open) {
-    if (!poll()) sched_yield();
+    if (!poll()) idle();
   }
+}
+
+/// Nothing wakes who waits for a GPU.
+void Engine::idle() noexcept {
+  if (std::any_of(runs_.begin(), runs_.end(), [](const Run* run) { return run->completion != nullptr; }))
+    sched_yield();
+  else
+    transport_.idle();
 }
 
 void Engine::drive(Run& run) { drive_until(run.finished); }

@@ -96,6 +96,7 @@ class Engine {
   void expect_runs(int more);
 
  private:
+  void idle() noexcept;
   void insert(Run& run) noexcept;
   bool ready(Run& run);
   void resume(Run& run);

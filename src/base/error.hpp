@@ -1,7 +1,7 @@
 // error.hpp: throwing weir::Error with a formatted text.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <weir/weir.hpp>
 

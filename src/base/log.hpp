@@ -1,7 +1,7 @@
 // log.hpp: one line per event on stderr, by WEIR_LOG.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdio>
 

@@ -1,4 +1,6 @@
 // synthetic.cpp: machines made up from a line of text.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <charconv>
 #include <optional>

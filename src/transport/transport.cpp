@@ -1,5 +1,7 @@
 #include "transport/transport.hpp"
 
+#include <sched.h>
+
 #include <atomic>
 
 #include "base/error.hpp"
@@ -38,6 +40,8 @@ Request Transport::allreduce(void* data, std::int64_t count, DataType type, int 
   post_allreduce(request.slot, data, type, lane);
   return request;
 }
+
+void Transport::idle() noexcept { sched_yield(); }
 
 std::unique_ptr<SharedSegment> Transport::make_segment(std::int64_t /*bytes*/, SegmentName& /*name*/) {
   fail(WEIR_ERR_INTERNAL, "{} has no shared memory", name());

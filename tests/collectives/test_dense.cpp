@@ -2,13 +2,14 @@
 #include "support/catch.hpp"
 #include "support/inproc_ranks.hpp"
 #include "support/inputs.hpp"
-#include "support/rank_check.hpp"
+#include "support/thinning.hpp"
 
 namespace weir::test {
 namespace {
 
 template <class T>
 void check_dense(const std::string& algorithm, int ranks, std::int64_t n, const std::string& machine = "") {
+  if (left_out()) return;
   INFO(algorithm << " on '" << machine << "' P " << ranks << " n " << n);
   std::vector<std::vector<T>> results(static_cast<std::size_t>(ranks));
   for (int repeat = 0; repeat < 2; ++repeat) {
@@ -27,20 +28,18 @@ void check_dense(const std::string& algorithm, int ranks, std::int64_t n, const 
     results = now;
   }
   for (const auto& result : results) REQUIRE(result == results[0]);
-  for (std::int64_t i = 0; i < n; ++i) {
+  std::vector<std::vector<T>> inputs;
+  for (int r = 0; r < ranks; ++r) inputs.push_back(make_input<T>(Input::heavy_tailed, n, r, ranks, 0));
+  for (std::size_t i = 0; i < results[0].size(); ++i) {
     double sum = 0, magnitude = 0;
-    for (int r = 0; r < ranks; ++r) {
-      static thread_local std::vector<std::vector<T>> inputs;
-      if (i == 0) {
-        if (r == 0) inputs.clear();
-        inputs.push_back(make_input<T>(Input::heavy_tailed, n, r, ranks, 0));
-      }
-      const double value = static_cast<double>(inputs[static_cast<std::size_t>(r)][static_cast<std::size_t>(i)]);
+    for (const auto& input : inputs) {
+      const double value = static_cast<double>(input[i]);
       sum += value;
       magnitude += std::abs(value);
     }
     const double tolerance = magnitude * static_cast<double>(std::numeric_limits<T>::epsilon());
-    REQUIRE(std::abs(static_cast<double>(results[0][static_cast<std::size_t>(i)]) - sum / ranks) <= tolerance);
+    const double error = std::abs(static_cast<double>(results[0][i]) - sum / ranks);
+    if (!(error <= tolerance)) FAIL("element " << i << " is " << results[0][i] << ", the mean " << sum / ranks);
   }
 }
 

@@ -3,18 +3,13 @@
 
 #include <cstdio>
 
-#if __has_include(<catch2/catch_all.hpp>)
-#include <catch2/catch_session.hpp>
-#else
-#define CATCH_CONFIG_RUNNER
-#include <catch2/catch.hpp>
-#endif
+#include "support/session.hpp"
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  int failed = Catch::Session().run(argc, argv);
+  const int failed = weir::test::run_session(argc, argv);
   if (failed != 0) {
     std::fprintf(stderr, "rank %d: %d failed\n", rank, failed);
     MPI_Abort(MPI_COMM_WORLD, 1);  // others may be waiting for what this rank did not do

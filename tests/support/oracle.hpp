@@ -19,8 +19,13 @@ std::vector<std::uint32_t> topk(const std::vector<T>& x, std::int64_t k) {
   std::vector<std::uint32_t> order(x.size());
   std::iota(order.begin(), order.end(), 0u);
   std::erase_if(order, [&](std::uint32_t i) { return x[i] == 0; });
-  std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) { return key_of(x[a]) > key_of(x[b]); });
-  order.resize(std::min(order.size(), static_cast<std::size_t>(k)));
+  const auto larger = [&](std::uint32_t a, std::uint32_t b) {
+    return key_of(x[a]) != key_of(x[b]) ? key_of(x[a]) > key_of(x[b]) : a < b;
+  };
+  if (static_cast<std::size_t>(k) < order.size()) {
+    std::nth_element(order.begin(), order.begin() + k, order.end(), larger);
+    order.resize(static_cast<std::size_t>(k));
+  }
   std::sort(order.begin(), order.end());
   return order;
 }

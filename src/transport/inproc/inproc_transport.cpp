@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -26,11 +28,35 @@ struct Message {
 
 }  // namespace
 
+/// Wakes a rank that has nothing to do.
+class Bell {
+ public:
+  void ring() {
+    {
+      const std::scoped_lock lock(mutex_);
+      rung_ = true;
+    }
+    heard_.notify_one();
+  }
+  /// Until it rings, or has rung since the last time; not for long, since there may be deadlines.
+  void wait() {
+    std::unique_lock lock(mutex_);
+    heard_.wait_for(lock, std::chrono::microseconds(500), [&] { return rung_; });
+    rung_ = false;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable heard_;
+  bool rung_ = false;
+};
+
 struct InprocJob::Shared {
   struct Mailbox {
     std::mutex mutex;
     std::vector<Message> messages;
     std::vector<Notice> notices;
+    Bell bell;
   };
   Shared(int size, std::uint64_t job_seed, InprocFault job_fault, std::function<std::unique_ptr<InprocCopier>()> job_make_copier)
       : mailboxes(static_cast<std::size_t>(size)), seed(job_seed), fault(job_fault), make_copier(std::move(job_make_copier)) {
@@ -116,6 +142,7 @@ class InprocTransport final : public Transport {
       auto& box = shared_.mailboxes[static_cast<std::size_t>(peer)];
       const std::scoped_lock lock(box.mutex);
       if (box.notices.size() < box.notices.capacity()) box.notices.push_back(notice);
+      box.bell.ring();
     }
   }
   [[nodiscard]] bool hear(Notice& notice) override {
@@ -126,6 +153,7 @@ class InprocTransport final : public Transport {
     box.notices.erase(box.notices.begin());
     return true;
   }
+  void idle() noexcept override { shared_.mailboxes[static_cast<std::size_t>(rank())].bell.wait(); }
 
  private:
   struct Destination {
@@ -148,6 +176,7 @@ class InprocTransport final : public Transport {
     auto& box = shared_.mailboxes[static_cast<std::size_t>(s.peer)];
     const std::scoped_lock lock(box.mutex);
     box.messages.push_back({rank(), s.tag, s.bytes, data, &taken, delay});
+    box.bell.ring();
   }
 
   void post_receive(int index, void* data) override {
@@ -169,6 +198,7 @@ class InprocTransport final : public Transport {
     if (message == box.messages.end()) return false;
     if (message->delay > 0) {
       --message->delay;
+      box.bell.ring();
       return false;
     }
     if (message->bytes != s.bytes) {
@@ -184,6 +214,7 @@ class InprocTransport final : public Transport {
     if (destination.copied != nullptr && !destination.copied->reached()) return false;
     destination.copied = nullptr;
     message->taken->store(true, std::memory_order_release);
+    shared_.mailboxes[static_cast<std::size_t>(message->from)].bell.ring();
     box.messages.erase(message);
     return true;
   }
@@ -236,6 +267,7 @@ class InprocTransport final : public Transport {
       }
       if (late.bytes > 0) std::memcpy(late.data, message->data, static_cast<std::size_t>(late.bytes));
       message->taken->store(true, std::memory_order_release);
+      shared_.mailboxes[static_cast<std::size_t>(message->from)].bell.ring();
       box.messages.erase(message);
       late_.erase(late_.begin() + static_cast<std::ptrdiff_t>(i));
     }
