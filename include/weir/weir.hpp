@@ -186,9 +186,10 @@ struct Statistics {
   std::array<std::int64_t, level_count> messages_received{};
   double seconds_select = 0;    ///< compensation and local selection
   double seconds_in_node = 0;   ///< dense reduce-scatter and sparse allgather of algorithms that shard within nodes
-  double seconds_exchange = 0;  ///< from the first message to the last, reductions included
+  double seconds_exchange = 0;  ///< from the first message to the last, reductions included, and what the caller computed meanwhile
   double seconds_apply = 0;     ///< residual update and dense result; in CUDA memory: until they are on the stream
-  double seconds_total = 0;     ///< from start to completion
+  double seconds_total = 0;     ///< from start to completion, without waiting for the caller to take the result
+  double seconds_waited = 0;    ///< that the caller spent in wait, test or run until this run had finished
   bool rethresholded = false;   ///< mode reuse: the local or global threshold was re-evaluated
   bool recut = false;           ///< regions were re-cut because sizes showed imbalance
   bool balanced = false;        ///< the balance step ran
@@ -220,11 +221,11 @@ class Operation {
 ///
 /// How long the gradient must live: sparse algorithms read it within start (or run), write the dense result into it while a call of
 /// the communicator makes progress, and never touch it once the operation has ended, however it ended. The end of a plan touches no
-/// gradient of a sparse run, so it may go first. Dense algorithms, and the `dense_iterations` of sparse ones, exchange in place: the
-/// network reads and writes the gradient until the run has finished, so it must outlive the plan while a run is in flight: declare
-/// it before the plan. After a run that broke off it must live until the process ends; the text of such an error says so. Where it
-/// goes first while an exception unwinds, the first destructor of a plan or table breaks off all runs of the communicator, which
-/// can do nothing more.
+/// gradient of a sparse run, so it may go first. Dense algorithms, and the `dense_iterations` of sparse ones, exchange in place:
+/// the network reads and writes the gradient until the run has finished, so it must outlive the plan while a run is in flight:
+/// declare it before the plan. After a run that broke off it must live until the process ends; the text of such an error says so.
+/// Where it goes first while an exception unwinds, the first destructor of a plan or table breaks off all runs of the communicator,
+/// which can do nothing more.
 ///
 /// The delivered update u is the same on every rank. With error feedback nothing is lost:
 /// sum over ranks (gradient + old residual) = sum over ranks (new residual) + sum delivered, up to rounding.

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "async/engine.hpp"
+#include "async/stage_scope.hpp"
 #include "topology/topology.hpp"
 
 namespace weir {
@@ -42,25 +43,27 @@ class Channel {
   /// Of the whole communicator.
   [[nodiscard]] const Topology& topology() const noexcept { return *topology_; }
 
-  /// Names what follows, for dumps. A string literal.
-  void step(const char* name) const noexcept { run_->step = name; }
+  /// What this run does until the end of the block.
+  [[nodiscard]] StageScope stage(Stage stage) const noexcept { return {*engine_, *run_, stage}; }
 
   /// Post now; await later. The memory must stay until the request is done.
   [[nodiscard]] Request send(const void* data, std::int64_t bytes, int to, Traffic kind) const {
     const int peer = in_communicator(to);
-    const auto level = static_cast<std::size_t>(topology_->level(topology_->rank(), peer));
-    count_->bytes_sent[level] += bytes;
-    ++count_->messages_sent[level];
+    const Level level = topology_->level(topology_->rank(), peer);
+    count_->bytes_sent[static_cast<std::size_t>(level)] += bytes;
+    ++count_->messages_sent[static_cast<std::size_t>(level)];
     count_->kind_sent[static_cast<std::size_t>(kind)] += bytes;
-    return engine_->transport().send(data, bytes, peer, run_->tag);
+    run_->bytes_sent += bytes;
+    return noted(engine_->transport().send(data, bytes, peer, run_->tag), true, peer, level, bytes);
   }
   [[nodiscard]] Request receive(void* data, std::int64_t bytes, int from, Traffic kind) const {
     const int peer = in_communicator(from);
-    const auto level = static_cast<std::size_t>(topology_->level(topology_->rank(), peer));
-    count_->bytes_received[level] += bytes;
-    ++count_->messages_received[level];
+    const Level level = topology_->level(topology_->rank(), peer);
+    count_->bytes_received[static_cast<std::size_t>(level)] += bytes;
+    ++count_->messages_received[static_cast<std::size_t>(level)];
     count_->kind_received[static_cast<std::size_t>(kind)] += bytes;
-    return engine_->transport().receive(data, bytes, peer, run_->tag);
+    run_->bytes_received += bytes;
+    return noted(engine_->transport().receive(data, bytes, peer, run_->tag), false, peer, level, bytes);
   }
 
   /// The transport's own allreduce over all ranks; its traffic is not counted. See Transport::allreduce.
@@ -172,6 +175,11 @@ class Channel {
   void reprioritise(int priority) const { engine_->reprioritise(*run_, priority); }
 
  private:
+  [[nodiscard]] Request noted(Request request, bool send, int peer, Level level, std::int64_t bytes) const noexcept {
+    if (run_->first_message == Clock::time_point{}) run_->first_message = Clock::now();
+    if (Tracer* const tracer = engine_->tracer()) tracer->posted(request.slot, send, peer, level, bytes, run_->trace_row);
+    return request;
+  }
   [[nodiscard]] int in_communicator(int member) const {
     return members_.empty() ? member : members_[static_cast<std::size_t>(member)];
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <new>
 
+#include "async/stage_scope.hpp"
 #include "base/error.hpp"
 
 namespace weir {
@@ -12,10 +13,28 @@ namespace {
 
 // A run that has not moved for so long asks whether a peer has broken off, and then as often: asking costs a microsecond.
 constexpr std::chrono::milliseconds listening_interval{2};
+constexpr std::chrono::milliseconds longest_poll{10};  // longer, and the caller has been computing
 constexpr int usual_runs = 16;
 constexpr std::size_t most_notices = 32;
 
+/// "exchange/split_reduce"
+std::string path_of(const StageScope* stage) {
+  if (stage == nullptr) return std::string(stage_name(Stage::none));
+  const std::string outer = stage->outer() != nullptr ? path_of(stage->outer()) + "/" : "";
+  return outer + std::string(stage_name(stage->stage()));
+}
+
 }  // namespace
+
+void StageScope::end() noexcept {
+  if (stage_ == Stage::none) return;
+  const Clock::time_point now = Clock::now();
+  run_.stage = outer_;
+  run_.seconds[static_cast<std::size_t>(stage_)] += std::chrono::duration<double>(now - begin_).count();
+  if (run_.failed_in == Stage::none && std::uncaught_exceptions() > 0) run_.failed_in = stage_;
+  if (Tracer* const tracer = engine_.tracer()) tracer->stage(run_.trace_row, stage_, begin_, now);
+  stage_ = Stage::none;
+}
 
 Engine::Engine(Transport& transport, double timeout_seconds, std::chrono::nanoseconds hold_time)
     : transport_(transport),
@@ -44,6 +63,7 @@ void Engine::start(Run& run) noexcept {
   run.waited = {};
   run.counted = Clock::now();
   ++run.number;
+  record_start(run);
   if (given_up_) {
     run.root = {};
     run.told = true;
@@ -55,9 +75,67 @@ void Engine::start(Run& run) noexcept {
   resume(run);
 }
 
+void Engine::dump_to_file(std::string_view why) const noexcept {
+  if (dump_to_file_) dump_to_file_(why);
+}
+
+void Engine::record_start(Run& run) noexcept {
+  run.stage = nullptr;
+  run.failed_in = Stage::none;
+  run.seconds = {};
+  run.bytes_sent = run.bytes_received = 0;
+  run.begun = run.counted;
+  run.first_message = {};
+  run.awaits_seconds = run.awaited_seconds = 0;
+  run.awaited_rank = -1;
+  CallRecord& record = recorder_.begin();
+  run.record = record.id;
+  run.name.copy(record.name.data(), record.name.size() - 1);
+  run.what.copy(record.what.data(), record.what.size() - 1);
+  run.element.copy(record.element.data(), record.element.size() - 1);
+  record.tag = run.tag;
+  record.number = run.number;
+  record.count = run.count;
+  record.created = run.begun;
+}
+
+void Engine::record_end(Run& run) noexcept {
+  const Clock::time_point now = Clock::now();
+  if (tracer_) tracer_->run(run.trace_row, run.number, run.begun, now, run.error != nullptr);
+  CallRecord* const record = recorder_.find(run.record);
+  if (record == nullptr) return;
+  record->state = run.error ? CallState::failed : CallState::completed;
+  record->finished = now;
+  record->started = run.first_message;
+  record->bytes_sent = run.bytes_sent;
+  record->bytes_received = run.bytes_received;
+  record->awaited_rank = run.awaited_rank;
+  record->awaited_seconds = run.awaited_seconds;
+  if (!run.error) return;
+  record->stage = run.failed_in;
+  try {
+    std::rethrow_exception(run.error);
+  } catch (const Error& error) {
+    record->status = error.status();
+  } catch (...) {
+    record->status = WEIR_ERR_INTERNAL;
+  }
+}
+
+/// The request that the run has waited for is done; `peer` was its other end.
+void Engine::note_wait(Run& run, int peer) noexcept {
+  if (peer >= 0 && run.awaits_seconds > run.awaited_seconds) {
+    run.awaited_seconds = run.awaits_seconds;
+    run.awaited_rank = peer;
+  }
+  run.awaits_seconds = 0;
+}
+
 void Engine::refuse(Run& run, std::exception_ptr error) noexcept {
   run.told = false;
+  run.counted = Clock::now();
   ++run.number;
+  record_start(run);
   end(run, std::move(error));
 }
 
@@ -97,6 +175,10 @@ bool Engine::poll() noexcept {
   bool moved = false;
   const Clock::time_point now = Clock::now();
   last_poll_ = now;
+  if (signals_so_far() != signals_seen_) {
+    signals_seen_ = signals_so_far();
+    dump_to_file("a signal has asked for it");
+  }
   for (std::size_t i = 0; i < runs_.size();) {
     Run& run = *runs_[i];
     if (held_back(i)) {
@@ -169,7 +251,13 @@ bool Engine::ready(Run& run) {
     if (run.completion != nullptr && !run.completion->reached()) return false;
     for (; run.awaited_done < run.awaited.size(); ++run.awaited_done) {
       const Request request = run.awaited[run.awaited_done];
-      if (request.slot < 0 || transport_.test(request)) continue;
+      if (request.slot < 0) continue;
+      const int peer = transport_.peer(request);
+      if (transport_.test(request)) {
+        if (run.awaits_seconds > 0) note_wait(run, peer);
+        if (tracer_) tracer_->done(request.slot);
+        continue;
+      }
       transport_.push(run.tag);
       return false;
     }
@@ -195,6 +283,7 @@ void Engine::resume(Run& run) {
 /// Ends the run by an exception where it is suspended. `told`: its peers have heard of that.
 void Engine::fail(Run& run, std::exception_ptr failure, bool told) noexcept {
   transport_.abandon(run.tag);
+  if (run.stage != nullptr) run.failed_in = run.stage->stage();
   run.told = told;
   run.gate = nullptr;
   run.awaits_caller = false;
@@ -205,6 +294,7 @@ void Engine::fail(Run& run, std::exception_ptr failure, bool told) noexcept {
 void Engine::end(Run& run, std::exception_ptr error) noexcept {
   std::erase(runs_, &run);
   run.error = error ? broken_off(run, error) : nullptr;
+  record_end(run);
   run.finished = true;
 }
 
@@ -231,6 +321,7 @@ std::exception_ptr Engine::broken_off(Run& run, const std::exception_ptr& error)
       text = fmt::format("'{}', rank {}: {}", run.name, transport_.rank(), other.what());
     }
     notice.set_text(text);
+    if (!run.told) dump_to_file(text);
     if (run.in_place) text += "; the network may still write to the gradient: keep its memory until the process ends";
     run.error = std::make_exception_ptr(Error(static_cast<weir_status>(notice.status), text));
   } catch (...) {  // no memory for the text
@@ -247,6 +338,8 @@ std::exception_ptr Engine::broken_off(Run& run, const std::exception_ptr& error)
 
 void Engine::check_deadline(Run& run, Clock::time_point now) noexcept {
   // A caller that computes for long between two polls has not been waiting: no gap counts for more than a tenth of the deadline.
+  const std::chrono::duration<double> gap = now - run.counted;
+  if (gap < longest_poll && !run.awaited.empty()) run.awaits_seconds += gap.count();
   run.waited += std::min<std::chrono::duration<double>>(now - run.counted, timeout_ / 10);
   run.counted = std::max(run.counted, now);
   // What a gate waits for has a deadline of its own, unless it is lost.
@@ -261,6 +354,7 @@ void Engine::check_deadline(Run& run, Clock::time_point now) noexcept {
     const std::string text =
         fmt::format("rank {} waited {:.1f} s without progress; in flight:\n{}", transport_.rank(), run.waited.count(), dump());
     notice.set_text(text);
+    dump_to_file(text);
     timeout = std::make_exception_ptr(Error(WEIR_ERR_TIMEOUT, text));
   } catch (const std::bad_alloc&) {
     fmt::format_to_n(notice.text.data(), notice.text.size() - 1, "rank {} waited {:.1f} s without progress", transport_.rank(),
@@ -286,6 +380,7 @@ void Engine::listen(Clock::time_point now) noexcept {
       return run->tag == notice.tag && run->number >= notice.number && stalled(run) && !(of_timeout && run->waited > timeout_ / 2);
     });
     if (broken == runs_.end()) continue;
+    dump_to_file(notice.text.data());
     fail(**broken, error_of(static_cast<weir_status>(notice.status), notice.text.data()), true);
   }
 }
@@ -300,7 +395,7 @@ void Engine::take_down(const Notice& notice) noexcept {
 std::string Engine::dump() const {
   std::string text;
   for (const Run* run : runs_) {
-    text += fmt::format("  {}: {}; awaits", run->name, run->step);
+    text += fmt::format("  {}, run {}: {}; awaits", run->name, run->number, path_of(run->stage));
     if (run->gate != nullptr) text += fmt::format(" '{}'", run->gate_keeper->name);
     if (run->completion != nullptr) text += " the GPU";
     for (const Request request : run->awaited.subspan(std::min(run->awaited_done, run->awaited.size()))) {

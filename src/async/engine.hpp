@@ -14,27 +14,49 @@
 #include <chrono>
 #include <coroutine>
 #include <exception>
+#include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "async/flight_recorder.hpp"
 #include "async/frame_pool.hpp"
+#include "async/stage.hpp"
 #include "async/task.hpp"
+#include "async/tracer.hpp"
 #include "base/completion.hpp"
 #include "transport/transport.hpp"
 
 namespace weir {
 
 using Clock = std::chrono::steady_clock;
+class StageScope;
 
 /// One collective in flight. Owned by its plan; the engine refers to it from start until it has finished.
 struct Run {
   std::string_view name{};  ///< for dumps; outlives the run
   int priority = 0;         ///< larger is resumed first
   int tag = 0;              ///< all messages of this run
-  const char* step = "";    ///< what it is doing, for dumps; a string literal
   bool in_place = false;    ///< the transport reads and writes the caller's memory
+  int trace_row = Tracer::setup_row;
+  // For the flight recorder:
+  std::string_view what{};     ///< the algorithm
+  std::string_view element{};  ///< type
+  std::int64_t count = 0;      ///< elements
+
+  // What it has been doing.
+  const StageScope* stage = nullptr;          ///< the innermost
+  Stage failed_in = Stage::none;              ///< where an exception left it
+  std::array<double, stage_count> seconds{};  ///< in each stage, those within it included
+  std::int64_t record = 0;                    ///< of the flight recorder
+  std::int64_t bytes_sent = 0, bytes_received = 0;
+  Clock::time_point begun{}, first_message{};  ///< 0: none yet
+  double awaits_seconds = 0;                   ///< for the request that it waits for now, while the engine was polled
+  int awaited_rank = -1;                       ///< whom it waited for longest at a stretch
+  double awaited_seconds = 0;                  ///< for how long
+
   task<void> root;
   bool finished = true;
   bool broken = false;       ///< ended in the middle of an exchange: nothing more may run under this tag
@@ -89,6 +111,13 @@ class Engine {
   /// What every run in flight waits for, one line each.
   [[nodiscard]] std::string dump() const;
   [[nodiscard]] Transport& transport() noexcept { return transport_; }
+  [[nodiscard]] FlightRecorder& recorder() noexcept { return recorder_; }
+  /// Null: not traced. Set before the first run that is to be.
+  [[nodiscard]] Tracer* tracer() noexcept { return tracer_.get(); }
+  void set_tracer(std::unique_ptr<Tracer> tracer) { tracer_ = std::move(tracer); }
+  /// What to call, with the reason, when a run breaks off or a signal asks for a dump.
+  void on_dump(std::function<void(std::string_view)> dump) { dump_to_file_ = std::move(dump); }
+  [[nodiscard]] double timeout_seconds() const noexcept { return timeout_.count(); }
   /// Where the coroutines of runs have their frames.
   [[nodiscard]] FramePool& frames() noexcept { return frames_; }
 
@@ -98,6 +127,10 @@ class Engine {
  private:
   void idle() noexcept;
   void insert(Run& run) noexcept;
+  void dump_to_file(std::string_view why) const noexcept;
+  void record_start(Run& run) noexcept;
+  void record_end(Run& run) noexcept;
+  static void note_wait(Run& run, int peer) noexcept;
   bool ready(Run& run);
   void resume(Run& run);
   void fail(Run& run, std::exception_ptr failure, bool told) noexcept;
@@ -117,6 +150,10 @@ class Engine {
   std::exception_ptr out_of_memory_;  // made in time
   Clock::time_point last_poll_ = Clock::now(), listened_ = last_poll_;
   FramePool frames_;
+  FlightRecorder recorder_;
+  std::unique_ptr<Tracer> tracer_;
+  std::function<void(std::string_view)> dump_to_file_;
+  int signals_seen_ = signals_so_far();
   std::size_t most_runs_ = 0;
   bool given_up_ = false;
   bool leaves_arrays_alone_ = false;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <charconv>
+#include <csignal>
 #include <cstdlib>
 #include <optional>
 #include <string_view>
@@ -62,6 +63,34 @@ void set_cuda_aware_mpi(Settings& settings, std::string_view text) {
   fail(WEIR_ERR_SETTING, "WEIR_CUDA_AWARE_MPI is '{}': it must be one of {}", text, fmt::join(cuda_aware_names, ", "));
 }
 
+void set_trace(Settings& settings, std::string_view text) { settings.trace = text; }
+void set_dump(Settings& settings, std::string_view text) { settings.dump = text; }
+void set_metrics(Settings& settings, std::string_view text) { settings.metrics = text; }
+
+struct Signal {
+  std::string_view name;
+  int number;
+};
+/// Those that a program may be sent without ending, unless it has set a handler.
+constexpr std::array signals = {Signal{"USR1", SIGUSR1}, Signal{"USR2", SIGUSR2}, Signal{"QUIT", SIGQUIT}, Signal{"HUP", SIGHUP}};
+
+void set_dump_signal(Settings& settings, std::string_view text) {
+  for (const Signal& signal : signals) {
+    if (text == signal.name) {
+      settings.dump_signal = signal.number;
+      return;
+    }
+  }
+  fail(WEIR_ERR_SETTING, "WEIR_DUMP_SIGNAL is '{}': it must be one of USR1, USR2, QUIT, HUP", text);
+}
+
+std::string show_dump_signal(const Settings& settings) {
+  for (const Signal& signal : signals) {
+    if (settings.dump_signal == signal.number) return std::string(signal.name);
+  }
+  return "";
+}
+
 struct Row {
   const char* name;
   const char* description;
@@ -74,8 +103,9 @@ constexpr std::array rows = {
         [](const Settings& s) { return fmt::format("{}", s.timeout_seconds); }},
     Row{"WEIR_LOG", "what is written to stderr: error, warn, info or debug", set_log,
         [](const Settings& s) { return std::string(log_names[static_cast<std::size_t>(s.log)]); }},
-    Row{"WEIR_SHARED_MEMORY", "1: ranks of a node exchange dense data through shared memory (/dev/shm); 0, on any rank: by messages",
-        set_shared_memory, [](const Settings& s) { return std::string(s.shared_memory ? "1" : "0"); }},
+    Row{"WEIR_SHARED_MEMORY",
+        "1: ranks of a node exchange dense data through shared memory (/dev/shm); 0, on any rank: by messages", set_shared_memory,
+        [](const Settings& s) { return std::string(s.shared_memory ? "1" : "0"); }},
     Row{"WEIR_MACHINE",
         "machine file for predictions and automatic choice, read by rank 0; else the host's own, else built-in figures",
         set_machine, [](const Settings& s) { return s.machine; }},
@@ -85,12 +115,22 @@ constexpr std::array rows = {
         "on: messages of CUDA memory go to MPI as they are; off: through pinned host memory; auto: as the library says",
         set_cuda_aware_mpi,
         [](const Settings& s) { return std::string(cuda_aware_names[static_cast<std::size_t>(s.cuda_aware_mpi)]); }},
+    Row{"WEIR_TRACE", "folder for traces, one file a rank, for Perfetto, chrome://tracing and `weir trace`; empty: none", set_trace,
+        [](const Settings& s) { return s.trace; }},
+    Row{"WEIR_DUMP",
+        "folder for dumps of the flight recorder after a timeout or another break, for `weir trace diagnose`; empty: none",
+        set_dump, [](const Settings& s) { return s.dump; }},
+    Row{"WEIR_DUMP_SIGNAL", "signal that makes a rank write such a dump and go on: USR1, USR2, QUIT or HUP", set_dump_signal,
+        show_dump_signal},
+    Row{"WEIR_METRICS", "folder for metrics, one file a rank, in the Prometheus text format; empty: none", set_metrics,
+        [](const Settings& s) { return s.metrics; }},
 };
 
 }  // namespace
 
 Settings read_settings() {
   Settings settings;
+  settings.dump = default_dump_folder;
   for (const Row& row : rows) {
     if (const char* value = std::getenv(row.name)) row.set(settings, value);
   }

@@ -19,7 +19,13 @@ struct Settings {
   std::string machine{};                                  ///< WEIR_MACHINE, empty: not set
   bool calibrate = false;                                 ///< WEIR_CALIBRATE
   CudaAwareMpi cuda_aware_mpi = CudaAwareMpi::automatic;  ///< WEIR_CUDA_AWARE_MPI
+  std::string trace{};                                    ///< WEIR_TRACE, a folder; empty: off
+  std::string dump{};                                     ///< WEIR_DUMP, a folder, default_dump_folder unless set; empty: off
+  int dump_signal = 0;                                    ///< WEIR_DUMP_SIGNAL; 0: none
+  std::string metrics{};                                  ///< WEIR_METRICS, a folder; empty: off
 };
+
+inline constexpr const char* default_dump_folder = "weir-dump";
 
 /// Reads the environment. Throws Error(WEIR_ERR_SETTING) naming the variable, its value and what would be right.
 [[nodiscard]] Settings read_settings();

@@ -12,7 +12,7 @@ class DenseMpi final : public DenseAllreduce<T> {
       : count_(problem.count), factor_(static_cast<T>(1 / problem.divisor)), lane_(problem.lane) {}
 
   task<void> run(Channel channel, T* data) override {
-    channel.step("1. allreduce of the MPI library");
+    const StageScope stage = channel.stage(Stage::allreduce);
     co_await channel.done(channel.allreduce(data, count_, data_type_of<T>, lane_));
     if (factor_ != 1) kernels::host::scale(data, count_, factor_);
   }

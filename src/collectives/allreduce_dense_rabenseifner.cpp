@@ -28,7 +28,7 @@ class DenseRabenseifner final : public DenseAllreduce<T> {
 
     // 1. fold: pairs (r, r + Q) exchange halves, each adds one, and the upper hands its half's sum down
     if (rank >= doubling) {
-      channel.step("1. fold into a power of two");
+      StageScope stage = channel.stage(Stage::fold);
       const int partner = rank - doubling;
       std::array<Request, 2> both;
       both[0] = channel.receive(incoming_.data(), bytes(count_ - middle), partner, Traffic::payload);
@@ -36,12 +36,12 @@ class DenseRabenseifner final : public DenseAllreduce<T> {
       co_await channel.done(both);
       kernels::host::add(incoming_.data(), data + middle, count_ - middle);
       co_await channel.done(channel.send(data + middle, bytes(count_ - middle), partner, Traffic::payload));
-      channel.step("4. unfold");
+      stage.next(Stage::unfold);
       co_await channel.done(channel.receive(data, bytes(count_), partner, Traffic::payload));
       co_return;
     }
     if (rank < extra) {
-      channel.step("1. fold into a power of two");
+      const StageScope stage = channel.stage(Stage::fold);
       const int partner = rank + doubling;
       std::array<Request, 2> both;
       both[0] = channel.receive(incoming_.data(), bytes(middle), partner, Traffic::payload);
@@ -52,7 +52,7 @@ class DenseRabenseifner final : public DenseAllreduce<T> {
     }
 
     // 2. reduce-scatter by recursive halving: [begin, end) is what this rank still sums
-    channel.step("2. recursive halving");
+    StageScope stage = channel.stage(Stage::reduce_scatter);
     std::int64_t begin = 0, end = count_;
     std::array<std::int64_t, 64> splits{};
     int depth = 0;
@@ -72,7 +72,7 @@ class DenseRabenseifner final : public DenseAllreduce<T> {
     if (divisor_ != 1) kernels::host::scale(data + begin, end - begin, 1 / divisor_);
 
     // 3. allgather by recursive doubling, the same way back
-    channel.step("3. recursive doubling");
+    stage.next(Stage::allgather);
     for (int distance = 1; distance < doubling; distance *= 2) {
       const int partner = rank ^ distance;
       const bool lower = (rank & distance) == 0;
@@ -87,7 +87,7 @@ class DenseRabenseifner final : public DenseAllreduce<T> {
 
     // 4. unfold
     if (rank < extra) {
-      channel.step("4. unfold");
+      stage.next(Stage::unfold);
       co_await channel.done(channel.send(data, bytes(count_), rank + doubling, Traffic::payload));
     }
   }

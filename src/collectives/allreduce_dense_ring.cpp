@@ -25,7 +25,7 @@ class DenseRing final : public DenseAllreduce<T> {
     const int previous = (rank + size - 1) % size;
 
     // 1. reduce-scatter: after P - 1 steps rank r holds the whole sum of part (r + 1) mod P
-    channel.step("1. ring reduce-scatter");
+    StageScope stage = channel.stage(Stage::reduce_scatter);
     for (int s = 0; s < size - 1; ++s) {
       const Part out = part(data, (rank - s + size) % size, size);
       const Part in = part(data, (rank - s - 1 + 2 * size) % size, size);
@@ -39,7 +39,7 @@ class DenseRing final : public DenseAllreduce<T> {
     if (divisor_ != 1) kernels::host::scale(own.data, own.count, 1 / divisor_);
 
     // 2. allgather
-    channel.step("2. ring allgather");
+    stage.next(Stage::allgather);
     for (int s = 0; s < size - 1; ++s) {
       const Part out = part(data, (rank + 1 - s + size) % size, size);
       const Part in = part(data, (rank - s + size) % size, size);

@@ -23,14 +23,14 @@ class DenseTorus2d final : public DenseAllreduce<T> {
 
   task<void> run(Channel channel, T* data) override {
     const Channel node = channel.group(map_.node());
-    channel.step("1. reduce-scatter in the node");
+    StageScope stage = channel.stage(Stage::in_node_reduce);
     T* const shard = map_.mine() < 0 ? nullptr : data + map_.begin(map_.mine());
     in_node_.publish(node.rank(), data, nullptr);
     co_await allreduce_control(node, words_.data(), 1, 0, words_.data() + 1);
     co_await in_node_.reduce(node, shard);
-    channel.step("2. ring across nodes");
+    stage.next(Stage::allreduce);
     if (across_) co_await across_->run(channel.group(map_.rail()), shard);
-    channel.step("3. allgather in the node");
+    stage.next(Stage::in_node_allgather);
     co_await in_node_.allgather(node, data);
   }
 

@@ -44,7 +44,7 @@ class GTopk final : public SparseAllreduce<T> {
     SparseVector<T> mine = local;
 
     // 1. reduction tree: the vector of this rank and of those it has heard of goes to the rank with its lowest bit cleared
-    channel.step("1. reduction tree");
+    StageScope stage = channel.stage(Stage::reduce_tree);
     int distance = 1;
     for (; distance < ranks && (me & distance) == 0; distance *= 2) {
       const int child = me + distance;
@@ -62,11 +62,11 @@ class GTopk final : public SparseAllreduce<T> {
     if (me != 0) {
       co_await send_to(channel, header, me - distance);
       // 2. broadcast tree, the same edges down
-      channel.step("2. broadcast tree");
+      stage.next(Stage::broadcast_tree);
       co_await receive_header(channel, header, me - distance);
       co_await receive(channel, header, me - distance);
     }
-    channel.step("2. broadcast tree");
+    stage.next(Stage::broadcast_tree);
     for (distance /= 2; distance >= 1; distance /= 2) {
       if (me + distance < ranks) co_await send_to(channel, header, me + distance);
     }

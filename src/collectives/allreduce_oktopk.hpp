@@ -69,13 +69,13 @@ class OkTopk final : public SparseAllreduce<T> {
 
     // 1. region boundaries, every tau iterations (lines 5-7)
     if (iteration % problem_.config.boundary_period == 0) {
-      channel.step("1. average boundaries");
+      const StageScope stage = channel.stage(Stage::average_boundaries);
       co_await space_.own_cuts(channel, local, n(), ranks_, cut_scratch_.data());
       co_await average_boundaries(channel, boundaries_, cut_scratch_.data());
     }
 
     // 2. announce: faults and region sizes; unbalanced regions are re-cut at once
-    channel.step("2. announce region sizes");
+    StageScope stage = channel.stage(Stage::announce);
     co_await space_.count_regions(channel, local, boundaries_, own_counts_.data());
     words_[0] = input_error;
     std::copy(own_counts_.begin(), own_counts_.end(), words_.data() + 1);
@@ -86,12 +86,14 @@ class OkTopk final : public SparseAllreduce<T> {
     const std::uint64_t total = std::accumulate(region_totals, region_totals + ranks_, std::uint64_t{0});
     if (total == 0) co_return outcome;
     if (*std::max_element(region_totals, region_totals + ranks_) > balanced_region_limit(total / at(ranks_), k)) {
-      channel.step("2. re-cut regions");
+      stage.next(Stage::recut);
       const auto indices = co_await space_.indices_of(channel, local, index_copy_);
       co_await recut_boundaries(channel, indices, total, n(), boundaries_, cut_scratch_.data());
       co_await space_.count_regions(channel, local, boundaries_, own_counts_.data());
       outcome.recut = true;
     }
+
+    stage.end();
 
     // 3. split and reduce (line 8)
     co_await split_.run(channel, local, boundaries_, own_counts_.data());
@@ -109,7 +111,7 @@ class OkTopk final : public SparseAllreduce<T> {
       space_.push(gathered(), offset_[1]);
       co_await space_.done(channel);
     }
-    channel.step("5. allgatherv");
+    stage.next(Stage::allgatherv);
     co_await allgatherv(channel, offset_, gathered().wire);
     outcome.update = decode(channel.rank(), outcome.balanced);
     outcome.undelivered = rounding_loss(channel.rank());
@@ -186,7 +188,7 @@ class OkTopk final : public SparseAllreduce<T> {
   }
 
   task<GlobalCut<T>> find_cut(Channel channel, coo::Segment<T> reduced, std::int64_t k, SparseOutcome<T>& outcome) {
-    channel.step("4. global threshold");
+    const StageScope stage = channel.stage(Stage::global_threshold);
     const GlobalCut<T> cut = co_await global_kth<T>(channel, space_, reduced, k, global_key_, cut_scratch_.data());
     global_key_ = static_cast<Key<T>>(cut.key + (cut.ties == 0 ? 1 : 0));
     outcome.rethresholded = reuse();
@@ -196,7 +198,7 @@ class OkTopk final : public SparseAllreduce<T> {
   /// selected_counts_[r]: how many entries of region r the cut selects. Ties go to the lowest ranks, whose regions have the lowest
   /// indices.
   task<void> share_sizes(Channel channel, coo::Segment<T> reduced, GlobalCut<T> cut) {
-    channel.step("4. global sizes");
+    const StageScope stage = channel.stage(Stage::global_sizes);
     const CutCounts counts = co_await space_.count_cut(channel, reduced, cut.key);
     const Sizes mine{static_cast<std::uint32_t>(counts.above), static_cast<std::uint32_t>(counts.equal),
                      split_.sent(channel.rank())};
@@ -279,7 +281,7 @@ class OkTopk final : public SparseAllreduce<T> {
   }
 
   task<void> balance(Channel channel) {
-    channel.step("5. balance");
+    const StageScope stage = channel.stage(Stage::balance);
     const int me = channel.rank();
     const auto first = [&](Range piece) { return piece.begin - held_[at(me)]; };
     std::int64_t in_offset = 0, out_offset = 0;

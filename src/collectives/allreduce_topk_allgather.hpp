@@ -37,7 +37,7 @@ class TopkAllgather final : public SparseAllreduce<T> {
     SparseOutcome<T> outcome;
     const int me = channel.rank(), ranks = problem_.ranks;
 
-    channel.step("1. faults and sizes");
+    StageScope stage = channel.stage(Stage::announce);
     const Card mine{input_error, static_cast<std::uint64_t>(local.count)};
     co_await allgather_control(channel, reinterpret_cast<const std::byte*>(&mine), sizeof(Card),
                                reinterpret_cast<std::byte*>(cards_.data()), reinterpret_cast<std::byte*>(scratch_.data()));
@@ -47,7 +47,7 @@ class TopkAllgather final : public SparseAllreduce<T> {
     }
     if (outcome.input_error != 0) co_return outcome;
 
-    channel.step("2. allgatherv");
+    stage.next(Stage::allgatherv);
     for (int i = 0; i < ranks; ++i) offset_[at(i) + 1] = offset_[at(i)] + slot_of((me + i) % ranks);
     const Message gathered = staging_.at(gathered_.data(), 0);
     space_.encode(problem_.wire(), local.indices, local.values, local.count, 0, range(), gathered);
@@ -55,7 +55,7 @@ class TopkAllgather final : public SparseAllreduce<T> {
     co_await space_.done(channel);
     co_await allgatherv(channel, offset_, gathered.wire);
 
-    channel.step("3. sum");
+    stage.next(Stage::sum);
     space_.pull(gathered, offset_.back());
     tree_.begin(counts_.data());
     for (int r = 0; r < ranks; ++r) {

@@ -50,24 +50,26 @@ class TopkDsa final : public SparseAllreduce<T> {
     SparseOutcome<T> outcome;
     const int me = channel.rank(), ranks = problem_.ranks;
 
-    channel.step("1. faults");
+    StageScope stage = channel.stage(Stage::announce);
     counts_[0] = input_error;
     co_await allreduce_control(channel, counts_.data(), 1, 1, scratch_.data());
     outcome.input_error = counts_[0];
     if (outcome.input_error != 0) co_return outcome;
 
-    // 2. split and reduce
+    stage.end();
+
+    // split and reduce
     co_await space_.count_regions(channel, local, boundaries_, own_counts_.data());
     co_await split_.run(channel, local, boundaries_, own_counts_.data());
     coo::Segment<T> reduced = split_.reduced();
 
-    channel.step("3. sizes");
+    stage.next(Stage::global_sizes);
     reduced.count = co_await space_.count_of(channel, reduced);
     const auto mine = static_cast<std::uint64_t>(reduced.count);
     co_await allgather_control(channel, reinterpret_cast<const std::byte*>(&mine), sizeof mine,
                                reinterpret_cast<std::byte*>(counts_.data()), reinterpret_cast<std::byte*>(scratch_.data()));
 
-    channel.step("4. allgatherv");
+    stage.next(Stage::allgatherv);
     for (int i = 0; i < ranks; ++i) offset_[at(i) + 1] = offset_[at(i)] + slot_of((me + i) % ranks);
     const Message gathered = staging_.at(gathered_.data(), 0);
     space_.encode(wire_of(me), reduced.indices, reduced.values, reduced.count, 0, range(me), gathered);

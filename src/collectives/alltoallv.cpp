@@ -54,7 +54,7 @@ class DirectAlltoallv final : public Alltoallv {
   task<void> run(Channel channel, const std::byte* out, std::span<const std::int64_t> out_bytes, std::byte* in,
                  std::span<const std::int64_t> in_bytes) override {
     const int me = channel.rank(), ranks = channel.size();
-    channel.step("alltoallv");
+    const StageScope stage = channel.stage(Stage::alltoallv);
     out_.set(out, out_bytes, capacity_.sent);
     in_.set(in, in_bytes, capacity_.received);
     append(out_.of(me), out_.bytes(me), in_.of(me));
@@ -158,7 +158,7 @@ class ByNodeAlltoallv final : public Alltoallv {
     sends_.clear();
 
     // 1. Ranks tell the gateways of their node what to expect. Everything else that needs no answer is sent at once.
-    channel.step("alltoallv: sizes");
+    StageScope stage = channel.stage(Stage::alltoallv_sizes);
     exchange_sizes(node);
     send_to_gateways(node);
     send_to_neighbours(node);
@@ -168,20 +168,20 @@ class ByNodeAlltoallv final : public Alltoallv {
     receive_from_gateways(node);
 
     // 2. Gateways put the node's blocks for another together and send them across.
-    channel.step("alltoallv: gather");
+    stage.next(Stage::alltoallv_gather);
     for (Crossing& crossing : crossings_) {
       co_await channel.done(crossing.gathers);
       send_across(crossing, channel);
     }
 
     // 3. Gateways give the ranks of their node what has come for them.
-    channel.step("alltoallv: scatter");
+    stage.next(Stage::alltoallv_scatter);
     for (Crossing& crossing : crossings_) {
       co_await channel.done(crossing.arrival);
       scatter(crossing, node);
     }
 
-    channel.step("alltoallv: last blocks");
+    stage.next(Stage::alltoallv_rest);
     co_await channel.done(neighbour_receives_);
     co_await channel.done(slice_receives_);
     unpack_slices();

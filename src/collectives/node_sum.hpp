@@ -22,13 +22,15 @@ class NodeSum {
   /// and, unless `caller_waits` and so keeps it, only before the first message.
   task<const T*> run(Channel channel, const T* gradient, bool caller_waits, std::uint64_t input_error) {
     const Channel node = channel.group(map_.node());
-    channel.step("in-node agreement");
+    const StageScope stage = channel.stage(Stage::in_node_reduce);
     words_[0] = input_error;
     if (input_error == 0 && node.size() > 1) in_node_.publish(node.rank(), gradient, caller_waits ? nullptr : sum_.data());
-    co_await allreduce_control(node, words_, 1, 1, words_ + 1);
+    {
+      const StageScope agreement = channel.stage(Stage::agree);
+      co_await allreduce_control(node, words_, 1, 1, words_ + 1);
+    }
     if (words_[0] != 0) co_return nullptr;
     if (node.size() == 1) co_return gradient;
-    channel.step("in-node reduce-scatter");
     co_await in_node_.reduce(node, sum_.data());
     co_return sum_.data();
   }

@@ -41,7 +41,7 @@ class SplitReduce {
   /// `counts[j]` of the entries of `local` lie in region j. Afterwards reduced() is the sum of my region.
   task<void> run(Channel channel, SparseVector<T> local, const Boundaries& boundaries, const std::uint64_t* counts) {
     const int me = channel.rank(), ranks = setup_.ranks;
-    channel.step("split and reduce: sizes");
+    const StageScope stage = channel.stage(Stage::split_reduce);
     first_[0] = 0;
     for (int j = 0; j < ranks; ++j) {
       out_counts_[at(j)] = static_cast<std::uint32_t>(counts[j]);
@@ -58,7 +58,6 @@ class SplitReduce {
     if (tree_.total() > setup_.region_capacity)
       fail(WEIR_ERR_INTERNAL, "a region of {} entries exceeds the {} planned", tree_.total(), setup_.region_capacity);
 
-    channel.step("split and reduce");
     out_offset_[1] = 0;
     for (int s = 1; s < ranks; ++s) {
       const int to = (me + s) % ranks;

@@ -11,6 +11,8 @@ AsynchronousCall::AsynchronousCall(std::shared_ptr<CommunicatorState> communicat
   run.name = name_;
   run.priority = priority;
   run.tag = tag;
+  if (comm->metrics) (void)comm->metrics->call(name_);
+  if (Tracer* const tracer = comm->engine.tracer()) run.trace_row = tracer->add_row(name_);
   comm->engine.expect_runs(1);
 }
 
@@ -28,22 +30,39 @@ void AsynchronousCall::check_startable() {
 
 bool AsynchronousCall::test() {
   comm->require_running();
-  comm->engine.poll();
+  if (!run.finished) {
+    const Clock::time_point begin = Clock::now();
+    comm->engine.poll();
+    note_wait(begin);
+  } else {
+    comm->engine.poll();
+  }
   if (!run.finished) return false;
   finish();
   return true;
 }
 
 void AsynchronousCall::wait() {
-  if (!run.finished) comm->require_running();
-  comm->engine.drive(run);
+  if (!run.finished) {
+    comm->require_running();
+    const Clock::time_point begin = Clock::now();
+    comm->engine.drive(run);
+    note_wait(begin);
+  }
   finish();
+}
+
+void AsynchronousCall::note_wait(Clock::time_point begin) {
+  const Clock::time_point now = Clock::now();
+  seconds_waited_ += std::chrono::duration<double>(now - begin).count();
+  if (Tracer* const tracer = comm->engine.tracer()) tracer->wait(run.trace_row, begin, now);
 }
 
 void AsynchronousCall::finish() {
   if (heard_) return;
   heard_ = true;
   completed();
+  if (comm->metrics) comm->metrics->add(run, traffic, seconds_waited_);
   if (run.error) std::rethrow_exception(std::exchange(run.error, nullptr));
 }
 

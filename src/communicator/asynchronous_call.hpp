@@ -26,6 +26,8 @@ class AsynchronousCall {
   /// Throws what the finished run ended with, once.
   void finish();
 
+  /// That the caller has spent in test() and wait() for the last run.
+  [[nodiscard]] double seconds_waited() const { return seconds_waited_; }
   [[nodiscard]] Channel channel() { return {comm->engine, comm->topology, run, traffic}; }
 
   std::shared_ptr<CommunicatorState> comm;
@@ -38,6 +40,7 @@ class AsynchronousCall {
   void launch(Body&& body) {
     traffic = {};
     heard_ = false;
+    seconds_waited_ = 0;
     try {
       const FramePool::Scope scope(comm->engine.frames());
       run.root = body();
@@ -51,7 +54,10 @@ class AsynchronousCall {
   virtual void completed() {}
 
  private:
+  void note_wait(Clock::time_point begin);
+
   std::string name_;
+  double seconds_waited_ = 0;
   bool heard_ = true;  // what the last run ended with has been thrown
 };
 

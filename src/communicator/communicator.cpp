@@ -1,13 +1,16 @@
 #include "communicator/communicator.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <random>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/keep.hpp"
+#include "base/log.hpp"
 #include "collectives/control.hpp"
 #include "cuda/runtime.hpp"
 #include "model/calibrate.hpp"
@@ -22,6 +25,9 @@ struct Introduction {
   Outcome outcome;
   std::int32_t measure = 0;        ///< the machine, now: WEIR_CALIBRATE; rank 0's word counts
   std::int32_t shared_memory = 0;  ///< WEIR_SHARED_MEMORY
+  std::int32_t traced = 0;         ///< WEIR_TRACE is set
+  std::int32_t communicators = 0;  ///< that this process has made before
+  std::uint64_t run = 0;           ///< a number of its own
   std::int32_t direct = 0;         ///< DevicePath
   std::array<char, 252> why{};     ///< messages of CUDA memory take that path
   Location location;
@@ -76,7 +82,24 @@ void split_texts(std::string_view all, FoundMachine& found) {
   }
 }
 
+std::atomic<int> communicators_made{0};
+
+/// Between these two times all ranks were in the collective.
+ClockRound clock_round(CommunicatorState& comm) {
+  const auto now = [] { return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count(); };
+  ClockRound round;
+  round.entered = now();
+  comm.share("putting clocks together", 0);
+  round.left = now();
+  return round;
+}
+
 constexpr double quick_seconds = 1.5;
+
+task<void> hear_from_all(Channel channel, const std::byte* mine, std::int64_t bytes, std::byte* all, std::byte* scratch) {
+  const StageScope stage = channel.stage(Stage::hear_from_all);
+  co_await allgather_control(channel, mine, bytes, all, scratch);
+}
 
 task<void> measure(Channel channel, Machine& machine) { machine = co_await calibrate(channel, quick_seconds, nullptr); }
 
@@ -110,10 +133,9 @@ void CommunicatorState::exchange(const char* what, const std::byte* mine, std::i
   run.name = what;
   run.tag = setup_tag;
   run.number = setup_runs_++;
-  run.step = "hear from all ranks";
   try {
     const FramePool::Scope scope(setup_frames_);
-    run.root = allgather_control(Channel(engine, topology, run, traffic), mine_.data(), bytes, cards_.data(), scratch_.data());
+    run.root = hear_from_all(Channel(engine, topology, run, traffic), mine_.data(), bytes, cards_.data(), scratch_.data());
   } catch (...) {
     engine.refuse(run, std::current_exception());
   }
@@ -145,6 +167,39 @@ void CommunicatorState::drive_setup(Run& run) {
     keep_forever(shared_from_this());           // the network may still use what has been posted
   }
   std::rethrow_exception(run.error);
+}
+
+void CommunicatorState::observe(const Identity& identity, bool rounds) {
+  identity_ = identity;
+  const auto attempt = [&](const char* what, auto&& make) {
+    try {
+      make();
+    } catch (const Error& error) {
+      log(settings.log, LogLevel::warn, "rank {}: no {}: {}", identity.rank, what, error.what());
+    }
+  };
+  if (!settings.trace.empty()) attempt("trace", [&] { engine.set_tracer(std::make_unique<Tracer>(settings.trace, identity)); });
+  if (!settings.metrics.empty())
+    attempt("metrics", [&] { metrics = std::make_unique<Metrics>(settings.metrics, identity, settings.log); });
+  if (settings.dump_signal != 0) count_signal(settings.dump_signal);
+  if (!settings.dump.empty()) {
+    engine.on_dump([this, attempt](std::string_view why) {
+      // One break brings others: the first dump says most.
+      if (dumped_ != Clock::time_point{} && Clock::now() - dumped_ < std::chrono::seconds(1)) return;
+      dumped_ = Clock::now();
+      attempt("dump", [&] {
+        dump(fmt::format("{}/weir-dump.c{}.rank{}.json", settings.dump, identity_.communicator, identity_.rank), why);
+      });
+    });
+  }
+  if (!rounds) return;
+  std::vector<ClockRound> times;
+  for (int round = 0; round < 16; ++round) times.push_back(clock_round(*this));
+  if (Tracer* const tracer = engine.tracer()) tracer->set_clock_rounds(std::move(times));
+}
+
+void CommunicatorState::dump(const std::string& path, std::string_view why) {
+  write_whole_file(path, engine.recorder().to_json(identity_, why, engine.dump(), settings.timeout_seconds));
 }
 
 void CommunicatorState::require_running() const {
@@ -227,6 +282,9 @@ std::shared_ptr<CommunicatorState> make_communicator(std::unique_ptr<Transport> 
     mine.location = location ? *location : locate();
     mine.measure = in_force.calibrate ? 1 : 0;
     mine.shared_memory = in_force.shared_memory ? 1 : 0;
+    mine.traced = in_force.trace.empty() ? 0 : 1;
+    mine.communicators = communicators_made++;
+    mine.run = std::random_device{}() | std::uint64_t{std::random_device{}()} << 32;
     const DevicePath path = transport->device_path(in_force.cuda_aware_mpi);
     mine.direct = path.direct ? 1 : 0;
     path.why.copy(mine.why.data(), mine.why.size() - 1);
@@ -250,6 +308,11 @@ std::shared_ptr<CommunicatorState> make_communicator(std::unique_ptr<Transport> 
   }
   state->topology = Topology(std::move(locations), state->transport->rank());
   state->device_path = agreed_device_path(paths);
+  const bool traced = std::any_of(all.begin(), all.end(), [](const Introduction& i) { return i.traced != 0; });
+  const Location& here = state->topology.location(state->topology.rank());
+  state->observe(
+      {all[0].run, all[0].communicators, state->topology.rank(), state->topology.size(), std::string(stored_name(here.host))},
+      traced);
   if (measure_now) state->agreed_machine();
   return state;
 }

@@ -16,6 +16,7 @@
 #include "base/buffer.hpp"
 #include "base/settings.hpp"
 #include "communicator/leases.hpp"
+#include "communicator/metrics.hpp"
 #include "communicator/outcome.hpp"
 #include "model/lookup.hpp"
 #include "topology/topology.hpp"
@@ -63,6 +64,11 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
       throw_out_of_memory();
     }
   }
+  /// Files about this communicator: traces, dumps and metrics, as the settings say. `rounds`: collective, how ranks come to one
+  /// clock. A folder that cannot be written is a warning.
+  void observe(const Identity& identity, bool rounds);
+  /// Writes the flight recorder's dump. Throws Error(WEIR_ERR_ARGUMENT) naming the file and the reason.
+  void dump(const std::string& path, std::string_view why);
   /// Throws Error where the transport's library has ended.
   void require_running() const;
   /// Throws Error where nothing can be made, or agreed on, any more.
@@ -80,7 +86,8 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   bool gpu_memory_goes_to_mpi = false;
   /// Plans made now hand it to MPI: see cuda/nccl.hpp.
   [[nodiscard]] bool hands_over_gpu_memory() const { return device_path.direct && nccl == nullptr; }
-  bool warned_of_messages = false;  ///< in place of shared memory: once is enough
+  std::unique_ptr<Metrics> metrics;  ///< null: none are kept
+  bool warned_of_messages = false;   ///< in place of shared memory: once is enough
 
  private:
   void exchange(const char* what, const std::byte* mine, std::int64_t bytes);
@@ -88,7 +95,9 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   [[noreturn]] void throw_out_of_memory() const;
 
   std::exception_ptr out_of_memory_;  // made in time
-  FramePool setup_frames_;            // nobody else's: there is always a frame for the next exchange
+  Identity identity_;
+  Clock::time_point dumped_{};
+  FramePool setup_frames_;  // nobody else's: there is always a frame for the next exchange
   std::int64_t setup_runs_ = 0;
   bool broken_ = false;  // a setup run broke off: messages of it may still be on their way
   Buffer<std::byte> mine_, cards_, scratch_;

@@ -88,7 +88,7 @@ task<void> Batch::gather(Channel channel, std::span<const CallCard> cards) {
     offset_[at + 1] = offset_[at] + cards[static_cast<std::size_t>((rank_ + i) % ranks)].distinct * id_bytes;
   }
   std::copy_n(groups_.keys(), groups_.count(), begin(rank_));
-  channel.step("gather ids");
+  const StageScope stage = channel.stage(Stage::gather_ids);
   co_await allgatherv(channel, offset_, reinterpret_cast<std::byte*>(gathered_.data()));
   is_gathered_ = true;
 }

@@ -31,7 +31,7 @@ task<void> DenseDelivery::run(Channel channel, const Batch& batch, const float* 
     std::copy_n(rows + i * width_, width_, sums_.data() + row * width_);
     sums_[rows_ * width_ + row] = 1;
   }
-  channel.step("allreduce of the dense gradient");
+  const StageScope stage = channel.stage(Stage::allreduce);
   co_await ring_->run(channel, sums_.data());
 }
 

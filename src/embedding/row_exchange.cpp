@@ -83,7 +83,7 @@ task<void> RowFetch::bring(Channel channel, const Batch& batch, const Slice& sli
   }
   serve(batch, slice, values);
   expect(batch, values);
-  channel.step("exchange vectors");
+  const StageScope stage = channel.stage(Stage::exchange_vectors);
   co_await work_->done(channel);
   co_await alltoallv_->run(channel, out_, out_bytes_, in_, in_bytes_);
 }
@@ -212,7 +212,7 @@ task<void> RowDelivery::alltoall(Channel channel, WireValues values) {
 task<void> RowDelivery::allgather(Channel channel, WireValues values) {
   const int ranks = channel.size(), me = channel.rank();
   for (int i = 0; i < ranks; ++i) offset_[at(i + 1)] = offset_[at(i)] + in_bytes_[at((me + i) % ranks)];
-  channel.step("gather rows");
+  const StageScope stage = channel.stage(Stage::gather_rows);
   co_await allgatherv(channel, offset_, in_);
   float* out = widened_;
   for (int rank = 0; rank < ranks; ++rank) {

@@ -143,7 +143,7 @@ EmbeddingState::CallIds<Id> EmbeddingState::brought_ids(std::span<const Id> ids,
 
 task<void> EmbeddingState::run_ids_arrival(Completion* ready) {
   const Channel channel = ids_arrival_.channel();
-  channel.step("wait for ids in GPU memory");
+  const StageScope stage = channel.stage(Stage::wait_for_ids);
   co_await channel.done(*ready);
 }
 
@@ -185,7 +185,7 @@ task<void> EmbeddingState::run_prefetch(CallIds<Id> ids) {
   batch.settled = false;
   const OpenAtEnd gates(std::array{&batch.settled});
   const Channel channel = prefetch_.channel();
-  channel.step("prefetch: announce");
+  StageScope stage = channel.stage(Stage::announce);
   const auto faulty = [&] {
     return std::find_if(prefetch_cards_.begin(), prefetch_cards_.end(),
                         [](const CallCard& c) { return c.input_error != CallFault::none; });
@@ -194,6 +194,7 @@ task<void> EmbeddingState::run_prefetch(CallIds<Id> ids) {
     co_await allgather_control(channel, reinterpret_cast<const std::byte*>(&card), sizeof card,
                                reinterpret_cast<std::byte*>(prefetch_cards_.data()),
                                reinterpret_cast<std::byte*>(prefetch_scratch_.data()));
+    stage.end();
     if (faulty() == prefetch_cards_.end()) co_await batch.gather(channel, prefetch_cards_);
   } catch (...) {
     batch.broken_off = std::current_exception();
@@ -254,10 +255,10 @@ task<void> EmbeddingState::run_lookup(CallIds<Id> ids, std::span<float> vectors,
   CallCard card = begin_lookup(ids, vectors, stream);
   const Channel channel = lookup_.channel();
   Batch& batch = *current_;
-  channel.step("lookup: wait for the prefetch");
+  StageScope stage = channel.stage(Stage::wait_for_prefetch);
   co_await channel.opened(batch.settled, prefetch_.run);
   check_gathering(batch);
-  channel.step("lookup: announce");
+  stage.next(Stage::announce);
   const bool foreseen = card.prefetch != 0;
   if (!batch.gathered()) card.prefetch = 0;
   co_await share_cards(channel, "looks up", card);
@@ -265,13 +266,16 @@ task<void> EmbeddingState::run_lookup(CallIds<Id> ids, std::span<float> vectors,
   const bool prefetched = card.prefetch != 0 && std::all_of(lookup_cards_.begin(), lookup_cards_.end(),
                                                             [&](const CallCard& c) { return c.prefetch == card.prefetch; });
   if (!prefetched && foreseen) co_await channel.opened(split_, update_.run);  // the update in flight may look at this batch
+  stage.end();
   if (!prefetched) co_await batch.gather(channel, lookup_cards_);
   const std::int64_t id_bytes = payload_sent(prefetched ? batch.prefetch_traffic : lookup_.traffic);
   co_await wait_for_rows(channel, batch);
   co_await list_tokens(channel, batch);
   const std::int64_t before = payload_sent(lookup_.traffic);
   co_await fetch_.fetch(channel, batch, slice_);
+  stage.next(Stage::wait_for_caller);
   co_await channel.caller();
+  stage.next(Stage::apply);
   if (has_owner_) fetch_.deliver(batch, slice_, rows_of_tokens_, *lookup_caller_, vectors.data());
   statistics_.tokens = batch.tokens();
   statistics_.distinct_rows = batch.groups().count();
@@ -296,7 +300,7 @@ task<void> EmbeddingState::list_tokens(Channel channel, const Batch& batch) {
 }
 
 task<void> EmbeddingState::wait_for_rows(Channel channel, const Batch& batch) {
-  channel.step("lookup: wait for rows of the update before");
+  const StageScope stage = channel.stage(Stage::wait_for_rows);
   co_await channel.opened(prior_applied_, update_.run);
   bool somebody_waits = false, waits = false;
   for (int rank = 0; rank < channel.size(); ++rank) {

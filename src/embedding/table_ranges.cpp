@@ -49,7 +49,7 @@ void EmbeddingState::export_rows(std::int64_t first, std::int64_t count, std::sp
 
 task<void> EmbeddingState::run_export(RowRange range, float* values) {
   const Channel channel = lookup_.channel();
-  channel.step("export rows");
+  const StageScope stage = channel.stage(Stage::export_rows);
   for (std::int64_t done = 0, most = 1; most > 0;) {
     const std::int64_t count = co_await gather_range(channel, range, done, most);
     if (most > 0) co_await fetch_.export_rows(channel, *updating_, slice_, *host_, values + done * config_.width);
@@ -67,7 +67,7 @@ void EmbeddingState::import_rows(std::int64_t first, std::int64_t count, std::sp
 
 task<void> EmbeddingState::run_import(RowRange range, const float* values) {
   const Channel channel = lookup_.channel();
-  channel.step("import rows");
+  const StageScope stage = channel.stage(Stage::import_rows);
   // One rank after another, so that the highest one's values stay.
   for (int turn = 0; turn < channel.size(); ++turn) {
     RowRange mine = range;

@@ -82,7 +82,7 @@ task<void> EmbeddingState::run_update(Step step) {
   }
 
   // EmbRace Algorithm 1.
-  channel.step("update: wait for the prefetch");
+  StageScope stage = channel.stage(Stage::wait_for_prefetch);
   if (next_known) {
     co_await channel.opened(step.next->settled, prefetch_.run);
     check_gathering(*step.next);
@@ -91,7 +91,7 @@ task<void> EmbeddingState::run_update(Step step) {
   split_ = true;
   statistics_.prior_rows = updating_->prior(channel.rank());
 
-  channel.step("update: prior rows");
+  stage.next(Stage::prior_rows);
   co_await delivery_.run(channel, *updating_, true, coalesced_);
   statistics_.updated_rows += delivery_.step(slice_, optimizer);
   mark_delayed(true);
@@ -101,7 +101,7 @@ task<void> EmbeddingState::run_update(Step step) {
   half_applied_ = delayed_rows_of_all() > 0;
   if (!half_applied_) co_return;
 
-  channel.step("update: delayed rows");
+  stage.next(Stage::delayed_rows);
   if (!hurried_) {
     channel.reprioritise(config_.delayed_priority);
     co_await channel.turn();  // else they would share the network with the vectors that prior rows were hurried for
@@ -115,7 +115,7 @@ task<void> EmbeddingState::run_update(Step step) {
 
 /// Whether all ranks know their next batch by the same prefetch: they may have made another number of them so far.
 task<bool> EmbeddingState::agree_on_step(Channel channel, const Step& step) {
-  channel.step("update: announce");
+  const StageScope stage = channel.stage(Stage::announce);
   const auto rate = std::bit_cast<std::uint64_t>(step.learning_rate);
   const auto lowest_rank = 0xffffffffu - static_cast<std::uint32_t>(channel.rank());
   const auto next = static_cast<std::uint64_t>(step.next != nullptr ? step.next->prefetch : 0);

@@ -63,6 +63,7 @@ class Calibrator {
     machine.provenance = {};
     machine.provenance.ranks = channel_.size();
     machine.provenance.nodes = channel_.topology().node_count();
+    const StageScope stage = channel_.stage(Stage::measure);
     if (channel_.size() > 1) co_await measure_links(machine);
     co_await measure_rates(machine.rates);
   }
@@ -72,7 +73,6 @@ class Calibrator {
   enum class Pattern { one_way, both_ways, burst };
 
   void announce(const char* what) {
-    channel_.step(what);
     if (progress_ != nullptr && channel_.rank() == 0) progress_(what);
   }
 

@@ -62,7 +62,7 @@ class Flat final : public DenseNccl<G> {
 
  private:
   task<void> sum(Channel channel, NcclTurn& turn, G* data) override {
-    channel.step("allreduce of NCCL");
+    const StageScope stage = channel.stage(Stage::allreduce);
     if (auto* const link = this->nccl.of(NcclGroup::all); link != nullptr) {
       link->allreduce(data, count_, this->type, this->factor, this->stream);
       co_await turn.issued(channel, link);
@@ -91,18 +91,18 @@ class Torus final : public DenseNccl<G> {
     G* const shard = owner ? data + map_.begin(map_.mine()) : nullptr;
     const std::int64_t size = owner ? map_.size(map_.mine()) : 0;
 
-    channel.step("in-node reduce-scatter of NCCL");
+    StageScope stage = channel.stage(Stage::in_node_reduce);
     if (node != nullptr) {
       node->reduce_scatter(data, shard, bounds_, this->type, factor_in_nodes_ ? this->factor : 1, this->stream);
       co_await turn.issued(channel, node);
     }
-    channel.step("allreduce of NCCL across nodes");
+    stage.next(Stage::allreduce);
     if (rail != nullptr) {
       rail->allreduce(shard, size, this->type, factor_in_nodes_ ? 1 : this->factor, this->stream);
       co_await turn.issued(channel, rail);
     }
     this->divide(shard, size);
-    channel.step("in-node allgather of NCCL");
+    stage.next(Stage::in_node_allgather);
     if (node != nullptr) {
       node->allgather(data, bounds_, this->type, this->stream);
       co_await turn.issued(channel, node);

@@ -129,7 +129,7 @@ struct Connecting {
 /// All groups of a kind at once. All ranks compare how far they have come, again and again: peers of one that fails may never hear
 /// of that from NCCL, and ranks in other groups would go on without it.
 task<void> connect(Channel channel, Connecting& connecting) {
-  channel.step("connect GPUs by NCCL");
+  const StageScope stage = channel.stage(weir::Stage::nccl_connect);
   do {
     connecting.joining.begin_round();
     co_await channel.done(connecting.joining);

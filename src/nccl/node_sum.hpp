@@ -24,14 +24,16 @@ class NcclNodeSum {
         sum_(map.mine() >= 0 && map.node().size() > 1 ? map.size(map.mine()) : 0) {}
 
   task<const G*> run(Channel channel, const G* gradient, bool /*caller_waits*/, std::uint64_t input_error) {
-    channel.step("agreement");
+    const StageScope stage = channel.stage(Stage::in_node_reduce);
     words_[0] = input_error != 0 || !nccl_.aborted() ? input_error : input_error_word(InputError::nccl_aborted, channel.rank());
-    co_await allreduce_control(channel, words_, 1, 1, words_ + 1);
+    {
+      const StageScope agreement = channel.stage(Stage::agree);
+      co_await allreduce_control(channel, words_, 1, 1, words_ + 1);
+    }
     if (words_[0] != 0) co_return nullptr;
     NcclTurn turn(nccl_, summed_, stream_);
     co_await turn.begin(channel);
     auto* const node = nccl_.of(NcclGroup::node);
-    channel.step("in-node reduce-scatter of NCCL");
     if (node != nullptr) node->reduce_scatter(gradient, sum_.data(), bounds_, type_, 1, stream_);
     co_await turn.issued(channel, node);
     co_await turn.end(channel);

@@ -10,7 +10,7 @@ NcclTurn::~NcclTurn() {
 }
 
 task<void> NcclTurn::begin(Channel channel) {
-  channel.step("1. wait for a turn with NCCL");
+  const StageScope stage = channel.stage(Stage::nccl_turn);
   if (channel.rank() == 0) words_[0] = ++groups_.turns_given_;
   co_await allreduce_control(channel, words_, 1, 1, words_ + 1);
   Waiting waiting(*this);

@@ -38,6 +38,9 @@ void PlanImpl::begin(void* dense, const void* sparse_only, std::int64_t count, D
   statistics = {};
   statistics.iteration = iteration + 1;
   run.in_place = in_place();
+  run.what = config.algorithm;
+  run.element = type_name(config.type);
+  run.count = config.count;
   launch([&] { return execute(dense, sparse_only, input_error_word(input_error, comm->topology.rank())); });
 }
 
@@ -78,6 +81,13 @@ AllreduceProblem PlanImpl::problem_of(const AllreduceConfig& candidate) const {
 }
 
 void PlanImpl::completed() {
+  const auto seconds = [&](Stage stage) { return run.seconds[static_cast<std::size_t>(stage)]; };
+  statistics.seconds_select = seconds(Stage::select) + seconds(Stage::check_finite);
+  statistics.seconds_in_node = seconds(Stage::in_node_reduce) + seconds(Stage::in_node_allgather);
+  statistics.seconds_exchange = seconds(Stage::exchange);
+  statistics.seconds_apply = seconds(Stage::apply);
+  statistics.seconds_total = seconds(Stage::communicate) + seconds(Stage::apply);
+  statistics.seconds_waited = seconds_waited();
   statistics.payload_bytes_sent = traffic.kind_sent[static_cast<std::size_t>(Traffic::payload)];
   statistics.payload_bytes_received = traffic.kind_received[static_cast<std::size_t>(Traffic::payload)];
   statistics.control_bytes_sent = traffic.kind_sent[static_cast<std::size_t>(Traffic::control)];

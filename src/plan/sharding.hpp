@@ -35,8 +35,8 @@ class Sharding {
   }
   [[nodiscard]] std::int64_t begin() const { return map.mine() < 0 ? 0 : map.begin(map.mine()); }
   task<SparseOutcome<T>> allgather(Channel channel, const SparseOutcome<T>& mine) {
-    channel.step("in-node allgather");
-    return allgather_.run(channel.group(map.node()), mine);
+    const StageScope stage = channel.stage(Stage::in_node_allgather);
+    co_return co_await allgather_.run(channel.group(map.node()), mine);
   }
   [[nodiscard]] std::int64_t memory_bytes() const { return node_sum.memory_bytes() + allgather_.memory_bytes(); }
 

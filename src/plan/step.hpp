@@ -73,7 +73,10 @@ class Step {
   /// The second part: residual and dense result. Without messages, since it awaits the caller, on whom they would depend.
   task<void> apply() {
     if (!sparse_run_) co_return;
-    if (outcome_.input_error != 0 || dense_result_ != nullptr) co_await channel().caller();
+    if (outcome_.input_error != 0 || dense_result_ != nullptr) {
+      const StageScope stage = channel().stage(Stage::wait_for_caller);
+      co_await channel().caller();
+    }
     apply_sparse();
   }
 
@@ -99,7 +102,6 @@ class Step {
 
  private:
   using Array = typename Memory::template Array<T>;
-  using Seconds = std::chrono::duration<double>;
 
   /// The row of the algorithm, or of what takes its place where it would be meaningless.
   [[nodiscard]] const AllreduceRow& row_in_force() const {
@@ -129,63 +131,57 @@ class Step {
   }
 
   task<void> exchange_dense(G* data, std::uint64_t input_error) {
-    const Clock::time_point begin = Clock::now();
     if (input_error == 0 && !dense_->usable()) input_error = input_error_word(InputError::nccl_aborted, comm_.topology.rank());
     if (input_error == 0 && config_.non_finite != NonFinite::propagate && config_.count > 0) {
-      channel().step("check for NaN and infinity");
+      const StageScope stage = channel().stage(Stage::check_finite);
       memory_->count_non_finite(data, config_.count);
       co_await memory_->report();
       if (memory_->told().exceedances.count > 0) input_error = input_error_word(InputError::non_finite, comm_.topology.rank());
     }
     statistics_.k = config_.count;
-    statistics_.seconds_select = Seconds(Clock::now() - begin).count();
-    channel().step("agreement");
+    const StageScope stage = channel().stage(Stage::exchange);
     words_[0] = input_error;
-    co_await allreduce_control(channel(), words_, 1, 1, words_ + 1);
+    {
+      const StageScope agreement = channel().stage(Stage::agree);
+      co_await allreduce_control(channel(), words_, 1, 1, words_ + 1);
+    }
     if (plan_.is_accepted(words_[0])) {
       co_await dense_->run(channel(), data);
       statistics_.selected_local = statistics_.selected_global = config_.count;
     } else {
       memory_->fill_zero(data, config_.count);
     }
-    statistics_.seconds_exchange = Seconds(Clock::now() - begin).count() - statistics_.seconds_select;
   }
 
   task<void> exchange_sparse(G* dense, const G* gradient, std::int64_t k, std::uint64_t input_error) {
-    const Clock::time_point begin = Clock::now();
     statistics_.k = k;
     if (sharding_) {  // CommLib Algorithm 2: 1. the node's sum of my shard takes the place of the gradient
       gradient = co_await sharding_->node_sum.run(channel(), gradient, plan_.caller_waits(), input_error);
       input_error = sharding_->node_sum.input_error();
       k = sharding_->share(k, iteration_);
     }
-    const Clock::time_point reduced_at = Clock::now();
-    statistics_.seconds_in_node = Seconds(reduced_at - begin).count();
 
     // Ok-Topk Algorithm 2: 1. compensate and select in one pass
     selected_ = input_error == 0 && sparse_ != nullptr;
-    channel().step("select");
+    StageScope stage = channel().stage(Stage::select);
     if (selected_ && !co_await selector_->select(gradient, residual_data(), k, config_.non_finite != NonFinite::propagate))
       input_error = input_error_word(InputError::non_finite, comm_.topology.rank());
     local_ = input_error == 0 && selected_ ? selector_->selection() : SparseVector<T>{};
     statistics_.selected_local = local_.count;
-    const Clock::time_point selected_at = Clock::now();
-    statistics_.seconds_select = Seconds(selected_at - reduced_at).count();
 
     // 2. exchange
+    stage.next(Stage::exchange);
     outcome_.input_error = input_error;
     if (sparse_) outcome_ = co_await sparse_->run(exchange_channel(), rounded(local_), k, input_error);
+    stage.end();
     mine_ = outcome_;
-    const Clock::time_point across_at = Clock::now();
-    statistics_.seconds_exchange = Seconds(across_at - selected_at).count();
     if (sharding_) outcome_ = co_await sharding_->allgather(channel(), outcome_);
-    statistics_.seconds_in_node += Seconds(Clock::now() - across_at).count();
     gradient_ = gradient;
     dense_result_ = dense;
   }
 
   void apply_sparse() {
-    const Clock::time_point begin = Clock::now();
+    const StageScope stage = channel().stage(Stage::apply);
     if (outcome_.input_error != 0) {
       if (selected_ && config_.error_feedback && plan_.has_owner()) selector_->roll_back(gradient_, residual_.data());
       statistics_.selected_local = 0;
@@ -209,7 +205,6 @@ class Step {
       memory_->fill_zero(dense_result_, config_.count);
       memory_->scatter(dense_result_, update_);
     }
-    statistics_.seconds_apply = Seconds(Clock::now() - begin).count();
   }
 
   [[nodiscard]] T* residual_data() { return config_.error_feedback ? residual_.data() : nullptr; }

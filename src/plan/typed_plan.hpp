@@ -77,6 +77,7 @@ class TypedPlan final : public PlanImpl {
   }
 
  private:
+  [[nodiscard]] double seconds_in(Stage stage) const { return run.seconds[static_cast<std::size_t>(stage)]; }
   /// Who holds the residual: the last candidate until the next has taken it over.
   [[nodiscard]] const Step<Memory>& holder() const { return leftover_ != nullptr ? *leftover_ : *current_; }
 
@@ -99,7 +100,7 @@ class TypedPlan final : public PlanImpl {
   };
 
   task<void> execute(void* dense, const void* sparse_only, std::uint64_t input_error) override {
-    const Clock::time_point begin = Clock::now();
+    StageScope stage = channel().stage(Stage::communicate);
     if (!decided_) take_turns();
     auto* const result = static_cast<G*>(dense);
     const auto* const gradient = dense != nullptr ? result : static_cast<const G*>(sparse_only);
@@ -110,12 +111,11 @@ class TypedPlan final : public PlanImpl {
       co_await exchange_with_leftover(gradient, dense != nullptr);
     else
       co_await current_->exchange(result, gradient, input_error);
-    const std::chrono::duration<double> exchanged = Clock::now() - begin;
-    if (!decided_ && accepts(current_->input_error())) co_await count_run(exchanged.count());
+    stage.end();
+    if (!decided_ && accepts(current_->input_error())) co_await count_run(seconds_in(Stage::communicate));
     co_await current_->apply();
     if (hands_over) end_hand_over(result);
-    statistics.seconds_total = exchanged.count() + statistics.seconds_apply;
-    if (!decided_) trials_[turn_].seconds_apply = statistics.seconds_apply;
+    if (!decided_) trials_[turn_].seconds_apply = seconds_in(Stage::apply);
   }
 
   /// A run of the trials, before its update is applied, which takes as long as the candidate's last time.
@@ -160,7 +160,7 @@ class TypedPlan final : public PlanImpl {
     for (std::size_t i = 0; i < trials_.size(); ++i) times_[i] = trials_[i].typical();
     const auto count = static_cast<std::int64_t>(trials_.size());
     const Channel channel(comm->engine, comm->topology, run, traffic);
-    channel.step("compare the candidates");
+    const StageScope stage = channel.stage(Stage::compare_candidates);
     co_await allreduce_control(channel, times_.data(), count, count, times_.data() + count);
     if (comm->settings.log >= LogLevel::info) tell_times();
     best_ = static_cast<std::size_t>(std::min_element(times_.begin(), times_.begin() + count) - times_.begin());

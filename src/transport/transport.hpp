@@ -80,6 +80,8 @@ class Transport {
   /// Whether the library that carries messages can be called: MPI cannot after MPI_Finalize.
   [[nodiscard]] virtual bool is_running() const { return true; }
 
+  /// The other end; -1: all ranks.
+  [[nodiscard]] int peer(Request request) const { return slot(request.slot).peer; }
   /// "receive of 400 bytes from rank 3, tag 7"
   [[nodiscard]] std::string describe(Request request) const;
   /// How messages of CUDA memory travel as far as this rank can tell. What all ranks do is CommunicatorState::device_path.

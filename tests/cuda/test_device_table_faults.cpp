@@ -72,8 +72,7 @@ TEST_CASE("ids that a GPU never delivers end in a timeout on every rank, and the
       } catch (const Error& error) {
         const std::string text = error.what();
         check.that(error.status() == WEIR_ERR_TIMEOUT, text);
-        const std::string part =
-            comm.rank() == wrong_rank ? "words: ids: wait for ids in GPU memory; awaits the GPU" : "words: lookup";
+        const std::string part = comm.rank() == wrong_rank ? "words: ids, run 1: wait_for_ids; awaits the GPU" : "words: lookup";
         check.that(text.find(part) != std::string::npos, text);
       }
       if (comm.rank() == wrong_rank) goes_on = true;

@@ -28,7 +28,7 @@ void hear(const Run& run) {
 }
 
 task<void> note_when_received(Channel channel, int& value, std::vector<int>& order, int name) {
-  channel.step("waiting for a number");
+  const StageScope stage = channel.stage(Stage::announce);
   co_await channel.done(channel.receive(&value, sizeof value, 0, Traffic::control));
   order.push_back(name);
 }
@@ -234,7 +234,7 @@ TEST_CASE("a run past its deadline ends, naming what it waited for; others go on
     FAIL("no error");
   } catch (const Error& error) {
     REQUIRE(error.status() == WEIR_ERR_TIMEOUT);
-    REQUIRE_THAT(error.what(), ContainsSubstring("lonely: waiting for a number; awaits [receive of 4 bytes from rank 0, tag 3]"));
+    REQUIRE_THAT(error.what(), ContainsSubstring("lonely, run 1: announce; awaits [receive of 4 bytes from rank 0, tag 3]"));
   }
   REQUIRE(order.empty());
   REQUIRE(alone.engine.dump().empty());

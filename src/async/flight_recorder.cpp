@@ -1,0 +1,171 @@
+#include "async/flight_recorder.hpp"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+
+namespace weir {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* dump_version = "2.10";  // of PyTorch's format whose keys these are
+
+const char* state_of(CallState state) {
+  switch (state) {
+    case CallState::created:
+      return "scheduled";
+    case CallState::completed:
+      return "completed";
+    default:
+      return "started";
+  }
+}
+
+const char* status_name(weir_status status) {
+  switch (status) {
+#define WEIR_STATUS_NAME(name, value, text) \
+  case WEIR_##name:                         \
+    return "WEIR_" #name;
+    WEIR_STATUS_LIST(WEIR_STATUS_NAME)
+#undef WEIR_STATUS_NAME
+  }
+  return "";
+}
+
+const char* pytorch_type(std::string_view element) {
+  if (element == "float64") return "Double";
+  if (element == "float16") return "Half";
+  if (element == "bfloat16") return "BFloat16";
+  return "Float";
+}
+
+/// Steady times as nanoseconds since 1970.
+class WallClock {
+ public:
+  [[nodiscard]] Json at(CallRecord::Time time) const {
+    if (time == CallRecord::Time{}) return nullptr;
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(wall_.time_since_epoch() + (time - steady_)).count();
+  }
+
+ private:
+  CallRecord::Time steady_ = std::chrono::steady_clock::now();
+  std::chrono::system_clock::time_point wall_ = std::chrono::system_clock::now();
+};
+
+Json entry_of(const CallRecord& record, const WallClock& clock, double timeout_seconds) {
+  const auto group = std::to_string(record.tag);
+  const bool ended = record.finished != CallRecord::Time{};
+  Json entry;
+  entry["record_id"] = record.id - 1;
+  entry["pg_id"] = record.tag;
+  entry["process_group"] = {group, record.name.data()};
+  entry["collective_seq_id"] = record.number;
+  entry["p2p_seq_id"] = 0;
+  entry["op_id"] = record.id;
+  entry["profiling_name"] = fmt::format("weir:{}", record.what.data());
+  entry["time_created_ns"] = clock.at(record.created);
+  if (ended) entry["duration_ms"] = std::chrono::duration<double, std::milli>(record.finished - record.created).count();
+  entry["input_sizes"] = Json::array({Json::array({record.count})});
+  entry["input_dtypes"] = {pytorch_type(record.element.data())};
+  entry["output_sizes"] = Json::array({Json::array({record.count})});
+  entry["output_dtypes"] = {pytorch_type(record.element.data())};
+  entry["state"] = state_of(record.state);
+  entry["time_discovered_started_ns"] = clock.at(record.started);
+  entry["time_discovered_completed_ns"] = clock.at(record.finished);
+  entry["retired"] = record.state == CallState::completed;
+  entry["timeout_ms"] = timeout_seconds * 1e3;
+  entry["is_p2p"] = false;
+  entry["frames"] = Json::array();
+  Json& more = entry["weir"];
+  more["name"] = record.name.data();
+  more["run"] = record.number;
+  more["algorithm"] = record.what.data();
+  more["type"] = record.element.data();
+  more["state"] = record.state == CallState::failed ? "failed" : state_of(record.state);
+  more["stage"] = stage_name(record.stage);
+  more["status"] = status_name(record.status);
+  more["bytes_sent"] = record.bytes_sent;
+  more["bytes_received"] = record.bytes_received;
+  more["awaited_rank"] = record.awaited_rank;
+  more["awaited_ms"] = record.awaited_seconds * 1e3;
+  return entry;
+}
+
+}  // namespace
+
+std::string FlightRecorder::to_json(const Identity& identity, std::string_view why, std::string_view in_flight,
+                                    double timeout_seconds) const {
+  const WallClock clock;
+  std::string ranks = "[0";
+  for (int rank = 1; rank < identity.ranks; ++rank) ranks += fmt::format(", {}", rank);
+  ranks += ']';
+  Json dump;
+  dump["version"] = dump_version;
+  Json& more = dump["weir"];
+  const Version weir = version();
+  more["version"] = fmt::format("{}.{}.{}", weir.major, weir.minor, weir.patch);
+  more["run"] = fmt::format("{:016x}", identity.run);
+  more["communicator"] = identity.communicator;
+  more["rank"] = identity.rank;
+  more["ranks"] = identity.ranks;
+  more["host"] = identity.host;
+  more["why"] = why;
+  more["in_flight"] = in_flight;
+  more["calls"] = calls_;
+  dump["rank"] = identity.rank;
+  Json config = Json::object(), status = Json::object();
+  Json entries = Json::array();
+  for (std::int64_t i = 0; i < kept(); ++i) {
+    const CallRecord& record = at(i);
+    const std::string group = std::to_string(record.tag);
+    config[group] = {{"name", group}, {"desc", record.name.data()}, {"ranks", ranks}};
+    status[group]["last_enqueued_collective"] = record.number;
+    if (record.state != CallState::created) status[group]["last_started_collective"] = record.number;
+    if (record.state == CallState::completed) status[group]["last_completed_collective"] = record.number;
+    entries.push_back(entry_of(record, clock, timeout_seconds));
+  }
+  dump["pg_config"] = std::move(config);
+  dump["pg_status"] = std::move(status);
+  dump["entries"] = std::move(entries);
+  return dump.dump(1, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+namespace {
+std::atomic<int> signals_counted{0};
+}
+
+void count_signal(int signal) {
+  struct sigaction action {};
+  action.sa_handler = [](int) { signals_counted.fetch_add(1, std::memory_order_relaxed); };
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  sigaction(signal, &action, nullptr);
+}
+
+int signals_so_far() noexcept { return signals_counted.load(std::memory_order_relaxed); }
+
+void write_whole_file(const std::string& path, std::string_view text) {
+  std::error_code ignored;
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  if (!folder.empty()) std::filesystem::create_directories(folder, ignored);
+  const std::string beside = fmt::format("{}.{}.tmp", path, ::getpid());
+  std::FILE* file = std::fopen(beside.c_str(), "w");
+  if (file == nullptr) fail(WEIR_ERR_ARGUMENT, "{} cannot be written: {}", path, std::strerror(errno));
+  bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  written = std::fclose(file) == 0 && written;
+  if (written && std::rename(beside.c_str(), path.c_str()) == 0) return;
+  const int reason = errno;
+  std::remove(beside.c_str());
+  fail(WEIR_ERR_ARGUMENT, "{} cannot be written: {}", path, std::strerror(reason));
+}
+
+}  // namespace weir

@@ -1,0 +1,130 @@
+// stage.hpp: what a run is doing, in words. One list: statistics, dumps of timeouts, traces, the flight recorder and metrics go by
+// it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace weir {
+
+enum class Stage : std::uint8_t {
+  none,
+  // Of every plan:
+  communicate,
+  agree,
+  check_finite,
+  select,
+  in_node_reduce,
+  exchange,
+  in_node_allgather,
+  compare_candidates,
+  wait_for_caller,
+  apply,
+  // Of sparse algorithms:
+  average_boundaries,
+  announce,
+  recut,
+  split_reduce,
+  global_threshold,
+  global_sizes,
+  balance,
+  allgatherv,
+  sum,
+  reduce_tree,
+  broadcast_tree,
+  // Of dense algorithms:
+  reduce_scatter,
+  allgather,
+  allreduce,
+  fold,
+  unfold,
+  nccl_turn,
+  nccl_connect,
+  // Of all-to-all exchanges:
+  alltoallv,
+  alltoallv_sizes,
+  alltoallv_gather,
+  alltoallv_scatter,
+  alltoallv_rest,
+  // Of embedding tables:
+  wait_for_ids,
+  wait_for_prefetch,
+  wait_for_rows,
+  gather_ids,
+  gather_rows,
+  exchange_vectors,
+  prior_rows,
+  delayed_rows,
+  export_rows,
+  import_rows,
+  // Of communicators:
+  hear_from_all,
+  measure
+};
+
+struct StageInfo {
+  Stage stage;
+  std::string_view name;
+  std::string_view description;
+};
+
+inline constexpr std::array stage_list = {
+    StageInfo{Stage::none, "none", "between two stages"},
+    StageInfo{Stage::communicate, "communicate", "everything of a run but the wait for the caller and `apply`"},
+    StageInfo{Stage::agree, "agree", "ranks tell each other what is wrong with their input"},
+    StageInfo{Stage::check_finite, "check_finite", "search for NaN and infinity"},
+    StageInfo{Stage::select, "select", "compensation and local selection"},
+    StageInfo{Stage::in_node_reduce, "in_node_reduce", "dense reduce-scatter in the node"},
+    StageInfo{Stage::exchange, "exchange", "the algorithm, from its first message to its last"},
+    StageInfo{Stage::in_node_allgather, "in_node_allgather", "sparse allgather in the node"},
+    StageInfo{Stage::compare_candidates, "compare_candidates", "ranks compare the times of automatic choice"},
+    StageInfo{Stage::wait_for_caller, "wait_for_caller", "until the caller's array may be touched"},
+    StageInfo{Stage::apply, "apply", "residual and dense result"},
+    StageInfo{Stage::average_boundaries, "average_boundaries", "Ok-Topk: ranks average their region boundaries"},
+    StageInfo{Stage::announce, "announce", "input errors and sizes"},
+    StageInfo{Stage::recut, "recut", "Ok-Topk: regions are cut anew"},
+    StageInfo{Stage::split_reduce, "split_reduce", "each rank gets and sums its region"},
+    StageInfo{Stage::global_threshold, "global_threshold", "the k-th largest magnitude of the sum"},
+    StageInfo{Stage::global_sizes, "global_sizes", "how much each region has above the threshold"},
+    StageInfo{Stage::balance, "balance", "Ok-Topk: equal parts before the allgatherv"},
+    StageInfo{Stage::allgatherv, "allgatherv", "all ranks get all parts of the update"},
+    StageInfo{Stage::sum, "sum", "what has been gathered is summed"},
+    StageInfo{Stage::reduce_tree, "reduce_tree", "gTop-k: pairs of ranks merge and cut"},
+    StageInfo{Stage::broadcast_tree, "broadcast_tree", "gTop-k: the result goes back to all"},
+    StageInfo{Stage::reduce_scatter, "reduce_scatter", "dense reduce-scatter"},
+    StageInfo{Stage::allgather, "allgather", "dense allgather"},
+    StageInfo{Stage::allreduce, "allreduce", "dense allreduce of a library, or across nodes"},
+    StageInfo{Stage::fold, "fold", "Rabenseifner: ranks beyond a power of two give what they have"},
+    StageInfo{Stage::unfold, "unfold", "Rabenseifner: and get the result"},
+    StageInfo{Stage::nccl_turn, "nccl_turn", "until it is this run's turn with NCCL"},
+    StageInfo{Stage::nccl_connect, "nccl_connect", "GPUs connect by NCCL"},
+    StageInfo{Stage::alltoallv, "alltoallv", "all-to-all exchange, direct"},
+    StageInfo{Stage::alltoallv_sizes, "alltoallv_sizes", "all-to-all by nodes: sizes"},
+    StageInfo{Stage::alltoallv_gather, "alltoallv_gather", "all-to-all by nodes: blocks go to the node's gateways"},
+    StageInfo{Stage::alltoallv_scatter, "alltoallv_scatter", "all-to-all by nodes: blocks come from the gateways"},
+    StageInfo{Stage::alltoallv_rest, "alltoallv_rest", "all-to-all by nodes: the last blocks"},
+    StageInfo{Stage::wait_for_ids, "wait_for_ids", "until ids have come from the GPU"},
+    StageInfo{Stage::wait_for_prefetch, "wait_for_prefetch", "until the prefetch has ended"},
+    StageInfo{Stage::wait_for_rows, "wait_for_rows", "until rows of the update before are applied"},
+    StageInfo{Stage::gather_ids, "gather_ids", "all ranks get the ids of all"},
+    StageInfo{Stage::gather_rows, "gather_rows", "gradients of rows go to who holds them"},
+    StageInfo{Stage::exchange_vectors, "exchange_vectors", "rows go to who looks them up"},
+    StageInfo{Stage::prior_rows, "prior_rows", "rows that the next batch needs"},
+    StageInfo{Stage::delayed_rows, "delayed_rows", "all other rows"},
+    StageInfo{Stage::export_rows, "export_rows", "rows go to the caller"},
+    StageInfo{Stage::import_rows, "import_rows", "rows come from the caller"},
+    StageInfo{Stage::hear_from_all, "hear_from_all", "every rank's word is awaited"},
+    StageInfo{Stage::measure, "measure", "the machine is measured"},
+};
+inline constexpr std::size_t stage_count = stage_list.size();
+static_assert([] {
+  for (std::size_t i = 0; i < stage_count; ++i) {
+    if (stage_list[i].stage != static_cast<Stage>(i)) return false;
+  }
+  return true;
+}());
+
+[[nodiscard]] constexpr std::string_view stage_name(Stage stage) { return stage_list[static_cast<std::size_t>(stage)].name; }
+
+}  // namespace weir

@@ -1,0 +1,43 @@
+// stage_scope.hpp: a stage of a run is a block of code. Whoever does the work opens it; everybody who wants to know hears of it
+// here.
+#pragma once
+
+#include "async/engine.hpp"
+#include "async/stage.hpp"
+
+namespace weir {
+
+/// A stage, from here to the end of the block, or of this object's next stage. Stages nest as blocks do.
+class StageScope {
+ public:
+  StageScope(Engine& engine, Run& run, Stage stage) noexcept : engine_(engine), run_(run) { open(stage); }
+  StageScope(const StageScope&) = delete;
+  StageScope& operator=(const StageScope&) = delete;
+  ~StageScope() { end(); }
+
+  void next(Stage stage) noexcept {
+    end();
+    open(stage);
+  }
+  void end() noexcept;
+
+  [[nodiscard]] Stage stage() const noexcept { return stage_; }
+  /// The stage around this one, or null.
+  [[nodiscard]] const StageScope* outer() const noexcept { return outer_; }
+
+ private:
+  void open(Stage stage) noexcept {
+    stage_ = stage;
+    outer_ = run_.stage;
+    run_.stage = this;
+    begin_ = Clock::now();
+  }
+
+  Engine& engine_;
+  Run& run_;
+  Stage stage_ = Stage::none;
+  const StageScope* outer_ = nullptr;
+  Clock::time_point begin_;
+};
+
+}  // namespace weir

@@ -1,0 +1,237 @@
+#include "async/tracer.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.hpp"
+
+namespace weir {
+namespace {
+
+constexpr std::chrono::milliseconds writing_interval{20};
+
+std::int64_t nanoseconds(std::chrono::steady_clock::duration time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
+}
+
+std::string json_text(std::string_view text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+/// Nanoseconds as microseconds, which is what the format has.
+struct Microseconds {
+  std::int64_t whole, rest;
+  explicit Microseconds(std::int64_t ns) : whole(ns / 1000), rest(ns % 1000) {}
+};
+
+}  // namespace
+}  // namespace weir
+
+template <>
+struct fmt::formatter<weir::Microseconds> {
+  constexpr auto parse(format_parse_context& context) { return context.begin(); }
+  template <class Context>
+  auto format(const weir::Microseconds& time, Context& context) const {
+    return fmt::format_to(context.out(), "{}.{:03}", time.whole, time.rest);
+  }
+};
+
+namespace weir {
+
+Tracer::Tracer(const std::string& folder, const Identity& identity)
+    : path_(fmt::format("{}/weir-trace.c{}.rank{}.json", folder, identity.communicator, identity.rank)),
+      rank_(identity.rank),
+      start_(std::chrono::steady_clock::now()),
+      ring_(capacity) {
+  std::error_code ignored;
+  std::filesystem::create_directories(folder, ignored);
+  file_ = std::fopen(path_.c_str(), "w");
+  if (file_ == nullptr) fail(WEIR_ERR_ARGUMENT, "{} cannot be written: {}", path_, std::strerror(errno));
+  posted_.reserve(1024);
+  const Version weir = version();
+  const auto wall = std::chrono::system_clock::now().time_since_epoch();
+  buffer_ = fmt::format(
+      "[\n{{\"name\":\"weir_trace\",\"ph\":\"M\",\"pid\":{},\"args\":{{\"version\":\"{}.{}.{}\",\"run\":\"{:016x}\","
+      "\"communicator\":{},\"rank\":{},\"ranks\":{},\"host\":{},\"start_ns\":{},\"unix_ns\":{}}}}},\n"
+      "{{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":{},\"args\":{{\"name\":{}}}}},\n"
+      "{{\"name\":\"process_sort_index\",\"ph\":\"M\",\"pid\":{},\"args\":{{\"sort_index\":{}}}}}",
+      rank_, weir.major, weir.minor, weir.patch, identity.run, identity.communicator, rank_, identity.ranks,
+      json_text(identity.host), nanoseconds(start_.time_since_epoch()),
+      std::chrono::duration_cast<std::chrono::nanoseconds>(wall).count(), rank_,
+      json_text(fmt::format("rank {} on {}", rank_, identity.host)), rank_, rank_);
+  for (const char* name : {"caller", "setup"}) (void)add_row(name);
+  writer_ = std::thread([this] { write_out(); });
+}
+
+Tracer::~Tracer() {
+  {
+    const std::scoped_lock lock(mutex_);
+    ends_ = true;
+  }
+  wake_.notify_one();
+  writer_.join();
+  if (file_ != nullptr) std::fclose(file_);
+}
+
+void Tracer::set_clock_rounds(std::vector<ClockRound> rounds) {
+  std::string text;
+  for (const ClockRound& round : rounds) text += fmt::format("{}[{},{}]", text.empty() ? "" : ",", round.entered, round.left);
+  const std::scoped_lock lock(mutex_);
+  lines_.push_back(fmt::format("{{\"name\":\"weir_clock\",\"ph\":\"M\",\"pid\":{},\"args\":{{\"rounds_ns\":[{}]}}}}", rank_, text));
+}
+
+int Tracer::add_row(std::string_view name) {
+  const std::scoped_lock lock(mutex_);
+  const int row = static_cast<int>(rows_.size());
+  rows_.push_back(json_text(name));
+  lines_.push_back(fmt::format("{{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":{},\"tid\":{},\"args\":{{\"name\":{}}}}}", rank_,
+                               row, rows_.back()));
+  return row;
+}
+
+void Tracer::run(int row, std::int64_t number, Time begin, Time end, bool failed) noexcept {
+  put({failed ? Kind::failed_run : Kind::run, 0, row, -1, number, begin, end});
+}
+void Tracer::stage(int row, Stage stage, Time begin, Time end) noexcept {
+  put({Kind::stage, static_cast<std::uint8_t>(stage), row, -1, 0, begin, end});
+}
+void Tracer::wait(int row, Time begin, Time end) noexcept { put({Kind::wait, 0, row, -1, 0, begin, end}); }
+
+void Tracer::sent(Time now, const std::array<std::int64_t, level_count>& bytes) noexcept {
+  for (std::size_t level = 0; level < bytes.size(); ++level) {
+    if (bytes[level] > 0) put({Kind::sent, static_cast<std::uint8_t>(level), 0, -1, bytes[level], now, now});
+  }
+}
+
+void Tracer::posted(int slot, bool send, int peer, Level level, std::int64_t bytes, int row) noexcept {
+  const auto at = static_cast<std::size_t>(slot);
+  if (at >= posted_.size()) {
+    try {
+      posted_.resize(std::max(2 * posted_.size(), at + 1));
+    } catch (const std::bad_alloc&) {
+      left_out_.fetch_add(1, std::memory_order_relaxed);
+      return;
+    }
+  }
+  const Time now = std::chrono::steady_clock::now();
+  posted_[at] = {send ? Kind::send : Kind::receive, static_cast<std::uint8_t>(level), row, peer, bytes, now, now};
+}
+
+void Tracer::done(int slot) noexcept {
+  const auto at = static_cast<std::size_t>(slot);
+  if (at >= posted_.size()) return;
+  Event& message = posted_[at];
+  if (message.peer < 0) return;
+  message.end = std::chrono::steady_clock::now();
+  put(message);
+  message.peer = -1;
+}
+
+void Tracer::put(const Event& event) noexcept {
+  const std::size_t place = put_.load(std::memory_order_relaxed);
+  const std::size_t waiting = place - taken_.load(std::memory_order_acquire);
+  if (waiting == capacity) {
+    left_out_.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  ring_[place % capacity] = event;
+  put_.store(place + 1, std::memory_order_release);
+  if (waiting == capacity / 2) wake_.notify_one();
+}
+
+/// The writer's thread.
+void Tracer::write_out() {
+  for (bool ends = false; !ends;) {
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait_for(lock, writing_interval, [&] { return ends_ || put_.load() - taken_.load() >= capacity / 2; });
+      ends = ends_;
+    }
+    write_pending();
+    if (ends) buffer_ += "\n]\n";
+    flush();
+  }
+}
+
+void Tracer::write_pending() {
+  const std::size_t end = put_.load(std::memory_order_acquire);
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const std::string& line : lines_) buffer_ += ",\n" + line;
+    lines_.clear();
+    for (std::size_t i = taken_.load(std::memory_order_relaxed); i != end; ++i) append(ring_[i % capacity]);
+  }
+  taken_.store(end, std::memory_order_release);
+  const std::int64_t left_out = left_out_.exchange(0);
+  if (left_out == 0) return;
+  fmt::format_to(std::back_inserter(buffer_),
+                 ",\n{{\"name\":\"{} events left out\",\"ph\":\"i\",\"s\":\"p\",\"pid\":{},\"tid\":0,\"ts\":{}}}", left_out, rank_,
+                 Microseconds(nanoseconds(std::chrono::steady_clock::now() - start_)));
+}
+
+void Tracer::append(const Event& event) {
+  const auto out = std::back_inserter(buffer_);
+  const Microseconds begin(nanoseconds(event.begin - start_)), end(nanoseconds(event.end - start_)),
+      length(nanoseconds(event.end - event.begin));
+  const std::string_view row = rows_[static_cast<std::size_t>(event.row)];
+  switch (event.kind) {
+    case Kind::run:
+    case Kind::failed_run:
+      fmt::format_to(out,
+                     ",\n{{\"name\":{},\"cat\":\"run\",\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},"
+                     "\"args\":{{\"run\":{},\"failed\":{}}}}}",
+                     row, rank_, event.row, begin, length, event.number, event.kind == Kind::failed_run);
+      break;
+    case Kind::stage:
+      fmt::format_to(out, ",\n{{\"name\":\"{}\",\"cat\":\"stage\",\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{}}}",
+                     stage_list[event.what].name, rank_, event.row, begin, length);
+      break;
+    case Kind::wait:
+      fmt::format_to(out,
+                     ",\n{{\"name\":\"wait\",\"cat\":\"wait\",\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},"
+                     "\"args\":{{\"for\":{}}}}}",
+                     rank_, caller_row, begin, length, row);
+      break;
+    case Kind::send:
+    case Kind::receive: {
+      const std::string_view way = event.kind == Kind::send ? "to" : "from";
+      ++messages_;
+      fmt::format_to(
+          out,
+          ",\n{{\"name\":\"{0} rank {1}\",\"cat\":\"message\",\"ph\":\"b\",\"id\":{2},\"pid\":{3},\"tid\":{4},\"ts\":{5},"
+          "\"args\":{{\"bytes\":{6},\"peer\":{1},\"level\":\"{7}\"}}}},\n"
+          "{{\"name\":\"{0} rank {1}\",\"cat\":\"message\",\"ph\":\"e\",\"id\":{2},\"pid\":{3},\"tid\":{4},\"ts\":{8}}}",
+          way, event.peer, messages_, rank_, event.row, begin, event.number, level_name(static_cast<Level>(event.what)), end);
+      break;
+    }
+    case Kind::sent:
+      fmt::format_to(out, ",\n{{\"name\":\"bytes sent, {0}\",\"ph\":\"C\",\"pid\":{1},\"ts\":{2},\"args\":{{\"bytes\":{3}}}}}",
+                     level_name(static_cast<Level>(event.what)), rank_, begin, event.number);
+      break;
+  }
+}
+
+/// Where the disk is full, the file ends with the last event that is whole, and tracing with it; the run goes on.
+void Tracer::flush() {
+  if (file_ == nullptr) {
+    buffer_.clear();
+    return;
+  }
+  if (std::fwrite(buffer_.data(), 1, buffer_.size(), file_) == buffer_.size() && std::fflush(file_) == 0) {
+    written_ += static_cast<long>(buffer_.size());
+  } else {
+    fmt::print(stderr, "weir: rank {}: {} ends here: {}\n", rank_, path_, std::strerror(errno));
+    if (::ftruncate(::fileno(file_), written_) != 0) fmt::print(stderr, "weir: {} may end in the middle of a line\n", path_);
+    ::setvbuf(file_, nullptr, _IONBF, 0);
+    std::fclose(file_);
+    file_ = nullptr;
+  }
+  buffer_.clear();
+}
+
+}  // namespace weir

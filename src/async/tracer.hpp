@@ -1,0 +1,100 @@
+// tracer.hpp: what a rank did and when, in a file that Perfetto and chrome://tracing open (the Trace Event Format's JSON array,
+// whose last bracket may be missing).
+//
+// A row for each plan and table call, on it the runs and their stages; a row for the caller's waiting; a track for the messages to
+// and from each peer; counters of bytes by level. Events go into a ring, which a thread of its own writes out: tracing allocates
+// nothing while plans run. Where that thread cannot follow, events are left out and counted.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <cstdio>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+#include <weir/weir.hpp>
+
+#include "async/identity.hpp"
+#include "async/stage.hpp"
+
+namespace weir {
+
+/// When all ranks were between two points of a collective: `entered` before any left it.
+struct ClockRound {
+  std::int64_t entered = 0, left = 0;  ///< nanoseconds of this rank's steady clock
+};
+
+/// Belongs to one thread at a time, as its communicator.
+class Tracer {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  static constexpr int caller_row = 0, setup_row = 1;
+
+  /// Makes `folder` and the file in it. Throws Error(WEIR_ERR_ARGUMENT) naming the file and the reason.
+  Tracer(const std::string& folder, const Identity& identity);
+  Tracer(const Tracer&) = delete;
+  Tracer& operator=(const Tracer&) = delete;
+  /// Writes what is left.
+  ~Tracer();
+
+  /// By these, traces of several ranks are put on one clock.
+  void set_clock_rounds(std::vector<ClockRound> rounds);
+  /// The number of a new row.
+  [[nodiscard]] int add_row(std::string_view name);
+
+  void run(int row, std::int64_t number, Time begin, Time end, bool failed) noexcept;
+  void stage(int row, Stage stage, Time begin, Time end) noexcept;
+  /// The caller has waited for a run of `row`.
+  void wait(int row, Time begin, Time end) noexcept;
+  /// Bytes sent so far, by level.
+  void sent(Time now, const std::array<std::int64_t, level_count>& bytes) noexcept;
+  /// A message has been posted; `slot` is its number until it is done.
+  void posted(int slot, bool send, int peer, Level level, std::int64_t bytes, int row) noexcept;
+  void done(int slot) noexcept;
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  enum class Kind : std::uint8_t { run, failed_run, stage, wait, send, receive, sent };
+  struct Event {
+    Kind kind;
+    std::uint8_t what = 0;  // Stage or Level
+    std::int32_t row = 0, peer = -1;
+    std::int64_t number = 0;  // run or bytes
+    Time begin, end;
+  };
+
+  void put(const Event& event) noexcept;
+  void write_out();
+  void write_pending();
+  void append(const Event& event);
+  void append_name(int row, std::string_view name);
+  void flush();
+
+  std::string path_;
+  int rank_;
+  Time start_;
+  std::FILE* file_ = nullptr;
+  long written_ = 0;  // bytes that are safely there
+
+  static constexpr std::size_t capacity = std::size_t{1} << 15;
+  std::vector<Event> ring_;
+  std::atomic<std::size_t> put_{0}, taken_{0};
+  std::atomic<std::int64_t> left_out_{0};
+  std::vector<Event> posted_;  // by slot
+  std::int64_t messages_ = 0;  // written
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool ends_ = false;
+  std::vector<std::string> rows_, lines_;  // rows, and lines to be written before further events
+  std::string buffer_;
+  std::thread writer_;
+};
+
+}  // namespace weir
