@@ -55,10 +55,10 @@ void Engine::start(Run& run) noexcept {
   resume(run);
 }
 
-void Engine::refuse(Run& run, std::exception_ptr error) noexcept {
+void Engine::refuse(Run& run, const std::exception_ptr& error) noexcept {
   run.told = false;
   ++run.number;
-  end(run, std::move(error));
+  end(run, error);
 }
 
 void Engine::give_up_in_place() noexcept {
@@ -189,7 +189,7 @@ void Engine::resume(Run& run) {
   if (!run.root.done()) return;
   std::exception_ptr error = run.root.error();
   run.root = {};  // gives the frame back
-  end(run, std::move(error));
+  end(run, error);
 }
 
 /// Ends the run by an exception where it is suspended. `told`: its peers have heard of that.
@@ -202,7 +202,7 @@ void Engine::fail(Run& run, std::exception_ptr failure, bool told) noexcept {
   resume(run);
 }
 
-void Engine::end(Run& run, std::exception_ptr error) noexcept {
+void Engine::end(Run& run, const std::exception_ptr& error) noexcept {
   std::erase(runs_, &run);
   run.error = error ? broken_off(run, error) : nullptr;
   run.finished = true;

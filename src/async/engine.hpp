@@ -74,7 +74,7 @@ class Engine {
   /// transport is left alone from now on.
   void give_up_in_place() noexcept;
   /// Ends `run` with `error` before it has begun.
-  void refuse(Run& run, std::exception_ptr error) noexcept;
+  void refuse(Run& run, const std::exception_ptr& error) noexcept;
   /// One round: resumes what is ready, highest priority first. True when anything moved. Whatever goes wrong is a run's error.
   bool poll() noexcept;
   /// From now on `run`, in flight or not, has another priority.
@@ -101,7 +101,7 @@ class Engine {
   bool ready(Run& run);
   void resume(Run& run);
   void fail(Run& run, std::exception_ptr failure, bool told) noexcept;
-  void end(Run& run, std::exception_ptr error) noexcept;
+  void end(Run& run, const std::exception_ptr& error) noexcept;
   [[nodiscard]] std::exception_ptr broken_off(Run& run, const std::exception_ptr& error) noexcept;
   [[nodiscard]] bool held_back(std::size_t index) const;
   static void got_on(Run& run);

@@ -1,6 +1,7 @@
 #include "base/settings.hpp"
 
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <array>
 #include <charconv>
@@ -9,8 +10,6 @@
 #include <string_view>
 
 #include "base/error.hpp"
-
-extern char** environ;
 
 namespace weir {
 namespace {
@@ -74,8 +73,9 @@ constexpr std::array rows = {
         [](const Settings& s) { return fmt::format("{}", s.timeout_seconds); }},
     Row{"WEIR_LOG", "what is written to stderr: error, warn, info or debug", set_log,
         [](const Settings& s) { return std::string(log_names[static_cast<std::size_t>(s.log)]); }},
-    Row{"WEIR_SHARED_MEMORY", "1: ranks of a node exchange dense data through shared memory (/dev/shm); 0, on any rank: by messages",
-        set_shared_memory, [](const Settings& s) { return std::string(s.shared_memory ? "1" : "0"); }},
+    Row{"WEIR_SHARED_MEMORY",
+        "1: ranks of a node exchange dense data through shared memory (/dev/shm); 0, on any rank: by messages", set_shared_memory,
+        [](const Settings& s) { return std::string(s.shared_memory ? "1" : "0"); }},
     Row{"WEIR_MACHINE",
         "machine file for predictions and automatic choice, read by rank 0; else the host's own, else built-in figures",
         set_machine, [](const Settings& s) { return s.machine; }},

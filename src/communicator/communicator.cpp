@@ -83,7 +83,7 @@ task<void> measure(Channel channel, Machine& machine) { machine = co_await calib
 }  // namespace
 
 CommunicatorState::CommunicatorState(std::unique_ptr<Transport> transport_of_this_rank, Settings settings_in_force)
-    : settings(settings_in_force),
+    : settings(std::move(settings_in_force)),
       transport(std::move(transport_of_this_rank)),
       engine(*transport, settings.timeout_seconds),
       topology(std::vector<Location>(static_cast<std::size_t>(transport->size())), transport->rank()),
