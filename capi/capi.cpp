@@ -131,6 +131,25 @@ weir_status weir_comm_nearest_gpu(const weir_comm* comm, int* gpu) {
   });
 }
 
+weir_status weir_comm_stragglers(weir_comm* comm, int runs, double* shares, int size) {
+  return guard(comm, [&] {
+    need(comm != nullptr, "the communicator is NULL");
+    const std::vector<double> all = comm->communicator.stragglers(runs);  // collective: also where the address is wrong
+    need(shares != nullptr, "the address for the shares is NULL");
+    if (size < static_cast<int>(all.size()))
+      throw weir::Error(WEIR_ERR_ARGUMENT, "there is room for " + std::to_string(size) + " shares: the communicator has " +
+                                               std::to_string(all.size()) + " ranks");
+    std::copy(all.begin(), all.end(), shares);
+  });
+}
+
+weir_status weir_comm_dump(weir_comm* comm, const char* path) {
+  return guard(comm, [&] {
+    need(comm != nullptr && path != nullptr, "the communicator or the path is NULL");
+    comm->communicator.dump(path);
+  });
+}
+
 weir_status weir_comm_destroy(weir_comm* comm) {
   return guard(comm, [&] {
     if (comm == nullptr) return;
@@ -240,6 +259,7 @@ weir_status weir_plan_statistics(const weir_plan* plan, weir_statistics* statist
     full.balanced = s.balanced;
     full.skipped = s.skipped;
     full.seconds_in_node = s.seconds_in_node;
+    full.seconds_waited = s.seconds_waited;
     fill_struct(statistics, full);
   });
 }

@@ -102,14 +102,14 @@ Memory::~Memory() {
     cudaFreeHost(data_);
 }
 
-Stream::Stream() : stream_(nullptr) {
+Stream::Stream() {
   cudaStream_t stream = nullptr;
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
   stream_ = stream;
 }
 Stream::~Stream() { cudaStreamDestroy(native(stream_)); }
 
-Event::Event() : event_(nullptr) {
+Event::Event() {
   cudaEvent_t event = nullptr;
   check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
   event_ = event;

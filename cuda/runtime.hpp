@@ -104,7 +104,7 @@ class Stream {
   [[nodiscard]] void* get() const noexcept { return stream_; }
 
  private:
-  void* stream_;
+  void* stream_ = nullptr;
 };
 
 /// A point in the work of a stream. Awaited by the engine like a request.
@@ -122,7 +122,7 @@ class Event final : public Completion {
   void hold(void* stream) const;
 
  private:
-  void* event_;
+  void* event_ = nullptr;
 };
 
 /// False for a destroyed stream, as far as CUDA can tell. The default stream (nullptr) is one.

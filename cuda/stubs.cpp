@@ -23,7 +23,7 @@ OnDevice::OnDevice(int) : before_(0) { refuse(); }
 OnDevice::~OnDevice() = default;
 Memory::Memory(MemoryKind, std::int64_t) { refuse(); }
 Memory::~Memory() = default;
-Stream::Stream() : stream_(nullptr) { refuse(); }
+Stream::Stream() { refuse(); }
 Stream::~Stream() = default;
 void synchronize(void*) { refuse(); }
 void copy(void*, const void*, std::int64_t, void*) { refuse(); }

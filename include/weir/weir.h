@@ -119,6 +119,7 @@ typedef struct weir_statistics {
   int32_t balanced;
   int32_t skipped;
   double seconds_in_node; /**< dense reduce-scatter and sparse allgather of algorithms that shard within nodes */
+  double seconds_waited;  /**< that the caller spent in wait, test or run until this run had finished */
 } weir_statistics;
 
 /** Version of the library in use; any pointer may be NULL. */
@@ -135,6 +136,13 @@ weir_status weir_comm_size(const weir_comm* comm, int* size);
 /** Collective. The number of the GPU that this rank should use, for cudaSetDevice: ranks of a node share its GPUs evenly, and each
  * has one on its own NUMA node where that can be; -1 where this process sees none. */
 weir_status weir_comm_nearest_gpu(const weir_comm* comm, int* gpu);
+/** Collective. shares[r] becomes rank r's share of the time for which ranks have waited for others in their last `runs` calls (1 to
+ *  2048): every rank counts, for each of its calls, the longest wait for one message, against the rank that it came from. The sum is
+ *  1, or 0 where nobody has waited. `size` is the length of shares, at least the number of ranks. */
+weir_status weir_comm_stragglers(weir_comm* comm, int runs, double* shares, int size);
+/** Not collective. Writes the flight recorder's dump to the file `path`: the last 2,048 calls of this rank, as JSON, for `weir trace
+ *  diagnose`. */
+weir_status weir_comm_dump(weir_comm* comm, const char* path);
 /** Collective: all ranks destroy it, several communicators in the same order, and before MPI_Finalize (later, and after a run that
  *  broke off, its MPI objects are left alone). NULL is fine. WEIR_ERR_BUSY while plans made from it exist: destroy those first; the communicator stays usable. */
 weir_status weir_comm_destroy(weir_comm* comm);

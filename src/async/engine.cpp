@@ -29,6 +29,7 @@ std::string path_of(const StageScope* stage) {
 void StageScope::end() noexcept {
   if (stage_ == Stage::none) return;
   const Clock::time_point now = Clock::now();
+  cuda::end_range(range_);
   run_.stage = outer_;
   run_.seconds[static_cast<std::size_t>(stage_)] += std::chrono::duration<double>(now - begin_).count();
   if (run_.failed_in == Stage::none && std::uncaught_exceptions() > 0) run_.failed_in = stage_;
@@ -99,20 +100,37 @@ void Engine::record_start(Run& run) noexcept {
   record.created = run.begun;
 }
 
-void Engine::record_end(Run& run) noexcept {
-  const Clock::time_point now = Clock::now();
-  if (tracer_) tracer_->run(run.trace_row, run.number, run.begun, now, run.error != nullptr);
+/// What is known of it so far goes into its record.
+CallRecord* Engine::note_progress(const Run& run) noexcept {
   CallRecord* const record = recorder_.find(run.record);
-  if (record == nullptr) return;
-  record->state = run.error ? CallState::failed : CallState::completed;
-  record->finished = now;
+  if (record == nullptr) return nullptr;
+  if (run.first_message != Clock::time_point{}) record->state = CallState::started;
   record->started = run.first_message;
+  record->stage = run.stage != nullptr ? run.stage->stage() : run.failed_in;
   record->bytes_sent = run.bytes_sent;
   record->bytes_received = run.bytes_received;
   record->awaited_rank = run.awaited_rank;
   record->awaited_seconds = run.awaited_seconds;
+  if (run.awaited_done >= run.awaited.size() || run.awaits_seconds <= run.awaited_seconds) return record;
+  const Request request = run.awaited[run.awaited_done];
+  if (request.slot < 0) return record;
+  record->awaited_rank = transport_.peer(request);
+  record->awaited_seconds = run.awaits_seconds;
+  return record;
+}
+
+void Engine::note_progress() noexcept {
+  for (const Run* run : runs_) note_progress(*run);
+}
+
+void Engine::record_end(Run& run) noexcept {
+  const Clock::time_point now = Clock::now();
+  if (tracer_) tracer_->run(run.trace_row, run.number, run.begun, now, run.error != nullptr);
+  CallRecord* const record = note_progress(run);
+  if (record == nullptr) return;
+  record->state = run.error ? CallState::failed : CallState::completed;
+  record->finished = now;
   if (!run.error) return;
-  record->stage = run.failed_in;
   try {
     std::rethrow_exception(run.error);
   } catch (const Error& error) {
@@ -131,12 +149,12 @@ void Engine::note_wait(Run& run, int peer) noexcept {
   run.awaits_seconds = 0;
 }
 
-void Engine::refuse(Run& run, std::exception_ptr error) noexcept {
+void Engine::refuse(Run& run, const std::exception_ptr& error) noexcept {
   run.told = false;
   run.counted = Clock::now();
   ++run.number;
   record_start(run);
-  end(run, std::move(error));
+  end(run, error);
 }
 
 void Engine::give_up_in_place() noexcept {
@@ -277,7 +295,7 @@ void Engine::resume(Run& run) {
   if (!run.root.done()) return;
   std::exception_ptr error = run.root.error();
   run.root = {};  // gives the frame back
-  end(run, std::move(error));
+  end(run, error);
 }
 
 /// Ends the run by an exception where it is suspended. `told`: its peers have heard of that.
@@ -291,7 +309,7 @@ void Engine::fail(Run& run, std::exception_ptr failure, bool told) noexcept {
   resume(run);
 }
 
-void Engine::end(Run& run, std::exception_ptr error) noexcept {
+void Engine::end(Run& run, const std::exception_ptr& error) noexcept {
   std::erase(runs_, &run);
   run.error = error ? broken_off(run, error) : nullptr;
   record_end(run);
@@ -321,7 +339,10 @@ std::exception_ptr Engine::broken_off(Run& run, const std::exception_ptr& error)
       text = fmt::format("'{}', rank {}: {}", run.name, transport_.rank(), other.what());
     }
     notice.set_text(text);
-    if (!run.told) dump_to_file(text);
+    if (!run.told) {
+      note_progress(run);
+      dump_to_file(text);
+    }
     if (run.in_place) text += "; the network may still write to the gradient: keep its memory until the process ends";
     run.error = std::make_exception_ptr(Error(static_cast<weir_status>(notice.status), text));
   } catch (...) {  // no memory for the text

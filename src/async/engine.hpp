@@ -96,7 +96,7 @@ class Engine {
   /// transport is left alone from now on.
   void give_up_in_place() noexcept;
   /// Ends `run` with `error` before it has begun.
-  void refuse(Run& run, std::exception_ptr error) noexcept;
+  void refuse(Run& run, const std::exception_ptr& error) noexcept;
   /// One round: resumes what is ready, highest priority first. True when anything moved. Whatever goes wrong is a run's error.
   bool poll() noexcept;
   /// From now on `run`, in flight or not, has another priority.
@@ -111,6 +111,8 @@ class Engine {
   /// What every run in flight waits for, one line each.
   [[nodiscard]] std::string dump() const;
   [[nodiscard]] Transport& transport() noexcept { return transport_; }
+  /// Brings the records of runs in flight up to date.
+  void note_progress() noexcept;
   [[nodiscard]] FlightRecorder& recorder() noexcept { return recorder_; }
   /// Null: not traced. Set before the first run that is to be.
   [[nodiscard]] Tracer* tracer() noexcept { return tracer_.get(); }
@@ -129,12 +131,13 @@ class Engine {
   void insert(Run& run) noexcept;
   void dump_to_file(std::string_view why) const noexcept;
   void record_start(Run& run) noexcept;
+  CallRecord* note_progress(const Run& run) noexcept;
   void record_end(Run& run) noexcept;
   static void note_wait(Run& run, int peer) noexcept;
   bool ready(Run& run);
   void resume(Run& run);
   void fail(Run& run, std::exception_ptr failure, bool told) noexcept;
-  void end(Run& run, std::exception_ptr error) noexcept;
+  void end(Run& run, const std::exception_ptr& error) noexcept;
   [[nodiscard]] std::exception_ptr broken_off(Run& run, const std::exception_ptr& error) noexcept;
   [[nodiscard]] bool held_back(std::size_t index) const;
   static void got_on(Run& run);

@@ -4,6 +4,7 @@
 
 #include "async/engine.hpp"
 #include "async/stage.hpp"
+#include "cuda/ranges.hpp"
 
 namespace weir {
 
@@ -31,6 +32,7 @@ class StageScope {
     outer_ = run_.stage;
     run_.stage = this;
     begin_ = Clock::now();
+    range_ = cuda::begin_range(stage_name(stage).data());
   }
 
   Engine& engine_;
@@ -38,6 +40,7 @@ class StageScope {
   Stage stage_ = Stage::none;
   const StageScope* outer_ = nullptr;
   Clock::time_point begin_;
+  std::uint64_t range_ = 0;  // of a profiler
 };
 
 }  // namespace weir

@@ -1,6 +1,7 @@
 #include "base/settings.hpp"
 
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <array>
 #include <charconv>
@@ -10,8 +11,6 @@
 #include <string_view>
 
 #include "base/error.hpp"
-
-extern char** environ;
 
 namespace weir {
 namespace {

@@ -11,9 +11,9 @@
 
 #include "cli/commands.hpp"
 #include "cli/report.hpp"
+#include "communicator/communicator.hpp"
 #include "model/cost.hpp"
 #include "model/lookup.hpp"
-#include "communicator/communicator.hpp"
 
 namespace weir::cli {
 namespace {
@@ -88,7 +88,7 @@ void print(const Machine& machine) {
 
 std::string output_file(const Options& options) {
   if (!options.output.empty()) return options.output;
-  const std::string own = own_machine_file();
+  std::string own = own_machine_file();
   if (own.empty()) throw std::runtime_error("neither XDG_CONFIG_HOME nor HOME is set: name a file with --output");
   std::filesystem::create_directories(std::filesystem::path(own).parent_path());
   return own;

@@ -62,7 +62,7 @@ void AsynchronousCall::finish() {
   if (heard_) return;
   heard_ = true;
   completed();
-  if (comm->metrics) comm->metrics->add(run, traffic, seconds_waited_);
+  comm->note(run, traffic, seconds_waited_);
   if (run.error) std::rethrow_exception(std::exchange(run.error, nullptr));
 }
 

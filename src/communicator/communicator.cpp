@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <numeric>
 #include <random>
 #include <type_traits>
 #include <utility>
@@ -106,7 +107,7 @@ task<void> measure(Channel channel, Machine& machine) { machine = co_await calib
 }  // namespace
 
 CommunicatorState::CommunicatorState(std::unique_ptr<Transport> transport_of_this_rank, Settings settings_in_force)
-    : settings(settings_in_force),
+    : settings(std::move(settings_in_force)),
       transport(std::move(transport_of_this_rank)),
       engine(*transport, settings.timeout_seconds),
       topology(std::vector<Location>(static_cast<std::size_t>(transport->size())), transport->rank()),
@@ -199,7 +200,47 @@ void CommunicatorState::observe(const Identity& identity, bool rounds) {
 }
 
 void CommunicatorState::dump(const std::string& path, std::string_view why) {
+  engine.note_progress();
   write_whole_file(path, engine.recorder().to_json(identity_, why, engine.dump(), settings.timeout_seconds));
+}
+
+void CommunicatorState::note(const Run& run, const TrafficCount& traffic, double seconds_waited) {
+  if (metrics) metrics->add(run, traffic, seconds_waited);
+  Tracer* const tracer = engine.tracer();
+  if (tracer == nullptr) return;
+  for (std::size_t level = 0; level < level_count; ++level) sent_[level] += traffic.bytes_sent[level];
+  tracer->sent(Clock::now(), sent_);
+}
+
+std::vector<double> CommunicatorState::stragglers(int runs) {
+  agree("asking for stragglers", "communicator", "stragglers", [&] {
+    require(runs >= 1 && runs <= FlightRecorder::capacity, "{} runs: it must be 1 to {}", runs, FlightRecorder::capacity);
+  });
+  // In memory that outlives a failure: largest_card bytes for each rank.
+  const auto ranks = static_cast<std::size_t>(transport->size());
+  const std::span waits(reinterpret_cast<std::uint64_t*>(cards_.data()), ranks);
+  std::fill(waits.begin(), waits.end(), 0);
+  const FlightRecorder& recorder = engine.recorder();
+  for (std::int64_t i = std::max<std::int64_t>(0, recorder.kept() - runs); i < recorder.kept(); ++i) {
+    const CallRecord& record = recorder.at(i);
+    if (record.awaited_rank >= 0 && record.tag != setup_tag)
+      waits[static_cast<std::size_t>(record.awaited_rank)] += static_cast<std::uint64_t>(record.awaited_seconds * 1e9);
+  }
+  struct Words {
+    std::uint64_t *data, *scratch;
+    std::int64_t count;
+  } words{waits.data(), reinterpret_cast<std::uint64_t*>(scratch_.data()), transport->size()};
+  run_blocking(
+      "adding up waits", setup_tag,
+      [](Channel channel, void* argument) {
+        const Words& all = *static_cast<Words*>(argument);
+        return allreduce_control(channel, all.data, all.count, 0, all.scratch);
+      },
+      &words);
+  const auto total = static_cast<double>(std::accumulate(waits.begin(), waits.end(), std::uint64_t{0}));
+  std::vector<double> shares;
+  for (const std::uint64_t wait : waits) shares.push_back(total > 0 ? static_cast<double>(wait) / total : 0);
+  return shares;
 }
 
 void CommunicatorState::require_running() const {
@@ -338,6 +379,8 @@ int Communicator::nearest_gpu() const {
   for (const int peer : comm.topology.node_peers()) node.push_back(all[static_cast<std::size_t>(peer)]);
   return assign_gpus(node)[static_cast<std::size_t>(comm.topology.local_rank(rank()))];
 }
+std::vector<double> Communicator::stragglers(int runs) const { return state_->stragglers(runs); }
+void Communicator::dump(const std::string& path) const { state_->dump(path, "the program has asked for it"); }
 Level Communicator::level(int peer) const {
   require(peer >= 0 && peer < size(), "rank {} does not exist: the communicator has ranks 0 to {}", peer, size() - 1);
   return state_->topology.level(rank(), peer);

@@ -4,6 +4,7 @@
 // goes wrong to itself; all tell each other how it went; all go on, or all throw the same. Telling allocates nothing.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <new>
 #include <optional>
@@ -67,8 +68,12 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   /// Files about this communicator: traces, dumps and metrics, as the settings say. `rounds`: collective, how ranks come to one
   /// clock. A folder that cannot be written is a warning.
   void observe(const Identity& identity, bool rounds);
+  /// A run has ended: traces and metrics count it.
+  void note(const Run& run, const TrafficCount& traffic, double seconds_waited);
   /// Writes the flight recorder's dump. Throws Error(WEIR_ERR_ARGUMENT) naming the file and the reason.
   void dump(const std::string& path, std::string_view why);
+  /// See Communicator::stragglers.
+  [[nodiscard]] std::vector<double> stragglers(int runs);
   /// Throws Error where the transport's library has ended.
   void require_running() const;
   /// Throws Error where nothing can be made, or agreed on, any more.
@@ -97,6 +102,7 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   std::exception_ptr out_of_memory_;  // made in time
   Identity identity_;
   Clock::time_point dumped_{};
+  std::array<std::int64_t, level_count> sent_{};
   FramePool setup_frames_;  // nobody else's: there is always a frame for the next exchange
   std::int64_t setup_runs_ = 0;
   bool broken_ = false;  // a setup run broke off: messages of it may still be on their way

@@ -72,6 +72,7 @@ class PlanImpl : public AsynchronousCall {
   [[nodiscard]] virtual InputError memory_error(const void* gradient, void* stream) = 0;
 
  private:
+  void measure(Metrics& metrics) const;
   void begin(void* dense, const void* sparse_only, std::int64_t count, DataType type, void* stream, bool caller_waits);
 
   Lease lease_;

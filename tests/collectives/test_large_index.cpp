@@ -108,7 +108,7 @@ TEST_CASE("parts of more than 2^31 elements") {
 }
 
 TEST_CASE("what allgatherv sends") {
-  const auto most = [](std::vector<std::uint64_t> sizes) {
+  const auto most = [](const std::vector<std::uint64_t>& sizes) {
     std::vector<std::uint64_t> prefix(2 * sizes.size() + 1);
     return allgatherv_max_sent(sizes, prefix);
   };

@@ -96,11 +96,11 @@ class Player {
   }
 
   void range() {
-    const auto [first, count] = event().ranges[rank_];
+    const TableEvent::Range& range = event().ranges[rank_];
     const std::vector<float>& values = event().values[rank_];
-    if (event().kind == Kind::import_rows) return expect_end([&] { table_->import_rows(first, count, values); });
+    if (event().kind == Kind::import_rows) return expect_end([&] { table_->import_rows(range.first, range.count, values); });
     std::vector<float> out(values.size(), -77);
-    expect_end([&] { table_->export_rows(first, count, out); });
+    expect_end([&] { table_->export_rows(range.first, range.count, out); });
     if (event().wrong == Wrong::nothing) check(same_bits(out, values), "rows");
   }
 
