@@ -39,6 +39,7 @@ enum class Stage : std::uint8_t {
   allreduce,
   fold,
   unfold,
+  nccl,
   nccl_turn,
   nccl_connect,
   // Of all-to-all exchanges:
@@ -97,6 +98,7 @@ inline constexpr std::array stage_list = {
     StageInfo{Stage::allreduce, "allreduce", "dense allreduce of a library, or across nodes"},
     StageInfo{Stage::fold, "fold", "Rabenseifner: ranks beyond a power of two give what they have"},
     StageInfo{Stage::unfold, "unfold", "Rabenseifner: and get the result"},
+    StageInfo{Stage::nccl, "nccl", "NCCL's part of a run, from the wait for its turn on"},
     StageInfo{Stage::nccl_turn, "nccl_turn", "until it is this run's turn with NCCL"},
     StageInfo{Stage::nccl_connect, "nccl_connect", "GPUs connect by NCCL"},
     StageInfo{Stage::alltoallv, "alltoallv", "all-to-all exchange, direct"},

@@ -1,5 +1,6 @@
 #include "async/tracer.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@ namespace weir {
 namespace {
 
 constexpr std::chrono::milliseconds writing_interval{20};
+constexpr std::string_view event_begin = ",\n";
 
 std::int64_t nanoseconds(std::chrono::steady_clock::duration time) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
@@ -50,8 +52,8 @@ Tracer::Tracer(const std::string& folder, const Identity& identity)
       ring_(capacity) {
   std::error_code ignored;
   std::filesystem::create_directories(folder, ignored);
-  file_ = std::fopen(path_.c_str(), "w");
-  if (file_ == nullptr) fail(WEIR_ERR_ARGUMENT, "{} cannot be written: {}", path_, std::strerror(errno));
+  file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (file_ < 0) fail(WEIR_ERR_ARGUMENT, "{} cannot be written: {}", path_, std::strerror(errno));
   posted_.reserve(1024);
   const Version weir = version();
   const auto wall = std::chrono::system_clock::now().time_since_epoch();
@@ -75,7 +77,7 @@ Tracer::~Tracer() {
   }
   wake_.notify_one();
   writer_.join();
-  if (file_ != nullptr) std::fclose(file_);
+  if (file_ >= 0) ::close(file_);
 }
 
 void Tracer::set_clock_rounds(std::vector<ClockRound> rounds) {
@@ -218,19 +220,26 @@ void Tracer::append(const Event& event) {
 
 /// Where the disk is full, the file ends with the last event that is whole, and tracing with it; the run goes on.
 void Tracer::flush() {
-  if (file_ == nullptr) {
+  if (file_ < 0) {
     buffer_.clear();
     return;
   }
-  if (std::fwrite(buffer_.data(), 1, buffer_.size(), file_) == buffer_.size() && std::fflush(file_) == 0) {
-    written_ += static_cast<long>(buffer_.size());
-  } else {
-    fmt::print(stderr, "weir: rank {}: {} ends here: {}\n", rank_, path_, std::strerror(errno));
-    if (::ftruncate(::fileno(file_), written_) != 0) fmt::print(stderr, "weir: {} may end in the middle of a line\n", path_);
-    ::setvbuf(file_, nullptr, _IONBF, 0);
-    std::fclose(file_);
-    file_ = nullptr;
+  std::size_t done = 0;
+  while (done < buffer_.size()) {
+    const ssize_t written = ::write(file_, buffer_.data() + done, buffer_.size() - done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) break;
+    done += static_cast<std::size_t>(written);
   }
+  if (done < buffer_.size()) {
+    fmt::print(stderr, "weir: rank {}: {} ends here: {}\n", rank_, path_, std::strerror(errno));
+    const std::size_t whole = done == 0 ? std::string::npos : buffer_.rfind(event_begin, done - 1);
+    if (::ftruncate(file_, written_ + static_cast<off_t>(whole == std::string::npos ? 0 : whole)) != 0)
+      fmt::print(stderr, "weir: {} may end in the middle of a line\n", path_);
+    ::close(file_);
+    file_ = -1;
+  }
+  written_ += static_cast<off_t>(done);
   buffer_.clear();
 }
 

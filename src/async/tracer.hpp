@@ -6,12 +6,13 @@
 // nothing while plans run. Where that thread cannot follow, events are left out and counted.
 #pragma once
 
+#include <sys/types.h>
+
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <cstdio>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -79,8 +80,8 @@ class Tracer {
   std::string path_;
   int rank_;
   Time start_;
-  std::FILE* file_ = nullptr;
-  long written_ = 0;  // bytes that are safely there
+  int file_ = -1;
+  off_t written_ = 0;
 
   static constexpr std::size_t capacity = std::size_t{1} << 15;
   std::vector<Event> ring_;

@@ -1,6 +1,6 @@
 #include "communicator/metrics.hpp"
 
-#include <fmt/format.h>
+#include <iterator>
 
 #include "async/flight_recorder.hpp"
 #include "base/error.hpp"

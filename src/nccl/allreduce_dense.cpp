@@ -27,6 +27,7 @@ class DenseNccl : public DenseAllreduce<G> {
   [[nodiscard]] std::int64_t memory_bytes() const override { return 0; }
   [[nodiscard]] bool usable() const override { return !nccl.aborted(); }
   task<void> run(Channel channel, G* data) override {
+    const StageScope stage = channel.stage(Stage::nccl);
     NcclTurn turn(nccl, done_, stream);
     co_await turn.begin(channel);
     co_await sum(channel, turn, data);

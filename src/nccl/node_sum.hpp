@@ -31,6 +31,7 @@ class NcclNodeSum {
       co_await allreduce_control(channel, words_, 1, 1, words_ + 1);
     }
     if (words_[0] != 0) co_return nullptr;
+    const StageScope by_nccl = channel.stage(Stage::nccl);
     NcclTurn turn(nccl_, summed_, stream_);
     co_await turn.begin(channel);
     auto* const node = nccl_.of(NcclGroup::node);

@@ -174,8 +174,8 @@ TEST_CASE("ranks that share a GPU", "[nccl]") {
 TEST_CASE("an error of NCCL aborts its communicators and ends all plans on them, the same on all ranks", "[nccl]") {
   for (const std::string algorithm : {"dense_nccl", "dense_torus2d"}) {
     for (const auto& [fault, status, part] : {std::tuple{Fault::remote_error, WEIR_ERR_DEVICE, "remote process exited"},
-                                              {Fault::never_comes, WEIR_ERR_TIMEOUT, "of NCCL"},
-                                              {Fault::stuck, WEIR_ERR_TIMEOUT, "of NCCL"}}) {
+                                              {Fault::never_comes, WEIR_ERR_TIMEOUT, "/nccl"},
+                                              {Fault::stuck, WEIR_ERR_TIMEOUT, "/nccl"}}) {
       INFO(algorithm << ", fault " << static_cast<int>(fault));
       const int before = simt::nccl_communicators();
       RankCheck check;
