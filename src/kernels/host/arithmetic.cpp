@@ -35,6 +35,16 @@ void scale(T* x, std::int64_t count, T factor) {
 }
 
 template <class T>
+void divide(T* x, std::int64_t count, T divisor) {
+  const Tag<T> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto divisors = hn::Set(d, divisor);
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) hn::StoreU(hn::Div(hn::LoadU(d, x + i), divisors), d, x + i);
+  for (; i < count; ++i) x[i] /= divisor;
+}
+
+template <class T>
 std::int64_t count_non_finite(const T* x, std::int64_t count) {
   const Tag<T> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -69,7 +79,7 @@ void fill_zero(T* x, std::int64_t count) {
 
 template <class T>
 ArithmeticKernels<T> arithmetic_kernels() {
-  return {add<T>, scale<T>, count_non_finite<T>, fill_zero<T>};
+  return {add<T>, scale<T>, divide<T>, count_non_finite<T>, fill_zero<T>};
 }
 ArithmeticKernels<float> float_kernels() { return arithmetic_kernels<float>(); }
 ArithmeticKernels<double> double_kernels() { return arithmetic_kernels<double>(); }
@@ -111,6 +121,11 @@ void scale(T* x, std::int64_t count, T factor) {
 }
 
 template <class T>
+void divide(T* x, std::int64_t count, T divisor) {
+  chosen<T>().divide(x, count, divisor);
+}
+
+template <class T>
 std::int64_t count_non_finite(const T* x, std::int64_t count) {
   return chosen<T>().count_non_finite(x, count);
 }
@@ -123,6 +138,7 @@ void fill_zero(T* x, std::int64_t count) {
 #define WEIR_INSTANTIATE(T)                                       \
   template void add(const T*, T*, std::int64_t);                  \
   template void scale(T*, std::int64_t, T);                       \
+  template void divide(T*, std::int64_t, T);                      \
   template std::int64_t count_non_finite(const T*, std::int64_t); \
   template void fill_zero(T*, std::int64_t);
 

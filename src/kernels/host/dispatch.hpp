@@ -10,6 +10,7 @@ template <class T>
 struct ArithmeticKernels {
   decltype(&host::add<T>) add;
   decltype(&host::scale<T>) scale;
+  decltype(&host::divide<T>) divide;
   decltype(&host::count_non_finite<T>) count_non_finite;
   decltype(&host::fill_zero<T>) fill_zero;
 };
@@ -18,7 +19,6 @@ template <class T>
 struct SelectKernels {
   decltype(&host::compensate_select<T>) compensate_select;
   decltype(&host::select<T>) select;
-  decltype(&host::select_ties<T>) select_ties;
 };
 
 template <class T>

@@ -168,13 +168,13 @@ HWY_INLINE std::int64_t store_hits(D d, Source source, std::int64_t begin, const
 }
 
 template <class Source, class T = typename Source::Value>
-HWY_INLINE std::int64_t select_from(Source source, std::int64_t begin, std::int64_t count, Key<T> threshold, Output<T> out) {
+HWY_INLINE std::int64_t select_from(Source source, std::int64_t count, Key<T> threshold, Output<T> out) {
   const Tag<T> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const auto below = just_below(d, threshold);
   HitList list;
   std::int64_t hits = 0;
-  std::int64_t i = begin;
+  std::int64_t i = 0;
   while (i + lanes <= count && hits < out.capacity) {
     const std::int64_t vectors = std::min(chunk, count - i) / lanes;
     find_hits(d, source, i, vectors, below, list);
@@ -200,55 +200,17 @@ HWY_INLINE std::int64_t select_from(Source source, std::int64_t begin, std::int6
 template <class T>
 std::int64_t compensate_select(const T* gradient, T* residual, std::int64_t count, Key<T> threshold, Key<T> keep_old,
                                std::uint32_t* indices, T* values, std::int64_t capacity) {
-  return select_from(Compensated<T>{gradient, residual, keep_old}, 0, count, threshold, Output<T>{indices, values, capacity});
+  return select_from(Compensated<T>{gradient, residual, keep_old}, count, threshold, Output<T>{indices, values, capacity});
 }
 
 template <class T>
 std::int64_t select(const T* x, std::int64_t count, Key<T> threshold, std::uint32_t* indices, T* values, std::int64_t capacity) {
-  return select_from(Plain<T>{x}, 0, count, threshold, Output<T>{indices, values, capacity});
-}
-
-template <class T>
-std::int64_t count_equal(const T* x, std::int64_t count, Key<T> key) {
-  const Tag<T> d;
-  const KeyTag<Tag<T>> dk;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const auto wanted = hn::Set(dk, static_cast<hn::TFromD<decltype(dk)>>(key));
-  std::int64_t equal = 0;
-  std::int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    equal += static_cast<std::int64_t>(hn::CountTrue(dk, hn::Eq(keys_of(d, hn::LoadU(d, x + i)), wanted)));
-  }
-  for (; i < count; ++i) equal += key_of(x[i]) == key;
-  return equal;
-}
-
-template <class T>
-std::int64_t select_ties(const T* x, std::int64_t count, Key<T> threshold, std::int64_t ties, std::uint32_t* indices, T* values) {
-  const Plain<T> source{x};
-  const Output<T> out{indices, values, std::numeric_limits<std::int64_t>::max() / 2};
-  const auto rest = [&](std::int64_t stored) { return Output<T>{indices + stored, values + stored, out.capacity}; };
-  std::int64_t stored = 0;
-  std::int64_t i = 0;
-  while (i < count && ties > 0) {
-    const std::int64_t end = i + std::min(chunk, count - i);
-    const std::int64_t equal = count_equal(x + i, end - i, threshold);
-    if (equal > ties) break;
-    stored += select_from(source, i, end, threshold, rest(stored));
-    ties -= equal;
-    i = end;
-  }
-  for (; i < count && ties > 0; ++i) {
-    const Key<T> key = key_of(x[i]);
-    ties -= key == threshold;
-    if (key >= threshold) stored = select_one(source, i, out, stored);
-  }
-  return stored + select_from(source, i, count, std::min<Key<T>>(threshold, key_max<T>) + 1, rest(stored));
+  return select_from(Plain<T>{x}, count, threshold, Output<T>{indices, values, capacity});
 }
 
 template <class T>
 SelectKernels<T> select_kernels() {
-  return {compensate_select<T>, select<T>, select_ties<T>};
+  return {compensate_select<T>, select<T>};
 }
 SelectKernels<float> float_kernels() { return select_kernels<float>(); }
 SelectKernels<double> double_kernels() { return select_kernels<double>(); }
@@ -290,15 +252,9 @@ std::int64_t select(const T* x, std::int64_t count, Key<T> threshold, std::uint3
   return chosen<T>().select(x, count, threshold, indices, values, capacity);
 }
 
-template <class T>
-std::int64_t select_ties(const T* x, std::int64_t count, Key<T> threshold, std::int64_t ties, std::uint32_t* indices, T* values) {
-  return chosen<T>().select_ties(x, count, threshold, ties, indices, values);
-}
-
 #define WEIR_INSTANTIATE(T)                                                                                              \
   template std::int64_t compensate_select(const T*, T*, std::int64_t, Key<T>, Key<T>, std::uint32_t*, T*, std::int64_t); \
-  template std::int64_t select(const T*, std::int64_t, Key<T>, std::uint32_t*, T*, std::int64_t);                        \
-  template std::int64_t select_ties(const T*, std::int64_t, Key<T>, std::int64_t, std::uint32_t*, T*);
+  template std::int64_t select(const T*, std::int64_t, Key<T>, std::uint32_t*, T*, std::int64_t);
 
 WEIR_INSTANTIATE(float)
 WEIR_INSTANTIATE(double)
