@@ -119,8 +119,8 @@ class HostSpace {
   task<CutCounts> count_cut(Channel, Segment entries, Key<T> key) {
     co_return kernels::host::count_cut(entries.values, entries.count, key);
   }
-  /// Entries with a key above `key`, and the first `ties` with that key: `kept` in all, as the caller knows. `to` has room for one
-  /// more.
+  /// Entries with a key above `key`, and the first `ties` with that key: `kept` in all, as the caller knows. `to` has room for
+  /// select_padding more.
   [[nodiscard]] Segment keep(Segment entries, Key<T> key, std::int64_t ties, std::int64_t kept, Segment to) {
     Band<T> band{static_cast<Key<T>>(key + 1), key, 0, ties};
     kernels::host::select_band<T>(entries.indices, entries.values, entries.count, band, to.indices, to.values, nullptr, 0);

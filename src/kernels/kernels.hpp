@@ -152,8 +152,8 @@ struct Exceedances {
   void shift_indices(const std::uint32_t* indices, std::int64_t count, std::uint32_t offset, std::uint32_t* out);                  \
   /* Of the sorted entries (indices, values), or (0, 1, ..., values) where `indices` is nullptr, those in the band, in order;      \
      returns how many. Of the others, those with key >= keep_old go back: residual[index] = value, unless `residual` is nullptr.   \
-     Outputs hold one entry more than is kept, or as many as there are; they may be the inputs. band.start moves on by the         \
-     entries between the thresholds: the band goes on in what follows. */                                                          \
+     Outputs hold select_padding entries more than are kept, or as many as there are; they may be the inputs. band.start moves on  \
+     by the entries between the thresholds: the band goes on in what follows. */                                                   \
   template <class T>                                                                                                               \
   std::int64_t select_band(const std::uint32_t* indices, const T* values, std::int64_t count, Band<T>& band,                       \
                            std::uint32_t* out_indices, T* out_values, T* residual, Key<T> keep_old);                               \

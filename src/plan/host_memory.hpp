@@ -159,10 +159,10 @@ class HostMemory {
   }
   /// Entries with key >= keep_old go to the residual, which holds the other ones.
   void put_back(T* residual, const Entries& entries, std::int64_t count, Key<T> keep_old) {
-    std::uint32_t index = 0;
-    T value{};
+    std::uint32_t indices[select_padding];
+    T values[select_padding];
     Band<T> nothing{std::numeric_limits<Key<T>>::max(), std::numeric_limits<Key<T>>::max(), 0, 0};
-    kernels::host::select_band(entries.indices.data(), entries.values.data(), count, nothing, &index, &value, residual, keep_old);
+    kernels::host::select_band(entries.indices.data(), entries.values.data(), count, nothing, indices, values, residual, keep_old);
   }
   /// Of all of x, block by block, since those between the band's thresholds may be more than there is room for.
   void take_band(const T* x, std::int64_t count, Band<T> band, Entries& to) {

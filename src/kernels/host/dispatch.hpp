@@ -12,6 +12,7 @@ struct ArithmeticKernels {
   decltype(&host::scale<T>) scale;
   decltype(&host::divide<T>) divide;
   decltype(&host::count_non_finite<T>) count_non_finite;
+  decltype(&host::count_cut<T>) count_cut;
   decltype(&host::fill_zero<T>) fill_zero;
 };
 
@@ -19,6 +20,7 @@ template <class T>
 struct SelectKernels {
   decltype(&host::compensate_select<T>) compensate_select;
   decltype(&host::select<T>) select;
+  decltype(&host::select_band<T>) select_band;
 };
 
 template <class T>

@@ -18,16 +18,6 @@ void sample(const T* x, const T* y, std::int64_t samples, std::int64_t stride, s
   }
 }
 
-template <class T>
-CutCounts count_cut(const T* x, std::int64_t count, Key<T> key) {
-  CutCounts counts;
-  for (std::int64_t i = 0; i < count; ++i) {
-    counts.above += key_of(x[i]) > key;
-    counts.equal += key_of(x[i]) == key;
-  }
-  return counts;
-}
-
 void count_regions(const std::uint32_t* indices, std::int64_t count, const std::uint64_t* boundaries, int regions,
                    std::uint64_t* counts) {
   const std::uint32_t* from = std::lower_bound(indices, indices + count, boundaries[0]);
@@ -47,27 +37,6 @@ void shift_indices(const std::uint32_t* indices, std::int64_t count, std::uint32
 }
 
 template <class T>
-std::int64_t select_band(const std::uint32_t* indices, const T* values, std::int64_t count, Band<T>& band,
-                         std::uint32_t* out_indices, T* out_values, T* residual, Key<T> keep_old) {
-  std::int64_t kept = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const auto index = indices != nullptr ? indices[i] : static_cast<std::uint32_t>(i);
-    const T value = values[i];
-    const Key<T> key = key_of(value);
-    // Which entry stays is as good as random: no branches, but for what practically never happens.
-    const bool between = (key >= band.lower) & (key < band.upper);
-    const bool in_slice = between & (static_cast<std::uint64_t>(-band.start) < static_cast<std::uint64_t>(band.slice));
-    const bool wanted = (key >= band.upper) | in_slice;
-    band.start -= between;
-    out_indices[kept] = index;
-    out_values[kept] = value;
-    kept += wanted;
-    if (key >= keep_old && !wanted && residual != nullptr) residual[index] = value;
-  }
-  return kept;
-}
-
-template <class T>
 void roll_back(const T* gradient, T* residual, std::int64_t count, const std::uint32_t* held_indices, const T* held_values,
                std::int64_t held, Key<T> keep_old) {
   std::int64_t from = 0;
@@ -81,11 +50,9 @@ void roll_back(const T* gradient, T* residual, std::int64_t count, const std::ui
   }
 }
 
-#define WEIR_INSTANTIATE(T)                                                                                                  \
-  template void scatter_add(T*, const std::uint32_t*, const T*, std::int64_t);                                               \
-  template void sample(const T*, const T*, std::int64_t, std::int64_t, std::int64_t, std::int64_t, T*);                      \
-  template CutCounts count_cut(const T*, std::int64_t, Key<T>);                                                              \
-  template std::int64_t select_band(const std::uint32_t*, const T*, std::int64_t, Band<T>&, std::uint32_t*, T*, T*, Key<T>); \
+#define WEIR_INSTANTIATE(T)                                                                             \
+  template void scatter_add(T*, const std::uint32_t*, const T*, std::int64_t);                          \
+  template void sample(const T*, const T*, std::int64_t, std::int64_t, std::int64_t, std::int64_t, T*); \
   template void roll_back(const T*, T*, std::int64_t, const std::uint32_t*, const T*, std::int64_t, Key<T>);
 WEIR_INSTANTIATE(float)
 WEIR_INSTANTIATE(double)
