@@ -11,6 +11,7 @@
 #include "support/catch.hpp"
 #include "support/kernel_data.hpp"
 #include "support/kernel_sets.hpp"
+#include "support/thinning.hpp"
 
 namespace {
 
@@ -21,6 +22,7 @@ using weir::test::Guarded;
 using weir::test::keys_among;
 using weir::test::Kind;
 using weir::test::kinds;
+using weir::test::left_out;
 using weir::test::numbers;
 using weir::test::same;
 using weir::test::same_sums;
@@ -211,6 +213,7 @@ TEMPLATE_TEST_CASE("select_band takes the largest of all elements, ties to the l
   using T = typename TestType::T;
   for (const std::int64_t n : {0, 1, 2, 63, 64, 65, 1000, 4097, 20003}) {
     for (const Kind kind : kinds) {
+      if (left_out()) continue;
       const auto x = numbers<T>(kind, n, 4);
       for (const Key<T> any : keys_among(x)) {
         const Key<T> key = std::min(any, std::numeric_limits<Key<T>>::max() / 2);
@@ -272,6 +275,7 @@ TEMPLATE_TEST_CASE("count_cut counts what is above a key and on it", "[kernels]"
   using T = typename TestType::T;
   for (const std::int64_t n : {0, 1, 2, 255, 256, 257, 5001}) {
     for (const Kind kind : kinds) {
+      if (left_out()) continue;
       Guarded<T> x(numbers<T>(kind, n, 11), 1);
       for (const Key<T> key : keys_among(x.all())) {
         std::int64_t above = 0, equal = 0;
