@@ -1,8 +1,8 @@
 // Messages of sparse vectors. Indices in bit vectors are written word by word, each thread looking up the entries of its word, and
 // read by counting the bits before each word: no atomics, so the same bytes on every run.
-#include "codec/device.hpp"
 #include "codec/layout.hpp"
 #include "codec/parts.hpp"
+#include "cuda/wire.hpp"
 #include "launch.cuh"
 
 namespace weir::wire::cuda {

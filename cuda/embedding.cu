@@ -1,6 +1,6 @@
 // Rows of embedding tables: their initial values, how they travel, and the optimizer's step. Compiled without fused multiplications
 // and additions, so that the optimizer has the host's bits.
-#include "embedding/device.hpp"
+#include "embedding/cuda_row_kernels.hpp"
 #include "kernels/narrow.hpp"
 #include "rows.cuh"
 

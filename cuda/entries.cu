@@ -1,6 +1,6 @@
 // Sorted entries between kernels that merge and encode them: counted by region and at a cut, shifted, divided, rounded as they
 // travel.
-#include "codec/device.hpp"
+#include "cuda/wire.hpp"
 #include "launch.cuh"
 
 namespace weir::kernels::cuda {

@@ -9,7 +9,7 @@
 
 #include "block.cuh"
 #include "check.hpp"
-#include "kernels/device.hpp"
+#include "kernels/cuda_kernels.hpp"
 
 namespace weir::kernels::cuda {
 

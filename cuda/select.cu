@@ -1,4 +1,4 @@
-// Selection by a threshold: one read of the array, what is selected written in index order.
+// Selection by a threshold or a band: one read of the array, what is selected written in index order.
 #include "launch.cuh"
 #include "tile.cuh"
 
@@ -125,9 +125,7 @@ struct Keeping {
   const std::uint32_t* indices;
   const G* values;
   Extent count;
-  Band<T> band;          // unless there is `kth`
-  const KthKey<T>* kth;  // the k largest
-  std::int64_t k;
+  DeviceBand<T> band;
   std::uint32_t* out_indices;
   T* out_values;
   T* residual;
@@ -136,18 +134,11 @@ struct Keeping {
   std::int64_t* found;
 };
 
-template <class T>
-__device__ __forceinline__ Band<T> band_of(const KthKey<T>& kth, std::int64_t k) {
-  const std::int64_t left = k - kth.greater;
-  const auto above = static_cast<Key<T>>(kth.key + (kth.key < static_cast<Key<T>>(~Key<T>{0}) ? 1 : 0));
-  return {above, kth.key, 0, left < 0 ? 0 : left < kth.equal ? left : kth.equal};
-}
-
 template <class G, class T, bool aligned>
 __global__ void __launch_bounds__(threads_per_block, sizeof(G) == 2 ? 2 : 3) keep_band_kernel(Keeping<G, T> s) {
   constexpr int size = width<T>;
   const std::int64_t count = exact(s.count);
-  const Band<T> band = s.kth != nullptr ? band_of(*s.kth, s.k) : s.band;
+  const Band<T> band = s.band.kth != nullptr ? band_of_largest(*s.band.kth, s.band.k) : s.band.known;
   const auto start = static_cast<std::uint64_t>(band.start), end = static_cast<std::uint64_t>(band.start + band.slice);
 
   Vector<G, size> narrow[rows];
@@ -196,16 +187,6 @@ __global__ void __launch_bounds__(threads_per_block, sizeof(G) == 2 ? 2 : 3) kee
   }
 }
 
-template <class G, class T>
-void run_keeping(const Queue& queue, Keeping<G, T> s) {
-  const std::int64_t tiles = tiles_of(s.count.most, tile_size<T>);
-  clear(queue, queue.scratch, tiles * 16);
-  s.above = {reinterpret_cast<unsigned long long*>(queue.scratch)};
-  s.between = {s.above.states + tiles};
-  launch(queue, is_aligned(s.values, sizeof(G) * width<T>) ? keep_band_kernel<G, T, true> : keep_band_kernel<G, T, false>, tiles,
-         s);
-}
-
 }  // namespace
 
 template <class G, class T>
@@ -221,23 +202,20 @@ void select(Queue queue, const G* x, std::int64_t count, Key<T> threshold, std::
 }
 
 template <class G, class T>
-void select_ties(Queue queue, const std::uint32_t* indices, const G* values, Extent count, std::int64_t k, const KthKey<T>* kth,
+void select_band(Queue queue, const std::uint32_t* indices, const G* values, Extent count, DeviceBand<T> band,
                  std::uint32_t* out_indices, T* out_values, T* residual, Key<T> keep_old, std::int64_t* found) {
-  run_keeping<G, T>(queue, {indices, values, count, {}, kth, k, out_indices, out_values, residual, keep_old, {}, {}, found});
+  const std::int64_t tiles = tiles_of(count.most, tile_size<T>);
+  clear(queue, queue.scratch, tiles * 16);
+  auto* const states = reinterpret_cast<unsigned long long*>(queue.scratch);
+  launch(queue, is_aligned(values, sizeof(G) * width<T>) ? keep_band_kernel<G, T, true> : keep_band_kernel<G, T, false>, tiles,
+         {indices, values, count, band, out_indices, out_values, residual, keep_old, {states}, {states + tiles}, found});
 }
 
-template <class G, class T>
-void select_band(Queue queue, const std::uint32_t* indices, const G* values, Extent count, Band<T> band, std::uint32_t* out_indices,
-                 T* out_values, T* residual, Key<T> keep_old, std::int64_t* found) {
-  run_keeping<G, T>(queue, {indices, values, count, band, nullptr, 0, out_indices, out_values, residual, keep_old, {}, {}, found});
-}
-
-#define WEIR_INSTANTIATE(G, T)                                                                                                     \
-  template void compensate_select(Queue, const G*, T*, std::int64_t, Key<T>, Key<T>, std::uint32_t*, T*, std::int64_t, Found*);    \
-  template void select(Queue, const G*, std::int64_t, Key<T>, std::uint32_t*, T*, std::int64_t, Found*);                           \
-  template void select_ties(Queue, const std::uint32_t*, const G*, Extent, std::int64_t, const KthKey<T>*, std::uint32_t*, T*, T*, \
-                            Key<T>, std::int64_t*);                                                                                \
-  template void select_band(Queue, const std::uint32_t*, const G*, Extent, Band<T>, std::uint32_t*, T*, T*, Key<T>, std::int64_t*);
+#define WEIR_INSTANTIATE(G, T)                                                                                                  \
+  template void compensate_select(Queue, const G*, T*, std::int64_t, Key<T>, Key<T>, std::uint32_t*, T*, std::int64_t, Found*); \
+  template void select(Queue, const G*, std::int64_t, Key<T>, std::uint32_t*, T*, std::int64_t, Found*);                        \
+  template void select_band(Queue, const std::uint32_t*, const G*, Extent, DeviceBand<T>, std::uint32_t*, T*, T*, Key<T>,       \
+                            std::int64_t*);
 WEIR_INSTANTIATE(float, float)
 WEIR_INSTANTIATE(double, double)
 WEIR_INSTANTIATE(float16, float)

@@ -1,7 +1,7 @@
 // What computing costs on the simulated machine: every kernel moves the bytes that its contract names (src/kernels/kernels.hpp),
 // and the codec reads arrays and writes a message or the reverse (src/codec/wire.hpp), at the memory bandwidth that the platform
 // file states as the speed of a host, one byte for one flop. Deterministic, unlike timing the kernels of hundreds of ranks on the
-// machine that simulates. Index arithmetic outside of the kernels is free.
+// machine that simulates. Arithmetic on indices alone is free.
 //
 // Linked with --wrap for each symbol below. CMakeLists.txt reads the symbols from this file, and check_kernel_costs.sh refuses a
 // program with a float kernel that has no row here.
@@ -52,9 +52,6 @@ CHARGED(_ZN4weir7kernels4host17compensate_selectIfEElPKT_PS3_lNSt11conditionalIX
 CHARGED(_ZN4weir7kernels4host6selectIfEElPKT_lNSt11conditionalIXeqstS3_Li4EEjmE4typeEPjPS3_l, int64_t,
         (const float* x, int64_t count, uint32_t threshold, uint32_t* indices, float* values, int64_t capacity),
         (x, count, threshold, indices, values, capacity), 4 * count + 8 * std::min(result, capacity))
-CHARGED(_ZN4weir7kernels4host11select_tiesIfEElPKT_lNSt11conditionalIXeqstS3_Li4EEjmE4typeElPjPS3_, int64_t,
-        (const float* x, int64_t count, uint32_t threshold, int64_t ties, uint32_t* indices, float* values),
-        (x, count, threshold, ties, indices, values), 4 * count + 8 * result)
 // a pass for the range, one for the first digit, one for what shares it
 CHARGED(_ZN4weir7kernels4host7kth_keyIfEENS_6KthKeyIT_EEPKS4_ll, KthKey<float>, (const float* x, int64_t count, int64_t k),
         (x, count, k), 3 * 4 * count)
@@ -68,6 +65,7 @@ CHARGED(_ZN4weir7kernels4host11exceedancesIfEENS_11ExceedancesIT_EEPKS4_S7_lNSt1
         (y != nullptr ? 8 : 4) * count)
 CHARGED_VOID(_ZN4weir7kernels4host3addIfEEvPKT_PS3_l, (const float* x, float* y, int64_t count), (x, y, count), 12 * count)
 CHARGED_VOID(_ZN4weir7kernels4host5scaleIfEEvPT_lS3_, (float* x, int64_t count, float factor), (x, count, factor), 8 * count)
+CHARGED_VOID(_ZN4weir7kernels4host6divideIfEEvPT_lS3_, (float* x, int64_t count, float divisor), (x, count, divisor), 8 * count)
 CHARGED(_ZN4weir7kernels4host16count_non_finiteIfEElPKT_l, int64_t, (const float* x, int64_t count), (x, count), 4 * count)
 CHARGED_VOID(_ZN4weir7kernels4host9fill_zeroIfEEvPT_l, (float* x, int64_t count), (x, count), 4 * count)
 CHARGED(_ZN4weir7kernels4host9merge_addIfEElPKjPKT_lS4_S7_lPjPS5_, int64_t,
@@ -87,6 +85,8 @@ CHARGED_VOID(_ZN4weir7kernels4host11scatter_addIfEEvPT_PKjPKS3_l,
 CHARGED_VOID(_ZN4weir7kernels4host6sampleIfEEvPKT_S5_llllPS3_,
              (const float* x, const float* y, int64_t samples, int64_t stride, int64_t rest, int64_t offset, float* out),
              (x, y, samples, stride, rest, offset, out), (4 + (y != nullptr ? 2 : 1) * scattered) * samples)
+CHARGED(_ZN4weir7kernels4host9count_cutIfEENS_9CutCountsEPKT_lNSt11conditionalIXeqstS4_Li4EEjmE4typeE, CutCounts,
+        (const float* x, int64_t count, uint32_t key), (x, count, key), 4 * count)
 CHARGED(_ZN4weir7kernels4host11select_bandIfEElPKjPKT_lRNS_4BandIS5_EEPjPS5_SC_NSt11conditionalIXeqstS5_Li4EEjmE4typeE, int64_t,
         (const uint32_t* indices, const float* values, int64_t count, Band<float>& band, uint32_t* out_indices, float* out_values,
          float* residual, uint32_t keep_old),

@@ -61,11 +61,6 @@ struct AllreduceProblem {
   bool direct = false;     ///< the transport takes GPU memory
 
   [[nodiscard]] wire::Wire wire() const { return {config.wire_format, config.wire_values}; }
-  template <class T>
-  void divide(T* values, std::int64_t value_count) const {
-    if (divisor == 1) return;
-    for (std::int64_t i = 0; i < value_count; ++i) values[i] /= static_cast<T>(divisor);
-  }
 };
 
 /// How a sparse exchange ended, the same on every rank but for `undelivered`.
@@ -110,6 +105,9 @@ class SparseAllreduce {
   [[nodiscard]] virtual std::int64_t memory_bytes() const = 0;
 };
 
+/// What exchanges the entries of a sparse algorithm; several rows of the registry may share one.
+enum class SparseExchange { none, topk_allgather, topk_dsa, gtopk, oktopk };
+
 /// One row of the registry. Either the dense or the sparse factories are set. What is dense in CUDA memory is made by the plan, of
 /// NCCL's operations; the factories of such a row are for host memory, and it has none where it is not for that.
 ///
@@ -132,10 +130,11 @@ struct AllreduceRow {
   bool cuda_memory = false;
   Factory<DenseAllreduce<float>> dense_float32 = nullptr;
   Factory<DenseAllreduce<double>> dense_float64 = nullptr;
+  SparseExchange exchange = SparseExchange::none;
   Factory<SparseAllreduce<float>> sparse_float32 = nullptr;
   Factory<SparseAllreduce<double>> sparse_float64 = nullptr;
 
-  [[nodiscard]] bool sparse() const { return sparse_float32 != nullptr; }
+  [[nodiscard]] bool sparse() const { return exchange != SparseExchange::none; }
   [[nodiscard]] bool runs_in(MemorySpace memory) const { return memory == MemorySpace::host ? host_memory : cuda_memory; }
   /// Most entries of an update of `problem`.
   [[nodiscard]] std::int64_t largest_update(const AllreduceProblem& problem) const {
@@ -148,16 +147,13 @@ struct AllreduceRow {
     else
       return dense_float64(problem);
   }
-  template <class T>
-  [[nodiscard]] Factory<SparseAllreduce<T>> sparse_factory() const {
-    if constexpr (sizeof(T) == 4)
-      return sparse_float32;
-    else
-      return sparse_float64;
-  }
+  /// In host memory; make_sparse_cuda() is the same for CUDA memory.
   template <class T>
   [[nodiscard]] std::unique_ptr<SparseAllreduce<T>> make_sparse(const AllreduceProblem& problem) const {
-    return sparse_factory<T>()(problem);
+    if constexpr (sizeof(T) == 4)
+      return sparse_float32(problem);
+    else
+      return sparse_float64(problem);
   }
 };
 

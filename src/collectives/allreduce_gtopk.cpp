@@ -74,7 +74,8 @@ class GTopk final : public SparseAllreduce<T> {
     if (outcome.input_error != 0) co_return outcome;
     outcome.update = decode(header);
     outcome.undelivered = undelivered(outcome.update);
-    problem_.divide(incoming_.values.data(), outcome.update.count);
+    if (problem_.divisor != 1)
+      kernels::host::divide(incoming_.values.data(), outcome.update.count, static_cast<T>(problem_.divisor));
     co_return outcome;
   }
 

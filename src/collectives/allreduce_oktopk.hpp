@@ -70,7 +70,10 @@ class OkTopk final : public SparseAllreduce<T> {
     // 1. region boundaries, every tau iterations (lines 5-7)
     if (iteration % problem_.config.boundary_period == 0) {
       const StageScope stage = channel.stage(Stage::average_boundaries);
-      co_await space_.own_cuts(channel, local, n(), ranks_, cut_scratch_.data());
+      if (local.count > 0)
+        co_await space_.quantiles(channel, local, ranks_, cut_scratch_.data());
+      else
+        uniform_cuts(n(), ranks_, cut_scratch_.data());
       co_await average_boundaries(channel, boundaries_, cut_scratch_.data());
     }
 

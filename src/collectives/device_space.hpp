@@ -5,10 +5,10 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "codec/device.hpp"
 #include "collectives/global_kth.hpp"
 #include "collectives/host_space.hpp"
 #include "cuda/runtime.hpp"
+#include "cuda/wire.hpp"
 
 namespace weir {
 
@@ -76,14 +76,10 @@ class DeviceSpace {
     wire::cuda::decode(queue(), wire, from, count, base, range, indices, values, verdicts_.data() + decoded_++);
   }
 
-  task<void> own_cuts(Channel channel, SparseVector<T> entries, std::uint64_t n, int regions, std::uint64_t* cuts) {
-    if (entries.count == 0) {
-      weir::own_cuts({}, n, regions, cuts);
-      co_return;
-    }
-    kernels::cuda::quantiles(queue(), entries.indices, entries.count, regions, words_.data());
+  task<void> quantiles(Channel channel, SparseVector<T> entries, int parts, std::uint64_t* out) {
+    kernels::cuda::quantiles(queue(), entries.indices, entries.count, parts, words_.data());
     co_await done(channel);
-    std::copy_n(words_.data(), regions - 1, cuts);
+    std::copy_n(words_.data(), parts - 1, out);
   }
   task<void> count_regions(Channel channel, SparseVector<T> entries, const Boundaries& boundaries, std::uint64_t* counts) {
     std::copy(boundaries.begin(), boundaries.end(), boundaries_.data());
@@ -143,7 +139,7 @@ class DeviceSpace {
   }
   [[nodiscard]] Segment keep(Segment entries, Key<T> key, std::int64_t ties, std::int64_t kept, Segment to) {
     const Band<T> band{static_cast<Key<T>>(key + 1), key, 0, ties};
-    kernels::cuda::select_band<T, T>(queue(), entries.indices, entries.values, extent(entries), band, to.indices, to.values,
+    kernels::cuda::select_band<T, T>(queue(), entries.indices, entries.values, extent(entries), {band}, to.indices, to.values,
                                      nullptr, 0, counts_.data() + counts_.size() - 1);
     to.count = kept;
     return to;

@@ -66,14 +66,15 @@ class HostSpace {
     wire::decode(wire, from, bytes, count, base, range, indices, values);
   }
 
-  /// As the function, of the entries' indices.
-  task<void> own_cuts(Channel, SparseVector<T> entries, std::uint64_t n, int regions, std::uint64_t* cuts) {
-    weir::own_cuts(entries.index_span(), n, regions, cuts);
+  /// As the kernel, of the entries' indices.
+  task<void> quantiles(Channel, SparseVector<T> entries, int parts, std::uint64_t* out) {
+    kernels::host::quantiles(entries.indices, entries.count, parts, out);
     co_return;
   }
   /// counts[j] = number of the entries in region j.
   task<void> count_regions(Channel, SparseVector<T> entries, const Boundaries& boundaries, std::uint64_t* counts) {
-    weir::count_regions(entries.index_span(), boundaries, counts);
+    kernels::host::count_regions(entries.indices, entries.count, boundaries.data(), static_cast<int>(boundaries.size()) - 1,
+                                 counts);
     co_return;
   }
   /// Memory for indices_of, for so many of them.
@@ -88,10 +89,10 @@ class HostSpace {
   /// `to` becomes the first from.count entries with `offset` added to the indices, modulo 2^32.
   void copy_shifted(SparseVector<T> from, std::uint32_t offset, Segment to) {
     std::copy_n(from.values, from.count, to.values);
-    std::transform(from.indices, from.indices + from.count, to.indices, [offset](std::uint32_t index) { return index + offset; });
+    kernels::host::shift_indices(from.indices, from.count, offset, to.indices);
   }
   void shift(Segment entries, std::uint32_t offset) {
-    for (std::int64_t i = 0; i < entries.count; ++i) entries.indices[i] += offset;
+    kernels::host::shift_indices(entries.indices, entries.count, offset, entries.indices);
   }
 
   /// The memory of `to` becomes a + b, or a; returns it with its count. `number` is that of the sum among those of one tree.
@@ -116,24 +117,21 @@ class HostSpace {
     co_return;
   }
   task<CutCounts> count_cut(Channel, Segment entries, Key<T> key) {
-    CutCounts counts;
-    for (std::int64_t i = 0; i < entries.count; ++i) {
-      counts.above += key_of(entries.values[i]) > key;
-      counts.equal += key_of(entries.values[i]) == key;
-    }
-    co_return counts;
+    co_return kernels::host::count_cut(entries.values, entries.count, key);
   }
   /// Entries with a key above `key`, and the first `ties` with that key: `kept` in all, as the caller knows. `to` has room for
   /// select_padding more.
   [[nodiscard]] Segment keep(Segment entries, Key<T> key, std::int64_t ties, std::int64_t kept, Segment to) {
-    kernels::host::select_ties(entries.values, entries.count, key, ties, to.indices, to.values);
-    for (std::int64_t i = 0; i < kept; ++i) to.indices[i] = entries.indices[to.indices[i]];
+    Band<T> band{static_cast<Key<T>>(key + 1), key, 0, ties};
+    kernels::host::select_band<T>(entries.indices, entries.values, entries.count, band, to.indices, to.values, nullptr, 0);
     to.count = kept;
     return to;
   }
 
-  /// As problem.divide.
-  void divide(Segment entries, const AllreduceProblem& problem) { problem.divide(entries.values, entries.count); }
+  /// By the problem's divisor.
+  void divide(Segment entries, const AllreduceProblem& problem) {
+    if (problem.divisor != 1) kernels::host::divide(entries.values, entries.count, static_cast<T>(problem.divisor));
+  }
   /// As wire::subtract_rounded.
   void subtract_rounded(WireValues wire_values, Segment entries) {
     wire::subtract_rounded(wire_values, entries.values, entries.count);

@@ -1,17 +1,14 @@
 #include "collectives/regions.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <array>
 
 #include "collectives/allgatherv.hpp"
 #include "collectives/control.hpp"
+#include "kernels/kernels.hpp"
 
 namespace weir {
 namespace {
-
-std::int64_t position_of(std::span<const std::uint32_t> indices, std::uint64_t position) {
-  return std::lower_bound(indices.begin(), indices.end(), position) - indices.begin();
-}
 
 /// Where one cut is being looked for: in [low, low + bins * width), before which `before` indices lie.
 struct Search {
@@ -22,12 +19,9 @@ struct Search {
 };
 
 void fill_bins(std::span<const std::uint32_t> indices, const Search& search, int bins, std::uint64_t* out) {
-  std::int64_t from = position_of(indices, search.low);
-  for (int bin = 0; bin < bins; ++bin) {
-    const std::int64_t to = position_of(indices, search.low + static_cast<std::uint64_t>(bin + 1) * search.width);
-    out[bin] = static_cast<std::uint64_t>(to - from);
-    from = to;
-  }
+  std::array<std::uint64_t, std::max(recut_coarse_bins, recut_fine_bins) + 1> edges;
+  for (int i = 0; i <= bins; ++i) edges[static_cast<std::size_t>(i)] = search.low + static_cast<std::uint64_t>(i) * search.width;
+  kernels::host::count_regions(indices.data(), static_cast<std::int64_t>(indices.size()), edges.data(), bins, out);
 }
 
 /// Narrows `search` to the bin in which `target` lies; returns that bin's count.
@@ -48,18 +42,9 @@ void uniform_boundaries(std::uint64_t n, Boundaries& boundaries) {
   for (int j = 0; j <= ranks; ++j) boundaries[static_cast<std::size_t>(j)] = part_begin(n, j, ranks);
 }
 
-void count_regions(std::span<const std::uint32_t> indices, const Boundaries& boundaries, std::uint64_t* counts) {
-  std::int64_t from = 0;
-  for (std::size_t j = 0; j + 1 < boundaries.size(); ++j) {
-    const std::int64_t to = position_of(indices, boundaries[j + 1]);
-    counts[j] = static_cast<std::uint64_t>(to - from);
-    from = to;
-  }
-}
-
-void own_cuts(std::span<const std::uint32_t> indices, std::uint64_t n, int regions, std::uint64_t* cuts) {
+void uniform_cuts(std::uint64_t n, int regions, std::uint64_t* cuts) {
   const auto parts = static_cast<std::uint64_t>(regions);
-  for (std::uint64_t j = 1; j < parts; ++j) cuts[j - 1] = indices.empty() ? n * j / parts : indices[indices.size() * j / parts];
+  for (std::uint64_t j = 1; j < parts; ++j) cuts[j - 1] = n * j / parts;
 }
 
 task<void> average_boundaries(Channel channel, Boundaries& boundaries, std::uint64_t* cuts) {

@@ -16,15 +16,11 @@ using Boundaries = std::vector<std::uint64_t>;
 /// P regions of the same size, up to one.
 void uniform_boundaries(std::uint64_t n, Boundaries& boundaries);
 
-/// counts[j] = number of the sorted indices in region j.
-void count_regions(std::span<const std::uint32_t> indices, const Boundaries& boundaries, std::uint64_t* counts);
-
-/// Where a rank would cut to balance its own sorted indices: cuts[j - 1] = indices[size * j / regions], or n * j / regions where
-/// there are none.
-void own_cuts(std::span<const std::uint32_t> indices, std::uint64_t n, int regions, std::uint64_t* cuts);
+/// cuts[j - 1] = n * j / regions: where a rank without indices would cut.
+void uniform_cuts(std::uint64_t n, int regions, std::uint64_t* cuts);
 
 /// Ok-Topk section 3.1.1: every rank balances its own indices into P regions, and the boundaries are averaged over the ranks.
-/// `cuts` are own_cuts(), in memory for 2 P words.
+/// `cuts` are the quantiles of its own indices, or uniform_cuts() where there are none, in memory for 2 P words.
 task<void> average_boundaries(Channel channel, Boundaries& boundaries, std::uint64_t* cuts);
 
 /// Beyond the paper: boundaries cut so that every region holds nearly the same share of all ranks' indices taken together, on any

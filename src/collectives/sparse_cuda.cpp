@@ -11,11 +11,16 @@ namespace weir {
 template <class T>
 std::unique_ptr<SparseAllreduce<T>> make_sparse_cuda(const AllreduceRow& row, const AllreduceProblem& problem) {
   using Space = DeviceSpace<T>;
-  const auto factory = row.sparse_factory<T>();
-  if (factory == make_oktopk<T>) return std::make_unique<OkTopk<T, Space>>(problem);
-  if (factory == make_topk_allgather<T>) return std::make_unique<TopkAllgather<T, Space>>(problem);
-  if (factory == make_topk_dsa<T>) return std::make_unique<TopkDsa<T, Space>>(problem);
-  return std::make_unique<StagedAllreduce<T>>(factory(problem), problem, row.largest_update(problem));
+  switch (row.exchange) {
+    case SparseExchange::oktopk:
+      return std::make_unique<OkTopk<T, Space>>(problem);
+    case SparseExchange::topk_allgather:
+      return std::make_unique<TopkAllgather<T, Space>>(problem);
+    case SparseExchange::topk_dsa:
+      return std::make_unique<TopkDsa<T, Space>>(problem);
+    default:
+      return std::make_unique<StagedAllreduce<T>>(row.make_sparse<T>(problem), problem, row.largest_update(problem));
+  }
 }
 
 template std::unique_ptr<SparseAllreduce<float>> make_sparse_cuda(const AllreduceRow&, const AllreduceProblem&);

@@ -5,7 +5,7 @@
 #include "base/error.hpp"
 #include "communicator/caller_stream.hpp"
 #include "cuda/runtime.hpp"
-#include "embedding/device.hpp"
+#include "embedding/cuda_row_kernels.hpp"
 #include "embedding/row_space.hpp"
 
 namespace weir::embedding {

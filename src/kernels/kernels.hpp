@@ -53,6 +53,13 @@ struct Band {
   std::int64_t start, slice;
 };
 
+/// The k largest of the entries of which `kth` is the k-th largest: ties go to the lowest index.
+template <class T>
+[[nodiscard]] constexpr Band<T> band_of_largest(const KthKey<T>& kth, std::int64_t k) noexcept {
+  const std::int64_t left = k - kth.greater;
+  return {static_cast<Key<T>>(kth.key + 1), kth.key, 0, kth.equal < left ? kth.equal : left};
+}
+
 /// How many elements lie above a cut and exactly on it.
 struct CutCounts {
   std::int64_t above = 0, equal = 0;
@@ -85,11 +92,6 @@ struct Exceedances {
   /* The same without residual: entries of x with key >= threshold, in index order; x is only read. */                             \
   template <class T>                                                                                                               \
   std::int64_t select(const T* x, std::int64_t count, Key<T> threshold, std::uint32_t* indices, T* values, std::int64_t capacity); \
-  /* All entries with key > threshold, and the first `ties` with key == threshold, in index order. Returns how many were stored.   \
-     The buffers hold these and select_padding more. */                                                                            \
-  template <class T>                                                                                                               \
-  std::int64_t select_ties(const T* x, std::int64_t count, Key<T> threshold, std::int64_t ties, std::uint32_t* indices,            \
-                           T* values);                                                                                             \
   /* The k-th largest key of x, 1 <= k. If fewer than k keys are nonzero: {1, nonzero elements with key > 1, those with key 1}. */ \
   template <class T>                                                                                                               \
   KthKey<T> kth_key(const T* x, std::int64_t count, std::int64_t k);                                                               \
@@ -98,7 +100,7 @@ struct Exceedances {
   template <class T>                                                                                                               \
   void histogram(const T* x, std::int64_t count, Key<T> low, Key<T> high, int shift, std::uint64_t* bins, std::uint64_t* above);   \
   /* Of the entries of x + y (added in T; of x where y is nullptr). Sums are taken in double: entry i goes to partial sum i % 16,  \
-     then partial sum j takes up j + 8, at last j + 4, j + 2 and j + 1. */                                                                  \
+     then partial sum j takes up j + 8, at last j + 4, j + 2 and j + 1. */                                                         \
   template <class T>                                                                                                               \
   Moments<T> moments(const T* x, const T* y, std::int64_t count);                                                                  \
   /* The same for the magnitudes of the entries with key >= threshold. */                                                          \
@@ -110,6 +112,9 @@ struct Exceedances {
   /* x[i] *= factor */                                                                                                             \
   template <class T>                                                                                                               \
   void scale(T* x, std::int64_t count, T factor);                                                                                  \
+  /* x[i] /= divisor */                                                                                                            \
+  template <class T>                                                                                                               \
+  void divide(T* x, std::int64_t count, T divisor);                                                                                \
   /* How many x have key >= key_infinity. */                                                                                       \
   template <class T>                                                                                                               \
   std::int64_t count_non_finite(const T* x, std::int64_t count);                                                                   \
@@ -117,7 +122,7 @@ struct Exceedances {
   template <class T>                                                                                                               \
   void fill_zero(T* x, std::int64_t count);                                                                                        \
   /* Sum of two sorted sparse vectors; equal indices give one entry a + b, also when the sum is zero. `out` holds a_count +        \
-     b_count entries and overlaps neither input. Returns the number of entries written. */                                                     \
+     b_count entries and overlaps neither input. Returns the number of entries written. */                                         \
   template <class T>                                                                                                               \
   std::int64_t merge_add(const std::uint32_t* a_indices, const T* a_values, std::int64_t a_count, const std::uint32_t* b_indices,  \
                          const T* b_values, std::int64_t b_count, std::uint32_t* out_indices, T* out_values);                      \
@@ -134,14 +139,26 @@ struct Exceedances {
   /* out[i] = x[p] + y[p], or x[p] where y is nullptr, for position p = i * stride + i * rest / samples + offset. */               \
   template <class T>                                                                                                               \
   void sample(const T* x, const T* y, std::int64_t samples, std::int64_t stride, std::int64_t rest, std::int64_t offset, T* out);  \
-  /* Of the sorted entries (indices, values), those in the band, in order; returns how many. Of the others, those with             \
-     key >= keep_old go back: residual[index] = value, unless `residual` is nullptr. Outputs may be the inputs. band.start moves   \
-     on by the entries between the thresholds: the band goes on in what follows. */                                                       \
+  /* How many x have a key above `key`, and exactly that one. */                                                                   \
+  template <class T>                                                                                                               \
+  CutCounts count_cut(const T* x, std::int64_t count, Key<T> key);                                                                 \
+  /* counts[j] = how many of the sorted indices are in [boundaries[j], boundaries[j + 1]), for j < regions; the boundaries         \
+     ascend. */                                                                                                                    \
+  void count_regions(const std::uint32_t* indices, std::int64_t count, const std::uint64_t* boundaries, int regions,               \
+                     std::uint64_t* counts);                                                                                       \
+  /* out[j - 1] = indices[count * j / parts] for j = 1, ..., parts - 1; 1 <= count. */                                             \
+  void quantiles(const std::uint32_t* indices, std::int64_t count, int parts, std::uint64_t* out);                                 \
+  /* out[i] = indices[i] + offset, modulo 2^32; `out` may be `indices`. */                                                         \
+  void shift_indices(const std::uint32_t* indices, std::int64_t count, std::uint32_t offset, std::uint32_t* out);                  \
+  /* Of the sorted entries (indices, values), or (0, 1, ..., values) where `indices` is nullptr, those in the band, in order;      \
+     returns how many. Of the others, those with key >= keep_old go back: residual[index] = value, unless `residual` is nullptr.   \
+     Outputs hold select_padding entries more than are kept, or as many as there are; they may be the inputs. band.start moves on  \
+     by the entries between the thresholds: the band goes on in what follows. */                                                   \
   template <class T>                                                                                                               \
   std::int64_t select_band(const std::uint32_t* indices, const T* values, std::int64_t count, Band<T>& band,                       \
                            std::uint32_t* out_indices, T* out_values, T* residual, Key<T> keep_old);                               \
   /* Undoes compensate_select up to rounding: residual -= gradient where that is finite, and for those of the `held` sorted        \
-     entries whose key is at least keep_old the residual stays what it is. */                                                                  \
+     entries whose key is at least keep_old the residual stays what it is. */                                                      \
   template <class T>                                                                                                               \
   void roll_back(const T* gradient, T* residual, std::int64_t count, const std::uint32_t* held_indices, const T* held_values,      \
                  std::int64_t held, Key<T> keep_old);                                                                              \

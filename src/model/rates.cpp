@@ -89,7 +89,9 @@ double RateArrays::cut(double budget) {
   const std::int64_t wanted = selected_ - selected_ / 20;
   return rate(budget, selected_, [this, wanted] {
     const KthKey<float> kth = kernels::host::kth_key(values_.data(), selected_, wanted);
-    kernels::host::select_ties(values_.data(), selected_, kth.key, wanted - kth.greater, out_indices_.data(), out_values_.data());
+    Band<float> band = band_of_largest(kth, wanted);
+    kernels::host::select_band<float>(indices_.data(), values_.data(), selected_, band, out_indices_.data(), out_values_.data(),
+                                      nullptr, 0);
   });
 }
 
@@ -124,7 +126,7 @@ double RateArrays::decode(double budget) {
   return rate(budget, selected_, [&] {
     wire::decode(wire::Wire{}, message_.data(), bytes, selected_, 0, static_cast<std::uint64_t>(count_), out_indices_.data(),
                  out_values_.data());
-    for (std::int64_t i = 0; i < selected_; ++i) out_values_[i] /= divisor;
+    kernels::host::divide(out_values_.data(), selected_, divisor);
   });
 }
 

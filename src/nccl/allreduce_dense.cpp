@@ -7,7 +7,7 @@
 
 #include "collectives/node_shards.hpp"
 #include "cuda/runtime.hpp"
-#include "kernels/device.hpp"
+#include "kernels/cuda_kernels.hpp"
 #include "nccl/turn.hpp"
 
 namespace weir::detail {

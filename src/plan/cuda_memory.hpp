@@ -6,11 +6,11 @@
 
 #include "async/channel.hpp"
 #include "async/task.hpp"
-#include "codec/device.hpp"
 #include "collectives/device_space.hpp"
 #include "collectives/sparse_cuda.hpp"
 #include "cuda/runtime.hpp"
-#include "kernels/device.hpp"
+#include "cuda/wire.hpp"
+#include "kernels/cuda_kernels.hpp"
 #include "nccl/allreduce_dense.hpp"
 #include "nccl/node_sum.hpp"
 #include "plan/device_stream.hpp"
@@ -118,16 +118,16 @@ class CudaMemory {
   }
 
   void keep_largest(const Entries& from, std::int64_t count, std::int64_t k, Entries& to, T* residual, Key<T> keep_old) {
-    kernels::cuda::select_ties<T, T>(queue(), from.indices.data(), from.values.data(), {count}, k, &on_device_.data()->kth,
-                                     to.indices.data(), to.values.data(), residual, keep_old, &on_device_.data()->kept);
+    kernels::cuda::select_band<T, T>(queue(), from.indices.data(), from.values.data(), {count}, largest(k), to.indices.data(),
+                                     to.values.data(), residual, keep_old, &on_device_.data()->kept);
   }
   template <class X>
   void take_largest(const X* x, std::int64_t count, std::int64_t k, Entries& to) {
-    kernels::cuda::select_ties<X, T>(queue(), nullptr, x, {count}, k, &on_device_.data()->kth, to.indices.data(), to.values.data(),
-                                     nullptr, 0, &on_device_.data()->kept);
+    kernels::cuda::select_band<X, T>(queue(), nullptr, x, {count}, largest(k), to.indices.data(), to.values.data(), nullptr, 0,
+                                     &on_device_.data()->kept);
   }
   void keep_band(const Entries& from, std::int64_t count, Band<T> band, Entries& to, T* residual, Key<T> keep_old) {
-    kernels::cuda::select_band<T, T>(queue(), from.indices.data(), from.values.data(), {count}, band, to.indices.data(),
+    kernels::cuda::select_band<T, T>(queue(), from.indices.data(), from.values.data(), {count}, {band}, to.indices.data(),
                                      to.values.data(), residual, keep_old, &on_device_.data()->kept);
   }
   void put_back(T* residual, const Entries& entries, std::int64_t count, Key<T> /*keep_old*/) {
@@ -135,7 +135,7 @@ class CudaMemory {
   }
   template <class X>
   void take_band(const X* x, std::int64_t count, Band<T> band, Entries& to) {
-    kernels::cuda::select_band<X, T>(queue(), nullptr, x, {count}, band, to.indices.data(), to.values.data(), nullptr, 0,
+    kernels::cuda::select_band<X, T>(queue(), nullptr, x, {count}, {band}, to.indices.data(), to.values.data(), nullptr, 0,
                                      &on_device_.data()->kept);
   }
   task<const T*> on_host(const Entries& entries, std::int64_t count) {
@@ -177,6 +177,8 @@ class CudaMemory {
   }
 
  private:
+  /// By the k-th key that is told, or about to be.
+  [[nodiscard]] kernels::cuda::DeviceBand<T> largest(std::int64_t k) const { return {{}, &on_device_.data()->kth, k}; }
   [[nodiscard]] kernels::cuda::Queue queue() const { return {stream_, scratch_.data(), device_}; }
 
   Channel channel_;

@@ -147,15 +147,11 @@ class HostMemory {
 
   /// The k largest of the entries, by told().kth, ties to the lowest index; the others stay in the residual. As select_band.
   void keep_largest(const Entries& from, std::int64_t count, std::int64_t k, Entries& to, T* residual, Key<T> keep_old) {
-    const KthKey<T>& kth = told_.kth;
-    keep_band(from, count, {static_cast<Key<T>>(kth.key + 1), kth.key, 0, std::min(kth.equal, k - kth.greater)}, to, residual,
-              keep_old);
+    keep_band(from, count, band_of_largest(told_.kth, k), to, residual, keep_old);
   }
   /// The same of all of x.
   void take_largest(const T* x, std::int64_t count, std::int64_t k, Entries& to) {
-    const KthKey<T>& kth = told_.kth;
-    told_.kept =
-        kernels::host::select_ties(x, count, kth.key, std::min(kth.equal, k - kth.greater), to.indices.data(), to.values.data());
+    take_band(x, count, band_of_largest(told_.kth, k), to);
   }
   void keep_band(const Entries& from, std::int64_t count, Band<T> band, Entries& to, T* residual, Key<T> keep_old) {
     told_.kept = kernels::host::select_band(from.indices.data(), from.values.data(), count, band, to.indices.data(),
@@ -163,10 +159,10 @@ class HostMemory {
   }
   /// Entries with key >= keep_old go to the residual, which holds the other ones.
   void put_back(T* residual, const Entries& entries, std::int64_t count, Key<T> keep_old) {
-    std::uint32_t index = 0;
-    T value{};
+    std::uint32_t indices[select_padding];
+    T values[select_padding];
     Band<T> nothing{std::numeric_limits<Key<T>>::max(), std::numeric_limits<Key<T>>::max(), 0, 0};
-    kernels::host::select_band(entries.indices.data(), entries.values.data(), count, nothing, &index, &value, residual, keep_old);
+    kernels::host::select_band(entries.indices.data(), entries.values.data(), count, nothing, indices, values, residual, keep_old);
   }
   /// Of all of x, block by block, since those between the band's thresholds may be more than there is room for.
   void take_band(const T* x, std::int64_t count, Band<T> band, Entries& to) {
@@ -175,7 +171,8 @@ class HostMemory {
       const std::int64_t size = std::min(SelectionSetup::spare_candidates, count - begin);
       std::uint32_t* const indices = to.indices.data() + told_.kept;
       T* const values = to.values.data() + told_.kept;
-      const std::int64_t hits = kernels::host::select(x + begin, size, band.lower, indices, values, size);
+      const Key<T> floor = band.start + band.slice > 0 ? band.lower : band.upper;  // once the slice is full, only what is above it
+      const std::int64_t hits = kernels::host::select(x + begin, size, floor, indices, values, size);
       for (std::int64_t i = 0; i < hits; ++i) indices[i] += static_cast<std::uint32_t>(begin);
       told_.kept += kernels::host::select_band<T>(indices, values, hits, band, indices, values, nullptr, 0);
     }

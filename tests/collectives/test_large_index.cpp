@@ -5,6 +5,7 @@
 #include "collectives/allreduce.hpp"
 #include "collectives/control.hpp"
 #include "collectives/regions.hpp"
+#include "kernels/kernels.hpp"
 #include "support/catch.hpp"
 #include "support/inproc_ranks.hpp"
 #include "support/oracle.hpp"
@@ -148,7 +149,8 @@ TEST_CASE("regions re-cut to equal shares on any input") {
               auto& x = *static_cast<Argument*>(argument);
               const auto p = static_cast<std::uint64_t>(channel.size());
               co_await recut_boundaries(channel, *x.indices, 1000 * p, huge, x.boundaries, x.scratch.data());
-              count_regions(*x.indices, x.boundaries, x.counts.data());
+              kernels::host::count_regions(x.indices->data(), static_cast<std::int64_t>(x.indices->size()), x.boundaries.data(),
+                                           channel.size(), x.counts.data());
               co_await allreduce_control(channel, x.counts.data(), channel.size(), 0, x.counts.data() + channel.size());
             },
             &a);

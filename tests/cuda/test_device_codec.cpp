@@ -1,9 +1,10 @@
-// test_cuda_codec.cpp: messages in CUDA memory have the host's bytes, and are read and refused as the host does.
+// test_device_codec.cpp: messages in CUDA memory have the host's bytes, are read and refused as the host does, and round alike.
+#include <algorithm>
 #include <random>
 #include <set>
 #include <vector>
 
-#include "codec/device.hpp"
+#include "cuda/wire.hpp"
 #include "support/catch.hpp"
 #include "support/cuda_kernel_set.hpp"
 #include "support/kernel_data.hpp"
@@ -160,6 +161,36 @@ TEMPLATE_TEST_CASE("malformed messages in CUDA memory are refused as on the host
           damaged[damaged.size() - 1 - random() % reach] ^= static_cast<std::byte>(1u << random() % 8);
         INFO("count " << count << ", range " << range << ", " << wire::format_name<T>(wire, count, range) << ", turn " << turn);
         require_alike(decode_on_device<T>(wire, damaged, count, 0, range), decode_on_host<T>(wire, damaged, count, 0, range));
+      }
+    }
+  }
+}
+
+TEST_CASE("values are rounded as they travel", "[kernels]") {
+  std::mt19937_64 random(5);
+  for (const WireValues wire_values : {WireValues::bfloat16, WireValues::float16}) {
+    for (const Kind kind : test::kinds) {
+      for (const std::int64_t count : {0, 1, 2, 255, 256, 257, 5001}) {
+        const auto values = test::numbers<float>(kind, count, 12);
+        std::vector<float> expected(values.size()), rounded(values.size()), loss(values), expected_loss(values);
+        wire::round_values(wire_values, values.data(), expected.data(), count);
+        wire::subtract_rounded(wire_values, expected_loss.data(), count);
+        const std::vector<std::uint32_t> indices = sorted_indices(count, 20000, false, random),
+                                         taken = sorted_indices(count / 2, 20000, false, random);
+        std::vector<float> dense(20000, 0.5f), expected_dense(dense);
+        for (std::size_t i = 0; i < indices.size(); ++i) {
+          if (std::binary_search(taken.begin(), taken.end(), indices[i])) expected_dense[indices[i]] += expected_loss[i];
+        }
+        OnDevice<const float> in(values.data(), count);
+        OnDevice<float> out(rounded.data(), count), l(loss.data(), count), d(dense.data(), 20000);
+        OnDevice<const std::uint32_t> i(indices.data(), count), t(taken.data(), count / 2);
+        wire::cuda::round_values(test::TestQueue(0), wire_values, in.get(), out.get(), count);
+        wire::cuda::subtract_rounded(test::TestQueue(0), wire_values, l.get(), count);
+        wire::cuda::return_rounded(test::TestQueue(0), wire_values, d.get(), i.get(), in.get(), count, t.get(), count / 2);
+        in.fetch(), out.fetch(), l.fetch(), d.fetch(), i.fetch(), t.fetch();
+        REQUIRE(test::same_sums(rounded, expected));
+        REQUIRE(test::same_sums(loss, expected_loss));
+        REQUIRE(test::same_sums(dense, expected_dense));
       }
     }
   }

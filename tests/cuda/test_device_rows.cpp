@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "codec/parts.hpp"
-#include "embedding/device.hpp"
+#include "embedding/cuda_row_kernels.hpp"
 #include "support/catch.hpp"
 #include "support/cuda_kernel_set.hpp"
 #include "support/kernel_data.hpp"

@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "codec/device.hpp"
+#include "cuda/wire.hpp"
 #include "support/catch.hpp"
 #include "support/cuda_kernel_set.hpp"
 #include "support/device_arrays.hpp"
@@ -31,8 +31,8 @@ class Sequence {
                               key_infinity<float>, found_indices_.data(), found_values_.data(), count, found_.data());
     const device::Extent hits{count, &found_.data()->hits};
     device::kth_key<float, float>(queue_, found_values_.data(), hits, k, kth_.data());
-    device::select_ties<float, float>(queue_, found_indices_.data(), found_values_.data(), hits, k, kth_.data(), indices_.data(),
-                                      values_.data(), residual_.data(), 0, kept_.data());
+    device::select_band<float, float>(queue_, found_indices_.data(), found_values_.data(), hits, {{}, kth_.data(), k},
+                                      indices_.data(), values_.data(), residual_.data(), 0, kept_.data());
     const std::int64_t message = wire::cuda::encode(queue_, {}, indices_.data(), values_.data(), k, 0, count, message_.data());
     REQUIRE(message <= message_.bytes());
     wire::cuda::decode(queue_, {}, message_.data(), k, 0, count, read_indices_.data(), read_values_.data(), malformed_.data());

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "kernels/device.hpp"
+#include "kernels/cuda_kernels.hpp"
 
 namespace weir::test {
 
@@ -137,21 +137,6 @@ struct Cuda {
     return checked(found.fetch(), x, count);
   }
 
-  static std::int64_t select_ties(const T* x, std::int64_t count, Key<T> threshold, std::int64_t ties, std::uint32_t* indices,
-                                  T* values) {
-    std::int64_t greater = 0, equal = 0;
-    for (std::int64_t i = 0; i < count; ++i) greater += key_of(x[i]) > threshold, equal += key_of(x[i]) == threshold;
-    const std::int64_t most = greater + std::min(equal, ties);
-    OnDevice<const T> on_device(x, count);
-    OnDevice<T> v(values, most);
-    OnDevice<std::uint32_t> i(indices, most);
-    Delivered<std::int64_t> found;
-    kernels::cuda::select_ties<T, T>(TestQueue(count + 5000), nullptr, on_device.get(), DeviceCount(count), ties,
-                                     Delivered<KthKey<T>>({threshold, 0, ties}).get(), i.get(), v.get(), nullptr, 0, found.get());
-    on_device.fetch(), v.fetch(), i.fetch();
-    return found.fetch();
-  }
-
   static KthKey<T> kth_key(const T* x, std::int64_t count, std::int64_t k) {
     OnDevice<const T> on_device(x, count);
     Delivered<KthKey<T>> found;
@@ -194,6 +179,12 @@ struct Cuda {
   static void scale(T* x, std::int64_t count, T factor) {
     OnDevice<T> a(x, count);
     kernels::cuda::scale(TestQueue(count), a.get(), count, factor);
+    a.fetch();
+  }
+
+  static void divide(T* x, std::int64_t count, T divisor) {
+    OnDevice<T> a(x, count);
+    kernels::cuda::divide(TestQueue(count), a.get(), DeviceCount(count), divisor);
     a.fetch();
   }
 
@@ -259,17 +250,59 @@ struct Cuda {
     a.fetch(), b.fetch(), o.fetch();
   }
 
+  static CutCounts count_cut(const T* x, std::int64_t count, Key<T> key) {
+    OnDevice<const T> a(x, count);
+    Delivered<CutCounts> found;
+    kernels::cuda::count_cut(TestQueue(count), a.get(), DeviceCount(count), key, found.get());
+    a.fetch();
+    return found.fetch();
+  }
+
+  static void count_regions(const std::uint32_t* indices, std::int64_t count, const std::uint64_t* boundaries, int regions,
+                            std::uint64_t* counts) {
+    OnDevice<const std::uint32_t> i(indices, count);
+    OnDevice<const std::uint64_t> b(boundaries, regions + 1);
+    OnDevice<std::uint64_t> c(counts, regions);
+    kernels::cuda::count_regions(TestQueue(0), i.get(), count, b.get(), regions, c.get());
+    i.fetch(), b.fetch(), c.fetch();
+  }
+
+  static void quantiles(const std::uint32_t* indices, std::int64_t count, int parts, std::uint64_t* out) {
+    OnDevice<const std::uint32_t> i(indices, count);
+    OnDevice<std::uint64_t> o(out, parts - 1);
+    kernels::cuda::quantiles(TestQueue(0), i.get(), count, parts, o.get());
+    i.fetch(), o.fetch();
+  }
+
+  static void shift_indices(const std::uint32_t* indices, std::int64_t count, std::uint32_t offset, std::uint32_t* out) {
+    OnDevice<const std::uint32_t> i(indices, indices == out ? 0 : count);
+    OnDevice<std::uint32_t> o(out, count);
+    kernels::cuda::shift_indices(TestQueue(0), indices == out ? o.get() : i.get(), count, offset, o.get());
+    i.fetch(), o.fetch();
+  }
+
   static std::int64_t select_band(const std::uint32_t* indices, const T* values, std::int64_t count, Band<T>& band,
                                   std::uint32_t* out_indices, T* out_values, T* residual, Key<T> keep_old) {
-    OnDevice<const std::uint32_t> i(indices, count);
+    std::int64_t above = 0, between = 0;
+    for (std::int64_t e = 0; e < count; ++e) {
+      const Key<T> key = key_of(values[e]);
+      above += key >= band.upper, between += key >= band.lower && key < band.upper;
+    }
+    const std::int64_t room = above + std::clamp<std::int64_t>(between - band.start, 0, band.slice);
+    // Bands of the largest come from device memory, as in plans.
+    const bool largest = band.start == 0 && band.upper == band.lower + 1;
+    Delivered<KthKey<T>> kth({band.lower, 0, band.slice});
+    OnDevice<const std::uint32_t> i(indices, indices == nullptr ? 0 : count);
     OnDevice<const T> v(values, count);
-    OnDevice<std::uint32_t> oi(out_indices, count);
-    OnDevice<T> ov(out_values, count), r(residual, residual == nullptr ? 0 : range(indices, count));
+    OnDevice<std::uint32_t> oi(out_indices, room);
+    OnDevice<T> ov(out_values, room), r(residual, residual == nullptr ? 0 : range(indices, count));
     Delivered<std::int64_t> found;
-    kernels::cuda::select_band<T, T>(TestQueue(count + 5000), i.get(), v.get(), DeviceCount(count), band, oi.get(), ov.get(),
-                                     r.get(), keep_old, found.get());
+    kernels::cuda::select_band<T, T>(
+        TestQueue(count + 5000), i.get(), v.get(), DeviceCount(count),
+        largest ? kernels::cuda::DeviceBand<T>{{}, kth.get(), band.slice} : kernels::cuda::DeviceBand<T>{band}, oi.get(), ov.get(),
+        r.get(), keep_old, found.get());
     i.fetch(), v.fetch(), oi.fetch(), ov.fetch(), r.fetch();
-    for (std::int64_t e = 0; e < count; ++e) band.start -= key_of(values[e]) >= band.lower && key_of(values[e]) < band.upper;
+    band.start -= between;
     return found.fetch();
   }
 

@@ -53,6 +53,17 @@ std::vector<T> numbers(Kind kind, std::int64_t count, unsigned seed) {
   return x;
 }
 
+/// Thresholds: the ends of all keys, what is not finite, and some ranks among x.
+template <class T>
+std::vector<Key<T>> keys_among(const std::vector<T>& x) {
+  std::vector<Key<T>> keys{0, 1, key_infinity<T>, std::numeric_limits<Key<T>>::max() / 2, std::numeric_limits<Key<T>>::max()};
+  if (x.empty()) return keys;
+  const auto n = static_cast<std::int64_t>(x.size());
+  for (const std::int64_t k : {std::int64_t{1}, n / 100 + 1, n / 4 + 1})
+    keys.push_back(kernels::reference::kth_key(x.data(), n, k).key);
+  return keys;
+}
+
 /// Equal bits.
 template <class T>
 bool same(const std::vector<T>& a, const std::vector<T>& b) {

@@ -16,13 +16,13 @@ namespace weir::test {
     static constexpr bool on_host = true;                                                  \
     static constexpr auto compensate_select = &weir::kernels::SPACE::compensate_select<V>; \
     static constexpr auto select = &weir::kernels::SPACE::select<V>;                       \
-    static constexpr auto select_ties = &weir::kernels::SPACE::select_ties<V>;             \
     static constexpr auto kth_key = &weir::kernels::SPACE::kth_key<V>;                     \
     static constexpr auto histogram = &weir::kernels::SPACE::histogram<V>;                 \
     static constexpr auto moments = &weir::kernels::SPACE::moments<V>;                     \
     static constexpr auto exceedances = &weir::kernels::SPACE::exceedances<V>;             \
     static constexpr auto add = &weir::kernels::SPACE::add<V>;                             \
     static constexpr auto scale = &weir::kernels::SPACE::scale<V>;                         \
+    static constexpr auto divide = &weir::kernels::SPACE::divide<V>;                       \
     static constexpr auto count_non_finite = &weir::kernels::SPACE::count_non_finite<V>;   \
     static constexpr auto fill_zero = &weir::kernels::SPACE::fill_zero<V>;                 \
     static constexpr auto merge_add = &weir::kernels::SPACE::merge_add<V>;                 \
@@ -30,7 +30,11 @@ namespace weir::test {
     static constexpr auto scatter = &weir::kernels::SPACE::scatter<V>;                     \
     static constexpr auto scatter_add = &weir::kernels::SPACE::scatter_add<V>;             \
     static constexpr auto sample = &weir::kernels::SPACE::sample<V>;                       \
+    static constexpr auto count_cut = &weir::kernels::SPACE::count_cut<V>;                 \
     static constexpr auto select_band = &weir::kernels::SPACE::select_band<V>;             \
+    static constexpr auto count_regions = &weir::kernels::SPACE::count_regions;            \
+    static constexpr auto quantiles = &weir::kernels::SPACE::quantiles;                    \
+    static constexpr auto shift_indices = &weir::kernels::SPACE::shift_indices;            \
     static constexpr auto roll_back = &weir::kernels::SPACE::roll_back<V>;                 \
     static constexpr auto gather_rows = &weir::kernels::SPACE::gather_rows<V>;             \
     static constexpr auto coalesce_rows = &weir::kernels::SPACE::coalesce_rows<V>;         \
@@ -41,9 +45,12 @@ WEIR_KERNEL_SET(Reference, reference)
 
 }  // namespace weir::test
 
+// For kernels of indices alone one type of values is enough.
 #ifdef WEIR_TEST_CUDA_KERNELS
 #define WEIR_ALL_KERNELS weir::test::Cuda<float>, weir::test::Cuda<double>
+#define WEIR_ALL_INDEX_KERNELS weir::test::Cuda<float>
 #else
+#define WEIR_ALL_INDEX_KERNELS weir::test::Reference<float>, weir::test::Host<float>
 #define WEIR_ALL_KERNELS \
   weir::test::Reference<float>, weir::test::Reference<double>, weir::test::Host<float>, weir::test::Host<double>
 #endif

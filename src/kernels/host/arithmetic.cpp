@@ -1,4 +1,4 @@
-// arithmetic.cpp: kernels that stream through memory and do one operation per element.
+// arithmetic.cpp: kernels that stream through memory and do one operation per element, or count elements.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/host/arithmetic.cpp"
 #include <hwy/foreach_target.h>
@@ -35,6 +35,16 @@ void scale(T* x, std::int64_t count, T factor) {
 }
 
 template <class T>
+void divide(T* x, std::int64_t count, T divisor) {
+  const Tag<T> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto divisors = hn::Set(d, divisor);
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) hn::StoreU(hn::Div(hn::LoadU(d, x + i), divisors), d, x + i);
+  for (; i < count; ++i) x[i] /= divisor;
+}
+
+template <class T>
 std::int64_t count_non_finite(const T* x, std::int64_t count) {
   const Tag<T> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -46,6 +56,28 @@ std::int64_t count_non_finite(const T* x, std::int64_t count) {
   }
   for (; i < count; ++i) found += key_of(x[i]) >= key_infinity<T>;
   return found;
+}
+
+template <class T>
+CutCounts count_cut(const T* x, std::int64_t count, Key<T> key) {
+  const Tag<T> d;
+  const KeyTag<Tag<T>> dk;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto cut = just_below(d, std::min<Key<T>>(key, key_max<T>) + 1), below = just_below(d, key);
+  CutCounts counts;
+  std::int64_t reaching = 0;
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const auto keys = keys_of(d, hn::LoadU(d, x + i));
+    counts.above += static_cast<std::int64_t>(hn::CountTrue(dk, hn::Gt(keys, cut)));
+    reaching += static_cast<std::int64_t>(hn::CountTrue(dk, hn::Gt(keys, below)));
+  }
+  counts.equal = reaching - counts.above;
+  for (; i < count; ++i) {
+    counts.above += key_of(x[i]) > key;
+    counts.equal += key_of(x[i]) == key;
+  }
+  return counts;
 }
 
 template <class T>
@@ -69,7 +101,7 @@ void fill_zero(T* x, std::int64_t count) {
 
 template <class T>
 ArithmeticKernels<T> arithmetic_kernels() {
-  return {add<T>, scale<T>, count_non_finite<T>, fill_zero<T>};
+  return {add<T>, scale<T>, divide<T>, count_non_finite<T>, count_cut<T>, fill_zero<T>};
 }
 ArithmeticKernels<float> float_kernels() { return arithmetic_kernels<float>(); }
 ArithmeticKernels<double> double_kernels() { return arithmetic_kernels<double>(); }
@@ -111,8 +143,18 @@ void scale(T* x, std::int64_t count, T factor) {
 }
 
 template <class T>
+void divide(T* x, std::int64_t count, T divisor) {
+  chosen<T>().divide(x, count, divisor);
+}
+
+template <class T>
 std::int64_t count_non_finite(const T* x, std::int64_t count) {
   return chosen<T>().count_non_finite(x, count);
+}
+
+template <class T>
+CutCounts count_cut(const T* x, std::int64_t count, Key<T> key) {
+  return chosen<T>().count_cut(x, count, key);
 }
 
 template <class T>
@@ -123,7 +165,9 @@ void fill_zero(T* x, std::int64_t count) {
 #define WEIR_INSTANTIATE(T)                                       \
   template void add(const T*, T*, std::int64_t);                  \
   template void scale(T*, std::int64_t, T);                       \
+  template void divide(T*, std::int64_t, T);                      \
   template std::int64_t count_non_finite(const T*, std::int64_t); \
+  template CutCounts count_cut(const T*, std::int64_t, Key<T>);   \
   template void fill_zero(T*, std::int64_t);
 
 WEIR_INSTANTIATE(float)

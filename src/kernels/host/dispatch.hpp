@@ -10,7 +10,9 @@ template <class T>
 struct ArithmeticKernels {
   decltype(&host::add<T>) add;
   decltype(&host::scale<T>) scale;
+  decltype(&host::divide<T>) divide;
   decltype(&host::count_non_finite<T>) count_non_finite;
+  decltype(&host::count_cut<T>) count_cut;
   decltype(&host::fill_zero<T>) fill_zero;
 };
 
@@ -18,7 +20,7 @@ template <class T>
 struct SelectKernels {
   decltype(&host::compensate_select<T>) compensate_select;
   decltype(&host::select<T>) select;
-  decltype(&host::select_ties<T>) select_ties;
+  decltype(&host::select_band<T>) select_band;
 };
 
 template <class T>

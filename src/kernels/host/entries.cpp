@@ -1,4 +1,6 @@
 // entries.cpp: kernels on what has been selected, and on samples.
+#include <algorithm>
+
 #include "kernels/kernels.hpp"
 
 namespace weir::kernels::host {
@@ -16,25 +18,22 @@ void sample(const T* x, const T* y, std::int64_t samples, std::int64_t stride, s
   }
 }
 
-template <class T>
-std::int64_t select_band(const std::uint32_t* indices, const T* values, std::int64_t count, Band<T>& band,
-                         std::uint32_t* out_indices, T* out_values, T* residual, Key<T> keep_old) {
-  std::int64_t kept = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::uint32_t index = indices[i];
-    const T value = values[i];
-    const Key<T> key = key_of(value);
-    // Which entry stays is as good as random: no branches, but for what practically never happens.
-    const bool between = (key >= band.lower) & (key < band.upper);
-    const bool in_slice = between & (static_cast<std::uint64_t>(-band.start) < static_cast<std::uint64_t>(band.slice));
-    const bool wanted = (key >= band.upper) | in_slice;
-    band.start -= between;
-    out_indices[kept] = index;
-    out_values[kept] = value;
-    kept += wanted;
-    if (key >= keep_old && !wanted && residual != nullptr) residual[index] = value;
+void count_regions(const std::uint32_t* indices, std::int64_t count, const std::uint64_t* boundaries, int regions,
+                   std::uint64_t* counts) {
+  const std::uint32_t* from = std::lower_bound(indices, indices + count, boundaries[0]);
+  for (int j = 0; j < regions; ++j) {
+    const std::uint32_t* const to = std::lower_bound(from, indices + count, boundaries[j + 1]);
+    counts[j] = static_cast<std::uint64_t>(to - from);
+    from = to;
   }
-  return kept;
+}
+
+void quantiles(const std::uint32_t* indices, std::int64_t count, int parts, std::uint64_t* out) {
+  for (int j = 1; j < parts; ++j) out[j - 1] = indices[count * j / parts];
+}
+
+void shift_indices(const std::uint32_t* indices, std::int64_t count, std::uint32_t offset, std::uint32_t* out) {
+  for (std::int64_t i = 0; i < count; ++i) out[i] = indices[i] + offset;
 }
 
 template <class T>
@@ -51,10 +50,9 @@ void roll_back(const T* gradient, T* residual, std::int64_t count, const std::ui
   }
 }
 
-#define WEIR_INSTANTIATE(T)                                                                                                  \
-  template void scatter_add(T*, const std::uint32_t*, const T*, std::int64_t);                                               \
-  template void sample(const T*, const T*, std::int64_t, std::int64_t, std::int64_t, std::int64_t, T*);                      \
-  template std::int64_t select_band(const std::uint32_t*, const T*, std::int64_t, Band<T>&, std::uint32_t*, T*, T*, Key<T>); \
+#define WEIR_INSTANTIATE(T)                                                                             \
+  template void scatter_add(T*, const std::uint32_t*, const T*, std::int64_t);                          \
+  template void sample(const T*, const T*, std::int64_t, std::int64_t, std::int64_t, std::int64_t, T*); \
   template void roll_back(const T*, T*, std::int64_t, const std::uint32_t*, const T*, std::int64_t, Key<T>);
 WEIR_INSTANTIATE(float)
 WEIR_INSTANTIATE(double)

@@ -1,5 +1,5 @@
-// select.cpp: which entries reach a threshold. Memory bound when hits are rare: one pass without branches lists the vectors
-// that contain hits, chunk by chunk, and a second one picks the hits out of those.
+// select.cpp: which entries reach a threshold or lie in a band. Memory bound when hits are rare: one pass without branches lists
+// the vectors that contain hits, chunk by chunk, and a second one picks the hits out of those.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/host/select.cpp"
 #include <hwy/foreach_target.h>
@@ -129,12 +129,17 @@ template <class D>
 using LaneNumbers = hn::Vec<hn::RebindToUnsigned<D>>;
 
 template <class D>
-HWY_INLINE void store_indices(D, LaneNumbers<D> lane_numbers, std::int64_t begin, hn::Mask<D> hit, std::uint32_t* indices) {
+HWY_INLINE LaneNumbers<D> numbers_from(D, std::int64_t begin) {
   const hn::RebindToUnsigned<D> du;
-  using Index = hn::TFromD<decltype(du)>;
-  const auto hit_lanes = compress(du, lane_numbers, hn::RebindMask(du, hit));
-  const auto result = hn::Add(hit_lanes, hn::Set(du, static_cast<Index>(begin)));
-  if constexpr (sizeof(Index) == 4) {
+  return hn::Iota(du, static_cast<hn::TFromD<decltype(du)>>(begin));
+}
+
+/// Those of `numbers` that are hits.
+template <class D>
+HWY_INLINE void store_indices(D, LaneNumbers<D> numbers, hn::Mask<D> hit, std::uint32_t* indices) {
+  const hn::RebindToUnsigned<D> du;
+  const auto result = compress(du, numbers, hn::RebindMask(du, hit));
+  if constexpr (sizeof(hn::TFromD<D>) == 4) {
     hn::StoreU(result, du, indices);
   } else {
     const hn::Rebind<std::uint32_t, D> d32;
@@ -145,7 +150,6 @@ HWY_INLINE void store_indices(D, LaneNumbers<D> lane_numbers, std::int64_t begin
 template <class Source, class D, class T>
 HWY_INLINE std::int64_t store_hits(D d, Source source, std::int64_t begin, const HitList& list, Output<T> out, std::int64_t hits) {
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const auto lane_numbers = hn::Iota(hn::RebindToUnsigned<D>(), 0);
   for (std::int64_t h = 0; h < list.size; ++h) {
     const std::int64_t i = begin + list.vectors[h] * lanes;
     unsigned bits = list.lane_bits(d, h);
@@ -160,7 +164,7 @@ HWY_INLINE std::int64_t store_hits(D d, Source source, std::int64_t begin, const
     } else {
       const auto hit = hn::LoadMaskBits(d, list.masks + 2 * h);
       hn::StoreU(compress(d, source.take(d, i, hit), hit), d, out.values + hits);
-      store_indices(d, lane_numbers, i, hit, out.indices + hits);
+      store_indices(d, numbers_from(d, i), hit, out.indices + hits);
       hits += std::popcount(bits);
     }
   }
@@ -168,13 +172,13 @@ HWY_INLINE std::int64_t store_hits(D d, Source source, std::int64_t begin, const
 }
 
 template <class Source, class T = typename Source::Value>
-HWY_INLINE std::int64_t select_from(Source source, std::int64_t begin, std::int64_t count, Key<T> threshold, Output<T> out) {
+HWY_INLINE std::int64_t select_from(Source source, std::int64_t count, Key<T> threshold, Output<T> out) {
   const Tag<T> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const auto below = just_below(d, threshold);
   HitList list;
   std::int64_t hits = 0;
-  std::int64_t i = begin;
+  std::int64_t i = 0;
   while (i + lanes <= count && hits < out.capacity) {
     const std::int64_t vectors = std::min(chunk, count - i) / lanes;
     find_hits(d, source, i, vectors, below, list);
@@ -200,55 +204,107 @@ HWY_INLINE std::int64_t select_from(Source source, std::int64_t begin, std::int6
 template <class T>
 std::int64_t compensate_select(const T* gradient, T* residual, std::int64_t count, Key<T> threshold, Key<T> keep_old,
                                std::uint32_t* indices, T* values, std::int64_t capacity) {
-  return select_from(Compensated<T>{gradient, residual, keep_old}, 0, count, threshold, Output<T>{indices, values, capacity});
+  return select_from(Compensated<T>{gradient, residual, keep_old}, count, threshold, Output<T>{indices, values, capacity});
 }
 
 template <class T>
 std::int64_t select(const T* x, std::int64_t count, Key<T> threshold, std::uint32_t* indices, T* values, std::int64_t capacity) {
-  return select_from(Plain<T>{x}, 0, count, threshold, Output<T>{indices, values, capacity});
+  return select_from(Plain<T>{x}, count, threshold, Output<T>{indices, values, capacity});
+}
+
+/// What a band is taken from.
+template <class T>
+struct Entries {
+  const std::uint32_t* indices;  // nullptr: 0, 1, ...
+  const T* values;
+
+  [[nodiscard]] std::uint32_t index(std::int64_t i) const {
+    return indices != nullptr ? indices[i] : static_cast<std::uint32_t>(i);
+  }
+  template <class D>
+  [[nodiscard]] HWY_INLINE LaneNumbers<D> numbers(D d, std::int64_t i) const {
+    if (indices == nullptr) return numbers_from(d, i);
+    if constexpr (sizeof(T) == 4)
+      return hn::LoadU(hn::RebindToUnsigned<D>(), indices + i);
+    else
+      return hn::PromoteTo(hn::RebindToUnsigned<D>(), hn::LoadU(hn::Rebind<std::uint32_t, D>(), indices + i));
+  }
+};
+
+/// Where the entries in a band go, and the others.
+template <class T>
+struct Keeping {
+  std::uint32_t* indices;
+  T* values;
+  T* residual;
+  Key<T> keep_old;
+};
+
+template <class T>
+HWY_INLINE std::int64_t keep_one(Entries<T> entries, std::int64_t i, Band<T>& band, Keeping<T> out, std::int64_t kept) {
+  const std::uint32_t index = entries.index(i);
+  const T value = entries.values[i];
+  const Key<T> key = key_of(value);
+  const bool between = key >= band.lower && key < band.upper;
+  const bool in_slice = band.start <= 0 && band.start + band.slice > 0;
+  band.start -= between;
+  if (key >= band.upper || (between && in_slice)) {
+    out.indices[kept] = index;
+    out.values[kept++] = value;
+  } else if (key >= out.keep_old) {
+    out.residual[index] = value;
+  }
+  return kept;
 }
 
 template <class T>
-std::int64_t count_equal(const T* x, std::int64_t count, Key<T> key) {
+std::int64_t select_band(const std::uint32_t* indices, const T* values, std::int64_t count, Band<T>& band,
+                         std::uint32_t* out_indices, T* out_values, T* residual, Key<T> keep_old) {
   const Tag<T> d;
   const KeyTag<Tag<T>> dk;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const auto wanted = hn::Set(dk, static_cast<hn::TFromD<decltype(dk)>>(key));
-  std::int64_t equal = 0;
-  std::int64_t i = 0;
+  const Entries<T> entries{indices, values};
+  const Keeping<T> out{out_indices, out_values, residual, residual != nullptr ? keep_old : key_max<T> + 1};
+  const auto below_upper = just_below(d, band.upper), below_lower = just_below(d, band.lower),
+             below_old = just_below(d, out.keep_old);
+  std::int64_t kept = 0, i = 0;
   for (; i + lanes <= count; i += lanes) {
-    equal += static_cast<std::int64_t>(hn::CountTrue(dk, hn::Eq(keys_of(d, hn::LoadU(d, x + i)), wanted)));
+    const auto x = hn::LoadU(d, values + i);
+    const auto keys = keys_of(d, x);
+    const auto above = hn::Gt(keys, below_upper), reaching = hn::Gt(keys, below_lower);
+    const auto between = static_cast<std::int64_t>(hn::CountTrue(dk, hn::AndNot(above, reaching)));
+    const bool none = between <= std::max<std::int64_t>(0, band.start) || band.start + band.slice <= 0;
+    const bool all = band.start <= 0 && between <= band.start + band.slice;
+    if (!none && !all) {  // the slice begins or ends here
+      for (std::int64_t lane = 0; lane < lanes; ++lane) kept = keep_one(entries, i + lane, band, out, kept);
+      continue;
+    }
+    band.start -= between;
+    const auto wanted = none ? above : reaching;
+    // Before anything is stored, which may be in the place of the inputs.
+    const auto numbers = entries.numbers(d, i);
+    const auto back = hn::AndNot(wanted, hn::Gt(keys, below_old));
+    if (!hn::AllFalse(dk, back)) {
+      std::uint8_t bytes[8];
+      const auto size = hn::StoreMaskBits(dk, back, bytes);
+      unsigned bits = size > 1 ? bytes[0] | static_cast<unsigned>(bytes[1]) << 8 : bytes[0];
+      for (; bits != 0; bits &= bits - 1) {
+        const std::int64_t other = i + std::countr_zero(bits);
+        residual[entries.index(other)] = values[other];
+      }
+    }
+    const auto hit = hn::RebindMask(d, wanted);
+    hn::StoreU(compress(d, x, hit), d, out.values + kept);
+    store_indices(d, numbers, hit, out.indices + kept);
+    kept += static_cast<std::int64_t>(hn::CountTrue(dk, wanted));
   }
-  for (; i < count; ++i) equal += key_of(x[i]) == key;
-  return equal;
-}
-
-template <class T>
-std::int64_t select_ties(const T* x, std::int64_t count, Key<T> threshold, std::int64_t ties, std::uint32_t* indices, T* values) {
-  const Plain<T> source{x};
-  const Output<T> out{indices, values, std::numeric_limits<std::int64_t>::max() / 2};
-  const auto rest = [&](std::int64_t stored) { return Output<T>{indices + stored, values + stored, out.capacity}; };
-  std::int64_t stored = 0;
-  std::int64_t i = 0;
-  while (i < count && ties > 0) {
-    const std::int64_t end = i + std::min(chunk, count - i);
-    const std::int64_t equal = count_equal(x + i, end - i, threshold);
-    if (equal > ties) break;
-    stored += select_from(source, i, end, threshold, rest(stored));
-    ties -= equal;
-    i = end;
-  }
-  for (; i < count && ties > 0; ++i) {
-    const Key<T> key = key_of(x[i]);
-    ties -= key == threshold;
-    if (key >= threshold) stored = select_one(source, i, out, stored);
-  }
-  return stored + select_from(source, i, count, std::min<Key<T>>(threshold, key_max<T>) + 1, rest(stored));
+  for (; i < count; ++i) kept = keep_one(entries, i, band, out, kept);
+  return kept;
 }
 
 template <class T>
 SelectKernels<T> select_kernels() {
-  return {compensate_select<T>, select<T>, select_ties<T>};
+  return {compensate_select<T>, select<T>, select_band<T>};
 }
 SelectKernels<float> float_kernels() { return select_kernels<float>(); }
 SelectKernels<double> double_kernels() { return select_kernels<double>(); }
@@ -291,14 +347,15 @@ std::int64_t select(const T* x, std::int64_t count, Key<T> threshold, std::uint3
 }
 
 template <class T>
-std::int64_t select_ties(const T* x, std::int64_t count, Key<T> threshold, std::int64_t ties, std::uint32_t* indices, T* values) {
-  return chosen<T>().select_ties(x, count, threshold, ties, indices, values);
+std::int64_t select_band(const std::uint32_t* indices, const T* values, std::int64_t count, Band<T>& band,
+                         std::uint32_t* out_indices, T* out_values, T* residual, Key<T> keep_old) {
+  return chosen<T>().select_band(indices, values, count, band, out_indices, out_values, residual, keep_old);
 }
 
 #define WEIR_INSTANTIATE(T)                                                                                              \
   template std::int64_t compensate_select(const T*, T*, std::int64_t, Key<T>, Key<T>, std::uint32_t*, T*, std::int64_t); \
   template std::int64_t select(const T*, std::int64_t, Key<T>, std::uint32_t*, T*, std::int64_t);                        \
-  template std::int64_t select_ties(const T*, std::int64_t, Key<T>, std::int64_t, std::uint32_t*, T*);
+  template std::int64_t select_band(const std::uint32_t*, const T*, std::int64_t, Band<T>&, std::uint32_t*, T*, T*, Key<T>);
 
 WEIR_INSTANTIATE(float)
 WEIR_INSTANTIATE(double)

@@ -57,21 +57,6 @@ std::int64_t select(const T* x, std::int64_t count, Key<T> threshold, std::uint3
 }
 
 template <class T>
-std::int64_t select_ties(const T* x, std::int64_t count, Key<T> threshold, std::int64_t ties, std::uint32_t* indices, T* values) {
-  std::int64_t stored = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const Key<T> key = key_of(x[i]);
-    const bool tie = key == threshold && ties > 0;
-    if (key <= threshold && !tie) continue;
-    ties -= tie;
-    indices[stored] = static_cast<std::uint32_t>(i);
-    values[stored] = x[i];
-    ++stored;
-  }
-  return stored;
-}
-
-template <class T>
 KthKey<T> kth_key(const T* x, std::int64_t count, std::int64_t k) {
   Key<T> key = 0;
   for (int bit = key_bits<T> - 1; bit >= 0; --bit) {
@@ -138,6 +123,11 @@ void scale(T* x, std::int64_t count, T factor) {
 }
 
 template <class T>
+void divide(T* x, std::int64_t count, T divisor) {
+  for (std::int64_t i = 0; i < count; ++i) x[i] /= divisor;
+}
+
+template <class T>
 std::int64_t count_non_finite(const T* x, std::int64_t count) {
   return count_at_least(x, count, key_infinity<T>);
 }
@@ -194,11 +184,39 @@ void sample(const T* x, const T* y, std::int64_t samples, std::int64_t stride, s
 }
 
 template <class T>
+CutCounts count_cut(const T* x, std::int64_t count, Key<T> key) {
+  CutCounts counts;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (key_of(x[i]) > key) ++counts.above;
+    if (key_of(x[i]) == key) ++counts.equal;
+  }
+  return counts;
+}
+
+void count_regions(const std::uint32_t* indices, std::int64_t count, const std::uint64_t* boundaries, int regions,
+                   std::uint64_t* counts) {
+  for (int j = 0; j < regions; ++j) {
+    counts[j] = 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (indices[i] >= boundaries[j] && indices[i] < boundaries[j + 1]) ++counts[j];
+    }
+  }
+}
+
+void quantiles(const std::uint32_t* indices, std::int64_t count, int parts, std::uint64_t* out) {
+  for (int j = 1; j < parts; ++j) out[j - 1] = indices[count * j / parts];
+}
+
+void shift_indices(const std::uint32_t* indices, std::int64_t count, std::uint32_t offset, std::uint32_t* out) {
+  for (std::int64_t i = 0; i < count; ++i) out[i] = indices[i] + offset;
+}
+
+template <class T>
 std::int64_t select_band(const std::uint32_t* indices, const T* values, std::int64_t count, Band<T>& band,
                          std::uint32_t* out_indices, T* out_values, T* residual, Key<T> keep_old) {
   std::int64_t kept = 0, number = 0;
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::uint32_t index = indices[i];
+    const auto index = indices != nullptr ? indices[i] : static_cast<std::uint32_t>(i);
     const T value = values[i];
     bool wanted = key_of(value) >= band.upper;
     if (!wanted && key_of(value) >= band.lower) {
@@ -249,13 +267,13 @@ void coalesce_rows(const T* x, std::int64_t width, const std::uint32_t* order, c
 #define WEIR_INSTANTIATE(T)                                                                                                   \
   template std::int64_t compensate_select(const T*, T*, std::int64_t, Key<T>, Key<T>, std::uint32_t*, T*, std::int64_t);      \
   template std::int64_t select(const T*, std::int64_t, Key<T>, std::uint32_t*, T*, std::int64_t);                             \
-  template std::int64_t select_ties(const T*, std::int64_t, Key<T>, std::int64_t, std::uint32_t*, T*);                        \
   template KthKey<T> kth_key(const T*, std::int64_t, std::int64_t);                                                           \
   template void histogram(const T*, std::int64_t, Key<T>, Key<T>, int, std::uint64_t*, std::uint64_t*);                       \
   template Moments<T> moments(const T*, const T*, std::int64_t);                                                              \
   template Exceedances<T> exceedances(const T*, const T*, std::int64_t, Key<T>);                                              \
   template void add(const T*, T*, std::int64_t);                                                                              \
   template void scale(T*, std::int64_t, T);                                                                                   \
+  template void divide(T*, std::int64_t, T);                                                                                  \
   template std::int64_t count_non_finite(const T*, std::int64_t);                                                             \
   template void fill_zero(T*, std::int64_t);                                                                                  \
   template std::int64_t merge_add(const std::uint32_t*, const T*, std::int64_t, const std::uint32_t*, const T*, std::int64_t, \
@@ -264,6 +282,7 @@ void coalesce_rows(const T* x, std::int64_t width, const std::uint32_t* order, c
   template void scatter(T*, const std::uint32_t*, const T*, std::int64_t);                                                    \
   template void scatter_add(T*, const std::uint32_t*, const T*, std::int64_t);                                                \
   template void sample(const T*, const T*, std::int64_t, std::int64_t, std::int64_t, std::int64_t, T*);                       \
+  template CutCounts count_cut(const T*, std::int64_t, Key<T>);                                                               \
   template std::int64_t select_band(const std::uint32_t*, const T*, std::int64_t, Band<T>&, std::uint32_t*, T*, T*, Key<T>);  \
   template void roll_back(const T*, T*, std::int64_t, const std::uint32_t*, const T*, std::int64_t, Key<T>);                  \
   template void gather_rows(const T*, std::int64_t, const std::uint32_t*, std::int64_t, std::int64_t, T*, std::int64_t);      \

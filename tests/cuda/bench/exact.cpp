@@ -55,15 +55,15 @@ void Exact::select_above(const float* x, Key<float> floor) {
   device::select<float, float>(queue(), x, count_, floor, indices_.data(), values_.data(), capacity(), found_.data());
   const device::Extent candidates{capacity(), &found_.data()->hits};
   device::kth_key<float, float>(queue(), values_.data(), candidates, k_, kth_.data());
-  device::select_ties<float, float>(queue(), indices_.data(), values_.data(), candidates, k_, kth_.data(), kept_indices_.data(),
-                                    kept_values_.data(), nullptr, 0, kept_.data());
+  device::select_band<float, float>(queue(), indices_.data(), values_.data(), candidates, {{}, kth_.data(), k_},
+                                    kept_indices_.data(), kept_values_.data(), nullptr, 0, kept_.data());
 }
 
 void Exact::warm(const float* x) { select_above(x, floor_); }
 
 void Exact::ranked(const float* x) {
   device::kth_key<float, float>(queue(), x, {count_}, k_, kth_.data());
-  device::select_ties<float, float>(queue(), nullptr, x, {count_}, k_, kth_.data(), kept_indices_.data(), kept_values_.data(),
+  device::select_band<float, float>(queue(), nullptr, x, {count_}, {{}, kth_.data(), k_}, kept_indices_.data(), kept_values_.data(),
                                     nullptr, 0, kept_.data());
 }
 

@@ -1,10 +1,10 @@
-// exact.hpp: the k largest of an array in CUDA memory, by the kernels of DeviceSelector.
+// exact.hpp: the k largest of an array in CUDA memory, by the kernels that plans use.
 #pragma once
 
 #include <cstdint>
 
 #include "cuda/runtime.hpp"
-#include "kernels/device.hpp"
+#include "kernels/cuda_kernels.hpp"
 #include "plan/threshold_estimators.hpp"
 
 namespace weir::bench {

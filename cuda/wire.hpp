@@ -1,9 +1,9 @@
-// device.hpp: messages of wire.hpp written from and read into CUDA memory; the same bytes. Called as the kernels in
-// kernels/device.hpp are: pointers are to device memory, work goes onto the queue, no one waits.
+// wire.hpp: messages of codec/wire.hpp written from and read into CUDA memory; the same bytes. Called as the kernels in
+// kernels/cuda_kernels.hpp: pointers are to device memory, work goes onto the queue, no one waits.
 #pragma once
 
 #include "codec/wire.hpp"
-#include "kernels/device.hpp"
+#include "kernels/cuda_kernels.hpp"
 
 namespace weir::wire::cuda {
 
@@ -21,7 +21,7 @@ template <class T>
 void decode(Queue queue, Wire wire, const std::byte* in, std::int64_t count, std::uint32_t base, std::uint64_t range,
             std::uint32_t* indices, T* values, std::int64_t* malformed);
 
-/// As the functions of wire.hpp, for the 16-bit `values`.
+/// As the functions of codec/wire.hpp, for the 16-bit `values`.
 void round_values(Queue queue, WireValues values, const float* in, float* out, std::int64_t count);
 void subtract_rounded(Queue queue, WireValues wire_values, float* values, std::int64_t count);
 /// For each of the sorted entries whose index is among the sorted `taken`: dense[index] += what subtract_rounded makes of its

@@ -1,5 +1,5 @@
-// device.hpp: the kernels of kernels.hpp for CUDA memory, under the same names, with the same contracts bit for bit where none
-// stands below. What differs is how they are called:
+// cuda_kernels.hpp: the kernels of kernels.hpp for CUDA memory, under the same names, with the same contracts bit for bit where
+// none stands below. What differs is how they are called:
 //
 // All of them only put work onto a stream and return; no one waits, allocates or reads on the host, so all can be captured into a
 // CUDA graph. Pointers are to device memory, at addresses aligned to their elements; 16-byte alignment is faster. Counts that
@@ -41,7 +41,6 @@ template <class G, class T>
 void select(Queue queue, const G* x, std::int64_t count, Key<T> threshold, std::uint32_t* indices, T* values, std::int64_t capacity,
             Found* found);
 
-/// out[i] = g[p] + r[p], or g[p] where `residual` is nullptr, for position p = i * stride + i * rest / samples + offset.
 template <class G, class T>
 void sample(Queue queue, const G* gradient, const T* residual, std::int64_t samples, std::int64_t stride, std::int64_t rest,
             std::int64_t offset, T* out);
@@ -50,17 +49,18 @@ void sample(Queue queue, const G* gradient, const T* residual, std::int64_t samp
 template <class G, class T>
 void kth_key(Queue queue, const G* x, Extent count, std::int64_t k, KthKey<T>* found);
 
-/// Of the entries (indices, values), or (0, 1, ..., values) where `indices` is nullptr: those with a key above kth->key and the
-/// first min(kth->equal, k - kth->greater) with exactly that, in order; *found is how many. The other ones with key >= keep_old go
-/// back: residual[index] = value, unless `residual` is nullptr. `kth` is in device memory. Outputs and inputs do not overlap.
-template <class G, class T>
-void select_ties(Queue queue, const std::uint32_t* indices, const G* values, Extent count, std::int64_t k, const KthKey<T>* kth,
-                 std::uint32_t* out_indices, T* out_values, T* residual, Key<T> keep_old, std::int64_t* found);
+/// A band: `known` to the host, or, where `kth` is given, band_of_largest(*kth, k) with kth in device memory.
+template <class T>
+struct DeviceBand {
+  Band<T> known{};
+  const KthKey<T>* kth = nullptr;
+  std::int64_t k = 0;
+};
 
-/// As select_ties, for those in the band.
+/// Outputs hold what is kept and do not overlap the inputs. The band does not move on.
 template <class G, class T>
-void select_band(Queue queue, const std::uint32_t* indices, const G* values, Extent count, Band<T> band, std::uint32_t* out_indices,
-                 T* out_values, T* residual, Key<T> keep_old, std::int64_t* found);
+void select_band(Queue queue, const std::uint32_t* indices, const G* values, Extent count, DeviceBand<T> band,
+                 std::uint32_t* out_indices, T* out_values, T* residual, Key<T> keep_old, std::int64_t* found);
 
 /// Adds to bins in device memory, as `above` is.
 template <class T>
@@ -80,6 +80,8 @@ void add(Queue queue, const T* x, T* y, std::int64_t count);
 template <class T>
 void scale(Queue queue, T* x, std::int64_t count, T factor);
 template <class T>
+void divide(Queue queue, T* x, Extent count, T divisor);
+template <class T>
 void fill_zero(Queue queue, T* x, std::int64_t count);
 
 template <class T>
@@ -88,39 +90,24 @@ void merge_add(Queue queue, const std::uint32_t* a_indices, const T* a_values, E
 template <class T>
 void settle(Queue queue, T* dense, const std::uint32_t* indices, const T* values, Extent count, const std::uint32_t* taken,
             Extent taken_count);
-/// Undoes compensate_select up to rounding: residual -= gradient where that is finite, and for those of the `held` entries whose
-/// key is at least keep_old the residual stays what it is. `olds` holds as many values as there are entries.
+/// `olds` holds as many values as there are entries.
 template <class G, class T>
 void roll_back(Queue queue, const G* gradient, T* residual, std::int64_t count, const std::uint32_t* held_indices,
                const T* held_values, std::int64_t held, Key<T> keep_old, T* olds);
-/// dense[indices[i]] += values[i]; no index twice.
 template <class T>
 void scatter_add(Queue queue, T* dense, const std::uint32_t* indices, const T* values, std::int64_t count);
 /// G as in compensate_select: the value is rounded to it.
 template <class G, class T>
 void scatter(Queue queue, G* dense, const std::uint32_t* indices, const T* values, Extent count);
 
-/// counts[j] = number of the sorted indices in [boundaries[j], boundaries[j + 1]), for `regions` regions. Boundaries and counts may
-/// be in pinned memory.
-void count_regions(Queue queue, const std::uint32_t* indices, std::int64_t count, const std::uint64_t* boundaries, int regions,
-                   std::uint64_t* counts);
-/// out[j - 1] = indices[count * j / parts], for j = 1, ..., parts - 1; 1 <= count. `out` may be in pinned memory.
-void quantiles(Queue queue, const std::uint32_t* indices, std::int64_t count, int parts, std::uint64_t* out);
-/// out[i] = indices[i] + offset, modulo 2^32; `out` may be `indices`.
-void shift_indices(Queue queue, const std::uint32_t* indices, std::int64_t count, std::uint32_t offset, std::uint32_t* out);
-/// How many elements have a key above `key`, and exactly that one.
 template <class T>
 void count_cut(Queue queue, const T* x, Extent count, Key<T> key, CutCounts* found);
-/// x[i] /= divisor, correctly rounded.
-template <class T>
-void divide(Queue queue, T* x, Extent count, T divisor);
-
-/// Groups equal ids for coalesce_rows: *groups of them, ascending in `distinct`; the members of group g, in the order of `ids`, are
-/// order[first[g]], ..., order[first[g + 1] - 1]. `distinct` and `order` hold `count` entries, `first` one more. Scratch:
-/// group_scratch().
-void group_rows(Queue queue, const std::uint32_t* ids, std::int64_t count, std::uint32_t* distinct, std::uint32_t* order,
-                std::uint32_t* first, std::int64_t* groups);
-[[nodiscard]] std::int64_t group_scratch(std::int64_t count);
+/// Boundaries and counts may be in pinned memory.
+void count_regions(Queue queue, const std::uint32_t* indices, std::int64_t count, const std::uint64_t* boundaries, int regions,
+                   std::uint64_t* counts);
+/// `out` may be in pinned memory.
+void quantiles(Queue queue, const std::uint32_t* indices, std::int64_t count, int parts, std::uint64_t* out);
+void shift_indices(Queue queue, const std::uint32_t* indices, std::int64_t count, std::uint32_t offset, std::uint32_t* out);
 
 template <class T>
 void gather_rows(Queue queue, const T* x, std::int64_t x_stride, const std::uint32_t* rows, std::int64_t count, std::int64_t width,

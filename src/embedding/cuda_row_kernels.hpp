@@ -1,11 +1,11 @@
-// device.hpp: what embedding tables do to rows in CUDA memory, besides the kernels of kernels/device.hpp. Called as those are:
-// pointers are to device memory, or to pinned memory of the host; work goes onto the queue, no one waits. Scratch: none.
+// cuda_row_kernels.hpp: what embedding tables do to rows in CUDA memory, besides the kernels of kernels/cuda_kernels.hpp. Called as
+// those are: pointers are to device memory, or to pinned memory of the host; work goes onto the queue, no one waits. Scratch: none.
 #pragma once
 
 #include "embedding/group_lists.hpp"
 #include "embedding/initial_values.hpp"
 #include "embedding/optimizer.hpp"
-#include "kernels/device.hpp"
+#include "kernels/cuda_kernels.hpp"
 
 namespace weir::embedding::cuda {
 
