@@ -136,6 +136,7 @@ class EmbeddingTable {
   [[nodiscard]] const EmbeddingConfig& config() const;
   /// Bytes this table holds on this rank.
   [[nodiscard]] std::int64_t memory_bytes() const;
+  [[nodiscard]] const std::shared_ptr<detail::EmbeddingState>& state() const noexcept { return state_; }
 
  private:
   std::shared_ptr<detail::EmbeddingState> state_;

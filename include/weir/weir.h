@@ -49,7 +49,7 @@ typedef enum weir_wire_values {
 typedef enum weir_non_finite { WEIR_NON_FINITE_ERROR = 0, WEIR_NON_FINITE_SKIP = 1, WEIR_NON_FINITE_PROPAGATE = 2 } weir_non_finite;
 
 /** Describes one tensor. In CUDA memory: sparse algorithms, and, with NCCL, dense_nccl, dense_torus2d, dense_iterations, and the sums
-    in nodes of algorithms that shard (without it these run flat); trial_iterations is not looked at. All but name and priority must be equal on all ranks. Start from WEIR_ALLREDUCE_CONFIG_INIT.
+    in nodes of algorithms that shard (without it these run flat). All but name and priority must be equal on all ranks. Start from WEIR_ALLREDUCE_CONFIG_INIT.
  */
 typedef struct weir_allreduce_config {
   size_t struct_size;

@@ -153,7 +153,7 @@ struct AllreduceConfig {
   std::string algorithm = "oktopk";        ///< a registry name, see algorithms(); "auto": the cheapest on this machine by the cost
                                            ///< functions, which may be dense; "auto_sparse": the cheapest sparse one
   std::int64_t trial_iterations = 0;       ///< auto: so many runs for each of up to three candidates, then the fastest by the clock
-                                           ///< stays; 0, and in CUDA memory: the prediction decides; at most 10^6
+                                           ///< stays, in either memory; 0: the prediction decides; at most 10^6
   bool error_feedback = true;              ///< keep what is not delivered in a residual (Ok-Topk Algorithm 2)
   bool average = true;                     ///< divide the delivered sum by the number of ranks
   Threshold threshold = Threshold::exact;

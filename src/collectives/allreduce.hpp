@@ -17,6 +17,8 @@
 
 namespace weir {
 
+class StateVisitor;
+
 /// A sorted sparse vector. Not owned.
 template <class T>
 struct SparseVector {
@@ -102,6 +104,8 @@ class SparseAllreduce {
   virtual ~SparseAllreduce() = default;
   virtual task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t k, std::uint64_t input_error) = 0;
   virtual void reset() = 0;
+  /// All that reset() resets.
+  virtual void visit_state(StateVisitor& visitor) = 0;
   [[nodiscard]] virtual std::int64_t memory_bytes() const = 0;
 };
 

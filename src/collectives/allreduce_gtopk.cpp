@@ -30,6 +30,7 @@ class GTopk final : public SparseAllreduce<T> {
   }
 
   void reset() override {}
+  void visit_state(StateVisitor& /*visitor*/) override {}
 
   [[nodiscard]] std::int64_t memory_bytes() const override {
     return sum_.bytes() + kept_.bytes() + incoming_.bytes() + message_.bytes() + residue_.bytes();

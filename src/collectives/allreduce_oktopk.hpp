@@ -11,6 +11,7 @@
 #include <limits>
 #include <numeric>
 
+#include "base/state.hpp"
 #include "codec/wire.hpp"
 #include "collectives/allgatherv.hpp"
 #include "collectives/allreduce.hpp"
@@ -35,7 +36,6 @@ class OkTopk final : public SparseAllreduce<T> {
                         .region_capacity = region_capacity(problem),
                         .window = problem.config.window,
                         .wire = problem.wire()}),
-        boundaries_(size(1)),
         index_copy_(problem.largest_local),
         own_counts_(size()),
         words_(2 * (ranks_ + 1)),
@@ -48,15 +48,10 @@ class OkTopk final : public SparseAllreduce<T> {
         offset_(size(1)),
         requests_(2 * size()),
         result_indices_(result_capacity_),
-        result_values_(result_capacity_) {
-    reset();
-  }
+        result_values_(result_capacity_) {}
 
-  void reset() override {
-    iteration_ = 0;
-    global_key_ = 0;
-    uniform_boundaries(n(), boundaries_);
-  }
+  void reset() override { state_ = fresh_; }
+  void visit_state(StateVisitor& visitor) override { visitor.state(state_); }
 
   [[nodiscard]] std::int64_t memory_bytes() const override {
     return space_.memory_bytes() + split_.memory_bytes() + result_indices_.bytes() + result_values_.bytes() + index_copy_.bytes() +
@@ -65,7 +60,7 @@ class OkTopk final : public SparseAllreduce<T> {
 
   task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t k, std::uint64_t input_error) override {
     SparseOutcome<T> outcome;
-    const std::int64_t iteration = iteration_++;
+    const std::int64_t iteration = state_.iteration++;
 
     // 1. region boundaries, every tau iterations (lines 5-7)
     if (iteration % problem_.config.boundary_period == 0) {
@@ -74,12 +69,12 @@ class OkTopk final : public SparseAllreduce<T> {
         co_await space_.quantiles(channel, local, ranks_, cut_scratch_.data());
       else
         uniform_cuts(n(), ranks_, cut_scratch_.data());
-      co_await average_boundaries(channel, boundaries_, cut_scratch_.data());
+      co_await average_boundaries(channel, state_.boundaries, cut_scratch_.data());
     }
 
     // 2. announce: faults and region sizes; unbalanced regions are re-cut at once
     StageScope stage = channel.stage(Stage::announce);
-    co_await space_.count_regions(channel, local, boundaries_, own_counts_.data());
+    co_await space_.count_regions(channel, local, state_.boundaries, own_counts_.data());
     words_[0] = input_error;
     std::copy(own_counts_.begin(), own_counts_.end(), words_.data() + 1);
     co_await allreduce_control(channel, words_.data(), ranks_ + 1, 1, words_.data() + ranks_ + 1);
@@ -91,15 +86,15 @@ class OkTopk final : public SparseAllreduce<T> {
     if (*std::max_element(region_totals, region_totals + ranks_) > balanced_region_limit(total / at(ranks_), k)) {
       stage.next(Stage::recut);
       const auto indices = co_await space_.indices_of(channel, local, index_copy_);
-      co_await recut_boundaries(channel, indices, total, n(), boundaries_, cut_scratch_.data());
-      co_await space_.count_regions(channel, local, boundaries_, own_counts_.data());
+      co_await recut_boundaries(channel, indices, total, n(), state_.boundaries, cut_scratch_.data());
+      co_await space_.count_regions(channel, local, state_.boundaries, own_counts_.data());
       outcome.recut = true;
     }
 
     stage.end();
 
     // 3. split and reduce (line 8)
-    co_await split_.run(channel, local, boundaries_, own_counts_.data());
+    co_await split_.run(channel, local, state_.boundaries, own_counts_.data());
 
     // 4. global threshold (lines 9-12) and everybody's share of the selection
     co_await select_global(channel, k, iteration, outcome);
@@ -123,6 +118,28 @@ class OkTopk final : public SparseAllreduce<T> {
   }
 
  private:
+  /// What lives on.
+  struct State {
+    std::int64_t iteration = 0;
+    Key<T> global_key = 0;  ///< smallest key that the last cut selected; 0: none yet
+    Boundaries boundaries;
+
+    void visit(StateVisitor& visitor) {
+      visitor.value("iteration", iteration);
+      visitor.check(iteration >= 0, "iteration", "at least 0");
+      visitor.value("global_key", global_key);
+      const std::uint64_t n = boundaries.back();
+      visitor.values("boundaries", std::span(boundaries));
+      visitor.check(boundaries.front() == 0 && boundaries.back() == n && std::is_sorted(boundaries.begin(), boundaries.end()),
+                    "boundaries", fmt::format("ascending from 0 to {}", n));
+    }
+  };
+  [[nodiscard]] State fresh_state() const {
+    State state{.boundaries = Boundaries(size(1))};
+    uniform_boundaries(n(), state.boundaries);
+    return state;
+  }
+
   struct Sizes {
     std::uint32_t above = 0;       // entries of my region above the global cut
     std::uint32_t equal = 0;       // and exactly on it
@@ -157,8 +174,8 @@ class OkTopk final : public SparseAllreduce<T> {
 
   task<void> select_global(Channel channel, std::int64_t k, std::int64_t iteration, SparseOutcome<T>& outcome) {
     const coo::Segment<T> reduced = split_.reduced();
-    const bool reevaluate = !reuse() || global_key_ == 0 || iteration % problem_.config.threshold_period == 0;
-    GlobalCut<T> cut{static_cast<Key<T>>(global_key_ - 1), 0};
+    const bool reevaluate = !reuse() || state_.global_key == 0 || iteration % problem_.config.threshold_period == 0;
+    GlobalCut<T> cut{static_cast<Key<T>>(state_.global_key - 1), 0};
     if (reevaluate) cut = co_await find_cut(channel, reduced, k, outcome);
     co_await share_sizes(channel, reduced, cut);
 
@@ -192,8 +209,8 @@ class OkTopk final : public SparseAllreduce<T> {
 
   task<GlobalCut<T>> find_cut(Channel channel, coo::Segment<T> reduced, std::int64_t k, SparseOutcome<T>& outcome) {
     const StageScope stage = channel.stage(Stage::global_threshold);
-    const GlobalCut<T> cut = co_await global_kth<T>(channel, space_, reduced, k, global_key_, cut_scratch_.data());
-    global_key_ = static_cast<Key<T>>(cut.key + (cut.ties == 0 ? 1 : 0));
+    const GlobalCut<T> cut = co_await global_kth<T>(channel, space_, reduced, k, state_.global_key, cut_scratch_.data());
+    state_.global_key = static_cast<Key<T>>(cut.key + (cut.ties == 0 ? 1 : 0));
     outcome.rethresholded = reuse();
     co_return cut;
   }
@@ -249,7 +266,9 @@ class OkTopk final : public SparseAllreduce<T> {
       range.begin = piece.end;
     }
   }
-  [[nodiscard]] std::uint64_t region_range(int region) const { return boundaries_[at(region) + 1] - boundaries_[at(region)]; }
+  [[nodiscard]] std::uint64_t region_range(int region) const {
+    return state_.boundaries[at(region) + 1] - state_.boundaries[at(region)];
+  }
   [[nodiscard]] std::int64_t piece_bytes(int region, Range piece) const {
     return wire::message_bytes<T>(problem_.wire(), piece.count(), region_range(region));
   }
@@ -324,8 +343,8 @@ class OkTopk final : public SparseAllreduce<T> {
       for_pieces(block(r, balanced), [&](int region, Range piece) {
         const auto first = static_cast<std::int64_t>(piece.begin);
         space_.decode(problem_.wire(), memory, piece_bytes(region, piece), piece.count(),
-                      static_cast<std::uint32_t>(boundaries_[at(region)]), region_range(region), result_indices_.data() + first,
-                      result_values_.data() + first);
+                      static_cast<std::uint32_t>(state_.boundaries[at(region)]), region_range(region),
+                      result_indices_.data() + first, result_values_.data() + first);
         memory += slot_bytes(region, piece);
       });
     }
@@ -338,18 +357,17 @@ class OkTopk final : public SparseAllreduce<T> {
   SparseVector<T> rounding_loss(int me) {
     if (problem_.config.wire_values == WireValues::native) return {};
     space_.subtract_rounded(problem_.config.wire_values, selected_);
-    space_.shift(selected_, static_cast<std::uint32_t>(boundaries_[at(me)]));
+    space_.shift(selected_, static_cast<std::uint32_t>(state_.boundaries[at(me)]));
     return {selected_.indices, selected_.values, selected_.count};
   }
 
   AllreduceProblem problem_;
   int ranks_;
   std::int64_t result_capacity_;
-  std::int64_t iteration_ = 0;
-  Key<T> global_key_ = 0;  // smallest key that the last cut selected; 0: none yet
+  const State fresh_ = fresh_state();  // to copy it takes no memory
+  State state_ = fresh_;
   Space space_;
   SplitReduce<T, Space> split_;
-  Boundaries boundaries_;
   typename Space::IndexCopy index_copy_;
   std::vector<std::uint64_t> own_counts_;  // my entries by region
   Buffer<std::uint64_t> words_;            // the announcement and its scratch

@@ -28,6 +28,7 @@ class TopkAllgather final : public SparseAllreduce<T> {
         tree_(space_, problem.ranks, problem.ranks * problem.largest_local) {}
 
   void reset() override {}
+  void visit_state(StateVisitor& /*visitor*/) override {}
 
   [[nodiscard]] std::int64_t memory_bytes() const override {
     return space_.memory_bytes() + gathered_.bytes() + staging_.bytes() + tree_.memory_bytes();

@@ -40,6 +40,7 @@ class TopkDsa final : public SparseAllreduce<T> {
   }
 
   void reset() override {}
+  void visit_state(StateVisitor& /*visitor*/) override {}
 
   [[nodiscard]] std::int64_t memory_bytes() const override {
     return space_.memory_bytes() + split_.memory_bytes() + gathered_.bytes() + staging_.bytes() + indices_.bytes() +

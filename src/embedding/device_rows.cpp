@@ -106,6 +106,11 @@ class DeviceRows final : public RowSpace {
     return {ids_.data(), &ids_there_};
   }
 
+  void copy(void* to, const void* from, std::int64_t bytes) override {
+    gpu::copy(to, from, bytes, stream_.get());
+    gpu::synchronize(stream_.get());
+  }
+
   void fill(const InitialValues& values, float* out) override { cuda::fill(queue(), values, out); }
 
   void fill_zero(float* out, std::int64_t count) override { kernels::cuda::fill_zero(queue(), out, count); }

@@ -1,5 +1,6 @@
 // Rows in host memory: work is done when it is given.
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "base/buffer.hpp"
@@ -45,6 +46,8 @@ class HostRows final : public RowSpace {
   std::unique_ptr<RowWork> make_work(std::int64_t) override { return std::make_unique<HostWork>(); }
   std::unique_ptr<RowCaller> make_caller() override { return std::make_unique<HostCaller>(); }
   HostIds bring_ids(const void* ids, std::int64_t, void* stream) override { return {ids, nullptr, ids_.error_of(ids, stream)}; }
+
+  void copy(void* to, const void* from, std::int64_t bytes) override { std::memcpy(to, from, static_cast<std::size_t>(bytes)); }
 
   void fill(const InitialValues& values, float* out) override {
     for (std::int64_t row = 0; row < values.part().rows; ++row) {

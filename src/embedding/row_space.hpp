@@ -83,6 +83,8 @@ class RowSpace {
   /// it never does, nothing else is asked for and the space stays.
   [[nodiscard]] virtual HostIds bring_ids(const void* ids, std::int64_t bytes, void* stream) = 0;
 
+  /// Between an array here and one in host memory, either way; done when it returns, after all work given before.
+  virtual void copy(void* to, const void* from, std::int64_t bytes) = 0;
   virtual void fill(const InitialValues& values, float* out) = 0;
   virtual void fill_zero(float* out, std::int64_t count) = 0;
   /// The elements from x on of rows[i], as they travel, one row after another.

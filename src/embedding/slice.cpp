@@ -16,4 +16,14 @@ void Slice::fill(const EmbeddingConfig& config, const Partition& partition, RowS
   }
 }
 
+void Slice::visit_state(StateVisitor& visitor, RowSpace& space) const {
+  const StateVisitor::Scope scope(visitor, "rows");
+  visitor.fixed("first_row", part_.first_row);
+  visitor.fixed("first_column", part_.first_column);
+  const StateVisitor::Copy copy = [&](void* to, const void* from, std::int64_t bytes) { space.copy(to, from, bytes); };
+  visitor.array("values", state_.values, part_.elements(), copy);
+  if (state_.first != nullptr) visitor.array("first", state_.first, part_.elements(), copy);
+  if (state_.second != nullptr) visitor.array("second", state_.second, part_.elements(), copy);
+}
+
 }  // namespace weir::embedding

@@ -1,6 +1,7 @@
 // slice.hpp: what one rank holds of an embedding table.
 #pragma once
 
+#include "base/state.hpp"
 #include "embedding/row_space.hpp"
 
 namespace weir::embedding {
@@ -12,6 +13,8 @@ class Slice {
   Slice(const EmbeddingConfig& config, const Partition& partition, int rank, RowSpace& space);
   /// With the table's initial values (EmbeddingConfig::seed) and zero state.
   void fill(const EmbeddingConfig& config, const Partition& partition, RowSpace& space) const;
+  /// What fill() fills.
+  void visit_state(StateVisitor& visitor, RowSpace& space) const;
 
   [[nodiscard]] const Part& part() const { return part_; }
   /// part().rows x part().columns elements.

@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "collectives/control.hpp"
+#include "embedding/embedding_config.hpp"
 #include "model/exchange_cost.hpp"
 
 namespace weir::detail {
@@ -330,6 +331,30 @@ const EmbeddingStatistics& EmbeddingState::statistics() {
   statistics_.control_bytes_sent = control_sent(all);
   statistics_.bytes_sent = all.bytes_sent;
   return statistics_;
+}
+
+void EmbeddingState::State::visit(StateVisitor& visitor) {
+  visitor.value("learning_rate", learning_rate);
+  visitor.check(is_learning_rate(learning_rate), "learning_rate", "finite as float32");
+  visitor.value("steps", steps);
+  visitor.check(steps >= 0, "steps", "at least 0");
+}
+
+void EmbeddingState::visit_state(StateVisitor& visitor) {
+  for (EmbeddingCall* call : {&prefetch_, &lookup_, &update_, &ids_arrival_}) {
+    if (!call->run.finished)
+      fail(WEIR_ERR_BUSY, "'{}' is running: wait before the table's state is saved or restored", call->run.name);
+    call->check_startable();
+  }
+  visitor.fixed("rank", comm_->topology.rank());
+  visitor.fixed("ranks", comm_->topology.size());
+  visitor.fixed("table_rows", config_.rows);
+  visitor.fixed("width", config_.width);
+  visitor.text("exchange", exchange_.name);
+  visitor.fixed("optimizer", static_cast<std::int32_t>(config_.optimizer));
+  visitor.state(state_);
+  slice_.visit_state(visitor, *space_);
+  if (visitor.restores()) next_known_ = current_ready_ = false;
 }
 
 std::int64_t EmbeddingState::memory_bytes() const {

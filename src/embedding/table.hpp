@@ -70,6 +70,10 @@ class EmbeddingState {
   [[nodiscard]] AsynchronousCall& prefetch() { return prefetch_; }
   [[nodiscard]] AsynchronousCall& lookup() { return lookup_; }
   [[nodiscard]] AsynchronousCall& update() { return update_; }
+  /// Values and optimizer's state of this rank's rows, and what steps the next update. A batch that has been looked up or
+  /// prefetched is none of it: a table that is restored has given up its own, and comes to its next lookup. Throws
+  /// Error(WEIR_ERR_BUSY) while a call is in flight. As PlanImpl::visit_state otherwise.
+  void visit_state(StateVisitor& visitor);
   /// Ends the table for its owner: calls in flight are finished for the other ranks, and deliver nothing any more. As
   /// detail::retire.
   [[nodiscard]] bool retire() noexcept;
@@ -84,6 +88,13 @@ class EmbeddingState {
   using CallCard = embedding::CallCard;
   using CallFault = embedding::CallFault;
 
+  /// What lives on, besides the rows.
+  struct State {
+    double learning_rate = 0;
+    std::int64_t steps = 0;  ///< updates
+
+    void visit(StateVisitor& visitor);
+  };
   /// What update() passes on to its coroutine.
   struct Step {
     CallFault input_error;
@@ -169,8 +180,7 @@ class EmbeddingState {
   embedding::GroupLists token_groups_{};           // of the same; without keys
   float* coalesced_;                               // gradients of the batch's distinct rows
   Buffer<std::uint64_t> marks_, pending_;          // one bit for each row: scratch of splits, and rows whose gradient is delayed
-  double learning_rate_ = 0;
-  std::int64_t steps_ = 0;
+  State state_;
   bool has_owner_ = true;
   bool half_applied_ = false;  // an update is on its way, or has broken off
   bool hurried_ = false;       // somebody waits for all of the update in flight

@@ -28,7 +28,7 @@ void EmbeddingState::start_update(std::span<const float> gradients, void* stream
   finish_update();
   const Clock::time_point begin = Clock::now();
   const std::int64_t expected = current_->tokens() * config_.width;
-  Step step{CallFault::none, InputError::none, next_known_ ? next_.get() : nullptr, learning_rate_, begin, lookups_};
+  Step step{CallFault::none, InputError::none, next_known_ ? next_.get() : nullptr, state_.learning_rate, begin, lookups_};
   if (!lookup_.run.finished || !current_ready_)
     step.input_error = CallFault::not_ready;
   else if (static_cast<std::int64_t>(gradients.size()) != expected)
@@ -67,7 +67,7 @@ task<void> EmbeddingState::run_update(Step step) {
   const OpenAtEnd gates(std::array{&split_, &prior_applied_, &updated_});
   const Channel channel = update_.channel();
   const bool next_known = co_await agree_on_step(channel, step);
-  const RowOptimizer optimizer(config_, step.learning_rate, config_.average ? channel.size() : 1, steps_ + 1);
+  const RowOptimizer optimizer(config_, step.learning_rate, config_.average ? channel.size() : 1, state_.steps + 1);
   statistics_.updated_rows = 0;
 
   if (dense_) {
@@ -76,7 +76,7 @@ task<void> EmbeddingState::run_update(Step step) {
     statistics_.prior_rows = updating_->groups().count();
     statistics_.updated_rows = dense_->step(slice_, optimizer);
     statistics_.seconds_prior = statistics_.seconds_update = seconds_since(step.begin);
-    ++steps_;
+    ++state_.steps;
     half_applied_ = false;
     co_return;
   }
@@ -97,7 +97,7 @@ task<void> EmbeddingState::run_update(Step step) {
   mark_delayed(true);
   prior_applied_ = true;
   statistics_.seconds_prior = statistics_.seconds_update = seconds_since(step.begin);
-  ++steps_;
+  ++state_.steps;
   half_applied_ = delayed_rows_of_all() > 0;
   if (!half_applied_) co_return;
 
@@ -157,7 +157,7 @@ task<bool> EmbeddingState::agree_on_step(Channel channel, const Step& step) {
 void EmbeddingState::set_learning_rate(double learning_rate) {
   require(is_learning_rate(learning_rate), "table '{}': the learning rate is {}: it must be finite as float32, at most 3.4e38",
           config_.name, learning_rate);
-  learning_rate_ = learning_rate == 0 ? 0 : learning_rate;  // -0.0 is the same, and ranks compare bits
+  state_.learning_rate = learning_rate == 0 ? 0 : learning_rate;  // -0.0 is the same, and ranks compare bits
 }
 
 void EmbeddingState::mark_delayed(bool pending) {

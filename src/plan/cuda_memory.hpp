@@ -64,6 +64,10 @@ class CudaMemory {
   }
   static constexpr std::string_view flat_dense = "dense_nccl";
   void finish() { cuda::synchronize(stream_); }
+  void copy(void* to, const void* from, std::int64_t bytes) {
+    cuda::copy(to, from, bytes, stream_);
+    finish();
+  }
 
   task<void> report() {
     cuda::copy(told_.data(), on_device_.data(), sizeof(Told<T>), stream_);

@@ -36,10 +36,9 @@ bool connect_nodes(CommunicatorState& comm, const AllreduceConfig& config, int t
 }
 
 template <class G, class T>
-std::shared_ptr<PlanImpl> make(std::shared_ptr<CommunicatorState> comm, const AllreduceConfig& config, Lease lease,
+std::shared_ptr<PlanImpl> make(std::shared_ptr<CommunicatorState> comm, const std::vector<AllreduceConfig>& candidates, Lease lease,
                                const DeviceNeeds& needs) {
-  return std::make_shared<TypedPlan<CudaMemory<G, T>>>(std::move(comm), std::vector{config}, std::move(lease), needs.nccl,
-                                                       needs.in_nodes);
+  return std::make_shared<TypedPlan<CudaMemory<G, T>>>(std::move(comm), candidates, std::move(lease), needs.nccl, needs.in_nodes);
 }
 
 }  // namespace
@@ -59,22 +58,22 @@ DeviceNeeds connect_device(CommunicatorState& comm, const AllreduceConfig& confi
   return needs;
 }
 
-std::shared_ptr<PlanImpl> make_device_plan(std::shared_ptr<CommunicatorState> comm, const AllreduceConfig& config, Lease lease,
-                                           const DeviceNeeds& needs) {
+std::shared_ptr<PlanImpl> make_device_plan(std::shared_ptr<CommunicatorState> comm, const std::vector<AllreduceConfig>& candidates,
+                                           Lease lease, const DeviceNeeds& needs) {
   if (!cuda::why_unusable().empty()) fail(WEIR_ERR_UNSUPPORTED, "a plan for CUDA memory cannot run here: {}", cuda::why_unusable());
   std::shared_ptr<PlanImpl> plan;
-  switch (config.type) {
+  switch (candidates.front().type) {
     case DataType::float64:
-      plan = make<double, double>(std::move(comm), config, std::move(lease), needs);
+      plan = make<double, double>(std::move(comm), candidates, std::move(lease), needs);
       break;
     case DataType::float16:
-      plan = make<float16, float>(std::move(comm), config, std::move(lease), needs);
+      plan = make<float16, float>(std::move(comm), candidates, std::move(lease), needs);
       break;
     case DataType::bfloat16:
-      plan = make<bfloat16, float>(std::move(comm), config, std::move(lease), needs);
+      plan = make<bfloat16, float>(std::move(comm), candidates, std::move(lease), needs);
       break;
     default:
-      plan = make<float, float>(std::move(comm), config, std::move(lease), needs);
+      plan = make<float, float>(std::move(comm), candidates, std::move(lease), needs);
   }
   plan->explanation = needs.explanation;
   return plan;

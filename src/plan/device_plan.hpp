@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "plan/plan.hpp"
 
@@ -17,8 +18,9 @@ struct DeviceNeeds {
 
 /// Collective. `config` is the agreed one, for CUDA memory. Throws Error alike on all ranks where a dense plan cannot have NCCL.
 [[nodiscard]] DeviceNeeds connect_device(CommunicatorState& comm, const AllreduceConfig& config, int tag);
-/// Local. Throws Error(WEIR_ERR_UNSUPPORTED) where there is no CUDA.
-[[nodiscard]] std::shared_ptr<PlanImpl> make_device_plan(std::shared_ptr<CommunicatorState> comm, const AllreduceConfig& config,
-                                                         Lease lease, const DeviceNeeds& needs);
+/// Local; as TypedPlan. Throws Error(WEIR_ERR_UNSUPPORTED) where there is no CUDA.
+[[nodiscard]] std::shared_ptr<PlanImpl> make_device_plan(std::shared_ptr<CommunicatorState> comm,
+                                                         const std::vector<AllreduceConfig>& candidates, Lease lease,
+                                                         const DeviceNeeds& needs);
 
 }  // namespace weir::detail

@@ -8,7 +8,8 @@ namespace weir::detail {
 DeviceNeeds connect_device(CommunicatorState&, const AllreduceConfig&, int) { return {}; }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): what device_plan.cpp moves
-std::shared_ptr<PlanImpl> make_device_plan(std::shared_ptr<CommunicatorState>, const AllreduceConfig&, Lease, const DeviceNeeds&) {
+std::shared_ptr<PlanImpl> make_device_plan(std::shared_ptr<CommunicatorState>, const std::vector<AllreduceConfig>&, Lease,
+                                           const DeviceNeeds&) {
   fail(WEIR_ERR_UNSUPPORTED, "a plan for CUDA memory cannot run here: {}", cuda::why_unusable());
 }
 

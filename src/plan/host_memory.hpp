@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <coroutine>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -91,6 +92,8 @@ class HostMemory {
   static constexpr std::string_view flat_dense = "dense_ring";
   /// Until all is done, the host waiting.
   void finish() {}
+  /// Between an array here and one of the host, either way; done when it returns.
+  void copy(void* to, const void* from, std::int64_t bytes) { std::memcpy(to, from, static_cast<std::size_t>(bytes)); }
 
   [[nodiscard]] std::suspend_never report() const noexcept { return {}; }
   [[nodiscard]] const Told<T>& told() const { return told_; }

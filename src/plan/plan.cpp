@@ -35,14 +35,32 @@ void PlanImpl::begin(void* dense, const void* sparse_only, std::int64_t count, D
   else if (count > 0)
     input_error = memory_error(gradient, stream);
 
-  const std::int64_t iteration = statistics.iteration;
   statistics = {};
-  statistics.iteration = iteration + 1;
+  statistics.iteration = ++state_.runs;
   run.in_place = in_place();
   run.what = config.algorithm;
   run.element = type_name(config.type);
   run.count = config.count;
   launch([&] { return execute(dense, sparse_only, input_error_word(input_error, comm->topology.rank())); });
+}
+
+void PlanImpl::State::visit(StateVisitor& visitor) {
+  visitor.value("runs", runs);
+  visitor.value("delivered_runs", delivered_runs);
+  visitor.check(0 <= delivered_runs && delivered_runs <= runs, "delivered_runs", fmt::format("between 0 and the {} runs", runs));
+}
+
+void PlanImpl::visit_state(StateVisitor& visitor) {
+  if (!run.finished) fail(WEIR_ERR_BUSY, "plan '{}' is running: wait before its state is saved or restored", config.name);
+  check_startable();
+  visitor.fixed("rank", comm->topology.rank());
+  visitor.fixed("ranks", comm->topology.size());
+  visitor.fixed("count", config.count);
+  visitor.state(state_);
+  visit_steps(visitor);
+  if (!visitor.restores()) return;
+  statistics = {};
+  statistics.iteration = state_.runs;
 }
 
 bool PlanImpl::retire() noexcept {
@@ -56,7 +74,7 @@ bool PlanImpl::accepts(std::uint64_t input_error) const {
 
 bool PlanImpl::is_accepted(std::uint64_t input_error) {
   if (input_error == 0) {
-    ++delivered_runs_;
+    ++state_.delivered_runs;
     return true;
   }
   if (!accepts(input_error))
@@ -165,7 +183,7 @@ std::shared_ptr<PlanImpl> make_plan(std::shared_ptr<CommunicatorState> comm, con
   std::shared_ptr<PlanImpl> plan;
   comm->agree("making a plan", "plan", config.name, [&] {
     if (config.memory == MemorySpace::cuda)
-      plan = make_device_plan(comm, choice.candidates.front(), std::move(lease), needs);
+      plan = make_device_plan(comm, choice.candidates, std::move(lease), needs);
     else
       plan = make_on_host(comm, choice, std::move(lease));
     plan->explanation.insert(0, choice.explanation);

@@ -6,6 +6,7 @@
 #include <vector>
 #include <weir/weir.hpp>
 
+#include "base/state.hpp"
 #include "collectives/allreduce.hpp"
 #include "communicator/asynchronous_call.hpp"
 #include "communicator/input_error.hpp"
@@ -35,6 +36,10 @@ class PlanImpl : public AsynchronousCall {
     wait();
   }
   virtual void reset() = 0;
+  /// All that reset() resets. Throws Error(WEIR_ERR_BUSY) while a run is in flight. A state can be restored to a plan that was made
+  /// with the same configuration and candidates by the same rank of as many: WEIR_ERR_ARGUMENT where the state shows that it was
+  /// not. Restoring is a rank's own affair: see to it that all ranks do, or none.
+  void visit_state(StateVisitor& visitor);
   [[nodiscard]] virtual std::int64_t memory_bytes() const = 0;
   [[nodiscard]] virtual AnyVector update() const = 0;
   [[nodiscard]] virtual AnyVector residual() const = 0;
@@ -53,7 +58,7 @@ class PlanImpl : public AsynchronousCall {
   /// What the algorithm of `candidate` is built for.
   [[nodiscard]] AllreduceProblem problem_of(const AllreduceConfig& candidate) const;
   /// Runs that delivered: what schedules of density go by.
-  [[nodiscard]] std::int64_t delivered_runs() const { return delivered_runs_; }
+  [[nodiscard]] std::int64_t delivered_runs() const { return state_.delivered_runs; }
 
   AllreduceConfig config;   ///< in force: `algorithm` and wire settings are what `auto` stands for at present
   std::string explanation;  ///< of the choice of algorithm, then what the plan itself has to say
@@ -63,8 +68,10 @@ class PlanImpl : public AsynchronousCall {
   void completed() override;
   void forget_runs() {
     statistics = {};
-    delivered_runs_ = 0;
+    state_ = {};
   }
+  /// What the plan's steps have, and whose turn it is.
+  virtual void visit_steps(StateVisitor& visitor) = 0;
   virtual task<void> execute(void* dense, const void* sparse_only, std::uint64_t input_error) = 0;
   /// Whether the network reads and writes the caller's gradient during the next run. The same on all ranks.
   [[nodiscard]] virtual bool in_place() const = 0;
@@ -72,11 +79,19 @@ class PlanImpl : public AsynchronousCall {
   [[nodiscard]] virtual InputError memory_error(const void* gradient, void* stream) = 0;
 
  private:
+  /// What lives on, besides that of steps.
+  struct State {
+    std::int64_t runs = 0;
+    std::int64_t delivered_runs = 0;
+
+    void visit(StateVisitor& visitor);
+  };
+
   void measure(Metrics& metrics) const;
   void begin(void* dense, const void* sparse_only, std::int64_t count, DataType type, void* stream, bool caller_waits);
 
   Lease lease_;
-  std::int64_t delivered_runs_ = 0;
+  State state_;
   bool has_owner_ = true;
   bool caller_waits_ = false;
 };

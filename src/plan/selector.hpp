@@ -6,6 +6,7 @@
 #include <weir/weir.hpp>
 
 #include "async/task.hpp"
+#include "base/state.hpp"
 #include "collectives/allreduce.hpp"
 #include "kernels/kernels.hpp"
 #include "plan/host_memory.hpp"
@@ -92,8 +93,11 @@ class Selector {
 
   void reset() {
     state_ = {};
-    count_ = 0;
-    rethresholded_ = false;
+    forget_selection();
+  }
+  void visit_state(StateVisitor& visitor) {
+    visitor.state(state_);
+    if (visitor.restores()) forget_selection();
   }
   [[nodiscard]] std::int64_t memory_bytes() const { return candidates_.bytes() + kept_elsewhere_.bytes() + sample_.bytes(); }
 
@@ -107,7 +111,26 @@ class Selector {
     Key<T> threshold = 0;        ///< the last one; 0: not known
     ThresholdForecast<T> forecast;
     SidcoStages sidco;
+
+    void visit(StateVisitor& visitor) {
+      visitor.value("iteration", iteration);
+      visitor.check(iteration >= 0, "iteration", "at least 0");
+      visitor.value("samples", samples);
+      visitor.check(samples >= 0, "samples", "at least 0");
+      visitor.value("threshold", threshold);
+      const auto visit_part = [&](std::string_view name, auto& part) {
+        const StateVisitor::Scope scope(visitor, name);
+        part.visit(visitor);
+      };
+      visit_part("forecast", forecast);
+      visit_part("sidco", sidco);
+    }
   };
+
+  void forget_selection() {
+    count_ = 0;
+    rethresholded_ = false;
+  }
 
   [[nodiscard]] Entries& kept() { return Memory::in_place ? candidates_ : kept_elsewhere_; }
   [[nodiscard]] Candidates<T> candidates(const T* values) const { return {values, count_, floor_}; }

@@ -87,6 +87,32 @@ class Step {
     forget_residual();
   }
 
+  /// All that reset() resets, and what it belongs to.
+  void visit_state(StateVisitor& visitor) {
+    visitor.text("algorithm", config_.algorithm);
+    visitor.fixed("residual_begin", residual_begin());
+    if (sparse_) {
+      const StateVisitor::Scope scope(visitor, "exchange");
+      sparse_->visit_state(visitor);
+    }
+    if (selector_) {
+      const StateVisitor::Scope scope(visitor, "selector");
+      selector_->visit_state(visitor);
+    }
+    visitor.array("residual", residual_.data(), residual_.size(),
+                  [this](void* to, const void* from, std::int64_t bytes) { memory_->copy(to, from, bytes); });
+    if (visitor.restores()) update_ = {};
+  }
+  /// Whether both keep a residual of the same elements.
+  [[nodiscard]] bool keeps_the_same(const Step& other) const {
+    return residual_begin() == other.residual_begin() && residual_.size() == other.residual_.size();
+  }
+  /// This step, which is fresh, goes on with the residual of `last`, which keeps the same and is fresh afterwards.
+  void take_residual(Step& last) {
+    std::swap(residual_, last.residual_);
+    last.reset();
+  }
+
   [[nodiscard]] std::int64_t memory_bytes() const {
     return memory_->memory_bytes() + residual_.bytes() + rounded_.bytes() + (selector_ ? selector_->memory_bytes() : 0) +
            (sparse_ ? sparse_->memory_bytes() : 0) + (dense_ ? dense_->memory_bytes() : 0) +

@@ -112,6 +112,14 @@ void SidcoStages::adapt(std::int64_t count, std::int64_t k) {
   error_ = error;
 }
 
+void SidcoStages::visit(StateVisitor& visitor) {
+  visitor.value("stages", stages_);
+  visitor.check(stages_ >= 1 && stages_ <= most_stages, "stages", fmt::format("from 1 to {}", most_stages));
+  visitor.value("direction", direction_);
+  visitor.check(direction_ == 1 || direction_ == -1, "direction", "1 or -1");
+  visitor.value("error", error_);
+}
+
 std::uint64_t random_number(std::uint64_t index) { return splitmix64(index * 0x9e3779b97f4a7c15ull); }
 
 namespace {

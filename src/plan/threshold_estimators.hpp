@@ -6,6 +6,7 @@
 #include <limits>
 #include <weir/weir.hpp>
 
+#include "base/state.hpp"
 #include "kernels/kernels.hpp"
 
 namespace weir {
@@ -85,6 +86,7 @@ class SidcoStages {
  public:
   [[nodiscard]] int stages() const noexcept { return stages_; }
   void adapt(std::int64_t count, std::int64_t k);
+  void visit(StateVisitor& visitor);
 
  private:
   int stages_ = 1;

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 
+#include "base/state.hpp"
 #include "kernels/kernels.hpp"
 
 namespace weir {
@@ -37,6 +39,14 @@ class ThresholdForecast {
     const auto rise = static_cast<double>(static_cast<std::int64_t>(now) - static_cast<std::int64_t>(last));
     std::rotate(rises_.begin(), rises_.begin() + 1, rises_.end());
     rises_.back() = rise / static_cast<double>(octave<T>);
+  }
+
+  void visit(StateVisitor& visitor) {
+    visitor.values("rises", std::span<double>(rises_));
+    visitor.check(std::all_of(rises_.begin(), rises_.end(), [](double rise) { return std::isfinite(rise); }), "rises", "finite");
+    visitor.value("margin", margin_);
+    visitor.check(margin_ >= least_margin && margin_ <= most_margin, "margin",
+                  fmt::format("from {} to {}", least_margin, most_margin));
   }
 
  private:

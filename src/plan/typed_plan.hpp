@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <string>
 #include <type_traits>
 #include <vector>
 
 #include "collectives/control.hpp"
 #include "plan/plan.hpp"
 #include "plan/step.hpp"
+#include "plan/trials.hpp"
 
 namespace weir::detail {
 
@@ -20,23 +22,26 @@ class TypedPlan final : public PlanImpl {
   using G = typename Memory::Gradient;
   using T = typename Memory::Value;
 
-  /// Several `candidates`: the first has config.trial_iterations runs that only warm up, then they take turns of a few
-  /// runs until each has had as many, so that what the machine does meanwhile hits all alike; then the fastest stays.
-  /// Only in host memory there are several. `nccl` and `in_nodes` as for steps.
+  /// Several `candidates` have trials. In CUDA memory all of these keep a residual of the same elements. `nccl` and `in_nodes` as
+  /// for steps.
   TypedPlan(std::shared_ptr<CommunicatorState> communicator, const std::vector<AllreduceConfig>& candidates, Lease lease,
             NcclGroups* nccl, bool in_nodes)
       : PlanImpl(std::move(communicator), candidates.front(), std::move(lease)),
-        trials_(candidates.size()),
+        trials_(candidates.size(), config.trial_iterations),
         times_(candidates.size() > 1 ? 2 * candidates.size() : 0) {
     for (const AllreduceConfig& candidate : candidates) {
       AllreduceProblem whole = problem_of(candidate);
       stream_.describe(whole);
       steps_.push_back(std::make_unique<Step<Memory>>(*this, candidate, whole, nccl, in_nodes));
+      candidates_ += (candidates_.empty() ? "" : ", ") + candidate.algorithm;
     }
     current_ = steps_.front().get();
-    if (trials_.size() == 1) return;
+    const bool all_keep_the_same =
+        std::all_of(steps_.begin(), steps_.end(), [&](const auto& step) { return step->keeps_the_same(*current_); });
+    if (all_keep_the_same) return;
+    if (!may_keep_other_elements)
+      fail(WEIR_ERR_INTERNAL, "candidates in CUDA memory keep residuals of different elements: {}", candidates_);
     gradient_ = typename Memory::template Array<T>(config.count);
-    for (Trial& trial : trials_) trial.nanoseconds.reserve(static_cast<std::size_t>(std::min(config.trial_iterations, most_kept)));
   }
 
   ~TypedPlan() override { stream_.drain(); }
@@ -46,12 +51,8 @@ class TypedPlan final : public PlanImpl {
     for (auto& step : steps_) {
       if (step) step->reset();
     }
-    leftover_ = nullptr;
-    if (decided_) return;
-    warm_runs_ = 0;
-    for (Trial& trial : trials_) trial.forget();
-    best_.reset();
-    use(0);
+    trials_.reset();
+    go_on();
   }
 
   [[nodiscard]] std::int64_t memory_bytes() const override {
@@ -79,91 +80,50 @@ class TypedPlan final : public PlanImpl {
  private:
   [[nodiscard]] double seconds_in(Stage stage) const { return run.seconds[static_cast<std::size_t>(stage)]; }
   /// Who holds the residual: the last candidate until the next has taken it over.
-  [[nodiscard]] const Step<Memory>& holder() const { return leftover_ != nullptr ? *leftover_ : *current_; }
-
-  struct Trial {
-    std::int64_t runs = 0;
-    std::vector<std::uint64_t> nanoseconds{};  ///< of those that count
-    double seconds_apply = 0;                  ///< in the last one
-
-    void forget() {
-      runs = 0;
-      nanoseconds.clear();
-    }
-    /// The median: one run that waited for something else says nothing about the candidate.
-    std::uint64_t typical() {
-      if (nanoseconds.empty()) return 0;
-      const auto middle = nanoseconds.begin() + static_cast<std::ptrdiff_t>(nanoseconds.size() - 1) / 2;
-      std::nth_element(nanoseconds.begin(), middle, nanoseconds.end());
-      return *middle;
-    }
-  };
+  [[nodiscard]] const Step<Memory>& holder() const { return *steps_[trials_.leftover().value_or(trials_.turn())]; }
 
   task<void> execute(void* dense, const void* sparse_only, std::uint64_t input_error) override {
     StageScope stage = channel().stage(Stage::communicate);
-    if (!decided_) take_turns();
+    if (!trials_.decided()) take_turns();
     auto* const result = static_cast<G*>(dense);
     const auto* const gradient = dense != nullptr ? result : static_cast<const G*>(sparse_only);
     std::optional<typename Memory::Stream::Work> work;  // later work on the caller's stream comes after that of this run
     if (input_error == 0) work.emplace(stream_);
-    const bool hands_over = leftover_ != nullptr && input_error == 0;
+    const bool hands_over = trials_.leftover() && input_error == 0;
     if (hands_over)
       co_await exchange_with_leftover(gradient, dense != nullptr);
     else
       co_await current_->exchange(result, gradient, input_error);
     stage.end();
-    if (!decided_ && accepts(current_->input_error())) co_await count_run(seconds_in(Stage::communicate));
+    if (!trials_.decided() && accepts(current_->input_error()) && trials_.count_run(seconds_in(Stage::communicate)))
+      co_await compare();
     co_await current_->apply();
     if (hands_over) end_hand_over(result);
-    if (!decided_) trials_[turn_].seconds_apply = seconds_in(Stage::apply);
+    if (!trials_.decided()) trials_.note_apply(seconds_in(Stage::apply));
   }
 
-  /// A run of the trials, before its update is applied, which takes as long as the candidate's last time.
-  task<void> count_run(double seconds) {
-    if (warm_runs_ < config.trial_iterations) {
-      ++warm_runs_;
-      co_return;
-    }
-    note_run(seconds + trials_[turn_].seconds_apply);
-    const bool all_tried =
-        std::all_of(trials_.begin(), trials_.end(), [&](const Trial& trial) { return trial.runs >= config.trial_iterations; });
-    if (all_tried && !best_) co_await compare();
-  }
-
-  void note_run(double seconds) {
-    // In the first half thresholds get warm, and the first run of a turn takes over what the last candidate has kept.
-    Trial& trial = trials_[turn_];
-    const std::int64_t round = trial.runs / turn_length(), place = trial.runs % turn_length(),
-                       rounds = config.trial_iterations / turn_length();
-    ++trial.runs;
-    if (round >= rounds / 2 && (place > 0 || turn_length() == 1) && trial.nanoseconds.size() < trial.nanoseconds.capacity())
-      trial.nanoseconds.push_back(static_cast<std::uint64_t>(seconds * 1e9));
-  }
-
-  [[nodiscard]] std::int64_t turn_length() const { return config.trial_iterations < 8 ? config.trial_iterations : 4; }
-
-  /// Every candidate in turn, then the best for good. No messages: the gradient is read before anything is waited for.
+  /// No messages: the gradient is read before anything is waited for.
   void take_turns() {
-    const std::int64_t runs = trials_[turn_].runs;
-    if (leftover_ != nullptr) return;  // not handed on yet: the last run was skipped
-    if (runs == 0 || (runs % turn_length() != 0 && runs < config.trial_iterations)) return;
-    if (!best_) return hand_over_to((turn_ + 1) % steps_.size());
-    hand_over_to(*best_);
-    decided_ = true;
-    for (auto& step : steps_) {
-      if (step.get() != current_ && step.get() != leftover_) step.reset();
+    if (trials_.take_turns()) {
+      Step<Memory>& last = *current_;
+      use(trials_.turn());
+      if (current_->keeps_the_same(last)) {
+        current_->take_residual(last);
+        trials_.handed_on();
+      }
     }
+    if (trials_.decided()) drop_steps();
   }
 
   /// The best is the one that was fastest on its slowest rank.
   task<void> compare() {
-    for (std::size_t i = 0; i < trials_.size(); ++i) times_[i] = trials_[i].typical();
-    const auto count = static_cast<std::int64_t>(trials_.size());
+    trials_.typical_nanoseconds(times_);
+    const auto count = static_cast<std::int64_t>(steps_.size());
     const Channel channel(comm->engine, comm->topology, run, traffic);
     const StageScope stage = channel.stage(Stage::compare_candidates);
     co_await allreduce_control(channel, times_.data(), count, count, times_.data() + count);
     if (comm->settings.log >= LogLevel::info) tell_times();
-    best_ = static_cast<std::size_t>(std::min_element(times_.begin(), times_.begin() + count) - times_.begin());
+    trials_.choose(static_cast<std::size_t>(std::min_element(times_.begin(), times_.begin() + count) - times_.begin()));
   }
 
   void tell_times() const {
@@ -174,58 +134,84 @@ class TypedPlan final : public PlanImpl {
     log(comm->settings.log, LogLevel::info, "rank {}: plan '{}': trials decide: {}", comm->topology.rank(), config.name, text);
   }
 
-  void hand_over_to(std::size_t turn) {
-    if (turn == turn_) return;
-    leftover_ = current_;
-    use(turn);
-  }
-
   void use(std::size_t turn) {
-    turn_ = turn;
     current_ = steps_[turn].get();
     config.algorithm = current_->config().algorithm;
     config.wire_format = current_->config().wire_format;
     config.wire_values = current_->config().wire_values;
   }
 
-  static constexpr bool has_trials = std::is_same_v<Memory, HostMemory<T>>;
+  /// Once trials have decided, the chosen step stays, and, until its residual has been handed on, the one before.
+  void drop_steps() {
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      if (!trials_.needs(i)) steps_[i].reset();
+    }
+    if (!trials_.leftover()) gradient_ = {};
+  }
+
+  static constexpr bool may_keep_other_elements = std::is_same_v<Memory, HostMemory<T>>;
 
   /// What the last candidate has kept goes into the first gradient of the next: nothing is lost.
   task<void> exchange_with_leftover(const G* gradient, bool in_place) {
-    if constexpr (has_trials) {
+    if constexpr (may_keep_other_elements) {
+      const Step<Memory>& last = *steps_[*trials_.leftover()];
       std::copy_n(gradient, config.count, gradient_.data());
-      const std::span<const T> kept = leftover_->residual();
-      kernels::host::add(kept.data(), gradient_.data() + leftover_->residual_begin(), static_cast<std::int64_t>(kept.size()));
+      const std::span<const T> kept = last.residual();
+      kernels::host::add(kept.data(), gradient_.data() + last.residual_begin(), static_cast<std::int64_t>(kept.size()));
       co_await current_->exchange(in_place ? gradient_.data() : nullptr, gradient_.data(), 0);
     }
   }
 
   void end_hand_over(G* result) {
-    if constexpr (has_trials) {
+    if constexpr (may_keep_other_elements) {
       if (result != nullptr && has_owner()) std::copy_n(gradient_.data(), config.count, result);
       if (statistics.skipped) return;
-      leftover_->reset();
-      leftover_ = nullptr;
-      if (!decided_) return;
-      for (auto& step : steps_) {
-        if (step.get() != current_) step.reset();
-      }
-      gradient_ = {};
+      steps_[*trials_.leftover()]->reset();
+      trials_.handed_on();
+      if (trials_.decided()) drop_steps();
     }
   }
 
-  static constexpr std::int64_t most_kept = 4096;  // times of one candidate: more say no more
+  void visit_steps(StateVisitor& visitor) override {
+    Trials trials = trials_;
+    if (steps_.size() > 1) visit_trials(visitor, trials);
+    const auto visit_step = [&](std::string_view name, std::size_t candidate) {
+      const StateVisitor::Scope scope(visitor, name);
+      steps_[candidate]->visit_state(visitor);
+    };
+    visit_step("step", trials.turn());
+    if (trials.leftover()) visit_step("leftover", *trials.leftover());
+    if (!visitor.restores()) return;
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      if (steps_[i] && i != trials.turn() && i != trials.leftover()) steps_[i]->reset();
+    }
+    trials_ = std::move(trials);
+    go_on();
+  }
+
+  void visit_trials(StateVisitor& visitor, Trials& trials) {
+    const StateVisitor::Scope scope(visitor, "trials");
+    visitor.text("candidates", candidates_);
+    trials.visit(visitor);
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      if (trials.needs(i) && steps_[i] == nullptr)
+        visitor.refuse("decided", "trials have ended here, and candidates are gone: make a new plan to restore this state to");
+    }
+    if (trials.leftover() && steps_[trials.turn()]->keeps_the_same(*steps_[*trials.leftover()]))
+      visitor.refuse("leftover", "it must be -1: candidates that keep the same leave nothing over");
+  }
+
+  void go_on() {
+    use(trials_.turn());
+    if (trials_.decided()) drop_steps();
+  }
 
   typename Memory::Stream stream_;
-  std::vector<Trial> trials_;
+  Trials trials_;
   std::vector<std::uint64_t> times_;  // of all candidates, and scratch
-  std::int64_t warm_runs_ = 0;        // before the first turn
   std::vector<std::unique_ptr<Step<Memory>>> steps_;
-  std::size_t turn_ = 0;
-  std::optional<std::size_t> best_;  // once all have been tried
-  bool decided_ = trials_.size() == 1;
+  std::string candidates_;  // their names
   Step<Memory>* current_ = nullptr;
-  Step<Memory>* leftover_ = nullptr;             // its residual has not been handed on yet
   typename Memory::template Array<T> gradient_;  // with a residual handed on
 };
 

@@ -1,35 +1,16 @@
 // Automatic choice: the same on every rank, explained, and nothing lost while candidates take turns.
-#include <unistd.h>
-
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <set>
 
 #include "model/machine.hpp"
 #include "support/catch.hpp"
 #include "support/inproc_ranks.hpp"
 #include "support/inputs.hpp"
+#include "support/machine_file.hpp"
 #include "support/rank_check.hpp"
 
 namespace weir::test {
 namespace {
-
-/// A file that is gone afterwards.
-class MachineFile {
- public:
-  explicit MachineFile(const std::string& text)
-      : path_(std::filesystem::temp_directory_path() / ("weir_test_auto_" + std::to_string(getpid()) + ".json")) {
-    std::ofstream(path_) << text;
-  }
-  ~MachineFile() { std::filesystem::remove(path_); }
-  MachineFile(const MachineFile&) = delete;
-  MachineFile& operator=(const MachineFile&) = delete;
-  [[nodiscard]] std::string name() const { return path_.string(); }
-
- private:
-  std::filesystem::path path_;
-};
 
 struct Chosen {
   std::string algorithm, explanation;

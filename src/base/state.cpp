@@ -1,0 +1,108 @@
+#include "base/state.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace weir {
+namespace {
+
+struct TypeRow {
+  std::string_view name;
+  std::int64_t bytes;
+};
+constexpr std::array types = {TypeRow{"bool", 1},   TypeRow{"int32", 4},   TypeRow{"int64", 8},   TypeRow{"uint32", 4},
+                              TypeRow{"uint64", 8}, TypeRow{"float32", 4}, TypeRow{"float64", 8}, TypeRow{"text", 1}};
+
+const TypeRow& row_of(StateType type) { return types[static_cast<std::size_t>(type)]; }
+
+void copy_bytes(void* to, const void* from, std::int64_t bytes, const StateVisitor::Copy* copy) {
+  if (bytes == 0) return;
+  if (copy != nullptr)
+    (*copy)(to, from, bytes);
+  else
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
+}
+
+}  // namespace
+
+std::string_view state_type_name(StateType type) { return row_of(type).name; }
+std::int64_t state_type_bytes(StateType type) { return row_of(type).bytes; }
+
+const StateField* SavedState::find(std::string_view name) const {
+  const auto found = std::find_if(fields.begin(), fields.end(), [&](const StateField& field) { return field.name == name; });
+  return found == fields.end() ? nullptr : &*found;
+}
+
+void StateVisitor::fixed(std::string_view name, std::int64_t here) {
+  std::int64_t saved = here;
+  value(name, saved);
+  if (saved != here) refuse(name, fmt::format("it is {} in the state and {} here", saved, here));
+}
+
+void StateVisitor::check(bool ok, std::string_view name, std::string_view right) const {
+  if (!ok) refuse(name, fmt::format("it must be {}", right));
+}
+
+void StateVisitor::refuse(std::string_view name, std::string_view why) const {
+  refuse_field(fmt::format("{}{}", path_, name), why);
+}
+
+void StateVisitor::refuse_field(std::string_view name, std::string_view why) const {
+  fail(WEIR_ERR_ARGUMENT, "the state does not fit {}: field '{}': {}", subject_, name, why);
+}
+
+// Saving.
+
+void StateSaver::field(std::string name, StateType type, std::int64_t count, void* data, const Copy* copy) {
+  if (saved_.find(name) != nullptr) refuse_field(name, "it is visited twice");
+  const std::int64_t bytes = count * state_type_bytes(type);
+  StateField& field = saved_.fields.emplace_back(StateField{std::move(name), type, count, Buffer<std::byte>(bytes)});
+  copy_bytes(field.bytes.data(), data, bytes, copy);
+}
+
+void StateSaver::text_field(std::string name, std::string_view here) {
+  std::string copy(here);
+  field(std::move(name), StateType::text, static_cast<std::int64_t>(copy.size()), copy.data(), nullptr);
+}
+
+// Restoring.
+
+void StateRestorer::write() {
+  const auto unknown = std::find(visited_.begin(), visited_.end(), false);
+  if (unknown != visited_.end())
+    fail(WEIR_ERR_ARGUMENT, "the state has a field '{}' that {} does not know: it was saved from another configuration",
+         saved_.fields[static_cast<std::size_t>(unknown - visited_.begin())].name, subject());
+  writes_ = true;
+}
+
+const StateField& StateRestorer::find(const std::string& name, StateType type) {
+  const StateField* const found = saved_.find(name);
+  if (found == nullptr)
+    fail(WEIR_ERR_ARGUMENT,
+         "the state has no field '{}', which {} needs: it is incomplete, or was saved from another configuration", name, subject());
+  visited_[static_cast<std::size_t>(found - saved_.fields.data())] = true;
+  if (found->type != type)
+    refuse_field(name, fmt::format("it holds {} in the state and {} here", state_type_name(found->type), state_type_name(type)));
+  if (found->bytes.size() != found->count * state_type_bytes(type))
+    refuse_field(name, fmt::format("it is truncated: {} elements of {} take {} bytes, and it has {}", found->count,
+                                   state_type_name(type), found->count * state_type_bytes(type), found->bytes.size()));
+  return *found;
+}
+
+void StateRestorer::field(std::string name, StateType type, std::int64_t count, void* data, const Copy* copy) {
+  const StateField& found = find(name, type);
+  if (found.count != count) refuse_field(name, fmt::format("it has {} elements in the state and {} here", found.count, count));
+  const std::byte* const bytes = found.bytes.data();
+  if (type == StateType::boolean && std::any_of(bytes, bytes + found.bytes.size(), [](std::byte b) { return b > std::byte{1}; }))
+    refuse_field(name, "it holds bytes that are neither false (0) nor true (1)");
+  if (writes_ || copy == nullptr) copy_bytes(data, bytes, found.bytes.size(), copy);
+}
+
+void StateRestorer::text_field(std::string name, std::string_view here) {
+  const StateField& found = find(name, StateType::text);
+  const std::string_view saved(reinterpret_cast<const char*>(found.bytes.data()), static_cast<std::size_t>(found.count));
+  if (saved != here) refuse_field(name, fmt::format("it is '{}' in the state and '{}' here", saved, here));
+}
+
+}  // namespace weir

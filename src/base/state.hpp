@@ -1,0 +1,180 @@
+// state.hpp: what lives on from one iteration to the next, as named fields that can be saved and restored.
+//
+// A class that lives on keeps all of that in one `struct State`, whose visit(StateVisitor&) names its fields; the class's
+// visit_state(StateVisitor&) hands over that State and visits what the class owns. Pointers, views and scratch are no state.
+//
+// A restoring visitor comes twice: first it looks, and throws Error where the saved state does not fit; then it writes. A state
+// that is refused therefore changes nothing. Both times it delivers what value() and values() name, into a copy of the State, so
+// that visits may depend on it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "base/buffer.hpp"
+#include "base/error.hpp"
+
+namespace weir {
+
+/// What the elements of a field are.
+enum class StateType : std::uint8_t { boolean, int32, int64, uint32, uint64, float32, float64, text };
+[[nodiscard]] std::string_view state_type_name(StateType type);
+/// Bytes of one element.
+[[nodiscard]] std::int64_t state_type_bytes(StateType type);
+
+template <class V>
+[[nodiscard]] constexpr StateType state_type_of() {
+  if constexpr (std::is_enum_v<V>)
+    return state_type_of<std::underlying_type_t<V>>();
+  else if constexpr (std::is_same_v<V, bool>)
+    return StateType::boolean;
+  else if constexpr (std::is_floating_point_v<V>)
+    return sizeof(V) == 4 ? StateType::float32 : StateType::float64;
+  else if constexpr (std::is_signed_v<V>)
+    return sizeof(V) == 4 ? StateType::int32 : StateType::int64;
+  else
+    return sizeof(V) == 4 ? StateType::uint32 : StateType::uint64;
+}
+
+struct StateField {
+  std::string name;  ///< a path: "step/selector/threshold"
+  StateType type{};
+  std::int64_t count = 0;
+  Buffer<std::byte> bytes;
+};
+
+/// In the order of the visit; no name twice.
+struct SavedState {
+  std::vector<StateField> fields;
+  /// nullptr where there is none.
+  [[nodiscard]] const StateField* find(std::string_view name) const;
+};
+
+class StateVisitor {
+ public:
+  /// Copies bytes between host memory and the memory of an array, either way; done when it returns.
+  using Copy = std::function<void(void* to, const void* from, std::int64_t bytes)>;
+
+  /// `subject` is what is visited, for messages: "plan 'x'".
+  explicit StateVisitor(std::string subject) : subject_(std::move(subject)) {}
+  virtual ~StateVisitor() = default;
+  StateVisitor(const StateVisitor&) = delete;
+  StateVisitor& operator=(const StateVisitor&) = delete;
+
+  /// Names of fields visited meanwhile begin with `name` and a slash.
+  class Scope {
+   public:
+    Scope(StateVisitor& visitor, std::string_view name) : path_(visitor.path_), length_(path_.size()) {
+      path_.append(name).push_back('/');
+    }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+    ~Scope() { path_.resize(length_); }
+
+   private:
+    std::string& path_;
+    std::size_t length_;
+  };
+
+  /// A number, enumerator or bool.
+  template <class V>
+  void value(std::string_view name, V& x) {
+    values(name, std::span<V>(&x, 1));
+  }
+  /// A few of them, in host memory.
+  template <class V>
+  void values(std::string_view name, std::span<V> x) {
+    field(path_ + std::string(name), state_type_of<V>(), static_cast<std::int64_t>(x.size()), x.data(), nullptr);
+  }
+  /// A large array where only `copy` reaches it. Nothing is delivered to it while a restoring visitor looks.
+  template <class V>
+  void array(std::string_view name, V* x, std::int64_t count, const Copy& copy) {
+    field(path_ + std::string(name), state_type_of<V>(), count, x, &copy);
+  }
+  /// A number, or text, that the state must have in common with what it is restored to.
+  void fixed(std::string_view name, std::int64_t here);
+  void text(std::string_view name, std::string_view here) { text_field(path_ + std::string(name), here); }
+  /// Refuses the state unless `ok`: a field delivered before is not `right`, for example "between 0 and 2".
+  void check(bool ok, std::string_view name, std::string_view right) const;
+  [[noreturn]] void refuse(std::string_view name, std::string_view why) const;
+
+  /// Visits a copy of `state`; what has been delivered to it becomes the state when restoring.
+  template <class State>
+  void state(State& state) {
+    State next = state;
+    next.visit(*this);
+    if (restores()) state = std::move(next);
+  }
+  /// This visit writes: the state has been looked at, and fits.
+  [[nodiscard]] virtual bool restores() const = 0;
+
+ protected:
+  [[nodiscard]] const std::string& subject() const { return subject_; }
+  /// `name` is the whole path.
+  [[noreturn]] void refuse_field(std::string_view name, std::string_view why) const;
+
+ private:
+  virtual void field(std::string name, StateType type, std::int64_t count, void* data, const Copy* copy) = 0;
+  virtual void text_field(std::string name, std::string_view here) = 0;
+
+  std::string subject_, path_;
+};
+
+class StateSaver final : public StateVisitor {
+ public:
+  StateSaver() : StateVisitor("what is saved") {}
+  [[nodiscard]] bool restores() const override { return false; }
+  [[nodiscard]] SavedState take() { return std::move(saved_); }
+
+ private:
+  void field(std::string name, StateType type, std::int64_t count, void* data, const Copy* copy) override;
+  void text_field(std::string name, std::string_view here) override;
+
+  SavedState saved_;
+};
+
+/// Looks until write() is called.
+class StateRestorer final : public StateVisitor {
+ public:
+  /// `saved` outlives it.
+  StateRestorer(const SavedState& saved, std::string subject)
+      : StateVisitor(std::move(subject)), saved_(saved), visited_(saved.fields.size()) {}
+  /// After the visit that looked. Throws Error(WEIR_ERR_ARGUMENT) where the saved state has fields that were not visited.
+  void write();
+  [[nodiscard]] bool restores() const override { return writes_; }
+
+ private:
+  void field(std::string name, StateType type, std::int64_t count, void* data, const Copy* copy) override;
+  void text_field(std::string name, std::string_view here) override;
+  /// The field of that name and type, its bytes whole.
+  const StateField& find(const std::string& name, StateType type);
+
+  const SavedState& saved_;
+  std::vector<bool> visited_;
+  bool writes_ = false;
+};
+
+template <class Subject>
+[[nodiscard]] SavedState save_state(Subject& subject) {
+  StateSaver saver;
+  subject.visit_state(saver);
+  return saver.take();
+}
+
+/// Throws Error(WEIR_ERR_ARGUMENT) naming the field that is missing, unknown, of another type or size, or wrong; `subject`, which
+/// messages call `name`, is then as it was. Where copying itself fails, because memory lacks or the GPU fails, it is neither.
+template <class Subject>
+void restore_state(Subject& subject, const SavedState& saved, std::string name) {
+  StateRestorer restorer(saved, std::move(name));
+  subject.visit_state(restorer);
+  restorer.write();
+  subject.visit_state(restorer);
+}
+
+}  // namespace weir

@@ -1,0 +1,136 @@
+// test_device_state.cpp: plans and tables in CUDA memory go on from saved states, also of host memory; trials of candidates there.
+#include "collectives/allreduce.hpp"
+#include "kernels/narrow.hpp"
+#include "model/machine.hpp"
+#include "support/catch.hpp"
+#include "support/device_arrays.hpp"
+#include "support/plan_states.hpp"
+#include "support/thinning.hpp"
+
+namespace weir::test {
+namespace {
+
+/// Gradients of G, results and residuals of T.
+template <class G, class T>
+struct GpuPlace {
+  using Value = T;
+  static std::vector<T> run(AllreducePlan& plan, const std::vector<T>& gradient) {
+    const cuda::Stream stream;
+    std::vector<G> narrow;
+    for (const T x : gradient) narrow.push_back(to_gradient(x));
+    Upload<G> there(narrow, stream.get());
+    plan.run(there.data(), stream.get());
+    const SparseView<T> view = plan.sparse_result<T>();
+    const auto indices = fetch(view.indices.data(), view.indices.size(), stream.get());
+    const auto values = fetch(view.values.data(), view.values.size(), stream.get());
+    std::vector<T> update(gradient.size());
+    for (std::size_t i = 0; i < indices.size(); ++i) update[indices[i]] = values[i];
+    return update;
+  }
+  static std::vector<T> residual(const AllreducePlan& plan) {
+    const cuda::Stream stream;
+    return fetch(plan.residual<T>().data(), plan.residual<T>().size(), stream.get());
+  }
+  static T rounded(T x) { return from_gradient(to_gradient(x)); }
+
+ private:
+  static G to_gradient(T x) {
+    if constexpr (std::is_same_v<G, T>)
+      return x;
+    else
+      return narrow_to<G>(x);
+  }
+  static T from_gradient(G x) {
+    if constexpr (std::is_same_v<G, T>)
+      return x;
+    else
+      return widen(x);
+  }
+};
+
+AllreduceConfig gpu_config(std::string_view algorithm) {
+  return {.count = 701,
+          .memory = MemorySpace::cuda,
+          .k = 30,
+          .algorithm = std::string(algorithm),
+          .threshold_period = 3,
+          .boundary_period = 2,
+          .non_finite = NonFinite::skip,
+          .warmup_iterations = 3};
+}
+
+}  // namespace
+
+TEST_CASE("every algorithm, threshold and wire value in CUDA memory goes on from a saved state", "[device_state]") {
+  int number = 0;
+  for (const AlgorithmInfo& algorithm : algorithms()) {
+    if (!algorithm.sparse) continue;
+    for (const StateMachine& machine : {StateMachine{1, ""}, StateMachine{3, "node:3 rank:1"}}) {
+      AllreduceConfig config = gpu_config(algorithm.name);
+      for (const Threshold threshold : all_thresholds) {
+        for (const WireValues values : {WireValues::native, WireValues::bfloat16, WireValues::float16}) {
+          if (left_out()) continue;
+          config.threshold = threshold;
+          config.wire_values = values;
+          REQUIRE(plan_going_on<GpuPlace<float, float>>(machine, config, 1 + number++ % 5) == "");
+        }
+      }
+      config.wire_values = WireValues::native;
+      config.type = DataType::float64;
+      REQUIRE(plan_going_on<GpuPlace<double, double>>(machine, config, 3) == "");
+      config.type = DataType::float16;
+      REQUIRE(plan_going_on<GpuPlace<float16, float>>(machine, config, 3) == "");
+      config.type = DataType::bfloat16;
+      REQUIRE(plan_going_on<GpuPlace<bfloat16, float>>(machine, config, 4) == "");
+    }
+  }
+}
+
+TEST_CASE("a state of host memory goes on in CUDA memory, and back", "[device_state]") {
+  RankCheck check;
+  run_ranks(3,
+            [&](Communicator& comm) {
+              for (const Threshold threshold : all_thresholds) {
+                AllreduceConfig config = gpu_config("oktopk");
+                config.threshold = threshold;
+                AllreducePlan on_gpu(comm, config);
+                config.memory = MemorySpace::host;
+                AllreducePlan on_host(comm, config), whole(comm, config);
+                using Host = HostPlace<float>;
+                using Gpu = GpuPlace<float, float>;
+                for (int t = 0; t < 9; ++t) {
+                  const Run<float> right = run_once<Host>(whole, comm, t);
+                  if (t == 3) restore_state(*on_gpu.state(), save_state(*on_host.state()), "plan 'on the GPU'");
+                  if (t == 6) restore_state(*on_host.state(), save_state(*on_gpu.state()), "plan 'in host memory'");
+                  const Run<float> run = t / 3 == 1 ? run_once<Gpu>(on_gpu, comm, t) : run_once<Host>(on_host, comm, t);
+                  check.that(run == right, threshold_name(threshold) + ", run " + std::to_string(t));
+                }
+              }
+            },
+            {.machine = "node:3 rank:1"});
+  REQUIRE(check.failure() == "");
+}
+
+TEST_CASE("candidates take turns in CUDA memory: nothing is lost, and trials go on from a saved state", "[device_state]") {
+  const MachineFile file(format_machine(builtin_machine()));
+  const auto go_on = [&](auto place, DataType type, std::int64_t trials, int step) {
+    using Place = decltype(place);
+    const AllreduceConfig config{.count = 10001,
+                                 .type = type,
+                                 .memory = MemorySpace::cuda,
+                                 .density = 0.2,
+                                 .algorithm = "auto_sparse",
+                                 .trial_iterations = trials,
+                                 .average = false,
+                                 .non_finite = NonFinite::skip};
+    const std::string failure = trials_going_on<Place>({config, 3, "node:3 rank:1"}, file, step);
+    INFO("type " << static_cast<int>(type) << ", " << trials << " trials");
+    CHECK(failure == "");
+  };
+  go_on(GpuPlace<float, float>{}, DataType::float32, 1, 3);
+  go_on(GpuPlace<float, float>{}, DataType::float32, 2, 3);
+  go_on(GpuPlace<float16, float>{}, DataType::float16, 2, 7);
+  go_on(GpuPlace<bfloat16, float>{}, DataType::bfloat16, 1, 7);
+}
+
+}  // namespace weir::test

@@ -1,0 +1,27 @@
+// machine_file.hpp: a file that is gone afterwards: what a machine is taken for.
+#pragma once
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace weir::test {
+
+class MachineFile {
+ public:
+  explicit MachineFile(const std::string& text)
+      : path_(std::filesystem::temp_directory_path() / ("weir_test_machine_" + std::to_string(getpid()) + ".json")) {
+    std::ofstream(path_) << text;
+  }
+  ~MachineFile() { std::filesystem::remove(path_); }
+  MachineFile(const MachineFile&) = delete;
+  MachineFile& operator=(const MachineFile&) = delete;
+  [[nodiscard]] std::string name() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace weir::test
