@@ -90,7 +90,7 @@ Memory::Memory(MemoryKind kind, std::int64_t bytes) : kind_(kind), bytes_(bytes)
   if (error == cudaSuccess) return;
   cudaGetLastError();
   if (error != cudaErrorMemoryAllocation) throw_cuda(error, "taking memory");
-  fail(WEIR_ERR_MEMORY, "out of memory: {} bytes of {} memory cannot be had", bytes,
+  fail(WEIR_ERR_MEMORY, "out of memory: {} bytes of {} memory cannot be allocated", bytes,
        kind == MemoryKind::device ? "GPU" : "pinned host");
 }
 

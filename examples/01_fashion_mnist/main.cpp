@@ -30,7 +30,7 @@ struct CommandLine {
 void define_options(CLI::App& app, CommandLine& line) {
   const std::map<std::string, weir::Threshold> thresholds = {{"exact", weir::Threshold::exact}, {"reuse", weir::Threshold::reuse}};
   Options& training = line.training;
-  app.add_option("--algorithm", training.algorithm, "how gradients are averaged: a name of Weir's registry")->capture_default_str();
+  app.add_option("--algorithm", training.algorithm, "how gradients are averaged: a name from `weir info`, auto or auto_sparse")->capture_default_str();
   app.add_option("--density", training.density, "fraction of the gradient that a sparse algorithm delivers")
       ->check(CLI::Range(1e-9, 1.0))
       ->capture_default_str();

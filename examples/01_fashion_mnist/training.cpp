@@ -12,13 +12,10 @@
 namespace fashion_mnist {
 namespace {
 
-bool is_sparse(const std::string& algorithm) {
+/// Whether the plan delivers a sparse update. Made with "auto", it names its choice.
+bool is_sparse(const weir::AllreducePlan& plan) {
   const auto known = weir::algorithms();
-  const auto found = std::ranges::find(known, algorithm, &weir::AlgorithmInfo::name);
-  if (found != known.end()) return found->sparse;
-  std::string text = "there is no algorithm '" + algorithm + "'; Weir has:";
-  for (const auto& info : known) text.append(" ").append(info.name);
-  throw std::runtime_error(text);
+  return std::ranges::find(known, plan.config().algorithm, &weir::AlgorithmInfo::name)->sparse;
 }
 
 weir::AllreduceConfig plan_config(const Options& options, std::int64_t count, std::int64_t steps_per_epoch) {
@@ -42,8 +39,8 @@ Trainer::Trainer(MPI_Comm comm, const Dataset& train, const Dataset& test, Optio
       sampler_(train, comm_.rank(), comm_.size(), options_.batch, options_.seed),
       steps_(options_.epochs * sampler_.batches_per_epoch()),
       network_({train.pixels, 1024, 256, 10}),
-      sparse_(is_sparse(options_.algorithm)),
       plan_(comm_, plan_config(options_, network_.parameter_count(), sampler_.batches_per_epoch())),
+      sparse_(is_sparse(plan_)),
       parameters_(network_.initial_parameters(options_.seed)),
       velocity_(parameters_.size(), 0.0F) {}
 

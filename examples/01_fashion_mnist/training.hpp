@@ -83,8 +83,8 @@ class Trainer {
   Sampler sampler_;
   std::int64_t steps_;
   Network network_;
-  bool sparse_;
   weir::AllreducePlan plan_;
+  bool sparse_;
   std::vector<float> parameters_;
   std::vector<float> velocity_;  ///< this rank's step, with momentum: what the plan reduces
   StepSplit split_;

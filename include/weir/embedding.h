@@ -49,7 +49,7 @@ typedef struct weir_embedding_config {
   int32_t average;          /**< nonzero: gradients are divided by the number of ranks */
   int32_t priority;         /**< of ids, vectors, and gradients of rows that the next batch needs */
   int32_t delayed_priority; /**< of the other gradients */
-  int32_t memory;           /**< weir_memory_space; cuda: the GPU that is the calling thread's. Not for dense_allreduce */
+  int32_t memory;           /**< weir_memory_space; cuda: the GPU that is current when the table is made; not for dense_allreduce */
 } weir_embedding_config;
 
 #define WEIR_EMBEDDING_CONFIG_INIT                                                                                       \
@@ -83,37 +83,39 @@ const char* weir_exchange_name(int index);
 
 /** Collective. The table is owned by the caller; see weir_embedding_destroy. On error *table is NULL. */
 weir_status weir_embedding_create(weir_comm* comm, const weir_embedding_config* config, weir_embedding** table);
-/** Not collective. Calls in flight are finished, since the other ranks wait for them; a lookup then writes no vectors any
- *  more. NULL is fine. */
+/** Not collective. Finishes calls in flight, since the other ranks wait for them; a lookup then no longer writes its vectors. NULL
+ * is fine. */
 weir_status weir_embedding_destroy(weir_embedding* table);
 
 /* In flight at once: one prefetch, one lookup, one update. A start returns at once; test makes progress on everything in flight on
- * the communicator, and *done becomes 1 when the last such call has finished. What a call ends with, its test or wait returns,
- * once. */
+ * the communicator, and *done becomes 1 when the last such call has finished. The error of a call is returned once, by its test or
+ * wait. */
 
-/** Collective, nonblocking. vectors[i * width ...] = row ids[i], as all updates before have left it. `ids` (`count` of them,
- * perhaps none) need to last only until the call returns; `vectors`, count x width elements, until the lookup has finished. */
+/** Collective, nonblocking. vectors[i * width ...] = row ids[i] as all earlier updates have left it. `ids` (`count` of them,
+ * perhaps none) must last only until the call returns; `vectors`, count x width elements, until the lookup has finished. */
 weir_status weir_embedding_lookup_int32(weir_embedding* table, const int32_t* ids, int64_t count, float* vectors);
 weir_status weir_embedding_lookup_int64(weir_embedding* table, const int64_t* ids, int64_t count, float* vectors);
 weir_status weir_embedding_lookup_test(weir_embedding* table, int* done);
 weir_status weir_embedding_lookup_wait(weir_embedding* table);
 
-/** Collective, nonblocking. What the next lookup will ask for; a lookup that asks for something else is correct, and slower. `ids`
- * need to last only until the call returns. Nobody needs to wait. */
+/** Collective, nonblocking. What the next lookup will ask for; a lookup that asks for something else is still correct, but slower.
+ * `ids` must last only until the call returns. Nobody needs to wait. */
 weir_status weir_embedding_prefetch_int32(weir_embedding* table, const int32_t* ids, int64_t count);
 weir_status weir_embedding_prefetch_int64(weir_embedding* table, const int64_t* ids, int64_t count);
 weir_status weir_embedding_prefetch_wait(weir_embedding* table);
 
-/** Collective, nonblocking. Gradients of the vectors of the last lookup, `count` x width elements for its `count` ids; they need to
- * last only until the call returns. Once per lookup. Finishes the update before; nobody needs to wait. */
+/** Collective, nonblocking, once per lookup. Gradients of the vectors of the last lookup, `count` x width elements for its `count`
+ * ids; they must last only until the call returns. Waits for the previous update. Nobody needs to wait for this one: where this
+ * rank's gradients are wrong, the call itself returns the error at once, and the other ranks' test or wait the same one. */
 weir_status weir_embedding_update(weir_embedding* table, const float* gradients, int64_t count);
 weir_status weir_embedding_update_test(weir_embedding* table, int* done);
 weir_status weir_embedding_update_wait(weir_embedding* table);
 
-/** The same for tables in CUDA memory. `stream` is a cudaStream_t. The update reads the gradients after what is on it; what is put
- * onto it once the call has returned may overwrite them. The lookup writes the vectors after what is on the stream when it starts;
- * what is put onto it once the lookup has finished sees them; the stream must live until then. Ids may be in host memory, or in
- * that of the table's GPU: the call then waits until its stream has got there. The functions above use the default stream. */
+/** The same for tables in CUDA memory. `stream` is a cudaStream_t. The update reads the gradients after the work that is on it;
+ * work put onto it once the call has returned may overwrite them. The lookup writes the vectors after the work that is on the
+ * stream when it starts; work put onto it once the lookup has finished sees them; the stream must live until then. Ids may be in
+ * host memory or on the table's GPU: the call then waits until the stream has produced them. The functions above use the default
+ * stream. */
 weir_status weir_embedding_lookup_int32_on_stream(weir_embedding* table, const int32_t* ids, int64_t count, float* vectors,
                                                   void* stream);
 weir_status weir_embedding_lookup_int64_on_stream(weir_embedding* table, const int64_t* ids, int64_t count, float* vectors,
@@ -125,10 +127,10 @@ weir_status weir_embedding_update_on_stream(weir_embedding* table, const float* 
 /** For all later updates. Equal on all ranks. */
 weir_status weir_embedding_set_learning_rate(weir_embedding* table, double learning_rate);
 
-/** Collective, blocking; each rank its own range of rows, which may be empty. `values`: count x width elements in host
+/** Collective, blocking. Each rank gives its own range of rows, which may be empty. `values`: count x width elements in host
  * memory, wherever the table is; exact. */
 weir_status weir_embedding_export_rows(weir_embedding* table, int64_t first, int64_t count, float* values);
-/** Collective, blocking. Where ranges of ranks overlap, the highest rank's values stay. The optimizer's state stays. */
+/** Collective, blocking. Where ranges of ranks overlap, the highest rank's values win. The optimizer's state stays as it is. */
 weir_status weir_embedding_import_rows(weir_embedding* table, int64_t first, int64_t count, const float* values);
 
 weir_status weir_embedding_get_statistics(const weir_embedding* table, weir_embedding_statistics* statistics);

@@ -41,9 +41,9 @@ enum class Routing : std::int32_t {
 struct EmbeddingConfig {
   std::int64_t rows = 0;           ///< V, 1 to 2^32 - 1
   std::int64_t width = 0;          ///< D, at least 1; needs not be divisible by the number of ranks
-  std::int64_t largest_batch = 0;  ///< most ids that a rank looks up at once
-  /// cuda: values and the optimizer's state lie on the GPU that is the calling thread's when the table is made, and so do vectors
-  /// and gradients. Not for dense_allreduce.
+  std::int64_t largest_batch = 0;  ///< the most ids that a rank looks up at once
+  /// cuda: values, the optimizer's state, vectors and gradients are on the GPU that is current when the table is made. Not for
+  /// dense_allreduce.
   MemorySpace memory = MemorySpace::host;
   /// A name of exchanges(): how rows are divided among the ranks and how they travel.
   std::string exchange = "columns";
@@ -93,43 +93,44 @@ struct EmbeddingStatistics {
 /// what other calls have in flight gets on meanwhile. Elsewhere `stream` stays nullptr.
 class EmbeddingTable {
  public:
-  /// Collective. Allocates everything; refuses on all ranks when configurations differ, make no sense, or when a node has not the
-  /// memory for all that its ranks' tables take, batches of `largest_batch` ids included.
+  /// Collective. Allocates everything. Refuses on all ranks when configurations differ or make no sense, or when a node lacks the
+  /// memory for its ranks' parts of the table, batches of `largest_batch` ids included.
   EmbeddingTable(const Communicator& comm, const EmbeddingConfig& config);
   EmbeddingTable(EmbeddingTable&&) noexcept;
   EmbeddingTable& operator=(EmbeddingTable&&) noexcept;
-  /// As for plans: calls in flight are finished, since the other ranks wait for them; a lookup then writes no vectors any more.
+  /// As for plans: finishes calls in flight, since the other ranks wait for them; a lookup then no longer writes its vectors.
   ~EmbeddingTable();
 
-  /// Collective, nonblocking. vectors[i * width ...] = row ids[i], as all updates before have left it (rounded as `wire_values`
-  /// says, whichever rank holds it; exact where every rank holds all). `ids` may be empty and needs to last only until the call
-  /// returns; `vectors`, ids.size() x width elements, until the operation has finished. An id outside [0, rows) on any rank is an
-  /// error on every rank that names it, its position and its rank; what was prefetched is forgotten then, and the batch before
-  /// cannot be updated any more.
+  /// Collective, nonblocking. vectors[i * width ...] = row ids[i] as all earlier updates have left it (rounded as `wire_values`
+  /// says, whichever rank holds it; exact where every rank holds all rows). `ids` may be empty and must last only until the call
+  /// returns; `vectors`, ids.size() x width elements, must last until the operation has finished. An id outside [0, rows) on any
+  /// rank is an error on every rank, which names the id, its position and its rank. After such an error the prefetch is forgotten,
+  /// and the previous batch can no longer be updated.
   Operation lookup(std::span<const std::int64_t> ids, std::span<float> vectors, void* stream = nullptr);
   Operation lookup(std::span<const std::int32_t> ids, std::span<float> vectors, void* stream = nullptr);
 
   /// Collective, nonblocking. Says what the next lookup will ask for, so that its ids travel now, and the update in between knows
-  /// which rows are needed first. A lookup that asks for something else is correct all the same, and slower. A prefetch that no
-  /// lookup has used is forgotten by the next. Ranks may make it before or after other calls, each as it likes: it is used where it
-  /// was every rank's last one. A lookup of prefetched ids waits until all ranks have made that prefetch.
+  /// which rows are needed first. A lookup that asks for something else is still correct, but slower. The next lookup uses the
+  /// prefetch or forgets it. Ranks may call prefetch before or after their other calls, in different orders: a lookup uses a
+  /// prefetch that was the last one on every rank, and waits until all ranks have made it.
   Operation prefetch(std::span<const std::int64_t> ids, void* stream = nullptr);
   Operation prefetch(std::span<const std::int32_t> ids, void* stream = nullptr);
 
-  /// Collective, nonblocking. `gradients` are those of the vectors of the last lookup, one per id, tokens x width elements; they
-  /// need to last only until the call returns: gradients of equal ids are summed here, in the order of the batch. Contributions of
-  /// ranks are added in rank order (`dense_allreduce`: in a ring's), so that the outcome depends on nothing but the batches. Once
-  /// per lookup. Finishes the update before, should that still be in flight; nobody needs to wait for the operation.
+  /// Collective, nonblocking, once per lookup. `gradients` are those of the vectors of the last lookup, ids x width elements. They
+  /// must last only until the call returns, which sums the gradients of equal ids, in the order of the batch. Contributions of
+  /// ranks are added in rank order (`dense_allreduce`: in that of a ring), so the outcome depends on nothing but the batches. Waits
+  /// for the previous update if it is still in flight. Nobody needs to wait for the operation: where
+  /// this rank's gradients are wrong, the call itself throws at once, and the operations of the other ranks throw the same error.
   Operation update(std::span<const float> gradients, void* stream = nullptr);
 
   /// For all later updates. Equal on all ranks.
   void set_learning_rate(double learning_rate);
 
-  /// Collective, blocking; each rank its own range, which may be empty. Waits for the update in flight. Values are exact, and in
-  /// host memory, wherever the table is.
+  /// Collective, blocking. Each rank gives its own range of rows, which may be empty. Waits for the update in flight. Values are
+  /// exact; they go to host memory, wherever the table is.
   void export_rows(std::int64_t first, std::int64_t count, std::span<float> values);
-  /// Collective, blocking. Replaces rows by `values` in host memory; where ranges of ranks overlap, the highest rank's values stay.
-  /// The optimizer's state stays.
+  /// Collective, blocking. Replaces rows by `values`, which are in host memory; where ranges of ranks overlap, the highest rank's
+  /// values win. The optimizer's state stays as it is.
   void import_rows(std::int64_t first, std::int64_t count, std::span<const float> values);
 
   [[nodiscard]] const EmbeddingStatistics& statistics() const;

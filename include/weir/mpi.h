@@ -18,7 +18,8 @@ extern "C" {
 
 /** Collective over `mpi_comm`, which is duplicated: the caller may free its own at any time.
  *  MPI must be initialised. `*comm` is owned by the caller; see weir_comm_destroy, which is collective, too.
- *  @return WEIR_ERR_ARGUMENT for MPI_COMM_NULL or before MPI_Init, WEIR_ERR_SETTING for a nonsensical WEIR_* variable. */
+ *  @return WEIR_ERR_ARGUMENT for MPI_COMM_NULL, before MPI_Init or after MPI_Finalize, WEIR_ERR_SETTING for a WEIR_* variable whose
+ *  value makes no sense. */
 weir_status weir_comm_create_mpi(MPI_Comm mpi_comm, weir_comm** comm);
 
 #ifdef __cplusplus

@@ -12,19 +12,20 @@
 
 namespace weir {
 
-/// Priorities of the dense blocks of a model, and what of them is in flight. Purely local: nothing here communicates but through
-/// the operations it is given. Embedding tables lie outside: their rows are above or below all blocks by default.
+/// Priorities of the dense blocks of a model, and which of their operations are in flight. Purely local: it communicates only
+/// through the operations that it is given. Embedding tables need no block: by default their rows go before or after all of them.
 class StepSchedule {
  public:
-  /// Names in the order of the forward pass, no two alike. Throws Error(WEIR_ERR_ARGUMENT).
+  /// Names in the order of the forward pass, all different. Throws Error(WEIR_ERR_ARGUMENT) otherwise.
   explicit StepSchedule(std::vector<std::string> blocks_in_forward_order);
 
-  /// Of everything in this block: the first block's is the number of blocks, the last one's is 1. Throws Error(WEIR_ERR_ARGUMENT)
-  /// listing the known names, as all below.
+  /// The priority for everything in this block: the first block's is the number of blocks, the last one's is 1. Throws
+  /// Error(WEIR_ERR_ARGUMENT) listing the known names, as do all functions below.
   [[nodiscard]] int priority(std::string_view block) const;
-  /// Notes an operation of this block; as many as there are tensors in it.
+  /// Notes an operation of this block. A block may have any number of them, one for each of its tensors, say.
   void started(std::string_view block, Operation operation);
-  /// Makes progress on everything; true once nothing of this block is in flight. Throws what an operation ended with.
+  /// Makes progress on everything in flight; true once nothing of this block is. Throws the error of an operation that ended with
+  /// one.
   bool test(std::string_view block);
   /// Waits until nothing of this block is in flight.
   void wait(std::string_view block);

@@ -27,8 +27,8 @@ typedef struct weir_plan weir_plan; /**< one tensor's allreduce and its state */
 typedef enum weir_data_type { WEIR_FLOAT32 = 0, WEIR_FLOAT64 = 1, WEIR_FLOAT16 = 2, WEIR_BFLOAT16 = 3 } weir_data_type;
 /** Where a plan's gradient and update are. */
 typedef enum weir_memory_space { WEIR_MEMORY_HOST = 0, WEIR_MEMORY_CUDA = 1 } weir_memory_space;
-/** How a rank finds the threshold of what it contributes. All but exact and mstopk may contribute a few
-    more or fewer than k entries. */
+/** How a rank selects the entries that it contributes. All but exact and mstopk may select a few more or
+    fewer than k entries. */
 typedef enum weir_threshold {
   WEIR_THRESHOLD_EXACT = 0,    /**< exactly the k largest */
   WEIR_THRESHOLD_REUSE = 1,    /**< Ok-Topk section 3.1.3, counts guarded to [0.8 k, 1.25 k] */
@@ -48,9 +48,9 @@ typedef enum weir_wire_values {
 /** What NaN or infinity does: an error on all ranks, an iteration that contributes nothing, or nothing special. */
 typedef enum weir_non_finite { WEIR_NON_FINITE_ERROR = 0, WEIR_NON_FINITE_SKIP = 1, WEIR_NON_FINITE_PROPAGATE = 2 } weir_non_finite;
 
-/** Describes one tensor. In CUDA memory: sparse algorithms, and, with NCCL, dense_nccl, dense_torus2d, dense_iterations, and the sums
-    in nodes of algorithms that shard (without it these run flat). All but name and priority must be equal on all ranks. Start from WEIR_ALLREDUCE_CONFIG_INIT.
- */
+/** Describes one tensor. All fields but name and priority must be equal on all ranks. Start from WEIR_ALLREDUCE_CONFIG_INIT.
+ *  In CUDA memory every sparse algorithm runs; dense_nccl, dense_torus2d, dense_iterations and the sums in nodes of hitopk and
+ *  hi_oktopk need NCCL (without it the latter run flat). */
 typedef struct weir_allreduce_config {
   size_t struct_size;
   int64_t count;             /**< elements; sparse algorithms take up to 2^32 - 1 */
@@ -74,7 +74,7 @@ typedef struct weir_allreduce_config {
   int32_t wire_values;       /**< weir_wire_values */
   int32_t samplings;         /**< N of mstopk (CommLib Algorithm 1) */
   int64_t trial_iterations; /**< auto: runs of each of up to three candidates before the fastest stays; 0: the prediction decides */
-  int32_t memory;           /**< weir_memory_space; cuda: the GPU that is the calling thread's */
+  int32_t memory;           /**< weir_memory_space; cuda: the GPU that is current when the plan is made */
   int32_t reserved;         /**< 0 */
 } weir_allreduce_config;
 
@@ -95,7 +95,8 @@ typedef struct weir_sparse_result {
 
 #define WEIR_LEVEL_COUNT 7 /**< self, l3, numa, socket, node, switch, system */
 
-/** What the last run did on this rank; times in seconds. */
+/** What the last run did on this rank; times in seconds. Bytes and messages are those of Weir's own messages: not what goes through
+ *  memory that the ranks of a node share, nor what MPI's or NCCL's own collectives send (dense_mpi, dense_nccl). */
 typedef struct weir_statistics {
   size_t struct_size;
   int64_t iteration;
@@ -126,31 +127,33 @@ typedef struct weir_statistics {
 void weir_version(int* major, int* minor, int* patch);
 /** Text of a status code; never NULL. */
 const char* weir_status_string(weir_status status);
-/** Text of the last error on `comm`, or of the last error of this thread without one (comm NULL). Valid until the next call. */
+/** Text of the last error on `comm`; with comm NULL, of this thread's last error that had no communicator. Valid until the next
+ *  call. */
 const char* weir_last_error(const weir_comm* comm);
 /** Name of the algorithm number `index`, NULL past the last. */
 const char* weir_algorithm_name(int index);
 
 weir_status weir_comm_rank(const weir_comm* comm, int* rank);
 weir_status weir_comm_size(const weir_comm* comm, int* size);
-/** Collective. The number of the GPU that this rank should use, for cudaSetDevice: ranks of a node share its GPUs evenly, and each
- * has one on its own NUMA node where that can be; -1 where this process sees none. */
+/** Collective. The number of the GPU that this rank should use, for cudaSetDevice: ranks of a node share its GPUs evenly, each on
+ *  its own NUMA node where possible; -1 where this process sees none. */
 weir_status weir_comm_nearest_gpu(const weir_comm* comm, int* gpu);
 /** Collective. shares[r] becomes rank r's share of the time for which ranks have waited for others in their last `runs` calls (1 to
- *  2048): every rank counts, for each of its calls, the longest wait for one message, against the rank that it came from. The sum is
- *  1, or 0 where nobody has waited. `size` is the length of shares, at least the number of ranks. */
+ *  2048): every rank counts, for each of its calls, the longest wait for one message, against the rank that it came from. The sum
+ * is 1, or 0 where nobody has waited. `size` is the length of shares, at least the number of ranks. */
 weir_status weir_comm_stragglers(weir_comm* comm, int runs, double* shares, int size);
-/** Not collective. Writes the flight recorder's dump to the file `path`: the last 2,048 calls of this rank, as JSON, for `weir trace
- *  diagnose`. */
+/** Not collective. Writes the flight recorder's dump to the file `path`: the last 2,048 calls of this rank, as JSON, for `weir
+ * trace diagnose`. */
 weir_status weir_comm_dump(weir_comm* comm, const char* path);
-/** Collective: all ranks destroy it, several communicators in the same order, and before MPI_Finalize (later, and after a run that
- *  broke off, its MPI objects are left alone). NULL is fine. WEIR_ERR_BUSY while plans made from it exist: destroy those first; the communicator stays usable. */
+/** Collective: all ranks destroy it before MPI_Finalize, several communicators in the same order. After MPI_Finalize, and after a
+ *  run that broke off, its MPI objects are not freed. NULL is fine. WEIR_ERR_BUSY while plans or tables made from it exist: the
+ *  communicator stays usable; destroy those first. */
 weir_status weir_comm_destroy(weir_comm* comm);
 
 /** Collective. The plan is owned by the caller; see weir_plan_destroy. On error *plan is NULL. */
 weir_status weir_allreduce_plan_create(weir_comm* comm, const weir_allreduce_config* config, weir_plan** plan);
-/** Not collective. A run in flight is finished, since the other ranks wait for it; a sparse algorithm then writes no dense result any
- *  more, a dense one still does. NULL is fine. */
+/** Not collective. Finishes a run in flight, since the other ranks wait for it. A sparse algorithm then no longer writes its dense
+ *  result; a dense one still does. NULL is fine. */
 weir_status weir_plan_destroy(weir_plan* plan);
 
 /** Collective, blocking. `gradient`, `count` elements of the plan's type, is overwritten with the update. */
@@ -158,27 +161,30 @@ weir_status weir_plan_run(weir_plan* plan, void* gradient);
 /** Collective, blocking. `gradient` is only read; `result` (may be NULL) gets the update. */
 weir_status weir_plan_run_sparse(weir_plan* plan, const void* gradient, weir_sparse_result* result);
 /** Collective, nonblocking: selection happens here, communication in test and wait. Leave `gradient` alone until done. Sparse
- *  algorithms never touch it once the run has ended, however it ended. Dense ones exchange in place: after a timeout or another error
- *  that breaks the run off, the gradient must live until the process ends; the error's text says so. An error that nobody has waited
- *  for is returned by the next start. */
+ *  algorithms never touch it once the run has ended, however it ended. Dense ones exchange in place: after a timeout or another
+ * error that breaks the run off, the gradient must live until the process ends; the error's text says so. While a run that writes
+ * its result into a gradient is in flight, another run on any part of that gradient is an error on all ranks. An error that nobody
+ * has waited for is returned by the next start. */
 weir_status weir_plan_start(weir_plan* plan, void* gradient);
 weir_status weir_plan_start_sparse(weir_plan* plan, const void* gradient);
-/** The same for plans in CUDA memory. `stream` is a cudaStream_t: the run comes after what is on it, and what is put onto it once
- * the run has finished sees the result. The functions above use the default stream. */
+/** The same for plans in CUDA memory. `stream` is a cudaStream_t: the run comes after the work that is on it, and work put onto it
+ * once the run has finished sees the result. The functions above use the default stream. */
 weir_status weir_plan_run_on_stream(weir_plan* plan, void* gradient, void* stream);
 weir_status weir_plan_run_sparse_on_stream(weir_plan* plan, const void* gradient, void* stream, weir_sparse_result* result);
 weir_status weir_plan_start_on_stream(weir_plan* plan, void* gradient, void* stream);
 weir_status weir_plan_start_sparse_on_stream(weir_plan* plan, const void* gradient, void* stream);
-/** Makes progress on everything in flight on the communicator; *done becomes 1 when this plan's run has finished. */
+/** Makes progress on everything in flight on the communicator; *done becomes 1 when this plan's run has finished. Communication
+ *  advances only inside such calls: where the caller never tests, most of a run happens in its wait. */
 weir_status weir_plan_test(weir_plan* plan, int* done);
 weir_status weir_plan_wait(weir_plan* plan);
 
 weir_status weir_plan_sparse_result(const weir_plan* plan, weir_sparse_result* result);
 weir_status weir_plan_statistics(const weir_plan* plan, weir_statistics* statistics);
-/** Why this algorithm, for people; with automatic choice a table of predictions. Valid as long as the plan; NULL for a NULL plan.
- */
+/** Why the plan uses this algorithm, for people; with automatic choice a table of predictions. Valid as long as the plan; NULL for
+ *  a NULL plan. */
 const char* weir_plan_explanation(const weir_plan* plan);
-/** Forgets residual, thresholds, boundaries and iteration count. Every rank must do it. */
+/** Forgets residual, thresholds, boundaries and iteration count. Sends nothing, but every rank must call it before the same run:
+ *  plans reset on some ranks only disagree about that run, which may end in a transport error. */
 weir_status weir_plan_reset(weir_plan* plan);
 
 #ifdef __cplusplus

@@ -52,10 +52,12 @@ inline constexpr DataType data_type_of = DataType::float32;
 template <>
 inline constexpr DataType data_type_of<double> = DataType::float64;
 
-/// How a rank finds the threshold of what it contributes: `exact` and `mstopk` exactly k entries, the others perhaps a few more or
-/// fewer; what they leave stays in the residual. What is delivered, gtopk, oktopk and hi_oktopk cut to k. With `reuse`, the latter
-/// two cut by a threshold that is kept, too, within the same bounds; where ranks contribute more than k, they may deliver fewer, so
-/// that the volume bound holds.
+/// How a rank selects the entries that it contributes. `exact` and `mstopk` select exactly k entries, the other methods perhaps a
+/// few more or fewer. What a rank does not select stays in its residual.
+///
+/// The sum of all contributions may have more than k entries: gtopk, oktopk and hi_oktopk deliver the k largest of them. With
+/// `reuse`, oktopk and hi_oktopk keep that global threshold, too, within the same bounds; where ranks contribute more than k
+/// entries, they may deliver fewer, so that the volume bound holds.
 enum class Threshold : std::int32_t {
   exact = 0,     ///< exactly the k largest (fewer only when fewer are nonzero); ties go to the lowest index
   reuse = 1,     ///< Ok-Topk section 3.1.3: re-evaluated every `threshold_period` iterations, and at once when a count leaves
@@ -82,7 +84,7 @@ enum class NonFinite : std::int32_t {
   propagate = 2  ///< NaN counts as the largest magnitude and travels like any other value
 };
 
-/// How near two ranks are: the innermost part of the machine they share. Traffic is counted by these levels.
+/// How near two ranks are: the innermost part of the machine that they share. Traffic is counted by these levels.
 enum class Level : std::int32_t { self = 0, l3 = 1, numa = 2, socket = 3, node = 4, switch_group = 5, system = 6 };
 inline constexpr int level_count = 7;
 [[nodiscard]] std::string_view level_name(Level level) noexcept;
@@ -104,9 +106,10 @@ struct CommunicatorFrom;
 }  // namespace detail
 
 /// A group of ranks and the machine under them. Cheap to copy: copies share one state, which lives until the last copy
-/// and the last plan made from it are gone. Over MPI that end is collective, for it frees communicators: all ranks reach it, for
-/// several communicators in the same order, and before MPI_Finalize. MPI's objects are left alone after MPI_Finalize, after a run
-/// that broke off (timeout, transport error, lack of memory), and while an exception unwinds: peers may know nothing of it.
+/// and the last plan or table made from it are gone. Over MPI that end is collective, because it frees MPI communicators: every
+/// rank must reach it before MPI_Finalize, and several communicators must end in the same order on all ranks. Nothing of MPI is
+/// freed after MPI_Finalize, after a run that broke off (timeout, transport error, lack of memory), or while an exception unwinds:
+/// peers may know nothing of it.
 ///
 /// An exception on one rank alone leaves the others waiting, so a program that catches it should print it and call MPI_Abort.
 class Communicator {
@@ -123,8 +126,8 @@ class Communicator {
   [[nodiscard]] std::string topology() const;
   /// Nearest common level of this rank and `peer`.
   [[nodiscard]] Level level(int peer) const;
-  /// Collective. The number of the GPU that this rank should use, for cudaSetDevice: ranks of a node share its GPUs evenly, and
-  /// each has one on its own NUMA node where that can be; -1 where this process sees none.
+  /// Collective. The number of the GPU that this rank should use, for cudaSetDevice: ranks of a node share its GPUs evenly, each on
+  /// its own NUMA node where possible; -1 where this process sees none.
   [[nodiscard]] int nearest_gpu() const;
   /// Collective. For each rank its share of the time for which ranks have waited for others in their last `runs` calls (1 to 2048):
   /// every rank counts, for each of its calls, the longest wait for one message, against the rank that it came from. The sum is 1,
@@ -144,18 +147,19 @@ class Communicator {
 struct AllreduceConfig {
   std::int64_t count = 0;  ///< n, elements of the gradient; at most 2^48, of sparse algorithms 2^32 - 1
   DataType type = DataType::float32;
-  MemorySpace memory = MemorySpace::host;  ///< cuda: of the GPU that is the calling thread's when the plan is made; sparse
-                                           ///< algorithms, and, with NCCL, dense_nccl, dense_torus2d and dense_iterations.
-                                           ///< Where MPI is handed GPU memory (weir info says so), that GPU must be the
-                                           ///< current one of the thread that starts and waits
-  double density = 0.01;                   ///< k/n in (0, 1]; k is rounded to nearest, at least 1 when n > 0
-  std::int64_t k = -1;                     ///< entries to deliver, 0 <= k <= n; -1: from `density`
-  std::string algorithm = "oktopk";        ///< a registry name, see algorithms(); "auto": the cheapest on this machine by the cost
-                                           ///< functions, which may be dense; "auto_sparse": the cheapest sparse one
-  std::int64_t trial_iterations = 0;       ///< auto: so many runs for each of up to three candidates, then the fastest by the clock
-                                           ///< stays, in either memory; 0: the prediction decides; at most 10^6
-  bool error_feedback = true;              ///< keep what is not delivered in a residual (Ok-Topk Algorithm 2)
-  bool average = true;                     ///< divide the delivered sum by the number of ranks
+  /// cuda: gradient, residual and update are on the GPU that is current when the plan is made. Every sparse algorithm runs there;
+  /// dense_nccl, dense_torus2d, dense_iterations and the sums in nodes of hitopk and hi_oktopk need NCCL (without it the latter run
+  /// flat). Where messages go to MPI as GPU memory (`weir info` says so), that GPU must also be current where runs are started and
+  /// waited for.
+  MemorySpace memory = MemorySpace::host;
+  double density = 0.01;              ///< k/n in (0, 1]; k is rounded to nearest, at least 1 when n > 0
+  std::int64_t k = -1;                ///< entries to deliver, 0 <= k <= n; -1: from `density`
+  std::string algorithm = "oktopk";   ///< a registry name, see algorithms(); "auto": the cheapest on this machine by the cost
+                                      ///< functions, which may be dense; "auto_sparse": the cheapest sparse one
+  std::int64_t trial_iterations = 0;  ///< auto: this many runs of each of up to three candidates, then the fastest by the
+                                      ///< clock stays, in either memory; 0: the prediction decides; at most 10^6
+  bool error_feedback = true;         ///< keep what is not delivered in a residual (Ok-Topk Algorithm 2)
+  bool average = true;                ///< divide the delivered sum by the number of ranks
   Threshold threshold = Threshold::exact;
   int samplings = 30;                            ///< N of MSTopK (CommLib Algorithm 1)
   WireFormat wire_format = WireFormat::compact;  ///< auto: compact allows both
@@ -188,7 +192,9 @@ struct Statistics {
   std::int64_t payload_bytes_received = 0;
   std::int64_t control_bytes_sent = 0;  ///< sizes, histograms, boundaries
   std::int64_t control_bytes_received = 0;
-  std::array<std::int64_t, level_count> bytes_sent{};  ///< by Level of the peer, payload and control
+  /// By Level of the peer, payload and control. Only Weir's own messages count: not what goes through memory that the ranks of a
+  /// node share, nor what MPI's or NCCL's own collectives send (dense_mpi, dense_nccl).
+  std::array<std::int64_t, level_count> bytes_sent{};
   std::array<std::int64_t, level_count> bytes_received{};
   std::array<std::int64_t, level_count> messages_sent{};
   std::array<std::int64_t, level_count> messages_received{};
@@ -205,20 +211,23 @@ struct Statistics {
 };
 
 /// A call in flight. A light handle: it must not outlive the plan or table that it comes from. The call goes on when the handle is
-/// dropped; keep it until wait, since the next start needs that.
+/// dropped, but the plan's next start is refused until it has finished: keep the handle, and wait.
 ///
-/// What a run ended with is thrown once: by test or wait, or, if nobody has called these, by the next start, which then has not
-/// started: wait on all ranks, or on none. A run that broke off (timeout, transport error, lack of memory, any exception in its
-/// middle) breaks its plan, whether anybody waits or not: later runs throw Error(WEIR_ERR_STATE). Where one rank alone breaks off,
-/// the others are told and end with the same error, soon.
+/// Communication advances only inside Weir's calls: test and wait, of any operation of the communicator, advance everything in
+/// flight on it. Where the caller never tests, most of a run happens in its wait, and other ranks may wait for this one meanwhile.
+///
+/// An error of a run is thrown once: by test or wait, or, if nobody has called these, by the next start, which then has not
+/// started anything. So either all ranks wait, or none does. A run that broke off (timeout, transport error, lack of memory, any
+/// exception in its middle) breaks its plan, whether anybody waits or not: later runs throw Error(WEIR_ERR_STATE). Where one rank
+/// alone breaks off, the others are told and soon end with the same error.
 class Operation {
  public:
   explicit Operation(std::shared_ptr<detail::AsynchronousCall> in_flight) : call_(std::move(in_flight)) {}
   /// Makes progress on everything in flight on the communicator; true once this run has finished. Throws what the run ended with,
   /// once.
   bool test();
-  /// Drives all that is in flight on the communicator until this run has finished. Runs of two communicators are awaited in the
-  /// same order on all ranks.
+  /// Drives everything in flight on the communicator until this run has finished. Runs of different communicators must be waited
+  /// for in the same order on all ranks.
   void wait();
 
  private:
@@ -227,13 +236,16 @@ class Operation {
 
 /// One tensor's allreduce. One run at a time per plan; many plans may be in flight at once, started in any order.
 ///
-/// How long the gradient must live: sparse algorithms read it within start (or run), write the dense result into it while a call of
-/// the communicator makes progress, and never touch it once the operation has ended, however it ended. The end of a plan touches no
-/// gradient of a sparse run, so it may go first. Dense algorithms, and the `dense_iterations` of sparse ones, exchange in place:
-/// the network reads and writes the gradient until the run has finished, so it must outlive the plan while a run is in flight:
-/// declare it before the plan. After a run that broke off it must live until the process ends; the text of such an error says so.
-/// Where it goes first while an exception unwinds, the first destructor of a plan or table breaks off all runs of the communicator,
-/// which can do nothing more.
+/// Who needs the gradient, and how long:
+/// - Sparse algorithms read it within start (or run), write the dense result into it while a call of the communicator makes
+///   progress, and never touch it once the operation has ended, however it ended. A plan's destructor does not touch it, so it
+///   may be destroyed before the plan.
+/// - Dense algorithms, and the `dense_iterations` of sparse ones, exchange in place: the network reads and writes the gradient
+///   until the run has finished. Declare it before the plan, so that it outlives the plan. After a run that broke off it must
+///   live until the process ends; the text of such an error says so. If it is destroyed while an exception unwinds, the first
+///   destructor of a plan or table breaks off all runs of the communicator, which can do nothing more.
+/// - While a run that writes its result into a gradient is in flight, starting another run on any part of that gradient is an
+///   error on all ranks.
 ///
 /// The delivered update u is the same on every rank. With error feedback nothing is lost:
 /// sum over ranks (gradient + old residual) = sum over ranks (new residual) + sum delivered, up to rounding.
@@ -243,9 +255,9 @@ class AllreducePlan {
   AllreducePlan(const Communicator& comm, const AllreduceConfig& config);
   AllreducePlan(AllreducePlan&&) noexcept;
   AllreducePlan& operator=(AllreducePlan&&) noexcept;
-  /// Not collective, unless it outlives the last copy of its communicator (see there). A run in flight is finished, since the other
-  /// ranks wait for it; a sparse algorithm then writes no dense result any more, a dense one still does, unless an exception
-  /// unwinds.
+  /// Not collective, unless the plan outlives the last copy of its communicator (see there). Finishes a run in flight, since the
+  /// other ranks wait for it. A sparse algorithm then no longer writes its dense result; a dense one still does, unless an
+  /// exception unwinds.
   ~AllreducePlan();
 
   /// Collective, blocking. `gradient` (count elements of the plan's type, aligned to the type) is overwritten with the update.
@@ -261,10 +273,9 @@ class AllreducePlan {
   [[nodiscard]] Operation start(std::span<double> gradient);
   [[nodiscard]] Operation start_sparse(std::span<const float> gradient);
   [[nodiscard]] Operation start_sparse(std::span<const double> gradient);
-  /// The same on raw memory of the plan's type, in the plan's memory space; `dense` is overwritten, `sparse_only` is read.
-  /// `stream`, a cudaStream_t, for plans in CUDA memory: the run comes after what is on the stream, and what is put onto it after
-  /// the operation has finished sees the result. The host does not wait for that: where only the stream's work needs the result,
-  /// nobody does.
+  /// The same on raw memory of the plan's type, in the plan's memory space; give one of `dense`, which is overwritten, and
+  /// `sparse_only`, which is read. `stream`, a cudaStream_t, is for plans in CUDA memory: the run comes after the work that is on
+  /// the stream, and work put onto it after the operation has finished sees the result. The host does not wait for the stream.
   [[nodiscard]] Operation start_raw(void* dense, const void* sparse_only, std::int64_t count, void* stream = nullptr);
   /// For plans in CUDA memory: count elements of the plan's type on the plan's GPU. As run, run_sparse, start and start_sparse.
   void run(void* gradient, void* stream);
@@ -278,19 +289,20 @@ class AllreducePlan {
   [[nodiscard]] SparseView<T> sparse_result() const;
 
   [[nodiscard]] const Statistics& statistics() const;
-  /// What error feedback keeps on this rank, in the plan's memory space; empty without error feedback. All count elements, or, for
+  /// What error feedback keeps on this rank, in the plan's memory space; empty without error feedback. All count elements, or, with
   /// algorithms that shard within nodes (hitopk, hi_oktopk), those of this rank's shard, from element residual_begin() on; empty on
-  /// ranks of larger nodes that own none. Throws while a run is in flight.
+  /// ranks that own no shard. Throws while a run is in flight.
   template <class T>
   [[nodiscard]] std::span<const T> residual() const;
   [[nodiscard]] std::int64_t residual_begin() const;
-  /// In force: with automatic choice, `algorithm`, `wire_format` and `wire_values` are the present choice.
+  /// What is in force: with automatic choice, `algorithm`, `wire_format` and `wire_values` are the present choice.
   [[nodiscard]] const AllreduceConfig& config() const;
-  /// Why this algorithm: for automatic choice a table of the predictions, for people.
+  /// Why the plan uses this algorithm, for people; with automatic choice a table of the predictions.
   [[nodiscard]] const std::string& explanation() const;
-  /// Bytes this plan holds.
+  /// Bytes that this plan holds, besides the caller's gradient.
   [[nodiscard]] std::int64_t memory_bytes() const;
-  /// Collective in effect (every rank must do it): forgets residual, thresholds, boundaries and iteration count.
+  /// Forgets residual, thresholds, boundaries and iteration count. Sends nothing, but every rank must call it before the same run:
+  /// plans reset on some ranks only disagree about that run, which may end in a transport error.
   void reset();
   [[nodiscard]] const std::shared_ptr<detail::PlanImpl>& state() const noexcept { return state_; }
 

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <functional>
 #include <new>
 
 #include "async/stage_scope.hpp"
@@ -181,6 +182,14 @@ std::exception_ptr Engine::error_of(weir_status status, const char* text) const 
 void Engine::insert(Run& run) noexcept {
   const auto place = std::find_if(runs_.begin(), runs_.end(), [&](const Run* other) { return other->priority < run.priority; });
   runs_.insert(place, &run);
+}
+
+bool Engine::will_write(std::span<const std::byte> memory) const noexcept {
+  const std::less<> before;  // also among pointers into different arrays
+  return std::any_of(runs_.begin(), runs_.end(), [&](const Run* run) {
+    return !run->result.empty() && !memory.empty() && before(run->result.data(), memory.data() + memory.size()) &&
+           before(memory.data(), run->result.data() + run->result.size());
+  });
 }
 
 void Engine::reprioritise(Run& run, int priority) {

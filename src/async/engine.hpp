@@ -13,6 +13,7 @@
 
 #include <chrono>
 #include <coroutine>
+#include <cstddef>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -40,6 +41,8 @@ struct Run {
   int priority = 0;         ///< larger is resumed first
   int tag = 0;              ///< all messages of this run
   bool in_place = false;    ///< the transport reads and writes the caller's memory
+  /// Of the caller's memory: what it may write until it has finished.
+  std::span<const std::byte> result{};
   int trace_row = Tracer::setup_row;
   // For the flight recorder:
   std::string_view what{};     ///< the algorithm
@@ -99,6 +102,8 @@ class Engine {
   void refuse(Run& run, const std::exception_ptr& error) noexcept;
   /// One round: resumes what is ready, highest priority first. True when anything moved. Whatever goes wrong is a run's error.
   bool poll() noexcept;
+  /// Whether a run in flight may still write to some of `memory`.
+  [[nodiscard]] bool will_write(std::span<const std::byte> memory) const noexcept;
   /// From now on `run`, in flight or not, has another priority.
   void reprioritise(Run& run, int priority);
   /// Polls until `open`; yields the processor while nothing moves.

@@ -22,7 +22,7 @@ class Buffer {
     if (size == 0) return;
     const std::align_val_t alignment = alignment_of(bytes());
     data_ = {static_cast<T*>(::operator new(static_cast<std::size_t>(bytes()), alignment, std::nothrow)), Free{alignment}};
-    if (!data_) fail(WEIR_ERR_MEMORY, "out of memory: a buffer of {} bytes cannot be had", bytes());
+    if (!data_) fail(WEIR_ERR_MEMORY, "out of memory: a buffer of {} bytes cannot be allocated", bytes());
 #ifdef MADV_HUGEPAGE
     // A pass over a residual otherwise spends a good part of its time on address translation. Advice only: failing is fine.
     if (alignment == huge_page) madvise(data_.get(), static_cast<std::size_t>(bytes()), MADV_HUGEPAGE);

@@ -3,18 +3,22 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "base/error.hpp"
+#include "base/nearest.hpp"
 
 namespace weir {
 namespace {
 
+constexpr std::string_view prefix = "WEIR_";
 constexpr std::array<std::string_view, 4> log_names = {"error", "warn", "info", "debug"};
 constexpr std::array<std::string_view, 3> cuda_aware_names = {"auto", "on", "off"};
 
@@ -125,6 +129,25 @@ constexpr std::array rows = {
         [](const Settings& s) { return s.metrics; }},
 };
 
+/// Environment variables that begin with WEIR_ and are no setting of Weir, with their values.
+std::vector<std::pair<std::string_view, std::string_view>> unknown_variables() {
+  std::vector<std::pair<std::string_view, std::string_view>> list;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const std::string_view name = text.substr(0, text.find('='));
+    if (!name.starts_with(prefix)) continue;
+    if (std::any_of(rows.begin(), rows.end(), [&](const Row& row) { return name == row.name; })) continue;
+    list.emplace_back(name, text.substr(std::min(text.size(), name.size() + 1)));
+  }
+  return list;
+}
+
+/// A longer name for the same thing, such as WEIR_LOG_LEVEL, or a third of the letters wrong at most.
+bool is_misspelling(std::string_view name, std::string_view setting) {
+  const std::size_t letters = setting.size() - prefix.size();
+  return (name.starts_with(setting) && name[setting.size()] == '_') || edit_distance(name, setting) <= letters / 3;
+}
+
 }  // namespace
 
 Settings read_settings() {
@@ -136,22 +159,28 @@ Settings read_settings() {
   return settings;
 }
 
+std::vector<std::string> misspelt_settings() {
+  std::vector<std::string_view> names;
+  for (const Row& row : rows) names.emplace_back(row.name);
+  std::vector<std::string> texts;
+  for (const auto& [name, value] : unknown_variables()) {
+    const std::string_view meant = nearest(name, names);
+    const auto longer = std::find_if(names.begin(), names.end(), [&](std::string_view n) { return name.starts_with(n); });
+    const std::string_view setting = longer != names.end() ? *longer : meant;
+    if (is_misspelling(name, setting))
+      texts.push_back(fmt::format("{} is not a setting of Weir and is ignored: did you mean {}?", name, setting));
+  }
+  return texts;
+}
+
 std::vector<SettingInfo> settings() {
   const Settings in_force = read_settings();
   std::vector<SettingInfo> list;
   for (const Row& row : rows) {
     list.push_back({row.name, row.show(in_force), std::getenv(row.name) ? "environment" : "default", row.description});
   }
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    const std::string_view text(*entry);
-    const std::string_view name = text.substr(0, text.find('='));
-    if (!name.starts_with("WEIR_")) continue;
-    bool known = false;
-    for (const Row& row : rows) known = known || name == row.name;
-    if (!known)
-      list.push_back({std::string(name), std::string(text.substr(std::min(text.size(), name.size() + 1))), "environment",
-                      "not a setting of Weir: ignored"});
-  }
+  for (const auto& [name, value] : unknown_variables())
+    list.push_back({std::string(name), std::string(value), "environment", "not a setting of Weir: ignored"});
   return list;
 }
 

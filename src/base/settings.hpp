@@ -30,4 +30,7 @@ inline constexpr const char* default_dump_folder = "weir-dump";
 /// Reads the environment. Throws Error(WEIR_ERR_SETTING) naming the variable, its value and what would be right.
 [[nodiscard]] Settings read_settings();
 
+/// A text for each WEIR_* variable of the environment that is no setting, but looks like one.
+[[nodiscard]] std::vector<std::string> misspelt_settings();
+
 }  // namespace weir

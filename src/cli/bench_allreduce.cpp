@@ -169,6 +169,7 @@ void run(Options options) {
   MPI_Init(nullptr, nullptr);
   {
     const Communicator comm(MPI_COMM_WORLD);
+    if (comm.rank() == 0) require_writable(options.json);
     const Gradients gradients = options.input.empty() ? make_gradients(options.count, comm.rank(), 3)
                                                       : read_gradients(options.input, options.count, comm.rank(), comm.size());
     std::vector<std::pair<std::string, bool>> list;
@@ -203,7 +204,7 @@ void add_bench_allreduce(CLI::App& bench) {
       ->delimiter(',')
       ->capture_default_str();
   add_named(command, "--memory", options->config.memory, {{"host", MemorySpace::host}, {"cuda", MemorySpace::cuda}},
-            "where the gradient is; cuda: on the GPU nearest to each rank");
+            "where the gradient is (cuda: on the GPU nearest to each rank)");
   command
       ->add_option("--trial-iterations", options->config.trial_iterations, "auto: runs of each candidate before the fastest stays")
       ->check(CLI::NonNegativeNumber)

@@ -139,6 +139,7 @@ void write_codec_json(const std::vector<CodecRow>& rows, const std::string& file
 }
 
 void run(const Options& options) {
+  require_writable(options.json);
   std::vector<CodecRow> rows;
   for (const double density : options.densities) {
     const Sparse sparse = make_sparse(options.count, density);

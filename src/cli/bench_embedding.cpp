@@ -11,6 +11,7 @@
 
 #include "cli/bench_input.hpp"
 #include "cli/commands.hpp"
+#include "cli/report.hpp"
 
 namespace weir::cli {
 namespace {
@@ -77,6 +78,7 @@ void write(const EmbeddingOptions& options, const Results& results, int ranks) {
 void run(const EmbeddingOptions& options) {
   MPI_Init(nullptr, nullptr);
   const Communicator comm(MPI_COMM_WORLD);
+  if (comm.rank() == 0) require_writable(options.json);
   const Results results = measure(options, comm);
   if (comm.rank() != 0) return;
   print(options, results, comm.size());
@@ -92,7 +94,7 @@ void add_bench_embedding(CLI::App& bench) {
   command->footer(
       "Stall: a step looks up, computes forward (a dense block must be there by half) and backward (the block starts at half),\n"
       "and updates. Computing is sleep; all other time counts. fifo: no priorities, updates waited for; horizontal: priorities;\n"
-      "2d: with prefetch. Bounds are meant for 4 nodes x 1 rank at 1 Gbit/s.");
+      "2d: with prefetch.");
   const auto add_positive = [&](const char* name, std::int64_t& value, std::int64_t most, const char* text) {
     command->add_option(name, value, text)->check(CLI::Range(std::int64_t{1}, most))->capture_default_str();
   };
@@ -103,7 +105,7 @@ void add_bench_embedding(CLI::App& bench) {
   std::vector<std::string> names;
   for (const ExchangeInfo& exchange : exchanges()) names.emplace_back(exchange.name);
   options->exchanges = names;
-  command->add_option("--exchange", options->exchanges, "how tables are divided and exchanged; columns always is measured")
+  command->add_option("--exchange", options->exchanges, "how tables are divided and exchanged; columns is always measured")
       ->check(CLI::IsMember(names))
       ->delimiter(',')
       ->capture_default_str();

@@ -8,7 +8,7 @@
 namespace weir::cli {
 namespace {
 
-// Times of others over that of columns, at least: 4 nodes x 1 rank at 1 Gbit/s; allgather's also with 8 ranks.
+// Times of others over that of columns, at least, for nodes of one rank at 1 Gbit/s: 4 of them; allgather's also for 8.
 constexpr double dense_bound = 5, allgather_bound_4 = 1.5, allgather_bound_8 = 2.5;
 // Of columns.
 constexpr double volume_bound = 1.05;
@@ -94,9 +94,10 @@ void print_exchanges(const std::vector<ExchangeResult>& results) {
   }
   fmt::print(
       "volume: bytes of vectors and gradients over 2 (P - 1) / P x distinct rows of the batch, means over ranks\n"
-      "bounds: dense_allreduce / columns at least {} (4 nodes x 1 rank, 1 Gbit/s); allgather / columns at least {} at P = 4, {} at "
-      "P = 8; "
-      "volume of columns at most {}, with ids too; allocations 0\n",
+      "bounds for nodes of one rank at 1 Gbit/s: dense_allreduce / columns at least {} on 4; allgather / columns at least {} on 4, "
+      "{} "
+      "on 8\n"
+      "bounds on any network: volume of columns at most {}, with ids too; allocations 0\n",
       dense_bound, allgather_bound_4, allgather_bound_8, volume_bound);
 }
 

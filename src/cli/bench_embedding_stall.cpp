@@ -182,7 +182,7 @@ void print_stalls(const std::vector<StallResult>& results, double compute_ms, st
     fmt::print("{:<12} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.3f} {:>12.3f} {:>12.3f}\n", r.scheme, r.stall_ms, r.lookup_ms,
                r.block_ms, r.update_ms, r.progress_ms, scheduled_ratio(r, results));
   }
-  fmt::print("bound: 2d at most {} of the others\n", stall_bound);
+  fmt::print("bound for 4 nodes of one rank at 1 Gbit/s: 2d at most {} of the others\n", stall_bound);
 }
 
 nlohmann::ordered_json to_json(const StallResult& r, const std::vector<StallResult>& all, double compute_ms) {

@@ -126,6 +126,7 @@ void print(const std::vector<Mode>& modes, const Mode& baseline) {
 void run(const Options& options) {
   MPI_Init(nullptr, nullptr);
   const Communicator comm(MPI_COMM_WORLD);
+  if (comm.rank() == 0) require_writable(options.json);
   Tensor large(comm, options.count, options.algorithm, options.density, 0);
   Tensor equal(comm, options.urgent_count, options.urgent_algorithm, options.density, 0);
   Tensor urgent(comm, options.urgent_count, options.urgent_algorithm, options.density, 1);

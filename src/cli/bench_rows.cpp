@@ -187,6 +187,7 @@ void write_rows_json(const Options& options, const std::vector<RowsRow>& rows) {
 }
 
 void run(const Options& options) {
+  require_writable(options.json);
   std::vector<RowsRow> rows;
   for (const std::int64_t width : options.widths) rows.push_back(measure(options, width));
   print_rows_table(options, rows);

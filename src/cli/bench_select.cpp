@@ -90,6 +90,7 @@ Row against_nth_element(const SelectOptions& options, const Gradients& gradients
 }
 
 void run(SelectOptions options) {
+  require_writable(options.json);
   Gradients gradients =
       options.input.empty() ? make_gradients(options.count, 0, 4) : read_gradients(options.input, options.count, 0, 1);
   std::vector<Row> rows;
@@ -169,7 +170,7 @@ void add_bench_select(CLI::App& bench) {
   for (const SelectMethod& method : select_methods) names.emplace_back(method.name);
   command->add_option("--algorithm", options->algorithm, "method, or all")->check(CLI::IsMember(names))->capture_default_str();
   add_named(command, "--memory", options->memory, {{"host", MemorySpace::host}, {"cuda", MemorySpace::cuda}},
-            "where gradient and residual are; cuda: a plan of one rank on the nearest GPU");
+            "where gradient and residual are (cuda: a plan of one rank on the nearest GPU)");
   command->add_option("--samplings", options->samplings, "bisections of mstopk")->check(CLI::Range(1, 1000))->capture_default_str();
   command->add_option("--iterations", options->iterations, "measured iterations")
       ->check(CLI::PositiveNumber)

@@ -74,29 +74,69 @@ void print(const Machine& machine) {
     fmt::print("{:<14} {:>12.2f} {:>12.2f} {:>14.1f} {:>14.1f} {:>14.1f}\n", level_name(static_cast<Level>(level)),
                link.latency * 1e6, link.overhead * 1e6, link.bandwidth / 1e6, link.exchange / 1e6, link.shared / 1e6);
   }
+  fmt::print(
+      "latency: one way, of a message of a few bytes; overhead: per such message where many are in flight; bandwidth: of one rank\n"
+      "that sends to another; exchange: in each direction, of two that send to each other at once; shared: of all ranks of a node\n"
+      "that send at once\n");
+  const auto print_rate = [](const char* name, double rate, const char* unit, const char* what) {
+    fmt::print("{:<10} {:>9.1f} {:<20} {}\n", name, rate / 1e6, unit, what);
+  };
   const Rates& r = machine.rates;
-  fmt::print("\n{:<10} {:>9.1f} MB/s\n", "add", r.add / 1e6);
-  fmt::print("{:<10} {:>9.1f} million elements/s\n{:<10} {:>9.1f} million elements/s\n", "select", r.select / 1e6, "fill",
-             r.fill / 1e6);
-  fmt::print("{:<10} {:>9.1f} million entries/s\n", "cut", r.cut / 1e6);
-  fmt::print("{:<10} {:>9.1f} million entries/s\n{:<10} {:>9.1f} million entries/s\n", "scatter", r.scatter / 1e6, "merge",
-             r.merge / 1e6);
-  fmt::print("{:<10} {:>9.1f} million entries/s\n{:<10} {:>9.1f} million entries/s\n", "encode", r.encode / 1e6, "decode",
-             r.decode / 1e6);
-  fmt::print("{:<10} {:>9.2f} x the formula of dense_ring\n", "mpi", machine.mpi_allreduce_factor);
+  fmt::print("\none rank's speed while all others of its node compute, too\n");
+  print_rate("add", r.add, "MB/s", "of x in y += x");
+  print_rate("select", r.select, "million elements/s", "gradient into residual, and 1 % of the sums selected");
+  print_rate("fill", r.fill, "million elements/s", "a dense result made zero");
+  print_rate("cut", r.cut, "million entries/s", "exactly k chosen among little more");
+  print_rate("scatter", r.scatter, "million entries/s", "taken from the residual, put into the dense result");
+  print_rate("merge", r.merge, "million entries/s", "of both sparse vectors that are added");
+  print_rate("encode", r.encode, "million entries/s", "into a message");
+  print_rate("decode", r.decode, "million entries/s", "out of a message");
+  fmt::print("{:<10} {:>9.2f} {:<20} {}\n", "mpi", machine.mpi_allreduce_factor, "",
+             "time of MPI_Allreduce, relative to the formula of dense_ring");
 }
 
-std::string output_file(const Options& options) {
+/// Where the machine goes; the folder is there then.
+std::string output_file(const Options& options, int ranks) {
   if (!options.output.empty()) return options.output;
+  if (ranks == 1)
+    throw std::runtime_error(
+        "one rank has nobody to talk to, so this would become the machine file of this host with a network that nobody has "
+        "measured: start it with mpirun -n 2 or more, or name a file with --output");
   std::string own = own_machine_file();
   if (own.empty()) throw std::runtime_error("neither XDG_CONFIG_HOME nor HOME is set: name a file with --output");
   std::filesystem::create_directories(std::filesystem::path(own).parent_path());
   return own;
 }
 
+void warn_of_crowding(const Communicator& comm) {
+  const auto ranks = static_cast<long>(comm.state()->topology.node_peers().size()), processors = sysconf(_SC_NPROCESSORS_ONLN);
+  if (ranks > processors)
+    fmt::print(
+        stderr,
+        "caution: {} ranks share {} processors here: they wait for each other, and what is measured holds for such jobs only\n",
+        ranks, processors);
+}
+
+/// What will use the file.
+void print_use(const std::string& file) {
+  fmt::print("\nwritten to {}\n", file);
+  if (file == own_machine_file())
+    fmt::print(
+        "jobs whose rank 0 is on this host use it from now on: plans with algorithm auto, routing of tables, `weir predict`\n");
+  else
+    fmt::print("to use it: WEIR_MACHINE={} for plans with algorithm auto and for tables, `weir predict --machine {}`\n", file,
+               file);
+}
+
 void run(const Options& options) {
   MPI_Init(nullptr, nullptr);
   const Communicator comm(MPI_COMM_WORLD);
+  std::string file;
+  if (comm.rank() == 0) {
+    file = output_file(options, comm.size());
+    require_writable(file);
+    warn_of_crowding(comm);
+  }
   Calibration calibration{options.seconds, {}};
   comm.state()->run_blocking("weir calibrate", calibrate_tag, measure, &calibration);
   Machine& machine = calibration.machine;
@@ -107,9 +147,8 @@ void run(const Options& options) {
   if (comm.rank() != 0) return;
   describe_origin(comm, options, machine.provenance);
   print(machine);
-  const std::string file = output_file(options);
   write_machine(machine, file);
-  fmt::print("\nwritten to {}\n", file);
+  print_use(file);
   if (comm.size() == 1) fmt::print("one rank has nobody to talk to: the levels are built-in figures; start it with mpirun\n");
 }
 

@@ -10,10 +10,10 @@
 
 #include "cli/build_info.hpp"
 #include "cli/commands.hpp"
+#include "communicator/communicator.hpp"
 #include "cuda/nccl.hpp"
 #include "cuda/runtime.hpp"
 #include "kernels/kernels.hpp"
-#include "communicator/communicator.hpp"
 #include "topology/gpus.hpp"
 
 namespace weir::cli {
@@ -27,9 +27,9 @@ struct Options {
 void print_nccl() {
   const std::string reason = cuda::why_no_nccl();
   if (reason.empty())
-    fmt::print("  NCCL {} for dense plans and in-node steps\n", cuda::nccl_version_text(cuda::nccl_version()));
+    fmt::print("  NCCL {} for dense plans and in-node sums in CUDA memory\n", cuda::nccl_version_text(cuda::nccl_version()));
   else
-    fmt::print("  no NCCL, so no dense plans, and no in-node steps: {}\n", reason);
+    fmt::print("  without NCCL: in CUDA memory sparse plans only, and flat ones. Host memory needs none. {}\n", reason);
 }
 
 /// `nearest`: the GPU of each rank.
@@ -37,7 +37,6 @@ void print_gpus(const std::vector<int>& nearest) {
   fmt::print("\nGPUs that rank 0 sees\n");
   if (!cuda::why_unusable().empty()) {
     fmt::print("  none: {}\n", cuda::why_unusable());
-    print_nccl();
     return;
   }
   for (int device = 0; device < cuda::device_count(); ++device) {
@@ -50,15 +49,19 @@ void print_gpus(const std::vector<int>& nearest) {
   print_nccl();
 }
 
+std::string hwloc_version_text(unsigned version) {
+  return fmt::format("{}.{}.{}", version >> 16, (version >> 8) & 0xff, version & 0xff);
+}
+
 void print_build_and_machine(const Communicator& comm, const std::vector<int>& nearest_gpus) {
   const Version v = version();
-  const unsigned hwloc_version = hwloc_get_api_version();
   fmt::print("weir {}.{}.{}\n", v.major, v.minor, v.patch);
   fmt::print("\nbuild\n");
   fmt::print("  type          {}\n", build_type);
   fmt::print("  compiler      {}\n", build_compiler);
   fmt::print("  sanitizers    {}\n", build_sanitizers[0] != '\0' ? build_sanitizers : "none");
-  fmt::print("  hwloc         {}.{}.{}\n", hwloc_version >> 16, (hwloc_version >> 8) & 0xff, hwloc_version & 0xff);
+  fmt::print("  hwloc         {} (built with {})\n", hwloc_version_text(hwloc_get_api_version()),
+             hwloc_version_text(HWLOC_API_VERSION));
   fmt::print("  kernels       {}\n", kernels::host::instruction_set());
   fmt::print("\ntransports\n");
   fmt::print("  in use        {}\n", comm.state()->transport->name());
@@ -69,7 +72,7 @@ void print_build_and_machine(const Communicator& comm, const std::vector<int>& n
   for (const AlgorithmInfo& algorithm : algorithms()) fmt::print("  {:<20}{}\n", algorithm.name, algorithm.description);
   fmt::print("\nsettings\n");
   for (const SettingInfo& setting : settings())
-    fmt::print("  {:<20}{:<12}({}) {}\n", setting.name, setting.value, setting.origin, setting.description);
+    fmt::print("  {:<20} {:<8} ({}) {}\n", setting.name, setting.value, setting.origin, setting.description);
   fmt::print("\ntopology: {} rank{}\n", comm.size(), comm.size() == 1 ? "" : "s");
   fmt::print("{}", comm.topology());
 }
@@ -85,7 +88,7 @@ void run(const Options& options) {
     return;
   }
   const AllreducePlan plan(comm, options.config);
-  if (comm.rank() == 0) fmt::print("{}memory: {} bytes a rank\n", plan.explanation(), plan.memory_bytes());
+  if (comm.rank() == 0) fmt::print("{}memory: {} bytes a rank, besides the gradient\n", plan.explanation(), plan.memory_bytes());
 }
 
 }  // namespace

@@ -1,11 +1,31 @@
 // The `weir` command.
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <mpi.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
 #include <weir/weir.hpp>
 
+#include "base/nearest.hpp"
 #include "cli/commands.hpp"
+
+std::string weir::cli::unknown_subcommand(const CLI::App& app, std::span<const char* const> words) {
+  if (words.empty() || words[0][0] == '-') return "";
+  const std::vector<const CLI::App*> known = app.get_subcommands({});
+  if (known.empty()) return "";
+  std::vector<std::string> names;
+  for (const CLI::App* command : known) {
+    if (command->get_name() == words[0]) return unknown_subcommand(*command, words.subspan(1));
+    names.push_back(command->get_name());
+  }
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  return fmt::format("'{}' is no subcommand: did you mean '{}'? There are {}", words[0], nearest(words[0], views),
+                     fmt::join(names, ", "));
+}
 
 int main(int argc, char** argv) {
   CLI::App app("Weir: topology-aware sparse collectives");
@@ -26,6 +46,8 @@ int main(int argc, char** argv) {
 
   int status = 0;
   try {
+    const std::string unknown = weir::cli::unknown_subcommand(app, {argv + 1, static_cast<std::size_t>(std::max(argc, 1) - 1)});
+    if (!unknown.empty()) throw std::runtime_error(unknown);
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     status = app.exit(error);

@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
+#include "cli/network.hpp"
+#include "cli/report.hpp"
 #include "collectives/allreduce.hpp"
 #include "model/choose.hpp"
 #include "model/lookup.hpp"
@@ -15,7 +17,7 @@ namespace weir::cli {
 namespace {
 
 struct Options {
-  std::string machine, wire = "compact", values = "native", json;
+  std::string machine, network, wire = "compact", values = "native", json;
   std::int64_t count = 4194304;
   double density = 0.01;
   int nodes = 2, ranks_per_node = 1;
@@ -50,6 +52,17 @@ const Candidate& best_dense(const std::vector<Candidate>& list) {
   return *std::find_if(list.begin(), list.end(), [](const Candidate& c) { return !c.sparse; });
 }
 
+/// Why no best is named; "" where the figures can carry it.
+std::string why_no_verdict(const Machine& machine, const Problem& problem, bool network_given) {
+  if (problem.nodes > 1 && !network_given && machine.provenance.nodes < 2)
+    return "no best is named, since nobody has measured the network between nodes: give it with --network 25Gbit,5us, say, or "
+           "start "
+           "`weir calibrate` with mpirun on two nodes or more";
+  if (problem.nodes == 1 && machine.provenance.ranks < 2)
+    return "no best is named, since nobody has measured this machine: start `weir calibrate` with mpirun";
+  return "";
+}
+
 std::string verdict(const std::vector<Candidate>& list) {
   const Candidate& best = list.front();
   const double best_ms = best.cost.seconds() * 1e3;
@@ -71,9 +84,13 @@ void print(const std::vector<Candidate>& list) {
                c.cost.seconds() * 1e3, c.cost.select * 1e3, c.cost.in_node * 1e3, c.cost.exchange * 1e3, c.cost.apply * 1e3,
                c.cost.bytes_in_node, c.cost.bytes_across, c.cost.seconds() / dense);
   }
+  fmt::print(
+      "\ntotal, select, in node, exchange, apply: ms of one allreduce; in node: the stages that stay in nodes; bytes: sent in it "
+      "by the\n"
+      "busiest rank, to its own node and to others; to dense: total ms over that of the fastest dense algorithm\n");
 }
 
-void write(const std::vector<Candidate>& list, const std::string& origin, const std::string& file) {
+void write(const std::vector<Candidate>& list, const std::string& origin, const std::string& conclusion, const std::string& file) {
   const double dense = best_dense(list).cost.seconds();
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const Candidate& c : list) {
@@ -87,28 +104,47 @@ void write(const std::vector<Candidate>& list, const std::string& origin, const 
                     {"bytes_across", c.cost.bytes_across},
                     {"to_dense", c.cost.seconds() / dense}});
   }
-  const nlohmann::ordered_json all = {{"machine", origin}, {"verdict", verdict(list)}, {"predictions", rows}};
+  const nlohmann::ordered_json all = {{"machine", origin}, {"verdict", conclusion}, {"predictions", rows}};
   std::ofstream out(file);
   out << all.dump(1) << '\n' << std::flush;
   if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", file));
 }
 
+/// With the network as given, if it is.
+FoundMachine machine_of(const Options& options, const Settings& settings) {
+  FoundMachine found = find_machine(settings);
+  if (options.network.empty()) return found;
+  Machine& machine = found.machine;
+  machine.links[static_cast<std::size_t>(Level::switch_group)] = {};
+  machine.links[static_cast<std::size_t>(Level::system)] = parse_network(options.network);
+  if (machine.provenance.nodes < 2) machine.mpi_allreduce_factor = 1;  // measured inside one node, if at all
+  found.origin += fmt::format(", with {} between nodes", options.network);
+  return found;
+}
+
 void run(const Options& options) {
+  require_writable(options.json);
   Settings settings = read_settings();
   if (!options.machine.empty()) settings.machine = options.machine;
-  const FoundMachine found = find_machine(settings);
+  const FoundMachine found = machine_of(options, settings);
   Problem problem = problem_of(options);
   problem.shared_memory = settings.shared_memory;
   if (problem.ranks == 1) throw std::runtime_error("one rank exchanges nothing: set --nodes or --ranks-per-node to 2 or more");
   const std::vector<Candidate> list = predict(found.machine, problem);
+  const std::string silence = why_no_verdict(found.machine, problem, !options.network.empty());
+  const std::string conclusion = silence.empty() ? verdict(list) : silence;
   fmt::print("machine: {}\n", found.origin);
-  if (problem.nodes > 1 && !found.machine.has(Level::switch_group) && !found.machine.has(Level::system))
-    fmt::print("caution: this machine was not measured between nodes; what follows takes them for one\n");
+  if (!silence.empty()) {
+    const bool has_network = found.machine.has(Level::switch_group) || found.machine.has(Level::system);
+    fmt::print("caution: {}\n", problem.nodes == 1 || has_network
+                                    ? "these are round figures, not this machine's"
+                                    : "the network between nodes is priced like the inside of a node: all times are far too short");
+  }
   fmt::print("allreduce of {} float32, density {:.4g}, {} node{} of {} rank{}\n\n", problem.count, options.density, options.nodes,
              options.nodes == 1 ? "" : "s", options.ranks_per_node, options.ranks_per_node == 1 ? "" : "s");
   print(list);
-  fmt::print("\n{}\n", verdict(list));
-  if (!options.json.empty()) write(list, found.origin, options.json);
+  fmt::print("\n{}\n", conclusion);
+  if (!options.json.empty()) write(list, found.origin, conclusion, options.json);
 }
 
 }  // namespace
@@ -117,6 +153,10 @@ void add_predict(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("predict", "Predict every allreduce algorithm's time on a machine, by formula");
   command->add_option("--machine", options->machine, "machine file of `weir calibrate`; default: the one Weir finds for this host");
+  command->add_option(
+      "--network", options->network,
+      "what a node can send in each direction, and a message's latency one way, such as 25Gbit,5us; in place of what "
+      "the machine's file says of the network between nodes");
   command->add_option("--count", options->count, "elements of the gradient")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{4294967295}))
       ->capture_default_str();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -36,6 +37,12 @@ void print_table(const std::vector<Row>& rows) {
         r.ratio, r.bytes_sent_max, r.bytes_across, fmt::format("{}..{}", r.selected_local_min, r.selected_local_max),
         fmt::format("{}..{}", r.selected_global_min, r.selected_global_max), r.allocations);
   }
+  fmt::print(
+      "\nselect, in node, exchange, apply: ms of a run's stages on rank 0; in node: sums and gathers within nodes, of algorithms "
+      "that\n"
+      "shard. bytes sent: by Weir's messages, the most of any rank in an iteration; across nodes: of these, the mean of "
+      "iterations.\n"
+      "What goes through memory that a node shares, or by the allreduce of MPI or NCCL, is not among them.\n");
 }
 
 void print_selection_table(const std::vector<Row>& rows) {
@@ -49,6 +56,16 @@ void print_selection_table(const std::vector<Row>& rows) {
         fmt::format("{}..{}", r.selected_local_min, r.selected_local_max), r.count_error_mean, r.count_error_max, r.overlap,
         r.allocations);
   }
+}
+
+void require_writable(const std::string& file) {
+  if (file.empty()) return;
+  std::error_code ignored;
+  const bool is_new = !std::filesystem::exists(file, ignored);
+  const bool opens = std::ofstream(file, std::ios::app).is_open();
+  if (opens && is_new) std::filesystem::remove(file, ignored);
+  if (!opens)
+    throw std::runtime_error(fmt::format("'{}' cannot be written: name a file in a folder that exists and is yours", file));
 }
 
 void write_json(const std::vector<Row>& rows, const std::string& file) {

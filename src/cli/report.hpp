@@ -34,6 +34,9 @@ struct Row {
 void print_table(const std::vector<Row>& rows);
 /// The columns that matter to selection.
 void print_selection_table(const std::vector<Row>& rows);
+/// Throws std::runtime_error naming the file where it could not be written to, so that nobody measures for nothing. Leaves it as it
+/// is. For an empty name nothing is done.
+void require_writable(const std::string& file);
 /// Throws std::runtime_error naming the file.
 void write_json(const std::vector<Row>& rows, const std::string& file);
 

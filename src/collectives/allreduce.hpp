@@ -126,7 +126,7 @@ struct AllreduceRow {
   std::string_view description;
   CostFunction cost = nullptr;
   bool sharded = false;
-  bool sums_in_nodes = false;            ///< dense, through memory that a node's ranks share where it can be had; sharded ones, too
+  bool sums_in_nodes = false;            ///< dense, through memory that a node's ranks share where there is room; sharded ones, too
   bool delivers_all = false;             ///< the whole sum is delivered, not only about k entries of it
   bool needs_allreduce = false;          ///< of the transport; without one, dense_ring takes its place
   std::optional<Threshold> threshold{};  ///< the selection this algorithm is defined with, whatever the configuration says

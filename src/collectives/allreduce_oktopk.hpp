@@ -2,7 +2,7 @@
 // the paper's lines are named.
 //
 // Beyond the paper: boundaries that turn out unbalanced are re-cut at once, the global threshold comes from small histograms, mode
-// `exact` delivers exactly Topk(sum Topk(G)), sums do not depend on region boundaries, the volume bound of 6 k words holds on
+// `exact` delivers exactly Topk(sum Topk(G)), sums do not depend on region boundaries, the volume bound of 3 k entries holds on
 // any input, and what travels is encoded.
 #pragma once
 
@@ -156,8 +156,8 @@ class OkTopk final : public SparseAllreduce<T> {
   [[nodiscard]] std::uint64_t n() const { return static_cast<std::uint64_t>(problem_.count); }
   [[nodiscard]] bool reuse() const { return problem_.config.threshold == Threshold::reuse; }
 
-  // Above this a region is re-cut. Relative to the smaller of the mean and k, so that what a rank receives stays below 6 k words in
-  // mode `reuse` too, where ranks contribute up to 1.25 k.
+  // Above this a region is re-cut. Relative to the smaller of the mean and k, so that what a rank receives stays below 3 k entries
+  // in mode `reuse` too, where ranks contribute up to 1.25 k.
   [[nodiscard]] std::uint64_t balanced_region_limit(std::uint64_t mean, std::int64_t k) const {
     const std::uint64_t base = std::min(mean, static_cast<std::uint64_t>(k));
     return base + base / 2 + at(ranks_);
@@ -189,8 +189,8 @@ class OkTopk final : public SparseAllreduce<T> {
       }
     }
     if (problem_.largest_local > problem_.largest_k) {
-      // Only where ranks contributed more than k and the sum is skewed as well: deliver a little less rather than send more than 6
-      // k words.
+      // Only where ranks contributed more than k and the sum is skewed as well: deliver a little less rather than send more than 3
+      // k entries.
       const std::uint64_t budget = 3 * static_cast<std::uint64_t>(k);
       const std::uint64_t split = most_split_sent();
       if (ranks_ > 1 &&

@@ -10,9 +10,10 @@
 
 namespace weir {
 
-/// Most payload words (4 bytes) that a rank sends or receives in one iteration, on any input, for float32: 6 k. Every rank sends at
-/// most its k entries in split-and-reduce, and at most 2 k (P - 1) / P in balance and allgatherv; an entry is 2 words. Parts that
-/// do not divide evenly add an entry each, and a region cannot be cut finer than one index, which every rank may contribute to.
+/// Most payload words (4 bytes) that a rank sends or receives in one iteration, on any input, for float32: 6 k, that is 3 k entries
+/// of index and value. Every rank sends at most its k entries in split-and-reduce, and at most 2 k (P - 1) / P in balance and
+/// allgatherv. Parts that do not divide evenly add an entry each, and a region cannot be cut finer than one index, which every rank
+/// may contribute to.
 [[nodiscard]] constexpr std::int64_t oktopk_payload_words(std::int64_t k, int ranks) {
   return ranks == 1 ? 0 : 6 * k + 2 * std::int64_t{ranks} + 8;
 }

@@ -63,7 +63,7 @@ constexpr std::array rows = {
                  .delivers_all = true,
                  WEIR_SPARSE(topk_allgather)},
     AllreduceRow{.name = "oktopk",
-                 .description = "Ok-Topk: O(k) sparse allreduce, at most 6k words a rank",
+                 .description = "Ok-Topk: O(k) sparse allreduce, a rank sends at most 3 k entries",
                  .cost = cost_oktopk,
                  WEIR_SPARSE(oktopk)},
     AllreduceRow{.name = "hi_oktopk",

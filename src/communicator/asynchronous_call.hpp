@@ -25,6 +25,8 @@ class AsynchronousCall {
   void wait();
   /// Throws what the finished run ended with, once.
   void finish();
+  /// The caller knows what the run in flight will end with: nobody else throws it.
+  void set_heard() { heard_ = true; }
 
   /// That the caller has spent in test() and wait() for the last run.
   [[nodiscard]] double seconds_waited() const { return seconds_waited_; }

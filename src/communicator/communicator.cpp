@@ -253,11 +253,10 @@ void CommunicatorState::throw_first(std::string_view thing, std::string_view nam
   const auto failed = std::find_if(ranks.begin(), ranks.end(), [](const Outcome& outcome) { return outcome.failed(); });
   if (failed == ranks.end()) return;
   try {
+    const std::string whose = name.empty() ? fmt::format("{}: ", thing) : fmt::format("{} '{}': ", thing, name);
     if (failed->status == WEIR_ERR_MEMORY)
-      fail_alike(WEIR_ERR_MEMORY, "{} '{}': rank {} has not enough memory for it: {}", thing, name, failed - ranks.begin(),
-                 failed->text.data());
-    fail_alike(static_cast<weir_status>(failed->status), "{} '{}': rank {}: {}", thing, name, failed - ranks.begin(),
-               failed->text.data());
+      fail_alike(WEIR_ERR_MEMORY, "{}rank {} has not enough memory for it: {}", whose, failed - ranks.begin(), failed->text.data());
+    fail_alike(static_cast<weir_status>(failed->status), "{}rank {}: {}", whose, failed - ranks.begin(), failed->text.data());
   } catch (const std::bad_alloc&) {
     throw_out_of_memory();
   }
@@ -270,7 +269,7 @@ void CommunicatorState::broadcast(const char* what, std::string& text) {
   };
   Piece mine{text.size(), {}};
   const std::uint64_t size = share(what, mine)[0].size;
-  agree(what, "machine", "of rank 0", [&] { text.resize(size); });
+  agree(what, what, "", [&] { text.resize(size); });
   for (std::uint64_t done = 0; done < size; done += mine.text.size()) {
     const std::uint64_t length = std::min<std::uint64_t>(mine.text.size(), size - done);
     text.copy(mine.text.data(), length, done);
@@ -293,15 +292,15 @@ const FoundMachine& CommunicatorState::agreed_machine() {
     texts = join_texts(found);
   });
   const FiguresCard first = share("looking for a machine file", mine)[0];
-  throw_first("machine", "of rank 0", share("looking for a machine file", mine.outcome));
+  throw_first("looking for a machine file", "", share("looking for a machine file", mine.outcome));
   if (first.measure != 0) {
     run_blocking(
         "measuring the machine", setup_tag,
         [](Channel channel, void* argument) { return measure(channel, *static_cast<Machine*>(argument)); }, &found.machine);
-    agree("measuring the machine", "machine", "measured", [&] { found.origin = "measured"; });
+    agree("measuring the machine", "measuring the machine", "", [&] { found.origin = "measured"; });
   } else {
     broadcast("telling a machine's origin", texts);
-    agree("telling a machine's figures", "machine", "of rank 0", [&] {
+    agree("telling a machine's figures", "telling a machine's figures", "", [&] {
       first.get(found.machine);
       split_texts(texts, found);
     });
@@ -312,6 +311,17 @@ const FoundMachine& CommunicatorState::agreed_machine() {
 }
 
 void CommunicatorState::throw_out_of_memory() const { std::rethrow_exception(out_of_memory_); }
+
+namespace {
+
+/// Once in a process.
+void warn_of_misspelt_settings(const Settings& settings) {
+  static std::atomic<bool> warned = false;
+  if (warned.exchange(true)) return;
+  for (const std::string& text : misspelt_settings()) log(settings.log, LogLevel::warn, "{}", text);
+}
+
+}  // namespace
 
 std::shared_ptr<CommunicatorState> make_communicator(std::unique_ptr<Transport> transport, std::optional<Location> location,
                                                      std::optional<Settings> settings, const char* refusal) {
@@ -339,6 +349,7 @@ std::shared_ptr<CommunicatorState> make_communicator(std::unique_ptr<Transport> 
     state.reset();  // while nothing unwinds: MPI's objects are freed
     throw error;
   }
+  if (!settings && state->transport->rank() == 0) warn_of_misspelt_settings(in_force);
   const bool measure_now = all[0].measure != 0;
   state->settings.shared_memory = std::all_of(all.begin(), all.end(), [](const Introduction& i) { return i.shared_memory != 0; });
   std::vector<Location> locations;

@@ -40,7 +40,7 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
     return {reinterpret_cast<const Card*>(cards_.data()), static_cast<std::size_t>(transport->size())};
   }
   /// Collective, blocking. Calls attempt(), which is local, and throws on all ranks alike what it threw on the lowest rank where it
-  /// did: the error of `thing`, "plan" say, called `name`.
+  /// did: the error of `thing`, "plan" say, called `name`, if it has one.
   template <class Attempt>
   void agree(const char* what, std::string_view thing, std::string_view name, Attempt&& attempt) {
     const Outcome mine = outcome_of(attempt);

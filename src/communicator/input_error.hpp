@@ -23,18 +23,27 @@ enum class InputError : std::uint32_t {
   other_device,         // memory of another GPU than its own
   bad_stream,           // not a stream of its GPU
   nccl_aborted,         // by an error of this or another plan
+  in_use,               // another run in flight will write its result there
 };
 
-/// 0 for none. Among several ranks' faults the largest kind wins, then the lowest rank.
-[[nodiscard]] constexpr std::uint64_t input_error_word(InputError kind, int rank) {
-  return kind == InputError::none ? 0 : (static_cast<std::uint64_t>(kind) << 32) | (0xffffffffu - static_cast<std::uint32_t>(rank));
+// The word: kind (4 bits), the complement of the rank (20), and a count that the caller gave (40).
+inline constexpr std::uint64_t input_error_rank_mask = (1u << 20) - 1;
+inline constexpr std::uint64_t most_input_error_count = (std::uint64_t{1} << 40) - 1;
+
+/// 0 for none. Among several ranks' errors the largest kind wins, then the lowest rank. `count`: that of a wrong_count; what the
+/// word has no room for becomes most_input_error_count.
+[[nodiscard]] constexpr std::uint64_t input_error_word(InputError kind, int rank, std::uint64_t count = 0) {
+  if (kind == InputError::none) return 0;
+  const std::uint64_t place = input_error_rank_mask - (static_cast<std::uint64_t>(rank) & input_error_rank_mask);
+  return static_cast<std::uint64_t>(kind) << 60 | place << 40 | (count < most_input_error_count ? count : most_input_error_count);
 }
 [[nodiscard]] constexpr InputError input_error_kind(std::uint64_t input_error) {
-  return static_cast<InputError>(input_error >> 32);
+  return static_cast<InputError>(input_error >> 60);
 }
 [[nodiscard]] constexpr int input_error_rank(std::uint64_t input_error) {
-  return static_cast<int>(0xffffffffu - static_cast<std::uint32_t>(input_error));
+  return static_cast<int>(input_error_rank_mask - (input_error >> 40 & input_error_rank_mask));
 }
+[[nodiscard]] constexpr std::uint64_t input_error_count(std::uint64_t input_error) { return input_error & most_input_error_count; }
 
 /// What was wrong and what would be right, for an error of memory or stream (stream_of_host_plan to bad_stream) in a call of
 /// `thing`, "plan" or "table", with `array`, "gradient".

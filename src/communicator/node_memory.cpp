@@ -98,7 +98,7 @@ Outcome NodeMemory::add_segment(CommunicatorState& comm, std::int64_t bytes) {
   Segment segment;
   SegmentCard mine;
 
-  // 1. Is there room? What cannot be had is not tried.
+  // 1. Is there room? Where there is none, nothing is tried.
   mine.room = std::numeric_limits<std::int64_t>::max();
   mine.outcome = outcome_of([&] {
     const auto available = static_cast<std::int64_t>(std::min(available_memory(), 1e18));

@@ -45,12 +45,12 @@ CallCard Batch::take(std::span<const Id> ids, const Partition& partition) {
   groups_.build({});
   const auto count = static_cast<std::int64_t>(ids.size());
   // A negative count becomes a huge size.
-  if (ids.size() > static_cast<std::size_t>(largest_)) return {CallFault::too_long, 0, 0, count, largest_};
-  if (count > 0 && ids.data() == nullptr) return {CallFault::null_pointer};
+  if (ids.size() > static_cast<std::size_t>(largest_)) return {CallError::too_long, 0, 0, count, largest_};
+  if (count > 0 && ids.data() == nullptr) return {CallError::null_pointer};
   for (std::size_t i = 0; i < ids.size(); ++i) {
     // A negative id becomes a huge one.
     if (static_cast<std::uint64_t>(ids[i]) >= static_cast<std::uint64_t>(partition.rows()))
-      return {CallFault::bad_id, 0, 0, static_cast<std::int64_t>(i), static_cast<std::int64_t>(ids[i])};
+      return {CallError::bad_id, 0, 0, static_cast<std::int64_t>(i), static_cast<std::int64_t>(ids[i])};
     positions_[static_cast<std::int64_t>(i)] = partition.position(static_cast<std::uint64_t>(ids[i]));
   }
   return take_positions(count);

@@ -17,10 +17,10 @@
 namespace weir::embedding {
 
 /// What can be wrong with a call; the larger one is reported when several are.
-enum class CallFault : std::int32_t {
+enum class CallError : std::int32_t {
   none = 0,
   bad_id,
-  bad_count,
+  bad_range,
   too_long,
   wrong_size,
   null_pointer,
@@ -32,26 +32,26 @@ enum class CallFault : std::int32_t {
 
 /// What every rank tells every other about its call, so that all act alike.
 struct CallCard {
-  CallFault input_error = CallFault::none;
+  CallError input_error = CallError::none;
   std::int64_t prefetch = 0;  ///< the one that gathered what this call asks for, as in Batch; 0: none
   std::int64_t distinct = 0;
-  std::int64_t place = 0, id = 0;        ///< of a bad id; else the size or count given and what it should be
+  std::int64_t place = 0, id = 0;  ///< of a bad id; a bad range's first row and count; else the size given and what it should be
   InputError memory = InputError::none;  ///< of wrong_memory
   std::int32_t of_ids = 0;               ///< the memory in question is that of the ids
 
   /// An error unless there is memory of `expected` elements.
   void check_array(const float* data, std::size_t size, std::int64_t expected) {
     if (static_cast<std::int64_t>(size) != expected) {
-      input_error = CallFault::wrong_size;
+      input_error = CallError::wrong_size;
       place = static_cast<std::int64_t>(size);
       id = expected;
     } else if (expected > 0 && data == nullptr) {
-      input_error = CallFault::null_pointer;
+      input_error = CallError::null_pointer;
     }
   }
   void check_memory(InputError found) {
     if (found == InputError::none) return;
-    input_error = CallFault::wrong_memory;
+    input_error = CallError::wrong_memory;
     memory = found;
   }
 };

@@ -105,7 +105,7 @@ class RowSpace {
 
 /// In host memory. Rows that are stepped have at most `width` columns.
 [[nodiscard]] std::unique_ptr<RowSpace> make_host_rows(std::int64_t width);
-/// In the memory of the GPU that is the calling thread's; calls look up at most `largest_batch` ids. Throws
+/// In the memory of the calling thread's current GPU; calls look up at most `largest_batch` ids. Throws
 /// Error(WEIR_ERR_UNSUPPORTED) where there is no CUDA.
 [[nodiscard]] std::unique_ptr<RowSpace> make_device_rows(std::int64_t largest_batch);
 

@@ -34,26 +34,29 @@ RowExchangeSetup make_setup(const CommunicatorState& comm, const EmbeddingConfig
   return setup;
 }
 
-[[noreturn]] void throw_fault(const CallCard& card, int rank, std::string_view table, const char* what, std::int64_t rows) {
+[[noreturn]] void throw_input_error(const CallCard& card, int rank, std::string_view table, const CallWords& call,
+                                    std::int64_t rows) {
+  const char* const what = call.does;
   switch (card.input_error) {
-    case CallFault::bad_id:
+    case CallError::bad_id:
       fail_alike(WEIR_ERR_ARGUMENT, "table '{}': rank {} {} id {} at position {}: ids go from 0 to {}", table, rank, what, card.id,
                  card.place, rows - 1);
-    case CallFault::bad_count:
-      fail_alike(WEIR_ERR_ARGUMENT, "table '{}': rank {} {} {} rows: a count must not be negative", table, rank, what, card.place);
-    case CallFault::too_long:
+    case CallError::bad_range:
+      fail_alike(WEIR_ERR_ARGUMENT, "table '{}': rank {} {} {} rows from row {} on: the table has {} rows, 0 to {}", table, rank,
+                 what, card.id, card.place, rows, rows - 1);
+    case CallError::too_long:
       fail_alike(WEIR_ERR_ARGUMENT, "table '{}': rank {} {} {} ids at once: largest_batch is {}", table, rank, what, card.place,
                  card.id);
-    case CallFault::wrong_size:
-      fail_alike(WEIR_ERR_ARGUMENT, "table '{}': rank {} {} with an array of {} elements: it must have {}, one row for each id",
-                 table, rank, what, card.place, card.id);
-    case CallFault::wrong_memory:
+    case CallError::wrong_size:
+      fail_alike(WEIR_ERR_ARGUMENT, "table '{}': rank {} {} with an array of {} elements: it must have {}, {}", table, rank, what,
+                 card.place, card.id, call.array);
+    case CallError::wrong_memory:
       fail_alike(WEIR_ERR_ARGUMENT, "table '{}': {}", table,
                  memory_error_text(card.memory, rank, "table", card.of_ids != 0 ? "array of ids" : "array for vectors"));
-    case CallFault::not_in_host_memory:
+    case CallError::not_in_host_memory:
       fail_alike(WEIR_ERR_ARGUMENT, "table '{}': rank {} {} with an array in GPU memory: it must be in host memory", table, rank,
                  what);
-    case CallFault::device_failed:
+    case CallError::device_failed:
       throw_device_failed(table, rank);
     default:
       fail_alike(WEIR_ERR_ARGUMENT, "table '{}': rank {} {} with a null pointer", table, rank, what);
@@ -134,7 +137,7 @@ template <class Id>
 EmbeddingState::CallIds<Id> EmbeddingState::brought_ids(std::span<const Id> ids, void* stream) {
   ids_arrival_.check_startable();
   const HostIds there = space_->bring_ids(ids.data(), static_cast<std::int64_t>(ids.size_bytes()), stream);
-  if (there.input_error != InputError::none) return {{}, CallFault::wrong_memory, there.input_error};
+  if (there.input_error != InputError::none) return {{}, CallError::wrong_memory, there.input_error};
   if (there.ready != nullptr) {
     ids_arrival_.launch([&] { return run_ids_arrival(there.ready); });
     ids_arrival_.wait();
@@ -152,7 +155,7 @@ task<void> EmbeddingState::run_ids_arrival(Completion* ready) {
 template <class Id>
 EmbeddingState::CallCard EmbeddingState::take(Batch& batch, const CallIds<Id>& ids) {
   CallCard card = batch.take(ids.list, partition_);
-  if (ids.input_error == CallFault::none) return card;
+  if (ids.input_error == CallError::none) return card;
   card.input_error = ids.input_error;
   card.memory = ids.memory;
   card.of_ids = 1;
@@ -160,9 +163,9 @@ EmbeddingState::CallCard EmbeddingState::take(Batch& batch, const CallIds<Id>& i
 }
 
 /// What a call tells the other ranks when CUDA has failed here before it could be launched: they would wait for this one.
-EmbeddingState::CallFault EmbeddingState::device_failed(const Error& error) {
+EmbeddingState::CallError EmbeddingState::device_failed(const Error& error) {
   log(comm_->settings.log, LogLevel::error, "rank {}: table '{}': {}", comm_->topology.rank(), config_.name, error.what());
-  return CallFault::device_failed;
+  return CallError::device_failed;
 }
 
 // Prefetch.
@@ -180,7 +183,7 @@ task<void> EmbeddingState::run_prefetch(CallIds<Id> ids) {
   if (!split_ && next_.get() == foreseen_) std::swap(next_, spare_);
   Batch& batch = *next_;
   const CallCard card = take(batch, ids);
-  next_known_ = card.input_error == CallFault::none;
+  next_known_ = card.input_error == CallError::none;
   batch.prefetch = ++prefetches_;
   batch.broken_off = nullptr;
   batch.settled = false;
@@ -189,7 +192,7 @@ task<void> EmbeddingState::run_prefetch(CallIds<Id> ids) {
   StageScope stage = channel.stage(Stage::announce);
   const auto faulty = [&] {
     return std::find_if(prefetch_cards_.begin(), prefetch_cards_.end(),
-                        [](const CallCard& c) { return c.input_error != CallFault::none; });
+                        [](const CallCard& c) { return c.input_error != CallError::none; });
   };
   try {
     co_await allgather_control(channel, reinterpret_cast<const std::byte*>(&card), sizeof card,
@@ -202,7 +205,7 @@ task<void> EmbeddingState::run_prefetch(CallIds<Id> ids) {
     throw;
   }
   if (const auto bad = faulty(); bad != prefetch_cards_.end())
-    throw_fault(*bad, static_cast<int>(bad - prefetch_cards_.begin()), config_.name, "prefetches", config_.rows);
+    throw_input_error(*bad, static_cast<int>(bad - prefetch_cards_.begin()), config_.name, {"prefetches", ""}, config_.rows);
   batch.prefetch_traffic = prefetch_.traffic;
 }
 
@@ -225,7 +228,7 @@ template <class Id>
 EmbeddingState::CallCard EmbeddingState::begin_lookup(const CallIds<Id>& ids, std::span<float> vectors, void* stream) {
   current_ready_ = false;
   CallCard card;
-  if (next_known_ && ids.input_error == CallFault::none && next_->holds(ids.list, partition_)) {
+  if (next_known_ && ids.input_error == CallError::none && next_->holds(ids.list, partition_)) {
     std::swap(current_, next_);
     card.prefetch = current_->prefetch;
     card.distinct = current_->groups().count();
@@ -233,20 +236,20 @@ EmbeddingState::CallCard EmbeddingState::begin_lookup(const CallIds<Id>& ids, st
     card = take(*current_, ids);
   }
   next_known_ = false;
-  if (card.input_error == CallFault::none) card.check_array(vectors.data(), vectors.size(), current_->tokens() * config_.width);
-  if (card.input_error == CallFault::none && !vectors.empty()) card.check_memory(lookup_caller_->enter(vectors.data(), stream));
+  if (card.input_error == CallError::none) card.check_array(vectors.data(), vectors.size(), current_->tokens() * config_.width);
+  if (card.input_error == CallError::none && !vectors.empty()) card.check_memory(lookup_caller_->enter(vectors.data(), stream));
   ++lookups_;
   return card;
 }
 
-task<void> EmbeddingState::share_cards(Channel channel, const char* what, CallCard card) {
+task<void> EmbeddingState::share_cards(Channel channel, CallWords call, CallCard card) {
   co_await allgather_control(channel, reinterpret_cast<const std::byte*>(&card), sizeof card,
                              reinterpret_cast<std::byte*>(lookup_cards_.data()),
                              reinterpret_cast<std::byte*>(card_scratch_.data()));
   for (std::size_t rank = 0; rank < lookup_cards_.size(); ++rank) {
-    if (lookup_cards_[rank].input_error == CallFault::none) continue;
+    if (lookup_cards_[rank].input_error == CallError::none) continue;
     co_await channel.opened(split_, update_.run);  // the update in flight may look at the batch that this call gives up
-    throw_fault(lookup_cards_[rank], static_cast<int>(rank), config_.name, what, config_.rows);
+    throw_input_error(lookup_cards_[rank], static_cast<int>(rank), config_.name, call, config_.rows);
   }
 }
 
@@ -262,7 +265,7 @@ task<void> EmbeddingState::run_lookup(CallIds<Id> ids, std::span<float> vectors,
   stage.next(Stage::announce);
   const bool foreseen = card.prefetch != 0;
   if (!batch.gathered()) card.prefetch = 0;
-  co_await share_cards(channel, "looks up", card);
+  co_await share_cards(channel, {"looks up", "one row for each id"}, card);
   // Ranks may have made another number of prefetches so far.
   const bool prefetched = card.prefetch != 0 && std::all_of(lookup_cards_.begin(), lookup_cards_.end(),
                                                             [&](const CallCard& c) { return c.prefetch == card.prefetch; });

@@ -42,6 +42,12 @@ class OpenAtEnd {
   std::array<bool*, N> gates_;
 };
 
+/// A call, in words of its errors: "looks up", and what its array must hold: "one row for each id".
+struct CallWords {
+  const char* does;
+  const char* array;
+};
+
 /// For CUDA's failure on `rank` in the part of a call that does not wait for other ranks.
 [[noreturn]] void throw_device_failed(std::string_view table, int rank);
 
@@ -86,7 +92,7 @@ class EmbeddingState {
  private:
   using Batch = embedding::Batch;
   using CallCard = embedding::CallCard;
-  using CallFault = embedding::CallFault;
+  using CallError = embedding::CallError;
 
   /// What lives on, besides the rows.
   struct State {
@@ -97,9 +103,10 @@ class EmbeddingState {
   };
   /// What update() passes on to its coroutine.
   struct Step {
-    CallFault input_error;
+    CallError input_error;
     InputError memory;
-    Batch* next;  ///< what has been prefetched, perhaps not gathered yet
+    std::int64_t given;  ///< elements of the gradients
+    Batch* next;         ///< what has been prefetched, perhaps not gathered yet
     double learning_rate;
     Clock::time_point begin;
     std::int64_t lookups;  ///< when it was called
@@ -114,7 +121,7 @@ class EmbeddingState {
   template <class Id>
   struct CallIds {
     std::span<const Id> list;
-    CallFault input_error = CallFault::none;
+    CallError input_error = CallError::none;
     InputError memory = InputError::none;  ///< of wrong_memory
   };
 
@@ -125,7 +132,7 @@ class EmbeddingState {
   task<void> run_ids_arrival(Completion* ready);
   template <class Id>
   CallCard take(Batch& batch, const CallIds<Id>& ids);
-  CallFault device_failed(const Error& error);
+  CallError device_failed(const Error& error);
 
   // A call changes the table, gates included, once its coroutine is running: there may be no memory for its frame. It reads the ids
   // before the first suspension.
@@ -139,13 +146,14 @@ class EmbeddingState {
   task<void> run_export(RowRange range, float* values);
   task<void> run_import(RowRange range, const float* values);
 
-  task<void> share_cards(Channel channel, const char* what, CallCard card);
-  CallFault coalesce(const float* gradients);
+  task<void> share_cards(Channel channel, CallWords call, CallCard card);
+  CallError coalesce(const float* gradients);
   task<bool> agree_on_step(Channel channel, const Step& step);
+  [[noreturn]] void throw_update_error(std::uint64_t word) const;
   static void check_gathering(const Batch& batch);
   task<void> wait_for_rows(Channel channel, const Batch& batch);
   task<void> list_tokens(Channel channel, const Batch& batch);
-  task<std::int64_t> gather_range(Channel channel, RowRange range, std::int64_t done, std::int64_t& most);
+  task<std::int64_t> gather_range(Channel channel, const char* does, RowRange range, std::int64_t done, std::int64_t& most);
   [[nodiscard]] RowRange check_range(std::int64_t first, std::int64_t count, const float* values, std::size_t given);
   void finish_update();
   void hurry_update();

@@ -10,29 +10,26 @@ using namespace embedding;
 EmbeddingState::RowRange EmbeddingState::check_range(std::int64_t first, std::int64_t count, const float* values,
                                                      std::size_t given) {
   RowRange range{first, count, {}};
-  if (count < 0)
-    range.card = {CallFault::bad_count, 0, 0, count, 0};
-  else if (first < 0 || first > config_.rows)
-    range.card = {CallFault::bad_id, 0, 0, 0, first};
-  else if (count > config_.rows - first)
-    range.card = {CallFault::bad_id, 0, 0, count - 1, first + count - 1};
+  if (count < 0 || first < 0 || first > config_.rows || count > config_.rows - first)
+    range.card = {CallError::bad_range, 0, 0, first, count};
   else
     range.card.check_array(values, given, count * config_.width);
-  if (range.card.input_error == CallFault::none && count > 0 && range_memory_.error_of(values, nullptr) != InputError::none)
-    range.card.input_error = CallFault::not_in_host_memory;
+  if (range.card.input_error == CallError::none && count > 0 && range_memory_.error_of(values, nullptr) != InputError::none)
+    range.card.input_error = CallError::not_in_host_memory;
   return range;
 }
 
 /// The next of `range`'s rows after the first `done` become the batch updating_, known to all; `most` is what any rank had left
 /// before. Returns how many they are.
-task<std::int64_t> EmbeddingState::gather_range(Channel channel, RowRange range, std::int64_t done, std::int64_t& most) {
+task<std::int64_t> EmbeddingState::gather_range(Channel channel, const char* does, RowRange range, std::int64_t done,
+                                                std::int64_t& most) {
   CallCard card = range.card;
-  const std::int64_t count = card.input_error == CallFault::none ? std::min(config_.largest_batch, range.count - done) : 0;
-  if (card.input_error == CallFault::none) {
+  const std::int64_t count = card.input_error == CallError::none ? std::min(config_.largest_batch, range.count - done) : 0;
+  if (card.input_error == CallError::none) {
     card = updating_->take_range(range.first + done, count, partition_);
     card.place = range.count - done;
   }
-  co_await share_cards(channel, "exports or imports", card);
+  co_await share_cards(channel, {does, "count x width"}, card);
   most = 0;
   for (const CallCard& other : lookup_cards_) most = std::max(most, other.place);
   if (most > 0) co_await updating_->gather(channel, lookup_cards_);
@@ -51,7 +48,7 @@ task<void> EmbeddingState::run_export(RowRange range, float* values) {
   const Channel channel = lookup_.channel();
   const StageScope stage = channel.stage(Stage::export_rows);
   for (std::int64_t done = 0, most = 1; most > 0;) {
-    const std::int64_t count = co_await gather_range(channel, range, done, most);
+    const std::int64_t count = co_await gather_range(channel, "exports", range, done, most);
     if (most > 0) co_await fetch_.export_rows(channel, *updating_, slice_, *host_, values + done * config_.width);
     done += count;
   }
@@ -73,7 +70,7 @@ task<void> EmbeddingState::run_import(RowRange range, const float* values) {
     RowRange mine = range;
     if (turn != channel.rank()) mine.count = 0;
     for (std::int64_t done = 0, most = 1; most > 0;) {
-      const std::int64_t count = co_await gather_range(channel, mine, done, most);
+      const std::int64_t count = co_await gather_range(channel, "imports", mine, done, most);
       if (most == 0) break;
       updating_->split(nullptr, marks_.data());
       co_await delivery_.import_rows(channel, *updating_, slice_, *host_, values + done * config_.width);

@@ -11,6 +11,21 @@ namespace weir::detail {
 
 using namespace embedding;
 
+namespace {
+
+// What is wrong with a rank's update, as a word: CallError (4 bits), InputError (4), the complement of the rank (20), and the
+// elements given (36).
+constexpr std::uint64_t lowest_rank_mask = (1u << 20) - 1, most_given = (std::uint64_t{1} << 36) - 1;
+
+std::uint64_t error_word(CallError error, InputError memory, int rank, std::int64_t given) {
+  if (error == CallError::none) return 0;
+  const std::uint64_t place = lowest_rank_mask - (static_cast<std::uint64_t>(rank) & lowest_rank_mask);
+  return static_cast<std::uint64_t>(error) << 60 | static_cast<std::uint64_t>(memory) << 56 | place << 36 |
+         std::min(static_cast<std::uint64_t>(given), most_given);
+}
+
+}  // namespace
+
 /// Who waits for all of an update must not wait behind what is less urgent than its caller.
 void EmbeddingState::hurry_update() {
   if (update_.run.finished) return;
@@ -28,36 +43,41 @@ void EmbeddingState::start_update(std::span<const float> gradients, void* stream
   finish_update();
   const Clock::time_point begin = Clock::now();
   const std::int64_t expected = current_->tokens() * config_.width;
-  Step step{CallFault::none, InputError::none, next_known_ ? next_.get() : nullptr, state_.learning_rate, begin, lookups_};
+  const auto given = static_cast<std::int64_t>(gradients.size());
+  Step step{CallError::none, InputError::none, given, next_known_ ? next_.get() : nullptr, state_.learning_rate, begin, lookups_};
   if (!lookup_.run.finished || !current_ready_)
-    step.input_error = CallFault::not_ready;
-  else if (static_cast<std::int64_t>(gradients.size()) != expected)
-    step.input_error = CallFault::wrong_size;
+    step.input_error = CallError::not_ready;
+  else if (given != expected)
+    step.input_error = CallError::wrong_size;
   else if (expected > 0 && gradients.data() == nullptr)
-    step.input_error = CallFault::null_pointer;
+    step.input_error = CallError::null_pointer;
   else if (expected > 0)
     step.memory = update_caller_->enter(gradients.data(), stream);
-  if (step.memory != InputError::none) step.input_error = CallFault::wrong_memory;
-  if (step.input_error == CallFault::none && expected > 0) step.input_error = coalesce(gradients.data());
+  if (step.memory != InputError::none) step.input_error = CallError::wrong_memory;
+  if (step.input_error == CallError::none && expected > 0) step.input_error = coalesce(gradients.data());
   statistics_.seconds_coalesce = seconds_since(begin);
   update_.run.priority = config_.priority;
   hurried_ = false;
   update_.launch([&] { return run_update(step); });
+  if (step.input_error == CallError::none || step.input_error == CallError::device_failed) return;
+  // Nobody needs to wait for an update, so a wrong call says so itself. The other ranks hear of it by the run.
+  update_.set_heard();
+  throw_update_error(error_word(step.input_error, step.memory, comm_->topology.rank(), given));
 }
 
 /// Gradients of the batch's distinct rows. Fails where CUDA does.
-EmbeddingState::CallFault EmbeddingState::coalesce(const float* gradients) {
+EmbeddingState::CallError EmbeddingState::coalesce(const float* gradients) {
   try {
     const CallerWork work(*update_caller_);
     space_->coalesce(gradients, config_.width, token_groups_, coalesced_);
-    return CallFault::none;
+    return CallError::none;
   } catch (const Error& error) {
     return device_failed(error);
   }
 }
 
 task<void> EmbeddingState::run_update(Step step) {
-  if (step.input_error == CallFault::none) {
+  if (step.input_error == CallError::none) {
     std::swap(current_, updating_);
     current_ready_ = false;
     split_ = prior_applied_ = updated_ = false;
@@ -117,41 +137,47 @@ task<void> EmbeddingState::run_update(Step step) {
 task<bool> EmbeddingState::agree_on_step(Channel channel, const Step& step) {
   const StageScope stage = channel.stage(Stage::announce);
   const auto rate = std::bit_cast<std::uint64_t>(step.learning_rate);
-  const auto lowest_rank = 0xffffffffu - static_cast<std::uint32_t>(channel.rank());
   const auto next = static_cast<std::uint64_t>(step.next != nullptr ? step.next->prefetch : 0);
-  // Maxima: the input error and its rank, the rate and the prefetch, each with its complement for the minimum. And scratch.
+  // Maxima: the input error, the rate and the prefetch, each of these two with its complement for the minimum. And scratch.
   auto& words = step_words_;
-  words[0] = 0;
-  if (step.input_error != CallFault::none)
-    words[0] = static_cast<std::uint64_t>(step.input_error) << 40 | static_cast<std::uint64_t>(step.memory) << 32 | lowest_rank;
+  words[0] = error_word(step.input_error, step.memory, channel.rank(), step.given);
   words[1] = rate;
   words[2] = ~rate;
   words[3] = next;
   words[4] = ~next;
   co_await allreduce_control(channel, words.data(), 5, 5, words.data() + 5);
-  const auto input_error = static_cast<CallFault>(words[0] >> 40);
+  const auto input_error = static_cast<CallError>(words[0] >> 60);
   const bool rates_differ = words[1] != ~words[2];
-  if (input_error == CallFault::none && !rates_differ) co_return words[3] == ~words[4] && words[3] != 0;
+  if (input_error == CallError::none && !rates_differ) co_return words[3] == ~words[4] && words[3] != 0;
   half_applied_ = false;
   // What has been looked up since cannot be updated again: that batch has taken its place.
-  if (step.input_error == CallFault::none && step.lookups == lookups_) {
+  if (step.input_error == CallError::none && step.lookups == lookups_) {
     std::swap(current_, updating_);
     current_ready_ = true;
   }
-  const auto rank = static_cast<int>(0xffffffffu - static_cast<std::uint32_t>(words[0]));
-  if (input_error == CallFault::not_ready)
+  if (input_error != CallError::none) throw_update_error(words[0]);
+  fail_alike(WEIR_ERR_MISMATCH, "table '{}': ranks disagree about the learning rate; set the same on all", config_.name);
+}
+
+/// The error that this word means.
+void EmbeddingState::throw_update_error(std::uint64_t word) const {
+  const auto input_error = static_cast<CallError>(word >> 60);
+  const auto rank = static_cast<int>(lowest_rank_mask - (word >> 36 & lowest_rank_mask));
+  const std::uint64_t given = word & most_given;
+  if (input_error == CallError::not_ready)
     fail_alike(WEIR_ERR_ARGUMENT,
                "table '{}': rank {} updates without a finished lookup: each update needs one lookup before it, waited for",
                config_.name, rank);
-  if (input_error == CallFault::device_failed) throw_device_failed(config_.name, rank);
-  if (input_error == CallFault::wrong_memory)
+  if (input_error == CallError::device_failed) throw_device_failed(config_.name, rank);
+  if (input_error == CallError::wrong_memory)
     fail_alike(WEIR_ERR_ARGUMENT, "table '{}': {}", config_.name,
-               memory_error_text(static_cast<InputError>(words[0] >> 32 & 0xff), rank, "table", "array of gradients"));
-  if (input_error != CallFault::none)
-    fail_alike(WEIR_ERR_ARGUMENT,
-               "table '{}': rank {} gave gradients that are null, or not of the size of its last batch (ids x width)", config_.name,
-               rank);
-  fail_alike(WEIR_ERR_MISMATCH, "table '{}': ranks disagree about the learning rate; set the same on all", config_.name);
+               memory_error_text(static_cast<InputError>(word >> 56 & 15), rank, "table", "array of gradients"));
+  if (input_error == CallError::null_pointer)
+    fail_alike(WEIR_ERR_ARGUMENT, "table '{}': rank {} gave gradients at a null pointer: give {} elements", config_.name, rank,
+               given);
+  fail_alike(WEIR_ERR_ARGUMENT,
+             "table '{}': rank {} gave gradients of {}{} elements: they must be as many as the ids of its last lookup x width {}",
+             config_.name, rank, given == most_given ? "at least " : "", given, config_.width);
 }
 
 void EmbeddingState::set_learning_rate(double learning_rate) {

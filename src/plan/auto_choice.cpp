@@ -26,16 +26,24 @@ bool can_run(const AllreduceRow& row, const CommunicatorState& comm, const Allre
   return config.count <= std::numeric_limits<std::uint32_t>::max();
 }
 
+/// Where the figures come from, in words.
+std::string figures_of(const FoundMachine& found) {
+  if (found.origin == "built in")
+    return "built-in figures, since nobody has measured this machine (start `weir calibrate` with mpirun)";
+  if (found.origin == "measured") return "figures measured now";
+  return fmt::format("the figures of {}", found.origin);
+}
+
 std::string explain(const std::vector<Candidate>& list, const FoundMachine& found, const AllreduceConfig& config,
                     const Problem& problem) {
   constexpr std::array format_names = {"compact", "coo"};
   constexpr std::array value_names = {"native", "bfloat16", "float16"};
-  std::string text = fmt::format(
-      "{} of {} {}, k {}, on {} node{} of {} rank{}, by the figures of this machine ({}):\n", config.algorithm, config.count,
-      type_name(config.type), problem.k, problem.nodes, problem.nodes == 1 ? "" : "s",
-      problem.smallest_node == problem.largest_node ? fmt::format("{}", problem.largest_node)
-                                                    : fmt::format("{} to {}", problem.smallest_node, problem.largest_node),
-      problem.largest_node == 1 ? "" : "s", found.origin);
+  std::string text = fmt::format("{} of {} {}, k {}, on {} node{} of {} rank{}, by {}:\n", config.algorithm, config.count,
+                                 type_name(config.type), problem.k, problem.nodes, problem.nodes == 1 ? "" : "s",
+                                 problem.smallest_node == problem.largest_node
+                                     ? fmt::format("{}", problem.largest_node)
+                                     : fmt::format("{} to {}", problem.smallest_node, problem.largest_node),
+                                 problem.largest_node == 1 ? "" : "s", figures_of(found));
   text += fmt::format("  {:<20} {:<8} {:<9} {:>10} {:>9} {:>9} {:>9} {:>9}\n", "algorithm", "wire", "values", "total ms", "select",
                       "in node", "exchange", "apply");
   for (std::size_t i = 0; i < std::min(explained, list.size()); ++i) {
@@ -45,6 +53,7 @@ std::string explain(const std::vector<Candidate>& list, const FoundMachine& foun
                         c.sparse ? value_names[static_cast<std::size_t>(c.values)] : "-", c.cost.seconds() * 1e3,
                         c.cost.select * 1e3, c.cost.in_node * 1e3, c.cost.exchange * 1e3, c.cost.apply * 1e3);
   }
+  text += "  times in ms; in node: the stages that stay in nodes; >: the choice\n";
   return text;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include "base/error.hpp"
@@ -34,6 +35,8 @@ void PlanImpl::begin(void* dense, const void* sparse_only, std::int64_t count, D
     input_error = InputError::misaligned;
   else if (count > 0)
     input_error = memory_error(gradient, stream);
+  const std::span array(static_cast<const std::byte*>(gradient), static_cast<std::size_t>(config.count * type_bytes(config.type)));
+  if (input_error == InputError::none && comm->engine.will_write(array)) input_error = InputError::in_use;
 
   statistics = {};
   statistics.iteration = ++state_.runs;
@@ -41,7 +44,9 @@ void PlanImpl::begin(void* dense, const void* sparse_only, std::int64_t count, D
   run.what = config.algorithm;
   run.element = type_name(config.type);
   run.count = config.count;
-  launch([&] { return execute(dense, sparse_only, input_error_word(input_error, comm->topology.rank())); });
+  run.result = dense != nullptr && input_error == InputError::none ? array : std::span<const std::byte>();
+  const std::uint64_t word = input_error_word(input_error, comm->topology.rank(), static_cast<std::uint64_t>(count));
+  launch([&] { return execute(dense, sparse_only, word); });
 }
 
 void PlanImpl::State::visit(StateVisitor& visitor) {

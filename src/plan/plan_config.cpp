@@ -180,11 +180,11 @@ Error gradient_error(std::uint64_t input_error, const AllreduceConfig& config) {
       if (find_allreduce(config.algorithm).sharded)  // found in the sum of a node's shard
         return {WEIR_ERR_NON_FINITE,
                 fmt::format("plan '{}': the gradients on the node of rank {} hold, or add up to, NaN or infinity; gradient and "
-                            "residual are as before. Policies 'skip' and 'propagate' accept it",
+                            "residual are as before. Set non_finite to skip or propagate to accept it",
                             config.name, rank)};
       return {WEIR_ERR_NON_FINITE,
               fmt::format("plan '{}': the gradient of rank {} holds NaN or infinity; gradient and residual are as before. "
-                          "Policies 'skip' and 'propagate' accept it",
+                          "Set non_finite to skip or propagate to accept it",
                           config.name, rank)};
     case InputError::null_pointer:
       return {WEIR_ERR_ARGUMENT, fmt::format("plan '{}': rank {} gave a null gradient; give {} elements of {}", config.name, rank,
@@ -193,8 +193,9 @@ Error gradient_error(std::uint64_t input_error, const AllreduceConfig& config) {
       return {WEIR_ERR_ARGUMENT,
               fmt::format("plan '{}': the gradient of rank {} is not aligned to its type {}", config.name, rank, type)};
     case InputError::wrong_count:
-      return {WEIR_ERR_ARGUMENT, fmt::format("plan '{}': rank {} gave a gradient of another size; the plan takes {} elements",
-                                             config.name, rank, config.count)};
+      return {WEIR_ERR_ARGUMENT, fmt::format("plan '{}': rank {} gave a gradient of {}{} elements; the plan takes {}", config.name,
+                                             rank, input_error_count(input_error) == most_input_error_count ? "at least " : "",
+                                             input_error_count(input_error), config.count)};
     case InputError::wrong_type:
       return {WEIR_ERR_ARGUMENT,
               fmt::format("plan '{}': rank {} gave a gradient of another type; the plan takes {}", config.name, rank, type)};
@@ -215,10 +216,16 @@ Error gradient_error(std::uint64_t input_error, const AllreduceConfig& config) {
       return {WEIR_ERR_STATE,
               fmt::format("plan '{}': NCCL was aborted on rank {} after an error. Make a new communicator and start over",
                           config.name, rank)};
+    case InputError::in_use:
+      return {WEIR_ERR_ARGUMENT,
+              fmt::format(
+                  "plan '{}': the gradient of rank {} overlaps that of another run in flight, which will write its update there: "
+                  "wait for that run first, or give each plan an array of its own",
+                  config.name, rank)};
     case InputError::none:
       break;
   }
-  return {WEIR_ERR_INTERNAL, fmt::format("plan '{}': unknown fault {:#x}", config.name, input_error)};
+  return {WEIR_ERR_INTERNAL, fmt::format("plan '{}': unknown input error {:#x}", config.name, input_error)};
 }
 
 }  // namespace weir

@@ -172,7 +172,7 @@ class Selector {
     co_await memory_.report();
   }
 
-  /// Out of x, which holds all sums: by a fresh sample, or, should that mislead too, a ranking of everything.
+  /// Out of x, which holds all sums: by a fresh sample, or, if that misleads as well, a ranking of everything.
   template <class X>
   task<void> select_anew(const X* x, std::int64_t k) {
     floor_ = co_await sampled_key(x, nullptr, k, true);

@@ -18,7 +18,7 @@ inline constexpr Key<T> octave = Key<T>{1} << (sizeof(T) == 4 ? 23 : 52);
 template <class T>
 class ThresholdForecast {
  public:
-  /// Somewhat below where the threshold will be if it goes on as lately: while residuals build up, it rises every time.
+  /// Somewhat below where the threshold will be if it moves as it has moved lately: while residuals build up, it rises every time.
   [[nodiscard]] Key<T> floor(Key<T> threshold) const {
     const double change = std::clamp(*std::min_element(rises_.begin(), rises_.end()) - margin_, -1.0, 1.0);
     const auto floor = static_cast<std::int64_t>(threshold) + static_cast<std::int64_t>(change * static_cast<double>(octave<T>));

@@ -1,5 +1,5 @@
-// shared_segment.hpp: memory that several processes of one node have mapped. POSIX, no MPI: MPI's shared windows cannot be had with
-// a deadline, nor given back by one rank alone, and where /dev/shm is full they hang or end the process.
+// shared_segment.hpp: memory that several processes of one node have mapped. POSIX, no MPI: MPI's shared windows have no
+// deadline, one rank alone cannot give them back, and where /dev/shm is full they hang or end the process.
 #pragma once
 
 #include <array>

@@ -143,6 +143,13 @@ static void check_training(weir_comm* comm, const char* exchange, int32_t wire_v
   EXPECT(weir_embedding_destroy(table) == WEIR_OK);
 }
 
+/* Where the update is wrong, the call itself says so at once; elsewhere its wait does. */
+static weir_status update_ends_with(weir_embedding* table, const float* gradients, int64_t count, int wrong) {
+  const weir_status status = weir_embedding_update(table, gradients, count);
+  EXPECT((status != WEIR_OK) == (wrong != 0));
+  return wrong ? status : weir_embedding_update_wait(table);
+}
+
 /* Each is the same error on all ranks, and the table stays usable. */
 static void check_bad_calls(weir_comm* comm) {
   weir_embedding_config config = small_table();
@@ -175,22 +182,21 @@ static void check_bad_calls(weir_comm* comm) {
   EXPECT_TEXT(weir_last_error(comm), "looks up with a null pointer");
   EXPECT(weir_embedding_lookup_int64(table, good, batch, wrong ? NULL : vectors) == WEIR_OK);
   EXPECT(weir_embedding_lookup_wait(table) == WEIR_ERR_ARGUMENT);
-  EXPECT(weir_embedding_update(table, gradients, batch) == WEIR_OK);
-  EXPECT(weir_embedding_update_wait(table) == WEIR_ERR_ARGUMENT);
+  EXPECT(weir_embedding_update(table, gradients, batch) == WEIR_ERR_ARGUMENT); /* no rank has looked up */
   EXPECT_TEXT(weir_last_error(comm), "updates without a finished lookup");
+  EXPECT(weir_embedding_update_wait(table) == WEIR_OK);
 
   EXPECT(weir_embedding_lookup_int64(table, good, batch, vectors) == WEIR_OK);
   EXPECT(weir_embedding_lookup_wait(table) == WEIR_OK);
-  EXPECT(weir_embedding_update(table, gradients, wrong ? batch - 1 : batch) == WEIR_OK);
-  EXPECT(weir_embedding_update_wait(table) == WEIR_ERR_ARGUMENT);
-  EXPECT_TEXT(weir_last_error(comm), "gave gradients that are null, or not of the size");
-  EXPECT(weir_embedding_update(table, wrong ? NULL : gradients, batch) == WEIR_OK);
-  EXPECT(weir_embedding_update_wait(table) == WEIR_ERR_ARGUMENT);
+  EXPECT(update_ends_with(table, gradients, wrong ? batch - 1 : batch, wrong) == WEIR_ERR_ARGUMENT);
+  EXPECT_TEXT(weir_last_error(comm), "elements: they must be as many as the ids of its last lookup x width");
+  EXPECT(update_ends_with(table, wrong ? NULL : gradients, batch, wrong) == WEIR_ERR_ARGUMENT);
+  EXPECT_TEXT(weir_last_error(comm), "gave gradients at a null pointer");
   EXPECT(weir_embedding_update(table, gradients, batch) == WEIR_OK);
   EXPECT(weir_embedding_update_wait(table) == WEIR_OK);
 
   EXPECT(weir_embedding_export_rows(table, 10, wrong ? 3 : 2, vectors) == WEIR_ERR_ARGUMENT);
-  EXPECT_TEXT(weir_last_error(comm), "exports or imports id 12");
+  EXPECT_TEXT(weir_last_error(comm), "exports 3 rows from row 10 on: the table has 12 rows, 0 to 11");
   EXPECT(weir_embedding_export_rows(table, 10, wrong ? -1 : 2, vectors) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_embedding_export_rows(table, 10, 2, wrong ? NULL : vectors) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_embedding_import_rows(table, 10, 2, wrong ? NULL : vectors) == WEIR_ERR_ARGUMENT);
@@ -205,8 +211,9 @@ static void check_bad_calls(weir_comm* comm) {
   EXPECT(weir_embedding_lookup_wait(table) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_embedding_lookup_int64_on_stream(table, good, batch, vectors, NULL) == WEIR_OK);
   EXPECT(weir_embedding_lookup_wait(table) == WEIR_OK);
-  EXPECT(weir_embedding_update_on_stream(table, gradients, batch, rank == 0 ? comm : NULL) == WEIR_OK);
-  EXPECT(weir_embedding_update_wait(table) == WEIR_ERR_ARGUMENT);
+  EXPECT(weir_embedding_update_on_stream(table, gradients, batch, rank == 0 ? comm : NULL) ==
+         (rank == 0 ? WEIR_ERR_ARGUMENT : WEIR_OK));
+  EXPECT(weir_embedding_update_wait(table) == (rank == 0 ? WEIR_OK : WEIR_ERR_ARGUMENT));
   EXPECT_TEXT(weir_last_error(comm), "rank 0 gave a stream");
   EXPECT(weir_embedding_update_on_stream(table, gradients, batch, NULL) == WEIR_OK);
   EXPECT(weir_embedding_update_wait(table) == WEIR_OK);
@@ -252,9 +259,8 @@ static void check_counts_that_wrap(weir_comm* comm) {
     EXPECT(weir_embedding_prefetch_wait(table) == WEIR_ERR_ARGUMENT);
     EXPECT(weir_embedding_lookup_int64(table, good, batch, vectors) == WEIR_OK);
     EXPECT(weir_embedding_lookup_wait(table) == WEIR_OK);
-    EXPECT(weir_embedding_update(table, gradients, batch + more) == WEIR_OK);
-    EXPECT(weir_embedding_update_wait(table) == WEIR_ERR_ARGUMENT);
-    EXPECT_TEXT(weir_last_error(comm), "gave gradients that are null, or not of the size");
+    EXPECT(update_ends_with(table, gradients, batch + more, wrong) == WEIR_ERR_ARGUMENT);
+    EXPECT_TEXT(weir_last_error(comm), "gave gradients of at least");
     EXPECT(weir_embedding_update(table, gradients, batch) == WEIR_OK);
     EXPECT(weir_embedding_update_wait(table) == WEIR_OK);
     EXPECT(weir_embedding_export_rows(table, 0, batch + more, vectors) == WEIR_ERR_ARGUMENT);

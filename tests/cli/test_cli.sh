@@ -1,10 +1,12 @@
 #!/bin/bash
-# The `weir` command: $1. What it prints, what it writes, what it refuses.
+# The `weir` command: $1. What it prints, what it writes, what it refuses. What follows starts ranks: mpirun ... -n.
 set -euo pipefail
 weir=$1
+mpirun=("${@:2}")
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 fail() { echo "test_cli: $*" >&2; exit 1; }
 expect() { grep -qE -- "$2" <<<"$1" || fail "no '$2' in: $1"; }
+expect_not() { if grep -qE -- "$2" <<<"$1"; then fail "'$2' in: $1"; fi; }
 refuse() { # PATTERN COMMAND...: must fail, saying so
   local pattern=$1 out; shift
   if out=$("$@" 2>&1); then fail "accepted: $*"; fi
@@ -20,6 +22,15 @@ expect "$info" "oktopk"
 expect "$info" "CUDA memory +(direct|staged through pinned memory): "
 expect "$(WEIR_CUDA_AWARE_MPI=off "$weir" info)" "CUDA memory +staged through pinned memory: WEIR_CUDA_AWARE_MPI is off"
 expect "$info" "^node .*: rank 0"
+expect "$info" "hwloc +2\.[0-9]+\.[0-9]+ \(built with 2\."
+expect "$(WEIR_MACHINE=/a/path/longer/than/the/column "$weir" info)" "WEIR_MACHINE +/a/path/longer/than/the/column \(environment\)"
+if grep -qE "^  none: " <<<"$info"; then expect_not "$info" "(no|without) NCCL"; fi # without a GPU it does not matter
+
+# a misspelt setting is warned of once, by rank 0
+warnings=$(WEIR_TIMOUT=5 "${mpirun[@]}" 2 "$weir" bench allreduce --count 1000 --iterations 1 --result sparse 2>&1 >/dev/null)
+[ "$(grep -c "weir: WEIR_TIMOUT is not a setting of Weir and is ignored: did you mean WEIR_TIMEOUT?" <<<"$warnings")" = 1 ] ||
+  fail "no warning, or more than one, of WEIR_TIMOUT: $warnings"
+expect_not "$(WEIR_TIMOUT=5 WEIR_LOG=error "$weir" info 2>&1 >/dev/null)" "did you mean"
 
 "$weir" bench select --count 100000 --iterations 2 --json "$work/select.json" >/dev/null
 for method in reuse exact exact_cold mstopk sampled gaussian sidco; do
@@ -58,7 +69,7 @@ done
 
 small=(bench embedding --width 6 --warmup 1 --dense-count 100)
 "$weir" "${small[@]}" --rows 100 --tokens 20 --iterations 2 --compute-ms 2 --exchange allgather,rows --json "$work/embedding.json" >"$work/embedding"
-for line in columns rows allgather Zipf "LM " fifo horizontal 2d bounds bound; do
+for line in columns rows allgather Zipf "LM " fifo horizontal 2d "bounds for nodes of one rank at 1 Gbit/s" "bound for 4 nodes"; do
   grep -q "^$line" "$work/embedding" || fail "no line '$line' in bench embedding"
 done
 for key in benchmark ranks rows width tokens ids exchange median_ms lookup_ms update_ms baseline baseline_ms ratio id_bytes vector_bytes \
@@ -112,16 +123,48 @@ npy "2,1 ,1000," >"$work/shape.npy"
 
 # machines and predictions
 export XDG_CONFIG_HOME=$work/config
-expect "$("$weir" predict --nodes 4)" "^machine: built in"
-"$weir" calibrate --seconds 0.1 >/dev/null 2>&1
+builtin=$("$weir" predict --nodes 4)
+expect "$builtin" "^machine: built in"
+expect "$builtin" "^caution: these are round figures"
+expect "$builtin" "^no best is named, since nobody has measured the network"
+expect "$("$weir" predict --nodes 1 --ranks-per-node 4)" "^no best is named, since nobody has measured this machine"
+expect "$("$weir" info --plan)" "by built-in figures, since nobody has measured this machine"
+refuse "one rank has nobody to talk to.*mpirun -n 2 or more, or name a file with --output" "$weir" calibrate --seconds 0.1
+[ ! -e "$work/config/weir" ] || fail "a refused calibration has left something"
+calibrated=$("${mpirun[@]}" 2 "$weir" calibrate --seconds 0.1 2>/dev/null)
 machine=$(echo "$work"/config/weir/machines/*.json)
 [ -f "$machine" ] || fail "no machine file at the default place"
-expect "$("$weir" predict --nodes 4 --ranks-per-node 2)" "^machine: $machine"
-"$weir" calibrate --seconds 0.1 --output "$work/machine.json" >/dev/null 2>&1
+expect "$calibrated" "^latency: one way"
+expect "$calibrated" "^written to $machine"
+expect "$calibrated" "^jobs whose rank 0 is on this host use it from now on"
+expect "$("$weir" info --plan)" "by the figures of $machine:"
+expect "$("$weir" predict --nodes 1 --ranks-per-node 2)" "^(best|do not compress): "
+one_node=$("$weir" predict --nodes 4 --ranks-per-node 2)
+expect "$one_node" "^machine: $machine"
+expect "$one_node" "^caution: the network between nodes is priced like the inside of a node"
+expect "$one_node" "^no best is named"
+expect "$("$weir" predict --nodes 4 --network 1Gbit,50us)" "^best: .* times as fast as dense_"
+expect "$("$weir" predict --nodes 4 --network 1Gbit,50us)" "^machine: $machine, with 1Gbit,50us between nodes"
+for network in 25Gbit 25Gbit,5 25,5us -1Gbit,5us 0Gbit,5us 25Gbit,5us,1 fast, ,5us; do
+  refuse "--network is '$network': it must be a node's bandwidth" "$weir" predict --network "$network"
+done
+seconds() { "$weir" predict --nodes 2 --network "$1" --json "$work/network.json" >/dev/null; sed -n 's/.*"total_ms": \([0-9]*\).*/\1/p' "$work/network.json" | tail -1; }
+# 2 nodes: the slowest of all sends more than n floats, 16.8 MB: 134 ms at 1 Gbit/s; 1000 Mbit are as many; latency is added
+slow_ms=$(seconds 1Gbit,50us)
+[ "$slow_ms" -ge 134 ] && [ "$(seconds 1000Mbit,0.05ms)" = "$slow_ms" ] && [ "$(seconds 1Gbit,1s)" -ge 1134 ] || fail "odd prices of networks: $slow_ms"
+processors=$(getconf _NPROCESSORS_ONLN)
+if [ "$processors" -le 8 ]; then
+  expect "$("${mpirun[@]}" $((processors + 1)) "$weir" calibrate --seconds 0.1 --output "$work/crowded.json" 2>&1 >/dev/null)" \
+    "caution: $((processors + 1)) ranks share $processors processors"
+fi
+alone=$("$weir" calibrate --seconds 0.1 --output "$work/machine.json" 2>/dev/null)
+expect "$alone" "WEIR_MACHINE=$work/machine.json"
+expect "$alone" "the levels are built-in figures"
 sed -i 's/"bandwidth": [0-9.e+]*/"bandwidth": 1e8/; s/"shared": [0-9.e+]*/"shared": 1e8/' "$work/machine.json"
+sed -i 's/"nodes": 1/"nodes": 4/' "$work/machine.json" # as if it had been measured there
 slow=$("$weir" predict --machine "$work/machine.json" --nodes 4 --density 0.001 --wire coo --values bfloat16 --json "$work/predict.json")
 expect "$slow" "^best: .* times as fast as dense_"
-expect "$("$weir" predict --nodes 4 --density 0.9)" "^do not compress: dense_"
+expect "$("$weir" predict --nodes 4 --density 0.9 --network 1Gbit,50us)" "^do not compress: dense_"
 for key in machine verdict predictions algorithm total_ms select_ms in_node_ms exchange_ms apply_ms bytes_in_node bytes_across to_dense; do
   grep -q "\"$key\"" "$work/predict.json" || fail "no $key in predict.json"
 done
@@ -129,8 +172,24 @@ sed 's/"schema": 1/"schema": 7/' "$work/machine.json" >"$work/old.json"
 refuse "old.json': key schema is 7: it must be 1" "$weir" predict --machine "$work/old.json"
 refuse "none.json' cannot be read" "$weir" predict --machine "$work/none.json"
 WEIR_MACHINE=$work/none.json refuse "none.json' cannot be read" "$weir" predict
+WEIR_MACHINE=$work/none.json refuse "^weir: looking for a machine file: rank 0: machine file '.*none.json' cannot be read" "$weir" info --plan
 refuse "one rank exchanges nothing" "$weir" predict --nodes 1
-refuse "cannot be written" "$weir" calibrate --seconds 0.1 --output "$work/no/machine.json"
+
+# what cannot be written is refused before anything is measured
+before_measuring() { # COMMAND...
+  local out
+  if out=$("$@" 2>&1); then fail "accepted: $*"; fi
+  expect "$out" "'$work/no/file' cannot be written: name a file in a folder that exists and is yours"
+  expect_not "$out" "measuring|median|ratio|bytes/entry|alone|total ms"
+}
+before_measuring "$weir" calibrate --seconds 0.1 --output "$work/no/file"
+before_measuring "$weir" predict --json "$work/no/file"
+for bench in allreduce select codec overlap rows embedding; do before_measuring "$weir" bench $bench --json "$work/no/file"; done
+echo kept >"$work/old.txt" # what is there stays until it is replaced
+if "$weir" bench allreduce --count 999 --input "$work/raw.f32" --json "$work/old.txt" >/dev/null 2>&1; then fail "999 does not divide"; fi
+[ "$(cat "$work/old.txt")" = kept ] || fail "a benchmark that was refused has emptied its output"
+if "$weir" bench allreduce --count 999 --input "$work/raw.f32" --json "$work/new.txt" >/dev/null 2>&1; then fail "999 does not divide"; fi
+[ ! -e "$work/new.txt" ] || fail "a benchmark that was refused has left an empty output"
 
 if "$weir" info | grep -qE "^  none: "; then # no GPU
   for bench in select allreduce; do refuse "--memory cuda cannot run here: rank 0 has no GPU: " "$weir" bench $bench --memory cuda --count 1000; done
@@ -143,6 +202,16 @@ refuse "zip" "$weir" bench codec --format zip
 refuse "width" "$weir" bench rows --width 0
 refuse "File does not exist" "$weir" bench select --input /no/such/file
 refuse "subcommand" "$weir"
+refuse "'bogus' is no subcommand: did you mean '.*'\? There are info, .*predict" "$weir" bogus
+refuse "'clibrate' is no subcommand: did you mean 'calibrate'" "$weir" clibrate --seconds 1
+refuse "'codek' is no subcommand: did you mean 'codec'\? There are select, allreduce, codec" "$weir" bench codek
+refuse "--memory: 'gpu' is none of cuda, host \(the default\)" "$weir" bench allreduce --memory gpu
+help=$("$weir" bench allreduce --help)
+expect "$help" "--memory NAME +where the gradient is"
+expect_not "$help" "ENUM|->|value in"
+expect "$("$weir" bench embedding --help)" "--optimizer NAME +what steps the rows: adagrad, adam, momentum, sgd \(the default\)"
+expect "$("$weir" bench allreduce --count 1000 --iterations 1)" "^What goes through memory that a node shares.* is not among them"
+expect "$builtin" "^busiest rank, to its own node and to others; to dense: total ms"
 WEIR_TIMEOUT=soon refuse "WEIR_TIMEOUT is 'soon'" "$weir" info
 expect "$("$weir" --help)" "bench"
 echo "test_cli: passed"

@@ -39,7 +39,7 @@ TEST_CASE("auto is the same on every rank, and explained", "[auto]") {
       for (const Chosen& chosen : list) {
         CHECK(chosen.algorithm == list[0].algorithm);
         CHECK(chosen.explanation == list[0].explanation);
-        CHECK_THAT(chosen.explanation, ContainsSubstring("(" + file.name() + ")"));
+        CHECK_THAT(chosen.explanation, ContainsSubstring("by the figures of " + file.name() + ":"));
         CHECK_THAT(chosen.explanation, ContainsSubstring("> " + chosen.algorithm));
       }
       CHECK((list[0].algorithm.substr(0, 5) == "dense") == (density == 1.0));

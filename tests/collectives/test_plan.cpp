@@ -5,6 +5,7 @@
 #include "support/inproc_ranks.hpp"
 #include "support/inputs.hpp"
 #include "support/rank_check.hpp"
+#include "support/shared_gradients.hpp"
 #include "support/thresholds.hpp"
 
 namespace weir::test {
@@ -155,7 +156,8 @@ TEST_CASE("bad calls are errors on every rank alike, and the plan stays usable",
       bad_call("rank 1 gave a null gradient; give 1000 elements of float32",
                [&](auto&) { plan.start_raw(nullptr, nullptr, n).wait(); });
       bad_call("rank 1 is not aligned", [&](auto& g) { plan.start_raw(reinterpret_cast<char*>(g.data()) + 1, nullptr, n).wait(); });
-      bad_call("rank 1 gave a gradient of another size", [&](auto& g) { plan.run(std::span<float>(g).first(10)); });
+      bad_call("rank 1 gave a gradient of 10 elements; the plan takes 1000",
+               [&](auto& g) { plan.run(std::span<float>(g).first(10)); });
       bad_call("rank 1 gave a gradient of another type", [&](auto&) {
         std::vector<double> other(static_cast<std::size_t>(n));
         plan.run(other);
@@ -185,6 +187,11 @@ TEST_CASE("two runs on one plan: the second is refused, the first goes on", "[pl
     check.that(plan.sparse_result<float>().indices.size() == 10, "ten entries");
   });
   REQUIRE(check.failure() == "");
+}
+
+TEST_CASE("two plans on one gradient at once: the second is refused on all ranks, the first goes on", "[plan]") {
+  for (const std::string algorithm : {"oktopk", "dense_ring"})
+    REQUIRE(failure_of_shared_gradients(3, algorithm, [](const auto& body) { run_ranks(3, body); }) == "");
 }
 
 TEST_CASE("many NaN, more than any buffer holds", "[plan]") {

@@ -49,7 +49,7 @@ TEST_CASE("wrong memory and wrong streams of tables are the same error on all ra
     const Upload<std::int64_t> there(ids, on_gpu.stream.get());
     on_gpu.table.prefetch(std::span<const std::int64_t>(there.there()), wrong ? destroyed() : on_gpu.stream.get()).wait();
   });
-  refuse("rank 1 exports or imports with an array in GPU memory: it must be in host memory", [&](GpuTable& on_gpu, bool wrong) {
+  refuse("rank 1 exports with an array in GPU memory: it must be in host memory", [&](GpuTable& on_gpu, bool wrong) {
     const Upload<float> there(here, on_gpu.stream.get());
     std::vector<float> mine(here);
     on_gpu.table.export_rows(0, 3, wrong ? there.there() : std::span(mine));

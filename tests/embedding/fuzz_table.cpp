@@ -34,7 +34,7 @@ class Player {
       event_ = action.event;
       if (action.kind == TableAction::Kind::start) start();
       if (action.kind == TableAction::Kind::wait) wait();
-      if (action.kind == TableAction::Kind::test) operations_[event_]->test();
+      if (action.kind == TableAction::Kind::test && operations_[event_]) operations_[event_]->test();
       if (action.kind == TableAction::Kind::pause) std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
   }
@@ -90,7 +90,12 @@ class Player {
     const bool other_rate = is_wrong() && event().wrong == Wrong::rate;
     if (is_wrong() && event().wrong == Wrong::array_size) gradients.push_back(0);
     if (other_rate) table_->set_learning_rate(event().rate + 1);
-    operations_[event_] = table_->update(gradients);
+    const auto call = [&] { operations_[event_] = table_->update(gradients); };
+    const bool throws_at_once = event().wrong == Wrong::not_ready || (is_wrong() && event().wrong == Wrong::array_size);
+    if (throws_at_once)
+      expect_end(call);
+    else
+      call();
     if (other_rate) table_->set_learning_rate(event().rate);
     std::fill(gradients.begin(), gradients.end(), 77.0F);
   }
@@ -110,6 +115,7 @@ class Player {
   }
 
   void wait() {
+    if (!operations_[event_]) return;  // its start has thrown
     expect_end([&] { operations_[event_]->wait(); });
     if (event().wrong != Wrong::nothing) return;
     const EmbeddingStatistics& s = table_->statistics();

@@ -121,7 +121,7 @@ class Writer {
     for (const auto& ids : event.ids) event.values.push_back(numbers(ids.size() * width(), config_.exchange == "dense_allreduce"));
     if (!ready_) {
       event.wrong = Wrong::not_ready;
-      event.error = "rank 0 updates without a finished lookup";
+      event.error = "updates without a finished lookup";
     } else if (dice_.chance(6)) {
       spoil(event, case_.ranks > 1 ? dice_.one_of({Wrong::rate, Wrong::array_size}) : Wrong::array_size, "");
     }
@@ -140,7 +140,7 @@ class Writer {
     TableEvent& event = add(Kind::export_rows);
     random_ranges(event);
     expect_export(event);
-    if (dice_.chance(10)) spoil(event, Wrong::range, "exports or imports");
+    if (dice_.chance(10)) spoil(event, Wrong::range, "exports");
   }
   void export_all() {
     TableEvent& event = add(Kind::export_rows);
@@ -159,7 +159,7 @@ class Writer {
     random_ranges(event);
     for (const auto& [first, count] : event.ranges)
       event.values.push_back(numbers(static_cast<std::size_t>(count) * width(), false));
-    if (dice_.chance(10)) return spoil(event, Wrong::range, "exports or imports");
+    if (dice_.chance(10)) return spoil(event, Wrong::range, "imports");
     for (std::size_t rank = 0; rank < event.ranges.size(); ++rank)
       oracle_.import_rows(event.ranges[rank].first, event.values[rank]);
   }
@@ -198,7 +198,7 @@ class Writer {
       event.ranges[rank].first = config_.rows;
       event.ranges[rank].count = 1;
       event.values[rank].resize(width());
-      event.error = who + " id ";
+      event.error = who + " 1 rows from row " + std::to_string(config_.rows) + " on";
     }
   }
 

@@ -178,19 +178,42 @@ TEST_CASE("bad updates are errors on every rank alike, and leave the batch to be
       });
       t.update(step++);
     };
-    const auto update_without_lookup = [&] {
-      errors.expect(t.rank(), WEIR_ERR_ARGUMENT, "rank 0 updates without a finished lookup: each update needs one lookup before it",
-                    [&] { t.table.update({}).wait(); });
+    const auto update_without_lookup = [&] {  // each rank knows of its own
+      std::string text;
+      try {
+        static_cast<void>(t.table.update({}));
+      } catch (const Error& error) {
+        text = error.what();
+      }
+      errors.check().that(
+          text == fmt::format("table 'words': rank {} updates without a finished lookup: each update needs one lookup "
+                              "before it, waited for",
+                              t.rank()),
+          text);
     };
     update_without_lookup();
-    bad_update("rank 1 gave gradients that are null, or not of the size of its last batch", [&](std::vector<float>& g) {
-      g.push_back(0);
-      return t.table.update(g);
-    });
+    const std::size_t right = make_table_batch(t.table.config(), wrong_rank, step).gradients.size();
+    bad_update(fmt::format("rank 1 gave gradients of {} elements: they must be as many as the ids of its last lookup x width 4",
+                           right + 1),
+               [&](std::vector<float>& g) {
+                 g.push_back(0);
+                 return t.table.update(g);
+               });
     update_without_lookup();  // twice is once too often
     bad_update("rank 1 gave gradients", [&](std::vector<float>& g) {
       return t.table.update(g.empty() ? std::span<const float>(t.oracle.values()).first(1) : null_floats(g.size()));
     });
+
+    // Nobody needs to wait for an update, so the call itself throws where it is wrong.
+    t.lookup(step);
+    if (t.wrong()) {
+      errors.expect(t.rank(), WEIR_ERR_ARGUMENT, "rank 1 gave gradients of 3 elements",
+                    [&] { static_cast<void>(t.table.update(std::span<const float>(t.oracle.values()).first(3))); });
+    } else {
+      Operation update = t.table.update(t.batch(step).gradients);
+      errors.expect(t.rank(), WEIR_ERR_ARGUMENT, "rank 1 gave gradients of 3 elements", [&] { update.wait(); });
+    }
+    t.update(step++);
 
     // One rank does not wait for its lookup.
     const TableBatch mine = t.batch(step);
@@ -285,7 +308,8 @@ TEST_CASE("ranges of rows beyond the table are errors on every rank alike") {
     std::vector<float> values(8);
     const auto bad_range = [&](const std::string& part, std::int64_t first, std::int64_t count, std::span<float> memory) {
       for (const bool imports : {false, true}) {
-        errors.expect(t.rank(), WEIR_ERR_ARGUMENT, "table 'words': rank 1 exports or imports " + part, [&] {
+        const std::string does = imports ? "imports " : "exports ";
+        errors.expect(t.rank(), WEIR_ERR_ARGUMENT, "table 'words': rank 1 " + does + part, [&] {
           const std::span<float> good(values);
           if (imports)
             t.wrong() ? t.table.import_rows(first, count, memory) : t.table.import_rows(3, 0, {});
@@ -294,11 +318,11 @@ TEST_CASE("ranges of rows beyond the table are errors on every rank alike") {
         });
       }
     };
-    bad_range("id 20 at position 1: ids go from 0 to 19", 19, 2, values);
-    bad_range("id -1", -1, 2, values);
-    bad_range("id 21", 21, 0, {});
-    bad_range("-2 rows: a count must not be negative", 0, -2, values);
-    bad_range("with an array of 8 elements: it must have 12", 0, 3, values);
+    bad_range("2 rows from row 19 on: the table has 20 rows, 0 to 19", 19, 2, values);
+    bad_range("2 rows from row -1 on", -1, 2, values);
+    bad_range("0 rows from row 21 on", 21, 0, {});
+    bad_range("-2 rows from row 0 on", 0, -2, values);
+    bad_range("with an array of 8 elements: it must have 12, count x width", 0, 3, values);
     bad_range("with a null pointer", 0, 2, null_floats(8));
     t.table.export_rows(20, 0, {});
   });

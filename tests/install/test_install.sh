@@ -22,13 +22,34 @@ int main(void) {
   return 0;
 }
 C
-pkg_config_consumer() { # PREFIX: the README's line for C
+cat >"$work/my_code.cpp" <<'CPP'
+#include <cstdio>
+#include <vector>
+#include <weir/mpi.h>
+
+int main() {
+  MPI_Init(nullptr, nullptr);
+  {
+    const weir::Communicator comm(MPI_COMM_WORLD);
+    std::vector<float> gradient(1000, 1.0F);
+    weir::AllreducePlan plan(comm, {.count = static_cast<std::int64_t>(gradient.size()), .density = 0.01});
+    plan.run(gradient);
+    std::printf("%d rank\n", comm.size());
+  }
+  MPI_Finalize();
+}
+CPP
+pkg_config_consumer() { # PREFIX: the README's lines for C and C++
   local libdir line
   libdir=$(dirname "$(find "$1" -name 'libweir.so' -o -name 'libweir.a' | head -1)")
   if ! command -v pkg-config >/dev/null || [ ! -e "$libdir/libweir.so" ]; then return; fi
   line=$(grep -m1 "^    mpicc my_code.c " "$source/README.md")
   (cd "$work" && PKG_CONFIG_PATH=$libdir/pkgconfig eval "${line/mpicc/$mpi}")
   [ "$("$work/my_code")" = "1 rank" ] || fail "the C program in $1 said something else"
+  rm "$work/my_code"
+  line=$(grep -m1 "^    mpicxx -std=c++20 my_code.cpp " "$source/README.md")
+  (cd "$work" && PKG_CONFIG_PATH=$libdir/pkgconfig eval "${line/mpicxx/${mpi/mpicc/mpicxx}}")
+  [ "$("$work/my_code")" = "1 rank" ] || fail "the C++ program in $1 said something else"
   rm "$work/my_code"
   echo "pkg-config consumer: ok"
 }
@@ -84,6 +105,16 @@ cmake --build "$work/consumer/build" >/dev/null
 out=$("$work/consumer/build/consumer")
 echo "find_package consumer: $out"
 [[ $out == "10 entries; "*"count is -1"* ]] || { echo "the consumer said something else"; exit 1; }
+
+other_mpi=mpicc.mpich
+if [[ $(realpath "$(command -v "$mpi")") == $(realpath "$(command -v mpicc.mpich || echo none)") || $mpi == *mpich ]]; then other_mpi=mpicc.openmpi; fi
+if command -v $other_mpi >/dev/null; then
+  if out=$(cmake -S "$work/consumer" -B "$work/consumer/other" -DCMAKE_PREFIX_PATH="$prefix" -DMPI_C_COMPILER=$other_mpi 2>&1); then
+    fail "find_package(weir) took another MPI than Weir's"
+  fi
+  [[ $(tr -s ' \n' ' ' <<<"$out") == *"this Weir was built with "*", and this project's MPI is "*": choose the same for both"* ]] || fail "of another MPI it says: $out"
+  echo "another MPI: refused"
+fi
 
 for example in "$source"/examples/[0-9]*/; do
   name=$(basename "$example")

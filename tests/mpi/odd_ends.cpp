@@ -80,22 +80,22 @@ void after_finalize() {
   Operation operation = running->start(gradient);
   MPI_Finalize();
   int refused = 0;
-  const auto expect_refusal = [&](auto call) {
+  const auto expect_refusal = [&](auto call, weir_status status = WEIR_ERR_STATE, std::string_view part = "after MPI_Finalize") {
     try {
       call();
     } catch (const Error& error) {
-      refused +=
-          error.status() == WEIR_ERR_STATE && std::string_view(error.what()).find("after MPI_Finalize") != std::string_view::npos;
+      refused += error.status() == status && std::string_view(error.what()).find(part) != std::string_view::npos;
     }
   };
   expect_refusal([&] { operation.wait(); });
   expect_refusal([&] { operation.test(); });
   expect_refusal([&] { idle->run(small); });
   expect_refusal([&] { AllreducePlan(*comm, {.count = 10}); });
+  expect_refusal([&] { Communicator again(MPI_COMM_WORLD); }, WEIR_ERR_ARGUMENT, "MPI_Finalize has been called");
   running.reset();
   idle.reset();
   comm.reset();
-  std::printf("after MPI_Finalize: %d of 4 refused\n", refused);
+  std::printf("after MPI_Finalize: %d of 5 refused\n", refused);
 }
 
 void late_peer() {

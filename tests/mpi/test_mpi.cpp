@@ -9,6 +9,7 @@
 #include "communicator/communicator.hpp"
 #include "support/catch.hpp"
 #include "support/contract.hpp"
+#include "support/shared_gradients.hpp"
 #include "transport/mpi/mpi_transport.hpp"
 
 namespace weir::test {
@@ -136,6 +137,15 @@ TEST_CASE("plans started in different orders on different ranks") {
       MPI_Bcast(of_rank_0.data(), 100000, MPI_FLOAT, 0, MPI_COMM_WORLD);
       REQUIRE(of_rank_0 == gradient);
     }
+  }
+}
+
+TEST_CASE("two plans on one gradient at once over MPI: the second is refused on all ranks, the first goes on") {
+  for (const std::string algorithm : {"oktopk", "dense_ring"}) {
+    REQUIRE(failure_of_shared_gradients(world_size(), algorithm, [](const auto& body) {
+              Communicator comm(MPI_COMM_WORLD);
+              body(comm);
+            }) == "");
   }
 }
 

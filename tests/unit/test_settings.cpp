@@ -41,6 +41,25 @@ TEST_CASE("settings come from the environment, nonsense is named") {
     if (setting.name == "WEIR_NO_SUCH_THING") told = true;
   }
   REQUIRE(told);
+  REQUIRE(misspelt_settings().empty());  // it looks like nothing of ours
+  for (const auto& [typo, meant] : {std::pair{"WEIR_TIMOUT", "WEIR_TIMEOUT"},
+                                    {"WEIR_LOGS", "WEIR_LOG"},
+                                    {"WEIR_LOG_LEVEL", "WEIR_LOG"},
+                                    {"WEIR_SHAREDMEMORY", "WEIR_SHARED_MEMORY"},
+                                    {"WEIR_MACHINE_FILE", "WEIR_MACHINE"}}) {
+    setenv(typo, "1", 1);
+    const std::vector<std::string> texts = misspelt_settings();
+    REQUIRE(texts.size() == 1);
+    REQUIRE(texts[0] == std::string(typo) + " is not a setting of Weir and is ignored: did you mean " + meant + "?");
+    unsetenv(typo);
+  }
+  for (const char* foreign :
+       {"WEIR_ROOT", "WEIR_DIR", "WEIR_HOME", "WEIR_CLUSTER_STATE", "WEIR_"}) {  // of modules, build systems, tests
+    setenv(foreign, "1", 1);
+    INFO(foreign);
+    REQUIRE(misspelt_settings().empty());
+    unsetenv(foreign);
+  }
   for (const char* name : {"WEIR_LOG", "WEIR_MACHINE", "WEIR_CALIBRATE", "WEIR_CUDA_AWARE_MPI"}) unsetenv(name);
   unsetenv("WEIR_NO_SUCH_THING");
 }

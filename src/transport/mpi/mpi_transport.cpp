@@ -293,9 +293,11 @@ MPI_Comm copy_of(MPI_Comm comm, double timeout_seconds) {
 }  // namespace
 
 std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, double timeout_seconds) {
-  if (!mpi_is_running())
-    fail(WEIR_ERR_ARGUMENT, "MPI is not running: call MPI_Init before making a communicator and keep it until MPI_Finalize");
-  require(comm != MPI_COMM_NULL, "the MPI communicator is MPI_COMM_NULL");
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  require(finalized == 0, "MPI_Finalize has been called: make communicators before it, for MPI cannot be started again");
+  require(mpi_is_running(), "MPI is not running: call MPI_Init before making a communicator");
+  require(comm != MPI_COMM_NULL, "the MPI communicator is MPI_COMM_NULL: only ranks that are in it may make a Weir communicator");
   int inter = 0;
   MPI_Comm_test_inter(comm, &inter);
   require(!inter, "the MPI communicator is an intercommunicator: give an intracommunicator");

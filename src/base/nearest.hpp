@@ -1,0 +1,34 @@
+// nearest.hpp: what somebody may have meant who has misspelt a name.
+#pragma once
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace weir {
+
+/// Letters to insert, remove or replace that turn one word into the other.
+[[nodiscard]] inline std::size_t edit_distance(std::string_view from, std::string_view to) {
+  std::vector<std::size_t> row(to.size() + 1);  // from the letters of `from` so far to each beginning of `to`
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (const char letter : from) {
+    std::size_t diagonal = row[0]++;
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      const std::size_t replaced = diagonal + (letter != to[i] ? 1 : 0);
+      diagonal = row[i + 1];
+      row[i + 1] = std::min({replaced, row[i] + 1, diagonal + 1});
+    }
+  }
+  return row.back();
+}
+
+/// The first of the nearest `names`, which must not be none.
+[[nodiscard]] inline std::string_view nearest(std::string_view word, std::span<const std::string_view> names) {
+  return *std::min_element(names.begin(), names.end(), [word](std::string_view a, std::string_view b) {
+    return edit_distance(word, a) < edit_distance(word, b);
+  });
+}
+
+}  // namespace weir

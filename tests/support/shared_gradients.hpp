@@ -1,0 +1,69 @@
+// shared_gradients.hpp: two plans that are given the same memory at once.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+#include <weir/weir.hpp>
+
+#include "support/inputs.hpp"
+#include "support/rank_check.hpp"
+
+namespace weir::test {
+
+/// `run` calls its argument on each of `ranks` ranks, with a communicator. While a run is in flight that will write its update to a
+/// gradient, another plan must be refused any part of it on all ranks, though only the last rank asks for that; the run goes on,
+/// and both plans stay usable. Empty, or what was wrong first.
+template <class Run>
+std::string failure_of_shared_gradients(int ranks, const std::string& algorithm, const Run& run) {
+  const std::int64_t n = 1000;
+  RankCheck check;
+  run([&](Communicator& comm) {
+    const bool wrong = comm.rank() == ranks - 1;
+    std::vector<float> first = make_input<float>(Input::heavy_tailed, 2 * n, comm.rank(), ranks, 0),
+                       second = make_input<float>(Input::heavy_tailed, n, comm.rank(), ranks, 1);
+    const std::vector<float> alone_first(first.begin(), first.begin() + n), alone_second = second;
+    AllreducePlan a(comm, {.count = n, .algorithm = algorithm, .error_feedback = false, .name = "a"});
+    AllreducePlan b(comm, {.count = n, .algorithm = algorithm, .error_feedback = false, .name = "b"});
+    const auto result_of = [&](AllreducePlan& plan, std::vector<float> g) {
+      plan.run(g);
+      return g;
+    };
+    const std::vector<float> right_first = result_of(a, alone_first), right_second = result_of(b, alone_second);
+
+    Operation op = a.start(std::span(first).first(n));
+    const bool in_flight = ranks > 1;  // else it has finished by now
+    if (in_flight) {
+      for (const std::size_t offset : {std::size_t{0}, std::size_t{n - 1}}) {  // all of it, and its last element
+        std::string text = "no error";
+        try {
+          b.start(wrong ? std::span(first).subspan(offset, n) : std::span(second)).wait();
+        } catch (const Error& error) {
+          text = error.what();
+          check.that(error.status() == WEIR_ERR_ARGUMENT, text);
+        }
+        const std::string expected =
+            "plan 'b': the gradient of rank " + std::to_string(ranks - 1) + " overlaps that of another run";
+        check.that(text.find(expected) == 0, "'" + text + "' in place of '" + expected + "'");
+        // Waiting has driven the first run, too; it must be in flight for the next.
+        op.wait();
+        check.that(std::vector<float>(first.begin(), first.begin() + n) == right_first, "the first plan's update");
+        std::copy(alone_first.begin(), alone_first.end(), first.begin());
+        op = a.start(std::span(first).first(n));
+      }
+    }
+    b.start(std::span(second)).wait();
+    check.that(second == right_second, "the second plan's update");
+    op.wait();
+    check.that(std::vector<float>(first.begin(), first.begin() + n) == right_first, "the first plan's last update");
+    // One after the other, or side by side in one array, they may.
+    first = make_input<float>(Input::heavy_tailed, 2 * n, comm.rank(), ranks, 0);
+    Operation left = a.start(std::span(first).first(n)), right = b.start(std::span(first).last(n));
+    left.wait();
+    right.wait();
+    b.start(std::span(first).first(n)).wait();
+  });
+  return check.failure();
+}
+
+}  // namespace weir::test
