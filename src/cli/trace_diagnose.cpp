@@ -24,7 +24,14 @@ struct Where {
 Where where(const RecordedCall& call) { return {call.tag, call.name, call.run}; }
 std::string text_of(const Where& where) { return fmt::format("'{}', run {}", where.name, where.run); }
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+/// Of a reason; a heading with what comes first under it.
+std::string first_line(const std::string& text) {
+  const std::size_t end = text.find('\n');
+  std::string line = text.substr(0, end);
+  if (end == std::string::npos || !line.ends_with(':')) return line;
+  const std::size_t begin = text.find_first_not_of(' ', end + 1);
+  return begin == std::string::npos ? line : line + ' ' + text.substr(begin, text.find('\n', begin) - begin);
+}
 
 /// A run that waits, or has waited until its deadline.
 bool is_stuck(const RecordedRank& rank, const RecordedCall& call) {
@@ -113,7 +120,7 @@ class Case {
   bool silent_ranks() {
     if (silent_.empty() || !focus_) return false;
     const bool one = silent_.size() == 1;
-    result_.verdict = fmt::format("{} wrote no dump: {} frozen, dead, or busy outside Weir. {}", list_of_ranks(silent_),
+    result_.verdict = fmt::format("{} wrote no dump: {} frozen, dead, or busy outside Weir; {}", list_of_ranks(silent_),
                                   one ? "it is" : "they are", who_waits());
     return true;
   }
@@ -139,12 +146,12 @@ class Case {
     return false;
   }
 
-  /// Latest calls that say of what kind they are, by tag and run.
+  /// The latest runs of plans, unless they have ended well, by tag and number.
   [[nodiscard]] std::map<std::pair<int, std::int64_t>, std::vector<Member>> runs_of_tags() const {
     std::map<std::pair<int, std::int64_t>, std::vector<Member>> runs;
     for (const RecordedRank& rank : dumps_.ranks) {
       for (const RecordedCall* call : latest_calls(rank)) {
-        if (!call->algorithm.empty()) runs[{call->tag, call->run}].push_back({&rank, call});
+        if (!call->algorithm.empty() && call->state != "completed") runs[{call->tag, call->run}].push_back({&rank, call});
       }
     }
     return runs;
@@ -192,7 +199,7 @@ class Case {
   [[nodiscard]] std::string what_else(const RecordedRank& rank) const {
     for (const RecordedCall* call : latest_calls(rank)) {
       if (is_stuck(rank, *call))
-        return fmt::format("rank {} waits in {}, stage {}: ranks must start runs in an order that lets one of them get on",
+        return fmt::format("rank {} waits in {}, stage {}: all ranks must make the same runs, blocking ones in the same order",
                            rank.rank, text_of(where(*call)), call->stage);
     }
     for (const RecordedCall* call : latest_calls(rank)) {
@@ -263,12 +270,13 @@ class Case {
     const RecordedRank& first = dumps_.ranks.front();
     result_.verdict =
         fmt::format("nothing is wrong in the dumps of {} of {} ranks, {}: {} run{} in flight", dumps_.ranks.size(), first.ranks,
-                    first.was_asked_for() ? "for which " + first.why.substr(0, first.why.rfind(" it")) : first_line(first.why),
+                    first.was_asked_for() ? "which " + first.why.substr(0, first.why.rfind(" it")) : first_line(first.why),
                     in_flight, in_flight == 1 ? "" : "s");
     if (longest != nullptr && longest->awaited_rank >= 0)
       result_.verdict +=
           fmt::format(", the longest wait so far {:.1f} ms (rank {} for rank {} in {}, stage {})", longest->awaited_ms, whose->rank,
                       longest->awaited_rank, text_of(where(*longest)), longest->stage);
+    if (!silent_.empty()) result_.verdict += fmt::format("; {} wrote none", list_of_ranks(silent_));
   }
 
   void add_evidence() {

@@ -15,10 +15,25 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr std::size_t most_listed = 12;
+
+/// "0, 1 and 3", "0 to 7 and 9"
 std::string list(const std::vector<int>& numbers) {
+  std::vector<std::string> items;
+  for (std::size_t i = 0; i < numbers.size();) {
+    std::size_t end = i + 1;
+    while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1) ++end;
+    if (end - i < 4) end = i + 1;
+    items.push_back(end == i + 1 ? fmt::format("{}", numbers[i]) : fmt::format("{} to {}", numbers[i], numbers[end - 1]));
+    i = end;
+  }
+  if (items.size() > most_listed) {
+    const std::size_t more = items.size() - most_listed;
+    items.resize(most_listed);
+    items.push_back(fmt::format("{} more", more));
+  }
   std::string text;
-  for (std::size_t i = 0; i < numbers.size(); ++i)
-    text += fmt::format("{}{}", i == 0 ? "" : i + 1 == numbers.size() ? " and " : ", ", numbers[i]);
+  for (std::size_t i = 0; i < items.size(); ++i) text += (i == 0 ? "" : i + 1 == items.size() ? " and " : ", ") + items[i];
   return text;
 }
 
