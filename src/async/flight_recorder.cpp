@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "transport/transport.hpp"
 
 namespace weir {
 namespace {
@@ -48,30 +49,45 @@ const char* pytorch_type(std::string_view element) {
   return "Float";
 }
 
+/// Runs of one process group are matched by their numbers, and a group has one name on all ranks: tags are used again by later
+/// plans, and what makes things uses one tag for everything.
+std::string group_of(const CallRecord& record) { return fmt::format("{}:{}", record.tag, record.name.data()); }
+
+/// PyTorch's analyser knows NCCL's collectives only. Of an all-to-all it expects no equal counts.
+const char* pytorch_collective(const CallRecord& record) {
+  if (record.tag == setup_tag) return "nccl:all_gather";
+  return record.what[0] != 0 ? "nccl:all_reduce" : "nccl:all_to_all";
+}
+
 /// Steady times as nanoseconds since 1970.
 class WallClock {
  public:
+  [[nodiscard]] std::int64_t now() const { return nanoseconds(wall_.time_since_epoch()); }
   [[nodiscard]] Json at(CallRecord::Time time) const {
     if (time == CallRecord::Time{}) return nullptr;
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(wall_.time_since_epoch() + (time - steady_)).count();
+    return nanoseconds(wall_.time_since_epoch() + (time - steady_));
   }
 
  private:
   CallRecord::Time steady_ = std::chrono::steady_clock::now();
+  template <class Duration>
+  static std::int64_t nanoseconds(Duration time) {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
+  }
+
   std::chrono::system_clock::time_point wall_ = std::chrono::system_clock::now();
 };
 
 Json entry_of(const CallRecord& record, const WallClock& clock, double timeout_seconds) {
-  const auto group = std::to_string(record.tag);
   const bool ended = record.finished != CallRecord::Time{};
   Json entry;
   entry["record_id"] = record.id - 1;
   entry["pg_id"] = record.tag;
-  entry["process_group"] = {group, record.name.data()};
+  entry["process_group"] = {group_of(record), record.name.data()};
   entry["collective_seq_id"] = record.number;
   entry["p2p_seq_id"] = 0;
   entry["op_id"] = record.id;
-  entry["profiling_name"] = fmt::format("weir:{}", record.what.data());
+  entry["profiling_name"] = pytorch_collective(record);
   entry["time_created_ns"] = clock.at(record.created);
   if (ended) entry["duration_ms"] = std::chrono::duration<double, std::milli>(record.finished - record.created).count();
   entry["input_sizes"] = Json::array({Json::array({record.count})});
@@ -118,6 +134,7 @@ std::string FlightRecorder::to_json(const Identity& identity, std::string_view w
   more["rank"] = identity.rank;
   more["ranks"] = identity.ranks;
   more["host"] = identity.host;
+  more["unix_ns"] = clock.now();
   more["why"] = why;
   more["in_flight"] = in_flight;
   more["calls"] = calls_;
@@ -126,7 +143,7 @@ std::string FlightRecorder::to_json(const Identity& identity, std::string_view w
   Json entries = Json::array();
   for (std::int64_t i = 0; i < kept(); ++i) {
     const CallRecord& record = at(i);
-    const std::string group = std::to_string(record.tag);
+    const std::string group = group_of(record);
     config[group] = {{"name", group}, {"desc", record.name.data()}, {"ranks", ranks}};
     status[group]["last_enqueued_collective"] = record.number;
     if (record.state != CallState::created) status[group]["last_started_collective"] = record.number;

@@ -33,5 +33,6 @@ void add_bench_rows(CLI::App& bench);
 void add_bench_embedding(CLI::App& bench);
 void add_calibrate(CLI::App& app);
 void add_predict(CLI::App& app);
+void add_trace(CLI::App& app);
 
 }  // namespace weir::cli

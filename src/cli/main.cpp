@@ -43,6 +43,7 @@ int main(int argc, char** argv) {
   weir::cli::add_bench_embedding(*bench);
   weir::cli::add_calibrate(app);
   weir::cli::add_predict(app);
+  weir::cli::add_trace(app);
 
   int status = 0;
   try {

@@ -1,0 +1,108 @@
+// weir trace: what ranks have written about themselves, put together.
+#include <fmt/format.h>
+
+#include <fstream>
+#include <stdexcept>
+
+#include "cli/commands.hpp"
+#include "cli/trace_clock.hpp"
+#include "cli/trace_diagnose.hpp"
+#include "cli/trace_merge.hpp"
+#include "cli/trace_summary.hpp"
+
+namespace weir::cli {
+namespace {
+
+struct Options {
+  std::string folder, output;
+  std::optional<int> communicator;
+};
+
+void print(const Remarks& remarks) {
+  for (const std::string& remark : remarks) fmt::print(stderr, "weir: {}\n", remark);
+}
+
+/// Traces of one run and how their clocks stand.
+struct Traces {
+  Traces(const Options& options, Remarks& remarks)
+      : infos(read_infos(rank_files(options.folder, "trace", options.communicator, remarks), remarks)),
+        offsets(align_clocks(infos)) {}
+  [[nodiscard]] std::string title() const {
+    const TraceInfo& first = infos.front();
+    return fmt::format("communicator {}: traces of {} of {} ranks, Weir {}, run {}", first.communicator, infos.size(), first.ranks,
+                       first.version, first.run);
+  }
+
+  std::vector<TraceInfo> infos;
+  std::vector<ClockOffset> offsets;
+};
+
+void merge(const Options& options) {
+  Remarks remarks;
+  const Traces traces(options, remarks);
+  const std::filesystem::path output =
+      !options.output.empty()
+          ? std::filesystem::path(options.output)
+          : std::filesystem::path(options.folder) / fmt::format("weir-trace.c{}.json", traces.infos.front().communicator);
+  merge_traces(traces.infos, traces.offsets, output, remarks);
+  print(remarks);
+  fmt::print("{}\nclocks when the communicator was made:\n", traces.title());
+  for (const ClockOffset& offset : traces.offsets) fmt::print("  {}\n", describe(offset, traces.offsets.front().rank));
+  fmt::print("written to {}: open it in https://ui.perfetto.dev\n", output.string());
+}
+
+void summarize(const Options& options) {
+  Remarks remarks;
+  const Traces traces(options, remarks);
+  const std::vector<std::int64_t> shifts = shifts_of(traces.infos, traces.offsets);
+  Summarizer summarizer(traces.infos.front().ranks);
+  for (std::size_t i = 0; i < traces.infos.size(); ++i) {
+    summarizer.begin_rank(traces.infos[i].rank);
+    read_events(traces.infos[i], shifts[i], remarks, [&](const TraceEvent& event) { summarizer.take(event); });
+  }
+  const TraceSummary summary = summarizer.finish();
+  print(remarks);
+  fmt::print("{}, {:.3f} s\n\n{}", traces.title(), summary.seconds, to_text(summary));
+  if (options.output.empty()) return;
+  std::ofstream out(options.output);
+  out << to_json(summary).dump(1) << '\n' << std::flush;
+  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", options.output));
+}
+
+void diagnose_dumps(const Options& options) {
+  Remarks remarks;
+  const Dumps dumps = read_dumps(rank_files(options.folder, "dump", options.communicator, remarks), remarks);
+  print(remarks);
+  const Diagnosis diagnosis = diagnose(dumps);
+  fmt::print("{}\n", diagnosis.verdict);
+  for (const std::string& line : diagnosis.evidence) fmt::print("  {}\n", line);
+}
+
+CLI::App* add(CLI::App& trace, const char* name, const char* description, const char* folder, void (*run)(const Options&),
+              const std::shared_ptr<Options>& options) {
+  CLI::App* command = trace.add_subcommand(name, description);
+  command->add_option("folder", options->folder, folder)->required();
+  command->add_option("--communicator", options->communicator, "its number in the files' names; default: the first one there")
+      ->check(CLI::Range(0, 999999999));
+  command->callback([options, run] { run(*options); });
+  return command;
+}
+
+}  // namespace
+
+void add_trace(CLI::App& app) {
+  CLI::App* trace = app.add_subcommand("trace", "Read what ranks have written: traces (WEIR_TRACE) and dumps (WEIR_DUMP)");
+  trace->require_subcommand(1);
+  const char* const traced = "that WEIR_TRACE named";
+  auto options = std::make_shared<Options>();
+  add(*trace, "merge", "One trace of all ranks, on one clock, for Perfetto and chrome://tracing", traced, merge, options)
+      ->add_option("--output", options->output, "the file; default: weir-trace.cN.json in the folder");
+  options = std::make_shared<Options>();
+  add(*trace, "summary", "Time by stage, overlap, bytes, the slowest rank, the longest waits", traced, summarize, options)
+      ->add_option("--json", options->output, "also write the figures to this file");
+  options = std::make_shared<Options>();
+  add(*trace, "diagnose", "What is wrong, by the dumps of flight recorders: one line, then the evidence", "that WEIR_DUMP named",
+      diagnose_dumps, options);
+}
+
+}  // namespace weir::cli

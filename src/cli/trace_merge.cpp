@@ -1,0 +1,82 @@
+#include "cli/trace_merge.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <stdexcept>
+
+namespace weir::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const char* name_of(ClockOffset::From from) {
+  switch (from) {
+    case ClockOffset::From::reference:
+      return "the same clock";
+    case ClockOffset::From::rounds:
+      return "rounds";
+    case ClockOffset::From::calendar:
+      return "calendar";
+  }
+  return "";
+}
+
+/// What the file says of itself.
+Json about(std::span<const TraceInfo> traces, std::span<const ClockOffset> offsets) {
+  Json clocks = Json::array();
+  for (std::size_t i = 0; i < traces.size(); ++i) {
+    Json& clock = clocks.emplace_back();
+    clock["rank"] = offsets[i].rank;
+    clock["host"] = traces[i].host;
+    clock["offset_ns"] = offsets[i].offset_ns;
+    clock["half_width_ns"] = offsets[i].from == ClockOffset::From::calendar ? Json(nullptr) : Json(offsets[i].half_width_ns);
+    clock["from"] = name_of(offsets[i].from);
+  }
+  const TraceInfo& first = traces.front();
+  return {{"name", "weir_merged"},
+          {"ph", "M"},
+          {"pid", first.rank},
+          {"args",
+           {{"version", first.version},
+            {"run", first.run},
+            {"communicator", first.communicator},
+            {"ranks", first.ranks},
+            {"clocks", clocks}}}};
+}
+
+}  // namespace
+
+void move_event(Json& event, std::int64_t shift_ns, int rank, int ranks) {
+  if (const auto time = event.find("ts"); time != event.end()) {
+    const std::int64_t moved = std::llround(time->get<double>() * 1e3) + shift_ns;
+    *time = static_cast<double>(moved) / 1e3;
+  }
+  if (const auto id = event.find("id"); id != event.end()) *id = id->get<std::int64_t>() * ranks + rank;
+}
+
+void merge_traces(std::span<const TraceInfo> traces, std::span<const ClockOffset> offsets, const std::filesystem::path& output,
+                  Remarks& remarks) {
+  const std::vector<std::int64_t> shifts = shifts_of(traces, offsets);
+  std::filesystem::path beside = output;
+  beside += ".tmp";
+  std::ofstream out(beside);
+  out << "[\n" << about(traces, offsets).dump();
+  for (std::size_t i = 0; i < traces.size(); ++i) {
+    TraceReader reader(traces[i].path);
+    while (reader.next()) {
+      move_event(reader.event(), shifts[i], traces[i].rank, traces[i].ranks);
+      out << ",\n" << reader.event().dump();
+    }
+    if (const std::string damage = reader.damage(); !damage.empty()) remarks.push_back(damage);
+  }
+  out << "\n]\n";
+  out.close();
+  std::error_code error;
+  if (out) std::filesystem::rename(beside, output, error);
+  if (out && !error) return;
+  std::filesystem::remove(beside, error);
+  throw std::runtime_error(fmt::format("the merged trace '{}' cannot be written", output.string()));
+}
+
+}  // namespace weir::cli

@@ -1,0 +1,282 @@
+#include "cli/trace_summary.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "cli/report.hpp"
+
+namespace weir::cli {
+namespace {
+
+constexpr std::int64_t negligible = 1000;  // nanoseconds, between two calls of test()
+constexpr int caller_row = Tracer::caller_row, setup_row = Tracer::setup_row;
+
+double seconds_of(std::int64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-9; }
+
+/// The time that is in any of `some`, disjoint and ascending, and in any of `others`.
+template <class Interval>
+std::int64_t common_time(const std::vector<Interval>& some, std::vector<Interval> others) {
+  std::sort(others.begin(), others.end(), [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
+  std::int64_t sum = 0, counted = std::numeric_limits<std::int64_t>::min();  // until when
+  auto one = some.begin();
+  for (const Interval& other : others) {
+    while (one != some.end() && one->end <= other.begin) ++one;
+    for (auto at = one; at != some.end() && at->begin < other.end; ++at) {
+      const std::int64_t begin = std::max({at->begin, other.begin, counted}), end = std::min(at->end, other.end);
+      if (begin < end) sum += end - begin;
+    }
+    counted = std::max(counted, other.end);
+  }
+  return sum;
+}
+
+}  // namespace
+
+void Summarizer::begin_rank(int rank) {
+  end_rank();
+  RankSummary fresh;
+  fresh.rank = rank;
+  summary_.ranks.push_back(fresh);
+}
+
+void Summarizer::take(const TraceEvent& event) {
+  if (event.kind != TraceEvent::Kind::row) {
+    first_ = any_ ? std::min(first_, event.begin) : event.begin;
+    last_ = any_ ? std::max(last_, event.end) : event.end;
+    any_ = true;
+  }
+  switch (event.kind) {
+    case TraceEvent::Kind::row:
+      return take_row(event);
+    case TraceEvent::Kind::stage:
+      return take_stage(event);
+    case TraceEvent::Kind::message:
+      return take_message(event);
+    case TraceEvent::Kind::run:
+      return take_run(event);
+    case TraceEvent::Kind::wait:
+      return take_wait(event);
+    case TraceEvent::Kind::left_out:
+      summary_.ranks.back().left_out += event.number;
+  }
+}
+
+/// Rows of one name, the first on one rank with the first on another: ranks make plans in the same order.
+void Summarizer::take_row(const TraceEvent& event) {
+  Row& row = rows_[event.row];
+  row.name = event.name;
+  const auto [place, fresh] = calls_.try_emplace({event.name, rows_of_name_[event.name]++}, nodes_.size());
+  if (fresh) {
+    Node& node = nodes_.emplace_back();
+    node.name = event.name;
+  }
+  row.node = place->second;
+}
+
+Summarizer::Row& Summarizer::row(int number) {
+  if (!rows_.contains(number)) {
+    TraceEvent unnamed;
+    unnamed.row = number;
+    unnamed.name = "row " + std::to_string(number);
+    take_row(unnamed);
+  }
+  return rows_[number];
+}
+
+/// A stage ends after those within it: what lies within its time is part of it.
+void Summarizer::take_stage(const TraceEvent& event) {
+  Row& row = this->row(event.row);
+  for (auto message = row.messages.rbegin(); message != row.messages.rend() && message->end >= event.begin; ++message) {
+    if (message->stage.empty()) message->stage = event.name;
+  }
+  Span span{event.begin, event.end, event.name, {}};
+  const auto inner = std::find_if(row.stages.begin(), row.stages.end(), [&](const Span& s) { return s.begin >= event.begin; });
+  span.inner.assign(std::make_move_iterator(inner), std::make_move_iterator(row.stages.end()));
+  row.stages.erase(inner, row.stages.end());
+  row.stages.push_back(std::move(span));
+}
+
+/// A run waits for one message after another: for this one since the one before was done.
+void Summarizer::take_message(const TraceEvent& event) {
+  if (event.sent) {
+    Sent& sent = sent_[event.level];
+    ++sent.messages;
+    sent.bytes[summary_.ranks.back().rank] += event.number;
+  }
+  Row& row = this->row(event.row);
+  const std::int64_t before = row.messages.empty() ? event.begin : row.messages.back().end;
+  row.messages.push_back({std::min(std::max(event.begin, before), event.end), event.end, event.peer, {}});
+}
+
+void Summarizer::take_run(const TraceEvent& event) {
+  Row& row = this->row(event.row);
+  nodes_[row.node].seconds.push_back(static_cast<float>(seconds_of(event.end - event.begin)));
+  if (event.failed) ++nodes_[row.node].failed;
+  add(row.node, row.stages);
+  row.stages.clear();
+  // What start() does itself, selection above all, comes before the first message.
+  if (!row.messages.empty()) busy_.push_back({event.begin, row.messages.front().begin});
+  row.previous = std::exchange(row.messages, {});
+  row.run = event.number;
+  if (event.row == setup_row) return;
+
+  Start& start = starts_[row.node][event.number];
+  if (start.ranks == 0 || event.begin < start.first) start.first = event.begin;
+  if (start.ranks == 0 || event.begin > start.last) {
+    start.last = event.begin;
+    start.last_rank = summary_.ranks.back().rank;
+  }
+  ++start.ranks;
+
+  Interval flight{event.begin, event.end};  // runs come by their ends
+  while (!in_flight_.empty() && in_flight_.back().end >= flight.begin) {
+    flight.begin = std::min(flight.begin, in_flight_.back().begin);
+    flight.end = std::max(flight.end, in_flight_.back().end);
+    in_flight_.pop_back();
+  }
+  in_flight_.push_back(flight);
+}
+
+void Summarizer::take_wait(const TraceEvent& event) {
+  RankSummary& rank = summary_.ranks.back();
+  rank.waited_seconds += seconds_of(event.end - event.begin);
+  if (!busy_.empty() && event.begin >= busy_.back().begin && event.begin - busy_.back().end < negligible)
+    busy_.back().end = std::max(busy_.back().end, event.end);
+  else
+    busy_.push_back({event.begin, event.end});
+  WaitSummary wait;
+  wait.seconds = seconds_of(event.end - event.begin);
+  wait.at_seconds = seconds_of(event.begin);
+  wait.rank = rank.rank;
+  wait.call = event.name;
+  for (const auto& [number, row] : rows_) {
+    if (row.name != event.name || number == caller_row) continue;
+    wait.run = row.run;
+    blame(wait, {event.begin, event.end}, row.previous);
+    blame(wait, {event.begin, event.end}, row.messages);
+  }
+  std::vector<WaitSummary>& waits = summary_.waits;
+  const auto place = std::find_if(waits.begin(), waits.end(), [&](const WaitSummary& w) { return w.seconds < wait.seconds; });
+  waits.insert(place, std::move(wait));
+  if (waits.size() > most_waits) waits.pop_back();
+}
+
+/// Adds up how long each peer's message was waited for in that time.
+void Summarizer::blame(WaitSummary& wait, const Interval& time, const std::vector<Message>& messages) {
+  for (auto message = messages.rbegin(); message != messages.rend() && message->end > time.begin; ++message) {
+    const double waited = seconds_of(std::min(message->end, time.end) - std::max(message->begin, time.begin));
+    if (waited <= 0 || message->peer < 0) continue;
+    awaits_[message->peer] += waited;
+    if (waited <= wait.peer_seconds) continue;
+    wait.peer_seconds = waited;
+    wait.peer = message->peer;
+    wait.stage = message->stage;
+  }
+}
+
+void Summarizer::add(std::size_t node, const std::vector<Span>& stages) {
+  // A stage that a run comes to several times counts as one.
+  std::map<std::size_t, double> seconds;
+  for (const Span& stage : stages) {
+    const std::size_t place = child(node, stage.name);
+    seconds[place] += seconds_of(stage.end - stage.begin);
+    add(place, stage.inner);
+  }
+  for (const auto& [place, sum] : seconds) nodes_[place].seconds.push_back(static_cast<float>(sum));
+}
+
+std::size_t Summarizer::child(std::size_t node, const std::string& name) {
+  for (const std::size_t place : nodes_[node].children) {
+    if (nodes_[place].name == name) return place;
+  }
+  const std::size_t place = nodes_.size();
+  Node& fresh = nodes_.emplace_back();
+  fresh.name = name;
+  fresh.depth = nodes_[node].depth + 1;
+  nodes_[node].children.push_back(place);
+  return place;
+}
+
+void Summarizer::end_rank() {
+  if (summary_.ranks.empty()) return;
+  RankSummary& rank = summary_.ranks.back();
+  for (const Interval& flight : in_flight_) rank.in_flight_seconds += seconds_of(flight.end - flight.begin);
+  if (rank.in_flight_seconds > 0) rank.overlap = 1 - seconds_of(common_time(in_flight_, std::move(busy_))) / rank.in_flight_seconds;
+  for (const auto& [peer, seconds] : awaits_) {
+    awaited_[peer] += seconds;
+    if (seconds <= rank.awaits_most_seconds) continue;
+    rank.awaits_most = peer;
+    rank.awaits_most_seconds = seconds;
+  }
+  rows_.clear();
+  rows_of_name_.clear();
+  in_flight_.clear();
+  busy_.clear();
+  awaits_.clear();
+}
+
+void Summarizer::list_stages(std::size_t place, double whole, std::vector<StageSummary>& list) const {
+  const Node& node = nodes_[place];
+  if (node.seconds.empty()) return;
+  StageSummary stage;
+  stage.name = node.name;
+  stage.depth = node.depth;
+  stage.runs = std::ssize(node.seconds);
+  stage.failed = node.failed;
+  const std::vector<double> seconds(node.seconds.begin(), node.seconds.end());
+  stage.median_seconds = median(seconds);
+  for (const double run : seconds) stage.total_seconds += run;
+  if (node.depth == 0) whole = stage.total_seconds;
+  stage.share = whole > 0 ? stage.total_seconds / whole : 0;
+  list.push_back(stage);
+  for (const std::size_t inner : node.children) list_stages(inner, whole, list);
+}
+
+void Summarizer::compare_starts(TraceSummary& summary) const {
+  const auto of_rank = [&](int rank) {
+    return std::find_if(summary.ranks.begin(), summary.ranks.end(), [&](const RankSummary& r) { return r.rank == rank; });
+  };
+  for (const auto& [node, runs] : starts_) {
+    for (const auto& [number, start] : runs) {
+      if (start.ranks != ranks_ || ranks_ == 1) continue;
+      ++summary.compared_runs;
+      RankSummary& last = *of_rank(start.last_rank);
+      ++last.began_last;
+      last.late_seconds += seconds_of(start.last - start.first);
+    }
+  }
+  for (const auto& [peer, seconds] : awaited_) {
+    if (const auto rank = of_rank(peer); rank != summary.ranks.end()) rank->awaited_seconds = seconds;
+  }
+  if (ranks_ == 1) return;
+  const auto slowness = [&](const RankSummary& r) { return r.late_seconds + r.awaited_seconds / (ranks_ - 1); };
+  const auto slowest = std::max_element(summary.ranks.begin(), summary.ranks.end(),
+                                        [&](const RankSummary& a, const RankSummary& b) { return slowness(a) < slowness(b); });
+  if (slowest != summary.ranks.end() && slowness(*slowest) > 0)
+    summary.slowest = static_cast<std::size_t>(slowest - summary.ranks.begin());
+}
+
+TraceSummary Summarizer::finish() {
+  end_rank();
+  TraceSummary summary = std::exchange(summary_, {});
+  summary.seconds = seconds_of(last_ - first_);
+  for (std::size_t node = 0; node < nodes_.size(); ++node) {
+    if (nodes_[node].depth == 0) list_stages(node, 0, summary.stages);
+  }
+  for (const auto& [level, sent] : sent_) {
+    LevelSummary& line = summary.levels.emplace_back();
+    line.level = level;
+    line.messages = sent.messages;
+    for (const auto& [rank, bytes] : sent.bytes) {
+      line.bytes += bytes;
+      if (bytes <= line.busiest_bytes) continue;
+      line.busiest_bytes = bytes;
+      line.busiest_rank = rank;
+    }
+  }
+  compare_starts(summary);
+  return summary;
+}
+
+}  // namespace weir::cli

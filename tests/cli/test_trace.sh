@@ -1,0 +1,85 @@
+#!/bin/bash
+# `weir trace` on what real ranks have written: $1 weir, $2 stuck_ranks, $3 python3 or empty, then the command that starts 4 ranks.
+set -euo pipefail
+weir=$1 program=$2 python=$3; shift 3
+start=("$@")
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
+fail() { echo "test_trace: $*" >&2; exit 1; }
+expect() { grep -qE -- "$2" <<<"$1" || fail "no '$2' in: $1"; }
+refuse() { # PATTERN COMMAND...: must fail, saying so
+  local pattern=$1 out; shift
+  if out=$("$@" 2>&1); then fail "accepted: $*"; fi
+  expect "$out" "$pattern"
+}
+ranks() { # HOW FOLDER: what the ranks say is in $said
+  said=$(WEIR_TIMEOUT=1 WEIR_DUMP=$2 timeout 60 "${start[@]}" "$program" "$1" 2>&1) || true
+}
+diagnose() { diagnosis=$("$weir" trace diagnose "$1" 2>&1); echo "$diagnosis"; }
+verdict() { expect "$(head -1 <<<"$diagnosis")" "$1"; }
+
+# Four ranks, traced: merged on one clock, and summed up.
+WEIR_TRACE=$work/trace ranks none "$work/unused"
+[ -z "$said" ] || fail "a run without trouble says: $said"
+[ ! -e "$work/unused" ] || fail "a run without trouble has written a dump"
+merged=$("$weir" trace merge "$work/trace")
+expect "$merged" "traces of 4 of 4 ranks"
+expect "$merged" "rank 0: all others are set by its clock"
+[ "$(grep -c 'rank 3: the same clock' <<<"$merged")" = 1 ] || fail "ranks of one host have one clock: $merged"
+if [ -n "$python" ]; then "$python" "$here/check_merged_trace.py" "$work/trace/weir-trace.c0.json" 4; fi
+summary=$("$weir" trace summary "$work/trace" --json "$work/summary.json")
+for line in "^late layers +40 " "^    select +40 " "^      split_reduce +40 " "^early layers +40 " "^slowest: rank [0-3]" "^longest waits"; do
+  expect "$summary" "$line"
+done
+for key in stages ranks levels waits overlap slowest_rank median_ms awaited_ms; do
+  grep -q "\"$key\"" "$work/summary.json" || fail "no $key in summary.json"
+done
+# cut in the middle of an event, as by a killed process or a full disk; a rank without a trace
+size=$(stat -c %s "$work/trace/weir-trace.c0.rank1.json")
+truncate -s $((size * 2 / 3)) "$work/trace/weir-trace.c0.rank1.json"
+rm "$work/trace/weir-trace.c0.rank3.json"
+cut=$("$weir" trace merge "$work/trace" --output "$work/cut.json" 2>&1)
+expect "$cut" "weir-trace.c0.rank1.json ends in the middle of an event: read up to there"
+expect "$cut" "there is no trace of rank 3, of 4 ranks"
+if [ -n "$python" ]; then "$python" -c 'import json, sys; json.load(open(sys.argv[1]))' "$work/cut.json"; fi
+refuse "cannot be written" "$weir" trace merge "$work/trace" --output "$work/no/such/folder.json"
+refuse "give the folder that WEIR_DUMP named" "$weir" trace diagnose "$work/trace"
+refuse "No such file" "$weir" trace summary "$work/none"
+refuse "no trace of communicator 7" "$weir" trace summary "$work/trace" --communicator 7
+
+# A frozen rank.
+ranks freeze "$work/freeze"
+expect "$said" "without progress"
+diagnose "$work/freeze"
+verdict "^rank 2 wrote no dump: it is frozen, dead, or busy outside Weir; ranks 0, 1 and 3 wait in 'late layers', run 6, stage [a-z_]+$"
+expect "$diagnosis" "^  rank [013]: 'late layers', run 6 \(oktopk, 30000 float32\), stage [a-z_]+, has waited [0-9]+ ms for rank 2$"
+expect "$diagnosis" "^  rank 2 wrote no dump$"
+expect "$diagnosis" "^  first error, on rank [013]: rank [013] waited 1.0 s without progress"
+
+# A dead one, behind a shell, so that the launcher does not end the others at once.
+said=$(WEIR_TIMEOUT=1 WEIR_DUMP=$work/kill timeout 60 "${start[@]}" sh -c '"$0" kill; sleep 4' "$program" 2>&1) || true
+diagnose "$work/kill"
+verdict "^rank 2 wrote no dump: .*'late layers', run 6, stage [a-z_]+$"
+
+# One that comes too late, and one that leaves a plan out.
+ranks delay "$work/delay"
+diagnose "$work/delay"
+verdict "^rank 2 was late: it started 'late layers', run 6 [23]\.[0-9] s after the first rank, and the deadline is 1.0 s"
+ranks skip "$work/skip"
+diagnose "$work/skip"
+verdict "^rank 2 is behind: ranks 0, 1 and 3 wait in 'late layers', run 6, stage [a-z_]+; rank 2 waits in 'early layers', run 6, stage [a-z_]+: all ranks must make the same runs"
+
+# Nothing wrong; then an older dump among newer ones, and one that is cut short.
+WEIR_DUMP_SIGNAL=USR1 ranks signal "$work/signal"
+diagnose "$work/signal"
+verdict "^nothing is wrong in the dumps of 4 of 4 ranks, which a signal has asked for: [0-9]+ runs? in flight"
+mv "$work/signal/weir-dump.c0.rank1.json" "$work/whole.json"
+cp "$work/freeze/weir-dump.c0.rank1.json" "$work/signal/"
+diagnose "$work/signal"
+expect "$diagnosis" "weir-dump.c0.rank1.json is of an earlier run: left out"
+expect "$diagnosis" "^nothing is wrong in the dumps of 3 of 4 ranks, .*; rank 1 wrote none$"
+head -c 1000 "$work/whole.json" >"$work/signal/weir-dump.c0.rank1.json"
+diagnose "$work/signal"
+expect "$diagnosis" "weir-dump.c0.rank1.json cannot be read: it is not JSON: cut short"
+expect "$diagnosis" "rank 1 wrote a dump that cannot be read"
+echo "test_trace: passed"

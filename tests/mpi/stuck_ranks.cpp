@@ -1,0 +1,59 @@
+// A training loop on 4 ranks in which rank 2 misbehaves before its sixth iteration, for what `weir trace` says of it. Ranks end by
+// themselves, unless they cannot. One argument: freeze, kill, delay, skip (a plan that the others run), signal (a dump is asked
+// for, and nothing is wrong) or none.
+#include <unistd.h>
+#include <weir/mpi.h>
+
+#include <csignal>
+#include <cstdio>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+using namespace weir;
+
+constexpr int culprit = 2, iterations = 10, fateful = 6;
+
+/// What rank 2 does instead of going on. True: it leaves out a plan.
+bool misbehave(std::string_view how) {
+  if (how == "freeze") std::raise(SIGSTOP);
+  if (how == "kill") std::raise(SIGKILL);
+  if (how == "delay") sleep(3);
+  return how == "skip";
+}
+
+void train(const Communicator& comm, std::string_view how) {
+  AllreducePlan early(comm, {.count = 20000, .algorithm = "hi_oktopk", .name = "early layers"}),
+      late(comm, {.count = 30000, .density = 0.02, .algorithm = "oktopk", .name = "late layers"});
+  std::vector<float> gradient(30000);
+  for (int t = 1; t <= iterations; ++t) {
+    for (std::size_t i = 0; i < gradient.size(); ++i)
+      gradient[i] = static_cast<float>((i * 2654435761U + static_cast<unsigned>(t)) % 1000);
+    const bool leaves_out = t == fateful && comm.rank() == culprit && misbehave(how);
+    if (t == fateful && how == "signal") std::raise(SIGUSR1);
+    if (!leaves_out) late.run(gradient);
+    Operation operation = early.start(std::span(gradient).first(20000));
+    usleep(1000);  // the caller computes
+    operation.wait();
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  const std::string_view how = argc > 1 ? argv[1] : "none";
+  try {
+    const Communicator comm(MPI_COMM_WORLD);
+    train(comm, how);
+  } catch (const Error& error) {
+    std::printf("%s\n", error.what());
+    std::fflush(stdout);
+    sleep(how == "delay" ? 4 : 1);  // the others write their dumps
+    if (how == "kill") _exit(0);    // MPI would wait for who is gone
+    MPI_Abort(MPI_COMM_WORLD, 3);
+  }
+  MPI_Finalize();
+  return 0;
+}
