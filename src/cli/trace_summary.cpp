@@ -10,6 +10,7 @@ namespace weir::cli {
 namespace {
 
 constexpr std::int64_t negligible = 1000;  // nanoseconds, between two calls of test()
+constexpr double much_slower = 1.5;        // than the others on average
 constexpr int caller_row = Tracer::caller_row, setup_row = Tracer::setup_row;
 
 double seconds_of(std::int64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-9; }
@@ -249,12 +250,17 @@ void Summarizer::compare_starts(TraceSummary& summary) const {
   for (const auto& [peer, seconds] : awaited_) {
     if (const auto rank = of_rank(peer); rank != summary.ranks.end()) rank->awaited_seconds = seconds;
   }
-  if (ranks_ == 1) return;
-  const auto slowness = [&](const RankSummary& r) { return r.late_seconds + r.awaited_seconds / (ranks_ - 1); };
-  const auto slowest = std::max_element(summary.ranks.begin(), summary.ranks.end(),
-                                        [&](const RankSummary& a, const RankSummary& b) { return slowness(a) < slowness(b); });
-  if (slowest != summary.ranks.end() && slowness(*slowest) > 0)
-    summary.slowest = static_cast<std::size_t>(slowest - summary.ranks.begin());
+  const std::size_t ranks = summary.ranks.size();
+  if (ranks < 2) return;
+  const auto slowness = [&](const RankSummary& r) { return r.late_seconds + r.awaited_seconds / static_cast<double>(ranks - 1); };
+  std::size_t slowest = 0;
+  double sum = 0;
+  for (std::size_t i = 0; i < ranks; ++i) {
+    sum += slowness(summary.ranks[i]);
+    if (slowness(summary.ranks[i]) > slowness(summary.ranks[slowest])) slowest = i;
+  }
+  const double most = slowness(summary.ranks[slowest]), others = (sum - most) / static_cast<double>(ranks - 1);
+  if (most > much_slower * others) summary.slowest = slowest;
 }
 
 TraceSummary Summarizer::finish() {

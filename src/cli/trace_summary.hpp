@@ -59,8 +59,9 @@ struct TraceSummary {
   std::vector<StageSummary> stages;  ///< as they are nested
   std::vector<RankSummary> ranks;
   std::vector<LevelSummary> levels;
-  std::vector<WaitSummary> waits;        ///< the longest first
-  std::optional<std::size_t> slowest{};  ///< in `ranks`: by how late it was and how long others waited for it
+  std::vector<WaitSummary> waits;  ///< the longest first
+  std::optional<std::size_t>
+      slowest{};  ///< in `ranks`: by how late it was and how long others waited for it; none: no rank is much slower
 };
 
 /// Hears the events of one rank after the other, and keeps a few numbers of each run.

@@ -9,7 +9,7 @@ namespace weir::cli {
 namespace {
 
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
-std::string ms(double seconds) { return fmt::format("{:.3f}", 1e3 * seconds); }
+std::string ms(double seconds) { return fmt::format("{:.{}f}", 1e3 * seconds, seconds < 0.1 ? 3 : seconds < 10 ? 1 : 0); }
 
 void add_stages(std::string& text, const TraceSummary& summary) {
   const auto out = std::back_inserter(text);
@@ -52,13 +52,17 @@ void add_ranks(std::string& text, const TraceSummary& summary) {
 }
 
 void add_slowest(std::string& text, const TraceSummary& summary) {
-  if (!summary.slowest) return;
+  if (!summary.slowest) {
+    if (summary.ranks.size() > 1) text += "\nno rank is much slower than the others\n";
+    return;
+  }
   const RankSummary& rank = summary.ranks[*summary.slowest];
-  fmt::format_to(
-      std::back_inserter(text),
-      "\nslowest: rank {}. It was the last to start {} of {} runs, by {} ms in all; the others waited {} ms for its messages. "
-      "It waited {} ms",
-      rank.rank, rank.began_last, summary.compared_runs, ms(rank.late_seconds), ms(rank.awaited_seconds), ms(rank.waited_seconds));
+  fmt::format_to(std::back_inserter(text), "\nslowest: rank {}. ", rank.rank);
+  if (summary.compared_runs > 0)
+    fmt::format_to(std::back_inserter(text), "It was the last to start {} of {} runs, by {} ms in all; ", rank.began_last,
+                   summary.compared_runs, ms(rank.late_seconds));
+  fmt::format_to(std::back_inserter(text), "the others waited {} ms for its messages, all together. It waited {} ms",
+                 ms(rank.awaited_seconds), ms(rank.waited_seconds));
   if (rank.awaits_most >= 0)
     fmt::format_to(std::back_inserter(text), ", {} ms of it for rank {}", ms(rank.awaits_most_seconds), rank.awaits_most);
   text += ".\n";

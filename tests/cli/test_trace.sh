@@ -12,14 +12,14 @@ refuse() { # PATTERN COMMAND...: must fail, saying so
   if out=$("$@" 2>&1); then fail "accepted: $*"; fi
   expect "$out" "$pattern"
 }
-ranks() { # HOW FOLDER: what the ranks say is in $said
-  said=$(WEIR_TIMEOUT=1 WEIR_DUMP=$2 timeout 60 "${start[@]}" "$program" "$1" 2>&1) || true
+ranks() { # HOW FOLDER [TIMEOUT]: what the ranks say is in $said
+  said=$(WEIR_TIMEOUT=${3:-1} WEIR_DUMP=$2 timeout 60 "${start[@]}" "$program" "$1" 2>&1) || true
 }
 diagnose() { diagnosis=$("$weir" trace diagnose "$1" 2>&1); echo "$diagnosis"; }
 verdict() { expect "$(head -1 <<<"$diagnosis")" "$1"; }
 
 # Four ranks, traced: merged on one clock, and summed up.
-WEIR_TRACE=$work/trace ranks none "$work/unused"
+WEIR_TRACE=$work/trace ranks none "$work/unused" 60
 [ -z "$said" ] || fail "a run without trouble says: $said"
 [ ! -e "$work/unused" ] || fail "a run without trouble has written a dump"
 merged=$("$weir" trace merge "$work/trace")
@@ -28,7 +28,7 @@ expect "$merged" "rank 0: all others are set by its clock"
 [ "$(grep -c 'rank 3: the same clock' <<<"$merged")" = 1 ] || fail "ranks of one host have one clock: $merged"
 if [ -n "$python" ]; then "$python" "$here/check_merged_trace.py" "$work/trace/weir-trace.c0.json" 4; fi
 summary=$("$weir" trace summary "$work/trace" --json "$work/summary.json")
-for line in "^late layers +40 " "^    select +40 " "^      split_reduce +40 " "^early layers +40 " "^slowest: rank [0-3]" "^longest waits"; do
+for line in "^late layers +40 " "^    select +40 " "^      split_reduce +40 " "^early layers +40 " "^(slowest: rank [0-3]|no rank is much slower)" "^longest waits"; do
   expect "$summary" "$line"
 done
 for key in stages ranks levels waits overlap slowest_rank median_ms awaited_ms; do
@@ -46,6 +46,12 @@ refuse "cannot be written" "$weir" trace merge "$work/trace" --output "$work/no/
 refuse "give the folder that WEIR_DUMP named" "$weir" trace diagnose "$work/trace"
 refuse "No such file" "$weir" trace summary "$work/none"
 refuse "no trace of communicator 7" "$weir" trace summary "$work/trace" --communicator 7
+
+# A rank that is slow once.
+WEIR_TRACE=$work/slow ranks delay "$work/unused" 60
+summary=$("$weir" trace summary "$work/slow")
+expect "$summary" "^slowest: rank 2\. It was the last to start [0-9]+ of 20 runs"
+expect "$(grep -A1 "^longest waits" <<<"$summary" | tail -1)" "rank [013], 'late layers', run 6, [0-9.]+ ms of it in [a-z_]+ for rank [0-3]$"
 
 # A frozen rank.
 ranks freeze "$work/freeze"
@@ -68,6 +74,8 @@ verdict "^rank 2 was late: it started 'late layers', run 6 [23]\.[0-9] s after t
 ranks skip "$work/skip"
 diagnose "$work/skip"
 verdict "^rank 2 is behind: ranks 0, 1 and 3 wait in 'late layers', run 6, stage [a-z_]+; rank 2 waits in 'early layers', run 6, stage [a-z_]+: all ranks must make the same runs"
+
+if [ -n "$python" ]; then "$python" "$here/check_pytorch_keys.py" "$work"/delay/*.json "$work"/skip/*.json; fi
 
 # Nothing wrong; then an older dump among newer ones, and one that is cut short.
 WEIR_DUMP_SIGNAL=USR1 ranks signal "$work/signal"
