@@ -1,7 +1,8 @@
 // plan_states.hpp: a plan that goes on from a saved state delivers and keeps what the plan does that was not interrupted.
 //
 // A `Place` says where gradients are, and of what type: Place::run(plan, gradient) returns the update, Place::residual(plan) what
-// the plan keeps, both of Place::Value, and Place::rounded(x) is what a gradient's element becomes there.
+// the plan keeps, both of Place::Value, and Place::rounded(x) is what a gradient's element becomes there. A rank makes a Place
+// first.
 #pragma once
 
 #include <array>
@@ -25,7 +26,7 @@ namespace weir::test {
 template <class T>
 struct HostPlace {
   using Value = T;
-  static constexpr MemorySpace memory = MemorySpace::host;
+  explicit HostPlace(int /*rank*/) {}
   static std::vector<T> run(AllreducePlan& plan, std::vector<T> gradient) {
     plan.run(gradient);
     return gradient;
@@ -95,6 +96,7 @@ std::string plan_going_on(const StateMachine& machine, const AllreduceConfig& co
   run_ranks(
       machine.ranks,
       [&](Communicator& comm) {
+        const Place place(comm.rank());
         Kept<T>& mine = kept[static_cast<std::size_t>(comm.rank())];
         AllreducePlan plan(comm, config);
         for (int t = 0; t < runs; ++t) {
@@ -109,6 +111,7 @@ std::string plan_going_on(const StateMachine& machine, const AllreduceConfig& co
   run_ranks(
       machine.ranks,
       [&](Communicator& comm) {
+        const Place place(comm.rank());
         const Kept<T>& mine = kept[static_cast<std::size_t>(comm.rank())];
         const std::string where = ", rank " + std::to_string(comm.rank());
         AllreducePlan plan(comm, config);
@@ -156,6 +159,7 @@ Trained train(const TrialJob& job, const MachineFile& file, int first, int end, 
   trained.turns.resize(static_cast<std::size_t>(end - first), {std::vector<Run<float>>(ranks), std::vector<std::int64_t>(ranks)});
   run_ranks(job.ranks,
             [&](Communicator& comm) {
+              const Place place(comm.rank());
               comm.state()->settings.machine = file.name();
               const auto rank = static_cast<std::size_t>(comm.rank());
               AllreducePlan plan(comm, job.config);
