@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <numeric>
 #include <random>
 #include <type_traits>
 #include <utility>
@@ -85,16 +84,6 @@ void split_texts(std::string_view all, FoundMachine& found) {
 
 std::atomic<int> communicators_made{0};
 
-/// Between these two times all ranks were in the collective.
-ClockRound clock_round(CommunicatorState& comm) {
-  const auto now = [] { return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count(); };
-  ClockRound round;
-  round.entered = now();
-  comm.share("putting clocks together", 0);
-  round.left = now();
-  return round;
-}
-
 constexpr double quick_seconds = 1.5;
 
 task<void> hear_from_all(Channel channel, const std::byte* mine, std::int64_t bytes, std::byte* all, std::byte* scratch) {
@@ -168,79 +157,6 @@ void CommunicatorState::drive_setup(Run& run) {
     keep_forever(shared_from_this());           // the network may still use what has been posted
   }
   std::rethrow_exception(run.error);
-}
-
-void CommunicatorState::observe(const Identity& identity, bool rounds) {
-  identity_ = identity;
-  const auto attempt = [&](const char* what, auto&& make) {
-    try {
-      make();
-    } catch (const Error& error) {
-      log(settings.log, LogLevel::warn, "rank {}: no {}: {}", identity.rank, what, error.what());
-    }
-  };
-  if (!settings.trace.empty()) attempt("trace", [&] { engine.set_tracer(std::make_unique<Tracer>(settings.trace, identity)); });
-  if (!settings.metrics.empty())
-    attempt("metrics", [&] { metrics = std::make_unique<Metrics>(settings.metrics, identity, settings.log); });
-  if (settings.dump_signal != 0) count_signal(settings.dump_signal);
-  if (!settings.dump.empty()) {
-    engine.on_dump([this, attempt](std::string_view why) {
-      // One break brings others: the first dump says most.
-      if (dumped_ != Clock::time_point{} && Clock::now() - dumped_ < std::chrono::seconds(1)) return;
-      dumped_ = Clock::now();
-      attempt("dump", [&] {
-        dump(fmt::format("{}/weir-dump.c{}.rank{}.json", settings.dump, identity_.communicator, identity_.rank), why);
-      });
-    });
-  }
-  if (!rounds) return;
-  std::vector<ClockRound> times;
-  for (int round = 0; round < 16; ++round) times.push_back(clock_round(*this));
-  if (Tracer* const tracer = engine.tracer()) tracer->set_clock_rounds(std::move(times));
-}
-
-void CommunicatorState::dump(const std::string& path, std::string_view why) {
-  engine.note_progress();
-  write_whole_file(path, engine.recorder().to_json(identity_, why, engine.dump(), settings.timeout_seconds));
-}
-
-void CommunicatorState::note(const Run& run, const TrafficCount& traffic, double seconds_waited) {
-  if (metrics) metrics->add(run, traffic, seconds_waited);
-  Tracer* const tracer = engine.tracer();
-  if (tracer == nullptr) return;
-  for (std::size_t level = 0; level < level_count; ++level) sent_[level] += traffic.bytes_sent[level];
-  tracer->sent(Clock::now(), sent_);
-}
-
-std::vector<double> CommunicatorState::stragglers(int runs) {
-  agree("asking for stragglers", "communicator", "stragglers", [&] {
-    require(runs >= 1 && runs <= FlightRecorder::capacity, "{} runs: it must be 1 to {}", runs, FlightRecorder::capacity);
-  });
-  // In memory that outlives a failure: largest_card bytes for each rank.
-  const auto ranks = static_cast<std::size_t>(transport->size());
-  const std::span waits(reinterpret_cast<std::uint64_t*>(cards_.data()), ranks);
-  std::fill(waits.begin(), waits.end(), 0);
-  const FlightRecorder& recorder = engine.recorder();
-  for (std::int64_t i = std::max<std::int64_t>(0, recorder.kept() - runs); i < recorder.kept(); ++i) {
-    const CallRecord& record = recorder.at(i);
-    if (record.awaited_rank >= 0 && record.tag != setup_tag)
-      waits[static_cast<std::size_t>(record.awaited_rank)] += static_cast<std::uint64_t>(record.awaited_seconds * 1e9);
-  }
-  struct Words {
-    std::uint64_t *data, *scratch;
-    std::int64_t count;
-  } words{waits.data(), reinterpret_cast<std::uint64_t*>(scratch_.data()), transport->size()};
-  run_blocking(
-      "adding up waits", setup_tag,
-      [](Channel channel, void* argument) {
-        const Words& all = *static_cast<Words*>(argument);
-        return allreduce_control(channel, all.data, all.count, 0, all.scratch);
-      },
-      &words);
-  const auto total = static_cast<double>(std::accumulate(waits.begin(), waits.end(), std::uint64_t{0}));
-  std::vector<double> shares;
-  for (const std::uint64_t wait : waits) shares.push_back(total > 0 ? static_cast<double>(wait) / total : 0);
-  return shares;
 }
 
 void CommunicatorState::require_running() const {
@@ -390,8 +306,6 @@ int Communicator::nearest_gpu() const {
   for (const int peer : comm.topology.node_peers()) node.push_back(all[static_cast<std::size_t>(peer)]);
   return assign_gpus(node)[static_cast<std::size_t>(comm.topology.local_rank(rank()))];
 }
-std::vector<double> Communicator::stragglers(int runs) const { return state_->stragglers(runs); }
-void Communicator::dump(const std::string& path) const { state_->dump(path, "the program has asked for it"); }
 Level Communicator::level(int peer) const {
   require(peer >= 0 && peer < size(), "rank {} does not exist: the communicator has ranks 0 to {}", peer, size() - 1);
   return state_->topology.level(rank(), peer);
