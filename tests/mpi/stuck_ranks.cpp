@@ -19,7 +19,7 @@ constexpr int culprit = 2, iterations = 10, fateful = 6;
 bool misbehave(std::string_view how) {
   while (how == "freeze") std::raise(SIGSTOP);  // mpirun wakes ranks before it ends them
   if (how == "kill") std::raise(SIGKILL);
-  if (how == "delay") sleep(3);
+  if (how == "delay") sleep(5);
   return how == "skip";
 }
 
@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
   } catch (const Error& error) {
     std::printf("%s\n", error.what());
     std::fflush(stdout);
-    sleep(how == "delay" ? 4 : 1);  // the others write their dumps
+    sleep(how == "delay" ? 6 : 1);  // the others write their dumps
     if (how == "kill") _exit(0);    // MPI would wait for who is gone
     MPI_Abort(MPI_COMM_WORLD, 3);
   }
