@@ -14,19 +14,13 @@
 
 namespace weir {
 
-/// Payload is values and indices of gradients; control is everything else.
-enum class Traffic { payload, control };
-
-struct TrafficCount {
-  std::array<std::int64_t, level_count> bytes_sent{}, bytes_received{}, messages_sent{}, messages_received{};
-  std::array<std::int64_t, 2> kind_sent{}, kind_received{};  ///< bytes by Traffic
-};
-
 /// Cheap to copy; refers to an engine, a run and a topology that outlive it.
 class Channel {
  public:
   Channel(Engine& engine, const Topology& topology, Run& run, TrafficCount& count)
-      : engine_(&engine), topology_(&topology), run_(&run), count_(&count), rank_(topology.rank()), size_(topology.size()) {}
+      : engine_(&engine), topology_(&topology), run_(&run), count_(&count), rank_(topology.rank()), size_(topology.size()) {
+    run.traffic = &count;
+  }
 
   /// The same run among some of the ranks only: rank i of the group is members[i]. `members`, ascending and with this rank among
   /// them, must outlive the channel. Not for groups of groups.
@@ -53,7 +47,6 @@ class Channel {
     count_->bytes_sent[static_cast<std::size_t>(level)] += bytes;
     ++count_->messages_sent[static_cast<std::size_t>(level)];
     count_->kind_sent[static_cast<std::size_t>(kind)] += bytes;
-    run_->bytes_sent += bytes;
     return noted(engine_->transport().send(data, bytes, peer, run_->tag), true, peer, level, bytes);
   }
   [[nodiscard]] Request receive(void* data, std::int64_t bytes, int from, Traffic kind) const {
@@ -62,13 +55,12 @@ class Channel {
     count_->bytes_received[static_cast<std::size_t>(level)] += bytes;
     ++count_->messages_received[static_cast<std::size_t>(level)];
     count_->kind_received[static_cast<std::size_t>(kind)] += bytes;
-    run_->bytes_received += bytes;
     return noted(engine_->transport().receive(data, bytes, peer, run_->tag), false, peer, level, bytes);
   }
 
   /// The transport's own allreduce over all ranks; its traffic is not counted. See Transport::allreduce.
   [[nodiscard]] Request allreduce(void* data, std::int64_t count, DataType type, int lane) const {
-    return engine_->transport().allreduce(data, count, type, lane, run_->tag);
+    return noted(engine_->transport().allreduce(data, count, type, lane, run_->tag), true, -1, Level::self, 0);
   }
 
   class Awaiter {
@@ -175,6 +167,7 @@ class Channel {
   void reprioritise(int priority) const { engine_->reprioritise(*run_, priority); }
 
  private:
+  /// `peer` -1: all ranks; the tracer has no track for that.
   [[nodiscard]] Request noted(Request request, bool send, int peer, Level level, std::int64_t bytes) const noexcept {
     if (run_->first_message == Clock::time_point{}) run_->first_message = Clock::now();
     if (Tracer* const tracer = engine_->tracer()) tracer->posted(request.slot, send, peer, level, bytes, run_->trace_row);

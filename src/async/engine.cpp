@@ -14,7 +14,8 @@ namespace {
 
 // A run that has not moved for so long asks whether a peer has broken off, and then as often: asking costs a microsecond.
 constexpr std::chrono::milliseconds listening_interval{2};
-constexpr std::chrono::milliseconds longest_poll{10};  // longer, and the caller has been computing
+constexpr std::chrono::milliseconds longest_poll{
+    10};  // longer between two, unless somebody waits, and the caller has been computing
 constexpr int usual_runs = 16;
 constexpr std::size_t most_notices = 32;
 
@@ -156,9 +157,12 @@ void Engine::got_on(Run& run) {
 }
 
 void Engine::drive_until(const bool& open) {
+  const bool driven_before = driven_;
   while (!open) {
     if (!poll()) idle();
+    driven_ = true;  // the first poll came after whatever the caller has done before
   }
+  driven_ = driven_before;
 }
 
 /// Nothing wakes who waits for a GPU.
@@ -278,7 +282,7 @@ std::exception_ptr Engine::broken_off(Run& run, const std::exception_ptr& error)
 void Engine::check_deadline(Run& run, Clock::time_point now) noexcept {
   // A caller that computes for long between two polls has not been waiting: no gap counts for more than a tenth of the deadline.
   const std::chrono::duration<double> gap = now - run.counted;
-  if (gap < longest_poll && !run.awaited.empty()) run.awaits_seconds += gap.count();
+  if ((driven_ || gap < longest_poll) && !run.awaited.empty()) run.awaits_seconds += gap.count();
   run.waited += std::min<std::chrono::duration<double>>(now - run.counted, timeout_ / 10);
   run.counted = std::max(run.counted, now);
   // What a gate waits for has a deadline of its own, unless it is lost.

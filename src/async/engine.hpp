@@ -27,6 +27,7 @@
 #include "async/stage.hpp"
 #include "async/task.hpp"
 #include "async/tracer.hpp"
+#include "async/traffic.hpp"
 #include "base/completion.hpp"
 #include "transport/transport.hpp"
 
@@ -50,11 +51,11 @@ struct Run {
   std::int64_t count = 0;      ///< elements
 
   // What it has been doing.
-  const StageScope* stage = nullptr;          ///< the innermost
-  Stage failed_in = Stage::none;              ///< where an exception left it
-  std::array<double, stage_count> seconds{};  ///< in each stage, those within it included
-  std::int64_t record = 0;                    ///< of the flight recorder
-  std::int64_t bytes_sent = 0, bytes_received = 0;
+  const StageScope* stage = nullptr;           ///< the innermost
+  Stage failed_in = Stage::none;               ///< where an exception left it
+  std::array<double, stage_count> seconds{};   ///< in each stage, those within it included
+  std::int64_t record = 0;                     ///< of the flight recorder
+  const TrafficCount* traffic = nullptr;       ///< null: no messages so far
   Clock::time_point begun{}, first_message{};  ///< 0: none yet
   double awaits_seconds = 0;                   ///< for the request that it waits for now, while the engine was polled
   int awaited_rank = -1;                       ///< whom it waited for longest at a stretch
@@ -165,6 +166,7 @@ class Engine {
   std::size_t most_runs_ = 0;
   bool given_up_ = false;
   bool leaves_arrays_alone_ = false;
+  bool driven_ = false;          // somebody waits, and has polled before
   std::vector<Run*> runs_;       // by priority, then in order of start
   std::vector<Notice> notices_;  // of runs that broke on other ranks
 };

@@ -28,15 +28,18 @@ void StageScope::end() noexcept {
   stage_ = Stage::none;
 }
 
+/// Whatever becomes of the dump, runs go on.
 void Engine::dump_to_file(std::string_view why) const noexcept {
-  if (dump_to_file_) dump_to_file_(why);
+  try {
+    if (dump_to_file_) dump_to_file_(why);
+  } catch (...) {  // no memory for it, and no folder: nothing is left to say so with
+  }
 }
 
 void Engine::record_start(Run& run) noexcept {
   run.stage = nullptr;
   run.failed_in = Stage::none;
   run.seconds = {};
-  run.bytes_sent = run.bytes_received = 0;
   run.begun = run.counted;
   run.first_message = {};
   run.awaits_seconds = run.awaited_seconds = 0;
@@ -59,8 +62,10 @@ CallRecord* Engine::note_progress(const Run& run) noexcept {
   if (run.first_message != Clock::time_point{}) record->state = CallState::started;
   record->started = run.first_message;
   record->stage = run.stage != nullptr ? run.stage->stage() : run.failed_in;
-  record->bytes_sent = run.bytes_sent;
-  record->bytes_received = run.bytes_received;
+  if (run.traffic != nullptr) {
+    record->bytes_sent = run.traffic->sent();
+    record->bytes_received = run.traffic->received();
+  }
   record->awaited_rank = run.awaited_rank;
   record->awaited_seconds = run.awaited_seconds;
   if (run.awaited_done >= run.awaited.size() || run.awaits_seconds <= run.awaited_seconds) return record;

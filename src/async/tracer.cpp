@@ -46,7 +46,7 @@ struct fmt::formatter<weir::Microseconds> {
 namespace weir {
 
 Tracer::Tracer(const std::string& folder, const Identity& identity)
-    : path_(fmt::format("{}/weir-trace.c{}.rank{}.json", folder, identity.communicator, identity.rank)),
+    : path_(identity.file(folder, "weir-trace", "json")),
       rank_(identity.rank),
       start_(std::chrono::steady_clock::now()),
       ring_(capacity) {

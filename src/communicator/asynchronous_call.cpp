@@ -30,13 +30,10 @@ void AsynchronousCall::check_startable() {
 
 bool AsynchronousCall::test() {
   comm->require_running();
-  if (!run.finished) {
-    const Clock::time_point begin = Clock::now();
-    comm->engine.poll();
-    note_wait(begin);
-  } else {
-    comm->engine.poll();
-  }
+  const Clock::time_point begin = Clock::now();
+  const bool was_in_flight = !run.finished;
+  comm->engine.poll();
+  if (was_in_flight) seconds_waited_ += std::chrono::duration<double>(Clock::now() - begin).count();
   if (!run.finished) return false;
   finish();
   return true;
@@ -47,15 +44,12 @@ void AsynchronousCall::wait() {
     comm->require_running();
     const Clock::time_point begin = Clock::now();
     comm->engine.drive(run);
-    note_wait(begin);
+    const Clock::time_point end = Clock::now();
+    seconds_waited_ += std::chrono::duration<double>(end - begin).count();
+    // Of waits only: a caller that asks again and again would fill the trace.
+    if (Tracer* const tracer = comm->engine.tracer()) tracer->wait(run.trace_row, begin, end);
   }
   finish();
-}
-
-void AsynchronousCall::note_wait(Clock::time_point begin) {
-  const Clock::time_point now = Clock::now();
-  seconds_waited_ += std::chrono::duration<double>(now - begin).count();
-  if (Tracer* const tracer = comm->engine.tracer()) tracer->wait(run.trace_row, begin, now);
 }
 
 void AsynchronousCall::finish() {

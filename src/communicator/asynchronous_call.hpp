@@ -56,8 +56,6 @@ class AsynchronousCall {
   virtual void completed() {}
 
  private:
-  void note_wait(Clock::time_point begin);
-
   std::string name_;
   double seconds_waited_ = 0;
   bool heard_ = true;  // what the last run ended with has been thrown

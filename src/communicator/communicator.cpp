@@ -26,7 +26,7 @@ struct Introduction {
   std::int32_t measure = 0;        ///< the machine, now: WEIR_CALIBRATE; rank 0's word counts
   std::int32_t shared_memory = 0;  ///< WEIR_SHARED_MEMORY
   std::int32_t traced = 0;         ///< WEIR_TRACE is set
-  std::int32_t communicators = 0;  ///< that this process has made before
+  std::int32_t number = 0;         ///< of a communicator whose rank 0 this is: no other's in the job
   std::uint64_t run = 0;           ///< a number of its own
   std::int32_t direct = 0;         ///< DevicePath
   std::array<char, 252> why{};     ///< messages of CUDA memory take that path
@@ -250,7 +250,7 @@ std::shared_ptr<CommunicatorState> make_communicator(std::unique_ptr<Transport> 
     mine.measure = in_force.calibrate ? 1 : 0;
     mine.shared_memory = in_force.shared_memory ? 1 : 0;
     mine.traced = in_force.trace.empty() ? 0 : 1;
-    mine.communicators = communicators_made++;
+    mine.number = communicators_made++ * transport->job_size() + transport->job_rank();
     mine.run = std::random_device{}() | std::uint64_t{std::random_device{}()} << 32;
     const DevicePath path = transport->device_path(in_force.cuda_aware_mpi);
     mine.direct = path.direct ? 1 : 0;
@@ -278,9 +278,8 @@ std::shared_ptr<CommunicatorState> make_communicator(std::unique_ptr<Transport> 
   state->device_path = agreed_device_path(paths);
   const bool traced = std::any_of(all.begin(), all.end(), [](const Introduction& i) { return i.traced != 0; });
   const Location& here = state->topology.location(state->topology.rank());
-  state->observe(
-      {all[0].run, all[0].communicators, state->topology.rank(), state->topology.size(), std::string(stored_name(here.host))},
-      traced);
+  state->observe({all[0].run, all[0].number, state->topology.rank(), state->topology.size(), std::string(stored_name(here.host))},
+                 traced);
   if (measure_now) state->agreed_machine();
   return state;
 }

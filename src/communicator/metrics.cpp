@@ -43,7 +43,7 @@ class Family {
 }  // namespace
 
 Metrics::Metrics(const std::string& folder, const Identity& identity, LogLevel log)
-    : path_(fmt::format("{}/weir.c{}.rank{}.prom", folder, identity.communicator, identity.rank)),
+    : path_(identity.file(folder, "weir", "prom")),
       labels_(fmt::format("communicator=\"{}\",rank=\"{}\"", identity.communicator, identity.rank)),
       log_(log) {
   write_whole_file(path_, text());

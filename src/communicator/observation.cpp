@@ -28,7 +28,7 @@ void CommunicatorState::observe(const Identity& identity, bool rounds) {
   const auto attempt = [&](const char* what, auto&& make) {
     try {
       make();
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       log(settings.log, LogLevel::warn, "rank {}: no {}: {}", identity.rank, what, error.what());
     }
   };
@@ -41,9 +41,7 @@ void CommunicatorState::observe(const Identity& identity, bool rounds) {
       // One break brings others: the first dump says most.
       if (dumped_ != Clock::time_point{} && Clock::now() - dumped_ < std::chrono::seconds(1)) return;
       dumped_ = Clock::now();
-      attempt("dump", [&] {
-        dump(fmt::format("{}/weir-dump.c{}.rank{}.json", settings.dump, identity_.communicator, identity_.rank), why);
-      });
+      attempt("dump", [&] { dump(identity_.file(settings.dump, "weir-dump", "json"), why); });
     });
   }
   if (!rounds) return;

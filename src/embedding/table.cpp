@@ -255,7 +255,6 @@ task<void> EmbeddingState::share_cards(Channel channel, CallWords call, CallCard
 
 template <class Id>
 task<void> EmbeddingState::run_lookup(CallIds<Id> ids, std::span<float> vectors, void* stream) {
-  const Clock::time_point begin = Clock::now();
   CallCard card = begin_lookup(ids, vectors, stream);
   const Channel channel = lookup_.channel();
   Batch& batch = *current_;
@@ -288,7 +287,7 @@ task<void> EmbeddingState::run_lookup(CallIds<Id> ids, std::span<float> vectors,
   statistics_.lookup_bytes_sent = payload_sent(lookup_.traffic) - before;
   batch_traffic_ = lookup_.traffic;
   if (prefetched) add_sent(batch_traffic_, batch.prefetch_traffic);
-  statistics_.seconds_lookup = seconds_since(begin);
+  statistics_.seconds_lookup = seconds_since(lookup_.run.begun);
   current_ready_ = true;
 }
 

@@ -108,7 +108,6 @@ class EmbeddingState {
     std::int64_t given;  ///< elements of the gradients
     Batch* next;         ///< what has been prefetched, perhaps not gathered yet
     double learning_rate;
-    Clock::time_point begin;
     std::int64_t lookups;  ///< when it was called
   };
   /// Several rows at once, of export and import.

@@ -44,7 +44,7 @@ void EmbeddingState::start_update(std::span<const float> gradients, void* stream
   const Clock::time_point begin = Clock::now();
   const std::int64_t expected = current_->tokens() * config_.width;
   const auto given = static_cast<std::int64_t>(gradients.size());
-  Step step{CallError::none, InputError::none, given, next_known_ ? next_.get() : nullptr, state_.learning_rate, begin, lookups_};
+  Step step{CallError::none, InputError::none, given, next_known_ ? next_.get() : nullptr, state_.learning_rate, lookups_};
   if (!lookup_.run.finished || !current_ready_)
     step.input_error = CallError::not_ready;
   else if (given != expected)
@@ -95,7 +95,7 @@ task<void> EmbeddingState::run_update(Step step) {
     co_await dense_->run(channel, *updating_, coalesced_);
     statistics_.prior_rows = updating_->groups().count();
     statistics_.updated_rows = dense_->step(slice_, optimizer);
-    statistics_.seconds_prior = statistics_.seconds_update = seconds_since(step.begin);
+    statistics_.seconds_prior = statistics_.seconds_update = statistics_.seconds_coalesce + seconds_since(update_.run.begun);
     ++state_.steps;
     half_applied_ = false;
     co_return;
@@ -116,7 +116,7 @@ task<void> EmbeddingState::run_update(Step step) {
   statistics_.updated_rows += delivery_.step(slice_, optimizer);
   mark_delayed(true);
   prior_applied_ = true;
-  statistics_.seconds_prior = statistics_.seconds_update = seconds_since(step.begin);
+  statistics_.seconds_prior = statistics_.seconds_update = statistics_.seconds_coalesce + seconds_since(update_.run.begun);
   ++state_.steps;
   half_applied_ = delayed_rows_of_all() > 0;
   if (!half_applied_) co_return;
@@ -130,7 +130,7 @@ task<void> EmbeddingState::run_update(Step step) {
   statistics_.updated_rows += delivery_.step(slice_, optimizer);
   mark_delayed(false);
   half_applied_ = false;
-  statistics_.seconds_update = seconds_since(step.begin);
+  statistics_.seconds_update = statistics_.seconds_coalesce + seconds_since(update_.run.begun);
 }
 
 /// Whether all ranks know their next batch by the same prefetch: they may have made another number of them so far.

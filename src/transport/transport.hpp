@@ -46,6 +46,10 @@ class Transport {
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return size_; }
 
+  /// Among all processes of the job, of which this transport may join a few.
+  [[nodiscard]] virtual int job_rank() const { return rank_; }
+  [[nodiscard]] virtual int job_size() const { return size_; }
+
   /// `data` stays untouched by the caller until the request is done. Messages of any size.
   Request send(const void* data, std::int64_t bytes, int to, int tag);
   Request receive(void* data, std::int64_t bytes, int from, int tag);

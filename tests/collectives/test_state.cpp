@@ -74,10 +74,20 @@ TEST_CASE("float64, no error feedback, and hardly any elements go on from a save
   }
 }
 
+TEST_CASE("samples of an array that is larger than they are go on from a saved state", "[state]") {
+  for (const Threshold threshold : all_thresholds) {
+    AllreduceConfig config = config_of<float>(find_allreduce("topk_allgather"));
+    config.count = 200003;
+    config.k = 500;
+    config.threshold = threshold;
+    going_on<float>(state_machines[0], config, 3);
+  }
+}
+
 TEST_CASE("trials go on from a saved state: the same turns, and nothing is lost", "[state]") {
   const MachineFile file(format_machine(builtin_machine()));
   for (const std::string algorithm : {"auto", "auto_sparse"}) {
-    for (const std::int64_t trials : {1, 2, 5}) {
+    for (const std::int64_t trials : {1, 2, 5, 8}) {
       const AllreduceConfig config{.count = 40001,
                                    .density = algorithm == "auto" ? 0.08 : 0.02,
                                    .algorithm = algorithm,

@@ -3,7 +3,9 @@
 #include <weir/mpi.h>
 
 #include <array>
+#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <optional>
 
 #include "communicator/communicator.hpp"
@@ -189,6 +191,26 @@ TEST_CASE("sub-communicators work side by side") {
     check_exact<float>(comm, 5000, 100, Input::heavy_tailed);
   }
   MPI_Comm_free(&half);
+}
+
+TEST_CASE("sub-communicators side by side leave files of their own") {
+  namespace fs = std::filesystem;
+  std::array<char, 64> folder{};
+  if (world_rank() == 0) std::snprintf(folder.data(), folder.size(), "/tmp/weir-test-mpi-%d", static_cast<int>(::getpid()));
+  MPI_Bcast(folder.data(), static_cast<int>(folder.size()), MPI_CHAR, 0, MPI_COMM_WORLD);
+  setenv("WEIR_METRICS", folder.data(), 1);
+  {
+    MPI_Comm half = MPI_COMM_NULL;
+    MPI_Comm_split(MPI_COMM_WORLD, world_rank() % 2, world_rank(), &half);
+    const Communicator first(half), second(half);
+    MPI_Comm_free(&half);
+  }
+  unsetenv("WEIR_METRICS");
+  MPI_Barrier(MPI_COMM_WORLD);
+  const auto files = std::distance(fs::directory_iterator(folder.data()), fs::directory_iterator());
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (world_rank() == 0) fs::remove_all(folder.data());
+  REQUIRE(files == 2 * world_size());
 }
 
 TEST_CASE("bad communicators and settings") {

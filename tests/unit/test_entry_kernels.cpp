@@ -31,8 +31,10 @@ namespace reference = weir::kernels::reference;
 
 Indices sorted_indices(std::size_t count, std::uint32_t range, unsigned seed) {
   std::mt19937 random(seed);
-  std::set<std::uint32_t> chosen;
-  while (chosen.size() < count) chosen.insert(random() % range);
+  std::set<std::uint32_t> chosen;  // Floyd's sampling: as many draws as indices, however dense
+  for (auto last = range - static_cast<std::uint32_t>(count); last < range; ++last) {
+    if (!chosen.insert(random() % (last + 1)).second) chosen.insert(last);
+  }
   return Indices(chosen.begin(), chosen.end());
 }
 

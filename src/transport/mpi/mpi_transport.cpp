@@ -58,6 +58,17 @@ class MpiTransport final : public Transport {
     outbox_ = std::make_shared<Outbox>(size);
   }
 
+  [[nodiscard]] int job_rank() const override {
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    return rank;
+  }
+  [[nodiscard]] int job_size() const override {
+    int size = 1;
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    return size;
+  }
+
   ~MpiTransport() override {
     // After MPI_Finalize nothing may be called; after abandoned messages MPI_Comm_free may wait for peers that are gone, and while
     // an exception unwinds for peers that know nothing of it.
