@@ -17,69 +17,11 @@ extern "C" {
 
 typedef struct weir_embedding weir_embedding; /**< one table, its optimizer's state, and what is in flight on it */
 
-/** What a row's gradient g does to the row w, with the learning rate l. */
-typedef enum weir_optimizer {
-  WEIR_OPTIMIZER_SGD = 0,      /**< w -= l g */
-  WEIR_OPTIMIZER_MOMENTUM = 1, /**< v = beta1 v + g;  w -= l v */
-  WEIR_OPTIMIZER_ADAGRAD = 2,  /**< s += g^2;  w -= l g / (sqrt(s) + epsilon) */
-  WEIR_OPTIMIZER_ADAM = 3      /**< as in weir/embedding.hpp */
-} weir_optimizer;
-/** How messages to the ranks of another node travel: as the cost function says, each by itself, or those between two nodes as one.
- */
-typedef enum weir_routing { WEIR_ROUTING_AUTOMATIC = 0, WEIR_ROUTING_DIRECT = 1, WEIR_ROUTING_BY_NODE = 2 } weir_routing;
-
-/** Describes one table of rows x width float32 values. All but name and the priorities must be equal on all ranks. Start from
- *  WEIR_EMBEDDING_CONFIG_INIT. */
-typedef struct weir_embedding_config {
-  size_t struct_size;
-  int64_t rows;          /**< 1 to 2^32 - 1 */
-  int64_t width;         /**< at least 1 */
-  int64_t largest_batch; /**< most ids that a rank looks up at once */
-  int64_t seed;          /**< of the initial values */
-  double learning_rate;
-  double beta1; /**< of momentum and Adam */
-  double beta2; /**< of Adam */
-  double epsilon;
-  double initial_range;     /**< initial values are uniform in [-initial_range, initial_range) */
-  const char* exchange;     /**< a name from weir_exchange_name; copied */
-  const char* name;         /**< for messages; copied */
-  int32_t optimizer;        /**< weir_optimizer */
-  int32_t wire_values;      /**< weir_wire_values: how vectors and gradients travel; sums are float32 always */
-  int32_t routing;          /**< weir_routing */
-  int32_t average;          /**< nonzero: gradients are divided by the number of ranks */
-  int32_t priority;         /**< of ids, vectors, and gradients of rows that the next batch needs */
-  int32_t delayed_priority; /**< of the other gradients */
-  int32_t memory;           /**< weir_memory_space; cuda: the GPU that is current when the table is made; not for dense_allreduce */
-} weir_embedding_config;
-
-#define WEIR_EMBEDDING_CONFIG_INIT                                                                                       \
-  {                                                                                                                      \
-    sizeof(weir_embedding_config), 0, 0, 0, 1, 0.01, 0.9, 0.999, 1e-8, 0.05, "columns", "embedding", WEIR_OPTIMIZER_SGD, \
-        WEIR_WIRE_VALUES_NATIVE, WEIR_ROUTING_AUTOMATIC, 1, 1000000, -1000000, WEIR_MEMORY_HOST                          \
-  }
-
-/** What the last lookup and the last update did on this rank; times in seconds. */
-typedef struct weir_embedding_statistics {
-  size_t struct_size;
-  int64_t tokens;                       /**< ids of the batch */
-  int64_t distinct_rows;                /**< of the batch: vectors received, and gradients sent */
-  int64_t prior_rows;                   /**< of the update: those that the next batch of any rank needs; all when it is not known */
-  int64_t updated_rows;                 /**< rows, or parts of rows, that this rank's optimizer stepped */
-  int64_t id_bytes_sent;                /**< of the batch: ids, by prefetch or lookup */
-  int64_t lookup_bytes_sent;            /**< vectors */
-  int64_t gradient_bytes_sent;          /**< gradients of rows */
-  int64_t control_bytes_sent;           /**< everything else */
-  int64_t bytes_sent[WEIR_LEVEL_COUNT]; /**< all of these by level of the peer */
-  double seconds_lookup;                /**< from start to completion */
-  double seconds_coalesce;              /**< summing gradients of equal ids, before the update's start returns */
-  double seconds_prior;                 /**< from the update's start until the prior rows were applied */
-  double seconds_update;                /**< from the update's start until all rows were applied */
-  int32_t prefetched;                   /**< the lookup's ids were known before */
-  int32_t by_node;                      /**< WEIR_ROUTING_BY_NODE is in force */
-} weir_embedding_statistics;
-
 /** Name of the exchange number `index`, NULL past the last: how rows are divided among the ranks and how they travel. */
 const char* weir_exchange_name(int index);
+
+/** The exchange number `index`; its texts live as long as the library. WEIR_ERR_ARGUMENT past the last. */
+weir_status weir_exchange(int index, weir_exchange_info* info);
 
 /** Collective. The table is owned by the caller; see weir_embedding_destroy. On error *table is NULL. */
 weir_status weir_embedding_create(weir_comm* comm, const weir_embedding_config* config, weir_embedding** table);
@@ -102,6 +44,7 @@ weir_status weir_embedding_lookup_wait(weir_embedding* table);
  * `ids` must last only until the call returns. Nobody needs to wait. */
 weir_status weir_embedding_prefetch_int32(weir_embedding* table, const int32_t* ids, int64_t count);
 weir_status weir_embedding_prefetch_int64(weir_embedding* table, const int64_t* ids, int64_t count);
+weir_status weir_embedding_prefetch_test(weir_embedding* table, int* done);
 weir_status weir_embedding_prefetch_wait(weir_embedding* table);
 
 /** Collective, nonblocking, once per lookup. Gradients of the vectors of the last lookup, `count` x width elements for its `count`
@@ -132,6 +75,16 @@ weir_status weir_embedding_set_learning_rate(weir_embedding* table, double learn
 weir_status weir_embedding_export_rows(weir_embedding* table, int64_t first, int64_t count, float* values);
 /** Collective, blocking. Where ranges of ranks overlap, the highest rank's values win. The optimizer's state stays as it is. */
 weir_status weir_embedding_import_rows(weir_embedding* table, int64_t first, int64_t count, const float* values);
+
+/** Configuration in force. Texts are valid as long as the table. */
+weir_status weir_embedding_get_config(const weir_embedding* table, weir_embedding_config* config);
+/** Bytes that this table holds on this rank. */
+weir_status weir_embedding_memory_bytes(const weir_embedding* table, int64_t* bytes);
+/** As weir_plan_state_bytes, weir_plan_save_state and weir_plan_restore_state: this rank's rows, its part of the optimizer's state
+ *  and the counters. WEIR_ERR_BUSY while a call is in flight. */
+weir_status weir_embedding_state_bytes(weir_embedding* table, int64_t* bytes);
+weir_status weir_embedding_save_state(weir_embedding* table, void* state, int64_t bytes);
+weir_status weir_embedding_restore_state(weir_embedding* table, const void* state, int64_t bytes);
 
 weir_status weir_embedding_get_statistics(const weir_embedding* table, weir_embedding_statistics* statistics);
 

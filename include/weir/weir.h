@@ -1,16 +1,21 @@
-/* weir/weir.h: the C interface of Weir. C99. Stable: see the ABI notes in capi/README.md.
+/* weir/weir.h: the C interface of Weir. C11, and C99 where <stdint.h> is. Stable: see the ABI notes in capi/README.md.
  *
- * Every call returns a weir_status; weir_last_error() has the text, saying what was wrong and what would be right.
+ * Every call returns a weir_status; weir_last_error() has the text, saying what was wrong and what would be right. No exception
+ * crosses, and no call ends the process.
  * Config and result structs start with struct_size: initialise configs with their initializer, and set struct_size of structs that
  * a call fills. A smaller struct_size, of an older header, is fine: fields beyond it keep the initializer's values, or are not
- * filled. "Collective" calls must be made by every rank, and report bad input on every rank alike.
- * Thread-safety: a communicator and its plans belong to one thread at a time. */
+ * filled. A larger one, of a newer header, is fine as long as the fields that this library does not know are zero.
+ * "Collective" calls must be made by every rank, and report bad input on every rank alike.
+ * Thread-safety: a communicator and everything made from it belong to one thread at a time: a call that finds another one under way
+ * in another thread returns WEIR_ERR_BUSY. Functions without a communicator may be called by any thread at any time.
+ * A handle that was destroyed, or never made, is WEIR_ERR_ARGUMENT. */
 #ifndef WEIR_WEIR_H
 #define WEIR_WEIR_H
 
 #include <stddef.h>
 #include <stdint.h>
 #include <weir/status.h>
+#include <weir/types.h>
 
 #define WEIR_VERSION_MAJOR 0
 #define WEIR_VERSION_MINOR 1
@@ -20,108 +25,9 @@
 extern "C" {
 #endif
 
-typedef struct weir_comm weir_comm; /**< a group of ranks; made by weir_comm_create_mpi (weir/mpi.h) */
-typedef struct weir_plan weir_plan; /**< one tensor's allreduce and its state */
-
-/** Element type of a gradient. The 16-bit types only in CUDA memory; residuals, sums and updates are float32 with them. */
-typedef enum weir_data_type { WEIR_FLOAT32 = 0, WEIR_FLOAT64 = 1, WEIR_FLOAT16 = 2, WEIR_BFLOAT16 = 3 } weir_data_type;
-/** Where a plan's gradient and update are. */
-typedef enum weir_memory_space { WEIR_MEMORY_HOST = 0, WEIR_MEMORY_CUDA = 1 } weir_memory_space;
-/** How a rank selects the entries that it contributes. All but exact and mstopk may select a few more or
-    fewer than k entries. */
-typedef enum weir_threshold {
-  WEIR_THRESHOLD_EXACT = 0,    /**< exactly the k largest */
-  WEIR_THRESHOLD_REUSE = 1,    /**< Ok-Topk section 3.1.3, counts guarded to [0.8 k, 1.25 k] */
-  WEIR_THRESHOLD_MSTOPK = 2,   /**< CommLib Algorithm 1: `samplings` thresholds bisected, then exactly k entries */
-  WEIR_THRESHOLD_SAMPLED = 3,  /**< DGC: the threshold of a small sample, and a second, exact selection among too many candidates */
-  WEIR_THRESHOLD_GAUSSIAN = 4, /**< Gaussiank: the quantile of a normal distribution with the gradient's moments */
-  WEIR_THRESHOLD_SIDCO = 5     /**< SIDCo: exponential fits to what exceeds the last threshold, in stages */
-} weir_threshold;
-/** How indices of sparse vectors travel: the smallest of COO, Elias-Fano, bitmap and dense, per message; or COO always. */
-typedef enum weir_wire_format { WEIR_WIRE_FORMAT_COMPACT = 0, WEIR_WIRE_FORMAT_COO = 1 } weir_wire_format;
-/** How values of sparse vectors travel; all but native need float32. What rounding loses stays in the residual. */
-typedef enum weir_wire_values {
-  WEIR_WIRE_VALUES_NATIVE = 0,
-  WEIR_WIRE_VALUES_BFLOAT16 = 1,
-  WEIR_WIRE_VALUES_FLOAT16 = 2
-} weir_wire_values;
-/** What NaN or infinity does: an error on all ranks, an iteration that contributes nothing, or nothing special. */
-typedef enum weir_non_finite { WEIR_NON_FINITE_ERROR = 0, WEIR_NON_FINITE_SKIP = 1, WEIR_NON_FINITE_PROPAGATE = 2 } weir_non_finite;
-
-/** Describes one tensor. All fields but name and priority must be equal on all ranks. Start from WEIR_ALLREDUCE_CONFIG_INIT.
- *  In CUDA memory every sparse algorithm runs; dense_nccl, dense_torus2d, dense_iterations and the sums in nodes of hitopk and
- *  hi_oktopk need NCCL (without it the latter run flat). */
-typedef struct weir_allreduce_config {
-  size_t struct_size;
-  int64_t count;             /**< elements; sparse algorithms take up to 2^32 - 1 */
-  int64_t k;                 /**< entries to deliver; -1: from density */
-  double density;            /**< k / count in (0, 1] */
-  double balance_trigger;    /**< balance when the largest part exceeds this many times the mean */
-  int64_t threshold_period;  /**< tau' of Ok-Topk, mode reuse */
-  int64_t boundary_period;   /**< tau of Ok-Topk */
-  int64_t dense_iterations;  /**< the first iterations run dense */
-  int64_t warmup_iterations; /**< then density falls exponentially from 25 % to its target */
-  const char* algorithm;     /**< a name from weir_algorithm_name, "auto" or "auto_sparse"; copied */
-  const char* name;          /**< for messages; copied */
-  int32_t type;              /**< weir_data_type */
-  int32_t threshold;         /**< weir_threshold */
-  int32_t non_finite;        /**< weir_non_finite */
-  int32_t window;            /**< exchanges in flight */
-  int32_t priority;          /**< larger is more urgent */
-  int32_t error_feedback;    /**< nonzero: keep what is not delivered */
-  int32_t average;           /**< nonzero: divide by the number of ranks */
-  int32_t wire_format;       /**< weir_wire_format */
-  int32_t wire_values;       /**< weir_wire_values */
-  int32_t samplings;         /**< N of mstopk (CommLib Algorithm 1) */
-  int64_t trial_iterations; /**< auto: runs of each of up to three candidates before the fastest stays; 0: the prediction decides */
-  int32_t memory;           /**< weir_memory_space; cuda: the GPU that is current when the plan is made */
-  int32_t reserved;         /**< 0 */
-} weir_allreduce_config;
-
-#define WEIR_ALLREDUCE_CONFIG_INIT                                                                                            \
-  {                                                                                                                           \
-    sizeof(weir_allreduce_config), 0, -1, 0.01, 4.0, 32, 64, 0, 0, "oktopk", "allreduce", WEIR_FLOAT32, WEIR_THRESHOLD_EXACT, \
-        WEIR_NON_FINITE_ERROR, 4, 0, 1, 1, WEIR_WIRE_FORMAT_COMPACT, WEIR_WIRE_VALUES_NATIVE, 30, 0, WEIR_MEMORY_HOST, 0      \
-  }
-
-/** The delivered update, sorted by index, equal on all ranks, in the plan's memory space. Owned by the plan, valid until its next
- * start, reset or destruction. */
-typedef struct weir_sparse_result {
-  size_t struct_size;
-  int64_t count;
-  const uint32_t* indices;
-  const void* values; /**< of the plan's type; of plans of 16-bit types float32 */
-} weir_sparse_result;
-
-#define WEIR_LEVEL_COUNT 7 /**< self, l3, numa, socket, node, switch, system */
-
-/** What the last run did on this rank; times in seconds. Bytes and messages are those of Weir's own messages: not what goes through
- *  memory that the ranks of a node share, nor what MPI's or NCCL's own collectives send (dense_mpi, dense_nccl). */
-typedef struct weir_statistics {
-  size_t struct_size;
-  int64_t iteration;
-  int64_t k;
-  int64_t selected_local;
-  int64_t selected_global;
-  int64_t payload_bytes_sent;
-  int64_t payload_bytes_received;
-  int64_t control_bytes_sent;
-  int64_t control_bytes_received;
-  int64_t bytes_sent[WEIR_LEVEL_COUNT]; /**< by level of the peer */
-  int64_t bytes_received[WEIR_LEVEL_COUNT];
-  int64_t messages_sent[WEIR_LEVEL_COUNT];
-  int64_t messages_received[WEIR_LEVEL_COUNT];
-  double seconds_select;
-  double seconds_exchange;
-  double seconds_apply;
-  double seconds_total;
-  int32_t rethresholded;
-  int32_t recut;
-  int32_t balanced;
-  int32_t skipped;
-  double seconds_in_node; /**< dense reduce-scatter and sparse allgather of algorithms that shard within nodes */
-  double seconds_waited;  /**< that the caller spent in wait, test or run until this run had finished */
-} weir_statistics;
+typedef struct weir_comm weir_comm;         /**< a group of ranks; see weir_comm_create_world */
+typedef struct weir_plan weir_plan;         /**< one tensor's allreduce and its state */
+typedef struct weir_schedule weir_schedule; /**< priorities of a model's blocks, and what is in flight for each */
 
 /** Version of the library in use; any pointer may be NULL. */
 void weir_version(int* major, int* minor, int* patch);
@@ -132,9 +38,46 @@ const char* weir_status_string(weir_status status);
 const char* weir_last_error(const weir_comm* comm);
 /** Name of the algorithm number `index`, NULL past the last. */
 const char* weir_algorithm_name(int index);
+/** The algorithm number `index`; its texts live as long as the library. WEIR_ERR_ARGUMENT past the last. */
+weir_status weir_algorithm(int index, weir_algorithm_info* info);
+/** The WEIR_* environment variable number `index`, its value in force and where that came from. The texts are valid until this
+ *  thread's next call. WEIR_ERR_ARGUMENT past the last. */
+weir_status weir_setting(int index, weir_setting_info* info);
+/** Name of a level; NULL for a number that is none. */
+const char* weir_level_name(int32_t level);
 
+/** What takes the library's messages: `level` is a weir_log_level, `text` one line without an end, valid during the call. It may
+ *  come from any thread that calls Weir, must not throw, and must not call Weir but for functions without a communicator. */
+typedef void (*weir_log_function)(void* context, int32_t level, const char* text);
+/** From now on messages go to `function`, with `context`, instead of stderr; NULL: to stderr again. WEIR_LOG still says which. */
+weir_status weir_set_log_function(weir_log_function function, void* context);
+
+/** Initialises MPI, with MPI_THREAD_MULTIPLE where the library has it, unless the program has done so. For programs that do not
+ *  call MPI themselves. Not by two threads at once. */
+weir_status weir_init(void);
+/** Finalises MPI where weir_init has initialised it, else does nothing. Destroy communicators before. Collective. */
+weir_status weir_finalize(void);
+/** The MPI that Weir was built for: "Open MPI", or "MPICH" for all libraries of its ABI. */
+const char* weir_mpi_family(void);
+/** What the MPI library in use says of itself: MPI_Get_library_version. */
+const char* weir_mpi_library(void);
+
+/** Collective over all ranks of the program: from MPI_COMM_WORLD, which is duplicated. Before MPI_Init, call weir_init.
+ *  From other communicators: weir_comm_create_mpi (weir/mpi.h) and weir_comm_create_fortran. `*comm` is owned by the caller; see
+ *  weir_comm_destroy, which is collective, too. On error *comm is NULL. */
+weir_status weir_comm_create_world(weir_comm** comm);
+/** Collective over a communicator given by its Fortran handle, an MPI_Fint (in C MPI_Comm_c2f, in mpi4py comm.py2f()). */
+weir_status weir_comm_create_fortran(int32_t mpi_comm, weir_comm** comm);
 weir_status weir_comm_rank(const weir_comm* comm, int* rank);
 weir_status weir_comm_size(const weir_comm* comm, int* size);
+/** The machine as this communicator sees it, as an indented tree of switch groups, nodes, sockets and ranks. Valid as long as the
+ *  communicator; NULL for a handle that is none. */
+const char* weir_comm_topology(const weir_comm* comm);
+/** Nearest common level of this rank and `peer`: a weir_level. */
+weir_status weir_comm_level(const weir_comm* comm, int peer, int32_t* level);
+/** The ranks, ascending, that share `level` with this rank: those of its node, say; this rank is one of them. *count becomes their
+ *  number; ranks[] gets them where `size`, its length, suffices, else the call is WEIR_ERR_ARGUMENT. With ranks NULL, only *count. */
+weir_status weir_comm_group(const weir_comm* comm, int32_t level, int* ranks, int size, int* count);
 /** Collective. The number of the GPU that this rank should use, for cudaSetDevice: ranks of a node share its GPUs evenly, each on
  *  its own NUMA node where possible; -1 where this process sees none. */
 weir_status weir_comm_nearest_gpu(const weir_comm* comm, int* gpu);
@@ -180,12 +123,49 @@ weir_status weir_plan_wait(weir_plan* plan);
 
 weir_status weir_plan_sparse_result(const weir_plan* plan, weir_sparse_result* result);
 weir_status weir_plan_statistics(const weir_plan* plan, weir_statistics* statistics);
+/** WEIR_ERR_BUSY while a run is in flight. */
+weir_status weir_plan_residual(const weir_plan* plan, weir_residual* residual);
+/** What is in force: with automatic choice, `algorithm`, `wire_format` and `wire_values` are the present choice. Texts are valid
+ *  until the plan's next start or destruction. */
+weir_status weir_plan_config(const weir_plan* plan, weir_allreduce_config* config);
+/** Bytes that this plan holds, besides the caller's gradient. */
+weir_status weir_plan_memory_bytes(const weir_plan* plan, int64_t* bytes);
+/** Bytes that weir_plan_save_state writes at present. WEIR_ERR_BUSY while a run is in flight. */
+weir_status weir_plan_state_bytes(weir_plan* plan, int64_t* bytes);
+/** Writes what lives from one iteration to the next (residual, thresholds, boundaries, iteration count) into `state`, host memory
+ *  of `bytes` bytes, exactly weir_plan_state_bytes. Each rank saves its own, and all must be at the same iteration. */
+weir_status weir_plan_save_state(weir_plan* plan, void* state, int64_t bytes);
+/** Goes on where the plan was that saved `state`: one of the same configuration, on the same rank of as many. WEIR_ERR_ARGUMENT,
+ *  naming the field, where the state is damaged or does not fit; the plan is then as it was. Sends nothing: see to it that all
+ *  ranks restore the same iteration, or none. */
+weir_status weir_plan_restore_state(weir_plan* plan, const void* state, int64_t bytes);
 /** Why the plan uses this algorithm, for people; with automatic choice a table of predictions. Valid as long as the plan; NULL for
  *  a NULL plan. */
 const char* weir_plan_explanation(const weir_plan* plan);
 /** Forgets residual, thresholds, boundaries and iteration count. Sends nothing, but every rank must call it before the same run:
  *  plans reset on some ranks only disagree about that run, which may end in a transport error. */
 weir_status weir_plan_reset(weir_plan* plan);
+
+/* Block-level horizontal scheduling (EmbRace section 4.2.1): what the next forward pass needs first travels first. Purely local: a
+ * schedule communicates only through the runs that it is given. Errors of a run are those of weir_plan_wait. */
+
+/** `blocks`: the names of a model's blocks in the order of its forward pass, all different; copied. Plans that are given to it must
+ *  come from `comm`, and outlive their runs. On error *schedule is NULL. */
+weir_status weir_schedule_create(weir_comm* comm, const char* const* blocks, int count, weir_schedule** schedule);
+/** Not collective. Forgets what is in flight; the plans still finish it. NULL is fine. */
+weir_status weir_schedule_destroy(weir_schedule* schedule);
+/** The priority for everything in this block: the first block's is the number of blocks, the last one's is 1. */
+weir_status weir_schedule_priority(const weir_schedule* schedule, const char* block, int* priority);
+/** Notes the run that `plan` has in flight as one of this block. */
+weir_status weir_schedule_started(weir_schedule* schedule, const char* block, weir_plan* plan);
+/** Makes progress on everything in flight; *done becomes 1 once nothing of this block is. */
+weir_status weir_schedule_test(weir_schedule* schedule, const char* block, int* done);
+/** Waits until nothing of this block is in flight. */
+weir_status weir_schedule_wait(weir_schedule* schedule, const char* block);
+/** The same for all blocks. */
+weir_status weir_schedule_wait_all(weir_schedule* schedule);
+/** *operations becomes how many of this block were in flight as of the last test or wait. */
+weir_status weir_schedule_pending(const weir_schedule* schedule, const char* block, int* operations);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,192 @@
+// convert.hpp: structs of C to those of C++ and back.
+// Made by capi/interface/generate.py from interface.toml: change that.
+#pragma once
+
+#include <weir/types.h>
+
+#include <algorithm>
+#include <weir/types.hpp>
+
+namespace weir::capi {
+
+inline AllreduceConfig from_c(const weir_allreduce_config& c) {
+  AllreduceConfig config;
+  config.count = c.count;
+  config.type = static_cast<DataType>(c.type);
+  config.memory = static_cast<MemorySpace>(c.memory);
+  config.density = c.density;
+  config.k = c.k;
+  config.algorithm = c.algorithm != nullptr ? c.algorithm : "";
+  config.trial_iterations = c.trial_iterations;
+  config.error_feedback = c.error_feedback != 0;
+  config.average = c.average != 0;
+  config.threshold = static_cast<Threshold>(c.threshold);
+  config.samplings = c.samplings;
+  config.wire_format = static_cast<WireFormat>(c.wire_format);
+  config.wire_values = static_cast<WireValues>(c.wire_values);
+  config.threshold_period = c.threshold_period;
+  config.boundary_period = c.boundary_period;
+  config.balance_trigger = c.balance_trigger;
+  config.window = c.window;
+  config.non_finite = static_cast<NonFinite>(c.non_finite);
+  config.dense_iterations = c.dense_iterations;
+  config.warmup_iterations = c.warmup_iterations;
+  config.priority = c.priority;
+  config.name = c.name != nullptr ? c.name : "";
+  return config;
+}
+
+/// `struct_size` is left to the caller. Its texts are those of `full`.
+inline weir_allreduce_config to_c(const AllreduceConfig& full) {
+  weir_allreduce_config c{};
+  c.count = full.count;
+  c.type = static_cast<std::int32_t>(full.type);
+  c.memory = static_cast<std::int32_t>(full.memory);
+  c.density = full.density;
+  c.k = full.k;
+  c.algorithm = full.algorithm.c_str();
+  c.trial_iterations = full.trial_iterations;
+  c.error_feedback = full.error_feedback ? 1 : 0;
+  c.average = full.average ? 1 : 0;
+  c.threshold = static_cast<std::int32_t>(full.threshold);
+  c.samplings = full.samplings;
+  c.wire_format = static_cast<std::int32_t>(full.wire_format);
+  c.wire_values = static_cast<std::int32_t>(full.wire_values);
+  c.threshold_period = full.threshold_period;
+  c.boundary_period = full.boundary_period;
+  c.balance_trigger = full.balance_trigger;
+  c.window = full.window;
+  c.non_finite = static_cast<std::int32_t>(full.non_finite);
+  c.dense_iterations = full.dense_iterations;
+  c.warmup_iterations = full.warmup_iterations;
+  c.priority = full.priority;
+  c.name = full.name.c_str();
+  return c;
+}
+
+/// `struct_size` is left to the caller.
+inline weir_statistics to_c(const Statistics& full) {
+  weir_statistics c{};
+  c.iteration = full.iteration;
+  c.k = full.k;
+  c.selected_local = full.selected_local;
+  c.selected_global = full.selected_global;
+  c.payload_bytes_sent = full.payload_bytes_sent;
+  c.payload_bytes_received = full.payload_bytes_received;
+  c.control_bytes_sent = full.control_bytes_sent;
+  c.control_bytes_received = full.control_bytes_received;
+  std::copy(full.bytes_sent.begin(), full.bytes_sent.end(), c.bytes_sent);
+  std::copy(full.bytes_received.begin(), full.bytes_received.end(), c.bytes_received);
+  std::copy(full.messages_sent.begin(), full.messages_sent.end(), c.messages_sent);
+  std::copy(full.messages_received.begin(), full.messages_received.end(), c.messages_received);
+  c.seconds_select = full.seconds_select;
+  c.seconds_in_node = full.seconds_in_node;
+  c.seconds_exchange = full.seconds_exchange;
+  c.seconds_apply = full.seconds_apply;
+  c.seconds_total = full.seconds_total;
+  c.seconds_waited = full.seconds_waited;
+  c.rethresholded = full.rethresholded ? 1 : 0;
+  c.recut = full.recut ? 1 : 0;
+  c.balanced = full.balanced ? 1 : 0;
+  c.skipped = full.skipped ? 1 : 0;
+  return c;
+}
+
+/// `struct_size` is left to the caller.
+inline weir_algorithm_info to_c(const AlgorithmInfo& full) {
+  weir_algorithm_info c{};
+  c.name = full.name.data();
+  c.description = full.description.data();
+  c.sparse = full.sparse ? 1 : 0;
+  c.host_memory = full.host_memory ? 1 : 0;
+  c.cuda_memory = full.cuda_memory ? 1 : 0;
+  return c;
+}
+
+/// `struct_size` is left to the caller. Its texts are those of `full`.
+inline weir_setting_info to_c(const SettingInfo& full) {
+  weir_setting_info c{};
+  c.name = full.name.c_str();
+  c.value = full.value.c_str();
+  c.origin = full.origin.c_str();
+  c.description = full.description.c_str();
+  return c;
+}
+
+inline EmbeddingConfig from_c(const weir_embedding_config& c) {
+  EmbeddingConfig config;
+  config.rows = c.rows;
+  config.width = c.width;
+  config.largest_batch = c.largest_batch;
+  config.memory = static_cast<MemorySpace>(c.memory);
+  config.exchange = c.exchange != nullptr ? c.exchange : "";
+  config.optimizer = static_cast<Optimizer>(c.optimizer);
+  config.learning_rate = c.learning_rate;
+  config.beta1 = c.beta1;
+  config.beta2 = c.beta2;
+  config.epsilon = c.epsilon;
+  config.average = c.average != 0;
+  config.wire_values = static_cast<WireValues>(c.wire_values);
+  config.routing = static_cast<Routing>(c.routing);
+  config.seed = static_cast<std::uint64_t>(c.seed);
+  config.initial_range = c.initial_range;
+  config.priority = c.priority;
+  config.delayed_priority = c.delayed_priority;
+  config.name = c.name != nullptr ? c.name : "";
+  return config;
+}
+
+/// `struct_size` is left to the caller. Its texts are those of `full`.
+inline weir_embedding_config to_c(const EmbeddingConfig& full) {
+  weir_embedding_config c{};
+  c.rows = full.rows;
+  c.width = full.width;
+  c.largest_batch = full.largest_batch;
+  c.memory = static_cast<std::int32_t>(full.memory);
+  c.exchange = full.exchange.c_str();
+  c.optimizer = static_cast<std::int32_t>(full.optimizer);
+  c.learning_rate = full.learning_rate;
+  c.beta1 = full.beta1;
+  c.beta2 = full.beta2;
+  c.epsilon = full.epsilon;
+  c.average = full.average ? 1 : 0;
+  c.wire_values = static_cast<std::int32_t>(full.wire_values);
+  c.routing = static_cast<std::int32_t>(full.routing);
+  c.seed = static_cast<std::int64_t>(full.seed);
+  c.initial_range = full.initial_range;
+  c.priority = full.priority;
+  c.delayed_priority = full.delayed_priority;
+  c.name = full.name.c_str();
+  return c;
+}
+
+/// `struct_size` is left to the caller.
+inline weir_embedding_statistics to_c(const EmbeddingStatistics& full) {
+  weir_embedding_statistics c{};
+  c.tokens = full.tokens;
+  c.distinct_rows = full.distinct_rows;
+  c.prior_rows = full.prior_rows;
+  c.updated_rows = full.updated_rows;
+  c.prefetched = full.prefetched ? 1 : 0;
+  c.by_node = full.by_node ? 1 : 0;
+  c.id_bytes_sent = full.id_bytes_sent;
+  c.lookup_bytes_sent = full.lookup_bytes_sent;
+  c.gradient_bytes_sent = full.gradient_bytes_sent;
+  c.control_bytes_sent = full.control_bytes_sent;
+  std::copy(full.bytes_sent.begin(), full.bytes_sent.end(), c.bytes_sent);
+  c.seconds_lookup = full.seconds_lookup;
+  c.seconds_coalesce = full.seconds_coalesce;
+  c.seconds_prior = full.seconds_prior;
+  c.seconds_update = full.seconds_update;
+  return c;
+}
+
+/// `struct_size` is left to the caller.
+inline weir_exchange_info to_c(const ExchangeInfo& full) {
+  weir_exchange_info c{};
+  c.name = full.name.data();
+  c.description = full.description.data();
+  return c;
+}
+
+}  // namespace weir::capi

@@ -1,0 +1,274 @@
+/* weir/types.h: the enumerations and structs of the C interface. Included by weir/weir.h.
+ * Made by capi/interface/generate.py from interface.toml: change that. */
+#ifndef WEIR_TYPES_H
+#define WEIR_TYPES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/** Element type of a gradient. The 16-bit types are for CUDA memory only; residuals, sums and updates are float32 with them. */
+typedef enum weir_data_type {
+  WEIR_FLOAT32 = 0,
+  WEIR_FLOAT64 = 1,
+  WEIR_FLOAT16 = 2,
+  WEIR_BFLOAT16 = 3
+} weir_data_type;
+
+/** Where gradient, residual and update are. */
+typedef enum weir_memory_space {
+  WEIR_MEMORY_HOST = 0,
+  WEIR_MEMORY_CUDA = 1
+} weir_memory_space;
+
+/** How a rank selects the entries that it contributes. `exact` and `mstopk` select exactly k entries, the other methods perhaps
+ *  a few more or fewer. What a rank does not select stays in its residual.
+ *
+ *  The sum of all contributions may have more than k entries: gtopk, oktopk and hi_oktopk deliver the k largest of them. With
+ *  `reuse`, oktopk and hi_oktopk keep that global threshold, too, within the same bounds; where ranks contribute more than k
+ *  entries, they may deliver fewer, so that the volume bound holds. */
+typedef enum weir_threshold {
+  WEIR_THRESHOLD_EXACT = 0, /**< exactly the k largest (fewer only when fewer are nonzero); ties go to the lowest index */
+  /** Ok-Topk section 3.1.3: re-evaluated every `threshold_period` iterations, and at once when a count leaves [0.8 k, 1.25 k] */
+  WEIR_THRESHOLD_REUSE = 1,
+  /** CommLib Algorithm 1: `samplings` thresholds bisected between mean and maximum, then exactly k entries */
+  WEIR_THRESHOLD_MSTOPK = 2,
+  WEIR_THRESHOLD_SAMPLED = 3, /**< DGC: the threshold of a small sample, and a second, exact selection among too many candidates */
+  /** Gaussiank: the quantile of a normal distribution with the gradient's moments, and a guard on the count */
+  WEIR_THRESHOLD_GAUSSIAN = 4,
+  WEIR_THRESHOLD_SIDCO = 5 /**< SIDCo: exponential fits to what exceeds the last threshold, in stages */
+} weir_threshold;
+
+/** How indices of sparse vectors travel. */
+typedef enum weir_wire_format {
+  WEIR_WIRE_FORMAT_COMPACT = 0, /**< the smallest of COO, Elias-Fano, bitmap and dense, per message */
+  WEIR_WIRE_FORMAT_COO = 1      /**< 32-bit index and value, always */
+} weir_wire_format;
+
+/** How values of sparse vectors travel. Sums are taken in the plan's type; what rounding loses stays in the residual. */
+typedef enum weir_wire_values {
+  WEIR_WIRE_VALUES_NATIVE = 0,
+  WEIR_WIRE_VALUES_BFLOAT16 = 1, /**< needs float32 */
+  WEIR_WIRE_VALUES_FLOAT16 = 2   /**< needs float32 */
+} weir_wire_values;
+
+/** What happens to an iteration in which any rank's gradient holds NaN or infinity. */
+typedef enum weir_non_finite {
+  WEIR_NON_FINITE_ERROR = 0, /**< WEIR_ERR_NON_FINITE on every rank; gradient untouched, residual as before up to rounding */
+  /** the iteration contributes nothing anywhere: the update is zero, the residual as before up to rounding */
+  WEIR_NON_FINITE_SKIP = 1,
+  WEIR_NON_FINITE_PROPAGATE = 2 /**< NaN counts as the largest magnitude and travels like any other value */
+} weir_non_finite;
+
+/** How near two ranks are: the innermost part of the machine that they share. Traffic is counted by these levels. */
+typedef enum weir_level {
+  WEIR_LEVEL_SELF = 0,         /**< the rank itself */
+  WEIR_LEVEL_L3 = 1,           /**< one L3 cache */
+  WEIR_LEVEL_NUMA = 2,         /**< one NUMA node */
+  WEIR_LEVEL_SOCKET = 3,       /**< one socket */
+  WEIR_LEVEL_NODE = 4,         /**< one node */
+  WEIR_LEVEL_SWITCH_GROUP = 5, /**< one switch */
+  WEIR_LEVEL_SYSTEM = 6        /**< nothing nearer */
+} weir_level;
+
+/** Which rows of the batch's gradient change what, with one learning rate l and gradient g of a row. Rows that no rank has
+ *  looked up keep their values and their state. */
+typedef enum weir_optimizer {
+  WEIR_OPTIMIZER_SGD = 0,      /**< w -= l g */
+  WEIR_OPTIMIZER_MOMENTUM = 1, /**< v = beta1 v + g;  w -= l v */
+  WEIR_OPTIMIZER_ADAGRAD = 2,  /**< s += g^2;  w -= l g / (sqrt(s) + epsilon) */
+  /** m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;  w -= l m' / (sqrt(v') + epsilon), where m' and v' are divided
+   *  by 1 - beta1^t and 1 - beta2^t; t grows once per update, with its delayed rows (EmbRace section 5.7) */
+  WEIR_OPTIMIZER_ADAM = 3
+} weir_optimizer;
+
+/** How messages to the ranks of another node travel. */
+typedef enum weir_routing {
+  WEIR_ROUTING_AUTOMATIC = 0, /**< as the cost function says */
+  WEIR_ROUTING_DIRECT = 1,    /**< each by itself */
+  WEIR_ROUTING_BY_NODE = 2    /**< those from one node to another as one: gathered in the node, sent across, scattered */
+} weir_routing;
+
+/** How much it takes to be logged: a message is when its level is at most the one that WEIR_LOG names. */
+typedef enum weir_log_level {
+  WEIR_LOG_LEVEL_ERROR = 0,
+  WEIR_LOG_LEVEL_WARN = 1,
+  WEIR_LOG_LEVEL_INFO = 2,
+  WEIR_LOG_LEVEL_DEBUG = 3
+} weir_log_level;
+
+#define WEIR_LEVEL_COUNT 7 /**< values of weir_level */
+
+/** Describes one tensor and how it is reduced. All fields but `name` and `priority` must be equal on all ranks. Start from
+ *  WEIR_ALLREDUCE_CONFIG_INIT. */
+typedef struct weir_allreduce_config {
+  size_t struct_size;
+  int64_t count;             /**< n, elements of the gradient; at most 2^48, of sparse algorithms 2^32 - 1 */
+  int64_t k;                 /**< entries to deliver, 0 <= k <= n; -1: from `density` */
+  double density;            /**< k / n in (0, 1]; k is rounded to nearest, at least 1 when n > 0 */
+  double balance_trigger;    /**< balance when the largest part exceeds this many times the mean */
+  int64_t threshold_period;  /**< tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48 */
+  int64_t boundary_period;   /**< tau of Ok-Topk Algorithm 1, 1 to 2^48 */
+  int64_t dense_iterations;  /**< the first iterations run dense (the Ok-Topk authors use 512); at most 2^48 */
+  int64_t warmup_iterations; /**< after those, density falls exponentially from 25 % to its target (DGC); at most 2^48 */
+  /** a name from the list of algorithms; "auto": the cheapest on this machine by the cost functions, which may be dense;
+   *  "auto_sparse": the cheapest sparse one; copied */
+  const char* algorithm;
+  const char* name;       /**< for messages and dumps; copied */
+  int32_t type;           /**< weir_data_type: of the gradient's elements */
+  int32_t threshold;      /**< weir_threshold: how a rank selects the entries that it contributes */
+  int32_t non_finite;     /**< weir_non_finite: what NaN and infinity do */
+  int32_t window;         /**< exchanges in flight during split-and-reduce, 1 to 65536 */
+  int32_t priority;       /**< larger is more urgent; may differ between ranks */
+  int32_t error_feedback; /**< nonzero: keep what is not delivered in a residual (Ok-Topk Algorithm 2) */
+  int32_t average;        /**< nonzero: divide the delivered sum by the number of ranks */
+  int32_t wire_format;    /**< weir_wire_format: auto: compact allows both */
+  int32_t wire_values;    /**< weir_wire_values: others need float32; auto: allows this besides native */
+  int32_t samplings;      /**< N of MSTopK (CommLib Algorithm 1) */
+  /** auto: this many runs of each of up to three candidates, then the fastest by the clock stays, in either memory; 0: the
+   *  prediction decides; at most 10^6 */
+  int64_t trial_iterations;
+  /** weir_memory_space: cuda: gradient, residual and update are on the GPU that is current when the plan is made. Every sparse
+   *  algorithm runs there; dense_nccl, dense_torus2d, dense_iterations and the sums in nodes of hitopk and hi_oktopk need NCCL
+   *  (without it the latter run flat). Where messages go to MPI as GPU memory (`weir info` says so), that GPU must also be
+   *  current where runs are started and waited for. */
+  int32_t memory;
+  int32_t reserved; /**< 0 */
+} weir_allreduce_config;
+
+#define WEIR_ALLREDUCE_CONFIG_INIT                                                                                                 \
+  {                                                                                                                                \
+    sizeof(weir_allreduce_config), 0, -1, 0.01, 4.0, 32, 64, 0, 0, "oktopk", "allreduce", WEIR_FLOAT32, WEIR_THRESHOLD_EXACT,      \
+    WEIR_NON_FINITE_ERROR, 4, 0, 1, 1, WEIR_WIRE_FORMAT_COMPACT, WEIR_WIRE_VALUES_NATIVE, 30, 0, WEIR_MEMORY_HOST, 0               \
+  }
+
+/** What one run of a plan did on this rank; times in seconds. Set struct_size to its size before a call fills it. */
+typedef struct weir_statistics {
+  size_t struct_size;
+  int64_t iteration;          /**< runs so far, this one included; density schedules count only those that delivered */
+  int64_t k;                  /**< target of this iteration */
+  int64_t selected_local;     /**< entries this rank contributed */
+  int64_t selected_global;    /**< entries of the update */
+  int64_t payload_bytes_sent; /**< values and indices */
+  int64_t payload_bytes_received;
+  int64_t control_bytes_sent; /**< sizes, histograms, boundaries */
+  int64_t control_bytes_received;
+  /** by Level of the peer, payload and control. Only Weir's own messages count: not what goes through memory that the ranks of a
+   *  node share, nor what MPI's or NCCL's own collectives send (dense_mpi, dense_nccl). */
+  int64_t bytes_sent[WEIR_LEVEL_COUNT];
+  int64_t bytes_received[WEIR_LEVEL_COUNT]; /**< by Level of the peer */
+  int64_t messages_sent[WEIR_LEVEL_COUNT]; /**< by Level of the peer */
+  int64_t messages_received[WEIR_LEVEL_COUNT]; /**< by Level of the peer */
+  double seconds_select; /**< compensation and local selection */
+  double seconds_exchange; /**< from the first message to the last, reductions included, and what the caller computed meanwhile */
+  double seconds_apply; /**< residual update and dense result; in CUDA memory: until they are on the stream */
+  double seconds_total; /**< from start to completion, without waiting for the caller to take the result */
+  int32_t rethresholded; /**< nonzero: mode reuse: the local or global threshold was re-evaluated */
+  int32_t recut; /**< nonzero: regions were re-cut because sizes showed imbalance */
+  int32_t balanced; /**< nonzero: the balance step ran */
+  int32_t skipped; /**< nonzero: WEIR_NON_FINITE_SKIP took effect */
+  double seconds_in_node; /**< dense reduce-scatter and sparse allgather of algorithms that shard within nodes */
+  double seconds_waited; /**< that the caller spent in wait, test or run until this run had finished */
+} weir_statistics;
+
+/** One row of the algorithm registry. Set struct_size to its size before a call fills it. */
+typedef struct weir_algorithm_info {
+  size_t struct_size;
+  const char* name;
+  const char* description;
+  int32_t sparse;      /**< nonzero: delivers k entries; a dense algorithm delivers all */
+  int32_t host_memory; /**< nonzero: takes gradients in host memory */
+  int32_t cuda_memory; /**< nonzero: takes gradients in CUDA memory */
+  int32_t reserved;    /**< 0 */
+} weir_algorithm_info;
+
+/** One WEIR_* environment variable, its value in force and where that came from. Set struct_size to its size before a call fills
+ *  it. */
+typedef struct weir_setting_info {
+  size_t struct_size;
+  const char* name;
+  const char* value;
+  const char* origin;
+  const char* description;
+} weir_setting_info;
+
+/** Describes one table of `rows` x `width` float32 values. All fields but `name` and the priorities must be equal on all ranks.
+ *  Start from WEIR_EMBEDDING_CONFIG_INIT. */
+typedef struct weir_embedding_config {
+  size_t struct_size;
+  int64_t rows; /**< V, 1 to 2^32 - 1 */
+  int64_t width; /**< D, at least 1; needs not be divisible by the number of ranks */
+  int64_t largest_batch; /**< the most ids that a rank looks up at once */
+  int64_t seed; /**< of the initial values, which depend on nothing else but row, column and `initial_range` */
+  double learning_rate; /**< finite as float32, which rows are */
+  double beta1; /**< of momentum and Adam */
+  double beta2; /**< of Adam */
+  double epsilon; /**< of Adagrad and Adam, which need it positive */
+  double initial_range; /**< they are uniform in [-initial_range, initial_range); finite as float32 */
+  const char* exchange; /**< a name from the list of exchanges: how rows are divided among the ranks and how they travel; copied */
+  const char* name; /**< for messages and dumps; copied */
+  int32_t optimizer; /**< weir_optimizer: how gradients change rows */
+  int32_t wire_values; /**< weir_wire_values: how vectors and gradients travel (dense_allreduce: float32); sums are float32 */
+  int32_t routing; /**< weir_routing: how messages to the ranks of another node travel */
+  int32_t average; /**< nonzero: gradients are divided by the number of ranks */
+  int32_t priority; /**< of ids, vectors, and gradients of rows that the next batch needs */
+  int32_t delayed_priority; /**< of the other gradients */
+  /** weir_memory_space: cuda: values, the optimizer's state, vectors and gradients are on the GPU that is current when the table
+   *  is made. Not for dense_allreduce. */
+  int32_t memory;
+  int32_t reserved; /**< 0 */
+} weir_embedding_config;
+
+#define WEIR_EMBEDDING_CONFIG_INIT                                                                                                 \
+  {                                                                                                                                \
+    sizeof(weir_embedding_config), 0, 0, 0, 1, 0.01, 0.9, 0.999, 1e-08, 0.05, "columns", "embedding", WEIR_OPTIMIZER_SGD,          \
+    WEIR_WIRE_VALUES_NATIVE, WEIR_ROUTING_AUTOMATIC, 1, 1000000, -1000000, WEIR_MEMORY_HOST, 0                                     \
+  }
+
+/** What the last lookup and the last update of this rank did; times in seconds, in CUDA memory until the work is on its stream.
+ *  Rows of the update are known once update() has returned; which of them are prior, once the operation has got so far. Set
+ *  struct_size to its size before a call fills it. */
+typedef struct weir_embedding_statistics {
+  size_t struct_size;
+  int64_t tokens;                       /**< ids of the batch */
+  int64_t distinct_rows;                /**< of the batch: vectors received, and gradients sent */
+  int64_t prior_rows;                   /**< of the update: those that the next batch of any rank needs; all when it is not known */
+  int64_t updated_rows;                 /**< rows (or, partitioned by columns, parts of rows) that this rank's optimizer stepped */
+  int64_t id_bytes_sent;                /**< of the batch: ids, by lookup, or by the prefetch that it used */
+  int64_t lookup_bytes_sent;            /**< vectors */
+  int64_t gradient_bytes_sent;          /**< gradients of rows */
+  int64_t control_bytes_sent;           /**< everything else of lookup, its prefetch and update */
+  int64_t bytes_sent[WEIR_LEVEL_COUNT]; /**< all of these by Level of the peer */
+  double seconds_lookup;                /**< from start to completion */
+  double seconds_coalesce;              /**< summing gradients of equal ids, before update() returns */
+  double seconds_prior;                 /**< from update() until the prior rows were applied */
+  double seconds_update;                /**< from update() until all rows were applied */
+  int32_t prefetched;                   /**< nonzero: the lookup's ids were known before */
+  int32_t by_node;                      /**< nonzero: WEIR_ROUTING_BY_NODE is in force */
+} weir_embedding_statistics;
+
+/** One way to divide and exchange a table. Set struct_size to its size before a call fills it. */
+typedef struct weir_exchange_info {
+  size_t struct_size;
+  const char* name;
+  const char* description;
+} weir_exchange_info;
+
+/** The delivered update, sorted by index, equal on all ranks, in the plan's memory space. Owned by the plan, valid until its
+ *  next start, reset or destruction. Set struct_size to its size before a call fills it. */
+typedef struct weir_sparse_result {
+  size_t struct_size;
+  int64_t count;           /**< entries */
+  const uint32_t* indices; /**< ascending */
+  const void* values;      /**< of the plan's type; of plans of 16-bit types float32 */
+} weir_sparse_result;
+
+/** What error feedback keeps on this rank, in the plan's memory space. Owned by the plan, valid until its next start, reset or
+ *  destruction. Set struct_size to its size before a call fills it. */
+typedef struct weir_residual {
+  size_t struct_size;
+  int64_t begin;      /**< the first one's element: not 0 only with algorithms that shard within nodes (hitopk, hi_oktopk) */
+  int64_t count;      /**< elements; 0 without error feedback, and on ranks that own no shard */
+  const void* values; /**< of the plan's type; of plans of 16-bit types float32 */
+} weir_residual;
+
+#endif

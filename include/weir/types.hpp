@@ -1,0 +1,221 @@
+// weir/types.hpp: the enumerations and structs of the C++ interface. Included by weir/weir.hpp.
+// Made by capi/interface/generate.py from interface.toml: change that.
+#ifndef WEIR_TYPES_HPP
+#define WEIR_TYPES_HPP
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace weir {
+
+/// Element type of a gradient. The 16-bit types are for CUDA memory only; residuals, sums and updates are float32 with them.
+enum class DataType : std::int32_t { float32 = 0, float64 = 1, float16 = 2, bfloat16 = 3 };
+
+/// Where gradient, residual and update are.
+enum class MemorySpace : std::int32_t { host = 0, cuda = 1 };
+
+/// How a rank selects the entries that it contributes. `exact` and `mstopk` select exactly k entries, the other methods perhaps a
+/// few more or fewer. What a rank does not select stays in its residual.
+///
+/// The sum of all contributions may have more than k entries: gtopk, oktopk and hi_oktopk deliver the k largest of them. With
+/// `reuse`, oktopk and hi_oktopk keep that global threshold, too, within the same bounds; where ranks contribute more than k
+/// entries, they may deliver fewer, so that the volume bound holds.
+enum class Threshold : std::int32_t {
+  exact = 0,  ///< exactly the k largest (fewer only when fewer are nonzero); ties go to the lowest index
+  /// Ok-Topk section 3.1.3: re-evaluated every `threshold_period` iterations, and at once when a count leaves [0.8 k, 1.25 k]
+  reuse = 1,
+  mstopk = 2,    ///< CommLib Algorithm 1: `samplings` thresholds bisected between mean and maximum, then exactly k entries
+  sampled = 3,   ///< DGC: the threshold of a small sample, and a second, exact selection among too many candidates
+  gaussian = 4,  ///< Gaussiank: the quantile of a normal distribution with the gradient's moments, and a guard on the count
+  sidco = 5      ///< SIDCo: exponential fits to what exceeds the last threshold, in stages
+};
+
+/// How indices of sparse vectors travel.
+enum class WireFormat : std::int32_t {
+  compact = 0,  ///< the smallest of COO, Elias-Fano, bitmap and dense, per message
+  coo = 1       ///< 32-bit index and value, always
+};
+
+/// How values of sparse vectors travel. Sums are taken in the plan's type; what rounding loses stays in the residual.
+enum class WireValues : std::int32_t {
+  native = 0,
+  bfloat16 = 1,  ///< needs float32
+  float16 = 2    ///< needs float32
+};
+
+/// What happens to an iteration in which any rank's gradient holds NaN or infinity.
+enum class NonFinite : std::int32_t {
+  error = 0,     ///< WEIR_ERR_NON_FINITE on every rank; gradient untouched, residual as before up to rounding
+  skip = 1,      ///< the iteration contributes nothing anywhere: the update is zero, the residual as before up to rounding
+  propagate = 2  ///< NaN counts as the largest magnitude and travels like any other value
+};
+
+/// How near two ranks are: the innermost part of the machine that they share. Traffic is counted by these levels.
+enum class Level : std::int32_t {
+  self = 0,          ///< the rank itself
+  l3 = 1,            ///< one L3 cache
+  numa = 2,          ///< one NUMA node
+  socket = 3,        ///< one socket
+  node = 4,          ///< one node
+  switch_group = 5,  ///< one switch
+  system = 6         ///< nothing nearer
+};
+
+/// Which rows of the batch's gradient change what, with one learning rate l and gradient g of a row. Rows that no rank has looked
+/// up keep their values and their state.
+enum class Optimizer : std::int32_t {
+  sgd = 0,       ///< w -= l g
+  momentum = 1,  ///< v = beta1 v + g;  w -= l v
+  adagrad = 2,   ///< s += g^2;  w -= l g / (sqrt(s) + epsilon)
+  /// m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;  w -= l m' / (sqrt(v') + epsilon), where m' and v' are divided by
+  /// 1 - beta1^t and 1 - beta2^t; t grows once per update, with its delayed rows (EmbRace section 5.7)
+  adam = 3
+};
+
+/// How messages to the ranks of another node travel.
+enum class Routing : std::int32_t {
+  automatic = 0,  ///< as the cost function says
+  direct = 1,     ///< each by itself
+  by_node = 2     ///< those from one node to another as one: gathered in the node, sent across, scattered
+};
+
+/// How much it takes to be logged: a message is when its level is at most the one that WEIR_LOG names.
+enum class LogLevel : std::int32_t { error = 0, warn = 1, info = 2, debug = 3 };
+
+inline constexpr int level_count = 7;  ///< values of Level
+
+/// Describes one tensor and how it is reduced. All fields but `name` and `priority` must be equal on all ranks.
+struct AllreduceConfig {
+  std::int64_t count = 0;             ///< n, elements of the gradient; at most 2^48, of sparse algorithms 2^32 - 1
+  DataType type = DataType::float32;  ///< of the gradient's elements
+  /// cuda: gradient, residual and update are on the GPU that is current when the plan is made. Every sparse algorithm runs there;
+  /// dense_nccl, dense_torus2d, dense_iterations and the sums in nodes of hitopk and hi_oktopk need NCCL (without it the latter run
+  /// flat). Where messages go to MPI as GPU memory (`weir info` says so), that GPU must also be current where runs are started and
+  /// waited for.
+  MemorySpace memory = MemorySpace::host;
+  double density = 0.01;  ///< k / n in (0, 1]; k is rounded to nearest, at least 1 when n > 0
+  std::int64_t k = -1;    ///< entries to deliver, 0 <= k <= n; -1: from `density`
+  /// a name from the list of algorithms; "auto": the cheapest on this machine by the cost functions, which may be dense;
+  /// "auto_sparse": the cheapest sparse one
+  std::string algorithm = "oktopk";
+  /// auto: this many runs of each of up to three candidates, then the fastest by the clock stays, in either memory; 0: the
+  /// prediction decides; at most 10^6
+  std::int64_t trial_iterations = 0;
+  bool error_feedback = true;  ///< keep what is not delivered in a residual (Ok-Topk Algorithm 2)
+  bool average = true;  ///< divide the delivered sum by the number of ranks
+  Threshold threshold = Threshold::exact;  ///< how a rank selects the entries that it contributes
+  int samplings = 30;  ///< N of MSTopK (CommLib Algorithm 1)
+  WireFormat wire_format = WireFormat::compact;  ///< auto: compact allows both
+  WireValues wire_values = WireValues::native;  ///< others need float32; auto: allows this besides native
+  std::int64_t threshold_period = 32;  ///< tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48
+  std::int64_t boundary_period = 64;  ///< tau of Ok-Topk Algorithm 1, 1 to 2^48
+  double balance_trigger = 4.0;  ///< balance when the largest part exceeds this many times the mean
+  int window = 4;  ///< exchanges in flight during split-and-reduce, 1 to 65536
+  NonFinite non_finite = NonFinite::error;  ///< what NaN and infinity do
+  std::int64_t dense_iterations = 0;  ///< the first iterations run dense (the Ok-Topk authors use 512); at most 2^48
+  std::int64_t warmup_iterations = 0;  ///< after those, density falls exponentially from 25 % to its target (DGC); at most 2^48
+  int priority = 0;  ///< larger is more urgent; may differ between ranks
+  std::string name = "allreduce";  ///< for messages and dumps
+};
+
+/// What one run of a plan did on this rank; times in seconds.
+struct Statistics {
+  std::int64_t iteration = 0;           ///< runs so far, this one included; density schedules count only those that delivered
+  std::int64_t k = 0;                   ///< target of this iteration
+  std::int64_t selected_local = 0;      ///< entries this rank contributed
+  std::int64_t selected_global = 0;     ///< entries of the update
+  std::int64_t payload_bytes_sent = 0;  ///< values and indices
+  std::int64_t payload_bytes_received = 0;
+  std::int64_t control_bytes_sent = 0;  ///< sizes, histograms, boundaries
+  std::int64_t control_bytes_received = 0;
+  /// by Level of the peer, payload and control. Only Weir's own messages count: not what goes through memory that the ranks of a
+  /// node share, nor what MPI's or NCCL's own collectives send (dense_mpi, dense_nccl).
+  std::array<std::int64_t, level_count> bytes_sent{};
+  std::array<std::int64_t, level_count> bytes_received{};  ///< by Level of the peer
+  std::array<std::int64_t, level_count> messages_sent{};  ///< by Level of the peer
+  std::array<std::int64_t, level_count> messages_received{};  ///< by Level of the peer
+  double seconds_select = 0;  ///< compensation and local selection
+  double seconds_in_node = 0;  ///< dense reduce-scatter and sparse allgather of algorithms that shard within nodes
+  double seconds_exchange = 0;  ///< from the first message to the last, reductions included, and what the caller computed meanwhile
+  double seconds_apply = 0;  ///< residual update and dense result; in CUDA memory: until they are on the stream
+  double seconds_total = 0;  ///< from start to completion, without waiting for the caller to take the result
+  double seconds_waited = 0;  ///< that the caller spent in wait, test or run until this run had finished
+  bool rethresholded = false;  ///< mode reuse: the local or global threshold was re-evaluated
+  bool recut = false;  ///< regions were re-cut because sizes showed imbalance
+  bool balanced = false;  ///< the balance step ran
+  bool skipped = false;  ///< NonFinite::skip took effect
+};
+
+/// One row of the algorithm registry.
+struct AlgorithmInfo {
+  std::string_view name;
+  std::string_view description;
+  bool sparse = false;       ///< delivers k entries; a dense algorithm delivers all
+  bool host_memory = false;  ///< takes gradients in host memory
+  bool cuda_memory = false;  ///< takes gradients in CUDA memory
+};
+
+/// One WEIR_* environment variable, its value in force and where that came from.
+struct SettingInfo {
+  std::string name;
+  std::string value;
+  std::string origin;
+  std::string description;
+};
+
+/// Describes one table of `rows` x `width` float32 values. All fields but `name` and the priorities must be equal on all ranks.
+struct EmbeddingConfig {
+  std::int64_t rows = 0;           ///< V, 1 to 2^32 - 1
+  std::int64_t width = 0;          ///< D, at least 1; needs not be divisible by the number of ranks
+  std::int64_t largest_batch = 0;  ///< the most ids that a rank looks up at once
+  /// cuda: values, the optimizer's state, vectors and gradients are on the GPU that is current when the table is made. Not for
+  /// dense_allreduce.
+  MemorySpace memory = MemorySpace::host;
+  /// a name from the list of exchanges: how rows are divided among the ranks and how they travel
+  std::string exchange = "columns";
+  Optimizer optimizer = Optimizer::sgd;  ///< how gradients change rows
+  double learning_rate = 0.01;  ///< finite as float32, which rows are
+  double beta1 = 0.9;  ///< of momentum and Adam
+  double beta2 = 0.999;  ///< of Adam
+  double epsilon = 1e-08;  ///< of Adagrad and Adam, which need it positive
+  bool average = true;  ///< gradients are divided by the number of ranks
+  WireValues wire_values = WireValues::native;  ///< how vectors and gradients travel (dense_allreduce: float32); sums are float32
+  Routing routing = Routing::automatic;  ///< how messages to the ranks of another node travel
+  std::uint64_t seed = 1;  ///< of the initial values, which depend on nothing else but row, column and `initial_range`
+  double initial_range = 0.05;  ///< they are uniform in [-initial_range, initial_range); finite as float32
+  int priority = 1000000;  ///< of ids, vectors, and gradients of rows that the next batch needs
+  int delayed_priority = -1000000;  ///< of the other gradients
+  std::string name = "embedding";  ///< for messages and dumps
+};
+
+/// What the last lookup and the last update of this rank did; times in seconds, in CUDA memory until the work is on its stream.
+/// Rows of the update are known once update() has returned; which of them are prior, once the operation has got so far.
+struct EmbeddingStatistics {
+  std::int64_t tokens = 0;  ///< ids of the batch
+  std::int64_t distinct_rows = 0;  ///< of the batch: vectors received, and gradients sent
+  std::int64_t prior_rows = 0;  ///< of the update: those that the next batch of any rank needs; all when it is not known
+  std::int64_t updated_rows = 0;  ///< rows (or, partitioned by columns, parts of rows) that this rank's optimizer stepped
+  bool prefetched = false;  ///< the lookup's ids were known before
+  bool by_node = false;  ///< Routing::by_node is in force
+  std::int64_t id_bytes_sent = 0;  ///< of the batch: ids, by lookup, or by the prefetch that it used
+  std::int64_t lookup_bytes_sent = 0;  ///< vectors
+  std::int64_t gradient_bytes_sent = 0;  ///< gradients of rows
+  std::int64_t control_bytes_sent = 0;  ///< everything else of lookup, its prefetch and update
+  std::array<std::int64_t, level_count> bytes_sent{};  ///< all of these by Level of the peer
+  double seconds_lookup = 0;  ///< from start to completion
+  double seconds_coalesce = 0;  ///< summing gradients of equal ids, before update() returns
+  double seconds_prior = 0;  ///< from update() until the prior rows were applied
+  double seconds_update = 0;  ///< from update() until all rows were applied
+};
+
+/// One way to divide and exchange a table.
+struct ExchangeInfo {
+  std::string_view name;
+  std::string_view description;
+};
+
+}  // namespace weir
+
+#endif

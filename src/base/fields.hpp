@@ -1,0 +1,96 @@
+// fields.hpp: names of enumerators, and the fields of configurations with their limits, for checks, comparison and messages.
+// Made by capi/interface/generate.py from interface.toml: change that.
+#pragma once
+
+#include <array>
+#include <limits>
+#include <string_view>
+#include <weir/types.hpp>
+
+namespace weir {
+
+/// The names of an enumeration's values, which are 0, 1, 2, ...
+template <class Enum>
+inline constexpr std::array<std::string_view, 0> names_of{};
+template <>
+inline constexpr std::array<std::string_view, 4> names_of<DataType> = {"float32", "float64", "float16", "bfloat16"};
+template <>
+inline constexpr std::array<std::string_view, 2> names_of<MemorySpace> = {"host", "cuda"};
+template <>
+inline constexpr std::array<std::string_view, 6> names_of<Threshold> = {"exact", "reuse", "mstopk", "sampled", "gaussian", "sidco"};
+template <>
+inline constexpr std::array<std::string_view, 2> names_of<WireFormat> = {"compact", "coo"};
+template <>
+inline constexpr std::array<std::string_view, 3> names_of<WireValues> = {"native", "bfloat16", "float16"};
+template <>
+inline constexpr std::array<std::string_view, 3> names_of<NonFinite> = {"error", "skip", "propagate"};
+template <>
+inline constexpr std::array<std::string_view, 7> names_of<Level> = {"self", "l3", "numa", "socket", "node", "switch_group", "system"};
+template <>
+inline constexpr std::array<std::string_view, 4> names_of<Optimizer> = {"sgd", "momentum", "adagrad", "adam"};
+template <>
+inline constexpr std::array<std::string_view, 3> names_of<Routing> = {"automatic", "direct", "by_node"};
+template <>
+inline constexpr std::array<std::string_view, 4> names_of<LogLevel> = {"error", "warn", "info", "debug"};
+
+/// What is known of a field besides its value.
+struct FieldInfo {
+  std::string_view name;
+  bool agreed = true;  ///< equal on all ranks
+  double least = -std::numeric_limits<double>::infinity();
+  double most = std::numeric_limits<double>::infinity();
+  std::string_view most_text{};  ///< for people: "2^48"
+  std::string_view example{};    ///< a sensible value; empty where any is
+};
+
+/// visit(FieldInfo, value) for every field, in the order of the struct.
+template <class Visit>
+void visit_fields(const AllreduceConfig& config, Visit&& visit) {
+  visit(FieldInfo{.name = "count"}, config.count);
+  visit(FieldInfo{.name = "type"}, config.type);
+  visit(FieldInfo{.name = "memory"}, config.memory);
+  visit(FieldInfo{.name = "density", .agreed = false}, config.density);
+  visit(FieldInfo{.name = "k", .agreed = false}, config.k);
+  visit(FieldInfo{.name = "algorithm"}, config.algorithm);
+  visit(FieldInfo{.name = "trial_iterations", .least = 0, .most = 1000000, .most_text = "1000000", .example = "8"}, config.trial_iterations);
+  visit(FieldInfo{.name = "error_feedback"}, config.error_feedback);
+  visit(FieldInfo{.name = "average"}, config.average);
+  visit(FieldInfo{.name = "threshold"}, config.threshold);
+  visit(FieldInfo{.name = "samplings", .least = 1, .most = 1000, .most_text = "1000", .example = "30"}, config.samplings);
+  visit(FieldInfo{.name = "wire_format"}, config.wire_format);
+  visit(FieldInfo{.name = "wire_values"}, config.wire_values);
+  visit(FieldInfo{.name = "threshold_period", .least = 1, .most = 0x1p48, .most_text = "2^48", .example = "32"}, config.threshold_period);
+  visit(FieldInfo{.name = "boundary_period", .least = 1, .most = 0x1p48, .most_text = "2^48", .example = "64"}, config.boundary_period);
+  visit(FieldInfo{.name = "balance_trigger", .least = 1, .example = "4"}, config.balance_trigger);
+  visit(FieldInfo{.name = "window", .least = 1, .most = 65536, .most_text = "65536", .example = "4"}, config.window);
+  visit(FieldInfo{.name = "non_finite"}, config.non_finite);
+  visit(FieldInfo{.name = "dense_iterations", .least = 0, .most = 0x1p48, .most_text = "2^48"}, config.dense_iterations);
+  visit(FieldInfo{.name = "warmup_iterations", .least = 0, .most = 0x1p48, .most_text = "2^48"}, config.warmup_iterations);
+  visit(FieldInfo{.name = "priority", .agreed = false}, config.priority);
+  visit(FieldInfo{.name = "name", .agreed = false}, config.name);
+}
+
+/// visit(FieldInfo, value) for every field, in the order of the struct.
+template <class Visit>
+void visit_fields(const EmbeddingConfig& config, Visit&& visit) {
+  visit(FieldInfo{.name = "rows"}, config.rows);
+  visit(FieldInfo{.name = "width"}, config.width);
+  visit(FieldInfo{.name = "largest_batch"}, config.largest_batch);
+  visit(FieldInfo{.name = "memory"}, config.memory);
+  visit(FieldInfo{.name = "exchange"}, config.exchange);
+  visit(FieldInfo{.name = "optimizer"}, config.optimizer);
+  visit(FieldInfo{.name = "learning_rate"}, config.learning_rate);
+  visit(FieldInfo{.name = "beta1"}, config.beta1);
+  visit(FieldInfo{.name = "beta2"}, config.beta2);
+  visit(FieldInfo{.name = "epsilon"}, config.epsilon);
+  visit(FieldInfo{.name = "average"}, config.average);
+  visit(FieldInfo{.name = "wire_values"}, config.wire_values);
+  visit(FieldInfo{.name = "routing"}, config.routing);
+  visit(FieldInfo{.name = "seed"}, config.seed);
+  visit(FieldInfo{.name = "initial_range"}, config.initial_range);
+  visit(FieldInfo{.name = "priority", .agreed = false}, config.priority);
+  visit(FieldInfo{.name = "delayed_priority", .agreed = false}, config.delayed_priority);
+  visit(FieldInfo{.name = "name", .agreed = false}, config.name);
+}
+
+}  // namespace weir
