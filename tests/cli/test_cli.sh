@@ -205,7 +205,7 @@ refuse "subcommand" "$weir"
 refuse "'bogus' is no subcommand: did you mean '.*'\? There are info, .*predict" "$weir" bogus
 refuse "'clibrate' is no subcommand: did you mean 'calibrate'" "$weir" clibrate --seconds 1
 refuse "'codek' is no subcommand: did you mean 'codec'\? There are select, allreduce, codec" "$weir" bench codek
-refuse "--memory: 'gpu' is none of host \(the default\), cuda" "$weir" bench allreduce --memory gpu
+refuse "--memory: 'gpu' is none of cuda, host \(the default\)" "$weir" bench allreduce --memory gpu
 help=$("$weir" bench allreduce --help)
 expect "$help" "--memory NAME +where the gradient is"
 expect_not "$help" "ENUM|->|value in"
