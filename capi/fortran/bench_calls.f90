@@ -1,5 +1,5 @@
-! bench_calls.f90: what a call costs in Fortran, over the same call in C. `weir_bench_fortran [JSON]`: on one rank, prints a table and
-! writes it to the file JSON.
+! bench_calls.f90: what a call costs in Fortran, over the same call in C. `weir_bench_fortran [JSON]`, on one rank, prints a table,
+! and writes it to the file JSON.
 program bench_calls
   use, intrinsic :: iso_c_binding, only: c_int, c_loc, c_ptr, c_sizeof
   use, intrinsic :: iso_fortran_env, only: int64, real32, real64
@@ -41,8 +41,9 @@ program bench_calls
     open (newunit=unit, file=path, status='replace', action='write')
     write (unit, '(a)') '{'
     do which = 1, size(titles)
-      write (unit, '(3a, 2(es11.4, a), es11.4, 2a)') '  "', trim(titles(which)), '": {"c_us": ', medians(which, 1), ', "fortran_us": ', &
-        medians(which, 2), ', "difference_us": ', medians(which, 2) - medians(which, 1), '}', merge(' ', ',', which == size(titles))
+      write (unit, '(3a, 2(es11.4, a), es11.4, 2a)') '  "', trim(titles(which)), '": {"c_us": ', medians(which, 1), &
+        ', "fortran_us": ', medians(which, 2), ', "difference_us": ', medians(which, 2) - medians(which, 1), '}', &
+        merge(' ', ',', which == size(titles))
     end do
     write (unit, '(a)') '}'
     close (unit)

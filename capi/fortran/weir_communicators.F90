@@ -19,7 +19,7 @@ module weir_communicators
     private
     type(comm_owner), pointer :: owner => null()
   contains
-    !> Collective. (mpi_comm, ierr): from a communicator of MPI, an integer of module mpi or mpif.h, or a type(MPI_Comm) of mpi_f08.
+    !> Collective. (communicator, ierr): from one of MPI, an integer of module mpi or mpif.h, or a type(MPI_Comm) of mpi_f08.
     !> It is duplicated. A communicator that was there before ends first.
     generic :: create => create_mpi
 #ifdef WEIR_MPI_F08
@@ -65,25 +65,25 @@ contains
     owner => comm%owner
   end function
 
-  subroutine create_mpi(self, mpi_comm, ierr)
+  subroutine create_mpi(self, communicator, ierr)
     class(weir_communicator), intent(inout) :: self
-    integer, intent(in) :: mpi_comm
+    integer, intent(in) :: communicator
     integer, intent(out), optional :: ierr
     type(c_ptr) :: handle
     integer(c_int) :: status
 
     call remove_user(self%owner)
-    status = c_comm_create_fortran(int(mpi_comm, c_int32_t), handle)
+    status = c_comm_create_fortran(int(communicator, c_int32_t), handle)
     call take(self, status, handle, ierr)
   end subroutine
 
 #ifdef WEIR_MPI_F08
-  subroutine create_mpi_f08(self, mpi_comm, ierr)
+  subroutine create_mpi_f08(self, communicator, ierr)
     class(weir_communicator), intent(inout) :: self
-    type(MPI_Comm), intent(in) :: mpi_comm
+    type(MPI_Comm), intent(in) :: communicator
     integer, intent(out), optional :: ierr
 
-    call create_mpi(self, mpi_comm%mpi_val, ierr)
+    call create_mpi(self, communicator%mpi_val, ierr)
   end subroutine
 #endif
 

@@ -105,8 +105,8 @@ contains
     do i = 1, 3
       do j = 1, size(curves(i)%points)
         associate (point => curves(i)%points(j))
-          write (unit, '(3a, i0, 4(",", es13.6))') '"', trim(schemes(i)), '",', point%step, point%error, point%bytes, point%seconds, &
-            point%seconds_exchanging
+          write (unit, '(3a, i0, 4(",", es13.6))') '"', trim(schemes(i)), '",', point%step, point%error, point%bytes, &
+            point%seconds, point%seconds_exchanging
         end associate
       end do
     end do

@@ -29,7 +29,8 @@ contains
       do i = 1, size
         x = (2*i - 1.0_real64)/size - 1
         do e = 1, 10
-          associate (a => ellipses(2, e), b => ellipses(3, e), x0 => ellipses(4, e), y0 => ellipses(5, e), phi => ellipses(6, e)*degree)
+          associate (a => ellipses(2, e), b => ellipses(3, e), x0 => ellipses(4, e), y0 => ellipses(5, e), &
+                     phi => ellipses(6, e)*degree)
             along = (x - x0)*cos(phi) + (y - y0)*sin(phi)
             across = (y - y0)*cos(phi) - (x - x0)*sin(phi)
             if ((along/a)**2 + (across/b)**2 <= 1) image(i, j) = image(i, j) + real(ellipses(1, e), real32)

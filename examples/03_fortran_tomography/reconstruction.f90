@@ -131,13 +131,15 @@ contains
     real(real64), allocatable, intent(out) :: angles(:)
     real(real32), allocatable, intent(out) :: measured(:, :)
     real(real64), parameter :: half_turn = acos(-1.0_real64)
+    real(real64) :: half
     integer :: i, ray
 
+    half = 0.5_real64*geometry%size
     angles = [(half_turn*(rank + (i - 1)*ranks)/count, i=1, count/ranks)]
     allocate (measured(geometry%rays(), size(angles)))
     do i = 1, size(angles)
       do ray = 1, geometry%rays()
-        measured(ray, i) = 0.5_real32*geometry%size*real(phantom_projection(angles(i), 2.0_real64*geometry%offset(ray)/geometry%size), real32)
+        measured(ray, i) = real(half*phantom_projection(angles(i), geometry%offset(ray)/half), real32)
       end do
     end do
   end subroutine

@@ -68,7 +68,8 @@ contains
     call expect_text(comm%topology(), 'rank')
     call expect(comm%level(rank) == WEIR_LEVEL_SELF, 'a rank is its own neighbour')
     call expect(comm%level(modulo(rank + 1, ranks)) <= WEIR_LEVEL_NODE, 'all ranks of this test are on one node')
-    call expect(size(comm%group(WEIR_LEVEL_SELF)) == 1 .and. all(comm%group(WEIR_LEVEL_SELF) == rank), 'the smallest group is the rank')
+    call expect(size(comm%group(WEIR_LEVEL_SELF)) == 1 .and. all(comm%group(WEIR_LEVEL_SELF) == rank), &
+                'the smallest group is the rank')
     call expect(size(comm%group(WEIR_LEVEL_NODE)) == ranks, 'the group of a node has all its ranks')
     call expect(comm%nearest_gpu() >= -1, 'a GPU or none')
     shares = comm%stragglers(10)
@@ -157,7 +158,8 @@ contains
     integer, intent(in) :: level
     character(len=*), intent(in) :: text
 
-    call expect(level >= WEIR_LOG_LEVEL_ERROR .and. level <= WEIR_LOG_LEVEL_DEBUG .and. text /= '', 'a message has a level and a text')
+    call expect(level >= WEIR_LOG_LEVEL_ERROR .and. level <= WEIR_LOG_LEVEL_DEBUG .and. text /= '', &
+                'a message has a level and a text')
     messages = messages + 1
   end subroutine
 
