@@ -161,9 +161,9 @@ module weir_c
   interface
     subroutine c_version(major, minor, patch) bind(C, name='weir_version')
       import :: c_int
-      integer(c_int), intent(out) :: major
-      integer(c_int), intent(out) :: minor
-      integer(c_int), intent(out) :: patch
+      integer(c_int), intent(inout) :: major
+      integer(c_int), intent(inout) :: minor
+      integer(c_int), intent(inout) :: patch
     end subroutine
     function c_status_string(status) bind(C, name='weir_status_string') result(returned)
       import :: c_int, c_ptr
@@ -221,25 +221,25 @@ module weir_c
     end function
     function c_comm_create_world(comm) bind(C, name='weir_comm_create_world') result(returned)
       import :: c_int, c_ptr
-      type(c_ptr), intent(out) :: comm
+      type(c_ptr), intent(inout) :: comm
       integer(c_int) :: returned
     end function
     function c_comm_create_fortran(mpi_comm, comm) bind(C, name='weir_comm_create_fortran') result(returned)
       import :: c_int, c_int32_t, c_ptr
       integer(c_int32_t), value :: mpi_comm
-      type(c_ptr), intent(out) :: comm
+      type(c_ptr), intent(inout) :: comm
       integer(c_int) :: returned
     end function
     function c_comm_rank(comm, rank) bind(C, name='weir_comm_rank') result(returned)
       import :: c_int, c_ptr
       type(c_ptr), value :: comm
-      integer(c_int), intent(out) :: rank
+      integer(c_int), intent(inout) :: rank
       integer(c_int) :: returned
     end function
     function c_comm_size(comm, size) bind(C, name='weir_comm_size') result(returned)
       import :: c_int, c_ptr
       type(c_ptr), value :: comm
-      integer(c_int), intent(out) :: size
+      integer(c_int), intent(inout) :: size
       integer(c_int) :: returned
     end function
     function c_comm_topology(comm) bind(C, name='weir_comm_topology') result(returned)
@@ -251,7 +251,7 @@ module weir_c
       import :: c_int, c_int32_t, c_ptr
       type(c_ptr), value :: comm
       integer(c_int), value :: peer
-      integer(c_int32_t), intent(out) :: level
+      integer(c_int32_t), intent(inout) :: level
       integer(c_int) :: returned
     end function
     function c_comm_group(comm, level, ranks, size, count) bind(C, name='weir_comm_group') result(returned)
@@ -260,13 +260,13 @@ module weir_c
       integer(c_int32_t), value :: level
       type(c_ptr), value :: ranks
       integer(c_int), value :: size
-      integer(c_int), intent(out) :: count
+      integer(c_int), intent(inout) :: count
       integer(c_int) :: returned
     end function
     function c_comm_nearest_gpu(comm, gpu) bind(C, name='weir_comm_nearest_gpu') result(returned)
       import :: c_int, c_ptr
       type(c_ptr), value :: comm
-      integer(c_int), intent(out) :: gpu
+      integer(c_int), intent(inout) :: gpu
       integer(c_int) :: returned
     end function
     function c_comm_stragglers(comm, runs, shares, size) bind(C, name='weir_comm_stragglers') result(returned)
@@ -292,7 +292,7 @@ module weir_c
       import :: c_allreduce_config, c_int, c_ptr
       type(c_ptr), value :: comm
       type(c_allreduce_config), intent(in) :: config
-      type(c_ptr), intent(out) :: plan
+      type(c_ptr), intent(inout) :: plan
       integer(c_int) :: returned
     end function
     function c_plan_destroy(plan) bind(C, name='weir_plan_destroy') result(returned)
@@ -359,7 +359,7 @@ module weir_c
     function c_plan_test(plan, done) bind(C, name='weir_plan_test') result(returned)
       import :: c_int, c_ptr
       type(c_ptr), value :: plan
-      integer(c_int), intent(out) :: done
+      integer(c_int), intent(inout) :: done
       integer(c_int) :: returned
     end function
     function c_plan_wait(plan) bind(C, name='weir_plan_wait') result(returned)
@@ -394,13 +394,13 @@ module weir_c
     function c_plan_memory_bytes(plan, bytes) bind(C, name='weir_plan_memory_bytes') result(returned)
       import :: c_int, c_int64_t, c_ptr
       type(c_ptr), value :: plan
-      integer(c_int64_t), intent(out) :: bytes
+      integer(c_int64_t), intent(inout) :: bytes
       integer(c_int) :: returned
     end function
     function c_plan_state_bytes(plan, bytes) bind(C, name='weir_plan_state_bytes') result(returned)
       import :: c_int, c_int64_t, c_ptr
       type(c_ptr), value :: plan
-      integer(c_int64_t), intent(out) :: bytes
+      integer(c_int64_t), intent(inout) :: bytes
       integer(c_int) :: returned
     end function
     function c_plan_save_state(plan, state, bytes) bind(C, name='weir_plan_save_state') result(returned)
@@ -432,7 +432,7 @@ module weir_c
       type(c_ptr), value :: comm
       type(c_ptr), value :: blocks
       integer(c_int), value :: count
-      type(c_ptr), intent(out) :: schedule
+      type(c_ptr), intent(inout) :: schedule
       integer(c_int) :: returned
     end function
     function c_schedule_destroy(schedule) bind(C, name='weir_schedule_destroy') result(returned)
@@ -444,7 +444,7 @@ module weir_c
       import :: c_char, c_int, c_ptr
       type(c_ptr), value :: schedule
       character(kind=c_char), intent(in) :: block(*)
-      integer(c_int), intent(out) :: priority
+      integer(c_int), intent(inout) :: priority
       integer(c_int) :: returned
     end function
     function c_schedule_started(schedule, block, plan) bind(C, name='weir_schedule_started') result(returned)
@@ -458,7 +458,7 @@ module weir_c
       import :: c_char, c_int, c_ptr
       type(c_ptr), value :: schedule
       character(kind=c_char), intent(in) :: block(*)
-      integer(c_int), intent(out) :: done
+      integer(c_int), intent(inout) :: done
       integer(c_int) :: returned
     end function
     function c_schedule_wait(schedule, block) bind(C, name='weir_schedule_wait') result(returned)
@@ -476,7 +476,7 @@ module weir_c
       import :: c_char, c_int, c_ptr
       type(c_ptr), value :: schedule
       character(kind=c_char), intent(in) :: block(*)
-      integer(c_int), intent(out) :: operations
+      integer(c_int), intent(inout) :: operations
       integer(c_int) :: returned
     end function
     function c_exchange_name(index) bind(C, name='weir_exchange_name') result(returned)
@@ -494,7 +494,7 @@ module weir_c
       import :: c_embedding_config, c_int, c_ptr
       type(c_ptr), value :: comm
       type(c_embedding_config), intent(in) :: config
-      type(c_ptr), intent(out) :: table
+      type(c_ptr), intent(inout) :: table
       integer(c_int) :: returned
     end function
     function c_embedding_destroy(table) bind(C, name='weir_embedding_destroy') result(returned)
@@ -521,7 +521,7 @@ module weir_c
     function c_embedding_lookup_test(table, done) bind(C, name='weir_embedding_lookup_test') result(returned)
       import :: c_int, c_ptr
       type(c_ptr), value :: table
-      integer(c_int), intent(out) :: done
+      integer(c_int), intent(inout) :: done
       integer(c_int) :: returned
     end function
     function c_embedding_lookup_wait(table) bind(C, name='weir_embedding_lookup_wait') result(returned)
@@ -546,7 +546,7 @@ module weir_c
     function c_embedding_prefetch_test(table, done) bind(C, name='weir_embedding_prefetch_test') result(returned)
       import :: c_int, c_ptr
       type(c_ptr), value :: table
-      integer(c_int), intent(out) :: done
+      integer(c_int), intent(inout) :: done
       integer(c_int) :: returned
     end function
     function c_embedding_prefetch_wait(table) bind(C, name='weir_embedding_prefetch_wait') result(returned)
@@ -564,7 +564,7 @@ module weir_c
     function c_embedding_update_test(table, done) bind(C, name='weir_embedding_update_test') result(returned)
       import :: c_int, c_ptr
       type(c_ptr), value :: table
-      integer(c_int), intent(out) :: done
+      integer(c_int), intent(inout) :: done
       integer(c_int) :: returned
     end function
     function c_embedding_update_wait(table) bind(C, name='weir_embedding_update_wait') result(returned)
@@ -650,13 +650,13 @@ module weir_c
     function c_embedding_memory_bytes(table, bytes) bind(C, name='weir_embedding_memory_bytes') result(returned)
       import :: c_int, c_int64_t, c_ptr
       type(c_ptr), value :: table
-      integer(c_int64_t), intent(out) :: bytes
+      integer(c_int64_t), intent(inout) :: bytes
       integer(c_int) :: returned
     end function
     function c_embedding_state_bytes(table, bytes) bind(C, name='weir_embedding_state_bytes') result(returned)
       import :: c_int, c_int64_t, c_ptr
       type(c_ptr), value :: table
-      integer(c_int64_t), intent(out) :: bytes
+      integer(c_int64_t), intent(inout) :: bytes
       integer(c_int) :: returned
     end function
     function c_embedding_save_state(table, state, bytes) bind(C, name='weir_embedding_save_state') result(returned)

@@ -69,7 +69,9 @@ contains
       owner%refused = refused
       if (refused) owner%refusal = refusal
     end if
-    if (.not. present(ierr)) call stop_with(last_text(owner))
+    if (present(ierr)) return
+    if (refused) call stop_with(refusal)
+    call stop_with(text_of(c_last_error(c_null_ptr)))
   end subroutine
 
   function last_text(owner) result(text)

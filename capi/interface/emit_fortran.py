@@ -105,7 +105,7 @@ def struct_name(c_name):
 
 
 def argument(interface, argument_):
-    """(declaration, what it needs from the host module) of a dummy argument."""
+    """(declaration, what it needs from the host module) of a dummy argument. None is intent(out): calls that fail leave it as it was."""
     base, stars = argument_.type.rstrip("*"), argument_.type.count("*")
     if base in FUNCTION_POINTERS:
         return "type(c_funptr), value", ["c_funptr"]
@@ -118,9 +118,9 @@ def argument(interface, argument_):
         return "character(kind=c_char), intent(in)", ["c_char"]
     if base in SCALARS and stars == 1 and not argument_.const and argument_.name not in ARRAYS:
         kind = SCALARS[base]
-        return f"{kind}, intent(out)", re.findall(r"\((\w+)\)", kind)
+        return f"{kind}, intent(inout)", re.findall(r"\((\w+)\)", kind)
     if base.startswith("weir_") and stars == 2:
-        return "type(c_ptr), intent(out)", ["c_ptr"]
+        return "type(c_ptr), intent(inout)", ["c_ptr"]
     return "type(c_ptr), value", ["c_ptr"]
 
 
