@@ -5,7 +5,7 @@ import textwrap
 import model
 
 WIDTH = 132
-HEAD = "Made by capi/interface/generate.py from interface.toml and the C headers: change those."
+HEAD = "\n\nMade by capi/interface/generate.py from interface.toml and the C headers: change those."
 C_TYPES = {"int64": "c_int64", "uint64": "c_int64", "float64": "c_double", "int32": "c_int32", "bool": "c_int32", "text": "c_char_p", "view": "c_char_p", "indices": "c_void_p", "values": "c_void_p"}
 TYPES = {"int64": "int", "uint64": "int", "float64": "float", "int32": "int", "bool": "bool", "text": "str", "view": "str"}
 STATUS = re.compile(r'X\((?:ERR_)?(\w+), (\d+), "([^"]*)"\)')
@@ -117,8 +117,9 @@ def struct_lines(interface, struct):
 def keyword_lines(interface, struct):
     """The base class whose constructor has the fields as keywords."""
     parameters = [f"{field.name}: {type_of(interface, field, True)} = {default_of(interface, field)}" for field in struct.fields]
-    text = (f"{struct.doc.strip()}\n\nCollective. `comm` is a Communicator; the keywords are the fields of {struct.name}. An enumeration's value may be given as its name."
-            " `type` also takes the dtype of an array." * any(field.type == "DataType" for field in struct.fields))
+    text = f"{struct.doc.strip()}\n\nCollective. `comm` is a Communicator; the keywords are the fields of {struct.name}. An enumeration's value may be given as its name."
+    if any(field.type == "DataType" for field in struct.fields):
+        text += " `type` also takes the dtype of an array."
     return ["", "", f"class {MAKERS[struct.name]}:", f'    """Made with the fields of {struct.name} as keywords."""', "", "    def __init__(", "        self,", "        comm: Communicator,", "        *,",
             *(f"        {parameter}," for parameter in parameters), "    ) -> None:",
             *docstring(text, [(field.name, field.doc) for field in struct.fields], "        "),
@@ -127,7 +128,7 @@ def keyword_lines(interface, struct):
 
 
 def types_py(interface):
-    out = [f'"""Enumerations, exceptions, configurations and results. {HEAD}"""', "from __future__ import annotations", "", "import builtins", "from dataclasses import dataclass", "from enum import IntEnum",
+    out = [f'"""Enumerations, exceptions, configurations and results.{HEAD}"""', "from __future__ import annotations", "", "import builtins", "from dataclasses import dataclass", "from enum import IntEnum",
            "from typing import TYPE_CHECKING, Dict, Type, Union", "", "from . import _abi", "from ._struct import Struct, TypeLike", "", "if TYPE_CHECKING:", "    from .communicator import Communicator", "", ""]
     names = ["Status", "Error", *(error_name(name) for name, _, _ in statuses() if name != "OK"), *(enum.name for enum in interface.enums), *(struct.name for struct in interface.structs if not struct.is_array)]
     out += ["__all__ = [", *packed([f'"{name}"' for name in names], "    "), "]", "", ""]
@@ -158,7 +159,7 @@ def argument_type(interface, argument):
 def abi_py(interface):
     header = (model.ROOT / "include/weir/weir.h").read_text()
     version = [re.search(rf"WEIR_VERSION_{part} (\d+)", header)[1] for part in ("MAJOR", "MINOR", "PATCH")]
-    out = [f'"""The C interface as ctypes sees it. {HEAD}"""', "from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_void_p", "from typing import Any, Dict, Tuple", "",
+    out = [f'"""The C interface as ctypes sees it.{HEAD}"""', "from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_void_p", "from typing import Any, Dict, Tuple", "",
            f"VERSION = ({', '.join(version)})", "LOG_FUNCTION = CFUNCTYPE(None, c_void_p, c_int32, c_char_p)"]
     for struct in interface.structs:
         out += ["", "", f"class {struct.c_name}(Structure):", "    _fields_ = [", '        ("struct_size", c_size_t),']

@@ -32,4 +32,5 @@ for step in range(steps):
     sent += plan.statistics.payload_bytes_sent + plan.statistics.control_bytes_sent
 images, labels = load("t10k")
 if comm.rank == 0:
-    print(f"{plan.config.algorithm}: accuracy {np.mean((images @ weights).argmax(axis=1) == labels):.1%}, {sent / steps:,.0f} bytes a rank and step")
+    accuracy = np.mean((images @ weights).argmax(axis=1) == labels)
+    print(f"{plan.config.algorithm}: accuracy {accuracy:.1%}, {sent / steps:,.0f} bytes a rank and step")

@@ -49,7 +49,9 @@ def add(comm):
     def total(array):
         array = np.array(array, np.float64)
         if array.size not in plans:
-            plans[array.size] = weir.AllreducePlan(comm, count=array.size, type="float64", algorithm="dense_ring", average=False, name="add")
+            plans[array.size] = weir.AllreducePlan(
+                comm, count=array.size, type="float64", algorithm="dense_ring", average=False, name="add"
+            )
         plans[array.size].run(array)
         return array
 

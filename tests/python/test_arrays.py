@@ -10,7 +10,15 @@ from weir._arrays import memory_of, problem_of
 
 
 def on_gpu(**changes):
-    described = {"shape": (3, 4), "typestr": "<f4", "data": (0x7F0000000100, False), "version": 3, "strides": None, "stream": 7, **changes}
+    described = {
+        "shape": (3, 4),
+        "typestr": "<f4",
+        "data": (0x7F0000000100, False),
+        "version": 3,
+        "strides": None,
+        "stream": 7,
+        **changes,
+    }
     return Foreign(__cuda_array_interface__=described)
 
 
@@ -22,7 +30,9 @@ def test_cuda_array_interface():
     assert not memory_of(on_gpu(data=(256, True))).writable
     assert memory_of(on_gpu(typestr="<f8")).dtype == "float64"
     assert memory_of(on_gpu(typestr="|V2")).dtype == "|V2"
-    assert "is in GPU memory: it must be in host memory, or make this one with memory='cuda'" in problem_of(memory, ("float32",), False, True)
+    assert "is in GPU memory: it must be in host memory, or make this one with memory='cuda'" in problem_of(
+        memory, ("float32",), False, True
+    )
     assert problem_of(memory, ("float32",), True, True) is None
 
 

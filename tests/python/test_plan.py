@@ -51,7 +51,9 @@ def test_in_place_without_a_copy(comm):
     with make(comm, density=0.1) as plan:
         given = []
         begin = plan._begin
-        plan._begin = lambda kind, start, wait_for, arguments, *rest: given.append(arguments[0]) or begin(kind, start, wait_for, arguments, *rest)
+        plan._begin = lambda kind, start, wait_for, arguments, *rest: given.append(arguments[0]) or begin(
+            kind, start, wait_for, arguments, *rest
+        )
         plan.run(gradient)
         assert given == [gradient.ctypes.data]
         first, again = plan.sparse_result, plan.sparse_result
@@ -63,7 +65,13 @@ def test_in_place_without_a_copy(comm):
 
 
 def test_every_kind_of_array(comm):
-    arrays = [np.ones((4, 5), np.float32), np.ones(20, np.float32), array.array("f", [1] * 20), memoryview(np.ones(20, np.float32)), through_dlpack(np.ones(20, np.float32))]
+    arrays = [
+        np.ones((4, 5), np.float32),
+        np.ones(20, np.float32),
+        array.array("f", [1] * 20),
+        memoryview(np.ones(20, np.float32)),
+        through_dlpack(np.ones(20, np.float32)),
+    ]
     with make(comm, 20, algorithm="dense_ring", average=False) as plan:
         for one in arrays:
             plan.run(one)
@@ -145,9 +153,16 @@ def test_statistics(comm):
 
 
 def test_configuration(comm):
-    with make(comm, 1000, threshold="reuse", wire_values=weir.WireValues.bfloat16, type=np.float32, name="named", average=False) as plan:
+    with make(
+        comm, 1000, threshold="reuse", wire_values=weir.WireValues.bfloat16, type=np.float32, name="named", average=False
+    ) as plan:
         config = plan.config
-        assert (config.count, config.threshold, config.wire_values, config.name) == (1000, weir.Threshold.reuse, weir.WireValues.bfloat16, "named")
+        assert (config.count, config.threshold, config.wire_values, config.name) == (
+            1000,
+            weir.Threshold.reuse,
+            weir.WireValues.bfloat16,
+            "named",
+        )
         assert config.average is False and config.type is weir.DataType.float32
         assert "threshold=reuse" in repr(config)
         with weir.AllreducePlan.from_config(comm, config) as same:

@@ -99,9 +99,9 @@ VECTORS = np.zeros((2, WIDTH), np.float32)
 @pytest.mark.parametrize(
     "bad, own, others",
     [
-        ([1, 2], "ids is of type list", "null pointer"),
-        (np.array([1.0]), "ids has the type float64: it must have int32 or int64", "null pointer"),
-        (np.arange(8)[::2], "ids is not contiguous", "null pointer"),
+        ([1, 2], "the array of ids is of type list", "null pointer"),
+        (np.array([1.0]), "the array of ids has the type float64: it must have int32 or int64", "null pointer"),
+        (np.arange(8)[::2], "the array of ids is not contiguous", "null pointer"),
         (np.array([1, ROWS]), "id 50 at position 1", "id 50 at position 1"),
         (np.array([-1]), "id -1 at position 0", "id -1 at position 0"),
         (np.zeros(17, np.int64), "17 ids at once", "17 ids at once"),
@@ -119,8 +119,8 @@ def test_bad_ids_of_one_rank(comm, table, bad, own, others):
 @pytest.mark.parametrize(
     "bad, own",
     [
-        (np.zeros((2, WIDTH)), "vectors has the type float64"),
-        (np.zeros((3, WIDTH), np.float32), "have 18 elements: they must have 2 ids x width 6"),
+        (np.zeros((2, WIDTH)), "the array for vectors has the type float64"),
+        (np.zeros((3, WIDTH), np.float32), "has 18 elements: it must have 2 ids x width 6"),
         (np.zeros((WIDTH, 2), np.float32).T, "not contiguous"),
         (np.frombuffer(bytes(48), np.float32).reshape(2, WIDTH), "read-only"),
     ],
@@ -134,8 +134,8 @@ def test_bad_vectors_of_one_rank(comm, table, bad, own):
 @pytest.mark.parametrize(
     "bad, own, others",
     [
-        (np.zeros((2, WIDTH)), "gradients has the type float64", "null pointer"),
-        (np.zeros(WIDTH + 1, np.float32), "gradients have 7 elements", "null pointer"),
+        (np.zeros((2, WIDTH)), "the array of gradients has the type float64", "null pointer"),
+        (np.zeros(WIDTH + 1, np.float32), "the array of gradients has 7 elements", "null pointer"),
         (np.zeros((3, WIDTH), np.float32), "gradients of 18 elements", "gradients of 18 elements"),
         ("gradients", "of type str", "null pointer"),
     ],
@@ -152,8 +152,8 @@ def test_bad_gradients_of_one_rank(comm, table, bad, own, others):
 @pytest.mark.parametrize(
     "bad, own",
     [
-        (np.zeros((2, WIDTH)), "values has the type float64"),
-        (np.zeros(WIDTH + 1, np.float32), "values have 7 elements: they must have a multiple of width 6"),
+        (np.zeros((2, WIDTH)), "the array of values has the type float64"),
+        (np.zeros(WIDTH + 1, np.float32), "the array of values has 7 elements: it must have rows x width 6"),
         (None, "of type NoneType"),
     ],
 )

@@ -7,8 +7,8 @@
     plan = weir.AllreducePlan(comm, count=gradient.size, density=0.01)    # made once per tensor
     plan.run(gradient)                                                    # in place: the averaged sparse update
 
-Calls are collective where they say so: every rank makes them. Errors are weir.Error with a subclass for each status; bad input of one
-rank is an error on every rank. The library is found through WEIR_LIBRARY, in the package's own folder, or by the loader.
+Calls are collective where they say so: every rank makes them. Errors are weir.Error with a subclass for each status; bad input of
+one rank is an error on every rank. The library is found through WEIR_LIBRARY, in the package's own folder, or by the loader.
 """
 from . import _types
 from ._abi import VERSION
@@ -24,7 +24,22 @@ from .schedule import StepSchedule
 
 __version__ = ".".join(map(str, VERSION))
 __all__ = [
-    "AllreducePlan", "Communicator", "EmbeddingTable", "LibraryError", "Operation", "Residual", "SparseResult", "StepSchedule", "Text",
-    "Topology", "Versions", "algorithms", "exchanges", "log_to", "set_log_function", "settings", "versions",
+    "AllreducePlan",
+    "Communicator",
+    "EmbeddingTable",
+    "LibraryError",
+    "Operation",
+    "Residual",
+    "SparseResult",
+    "StepSchedule",
+    "Text",
+    "Topology",
+    "Versions",
+    "algorithms",
+    "exchanges",
+    "log_to",
+    "set_log_function",
+    "settings",
+    "versions",
 ]
 __all__ += _types.__all__

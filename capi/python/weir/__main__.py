@@ -29,22 +29,32 @@ def info() -> None:
     with weir.Communicator() as comm:
         if comm.rank != 0:
             return
-        print(columns([
-            ("weir", f"{weir.__version__} (Python {sys.version.split()[0]}, NumPy {np.__version__})"),
-            ("library", f"{'.'.join(map(str, versions.library))}, {versions.path}"),
-            ("built for", versions.mpi_family),
-            ("MPI", versions.mpi_library.splitlines()[0]),
-            ("ranks", str(comm.size)),
-        ]))
+        print(
+            columns(
+                [
+                    ("weir", f"{weir.__version__} (Python {sys.version.split()[0]}, NumPy {np.__version__})"),
+                    ("library", f"{'.'.join(map(str, versions.library))}, {versions.path}"),
+                    ("built for", versions.mpi_family),
+                    ("MPI", versions.mpi_library.splitlines()[0]),
+                    ("ranks", str(comm.size)),
+                ]
+            )
+        )
         print(f"\nTopology\n{comm.topology}")
-        print("\nAlgorithms\n" + columns([(row.name, "sparse" if row.sparse else "dense", row.description) for row in weir.algorithms()]))
+        print(
+            "\nAlgorithms\n"
+            + columns([(row.name, "sparse" if row.sparse else "dense", row.description) for row in weir.algorithms()])
+        )
         print("\nExchanges of tables\n" + columns([(row.name, row.description) for row in weir.exchanges()]))
         print("\nSettings\n" + columns([(row.name, row.value, row.origin) for row in weir.settings()]))
 
 
 def seconds_of_import(repeats: int) -> float:
     """The shortest time that `import weir` takes in a new process: what else runs on the machine only adds to it."""
-    return min(float(subprocess.run([sys.executable, "-c", IMPORT], check=True, capture_output=True, text=True).stdout) for _ in range(repeats))
+    return min(
+        float(subprocess.run([sys.executable, "-c", IMPORT], check=True, capture_output=True, text=True).stdout)
+        for _ in range(repeats)
+    )
 
 
 def seconds_of_calls(comm: weir.Communicator, count: int, repeats: int) -> Tuple[float, float]:
@@ -71,10 +81,20 @@ def bench(count: int, repeats: int, path: str) -> None:
     with weir.Communicator() as comm:
         for elements in (1, count):
             package, bare = seconds_of_calls(comm, elements, repeats)
-            results.append({"what": f"run of {elements:,} floats, Python over C", "seconds": package - bare, "limit": 30e-6, "of": package})
+            results.append(
+                {"what": f"run of {elements:,} floats, Python over C", "seconds": package - bare, "limit": 30e-6, "of": package}
+            )
         if comm.rank == 0:
             results.append({"what": "import weir", "seconds": seconds_of_import(5), "limit": 0.3, "of": None})
-            rows = [(row["what"], f"{row['seconds'] * 1e6:,.1f} us", f"at most {row['limit'] * 1e6:,.0f} us", f"of {row['of'] * 1e6:,.1f} us" if row["of"] else "") for row in results]
+            rows = [
+                (
+                    row["what"],
+                    f"{row['seconds'] * 1e6:,.1f} us",
+                    f"at most {row['limit'] * 1e6:,.0f} us",
+                    f"of {row['of'] * 1e6:,.1f} us" if row["of"] else "",
+                )
+                for row in results
+            ]
             print(columns(rows))
             if path:
                 with open(path, "w") as file:

@@ -1,4 +1,6 @@
-"""The C interface as ctypes sees it. Made by capi/interface/generate.py from interface.toml and the C headers: change those."""
+"""The C interface as ctypes sees it.
+
+Made by capi/interface/generate.py from interface.toml and the C headers: change those."""
 from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_void_p
 from typing import Any, Dict, Tuple
 
@@ -194,6 +196,7 @@ FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "weir_plan_start_sparse_on_stream": (c_int, (c_void_p, c_void_p, c_void_p)),
     "weir_plan_test": (c_int, (c_void_p, POINTER(c_int))),
     "weir_plan_wait": (c_int, (c_void_p,)),
+    "weir_plan_wait_for": (c_int, (c_void_p, c_double, POINTER(c_int))),
     "weir_plan_sparse_result": (c_int, (c_void_p, POINTER(weir_sparse_result))),
     "weir_plan_statistics": (c_int, (c_void_p, POINTER(weir_statistics))),
     "weir_plan_residual": (c_int, (c_void_p, POINTER(weir_residual))),
@@ -220,13 +223,16 @@ FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "weir_embedding_lookup_int64": (c_int, (c_void_p, c_void_p, c_int64, c_void_p)),
     "weir_embedding_lookup_test": (c_int, (c_void_p, POINTER(c_int))),
     "weir_embedding_lookup_wait": (c_int, (c_void_p,)),
+    "weir_embedding_lookup_wait_for": (c_int, (c_void_p, c_double, POINTER(c_int))),
     "weir_embedding_prefetch_int32": (c_int, (c_void_p, c_void_p, c_int64)),
     "weir_embedding_prefetch_int64": (c_int, (c_void_p, c_void_p, c_int64)),
     "weir_embedding_prefetch_test": (c_int, (c_void_p, POINTER(c_int))),
     "weir_embedding_prefetch_wait": (c_int, (c_void_p,)),
+    "weir_embedding_prefetch_wait_for": (c_int, (c_void_p, c_double, POINTER(c_int))),
     "weir_embedding_update": (c_int, (c_void_p, c_void_p, c_int64)),
     "weir_embedding_update_test": (c_int, (c_void_p, POINTER(c_int))),
     "weir_embedding_update_wait": (c_int, (c_void_p,)),
+    "weir_embedding_update_wait_for": (c_int, (c_void_p, c_double, POINTER(c_int))),
     "weir_embedding_lookup_int32_on_stream": (c_int, (c_void_p, c_void_p, c_int64, c_void_p, c_void_p)),
     "weir_embedding_lookup_int64_on_stream": (c_int, (c_void_p, c_void_p, c_int64, c_void_p, c_void_p)),
     "weir_embedding_prefetch_int32_on_stream": (c_int, (c_void_p, c_void_p, c_int64, c_void_p)),

@@ -17,7 +17,7 @@ class Memory(NamedTuple):
     """What is known of an array."""
 
     pointer: int
-    count: int  # elements
+    elements: int
     shape: Tuple[int, ...]
     dtype: str  # "float32"
     contiguous: bool  # in the order of C
@@ -25,6 +25,10 @@ class Memory(NamedTuple):
     cuda: bool  # in GPU memory
     stream: Optional[int]  # the cudaStream_t with work on it that comes before; None: not said
     owner: Any  # what keeps the memory alive
+
+
+# What the library is told where an array will not do: the other ranks are in the call already, and all refuse it.
+NOWHERE = Memory(0, 1, (), "", True, True, False, None, None)
 
 
 def memory_of(array: Any) -> Memory:
@@ -48,7 +52,8 @@ def memory_of(array: Any) -> Memory:
 def of_numpy(array: Any, owner: Any) -> Memory:
     flags = array.flags
     dtype = NUMPY_NAMES.get(array.dtype) or str(array.dtype)
-    return Memory(array.__array_interface__["data"][0], array.size, array.shape, dtype, flags.c_contiguous, flags.writeable, False, None, owner)
+    pointer = array.__array_interface__["data"][0]
+    return Memory(pointer, array.size, array.shape, dtype, flags.c_contiguous, flags.writeable, False, None, owner)
 
 
 def of_torch(torch: Any, tensor: Any) -> Memory:
@@ -62,7 +67,8 @@ def of_torch(torch: Any, tensor: Any) -> Memory:
         raise ValueError("is negated lazily: give tensor.resolve_neg()")
     cuda = tensor.device.type == "cuda"
     stream = torch.cuda.current_stream(tensor.device).cuda_stream if cuda else None
-    return Memory(tensor.data_ptr(), tensor.numel(), tuple(tensor.shape), str(tensor.dtype)[len("torch."):], tensor.is_contiguous(), True, cuda, stream, tensor)
+    dtype = str(tensor.dtype)[len("torch.") :]
+    return Memory(tensor.data_ptr(), tensor.numel(), tuple(tensor.shape), dtype, tensor.is_contiguous(), True, cuda, stream, tensor)
 
 
 def is_contiguous(shape: Sequence[int], strides: Optional[Sequence[int]], item: int) -> bool:
@@ -77,11 +83,11 @@ def is_contiguous(shape: Sequence[int], strides: Optional[Sequence[int]], item: 
     return True
 
 
-def count_of(shape: Sequence[int]) -> int:
-    count = 1
+def product(shape: Sequence[int]) -> int:
+    elements = 1
     for length in shape:
-        count *= int(length)
-    return count
+        elements *= int(length)
+    return elements
 
 
 def of_cuda_array_interface(array: Any) -> Memory:
@@ -89,8 +95,9 @@ def of_cuda_array_interface(array: Any) -> Memory:
     shape, dtype = tuple(described["shape"]), np.dtype(described["typestr"])
     pointer, read_only = described["data"]
     contiguous = is_contiguous(shape, described.get("strides"), dtype.itemsize)
-    # 1 and 2 stand for the default streams; CUDA's runtime has the same numbers for them.
-    return Memory(int(pointer or 0), count_of(shape), shape, NUMPY_NAMES.get(dtype) or str(dtype), contiguous, not read_only, True, described.get("stream"), array)
+    name = NUMPY_NAMES.get(dtype) or str(dtype)
+    stream = described.get("stream")  # 1 and 2 stand for the default streams; CUDA's runtime has the same numbers for them
+    return Memory(int(pointer or 0), product(shape), shape, name, contiguous, not read_only, True, stream, array)
 
 
 class DLTensor(ctypes.Structure):
@@ -154,18 +161,22 @@ def of_dlpack(array: Any) -> Memory:
     dtype = f"{DL_CODES.get(tensor.code, 'unknown')}{tensor.bits}" + (f"x{tensor.lanes}" if tensor.lanes != 1 else "")
     pointer = (tensor.data or 0) + tensor.byte_offset
     # The capsule frees the tensor when nobody refers to it any more.
-    return Memory(pointer, count_of(shape), shape, dtype, is_contiguous(shape, strides, 1), writable, device in DL_CUDA, None, capsule)
+    contiguous = is_contiguous(shape, strides, 1)
+    return Memory(pointer, product(shape), shape, dtype, contiguous, writable, device in DL_CUDA, None, capsule)
 
 
 def problem_of(memory: Memory, dtypes: Tuple[str, ...], cuda: Optional[bool], writable: bool) -> Optional[str]:
-    """What is wrong with an array that should have one of these types, be in GPU memory or not (None: either), and take values."""
+    """What is wrong with an array that should have one of these types, be in GPU memory or not (None: either), and take
+    values."""
     if memory.dtype not in dtypes:
         return f"has the type {memory.dtype}: it must have {' or '.join(dtypes)}"
     if not memory.contiguous:
         return "is not contiguous: its elements must follow each other in memory, as those of numpy.ascontiguousarray(a) do"
     if cuda is not None and memory.cuda != cuda:
         here, there = ("GPU", "host") if memory.cuda else ("host", "GPU")
-        return f"is in {here} memory: it must be in {there} memory, or make this one with memory='{'cuda' if memory.cuda else 'host'}'"
+        return (
+            f"is in {here} memory: it must be in {there} memory, or make this one with memory='{'cuda' if memory.cuda else 'host'}'"
+        )
     if writable and not memory.writable:
         return "is read-only: the result is written into it"
     return None

@@ -1,7 +1,7 @@
 """Objects of the library: who owns them, and the order in which they end.
 
-Communicators end together on all ranks, so the garbage collector must not end them: `close` does, or the end of the process, in the
-order in which they were made. Plans, tables and schedules end when nobody refers to them or to memory of theirs."""
+Communicators end together on all ranks, so the garbage collector must not end them: `close` does, or the end of the process, in
+the order in which they were made. Plans, tables and schedules end when nobody refers to them or to memory of theirs."""
 from __future__ import annotations
 
 import atexit
@@ -123,7 +123,8 @@ class Handle:
                 run.finish(StateError(f"the {what} was closed before this call was waited for"))
 
     def give_up(self) -> None:
-        """Of calls in flight the other ranks may never hear, so destruction might wait for long: they stay until the process ends."""
+        """Of calls in flight the other ranks may never hear, so destruction might wait for long: they stay until the process
+        ends."""
         if any(not run.done for run in self.runs.values()):
             Process.abandoned = True
             Process.kept.append(self)
@@ -210,7 +211,7 @@ class Lent:
     def __init__(self, owner: Handle, pointer: int, count: int, dtype: str, cuda: bool) -> None:
         self.owner = owner
         self.shape = (count,)
-        described = {"shape": (count,), "typestr": np.dtype(dtype).str, "data": (pointer, not cuda), "version": 3}
+        described: Dict[str, Any] = {"shape": (count,), "typestr": np.dtype(dtype).str, "data": (pointer, not cuda), "version": 3}
         if cuda:
             self.__cuda_array_interface__ = {**described, "strides": None, "stream": None}
         else:
@@ -230,8 +231,8 @@ def lend(owner: Handle, pointer: Optional[int], count: int, dtype: str, cuda: bo
 
 @atexit.register
 def end() -> None:
-    """Where an exception that nobody has caught ends the process, other ranks may wait for this one: the launcher ends them, as long
-    as MPI is not finalised here."""
+    """Where an exception that nobody has caught ends the process, other ranks may wait for this one: the launcher ends them, as
+    long as MPI is not finalised here."""
     if not Process.usable():
         return
     abandoned = Process.abandoned or getattr(sys, "last_value", None) is not None
@@ -241,7 +242,7 @@ def end() -> None:
                 comm.close()
             except Exception:
                 traceback.print_exc()
-    lib.weir_set_log_function(_abi.LOG_FUNCTION(), None)
+    lib.weir_set_log_function(_abi.LOG_FUNCTION(0), None)
     if not abandoned:
         lib.weir_finalize()
     Process.ended = True

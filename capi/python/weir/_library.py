@@ -65,7 +65,9 @@ def declared(path: str) -> Any:
     if found[0] != MAJOR or found < _abi.VERSION:
         raise OSError(f"it is version {'.'.join(map(str, found))}: this package needs {wanted}, or a later one of {MAJOR}.x")
     if missing:
-        raise OSError(f"it lacks {', '.join(missing[:3])}{' and others' if len(missing) > 3 else ''}: this package needs version {wanted}")
+        raise OSError(
+            f"it lacks {', '.join(missing[:3])}{' and others' if len(missing) > 3 else ''}: this package needs version {wanted}"
+        )
     for name, (result, arguments) in _abi.FUNCTIONS.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
@@ -79,8 +81,10 @@ def family_problem(library: Any) -> Optional[str]:
         return None
     theirs, ours = family_of(mpi4py.Get_library_version()), library.weir_mpi_family().decode()
     if theirs and theirs != ours:
-        return (f"it was built for {ours}, and mpi4py uses {theirs}: install Weir for {theirs}, name its library in WEIR_LIBRARY, "
-                f"or use an mpi4py that was built for {ours}")
+        return (
+            f"it was built for {ours}, and mpi4py uses {theirs}: install Weir for {theirs}, name its library in WEIR_LIBRARY, "
+            f"or use an mpi4py that was built for {ours}"
+        )
     return None
 
 
@@ -100,8 +104,10 @@ def load() -> Tuple[Any, str]:
         except OSError as error:
             tried.append(f"{path} ({origin}): {error}")
     listing = "\n  ".join(tried)
-    raise LibraryError(f"no libweir that fits was found. Tried:\n  {listing}\n"
-                       "Install Weir, or set WEIR_LIBRARY to its library, for example /usr/local/lib/libweir.so")
+    raise LibraryError(
+        f"no libweir that fits was found. Tried:\n  {listing}\n"
+        "Install Weir, or set WEIR_LIBRARY to its library, for example /usr/local/lib/libweir.so"
+    )
 
 
 lib, path = load()

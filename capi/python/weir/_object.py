@@ -5,7 +5,7 @@ import ctypes
 from types import TracebackType
 from typing import Any, Callable, Optional, Tuple, Type, TypeVar
 
-from ._arrays import Memory, memory_of, problem_of
+from ._arrays import NOWHERE, Memory, memory_of, problem_of
 from ._handles import CommHandle, Handle, Run
 from ._library import lib
 from ._struct import Struct
@@ -51,20 +51,31 @@ class Object:
         handle = self._handle()
         handle.comm.call(self._function(name), handle.pointer, *arguments)
 
-    def _memory(self, what: str, array: Any, dtypes: Tuple[str, ...], cuda: Optional[bool], writable: bool) -> Tuple[Optional[Memory], Optional[Exception]]:
-        """Where an array is, or what is wrong with it."""
+    def _memory(
+        self, what: str, array: Any, dtypes: Tuple[str, ...], cuda: Optional[bool], writable: bool
+    ) -> Tuple[Memory, Optional[Exception]]:
+        """Where an array is; or NOWHERE, and what is wrong with it."""
         try:
             memory = memory_of(array)
             problem = problem_of(memory, dtypes, cuda, writable)
-        except Exception as error:
-            # BufferError and the like: what the array's own library has against it.
-            memory, problem = None, str(error) if isinstance(error, (TypeError, ValueError)) else f"cannot be used: {error}"
-        return memory, self._refusal(f"{what} {problem}") if problem else None
+        except (TypeError, ValueError) as error:
+            problem = str(error)
+        except Exception as error:  # what the array's own library has against it
+            problem = f"cannot be used: {error}"
+        return (memory, None) if problem is None else (NOWHERE, self._refusal(f"{what} {problem}"))
 
     def _refusal(self, text: str) -> ArgumentError:
         return ArgumentError(f"{self._kind} '{self._name}': {text}")
 
-    def _begin(self, kind: str, start: Callable[..., int], wait_for: Callable[..., int], arguments: Tuple[Any, ...], arrays: Any, refusal: Optional[Exception]) -> Run:
+    def _begin(
+        self,
+        kind: str,
+        start: Callable[..., int],
+        wait_for: Callable[..., int],
+        arguments: Tuple[Any, ...],
+        arrays: Any,
+        refusal: Optional[Exception],
+    ) -> Run:
         """Starts a call, the only one of its kind in flight."""
         handle = self._handle()
         previous = handle.runs.get(kind)
@@ -90,8 +101,8 @@ class Object:
         return size.value
 
     def save_state(self) -> bytes:
-        """What lives from one iteration to the next on this rank. All ranks must save at the same iteration. BusyError while a call
-        is in flight."""
+        """What lives from one iteration to the next on this rank. All ranks must save at the same iteration. BusyError while a
+        call is in flight."""
         size = ctypes.c_int64()
         self._call("state_bytes", size)
         state = ctypes.create_string_buffer(size.value)
@@ -99,9 +110,9 @@ class Object:
         return state.raw
 
     def restore_state(self, state: bytes) -> None:
-        """Goes on where the one was that saved `state`: of the same configuration, on the same rank of as many. ArgumentError, naming
-        the field, where it is damaged or does not fit; then nothing changes. Sends nothing: see to it that all ranks restore the same
-        iteration, or none."""
+        """Goes on where the one was that saved `state`: of the same configuration, on the same rank of as many. ArgumentError,
+        naming the field, where it is damaged or does not fit; then nothing changes. Sends nothing: see to it that all ranks
+        restore the same iteration, or none."""
         try:
             whole = bytes(memoryview(state))
         except TypeError:

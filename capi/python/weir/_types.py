@@ -1,4 +1,6 @@
-"""Enumerations, exceptions, configurations and results. Made by capi/interface/generate.py from interface.toml and the C headers: change those."""
+"""Enumerations, exceptions, configurations and results.
+
+Made by capi/interface/generate.py from interface.toml and the C headers: change those."""
 from __future__ import annotations
 
 import builtins
@@ -587,6 +589,11 @@ class TableKeywords:
         delayed_priority: int = -1000000,
         name: str = "embedding",
     ) -> None:
+        """Describes one table of `rows` x `width` float32 values. All fields but `name` and the priorities must be equal on all
+        ranks.
+
+        Collective. `comm` is a Communicator; the keywords are the fields of EmbeddingConfig. An enumeration's value may be given as
+        its name.
 
         rows: V, 1 to 2^32 - 1
         width: D, at least 1; needs not be divisible by the number of ranks

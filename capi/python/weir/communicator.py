@@ -39,8 +39,8 @@ class Communicator:
     Communicator()           all ranks of the program. Initialises MPI, unless that has been done; no mpi4py is needed.
     Communicator(mpi4py_comm)  those of an intracommunicator of mpi4py, which is duplicated. An MPI_Fint is fine, too.
 
-    Collective: every rank makes it. So is close(), which `with` calls, or else the end of the process, for several communicators in
-    the order in which they were made. Plans and tables made from it are closed before it.
+    Collective: every rank makes it. So is close(), which `with` calls, or else the end of the process, for several communicators
+    in the order in which they were made. Plans and tables made from it are closed before it.
 
     It and everything made from it belong to one thread at a time: a call meanwhile from another one is a BusyError.
     """
@@ -56,7 +56,9 @@ class Communicator:
         else:
             fint = comm.py2f() if hasattr(comm, "py2f") else comm
             if not isinstance(fint, int):
-                raise ArgumentError(f"the communicator is of type {type(comm).__name__}: give one of mpi4py, its Fortran handle, or none")
+                raise ArgumentError(
+                    f"the communicator is of type {type(comm).__name__}: give one of mpi4py, its Fortran handle, or none"
+                )
             check(lib.weir_comm_create_fortran(fint, pointer))
         assert pointer.value is not None
         self._handle = CommHandle(pointer.value)
@@ -98,7 +100,8 @@ class Communicator:
         return list(ranks[:count])
 
     def nearest_gpu(self) -> int:
-        """Collective. The number of the GPU that this rank should use; -1 where it sees none. Ranks of a node share its GPUs evenly."""
+        """Collective. The number of the GPU that this rank should use; -1 where it sees none. Ranks of a node share its GPUs
+        evenly."""
         return self._number(lib.weir_comm_nearest_gpu)
 
     def stragglers(self, runs: int = 100) -> List[float]:
@@ -115,7 +118,8 @@ class Communicator:
     def close(self) -> None:
         """Collective. Closes plans, tables and schedules made from it, then itself. Closing twice is fine.
 
-        Arrays that plans have given (run_sparse, residual) stay valid. While any exists, the communicator ends only with the process.
+        Arrays that plans have given (run_sparse, residual) stay valid. While any exists, the communicator ends only with the
+        process.
         """
         self._handle.close()
 

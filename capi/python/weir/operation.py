@@ -34,8 +34,8 @@ class Operation(Generic[T]):
         self._run.wait()
 
     def result(self) -> T:
-        """Waits, and gives what the call was made for: the gradient that start() has filled, the SparseResult of start_sparse(), the
-        vectors of lookup(), None otherwise."""
+        """Waits, and gives what the call was made for: the gradient that start() has filled, the SparseResult of start_sparse(),
+        the vectors of lookup(), None otherwise."""
         self._run.wait()
         return self._value()
 

@@ -2,9 +2,10 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, NamedTuple, Optional, TypeVar
+from typing import Any, NamedTuple, Optional, Tuple, TypeVar
 
 from . import _abi
+from ._arrays import NOWHERE
 from ._handles import Run, lend
 from ._library import lib
 from ._object import Object
@@ -17,19 +18,19 @@ Array = TypeVar("Array")
 
 
 class SparseResult(NamedTuple):
-    """The delivered update, sorted by index, equal on all ranks. Views of the plan's memory, without a copy: their contents are valid
-    until its next start, reset or restore_state."""
+    """The delivered update, sorted by index, equal on all ranks. Views of the plan's memory, without a copy: their contents are
+    valid until its next start, reset or restore_state."""
 
     indices: Any  # uint32, ascending
     values: Any  # of the plan's type; of plans of 16-bit types float32
 
 
 class Residual(NamedTuple):
-    """What error feedback keeps on this rank. A view of the plan's memory, without a copy: its contents are valid until the next start,
-    reset or restore_state."""
+    """What error feedback keeps on this rank. A view of the plan's memory, without a copy: its contents are valid until the next
+    start, reset or restore_state."""
 
     begin: int  # the first one's element: not 0 only with algorithms that shard within nodes (hitopk, hi_oktopk)
-    values: Any  # of the plan's type; of plans of 16-bit types float32; empty without error feedback, and on ranks that own no shard
+    values: Any  # of the plan's type, or float32; empty without error feedback, and on ranks that own no shard
 
 
 class AllreducePlan(PlanKeywords, Object):
@@ -40,13 +41,15 @@ class AllreducePlan(PlanKeywords, Object):
         operation = plan.start(gradient); compute(); operation.wait()      # the same, overlapped
 
     A gradient has `count` elements of the plan's type, in any shape, contiguous, in the plan's memory space: an array of NumPy,
-    PyTorch or CuPy, or anything with DLPack, __cuda_array_interface__ or the buffer protocol. It is never copied. Where one rank's
-    gradient will not do, all ranks get an ArgumentError: its own says what is wrong there.
+    PyTorch or CuPy, or anything with DLPack, __cuda_array_interface__ or the buffer protocol. It is never copied. Where one
+    rank's gradient will not do, all ranks get an ArgumentError: its own says what is wrong there.
 
     In CUDA memory, work is ordered by a stream: the current one of PyTorch, that of __cuda_array_interface__, or `stream`, a
-    cudaStream_t as a number. A run comes after the work that is on it, and work put onto it once the run has finished sees the result.
+    cudaStream_t as a number. A run comes after the work that is on it, and work put onto it once the run has finished sees the
+    result.
 
-    Making it is collective, and so are run, run_sparse, start and start_sparse. One run is in flight at a time; many plans may be.
+    Making it is collective, and so are run, run_sparse, start and start_sparse. One run is in flight at a time; many plans may
+    be.
     """
 
     _kind = "plan"
@@ -77,8 +80,8 @@ class AllreducePlan(PlanKeywords, Object):
         return self.sparse_result
 
     def start(self, gradient: Array, stream: Optional[int] = None) -> Operation[Array]:
-        """Collective, nonblocking. Selection happens here, communication in test, wait and `await` of the operation, whose result is
-        the gradient. Leave it alone until then. What is wrong with it on any rank, the operation throws on all."""
+        """Collective, nonblocking. Selection happens here, communication in test, wait and `await` of the operation, whose result
+        is the gradient. Leave it alone until then. What is wrong with it on any rank, the operation throws on all."""
         return Operation(self, self._start(gradient, False, stream), lambda: gradient)
 
     def start_sparse(self, gradient: Any, stream: Optional[int] = None) -> Operation[SparseResult]:
@@ -88,18 +91,16 @@ class AllreducePlan(PlanKeywords, Object):
 
     def _start(self, gradient: Any, sparse: bool, stream: Optional[int]) -> Run:
         memory, refusal = self._memory("the gradient", gradient, (self._type.name,), self._cuda, not sparse)
-        if memory is not None and refusal is None and memory.count != self._count:
-            refusal = self._refusal(f"the gradient has {memory.count} elements: the plan takes {self._count}")
-        # The other ranks are in this call, too: of a null pointer they hear.
-        pointer = memory.pointer if memory is not None and refusal is None else None
-        owner = memory.owner if memory is not None else None
+        if refusal is None and memory.elements != self._count:
+            refusal = self._refusal(f"the gradient has {memory.elements} elements: the plan takes {self._count}")
+            memory = NOWHERE
         if self._cuda or stream is not None:
-            if stream is None and memory is not None:
-                stream = memory.stream
             start = lib.weir_plan_start_sparse_on_stream if sparse else lib.weir_plan_start_on_stream
-            return self._begin("run", start, lib.weir_plan_wait_for, (pointer, stream), owner, refusal)
-        start = lib.weir_plan_start_sparse if sparse else lib.weir_plan_start
-        return self._begin("run", start, lib.weir_plan_wait_for, (pointer,), owner, refusal)
+            arguments: Tuple[Any, ...] = (memory.pointer, memory.stream if stream is None else stream)
+        else:
+            start = lib.weir_plan_start_sparse if sparse else lib.weir_plan_start
+            arguments = (memory.pointer,)
+        return self._begin("run", start, lib.weir_plan_wait_for, arguments, memory.owner, refusal)
 
     def _result_of(self, run: Run) -> SparseResult:
         if self._handle().runs.get("run") is not run:
@@ -112,7 +113,9 @@ class AllreducePlan(PlanKeywords, Object):
         c = _abi.weir_sparse_result(ctypes.sizeof(_abi.weir_sparse_result))
         self._call("sparse_result", c)
         handle = self._handle()
-        return SparseResult(lend(handle, c.indices, c.count, "uint32", self._cuda), lend(handle, c.values, c.count, self._wide, self._cuda))
+        return SparseResult(
+            lend(handle, c.indices, c.count, "uint32", self._cuda), lend(handle, c.values, c.count, self._wide, self._cuda)
+        )
 
     @property
     def residual(self) -> Residual:
@@ -140,8 +143,8 @@ class AllreducePlan(PlanKeywords, Object):
         return Text(lib.weir_plan_explanation(self._handle().pointer).decode(errors="replace"))
 
     def reset(self) -> None:
-        """Forgets residual, thresholds, boundaries and iteration count. Sends nothing, but every rank must call it before the same
-        run. BusyError while a run is in flight."""
+        """Forgets residual, thresholds, boundaries and iteration count. Sends nothing, but every rank must call it before the
+        same run. BusyError while a run is in flight."""
         self._call("reset")
 
     def __repr__(self) -> str:

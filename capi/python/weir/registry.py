@@ -38,7 +38,8 @@ def exchanges() -> List[ExchangeInfo]:
 
 
 def settings() -> List[SettingInfo]:
-    """Every WEIR_* environment variable, its value in force and where that came from. Throws SettingError where one makes no sense."""
+    """Every WEIR_* environment variable, its value in force and where that came from. Throws SettingError where one makes no
+    sense."""
     return listed(lib.weir_setting, SettingInfo)
 
 
@@ -56,7 +57,8 @@ def versions() -> Versions:
     """Of this package, the library, and its MPI."""
     major, minor, patch = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
     lib.weir_version(major, minor, patch)
-    return Versions(_abi.VERSION, (major.value, minor.value, patch.value), _library.path, lib.weir_mpi_family().decode(), lib.weir_mpi_library().decode())
+    library = (major.value, minor.value, patch.value)
+    return Versions(_abi.VERSION, library, _library.path, lib.weir_mpi_family().decode(), lib.weir_mpi_library().decode())
 
 
 log_function: Any = None  # the library calls it: it must live
@@ -73,16 +75,16 @@ def set_log_function(function: Optional[Callable[[LogLevel, str], None]]) -> Non
         assert function is not None
         function(LogLevel(level), text.decode(errors="replace"))
 
-    new = _abi.LOG_FUNCTION(call) if function is not None else _abi.LOG_FUNCTION()
+    new = _abi.LOG_FUNCTION(call) if function is not None else _abi.LOG_FUNCTION(0)
     check(lib.weir_set_log_function(new, None))
     log_function = new
 
 
 def log_to(logger: Optional[logging.Logger] = None) -> None:
-    """Sends the library's messages to a logger of Python's logging, by default the one named "weir", by its levels ERROR, WARNING, INFO
-    and DEBUG."""
+    """Sends the library's messages to a logger of Python's logging, by default the one named "weir", by its levels ERROR,
+    WARNING, INFO and DEBUG."""
     import logging
 
     target = logger if logger is not None else logging.getLogger("weir")
-    levels = {LogLevel.error: logging.ERROR, LogLevel.warn: logging.WARNING, LogLevel.info: logging.INFO, LogLevel.debug: logging.DEBUG}
+    levels = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
     set_log_function(lambda level, text: target.log(levels[level], "%s", text))

@@ -51,7 +51,9 @@ class StepSchedule:
         """Notes a plan's run as one of this block, which may have any number of them."""
         plan = getattr(operation, "_owner", None)
         if not isinstance(plan, AllreducePlan):
-            raise ArgumentError(f"block '{block}' was given a {type(operation).__name__}: give what a plan's start() or start_sparse() has returned")
+            raise ArgumentError(
+                f"block '{block}' was given a {type(operation).__name__}: give what a plan's start() or start_sparse() has returned"
+            )
         self._call(lib.weir_schedule_started, str(block).encode(), plan._handle().pointer)
         self._in_flight[block].append(operation)
 
