@@ -138,9 +138,6 @@ class Operation {
   /// Drives everything in flight on the communicator until this run has finished. Runs of different communicators must be waited
   /// for in the same order on all ranks.
   void wait();
-  /// The same for at most `seconds`, 0 or more, with one round of progress at least: for callers that look after something else while
-  /// they wait, such as signals. True once this run has finished.
-  bool wait_for(double seconds);
 
  private:
   std::shared_ptr<detail::AsynchronousCall> call_;

@@ -156,12 +156,11 @@ void Engine::got_on(Run& run) {
   run.waited = {};
 }
 
-void Engine::drive_until(const bool& open, Clock::time_point deadline) {
+void Engine::drive_until(const bool& open) {
   const bool driven_before = driven_;
   while (!open) {
     if (!poll()) idle();
     driven_ = true;  // the first poll came after whatever the caller has done before
-    if (last_poll_ >= deadline) break;
   }
   driven_ = driven_before;
 }
@@ -174,7 +173,7 @@ void Engine::idle() noexcept {
     transport_.idle();
 }
 
-void Engine::drive(Run& run, Clock::time_point deadline) { drive_until(run.finished, deadline); }
+void Engine::drive(Run& run) { drive_until(run.finished); }
 
 void Engine::drive_to_end(Run& run) noexcept {
   run.owner_gone = true;

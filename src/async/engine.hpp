@@ -107,10 +107,10 @@ class Engine {
   [[nodiscard]] bool will_write(std::span<const std::byte> memory) const noexcept;
   /// From now on `run`, in flight or not, has another priority.
   void reprioritise(Run& run, int priority);
-  /// Polls until `open`, or until `deadline`, once at least where it is not open; yields the processor while nothing moves.
-  void drive_until(const bool& open, Clock::time_point deadline = Clock::time_point::max());
-  /// Until `run` has finished, or until `deadline`.
-  void drive(Run& run, Clock::time_point deadline = Clock::time_point::max());
+  /// Polls until `open`; yields the processor while nothing moves.
+  void drive_until(const bool& open);
+  /// Until `run` has finished.
+  void drive(Run& run);
   /// The same for a plan or table that ends. Arrays of other runs' callers are left alone meanwhile: they may have gone before.
   void drive_to_end(Run& run) noexcept;
   [[nodiscard]] bool leaves_arrays_alone() const noexcept { return leaves_arrays_alone_; }

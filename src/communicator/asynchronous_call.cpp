@@ -1,6 +1,5 @@
 #include "communicator/asynchronous_call.hpp"
 
-#include <algorithm>
 #include <exception>
 
 #include "base/error.hpp"
@@ -41,32 +40,16 @@ bool AsynchronousCall::test() {
 }
 
 void AsynchronousCall::wait() {
-  if (!run.finished) drive(Clock::now(), Clock::time_point::max());
-  finish();
-}
-
-bool AsynchronousCall::wait_for(double seconds) {
-  require(seconds >= 0, "'{}' cannot be waited for for {} s: give a number of seconds that is not below 0", run.name, seconds);
   if (!run.finished) {
+    comm->require_running();
     const Clock::time_point begin = Clock::now();
-    constexpr double year = 3e7;
-    const std::chrono::duration<double> most(std::min(seconds, year));
-    drive(begin, begin + std::chrono::duration_cast<Clock::duration>(most));
+    comm->engine.drive(run);
+    const Clock::time_point end = Clock::now();
+    seconds_waited_ += std::chrono::duration<double>(end - begin).count();
+    // Of waits only: a caller that asks again and again would fill the trace.
+    if (Tracer* const tracer = comm->engine.tracer()) tracer->wait(run.trace_row, begin, end);
   }
-  if (!run.finished) return false;
   finish();
-  return true;
-}
-
-void AsynchronousCall::drive(Clock::time_point begin, Clock::time_point deadline) {
-  comm->require_running();
-  comm->engine.drive(run, deadline);
-  const Clock::time_point end = Clock::now();
-  seconds_waited_ += std::chrono::duration<double>(end - begin).count();
-  // Not of callers that ask again and again: they would fill the trace.
-  constexpr std::chrono::milliseconds shortest{1};
-  Tracer* const tracer = comm->engine.tracer();
-  if (tracer != nullptr && (run.finished || end - begin >= shortest)) tracer->wait(run.trace_row, begin, end);
 }
 
 void AsynchronousCall::finish() {
@@ -88,7 +71,6 @@ bool retire(AsynchronousCall& call) noexcept {
 namespace weir {
 
 bool Operation::test() { return call_->test(); }
-bool Operation::wait_for(double seconds) { return call_->wait_for(seconds); }
 void Operation::wait() { call_->wait(); }
 
 }  // namespace weir

@@ -23,8 +23,6 @@ class AsynchronousCall {
   bool test();
   /// Drives everything in flight until this run has finished; then as finish().
   void wait();
-  /// The same for at most `seconds`, with one round of progress at least. True once this run has finished.
-  bool wait_for(double seconds);
   /// Throws what the finished run ended with, once.
   void finish();
   /// The caller knows what the run in flight will end with: nobody else throws it.
@@ -58,8 +56,6 @@ class AsynchronousCall {
   virtual void completed() {}
 
  private:
-  void drive(Clock::time_point begin, Clock::time_point deadline);
-
   std::string name_;
   double seconds_waited_ = 0;
   bool heard_ = true;  // what the last run ended with has been thrown
