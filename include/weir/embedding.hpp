@@ -14,6 +14,7 @@
 
 #include <weir/weir.hpp>
 
+#pragma GCC visibility push(default)
 namespace weir {
 
 namespace detail {
@@ -152,5 +153,6 @@ struct ExchangeInfo {
 [[nodiscard]] std::vector<ExchangeInfo> exchanges();
 
 }  // namespace weir
+#pragma GCC visibility pop
 
 #endif

@@ -13,8 +13,10 @@
 #include <weir/weir.h>
 
 #ifdef __cplusplus
+#include <weir/weir.hpp>
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 /** Collective over `mpi_comm`, which is duplicated: the caller may free its own at any time.
  *  MPI must be initialised. `*comm` is owned by the caller; see weir_comm_destroy, which is collective, too.
@@ -24,8 +26,6 @@ weir_status weir_comm_create_mpi(MPI_Comm mpi_comm, weir_comm** comm);
 
 #ifdef __cplusplus
 }
-
-#include <weir/weir.hpp>
 
 namespace weir::detail {
 /// `refusal`: why this rank cannot have one after all; then no rank gets one.
@@ -37,4 +37,5 @@ struct CommunicatorFrom<MPI_Comm> {
 }  // namespace weir::detail
 #endif
 
+#pragma GCC visibility pop
 #endif

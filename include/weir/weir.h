@@ -24,6 +24,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 typedef struct weir_comm weir_comm;         /**< a group of ranks; see weir_comm_create_world */
 typedef struct weir_plan weir_plan;         /**< one tensor's allreduce and its state */
@@ -167,6 +168,7 @@ weir_status weir_schedule_wait_all(weir_schedule* schedule);
 /** *operations becomes how many of this block were in flight as of the last test or wait. */
 weir_status weir_schedule_pending(const weir_schedule* schedule, const char* block, int* operations);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

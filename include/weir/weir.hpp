@@ -29,6 +29,7 @@
 #include <string_view>
 #include <vector>
 
+#pragma GCC visibility push(default)
 namespace weir {
 
 /// What every Weir call throws: a status code and a text saying what was wrong and what would be right.
@@ -327,5 +328,6 @@ struct SettingInfo {
 [[nodiscard]] std::vector<SettingInfo> settings();
 
 }  // namespace weir
+#pragma GCC visibility pop
 
 #endif
