@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 #include <link.h>
-#include <mpi.h>
 
 #include <algorithm>
 #include <array>
@@ -73,7 +72,7 @@ std::string_view mpi_family() {
 #endif
 }
 
-std::string mpi_library_version() { return version_by(MPI_Get_library_version); }
+std::string detail::mpi_library_version() { return version_by(MPI_Get_library_version); }
 
 std::string mpi_library_name(std::string_view library_version) {
   std::istringstream words{std::string(library_version.substr(0, library_version.find_first_of(",\n")))};
@@ -82,7 +81,7 @@ std::string mpi_library_name(std::string_view library_version) {
   return name;
 }
 
-void check_mpi_library() {
+void detail::check_mpi_library() {
   refuse_other_family(mpi_library_version());
   int initialized = 0;
   MPI_Initialized(&initialized);
