@@ -5,7 +5,7 @@ _weir() {
   for ((i = 1; i < COMP_CWORD; i++)); do
     case "$command ${COMP_WORDS[i]}" in
       " info" | " bench" | "bench select" | "bench allreduce" | "bench codec" | "bench overlap" | "bench rows" | \
-        "bench embedding" | " calibrate" | " predict" | " trace" | "trace merge" | "trace summary" | "trace diagnose")
+        "bench embedding" | "bench capi" | " calibrate" | " predict" | " trace" | "trace merge" | "trace summary" | "trace diagnose")
         command="${command:+$command }${COMP_WORDS[i]}" ;;
     esac
   done
@@ -17,19 +17,21 @@ _weir() {
       "bench overlap --density" | "bench overlap --iterations" | "bench rows --rows" | "bench rows --width" | \
       "bench rows --tokens" | "bench rows --iterations" | "bench embedding --rows" | "bench embedding --width" | \
       "bench embedding --tokens" | "bench embedding --compute-ms" | "bench embedding --dense-count" | \
-      "bench embedding --iterations" | "bench embedding --warmup" | "calibrate --seconds" | "predict --network" | \
-      "predict --count" | "predict --density" | "predict --nodes" | "predict --ranks-per-node" | "trace merge --communicator" | \
-      "trace summary --communicator" | "trace diagnose --communicator")
+      "bench embedding --iterations" | "bench embedding --warmup" | "bench capi --count" | "bench capi --calls" | \
+      "bench capi --rounds" | "calibrate --seconds" | "predict --network" | "predict --count" | "predict --density" | \
+      "predict --nodes" | "predict --ranks-per-node" | "trace merge --communicator" | "trace summary --communicator" | \
+      "trace diagnose --communicator")
       words= ;;
-    "info --values" | "bench allreduce --values" | "bench embedding --values")
-      words="bfloat16 float16 native" ;;
+    "info --values" | "bench allreduce --values" | "bench embedding --values" | "predict --values")
+      words="native bfloat16 float16" ;;
     "bench select --algorithm")
       words="all reuse exact exact_cold mstopk sampled gaussian sidco" ;;
     "bench select --memory" | "bench allreduce --memory")
-      words="cuda host" ;;
+      words="host cuda" ;;
     "bench select --input" | "bench select --json" | "bench allreduce --input" | "bench allreduce --json" | \
       "bench codec --json" | "bench overlap --json" | "bench rows --json" | "bench embedding --text" | "bench embedding --json" | \
-      "calibrate --output" | "predict --machine" | "predict --json" | "trace merge --output" | "trace summary --json")
+      "bench capi --json" | "calibrate --output" | "predict --machine" | "predict --json" | "trace merge --output" | \
+      "trace summary --json")
       files=yes ;;
     "bench allreduce --algorithm")
       words="all auto auto_sparse dense_ring dense_rabenseifner dense_torus2d dense_mpi dense_nccl topk_allgather topk_dsa gtopk
@@ -37,7 +39,7 @@ _weir() {
     "bench allreduce --result")
       words="sparse in_place both" ;;
     "bench allreduce --threshold")
-      words="exact gaussian mstopk reuse sampled sidco" ;;
+      words="exact reuse mstopk sampled gaussian sidco" ;;
     "bench allreduce --wire" | "bench codec --format" | "predict --wire")
       words="compact coo" ;;
     "bench overlap --algorithm" | "bench overlap --urgent-algorithm")
@@ -45,16 +47,14 @@ _weir() {
     "bench embedding --exchange")
       words="columns rows hashed_rows server allgather dense_allreduce" list=yes ;;
     "bench embedding --routing")
-      words="automatic by_node direct" ;;
+      words="automatic direct by_node" ;;
     "bench embedding --optimizer")
-      words="adagrad adam momentum sgd" ;;
-    "predict --values")
-      words="native bfloat16 float16" ;;
+      words="sgd momentum adagrad adam" ;;
     *)
       case "$command" in
         "") words="info bench calibrate predict trace -h --help --version" ;;
         "info") words="-h --help --plan --count --density --algorithm --values" ;;
-        "bench") words="select allreduce codec overlap rows embedding -h --help" ;;
+        "bench") words="select allreduce codec overlap rows embedding capi -h --help" ;;
         "bench select") words="-h --help --count --density --algorithm --memory --samplings --iterations --input --json" ;;
         "bench allreduce") words="-h --help --count --density --algorithm --memory --trial-iterations --result --baseline --no-baseline --side-by-side
           --threshold --wire --values --iterations --warmup --input --json" ;;
@@ -63,6 +63,7 @@ _weir() {
         "bench rows") words="-h --help --rows --width --tokens --iterations --json" ;;
         "bench embedding") words="-h --help --rows --width --tokens --exchange --values --routing --optimizer --text --compute-ms --dense-count
           --iterations --warmup --json" ;;
+        "bench capi") words="-h --help --count --calls --rounds --json" ;;
         "calibrate") words="-h --help --output --seconds" ;;
         "predict") words="-h --help --machine --network --count --density --nodes --ranks-per-node --wire --values --json" ;;
         "trace") words="merge summary diagnose -h --help" ;;

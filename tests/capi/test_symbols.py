@@ -13,7 +13,7 @@ import model  # noqa: E402
 
 VERSION = "WEIR_0.1"
 CXX = re.compile(r"weir::(Communicator|AllreducePlan|Operation|EmbeddingTable|StepSchedule|detail::communicator_from_mpi|version|algorithms|exchanges"
-                 r"|settings|level_name)\b|.*weir::AllreducePlan::(residual|sparse_result)<|(typeinfo|typeinfo name|vtable) for weir::Error")
+                 r"|settings|set_log_function|level_name)\b|.*weir::AllreducePlan::(residual|sparse_result)<|(typeinfo|typeinfo name|vtable) for weir::Error")
 
 
 def exported(library, *options):
