@@ -7,7 +7,7 @@ build=$root/build-tests
 jobs=$(nproc)
 install=yes
 stages=(openmpi mpich address thread cluster)
-packages=(g++ cmake ninja-build pkg-config libopenmpi-dev openmpi-bin libmpich-dev mpich libhwloc-dev libhwy-dev libfmt-dev libcli11-dev
+packages=(g++ gfortran cmake ninja-build pkg-config libopenmpi-dev openmpi-bin libmpich-dev mpich libhwloc-dev libhwy-dev libfmt-dev libcli11-dev
   nlohmann-json3-dev catch2 libopenblas-dev zlib1g-dev dataset-fashion-mnist dict-gcide gnuplot-nox libsimgrid-dev python3 iproute2 procps slurm-wlm munge
   environment-modules zsh)
 
@@ -75,7 +75,7 @@ stage() {
 # Volumes and conservation run the same code on more inputs: nothing new for ThreadSanitizer, and minutes under it.
 thread_tests="test_engine test_observation test_exact test_dense test_plan test_common_resources test_large_index test_table_steady"
 # CUDA code is the same whatever the MPI: built in the first stage only.
-mpi_tests="test_mpi test_mpi_table odd_ends test_lives test_large_shared test_capi test_embedding test_abi weir_cli stuck_ranks"
+mpi_tests="test_mpi test_mpi_table odd_ends test_lives test_large_shared test_capi test_embedding test_abi tests_fortran weir_cli stuck_ranks"
 for name in "${stages[@]}"; do
   case $name in
     openmpi) stage openmpi mpicc.openmpi all "-LE cluster" -DWEIR_WERROR=ON -DWEIR_CUDA_ARCHITECTURES=80 ;;
