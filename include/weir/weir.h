@@ -122,6 +122,9 @@ weir_status weir_plan_start_sparse_on_stream(weir_plan* plan, const void* gradie
  *  advances only inside such calls: where the caller never tests, most of a run happens in its wait. */
 weir_status weir_plan_test(weir_plan* plan, int* done);
 weir_status weir_plan_wait(weir_plan* plan);
+/** weir_plan_wait for at most `seconds`, 0 or more, with one round of progress at least; *done becomes 1 when this plan's run has
+ *  finished. For callers that look after something else while they wait, such as signals. */
+weir_status weir_plan_wait_for(weir_plan* plan, double seconds, int* done);
 
 weir_status weir_plan_sparse_result(const weir_plan* plan, weir_sparse_result* result);
 weir_status weir_plan_statistics(const weir_plan* plan, weir_statistics* statistics);

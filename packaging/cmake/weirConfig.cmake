@@ -1,5 +1,6 @@
 # find_package(weir [COMPONENTS C CXX Fortran Python CUDA]). Builds for Open MPI and for MPICH may share one prefix: each has a folder
-# here, openmpi or mpich, with build.cmake and its targets. The one of this project's MPI is taken.
+# here, openmpi or mpich, with build.cmake and its targets. The one of this project's MPI is taken. Targets: weir::weir for C and C++,
+# weir::weir_fortran; for Python the variable weir_PYTHONPATH.
 include(CMakeFindDependencyMacro)
 enable_language(C)
 find_dependency(MPI COMPONENTS C)
@@ -26,7 +27,6 @@ endif()
 include(${CMAKE_CURRENT_LIST_DIR}/${weir_MPI}/weirTargets.cmake)
 
 set(weir_way_to_Fortran "a Fortran compiler")
-set(weir_way_to_Python "Python 3")
 set(weir_way_to_CUDA "a CUDA toolkit and -DWEIR_WITH_CUDA=ON")
 foreach(component ${weir_FIND_COMPONENTS})
   set(weir_${component}_FOUND FALSE)

@@ -108,6 +108,15 @@ readelf -d "$prefix/bin/weir" | grep -q "RUNPATH.*\[\$ORIGIN/\.\./lib" || fail "
 [ -s "$(find "$prefix" -name weir.1)" ] || fail "no manual page"
 echo "installed command: ok"
 
+packages=$(dirname "$(dirname "$(find "$prefix" -name _abi.py)")")
+for python in python3 /usr/bin/python3; do
+  if [ -e "$libdir/libweir-$family.so" ] && $python -c "import numpy" 2>/dev/null; then
+    out=$(cd "$work" && unset WEIR_LIBRARY && PYTHONPATH=$packages $python -m weir info) || fail "python -m weir info: $out"
+    echo "Python package: ok"
+    break
+  fi
+done
+
 completions=$prefix/share/bash-completion/completions
 # shellcheck disable=SC1090
 if ! (. "$completions/weir-$family" && COMP_WORDS=(weir bench all) COMP_CWORD=2 && _weir && [ "${COMPREPLY[*]}" = allreduce ]); then
