@@ -9,7 +9,7 @@ install=yes
 stages=(openmpi mpich address thread cluster)
 packages=(g++ gfortran cmake ninja-build pkg-config libopenmpi-dev openmpi-bin libmpich-dev mpich libhwloc-dev libhwy-dev libfmt-dev libcli11-dev
   nlohmann-json3-dev catch2 libopenblas-dev zlib1g-dev dataset-fashion-mnist dict-gcide gnuplot-nox libsimgrid-dev python3 python3-numpy
-  python3-pytest python3-mpi4py mypy iproute2 procps slurm-wlm munge)
+  python3-pytest python3-mpi4py mypy iproute2 procps slurm-wlm munge environment-modules zsh)
 
 usage() {
   cat <<END
@@ -80,7 +80,7 @@ mpi_tests="test_mpi test_mpi_table odd_ends test_lives test_large_shared test_ca
 for name in "${stages[@]}"; do
   case $name in
     openmpi) stage openmpi mpicc.openmpi all "-LE cluster" -DWEIR_WERROR=ON -DWEIR_CUDA_ARCHITECTURES=80 ;;
-    mpich) stage mpich mpicc.mpich "$mpi_tests" "-L mpi" -DWEIR_WERROR=ON -DWEIR_WITH_CUDA=OFF -DCMAKE_CXX_FLAGS_RELEASE="-O1 -DNDEBUG" ;;
+    mpich) stage mpich mpicc.mpich "$mpi_tests" "-L mpi" -DWEIR_WERROR=ON -DWEIR_WITH_CUDA=OFF -DWEIR_OTHER_BUILD="$build/openmpi" -DCMAKE_CXX_FLAGS_RELEASE="-O1 -DNDEBUG" ;;
     address) TEST_EVERY=8 stage address mpicc.openmpi "tests_unit tests_collectives tests_embedding" "-L ^(unit|collectives|embedding)\$" -DWEIR_WITH_CUDA=OFF -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" -DWEIR_SANITIZE=address,undefined ;;
     thread) TEST_EVERY=8 stage thread mpicc.openmpi "$thread_tests" "-R ^(${thread_tests// /|})$" -DWEIR_WITH_CUDA=OFF -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" -DWEIR_SANITIZE=thread ;;
     cluster)
