@@ -39,15 +39,15 @@ int main() {
   MPI_Finalize();
 }
 CPP
-pkg_config_consumer() { # PREFIX: the README's lines for C and C++
+pkg_config_consumer() { # PREFIX: the lines of docs/building.md for C and C++
   local libdir line
   libdir=$(dirname "$(find "$1" -name 'libweir.so' -o -name 'libweir.a' | head -1)")
   if ! command -v pkg-config >/dev/null || [ ! -e "$libdir/libweir.so" ]; then return; fi
-  line=$(grep -m1 "^    mpicc my_code.c " "$source/README.md")
+  line=$(grep -m1 "^    mpicc my_code.c " "$source/docs/building.md")
   (cd "$work" && PKG_CONFIG_PATH=$libdir/pkgconfig eval "${line/mpicc/$mpi}")
   [ "$("$work/my_code")" = "1 rank" ] || fail "the C program in $1 said something else"
   rm "$work/my_code"
-  line=$(grep -m1 "^    mpicxx -std=c++20 my_code.cpp " "$source/README.md")
+  line=$(grep -m1 "^    mpicxx -std=c++20 my_code.cpp " "$source/docs/building.md")
   (cd "$work" && PKG_CONFIG_PATH=$libdir/pkgconfig eval "${line/mpicxx/${mpi/mpicc/mpicxx}}")
   [ "$("$work/my_code")" = "1 rank" ] || fail "the C++ program in $1 said something else"
   rm "$work/my_code"
