@@ -9,10 +9,12 @@ import re
 import sys
 
 
-def label(page, title=""):
-    """Of a page, or of a heading in it by its title or anchor."""
-    anchor = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
-    name = page.stem if page.stem != "README" else f"{page.parent.name}-readme"
+DOCS = pathlib.Path(__file__).resolve().parent
+
+
+def label(page, anchor=""):
+    """Of a page, or of a heading in it."""
+    name = page.stem if page.parent == DOCS else f"{page.parent.name}-{page.stem}"
     return re.sub(r"\W", "_", f"{name}-{anchor}" if anchor else name)
 
 
@@ -21,24 +23,36 @@ def link(match, page):
     if re.match(r"https?:", target):
         return match[0]
     name, _, anchor = target.partition("#")
-    file = (page.parent / name).resolve() if name else page.resolve()
-    if file.suffix == ".md" and file.parent.name == "docs":
+    file = (page.parent / name).resolve() if name else page
+    if file.suffix == ".md" and file.parent == DOCS:
         return f"[{words}](@ref {label(file, anchor)})"
     return words
 
 
-def prose(line, page):
-    heading = re.match(r"(#+) (.*)", line)
-    if heading:
-        return f"{line} {{#{label(page, heading[2] if heading[1] != '#' else '')}}}"
-    return re.sub(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)", lambda match: link(match, page), line)
+class Filter:
+    def __init__(self, page):
+        self.page, self.titles = page, {}
+
+    def anchor(self, title):
+        """As GitHub makes it: the second of a title gets -1."""
+        plain = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+        self.titles[plain] = self.titles.get(plain, -1) + 1
+        return f"{plain}-{self.titles[plain]}" if self.titles[plain] else plain
+
+    def prose(self, line):
+        heading = re.match(r"(#+) (.*)", line)
+        if heading:
+            return f"{line} {{#{label(self.page, '' if heading[1] == '#' else self.anchor(heading[2]))}}}"
+        line = re.sub(r"%(?=\w)", "%%", line)  # Doxygen takes it for "no link here"
+        return re.sub(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)", lambda match: link(match, self.page), line)
 
 
 def main():
-    page, in_block = pathlib.Path(sys.argv[1]), False
+    page, in_block = pathlib.Path(sys.argv[1]).resolve(), False
+    of_page = Filter(page)
     for line in page.read_text().splitlines():
         fence = line.startswith("```")
-        print(line if in_block or fence or line.startswith("    ") else prose(line, page))
+        print(line if in_block or fence or line.startswith("    ") else of_page.prose(line))
         in_block ^= fence
 
 
