@@ -13,13 +13,14 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/fields.hpp"
 #include "base/nearest.hpp"
 
 namespace weir {
 namespace {
 
 constexpr std::string_view prefix = "WEIR_";
-constexpr std::array<std::string_view, 4> log_names = {"error", "warn", "info", "debug"};
+constexpr auto log_names = names_of<LogLevel>;
 constexpr std::array<std::string_view, 3> cuda_aware_names = {"auto", "on", "off"};
 
 void set_timeout(Settings& settings, std::string_view text) {

@@ -1,22 +1,8 @@
 /* The C interface, used from plain C under mpirun: what a C code would do, and what it would do wrong. */
 #include <math.h>
-#include <mpi.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <weir/mpi.h>
-#include <weir/weir.h>
 
-static int rank;
-
-#define EXPECT(condition)                                                                                                          \
-  do {                                                                                                                             \
-    if (!(condition)) {                                                                                                            \
-      fprintf(stderr, "%s:%d rank %d: not so: %s; last error: %s\n", __FILE__, __LINE__, rank, #condition, weir_last_error(NULL)); \
-      MPI_Abort(MPI_COMM_WORLD, 1);                                                                                                \
-    }                                                                                                                              \
-  } while (0)
-#define EXPECT_TEXT(text, part) EXPECT(strstr(text, part) != NULL)
+#include "expect.h"
 
 /* Everything that the first header did not have: thresholds by estimate, wire formats, and its own, smaller structs. */
 static void check_later_fields(weir_comm* comm) {
@@ -182,7 +168,7 @@ int main(int argc, char** argv) {
 
   /* a communicator freed early is refused and stays usable */
   EXPECT(weir_comm_destroy(comm) == WEIR_ERR_BUSY);
-  EXPECT_TEXT(weir_last_error(comm), "1 plan(s) or table(s) still use");
+  EXPECT_TEXT(weir_last_error(comm), "1 plan(s), table(s) or schedule(s) still use");
   EXPECT(weir_plan_run(plan, gradient) == WEIR_OK);
   EXPECT(weir_plan_destroy(plan) == WEIR_OK);
   EXPECT(weir_plan_destroy(NULL) == WEIR_OK);

@@ -1,20 +1,10 @@
 /* Embedding tables from plain C under mpirun: a few steps of training, and what a C code would do wrong. */
-#include <mpi.h>
-#include <stdio.h>
-#include <string.h>
 #include <weir/embedding.h>
 #include <weir/mpi.h>
 
-static int rank, size;
+#include "expect.h"
 
-#define EXPECT(condition)                                                                                                          \
-  do {                                                                                                                             \
-    if (!(condition)) {                                                                                                            \
-      fprintf(stderr, "%s:%d rank %d: not so: %s; last error: %s\n", __FILE__, __LINE__, rank, #condition, weir_last_error(NULL)); \
-      MPI_Abort(MPI_COMM_WORLD, 1);                                                                                                \
-    }                                                                                                                              \
-  } while (0)
-#define EXPECT_TEXT(text, part) EXPECT(strstr(text, part) != NULL)
+static int size;
 
 enum { rows = 12, width = 3, batch = 4, first_config_size = 120 };
 
@@ -233,7 +223,7 @@ static void check_bad_calls(weir_comm* comm) {
          statistics.distinct_rows == -5);
 
   EXPECT(weir_comm_destroy(comm) == WEIR_ERR_BUSY);
-  EXPECT_TEXT(weir_last_error(comm), "1 plan(s) or table(s) still use");
+  EXPECT_TEXT(weir_last_error(comm), "1 plan(s), table(s) or schedule(s) still use");
   EXPECT(weir_embedding_lookup_int64(table, good, batch, vectors) == WEIR_OK); /* destroyed in flight */
   EXPECT(weir_embedding_destroy(table) == WEIR_OK);
   EXPECT(weir_embedding_destroy(NULL) == WEIR_OK);
