@@ -63,6 +63,14 @@ weir_status wait_for(weir_embedding* table, Call call) {
   });
 }
 
+weir_status wait_for(weir_embedding* table, Call call, double seconds, int* done) {
+  return guard_handle(table, [&] {
+    need(done != nullptr, "the address for done is NULL");
+    *done = 1;
+    if (table->*call) *done = finishes_within(*(table->*call), seconds) ? 1 : 0;
+  });
+}
+
 }  // namespace
 
 extern "C" {
@@ -112,6 +120,9 @@ weir_status weir_embedding_lookup_int64(weir_embedding* table, const std::int64_
 }
 weir_status weir_embedding_lookup_test(weir_embedding* table, int* done) { return test_call(table, &weir_embedding::lookup, done); }
 weir_status weir_embedding_lookup_wait(weir_embedding* table) { return wait_for(table, &weir_embedding::lookup); }
+weir_status weir_embedding_lookup_wait_for(weir_embedding* table, double seconds, int* done) {
+  return wait_for(table, &weir_embedding::lookup, seconds, done);
+}
 
 weir_status weir_embedding_prefetch_int32_on_stream(weir_embedding* table, const std::int32_t* ids, std::int64_t count,
                                                     void* stream) {
@@ -131,6 +142,9 @@ weir_status weir_embedding_prefetch_test(weir_embedding* table, int* done) {
   return test_call(table, &weir_embedding::prefetch, done);
 }
 weir_status weir_embedding_prefetch_wait(weir_embedding* table) { return wait_for(table, &weir_embedding::prefetch); }
+weir_status weir_embedding_prefetch_wait_for(weir_embedding* table, double seconds, int* done) {
+  return wait_for(table, &weir_embedding::prefetch, seconds, done);
+}
 
 weir_status weir_embedding_update_on_stream(weir_embedding* table, const float* gradients, std::int64_t count, void* stream) {
   return guard_handle(table, [&] { table->update = table->table.update(rows_of(table, gradients, count), stream); });
@@ -140,6 +154,9 @@ weir_status weir_embedding_update(weir_embedding* table, const float* gradients,
 }
 weir_status weir_embedding_update_test(weir_embedding* table, int* done) { return test_call(table, &weir_embedding::update, done); }
 weir_status weir_embedding_update_wait(weir_embedding* table) { return wait_for(table, &weir_embedding::update); }
+weir_status weir_embedding_update_wait_for(weir_embedding* table, double seconds, int* done) {
+  return wait_for(table, &weir_embedding::update, seconds, done);
+}
 
 weir_status weir_embedding_set_learning_rate(weir_embedding* table, double learning_rate) {
   return guard_handle(table, [&] { table->table.set_learning_rate(learning_rate); });

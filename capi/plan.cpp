@@ -87,6 +87,14 @@ weir_status weir_plan_wait(weir_plan* plan) {
   });
 }
 
+weir_status weir_plan_wait_for(weir_plan* plan, double seconds, int* done) {
+  return guard_handle(plan, [&] {
+    need(done != nullptr, "the address for done is NULL");
+    *done = 1;
+    if (plan->operation) *done = finishes_within(*plan->operation, seconds) ? 1 : 0;
+  });
+}
+
 weir_status weir_plan_run_on_stream(weir_plan* plan, void* gradient, void* stream) {
   return guard_handle(plan, [&] { plan->plan.run(gradient, stream); });
 }

@@ -2,11 +2,13 @@
 // header.
 #pragma once
 
+#include <sched.h>
 #include <weir/mpi.h>
 #include <weir/weir.h>
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -134,6 +136,19 @@ weir_status destroy_handle(Handle* handle) noexcept {
     delete handle;
     --comm->users;
   });
+}
+
+/// Whether the call has finished after at most `seconds`, with one round of progress at least.
+inline bool finishes_within(Operation& operation, double seconds) {
+  using Clock = std::chrono::steady_clock;
+  if (!(seconds >= 0))
+    throw Error(WEIR_ERR_ARGUMENT, "the time to wait is " + std::to_string(seconds) + " s: it must not be below 0");
+  const Clock::time_point begin = Clock::now();
+  while (!operation.test()) {
+    if (std::chrono::duration<double>(Clock::now() - begin).count() >= seconds) return false;
+    sched_yield();
+  }
+  return true;
 }
 
 /// `count` bytes; none where the number makes no sense.

@@ -13,16 +13,17 @@ module weir_c
     c_comm_create_fortran, c_comm_rank, c_comm_size, c_comm_topology, c_comm_level, c_comm_group, c_comm_nearest_gpu, &
     c_comm_stragglers, c_comm_dump, c_comm_destroy, c_allreduce_plan_create, c_plan_destroy, c_plan_run, c_plan_run_sparse, &
     c_plan_start, c_plan_start_sparse, c_plan_run_on_stream, c_plan_run_sparse_on_stream, c_plan_start_on_stream, &
-    c_plan_start_sparse_on_stream, c_plan_test, c_plan_wait, c_plan_sparse_result, c_plan_statistics, c_plan_residual, &
-    c_plan_config, c_plan_memory_bytes, c_plan_state_bytes, c_plan_save_state, c_plan_restore_state, c_plan_explanation, &
-    c_plan_reset, c_schedule_create, c_schedule_destroy, c_schedule_priority, c_schedule_started, c_schedule_test, &
-    c_schedule_wait, c_schedule_wait_all, c_schedule_pending, c_exchange_name, c_exchange, c_embedding_create, &
+    c_plan_start_sparse_on_stream, c_plan_test, c_plan_wait, c_plan_wait_for, c_plan_sparse_result, c_plan_statistics, &
+    c_plan_residual, c_plan_config, c_plan_memory_bytes, c_plan_state_bytes, c_plan_save_state, c_plan_restore_state, &
+    c_plan_explanation, c_plan_reset, c_schedule_create, c_schedule_destroy, c_schedule_priority, c_schedule_started, &
+    c_schedule_test, c_schedule_wait, c_schedule_wait_all, c_schedule_pending, c_exchange_name, c_exchange, c_embedding_create, &
     c_embedding_destroy, c_embedding_lookup_int32, c_embedding_lookup_int64, c_embedding_lookup_test, c_embedding_lookup_wait, &
-    c_embedding_prefetch_int32, c_embedding_prefetch_int64, c_embedding_prefetch_test, c_embedding_prefetch_wait, &
-    c_embedding_update, c_embedding_update_test, c_embedding_update_wait, c_embedding_lookup_int32_on_stream, &
-    c_embedding_lookup_int64_on_stream, c_embedding_prefetch_int32_on_stream, c_embedding_prefetch_int64_on_stream, &
-    c_embedding_update_on_stream, c_embedding_set_learning_rate, c_embedding_export_rows, c_embedding_import_rows, &
-    c_embedding_get_config, c_embedding_memory_bytes, c_embedding_state_bytes, c_embedding_save_state, c_embedding_restore_state, &
+    c_embedding_lookup_wait_for, c_embedding_prefetch_int32, c_embedding_prefetch_int64, c_embedding_prefetch_test, &
+    c_embedding_prefetch_wait, c_embedding_prefetch_wait_for, c_embedding_update, c_embedding_update_test, &
+    c_embedding_update_wait, c_embedding_update_wait_for, c_embedding_lookup_int32_on_stream, c_embedding_lookup_int64_on_stream, &
+    c_embedding_prefetch_int32_on_stream, c_embedding_prefetch_int64_on_stream, c_embedding_update_on_stream, &
+    c_embedding_set_learning_rate, c_embedding_export_rows, c_embedding_import_rows, c_embedding_get_config, &
+    c_embedding_memory_bytes, c_embedding_state_bytes, c_embedding_save_state, c_embedding_restore_state, &
     c_embedding_get_statistics, to_c, from_c
 
   type, bind(C) :: c_allreduce_config
@@ -367,6 +368,13 @@ module weir_c
       type(c_ptr), value :: plan
       integer(c_int) :: returned
     end function
+    function c_plan_wait_for(plan, seconds, done) bind(C, name='weir_plan_wait_for') result(returned)
+      import :: c_double, c_int, c_ptr
+      type(c_ptr), value :: plan
+      real(c_double), value :: seconds
+      integer(c_int), intent(inout) :: done
+      integer(c_int) :: returned
+    end function
     function c_plan_sparse_result(plan, result) bind(C, name='weir_plan_sparse_result') result(returned)
       import :: c_int, c_ptr, c_sparse_result
       type(c_ptr), value :: plan
@@ -529,6 +537,13 @@ module weir_c
       type(c_ptr), value :: table
       integer(c_int) :: returned
     end function
+    function c_embedding_lookup_wait_for(table, seconds, done) bind(C, name='weir_embedding_lookup_wait_for') result(returned)
+      import :: c_double, c_int, c_ptr
+      type(c_ptr), value :: table
+      real(c_double), value :: seconds
+      integer(c_int), intent(inout) :: done
+      integer(c_int) :: returned
+    end function
     function c_embedding_prefetch_int32(table, ids, count) bind(C, name='weir_embedding_prefetch_int32') result(returned)
       import :: c_int, c_int64_t, c_ptr
       type(c_ptr), value :: table
@@ -554,6 +569,13 @@ module weir_c
       type(c_ptr), value :: table
       integer(c_int) :: returned
     end function
+    function c_embedding_prefetch_wait_for(table, seconds, done) bind(C, name='weir_embedding_prefetch_wait_for') result(returned)
+      import :: c_double, c_int, c_ptr
+      type(c_ptr), value :: table
+      real(c_double), value :: seconds
+      integer(c_int), intent(inout) :: done
+      integer(c_int) :: returned
+    end function
     function c_embedding_update(table, gradients, count) bind(C, name='weir_embedding_update') result(returned)
       import :: c_int, c_int64_t, c_ptr
       type(c_ptr), value :: table
@@ -570,6 +592,13 @@ module weir_c
     function c_embedding_update_wait(table) bind(C, name='weir_embedding_update_wait') result(returned)
       import :: c_int, c_ptr
       type(c_ptr), value :: table
+      integer(c_int) :: returned
+    end function
+    function c_embedding_update_wait_for(table, seconds, done) bind(C, name='weir_embedding_update_wait_for') result(returned)
+      import :: c_double, c_int, c_ptr
+      type(c_ptr), value :: table
+      real(c_double), value :: seconds
+      integer(c_int), intent(inout) :: done
       integer(c_int) :: returned
     end function
     function c_embedding_lookup_int32_on_stream(table, ids, count, vectors, stream) bind(C, &

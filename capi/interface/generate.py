@@ -9,10 +9,11 @@ import sys
 
 import emit_c
 import emit_fortran
+import emit_python
 import emit_reference
 import model
 
-EMITTERS = (emit_c, emit_fortran, emit_reference)
+EMITTERS = (emit_c, emit_fortran, emit_python, emit_reference)
 
 
 def main():

@@ -145,6 +145,9 @@ int main(int argc, char** argv) {
   EXPECT(weir_plan_start_sparse(plan, gradient) == WEIR_OK);
   while (!done) EXPECT(weir_plan_test(plan, &done) == WEIR_OK);
   EXPECT(weir_plan_wait(plan) == WEIR_OK);
+  EXPECT(weir_plan_start_sparse(plan, gradient) == WEIR_OK);
+  for (done = 0; !done;) EXPECT(weir_plan_wait_for(plan, 0.001, &done) == WEIR_OK);
+  EXPECT(weir_plan_wait_for(plan, 0, NULL) == WEIR_ERR_ARGUMENT && weir_plan_wait_for(NULL, 0, &done) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_plan_sparse_result(plan, &result) == WEIR_OK);
   EXPECT(result.count == 10 && result.indices != NULL && result.values != NULL);
   EXPECT(weir_plan_run_sparse(plan, gradient, NULL) == WEIR_OK);

@@ -107,8 +107,9 @@ static void check_training(weir_comm* comm, const char* exchange, int32_t wire_v
   for (i = 0; i < batch * width; ++i) EXPECT(vectors[i] == (float)ids[i / width]);
   EXPECT(weir_embedding_prefetch_int64(table, ids, batch) == WEIR_OK);
   EXPECT(weir_embedding_update(table, gradients, batch) == WEIR_OK);
-  EXPECT(weir_embedding_prefetch_wait(table) == WEIR_OK);
+  for (done = 0; !done;) EXPECT(weir_embedding_prefetch_wait_for(table, 0.001, &done) == WEIR_OK);
   EXPECT(weir_embedding_lookup_int64(table, ids, batch, vectors) == WEIR_OK);
+  for (done = 0; !done;) EXPECT(weir_embedding_lookup_wait_for(table, 1, &done) == WEIR_OK);
   EXPECT(weir_embedding_lookup_wait(table) == WEIR_OK);
   EXPECT(weir_embedding_lookup_wait(table) == WEIR_OK); /* again: nothing to say */
   for (i = 0; i < width; ++i) {
@@ -116,6 +117,8 @@ static void check_training(weir_comm* comm, const char* exchange, int32_t wire_v
     EXPECT(vectors[width + i] == (float)rank - 0.5f * 2);
   }
   for (done = 0; !done;) EXPECT(weir_embedding_update_test(table, &done) == WEIR_OK);
+  EXPECT(weir_embedding_update_wait_for(table, 0, &done) == WEIR_OK && done == 1);
+  EXPECT(weir_embedding_update_wait_for(table, 0, NULL) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_embedding_get_statistics(table, &statistics) == WEIR_OK);
   EXPECT(statistics.tokens == batch && statistics.distinct_rows == 2 && statistics.prior_rows == 2 && statistics.prefetched == 1);
   EXPECT(statistics.seconds_lookup > 0 && statistics.seconds_update >= statistics.seconds_prior);
