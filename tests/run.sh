@@ -76,7 +76,7 @@ stage() {
 # Volumes and conservation run the same code on more inputs: nothing new for ThreadSanitizer, and minutes under it.
 thread_tests="test_engine test_observation test_exact test_dense test_plan test_common_resources test_large_index test_table_steady"
 # CUDA code is the same whatever the MPI: built in the first stage only.
-mpi_tests="test_mpi test_mpi_table odd_ends test_lives test_large_shared test_capi test_embedding test_abi tests_fortran weir_cli stuck_ranks other_abi"
+mpi_tests="start_here_c start_here_cpp test_mpi test_mpi_table odd_ends test_lives test_large_shared test_capi test_embedding test_abi tests_fortran weir_cli stuck_ranks other_abi"
 for name in "${stages[@]}"; do
   case $name in
     openmpi) stage openmpi mpicc.openmpi all "-LE cluster" -DWEIR_WERROR=ON -DWEIR_CUDA_ARCHITECTURES=80 ;;

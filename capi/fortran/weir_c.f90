@@ -1,8 +1,8 @@
-! weir_c.f90: the C interface as Fortran sees it, and its structs to those of weir_types and back. For the modules behind weir.
+! weir_c.f90: the C interface as Fortran sees it, and its structs to those of weir_types and back. Not for users.
 ! Made by capi/interface/generate.py from interface.toml and the headers in include/weir: change those.
 module weir_c
   use, intrinsic :: iso_c_binding, only: c_char, c_double, c_funptr, c_int, c_int32_t, c_int64_t, c_null_ptr, c_ptr, c_size_t, &
-                                         c_sizeof
+    c_sizeof
   use weir_text, only: c_text, text_of
   use weir_types
   implicit none

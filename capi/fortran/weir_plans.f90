@@ -55,8 +55,8 @@ module weir_plans
     !> plan's own 32-bit offsets from 0 and values, valid until its next start, reset or end; for CUDA memory, too.
     generic :: sparse_result => sparse_result_real32, sparse_result_real64, sparse_result_address
     !> (values, first, ierr): a copy of what error feedback keeps on this rank; `first`, int64 and optional, becomes the number of
-    !> its first element, which is not 1 only with algorithms that shard within nodes. (first, count, values, ierr) with type(c_ptr):
-    !> the address, valid as above.
+    !> its first element, which is not 1 only with algorithms that shard within nodes. (first, count, values, ierr) with
+    !> type(c_ptr): the address, valid as above.
     generic :: residual => residual_real32, residual_real64, residual_address
     !> (statistics, ierr): what the last run did on this rank.
     procedure :: statistics => get_statistics

@@ -45,8 +45,8 @@ module weir_tables
     procedure :: update
     procedure :: update_test
     procedure :: update_wait
-    !> The same for tables in CUDA memory, by addresses, type(c_ptr): (ids, count, vectors, stream, ierr), (ids, count, stream, ierr)
-    !> and (gradients, count, stream, ierr), count int64. Ids may be in host memory, too.
+    !> The same for tables in CUDA memory, by addresses, type(c_ptr): (ids, count, vectors, stream, ierr),
+    !> (ids, count, stream, ierr) and (gradients, count, stream, ierr), count int64. Ids may be in host memory, too.
     procedure :: lookup_int32_on_stream
     procedure :: lookup_int64_on_stream
     procedure :: prefetch_int32_on_stream

@@ -9,7 +9,7 @@ program tomography
   character(len=*), parameter :: usage = &
     'Usage: tomography [--size PIXELS] [--angles N] [--angles-a-step N] [--steps N] [--report-every N] [--relaxation X]'// &
     ' [--algorithm NAME] [--density X] [--output FILE.csv] [--require-ratio X]'
-  character(len=*), parameter :: schemes(3) = [character(len=18) :: 'dense', 'sparse', 'sparse, overlapped']
+  character(len=*), parameter :: schemes(3) = [character(len=10) :: 'dense', 'sparse', 'overlapped']
   type :: scheme_curve
     type(progress), allocatable :: points(:)
   end type
@@ -83,13 +83,13 @@ contains
     integer :: i
 
     print '(2a, f6.4)', trim(given%algorithm), ' at density ', given%density
-    print '(a)', 'exchange            error    sent by a rank, MB  ms a step  of it, exchange'
+    print '(a)', 'exchange    error  sent by a rank, MB  ms a step  of it, exchange'
     do i = 1, 3
       associate (points => curves(i)%points)
         last = points(size(points))
       end associate
       if (i == 1) dense = last
-      print '(a18, f9.4, f19.2, f12.2, f14.2)', schemes(i), last%error, last%bytes/1e6, 1e3*last%seconds/last%step, &
+      print '(a10, f7.4, f20.2, f11.2, f17.2)', schemes(i), last%error, last%bytes/1e6, 1e3*last%seconds/last%step, &
         1e3*last%seconds_exchanging/last%step
       if (last%error > 1.1*dense%error .or. last%bytes*merge(required_ratio, 0.0_real64, i > 1) > dense%bytes) then
         if (required_ratio > 0) error stop 'the sparse exchange was worse than it must be'

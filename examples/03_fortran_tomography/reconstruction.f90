@@ -14,11 +14,11 @@ module reconstruction
     integer :: size = 512 !< of the image
     integer :: angles = 720 !< over half a turn, of all ranks together
     integer :: angles_a_step = 2 !< of one rank
-    integer :: steps = 400
-    integer :: report_every = 20
-    real(real32) :: relaxation = 0.5
+    integer :: steps = 360
+    integer :: report_every = 30
+    real(real32) :: relaxation = 0.8
     character(len=WEIR_TEXT_LENGTH) :: algorithm = 'oktopk'
-    real(real64) :: density = 0.02
+    real(real64) :: density = 0.03
     logical :: overlapped = .false. !< corrections are computed while those of the step before travel
   end type
 

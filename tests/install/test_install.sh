@@ -11,16 +11,16 @@ fail() { echo "test_install: $*" >&2; exit 1; }
 library_folder() { dirname "$(find "$1" -name 'libweir-*.so' -o -name 'libweir-*.a' | head -1)"; }
 one_line() { tr -s ' \n' ' '; }
 
-pkg_config_consumers() { # PREFIX: the README's lines for C and C++
+pkg_config_consumers() { # PREFIX: the lines of docs/building.md for C and C++
   local libdir line
   libdir=$(library_folder "$1")
   if ! command -v pkg-config >/dev/null || [ ! -e "$libdir/libweir-$family.so" ]; then return; fi
   cp "$here/c/main.c" "$work/my_code.c"
   cp "$here/cxx/main.cpp" "$work/my_code.cpp"
-  line=$(grep -m1 "^    mpicc my_code.c " "$source/README.md")
+  line=$(grep -m1 "^    mpicc my_code.c " "$source/docs/building.md")
   (cd "$work" && PKG_CONFIG_PATH=$libdir/pkgconfig eval "${line/mpicc/$mpi}")
   [ "$("$work/my_code")" = "1 rank" ] || fail "the C program with $1 said something else"
-  line=$(grep -m1 "^    mpicxx -std=c++20 my_code.cpp " "$source/README.md")
+  line=$(grep -m1 "^    mpicxx -std=c++20 my_code.cpp " "$source/docs/building.md")
   (cd "$work" && PKG_CONFIG_PATH=$libdir/pkgconfig eval "${line/mpicxx/${mpi/mpicc/mpicxx}}")
   [[ $("$work/my_code") == "10 entries; "* ]] || fail "the C++ program with $1 said something else"
   echo "pkg-config, C and C++: ok"
