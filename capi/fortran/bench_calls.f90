@@ -12,7 +12,7 @@ program bench_calls
   type(weir_communicator) :: comm
   type(weir_allreduce_plan) :: plan
   type(c_ptr) :: handle
-  real(real32), allocatable, target, asynchronous :: gradient(:, :)
+  real(real32), allocatable, target :: gradient(:, :)
   real(real64) :: in_c(rounds), in_fortran(rounds), medians(4, 2)
   integer :: i, which, unit
   character(len=1000) :: path

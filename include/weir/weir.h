@@ -78,17 +78,19 @@ const char* weir_comm_topology(const weir_comm* comm);
 /** Nearest common level of this rank and `peer`: a weir_level. */
 weir_status weir_comm_level(const weir_comm* comm, int peer, int32_t* level);
 /** The ranks, ascending, that share `level` with this rank: those of its node, say; this rank is one of them. *count becomes their
- *  number; ranks[] gets them where `size`, its length, suffices, else the call is WEIR_ERR_ARGUMENT. With ranks NULL, only *count. */
+ *  number; ranks[] gets them where `size`, its length, suffices, else the call is WEIR_ERR_ARGUMENT. With ranks NULL, only *count.
+ */
 weir_status weir_comm_group(const weir_comm* comm, int32_t level, int* ranks, int size, int* count);
 /** Collective. The number of the GPU that this rank should use, for cudaSetDevice: ranks of a node share its GPUs evenly, each on
  *  its own NUMA node where possible; -1 where this process sees none. */
 weir_status weir_comm_nearest_gpu(const weir_comm* comm, int* gpu);
 /** Collective. shares[r] becomes rank r's share of the time for which ranks have waited for others in their last `runs` calls (1 to
  *  2048): every rank counts, for each of its calls, the longest wait for one message, against the rank that it came from. The sum
- * is 1, or 0 where nobody has waited. `size` is the length of shares, at least the number of ranks. */
+ * is 1, or 0 where nobody has waited; those that wait for a late rank make others wait in turn. `size` is the length of shares, at
+ * least the number of ranks; that it is less is an error of this rank alone. */
 weir_status weir_comm_stragglers(weir_comm* comm, int runs, double* shares, int size);
-/** Not collective. Writes the flight recorder's dump to the file `path`: the last 2,048 calls of this rank, as JSON, for `weir
- * trace diagnose`. */
+/** Not collective. Writes the flight recorder's dump to the file `path`: the last 2,048 calls of this rank, as JSON. `weir trace
+ * diagnose` reads a folder's files called weir-dump.cC.rankR.json, with any number C for the communicator and the rank for R. */
 weir_status weir_comm_dump(weir_comm* comm, const char* path);
 /** Collective: all ranks destroy it before MPI_Finalize, several communicators in the same order. After MPI_Finalize, and after a
  *  run that broke off, its MPI objects are not freed. NULL is fine. WEIR_ERR_BUSY while plans or tables made from it exist: the

@@ -101,11 +101,12 @@ class Communicator {
   [[nodiscard]] int nearest_gpu() const;
   /// Collective. For each rank its share of the time for which ranks have waited for others in their last `runs` calls (1 to 2048):
   /// every rank counts, for each of its calls, the longest wait for one message, against the rank that it came from. The sum is 1,
-  /// or 0 where nobody has waited. A rank with far more than 1 / size() is late, or has the slow link. Throws
-  /// Error(WEIR_ERR_ARGUMENT).
+  /// or 0 where nobody has waited. The rank with the largest share, far above 1 / size(), is late or has the slow link; those that
+  /// wait for it make others wait in turn, and have shares of their own. Throws Error(WEIR_ERR_ARGUMENT).
   [[nodiscard]] std::vector<double> stragglers(int runs = 100) const;
-  /// Not collective. Writes the flight recorder's dump to the file `path`: the last 2,048 calls of this rank, as JSON, for `weir
-  /// trace diagnose`. Throws Error(WEIR_ERR_ARGUMENT) naming the file and the reason.
+  /// Not collective. Writes the flight recorder's dump to the file `path`: the last 2,048 calls of this rank, as JSON. `weir trace
+  /// diagnose` reads a folder's files called weir-dump.cC.rankR.json, with any number C for the communicator and the rank for R.
+  /// Throws Error(WEIR_ERR_ARGUMENT) naming the file and the reason.
   void dump(const std::string& path) const;
   [[nodiscard]] const std::shared_ptr<detail::CommunicatorState>& state() const noexcept { return state_; }
 

@@ -9,6 +9,8 @@ program test_fortran
   use weir
   implicit none
   type(weir_communicator) :: comm
+  type(weir_allreduce_plan) :: late
+  real :: gradient(10)
   integer :: ierr
 
   call comm%create(MPI_COMM_WORLD, ierr)
@@ -21,8 +23,15 @@ program test_fortran
   call check_real32(comm)
   call check_real64(comm)
   call check_tables(comm)
-  call comm%destroy()
+  call late%create(comm, weir_allreduce_config(count=size(gradient)))
   call MPI_Finalize()
+  gradient = 1
+  call late%run(gradient, ierr)
+  if (ierr == WEIR_OK .or. comm%last_error() == '') error stop 'a plan has run after MPI_Finalize'
+  call late%destroy(ierr)
+  if (ierr /= WEIR_OK) error stop 'a plan cannot end after MPI_Finalize'
+  call comm%destroy(ierr)
+  if (ierr /= WEIR_OK) error stop 'a communicator cannot end after MPI_Finalize'
   call comm%create_world(ierr)
   if (ierr == WEIR_OK .or. weir_last_error() == '') error stop 'a communicator was made after MPI_Finalize'
   if (rank == 0) print '(a, i0, a)', 'test_fortran passed on ', ranks, ' ranks'

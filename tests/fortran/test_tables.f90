@@ -61,8 +61,8 @@ contains
     type(weir_embedding_statistics) :: statistics
     integer(int64), target :: ids(batch)
     integer(int32), target :: narrow_ids(batch)
-    real(real32), asynchronous, target :: vectors(width, batch)
-    real(real32), target :: gradients(width, batch), row(width, 1)
+    real(real32), asynchronous :: vectors(width, batch)
+    real(real32), target :: addressed(width, batch), gradients(width, batch), row(width, 1)
     logical :: done
 
     ids = [11, rank, 11, rank]
@@ -101,14 +101,14 @@ contains
     call table%set_learning_rate(1.0_real64)
     call table%prefetch_int64_on_stream(c_loc(ids), int(batch, int64), c_null_ptr)
     call table%prefetch_wait()
-    call table%lookup_int64_on_stream(c_loc(ids), int(batch, int64), c_loc(vectors), c_null_ptr)
+    call table%lookup_int64_on_stream(c_loc(ids), int(batch, int64), c_loc(addressed), c_null_ptr)
     call table%lookup_wait()
     call table%update_on_stream(c_loc(gradients), int(batch, int64), c_null_ptr)
     call table%update_wait()
     call table%prefetch_int32_on_stream(c_loc(narrow_ids), int(batch, int64), c_null_ptr)
-    call table%lookup_int32_on_stream(c_loc(narrow_ids), int(batch, int64), c_loc(vectors), c_null_ptr)
+    call table%lookup_int32_on_stream(c_loc(narrow_ids), int(batch, int64), c_loc(addressed), c_null_ptr)
     call table%lookup_wait()
-    call expect(all(vectors(:, 2) == rank - 3.0), exchange//': another learning rate')
+    call expect(all(addressed(:, 2) == rank - 3.0), exchange//': another learning rate')
     call table%update(gradients)
     call table%update_wait()
     call table%prefetch(narrow_ids(:2))
