@@ -1,7 +1,7 @@
 #!/bin/bash
 # Installs two builds, $1 and $2, for Open MPI and for MPICH, into one prefix and uses each.
 set -euo pipefail
-build=$1 other=$2
+build=$1 other=${2:-}
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 fail() { echo "test_side_by_side: $*" >&2; exit 1; }
 if [ ! -e "$other/CMakeCache.txt" ] || ! compgen -G "$other/lib/libweir-*.so" >/dev/null; then
