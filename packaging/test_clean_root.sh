@@ -3,15 +3,15 @@
 set -euo pipefail
 suite=bookworm
 mirror=http://deb.debian.org/debian
-keep=
+keep='' base=''
 
 usage() {
   cat <<END
-Usage: test_clean_root.sh [--keep DIR] BUILD...
+Usage: test_clean_root.sh [--keep DIR] [--base DIR] BUILD...
 
 BUILD is a build folder, one for Open MPI, for MPICH or both. Needs root, debootstrap and Debian's mirror; says 'skipped: ...' without.
 A root with Debian's smallest set of packages is made; there the .deb are installed, used, removed again, and the .tar.gz unpacked in
-/opt and used. --keep DIR leaves the packages there.
+/opt and used. --keep DIR leaves the packages there; --base DIR copies a root that debootstrap has made instead of making one.
 END
 }
 
@@ -21,15 +21,16 @@ while [ $# -gt 0 ]; do
   case $1 in
     -h | --help) usage && exit 0 ;;
     --keep) keep=$(realpath -m "$2") && shift ;;
+    --base) base=$(realpath "$2") && shift ;;
     *) builds+=("$(realpath "$1")") ;;
   esac
   shift
 done
 [ ${#builds[@]} -gt 0 ] || { usage >&2; exit 2; }
 [ "$(id -u)" -eq 0 ] || { echo "skipped: needs root"; exit; }
-command -v debootstrap >/dev/null || { echo "skipped: needs debootstrap"; exit; }
+[ -n "$base" ] || command -v debootstrap >/dev/null || { echo "skipped: needs debootstrap"; exit; }
 # A mount namespace of its own: nothing stays mounted, however this ends.
-[ -n "${WEIR_OWN_MOUNTS:-}" ] || exec env WEIR_OWN_MOUNTS=1 unshare --mount "$0" ${keep:+--keep "$keep"} "${builds[@]}"
+[ -n "${WEIR_OWN_MOUNTS:-}" ] || exec env WEIR_OWN_MOUNTS=1 unshare --mount "$0" ${keep:+--keep "$keep"} ${base:+--base "$base"} "${builds[@]}"
 
 work=$(mktemp -d)
 root=$work/root
@@ -42,8 +43,13 @@ done
 rm -rf "$packages/_CPack_Packages"
 ls -l "$packages"
 
-debootstrap --variant=minbase "$suite" "$root" "$mirror" >"$work/debootstrap.log" 2>&1 ||
-  { tail -5 "$work/debootstrap.log"; echo "skipped: debootstrap gets nothing from $mirror"; exit; }
+if [ -n "$base" ]; then
+  cp -a "$base" "$root"
+else
+  debootstrap --variant=minbase "$suite" "$root" "$mirror" >"$work/debootstrap.log" 2>&1 ||
+    { tail -5 "$work/debootstrap.log"; echo "skipped: debootstrap gets nothing from $mirror"; exit; }
+fi
+cp /etc/resolv.conf "$root/etc"
 mount -t proc proc "$root/proc"
 mount --rbind /sys "$root/sys"
 mount --rbind /dev "$root/dev"

@@ -7,6 +7,7 @@ fail() { echo "test_side_by_side: $*" >&2; exit 1; }
 if [ ! -e "$other/CMakeCache.txt" ] || ! compgen -G "$other/lib/libweir-*.so" >/dev/null; then
   echo "skipped: no build for the other MPI in '$other'; see WEIR_OTHER_BUILD" && exit
 fi
+if ! command -v mpicc.openmpi >/dev/null || ! command -v mpicc.mpich >/dev/null; then echo "skipped: no mpicc.openmpi or no mpicc.mpich" && exit; fi
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 cmake --install "$other" --prefix "$work/prefix" >/dev/null
 cmake --install "$build" --prefix "$work/prefix" >/dev/null

@@ -31,10 +31,13 @@ int main(int argc, char** argv) {
   GET(last_error, "weir_last_error");
 
   weir_comm* comm = (weir_comm*)&comm;
-  printf("before MPI_Init: status %d, %s\n", init(), last_error(NULL));
-  printf("before MPI_Init: status %d, %s\n", create(&comm), last_error(NULL));
+  int status = init();
+  printf("before MPI_Init: status %d, %s\n", status, last_error(NULL));
+  status = create(&comm);
+  printf("before MPI_Init: status %d, %s\n", status, last_error(NULL));
   MPI_Init(&argc, &argv);
-  printf("after MPI_Init: status %d, %s\n", create(&comm), last_error(NULL));
+  status = create(&comm);
+  printf("after MPI_Init: status %d, %s\n", status, last_error(NULL));
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   printf("rank %d goes on\n", rank);
   MPI_Finalize();
