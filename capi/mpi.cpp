@@ -1,6 +1,4 @@
 // The C ABI of what touches MPI itself: initialising it, and communicators from its own.
-#include <mutex>
-
 #include "shim.hpp"
 
 using namespace weir::capi;
@@ -57,6 +55,7 @@ extern "C" {
 
 weir_status weir_init(void) {
   return guard(nullptr, [] {
+    weir::detail::check_mpi_library();
     if (is_finalised()) throw weir::Error(WEIR_ERR_STATE, "MPI has been finalised, and cannot be initialised again");
     if (is_initialised()) return;
     int provided = MPI_THREAD_SINGLE;
@@ -81,13 +80,12 @@ const char* weir_mpi_family(void) {
 }
 
 const char* weir_mpi_library(void) {
-  static char version[MPI_MAX_LIBRARY_VERSION_STRING];
-  static std::once_flag once;
-  std::call_once(once, [] {
-    int length = 0;
-    MPI_Get_library_version(version, &length);
-  });
-  return version;
+  static const std::string version = [] {
+    std::string text;
+    static_cast<void>(guard(nullptr, [&] { text = weir::detail::mpi_library_version(); }));
+    return text;
+  }();
+  return version.c_str();
 }
 
 weir_status weir_comm_create_mpi(MPI_Comm mpi_comm, weir_comm** comm) { return create(mpi_comm, comm); }
@@ -98,6 +96,7 @@ weir_status weir_comm_create_fortran(std::int32_t mpi_comm, weir_comm** comm) {
   if (comm != nullptr) *comm = nullptr;
   MPI_Comm converted = MPI_COMM_NULL;
   const weir_status status = guard(nullptr, [&] {
+    weir::detail::check_mpi_library();
     if (!is_initialised() || is_finalised()) return;
     converted = MPI_Comm_f2c(static_cast<MPI_Fint>(mpi_comm));
 #ifdef OPEN_MPI

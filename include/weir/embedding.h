@@ -14,6 +14,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 typedef struct weir_embedding weir_embedding; /**< one table, its optimizer's state, and what is in flight on it */
 
@@ -91,6 +92,7 @@ weir_status weir_embedding_restore_state(weir_embedding* table, const void* stat
 
 weir_status weir_embedding_get_statistics(const weir_embedding* table, weir_embedding_statistics* statistics);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -14,6 +14,7 @@
 
 #include <weir/weir.hpp>
 
+#pragma GCC visibility push(default)
 namespace weir {
 
 namespace detail {
@@ -90,5 +91,6 @@ class EmbeddingTable {
 [[nodiscard]] std::vector<ExchangeInfo> exchanges();
 
 }  // namespace weir
+#pragma GCC visibility pop
 
 #endif

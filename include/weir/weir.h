@@ -24,6 +24,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 typedef struct weir_comm weir_comm;         /**< a group of ranks; see weir_comm_create_world */
 typedef struct weir_plan weir_plan;         /**< one tensor's allreduce and its state */
@@ -53,7 +54,7 @@ typedef void (*weir_log_function)(void* context, int32_t level, const char* text
 weir_status weir_set_log_function(weir_log_function function, void* context);
 
 /** Initialises MPI, with MPI_THREAD_MULTIPLE where the library has it, unless the program has done so. For programs that do not
- *  call MPI themselves. Not by two threads at once. */
+ *  call MPI themselves. Not by two threads at once. WEIR_ERR_UNSUPPORTED where another MPI than Weir's is loaded. */
 weir_status weir_init(void);
 /** Finalises MPI where weir_init has initialised it, else does nothing. Destroy communicators before. Collective. */
 weir_status weir_finalize(void);
@@ -63,7 +64,8 @@ const char* weir_mpi_family(void);
 const char* weir_mpi_library(void);
 
 /** Collective over all ranks of the program: from MPI_COMM_WORLD, which is duplicated. Before MPI_Init, call weir_init.
- *  From other communicators: weir_comm_create_mpi (weir/mpi.h) and weir_comm_create_fortran. `*comm` is owned by the caller; see
+ *  From other communicators: weir_comm_create_mpi (weir/mpi.h) and weir_comm_create_fortran. WEIR_ERR_UNSUPPORTED in a program that
+ *  runs on another MPI than Weir was built for (weir_mpi_family). `*comm` is owned by the caller; see
  *  weir_comm_destroy, which is collective, too. On error *comm is NULL. */
 weir_status weir_comm_create_world(weir_comm** comm);
 /** Collective over a communicator given by its Fortran handle, an MPI_Fint (in C MPI_Comm_c2f, in mpi4py comm.py2f()). */
@@ -172,6 +174,7 @@ weir_status weir_schedule_wait_all(weir_schedule* schedule);
 /** *operations becomes how many of this block were in flight as of the last test or wait. */
 weir_status weir_schedule_pending(const weir_schedule* schedule, const char* block, int* operations);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

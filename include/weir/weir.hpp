@@ -30,6 +30,7 @@
 #include <vector>
 #include <weir/types.hpp>
 
+#pragma GCC visibility push(default)
 namespace weir {
 
 /// What every Weir call throws: a status code and a text saying what was wrong and what would be right.
@@ -236,5 +237,6 @@ class AllreducePlan {
 [[nodiscard]] std::vector<SettingInfo> settings();
 
 }  // namespace weir
+#pragma GCC visibility pop
 
 #endif

@@ -19,6 +19,7 @@ class Object:
 
     _kind: str  # for messages
     _functions: str  # what the names of its functions begin with
+    _open_handle: Optional[Handle] = None
 
     def _create(self, comm: CommHandle, config: Struct) -> None:
         """Where this rank's configuration makes no sense, the other ranks are in the call already: they must hear of it."""
@@ -36,7 +37,7 @@ class Object:
         comm.call(create, comm.address(), c, pointer)
         assert pointer.value is not None
         self._comm = comm
-        self._open_handle: Optional[Handle] = Handle(comm, pointer.value, self._function("destroy"))
+        self._open_handle = Handle(comm, pointer.value, self._function("destroy"))
         comm.adopt(self)
 
     def _function(self, name: str) -> Any:

@@ -1,6 +1,5 @@
-// Fibers: made with makecontext, switched with _setjmp and _longjmp, which unlike swapcontext do not call the system.
-#undef _FORTIFY_SOURCE  // its longjmp takes another stack for a mistake
-#include <setjmp.h>
+// Fibers: made with makecontext, switched with the compiler's setjmp and longjmp: swapcontext calls the system, and the C library's
+// longjmp looks for cleanup handlers of the thread.
 #include <sys/mman.h>
 #include <ucontext.h>
 
@@ -25,9 +24,13 @@ constexpr unsigned lanes = 32;
 
 enum class State { ready, at_barrier, in_exchange, done };
 
+using Jump = void* [5];
+/// Its own function: no function may call both of the pair.
+[[noreturn, gnu::noinline]] void go_to(Jump& jump) { __builtin_longjmp(jump, 1); }
+
 struct Fiber {
   ucontext_t context;
-  jmp_buf jump;
+  Jump jump;
   bool started = false;
   State state = State::done;
   uint3 thread;
@@ -101,17 +104,18 @@ class Block {
     }
   }
 
-  void resume(Fiber& fiber) {
+  // noipa: between setjmp and its return other code runs, whatever registers the compiler has seen used here.
+  [[gnu::noipa]] void resume(Fiber& fiber) {
     current_ = &fiber;
     place.thread = fiber.thread;
-    if (_setjmp(scheduler_) != 0) return;
-    if (fiber.started) _longjmp(fiber.jump, 1);
+    if (__builtin_setjmp(scheduler_) != 0) return;
+    if (fiber.started) go_to(fiber.jump);
     fiber.started = true;
     setcontext(&fiber.context);
   }
 
-  void yield() {
-    if (_setjmp(current_->jump) == 0) _longjmp(scheduler_, 1);
+  [[gnu::noipa]] void yield() {
+    if (__builtin_setjmp(current_->jump) == 0) go_to(scheduler_);
   }
 
   std::vector<Fiber> fibers_;
@@ -119,7 +123,7 @@ class Block {
   std::vector<unsigned> order_;  // of warps
   std::minstd_rand random_;
   void* stacks_;
-  jmp_buf scheduler_;
+  Jump scheduler_;
   Fiber* current_ = nullptr;
   unsigned waiting_ = 0, alive_ = 0;
   void (*body_)(void*) = nullptr;
@@ -161,9 +165,10 @@ bool Block::run_warp(unsigned warp) {
   bool progress = false;
   for (bool any = true; any;) {
     any = false;
-    const auto start = static_cast<unsigned>(random_());
+    unsigned next = static_cast<unsigned>(random_()) % (last - first);
     for (unsigned i = 0; i < last - first; ++i) {
-      Fiber& fiber = fibers_[first + (start + i) % (last - first)];
+      Fiber& fiber = fibers_[first + next];
+      next = next + 1 == last - first ? 0 : next + 1;
       if (fiber.state != State::ready) continue;
       any = progress = true;
       resume(fiber);
