@@ -139,7 +139,7 @@ weir_status destroy_handle(Handle* handle) noexcept {
 }
 
 /// Whether the call has finished after at most `seconds`, with one round of progress at least.
-inline bool wait_for(Operation& operation, double seconds) {
+inline bool finishes_within(Operation& operation, double seconds) {
   using Clock = std::chrono::steady_clock;
   if (!(seconds >= 0))
     throw Error(WEIR_ERR_ARGUMENT, "the time to wait is " + std::to_string(seconds) + " s: it must not be below 0");

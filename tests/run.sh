@@ -8,7 +8,8 @@ jobs=$(nproc)
 install=yes
 stages=(openmpi mpich address thread cluster)
 packages=(g++ cmake ninja-build pkg-config libopenmpi-dev openmpi-bin libmpich-dev mpich libhwloc-dev libhwy-dev libfmt-dev libcli11-dev
-  nlohmann-json3-dev catch2 libopenblas-dev zlib1g-dev dataset-fashion-mnist dict-gcide gnuplot-nox libsimgrid-dev python3 iproute2 procps slurm-wlm munge)
+  nlohmann-json3-dev catch2 libopenblas-dev zlib1g-dev dataset-fashion-mnist dict-gcide gnuplot-nox libsimgrid-dev python3 python3-numpy
+  python3-pytest python3-mpi4py mypy iproute2 procps slurm-wlm munge)
 
 usage() {
   cat <<END
@@ -63,7 +64,8 @@ stage() {
   local name=$1 mpicc=$2 targets=$3 selection=$4
   shift 4
   echo "== $name"
-  cmake -S "$root" -B "$build/$name" -G Ninja -DMPI_C_COMPILER="$(command -v "$mpicc")" -DMPIEXEC_EXECUTABLE="$(command -v "${mpicc/mpicc/mpiexec}")" "$@" >/dev/null
+  cmake -S "$root" -B "$build/$name" -G Ninja -DMPI_C_COMPILER="$(command -v "$mpicc")" -DMPIEXEC_EXECUTABLE="$(command -v "${mpicc/mpicc/mpiexec}")" \
+    -DPython3_EXECUTABLE=/usr/bin/python3 "$@" >/dev/null
   # shellcheck disable=SC2086
   cmake --build "$build/$name" --parallel "$jobs" --target $targets
   # shellcheck disable=SC2086
@@ -74,7 +76,7 @@ stage() {
 # Volumes and conservation run the same code on more inputs: nothing new for ThreadSanitizer, and minutes under it.
 thread_tests="test_engine test_observation test_exact test_dense test_plan test_common_resources test_large_index test_table_steady"
 # CUDA code is the same whatever the MPI: built in the first stage only.
-mpi_tests="test_mpi test_mpi_table odd_ends test_lives test_large_shared test_capi test_embedding test_abi weir_cli stuck_ranks"
+mpi_tests="test_mpi test_mpi_table odd_ends test_lives test_large_shared test_capi test_embedding test_abi weir_cli stuck_ranks other_abi"
 for name in "${stages[@]}"; do
   case $name in
     openmpi) stage openmpi mpicc.openmpi all "-LE cluster" -DWEIR_WERROR=ON -DWEIR_CUDA_ARCHITECTURES=80 ;;

@@ -1,4 +1,4 @@
-/* weir/embedding.h: the C interface of embedding tables that are trained across ranks. C99. Errors, struct_size, collective calls
+/* weir/embedding.h: the C interface of embedding tables that are trained across ranks. C11. Errors, struct_size, collective calls
  * and thread-safety are as in weir/weir.h; what happens in which call, as in weir/embedding.hpp.
  *
  *   weir_embedding_lookup_int64(table, ids, count, vectors);       count x width floats

@@ -15,8 +15,10 @@ namespace weir::cli {
 /// An option whose value is the name of an enumerator.
 template <class Enum>
 void add_named(CLI::App* command, const std::string& option, Enum& value, const std::string& help) {
+  auto names = names_of<Enum>;
+  std::sort(names.begin(), names.end());
   std::string list;
-  for (const std::string_view name : names_of<Enum>)
+  for (const std::string_view name : names)
     list += fmt::format("{}{}{}", list.empty() ? "" : ", ", name, name == name_of(value) ? " (the default)" : "");
   const auto number_of = [](std::string_view name) {
     return static_cast<std::size_t>(std::find(names_of<Enum>.begin(), names_of<Enum>.end(), name) - names_of<Enum>.begin());

@@ -14,6 +14,12 @@ def pytest_report_header(config):
     return f"weir {weir.__version__}, {weir.versions().mpi_library.splitlines()[0]}"
 
 
+def pytest_terminal_summary(terminalreporter):
+    """In the form that tests/run.sh looks for."""
+    for report in terminalreporter.stats.get("skipped", []):
+        print(f"\nskipped: {report.nodeid}: {report.longrepr[2].removeprefix('Skipped: ')}")
+
+
 def why_no_mpi4py():
     """Why this process must not load mpi4py, or an empty text. Found out without loading the MPI that it was built for."""
     try:

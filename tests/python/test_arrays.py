@@ -74,6 +74,6 @@ def test_what_is_no_array():
 def test_numpy_kinds(tmp_path):
     mapped = np.memmap(tmp_path / "file", np.float64, "w+", shape=(2, 3))
     assert memory_of(mapped)[1:5] == (6, (2, 3), "float64", True)
-    assert memory_of(np.float32(1).reshape(())).count == 1
-    assert memory_of(np.zeros((3, 0), np.float32)).count == 0
+    assert memory_of(np.float32(1).reshape(())).elements == 1
+    assert memory_of(np.zeros((3, 0), np.float32)).elements == 0
     assert memory_of(np.zeros(4, np.float32)[::-1]).contiguous is False

@@ -40,7 +40,7 @@ def info() -> None:
                 ]
             )
         )
-        print(f"\nTopology\n{comm.topology}")
+        print(f"\nTopology\n{comm.topology.rstrip()}")
         print(
             "\nAlgorithms\n"
             + columns([(row.name, "sparse" if row.sparse else "dense", row.description) for row in weir.algorithms()])
