@@ -18,7 +18,7 @@ import contextlib
 import socket
 import warnings
 import weakref
-from typing import Any, ContextManager, Dict, Iterable, List, Mapping, Optional, Tuple
+from typing import Any, Collection, ContextManager, Dict, Iterable, List, Mapping, Optional, Tuple
 
 import numpy as np
 import torch
@@ -48,7 +48,7 @@ class Group:
         self.plan = AllreducePlan(
             comm, count=elements, type=self.flat.dtype, memory="cuda" if self.flat.is_cuda else "host", name=name, **keywords
         )
-        self.carried: Optional[Any] = None  # residuals from elsewhere, which the next run takes up
+        self.carried: Optional[Any] = None  # what the next run takes up besides the gradients
         self.operation: Optional[Operation[Any]] = None
         self.gradients: Dict[str, Any] = {}  # of this step, those that have arrived
         self.views = self.split(self.flat, parameters)
@@ -69,12 +69,20 @@ class Group:
                 self.carried = None
             self.operation = self.plan.start(self.flat)
 
-    def finish(self) -> None:
-        """Waits, and writes the update over the gradients."""
+    def finish(self, unused: Collection[str] = ()) -> None:
+        """Waits, and writes the update over the gradients. What is delivered to unused parameters is kept: on each rank, since the next
+        run averages it again."""
         assert self.operation is not None
         self.operation.wait()
         for name, gradient in self.gradients.items():
             gradient.copy_(self.views[name])
+        unused = [name for name in self.views if name in unused]
+        if unused:
+            self.carried = torch.zeros_like(self.flat)
+            kept = self.split(self.carried, self.views)
+            for name in unused:
+                kept[name].copy_(self.views[name])
+                self.gradients[name].zero_()
         self.operation = None
         self.gradients = {}
 
@@ -136,6 +144,7 @@ class GradientAllreduce:
         first = next(iter(parameters.values()))
         self._comm = Communicator() if comm is None else comm
         self._names = {id(parameter): name for name, parameter in parameters.items()}
+        self._number_of = {name: number for number, name in enumerate(parameters)}
         self._parameters = parameters
         self._cuda = torch.cuda.Stream(first.device) if first.is_cuda else None
         self._devices = [first.device] if first.is_cuda else []
@@ -143,6 +152,9 @@ class GradientAllreduce:
         self._group_of: Dict[str, Group] = {}
         self._in_flight: List[Tuple[Any, Any]] = []  # futures of DDP's buckets, and the buckets' memory
         self._ends_in_hook = False  # the last bucket's hook waits
+        self._error: Optional[Exception] = None  # of a hook
+        self._use: Optional[AllreducePlan] = None  # sums up how many ranks use each parameter
+        self._used = np.zeros(len(parameters), np.float32)
         sparse = {"density": density, **keywords}
         # Dense algorithms in CUDA memory need NCCL; a sparse one that delivers everything does not.
         everything = {"algorithm": "topk_dsa", "density": 1.0} if first.is_cuda else {"algorithm": "dense_rabenseifner"}
@@ -156,6 +168,19 @@ class GradientAllreduce:
             small = {name: parameter for name, parameter in ours.items() if 0 < parameter.numel() < min_elements}
             if small:
                 self._add(small, dense)
+
+    def _find_unused(self) -> None:
+        """DDP will throw away what is delivered to parameters that no rank has used."""
+        self._use = AllreducePlan(
+            self._comm, count=self._used.size, algorithm="dense_rabenseifner", average=False, name="used parameters"
+        )
+
+    def _unused(self) -> List[str]:
+        """Those whose gradient is 0 on all ranks: DDP does not say whether they have been used."""
+        if self._use is None:
+            return []
+        self._use.run(self._used)
+        return [name for name, ranks in zip(self._parameters, self._used) if ranks == 0]
 
     def _add(self, parameters: Dict[str, Any], keywords: Mapping[str, Any]) -> None:
         group = Group(self._comm, f"gradients {len(self._groups)}", parameters, keywords)
@@ -196,19 +221,27 @@ class GradientAllreduce:
             except RuntimeError:  # no backward pass: DDP shadows those of other ranks, in join()
                 self._ends_in_hook = True
         future = torch.futures.Future(devices=self._devices) if self._devices else torch.futures.Future()
-        with self._stream():
-            for parameter, gradient in zip(bucket.parameters(), bucket.gradients()):
-                name = self._names.get(id(parameter))
-                if name is None:
-                    raise ArgumentError("a bucket has a parameter that the hook's model has not: make the hook of this model")
-                if name in self._group_of:
-                    self._take(name, gradient)
-            self._in_flight.append((future, bucket.buffer()))
-            self._progress()
+        self._in_flight.append((future, bucket.buffer()))
+        try:
+            with self._stream():
+                for parameter, gradient in zip(bucket.parameters(), bucket.gradients()):
+                    self._take_from_ddp(parameter, gradient)
+                self._progress()
+        except Exception as error:  # out of a hook, PyTorch 1.13 would make a RuntimeError of it
+            self._error = self._error or error
         if self._ends_in_hook and bucket.is_last():
             self._finish()
             self._ends_in_hook = False
         return future
+
+    def _take_from_ddp(self, parameter: Any, gradient: Any) -> None:
+        name = self._names.get(id(parameter))
+        if name is None:
+            raise ArgumentError("a bucket has a parameter that the hook's model has not: make the hook of this model")
+        if name in self._group_of:
+            self._take(name, gradient)
+        if self._use is not None:
+            self._used[self._number_of[name]] = bool(gradient.any())
 
     def _progress(self) -> None:
         """Of any plan is that of all."""
@@ -217,11 +250,14 @@ class GradientAllreduce:
                 return
 
     def _finish(self) -> None:
+        if self._error is not None:
+            raise self._error
         if not self._in_flight:
             return
         with self._stream():
+            unused = self._unused()
             for group in self._groups:
-                group.finish()
+                group.finish(unused)
             for future, buffer in self._in_flight:
                 future.set_result(buffer)
         self._in_flight = []
@@ -247,9 +283,14 @@ class GradientAllreduce:
         for group in self._groups:
             if group.plan.residual.values.shape[0] or group.carried is not None:
                 residual.update(group.residuals())
-            exact = group.carried is None
-            state = torch.from_numpy(np.frombuffer(bytearray(group.plan.save_state()), np.uint8)) if exact else None
-            groups.append({"parameters": list(group.views), "keywords": plain(group.keywords), "state": state})
+            groups.append(
+                {
+                    "parameters": list(group.views),
+                    "keywords": plain(group.keywords),
+                    "state": torch.from_numpy(np.frombuffer(bytearray(group.plan.save_state()), np.uint8)),
+                    "carried": None if group.carried is None else group.carried.cpu(),
+                }
+            )
         return {
             "version": STATE_VERSION,
             "rank": self._comm.rank,
@@ -277,17 +318,18 @@ class GradientAllreduce:
                 )
         layout = [(group["parameters"], group["keywords"]) for group in state["groups"]]
         same = layout == [(list(group.views), plain(group.keywords)) for group in self._groups]
-        for group, saved in zip(self._groups, state["groups"] if same else [{"state": None}] * len(self._groups)):
-            if saved["state"] is None:
-                group.carry(state["residual"])
-            else:
+        if same:
+            for group, saved in zip(self._groups, state["groups"]):
                 group.plan.restore_state(saved["state"].numpy().tobytes())
-                group.carried = None
+                group.carried = None if saved["carried"] is None else saved["carried"].to(group.flat.device)
+        else:
+            for group in self._groups:
+                group.carry(state["residual"])
 
     def close(self) -> None:
         """Not collective. Ends the plans; what waits in residuals is lost."""
-        for group in self._groups:
-            group.plan.close()
+        for plan in [group.plan for group in self._groups] + [self._use] * (self._use is not None):
+            plan.close()
 
     def __repr__(self) -> str:
         elements = sum(group.flat.numel() for group in self._groups)
@@ -350,7 +392,8 @@ def ddp_hook(model: Any, comm: Optional[Communicator] = None, **keywords: Any) -
     futures are set at the end of the backward pass, before DDP waits for them. Gradient accumulation under no_sync(), unused parameters,
     static graphs and join() work as without the hook; so does DDP's mixed precision, whose gradients are summed in float32.
 
-    Of a parameter that no rank has used, DDP with find_unused_parameters=True throws away what is delivered.
+    With find_unused_parameters=True, DDP leaves alone the gradient of a parameter that no rank has used; what would be delivered to it
+    waits for a step that uses it.
 
     Where the exchange fails (NaN with non_finite="error", a timeout), backward() throws on all ranks, and DDP cannot be used
     any further.
@@ -372,6 +415,8 @@ def ddp_hook(model: Any, comm: Optional[Communicator] = None, **keywords: Any) -
     state = GradientAllreduce(model, comm, **keywords)
     # The first backward pass of a static graph waits in the callback that runs all hooks, before later callbacks.
     state._ends_in_hook = bool(model.static_graph)
+    if model.find_unused_parameters:
+        state._find_unused()
     return state, weir_hook
 
 
