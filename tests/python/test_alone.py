@@ -75,6 +75,13 @@ def test_mpi4py_first():
         assert (finished.returncode, finished.stdout, finished.stderr) == (0, "1\n", ""), finished
 
 
+def test_the_launcher_of_another_mpi():
+    """It would start as many programs of one rank."""
+    variable = "PMI_SIZE" if weir.versions().mpi_family == "Open MPI" else "OMPI_COMM_WORLD_SIZE"
+    text = error_of(run_alone("import weir; weir.Communicator()", **{variable: "4"}))
+    assert "UnsupportedError" in text and "launcher has started this process as one of 4: start it with the launcher of" in text
+
+
 def test_before_and_after_mpi():
     finished = run_alone(
         """

@@ -11,7 +11,7 @@ import sys
 import threading
 import traceback
 import weakref
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 import numpy as np
 
@@ -30,7 +30,7 @@ class Process:
     communicators: List[CommHandle] = []  # that are open, in the order of making
     kept: List[Any] = []  # until the process ends
     number = os.getpid()
-    abandoned = False  # a run that other ranks may still wait for
+    abandoned: Set[Run] = set()  # runs that nobody here has waited for to the end, and other ranks may still wait for
     ended = False
 
     @classmethod
@@ -125,15 +125,19 @@ class Handle:
     def give_up(self) -> None:
         """Of calls in flight the other ranks may never hear, so destruction might wait for long: they stay until the process
         ends."""
-        if any(not run.done for run in self.runs.values()):
-            Process.abandoned = True
+        in_flight = [run for run in self.runs.values() if not run.done]
+        if in_flight:
             Process.kept.append(self)
+            Process.kept.extend(run.arrays for run in in_flight)
+            for run in in_flight:
+                run.finish(StateError("an exception has ended the block of this call"))
+            Process.abandoned.update(in_flight)
 
     def __del__(self) -> None:
         if not Process.usable():
             return
         in_flight = [run for run in self.runs.values() if not run.done]
-        if any(run.interrupted for run in in_flight):
+        if Process.abandoned.intersection(in_flight):
             Process.kept.append((self.held, [run.arrays for run in in_flight]))
             return
         if not self.comm.lock.acquire(False):  # another thread's call, or one of this thread that the garbage collector came into
@@ -157,7 +161,6 @@ class Run:
         self.arrays = arrays
         self.refusal = refusal  # what is wrong with this rank's arrays; the other ranks get an error, too
         self.done = False
-        self.interrupted = False
         self.error: Optional[Exception] = None
 
     def advance(self, seconds: float) -> bool:
@@ -175,6 +178,7 @@ class Run:
         if self.refusal is not None:
             self.refusal.__cause__, error = error, self.refusal
         self.done, self.error, self.arrays = True, error, None
+        Process.abandoned.discard(self)
 
     def settled(self, seconds: float) -> bool:
         """advance(), and then throws what the call has ended with."""
@@ -197,7 +201,7 @@ class Run:
                 while not self.advance(SLICE):
                     pass
             except BaseException:
-                self.interrupted = Process.abandoned = True
+                Process.abandoned.add(self)
                 raise
             finally:
                 self.comm.lock.release()
@@ -235,7 +239,7 @@ def end() -> None:
     long as MPI is not finalised here."""
     if not Process.usable():
         return
-    abandoned = Process.abandoned or getattr(sys, "last_value", None) is not None
+    abandoned = bool(Process.abandoned) or getattr(sys, "last_value", None) is not None
     if not abandoned:
         for comm in list(Process.communicators):
             try:

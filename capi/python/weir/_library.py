@@ -33,8 +33,9 @@ def mpi4py_family() -> str:
     return family_of(mpi4py.Get_library_version()) if mpi4py is not None else ""
 
 
-def launcher_family() -> str:
-    return next((family for variable, family in LAUNCHERS.items() if variable in os.environ), "")
+def launcher() -> Tuple[str, str]:
+    """The family of the MPI whose launcher has started this process, and of how many; empty where none has."""
+    return next(((family, os.environ[variable]) for variable, family in LAUNCHERS.items() if variable in os.environ), ("", ""))
 
 
 def candidates() -> Iterator[Tuple[str, str]]:
@@ -43,7 +44,7 @@ def candidates() -> Iterator[Tuple[str, str]]:
     if chosen:
         yield chosen, "WEIR_LIBRARY"
         return
-    family = mpi4py_family() or launcher_family()
+    family = mpi4py_family() or launcher()[0]
     order = sorted(NAMES, key=lambda of: of != family)
     folder = pathlib.Path(__file__).resolve().parent
     for of in order:
@@ -86,6 +87,17 @@ def family_problem(library: Any) -> Optional[str]:
             f"or use an mpi4py that was built for {ours}"
         )
     return None
+
+
+def launcher_problem(library: Any) -> Optional[str]:
+    """Why this process is the only rank of its program, if another MPI's launcher has started it as one of several."""
+    (theirs, ranks), ours = launcher(), library.weir_mpi_family().decode()
+    if theirs in ("", ours) or ranks == "1":
+        return None
+    return (
+        f"it was built for {ours}, and {theirs}'s launcher has started this process as one of {ranks}: start it with the launcher "
+        f"of {ours}, or name a library that was built for {theirs} in WEIR_LIBRARY"
+    )
 
 
 def load() -> Tuple[Any, str]:

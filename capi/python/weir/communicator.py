@@ -33,6 +33,12 @@ class Topology(Text):
         return "".join(html) + "</li></ul>" * len(indents)
 
 
+def refuse(problem: Optional[str]) -> None:
+    """Throws what is wrong with the library, if anything is."""
+    if problem is not None:
+        raise UnsupportedError(f"the library is {_library.path}: {problem}")
+
+
 class Communicator:
     """A group of ranks and the machine under them.
 
@@ -47,9 +53,7 @@ class Communicator:
 
     def __init__(self, comm: Any = None) -> None:
         pointer = ctypes.c_void_p()
-        problem = _library.family_problem(lib)
-        if problem is not None:
-            raise UnsupportedError(f"the library is {_library.path}: {problem}")
+        refuse(_library.family_problem(lib))
         if comm is None:
             check(lib.weir_init())
             check(lib.weir_comm_create_world(pointer))
@@ -64,6 +68,8 @@ class Communicator:
         self._handle = CommHandle(pointer.value)
         self._rank = self._number(lib.weir_comm_rank)
         self._size = self._number(lib.weir_comm_size)
+        if comm is None and self._size == 1:
+            refuse(_library.launcher_problem(lib))
 
     def _number(self, function: Any, *arguments: Any, kind: Any = ctypes.c_int) -> int:
         number = kind()
