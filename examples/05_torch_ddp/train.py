@@ -35,9 +35,10 @@ def load(part, synthetic):
 
 
 def card_bytes():
-    """What the network cards have sent; on a node of its own, that is this rank's traffic, of MPI and of gloo alike."""
-    cards = [card for card in os.listdir("/sys/class/net") if card != "lo"]
-    return sum(int(open(f"/sys/class/net/{card}/statistics/tx_bytes").read()) for card in cards)
+    """What the network cards have sent. On a node of its own, that is this rank's traffic, of MPI and of gloo alike."""
+    with open("/proc/self/net/dev") as file:
+        cards = (line.split(":") for line in file if ":" in line)
+        return sum(int(numbers.split()[8]) for name, numbers in cards if name.strip() != "lo")
 
 
 def network(width):

@@ -328,8 +328,10 @@ class GradientAllreduce:
 
     def close(self) -> None:
         """Not collective. Ends the plans; what waits in residuals is lost."""
-        for plan in [group.plan for group in self._groups] + [self._use] * (self._use is not None):
-            plan.close()
+        for group in self._groups:
+            group.plan.close()
+        if self._use is not None:
+            self._use.close()
 
     def __repr__(self) -> str:
         elements = sum(group.flat.numel() for group in self._groups)
