@@ -11,7 +11,9 @@ for mode in ("dense", "sparse"):
     with open(os.path.join(folder, mode + ".json")) as file:
         runs[mode] = json.load(file)
 dense, sparse = runs["dense"], runs["sparse"]
-print(f"{dense['parameters']:,} parameters, {dense['ranks']} ranks, {dense['batch']} images a rank and step, {dense['steps']:,} steps")
+print(
+    f"{dense['parameters']:,} parameters, {dense['ranks']} ranks, {dense['batch']} images a rank and step, {dense['steps']:,} steps"
+)
 print(f"{'':<8}{'accuracy':>10}{'ms a step':>12}{'sent by a rank and step':>26}{'by its network card':>22}")
 for mode, run in runs.items():
     print(

@@ -22,7 +22,9 @@ def process_group(comm):
 
 def network():
     torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(50, 400), nn.ReLU(), nn.Linear(400, 600), nn.ReLU(), nn.Linear(600, 400), nn.ReLU(), nn.Linear(400, 7))
+    return nn.Sequential(
+        nn.Linear(50, 400), nn.ReLU(), nn.Linear(400, 600), nn.ReLU(), nn.Linear(600, 400), nn.ReLU(), nn.Linear(400, 7)
+    )
 
 
 class Hooked:
@@ -162,7 +164,9 @@ def test_a_saved_state_goes_on_bit_for_bit(comm, keywords):
     assert_same(first.state.state_dict()["residual"], second.state.state_dict()["residual"])
 
 
-@pytest.mark.parametrize("changed", [{"group_elements": 1000}, {"min_elements": 100_000}, {"density": 0.5}, {"algorithm": "topk_dsa"}])
+@pytest.mark.parametrize(
+    "changed", [{"group_elements": 1000}, {"min_elements": 100_000}, {"density": 0.5}, {"algorithm": "topk_dsa"}]
+)
 def test_residuals_find_their_parameters_in_other_groups(comm, add, changed):
     first = Hooked(comm)
     balance = Balance(comm, add)
@@ -193,7 +197,9 @@ def test_unused_parameters(comm, add):
     """Of one rank, and of all ranks, to which nothing may be delivered that DDP would throw away."""
     hooked = Hooked(comm, Branches(), {"find_unused_parameters": True})
     balance = Balance(comm, add)
-    for step, used in enumerate([("first", "second", "third"), ("first",) if comm.rank else ("first", "second"), ("second",), ("first", "third")]):
+    for step, used in enumerate(
+        [("first", "second", "third"), ("first",) if comm.rank else ("first", "second"), ("second",), ("first", "third")]
+    ):
         hooked.module.used = used
         inputs = inputs_of(comm, step)
         given = own_gradients(hooked.module, inputs)
@@ -240,7 +246,8 @@ def test_ranks_with_fewer_inputs(comm, add):
     # Ranks that have joined early have not seen the last updates: the last rank has seen all.
     seen = comm.rank == comm.size - 1
     balance.delivered = {
-        name: add(balance.delivered[name].ravel() if seen else nothing[name].numpy().ravel()).reshape(nothing[name].shape) for name in nothing
+        name: add(balance.delivered[name].ravel() if seen else nothing[name].numpy().ravel()).reshape(nothing[name].shape)
+        for name in nothing
     }
     assert len(hooked.buckets) == most
     balance.check(hooked.state)
@@ -253,6 +260,29 @@ def test_nan_is_an_error_on_all_ranks(comm):
         inputs[0, 0] = float("nan")
     with pytest.raises(weir.NonFiniteError):
         hooked.backward(inputs)
+
+
+def test_plain_loops_go_on_after_nan(comm, add):
+    model = of(one=parameter(100, 100), two=parameter(200, 100), three=parameter(5))
+    gradients = weir.torch.GradientAllreduce(model, comm, group_elements=1)
+    balance = Balance(comm, add)
+    for step in range(4):
+        for number, one in enumerate(model.parameters()):
+            one.grad = torch.from_numpy(
+                np.random.default_rng([step, comm.rank, number]).standard_normal(one.shape).astype(np.float32)
+            )
+        if step == 1:
+            model.two.grad[3, 3] = float("inf") if comm.rank == 0 else 0
+            given = gradients_of(model)
+            with pytest.raises(weir.NonFiniteError):
+                gradients.run()
+            given["two"] = torch.zeros(200, 100)  # of which nothing has been taken
+            balance.enter(given, {**gradients_of(model), "two": given["two"]})
+        else:
+            given = gradients_of(model)
+            gradients.run()
+            balance.enter(given, gradients_of(model))
+    balance.check(gradients)
 
 
 def test_plain_loops(comm, add):

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import warnings
 import weakref
 from typing import Any, Collection, ContextManager, Dict, Iterable, List, Mapping, Optional, Tuple
 
@@ -25,7 +24,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from ._types import ArgumentError
+from ._types import ArgumentError, Error, StateError
 from .communicator import Communicator
 from .operation import Operation
 from .plan import AllreducePlan
@@ -33,7 +32,12 @@ from .plan import AllreducePlan
 __all__ = ["GradientAllreduce", "all_reduce_gradients", "ddp_hook", "init_process_group"]
 
 # The 16-bit types are summed in float32, as in all of Weir.
-SUM_TYPES = {torch.float32: torch.float32, torch.float64: torch.float64, torch.float16: torch.float32, torch.bfloat16: torch.float32}
+SUM_TYPES = {
+    torch.float32: torch.float32,
+    torch.float64: torch.float64,
+    torch.float16: torch.float32,
+    torch.bfloat16: torch.float32,
+}
 STATE_VERSION = 1
 
 
@@ -50,6 +54,7 @@ class Group:
         )
         self.carried: Optional[Any] = None  # what the next run takes up besides the gradients
         self.operation: Optional[Operation[Any]] = None
+        self.failure: Optional[Error] = None  # to start it
         self.gradients: Dict[str, Any] = {}  # of this step, those that have arrived
         self.views = self.split(self.flat, parameters)
 
@@ -66,25 +71,35 @@ class Group:
         if len(self.gradients) == len(self.views):
             if self.carried is not None:
                 self.flat.add_(self.carried)
-                self.carried = None
-            self.operation = self.plan.start(self.flat)
+            try:
+                self.operation = self.plan.start(self.flat)
+            except Error as error:  # out of a hook, PyTorch 1.13 would make a RuntimeError of it
+                self.failure = error
 
-    def finish(self, unused: Collection[str] = ()) -> None:
-        """Waits, and writes the update over the gradients. What is delivered to unused parameters is kept: on each rank, since the next
-        run averages it again."""
-        assert self.operation is not None
-        self.operation.wait()
-        for name, gradient in self.gradients.items():
-            gradient.copy_(self.views[name])
-        unused = [name for name in self.views if name in unused]
-        if unused:
-            self.carried = torch.zeros_like(self.flat)
-            kept = self.split(self.carried, self.views)
-            for name in unused:
-                kept[name].copy_(self.views[name])
-                self.gradients[name].zero_()
-        self.operation = None
-        self.gradients = {}
+    def finish(self, unused: Collection[str]) -> None:
+        """Waits, and writes the update over the gradients. What is delivered to unused parameters is kept: on each rank, since
+        the next run averages it again."""
+        try:
+            if self.failure is not None:
+                raise self.failure
+            assert self.operation is not None
+            self.operation.wait()
+            self.carried = None
+            for name, gradient in self.gradients.items():
+                gradient.copy_(self.views[name])
+            self.keep([name for name in self.views if name in unused])
+        finally:
+            self.operation = self.failure = None
+            self.gradients = {}
+
+    def keep(self, unused: Collection[str]) -> None:
+        if not unused:
+            return
+        self.carried = torch.zeros_like(self.flat)
+        carried = self.split(self.carried, self.views)
+        for name in unused:
+            carried[name].copy_(self.views[name])
+            self.gradients[name].zero_()
 
     def residuals(self) -> Dict[str, Any]:
         """What waits here on this rank, by parameter, in host memory."""
@@ -107,7 +122,8 @@ class Group:
 
 
 class GradientAllreduce:
-    """Averages the gradients of a model over the ranks, sparsely. ddp_hook() makes one for DistributedDataParallel; in a plain loop:
+    """Averages the gradients of a model over the ranks, sparsely. ddp_hook() makes one for DistributedDataParallel; in a plain
+    loop:
 
         gradients = weir.torch.GradientAllreduce(model, density=0.01)
         loss.backward()
@@ -152,7 +168,6 @@ class GradientAllreduce:
         self._group_of: Dict[str, Group] = {}
         self._in_flight: List[Tuple[Any, Any]] = []  # futures of DDP's buckets, and the buckets' memory
         self._ends_in_hook = False  # the last bucket's hook waits
-        self._error: Optional[Exception] = None  # of a hook
         self._use: Optional[AllreducePlan] = None  # sums up how many ranks use each parameter
         self._used = np.zeros(len(parameters), np.float32)
         sparse = {"density": density, **keywords}
@@ -161,13 +176,14 @@ class GradientAllreduce:
         dense = {**everything, "error_feedback": False, "priority": keywords.get("priority", 0)}
         if "non_finite" in keywords:
             dense["non_finite"] = keywords["non_finite"]
-        for dtype in dict.fromkeys(parameter.dtype for parameter in parameters.values()):
-            ours = {name: parameter for name, parameter in parameters.items() if parameter.dtype == dtype}
-            for members in in_groups(ours, min_elements, group_elements):
-                self._add(members, sparse)
-            small = {name: parameter for name, parameter in ours.items() if 0 < parameter.numel() < min_elements}
-            if small:
-                self._add(small, dense)
+        with self._stream():
+            for dtype in dict.fromkeys(parameter.dtype for parameter in parameters.values()):
+                ours = {name: parameter for name, parameter in parameters.items() if parameter.dtype == dtype}
+                for members in in_groups(ours, min_elements, group_elements):
+                    self._add(members, sparse)
+                small = {name: parameter for name, parameter in ours.items() if 0 < parameter.numel() < min_elements}
+                if small:
+                    self._add(small, dense)
 
     def _find_unused(self) -> None:
         """DDP will throw away what is delivered to parameters that no rank has used."""
@@ -189,21 +205,28 @@ class GradientAllreduce:
 
     def run(self) -> None:
         """Collective. Overwrites each parameter's `grad` with the update. Where it is None, which counts as 0, it gets one."""
+        for name in self._group_of:
+            parameter = self._parameters[name]
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            refuse_sparse(name, parameter.grad)
         with self._stream():
             for name, group in self._group_of.items():
-                parameter = self._parameters[name]
-                if parameter.grad is None:
-                    parameter.grad = torch.zeros_like(parameter)
-                self._take(name, parameter.grad)
-            for group in self._groups:
-                group.finish()
+                group.take(name, self._parameters[name].grad.detach())
+            self._finish_groups(())
         if self._cuda is not None:
             torch.cuda.current_stream(self._cuda.device).wait_stream(self._cuda)
 
-    def _take(self, name: str, gradient: Any) -> None:
-        if gradient.is_sparse:
-            raise ArgumentError(f"the gradient of '{name}' is sparse: use sparse=False, or a weir.EmbeddingTable")
-        self._group_of[name].take(name, gradient.detach())
+    def _finish_groups(self, unused: Collection[str]) -> None:
+        """All of them, also where one ends with an error: the next step must find none in flight."""
+        failure = None
+        for group in self._groups:
+            try:
+                group.finish(unused)
+            except Error as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
 
     def _stream(self) -> ContextManager[Any]:
         """In CUDA memory everything happens on a stream of its own, after what is on the current one."""
@@ -222,13 +245,10 @@ class GradientAllreduce:
                 self._ends_in_hook = True
         future = torch.futures.Future(devices=self._devices) if self._devices else torch.futures.Future()
         self._in_flight.append((future, bucket.buffer()))
-        try:
-            with self._stream():
-                for parameter, gradient in zip(bucket.parameters(), bucket.gradients()):
-                    self._take_from_ddp(parameter, gradient)
-                self._progress()
-        except Exception as error:  # out of a hook, PyTorch 1.13 would make a RuntimeError of it
-            self._error = self._error or error
+        with self._stream():
+            for parameter, gradient in zip(bucket.parameters(), bucket.gradients()):
+                self._take_from_ddp(parameter, gradient)
+            self._progress()
         if self._ends_in_hook and bucket.is_last():
             self._finish()
             self._ends_in_hook = False
@@ -239,25 +259,23 @@ class GradientAllreduce:
         if name is None:
             raise ArgumentError("a bucket has a parameter that the hook's model has not: make the hook of this model")
         if name in self._group_of:
-            self._take(name, gradient)
+            refuse_sparse(name, gradient)
+            self._group_of[name].take(name, gradient.detach())
         if self._use is not None:
             self._used[self._number_of[name]] = bool(gradient.any())
 
     def _progress(self) -> None:
-        """Of any plan is that of all."""
-        for group in self._groups:
-            if group.operation is not None and not group.operation.test():
-                return
+        """Of any plan is that of all. What one has ended with, finish() throws."""
+        with contextlib.suppress(Error):
+            for group in self._groups:
+                if group.operation is not None and not group.operation.test():
+                    return
 
     def _finish(self) -> None:
-        if self._error is not None:
-            raise self._error
         if not self._in_flight:
             return
         with self._stream():
-            unused = self._unused()
-            for group in self._groups:
-                group.finish(unused)
+            self._finish_groups(self._unused())
             for future, buffer in self._in_flight:
                 future.set_result(buffer)
         self._in_flight = []
@@ -291,17 +309,11 @@ class GradientAllreduce:
                     "carried": None if group.carried is None else group.carried.cpu(),
                 }
             )
-        return {
-            "version": STATE_VERSION,
-            "rank": self._comm.rank,
-            "ranks": self._comm.size,
-            "residual": residual,
-            "groups": groups,
-        }
+        return {"version": STATE_VERSION, "rank": self._comm.rank, "ranks": self._comm.size, "residual": residual, "groups": groups}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on where state_dict() was called: on as many ranks, each with its own, all at the same step. With the same keywords
-        the next step has the same bits. With others, or other groups, residuals find their parameters, while thresholds
+        """Goes on where state_dict() was called: on as many ranks, each with its own, all at the same step. With the same
+        keywords the next step has the same bits. With others, or other groups, residuals find their parameters, while thresholds
         and schedules start anew. ArgumentError where the state is of another rank or model; then nothing changes."""
         if state.get("version") != STATE_VERSION:
             raise ArgumentError(f"the state has the version {state.get('version')}: this Weir reads {STATE_VERSION}")
@@ -358,7 +370,9 @@ def parameters_of(model: Any) -> Dict[str, Any]:
     for name, parameter in parameters.items():
         if parameter.dtype not in SUM_TYPES:
             types = ", ".join(str(dtype)[len("torch.") :] for dtype in SUM_TYPES)
-            raise ArgumentError(f"the parameter '{name}' has the type {str(parameter.dtype)[len('torch.'):]}: it must be one of {types}")
+            raise ArgumentError(
+                f"the parameter '{name}' has the type {str(parameter.dtype)[len('torch.'):]}: it must be one of {types}"
+            )
     return parameters
 
 
@@ -378,6 +392,11 @@ def in_groups(parameters: Dict[str, Any], min_elements: int, group_elements: int
     return groups
 
 
+def refuse_sparse(name: str, gradient: Any) -> None:
+    if gradient.is_sparse:
+        raise ArgumentError(f"the gradient of '{name}' is sparse: use sparse=False, or a weir.EmbeddingTable")
+
+
 def plain(keywords: Mapping[str, Any]) -> Dict[str, Any]:
     """For files: enumerators by name."""
     return {name: getattr(value, "name", value) for name, value in keywords.items()}
@@ -391,11 +410,12 @@ def ddp_hook(model: Any, comm: Optional[Communicator] = None, **keywords: Any) -
 
     The state is a GradientAllreduce, made with `keywords`. The hook copies what a bucket of DDP has into the groups, in
     whichever buckets DDP puts parameters, starts the plans of complete groups, and advances those in flight. DDP's
-    futures are set at the end of the backward pass, before DDP waits for them. Gradient accumulation under no_sync(), unused parameters,
-    static graphs and join() work as without the hook; so does DDP's mixed precision, whose gradients are summed in float32.
+    futures are set at the end of the backward pass, before DDP waits for them. Gradient accumulation under no_sync(), unused
+    parameters, static graphs and join() work as without the hook; so does DDP's mixed precision, whose gradients are summed in
+    float32.
 
-    With find_unused_parameters=True, DDP leaves alone the gradient of a parameter that no rank has used; what would be delivered to it
-    waits for a step that uses it.
+    With find_unused_parameters=True, DDP leaves alone the gradient of a parameter that no rank has used; what would be delivered
+    to it waits for a step that uses it.
 
     Where the exchange fails (NaN with non_finite="error", a timeout), backward() throws on all ranks, and DDP cannot be used
     any further.
@@ -431,7 +451,8 @@ caches: weakref.WeakKeyDictionary[Any, Tuple[Dict[str, Any], GradientAllreduce]]
 
 def all_reduce_gradients(model: Any, comm: Optional[Communicator] = None, **keywords: Any) -> GradientAllreduce:
     """Collective. Overwrites the gradients of `model` with their averaged sparse update: between backward() and the optimizer's
-    step(). The first call makes a GradientAllreduce with `keywords`, which lives as long as the model, and is returned by every call."""
+    step(). The first call makes a GradientAllreduce with `keywords`, which lives as long as the model, and is returned by every
+    call."""
     if isinstance(model, DistributedDataParallel):
         raise ArgumentError("the model is a DistributedDataParallel, which averages gradients itself: use ddp_hook(model)")
     given = {"comm": comm, **keywords}
@@ -445,18 +466,25 @@ def all_reduce_gradients(model: Any, comm: Optional[Communicator] = None, **keyw
 
 
 def init_process_group(comm: Optional[Communicator] = None, backend: str = "gloo", **keywords: Any) -> Communicator:
-    """Collective. torch.distributed.init_process_group for the ranks of `comm`, by default all: no MASTER_ADDR needed. Rank 0 listens,
-    and tells the others where. Returns the communicator, for ddp_hook."""
+    """Collective. torch.distributed.init_process_group for the ranks of `comm`, by default all: no MASTER_ADDR needed. Rank 0
+    listens, and tells the others where. Returns the communicator, for ddp_hook."""
     if comm is None:
         comm = Communicator()
-    store = None
+    store = problem = None
     address = np.zeros(256)
     if comm.rank == 0:
-        store = dist.TCPStore(socket.gethostname(), 0, comm.size, True, wait_for_workers=False)
-        text = f"{socket.gethostname()} {store.port}".encode()
-        address[: len(text)] = list(text)
-    with AllreducePlan(comm, count=address.size, type="float64", algorithm="dense_rabenseifner", average=False, name="rendezvous") as plan:
+        try:
+            store = dist.TCPStore(socket.gethostname(), 0, comm.size, True, wait_for_workers=False)
+            text = f"{socket.gethostname()} {store.port}".encode()
+            address[: len(text)] = list(text)
+        except (OSError, RuntimeError) as error:  # the others wait to hear of it
+            problem = error
+    with AllreducePlan(
+        comm, count=address.size, type="float64", algorithm="dense_rabenseifner", average=False, name="rendezvous"
+    ) as plan:
         plan.run(address)
+    if not address.any():
+        raise StateError("rank 0 cannot listen under its host name: see that the name has an address") from problem
     if store is None:
         host, port = bytes(address[address > 0].astype(np.uint8)).decode().split()
         store = dist.TCPStore(host, int(port), comm.size, False)
