@@ -23,11 +23,11 @@ _weir() {
       "trace diagnose --communicator")
       words= ;;
     "info --values" | "bench allreduce --values" | "bench embedding --values" | "predict --values")
-      words="native bfloat16 float16" ;;
+      words="bfloat16 float16 native" ;;
     "bench select --algorithm")
       words="all reuse exact exact_cold mstopk sampled gaussian sidco" ;;
     "bench select --memory" | "bench allreduce --memory")
-      words="host cuda" ;;
+      words="cuda host" ;;
     "bench select --input" | "bench select --json" | "bench allreduce --input" | "bench allreduce --json" | \
       "bench codec --json" | "bench overlap --json" | "bench rows --json" | "bench embedding --text" | "bench embedding --json" | \
       "bench capi --json" | "calibrate --output" | "predict --machine" | "predict --json" | "trace merge --output" | \
@@ -39,7 +39,7 @@ _weir() {
     "bench allreduce --result")
       words="sparse in_place both" ;;
     "bench allreduce --threshold")
-      words="exact reuse mstopk sampled gaussian sidco" ;;
+      words="exact gaussian mstopk reuse sampled sidco" ;;
     "bench allreduce --wire" | "bench codec --format" | "predict --wire")
       words="compact coo" ;;
     "bench overlap --algorithm" | "bench overlap --urgent-algorithm")
@@ -47,9 +47,9 @@ _weir() {
     "bench embedding --exchange")
       words="columns rows hashed_rows server allgather dense_allreduce" list=yes ;;
     "bench embedding --routing")
-      words="automatic direct by_node" ;;
+      words="automatic by_node direct" ;;
     "bench embedding --optimizer")
-      words="sgd momentum adagrad adam" ;;
+      words="adagrad adam momentum sgd" ;;
     *)
       case "$command" in
         "") words="info bench calibrate predict trace -h --help --version" ;;
