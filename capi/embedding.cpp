@@ -5,6 +5,7 @@
 #include <optional>
 #include <weir/embedding.hpp>
 
+#include "convert.hpp"
 #include "shim.hpp"
 
 using namespace weir::capi;
@@ -16,39 +17,6 @@ struct weir_embedding {
 };
 
 namespace {
-
-template <class Body>
-weir_status guard_table(const weir_embedding* table, Body body) noexcept {
-  return guard(table != nullptr ? table->comm : nullptr, [&] {
-    need(table != nullptr, "the table is NULL");
-    body();
-  });
-}
-
-weir::EmbeddingConfig read_config(const weir_embedding_config* given) {
-  const weir_embedding_config c = read_struct<weir_embedding_config>(
-      given, WEIR_EMBEDDING_CONFIG_INIT, "struct_size of the config makes no sense: start from WEIR_EMBEDDING_CONFIG_INIT");
-  weir::EmbeddingConfig config;
-  config.rows = c.rows;
-  config.width = c.width;
-  config.largest_batch = c.largest_batch;
-  config.seed = static_cast<std::uint64_t>(c.seed);
-  config.learning_rate = c.learning_rate;
-  config.beta1 = c.beta1;
-  config.beta2 = c.beta2;
-  config.epsilon = c.epsilon;
-  config.initial_range = c.initial_range;
-  config.exchange = c.exchange != nullptr ? c.exchange : "";
-  config.name = c.name != nullptr ? c.name : "";
-  config.optimizer = static_cast<weir::Optimizer>(c.optimizer);
-  config.wire_values = static_cast<weir::WireValues>(c.wire_values);
-  config.routing = static_cast<weir::Routing>(c.routing);
-  config.average = c.average != 0;
-  config.priority = c.priority;
-  config.delayed_priority = c.delayed_priority;
-  config.memory = static_cast<weir::MemorySpace>(c.memory);
-  return config;
-}
 
 /// A count that makes no sense becomes a huge size: the call refuses it on all ranks, which are in it by now. So does one whose
 /// elements 64 bits cannot count: modulo 2^64 they might be just as many as expected.
@@ -65,19 +33,24 @@ std::span<T> rows_of(const weir_embedding* table, T* values, std::int64_t count)
 
 template <class Id>
 weir_status lookup(weir_embedding* table, const Id* ids, std::int64_t count, float* vectors, void* stream) {
-  return guard_table(table,
-                     [&] { table->lookup = table->table.lookup(ids_of(ids, count), rows_of(table, vectors, count), stream); });
+  return guard_handle(table,
+                      [&] { table->lookup = table->table.lookup(ids_of(ids, count), rows_of(table, vectors, count), stream); });
 }
 
 template <class Id>
 weir_status prefetch(weir_embedding* table, const Id* ids, std::int64_t count, void* stream) {
-  return guard_table(table, [&] { table->prefetch = table->table.prefetch(ids_of(ids, count), stream); });
+  return guard_handle(table, [&] { table->prefetch = table->table.prefetch(ids_of(ids, count), stream); });
+}
+
+const std::vector<weir::ExchangeInfo>& exchanges() {
+  static const std::vector<weir::ExchangeInfo> list = weir::exchanges();
+  return list;
 }
 
 using Call = std::optional<weir::Operation> weir_embedding::*;
 
 weir_status test_call(weir_embedding* table, Call call, int* done) {
-  return guard_table(table, [&] {
+  return guard_handle(table, [&] {
     need(done != nullptr, "the address for done is NULL");
     *done = 1;
     if (table->*call) *done = (table->*call)->test() ? 1 : 0;
@@ -85,8 +58,16 @@ weir_status test_call(weir_embedding* table, Call call, int* done) {
 }
 
 weir_status wait_for(weir_embedding* table, Call call) {
-  return guard_table(table, [&] {
+  return guard_handle(table, [&] {
     if (table->*call) (table->*call)->wait();
+  });
+}
+
+weir_status wait_for(weir_embedding* table, Call call, double seconds, int* done) {
+  return guard_handle(table, [&] {
+    need(done != nullptr, "the address for done is NULL");
+    *done = 1;
+    if (table->*call) *done = finishes_within(*(table->*call), seconds) ? 1 : 0;
   });
 }
 
@@ -95,34 +76,33 @@ weir_status wait_for(weir_embedding* table, Call call) {
 extern "C" {
 
 const char* weir_exchange_name(int index) {
-  static const std::vector<weir::ExchangeInfo> list = weir::exchanges();
-  return index >= 0 && index < static_cast<int>(list.size()) ? list[static_cast<std::size_t>(index)].name.data() : nullptr;
+  return index >= 0 && index < static_cast<int>(exchanges().size()) ? exchanges()[static_cast<std::size_t>(index)].name.data()
+                                                                    : nullptr;
+}
+
+weir_status weir_exchange(int index, weir_exchange_info* info) {
+  return guard(nullptr, [&] {
+    if (index < 0 || index >= static_cast<int>(exchanges().size()))
+      throw weir::Error(WEIR_ERR_ARGUMENT,
+                        "there is no exchange " + std::to_string(index) + ": there are " + std::to_string(exchanges().size()));
+    fill_struct(info, to_c(exchanges()[static_cast<std::size_t>(index)]));
+  });
 }
 
 weir_status weir_embedding_create(weir_comm* comm, const weir_embedding_config* config, weir_embedding** table) {
-  if (table != nullptr) *table = nullptr;
-  return guard(comm, [&] {
-    need(comm != nullptr, "the communicator is NULL");
+  return make_handle(comm, table, [&] {
     weir::EmbeddingConfig described;
     try {
       need(table != nullptr, "the address for the table is NULL");
-      described = read_config(config);
+      described = from_c(read_struct<weir_embedding_config>(config, WEIR_EMBEDDING_CONFIG_INIT, "WEIR_EMBEDDING_CONFIG_INIT"));
     } catch (const weir::Error& error) {
       weir::detail::refuse_making(comm->communicator.state(), "table", error);
     }
-    *table = new weir_embedding{comm, weir::EmbeddingTable(comm->communicator, described)};
-    ++comm->plans;
+    return std::unique_ptr<weir_embedding>(new weir_embedding{comm, weir::EmbeddingTable(comm->communicator, described)});
   });
 }
 
-weir_status weir_embedding_destroy(weir_embedding* table) {
-  if (table == nullptr) return WEIR_OK;
-  weir_comm* const comm = table->comm;
-  return guard(comm, [&] {
-    delete table;
-    --comm->plans;
-  });
-}
+weir_status weir_embedding_destroy(weir_embedding* table) { return destroy_handle(table); }
 
 weir_status weir_embedding_lookup_int32_on_stream(weir_embedding* table, const std::int32_t* ids, std::int64_t count,
                                                   float* vectors, void* stream) {
@@ -140,6 +120,9 @@ weir_status weir_embedding_lookup_int64(weir_embedding* table, const std::int64_
 }
 weir_status weir_embedding_lookup_test(weir_embedding* table, int* done) { return test_call(table, &weir_embedding::lookup, done); }
 weir_status weir_embedding_lookup_wait(weir_embedding* table) { return wait_for(table, &weir_embedding::lookup); }
+weir_status weir_embedding_lookup_wait_for(weir_embedding* table, double seconds, int* done) {
+  return wait_for(table, &weir_embedding::lookup, seconds, done);
+}
 
 weir_status weir_embedding_prefetch_int32_on_stream(weir_embedding* table, const std::int32_t* ids, std::int64_t count,
                                                     void* stream) {
@@ -155,49 +138,65 @@ weir_status weir_embedding_prefetch_int64_on_stream(weir_embedding* table, const
 weir_status weir_embedding_prefetch_int64(weir_embedding* table, const std::int64_t* ids, std::int64_t count) {
   return prefetch(table, ids, count, nullptr);
 }
+weir_status weir_embedding_prefetch_test(weir_embedding* table, int* done) {
+  return test_call(table, &weir_embedding::prefetch, done);
+}
 weir_status weir_embedding_prefetch_wait(weir_embedding* table) { return wait_for(table, &weir_embedding::prefetch); }
+weir_status weir_embedding_prefetch_wait_for(weir_embedding* table, double seconds, int* done) {
+  return wait_for(table, &weir_embedding::prefetch, seconds, done);
+}
 
 weir_status weir_embedding_update_on_stream(weir_embedding* table, const float* gradients, std::int64_t count, void* stream) {
-  return guard_table(table, [&] { table->update = table->table.update(rows_of(table, gradients, count), stream); });
+  return guard_handle(table, [&] { table->update = table->table.update(rows_of(table, gradients, count), stream); });
 }
 weir_status weir_embedding_update(weir_embedding* table, const float* gradients, std::int64_t count) {
   return weir_embedding_update_on_stream(table, gradients, count, nullptr);
 }
 weir_status weir_embedding_update_test(weir_embedding* table, int* done) { return test_call(table, &weir_embedding::update, done); }
 weir_status weir_embedding_update_wait(weir_embedding* table) { return wait_for(table, &weir_embedding::update); }
+weir_status weir_embedding_update_wait_for(weir_embedding* table, double seconds, int* done) {
+  return wait_for(table, &weir_embedding::update, seconds, done);
+}
 
 weir_status weir_embedding_set_learning_rate(weir_embedding* table, double learning_rate) {
-  return guard_table(table, [&] { table->table.set_learning_rate(learning_rate); });
+  return guard_handle(table, [&] { table->table.set_learning_rate(learning_rate); });
 }
 
 weir_status weir_embedding_export_rows(weir_embedding* table, std::int64_t first, std::int64_t count, float* values) {
-  return guard_table(table, [&] { table->table.export_rows(first, count, rows_of(table, values, count)); });
+  return guard_handle(table, [&] { table->table.export_rows(first, count, rows_of(table, values, count)); });
 }
 weir_status weir_embedding_import_rows(weir_embedding* table, std::int64_t first, std::int64_t count, const float* values) {
-  return guard_table(table, [&] { table->table.import_rows(first, count, rows_of(table, values, count)); });
+  return guard_handle(table, [&] { table->table.import_rows(first, count, rows_of(table, values, count)); });
+}
+
+weir_status weir_embedding_get_config(const weir_embedding* table, weir_embedding_config* config) {
+  return guard_handle(table, [&] { fill_struct(config, to_c(table->table.config())); });
+}
+
+weir_status weir_embedding_memory_bytes(const weir_embedding* table, std::int64_t* bytes) {
+  return guard_handle(table, [&] {
+    need(bytes != nullptr, "the address for the bytes is NULL");
+    *bytes = table->table.memory_bytes();
+  });
+}
+
+weir_status weir_embedding_state_bytes(weir_embedding* table, std::int64_t* bytes) {
+  return guard_handle(table, [&] {
+    need(bytes != nullptr, "the address for the bytes is NULL");
+    *bytes = table->table.state_bytes();
+  });
+}
+
+weir_status weir_embedding_save_state(weir_embedding* table, void* state, std::int64_t bytes) {
+  return guard_handle(table, [&] { table->table.save_state(bytes_at(state, bytes)); });
+}
+
+weir_status weir_embedding_restore_state(weir_embedding* table, const void* state, std::int64_t bytes) {
+  return guard_handle(table, [&] { table->table.restore_state(bytes_at(state, bytes)); });
 }
 
 weir_status weir_embedding_get_statistics(const weir_embedding* table, weir_embedding_statistics* statistics) {
-  return guard_table(table, [&] {
-    const weir::EmbeddingStatistics& s = table->table.statistics();
-    weir_embedding_statistics full{};
-    full.tokens = s.tokens;
-    full.distinct_rows = s.distinct_rows;
-    full.prior_rows = s.prior_rows;
-    full.updated_rows = s.updated_rows;
-    full.id_bytes_sent = s.id_bytes_sent;
-    full.lookup_bytes_sent = s.lookup_bytes_sent;
-    full.gradient_bytes_sent = s.gradient_bytes_sent;
-    full.control_bytes_sent = s.control_bytes_sent;
-    std::copy(s.bytes_sent.begin(), s.bytes_sent.end(), full.bytes_sent);
-    full.seconds_lookup = s.seconds_lookup;
-    full.seconds_coalesce = s.seconds_coalesce;
-    full.seconds_prior = s.seconds_prior;
-    full.seconds_update = s.seconds_update;
-    full.prefetched = s.prefetched;
-    full.by_node = s.by_node;
-    fill_struct(statistics, full);
-  });
+  return guard_handle(table, [&] { fill_struct(statistics, to_c(table->table.statistics())); });
 }
 
 }  // extern "C"

@@ -1,43 +1,53 @@
-// shim.hpp: what the shims of the C ABI share: no exception crosses, and structs may be those of an older header.
+// shim.hpp: what the shims of the C ABI share: no exception crosses, handles are checked, and structs may be those of another
+// header.
 #pragma once
 
+#include <sched.h>
 #include <weir/mpi.h>
 #include <weir/weir.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <new>
+#include <span>
 #include <string>
+#include <type_traits>
+
+#include "handles.hpp"
 
 struct weir_comm {
   weir::Communicator communicator;
-  std::string error;
-  int plans = 0;  ///< and tables that were made from it and not destroyed
+  std::string topology{};
+  std::string error{};
+  int users = 0;                               ///< plans, tables and schedules that were made from it and not destroyed
+  std::atomic_flag in_use = ATOMIC_FLAG_INIT;  ///< by a call under way
 };
 
 namespace weir::capi {
 
 inline thread_local std::string thread_error;
 
-/// Runs `body`; what it throws becomes a status, its text the last error of the thread and of `comm`.
+/// Runs `body`; what it throws becomes a status, its text the last error of this thread and, unless that is nullptr, `error`.
 template <class Body>
-weir_status guard(weir_comm* comm, Body body) noexcept {
+weir_status guard(std::string* error, Body&& body) noexcept {
   weir_status status = WEIR_ERR_INTERNAL;
   try {
     try {
       body();
       return WEIR_OK;
-    } catch (const Error& error) {
-      status = error.status();
-      thread_error = error.what();
+    } catch (const Error& caught) {
+      status = caught.status();
+      thread_error = caught.what();
     } catch (const std::bad_alloc&) {
       status = WEIR_ERR_MEMORY;
       thread_error = "out of memory";
-    } catch (const std::exception& error) {
-      thread_error = error.what();
+    } catch (const std::exception& caught) {
+      thread_error = caught.what();
     }
-    if (comm != nullptr) comm->error = thread_error;
+    if (error != nullptr) *error = thread_error;
   } catch (...) {  // no memory for the text
   }
   return status;
@@ -47,22 +57,134 @@ inline void need(bool condition, const char* text) {
   if (!condition) throw Error(WEIR_ERR_ARGUMENT, text);
 }
 
-/// Copies as much of `full` as the caller's struct has room for.
+/// Throws unless `handle` is one that was made and not destroyed.
+template <class Handle>
+void need_alive(const Handle* handle) {
+  constexpr HandleKind kind = handle_kind<Handle>;
+  if (handle == nullptr) throw Error(WEIR_ERR_ARGUMENT, "the " + std::string(name_of(kind)) + " is NULL");
+  if (!is_alive(handle, kind))
+    throw Error(WEIR_ERR_ARGUMENT,
+                "the " + std::string(name_of(kind)) +
+                    " is none: it was destroyed before, or never made; give a handle that a create call has returned");
+}
+
+/// The communicator, for one call of one thread.
+class Use {
+ public:
+  explicit Use(weir_comm* comm) : comm_(comm) {
+    if (comm_->in_use.test_and_set(std::memory_order_acquire)) {
+      comm_ = nullptr;
+      throw Error(WEIR_ERR_BUSY,
+                  "another call on this communicator is under way, in another thread or around this one (in a log function): a "
+                  "communicator and what was made from it belong to one thread at a time");
+    }
+  }
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+  ~Use() {
+    if (comm_ != nullptr) comm_->in_use.clear(std::memory_order_release);
+  }
+  /// The communicator is gone.
+  void forget() { comm_ = nullptr; }
+
+ private:
+  weir_comm* comm_;
+};
+
+inline weir_comm* comm_of(weir_comm* comm) { return comm; }
+/// Of whatever was made from one.
+template <class Handle>
+weir_comm* comm_of(Handle* handle) {
+  return handle->comm;
+}
+
+/// Runs `body` on a handle that is alive, of a communicator that no other call is using.
+template <class Handle, class Body>
+weir_status guard_handle(const Handle* handle, Body&& body) noexcept {
+  return guard(nullptr, [&] {
+    need_alive(handle);
+    weir_comm* const comm = comm_of(const_cast<Handle*>(handle));
+    Use use(comm);
+    try {
+      body();
+    } catch (const std::exception& caught) {
+      comm->error = caught.what();
+      throw;
+    }
+  });
+}
+
+/// Makes what `make` returns, a unique_ptr, part of `comm`, and gives it to the caller. `refuse` is called with what was thrown
+/// before the other ranks have heard of it.
+template <class Handle, class Make>
+weir_status make_handle(weir_comm* comm, Handle** handle, Make&& make) noexcept {
+  if (handle != nullptr) *handle = nullptr;
+  return guard_handle(comm, [&] {
+    std::unique_ptr<Handle> made = make();
+    add_handle(made.get(), handle_kind<Handle>);
+    ++comm->users;
+    *handle = made.release();
+  });
+}
+
+template <class Handle>
+weir_status destroy_handle(Handle* handle) noexcept {
+  if (handle == nullptr) return WEIR_OK;
+  return guard_handle(handle, [&] {
+    weir_comm* const comm = handle->comm;
+    remove_handle(handle);
+    delete handle;
+    --comm->users;
+  });
+}
+
+/// Whether the call has finished after at most `seconds`, with one round of progress at least.
+inline bool finishes_within(Operation& operation, double seconds) {
+  using Clock = std::chrono::steady_clock;
+  if (!(seconds >= 0))
+    throw Error(WEIR_ERR_ARGUMENT, "the time to wait is " + std::to_string(seconds) + " s: it must not be below 0");
+  const Clock::time_point begin = Clock::now();
+  while (!operation.test()) {
+    if (std::chrono::duration<double>(Clock::now() - begin).count() >= seconds) return false;
+    sched_yield();
+  }
+  return true;
+}
+
+/// `count` bytes; none where the number makes no sense.
+template <class Void>
+auto bytes_at(Void* data, std::int64_t count) {
+  using Byte = std::conditional_t<std::is_const_v<Void>, const std::byte, std::byte>;
+  return std::span<Byte>(static_cast<Byte*>(data), static_cast<std::size_t>(std::max<std::int64_t>(count, 0)));
+}
+
+inline constexpr std::size_t largest_struct = 4096;
+
+/// Copies as much of `full` as the caller's struct has room for; fields that this library does not know become zero.
 template <class Struct>
 void fill_struct(Struct* out, Struct full) {
   need(out != nullptr, "the struct to fill is NULL");
   const std::size_t size = out->struct_size;
-  need(size >= sizeof(std::size_t), "struct_size is not set: set it to sizeof of the struct");
+  need(size >= sizeof(std::size_t) && size <= largest_struct, "struct_size is not set: set it to sizeof of the struct");
   full.struct_size = size;
   std::memcpy(static_cast<void*>(out), &full, std::min(size, sizeof full));
+  if (size > sizeof full) std::memset(reinterpret_cast<char*>(out) + sizeof full, 0, size - sizeof full);
 }
 
 /// The caller's config; `initial` in the fields that it does not have.
 template <class Struct>
-Struct read_struct(const Struct* given, Struct initial, const char* text_for_bad_size) {
+Struct read_struct(const Struct* given, Struct initial, const char* initializer) {
   need(given != nullptr, "the config is NULL");
-  need(given->struct_size >= sizeof(std::size_t) && given->struct_size <= 4096, text_for_bad_size);
-  std::memcpy(static_cast<void*>(&initial), given, std::min(given->struct_size, sizeof initial));
+  const std::size_t size = given->struct_size;
+  if (size < sizeof(std::size_t) || size > largest_struct)
+    throw Error(WEIR_ERR_ARGUMENT, "struct_size of the config is " + std::to_string(size) + ": start from " + initializer);
+  const char* const bytes = reinterpret_cast<const char*>(given);
+  if (size > sizeof initial && std::any_of(bytes + sizeof initial, bytes + size, [](char byte) { return byte != 0; }))
+    throw Error(WEIR_ERR_ARGUMENT, "the config is of a newer header, and sets fields that this library (" +
+                                       std::to_string(WEIR_VERSION_MAJOR) + "." + std::to_string(WEIR_VERSION_MINOR) + "." +
+                                       std::to_string(WEIR_VERSION_PATCH) +
+                                       ") does not know: leave them zero, or use a newer library");
+  std::memcpy(static_cast<void*>(&initial), given, std::min(size, sizeof initial));
   return initial;
 }
 

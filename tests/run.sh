@@ -7,8 +7,9 @@ build=$root/build-tests
 jobs=$(nproc)
 install=yes
 stages=(openmpi mpich cluster address thread)
-packages=(g++ cmake ninja-build ccache pkg-config libopenmpi-dev openmpi-bin libmpich-dev mpich libhwloc-dev libhwy-dev libfmt-dev libcli11-dev
-  nlohmann-json3-dev catch2 libopenblas-dev zlib1g-dev dataset-fashion-mnist dict-gcide gnuplot-nox libsimgrid-dev python3 iproute2 procps slurm-wlm munge)
+packages=(g++ gfortran cmake ninja-build ccache pkg-config libopenmpi-dev openmpi-bin libmpich-dev mpich libhwloc-dev libhwy-dev libfmt-dev libcli11-dev
+  nlohmann-json3-dev catch2 libopenblas-dev zlib1g-dev dataset-fashion-mnist dict-gcide gnuplot-nox libsimgrid-dev python3 python3-numpy
+  python3-pytest python3-mpi4py mypy iproute2 procps slurm-wlm munge environment-modules zsh)
 
 usage() {
   cat <<END
@@ -65,14 +66,16 @@ if command -v ccache >/dev/null; then release+=(-DCMAKE_C_COMPILER_LAUNCHER=ccac
 # Volumes and conservation run the same code on more inputs: nothing new for ThreadSanitizer, and minutes under it.
 thread_tests="test_engine test_observation test_exact test_dense test_plan test_common_resources test_large_index test_table_steady"
 # CUDA code is the same whatever the MPI: built in the first stage only.
-mpi_tests="test_mpi test_mpi_table odd_ends test_lives test_large_shared test_capi test_embedding test_abi weir_cli stuck_ranks"
+mpi_tests="start_here_c start_here_cpp test_mpi test_mpi_table odd_ends test_lives test_large_shared test_capi test_embedding test_abi tests_fortran weir_cli stuck_ranks
+  test_handles test_first_header other_abi"
 sanitize=(-DWEIR_WITH_CUDA=OFF -DWEIR_PRECOMPILE_TESTS=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1")
 
 # build NAME MPICC TARGETS CMAKE_ARGS...
 build() {
   local name=$1 mpicc=$2 targets=$3
   shift 3
-  cmake -S "$root" -B "$build/$name" -G Ninja -DMPI_C_COMPILER="$(command -v "$mpicc")" -DMPIEXEC_EXECUTABLE="$(command -v "${mpicc/mpicc/mpiexec}")" "$@"
+  cmake -S "$root" -B "$build/$name" -G Ninja -DMPI_C_COMPILER="$(command -v "$mpicc")" -DMPIEXEC_EXECUTABLE="$(command -v "${mpicc/mpicc/mpiexec}")" \
+    -DPython3_EXECUTABLE=/usr/bin/python3 "$@"
   # shellcheck disable=SC2086
   cmake --build "$build/$name" --parallel "$jobs" --target $targets
 }
@@ -81,7 +84,7 @@ build() {
 build_stage() {
   case $1 in
     openmpi) build openmpi mpicc.openmpi all "${release[@]}" -DWEIR_PRECOMPILE_TESTS=ON -DWEIR_CUDA_ARCHITECTURES=80 ;;
-    mpich) build mpich mpicc.mpich "$mpi_tests" "${release[@]}" -DWEIR_WITH_CUDA=OFF ;;
+    mpich) build mpich mpicc.mpich "$mpi_tests" "${release[@]}" -DWEIR_WITH_CUDA=OFF -DWEIR_OTHER_BUILD="$build/openmpi" ;;
     address) build address mpicc.openmpi "tests_unit tests_collectives tests_embedding" "${sanitize[@]}" -DWEIR_SANITIZE=address,undefined ;;
     thread) build thread mpicc.openmpi "$thread_tests" "${sanitize[@]}" -DWEIR_SANITIZE=thread ;;
     cluster)

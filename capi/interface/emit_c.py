@@ -164,16 +164,16 @@ def fields_hpp(interface):
     out = ["// fields.hpp: names of enumerators, and the fields of configurations with their limits, for checks, comparison and messages.",
            "// Made by capi/interface/generate.py from interface.toml: change that.",
            "#pragma once", "", "#include <array>", "#include <limits>", "#include <string_view>", "#include <weir/types.hpp>", "", "namespace weir {", "",
-           "/// The names of an enumeration's values, which are 0, 1, 2, ...", "template <class Enum>", "inline constexpr std::array<std::string_view, 0> names_of{};"]
+           "/// The names of an enumeration's values, which are 0, 1, 2, ...", "template <class Enum>", "inline constexpr std::array<std::string_view, 0> names_of{};", "// clang-format off"]
     for enum in interface.enums:
-        names = ", ".join(f'"{value.name}"' for value in enum.values)
+        names = ", ".join(f'"{value.text}"' for value in enum.values)
         out += ["template <>", f"inline constexpr std::array<std::string_view, {len(enum.values)}> names_of<{enum.name}> = {{{names}}};"]
-    out += ["", "/// What is known of a field besides its value.", "struct FieldInfo {", "  std::string_view name;",
+    out += ["// clang-format on", "", "/// What is known of a field besides its value.", "struct FieldInfo {", "  std::string_view name;",
             "  bool agreed = true;  ///< equal on all ranks", "  double least = -std::numeric_limits<double>::infinity();",
             "  double most = std::numeric_limits<double>::infinity();", '  std::string_view most_text{};  ///< for people: "2^48"',
-            '  std::string_view example{};    ///< a sensible value; empty where any is', "};", ""]
+            '  std::string_view example{};  ///< a sensible value; empty where any is', "};", ""]
     for struct in (struct for struct in interface.structs if struct.is_config):
-        out += [f"/// visit(FieldInfo, value) for every field, in the order of the struct.", "template <class Visit>", f"void visit_fields(const {struct.name}& config, Visit&& visit) {{"]
+        out += [f"/// visit(FieldInfo, value) for every field, in the order of the struct.", "template <class Visit>", "// clang-format off", f"void visit_fields(const {struct.name}& config, Visit&& visit) {{"]
         for field in struct.fields:
             parts = [f'.name = "{field.name}"']
             if not field.agreed:
@@ -186,7 +186,7 @@ def fields_hpp(interface):
             if field.example is not None:
                 parts.append(f'.example = "{field.example}"')
             out.append(f"  visit(FieldInfo{{{', '.join(parts)}}}, config.{field.name});")
-        out += ["}", ""]
+        out += ["}", "// clang-format on", ""]
     return out + ["}  // namespace weir"]
 
 

@@ -8,10 +8,12 @@ Usage: generate.py           writes the files that have changed
 import sys
 
 import emit_c
+import emit_fortran
+import emit_python
 import emit_reference
 import model
 
-EMITTERS = (emit_c, emit_reference)
+EMITTERS = (emit_c, emit_fortran, emit_python, emit_reference)
 
 
 def main():

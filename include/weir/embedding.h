@@ -1,4 +1,4 @@
-/* weir/embedding.h: the C interface of embedding tables that are trained across ranks. C99. Errors, struct_size, collective calls
+/* weir/embedding.h: the C interface of embedding tables that are trained across ranks. C11. Errors, struct_size, collective calls
  * and thread-safety are as in weir/weir.h; what happens in which call, as in weir/embedding.hpp.
  *
  *   weir_embedding_lookup_int64(table, ids, count, vectors);       count x width floats
@@ -14,6 +14,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 typedef struct weir_embedding weir_embedding; /**< one table, its optimizer's state, and what is in flight on it */
 
@@ -31,7 +32,7 @@ weir_status weir_embedding_destroy(weir_embedding* table);
 
 /* In flight at once: one prefetch, one lookup, one update. A start returns at once; test makes progress on everything in flight on
  * the communicator, and *done becomes 1 when the last such call has finished. The error of a call is returned once, by its test or
- * wait. */
+ * wait. wait_for is as weir_plan_wait_for. */
 
 /** Collective, nonblocking. vectors[i * width ...] = row ids[i] as all earlier updates have left it. `ids` (`count` of them,
  * perhaps none) must last only until the call returns; `vectors`, count x width elements, until the lookup has finished. */
@@ -39,6 +40,7 @@ weir_status weir_embedding_lookup_int32(weir_embedding* table, const int32_t* id
 weir_status weir_embedding_lookup_int64(weir_embedding* table, const int64_t* ids, int64_t count, float* vectors);
 weir_status weir_embedding_lookup_test(weir_embedding* table, int* done);
 weir_status weir_embedding_lookup_wait(weir_embedding* table);
+weir_status weir_embedding_lookup_wait_for(weir_embedding* table, double seconds, int* done);
 
 /** Collective, nonblocking. What the next lookup will ask for; a lookup that asks for something else is still correct, but slower.
  * `ids` must last only until the call returns. Nobody needs to wait. */
@@ -46,6 +48,7 @@ weir_status weir_embedding_prefetch_int32(weir_embedding* table, const int32_t* 
 weir_status weir_embedding_prefetch_int64(weir_embedding* table, const int64_t* ids, int64_t count);
 weir_status weir_embedding_prefetch_test(weir_embedding* table, int* done);
 weir_status weir_embedding_prefetch_wait(weir_embedding* table);
+weir_status weir_embedding_prefetch_wait_for(weir_embedding* table, double seconds, int* done);
 
 /** Collective, nonblocking, once per lookup. Gradients of the vectors of the last lookup, `count` x width elements for its `count`
  * ids; they must last only until the call returns. Waits for the previous update. Nobody needs to wait for this one: where this
@@ -53,6 +56,7 @@ weir_status weir_embedding_prefetch_wait(weir_embedding* table);
 weir_status weir_embedding_update(weir_embedding* table, const float* gradients, int64_t count);
 weir_status weir_embedding_update_test(weir_embedding* table, int* done);
 weir_status weir_embedding_update_wait(weir_embedding* table);
+weir_status weir_embedding_update_wait_for(weir_embedding* table, double seconds, int* done);
 
 /** The same for tables in CUDA memory. `stream` is a cudaStream_t. The update reads the gradients after the work that is on it;
  * work put onto it once the call has returned may overwrite them. The lookup writes the vectors after the work that is on the
@@ -88,6 +92,7 @@ weir_status weir_embedding_restore_state(weir_embedding* table, const void* stat
 
 weir_status weir_embedding_get_statistics(const weir_embedding* table, weir_embedding_statistics* statistics);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -14,72 +14,12 @@
 
 #include <weir/weir.hpp>
 
+#pragma GCC visibility push(default)
 namespace weir {
 
 namespace detail {
 class EmbeddingState;
 }
-
-/// Which rows of the batch's gradient change what, with one learning rate l and gradient g of a row. Rows that no rank has looked
-/// up keep their values and their state.
-enum class Optimizer : std::int32_t {
-  sgd = 0,       ///< w -= l g
-  momentum = 1,  ///< v = beta1 v + g;  w -= l v
-  adagrad = 2,   ///< s += g^2;  w -= l g / (sqrt(s) + epsilon)
-  adam = 3  ///< m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;  w -= l m' / (sqrt(v') + epsilon), where m' and v'
-            ///< are divided by 1 - beta1^t and 1 - beta2^t; t grows once per update, with its delayed rows (EmbRace section 5.7)
-};
-
-/// How messages to the ranks of another node travel.
-enum class Routing : std::int32_t {
-  automatic = 0,  ///< as the cost function says
-  direct = 1,     ///< each by itself
-  by_node = 2     ///< those from one node to another as one: gathered in the node, sent across, scattered
-};
-
-/// Describes one table of `rows` x `width` float32 values. All fields but `name` and the priorities must be equal on all ranks.
-struct EmbeddingConfig {
-  std::int64_t rows = 0;           ///< V, 1 to 2^32 - 1
-  std::int64_t width = 0;          ///< D, at least 1; needs not be divisible by the number of ranks
-  std::int64_t largest_batch = 0;  ///< the most ids that a rank looks up at once
-  /// cuda: values, the optimizer's state, vectors and gradients are on the GPU that is current when the table is made. Not for
-  /// dense_allreduce.
-  MemorySpace memory = MemorySpace::host;
-  /// A name of exchanges(): how rows are divided among the ranks and how they travel.
-  std::string exchange = "columns";
-  Optimizer optimizer = Optimizer::sgd;
-  double learning_rate = 0.01;                  ///< finite as float32, which rows are
-  double beta1 = 0.9, beta2 = 0.999;            ///< of momentum and Adam
-  double epsilon = 1e-8;                        ///< of Adagrad and Adam, which need it positive
-  bool average = true;                          ///< gradients are divided by the number of ranks
-  WireValues wire_values = WireValues::native;  ///< how vectors and gradients travel (dense_allreduce: float32); sums are float32
-  Routing routing = Routing::automatic;
-  std::uint64_t seed = 1;           ///< of the initial values, which depend on nothing else but row, column and `initial_range`
-  double initial_range = 0.05;      ///< they are uniform in [-initial_range, initial_range); finite as float32
-  int priority = 1000000;           ///< of ids, vectors, and gradients of rows that the next batch needs
-  int delayed_priority = -1000000;  ///< of the other gradients
-  std::string name = "embedding";   ///< for messages and dumps
-};
-
-/// What the last lookup and the last update of this rank did; times in seconds, in CUDA memory until the work is on its stream.
-/// Rows of the update are known once update() has returned; which of them are prior, once the operation has got so far.
-struct EmbeddingStatistics {
-  std::int64_t tokens = 0;               ///< ids of the batch
-  std::int64_t distinct_rows = 0;        ///< of the batch: vectors received, and gradients sent
-  std::int64_t prior_rows = 0;           ///< of the update: those that the next batch of any rank needs; all when it is not known
-  std::int64_t updated_rows = 0;         ///< rows (or, partitioned by columns, parts of rows) that this rank's optimizer stepped
-  bool prefetched = false;               ///< the lookup's ids were known before
-  bool by_node = false;                  ///< Routing::by_node is in force
-  std::int64_t id_bytes_sent = 0;        ///< of the batch: ids, by lookup, or by the prefetch that it used
-  std::int64_t lookup_bytes_sent = 0;    ///< vectors
-  std::int64_t gradient_bytes_sent = 0;  ///< gradients of rows
-  std::int64_t control_bytes_sent = 0;   ///< everything else of lookup, its prefetch and update
-  std::array<std::int64_t, level_count> bytes_sent{};  ///< all of these by Level of the peer
-  double seconds_lookup = 0;                           ///< from start to completion
-  double seconds_coalesce = 0;                         ///< summing gradients of equal ids, before update() returns
-  double seconds_prior = 0;                            ///< from update() until the prior rows were applied
-  double seconds_update = 0;                           ///< from update() until all rows were applied
-};
 
 /// One table. In flight at once: one prefetch, one lookup, one update. What a call ends with is thrown by its operation, or, if
 /// nobody has waited so far, by the next call of its kind, which then has not started: wait on all ranks, or on none. Gradients
@@ -137,20 +77,20 @@ class EmbeddingTable {
   [[nodiscard]] const EmbeddingConfig& config() const;
   /// Bytes this table holds on this rank.
   [[nodiscard]] std::int64_t memory_bytes() const;
+  /// As AllreducePlan's: this rank's rows, its part of the optimizer's state and the counters.
+  [[nodiscard]] std::int64_t state_bytes() const;
+  void save_state(std::span<std::byte> state) const;
+  void restore_state(std::span<const std::byte> state);
   [[nodiscard]] const std::shared_ptr<detail::EmbeddingState>& state() const noexcept { return state_; }
 
  private:
   std::shared_ptr<detail::EmbeddingState> state_;
 };
 
-/// One way to divide and exchange a table.
-struct ExchangeInfo {
-  std::string_view name;
-  std::string_view description;
-};
 /// Every exchange an EmbeddingConfig may name.
 [[nodiscard]] std::vector<ExchangeInfo> exchanges();
 
 }  // namespace weir
+#pragma GCC visibility pop
 
 #endif

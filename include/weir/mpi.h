@@ -13,21 +13,26 @@
 #include <weir/weir.h>
 
 #ifdef __cplusplus
+#include <weir/weir.hpp>
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 /** Collective over `mpi_comm`, which is duplicated: the caller may free its own at any time.
  *  MPI must be initialised. `*comm` is owned by the caller; see weir_comm_destroy, which is collective, too.
  *  @return WEIR_ERR_ARGUMENT for MPI_COMM_NULL, before MPI_Init or after MPI_Finalize, WEIR_ERR_SETTING for a WEIR_* variable whose
- *  value makes no sense. */
+ *  value makes no sense, WEIR_ERR_UNSUPPORTED in a program that runs on another MPI than Weir was built for. */
 weir_status weir_comm_create_mpi(MPI_Comm mpi_comm, weir_comm** comm);
 
 #ifdef __cplusplus
 }
 
-#include <weir/weir.hpp>
-
 namespace weir::detail {
+/// MPI_Get_library_version of the library that the program runs on, whatever its family.
+std::string mpi_library_version();
+/// Throws Error(WEIR_ERR_UNSUPPORTED), naming both, where the program runs on a library of another family than Weir was built for.
+/// May be called at any time, and must be before any MPI handle is touched.
+void check_mpi_library();
 /// `refusal`: why this rank cannot have one after all; then no rank gets one.
 std::shared_ptr<CommunicatorState> communicator_from_mpi(MPI_Comm comm, const char* refusal = nullptr);
 template <>
@@ -37,4 +42,5 @@ struct CommunicatorFrom<MPI_Comm> {
 }  // namespace weir::detail
 #endif
 
+#pragma GCC visibility pop
 #endif

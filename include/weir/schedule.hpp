@@ -10,6 +10,7 @@
 
 #include <weir/weir.hpp>
 
+#pragma GCC visibility push(default)
 namespace weir {
 
 /// Priorities of the dense blocks of a model, and which of their operations are in flight. Purely local: it communicates only
@@ -50,5 +51,6 @@ class StepSchedule {
 };
 
 }  // namespace weir
+#pragma GCC visibility pop
 
 #endif

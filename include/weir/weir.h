@@ -24,6 +24,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 typedef struct weir_comm weir_comm;         /**< a group of ranks; see weir_comm_create_world */
 typedef struct weir_plan weir_plan;         /**< one tensor's allreduce and its state */
@@ -53,7 +54,7 @@ typedef void (*weir_log_function)(void* context, int32_t level, const char* text
 weir_status weir_set_log_function(weir_log_function function, void* context);
 
 /** Initialises MPI, with MPI_THREAD_MULTIPLE where the library has it, unless the program has done so. For programs that do not
- *  call MPI themselves. Not by two threads at once. */
+ *  call MPI themselves. Not by two threads at once. WEIR_ERR_UNSUPPORTED where another MPI than Weir's is loaded. */
 weir_status weir_init(void);
 /** Finalises MPI where weir_init has initialised it, else does nothing. Destroy communicators before. Collective. */
 weir_status weir_finalize(void);
@@ -63,7 +64,8 @@ const char* weir_mpi_family(void);
 const char* weir_mpi_library(void);
 
 /** Collective over all ranks of the program: from MPI_COMM_WORLD, which is duplicated. Before MPI_Init, call weir_init.
- *  From other communicators: weir_comm_create_mpi (weir/mpi.h) and weir_comm_create_fortran. `*comm` is owned by the caller; see
+ *  From other communicators: weir_comm_create_mpi (weir/mpi.h) and weir_comm_create_fortran. WEIR_ERR_UNSUPPORTED in a program that
+ *  runs on another MPI than Weir was built for (weir_mpi_family). `*comm` is owned by the caller; see
  *  weir_comm_destroy, which is collective, too. On error *comm is NULL. */
 weir_status weir_comm_create_world(weir_comm** comm);
 /** Collective over a communicator given by its Fortran handle, an MPI_Fint (in C MPI_Comm_c2f, in mpi4py comm.py2f()). */
@@ -76,17 +78,19 @@ const char* weir_comm_topology(const weir_comm* comm);
 /** Nearest common level of this rank and `peer`: a weir_level. */
 weir_status weir_comm_level(const weir_comm* comm, int peer, int32_t* level);
 /** The ranks, ascending, that share `level` with this rank: those of its node, say; this rank is one of them. *count becomes their
- *  number; ranks[] gets them where `size`, its length, suffices, else the call is WEIR_ERR_ARGUMENT. With ranks NULL, only *count. */
+ *  number; ranks[] gets them where `size`, its length, suffices, else the call is WEIR_ERR_ARGUMENT. With ranks NULL, only *count.
+ */
 weir_status weir_comm_group(const weir_comm* comm, int32_t level, int* ranks, int size, int* count);
 /** Collective. The number of the GPU that this rank should use, for cudaSetDevice: ranks of a node share its GPUs evenly, each on
  *  its own NUMA node where possible; -1 where this process sees none. */
 weir_status weir_comm_nearest_gpu(const weir_comm* comm, int* gpu);
 /** Collective. shares[r] becomes rank r's share of the time for which ranks have waited for others in their last `runs` calls (1 to
  *  2048): every rank counts, for each of its calls, the longest wait for one message, against the rank that it came from. The sum
- * is 1, or 0 where nobody has waited. `size` is the length of shares, at least the number of ranks. */
+ * is 1, or 0 where nobody has waited; those that wait for a late rank make others wait in turn. `size` is the length of shares, at
+ * least the number of ranks; that it is less is an error of this rank alone. */
 weir_status weir_comm_stragglers(weir_comm* comm, int runs, double* shares, int size);
-/** Not collective. Writes the flight recorder's dump to the file `path`: the last 2,048 calls of this rank, as JSON, for `weir
- * trace diagnose`. */
+/** Not collective. Writes the flight recorder's dump to the file `path`: the last 2,048 calls of this rank, as JSON. `weir trace
+ * diagnose` reads a folder's files called weir-dump.cC.rankR.json, with any number C for the communicator and the rank for R. */
 weir_status weir_comm_dump(weir_comm* comm, const char* path);
 /** Collective: all ranks destroy it before MPI_Finalize, several communicators in the same order. After MPI_Finalize, and after a
  *  run that broke off, its MPI objects are not freed. NULL is fine. WEIR_ERR_BUSY while plans or tables made from it exist: the
@@ -120,6 +124,9 @@ weir_status weir_plan_start_sparse_on_stream(weir_plan* plan, const void* gradie
  *  advances only inside such calls: where the caller never tests, most of a run happens in its wait. */
 weir_status weir_plan_test(weir_plan* plan, int* done);
 weir_status weir_plan_wait(weir_plan* plan);
+/** weir_plan_wait for at most `seconds`, 0 or more, with one round of progress at least; *done becomes 1 when this plan's run has
+ *  finished. For callers that look after something else while they wait, such as signals. */
+weir_status weir_plan_wait_for(weir_plan* plan, double seconds, int* done);
 
 weir_status weir_plan_sparse_result(const weir_plan* plan, weir_sparse_result* result);
 weir_status weir_plan_statistics(const weir_plan* plan, weir_statistics* statistics);
@@ -167,6 +174,7 @@ weir_status weir_schedule_wait_all(weir_schedule* schedule);
 /** *operations becomes how many of this block were in flight as of the last test or wait. */
 weir_status weir_schedule_pending(const weir_schedule* schedule, const char* block, int* operations);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -19,16 +19,18 @@
 
 #include <weir/status.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
+#include <weir/types.hpp>
 
+#pragma GCC visibility push(default)
 namespace weir {
 
 /// What every Weir call throws: a status code and a text saying what was wrong and what would be right.
@@ -41,58 +43,24 @@ class Error : public std::runtime_error {
   weir_status status_;
 };
 
-/// Element type of a gradient. The 16-bit types only in CUDA memory; residuals, sums and updates are float32 with them.
-enum class DataType : std::int32_t { float32 = 0, float64 = 1, float16 = 2, bfloat16 = 3 };
-
-/// Where a plan's gradient, residual and update are.
-enum class MemorySpace : std::int32_t { host = 0, cuda = 1 };
-
 template <class T>
 inline constexpr DataType data_type_of = DataType::float32;
 template <>
 inline constexpr DataType data_type_of<double> = DataType::float64;
 
-/// How a rank selects the entries that it contributes. `exact` and `mstopk` select exactly k entries, the other methods perhaps a
-/// few more or fewer. What a rank does not select stays in its residual.
-///
-/// The sum of all contributions may have more than k entries: gtopk, oktopk and hi_oktopk deliver the k largest of them. With
-/// `reuse`, oktopk and hi_oktopk keep that global threshold, too, within the same bounds; where ranks contribute more than k
-/// entries, they may deliver fewer, so that the volume bound holds.
-enum class Threshold : std::int32_t {
-  exact = 0,     ///< exactly the k largest (fewer only when fewer are nonzero); ties go to the lowest index
-  reuse = 1,     ///< Ok-Topk section 3.1.3: re-evaluated every `threshold_period` iterations, and at once when a count leaves
-                 ///< [0.8 k, 1.25 k]
-  mstopk = 2,    ///< CommLib Algorithm 1: `samplings` thresholds bisected between mean and maximum, then exactly k entries
-  sampled = 3,   ///< DGC: the threshold of a small sample, and a second, exact selection among too many candidates
-  gaussian = 4,  ///< Gaussiank: the quantile of a normal distribution with the gradient's moments, and a guard on the count
-  sidco = 5      ///< SIDCo: exponential fits to what exceeds the last threshold, in stages
-};
-
-/// How indices of sparse vectors travel.
-enum class WireFormat : std::int32_t {
-  compact = 0,  ///< the smallest of COO, Elias-Fano, bitmap and dense, per message
-  coo = 1       ///< 32-bit index and value, always
-};
-
-/// How values of sparse vectors travel. Sums are taken in the plan's type; what rounding loses stays in the residual.
-enum class WireValues : std::int32_t { native = 0, bfloat16 = 1, float16 = 2 };
-
-/// What happens to an iteration in which any rank's gradient holds NaN or infinity.
-enum class NonFinite : std::int32_t {
-  error = 0,     ///< Error(WEIR_ERR_NON_FINITE) on every rank; gradient untouched, residual as before up to rounding
-  skip = 1,      ///< the iteration contributes nothing anywhere: the update is zero, the residual as before up to rounding
-  propagate = 2  ///< NaN counts as the largest magnitude and travels like any other value
-};
-
-/// How near two ranks are: the innermost part of the machine that they share. Traffic is counted by these levels.
-enum class Level : std::int32_t { self = 0, l3 = 1, numa = 2, socket = 3, node = 4, switch_group = 5, system = 6 };
-inline constexpr int level_count = 7;
+/// "l3", "node", ...
 [[nodiscard]] std::string_view level_name(Level level) noexcept;
 
 struct Version {
   int major, minor, patch;
 };
 [[nodiscard]] Version version() noexcept;
+
+/// Takes the library's messages: one line each, without an end. It may be called by any thread that calls Weir, by one at a time;
+/// what it throws is dropped. It must not call Weir.
+using LogFunction = std::function<void(LogLevel level, std::string_view text)>;
+/// From now on messages go to `function` instead of stderr; an empty one: to stderr again. WEIR_LOG still says which are logged.
+void set_log_function(LogFunction function);
 
 namespace detail {
 struct CommunicatorState;
@@ -126,16 +94,19 @@ class Communicator {
   [[nodiscard]] std::string topology() const;
   /// Nearest common level of this rank and `peer`.
   [[nodiscard]] Level level(int peer) const;
+  /// The ranks, ascending, that share `level` with this one: those of its node, say. This rank is one of them.
+  [[nodiscard]] std::vector<int> group(Level level) const;
   /// Collective. The number of the GPU that this rank should use, for cudaSetDevice: ranks of a node share its GPUs evenly, each on
   /// its own NUMA node where possible; -1 where this process sees none.
   [[nodiscard]] int nearest_gpu() const;
   /// Collective. For each rank its share of the time for which ranks have waited for others in their last `runs` calls (1 to 2048):
   /// every rank counts, for each of its calls, the longest wait for one message, against the rank that it came from. The sum is 1,
-  /// or 0 where nobody has waited. A rank with far more than 1 / size() is late, or has the slow link. Throws
-  /// Error(WEIR_ERR_ARGUMENT).
+  /// or 0 where nobody has waited. The rank with the largest share, far above 1 / size(), is late or has the slow link; those that
+  /// wait for it make others wait in turn, and have shares of their own. Throws Error(WEIR_ERR_ARGUMENT).
   [[nodiscard]] std::vector<double> stragglers(int runs = 100) const;
-  /// Not collective. Writes the flight recorder's dump to the file `path`: the last 2,048 calls of this rank, as JSON, for `weir
-  /// trace diagnose`. Throws Error(WEIR_ERR_ARGUMENT) naming the file and the reason.
+  /// Not collective. Writes the flight recorder's dump to the file `path`: the last 2,048 calls of this rank, as JSON. `weir trace
+  /// diagnose` reads a folder's files called weir-dump.cC.rankR.json, with any number C for the communicator and the rank for R.
+  /// Throws Error(WEIR_ERR_ARGUMENT) naming the file and the reason.
   void dump(const std::string& path) const;
   [[nodiscard]] const std::shared_ptr<detail::CommunicatorState>& state() const noexcept { return state_; }
 
@@ -143,71 +114,11 @@ class Communicator {
   std::shared_ptr<detail::CommunicatorState> state_;
 };
 
-/// Describes one tensor and how it is reduced. All fields but `name` and `priority` must be equal on all ranks.
-struct AllreduceConfig {
-  std::int64_t count = 0;  ///< n, elements of the gradient; at most 2^48, of sparse algorithms 2^32 - 1
-  DataType type = DataType::float32;
-  /// cuda: gradient, residual and update are on the GPU that is current when the plan is made. Every sparse algorithm runs there;
-  /// dense_nccl, dense_torus2d, dense_iterations and the sums in nodes of hitopk and hi_oktopk need NCCL (without it the latter run
-  /// flat). Where messages go to MPI as GPU memory (`weir info` says so), that GPU must also be current where runs are started and
-  /// waited for.
-  MemorySpace memory = MemorySpace::host;
-  double density = 0.01;              ///< k/n in (0, 1]; k is rounded to nearest, at least 1 when n > 0
-  std::int64_t k = -1;                ///< entries to deliver, 0 <= k <= n; -1: from `density`
-  std::string algorithm = "oktopk";   ///< a registry name, see algorithms(); "auto": the cheapest on this machine by the cost
-                                      ///< functions, which may be dense; "auto_sparse": the cheapest sparse one
-  std::int64_t trial_iterations = 0;  ///< auto: this many runs of each of up to three candidates, then the fastest by the
-                                      ///< clock stays, in either memory; 0: the prediction decides; at most 10^6
-  bool error_feedback = true;         ///< keep what is not delivered in a residual (Ok-Topk Algorithm 2)
-  bool average = true;                ///< divide the delivered sum by the number of ranks
-  Threshold threshold = Threshold::exact;
-  int samplings = 30;                            ///< N of MSTopK (CommLib Algorithm 1)
-  WireFormat wire_format = WireFormat::compact;  ///< auto: compact allows both
-  WireValues wire_values = WireValues::native;   ///< others need float32; auto: allows this besides native
-  std::int64_t threshold_period = 32;            ///< tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48
-  std::int64_t boundary_period = 64;             ///< tau of Ok-Topk Algorithm 1, 1 to 2^48
-  double balance_trigger = 4.0;                  ///< balance when the largest part exceeds this many times the mean
-  int window = 4;                                ///< exchanges in flight during split-and-reduce, 1 to 65536
-  NonFinite non_finite = NonFinite::error;
-  std::int64_t dense_iterations = 0;   ///< the first iterations run dense (the Ok-Topk authors use 512); at most 2^48
-  std::int64_t warmup_iterations = 0;  ///< after those, density falls exponentially from 25 % to its target (DGC); at most 2^48
-  int priority = 0;                    ///< larger is more urgent; may differ between ranks
-  std::string name = "allreduce";      ///< for messages and dumps
-};
-
 /// The delivered update, sorted by index, equal on all ranks. Owned by the plan, valid until its next start or reset.
 template <class T>
 struct SparseView {
   std::span<const std::uint32_t> indices;
   std::span<const T> values;  ///< divided by the number of ranks when `average` is set
-};
-
-/// What one run of a plan did on this rank.
-struct Statistics {
-  std::int64_t iteration = 0;           ///< runs so far, this one included; density schedules count only those that delivered
-  std::int64_t k = 0;                   ///< target of this iteration
-  std::int64_t selected_local = 0;      ///< entries this rank contributed
-  std::int64_t selected_global = 0;     ///< entries of the update
-  std::int64_t payload_bytes_sent = 0;  ///< values and indices
-  std::int64_t payload_bytes_received = 0;
-  std::int64_t control_bytes_sent = 0;  ///< sizes, histograms, boundaries
-  std::int64_t control_bytes_received = 0;
-  /// By Level of the peer, payload and control. Only Weir's own messages count: not what goes through memory that the ranks of a
-  /// node share, nor what MPI's or NCCL's own collectives send (dense_mpi, dense_nccl).
-  std::array<std::int64_t, level_count> bytes_sent{};
-  std::array<std::int64_t, level_count> bytes_received{};
-  std::array<std::int64_t, level_count> messages_sent{};
-  std::array<std::int64_t, level_count> messages_received{};
-  double seconds_select = 0;    ///< compensation and local selection
-  double seconds_in_node = 0;   ///< dense reduce-scatter and sparse allgather of algorithms that shard within nodes
-  double seconds_exchange = 0;  ///< from the first message to the last, reductions included, and what the caller computed meanwhile
-  double seconds_apply = 0;     ///< residual update and dense result; in CUDA memory: until they are on the stream
-  double seconds_total = 0;     ///< from start to completion, without waiting for the caller to take the result
-  double seconds_waited = 0;    ///< that the caller spent in wait, test or run until this run had finished
-  bool rethresholded = false;   ///< mode reuse: the local or global threshold was re-evaluated
-  bool recut = false;           ///< regions were re-cut because sizes showed imbalance
-  bool balanced = false;        ///< the balance step ran
-  bool skipped = false;         ///< NonFinite::skip took effect
 };
 
 /// A call in flight. A light handle: it must not outlive the plan or table that it comes from. The call goes on when the handle is
@@ -301,6 +212,15 @@ class AllreducePlan {
   [[nodiscard]] const std::string& explanation() const;
   /// Bytes that this plan holds, besides the caller's gradient.
   [[nodiscard]] std::int64_t memory_bytes() const;
+  /// Bytes that save_state writes at present. Throws Error(WEIR_ERR_BUSY) while a run is in flight, as do the next two.
+  [[nodiscard]] std::int64_t state_bytes() const;
+  /// Writes what lives from one iteration to the next (residual, thresholds, boundaries, iteration count) into `state`, host memory
+  /// of exactly state_bytes() bytes. Each rank saves its own, and all must be at the same iteration.
+  void save_state(std::span<std::byte> state) const;
+  /// Goes on where the plan was that saved `state`: one of the same configuration, on the same rank of as many. Throws
+  /// Error(WEIR_ERR_ARGUMENT), naming the field, where the state is damaged or does not fit; the plan is then as it was. Sends
+  /// nothing: see to it that all ranks restore the same iteration, or none.
+  void restore_state(std::span<const std::byte> state);
   /// Forgets residual, thresholds, boundaries and iteration count. Sends nothing, but every rank must call it before the same run:
   /// plans reset on some ranks only disagree about that run, which may end in a transport error.
   void reset();
@@ -310,22 +230,13 @@ class AllreducePlan {
   std::shared_ptr<detail::PlanImpl> state_;
 };
 
-/// One row of the algorithm registry.
-struct AlgorithmInfo {
-  std::string_view name;
-  std::string_view description;
-  bool sparse;
-  bool host_memory, cuda_memory;  ///< where gradients may be
-};
 /// Every algorithm an AllreduceConfig may name.
 [[nodiscard]] std::vector<AlgorithmInfo> algorithms();
 
-/// One WEIR_* environment variable, its value in force and where that came from.
-struct SettingInfo {
-  std::string name, value, origin, description;
-};
+/// Every WEIR_* environment variable.
 [[nodiscard]] std::vector<SettingInfo> settings();
 
 }  // namespace weir
+#pragma GCC visibility pop
 
 #endif

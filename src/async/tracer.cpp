@@ -5,11 +5,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error.hpp"
+#include "base/log.hpp"
 
 namespace weir {
 namespace {
@@ -44,6 +47,26 @@ struct fmt::formatter<weir::Microseconds> {
 };
 
 namespace weir {
+namespace {
+
+/// Those that have not been destroyed. Never destroyed itself: it is there until the process ends.
+struct Living {
+  const pid_t process = ::getpid();
+  std::mutex mutex;
+  std::set<Tracer*> tracers;
+};
+Living& living() {
+  static Living& only = *new Living;
+  return only;
+}
+
+void finish_the_living() {
+  if (living().process != ::getpid()) return;  // a fork: it has no writers
+  const std::scoped_lock lock(living().mutex);
+  for (Tracer* const tracer : living().tracers) tracer->finish();
+}
+
+}  // namespace
 
 Tracer::Tracer(const std::string& folder, const Identity& identity)
     : path_(identity.file(folder, "weir-trace", "json")),
@@ -67,17 +90,32 @@ Tracer::Tracer(const std::string& folder, const Identity& identity)
       std::chrono::duration_cast<std::chrono::nanoseconds>(wall).count(), rank_,
       json_text(fmt::format("rank {} on {}", rank_, identity.host)), rank_, rank_);
   for (const char* name : {"caller", "setup"}) (void)add_row(name);
+  {
+    const std::scoped_lock lock(living().mutex);
+    [[maybe_unused]] static const int registered = std::atexit(finish_the_living);
+    living().tracers.insert(this);
+  }
   writer_ = std::thread([this] { write_out(); });
 }
 
 Tracer::~Tracer() {
   {
+    const std::scoped_lock lock(living().mutex);
+    living().tracers.erase(this);
+  }
+  finish();
+}
+
+void Tracer::finish() noexcept {
+  {
     const std::scoped_lock lock(mutex_);
+    if (ends_) return;
     ends_ = true;
   }
   wake_.notify_one();
   writer_.join();
   if (file_ >= 0) ::close(file_);
+  file_ = -1;
 }
 
 void Tracer::set_clock_rounds(std::vector<ClockRound> rounds) {
@@ -103,6 +141,10 @@ void Tracer::stage(int row, Stage stage, Time begin, Time end) noexcept {
   put({Kind::stage, static_cast<std::uint8_t>(stage), row, -1, 0, begin, end});
 }
 void Tracer::wait(int row, Time begin, Time end) noexcept { put({Kind::wait, 0, row, -1, 0, begin, end}); }
+void Tracer::tested(int row, double seconds) noexcept {
+  const Time now = std::chrono::steady_clock::now();
+  put({Kind::tested, 0, row, -1, static_cast<std::int64_t>(seconds * 1e9), now, now});
+}
 
 void Tracer::sent(Time now, const std::array<std::int64_t, level_count>& bytes) noexcept {
   for (std::size_t level = 0; level < bytes.size(); ++level) {
@@ -199,6 +241,12 @@ void Tracer::append(const Event& event) {
                      "\"args\":{{\"for\":{}}}}}",
                      rank_, caller_row, begin, length, row);
       break;
+    case Kind::tested:
+      fmt::format_to(out,
+                     ",\n{{\"name\":\"tested\",\"cat\":\"test\",\"ph\":\"i\",\"s\":\"t\",\"pid\":{},\"tid\":{},\"ts\":{},"
+                     "\"args\":{{\"for\":{},\"ns\":{}}}}}",
+                     rank_, caller_row, begin, row, event.number);
+      break;
     case Kind::send:
     case Kind::receive: {
       const std::string_view way = event.kind == Kind::send ? "to" : "from";
@@ -232,10 +280,10 @@ void Tracer::flush() {
     done += static_cast<std::size_t>(written);
   }
   if (done < buffer_.size()) {
-    fmt::print(stderr, "weir: rank {}: {} ends here: {}\n", rank_, path_, std::strerror(errno));
+    deliver_message(LogLevel::warn, fmt::format("rank {}: {} ends here: {}", rank_, path_, std::strerror(errno)));
     const std::size_t whole = done == 0 ? std::string::npos : buffer_.rfind(event_begin, done - 1);
     if (::ftruncate(file_, written_ + static_cast<off_t>(whole == std::string::npos ? 0 : whole)) != 0)
-      fmt::print(stderr, "weir: {} may end in the middle of a line\n", path_);
+      deliver_message(LogLevel::warn, fmt::format("{} may end in the middle of a line", path_));
     ::close(file_);
     file_ = -1;
   }

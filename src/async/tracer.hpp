@@ -42,6 +42,9 @@ class Tracer {
   Tracer& operator=(const Tracer&) = delete;
   /// Writes what is left.
   ~Tracer();
+  /// Writes what there is, and the file's end; later events are dropped. The end of the process does it for tracers that are kept
+  /// until then, after runs that broke off.
+  void finish() noexcept;
 
   /// By these, traces of several ranks are put on one clock.
   void set_clock_rounds(std::vector<ClockRound> rounds);
@@ -52,6 +55,8 @@ class Tracer {
   void stage(int row, Stage stage, Time begin, Time end) noexcept;
   /// The caller has waited for a run of `row`.
   void wait(int row, Time begin, Time end) noexcept;
+  /// The caller has spent `seconds` in test() for the run of `row` that has ended.
+  void tested(int row, double seconds) noexcept;
   /// Bytes sent so far, by level.
   void sent(Time now, const std::array<std::int64_t, level_count>& bytes) noexcept;
   /// A message has been posted; `slot` is its number until it is done.
@@ -61,12 +66,12 @@ class Tracer {
   [[nodiscard]] const std::string& path() const { return path_; }
 
  private:
-  enum class Kind : std::uint8_t { run, failed_run, stage, wait, send, receive, sent };
+  enum class Kind : std::uint8_t { run, failed_run, stage, wait, tested, send, receive, sent };
   struct Event {
     Kind kind;
     std::uint8_t what = 0;  // Stage or Level
     std::int32_t row = 0, peer = -1;
-    std::int64_t number = 0;  // run or bytes
+    std::int64_t number = 0;  // run, bytes or nanoseconds
     Time begin, end;
   };
 

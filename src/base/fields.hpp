@@ -12,6 +12,7 @@ namespace weir {
 /// The names of an enumeration's values, which are 0, 1, 2, ...
 template <class Enum>
 inline constexpr std::array<std::string_view, 0> names_of{};
+// clang-format off
 template <>
 inline constexpr std::array<std::string_view, 4> names_of<DataType> = {"float32", "float64", "float16", "bfloat16"};
 template <>
@@ -25,13 +26,14 @@ inline constexpr std::array<std::string_view, 3> names_of<WireValues> = {"native
 template <>
 inline constexpr std::array<std::string_view, 3> names_of<NonFinite> = {"error", "skip", "propagate"};
 template <>
-inline constexpr std::array<std::string_view, 7> names_of<Level> = {"self", "l3", "numa", "socket", "node", "switch_group", "system"};
+inline constexpr std::array<std::string_view, 7> names_of<Level> = {"self", "l3", "numa", "socket", "node", "switch", "system"};
 template <>
 inline constexpr std::array<std::string_view, 4> names_of<Optimizer> = {"sgd", "momentum", "adagrad", "adam"};
 template <>
 inline constexpr std::array<std::string_view, 3> names_of<Routing> = {"automatic", "direct", "by_node"};
 template <>
 inline constexpr std::array<std::string_view, 4> names_of<LogLevel> = {"error", "warn", "info", "debug"};
+// clang-format on
 
 /// What is known of a field besides its value.
 struct FieldInfo {
@@ -40,11 +42,12 @@ struct FieldInfo {
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
   std::string_view most_text{};  ///< for people: "2^48"
-  std::string_view example{};    ///< a sensible value; empty where any is
+  std::string_view example{};  ///< a sensible value; empty where any is
 };
 
 /// visit(FieldInfo, value) for every field, in the order of the struct.
 template <class Visit>
+// clang-format off
 void visit_fields(const AllreduceConfig& config, Visit&& visit) {
   visit(FieldInfo{.name = "count"}, config.count);
   visit(FieldInfo{.name = "type"}, config.type);
@@ -69,9 +72,11 @@ void visit_fields(const AllreduceConfig& config, Visit&& visit) {
   visit(FieldInfo{.name = "priority", .agreed = false}, config.priority);
   visit(FieldInfo{.name = "name", .agreed = false}, config.name);
 }
+// clang-format on
 
 /// visit(FieldInfo, value) for every field, in the order of the struct.
 template <class Visit>
+// clang-format off
 void visit_fields(const EmbeddingConfig& config, Visit&& visit) {
   visit(FieldInfo{.name = "rows"}, config.rows);
   visit(FieldInfo{.name = "width"}, config.width);
@@ -92,5 +97,6 @@ void visit_fields(const EmbeddingConfig& config, Visit&& visit) {
   visit(FieldInfo{.name = "delayed_priority", .agreed = false}, config.delayed_priority);
   visit(FieldInfo{.name = "name", .agreed = false}, config.name);
 }
+// clang-format on
 
 }  // namespace weir

@@ -13,13 +13,14 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/fields.hpp"
 #include "base/nearest.hpp"
 
 namespace weir {
 namespace {
 
 constexpr std::string_view prefix = "WEIR_";
-constexpr std::array<std::string_view, 4> log_names = {"error", "warn", "info", "debug"};
+constexpr auto log_names = names_of<LogLevel>;
 constexpr std::array<std::string_view, 3> cuda_aware_names = {"auto", "on", "off"};
 
 void set_timeout(Settings& settings, std::string_view text) {
@@ -78,6 +79,10 @@ struct Signal {
 constexpr std::array signals = {Signal{"USR1", SIGUSR1}, Signal{"USR2", SIGUSR2}, Signal{"QUIT", SIGQUIT}, Signal{"HUP", SIGHUP}};
 
 void set_dump_signal(Settings& settings, std::string_view text) {
+  if (text.empty()) {
+    settings.dump_signal = 0;
+    return;
+  }
   for (const Signal& signal : signals) {
     if (text == signal.name) {
       settings.dump_signal = signal.number;
@@ -123,8 +128,8 @@ constexpr std::array rows = {
     Row{"WEIR_DUMP",
         "folder for dumps of the flight recorder after a timeout or another break, for `weir trace diagnose`; empty: none",
         set_dump, [](const Settings& s) { return s.dump; }},
-    Row{"WEIR_DUMP_SIGNAL", "signal that makes a rank write such a dump and go on: USR1, USR2, QUIT or HUP", set_dump_signal,
-        show_dump_signal},
+    Row{"WEIR_DUMP_SIGNAL", "signal that makes a rank write such a dump and go on: USR1, USR2, QUIT or HUP; empty: none",
+        set_dump_signal, show_dump_signal},
     Row{"WEIR_METRICS", "folder for metrics, one file a rank, in the Prometheus text format; empty: none", set_metrics,
         [](const Settings& s) { return s.metrics; }},
 };
@@ -166,7 +171,7 @@ std::vector<std::string> misspelt_settings() {
   for (const auto& [name, value] : unknown_variables()) {
     const std::string_view meant = nearest(name, names);
     const auto longer = std::find_if(names.begin(), names.end(), [&](std::string_view n) { return name.starts_with(n); });
-    const std::string_view setting = longer != names.end() ? *longer : meant;
+    const std::string_view setting = longer != names.end() && !is_misspelling(name, meant) ? *longer : meant;
     if (is_misspelling(name, setting))
       texts.push_back(fmt::format("{} is not a setting of Weir and is ignored: did you mean {}?", name, setting));
   }

@@ -7,8 +7,6 @@
 
 namespace weir {
 
-enum class LogLevel { error, warn, info, debug };
-
 /// Whether messages of CUDA memory are given to MPI as they are: `automatic`, where the library says that it takes them.
 enum class CudaAwareMpi { automatic, on, off };
 

@@ -203,8 +203,7 @@ void add_bench_allreduce(CLI::App& bench) {
       ->check(CLI::IsMember(names))
       ->delimiter(',')
       ->capture_default_str();
-  add_named(command, "--memory", options->config.memory, {{"host", MemorySpace::host}, {"cuda", MemorySpace::cuda}},
-            "where the gradient is (cuda: on the GPU nearest to each rank)");
+  add_named(command, "--memory", options->config.memory, "where the gradient is (cuda: on the GPU nearest to each rank)");
   command
       ->add_option("--trial-iterations", options->config.trial_iterations, "auto: runs of each candidate before the fastest stays")
       ->check(CLI::NonNegativeNumber)
@@ -216,19 +215,9 @@ void add_bench_allreduce(CLI::App& bench) {
   command->add_flag(
       "--side-by-side", options->side_by_side,
       "all algorithms in every iteration, so that what the machine does meanwhile hits all alike; else one after another");
-  add_named(command, "--threshold", options->config.threshold,
-            {{"exact", Threshold::exact},
-             {"reuse", Threshold::reuse},
-             {"mstopk", Threshold::mstopk},
-             {"sampled", Threshold::sampled},
-             {"gaussian", Threshold::gaussian},
-             {"sidco", Threshold::sidco}},
-            "how ranks select");
-  add_named(command, "--wire", options->config.wire_format, {{"compact", WireFormat::compact}, {"coo", WireFormat::coo}},
-            "how indices travel");
-  add_named(command, "--values", options->config.wire_values,
-            {{"native", WireValues::native}, {"bfloat16", WireValues::bfloat16}, {"float16", WireValues::float16}},
-            "how values travel");
+  add_named(command, "--threshold", options->config.threshold, "how ranks select");
+  add_named(command, "--wire", options->config.wire_format, "how indices travel");
+  add_named(command, "--values", options->config.wire_values, "how values travel");
   command->add_option("--iterations", options->iterations, "measured iterations")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

@@ -11,6 +11,7 @@
 #include <random>
 #include <stdexcept>
 
+#include "base/config_check.hpp"
 #include "cli/commands.hpp"
 #include "cli/report.hpp"
 #include "codec/wire.hpp"
@@ -64,8 +65,7 @@ double rate(std::int64_t bytes, Body body) {
 }
 
 std::string values_name(WireValues values) {
-  if (values == WireValues::native) return "float32";
-  return values == WireValues::bfloat16 ? "bfloat16" : "float16";
+  return std::string(values == WireValues::native ? name_of(DataType::float32) : name_of(values));
 }
 
 CodecRow measure(const Options& options, const Sparse& sparse, double density, WireValues values) {

@@ -109,16 +109,9 @@ void add_bench_embedding(CLI::App& bench) {
       ->check(CLI::IsMember(names))
       ->delimiter(',')
       ->capture_default_str();
-  add_named(command, "--values", config.wire_values,
-            {{"native", WireValues::native}, {"bfloat16", WireValues::bfloat16}, {"float16", WireValues::float16}},
-            "how vectors and gradients travel");
-  add_named(command, "--routing", config.routing,
-            {{"automatic", Routing::automatic}, {"direct", Routing::direct}, {"by_node", Routing::by_node}},
-            "how messages cross nodes");
-  add_named(
-      command, "--optimizer", config.optimizer,
-      {{"sgd", Optimizer::sgd}, {"momentum", Optimizer::momentum}, {"adagrad", Optimizer::adagrad}, {"adam", Optimizer::adam}},
-      "what steps the rows");
+  add_named(command, "--values", config.wire_values, "how vectors and gradients travel");
+  add_named(command, "--routing", config.routing, "how messages cross nodes");
+  add_named(command, "--optimizer", config.optimizer, "what steps the rows");
   command->add_option("--text", options->text, "plain text whose words are the ids; without it, Zipf-distributed ids")
       ->check(CLI::ExistingFile);
   command->add_option("--compute-ms", options->compute_ms, "computing of a step forward, and backward [a step of columns]")

@@ -169,8 +169,7 @@ void add_bench_select(CLI::App& bench) {
   std::vector<std::string> names{"all"};
   for (const SelectMethod& method : select_methods) names.emplace_back(method.name);
   command->add_option("--algorithm", options->algorithm, "method, or all")->check(CLI::IsMember(names))->capture_default_str();
-  add_named(command, "--memory", options->memory, {{"host", MemorySpace::host}, {"cuda", MemorySpace::cuda}},
-            "where gradient and residual are (cuda: a plan of one rank on the nearest GPU)");
+  add_named(command, "--memory", options->memory, "where gradient and residual are (cuda: a plan of one rank on the nearest GPU)");
   command->add_option("--samplings", options->samplings, "bisections of mstopk")->check(CLI::Range(1, 1000))->capture_default_str();
   command->add_option("--iterations", options->iterations, "measured iterations")
       ->check(CLI::PositiveNumber)

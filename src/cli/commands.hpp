@@ -1,24 +1,35 @@
 // commands.hpp: what the `weir` command can do. Each add_* registers one subcommand; run-time options live in the closures.
 #pragma once
 
+#include <fmt/core.h>
+
 #include <CLI/CLI.hpp>
-#include <map>
+#include <algorithm>
 #include <span>
 #include <string>
 
+#include "base/config_check.hpp"
+
 namespace weir::cli {
 
-/// An option whose values are names. `help` says what it is about; the names and the default follow.
+/// An option whose value is the name of an enumerator.
 template <class Enum>
-void add_named(CLI::App* command, const std::string& option, Enum& value, const std::map<std::string, Enum>& names,
-               const std::string& help) {
+void add_named(CLI::App* command, const std::string& option, Enum& value, const std::string& help) {
+  auto names = names_of<Enum>;
+  std::sort(names.begin(), names.end());
   std::string list;
-  for (const auto& [name, named] : names) list += (list.empty() ? "" : ", ") + name + (named == value ? " (the default)" : "");
+  for (const std::string_view name : names)
+    list += fmt::format("{}{}{}", list.empty() ? "" : ", ", name, name == name_of(value) ? " (the default)" : "");
+  const auto number_of = [](std::string_view name) {
+    return static_cast<std::size_t>(std::find(names_of<Enum>.begin(), names_of<Enum>.end(), name) - names_of<Enum>.begin());
+  };
   command
       ->add_option_function<std::string>(
-          option, [&value, names](const std::string& name) { value = names.at(name); }, help + ": " + list)
+          option, [&value, number_of](const std::string& name) { value = static_cast<Enum>(number_of(name)); }, help + ": " + list)
       ->type_name("NAME")
-      ->check([names, list](const std::string& name) { return names.contains(name) ? "" : "'" + name + "' is none of " + list; });
+      ->check([number_of, list](const std::string& name) {
+        return number_of(name) < names_of<Enum>.size() ? "" : "'" + name + "' is none of " + list;
+      });
 }
 
 /// What is wrong with the command line's subcommands, "" if nothing: a word that is none.
@@ -31,6 +42,7 @@ void add_bench_codec(CLI::App& bench);
 void add_bench_overlap(CLI::App& bench);
 void add_bench_rows(CLI::App& bench);
 void add_bench_embedding(CLI::App& bench);
+void add_bench_capi(CLI::App& bench);
 void add_calibrate(CLI::App& app);
 void add_predict(CLI::App& app);
 void add_trace(CLI::App& app);

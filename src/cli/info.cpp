@@ -106,9 +106,7 @@ void add_info(CLI::App& app) {
       ->check(CLI::Range(1e-9, 1.0))
       ->capture_default_str();
   command->add_option("--algorithm", config.algorithm, "auto, auto_sparse or a registry name")->capture_default_str();
-  add_named(command, "--values", config.wire_values,
-            {{"native", WireValues::native}, {"bfloat16", WireValues::bfloat16}, {"float16", WireValues::float16}},
-            "narrowest values allowed on the wire");
+  add_named(command, "--values", config.wire_values, "narrowest values allowed on the wire");
   command->callback([options] { run(*options); });
 }
 

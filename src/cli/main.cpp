@@ -41,6 +41,7 @@ int main(int argc, char** argv) {
   weir::cli::add_bench_overlap(*bench);
   weir::cli::add_bench_rows(*bench);
   weir::cli::add_bench_embedding(*bench);
+  weir::cli::add_bench_capi(*bench);
   weir::cli::add_calibrate(app);
   weir::cli::add_predict(app);
   weir::cli::add_trace(app);

@@ -17,7 +17,9 @@ namespace weir::cli {
 namespace {
 
 struct Options {
-  std::string machine, network, wire = "compact", values = "native", json;
+  std::string machine, network, json;
+  WireFormat wire = WireFormat::compact;
+  WireValues values = WireValues::native;
   std::int64_t count = 4194304;
   double density = 0.01;
   int nodes = 2, ranks_per_node = 1;
@@ -27,9 +29,8 @@ Problem problem_of(const Options& options) {
   Problem problem;
   problem.count = options.count;
   problem.k = std::max<std::int64_t>(1, std::llround(options.density * static_cast<double>(options.count)));
-  problem.format = options.wire == "coo" ? WireFormat::coo : WireFormat::compact;
-  if (options.values == "bfloat16") problem.values = WireValues::bfloat16;
-  if (options.values == "float16") problem.values = WireValues::float16;
+  problem.format = options.wire;
+  problem.values = options.values;
   problem.ranks = options.nodes * options.ranks_per_node;
   problem.nodes = options.nodes;
   problem.smallest_node = problem.largest_node = options.ranks_per_node;
@@ -167,10 +168,8 @@ void add_predict(CLI::App& app) {
   command->add_option("--ranks-per-node", options->ranks_per_node, "ranks on each node")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  command->add_option("--wire", options->wire, "compact or coo")->check(CLI::IsMember({"compact", "coo"}))->capture_default_str();
-  command->add_option("--values", options->values, "native, bfloat16 or float16")
-      ->check(CLI::IsMember({"native", "bfloat16", "float16"}))
-      ->capture_default_str();
+  add_named(command, "--wire", options->wire, "how indices travel");
+  add_named(command, "--values", options->values, "how values travel");
   command->add_option("--json", options->json, "also write the predictions to this file");
   command->callback([options] { run(*options); });
 }

@@ -217,8 +217,8 @@ class Case {
     double timeout_ms = 0;
     for (const RecordedRank& rank : dumps_.ranks) {
       const RecordedCall& call = *find(rank, *focus_);
-      if (first == 0 || call.created_ns < first) first = call.created_ns;
-      if (call.created_ns > last) {
+      if (late == nullptr || call.created_ns < first) first = call.created_ns;
+      if (late == nullptr || call.created_ns > last) {
         last = call.created_ns;
         late = &rank;
         timeout_ms = call.timeout_ms;

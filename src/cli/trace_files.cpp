@@ -59,7 +59,7 @@ class Translator {
       out.name = event.at("args").at("name");
       return true;
     }
-    if (phase == "i") return left_out(event, out);
+    if (phase == "i") return has(event, "cat", "test") ? tested(event, out) : left_out(event, out);
     if (phase == "X") return span(event, out);
     if (phase == "b") {
       begun_ = event;
@@ -69,6 +69,13 @@ class Translator {
   }
 
  private:
+  static bool tested(const Json& event, TraceEvent& out) {
+    out.kind = TraceEvent::Kind::tested;
+    out.name = event.at("args").at("for");
+    out.number = event.at("args").at("ns");
+    return true;
+  }
+
   static bool left_out(const Json& event, TraceEvent& out) {
     const std::string name = event.at("name");
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), out.number);
@@ -135,8 +142,9 @@ std::vector<RankFile> rank_files(const std::filesystem::path& folder, const std:
   std::map<int, std::vector<RankFile>> by_communicator;
   std::error_code error;
   for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    if (const auto numbers = parse_name(entry->path().filename(), kind))
-      by_communicator[numbers->first].push_back({entry->path(), numbers->second});
+    const auto numbers = parse_name(entry->path().filename(), kind);
+    std::error_code ignored;
+    if (numbers && entry->is_regular_file(ignored)) by_communicator[numbers->first].push_back({entry->path(), numbers->second});
   }
   if (error) throw std::runtime_error(fmt::format("the folder '{}' cannot be read: {}", folder.string(), error.message()));
   if (by_communicator.empty())

@@ -58,12 +58,12 @@ struct TraceInfo : FileInfo {
 
 /// What a summary is made of.
 struct TraceEvent {
-  enum class Kind { row, run, stage, wait, message, left_out };
+  enum class Kind { row, run, stage, wait, tested, message, left_out };
   Kind kind = Kind::row;
   int row = 0;
-  std::string name{};               ///< of the row or stage; wait: of the row that was awaited
+  std::string name{};               ///< of the row or stage; wait and tested: of the row that was awaited
   std::int64_t begin = 0, end = 0;  ///< nanoseconds
-  std::int64_t number = 0;          ///< of the run; bytes of the message; events that were left out
+  std::int64_t number = 0;          ///< of the run; bytes of the message; events that were left out; nanoseconds in test()
   bool failed = false;              ///< the run
   bool sent = false;                ///< the message, else received
   int peer = -1;

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <stdexcept>
 
 namespace weir::cli {
@@ -58,25 +60,40 @@ void move_event(Json& event, std::int64_t shift_ns, int rank, int ranks) {
 void merge_traces(std::span<const TraceInfo> traces, std::span<const ClockOffset> offsets, const std::filesystem::path& output,
                   Remarks& remarks) {
   const std::vector<std::int64_t> shifts = shifts_of(traces, offsets);
+  std::error_code ignored;
+  for (const TraceInfo& trace : traces) {
+    if (std::filesystem::equivalent(trace.path, output, ignored))
+      throw std::runtime_error(fmt::format("'{}' is one of the traces: choose another name for the merged one", output.string()));
+  }
+  // A device, a pipe or a link stays what it is; a file is whole at any moment.
+  const auto kind = std::filesystem::symlink_status(output, ignored).type();
+  const bool replaces = kind == std::filesystem::file_type::regular || kind == std::filesystem::file_type::not_found;
   std::filesystem::path beside = output;
-  beside += ".tmp";
+  if (replaces) beside += ".tmp";
   std::ofstream out(beside);
   out << "[\n" << about(traces, offsets).dump();
   for (std::size_t i = 0; i < traces.size(); ++i) {
     TraceReader reader(traces[i].path);
     while (reader.next()) {
-      move_event(reader.event(), shifts[i], traces[i].rank, traces[i].ranks);
+      try {
+        move_event(reader.event(), shifts[i], traces[i].rank, traces[i].ranks);
+      } catch (const Json::exception&) {
+        remarks.push_back(fmt::format("{} has an event that Weir has not written: left out", traces[i].path.filename().string()));
+        continue;
+      }
       out << ",\n" << reader.event().dump();
     }
     if (const std::string damage = reader.damage(); !damage.empty()) remarks.push_back(damage);
   }
   out << "\n]\n";
   out.close();
+  const int reason = errno;
   std::error_code error;
-  if (out) std::filesystem::rename(beside, output, error);
+  if (out && replaces) std::filesystem::rename(beside, output, error);
   if (out && !error) return;
-  std::filesystem::remove(beside, error);
-  throw std::runtime_error(fmt::format("the merged trace '{}' cannot be written", output.string()));
+  if (replaces) std::filesystem::remove(beside, ignored);
+  throw std::runtime_error(
+      fmt::format("the merged trace '{}' cannot be written: {}", output.string(), error ? error.message() : std::strerror(reason)));
 }
 
 }  // namespace weir::cli

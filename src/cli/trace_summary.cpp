@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::int64_t negligible = 1000;  // nanoseconds, between two calls of test()
 constexpr double much_slower = 1.5;        // than the others on average
+constexpr double worth_telling = 0.05;     // of the time with runs in flight
 constexpr int caller_row = Tracer::caller_row, setup_row = Tracer::setup_row;
 
 double seconds_of(std::int64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-9; }
@@ -58,6 +59,10 @@ void Summarizer::take(const TraceEvent& event) {
       return take_run(event);
     case TraceEvent::Kind::wait:
       return take_wait(event);
+    case TraceEvent::Kind::tested:
+      tested_ += event.number;
+      summary_.ranks.back().waited_seconds += seconds_of(event.number);
+      return;
     case TraceEvent::Kind::left_out:
       summary_.ranks.back().left_out += event.number;
   }
@@ -203,7 +208,10 @@ void Summarizer::end_rank() {
   if (summary_.ranks.empty()) return;
   RankSummary& rank = summary_.ranks.back();
   for (const Interval& flight : in_flight_) rank.in_flight_seconds += seconds_of(flight.end - flight.begin);
-  if (rank.in_flight_seconds > 0) rank.overlap = 1 - seconds_of(common_time(in_flight_, std::move(busy_))) / rank.in_flight_seconds;
+  if (rank.in_flight_seconds > 0) {
+    const double busy = seconds_of(common_time(in_flight_, std::move(busy_)) + tested_);
+    rank.overlap = std::max(0.0, 1 - busy / rank.in_flight_seconds);
+  }
   for (const auto& [peer, seconds] : awaits_) {
     awaited_[peer] += seconds;
     if (seconds <= rank.awaits_most_seconds) continue;
@@ -214,6 +222,7 @@ void Summarizer::end_rank() {
   rows_of_name_.clear();
   in_flight_.clear();
   busy_.clear();
+  tested_ = 0;
   awaits_.clear();
 }
 
@@ -254,13 +263,14 @@ void Summarizer::compare_starts(TraceSummary& summary) const {
   if (ranks < 2) return;
   const auto slowness = [&](const RankSummary& r) { return r.late_seconds + r.awaited_seconds / static_cast<double>(ranks - 1); };
   std::size_t slowest = 0;
-  double sum = 0;
+  double sum = 0, in_flight = 0;
   for (std::size_t i = 0; i < ranks; ++i) {
     sum += slowness(summary.ranks[i]);
+    in_flight += summary.ranks[i].in_flight_seconds;
     if (slowness(summary.ranks[i]) > slowness(summary.ranks[slowest])) slowest = i;
   }
   const double most = slowness(summary.ranks[slowest]), others = (sum - most) / static_cast<double>(ranks - 1);
-  if (most > much_slower * others) summary.slowest = slowest;
+  if (most > much_slower * others && most > worth_telling * in_flight / static_cast<double>(ranks)) summary.slowest = slowest;
 }
 
 TraceSummary Summarizer::finish() {

@@ -131,6 +131,7 @@ class Summarizer {
   std::map<std::string, int> rows_of_name_;
   std::vector<Interval> in_flight_;
   std::vector<Interval> busy_;    // the caller, with waiting and with starting runs
+  std::int64_t tested_ = 0;       // nanoseconds that it was in test()
   std::map<int, double> awaits_;  // by peer
 
   std::int64_t first_ = 0, last_ = 0;

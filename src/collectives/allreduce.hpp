@@ -109,8 +109,8 @@ class SparseAllreduce {
   [[nodiscard]] virtual std::int64_t memory_bytes() const = 0;
 };
 
-/// What exchanges the entries of a sparse algorithm; several rows of the registry may share one.
-enum class SparseExchange { none, topk_allgather, topk_dsa, gtopk, oktopk };
+/// What exchanges the entries of a sparse algorithm in CUDA memory; several rows of the registry may share one.
+enum class SparseExchange { staged, topk_allgather, topk_dsa, oktopk };  ///< staged: that of host memory, through pinned memory
 
 /// One row of the registry. Either the dense or the sparse factories are set. What is dense in CUDA memory is made by the plan, of
 /// NCCL's operations; the factories of such a row are for host memory, and it has none where it is not for that.
@@ -132,13 +132,13 @@ struct AllreduceRow {
   std::optional<Threshold> threshold{};  ///< the selection this algorithm is defined with, whatever the configuration says
   bool host_memory = true;               ///< takes gradients there
   bool cuda_memory = false;
+  SparseExchange exchange = SparseExchange::staged;
   Factory<DenseAllreduce<float>> dense_float32 = nullptr;
   Factory<DenseAllreduce<double>> dense_float64 = nullptr;
-  SparseExchange exchange = SparseExchange::none;
   Factory<SparseAllreduce<float>> sparse_float32 = nullptr;
   Factory<SparseAllreduce<double>> sparse_float64 = nullptr;
 
-  [[nodiscard]] bool sparse() const { return exchange != SparseExchange::none; }
+  [[nodiscard]] bool sparse() const { return sparse_float32 != nullptr; }
   [[nodiscard]] bool runs_in(MemorySpace memory) const { return memory == MemorySpace::host ? host_memory : cuda_memory; }
   /// Most entries of an update of `problem`.
   [[nodiscard]] std::int64_t largest_update(const AllreduceProblem& problem) const {

@@ -8,7 +8,8 @@ namespace {
 
 // Rows of one factory pair, so that each algorithm is named once.
 #define WEIR_DENSE(make) .dense_float32 = make<float>, .dense_float64 = make<double>
-#define WEIR_SPARSE(name) \
+#define WEIR_SPARSE(make) .cuda_memory = true, .sparse_float32 = make<float>, .sparse_float64 = make<double>
+#define WEIR_SPARSE_CUDA(name) \
   .cuda_memory = true, .exchange = SparseExchange::name, .sparse_float32 = make_##name<float>, .sparse_float64 = make_##name<double>
 
 constexpr std::array rows = {
@@ -40,41 +41,42 @@ constexpr std::array rows = {
                  .description = "TopkA: every rank gathers every rank's top-k and sums",
                  .cost = cost_topk_allgather,
                  .delivers_all = true,
-                 WEIR_SPARSE(topk_allgather)},
+                 WEIR_SPARSE_CUDA(topk_allgather)},
     AllreduceRow{.name = "topk_dsa",
                  .description = "SparCML's dynamic sparse allreduce: split, reduce, allgather; dense where sparsity stops paying",
                  .cost = cost_topk_dsa,
                  .delivers_all = true,
-                 WEIR_SPARSE(topk_dsa)},
+                 WEIR_SPARSE_CUDA(topk_dsa)},
     AllreduceRow{.name = "gtopk",
                  .description = "gTopk: reduction tree with top-k at each level, broadcast tree",
                  .cost = cost_gtopk,
-                 WEIR_SPARSE(gtopk)},
+                 WEIR_SPARSE(make_gtopk)},
     AllreduceRow{.name = "gaussiank",
                  .description = "topk_allgather with thresholds from a Gaussian estimate",
                  .cost = cost_gaussiank,
                  .delivers_all = true,
                  .threshold = Threshold::gaussian,
-                 WEIR_SPARSE(topk_allgather)},
+                 WEIR_SPARSE_CUDA(topk_allgather)},
     AllreduceRow{.name = "hitopk",
                  .description = "HiTopKComm: reduce-scatter in the node, topk_allgather of each shard across nodes",
                  .cost = cost_hitopk,
                  .sharded = true,
                  .delivers_all = true,
-                 WEIR_SPARSE(topk_allgather)},
+                 WEIR_SPARSE_CUDA(topk_allgather)},
     AllreduceRow{.name = "oktopk",
                  .description = "Ok-Topk: O(k) sparse allreduce, a rank sends at most 3 k entries",
                  .cost = cost_oktopk,
-                 WEIR_SPARSE(oktopk)},
+                 WEIR_SPARSE_CUDA(oktopk)},
     AllreduceRow{.name = "hi_oktopk",
                  .description = "Ok-Topk along the machine: reduce-scatter in the node, oktopk of each shard across nodes",
                  .cost = cost_hi_oktopk,
                  .sharded = true,
-                 WEIR_SPARSE(oktopk)},
+                 WEIR_SPARSE_CUDA(oktopk)},
 };
 
 #undef WEIR_DENSE
 #undef WEIR_SPARSE
+#undef WEIR_SPARSE_CUDA
 
 }  // namespace
 

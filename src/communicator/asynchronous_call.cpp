@@ -33,7 +33,11 @@ bool AsynchronousCall::test() {
   const Clock::time_point begin = Clock::now();
   const bool was_in_flight = !run.finished;
   comm->engine.poll();
-  if (was_in_flight) seconds_waited_ += std::chrono::duration<double>(Clock::now() - begin).count();
+  if (was_in_flight) {
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    seconds_waited_ += seconds;
+    seconds_tested_ += seconds;
+  }
   if (!run.finished) return false;
   finish();
   return true;
@@ -46,7 +50,7 @@ void AsynchronousCall::wait() {
     comm->engine.drive(run);
     const Clock::time_point end = Clock::now();
     seconds_waited_ += std::chrono::duration<double>(end - begin).count();
-    // Of waits only: a caller that asks again and again would fill the trace.
+    // Calls of test() are added up: a caller that asks again and again would fill the trace.
     if (Tracer* const tracer = comm->engine.tracer()) tracer->wait(run.trace_row, begin, end);
   }
   finish();
@@ -57,6 +61,8 @@ void AsynchronousCall::finish() {
   heard_ = true;
   completed();
   comm->note(run, traffic, seconds_waited_);
+  if (Tracer* const tracer = comm->engine.tracer(); tracer != nullptr && seconds_tested_ > 0)
+    tracer->tested(run.trace_row, seconds_tested_);
   if (run.error) std::rethrow_exception(std::exchange(run.error, nullptr));
 }
 

@@ -42,7 +42,7 @@ class AsynchronousCall {
   void launch(Body&& body) {
     traffic = {};
     heard_ = false;
-    seconds_waited_ = 0;
+    seconds_waited_ = seconds_tested_ = 0;
     try {
       const FramePool::Scope scope(comm->engine.frames());
       run.root = body();
@@ -57,8 +57,8 @@ class AsynchronousCall {
 
  private:
   std::string name_;
-  double seconds_waited_ = 0;
-  bool heard_ = true;  // what the last run ended with has been thrown
+  double seconds_waited_ = 0, seconds_tested_ = 0;  ///< the latter, in test() alone, are among the former
+  bool heard_ = true;                               // what the last run ended with has been thrown
 };
 
 /// Waits for what is in flight, errors aside. False where the memory of messages must be kept until the process ends: a run broke

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/config_check.hpp"
 #include "base/error.hpp"
 #include "base/keep.hpp"
 #include "base/log.hpp"
@@ -308,6 +309,15 @@ int Communicator::nearest_gpu() const {
 Level Communicator::level(int peer) const {
   require(peer >= 0 && peer < size(), "rank {} does not exist: the communicator has ranks 0 to {}", peer, size() - 1);
   return state_->topology.level(rank(), peer);
+}
+std::vector<int> Communicator::group(Level level) const {
+  require(level >= Level::self && level <= Level::system, "level is {}: it must be {}", static_cast<int>(level),
+          choices_of<Level>());
+  std::vector<int> ranks;
+  for (int peer = 0; peer < size(); ++peer) {
+    if (state_->topology.level(rank(), peer) <= level) ranks.push_back(peer);
+  }
+  return ranks;
 }
 
 }  // namespace weir

@@ -11,6 +11,10 @@ struct Opening {
   detail::Leases::Returned returned;
 };
 
+std::string show(const CardField& field, std::uint64_t bits) {
+  return field.real ? fmt::format("{}", std::bit_cast<double>(bits)) : fmt::format("{}", static_cast<std::int64_t>(bits));
+}
+
 void check_agreement(std::span<const Opening> ranks, const CardNames& names, std::string_view name) {
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const detail::Outcome& outcome = ranks[rank].config.outcome;
@@ -27,7 +31,8 @@ void check_agreement(std::span<const Opening> ranks, const CardNames& names, std
     for (std::size_t field = 0; field < names.fields.size(); ++field) {
       if (card.fields[field] != first.fields[field]) {
         fail_alike(WEIR_ERR_MISMATCH, "{} '{}': ranks disagree about {}: rank 0 has {}, rank {} has {}", names.what, name,
-                   names.fields[field], first.fields[field], rank, card.fields[field]);
+                   names.fields[field].name, show(names.fields[field], first.fields[field]), rank,
+                   show(names.fields[field], card.fields[field]));
       }
     }
   }

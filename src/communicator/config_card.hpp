@@ -2,10 +2,14 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <span>
 #include <string>
+#include <tuple>
+#include <type_traits>
 #include <weir/weir.hpp>
 
+#include "base/fields.hpp"
 #include "communicator/communicator.hpp"
 
 namespace weir {
@@ -14,15 +18,37 @@ namespace weir {
 struct ConfigCard {
   detail::Outcome outcome;
   std::array<char, 32> text{};  ///< a name
-  std::array<double, 20> fields{};
+  std::array<std::uint64_t, 20> fields{};
 
   void set_text(std::string_view content) noexcept;
 };
 
+/// A field of a card: its name, and how its bits read.
+struct CardField {
+  std::string_view name;
+  bool real = false;
+};
+using CardFields = std::array<CardField, std::tuple_size_v<decltype(ConfigCard::fields)>>;
+
+/// Calls put(CardField, bits) for every number of `config` on which all ranks must agree.
+template <class Config, class Put>
+void for_agreed_fields(const Config& config, Put&& put) {
+  visit_fields(config, [&](const FieldInfo& field, const auto& value) {
+    using Value = std::remove_cvref_t<decltype(value)>;
+    if constexpr (!std::is_same_v<Value, std::string>) {
+      if (!field.agreed) return;
+      if constexpr (std::is_floating_point_v<Value>)
+        put(CardField{field.name, true}, std::bit_cast<std::uint64_t>(value + 0.0));  // 0.0 makes -0.0 the same as 0.0
+      else
+        put(CardField{field.name}, static_cast<std::uint64_t>(value));
+    }
+  });
+}
+
 /// The names of what a card holds, for people.
 struct CardNames {
-  std::string_view what, text;          ///< "plan", "algorithm"
-  std::span<const char* const> fields;  ///< fields beyond these are not looked at
+  std::string_view what, text;        ///< "plan", "algorithm"
+  std::span<const CardField> fields;  ///< fields beyond these are not looked at
 };
 
 /// Collective: what is made together begins with this. Throws on all ranks the error of the lowest rank that has one, else

@@ -74,7 +74,8 @@ void Metrics::add(const Run& run, const TrafficCount& traffic, double seconds_wa
       ++errors_[WEIR_ERR_INTERNAL];
     }
   }
-  if (Clock::now() - written_ > writing_interval) write();
+  // After an error there may be no later time.
+  if (run.error || Clock::now() - written_ > writing_interval) write();
 }
 
 void Metrics::write() noexcept {

@@ -25,11 +25,11 @@ ClockRound clock_round(CommunicatorState& comm) {
 
 void CommunicatorState::observe(const Identity& identity, bool rounds) {
   identity_ = identity;
-  const auto attempt = [&](const char* what, auto&& make) {
+  const auto attempt = [this](const char* what, auto&& make) {
     try {
       make();
     } catch (const std::exception& error) {
-      log(settings.log, LogLevel::warn, "rank {}: no {}: {}", identity.rank, what, error.what());
+      log(settings.log, LogLevel::warn, "rank {}: no {}: {}", identity_.rank, what, error.what());
     }
   };
   if (!settings.trace.empty()) attempt("trace", [&] { engine.set_tracer(std::make_unique<Tracer>(settings.trace, identity)); });

@@ -1,6 +1,7 @@
 // The classes of weir/embedding.hpp over the table's state.
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/state_bytes.hpp"
 #include "communicator/config_card.hpp"
 #include "embedding/embedding_config.hpp"
 #include "embedding/table.hpp"
@@ -76,5 +77,12 @@ void EmbeddingTable::import_rows(std::int64_t first, std::int64_t count, std::sp
 const EmbeddingStatistics& EmbeddingTable::statistics() const { return state_->statistics(); }
 const EmbeddingConfig& EmbeddingTable::config() const { return state_->config(); }
 std::int64_t EmbeddingTable::memory_bytes() const { return state_->memory_bytes(); }
+std::int64_t EmbeddingTable::state_bytes() const { return weir::state_bytes(*state_); }
+void EmbeddingTable::save_state(std::span<std::byte> state) const {
+  weir::save_state(*state_, state, fmt::format("table '{}'", state_->config().name));
+}
+void EmbeddingTable::restore_state(std::span<const std::byte> state) {
+  weir::restore_state(*state_, state, fmt::format("table '{}'", state_->config().name));
+}
 
 }  // namespace weir

@@ -1,9 +1,9 @@
 #include "embedding/embedding_config.hpp"
 
-#include <array>
 #include <cmath>
 #include <limits>
 
+#include "base/config_check.hpp"
 #include "base/error.hpp"
 #include "base/memory.hpp"
 #include "communicator/config_card.hpp"
@@ -12,22 +12,6 @@
 
 namespace weir::embedding {
 namespace {
-
-constexpr std::array field_names = {"rows",
-                                    "width",
-                                    "largest_batch",
-                                    "optimizer",
-                                    "learning_rate",
-                                    "beta1",
-                                    "beta2",
-                                    "epsilon",
-                                    "average",
-                                    "wire_values",
-                                    "routing",
-                                    "seed (its lower half)",
-                                    "seed (its upper half)",
-                                    "initial_range",
-                                    "memory"};
 
 /// Of all ranks of this node.
 double bytes_of_node(const EmbeddingConfig& c, const Topology& topology) {
@@ -67,23 +51,20 @@ ConfigCard make_card(const EmbeddingConfig& c, const Topology& topology) {
   card.outcome = detail::outcome_of([&] {
     check_config(c, topology);
     card.set_text(c.exchange);
-    card.fields = {static_cast<double>(c.rows),
-                   static_cast<double>(c.width),
-                   static_cast<double>(c.largest_batch),
-                   static_cast<double>(c.optimizer),
-                   c.learning_rate,
-                   c.beta1,
-                   c.beta2,
-                   c.epsilon,
-                   static_cast<double>(c.average),
-                   static_cast<double>(c.wire_values),
-                   static_cast<double>(c.routing),
-                   static_cast<double>(c.seed & 0xffffffff),
-                   static_cast<double>(c.seed >> 32),
-                   c.initial_range,
-                   static_cast<double>(c.memory)};
+    std::size_t at = 0;
+    for_agreed_fields(c, [&](const CardField&, std::uint64_t bits) { card.fields.at(at++) = bits; });
   });
   return card;
+}
+
+std::span<const CardField> config_fields() {
+  static const CardFields all = [] {
+    CardFields fields{};
+    std::size_t at = 0;
+    for_agreed_fields(EmbeddingConfig{}, [&](const CardField& field, std::uint64_t) { fields.at(at++) = field; });
+    return fields;
+  }();
+  return all;
 }
 
 }  // namespace
@@ -96,17 +77,14 @@ void check_config(const EmbeddingConfig& c, const Topology& topology) {
   require(c.width >= 1 && c.width <= most, "width is {}: it must be at least 1 (and below 2^32)", c.width);
   require(c.largest_batch >= 1 && c.largest_batch <= most, "largest_batch is {}: it must be at least 1, the most ids of one lookup",
           c.largest_batch);
+  check_fields(c);
   const std::int64_t gathered = std::min(c.largest_batch, c.rows);
   require(gathered <= most / topology.size(), "largest_batch is {}: with {} ranks it must be at most {}", c.largest_batch,
           topology.size(), most / topology.size());
-  require(c.memory == MemorySpace::host || c.memory == MemorySpace::cuda, "memory is {}: it must be host (0) or cuda (1)",
-          static_cast<int>(c.memory));
   const bool dense = find_exchange(c.exchange).path == GradientPath::allreduce;
   require(!dense || c.memory == MemorySpace::host,
           "exchange is {}: in CUDA memory only rows travel, not the whole gradient; choose another, for example columns",
           c.exchange);
-  require(c.optimizer >= Optimizer::sgd && c.optimizer <= Optimizer::adam,
-          "optimizer is {}: it must be sgd (0), momentum (1), adagrad (2) or adam (3)", static_cast<int>(c.optimizer));
   require(is_learning_rate(c.learning_rate), "learning_rate is {}: it must be finite as float32, at most 3.4e38", c.learning_rate);
   // As float32, which is what steps rows.
   const auto beta1 = static_cast<float>(c.beta1), beta2 = static_cast<float>(c.beta2), epsilon = static_cast<float>(c.epsilon);
@@ -115,10 +93,6 @@ void check_config(const EmbeddingConfig& c, const Topology& topology) {
   require(epsilon >= 0 && std::isfinite(epsilon), "epsilon is {}: it must be from 0 to 3.4e38", c.epsilon);
   require(epsilon > 0 || c.optimizer < Optimizer::adagrad,
           "epsilon is {}: it must be positive, for Adagrad and Adam divide by it where gradients have been zero", c.epsilon);
-  require(c.wire_values >= WireValues::native && c.wire_values <= WireValues::float16,
-          "wire_values is {}: it must be native (0), bfloat16 (1) or float16 (2)", static_cast<int>(c.wire_values));
-  require(c.routing >= Routing::automatic && c.routing <= Routing::by_node,
-          "routing is {}: it must be automatic (0), direct (1) or by_node (2)", static_cast<int>(c.routing));
   require(c.initial_range >= 0 && std::isfinite(static_cast<float>(c.initial_range)),
           "initial_range is {}: it must be from 0 to 3.4e38", c.initial_range);
   // What comes later counts bytes in 64 bits.
@@ -128,7 +102,7 @@ void check_config(const EmbeddingConfig& c, const Topology& topology) {
 }
 
 detail::Lease agree_on_config(detail::CommunicatorState& comm, const EmbeddingConfig& config) {
-  return open_agreed(comm, make_card(config, comm.topology), {"table", "exchange", field_names}, config.name);
+  return open_agreed(comm, make_card(config, comm.topology), {"table", "exchange", config_fields()}, config.name);
 }
 
 void agree_on_memory(detail::CommunicatorState& comm, const EmbeddingConfig& config, std::int64_t bytes) {

@@ -1,5 +1,6 @@
 // The classes of weir/weir.hpp over the plan's state.
 #include "base/error.hpp"
+#include "base/state_bytes.hpp"
 #include "plan/plan.hpp"
 
 namespace weir {
@@ -91,6 +92,13 @@ std::int64_t AllreducePlan::residual_begin() const { return state_->residual_beg
 const Statistics& AllreducePlan::statistics() const { return state_->statistics; }
 const AllreduceConfig& AllreducePlan::config() const { return state_->config; }
 std::int64_t AllreducePlan::memory_bytes() const { return state_->memory_bytes(); }
+std::int64_t AllreducePlan::state_bytes() const { return weir::state_bytes(*state_); }
+void AllreducePlan::save_state(std::span<std::byte> state) const {
+  weir::save_state(*state_, state, fmt::format("plan '{}'", state_->config.name));
+}
+void AllreducePlan::restore_state(std::span<const std::byte> state) {
+  weir::restore_state(*state_, state, fmt::format("plan '{}'", state_->config.name));
+}
 void AllreducePlan::reset() {
   if (!state_->run.finished) fail(WEIR_ERR_BUSY, "plan '{}' is running: wait before resetting it", state_->config.name);
   state_->reset();

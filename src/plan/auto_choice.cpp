@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 
+#include "base/config_check.hpp"
 #include "base/error.hpp"
 #include "collectives/allreduce.hpp"
 #include "model/choose.hpp"
@@ -36,10 +37,8 @@ std::string figures_of(const FoundMachine& found) {
 
 std::string explain(const std::vector<Candidate>& list, const FoundMachine& found, const AllreduceConfig& config,
                     const Problem& problem) {
-  constexpr std::array format_names = {"compact", "coo"};
-  constexpr std::array value_names = {"native", "bfloat16", "float16"};
   std::string text = fmt::format("{} of {} {}, k {}, on {} node{} of {} rank{}, by {}:\n", config.algorithm, config.count,
-                                 type_name(config.type), problem.k, problem.nodes, problem.nodes == 1 ? "" : "s",
+                                 name_of(config.type), problem.k, problem.nodes, problem.nodes == 1 ? "" : "s",
                                  problem.smallest_node == problem.largest_node
                                      ? fmt::format("{}", problem.largest_node)
                                      : fmt::format("{} to {}", problem.smallest_node, problem.largest_node),
@@ -49,8 +48,7 @@ std::string explain(const std::vector<Candidate>& list, const FoundMachine& foun
   for (std::size_t i = 0; i < std::min(explained, list.size()); ++i) {
     const Candidate& c = list[i];
     text += fmt::format("{} {:<20} {:<8} {:<9} {:>10.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f}\n", i == 0 ? '>' : ' ', c.algorithm,
-                        c.sparse ? format_names[static_cast<std::size_t>(c.format)] : "-",
-                        c.sparse ? value_names[static_cast<std::size_t>(c.values)] : "-", c.cost.seconds() * 1e3,
+                        c.sparse ? name_of(c.format) : "-", c.sparse ? name_of(c.values) : "-", c.cost.seconds() * 1e3,
                         c.cost.select * 1e3, c.cost.in_node * 1e3, c.cost.exchange * 1e3, c.cost.apply * 1e3);
   }
   text += "  times in ms; in node: the stages that stay in nodes; >: the choice\n";

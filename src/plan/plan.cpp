@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "base/config_check.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "communicator/input_error.hpp"
@@ -42,7 +43,7 @@ void PlanImpl::begin(void* dense, const void* sparse_only, std::int64_t count, D
   statistics.iteration = ++state_.runs;
   run.in_place = in_place();
   run.what = config.algorithm;
-  run.element = type_name(config.type);
+  run.element = name_of(config.type);
   run.count = config.count;
   run.result = dense != nullptr && input_error == InputError::none ? array : std::span<const std::byte>();
   const std::uint64_t word = input_error_word(input_error, comm->topology.rank(), static_cast<std::uint64_t>(count));
@@ -176,7 +177,7 @@ std::shared_ptr<PlanImpl> make_plan(std::shared_ptr<CommunicatorState> comm, con
   if (!mine.outcome.failed() && !is_automatic(config.algorithm)) {
     mine.outcome = outcome_of([&] { choice = {{config}, fmt::format("{}: as asked for\n", config.algorithm)}; });
   }
-  Lease lease = open_agreed(*comm, mine, {"plan", "algorithm", config_field_names()}, config.name);
+  Lease lease = open_agreed(*comm, mine, {"plan", "algorithm", config_fields()}, config.name);
   if (is_automatic(config.algorithm)) choice = choose_algorithm(*comm, config);
 
   // 2. What is taken together.

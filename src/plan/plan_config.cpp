@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <tuple>
 
+#include "base/config_check.hpp"
 #include "base/error.hpp"
 #include "collectives/allreduce.hpp"
 #include "communicator/input_error.hpp"
@@ -14,50 +14,16 @@ namespace {
 
 constexpr double warmup_density = 0.25;  // where DGC starts: sparsity 75 %
 constexpr std::int64_t most_elements = std::int64_t{1} << 48;
-constexpr std::int64_t most_iterations = std::int64_t{1} << 48;  // so that ConfigCard's doubles tell any two apart
-constexpr std::int64_t most_trials = 1000000;                    // a plan keeps the time of each
-
-constexpr std::array field_names = {"count",
-                                    "type",
-                                    "k (from density)",
-                                    "error_feedback",
-                                    "average",
-                                    "threshold",
-                                    "samplings",
-                                    "threshold_period",
-                                    "boundary_period",
-                                    "window",
-                                    "balance_trigger",
-                                    "non_finite",
-                                    "dense_iterations",
-                                    "warmup_iterations",
-                                    "wire_format",
-                                    "wire_values",
-                                    "trial_iterations",
-                                    "memory"};
-static_assert(field_names.size() <= std::tuple_size_v<decltype(ConfigCard::fields)>);
-
-constexpr std::array wire_value_names = {"native", "bfloat16", "float16"};
-
 }  // namespace
-
-std::string_view type_name(DataType type) {
-  constexpr std::array names = {"float32", "float64", "float16", "bfloat16"};
-  return names[static_cast<std::size_t>(type)];
-}
 
 std::int64_t type_bytes(DataType type) { return type == DataType::float64 ? 8 : type == DataType::float32 ? 4 : 2; }
 
 namespace {
 
 void check_memory(const AllreduceConfig& c) {
-  require(c.memory == MemorySpace::host || c.memory == MemorySpace::cuda, "memory is {}: it must be host (0) or cuda (1)",
-          static_cast<int>(c.memory));
-  require(c.type >= DataType::float32 && c.type <= DataType::bfloat16,
-          "type is {}: it must be float32 (0), float64 (1), float16 (2) or bfloat16 (3)", static_cast<int>(c.type));
   if (c.memory == MemorySpace::host) {
     require(c.type <= DataType::float64, "type is {}: in host memory it must be float32 or float64; 16-bit types need memory cuda",
-            type_name(c.type));
+            name_of(c.type));
     require(c.algorithm == "auto" || c.algorithm == "auto_sparse" || find_allreduce(c.algorithm).host_memory,
             "algorithm is {}: it needs memory cuda; in host memory dense_ring does the same", c.algorithm);
     return;
@@ -66,14 +32,11 @@ void check_memory(const AllreduceConfig& c) {
           "algorithm is {}: in CUDA memory it must be sparse, auto_sparse, dense_nccl or dense_torus2d", c.algorithm);
 }
 
-void check_iterations(const char* field, std::int64_t value, std::int64_t least, const char* example) {
-  require(value >= least && value <= most_iterations, "{} is {}: it must be between {} and 2^48{}", field, value, least, example);
-}
-
 }  // namespace
 
 void check_config(const AllreduceConfig& c) {
   require(c.count >= 0, "count is {}: it must not be negative", c.count);
+  check_fields(c);
   check_memory(c);
   const bool sparse = c.algorithm != "auto" && (c.algorithm == "auto_sparse" || find_allreduce(c.algorithm).sparse());
   if (c.k == -1) {
@@ -85,57 +48,41 @@ void check_config(const AllreduceConfig& c) {
   require(!sparse || c.count <= std::numeric_limits<std::uint32_t>::max(),
           "count is {}: sparse algorithms take up to 2^32 - 1 elements; split the tensor", c.count);
   require(c.count <= most_elements, "count is {}: it must be at most 2^48; split the tensor", c.count);
-  require(c.threshold >= Threshold::exact && c.threshold <= Threshold::sidco,
-          "threshold is {}: it must be exact (0), reuse (1), mstopk (2), sampled (3), gaussian (4) or sidco (5)",
-          static_cast<int>(c.threshold));
-  require(c.samplings >= 1 && c.samplings <= 1000, "samplings is {}: it must be between 1 and 1000, for example 30", c.samplings);
-  require(c.wire_format == WireFormat::compact || c.wire_format == WireFormat::coo,
-          "wire_format is {}: it must be compact (0) or coo (1)", static_cast<int>(c.wire_format));
-  require(c.wire_values >= WireValues::native && c.wire_values <= WireValues::float16,
-          "wire_values is {}: it must be native (0), bfloat16 (1) or float16 (2)", static_cast<int>(c.wire_values));
   require(c.wire_values == WireValues::native || c.type != DataType::float64,
-          "wire_values is {}: it needs float32, and type is {}; choose native",
-          wire_value_names[static_cast<std::size_t>(c.wire_values)], type_name(c.type));
-  require(c.non_finite >= NonFinite::error && c.non_finite <= NonFinite::propagate,
-          "non_finite is {}: it must be error (0), skip (1) or propagate (2)", static_cast<int>(c.non_finite));
-  check_iterations("threshold_period", c.threshold_period, 1, ", for example 32");
-  check_iterations("boundary_period", c.boundary_period, 1, ", for example 64");
-  require(c.balance_trigger >= 1, "balance_trigger is {}: it must be at least 1, for example 4", c.balance_trigger);
-  require(c.window >= 1 && c.window <= 65536, "window is {}: it must be between 1 and 65536, for example 4", c.window);
-  require(c.trial_iterations >= 0 && c.trial_iterations <= most_trials,
-          "trial_iterations is {}: it must be between 0 and {}, for example 8", c.trial_iterations, most_trials);
-  check_iterations("dense_iterations", c.dense_iterations, 0, "");
-  check_iterations("warmup_iterations", c.warmup_iterations, 0, "");
+          "wire_values is {}: it needs float32, and type is {}; choose native", name_of(c.wire_values), name_of(c.type));
 }
+
+namespace {
+
+/// put(field, bits) for all that ranks must agree on.
+template <class Put>
+void for_card_fields(const AllreduceConfig& c, Put&& put) {
+  for_agreed_fields(c, put);
+  put(CardField{"k (from density)"}, static_cast<std::uint64_t>(final_k(c)));
+}
+
+}  // namespace
 
 ConfigCard make_card(const AllreduceConfig& c) {
   ConfigCard card;
   card.outcome = detail::outcome_of([&] {
     check_config(c);
     card.set_text(c.algorithm);
-    card.fields = {static_cast<double>(c.count),
-                   static_cast<double>(c.type),
-                   static_cast<double>(final_k(c)),
-                   static_cast<double>(c.error_feedback),
-                   static_cast<double>(c.average),
-                   static_cast<double>(c.threshold),
-                   static_cast<double>(c.samplings),
-                   static_cast<double>(c.threshold_period),
-                   static_cast<double>(c.boundary_period),
-                   static_cast<double>(c.window),
-                   c.balance_trigger,
-                   static_cast<double>(c.non_finite),
-                   static_cast<double>(c.dense_iterations),
-                   static_cast<double>(c.warmup_iterations),
-                   static_cast<double>(c.wire_format),
-                   static_cast<double>(c.wire_values),
-                   static_cast<double>(c.trial_iterations),
-                   static_cast<double>(c.memory)};
+    std::size_t at = 0;
+    for_card_fields(c, [&](const CardField&, std::uint64_t bits) { card.fields.at(at++) = bits; });
   });
   return card;
 }
 
-std::span<const char* const> config_field_names() { return field_names; }
+std::span<const CardField> config_fields() {
+  static const CardFields all = [] {
+    CardFields fields{};
+    std::size_t at = 0;
+    for_card_fields(AllreduceConfig{}, [&](const CardField& field, std::uint64_t) { fields.at(at++) = field; });
+    return fields;
+  }();
+  return all;
+}
 
 std::int64_t final_k(const AllreduceConfig& c) {
   if (c.k >= 0) return c.k;
@@ -173,7 +120,7 @@ std::int64_t scheduled_k(const AllreduceConfig& c, std::int64_t iteration) {
 std::int64_t largest_k(const AllreduceConfig& c) { return std::max<std::int64_t>(0, scheduled_k(c, c.dense_iterations)); }
 
 Error gradient_error(std::uint64_t input_error, const AllreduceConfig& config) {
-  const auto type = type_name(config.type);
+  const auto type = name_of(config.type);
   const int rank = input_error_rank(input_error);
   switch (input_error_kind(input_error)) {
     case InputError::non_finite:

@@ -9,7 +9,6 @@
 
 namespace weir {
 
-[[nodiscard]] std::string_view type_name(DataType type);
 /// Of one element of a gradient.
 [[nodiscard]] std::int64_t type_bytes(DataType type);
 
@@ -17,8 +16,8 @@ namespace weir {
 void check_config(const AllreduceConfig& config);
 
 [[nodiscard]] ConfigCard make_card(const AllreduceConfig& config);
-/// Names of its fields.
-[[nodiscard]] std::span<const char* const> config_field_names();
+/// Its fields; those behind the last have no name, and are the same everywhere.
+[[nodiscard]] std::span<const CardField> config_fields();
 
 /// What was wrong with the gradient of a run, and what would be right.
 [[nodiscard]] Error gradient_error(std::uint64_t input_error, const AllreduceConfig& config);

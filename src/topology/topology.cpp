@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/config_check.hpp"
 #include "base/error.hpp"
 
 namespace weir {
@@ -34,11 +35,7 @@ void check_rank(int rank, int size) { require(rank >= 0 && rank < size, "rank {}
 
 }  // namespace
 
-std::string_view level_name(Level level) noexcept {
-  static constexpr std::array<std::string_view, level_count> names{"self", "l3", "numa", "socket", "node", "switch", "system"};
-  const auto index = static_cast<std::size_t>(level);
-  return index < names.size() ? names[index] : "unknown";
-}
+std::string_view level_name(Level level) noexcept { return name_of(level); }
 
 void store_name(std::span<char> field, std::string_view name) noexcept {
   std::fill(field.begin(), field.end(), '\0');

@@ -1,22 +1,8 @@
 /* The C interface, used from plain C under mpirun: what a C code would do, and what it would do wrong. */
 #include <math.h>
-#include <mpi.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <weir/mpi.h>
-#include <weir/weir.h>
 
-static int rank;
-
-#define EXPECT(condition)                                                                                                          \
-  do {                                                                                                                             \
-    if (!(condition)) {                                                                                                            \
-      fprintf(stderr, "%s:%d rank %d: not so: %s; last error: %s\n", __FILE__, __LINE__, rank, #condition, weir_last_error(NULL)); \
-      MPI_Abort(MPI_COMM_WORLD, 1);                                                                                                \
-    }                                                                                                                              \
-  } while (0)
-#define EXPECT_TEXT(text, part) EXPECT(strstr(text, part) != NULL)
+#include "expect.h"
 
 /* Everything that the first header did not have: thresholds by estimate, wire formats, and its own, smaller structs. */
 static void check_later_fields(weir_comm* comm) {
@@ -159,6 +145,9 @@ int main(int argc, char** argv) {
   EXPECT(weir_plan_start_sparse(plan, gradient) == WEIR_OK);
   while (!done) EXPECT(weir_plan_test(plan, &done) == WEIR_OK);
   EXPECT(weir_plan_wait(plan) == WEIR_OK);
+  EXPECT(weir_plan_start_sparse(plan, gradient) == WEIR_OK);
+  for (done = 0; !done;) EXPECT(weir_plan_wait_for(plan, 0.001, &done) == WEIR_OK);
+  EXPECT(weir_plan_wait_for(plan, 0, NULL) == WEIR_ERR_ARGUMENT && weir_plan_wait_for(NULL, 0, &done) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_plan_sparse_result(plan, &result) == WEIR_OK);
   EXPECT(result.count == 10 && result.indices != NULL && result.values != NULL);
   EXPECT(weir_plan_run_sparse(plan, gradient, NULL) == WEIR_OK);
@@ -182,7 +171,7 @@ int main(int argc, char** argv) {
 
   /* a communicator freed early is refused and stays usable */
   EXPECT(weir_comm_destroy(comm) == WEIR_ERR_BUSY);
-  EXPECT_TEXT(weir_last_error(comm), "1 plan(s) or table(s) still use");
+  EXPECT_TEXT(weir_last_error(comm), "1 plan(s), table(s) or schedule(s) still use");
   EXPECT(weir_plan_run(plan, gradient) == WEIR_OK);
   EXPECT(weir_plan_destroy(plan) == WEIR_OK);
   EXPECT(weir_plan_destroy(NULL) == WEIR_OK);

@@ -1,20 +1,10 @@
 /* Embedding tables from plain C under mpirun: a few steps of training, and what a C code would do wrong. */
-#include <mpi.h>
-#include <stdio.h>
-#include <string.h>
 #include <weir/embedding.h>
 #include <weir/mpi.h>
 
-static int rank, size;
+#include "expect.h"
 
-#define EXPECT(condition)                                                                                                          \
-  do {                                                                                                                             \
-    if (!(condition)) {                                                                                                            \
-      fprintf(stderr, "%s:%d rank %d: not so: %s; last error: %s\n", __FILE__, __LINE__, rank, #condition, weir_last_error(NULL)); \
-      MPI_Abort(MPI_COMM_WORLD, 1);                                                                                                \
-    }                                                                                                                              \
-  } while (0)
-#define EXPECT_TEXT(text, part) EXPECT(strstr(text, part) != NULL)
+static int size;
 
 enum { rows = 12, width = 3, batch = 4, first_config_size = 120 };
 
@@ -117,8 +107,9 @@ static void check_training(weir_comm* comm, const char* exchange, int32_t wire_v
   for (i = 0; i < batch * width; ++i) EXPECT(vectors[i] == (float)ids[i / width]);
   EXPECT(weir_embedding_prefetch_int64(table, ids, batch) == WEIR_OK);
   EXPECT(weir_embedding_update(table, gradients, batch) == WEIR_OK);
-  EXPECT(weir_embedding_prefetch_wait(table) == WEIR_OK);
+  for (done = 0; !done;) EXPECT(weir_embedding_prefetch_wait_for(table, 0.001, &done) == WEIR_OK);
   EXPECT(weir_embedding_lookup_int64(table, ids, batch, vectors) == WEIR_OK);
+  for (done = 0; !done;) EXPECT(weir_embedding_lookup_wait_for(table, 1, &done) == WEIR_OK);
   EXPECT(weir_embedding_lookup_wait(table) == WEIR_OK);
   EXPECT(weir_embedding_lookup_wait(table) == WEIR_OK); /* again: nothing to say */
   for (i = 0; i < width; ++i) {
@@ -126,6 +117,8 @@ static void check_training(weir_comm* comm, const char* exchange, int32_t wire_v
     EXPECT(vectors[width + i] == (float)rank - 0.5f * 2);
   }
   for (done = 0; !done;) EXPECT(weir_embedding_update_test(table, &done) == WEIR_OK);
+  EXPECT(weir_embedding_update_wait_for(table, 0, &done) == WEIR_OK && done == 1);
+  EXPECT(weir_embedding_update_wait_for(table, 0, NULL) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_embedding_get_statistics(table, &statistics) == WEIR_OK);
   EXPECT(statistics.tokens == batch && statistics.distinct_rows == 2 && statistics.prior_rows == 2 && statistics.prefetched == 1);
   EXPECT(statistics.seconds_lookup > 0 && statistics.seconds_update >= statistics.seconds_prior);
@@ -233,7 +226,7 @@ static void check_bad_calls(weir_comm* comm) {
          statistics.distinct_rows == -5);
 
   EXPECT(weir_comm_destroy(comm) == WEIR_ERR_BUSY);
-  EXPECT_TEXT(weir_last_error(comm), "1 plan(s) or table(s) still use");
+  EXPECT_TEXT(weir_last_error(comm), "1 plan(s), table(s) or schedule(s) still use");
   EXPECT(weir_embedding_lookup_int64(table, good, batch, vectors) == WEIR_OK); /* destroyed in flight */
   EXPECT(weir_embedding_destroy(table) == WEIR_OK);
   EXPECT(weir_embedding_destroy(NULL) == WEIR_OK);

@@ -43,6 +43,12 @@ expect "$cut" "weir-trace.c0.rank1.json ends in the middle of an event: read up 
 expect "$cut" "there is no trace of rank 3, of 4 ranks"
 if [ -n "$python" ]; then "$python" -c 'import json, sys; json.load(open(sys.argv[1]))' "$work/cut.json"; fi
 refuse "cannot be written" "$weir" trace merge "$work/trace" --output "$work/no/such/folder.json"
+refuse "is one of the traces" "$weir" trace merge "$work/trace" --output "$work/trace/weir-trace.c0.rank0.json"
+touch "$work/target.json"
+ln -s target.json "$work/link.json"
+"$weir" trace merge "$work/trace" --output "$work/link.json" >/dev/null 2>&1
+[ -L "$work/link.json" ] && [ -s "$work/target.json" ] || fail "merging has replaced a link"
+if [ -w /dev/full ]; then refuse "cannot be written: No space left" "$weir" trace merge "$work/trace" --output /dev/full; fi
 refuse "give the folder that WEIR_DUMP named" "$weir" trace diagnose "$work/trace"
 refuse "No such file" "$weir" trace summary "$work/none"
 refuse "no trace of communicator 7" "$weir" trace summary "$work/trace" --communicator 7
@@ -68,7 +74,10 @@ said=$(WEIR_TIMEOUT=2 WEIR_DUMP=$work/kill timeout 60 "${start[@]}" sh -c '"$0" 
 diagnose "$work/kill"
 verdict "^rank 2 wrote no dump: .*'late layers', run 6, stage [a-z_]+$"
 
-# One that comes too late, and one that leaves a plan out.
+# One that comes too late, and one that leaves a plan out. What was broken off leaves whole traces and metrics.
+WEIR_TRACE=$work/broken WEIR_METRICS=$work/broken ranks delay-return "$work/delay"
+[ "$(tail -qn 1 "$work"/broken/weir-trace.c0.rank?.json)" = "]"$'\n'"]"$'\n'"]"$'\n'"]" ] || fail "a trace of a broken run has no end"
+expect "$(cat "$work"/broken/weir.c0.rank0.prom)" 'weir_errors_total\{.*status="6"\} 1'
 ranks delay "$work/delay"
 diagnose "$work/delay"
 verdict "^rank 2 was late: it started 'late layers', run 6 [4-9]\.[0-9] s after the first rank, and the deadline is 2.0 s"

@@ -1,123 +1,81 @@
 #!/bin/bash
-# Installs the build tree given as $1 into a fresh prefix and uses it as a stranger would: find_package(weir), pkg-config, the command,
-# the examples' own CMakeLists. $2 is the source tree. Checks the exported symbols against the allow-list.
+# Installs the build tree given as $1 into a fresh prefix, moves that, and uses it as a stranger would: projects in C, C++ and Fortran
+# outside this tree, the examples' own CMakeLists, the command, completion and module. $2 is the source tree.
 set -euo pipefail
 build=$1 source=$2
+here=$source/tests/install
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 mpi=$(sed -n 's/^MPI_C_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
+family=$(readlink "$build/bin/weir"); family=${family#weir-}
 fail() { echo "test_install: $*" >&2; exit 1; }
+library_folder() { dirname "$(find "$1" -name 'libweir-*.so' -o -name 'libweir-*.a' | head -1)"; }
+one_line() { tr -s ' \n' ' '; }
 
-cat >"$work/my_code.c" <<'C'
-#include <stdio.h>
-#include <weir/mpi.h>
-
-int main(void) {
-  MPI_Init(NULL, NULL);
-  weir_comm* comm = NULL;
-  int size = 0;
-  if (weir_comm_create_mpi(MPI_COMM_WORLD, &comm) != WEIR_OK || weir_comm_size(comm, &size) != WEIR_OK) return 1;
-  printf("%d rank\n", size);
-  weir_comm_destroy(comm);
-  MPI_Finalize();
-  return 0;
-}
-C
-cat >"$work/my_code.cpp" <<'CPP'
-#include <cstdio>
-#include <vector>
-#include <weir/mpi.h>
-
-int main() {
-  MPI_Init(nullptr, nullptr);
-  {
-    const weir::Communicator comm(MPI_COMM_WORLD);
-    std::vector<float> gradient(1000, 1.0F);
-    weir::AllreducePlan plan(comm, {.count = static_cast<std::int64_t>(gradient.size()), .density = 0.01});
-    plan.run(gradient);
-    std::printf("%d rank\n", comm.size());
-  }
-  MPI_Finalize();
-}
-CPP
-pkg_config_consumer() { # PREFIX: the README's lines for C and C++
+pkg_config_consumers() { # PREFIX: the lines of docs/building.md for C and C++
   local libdir line
-  libdir=$(dirname "$(find "$1" -name 'libweir.so' -o -name 'libweir.a' | head -1)")
-  if ! command -v pkg-config >/dev/null || [ ! -e "$libdir/libweir.so" ]; then return; fi
-  line=$(grep -m1 "^    mpicc my_code.c " "$source/README.md")
+  libdir=$(library_folder "$1")
+  if ! command -v pkg-config >/dev/null || [ ! -e "$libdir/libweir-$family.so" ]; then return; fi
+  cp "$here/c/main.c" "$work/my_code.c"
+  cp "$here/cxx/main.cpp" "$work/my_code.cpp"
+  line=$(grep -m1 "^    mpicc my_code.c " "$source/docs/building.md")
   (cd "$work" && PKG_CONFIG_PATH=$libdir/pkgconfig eval "${line/mpicc/$mpi}")
-  [ "$("$work/my_code")" = "1 rank" ] || fail "the C program in $1 said something else"
-  rm "$work/my_code"
-  line=$(grep -m1 "^    mpicxx -std=c++20 my_code.cpp " "$source/README.md")
+  [ "$("$work/my_code")" = "1 rank" ] || fail "the C program with $1 said something else"
+  line=$(grep -m1 "^    mpicxx -std=c++20 my_code.cpp " "$source/docs/building.md")
   (cd "$work" && PKG_CONFIG_PATH=$libdir/pkgconfig eval "${line/mpicxx/${mpi/mpicc/mpicxx}}")
-  [ "$("$work/my_code")" = "1 rank" ] || fail "the C++ program in $1 said something else"
-  rm "$work/my_code"
-  echo "pkg-config consumer: ok"
+  [[ $("$work/my_code") == "10 entries; "* ]] || fail "the C++ program with $1 said something else"
+  echo "pkg-config, C and C++: ok"
+}
+
+cmake_consumer() { # LANGUAGE EXPECTED: a project of that folder
+  cp -r "$here/$1" "$work/$1"
+  cmake -S "$work/$1" -B "$work/$1/build" -DCMAKE_PREFIX_PATH="$prefix" -DMPI_C_COMPILER="$mpi" >"$work/log" 2>&1 || { cat "$work/log"; fail "find_package: $1"; }
+  cmake --build "$work/$1/build" >"$work/log" 2>&1 || { cat "$work/log"; fail "building: $1"; }
+  out=$("$work/$1/build/my_code")
+  # shellcheck disable=SC2053
+  [[ $out == $2 ]] || fail "the program in $1 said: $out"
+  echo "find_package, $1: $out"
+}
+
+find_package_says() { # TEXT LINE [CMAKE_ARGS...]: a project with this find_package is refused with this text
+  local text=$1 line=$2 out
+  shift 2
+  rm -rf "$work/refused"
+  mkdir "$work/refused"
+  printf 'cmake_minimum_required(VERSION 3.22)\nproject(refused C)\n%s\n' "$line" >"$work/refused/CMakeLists.txt"
+  if out=$(cmake -S "$work/refused" -B "$work/refused/build" -DCMAKE_PREFIX_PATH="$prefix" "$@" 2>&1); then fail "accepted: $line $*"; fi
+  # shellcheck disable=SC2053
+  [[ $(one_line <<<"$out") == *$text* ]] || fail "of '$line $*' it says: $out"
 }
 
 # All but the first look is at a tree that was moved.
 cmake --install "$build" --prefix "$work/first" >/dev/null
-pkg_config_consumer "$work/first"
+pkg_config_consumers "$work/first"
 prefix=$work/prefix
 mv "$work/first" "$prefix"
-pkg_config_consumer "$prefix"
-libdir=$(dirname "$(find "$prefix" -name 'libweir.so' -o -name 'libweir.a' | head -1)")
+pkg_config_consumers "$prefix"
+libdir=$(library_folder "$prefix")
 
-mkdir "$work/consumer"
-cat >"$work/consumer/CMakeLists.txt" <<'CMAKE'
-cmake_minimum_required(VERSION 3.22)
-project(consumer CXX)
-find_package(weir REQUIRED)
-add_executable(consumer consumer.cpp)
-target_link_libraries(consumer PRIVATE weir::weir)
-CMAKE
-cat >"$work/consumer/consumer.cpp" <<'CPP'
-#include <weir/embedding.hpp>
-#include <weir/mpi.h>
-#include <weir/schedule.hpp>
-
-#include <cstdio>
-#include <vector>
-
-int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
-  {
-    const weir::Communicator comm(MPI_COMM_WORLD);
-    weir::AllreducePlan plan(comm, {.count = 1000, .density = 0.01});
-    std::vector<float> gradient(1000, 0.5F);
-    plan.run(gradient);
-    weir::EmbeddingTable table(comm, {.rows = 10, .width = 4, .largest_batch = 1, .exchange = std::string(weir::exchanges()[0].name)});
-    const std::vector<std::int64_t> ids = {7};
-    std::vector<float> vector(4);
-    weir::StepSchedule schedule({"words"});
-    schedule.started("words", table.lookup(std::span(ids), vector));
-    schedule.wait("words");
-    try {
-      weir::AllreducePlan wrong(comm, {.count = -1});
-    } catch (const weir::Error& error) {  // its type crosses the library's border
-      std::printf("%zu entries; %s\n", plan.sparse_result<float>().indices.size(), error.what());
-    }
-  }
-  MPI_Finalize();
-}
-CPP
-cmake -S "$work/consumer" -B "$work/consumer/build" -DCMAKE_PREFIX_PATH="$prefix" -DMPI_C_COMPILER="$mpi" >/dev/null
-cmake --build "$work/consumer/build" >/dev/null
-out=$("$work/consumer/build/consumer")
-echo "find_package consumer: $out"
-[[ $out == "10 entries; "*"count is -1"* ]] || { echo "the consumer said something else"; exit 1; }
+cmake_consumer c "1 rank"
+cmake_consumer cxx "10 entries; *count is -1*"
+components=$(sed -n 's/^set(weir_components \(.*\))$/\1/p' "$(find "$prefix" -path "*/weir/$family/build.cmake")")
+if [[ $components == *Fortran* ]]; then cmake_consumer fortran "10 entries"; else echo "skipped: no Fortran in this build"; fi
+for component in Fortran Python CUDA; do
+  if [[ $components == *$component* ]]; then continue; fi
+  find_package_says "this Weir was built without $component: build it with " "find_package(weir REQUIRED COMPONENTS C $component)" -DMPI_C_COMPILER="$mpi"
+done
+find_package_says "Weir has no component 'Rust': there are C, CXX, Fortran, Python and CUDA" "find_package(weir REQUIRED COMPONENTS Rust)" -DMPI_C_COMPILER="$mpi"
+echo "components: ok ($components)"
 
 other_mpi=mpicc.mpich
-if [[ $(realpath "$(command -v "$mpi")") == $(realpath "$(command -v mpicc.mpich || echo none)") || $mpi == *mpich ]]; then other_mpi=mpicc.openmpi; fi
+[ "$family" = openmpi ] || other_mpi=mpicc.openmpi
 if command -v $other_mpi >/dev/null; then
-  if out=$(cmake -S "$work/consumer" -B "$work/consumer/other" -DCMAKE_PREFIX_PATH="$prefix" -DMPI_C_COMPILER=$other_mpi 2>&1); then
-    fail "find_package(weir) took another MPI than Weir's"
-  fi
-  [[ $(tr -s ' \n' ' ' <<<"$out") == *"this Weir was built with "*", and this project's MPI is "*": choose the same for both"* ]] || fail "of another MPI it says: $out"
+  find_package_says "this Weir was built with *, and this project's MPI is *: choose the same for both" "find_package(weir REQUIRED)" -DMPI_C_COMPILER=$other_mpi
   echo "another MPI: refused"
 fi
 
 for example in "$source"/examples/[0-9]*/; do
   name=$(basename "$example")
+  if [ ! -e "$example/CMakeLists.txt" ]; then continue; fi
   if ! cmake -S "$example" -B "$work/$name" -DCMAKE_PREFIX_PATH="$prefix" -DMPI_C_COMPILER="$mpi" -DCMAKE_BUILD_TYPE=Debug \
       -DCMAKE_CXX_FLAGS=-O0 >"$work/$name.log" 2>&1; then
     grep "Missing Debian packages" "$work/$name.log" || { cat "$work/$name.log"; exit 1; }
@@ -135,8 +93,8 @@ layout() { # LIBDIR TREE THERE: with this CMAKE_INSTALL_LIBDIR, installed into $
   cmake --install "$work/other" --component pkgconfig --prefix "$work/tree" >/dev/null
   mkdir -p "$work/tree/include"
   [ "$2" = "$work/tree" ] || mv "$work/tree" "$2"
-  found=$(for dir in libdir includedir; do realpath "$(PKG_CONFIG_PATH=$3/pkgconfig pkg-config --variable=$dir weir)"; done)
-  [ "$found" = "$3"$'\n'"$2/include" ] || fail "CMAKE_INSTALL_LIBDIR=$1: weir.pc says $found"
+  found=$(for dir in libdir includedir; do realpath "$(PKG_CONFIG_PATH=$3/pkgconfig pkg-config --variable=$dir "weir-$family")"; done)
+  [ "$found" = "$3"$'\n'"$2/include" ] || fail "CMAKE_INSTALL_LIBDIR=$1: weir-$family.pc says $found"
 }
 if command -v pkg-config >/dev/null; then
   layout lib/some-triplet "$work/moved" "$work/moved/lib/some-triplet"
@@ -145,11 +103,39 @@ if command -v pkg-config >/dev/null; then
   echo "pkg-config of other layouts: ok"
 fi
 
-LD_LIBRARY_PATH=$libdir "$prefix/bin/weir" info | grep -q "^weir "
+"$prefix/bin/weir" info | grep -q "^weir " || fail "the installed command does not work"
+readelf -d "$prefix/bin/weir" | grep -q "RUNPATH.*\[\$ORIGIN/\.\./lib" || fail "bin/weir does not look for libraries in ../lib"
+[ -s "$(find "$prefix" -name weir.1)" ] || fail "no manual page"
 echo "installed command: ok"
 
-if [ -e "$libdir/libweir.so" ]; then
-  foreign=$(nm -DC --defined-only "$libdir/libweir.so" | cut -c20- | grep -vE '^(weir_|weir::(Communicator|AllreducePlan|Operation|EmbeddingTable|StepSchedule|detail::communicator_from_mpi|version|algorithms|exchanges|settings|level_name)|.*weir::AllreducePlan::(residual|sparse_result)<|(typeinfo|typeinfo name|vtable) for weir::Error)' || true)
-  [ -z "$foreign" ] || { echo "exported but not on the allow-list:"; echo "$foreign" | head; exit 1; }
-  echo "exported symbols: ok"
+packages=$(dirname "$(dirname "$(find "$prefix" -name _abi.py)")")
+for python in python3 /usr/bin/python3; do
+  if [ -e "$libdir/libweir-$family.so" ] && $python -c "import numpy" 2>/dev/null; then
+    out=$(cd "$work" && unset WEIR_LIBRARY && PYTHONPATH=$packages $python -m weir info) || fail "python -m weir info: $out"
+    echo "Python package: ok"
+    break
+  fi
+done
+
+completions=$prefix/share/bash-completion/completions
+# shellcheck disable=SC1090
+if ! (. "$completions/weir-$family" && COMP_WORDS=(weir bench all) COMP_CWORD=2 && _weir && [ "${COMPREPLY[*]}" = allreduce ]); then
+  fail "bash does not complete 'weir bench all'"
+fi
+if command -v zsh >/dev/null; then
+  zsh -f -c "fpath=($prefix/share/zsh/site-functions \$fpath); autoload -Uz compinit; compinit -u -d $work/zcompdump; (( \$+_comps[weir-$family] )) && autoload +X _weir" ||
+    fail "zsh does not take _weir"
+  echo "completion for bash and zsh: ok"
+else
+  echo "completion for bash: ok; skipped: zsh is not installed"
+fi
+
+module=$(find "$prefix/share/modulefiles/weir" -name "*-$family")
+if modulecmd=$(command -v modulecmd.tcl || compgen -G '/usr/lib/*/modulecmd.tcl' || compgen -G '/usr/share/modules/libexec/modulecmd.tcl'); then
+  # shellcheck disable=SC1091
+  (MODULEPATH=$prefix/share/modulefiles && export MODULEPATH && eval "$("$modulecmd" bash load "weir/$(basename "$module")")" &&
+    [ "$(command -v weir)" = "$prefix/bin/weir" ] && [[ :$LD_LIBRARY_PATH: == *":$libdir:"* ]]) || fail "module load weir does not lead to $prefix"
+  echo "environment module: ok"
+else
+  echo "skipped: no environment-modules"
 fi

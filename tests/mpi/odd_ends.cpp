@@ -21,7 +21,7 @@ int world_rank() {
   return rank;
 }
 
-/// As the README has it: what goes wrong on one rank alone is printed, and ends the job.
+/// As docs/troubleshooting.md has it: what goes wrong on one rank alone is printed, and ends the job.
 void exception() {
   try {
     const Communicator comm(MPI_COMM_WORLD);

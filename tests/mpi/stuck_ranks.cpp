@@ -1,6 +1,6 @@
 // A training loop on 4 ranks in which rank 2 misbehaves before its sixth iteration, for what `weir trace` says of it. Ranks end by
-// themselves, unless they cannot. One argument: freeze, kill, delay, skip (a plan that the others run), signal (a dump is asked
-// for, and nothing is wrong) or none.
+// themselves, unless they cannot. One argument: freeze, kill, delay, delay-return (the same, and main returns), skip (a plan that
+// the others run), signal (a dump is asked for, and nothing is wrong) or none.
 #include <unistd.h>
 #include <weir/mpi.h>
 
@@ -19,7 +19,7 @@ constexpr int culprit = 2, iterations = 10, fateful = 6;
 bool misbehave(std::string_view how) {
   while (how == "freeze") std::raise(SIGSTOP);  // mpirun wakes ranks before it ends them
   if (how == "kill") std::raise(SIGKILL);
-  if (how == "delay") sleep(5);
+  if (how.starts_with("delay")) sleep(5);
   return how == "skip";
 }
 
@@ -50,9 +50,9 @@ int main(int argc, char** argv) {
   } catch (const Error& error) {
     std::printf("%s\n", error.what());
     std::fflush(stdout);
-    sleep(how == "delay" ? 6 : 1);  // the others write their dumps
-    if (how == "kill") _exit(0);    // MPI would wait for who is gone
-    MPI_Abort(MPI_COMM_WORLD, 3);
+    sleep(how.starts_with("delay") ? 6 : 1);  // the others write their dumps
+    if (how == "kill") _exit(0);              // MPI would wait for who is gone
+    if (how != "delay-return") MPI_Abort(MPI_COMM_WORLD, 3);
   }
   MPI_Finalize();
   return 0;

@@ -12,6 +12,7 @@
 #include "support/catch.hpp"
 #include "support/contract.hpp"
 #include "support/shared_gradients.hpp"
+#include "transport/mpi/mpi_library.hpp"
 #include "transport/mpi/mpi_transport.hpp"
 
 namespace weir::test {
@@ -60,6 +61,17 @@ std::string error_of(weir_status status, Body body) {
 }
 
 }  // namespace
+
+TEST_CASE("which MPI the program runs on") {
+  CHECK(mpi_family_of("Open MPI v4.1.4, package: Debian OpenMPI") == "Open MPI");
+  CHECK(mpi_family_of("MPICH Version:\t4.0.2\nMPICH Release date:\tThu") == "MPICH");
+  CHECK(mpi_family_of("Intel(R) MPI Library 2021.11 for Linux* OS") == "MPICH");
+  CHECK(mpi_family_of("MPI VERSION    : CRAY MPICH version 8.1.28") == "MPICH");
+  CHECK(mpi_family_of("Another MPI 1.0").empty());
+  CHECK(mpi_library_name("MPICH Version:\t4.0.2\nMPICH Release date:\tThu") == "MPICH Version: 4.0.2");
+  CHECK(mpi_family_of(mpi_library_version()) == mpi_family());
+  CHECK_NOTHROW(check_mpi_library());
+}
 
 TEST_CASE("oktopk over MPI equals the oracle bit for bit") {
   const Communicator comm(MPI_COMM_WORLD);

@@ -13,7 +13,9 @@ def texts_of(root):
     found = []
     for folder in ("src", "cuda", "capi"):
         for file in sorted((root / folder).rglob("*")):
-            if file.suffix in {".cpp", ".hpp", ".cu", ".cuh"}:
+            if file.suffix in {".f90", ".F90", ".inc"}:
+                found += [text.replace("''", "'") for text in re.findall(r"'((?:[^'\n]|'')*)'", file.read_text())]
+            if file.suffix in {".cpp", ".hpp", ".cu", ".cuh", ".py"}:
                 for run in re.findall(r'(?:"(?:[^"\\\n]|\\.)*"\s*)+', re.sub(r"(?m)^\s*//.*", "", file.read_text())):
                     text = "".join(re.findall(r'"((?:[^"\\\n]|\\.)*)"', run))
                     found.append(re.sub(r"\{[^{}]*\}", "\0", text))

@@ -14,7 +14,7 @@ SOURCES = {".hpp", ".cpp", ".h", ".cu", ".cuh"}
 # How an include of a library begins, and the name that the table gives it. The C++ standard library and POSIX are free to use.
 LIBRARIES = {"mpi": "MPI", "weir/mpi.h": "MPI", "cuda_": "CUDA", "cub/": "CUDA", "nvtx3/": "CUDA", "nccl.h": "NCCL", "hwloc": "hwloc",
              "hwy/": "Highway", "fmt/": "fmt", "nlohmann/": "nlohmann-json", "CLI/": "CLI11"}
-POSIX = re.compile(r"(sys/\w+|arpa/\w+|netinet/\w+|unistd|sched|dlfcn|fcntl|signal|pthread|poll|time)\.h")
+POSIX = re.compile(r"(sys/\w+|arpa/\w+|netinet/\w+|unistd|sched|dlfcn|link|fcntl|signal|pthread|poll|time)\.h")
 
 
 class Layer:

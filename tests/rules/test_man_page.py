@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Holds docs/weir.1 against the program: every command, every option and every setting, and none that is not there.
+"""Holds docs/weir.1 against the program: every command, every option and every setting, and none that is not there; and the settings of
+docs/command.md.
 
-Usage: test_man_page.py WEIR PAGE
+Usage: test_man_page.py WEIR MAN_PAGE COMMAND_PAGE
 """
 import os
 import re
@@ -52,7 +53,7 @@ def differences(what, real, page):
 
 
 def main():
-    weir, page = sys.argv[1], sys.argv[2]
+    weir, page, command_page = sys.argv[1:]
     commands = read_help(weir)
     documented, settings = read_page(open(page).read())
     if len(commands) < 2:
@@ -60,7 +61,9 @@ def main():
     wrong = differences("command", {" ".join(c) for c in commands}, {" ".join(c) for c in documented})
     for command in commands.keys() & documented.keys():
         wrong += differences(f"of weir {' '.join(command)} the option", commands[command], documented[command])
-    wrong += differences("setting", set(re.findall(r"^  (WEIR_\w+)", output(weir, "info"), re.M)), settings)
+    known = set(re.findall(r"^  (WEIR_\w+)", output(weir, "info"), re.M))
+    wrong += differences("setting", known, settings)
+    wrong += [f"{command_page}: {line}" for line in differences("setting", known, set(re.findall(r"^\| `(WEIR_\w+)`", open(command_page).read(), re.M)))]
     if wrong:
         sys.exit("\n".join(wrong) + f"\nMend {page}, or the program.")
 

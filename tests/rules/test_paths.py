@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Follows what pages point at: relative links, their anchors, and paths in backquotes that begin with a folder of the repository.
+"""Follows what pages point at: relative links, their anchors, and paths in backquotes that begin with a folder of the repository. Every
+page of docs/ must be in the list of docs/README.md.
 
 Usage: test_paths.py ROOT
 """
@@ -7,22 +8,30 @@ import pathlib
 import re
 import sys
 
-FOLDERS = "src|cuda|capi|include|tests|examples|perfmodels|docs"
+FOLDERS = "src|cuda|capi|include|tests|examples|perfmodels|docs|packaging"
 
 
 def pages(root):
     return [page for page in root.rglob("*.md") if not page.relative_to(root).parts[0].startswith(("build", "."))]
 
 
+def without_blocks(text):
+    """Code has brackets, parentheses and number signs of its own."""
+    return re.sub(r"(?m)^    .*", "", re.sub(r"(?ms)^```.*?^```$", "", text))
+
+
 def anchors(page):
-    """The anchors of its headings, as GitHub makes them."""
-    titles = re.findall(r"(?m)^#+ (.*)", page.read_text())
-    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+    """The anchors of its headings, as GitHub makes them: the second of a title gets -1."""
+    found = set()
+    for title in re.findall(r"(?m)^#+ (.*)", without_blocks(page.read_text())):
+        plain = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+        found.add(next(name for name in (plain, *(f"{plain}-{i}" for i in range(1, 100))) if name not in found))
+    return found
 
 
 def broken(root, page):
-    text = page.read_text()
-    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+    text = without_blocks(page.read_text())
+    for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "", text)):
         if target.startswith(("http:", "https:", "mailto:")):
             continue
         name, _, anchor = target.partition("#")
@@ -40,6 +49,9 @@ def broken(root, page):
 def main():
     root = pathlib.Path(sys.argv[1])
     found = [f"{page.relative_to(root)}: there is no {target}" for page in sorted(pages(root)) for target in broken(root, page)]
+    index = (root / "docs/README.md").read_text()
+    found += [f"docs/README.md: {page.name} is not in the list" for page in sorted(root.glob("docs/*.md"))
+              if page.name != "README.md" and f"]({page.name})" not in index]
     if found:
         sys.exit("\n".join(found))
 

@@ -34,6 +34,9 @@ TEST_CASE("settings come from the environment, nonsense is named") {
   REQUIRE_THROWS_WITH(read_settings(), ContainsSubstring("WEIR_CUDA_AWARE_MPI is '1': it must be one of auto, on, off"));
   setenv("WEIR_CUDA_AWARE_MPI", "off", 1);
   REQUIRE(read_settings().cuda_aware_mpi == CudaAwareMpi::off);
+  setenv("WEIR_DUMP_SIGNAL", "", 1);
+  REQUIRE(read_settings().dump_signal == 0);
+  unsetenv("WEIR_DUMP_SIGNAL");
   setenv("WEIR_NO_SUCH_THING", "1", 1);
   bool told = false;
   for (const SettingInfo& setting : settings()) {
@@ -46,6 +49,8 @@ TEST_CASE("settings come from the environment, nonsense is named") {
                                     {"WEIR_LOGS", "WEIR_LOG"},
                                     {"WEIR_LOG_LEVEL", "WEIR_LOG"},
                                     {"WEIR_SHAREDMEMORY", "WEIR_SHARED_MEMORY"},
+                                    {"WEIR_DUMPSIGNAL", "WEIR_DUMP_SIGNAL"},
+                                    {"WEIR_DUMP_SIGNL", "WEIR_DUMP_SIGNAL"},
                                     {"WEIR_MACHINE_FILE", "WEIR_MACHINE"}}) {
     setenv(typo, "1", 1);
     const std::vector<std::string> texts = misspelt_settings();

@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "base/keep.hpp"
 #include "transport/mpi/cuda_support.hpp"
+#include "transport/mpi/mpi_library.hpp"
 
 namespace weir {
 namespace {
@@ -37,16 +38,6 @@ bool mpi_is_running() {
   MPI_Finalized(&finalized);
   return initialized != 0 && finalized == 0;
 }
-
-std::string library_version() {
-  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
-  int length = 0;
-  MPI_Get_library_version(text.data(), &length);
-  return {text.data(), static_cast<std::size_t>(length)};
-}
-
-/// "Open MPI v4.1.4"
-std::string_view first_part(std::string_view version) { return version.substr(0, version.find_first_of(",\n")); }
 
 class MpiTransport final : public Transport {
  public:
@@ -77,10 +68,10 @@ class MpiTransport final : public Transport {
     MPI_Comm_free(&comm_);
   }
 
-  [[nodiscard]] std::string name() const override { return fmt::format("mpi ({})", first_part(library_version())); }
+  [[nodiscard]] std::string name() const override { return fmt::format("mpi ({})", mpi_library_name(mpi_library_version())); }
   [[nodiscard]] DevicePath device_path(CudaAwareMpi setting) const override {
-    const std::string library = library_version();
-    return choose_device_path(first_part(library), ask_cuda_support(library), setting);
+    const std::string library = mpi_library_version();
+    return choose_device_path(mpi_library_name(library), ask_cuda_support(library), setting);
   }
   [[nodiscard]] int max_tag() const override { return notice_tag_ - 1; }
   [[nodiscard]] bool is_running() const override { return mpi_is_running(); }
@@ -304,6 +295,7 @@ MPI_Comm copy_of(MPI_Comm comm, double timeout_seconds) {
 }  // namespace
 
 std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, double timeout_seconds) {
+  check_mpi_library();
   int finalized = 0;
   MPI_Finalized(&finalized);
   require(finalized == 0, "MPI_Finalize has been called: make communicators before it, for MPI cannot be started again");

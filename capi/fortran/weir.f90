@@ -1,0 +1,28 @@
+! weir.f90: the Fortran interface of Weir, over MPI. Fortran 2008. Contracts stand with the types in weir_communicators.F90,
+! weir_plans.f90, weir_tables.f90 and weir_schedules.f90, with the procedures in weir_library.f90, and with the constants and
+! configurations in weir_types.f90.
+!
+!   use weir
+!   type(weir_communicator) :: comm
+!   type(weir_allreduce_plan) :: plan
+!   real, asynchronous :: gradient(1000, 1000)
+!
+!   call comm%create(MPI_COMM_WORLD)                              ! of module mpi_f08 or mpi
+!   call plan%create(comm, weir_allreduce_config(count=size(gradient), density=0.01d0))
+!   call plan%run(gradient)                                       ! in place: the averaged sparse update
+!   call plan%start(gradient); call compute(); call plan%wait()   ! the same, overlapped
+!
+! Every call has an argument `ierr`, the last one and optional: it becomes WEIR_OK or WEIR_ERR_...; comm%last_error() is the text,
+! of what has no communicator weir_last_error(). Without `ierr`, the text is printed and the program stops with an error.
+! "Collective" calls must be made by every rank, and report bad input on every rank alike.
+! A communicator and everything made from it belong to one thread at a time.
+module weir
+  use weir_communicators, only: weir_communicator
+  use weir_library
+  use weir_plans, only: weir_allreduce_plan
+  use weir_schedules, only: weir_schedule
+  use weir_tables, only: weir_embedding_table
+  use weir_types
+  implicit none
+  public
+end module

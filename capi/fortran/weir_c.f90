@@ -1,0 +1,912 @@
+! weir_c.f90: the C interface as Fortran sees it, and its structs to those of weir_types and back. Not for users.
+! Made by capi/interface/generate.py from interface.toml and the headers in include/weir: change those.
+module weir_c
+  use, intrinsic :: iso_c_binding, only: c_char, c_double, c_funptr, c_int, c_int32_t, c_int64_t, c_null_ptr, c_ptr, c_size_t, &
+    c_sizeof
+  use weir_text, only: c_text, text_of
+  use weir_types
+  implicit none
+  private
+  public :: c_allreduce_config, c_statistics, c_algorithm_info, c_setting_info, c_embedding_config, c_embedding_statistics, &
+    c_exchange_info, c_sparse_result, c_residual, c_version, c_status_string, c_last_error, c_algorithm_name, c_algorithm, &
+    c_setting, c_level_name, c_set_log_function, c_init, c_finalize, c_mpi_family, c_mpi_library, c_comm_create_world, &
+    c_comm_create_fortran, c_comm_rank, c_comm_size, c_comm_topology, c_comm_level, c_comm_group, c_comm_nearest_gpu, &
+    c_comm_stragglers, c_comm_dump, c_comm_destroy, c_allreduce_plan_create, c_plan_destroy, c_plan_run, c_plan_run_sparse, &
+    c_plan_start, c_plan_start_sparse, c_plan_run_on_stream, c_plan_run_sparse_on_stream, c_plan_start_on_stream, &
+    c_plan_start_sparse_on_stream, c_plan_test, c_plan_wait, c_plan_wait_for, c_plan_sparse_result, c_plan_statistics, &
+    c_plan_residual, c_plan_config, c_plan_memory_bytes, c_plan_state_bytes, c_plan_save_state, c_plan_restore_state, &
+    c_plan_explanation, c_plan_reset, c_schedule_create, c_schedule_destroy, c_schedule_priority, c_schedule_started, &
+    c_schedule_test, c_schedule_wait, c_schedule_wait_all, c_schedule_pending, c_exchange_name, c_exchange, c_embedding_create, &
+    c_embedding_destroy, c_embedding_lookup_int32, c_embedding_lookup_int64, c_embedding_lookup_test, c_embedding_lookup_wait, &
+    c_embedding_lookup_wait_for, c_embedding_prefetch_int32, c_embedding_prefetch_int64, c_embedding_prefetch_test, &
+    c_embedding_prefetch_wait, c_embedding_prefetch_wait_for, c_embedding_update, c_embedding_update_test, &
+    c_embedding_update_wait, c_embedding_update_wait_for, c_embedding_lookup_int32_on_stream, c_embedding_lookup_int64_on_stream, &
+    c_embedding_prefetch_int32_on_stream, c_embedding_prefetch_int64_on_stream, c_embedding_update_on_stream, &
+    c_embedding_set_learning_rate, c_embedding_export_rows, c_embedding_import_rows, c_embedding_get_config, &
+    c_embedding_memory_bytes, c_embedding_state_bytes, c_embedding_save_state, c_embedding_restore_state, &
+    c_embedding_get_statistics, to_c, from_c
+
+  type, bind(C) :: c_allreduce_config
+    integer(c_size_t) :: struct_size = 0
+    integer(c_int64_t) :: count = 0
+    integer(c_int64_t) :: k = 0
+    real(c_double) :: density = 0
+    real(c_double) :: balance_trigger = 0
+    integer(c_int64_t) :: threshold_period = 0
+    integer(c_int64_t) :: boundary_period = 0
+    integer(c_int64_t) :: dense_iterations = 0
+    integer(c_int64_t) :: warmup_iterations = 0
+    type(c_ptr) :: algorithm = c_null_ptr
+    type(c_ptr) :: name = c_null_ptr
+    integer(c_int32_t) :: type = 0
+    integer(c_int32_t) :: threshold = 0
+    integer(c_int32_t) :: non_finite = 0
+    integer(c_int32_t) :: window = 0
+    integer(c_int32_t) :: priority = 0
+    integer(c_int32_t) :: error_feedback = 0
+    integer(c_int32_t) :: average = 0
+    integer(c_int32_t) :: wire_format = 0
+    integer(c_int32_t) :: wire_values = 0
+    integer(c_int32_t) :: samplings = 0
+    integer(c_int64_t) :: trial_iterations = 0
+    integer(c_int32_t) :: memory = 0
+    integer(c_int32_t) :: reserved = 0
+  end type
+
+  type, bind(C) :: c_statistics
+    integer(c_size_t) :: struct_size = 0
+    integer(c_int64_t) :: iteration = 0
+    integer(c_int64_t) :: k = 0
+    integer(c_int64_t) :: selected_local = 0
+    integer(c_int64_t) :: selected_global = 0
+    integer(c_int64_t) :: payload_bytes_sent = 0
+    integer(c_int64_t) :: payload_bytes_received = 0
+    integer(c_int64_t) :: control_bytes_sent = 0
+    integer(c_int64_t) :: control_bytes_received = 0
+    integer(c_int64_t) :: bytes_sent(7) = 0
+    integer(c_int64_t) :: bytes_received(7) = 0
+    integer(c_int64_t) :: messages_sent(7) = 0
+    integer(c_int64_t) :: messages_received(7) = 0
+    real(c_double) :: seconds_select = 0
+    real(c_double) :: seconds_exchange = 0
+    real(c_double) :: seconds_apply = 0
+    real(c_double) :: seconds_total = 0
+    integer(c_int32_t) :: rethresholded = 0
+    integer(c_int32_t) :: recut = 0
+    integer(c_int32_t) :: balanced = 0
+    integer(c_int32_t) :: skipped = 0
+    real(c_double) :: seconds_in_node = 0
+    real(c_double) :: seconds_waited = 0
+  end type
+
+  type, bind(C) :: c_algorithm_info
+    integer(c_size_t) :: struct_size = 0
+    type(c_ptr) :: name = c_null_ptr
+    type(c_ptr) :: description = c_null_ptr
+    integer(c_int32_t) :: sparse = 0
+    integer(c_int32_t) :: host_memory = 0
+    integer(c_int32_t) :: cuda_memory = 0
+    integer(c_int32_t) :: reserved = 0
+  end type
+
+  type, bind(C) :: c_setting_info
+    integer(c_size_t) :: struct_size = 0
+    type(c_ptr) :: name = c_null_ptr
+    type(c_ptr) :: value = c_null_ptr
+    type(c_ptr) :: origin = c_null_ptr
+    type(c_ptr) :: description = c_null_ptr
+  end type
+
+  type, bind(C) :: c_embedding_config
+    integer(c_size_t) :: struct_size = 0
+    integer(c_int64_t) :: rows = 0
+    integer(c_int64_t) :: width = 0
+    integer(c_int64_t) :: largest_batch = 0
+    integer(c_int64_t) :: seed = 0
+    real(c_double) :: learning_rate = 0
+    real(c_double) :: beta1 = 0
+    real(c_double) :: beta2 = 0
+    real(c_double) :: epsilon = 0
+    real(c_double) :: initial_range = 0
+    type(c_ptr) :: exchange = c_null_ptr
+    type(c_ptr) :: name = c_null_ptr
+    integer(c_int32_t) :: optimizer = 0
+    integer(c_int32_t) :: wire_values = 0
+    integer(c_int32_t) :: routing = 0
+    integer(c_int32_t) :: average = 0
+    integer(c_int32_t) :: priority = 0
+    integer(c_int32_t) :: delayed_priority = 0
+    integer(c_int32_t) :: memory = 0
+    integer(c_int32_t) :: reserved = 0
+  end type
+
+  type, bind(C) :: c_embedding_statistics
+    integer(c_size_t) :: struct_size = 0
+    integer(c_int64_t) :: tokens = 0
+    integer(c_int64_t) :: distinct_rows = 0
+    integer(c_int64_t) :: prior_rows = 0
+    integer(c_int64_t) :: updated_rows = 0
+    integer(c_int64_t) :: id_bytes_sent = 0
+    integer(c_int64_t) :: lookup_bytes_sent = 0
+    integer(c_int64_t) :: gradient_bytes_sent = 0
+    integer(c_int64_t) :: control_bytes_sent = 0
+    integer(c_int64_t) :: bytes_sent(7) = 0
+    real(c_double) :: seconds_lookup = 0
+    real(c_double) :: seconds_coalesce = 0
+    real(c_double) :: seconds_prior = 0
+    real(c_double) :: seconds_update = 0
+    integer(c_int32_t) :: prefetched = 0
+    integer(c_int32_t) :: by_node = 0
+  end type
+
+  type, bind(C) :: c_exchange_info
+    integer(c_size_t) :: struct_size = 0
+    type(c_ptr) :: name = c_null_ptr
+    type(c_ptr) :: description = c_null_ptr
+  end type
+
+  type, bind(C) :: c_sparse_result
+    integer(c_size_t) :: struct_size = 0
+    integer(c_int64_t) :: count = 0
+    type(c_ptr) :: indices = c_null_ptr
+    type(c_ptr) :: values = c_null_ptr
+  end type
+
+  type, bind(C) :: c_residual
+    integer(c_size_t) :: struct_size = 0
+    integer(c_int64_t) :: begin = 0
+    integer(c_int64_t) :: count = 0
+    type(c_ptr) :: values = c_null_ptr
+  end type
+
+  interface
+    subroutine c_version(major, minor, patch) bind(C, name='weir_version')
+      import :: c_int
+      integer(c_int), intent(inout) :: major
+      integer(c_int), intent(inout) :: minor
+      integer(c_int), intent(inout) :: patch
+    end subroutine
+    function c_status_string(status) bind(C, name='weir_status_string') result(returned)
+      import :: c_int, c_ptr
+      integer(c_int), value :: status
+      type(c_ptr) :: returned
+    end function
+    function c_last_error(comm) bind(C, name='weir_last_error') result(returned)
+      import :: c_ptr
+      type(c_ptr), value :: comm
+      type(c_ptr) :: returned
+    end function
+    function c_algorithm_name(index) bind(C, name='weir_algorithm_name') result(returned)
+      import :: c_int, c_ptr
+      integer(c_int), value :: index
+      type(c_ptr) :: returned
+    end function
+    function c_algorithm(index, info) bind(C, name='weir_algorithm') result(returned)
+      import :: c_algorithm_info, c_int
+      integer(c_int), value :: index
+      type(c_algorithm_info), intent(inout) :: info
+      integer(c_int) :: returned
+    end function
+    function c_setting(index, info) bind(C, name='weir_setting') result(returned)
+      import :: c_int, c_setting_info
+      integer(c_int), value :: index
+      type(c_setting_info), intent(inout) :: info
+      integer(c_int) :: returned
+    end function
+    function c_level_name(level) bind(C, name='weir_level_name') result(returned)
+      import :: c_int32_t, c_ptr
+      integer(c_int32_t), value :: level
+      type(c_ptr) :: returned
+    end function
+    function c_set_log_function(function, context) bind(C, name='weir_set_log_function') result(returned)
+      import :: c_funptr, c_int, c_ptr
+      type(c_funptr), value :: function
+      type(c_ptr), value :: context
+      integer(c_int) :: returned
+    end function
+    function c_init() bind(C, name='weir_init') result(returned)
+      import :: c_int
+      integer(c_int) :: returned
+    end function
+    function c_finalize() bind(C, name='weir_finalize') result(returned)
+      import :: c_int
+      integer(c_int) :: returned
+    end function
+    function c_mpi_family() bind(C, name='weir_mpi_family') result(returned)
+      import :: c_ptr
+      type(c_ptr) :: returned
+    end function
+    function c_mpi_library() bind(C, name='weir_mpi_library') result(returned)
+      import :: c_ptr
+      type(c_ptr) :: returned
+    end function
+    function c_comm_create_world(comm) bind(C, name='weir_comm_create_world') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), intent(inout) :: comm
+      integer(c_int) :: returned
+    end function
+    function c_comm_create_fortran(mpi_comm, comm) bind(C, name='weir_comm_create_fortran') result(returned)
+      import :: c_int, c_int32_t, c_ptr
+      integer(c_int32_t), value :: mpi_comm
+      type(c_ptr), intent(inout) :: comm
+      integer(c_int) :: returned
+    end function
+    function c_comm_rank(comm, rank) bind(C, name='weir_comm_rank') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: comm
+      integer(c_int), intent(inout) :: rank
+      integer(c_int) :: returned
+    end function
+    function c_comm_size(comm, size) bind(C, name='weir_comm_size') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: comm
+      integer(c_int), intent(inout) :: size
+      integer(c_int) :: returned
+    end function
+    function c_comm_topology(comm) bind(C, name='weir_comm_topology') result(returned)
+      import :: c_ptr
+      type(c_ptr), value :: comm
+      type(c_ptr) :: returned
+    end function
+    function c_comm_level(comm, peer, level) bind(C, name='weir_comm_level') result(returned)
+      import :: c_int, c_int32_t, c_ptr
+      type(c_ptr), value :: comm
+      integer(c_int), value :: peer
+      integer(c_int32_t), intent(inout) :: level
+      integer(c_int) :: returned
+    end function
+    function c_comm_group(comm, level, ranks, size, count) bind(C, name='weir_comm_group') result(returned)
+      import :: c_int, c_int32_t, c_ptr
+      type(c_ptr), value :: comm
+      integer(c_int32_t), value :: level
+      type(c_ptr), value :: ranks
+      integer(c_int), value :: size
+      integer(c_int), intent(inout) :: count
+      integer(c_int) :: returned
+    end function
+    function c_comm_nearest_gpu(comm, gpu) bind(C, name='weir_comm_nearest_gpu') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: comm
+      integer(c_int), intent(inout) :: gpu
+      integer(c_int) :: returned
+    end function
+    function c_comm_stragglers(comm, runs, shares, size) bind(C, name='weir_comm_stragglers') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: comm
+      integer(c_int), value :: runs
+      type(c_ptr), value :: shares
+      integer(c_int), value :: size
+      integer(c_int) :: returned
+    end function
+    function c_comm_dump(comm, path) bind(C, name='weir_comm_dump') result(returned)
+      import :: c_char, c_int, c_ptr
+      type(c_ptr), value :: comm
+      character(kind=c_char), intent(in) :: path(*)
+      integer(c_int) :: returned
+    end function
+    function c_comm_destroy(comm) bind(C, name='weir_comm_destroy') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: comm
+      integer(c_int) :: returned
+    end function
+    function c_allreduce_plan_create(comm, config, plan) bind(C, name='weir_allreduce_plan_create') result(returned)
+      import :: c_allreduce_config, c_int, c_ptr
+      type(c_ptr), value :: comm
+      type(c_allreduce_config), intent(in) :: config
+      type(c_ptr), intent(inout) :: plan
+      integer(c_int) :: returned
+    end function
+    function c_plan_destroy(plan) bind(C, name='weir_plan_destroy') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: plan
+      integer(c_int) :: returned
+    end function
+    function c_plan_run(plan, gradient) bind(C, name='weir_plan_run') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: plan
+      type(c_ptr), value :: gradient
+      integer(c_int) :: returned
+    end function
+    function c_plan_run_sparse(plan, gradient, result) bind(C, name='weir_plan_run_sparse') result(returned)
+      import :: c_int, c_ptr, c_sparse_result
+      type(c_ptr), value :: plan
+      type(c_ptr), value :: gradient
+      type(c_sparse_result), intent(inout) :: result
+      integer(c_int) :: returned
+    end function
+    function c_plan_start(plan, gradient) bind(C, name='weir_plan_start') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: plan
+      type(c_ptr), value :: gradient
+      integer(c_int) :: returned
+    end function
+    function c_plan_start_sparse(plan, gradient) bind(C, name='weir_plan_start_sparse') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: plan
+      type(c_ptr), value :: gradient
+      integer(c_int) :: returned
+    end function
+    function c_plan_run_on_stream(plan, gradient, stream) bind(C, name='weir_plan_run_on_stream') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: plan
+      type(c_ptr), value :: gradient
+      type(c_ptr), value :: stream
+      integer(c_int) :: returned
+    end function
+    function c_plan_run_sparse_on_stream(plan, gradient, stream, result) bind(C, name='weir_plan_run_sparse_on_stream') &
+      result(returned)
+      import :: c_int, c_ptr, c_sparse_result
+      type(c_ptr), value :: plan
+      type(c_ptr), value :: gradient
+      type(c_ptr), value :: stream
+      type(c_sparse_result), intent(inout) :: result
+      integer(c_int) :: returned
+    end function
+    function c_plan_start_on_stream(plan, gradient, stream) bind(C, name='weir_plan_start_on_stream') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: plan
+      type(c_ptr), value :: gradient
+      type(c_ptr), value :: stream
+      integer(c_int) :: returned
+    end function
+    function c_plan_start_sparse_on_stream(plan, gradient, stream) bind(C, name='weir_plan_start_sparse_on_stream') &
+      result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: plan
+      type(c_ptr), value :: gradient
+      type(c_ptr), value :: stream
+      integer(c_int) :: returned
+    end function
+    function c_plan_test(plan, done) bind(C, name='weir_plan_test') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: plan
+      integer(c_int), intent(inout) :: done
+      integer(c_int) :: returned
+    end function
+    function c_plan_wait(plan) bind(C, name='weir_plan_wait') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: plan
+      integer(c_int) :: returned
+    end function
+    function c_plan_wait_for(plan, seconds, done) bind(C, name='weir_plan_wait_for') result(returned)
+      import :: c_double, c_int, c_ptr
+      type(c_ptr), value :: plan
+      real(c_double), value :: seconds
+      integer(c_int), intent(inout) :: done
+      integer(c_int) :: returned
+    end function
+    function c_plan_sparse_result(plan, result) bind(C, name='weir_plan_sparse_result') result(returned)
+      import :: c_int, c_ptr, c_sparse_result
+      type(c_ptr), value :: plan
+      type(c_sparse_result), intent(inout) :: result
+      integer(c_int) :: returned
+    end function
+    function c_plan_statistics(plan, statistics) bind(C, name='weir_plan_statistics') result(returned)
+      import :: c_int, c_ptr, c_statistics
+      type(c_ptr), value :: plan
+      type(c_statistics), intent(inout) :: statistics
+      integer(c_int) :: returned
+    end function
+    function c_plan_residual(plan, residual) bind(C, name='weir_plan_residual') result(returned)
+      import :: c_int, c_ptr, c_residual
+      type(c_ptr), value :: plan
+      type(c_residual), intent(inout) :: residual
+      integer(c_int) :: returned
+    end function
+    function c_plan_config(plan, config) bind(C, name='weir_plan_config') result(returned)
+      import :: c_allreduce_config, c_int, c_ptr
+      type(c_ptr), value :: plan
+      type(c_allreduce_config), intent(inout) :: config
+      integer(c_int) :: returned
+    end function
+    function c_plan_memory_bytes(plan, bytes) bind(C, name='weir_plan_memory_bytes') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: plan
+      integer(c_int64_t), intent(inout) :: bytes
+      integer(c_int) :: returned
+    end function
+    function c_plan_state_bytes(plan, bytes) bind(C, name='weir_plan_state_bytes') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: plan
+      integer(c_int64_t), intent(inout) :: bytes
+      integer(c_int) :: returned
+    end function
+    function c_plan_save_state(plan, state, bytes) bind(C, name='weir_plan_save_state') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: plan
+      type(c_ptr), value :: state
+      integer(c_int64_t), value :: bytes
+      integer(c_int) :: returned
+    end function
+    function c_plan_restore_state(plan, state, bytes) bind(C, name='weir_plan_restore_state') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: plan
+      type(c_ptr), value :: state
+      integer(c_int64_t), value :: bytes
+      integer(c_int) :: returned
+    end function
+    function c_plan_explanation(plan) bind(C, name='weir_plan_explanation') result(returned)
+      import :: c_ptr
+      type(c_ptr), value :: plan
+      type(c_ptr) :: returned
+    end function
+    function c_plan_reset(plan) bind(C, name='weir_plan_reset') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: plan
+      integer(c_int) :: returned
+    end function
+    function c_schedule_create(comm, blocks, count, schedule) bind(C, name='weir_schedule_create') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: comm
+      type(c_ptr), value :: blocks
+      integer(c_int), value :: count
+      type(c_ptr), intent(inout) :: schedule
+      integer(c_int) :: returned
+    end function
+    function c_schedule_destroy(schedule) bind(C, name='weir_schedule_destroy') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: schedule
+      integer(c_int) :: returned
+    end function
+    function c_schedule_priority(schedule, block, priority) bind(C, name='weir_schedule_priority') result(returned)
+      import :: c_char, c_int, c_ptr
+      type(c_ptr), value :: schedule
+      character(kind=c_char), intent(in) :: block(*)
+      integer(c_int), intent(inout) :: priority
+      integer(c_int) :: returned
+    end function
+    function c_schedule_started(schedule, block, plan) bind(C, name='weir_schedule_started') result(returned)
+      import :: c_char, c_int, c_ptr
+      type(c_ptr), value :: schedule
+      character(kind=c_char), intent(in) :: block(*)
+      type(c_ptr), value :: plan
+      integer(c_int) :: returned
+    end function
+    function c_schedule_test(schedule, block, done) bind(C, name='weir_schedule_test') result(returned)
+      import :: c_char, c_int, c_ptr
+      type(c_ptr), value :: schedule
+      character(kind=c_char), intent(in) :: block(*)
+      integer(c_int), intent(inout) :: done
+      integer(c_int) :: returned
+    end function
+    function c_schedule_wait(schedule, block) bind(C, name='weir_schedule_wait') result(returned)
+      import :: c_char, c_int, c_ptr
+      type(c_ptr), value :: schedule
+      character(kind=c_char), intent(in) :: block(*)
+      integer(c_int) :: returned
+    end function
+    function c_schedule_wait_all(schedule) bind(C, name='weir_schedule_wait_all') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: schedule
+      integer(c_int) :: returned
+    end function
+    function c_schedule_pending(schedule, block, operations) bind(C, name='weir_schedule_pending') result(returned)
+      import :: c_char, c_int, c_ptr
+      type(c_ptr), value :: schedule
+      character(kind=c_char), intent(in) :: block(*)
+      integer(c_int), intent(inout) :: operations
+      integer(c_int) :: returned
+    end function
+    function c_exchange_name(index) bind(C, name='weir_exchange_name') result(returned)
+      import :: c_int, c_ptr
+      integer(c_int), value :: index
+      type(c_ptr) :: returned
+    end function
+    function c_exchange(index, info) bind(C, name='weir_exchange') result(returned)
+      import :: c_exchange_info, c_int
+      integer(c_int), value :: index
+      type(c_exchange_info), intent(inout) :: info
+      integer(c_int) :: returned
+    end function
+    function c_embedding_create(comm, config, table) bind(C, name='weir_embedding_create') result(returned)
+      import :: c_embedding_config, c_int, c_ptr
+      type(c_ptr), value :: comm
+      type(c_embedding_config), intent(in) :: config
+      type(c_ptr), intent(inout) :: table
+      integer(c_int) :: returned
+    end function
+    function c_embedding_destroy(table) bind(C, name='weir_embedding_destroy') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: table
+      integer(c_int) :: returned
+    end function
+    function c_embedding_lookup_int32(table, ids, count, vectors) bind(C, name='weir_embedding_lookup_int32') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: table
+      type(c_ptr), value :: ids
+      integer(c_int64_t), value :: count
+      type(c_ptr), value :: vectors
+      integer(c_int) :: returned
+    end function
+    function c_embedding_lookup_int64(table, ids, count, vectors) bind(C, name='weir_embedding_lookup_int64') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: table
+      type(c_ptr), value :: ids
+      integer(c_int64_t), value :: count
+      type(c_ptr), value :: vectors
+      integer(c_int) :: returned
+    end function
+    function c_embedding_lookup_test(table, done) bind(C, name='weir_embedding_lookup_test') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: table
+      integer(c_int), intent(inout) :: done
+      integer(c_int) :: returned
+    end function
+    function c_embedding_lookup_wait(table) bind(C, name='weir_embedding_lookup_wait') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: table
+      integer(c_int) :: returned
+    end function
+    function c_embedding_lookup_wait_for(table, seconds, done) bind(C, name='weir_embedding_lookup_wait_for') result(returned)
+      import :: c_double, c_int, c_ptr
+      type(c_ptr), value :: table
+      real(c_double), value :: seconds
+      integer(c_int), intent(inout) :: done
+      integer(c_int) :: returned
+    end function
+    function c_embedding_prefetch_int32(table, ids, count) bind(C, name='weir_embedding_prefetch_int32') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: table
+      type(c_ptr), value :: ids
+      integer(c_int64_t), value :: count
+      integer(c_int) :: returned
+    end function
+    function c_embedding_prefetch_int64(table, ids, count) bind(C, name='weir_embedding_prefetch_int64') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: table
+      type(c_ptr), value :: ids
+      integer(c_int64_t), value :: count
+      integer(c_int) :: returned
+    end function
+    function c_embedding_prefetch_test(table, done) bind(C, name='weir_embedding_prefetch_test') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: table
+      integer(c_int), intent(inout) :: done
+      integer(c_int) :: returned
+    end function
+    function c_embedding_prefetch_wait(table) bind(C, name='weir_embedding_prefetch_wait') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: table
+      integer(c_int) :: returned
+    end function
+    function c_embedding_prefetch_wait_for(table, seconds, done) bind(C, name='weir_embedding_prefetch_wait_for') result(returned)
+      import :: c_double, c_int, c_ptr
+      type(c_ptr), value :: table
+      real(c_double), value :: seconds
+      integer(c_int), intent(inout) :: done
+      integer(c_int) :: returned
+    end function
+    function c_embedding_update(table, gradients, count) bind(C, name='weir_embedding_update') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: table
+      type(c_ptr), value :: gradients
+      integer(c_int64_t), value :: count
+      integer(c_int) :: returned
+    end function
+    function c_embedding_update_test(table, done) bind(C, name='weir_embedding_update_test') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: table
+      integer(c_int), intent(inout) :: done
+      integer(c_int) :: returned
+    end function
+    function c_embedding_update_wait(table) bind(C, name='weir_embedding_update_wait') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: table
+      integer(c_int) :: returned
+    end function
+    function c_embedding_update_wait_for(table, seconds, done) bind(C, name='weir_embedding_update_wait_for') result(returned)
+      import :: c_double, c_int, c_ptr
+      type(c_ptr), value :: table
+      real(c_double), value :: seconds
+      integer(c_int), intent(inout) :: done
+      integer(c_int) :: returned
+    end function
+    function c_embedding_lookup_int32_on_stream(table, ids, count, vectors, stream) bind(C, &
+      name='weir_embedding_lookup_int32_on_stream') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: table
+      type(c_ptr), value :: ids
+      integer(c_int64_t), value :: count
+      type(c_ptr), value :: vectors
+      type(c_ptr), value :: stream
+      integer(c_int) :: returned
+    end function
+    function c_embedding_lookup_int64_on_stream(table, ids, count, vectors, stream) bind(C, &
+      name='weir_embedding_lookup_int64_on_stream') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: table
+      type(c_ptr), value :: ids
+      integer(c_int64_t), value :: count
+      type(c_ptr), value :: vectors
+      type(c_ptr), value :: stream
+      integer(c_int) :: returned
+    end function
+    function c_embedding_prefetch_int32_on_stream(table, ids, count, stream) bind(C, &
+      name='weir_embedding_prefetch_int32_on_stream') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: table
+      type(c_ptr), value :: ids
+      integer(c_int64_t), value :: count
+      type(c_ptr), value :: stream
+      integer(c_int) :: returned
+    end function
+    function c_embedding_prefetch_int64_on_stream(table, ids, count, stream) bind(C, &
+      name='weir_embedding_prefetch_int64_on_stream') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: table
+      type(c_ptr), value :: ids
+      integer(c_int64_t), value :: count
+      type(c_ptr), value :: stream
+      integer(c_int) :: returned
+    end function
+    function c_embedding_update_on_stream(table, gradients, count, stream) bind(C, name='weir_embedding_update_on_stream') &
+      result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: table
+      type(c_ptr), value :: gradients
+      integer(c_int64_t), value :: count
+      type(c_ptr), value :: stream
+      integer(c_int) :: returned
+    end function
+    function c_embedding_set_learning_rate(table, learning_rate) bind(C, name='weir_embedding_set_learning_rate') result(returned)
+      import :: c_double, c_int, c_ptr
+      type(c_ptr), value :: table
+      real(c_double), value :: learning_rate
+      integer(c_int) :: returned
+    end function
+    function c_embedding_export_rows(table, first, count, values) bind(C, name='weir_embedding_export_rows') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: table
+      integer(c_int64_t), value :: first
+      integer(c_int64_t), value :: count
+      type(c_ptr), value :: values
+      integer(c_int) :: returned
+    end function
+    function c_embedding_import_rows(table, first, count, values) bind(C, name='weir_embedding_import_rows') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: table
+      integer(c_int64_t), value :: first
+      integer(c_int64_t), value :: count
+      type(c_ptr), value :: values
+      integer(c_int) :: returned
+    end function
+    function c_embedding_get_config(table, config) bind(C, name='weir_embedding_get_config') result(returned)
+      import :: c_embedding_config, c_int, c_ptr
+      type(c_ptr), value :: table
+      type(c_embedding_config), intent(inout) :: config
+      integer(c_int) :: returned
+    end function
+    function c_embedding_memory_bytes(table, bytes) bind(C, name='weir_embedding_memory_bytes') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: table
+      integer(c_int64_t), intent(inout) :: bytes
+      integer(c_int) :: returned
+    end function
+    function c_embedding_state_bytes(table, bytes) bind(C, name='weir_embedding_state_bytes') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: table
+      integer(c_int64_t), intent(inout) :: bytes
+      integer(c_int) :: returned
+    end function
+    function c_embedding_save_state(table, state, bytes) bind(C, name='weir_embedding_save_state') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: table
+      type(c_ptr), value :: state
+      integer(c_int64_t), value :: bytes
+      integer(c_int) :: returned
+    end function
+    function c_embedding_restore_state(table, state, bytes) bind(C, name='weir_embedding_restore_state') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: table
+      type(c_ptr), value :: state
+      integer(c_int64_t), value :: bytes
+      integer(c_int) :: returned
+    end function
+    function c_embedding_get_statistics(table, statistics) bind(C, name='weir_embedding_get_statistics') result(returned)
+      import :: c_embedding_statistics, c_int, c_ptr
+      type(c_ptr), value :: table
+      type(c_embedding_statistics), intent(inout) :: statistics
+      integer(c_int) :: returned
+    end function
+  end interface
+
+  interface to_c
+    module procedure allreduce_config_to_c, embedding_config_to_c
+  end interface
+
+  interface from_c
+    module procedure allreduce_config_from_c, statistics_from_c, algorithm_info_from_c, setting_info_from_c, &
+      embedding_config_from_c, embedding_statistics_from_c, exchange_info_from_c
+  end interface
+
+contains
+
+  !> `texts`, WEIR_TEXT_LENGTH + 1 characters for each of 2, must live as long as `c` is in use.
+  subroutine allreduce_config_to_c(from, c, texts)
+    type(weir_allreduce_config), intent(in) :: from
+    type(c_allreduce_config), intent(out) :: c
+    character(kind=c_char), intent(out), target :: texts(:, :)
+
+    c%struct_size = c_sizeof(c)
+    c%count = from%count
+    c%type = from%type
+    c%memory = from%memory
+    c%density = from%density
+    c%k = from%k
+    c%algorithm = c_text(from%algorithm, texts(:, 1))
+    c%trial_iterations = from%trial_iterations
+    c%error_feedback = merge(1, 0, from%error_feedback)
+    c%average = merge(1, 0, from%average)
+    c%threshold = from%threshold
+    c%samplings = from%samplings
+    c%wire_format = from%wire_format
+    c%wire_values = from%wire_values
+    c%threshold_period = from%threshold_period
+    c%boundary_period = from%boundary_period
+    c%balance_trigger = from%balance_trigger
+    c%window = from%window
+    c%non_finite = from%non_finite
+    c%dense_iterations = from%dense_iterations
+    c%warmup_iterations = from%warmup_iterations
+    c%priority = from%priority
+    c%name = c_text(from%name, texts(:, 2))
+  end subroutine
+
+  !> `texts`, WEIR_TEXT_LENGTH + 1 characters for each of 2, must live as long as `c` is in use.
+  subroutine embedding_config_to_c(from, c, texts)
+    type(weir_embedding_config), intent(in) :: from
+    type(c_embedding_config), intent(out) :: c
+    character(kind=c_char), intent(out), target :: texts(:, :)
+
+    c%struct_size = c_sizeof(c)
+    c%rows = from%rows
+    c%width = from%width
+    c%largest_batch = from%largest_batch
+    c%memory = from%memory
+    c%exchange = c_text(from%exchange, texts(:, 1))
+    c%optimizer = from%optimizer
+    c%learning_rate = from%learning_rate
+    c%beta1 = from%beta1
+    c%beta2 = from%beta2
+    c%epsilon = from%epsilon
+    c%average = merge(1, 0, from%average)
+    c%wire_values = from%wire_values
+    c%routing = from%routing
+    c%seed = from%seed
+    c%initial_range = from%initial_range
+    c%priority = from%priority
+    c%delayed_priority = from%delayed_priority
+    c%name = c_text(from%name, texts(:, 2))
+  end subroutine
+
+  subroutine allreduce_config_from_c(c, to)
+    type(c_allreduce_config), intent(in) :: c
+    type(weir_allreduce_config), intent(inout) :: to
+
+    to%count = c%count
+    to%type = c%type
+    to%memory = c%memory
+    to%density = c%density
+    to%k = c%k
+    to%algorithm = text_of(c%algorithm)
+    to%trial_iterations = c%trial_iterations
+    to%error_feedback = c%error_feedback /= 0
+    to%average = c%average /= 0
+    to%threshold = c%threshold
+    to%samplings = c%samplings
+    to%wire_format = c%wire_format
+    to%wire_values = c%wire_values
+    to%threshold_period = c%threshold_period
+    to%boundary_period = c%boundary_period
+    to%balance_trigger = c%balance_trigger
+    to%window = c%window
+    to%non_finite = c%non_finite
+    to%dense_iterations = c%dense_iterations
+    to%warmup_iterations = c%warmup_iterations
+    to%priority = c%priority
+    to%name = text_of(c%name)
+  end subroutine
+
+  subroutine statistics_from_c(c, to)
+    type(c_statistics), intent(in) :: c
+    type(weir_statistics), intent(inout) :: to
+
+    to%iteration = c%iteration
+    to%k = c%k
+    to%selected_local = c%selected_local
+    to%selected_global = c%selected_global
+    to%payload_bytes_sent = c%payload_bytes_sent
+    to%payload_bytes_received = c%payload_bytes_received
+    to%control_bytes_sent = c%control_bytes_sent
+    to%control_bytes_received = c%control_bytes_received
+    to%bytes_sent = c%bytes_sent
+    to%bytes_received = c%bytes_received
+    to%messages_sent = c%messages_sent
+    to%messages_received = c%messages_received
+    to%seconds_select = c%seconds_select
+    to%seconds_in_node = c%seconds_in_node
+    to%seconds_exchange = c%seconds_exchange
+    to%seconds_apply = c%seconds_apply
+    to%seconds_total = c%seconds_total
+    to%seconds_waited = c%seconds_waited
+    to%rethresholded = c%rethresholded /= 0
+    to%recut = c%recut /= 0
+    to%balanced = c%balanced /= 0
+    to%skipped = c%skipped /= 0
+  end subroutine
+
+  subroutine algorithm_info_from_c(c, to)
+    type(c_algorithm_info), intent(in) :: c
+    type(weir_algorithm_info), intent(inout) :: to
+
+    to%name = text_of(c%name)
+    to%description = text_of(c%description)
+    to%sparse = c%sparse /= 0
+    to%host_memory = c%host_memory /= 0
+    to%cuda_memory = c%cuda_memory /= 0
+  end subroutine
+
+  subroutine setting_info_from_c(c, to)
+    type(c_setting_info), intent(in) :: c
+    type(weir_setting_info), intent(inout) :: to
+
+    to%name = text_of(c%name)
+    to%value = text_of(c%value)
+    to%origin = text_of(c%origin)
+    to%description = text_of(c%description)
+  end subroutine
+
+  subroutine embedding_config_from_c(c, to)
+    type(c_embedding_config), intent(in) :: c
+    type(weir_embedding_config), intent(inout) :: to
+
+    to%rows = c%rows
+    to%width = c%width
+    to%largest_batch = c%largest_batch
+    to%memory = c%memory
+    to%exchange = text_of(c%exchange)
+    to%optimizer = c%optimizer
+    to%learning_rate = c%learning_rate
+    to%beta1 = c%beta1
+    to%beta2 = c%beta2
+    to%epsilon = c%epsilon
+    to%average = c%average /= 0
+    to%wire_values = c%wire_values
+    to%routing = c%routing
+    to%seed = c%seed
+    to%initial_range = c%initial_range
+    to%priority = c%priority
+    to%delayed_priority = c%delayed_priority
+    to%name = text_of(c%name)
+  end subroutine
+
+  subroutine embedding_statistics_from_c(c, to)
+    type(c_embedding_statistics), intent(in) :: c
+    type(weir_embedding_statistics), intent(inout) :: to
+
+    to%tokens = c%tokens
+    to%distinct_rows = c%distinct_rows
+    to%prior_rows = c%prior_rows
+    to%updated_rows = c%updated_rows
+    to%prefetched = c%prefetched /= 0
+    to%by_node = c%by_node /= 0
+    to%id_bytes_sent = c%id_bytes_sent
+    to%lookup_bytes_sent = c%lookup_bytes_sent
+    to%gradient_bytes_sent = c%gradient_bytes_sent
+    to%control_bytes_sent = c%control_bytes_sent
+    to%bytes_sent = c%bytes_sent
+    to%seconds_lookup = c%seconds_lookup
+    to%seconds_coalesce = c%seconds_coalesce
+    to%seconds_prior = c%seconds_prior
+    to%seconds_update = c%seconds_update
+  end subroutine
+
+  subroutine exchange_info_from_c(c, to)
+    type(c_exchange_info), intent(in) :: c
+    type(weir_exchange_info), intent(inout) :: to
+
+    to%name = text_of(c%name)
+    to%description = text_of(c%description)
+  end subroutine
+
+end module

@@ -1,0 +1,246 @@
+! weir_communicators.F90: groups of ranks. WEIR_MPI_F08 is defined where the compiler has MPI's module mpi_f08.
+module weir_communicators
+  use, intrinsic :: iso_c_binding, only: c_char, c_int, c_int32_t, c_loc, c_null_char, c_null_ptr, c_ptr
+  use, intrinsic :: iso_fortran_env, only: real64
+#ifdef WEIR_MPI_F08
+  use mpi_f08, only: MPI_Comm
+#endif
+  use weir_c
+  use weir_calls, only: add_user, comm_owner, end_call, handle_of, last_text, remove_user, stop_with
+  use weir_text, only: text_of
+  use weir_types, only: WEIR_ERR_ARGUMENT, WEIR_OK
+  implicit none
+  private
+  public :: weir_communicator, owner_of
+
+  !> A group of ranks and the machine under them. It cannot be copied. It ends with destroy or with its scope, once no plan, table
+  !> or schedule made from it is left; that is collective, and before MPI_Finalize. Ranks count from 0, as in MPI.
+  type :: weir_communicator
+    private
+    type(comm_owner), pointer :: owner => null()
+  contains
+    !> Collective. (communicator, ierr): from one of MPI, an integer of module mpi or mpif.h, or a type(MPI_Comm) of mpi_f08.
+    !> It is duplicated. A communicator that was there before ends first.
+    generic :: create => create_mpi
+#ifdef WEIR_MPI_F08
+    generic :: create => create_mpi_f08
+    procedure, private :: create_mpi_f08
+#endif
+    procedure, private :: create_mpi
+    !> Collective. (ierr): over all ranks of the program. Before MPI_Init, call weir_init.
+    procedure :: create_world
+    !> Collective. (ierr): WEIR_ERR_BUSY while plans or tables made from it exist; it then stays usable.
+    procedure :: destroy
+    !> (ierr): this rank's number.
+    procedure :: rank => comm_rank
+    !> (ierr): the number of ranks.
+    procedure :: size => comm_size
+    !> (): the machine as this communicator sees it, an indented tree.
+    procedure :: topology
+    !> (peer, ierr): nearest common level of this rank and `peer`, WEIR_LEVEL_SELF, ...
+    procedure :: level
+    !> (level, ierr): the ranks, ascending, that share `level` with this one, which is one of them.
+    procedure :: group
+    !> Collective. (ierr): the GPU that this rank should use; -1 where it sees none.
+    procedure :: nearest_gpu
+    !> Collective. (runs, ierr): for each rank, from 0 on, its share of the time for which ranks have waited in their last `runs`
+    !> calls.
+    procedure :: stragglers
+    !> (path, ierr): writes the flight recorder's dump to a file, for `weir trace diagnose`.
+    procedure :: dump
+    !> (): text of the last error of the communicator, or of a plan, table or schedule made from it.
+    procedure :: last_error
+    generic :: assignment(=) => refuse_copy
+    procedure, private :: refuse_copy
+    final :: finalise
+  end type
+
+contains
+
+  !> For the modules of plans, tables and schedules.
+  function owner_of(comm) result(owner)
+    class(weir_communicator), intent(in) :: comm
+    type(comm_owner), pointer :: owner
+
+    owner => comm%owner
+  end function
+
+  subroutine create_mpi(self, communicator, ierr)
+    class(weir_communicator), intent(inout) :: self
+    integer, intent(in) :: communicator
+    integer, intent(out), optional :: ierr
+    type(c_ptr) :: handle
+    integer(c_int) :: status
+
+    call remove_user(self%owner)
+    status = c_comm_create_fortran(int(communicator, c_int32_t), handle)
+    call take(self, status, handle, ierr)
+  end subroutine
+
+#ifdef WEIR_MPI_F08
+  subroutine create_mpi_f08(self, communicator, ierr)
+    class(weir_communicator), intent(inout) :: self
+    type(MPI_Comm), intent(in) :: communicator
+    integer, intent(out), optional :: ierr
+
+    call create_mpi(self, communicator%mpi_val, ierr)
+  end subroutine
+#endif
+
+  subroutine create_world(self, ierr)
+    class(weir_communicator), intent(inout) :: self
+    integer, intent(out), optional :: ierr
+    type(c_ptr) :: handle
+    integer(c_int) :: status
+
+    call remove_user(self%owner)
+    status = c_comm_create_world(handle)
+    call take(self, status, handle, ierr)
+  end subroutine
+
+  !> Keeps the new communicator, or reports why there is none.
+  subroutine take(self, status, handle, ierr)
+    class(weir_communicator), intent(inout) :: self
+    integer(c_int), intent(in) :: status
+    type(c_ptr), intent(in) :: handle
+    integer, intent(out), optional :: ierr
+    type(comm_owner), pointer :: owner
+
+    if (status == WEIR_OK) then
+      allocate (owner)
+      owner%handle = handle
+      call add_user(owner, self%owner)
+    end if
+    call end_call(status, self%owner, ierr)
+  end subroutine
+
+  subroutine destroy(self, ierr)
+    class(weir_communicator), intent(inout) :: self
+    integer, intent(out), optional :: ierr
+    integer(c_int) :: status
+
+    status = c_comm_destroy(handle_of(self%owner))
+    if (status == WEIR_OK .and. associated(self%owner)) then
+      self%owner%handle = c_null_ptr
+      call remove_user(self%owner)
+    end if
+    call end_call(status, self%owner, ierr)
+  end subroutine
+
+  impure elemental subroutine finalise(self)
+    type(weir_communicator), intent(inout) :: self
+
+    call remove_user(self%owner)
+  end subroutine
+
+  function comm_rank(self, ierr) result(rank)
+    class(weir_communicator), intent(in) :: self
+    integer, intent(out), optional :: ierr
+    integer :: rank
+    integer(c_int) :: found
+
+    found = -1
+    call end_call(c_comm_rank(handle_of(self%owner), found), self%owner, ierr)
+    rank = found
+  end function
+
+  function comm_size(self, ierr) result(ranks)
+    class(weir_communicator), intent(in) :: self
+    integer, intent(out), optional :: ierr
+    integer :: ranks
+    integer(c_int) :: found
+
+    found = 0
+    call end_call(c_comm_size(handle_of(self%owner), found), self%owner, ierr)
+    ranks = found
+  end function
+
+  function topology(self) result(text)
+    class(weir_communicator), intent(in) :: self
+    character(len=:), allocatable :: text
+
+    text = text_of(c_comm_topology(handle_of(self%owner)))
+  end function
+
+  function level(self, peer, ierr)
+    class(weir_communicator), intent(in) :: self
+    integer, intent(in) :: peer
+    integer, intent(out), optional :: ierr
+    integer :: level
+    integer(c_int32_t) :: found
+
+    found = -1
+    call end_call(c_comm_level(handle_of(self%owner), int(peer, c_int), found), self%owner, ierr)
+    level = found
+  end function
+
+  function group(self, level, ierr) result(ranks)
+    class(weir_communicator), intent(in) :: self
+    integer, intent(in) :: level
+    integer, intent(out), optional :: ierr
+    integer, allocatable :: ranks(:)
+    integer(c_int), allocatable, target :: found(:)
+    integer(c_int) :: status, length
+
+    length = 0
+    status = c_comm_group(handle_of(self%owner), int(level, c_int32_t), c_null_ptr, 0_c_int, length)
+    if (status /= WEIR_OK) length = 0
+    allocate (found(max(1, length)))
+    if (status == WEIR_OK) &
+      status = c_comm_group(handle_of(self%owner), int(level, c_int32_t), c_loc(found(1)), int(size(found), c_int), length)
+    call end_call(status, self%owner, ierr)
+    allocate (ranks(length))
+    ranks = found(:length)
+  end function
+
+  function nearest_gpu(self, ierr) result(gpu)
+    class(weir_communicator), intent(in) :: self
+    integer, intent(out), optional :: ierr
+    integer :: gpu
+    integer(c_int) :: found
+
+    found = -1
+    call end_call(c_comm_nearest_gpu(handle_of(self%owner), found), self%owner, ierr)
+    gpu = found
+  end function
+
+  function stragglers(self, runs, ierr) result(shares)
+    class(weir_communicator), intent(in) :: self
+    integer, intent(in) :: runs
+    integer, intent(out), optional :: ierr
+    real(real64), allocatable, target :: shares(:)
+    integer(c_int) :: status, ranks
+
+    ranks = 0
+    status = c_comm_size(handle_of(self%owner), ranks)
+    if (status /= WEIR_OK) ranks = 0
+    allocate (shares(0:max(1, ranks) - 1))
+    shares = 0
+    if (status == WEIR_OK) status = c_comm_stragglers(handle_of(self%owner), int(runs, c_int), c_loc(shares(0)), ranks)
+    call end_call(status, self%owner, ierr)
+  end function
+
+  subroutine dump(self, path, ierr)
+    class(weir_communicator), intent(in) :: self
+    character(len=*), intent(in) :: path
+    integer, intent(out), optional :: ierr
+
+    call end_call(c_comm_dump(handle_of(self%owner), trim(path)//c_null_char), self%owner, ierr)
+  end subroutine
+
+  function last_error(self) result(text)
+    class(weir_communicator), intent(in) :: self
+    character(len=:), allocatable :: text
+
+    text = last_text(self%owner)
+  end function
+
+  subroutine refuse_copy(to, from)
+    class(weir_communicator), intent(inout) :: to
+    type(weir_communicator), intent(in) :: from
+
+    if (associated(to%owner) .or. associated(from%owner)) &
+      call stop_with('a weir_communicator cannot be copied: pass it as an argument, or point to it')
+  end subroutine
+
+end module

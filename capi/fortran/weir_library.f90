@@ -1,0 +1,171 @@
+! weir_library.f90: what belongs to no communicator. Any thread may call it at any time, unless it says otherwise.
+module weir_library
+  use, intrinsic :: iso_c_binding, only: c_funloc, c_int, c_int32_t, c_null_funptr, c_null_ptr, c_ptr, c_sizeof
+  use weir_c
+  use weir_calls, only: comm_owner, end_call, last_text
+  use weir_text, only: text_of
+  use weir_types
+  implicit none
+  private
+  public :: weir_version, weir_status_text, weir_level_name, weir_last_error, weir_init, weir_finalize, weir_mpi_family, &
+            weir_mpi_library, weir_algorithms, weir_exchanges, weir_settings, weir_log_procedure, weir_set_log_procedure
+
+  abstract interface
+    !> What takes the library's messages, each one line. It may come from any thread that calls Weir, and must not call Weir but for
+    !> what belongs to no communicator.
+    subroutine weir_log_procedure(level, text)
+      integer, intent(in) :: level !< WEIR_LOG_LEVEL_ERROR, ...
+      character(len=*), intent(in) :: text
+    end subroutine
+  end interface
+
+  procedure(weir_log_procedure), pointer :: log_procedure => null()
+
+contains
+
+  !> Version of the library in use.
+  subroutine weir_version(major, minor, patch)
+    integer, intent(out) :: major, minor, patch
+    integer(c_int) :: c_major, c_minor, c_patch
+
+    call c_version(c_major, c_minor, c_patch)
+    major = c_major
+    minor = c_minor
+    patch = c_patch
+  end subroutine
+
+  !> Text of a status, as `ierr` has it.
+  function weir_status_text(status) result(text)
+    integer, intent(in) :: status
+    character(len=:), allocatable :: text
+
+    text = text_of(c_status_string(int(status, c_int)))
+  end function
+
+  !> Name of a level, WEIR_LEVEL_SELF, ...; empty for a number that is none.
+  function weir_level_name(level) result(name)
+    integer, intent(in) :: level
+    character(len=:), allocatable :: name
+
+    name = text_of(c_level_name(int(level, c_int32_t)))
+  end function
+
+  !> Text of this thread's last error that had no communicator; others: last_error of the communicator.
+  function weir_last_error() result(text)
+    character(len=:), allocatable :: text
+    type(comm_owner), pointer :: none
+
+    nullify (none)
+    text = last_text(none)
+  end function
+
+  !> Initialises MPI, unless the program has done so. For programs that do not call MPI themselves. Not by two threads at once.
+  subroutine weir_init(ierr)
+    integer, intent(out), optional :: ierr
+    type(comm_owner), pointer :: none
+
+    nullify (none)
+    call end_call(c_init(), none, ierr)
+  end subroutine
+
+  !> Collective. Finalises MPI where weir_init has initialised it, else does nothing. Destroy communicators before.
+  subroutine weir_finalize(ierr)
+    integer, intent(out), optional :: ierr
+    type(comm_owner), pointer :: none
+
+    nullify (none)
+    call end_call(c_finalize(), none, ierr)
+  end subroutine
+
+  !> The MPI that Weir was built for: Open MPI, or MPICH for all libraries of its ABI.
+  function weir_mpi_family() result(text)
+    character(len=:), allocatable :: text
+
+    text = text_of(c_mpi_family())
+  end function
+
+  !> What the MPI library in use says of itself.
+  function weir_mpi_library() result(text)
+    character(len=:), allocatable :: text
+
+    text = text_of(c_mpi_library())
+  end function
+
+  !> Every algorithm that a configuration may name.
+  function weir_algorithms() result(list)
+    type(weir_algorithm_info), allocatable :: list(:)
+    type(c_algorithm_info) :: c
+    integer :: i, length
+
+    c%struct_size = c_sizeof(c)
+    length = 0
+    do while (c_algorithm(int(length, c_int), c) == WEIR_OK)
+      length = length + 1
+    end do
+    allocate (list(length))
+    do i = 1, length
+      if (c_algorithm(int(i - 1, c_int), c) == WEIR_OK) call from_c(c, list(i))
+    end do
+  end function
+
+  !> Every exchange that a table's configuration may name.
+  function weir_exchanges() result(list)
+    type(weir_exchange_info), allocatable :: list(:)
+    type(c_exchange_info) :: c
+    integer :: i, length
+
+    c%struct_size = c_sizeof(c)
+    length = 0
+    do while (c_exchange(int(length, c_int), c) == WEIR_OK)
+      length = length + 1
+    end do
+    allocate (list(length))
+    do i = 1, length
+      if (c_exchange(int(i - 1, c_int), c) == WEIR_OK) call from_c(c, list(i))
+    end do
+  end function
+
+  !> Every WEIR_* environment variable.
+  function weir_settings() result(list)
+    type(weir_setting_info), allocatable :: list(:)
+    type(c_setting_info) :: c
+    integer :: i, length
+
+    c%struct_size = c_sizeof(c)
+    length = 0
+    do while (c_setting(int(length, c_int), c) == WEIR_OK)
+      length = length + 1
+    end do
+    allocate (list(length))
+    do i = 1, length
+      if (c_setting(int(i - 1, c_int), c) == WEIR_OK) call from_c(c, list(i))
+    end do
+  end function
+
+  !> From now on messages go to `receiver`, a module procedure, instead of stderr; without it, to stderr again. Not while another
+  !> thread calls Weir.
+  subroutine weir_set_log_procedure(receiver, ierr)
+    procedure(weir_log_procedure), optional :: receiver
+    integer, intent(out), optional :: ierr
+    type(comm_owner), pointer :: none
+    integer(c_int) :: status
+
+    nullify (none)
+    if (present(receiver)) then
+      log_procedure => receiver
+      status = c_set_log_function(c_funloc(pass_message), c_null_ptr)
+    else
+      status = c_set_log_function(c_null_funptr, c_null_ptr)
+    end if
+    call end_call(status, none, ierr)
+  end subroutine
+
+  subroutine pass_message(context, level, text) bind(C, name='weir_fortran_pass_message')
+    type(c_ptr), value :: context
+    integer(c_int32_t), value :: level
+    type(c_ptr), value :: text
+
+    call log_procedure(int(level), text_of(text))
+  end subroutine
+
+end module

@@ -1,0 +1,548 @@
+! weir_plans.f90: one tensor's allreduce.
+module weir_plans
+  use, intrinsic :: iso_c_binding, only: c_associated, c_char, c_f_pointer, c_int, c_int32_t, c_int64_t, c_loc, c_null_ptr, c_ptr, &
+                                         c_sizeof
+  use, intrinsic :: iso_fortran_env, only: int8, int32, int64, real32, real64
+  use weir_arrays, only: array_view, not_contiguous, view_of
+  use weir_c
+  use weir_calls, only: add_user, comm_owner, end_call, handle_of, number, remove_user, stop_with
+  use weir_communicators, only: owner_of, weir_communicator
+  use weir_text, only: text_of
+  use weir_types
+  implicit none
+  private
+  public :: weir_allreduce_plan, c_handle_of
+
+  !> One tensor's allreduce and its state. It cannot be copied. It ends with destroy or with its scope.
+  !>
+  !> A gradient is an array of rank 1 to 3, real32 or real64 as in the configuration, with as many elements as the plan was made
+  !> for. It is never copied, so it must be contiguous: another one, or one of another type or size, is WEIR_ERR_ARGUMENT, on all
+  !> ranks, when the run ends. For plans in CUDA memory, give its address, a type(c_ptr), and a stream.
+  !>
+  !> Between start and wait, leave the gradient alone, and declare it asynchronous, so that the compiler does so, too. With dense
+  !> algorithms it must live until the run has finished; sparse ones read it within start and never touch it after the run's end.
+  type :: weir_allreduce_plan
+    private
+    type(c_ptr) :: handle = c_null_ptr
+    type(comm_owner), pointer :: owner => null()
+    integer(int64) :: count = 0
+    character(len=6) :: type = '' !< of gradients, as in array_view; empty for the 16-bit types
+    character(len=6) :: result_type = '' !< of updates and residuals
+    logical :: on_host = .true.
+    character(len=WEIR_TEXT_LENGTH) :: name = ''
+    character(len=:), allocatable :: refusal !< what was wrong with the gradient of the run in flight
+  contains
+    !> Collective. (comm, config, ierr): a plan that was there before ends first.
+    procedure :: create
+    !> (ierr): finishes a run in flight.
+    procedure :: destroy
+    !> Collective, blocking. (gradient, ierr): the gradient is overwritten with the update. (address, stream, ierr) in CUDA memory.
+    generic :: run => run_real32_1, run_real32_2, run_real32_3, run_real64_1, run_real64_2, run_real64_3, run_address
+    !> The same, but the gradient is only read: see sparse_result.
+    generic :: run_sparse => run_sparse_real32_1, run_sparse_real32_2, run_sparse_real32_3, run_sparse_real64_1, &
+      run_sparse_real64_2, run_sparse_real64_3, run_sparse_address
+    !> Collective, nonblocking: selection happens here, communication in test and wait.
+    generic :: start => start_real32_1, start_real32_2, start_real32_3, start_real64_1, start_real64_2, start_real64_3, &
+      start_address
+    generic :: start_sparse => start_sparse_real32_1, start_sparse_real32_2, start_sparse_real32_3, start_sparse_real64_1, &
+      start_sparse_real64_2, start_sparse_real64_3, start_sparse_address
+    !> (done, ierr): makes progress on everything in flight on the communicator; `done` once this plan's run has finished.
+    procedure :: test
+    !> (ierr): until the run has finished.
+    procedure :: wait
+    !> (indices, values, ierr): a copy of the delivered update, sorted by index, the same on all ranks. Indices are int64 and count
+    !> the gradient's elements in array element order, from 1. (count, indices, values, ierr) with type(c_ptr): the addresses of the
+    !> plan's own 32-bit offsets from 0 and values, valid until its next start, reset or end; for CUDA memory, too.
+    generic :: sparse_result => sparse_result_real32, sparse_result_real64, sparse_result_address
+    !> (values, first, ierr): a copy of what error feedback keeps on this rank; `first`, int64 and optional, becomes the number of
+    !> its first element, which is not 1 only with algorithms that shard within nodes. (first, count, values, ierr) with
+    !> type(c_ptr): the address, valid as above.
+    generic :: residual => residual_real32, residual_real64, residual_address
+    !> (statistics, ierr): what the last run did on this rank.
+    procedure :: statistics => get_statistics
+    !> (config, ierr): what is in force.
+    procedure :: config => get_config
+    !> (ierr): bytes that this plan holds, besides the caller's gradient, int64.
+    procedure :: memory_bytes
+    !> (): why the plan uses this algorithm, for people.
+    procedure :: explanation
+    !> (ierr): forgets residual, thresholds, boundaries and iteration count. All ranks must, before the same run.
+    procedure :: reset
+    !> (state, ierr): what lives from one iteration to the next, in an allocatable array of int8, which is allocated to its size.
+    procedure :: save_state
+    !> (state, ierr): goes on where the plan was that saved `state`, one of the same configuration, on the same rank of as many.
+    procedure :: restore_state
+    generic :: assignment(=) => refuse_copy
+    procedure, private :: run_real32_1, run_real32_2, run_real32_3, run_real64_1, run_real64_2, run_real64_3, run_address
+    procedure, private :: run_sparse_real32_1, run_sparse_real32_2, run_sparse_real32_3
+    procedure, private :: run_sparse_real64_1, run_sparse_real64_2, run_sparse_real64_3, run_sparse_address
+    procedure, private :: start_real32_1, start_real32_2, start_real32_3
+    procedure, private :: start_real64_1, start_real64_2, start_real64_3, start_address
+    procedure, private :: start_sparse_real32_1, start_sparse_real32_2, start_sparse_real32_3
+    procedure, private :: start_sparse_real64_1, start_sparse_real64_2, start_sparse_real64_3, start_sparse_address
+    procedure, private :: sparse_result_real32, sparse_result_real64, sparse_result_address
+    procedure, private :: residual_real32, residual_real64, residual_address
+    procedure, private :: refuse_copy
+    final :: finalise
+  end type
+
+  interface copy_values
+    module procedure copy_real32, copy_real64
+  end interface
+
+contains
+
+  !> For the module of schedules, and for measurements.
+  function c_handle_of(plan) result(handle)
+    class(weir_allreduce_plan), intent(in) :: plan
+    type(c_ptr) :: handle
+
+    handle = plan%handle
+  end function
+
+  subroutine create(self, comm, config, ierr)
+    class(weir_allreduce_plan), intent(inout) :: self
+    class(weir_communicator), intent(in) :: comm
+    type(weir_allreduce_config), intent(in) :: config
+    integer, intent(out), optional :: ierr
+    type(c_allreduce_config) :: c
+    character(kind=c_char), target :: texts(WEIR_TEXT_LENGTH + 1, 2)
+    integer(c_int) :: status
+
+    call finalise(self)
+    call to_c(config, c, texts)
+    status = c_allreduce_plan_create(handle_of(owner_of(comm)), c, self%handle)
+    if (status == WEIR_OK) then
+      call add_user(owner_of(comm), self%owner)
+      self%count = config%count
+      self%type = merge('real64', merge('real32', '      ', config%type == WEIR_FLOAT32), config%type == WEIR_FLOAT64)
+      self%result_type = merge('real64', 'real32', config%type == WEIR_FLOAT64)
+      self%on_host = config%memory == WEIR_MEMORY_HOST
+      self%name = config%name
+    end if
+    call end_call(status, owner_of(comm), ierr)
+  end subroutine
+
+  subroutine destroy(self, ierr)
+    class(weir_allreduce_plan), intent(inout) :: self
+    integer, intent(out), optional :: ierr
+    type(comm_owner), pointer :: owner
+    integer(c_int) :: status
+
+    owner => self%owner
+    status = c_plan_destroy(self%handle)
+    if (status == WEIR_OK) then
+      self%handle = c_null_ptr
+      call remove_user(self%owner)
+      nullify (owner)
+    end if
+    call end_call(status, owner, ierr)
+  end subroutine
+
+  impure elemental subroutine finalise(self)
+    type(weir_allreduce_plan), intent(inout) :: self
+    integer(c_int) :: status
+
+    status = c_plan_destroy(self%handle)
+    self%handle = c_null_ptr
+    call remove_user(self%owner)
+    if (allocated(self%refusal)) deallocate (self%refusal)
+  end subroutine
+
+  !> Says what is wrong with a gradient, if anything. Its address is then null for C, which tells the other ranks.
+  subroutine check(self, gradient, refusal)
+    class(weir_allreduce_plan), intent(in) :: self
+    type(array_view), intent(inout) :: gradient
+    character(len=:), allocatable, intent(out) :: refusal
+
+    if (.not. associated(self%owner)) return
+    if (gradient%contiguous .and. gradient%count == self%count .and. gradient%type == self%type) return
+    gradient%address = c_null_ptr
+    refusal = 'plan '''//trim(self%name)//''': the gradient '
+    if (gradient%type /= self%type .and. self%type == '') then
+      refusal = refusal//'is an array: plans of 16-bit types take the address of CUDA memory'
+    else if (gradient%type /= self%type) then
+      refusal = refusal//'is '//gradient%type//': the plan takes '//self%type
+    else if (gradient%count /= self%count) then
+      refusal = refusal//'has '//number(gradient%count)//' elements: the plan takes '//number(self%count)
+    else
+      refusal = refusal//not_contiguous
+    end if
+  end subroutine
+
+  subroutine run_view(self, gradient, ierr)
+    class(weir_allreduce_plan), intent(inout) :: self
+    type(array_view), intent(in) :: gradient
+    integer, intent(out), optional :: ierr
+    type(array_view) :: checked
+    character(len=:), allocatable :: refusal
+
+    checked = gradient
+    call check(self, checked, refusal)
+    call end_call(c_plan_run(self%handle, checked%address), self%owner, ierr, refusal)
+  end subroutine
+
+  subroutine run_sparse_view(self, gradient, ierr)
+    class(weir_allreduce_plan), intent(inout) :: self
+    type(array_view), intent(in) :: gradient
+    integer, intent(out), optional :: ierr
+    type(array_view) :: checked
+    type(c_sparse_result) :: unused
+    character(len=:), allocatable :: refusal
+
+    checked = gradient
+    call check(self, checked, refusal)
+    unused%struct_size = c_sizeof(unused)
+    call end_call(c_plan_run_sparse(self%handle, checked%address, unused), self%owner, ierr, refusal)
+  end subroutine
+
+  subroutine start_view(self, gradient, ierr)
+    class(weir_allreduce_plan), intent(inout) :: self
+    type(array_view), intent(in) :: gradient
+    integer, intent(out), optional :: ierr
+    type(array_view) :: checked
+    character(len=:), allocatable :: refusal
+
+    checked = gradient
+    call check(self, checked, refusal)
+    call end_start(self, c_plan_start(self%handle, checked%address), refusal, ierr)
+  end subroutine
+
+  subroutine start_sparse_view(self, gradient, ierr)
+    class(weir_allreduce_plan), intent(inout) :: self
+    type(array_view), intent(in) :: gradient
+    integer, intent(out), optional :: ierr
+    type(array_view) :: checked
+    character(len=:), allocatable :: refusal
+
+    checked = gradient
+    call check(self, checked, refusal)
+    call end_start(self, c_plan_start_sparse(self%handle, checked%address), refusal, ierr)
+  end subroutine
+
+  !> A refused gradient is an error of the run's end, as on the other ranks.
+  subroutine end_start(self, status, refusal, ierr)
+    class(weir_allreduce_plan), intent(inout) :: self
+    integer(c_int), intent(in) :: status
+    character(len=:), allocatable, intent(inout) :: refusal
+    integer, intent(out), optional :: ierr
+
+    if (status == WEIR_OK) call move_alloc(refusal, self%refusal)
+    call end_call(status, self%owner, ierr, refusal)
+  end subroutine
+
+  include 'weir_plan_arrays.inc'
+
+  subroutine run_address(self, gradient, stream, ierr)
+    class(weir_allreduce_plan), intent(inout) :: self
+    type(c_ptr), intent(in) :: gradient, stream
+    integer, intent(out), optional :: ierr
+
+    call end_call(c_plan_run_on_stream(self%handle, gradient, stream), self%owner, ierr)
+  end subroutine
+
+  subroutine run_sparse_address(self, gradient, stream, ierr)
+    class(weir_allreduce_plan), intent(inout) :: self
+    type(c_ptr), intent(in) :: gradient, stream
+    integer, intent(out), optional :: ierr
+    type(c_sparse_result) :: unused
+
+    unused%struct_size = c_sizeof(unused)
+    call end_call(c_plan_run_sparse_on_stream(self%handle, gradient, stream, unused), self%owner, ierr)
+  end subroutine
+
+  subroutine start_address(self, gradient, stream, ierr)
+    class(weir_allreduce_plan), intent(inout) :: self
+    type(c_ptr), intent(in) :: gradient, stream
+    integer, intent(out), optional :: ierr
+    character(len=:), allocatable :: none
+
+    call end_start(self, c_plan_start_on_stream(self%handle, gradient, stream), none, ierr)
+  end subroutine
+
+  subroutine start_sparse_address(self, gradient, stream, ierr)
+    class(weir_allreduce_plan), intent(inout) :: self
+    type(c_ptr), intent(in) :: gradient, stream
+    integer, intent(out), optional :: ierr
+    character(len=:), allocatable :: none
+
+    call end_start(self, c_plan_start_sparse_on_stream(self%handle, gradient, stream), none, ierr)
+  end subroutine
+
+  subroutine test(self, done, ierr)
+    class(weir_allreduce_plan), intent(inout) :: self
+    logical, intent(out) :: done
+    integer, intent(out), optional :: ierr
+    integer(c_int) :: status, c_done
+
+    c_done = 0
+    status = c_plan_test(self%handle, c_done)
+    done = c_done /= 0
+    if (done .or. status /= WEIR_OK) then
+      call end_call(status, self%owner, ierr, self%refusal)
+      if (allocated(self%refusal)) deallocate (self%refusal)
+    else if (present(ierr)) then
+      ierr = WEIR_OK
+    end if
+  end subroutine
+
+  subroutine wait(self, ierr)
+    class(weir_allreduce_plan), intent(inout) :: self
+    integer, intent(out), optional :: ierr
+
+    call end_call(c_plan_wait(self%handle), self%owner, ierr, self%refusal)
+    if (allocated(self%refusal)) deallocate (self%refusal)
+  end subroutine
+
+  !> What keeps a result from being copied into an array of `type`.
+  subroutine check_copy(self, what, type, refusal)
+    class(weir_allreduce_plan), intent(in) :: self
+    character(len=*), intent(in) :: what, type
+    character(len=:), allocatable, intent(out) :: refusal
+
+    if (.not. associated(self%owner)) return
+    if (.not. self%on_host) then
+      refusal = 'plan '''//trim(self%name)//''': its '//what//' is in CUDA memory: ask for addresses, type(c_ptr), not for arrays'
+    else if (type /= self%result_type) then
+      refusal = 'plan '''//trim(self%name)//''': its '//what//' is '//self%result_type//': the array for the values is '//type
+    end if
+  end subroutine
+
+  subroutine sparse_result_real32(self, indices, values, ierr)
+    class(weir_allreduce_plan), intent(in) :: self
+    integer(int64), allocatable, intent(inout) :: indices(:)
+    real(real32), allocatable, intent(inout) :: values(:)
+    integer, intent(out), optional :: ierr
+    character(len=:), allocatable :: refusal
+    type(c_sparse_result) :: c
+    integer(c_int) :: status
+
+    call check_copy(self, 'update', 'real32', refusal)
+    c%struct_size = c_sizeof(c)
+    status = c_plan_sparse_result(self%handle, c)
+    if (status == WEIR_OK .and. .not. allocated(refusal)) then
+      call copy_indices(c, indices)
+      call copy_values(c%values, c%count, values)
+    end if
+    call end_call(status, self%owner, ierr, refusal)
+  end subroutine
+
+  subroutine sparse_result_real64(self, indices, values, ierr)
+    class(weir_allreduce_plan), intent(in) :: self
+    integer(int64), allocatable, intent(inout) :: indices(:)
+    real(real64), allocatable, intent(inout) :: values(:)
+    integer, intent(out), optional :: ierr
+    character(len=:), allocatable :: refusal
+    type(c_sparse_result) :: c
+    integer(c_int) :: status
+
+    call check_copy(self, 'update', 'real64', refusal)
+    c%struct_size = c_sizeof(c)
+    status = c_plan_sparse_result(self%handle, c)
+    if (status == WEIR_OK .and. .not. allocated(refusal)) then
+      call copy_indices(c, indices)
+      call copy_values(c%values, c%count, values)
+    end if
+    call end_call(status, self%owner, ierr, refusal)
+  end subroutine
+
+  !> Offsets from 0, unsigned in C, become indices from 1.
+  subroutine copy_indices(c, indices)
+    type(c_sparse_result), intent(in) :: c
+    integer(int64), allocatable, intent(inout) :: indices(:)
+    integer(c_int32_t), pointer :: offsets(:)
+    integer(int64), parameter :: low_bits = 4294967295_int64
+
+    if (allocated(indices)) then
+      if (size(indices) /= c%count) deallocate (indices)
+    end if
+    if (.not. allocated(indices)) allocate (indices(c%count))
+    if (c%count == 0) return
+    call c_f_pointer(c%indices, offsets, [c%count])
+    indices(:) = iand(int(offsets, int64), low_bits) + 1
+  end subroutine
+
+  subroutine copy_real32(address, count, values)
+    type(c_ptr), intent(in) :: address
+    integer(int64), intent(in) :: count
+    real(real32), allocatable, intent(inout) :: values(:)
+    real(real32), pointer :: kept(:)
+
+    if (allocated(values)) then
+      if (size(values) /= count) deallocate (values)
+    end if
+    if (.not. allocated(values)) allocate (values(count))
+    if (count == 0) return
+    call c_f_pointer(address, kept, [count])
+    values(:) = kept
+  end subroutine
+
+  subroutine copy_real64(address, count, values)
+    type(c_ptr), intent(in) :: address
+    integer(int64), intent(in) :: count
+    real(real64), allocatable, intent(inout) :: values(:)
+    real(real64), pointer :: kept(:)
+
+    if (allocated(values)) then
+      if (size(values) /= count) deallocate (values)
+    end if
+    if (.not. allocated(values)) allocate (values(count))
+    if (count == 0) return
+    call c_f_pointer(address, kept, [count])
+    values(:) = kept
+  end subroutine
+
+  subroutine sparse_result_address(self, count, indices, values, ierr)
+    class(weir_allreduce_plan), intent(in) :: self
+    integer(int64), intent(out) :: count
+    type(c_ptr), intent(out) :: indices, values
+    integer, intent(out), optional :: ierr
+    type(c_sparse_result) :: c
+    integer(c_int) :: status
+
+    c%struct_size = c_sizeof(c)
+    status = c_plan_sparse_result(self%handle, c)
+    count = c%count
+    indices = c%indices
+    values = c%values
+    call end_call(status, self%owner, ierr)
+  end subroutine
+
+  subroutine residual_real32(self, values, first, ierr)
+    class(weir_allreduce_plan), intent(in) :: self
+    real(real32), allocatable, intent(inout) :: values(:)
+    integer(int64), intent(out), optional :: first
+    integer, intent(out), optional :: ierr
+    character(len=:), allocatable :: refusal
+    type(c_residual) :: c
+    integer(c_int) :: status
+
+    call check_copy(self, 'residual', 'real32', refusal)
+    c%struct_size = c_sizeof(c)
+    status = c_plan_residual(self%handle, c)
+    if (present(first)) first = c%begin + 1
+    if (status == WEIR_OK .and. .not. allocated(refusal)) call copy_values(c%values, c%count, values)
+    call end_call(status, self%owner, ierr, refusal)
+  end subroutine
+
+  subroutine residual_real64(self, values, first, ierr)
+    class(weir_allreduce_plan), intent(in) :: self
+    real(real64), allocatable, intent(inout) :: values(:)
+    integer(int64), intent(out), optional :: first
+    integer, intent(out), optional :: ierr
+    character(len=:), allocatable :: refusal
+    type(c_residual) :: c
+    integer(c_int) :: status
+
+    call check_copy(self, 'residual', 'real64', refusal)
+    c%struct_size = c_sizeof(c)
+    status = c_plan_residual(self%handle, c)
+    if (present(first)) first = c%begin + 1
+    if (status == WEIR_OK .and. .not. allocated(refusal)) call copy_values(c%values, c%count, values)
+    call end_call(status, self%owner, ierr, refusal)
+  end subroutine
+
+  subroutine residual_address(self, first, count, values, ierr)
+    class(weir_allreduce_plan), intent(in) :: self
+    integer(int64), intent(out) :: first, count
+    type(c_ptr), intent(out) :: values
+    integer, intent(out), optional :: ierr
+    type(c_residual) :: c
+    integer(c_int) :: status
+
+    c%struct_size = c_sizeof(c)
+    status = c_plan_residual(self%handle, c)
+    first = c%begin + 1
+    count = c%count
+    values = c%values
+    call end_call(status, self%owner, ierr)
+  end subroutine
+
+  subroutine get_statistics(self, statistics, ierr)
+    class(weir_allreduce_plan), intent(in) :: self
+    type(weir_statistics), intent(inout) :: statistics
+    integer, intent(out), optional :: ierr
+    type(c_statistics) :: c
+    integer(c_int) :: status
+
+    c%struct_size = c_sizeof(c)
+    status = c_plan_statistics(self%handle, c)
+    if (status == WEIR_OK) call from_c(c, statistics)
+    call end_call(status, self%owner, ierr)
+  end subroutine
+
+  subroutine get_config(self, config, ierr)
+    class(weir_allreduce_plan), intent(in) :: self
+    type(weir_allreduce_config), intent(inout) :: config
+    integer, intent(out), optional :: ierr
+    type(c_allreduce_config) :: c
+    integer(c_int) :: status
+
+    c%struct_size = c_sizeof(c)
+    status = c_plan_config(self%handle, c)
+    if (status == WEIR_OK) call from_c(c, config)
+    call end_call(status, self%owner, ierr)
+  end subroutine
+
+  function memory_bytes(self, ierr) result(bytes)
+    class(weir_allreduce_plan), intent(in) :: self
+    integer, intent(out), optional :: ierr
+    integer(int64) :: bytes
+    integer(c_int64_t) :: found
+
+    found = 0
+    call end_call(c_plan_memory_bytes(self%handle, found), self%owner, ierr)
+    bytes = found
+  end function
+
+  function explanation(self) result(text)
+    class(weir_allreduce_plan), intent(in) :: self
+    character(len=:), allocatable :: text
+
+    text = text_of(c_plan_explanation(self%handle))
+  end function
+
+  subroutine reset(self, ierr)
+    class(weir_allreduce_plan), intent(inout) :: self
+    integer, intent(out), optional :: ierr
+
+    call end_call(c_plan_reset(self%handle), self%owner, ierr)
+  end subroutine
+
+  subroutine save_state(self, state, ierr)
+    class(weir_allreduce_plan), intent(in) :: self
+    integer(int8), allocatable, intent(inout), target :: state(:)
+    integer, intent(out), optional :: ierr
+    integer(c_int) :: status
+    integer(c_int64_t) :: bytes
+
+    status = c_plan_state_bytes(self%handle, bytes)
+    if (status == WEIR_OK) then
+      if (allocated(state)) deallocate (state)
+      allocate (state(bytes))
+      status = c_plan_save_state(self%handle, c_loc(state(1)), bytes)
+    end if
+    call end_call(status, self%owner, ierr)
+  end subroutine
+
+  subroutine restore_state(self, state, ierr)
+    class(weir_allreduce_plan), intent(inout) :: self
+    integer(int8), intent(in), target :: state(:)
+    integer, intent(out), optional :: ierr
+    type(array_view) :: view
+    character(len=:), allocatable :: refusal
+
+    view = view_of(state)
+    if (.not. view%contiguous) refusal = 'plan '''//trim(self%name)//''': the state '//not_contiguous
+    call end_call(c_plan_restore_state(self%handle, view%address, view%count), self%owner, ierr, refusal)
+  end subroutine
+
+  subroutine refuse_copy(to, from)
+    class(weir_allreduce_plan), intent(inout) :: to
+    type(weir_allreduce_plan), intent(in) :: from
+
+    if (associated(to%owner) .or. associated(from%owner)) &
+      call stop_with('a weir_allreduce_plan cannot be copied: pass it as an argument, or point to it')
+  end subroutine
+
+end module

@@ -1,0 +1,159 @@
+! weir_schedules.f90: what the next forward pass needs first travels first.
+module weir_schedules
+  use, intrinsic :: iso_c_binding, only: c_char, c_int, c_loc, c_null_char, c_null_ptr, c_ptr
+  use weir_c
+  use weir_calls, only: add_user, comm_owner, end_call, handle_of, remove_user, stop_with
+  use weir_communicators, only: owner_of, weir_communicator
+  use weir_plans, only: c_handle_of, weir_allreduce_plan
+  use weir_text, only: c_text
+  use weir_types, only: WEIR_OK
+  implicit none
+  private
+  public :: weir_schedule
+
+  !> Priorities of a model's blocks, and what is in flight for each. It communicates only through the runs that it is given. It
+  !> cannot be copied. It ends with destroy or with its scope.
+  type :: weir_schedule
+    private
+    type(c_ptr) :: handle = c_null_ptr
+    type(comm_owner), pointer :: owner => null()
+  contains
+    !> (comm, blocks, ierr): the names of blocks, an array of texts, in the order of the forward pass, all different. Plans that are
+    !> given to the schedule must come from `comm`, and outlive their runs. A schedule that was there before ends first.
+    procedure :: create
+    !> (ierr): forgets what is in flight; the plans still finish it.
+    procedure :: destroy
+    !> (block, ierr): for everything in this block: the first block's is the number of blocks, the last one's is 1.
+    procedure :: priority
+    !> (block, plan, ierr): notes the run that the plan has in flight as one of this block.
+    procedure :: started
+    !> (block, done, ierr): makes progress on everything in flight; `done` once nothing of this block is.
+    procedure :: test
+    !> (block, ierr): until nothing of this block is in flight.
+    procedure :: wait
+    !> (ierr): the same for all blocks.
+    procedure :: wait_all
+    !> (block, ierr): how many runs of this block were in flight as of the last test or wait.
+    procedure :: pending
+    generic :: assignment(=) => refuse_copy
+    procedure, private :: refuse_copy
+    final :: finalise
+  end type
+
+contains
+
+  subroutine create(self, comm, blocks, ierr)
+    class(weir_schedule), intent(inout) :: self
+    class(weir_communicator), intent(in) :: comm
+    character(len=*), intent(in) :: blocks(:)
+    integer, intent(out), optional :: ierr
+    character(kind=c_char), allocatable, target :: texts(:, :)
+    type(c_ptr), allocatable, target :: names(:)
+    integer(c_int) :: status
+    integer :: i
+
+    call finalise(self)
+    allocate (texts(len(blocks) + 1, size(blocks)), names(max(1, size(blocks))))
+    do i = 1, size(blocks)
+      names(i) = c_text(blocks(i), texts(:, i))
+    end do
+    status = c_schedule_create(handle_of(owner_of(comm)), c_loc(names(1)), int(size(blocks), c_int), self%handle)
+    if (status == WEIR_OK) call add_user(owner_of(comm), self%owner)
+    call end_call(status, owner_of(comm), ierr)
+  end subroutine
+
+  subroutine destroy(self, ierr)
+    class(weir_schedule), intent(inout) :: self
+    integer, intent(out), optional :: ierr
+    type(comm_owner), pointer :: owner
+    integer(c_int) :: status
+
+    owner => self%owner
+    status = c_schedule_destroy(self%handle)
+    if (status == WEIR_OK) then
+      self%handle = c_null_ptr
+      call remove_user(self%owner)
+      nullify (owner)
+    end if
+    call end_call(status, owner, ierr)
+  end subroutine
+
+  impure elemental subroutine finalise(self)
+    type(weir_schedule), intent(inout) :: self
+    integer(c_int) :: status
+
+    status = c_schedule_destroy(self%handle)
+    self%handle = c_null_ptr
+    call remove_user(self%owner)
+  end subroutine
+
+  function priority(self, block, ierr)
+    class(weir_schedule), intent(in) :: self
+    character(len=*), intent(in) :: block
+    integer, intent(out), optional :: ierr
+    integer :: priority
+    integer(c_int) :: found
+
+    found = 0
+    call end_call(c_schedule_priority(self%handle, trim(block)//c_null_char, found), self%owner, ierr)
+    priority = found
+  end function
+
+  subroutine started(self, block, plan, ierr)
+    class(weir_schedule), intent(inout) :: self
+    character(len=*), intent(in) :: block
+    class(weir_allreduce_plan), intent(in) :: plan
+    integer, intent(out), optional :: ierr
+
+    call end_call(c_schedule_started(self%handle, trim(block)//c_null_char, c_handle_of(plan)), self%owner, ierr)
+  end subroutine
+
+  subroutine test(self, block, done, ierr)
+    class(weir_schedule), intent(inout) :: self
+    character(len=*), intent(in) :: block
+    logical, intent(out) :: done
+    integer, intent(out), optional :: ierr
+    integer(c_int) :: status, c_done
+
+    c_done = 0
+    status = c_schedule_test(self%handle, trim(block)//c_null_char, c_done)
+    done = c_done /= 0
+    call end_call(status, self%owner, ierr)
+  end subroutine
+
+  subroutine wait(self, block, ierr)
+    class(weir_schedule), intent(inout) :: self
+    character(len=*), intent(in) :: block
+    integer, intent(out), optional :: ierr
+
+    call end_call(c_schedule_wait(self%handle, trim(block)//c_null_char), self%owner, ierr)
+  end subroutine
+
+  subroutine wait_all(self, ierr)
+    class(weir_schedule), intent(inout) :: self
+    integer, intent(out), optional :: ierr
+
+    call end_call(c_schedule_wait_all(self%handle), self%owner, ierr)
+  end subroutine
+
+  function pending(self, block, ierr) result(runs)
+    class(weir_schedule), intent(in) :: self
+    character(len=*), intent(in) :: block
+    integer, intent(out), optional :: ierr
+    integer :: runs
+    integer(c_int) :: found
+
+    found = 0
+    call end_call(c_schedule_pending(self%handle, trim(block)//c_null_char, found), self%owner, ierr)
+    runs = found
+  end function
+
+  subroutine refuse_copy(to, from)
+    class(weir_schedule), intent(inout) :: to
+    type(weir_schedule), intent(in) :: from
+
+    if (associated(to%owner) .or. associated(from%owner)) &
+      call stop_with('a weir_schedule cannot be copied: pass it as an argument, or point to it')
+  end subroutine
+
+end module

@@ -1,0 +1,468 @@
+! weir_tables.f90: embedding tables that are trained across ranks.
+module weir_tables
+  use, intrinsic :: iso_c_binding, only: c_char, c_int, c_int64_t, c_loc, c_null_ptr, c_ptr, c_sizeof
+  use, intrinsic :: iso_fortran_env, only: int8, int32, int64, real32, real64
+  use weir_arrays, only: array_view, not_contiguous, view_of
+  use weir_c
+  use weir_calls, only: add_user, comm_owner, end_call, handle_of, number, remove_user, stop_with
+  use weir_communicators, only: owner_of, weir_communicator
+  use weir_types
+  implicit none
+  private
+  public :: weir_embedding_table
+
+  !> One table, its optimizer's state, and what is in flight on it. It cannot be copied. It ends with destroy or with its scope.
+  !>
+  !> Ids and rows count from 0, as in C: ids are data. Vectors and gradients are real32 arrays of rank 2, one column for each id:
+  !> (width, number of ids). Arrays are never copied, so they must be contiguous: others, and those of another shape, are
+  !> WEIR_ERR_ARGUMENT, on all ranks, when the call ends.
+  !>
+  !> In flight at once: one prefetch, one lookup, one update. Their errors are returned once, by their test or wait.
+  type :: weir_embedding_table
+    private
+    type(c_ptr) :: handle = c_null_ptr
+    type(comm_owner), pointer :: owner => null()
+    integer(int64) :: width = 0 !< 0 where there is no table
+    character(len=WEIR_TEXT_LENGTH) :: name = ''
+    character(len=:), allocatable :: lookup_refusal, prefetch_refusal !< what was wrong with the arrays of the call in flight
+  contains
+    !> Collective. (comm, config, ierr): a table that was there before ends first.
+    procedure :: create
+    !> (ierr): finishes calls in flight.
+    procedure :: destroy
+    !> Collective, nonblocking. (ids, vectors, ierr): vectors(:, i) becomes the row ids(i), as all earlier updates have left it.
+    !> Declare vectors asynchronous, and leave them alone until the lookup has finished; ids, int32 or int64, may change at once.
+    generic :: lookup => lookup_int32, lookup_int64
+    !> (done, ierr): makes progress on everything in flight on the communicator; `done` once the last lookup has finished.
+    procedure :: lookup_test
+    !> (ierr): until the last lookup has finished.
+    procedure :: lookup_wait
+    !> Collective, nonblocking. (ids, ierr): what the next lookup will ask for. Nobody needs to wait.
+    generic :: prefetch => prefetch_int32, prefetch_int64
+    procedure :: prefetch_test
+    procedure :: prefetch_wait
+    !> Collective, nonblocking, once per lookup. (gradients, ierr): of the vectors of the last lookup; they may change at once.
+    procedure :: update
+    procedure :: update_test
+    procedure :: update_wait
+    !> The same for tables in CUDA memory, by addresses, type(c_ptr): (ids, count, vectors, stream, ierr),
+    !> (ids, count, stream, ierr) and (gradients, count, stream, ierr), count int64. Ids may be in host memory, too.
+    procedure :: lookup_int32_on_stream
+    procedure :: lookup_int64_on_stream
+    procedure :: prefetch_int32_on_stream
+    procedure :: prefetch_int64_on_stream
+    procedure :: update_on_stream
+    !> (learning_rate, ierr): real64, for all later updates, equal on all ranks.
+    procedure :: set_learning_rate
+    !> Collective, blocking. (first, values, ierr): this rank's range of rows, from the int64 `first` on, as many as columns of
+    !> values(width, :); perhaps none.
+    procedure :: export_rows
+    !> The same. Where ranges of ranks overlap, the highest rank's values win. The optimizer's state stays as it is.
+    procedure :: import_rows
+    !> (config, ierr): what is in force.
+    procedure :: config => get_config
+    !> (statistics, ierr): what the last lookup and the last update did on this rank.
+    procedure :: statistics => get_statistics
+    !> (ierr): bytes that this table holds on this rank, int64.
+    procedure :: memory_bytes
+    !> (state, ierr): this rank's rows and what belongs to them, in an allocatable array of int8, which is allocated to its size.
+    procedure :: save_state
+    !> (state, ierr): goes on where the table was that saved `state`, one of the same configuration, on the same rank of as many.
+    procedure :: restore_state
+    generic :: assignment(=) => refuse_copy
+    procedure, private :: lookup_int32, lookup_int64, prefetch_int32, prefetch_int64, refuse_copy
+    final :: finalise
+  end type
+
+contains
+
+  subroutine create(self, comm, config, ierr)
+    class(weir_embedding_table), intent(inout) :: self
+    class(weir_communicator), intent(in) :: comm
+    type(weir_embedding_config), intent(in) :: config
+    integer, intent(out), optional :: ierr
+    type(c_embedding_config) :: c
+    character(kind=c_char), target :: texts(WEIR_TEXT_LENGTH + 1, 2)
+    integer(c_int) :: status
+
+    call finalise(self)
+    call to_c(config, c, texts)
+    status = c_embedding_create(handle_of(owner_of(comm)), c, self%handle)
+    if (status == WEIR_OK) then
+      call add_user(owner_of(comm), self%owner)
+      self%width = config%width
+      self%name = config%name
+    end if
+    call end_call(status, owner_of(comm), ierr)
+  end subroutine
+
+  subroutine destroy(self, ierr)
+    class(weir_embedding_table), intent(inout) :: self
+    integer, intent(out), optional :: ierr
+    type(comm_owner), pointer :: owner
+    integer(c_int) :: status
+
+    owner => self%owner
+    status = c_embedding_destroy(self%handle)
+    if (status == WEIR_OK) then
+      self%handle = c_null_ptr
+      self%width = 0
+      call remove_user(self%owner)
+      nullify (owner)
+    end if
+    call end_call(status, owner, ierr)
+  end subroutine
+
+  impure elemental subroutine finalise(self)
+    type(weir_embedding_table), intent(inout) :: self
+    integer(c_int) :: status
+
+    status = c_embedding_destroy(self%handle)
+    self%handle = c_null_ptr
+    self%width = 0
+    call remove_user(self%owner)
+  end subroutine
+
+  !> Notes what is wrong with an array of `shape`. Its address is then null for C, which tells the other ranks. `columns`: as many
+  !> as there must be, or -1.
+  subroutine check(name, width, what, view, shape, columns, refusal)
+    character(len=*), intent(in) :: name, what
+    integer(int64), intent(in) :: width, shape(2), columns
+    type(array_view), intent(inout) :: view
+    character(len=:), allocatable, intent(inout) :: refusal
+
+    if (width == 0 .or. allocated(refusal)) return
+    if (shape(1) /= width .or. (columns >= 0 .and. shape(2) /= columns)) then
+      refusal = 'table '''//trim(name)//''': the shape of '//what//' is ('//number(shape(1))//', '//number(shape(2))// &
+                     '): it must be ('//number(width)//', '
+      if (columns >= 0) refusal = refusal//number(columns)//')'
+      if (columns < 0) refusal = refusal//':)'
+    else if (.not. view%contiguous) then
+      refusal = 'table '''//trim(name)//''': the array of '//what//' '//not_contiguous
+    end if
+    if (allocated(refusal)) view%address = c_null_ptr
+  end subroutine
+
+  subroutine check_ids(name, view, refusal)
+    character(len=*), intent(in) :: name
+    type(array_view), intent(in) :: view
+    character(len=:), allocatable, intent(inout) :: refusal
+
+    if (.not. view%contiguous) refusal = 'table '''//trim(name)//''': the array of ids '//not_contiguous
+  end subroutine
+
+  !> Refused arrays are an error of the call's end, as on the other ranks.
+  subroutine end_start(owner, status, refused, kept, ierr)
+    type(comm_owner), pointer, intent(in) :: owner
+    integer(c_int), intent(in) :: status
+    character(len=:), allocatable, intent(inout) :: refused, kept
+    integer, intent(out), optional :: ierr
+
+    if (status == WEIR_OK) call move_alloc(refused, kept)
+    call end_call(status, owner, ierr, refused)
+  end subroutine
+
+  subroutine lookup_int32(self, ids, vectors, ierr)
+    class(weir_embedding_table), intent(inout) :: self
+    integer(int32), intent(in), target :: ids(:)
+    real(real32), intent(inout), target, asynchronous :: vectors(:, :)
+    integer, intent(out), optional :: ierr
+    type(array_view) :: id_view, view
+    character(len=:), allocatable :: refused
+
+    id_view = view_of(ids)
+    view = view_of(vectors)
+    call check_ids(self%name, id_view, refused)
+    call check(self%name, self%width, 'vectors', view, shape(vectors, int64), id_view%count, refused)
+    call end_start(self%owner, c_embedding_lookup_int32(self%handle, id_view%address, id_view%count, view%address), &
+                   refused, self%lookup_refusal, ierr)
+  end subroutine
+
+  subroutine lookup_int64(self, ids, vectors, ierr)
+    class(weir_embedding_table), intent(inout) :: self
+    integer(int64), intent(in), target :: ids(:)
+    real(real32), intent(inout), target, asynchronous :: vectors(:, :)
+    integer, intent(out), optional :: ierr
+    type(array_view) :: id_view, view
+    character(len=:), allocatable :: refused
+
+    id_view = view_of(ids)
+    view = view_of(vectors)
+    call check_ids(self%name, id_view, refused)
+    call check(self%name, self%width, 'vectors', view, shape(vectors, int64), id_view%count, refused)
+    call end_start(self%owner, c_embedding_lookup_int64(self%handle, id_view%address, id_view%count, view%address), &
+                   refused, self%lookup_refusal, ierr)
+  end subroutine
+
+  subroutine lookup_test(self, done, ierr)
+    class(weir_embedding_table), intent(inout) :: self
+    logical, intent(out) :: done
+    integer, intent(out), optional :: ierr
+    integer(c_int) :: status, c_done
+
+    c_done = 0
+    status = c_embedding_lookup_test(self%handle, c_done)
+    call end_test(self%owner, status, c_done, self%lookup_refusal, done, ierr)
+  end subroutine
+
+  subroutine lookup_wait(self, ierr)
+    class(weir_embedding_table), intent(inout) :: self
+    integer, intent(out), optional :: ierr
+
+    call end_call(c_embedding_lookup_wait(self%handle), self%owner, ierr, self%lookup_refusal)
+    if (allocated(self%lookup_refusal)) deallocate (self%lookup_refusal)
+  end subroutine
+
+  subroutine prefetch_int32(self, ids, ierr)
+    class(weir_embedding_table), intent(inout) :: self
+    integer(int32), intent(in), target :: ids(:)
+    integer, intent(out), optional :: ierr
+    type(array_view) :: view
+    character(len=:), allocatable :: refused
+
+    view = view_of(ids)
+    call check_ids(self%name, view, refused)
+    call end_start(self%owner, c_embedding_prefetch_int32(self%handle, view%address, view%count), &
+                   refused, self%prefetch_refusal, ierr)
+  end subroutine
+
+  subroutine prefetch_int64(self, ids, ierr)
+    class(weir_embedding_table), intent(inout) :: self
+    integer(int64), intent(in), target :: ids(:)
+    integer, intent(out), optional :: ierr
+    type(array_view) :: view
+    character(len=:), allocatable :: refused
+
+    view = view_of(ids)
+    call check_ids(self%name, view, refused)
+    call end_start(self%owner, c_embedding_prefetch_int64(self%handle, view%address, view%count), &
+                   refused, self%prefetch_refusal, ierr)
+  end subroutine
+
+  subroutine prefetch_test(self, done, ierr)
+    class(weir_embedding_table), intent(inout) :: self
+    logical, intent(out) :: done
+    integer, intent(out), optional :: ierr
+    integer(c_int) :: status, c_done
+
+    c_done = 0
+    status = c_embedding_prefetch_test(self%handle, c_done)
+    call end_test(self%owner, status, c_done, self%prefetch_refusal, done, ierr)
+  end subroutine
+
+  subroutine prefetch_wait(self, ierr)
+    class(weir_embedding_table), intent(inout) :: self
+    integer, intent(out), optional :: ierr
+
+    call end_call(c_embedding_prefetch_wait(self%handle), self%owner, ierr, self%prefetch_refusal)
+    if (allocated(self%prefetch_refusal)) deallocate (self%prefetch_refusal)
+  end subroutine
+
+  subroutine update(self, gradients, ierr)
+    class(weir_embedding_table), intent(inout) :: self
+    real(real32), intent(in), target :: gradients(:, :)
+    integer, intent(out), optional :: ierr
+    type(array_view) :: view
+    character(len=:), allocatable :: refusal
+
+    view = view_of(gradients)
+    call check(self%name, self%width, 'gradients', view, shape(gradients, int64), -1_int64, refusal)
+    call end_call(c_embedding_update(self%handle, view%address, size(gradients, 2, int64)), self%owner, ierr, refusal)
+  end subroutine
+
+  subroutine update_test(self, done, ierr)
+    class(weir_embedding_table), intent(inout) :: self
+    logical, intent(out) :: done
+    integer, intent(out), optional :: ierr
+    character(len=:), allocatable :: none
+    integer(c_int) :: status, c_done
+
+    c_done = 0
+    status = c_embedding_update_test(self%handle, c_done)
+    call end_test(self%owner, status, c_done, none, done, ierr)
+  end subroutine
+
+  subroutine update_wait(self, ierr)
+    class(weir_embedding_table), intent(inout) :: self
+    integer, intent(out), optional :: ierr
+
+    call end_call(c_embedding_update_wait(self%handle), self%owner, ierr)
+  end subroutine
+
+  subroutine end_test(owner, status, c_done, refusal, done, ierr)
+    type(comm_owner), pointer, intent(in) :: owner
+    integer(c_int), intent(in) :: status, c_done
+    character(len=:), allocatable, intent(inout) :: refusal
+    logical, intent(out) :: done
+    integer, intent(out), optional :: ierr
+
+    done = c_done /= 0
+    if (done .or. status /= WEIR_OK) then
+      call end_call(status, owner, ierr, refusal)
+      if (allocated(refusal)) deallocate (refusal)
+    else if (present(ierr)) then
+      ierr = WEIR_OK
+    end if
+  end subroutine
+
+  subroutine lookup_int32_on_stream(self, ids, count, vectors, stream, ierr)
+    class(weir_embedding_table), intent(inout) :: self
+    type(c_ptr), intent(in) :: ids, vectors, stream
+    integer(int64), intent(in) :: count
+    integer, intent(out), optional :: ierr
+    character(len=:), allocatable :: none
+
+    call end_start(self%owner, c_embedding_lookup_int32_on_stream(self%handle, ids, count, vectors, stream), &
+                   none, self%lookup_refusal, ierr)
+  end subroutine
+
+  subroutine lookup_int64_on_stream(self, ids, count, vectors, stream, ierr)
+    class(weir_embedding_table), intent(inout) :: self
+    type(c_ptr), intent(in) :: ids, vectors, stream
+    integer(int64), intent(in) :: count
+    integer, intent(out), optional :: ierr
+    character(len=:), allocatable :: none
+
+    call end_start(self%owner, c_embedding_lookup_int64_on_stream(self%handle, ids, count, vectors, stream), &
+                   none, self%lookup_refusal, ierr)
+  end subroutine
+
+  subroutine prefetch_int32_on_stream(self, ids, count, stream, ierr)
+    class(weir_embedding_table), intent(inout) :: self
+    type(c_ptr), intent(in) :: ids, stream
+    integer(int64), intent(in) :: count
+    integer, intent(out), optional :: ierr
+    character(len=:), allocatable :: none
+
+    call end_start(self%owner, c_embedding_prefetch_int32_on_stream(self%handle, ids, count, stream), &
+                   none, self%prefetch_refusal, ierr)
+  end subroutine
+
+  subroutine prefetch_int64_on_stream(self, ids, count, stream, ierr)
+    class(weir_embedding_table), intent(inout) :: self
+    type(c_ptr), intent(in) :: ids, stream
+    integer(int64), intent(in) :: count
+    integer, intent(out), optional :: ierr
+    character(len=:), allocatable :: none
+
+    call end_start(self%owner, c_embedding_prefetch_int64_on_stream(self%handle, ids, count, stream), &
+                   none, self%prefetch_refusal, ierr)
+  end subroutine
+
+  subroutine update_on_stream(self, gradients, count, stream, ierr)
+    class(weir_embedding_table), intent(inout) :: self
+    type(c_ptr), intent(in) :: gradients, stream
+    integer(int64), intent(in) :: count
+    integer, intent(out), optional :: ierr
+
+    call end_call(c_embedding_update_on_stream(self%handle, gradients, count, stream), self%owner, ierr)
+  end subroutine
+
+  subroutine set_learning_rate(self, learning_rate, ierr)
+    class(weir_embedding_table), intent(inout) :: self
+    real(real64), intent(in) :: learning_rate
+    integer, intent(out), optional :: ierr
+
+    call end_call(c_embedding_set_learning_rate(self%handle, learning_rate), self%owner, ierr)
+  end subroutine
+
+  subroutine export_rows(self, first, values, ierr)
+    class(weir_embedding_table), intent(in) :: self
+    integer(int64), intent(in) :: first
+    real(real32), intent(inout), target :: values(:, :)
+    integer, intent(out), optional :: ierr
+    type(array_view) :: view
+    character(len=:), allocatable :: refusal
+
+    view = view_of(values)
+    call check(self%name, self%width, 'values', view, shape(values, int64), -1_int64, refusal)
+    call end_call(c_embedding_export_rows(self%handle, first, size(values, 2, int64), view%address), self%owner, ierr, refusal)
+  end subroutine
+
+  subroutine import_rows(self, first, values, ierr)
+    class(weir_embedding_table), intent(inout) :: self
+    integer(int64), intent(in) :: first
+    real(real32), intent(in), target :: values(:, :)
+    integer, intent(out), optional :: ierr
+    type(array_view) :: view
+    character(len=:), allocatable :: refusal
+
+    view = view_of(values)
+    call check(self%name, self%width, 'values', view, shape(values, int64), -1_int64, refusal)
+    call end_call(c_embedding_import_rows(self%handle, first, size(values, 2, int64), view%address), self%owner, ierr, refusal)
+  end subroutine
+
+  subroutine get_config(self, config, ierr)
+    class(weir_embedding_table), intent(in) :: self
+    type(weir_embedding_config), intent(inout) :: config
+    integer, intent(out), optional :: ierr
+    type(c_embedding_config) :: c
+    integer(c_int) :: status
+
+    c%struct_size = c_sizeof(c)
+    status = c_embedding_get_config(self%handle, c)
+    if (status == WEIR_OK) call from_c(c, config)
+    call end_call(status, self%owner, ierr)
+  end subroutine
+
+  subroutine get_statistics(self, statistics, ierr)
+    class(weir_embedding_table), intent(in) :: self
+    type(weir_embedding_statistics), intent(inout) :: statistics
+    integer, intent(out), optional :: ierr
+    type(c_embedding_statistics) :: c
+    integer(c_int) :: status
+
+    c%struct_size = c_sizeof(c)
+    status = c_embedding_get_statistics(self%handle, c)
+    if (status == WEIR_OK) call from_c(c, statistics)
+    call end_call(status, self%owner, ierr)
+  end subroutine
+
+  function memory_bytes(self, ierr) result(bytes)
+    class(weir_embedding_table), intent(in) :: self
+    integer, intent(out), optional :: ierr
+    integer(int64) :: bytes
+    integer(c_int64_t) :: found
+
+    found = 0
+    call end_call(c_embedding_memory_bytes(self%handle, found), self%owner, ierr)
+    bytes = found
+  end function
+
+  subroutine save_state(self, state, ierr)
+    class(weir_embedding_table), intent(in) :: self
+    integer(int8), allocatable, intent(inout), target :: state(:)
+    integer, intent(out), optional :: ierr
+    integer(c_int) :: status
+    integer(c_int64_t) :: bytes
+
+    status = c_embedding_state_bytes(self%handle, bytes)
+    if (status == WEIR_OK) then
+      if (allocated(state)) deallocate (state)
+      allocate (state(bytes))
+      status = c_embedding_save_state(self%handle, c_loc(state(1)), bytes)
+    end if
+    call end_call(status, self%owner, ierr)
+  end subroutine
+
+  subroutine restore_state(self, state, ierr)
+    class(weir_embedding_table), intent(inout) :: self
+    integer(int8), intent(in), target :: state(:)
+    integer, intent(out), optional :: ierr
+    type(array_view) :: view
+    character(len=:), allocatable :: refusal
+
+    view = view_of(state)
+    if (.not. view%contiguous) refusal = 'table '''//trim(self%name)//''': the state '//not_contiguous
+    call end_call(c_embedding_restore_state(self%handle, view%address, view%count), self%owner, ierr, refusal)
+  end subroutine
+
+  subroutine refuse_copy(to, from)
+    class(weir_embedding_table), intent(inout) :: to
+    type(weir_embedding_table), intent(in) :: from
+
+    if (associated(to%owner) .or. associated(from%owner)) &
+      call stop_with('a weir_embedding_table cannot be copied: pass it as an argument, or point to it')
+  end subroutine
+
+end module

@@ -1,0 +1,246 @@
+! weir_types.f90: the constants, configurations and results of Fortran. Used through module weir.
+! Made by capi/interface/generate.py from interface.toml and status.h: change those.
+module weir_types
+  use, intrinsic :: iso_fortran_env, only: int64, real64
+  implicit none
+  public
+  private :: int64, real64
+
+  !> Statuses: what calls return in ierr.
+  integer, parameter :: WEIR_OK = 0 !< success
+  integer, parameter :: WEIR_ERR_ARGUMENT = 1 !< an argument is wrong
+  integer, parameter :: WEIR_ERR_MISMATCH = 2 !< ranks disagree about a plan
+  integer, parameter :: WEIR_ERR_BUSY = 3 !< the object is in use
+  integer, parameter :: WEIR_ERR_STATE = 4 !< the call does not fit the state of the object
+  integer, parameter :: WEIR_ERR_NON_FINITE = 5 !< the gradient holds NaN or infinity
+  integer, parameter :: WEIR_ERR_TIMEOUT = 6 !< a peer did not answer in time
+  integer, parameter :: WEIR_ERR_TRANSPORT = 7 !< the transport failed
+  integer, parameter :: WEIR_ERR_MEMORY = 8 !< out of memory
+  integer, parameter :: WEIR_ERR_SETTING = 9 !< a WEIR_* setting has a value that makes no sense
+  integer, parameter :: WEIR_ERR_UNSUPPORTED = 10 !< this build of Weir lacks the feature
+  integer, parameter :: WEIR_ERR_INTERNAL = 11 !< an internal assumption of Weir failed
+  integer, parameter :: WEIR_ERR_DEVICE = 12 !< the GPU or its driver failed
+
+  !> Element type of a gradient. The 16-bit types are for CUDA memory only; residuals, sums and updates are float32 with them.
+
+  integer, parameter :: WEIR_FLOAT32 = 0
+  integer, parameter :: WEIR_FLOAT64 = 1
+  integer, parameter :: WEIR_FLOAT16 = 2
+  integer, parameter :: WEIR_BFLOAT16 = 3
+
+  !> Where gradient, residual and update are.
+
+  integer, parameter :: WEIR_MEMORY_HOST = 0
+  integer, parameter :: WEIR_MEMORY_CUDA = 1
+
+  !> How a rank selects the entries that it contributes. `exact` and `mstopk` select exactly k entries, the other methods perhaps a
+  !> few more or fewer. What a rank does not select stays in its residual.
+  !>
+  !> The sum of all contributions may have more than k entries: gtopk, oktopk and hi_oktopk deliver the k largest of them. With
+  !> `reuse`, oktopk and hi_oktopk keep that global threshold, too, within the same bounds; where ranks contribute more than k
+  !> entries, they may deliver fewer, so that the volume bound holds.
+
+  !> exactly the k largest (fewer only when fewer are nonzero); ties go to the lowest index
+  integer, parameter :: WEIR_THRESHOLD_EXACT = 0
+  !> Ok-Topk section 3.1.3: re-evaluated every `threshold_period` iterations, and at once when a count leaves [0.8 k, 1.25 k]
+  integer, parameter :: WEIR_THRESHOLD_REUSE = 1
+  !> CommLib Algorithm 1: `samplings` thresholds bisected between mean and maximum, then exactly k entries
+  integer, parameter :: WEIR_THRESHOLD_MSTOPK = 2
+  !> DGC: the threshold of a small sample, and a second, exact selection among too many candidates
+  integer, parameter :: WEIR_THRESHOLD_SAMPLED = 3
+  !> Gaussiank: the quantile of a normal distribution with the gradient's moments, and a guard on the count
+  integer, parameter :: WEIR_THRESHOLD_GAUSSIAN = 4
+  integer, parameter :: WEIR_THRESHOLD_SIDCO = 5 !< SIDCo: exponential fits to what exceeds the last threshold, in stages
+
+  !> How indices of sparse vectors travel.
+
+  integer, parameter :: WEIR_WIRE_FORMAT_COMPACT = 0 !< the smallest of COO, Elias-Fano, bitmap and dense, per message
+  integer, parameter :: WEIR_WIRE_FORMAT_COO = 1 !< 32-bit index and value, always
+
+  !> How values of sparse vectors travel. Sums are taken in the plan's type; what rounding loses stays in the residual.
+
+  integer, parameter :: WEIR_WIRE_VALUES_NATIVE = 0
+  integer, parameter :: WEIR_WIRE_VALUES_BFLOAT16 = 1 !< needs float32
+  integer, parameter :: WEIR_WIRE_VALUES_FLOAT16 = 2 !< needs float32
+
+  !> What happens to an iteration in which any rank's gradient holds NaN or infinity.
+
+  !> WEIR_ERR_NON_FINITE on every rank; gradient untouched, residual as before up to rounding
+  integer, parameter :: WEIR_NON_FINITE_ERROR = 0
+  !> the iteration contributes nothing anywhere: the update is zero, the residual as before up to rounding
+  integer, parameter :: WEIR_NON_FINITE_SKIP = 1
+  integer, parameter :: WEIR_NON_FINITE_PROPAGATE = 2 !< NaN counts as the largest magnitude and travels like any other value
+
+  !> How near two ranks are: the innermost part of the machine that they share. Traffic is counted by these levels.
+
+  integer, parameter :: WEIR_LEVEL_SELF = 0 !< the rank itself
+  integer, parameter :: WEIR_LEVEL_L3 = 1 !< one L3 cache
+  integer, parameter :: WEIR_LEVEL_NUMA = 2 !< one NUMA node
+  integer, parameter :: WEIR_LEVEL_SOCKET = 3 !< one socket
+  integer, parameter :: WEIR_LEVEL_NODE = 4 !< one node
+  integer, parameter :: WEIR_LEVEL_SWITCH_GROUP = 5 !< one switch
+  integer, parameter :: WEIR_LEVEL_SYSTEM = 6 !< nothing nearer
+
+  !> Which rows of the batch's gradient change what, with one learning rate l and gradient g of a row. Rows that no rank has looked
+  !> up keep their values and their state.
+
+  integer, parameter :: WEIR_OPTIMIZER_SGD = 0 !< w -= l g
+  integer, parameter :: WEIR_OPTIMIZER_MOMENTUM = 1 !< v = beta1 v + g;  w -= l v
+  integer, parameter :: WEIR_OPTIMIZER_ADAGRAD = 2 !< s += g^2;  w -= l g / (sqrt(s) + epsilon)
+  !> m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;  w -= l m' / (sqrt(v') + epsilon), where m' and v' are divided by
+  !> 1 - beta1^t and 1 - beta2^t; t grows once per update, with its delayed rows (EmbRace section 5.7)
+  integer, parameter :: WEIR_OPTIMIZER_ADAM = 3
+
+  !> How messages to the ranks of another node travel.
+
+  integer, parameter :: WEIR_ROUTING_AUTOMATIC = 0 !< as the cost function says
+  integer, parameter :: WEIR_ROUTING_DIRECT = 1 !< each by itself
+  !> those from one node to another as one: gathered in the node, sent across, scattered
+  integer, parameter :: WEIR_ROUTING_BY_NODE = 2
+
+  !> How much it takes to be logged: a message is when its level is at most the one that WEIR_LOG names.
+
+  integer, parameter :: WEIR_LOG_LEVEL_ERROR = 0
+  integer, parameter :: WEIR_LOG_LEVEL_WARN = 1
+  integer, parameter :: WEIR_LOG_LEVEL_INFO = 2
+  integer, parameter :: WEIR_LOG_LEVEL_DEBUG = 3
+
+  integer, parameter :: WEIR_LEVEL_COUNT = 7 !< values of WEIR_LEVEL_SELF, ...
+
+  integer, parameter :: WEIR_TEXT_LENGTH = 64 !< of texts in configurations; longer ones are cut
+
+  !> Describes one tensor and how it is reduced. All fields but `name` and `priority` must be equal on all ranks.
+  type :: weir_allreduce_config
+    integer(int64) :: count = 0_int64 !< n, elements of the gradient; at most 2^48, of sparse algorithms 2^32 - 1
+    integer :: type = WEIR_FLOAT32 !< WEIR_FLOAT32, ...: of the gradient's elements
+    !> WEIR_MEMORY_HOST, ...: cuda: gradient, residual and update are on the GPU that is current when the plan is made. Every sparse
+    !> algorithm runs there; dense_nccl, dense_torus2d, dense_iterations and the sums in nodes of hitopk and hi_oktopk need NCCL
+    !> (without it the latter run flat). Where messages go to MPI as GPU memory (`weir info` says so), that GPU must also be current
+    !> where runs are started and waited for.
+    integer :: memory = WEIR_MEMORY_HOST
+    real(real64) :: density = 0.01_real64 !< k / n in (0, 1]; k is rounded to nearest, at least 1 when n > 0
+    integer(int64) :: k = -1_int64 !< entries to deliver, 0 <= k <= n; -1: from `density`
+    !> a name from the list of algorithms; "auto": the cheapest on this machine by the cost functions, which may be dense;
+    !> "auto_sparse": the cheapest sparse one
+    character(len=WEIR_TEXT_LENGTH) :: algorithm = 'oktopk'
+    !> auto: this many runs of each of up to three candidates, then the fastest by the clock stays, in either memory; 0: the
+    !> prediction decides; at most 10^6
+    integer(int64) :: trial_iterations = 0_int64
+    logical :: error_feedback = .true. !< keep what is not delivered in a residual (Ok-Topk Algorithm 2)
+    logical :: average = .true. !< divide the delivered sum by the number of ranks
+    integer :: threshold = WEIR_THRESHOLD_EXACT !< WEIR_THRESHOLD_EXACT, ...: how a rank selects the entries that it contributes
+    integer :: samplings = 30 !< N of MSTopK (CommLib Algorithm 1)
+    integer :: wire_format = WEIR_WIRE_FORMAT_COMPACT !< WEIR_WIRE_FORMAT_COMPACT, ...: auto: compact allows both
+    !> WEIR_WIRE_VALUES_NATIVE, ...: others need float32; auto: allows this besides native
+    integer :: wire_values = WEIR_WIRE_VALUES_NATIVE
+    integer(int64) :: threshold_period = 32_int64 !< tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48
+    integer(int64) :: boundary_period = 64_int64 !< tau of Ok-Topk Algorithm 1, 1 to 2^48
+    real(real64) :: balance_trigger = 4.0_real64 !< balance when the largest part exceeds this many times the mean
+    integer :: window = 4 !< exchanges in flight during split-and-reduce, 1 to 65536
+    integer :: non_finite = WEIR_NON_FINITE_ERROR !< WEIR_NON_FINITE_ERROR, ...: what NaN and infinity do
+    integer(int64) :: dense_iterations = 0_int64 !< the first iterations run dense (the Ok-Topk authors use 512); at most 2^48
+    !> after those, density falls exponentially from 25 % to its target (DGC); at most 2^48
+    integer(int64) :: warmup_iterations = 0_int64
+    integer :: priority = 0 !< larger is more urgent; may differ between ranks
+    character(len=WEIR_TEXT_LENGTH) :: name = 'allreduce' !< for messages and dumps
+  end type
+
+  !> What one run of a plan did on this rank; times in seconds.
+  type :: weir_statistics
+    integer(int64) :: iteration = 0 !< runs so far, this one included; density schedules count only those that delivered
+    integer(int64) :: k = 0 !< target of this iteration
+    integer(int64) :: selected_local = 0 !< entries this rank contributed
+    integer(int64) :: selected_global = 0 !< entries of the update
+    integer(int64) :: payload_bytes_sent = 0 !< values and indices
+    integer(int64) :: payload_bytes_received = 0
+    integer(int64) :: control_bytes_sent = 0 !< sizes, histograms, boundaries
+    integer(int64) :: control_bytes_received = 0
+    !> by Level of the peer, payload and control. Only Weir's own messages count: not what goes through memory that the ranks of a
+    !> node share, nor what MPI's or NCCL's own collectives send (dense_mpi, dense_nccl).
+    integer(int64) :: bytes_sent(0:6) = 0
+    integer(int64) :: bytes_received(0:6) = 0 !< by Level of the peer
+    integer(int64) :: messages_sent(0:6) = 0 !< by Level of the peer
+    integer(int64) :: messages_received(0:6) = 0 !< by Level of the peer
+    real(real64) :: seconds_select = 0 !< compensation and local selection
+    real(real64) :: seconds_in_node = 0 !< dense reduce-scatter and sparse allgather of algorithms that shard within nodes
+    !> from the first message to the last, reductions included, and what the caller computed meanwhile
+    real(real64) :: seconds_exchange = 0
+    real(real64) :: seconds_apply = 0 !< residual update and dense result; in CUDA memory: until they are on the stream
+    real(real64) :: seconds_total = 0 !< from start to completion, without waiting for the caller to take the result
+    real(real64) :: seconds_waited = 0 !< that the caller spent in wait, test or run until this run had finished
+    logical :: rethresholded = .false. !< mode reuse: the local or global threshold was re-evaluated
+    logical :: recut = .false. !< regions were re-cut because sizes showed imbalance
+    logical :: balanced = .false. !< the balance step ran
+    logical :: skipped = .false. !< WEIR_NON_FINITE_SKIP took effect
+  end type
+
+  !> One row of the algorithm registry.
+  type :: weir_algorithm_info
+    character(len=:), allocatable :: name
+    character(len=:), allocatable :: description
+    logical :: sparse = .false. !< delivers k entries; a dense algorithm delivers all
+    logical :: host_memory = .false. !< takes gradients in host memory
+    logical :: cuda_memory = .false. !< takes gradients in CUDA memory
+  end type
+
+  !> One WEIR_* environment variable, its value in force and where that came from.
+  type :: weir_setting_info
+    character(len=:), allocatable :: name
+    character(len=:), allocatable :: value
+    character(len=:), allocatable :: origin
+    character(len=:), allocatable :: description
+  end type
+
+  !> Describes one table of `rows` x `width` float32 values. All fields but `name` and the priorities must be equal on all ranks.
+  type :: weir_embedding_config
+    integer(int64) :: rows = 0_int64 !< V, 1 to 2^32 - 1
+    integer(int64) :: width = 0_int64 !< D, at least 1; needs not be divisible by the number of ranks
+    integer(int64) :: largest_batch = 0_int64 !< the most ids that a rank looks up at once
+    !> WEIR_MEMORY_HOST, ...: cuda: values, the optimizer's state, vectors and gradients are on the GPU that is current when the
+    !> table is made. Not for dense_allreduce.
+    integer :: memory = WEIR_MEMORY_HOST
+    !> a name from the list of exchanges: how rows are divided among the ranks and how they travel
+    character(len=WEIR_TEXT_LENGTH) :: exchange = 'columns'
+    integer :: optimizer = WEIR_OPTIMIZER_SGD !< WEIR_OPTIMIZER_SGD, ...: how gradients change rows
+    real(real64) :: learning_rate = 0.01_real64 !< finite as float32, which rows are
+    real(real64) :: beta1 = 0.9_real64 !< of momentum and Adam
+    real(real64) :: beta2 = 0.999_real64 !< of Adam
+    real(real64) :: epsilon = 1e-08_real64 !< of Adagrad and Adam, which need it positive
+    logical :: average = .true. !< gradients are divided by the number of ranks
+    !> WEIR_WIRE_VALUES_NATIVE, ...: how vectors and gradients travel (dense_allreduce: float32); sums are float32
+    integer :: wire_values = WEIR_WIRE_VALUES_NATIVE
+    integer :: routing = WEIR_ROUTING_AUTOMATIC !< WEIR_ROUTING_AUTOMATIC, ...: how messages to the ranks of another node travel
+    integer(int64) :: seed = 1_int64 !< of the initial values, which depend on nothing else but row, column and `initial_range`
+    real(real64) :: initial_range = 0.05_real64 !< they are uniform in [-initial_range, initial_range); finite as float32
+    integer :: priority = 1000000 !< of ids, vectors, and gradients of rows that the next batch needs
+    integer :: delayed_priority = -1000000 !< of the other gradients
+    character(len=WEIR_TEXT_LENGTH) :: name = 'embedding' !< for messages and dumps
+  end type
+
+  !> What the last lookup and the last update of this rank did; times in seconds, in CUDA memory until the work is on its stream.
+  !> Rows of the update are known once update() has returned; which of them are prior, once the operation has got so far.
+  type :: weir_embedding_statistics
+    integer(int64) :: tokens = 0 !< ids of the batch
+    integer(int64) :: distinct_rows = 0 !< of the batch: vectors received, and gradients sent
+    integer(int64) :: prior_rows = 0 !< of the update: those that the next batch of any rank needs; all when it is not known
+    integer(int64) :: updated_rows = 0 !< rows (or, partitioned by columns, parts of rows) that this rank's optimizer stepped
+    logical :: prefetched = .false. !< the lookup's ids were known before
+    logical :: by_node = .false. !< WEIR_ROUTING_BY_NODE is in force
+    integer(int64) :: id_bytes_sent = 0 !< of the batch: ids, by lookup, or by the prefetch that it used
+    integer(int64) :: lookup_bytes_sent = 0 !< vectors
+    integer(int64) :: gradient_bytes_sent = 0 !< gradients of rows
+    integer(int64) :: control_bytes_sent = 0 !< everything else of lookup, its prefetch and update
+    integer(int64) :: bytes_sent(0:6) = 0 !< all of these by Level of the peer
+    real(real64) :: seconds_lookup = 0 !< from start to completion
+    real(real64) :: seconds_coalesce = 0 !< summing gradients of equal ids, before update() returns
+    real(real64) :: seconds_prior = 0 !< from update() until the prior rows were applied
+    real(real64) :: seconds_update = 0 !< from update() until all rows were applied
+  end type
+
+  !> One way to divide and exchange a table.
+  type :: weir_exchange_info
+    character(len=:), allocatable :: name
+    character(len=:), allocatable :: description
+  end type
+
+end module

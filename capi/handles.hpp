@@ -1,0 +1,28 @@
+// handles.hpp: which handles are alive, so that one that was destroyed is an error and not a crash.
+#pragma once
+
+#include <weir/embedding.h>
+#include <weir/weir.h>
+
+#include <string_view>
+
+namespace weir::capi {
+
+enum class HandleKind { communicator, plan, table, schedule };
+[[nodiscard]] std::string_view name_of(HandleKind kind) noexcept;
+
+template <class Handle>
+inline constexpr HandleKind handle_kind = HandleKind::communicator;
+template <>
+inline constexpr HandleKind handle_kind<weir_plan> = HandleKind::plan;
+template <>
+inline constexpr HandleKind handle_kind<weir_embedding> = HandleKind::table;
+template <>
+inline constexpr HandleKind handle_kind<weir_schedule> = HandleKind::schedule;
+
+/* By any thread at any time. */
+void add_handle(const void* handle, HandleKind kind);
+void remove_handle(const void* handle) noexcept;
+[[nodiscard]] bool is_alive(const void* handle, HandleKind kind) noexcept;
+
+}  // namespace weir::capi

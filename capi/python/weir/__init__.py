@@ -1,0 +1,45 @@
+"""Weir: topology-aware sparse collectives for distributed training and HPC codes.
+
+    import numpy as np
+    import weir
+
+    comm = weir.Communicator()                                            # all ranks that mpirun has started
+    plan = weir.AllreducePlan(comm, count=gradient.size, density=0.01)    # made once per tensor
+    plan.run(gradient)                                                    # in place: the averaged sparse update
+
+Calls are collective where they say so: every rank makes them. Errors are weir.Error with a subclass for each status; bad input of
+one rank is an error on every rank. The library is found through WEIR_LIBRARY, in the package's own folder, or by the loader.
+"""
+from . import _types
+from ._abi import VERSION
+from ._library import LibraryError
+from ._struct import Text
+from ._types import *
+from .communicator import Communicator, Topology
+from .embedding import EmbeddingTable
+from .operation import Operation
+from .plan import AllreducePlan, Residual, SparseResult
+from .registry import Versions, algorithms, exchanges, log_to, set_log_function, settings, versions
+from .schedule import StepSchedule
+
+__version__ = ".".join(map(str, VERSION))
+__all__ = [
+    "AllreducePlan",
+    "Communicator",
+    "EmbeddingTable",
+    "LibraryError",
+    "Operation",
+    "Residual",
+    "SparseResult",
+    "StepSchedule",
+    "Text",
+    "Topology",
+    "Versions",
+    "algorithms",
+    "exchanges",
+    "log_to",
+    "set_log_function",
+    "settings",
+    "versions",
+]
+__all__ += _types.__all__

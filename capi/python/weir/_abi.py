@@ -1,0 +1,250 @@
+"""The C interface as ctypes sees it.
+
+Made by capi/interface/generate.py from interface.toml and the C headers: change those."""
+from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_void_p
+from typing import Any, Dict, Tuple
+
+VERSION = (0, 1, 0)
+LOG_FUNCTION = CFUNCTYPE(None, c_void_p, c_int32, c_char_p)
+
+
+class weir_allreduce_config(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("count", c_int64),
+        ("k", c_int64),
+        ("density", c_double),
+        ("balance_trigger", c_double),
+        ("threshold_period", c_int64),
+        ("boundary_period", c_int64),
+        ("dense_iterations", c_int64),
+        ("warmup_iterations", c_int64),
+        ("algorithm", c_char_p),
+        ("name", c_char_p),
+        ("type", c_int32),
+        ("threshold", c_int32),
+        ("non_finite", c_int32),
+        ("window", c_int32),
+        ("priority", c_int32),
+        ("error_feedback", c_int32),
+        ("average", c_int32),
+        ("wire_format", c_int32),
+        ("wire_values", c_int32),
+        ("samplings", c_int32),
+        ("trial_iterations", c_int64),
+        ("memory", c_int32),
+        ("reserved", c_int32),
+    ]
+
+
+class weir_statistics(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("iteration", c_int64),
+        ("k", c_int64),
+        ("selected_local", c_int64),
+        ("selected_global", c_int64),
+        ("payload_bytes_sent", c_int64),
+        ("payload_bytes_received", c_int64),
+        ("control_bytes_sent", c_int64),
+        ("control_bytes_received", c_int64),
+        ("bytes_sent", c_int64 * 7),
+        ("bytes_received", c_int64 * 7),
+        ("messages_sent", c_int64 * 7),
+        ("messages_received", c_int64 * 7),
+        ("seconds_select", c_double),
+        ("seconds_exchange", c_double),
+        ("seconds_apply", c_double),
+        ("seconds_total", c_double),
+        ("rethresholded", c_int32),
+        ("recut", c_int32),
+        ("balanced", c_int32),
+        ("skipped", c_int32),
+        ("seconds_in_node", c_double),
+        ("seconds_waited", c_double),
+    ]
+
+
+class weir_algorithm_info(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("name", c_char_p),
+        ("description", c_char_p),
+        ("sparse", c_int32),
+        ("host_memory", c_int32),
+        ("cuda_memory", c_int32),
+        ("reserved", c_int32),
+    ]
+
+
+class weir_setting_info(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("name", c_char_p),
+        ("value", c_char_p),
+        ("origin", c_char_p),
+        ("description", c_char_p),
+    ]
+
+
+class weir_embedding_config(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("rows", c_int64),
+        ("width", c_int64),
+        ("largest_batch", c_int64),
+        ("seed", c_int64),
+        ("learning_rate", c_double),
+        ("beta1", c_double),
+        ("beta2", c_double),
+        ("epsilon", c_double),
+        ("initial_range", c_double),
+        ("exchange", c_char_p),
+        ("name", c_char_p),
+        ("optimizer", c_int32),
+        ("wire_values", c_int32),
+        ("routing", c_int32),
+        ("average", c_int32),
+        ("priority", c_int32),
+        ("delayed_priority", c_int32),
+        ("memory", c_int32),
+        ("reserved", c_int32),
+    ]
+
+
+class weir_embedding_statistics(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("tokens", c_int64),
+        ("distinct_rows", c_int64),
+        ("prior_rows", c_int64),
+        ("updated_rows", c_int64),
+        ("id_bytes_sent", c_int64),
+        ("lookup_bytes_sent", c_int64),
+        ("gradient_bytes_sent", c_int64),
+        ("control_bytes_sent", c_int64),
+        ("bytes_sent", c_int64 * 7),
+        ("seconds_lookup", c_double),
+        ("seconds_coalesce", c_double),
+        ("seconds_prior", c_double),
+        ("seconds_update", c_double),
+        ("prefetched", c_int32),
+        ("by_node", c_int32),
+    ]
+
+
+class weir_exchange_info(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("name", c_char_p),
+        ("description", c_char_p),
+    ]
+
+
+class weir_sparse_result(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("count", c_int64),
+        ("indices", c_void_p),
+        ("values", c_void_p),
+    ]
+
+
+class weir_residual(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("begin", c_int64),
+        ("count", c_int64),
+        ("values", c_void_p),
+    ]
+
+
+# What each function gives and takes.
+FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
+    "weir_version": (None, (POINTER(c_int), POINTER(c_int), POINTER(c_int))),
+    "weir_status_string": (c_char_p, (c_int,)),
+    "weir_last_error": (c_char_p, (c_void_p,)),
+    "weir_algorithm_name": (c_char_p, (c_int,)),
+    "weir_algorithm": (c_int, (c_int, POINTER(weir_algorithm_info))),
+    "weir_setting": (c_int, (c_int, POINTER(weir_setting_info))),
+    "weir_level_name": (c_char_p, (c_int32,)),
+    "weir_set_log_function": (c_int, (LOG_FUNCTION, c_void_p)),
+    "weir_init": (c_int, ()),
+    "weir_finalize": (c_int, ()),
+    "weir_mpi_family": (c_char_p, ()),
+    "weir_mpi_library": (c_char_p, ()),
+    "weir_comm_create_world": (c_int, (POINTER(c_void_p),)),
+    "weir_comm_create_fortran": (c_int, (c_int32, POINTER(c_void_p))),
+    "weir_comm_rank": (c_int, (c_void_p, POINTER(c_int))),
+    "weir_comm_size": (c_int, (c_void_p, POINTER(c_int))),
+    "weir_comm_topology": (c_char_p, (c_void_p,)),
+    "weir_comm_level": (c_int, (c_void_p, c_int, POINTER(c_int32))),
+    "weir_comm_group": (c_int, (c_void_p, c_int32, POINTER(c_int), c_int, POINTER(c_int))),
+    "weir_comm_nearest_gpu": (c_int, (c_void_p, POINTER(c_int))),
+    "weir_comm_stragglers": (c_int, (c_void_p, c_int, POINTER(c_double), c_int)),
+    "weir_comm_dump": (c_int, (c_void_p, c_char_p)),
+    "weir_comm_destroy": (c_int, (c_void_p,)),
+    "weir_allreduce_plan_create": (c_int, (c_void_p, POINTER(weir_allreduce_config), POINTER(c_void_p))),
+    "weir_plan_destroy": (c_int, (c_void_p,)),
+    "weir_plan_run": (c_int, (c_void_p, c_void_p)),
+    "weir_plan_run_sparse": (c_int, (c_void_p, c_void_p, POINTER(weir_sparse_result))),
+    "weir_plan_start": (c_int, (c_void_p, c_void_p)),
+    "weir_plan_start_sparse": (c_int, (c_void_p, c_void_p)),
+    "weir_plan_run_on_stream": (c_int, (c_void_p, c_void_p, c_void_p)),
+    "weir_plan_run_sparse_on_stream": (c_int, (c_void_p, c_void_p, c_void_p, POINTER(weir_sparse_result))),
+    "weir_plan_start_on_stream": (c_int, (c_void_p, c_void_p, c_void_p)),
+    "weir_plan_start_sparse_on_stream": (c_int, (c_void_p, c_void_p, c_void_p)),
+    "weir_plan_test": (c_int, (c_void_p, POINTER(c_int))),
+    "weir_plan_wait": (c_int, (c_void_p,)),
+    "weir_plan_wait_for": (c_int, (c_void_p, c_double, POINTER(c_int))),
+    "weir_plan_sparse_result": (c_int, (c_void_p, POINTER(weir_sparse_result))),
+    "weir_plan_statistics": (c_int, (c_void_p, POINTER(weir_statistics))),
+    "weir_plan_residual": (c_int, (c_void_p, POINTER(weir_residual))),
+    "weir_plan_config": (c_int, (c_void_p, POINTER(weir_allreduce_config))),
+    "weir_plan_memory_bytes": (c_int, (c_void_p, POINTER(c_int64))),
+    "weir_plan_state_bytes": (c_int, (c_void_p, POINTER(c_int64))),
+    "weir_plan_save_state": (c_int, (c_void_p, c_void_p, c_int64)),
+    "weir_plan_restore_state": (c_int, (c_void_p, c_void_p, c_int64)),
+    "weir_plan_explanation": (c_char_p, (c_void_p,)),
+    "weir_plan_reset": (c_int, (c_void_p,)),
+    "weir_schedule_create": (c_int, (c_void_p, POINTER(c_char_p), c_int, POINTER(c_void_p))),
+    "weir_schedule_destroy": (c_int, (c_void_p,)),
+    "weir_schedule_priority": (c_int, (c_void_p, c_char_p, POINTER(c_int))),
+    "weir_schedule_started": (c_int, (c_void_p, c_char_p, c_void_p)),
+    "weir_schedule_test": (c_int, (c_void_p, c_char_p, POINTER(c_int))),
+    "weir_schedule_wait": (c_int, (c_void_p, c_char_p)),
+    "weir_schedule_wait_all": (c_int, (c_void_p,)),
+    "weir_schedule_pending": (c_int, (c_void_p, c_char_p, POINTER(c_int))),
+    "weir_exchange_name": (c_char_p, (c_int,)),
+    "weir_exchange": (c_int, (c_int, POINTER(weir_exchange_info))),
+    "weir_embedding_create": (c_int, (c_void_p, POINTER(weir_embedding_config), POINTER(c_void_p))),
+    "weir_embedding_destroy": (c_int, (c_void_p,)),
+    "weir_embedding_lookup_int32": (c_int, (c_void_p, c_void_p, c_int64, c_void_p)),
+    "weir_embedding_lookup_int64": (c_int, (c_void_p, c_void_p, c_int64, c_void_p)),
+    "weir_embedding_lookup_test": (c_int, (c_void_p, POINTER(c_int))),
+    "weir_embedding_lookup_wait": (c_int, (c_void_p,)),
+    "weir_embedding_lookup_wait_for": (c_int, (c_void_p, c_double, POINTER(c_int))),
+    "weir_embedding_prefetch_int32": (c_int, (c_void_p, c_void_p, c_int64)),
+    "weir_embedding_prefetch_int64": (c_int, (c_void_p, c_void_p, c_int64)),
+    "weir_embedding_prefetch_test": (c_int, (c_void_p, POINTER(c_int))),
+    "weir_embedding_prefetch_wait": (c_int, (c_void_p,)),
+    "weir_embedding_prefetch_wait_for": (c_int, (c_void_p, c_double, POINTER(c_int))),
+    "weir_embedding_update": (c_int, (c_void_p, c_void_p, c_int64)),
+    "weir_embedding_update_test": (c_int, (c_void_p, POINTER(c_int))),
+    "weir_embedding_update_wait": (c_int, (c_void_p,)),
+    "weir_embedding_update_wait_for": (c_int, (c_void_p, c_double, POINTER(c_int))),
+    "weir_embedding_lookup_int32_on_stream": (c_int, (c_void_p, c_void_p, c_int64, c_void_p, c_void_p)),
+    "weir_embedding_lookup_int64_on_stream": (c_int, (c_void_p, c_void_p, c_int64, c_void_p, c_void_p)),
+    "weir_embedding_prefetch_int32_on_stream": (c_int, (c_void_p, c_void_p, c_int64, c_void_p)),
+    "weir_embedding_prefetch_int64_on_stream": (c_int, (c_void_p, c_void_p, c_int64, c_void_p)),
+    "weir_embedding_update_on_stream": (c_int, (c_void_p, c_void_p, c_int64, c_void_p)),
+    "weir_embedding_set_learning_rate": (c_int, (c_void_p, c_double)),
+    "weir_embedding_export_rows": (c_int, (c_void_p, c_int64, c_int64, c_void_p)),
+    "weir_embedding_import_rows": (c_int, (c_void_p, c_int64, c_int64, c_void_p)),
+    "weir_embedding_get_config": (c_int, (c_void_p, POINTER(weir_embedding_config))),
+    "weir_embedding_memory_bytes": (c_int, (c_void_p, POINTER(c_int64))),
+    "weir_embedding_state_bytes": (c_int, (c_void_p, POINTER(c_int64))),
+    "weir_embedding_save_state": (c_int, (c_void_p, c_void_p, c_int64)),
+    "weir_embedding_restore_state": (c_int, (c_void_p, c_void_p, c_int64)),
+    "weir_embedding_get_statistics": (c_int, (c_void_p, POINTER(weir_embedding_statistics))),
+}

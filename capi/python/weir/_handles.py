@@ -1,0 +1,252 @@
+"""Objects of the library: who owns them, and the order in which they end.
+
+Communicators end together on all ranks, so the garbage collector must not end them: `close` does, or the end of the process, in
+the order in which they were made. Plans, tables and schedules end when nobody refers to them or to memory of theirs."""
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import sys
+import threading
+import traceback
+import weakref
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+
+import numpy as np
+
+from . import _abi
+from ._library import check, error_of, lib
+from ._types import BusyError, StateError, Status
+
+SLICE = 0.05  # seconds for which a wait may keep signals waiting
+# A run that ended so was broken off in its middle: the network may still use the caller's arrays.
+BROKEN = (Status.STATE, Status.TIMEOUT, Status.TRANSPORT, Status.MEMORY, Status.INTERNAL, Status.DEVICE)
+
+
+class Process:
+    """What there is one of."""
+
+    communicators: List[CommHandle] = []  # that are open, in the order of making
+    kept: List[Any] = []  # until the process ends
+    number = os.getpid()
+    abandoned: Set[Run] = set()  # runs that nobody here has waited for to the end, and other ranks may still wait for
+    ended = False
+
+    @classmethod
+    def usable(cls) -> bool:
+        """Whether objects of the library may still be destroyed: not at the end of the process, and not in a fork of it."""
+        return not cls.ended and os.getpid() == cls.number
+
+
+class CommHandle:
+    """A communicator of the library, and what has been made from it."""
+
+    def __init__(self, pointer: int) -> None:
+        self.pointer: Optional[int] = pointer
+        self.lock = threading.Lock()
+        self.children: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # in the order of making
+        self.made = 0
+        self.living = 0  # objects of the library made from it
+        self.left: List[Tuple[Callable[[int], int], int]] = []  # to be destroyed once its lock is free
+        Process.communicators.append(self)
+
+    def address(self) -> int:
+        if self.pointer is None:
+            raise StateError("the communicator is closed")
+        return self.pointer
+
+    def enter(self) -> None:
+        """Takes the lock. What could not be destroyed before is, now."""
+        if not self.lock.acquire(False):
+            raise BusyError("another thread uses this communicator: it and all that is made from it belong to one thread at a time")
+        while self.left:
+            destroy, pointer = self.left.pop()
+            destroy(pointer)
+            self.living -= 1
+
+    def call(self, function: Callable[..., int], *arguments: Any) -> None:
+        """Calls the library, and throws what that ends with."""
+        self.enter()
+        try:
+            status = function(*arguments)
+            if status:
+                check(status, self.pointer)
+        finally:
+            self.lock.release()
+
+    def adopt(self, child: Any) -> None:
+        self.made += 1
+        self.children[self.made] = child
+
+    def open_children(self) -> List[Any]:
+        return [child for _, child in sorted(self.children.items())]
+
+    def close(self) -> None:
+        if self.pointer is None:
+            return
+        for child in self.open_children():
+            child.close()
+        if self.living:
+            return  # arrays that plans have given still exist: they end with the process
+        self.call(lib.weir_comm_destroy, self.pointer)
+        self.forget()
+
+    def give_up(self) -> None:
+        """Closes it without the other ranks: they may know nothing of the exception that ends it here."""
+        for child in self.open_children():
+            child._give_up()
+        self.forget()
+
+    def forget(self) -> None:
+        self.pointer = None
+        if self in Process.communicators:
+            Process.communicators.remove(self)
+
+
+class Handle:
+    """A plan, table or schedule of the library."""
+
+    def __init__(self, comm: CommHandle, pointer: int, destroy: Callable[[int], int]) -> None:
+        self.comm = comm
+        self.pointer = pointer
+        self.destroy = destroy
+        self.runs: Dict[str, Run] = {}  # the last one of each kind
+        self.held: List[Any] = []  # arrays of runs that nobody will wait for
+        comm.living += 1
+
+    def close_runs(self, what: str) -> None:
+        """Destruction will finish them: nobody waits any more."""
+        for run in self.runs.values():
+            if not run.done:
+                self.held.append(run.arrays)
+                run.finish(StateError(f"the {what} was closed before this call was waited for"))
+
+    def give_up(self) -> None:
+        """Of calls in flight the other ranks may never hear, so destruction might wait for long: they stay until the process
+        ends."""
+        in_flight = [run for run in self.runs.values() if not run.done]
+        if in_flight:
+            Process.kept.append(self)
+            Process.kept.extend(run.arrays for run in in_flight)
+            for run in in_flight:
+                run.finish(StateError("an exception has ended the block of this call"))
+            Process.abandoned.update(in_flight)
+
+    def __del__(self) -> None:
+        if not Process.usable():
+            return
+        in_flight = [run for run in self.runs.values() if not run.done]
+        if Process.abandoned.intersection(in_flight):
+            Process.kept.append((self.held, [run.arrays for run in in_flight]))
+            return
+        if not self.comm.lock.acquire(False):  # another thread's call, or one of this thread that the garbage collector came into
+            self.comm.left.append((self.destroy, self.pointer))
+            Process.kept.append((self.held, [run.arrays for run in in_flight]))
+            return
+        try:
+            self.destroy(self.pointer)
+            self.comm.living -= 1
+        finally:
+            self.comm.lock.release()
+
+
+class Run:
+    """A call in flight, and later what it has ended with. Keeps the caller's arrays alive."""
+
+    def __init__(self, handle: Handle, wait_for: Callable[..., int], arrays: Any, refusal: Optional[Exception]) -> None:
+        self.comm = handle.comm
+        self.pointer = handle.pointer
+        self.wait_for = wait_for
+        self.arrays = arrays
+        self.refusal = refusal  # what is wrong with this rank's arrays; the other ranks get an error, too
+        self.done = False
+        self.error: Optional[Exception] = None
+
+    def advance(self, seconds: float) -> bool:
+        """Makes progress until the call has finished, for at most so long. The caller has the communicator's lock."""
+        done = ctypes.c_int()
+        status = self.wait_for(self.pointer, seconds, done)
+        if status == Status.OK and not done.value:
+            return False
+        self.finish(error_of(status, self.comm.pointer) if status else None)
+        return True
+
+    def finish(self, error: Optional[Exception]) -> None:
+        if error is not None and getattr(error, "status", None) in BROKEN:
+            Process.kept.append(self.arrays)
+        if self.refusal is not None:
+            self.refusal.__cause__, error = error, self.refusal
+        self.done, self.error, self.arrays = True, error, None
+        Process.abandoned.discard(self)
+
+    def settled(self, seconds: float) -> bool:
+        """advance(), and then throws what the call has ended with."""
+        if not self.done:
+            self.comm.enter()
+            try:
+                if not self.advance(seconds):
+                    return False
+            finally:
+                self.comm.lock.release()
+        if self.error is not None:
+            raise self.error
+        return True
+
+    def wait(self) -> None:
+        """In slices, between which Python looks for signals."""
+        if not self.done:
+            self.comm.enter()
+            try:
+                while not self.advance(SLICE):
+                    pass
+            except BaseException:
+                Process.abandoned.add(self)
+                raise
+            finally:
+                self.comm.lock.release()
+        if self.error is not None:
+            raise self.error
+
+
+class Lent:
+    """Memory of a plan, which lives as long as this. NumPy and CuPy see an array in it."""
+
+    def __init__(self, owner: Handle, pointer: int, count: int, dtype: str, cuda: bool) -> None:
+        self.owner = owner
+        self.shape = (count,)
+        described: Dict[str, Any] = {"shape": (count,), "typestr": np.dtype(dtype).str, "data": (pointer, not cuda), "version": 3}
+        if cuda:
+            self.__cuda_array_interface__ = {**described, "strides": None, "stream": None}
+        else:
+            self.__array_interface__ = described
+
+
+def lend(owner: Handle, pointer: Optional[int], count: int, dtype: str, cuda: bool) -> Any:
+    """Memory of a plan as an array of `count` elements: of NumPy, read-only, or an object with __cuda_array_interface__."""
+    if cuda:
+        return Lent(owner, pointer or 0, count, dtype, True)
+    if not count:
+        empty = np.empty(0, dtype)
+        empty.flags.writeable = False
+        return empty
+    return np.asarray(Lent(owner, pointer or 0, count, dtype, False))
+
+
+@atexit.register
+def end() -> None:
+    """Where an exception that nobody has caught ends the process, other ranks may wait for this one: the launcher ends them, as
+    long as MPI is not finalised here."""
+    if not Process.usable():
+        return
+    abandoned = bool(Process.abandoned) or getattr(sys, "last_value", None) is not None
+    if not abandoned:
+        for comm in list(Process.communicators):
+            try:
+                comm.close()
+            except Exception:
+                traceback.print_exc()
+    lib.weir_set_log_function(_abi.LOG_FUNCTION(0), None)
+    if not abandoned:
+        lib.weir_finalize()
+    Process.ended = True

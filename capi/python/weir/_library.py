@@ -1,0 +1,136 @@
+"""Finds libweir, checks that it is the right one, and gives access to its functions."""
+from __future__ import annotations
+
+import ctypes
+import os
+import pathlib
+import sys
+from typing import Any, Iterator, List, Optional, Tuple
+
+from . import _abi
+from ._types import ERRORS, InternalError
+
+MAJOR = _abi.VERSION[0]
+NAMES = {"": f"libweir.so.{MAJOR}", "Open MPI": f"libweir-openmpi.so.{MAJOR}", "MPICH": f"libweir-mpich.so.{MAJOR}"}
+# What a launcher leaves in the environment of the processes that it starts.
+LAUNCHERS = {"OMPI_COMM_WORLD_SIZE": "Open MPI", "PMI_SIZE": "MPICH"}
+
+
+class LibraryError(ImportError):
+    """No libweir was found that fits; the text names everything that was tried, and why it would not do."""
+
+
+def family_of(vendor: str) -> str:
+    """The family of an MPI library, by the name that it gives itself: those that share MPICH's ABI are one."""
+    if vendor.startswith("Open MPI"):
+        return "Open MPI"
+    return "MPICH" if any(name in vendor for name in ("MPICH", "Intel", "MVAPICH", "CRAY")) else ""
+
+
+def mpi4py_family() -> str:
+    """The family of the MPI that a loaded mpi4py uses; empty where there is none, or an unknown one."""
+    mpi4py = sys.modules.get("mpi4py.MPI")
+    return family_of(mpi4py.Get_library_version()) if mpi4py is not None else ""
+
+
+def launcher() -> Tuple[str, str]:
+    """The family of the MPI whose launcher has started this process, and of how many; empty where none has."""
+    return next(((family, os.environ[variable]) for variable, family in LAUNCHERS.items() if variable in os.environ), ("", ""))
+
+
+def candidates() -> Iterator[Tuple[str, str]]:
+    """What to load, and where that comes from."""
+    chosen = os.environ.get("WEIR_LIBRARY")
+    if chosen:
+        yield chosen, "WEIR_LIBRARY"
+        return
+    family = mpi4py_family() or launcher()[0]
+    order = sorted(NAMES, key=lambda of: of != family)
+    folder = pathlib.Path(__file__).resolve().parent
+    for of in order:
+        yield str(folder / NAMES[of]), "the package's own folder"
+    for of in order:
+        yield NAMES[of], "the loader's path"
+
+
+def declared(path: str) -> Any:
+    """The library with the types of its functions. Throws OSError where it cannot be loaded or is not the right one."""
+    library = ctypes.CDLL(path)
+    missing = [name for name in _abi.FUNCTIONS if not hasattr(library, name)]
+    if "weir_version" in missing:
+        raise OSError("it is no libweir: it has no weir_version")
+    version = (ctypes.c_int(), ctypes.c_int(), ctypes.c_int())
+    library.weir_version(*map(ctypes.byref, version))
+    found = tuple(part.value for part in version)
+    wanted = ".".join(map(str, _abi.VERSION))
+    if found[0] != MAJOR or found < _abi.VERSION:
+        raise OSError(f"it is version {'.'.join(map(str, found))}: this package needs {wanted}, or a later one of {MAJOR}.x")
+    if missing:
+        raise OSError(
+            f"it lacks {', '.join(missing[:3])}{' and others' if len(missing) > 3 else ''}: this package needs version {wanted}"
+        )
+    for name, (result, arguments) in _abi.FUNCTIONS.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+def family_problem(library: Any) -> Optional[str]:
+    """Why this library cannot work with the MPI that mpi4py has loaded, if it cannot."""
+    mpi4py = sys.modules.get("mpi4py.MPI")
+    if mpi4py is None:
+        return None
+    theirs, ours = family_of(mpi4py.Get_library_version()), library.weir_mpi_family().decode()
+    if theirs and theirs != ours:
+        return (
+            f"it was built for {ours}, and mpi4py uses {theirs}: install Weir for {theirs}, name its library in WEIR_LIBRARY, "
+            f"or use an mpi4py that was built for {ours}"
+        )
+    return None
+
+
+def launcher_problem(library: Any) -> Optional[str]:
+    """Why this process is the only rank of its program, if another MPI's launcher has started it as one of several."""
+    (theirs, ranks), ours = launcher(), library.weir_mpi_family().decode()
+    if theirs in ("", ours) or ranks == "1":
+        return None
+    return (
+        f"it was built for {ours}, and {theirs}'s launcher has started this process as one of {ranks}: start it with the launcher "
+        f"of {ours}, or name a library that was built for {theirs} in WEIR_LIBRARY"
+    )
+
+
+def load() -> Tuple[Any, str]:
+    """The library and its path."""
+    tried: List[str] = []
+    for path, origin in candidates():
+        if os.path.isabs(path) and origin != "WEIR_LIBRARY" and not os.path.exists(path):
+            tried.append(f"{path} ({origin}): not there")
+            continue
+        try:
+            library = declared(path)
+            problem = family_problem(library)
+            if problem is None:
+                return library, path
+            tried.append(f"{path} ({origin}): {problem}")
+        except OSError as error:
+            tried.append(f"{path} ({origin}): {error}")
+    listing = "\n  ".join(tried)
+    raise LibraryError(
+        f"no libweir that fits was found. Tried:\n  {listing}\n"
+        "Install Weir, or set WEIR_LIBRARY to its library, for example /usr/local/lib/libweir.so"
+    )
+
+
+lib, path = load()
+
+
+def check(status: int, comm: Optional[int] = None) -> None:
+    """Throws the error that a call on the communicator `comm` has ended with, if any."""
+    if status:
+        raise error_of(status, comm)
+
+
+def error_of(status: int, comm: Optional[int] = None) -> Exception:
+    text = lib.weir_last_error(comm)
+    return ERRORS.get(status, InternalError)(text.decode(errors="replace") if text else f"status {status}")

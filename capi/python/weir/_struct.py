@@ -1,0 +1,126 @@
+"""Structs of the library as dataclasses: to C and back, and how they look."""
+from __future__ import annotations
+
+import ctypes
+import operator
+from enum import IntEnum
+from html import escape
+from typing import Any, ClassVar, Dict, List, Mapping, Tuple, Type, TypeVar
+
+Self = TypeVar("Self", bound="Struct")
+TypeLike = Any  # a DataType, its name, or the dtype of an array
+
+
+class Text(str):
+    """A text of several lines that shells and notebooks show as it is."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self)}</pre>"
+
+
+def enumerator(enum: Type[IntEnum], field: str, value: Any) -> IntEnum:
+    """The value of an enumeration, from itself, its name, its number, or for element types a dtype. Throws ValueError."""
+    if not isinstance(value, (str, int)):  # a dtype of NumPy or PyTorch
+        value = str(getattr(value, "name", None) or getattr(value, "__name__", None) or value).rpartition(".")[2]
+    names = ", ".join(enum.__members__)
+    try:
+        return enum[value] if isinstance(value, str) else enum(value)
+    except (KeyError, ValueError):
+        raise ValueError(f"{field} is {value!r}: it must be one of {names}") from None
+
+
+def whole_number(field: str, value: Any, bits: int) -> int:
+    """`value` where it is a whole number that a field of so many bits can hold. Throws TypeError and ValueError."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{field} is {value!r}: it must be a whole number") from None
+    if not -(2 ** (bits - 1)) <= number < 2 ** (bits - 1):
+        raise ValueError(f"{field} is {number}: it must fit into {bits} bits")
+    return number
+
+
+class Struct:
+    """What configurations and results have in common."""
+
+    _c: ClassVar[Type[ctypes.Structure]]
+    _kinds: ClassVar[Dict[str, Any]]  # how to convert each field: a type, or [enumeration] for an array by its values
+
+    def _to_c(self) -> Any:
+        """The struct of C. Throws TypeError and ValueError, naming the field."""
+        c: Any = self._c(ctypes.sizeof(self._c))
+        types = dict((field[0], field[1]) for field in self._c._fields_)
+        for name, kind in self._kinds.items():
+            value = getattr(self, name)
+            if kind is bool:
+                value = int(bool(value))
+            elif kind is int:
+                value = whole_number(name, value, 8 * ctypes.sizeof(types[name]))
+            elif kind is float:
+                try:
+                    value = float(value)
+                except (TypeError, ValueError):
+                    raise TypeError(f"{name} is {value!r}: it must be a number") from None
+            elif kind is str:
+                if not isinstance(value, str) or "\0" in value:
+                    raise TypeError(f"{name} is {value!r}: it must be a str without null characters")
+                value = value.encode()
+            else:
+                value = enumerator(kind, name, value)
+            setattr(c, name, value)
+        return c
+
+    @classmethod
+    def _from_c(cls: Type[Self], c: Any) -> Self:
+        return cls(**{name: from_c(kind, getattr(c, name)) for name, kind in cls._kinds.items()})
+
+    def _rows(self) -> List[Tuple[str, str]]:
+        return [(name, shown(name, getattr(self, name))) for name in self._kinds]
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={plain(getattr(self, name))}" for name in self._kinds)
+        return f"{type(self).__name__}({fields})"
+
+    def __str__(self) -> str:
+        rows = self._rows()
+        width = max(len(name) for name, _ in rows)
+        return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{escape(name)}</th><td style='text-align:left'>{escape(value)}</td></tr>"
+            for name, value in self._rows()
+        )
+        return f"<table><caption>{type(self).__name__}</caption>{rows}</table>"
+
+
+def from_c(kind: Any, value: Any) -> Any:
+    if isinstance(kind, list):
+        return {by: value[by] for by in kind[0]}
+    if kind is str:
+        return value.decode(errors="replace") if value is not None else ""
+    try:
+        return kind(value)
+    except ValueError:  # an enumerator that only a newer library knows
+        return value
+
+
+def plain(value: Any) -> str:
+    """A field in a repr; of arrays what is not 0."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{by.name}: {number}" for by, number in value.items() if number) + "}"
+    return value.name if isinstance(value, IntEnum) else repr(value)
+
+
+def shown(name: str, value: Any) -> str:
+    """A field in a table, with its unit."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{by.name} {number:,}" for by, number in value.items() if number) or "0"
+    if name.startswith("seconds_"):
+        return f"{value * 1e3:,.3f} ms"
+    if isinstance(value, IntEnum):
+        return value.name
+    return f"{value:,}" if type(value) is int else str(value)

@@ -1,0 +1,688 @@
+"""Enumerations, exceptions, configurations and results.
+
+Made by capi/interface/generate.py from interface.toml and the C headers: change those."""
+from __future__ import annotations
+
+import builtins
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Dict, Type, Union
+
+from . import _abi
+from ._struct import Struct, TypeLike
+
+if TYPE_CHECKING:
+    from .communicator import Communicator
+
+
+__all__ = [
+    "Status", "Error", "ArgumentError", "MismatchError", "BusyError", "StateError", "NonFiniteError", "TimeoutError",
+    "TransportError", "MemoryError", "SettingError", "UnsupportedError", "InternalError", "DeviceError", "DataType", "MemorySpace",
+    "Threshold", "WireFormat", "WireValues", "NonFinite", "Level", "Optimizer", "Routing", "LogLevel", "AllreduceConfig",
+    "Statistics", "AlgorithmInfo", "SettingInfo", "EmbeddingConfig", "EmbeddingStatistics", "ExchangeInfo",
+]
+
+
+class Status(IntEnum):
+    """What a call of the library ends with."""
+
+    OK = 0  # success
+    ARGUMENT = 1  # an argument is wrong
+    MISMATCH = 2  # ranks disagree about a plan
+    BUSY = 3  # the object is in use
+    STATE = 4  # the call does not fit the state of the object
+    NON_FINITE = 5  # the gradient holds NaN or infinity
+    TIMEOUT = 6  # a peer did not answer in time
+    TRANSPORT = 7  # the transport failed
+    MEMORY = 8  # out of memory
+    SETTING = 9  # a WEIR_* setting has a value that makes no sense
+    UNSUPPORTED = 10  # this build of Weir lacks the feature
+    INTERNAL = 11  # an internal assumption of Weir failed
+    DEVICE = 12  # the GPU or its driver failed
+
+
+class Error(Exception):
+    """What every call throws: a status, and a text that says what was wrong and what would be right."""
+
+    status: Status = Status.INTERNAL
+
+
+class ArgumentError(Error, ValueError):
+    """An argument is wrong."""
+
+    status = Status.ARGUMENT
+
+
+class MismatchError(Error):
+    """Ranks disagree about a plan."""
+
+    status = Status.MISMATCH
+
+
+class BusyError(Error):
+    """The object is in use."""
+
+    status = Status.BUSY
+
+
+class StateError(Error):
+    """The call does not fit the state of the object."""
+
+    status = Status.STATE
+
+
+class NonFiniteError(Error):
+    """The gradient holds NaN or infinity."""
+
+    status = Status.NON_FINITE
+
+
+class TimeoutError(Error, builtins.TimeoutError):
+    """A peer did not answer in time."""
+
+    status = Status.TIMEOUT
+
+
+class TransportError(Error):
+    """The transport failed."""
+
+    status = Status.TRANSPORT
+
+
+class MemoryError(Error, builtins.MemoryError):
+    """Out of memory."""
+
+    status = Status.MEMORY
+
+
+class SettingError(Error):
+    """A WEIR_* setting has a value that makes no sense."""
+
+    status = Status.SETTING
+
+
+class UnsupportedError(Error):
+    """This build of Weir lacks the feature."""
+
+    status = Status.UNSUPPORTED
+
+
+class InternalError(Error):
+    """An internal assumption of Weir failed."""
+
+    status = Status.INTERNAL
+
+
+class DeviceError(Error):
+    """The GPU or its driver failed."""
+
+    status = Status.DEVICE
+
+
+ERRORS: Dict[int, Type[Error]] = {
+    1: ArgumentError,
+    2: MismatchError,
+    3: BusyError,
+    4: StateError,
+    5: NonFiniteError,
+    6: TimeoutError,
+    7: TransportError,
+    8: MemoryError,
+    9: SettingError,
+    10: UnsupportedError,
+    11: InternalError,
+    12: DeviceError,
+}
+
+
+class DataType(IntEnum):
+    """Element type of a gradient. The 16-bit types are for CUDA memory only; residuals, sums and updates are float32 with them."""
+
+    float32 = 0
+    float64 = 1
+    float16 = 2
+    bfloat16 = 3
+
+
+class MemorySpace(IntEnum):
+    """Where gradient, residual and update are."""
+
+    host = 0
+    cuda = 1
+
+
+class Threshold(IntEnum):
+    """How a rank selects the entries that it contributes. `exact` and `mstopk` select exactly k entries, the other methods perhaps
+    a few more or fewer. What a rank does not select stays in its residual.
+
+    The sum of all contributions may have more than k entries: gtopk, oktopk and hi_oktopk deliver the k largest of them. With
+    `reuse`, oktopk and hi_oktopk keep that global threshold, too, within the same bounds; where ranks contribute more than k
+    entries, they may deliver fewer, so that the volume bound holds.
+
+    exact: exactly the k largest (fewer only when fewer are nonzero); ties go to the lowest index
+    reuse: Ok-Topk section 3.1.3: re-evaluated every `threshold_period` iterations, and at once when a count leaves [0.8 k, 1.25 k]
+    mstopk: CommLib Algorithm 1: `samplings` thresholds bisected between mean and maximum, then exactly k entries
+    sampled: DGC: the threshold of a small sample, and a second, exact selection among too many candidates
+    gaussian: Gaussiank: the quantile of a normal distribution with the gradient's moments, and a guard on the count
+    sidco: SIDCo: exponential fits to what exceeds the last threshold, in stages
+    """
+
+    exact = 0
+    reuse = 1
+    mstopk = 2
+    sampled = 3
+    gaussian = 4
+    sidco = 5
+
+
+class WireFormat(IntEnum):
+    """How indices of sparse vectors travel.
+
+    compact: the smallest of COO, Elias-Fano, bitmap and dense, per message
+    coo: 32-bit index and value, always
+    """
+
+    compact = 0
+    coo = 1
+
+
+class WireValues(IntEnum):
+    """How values of sparse vectors travel. Sums are taken in the plan's type; what rounding loses stays in the residual.
+
+    bfloat16: needs float32
+    float16: needs float32
+    """
+
+    native = 0
+    bfloat16 = 1
+    float16 = 2
+
+
+class NonFinite(IntEnum):
+    """What happens to an iteration in which any rank's gradient holds NaN or infinity.
+
+    error: NonFiniteError on every rank; gradient untouched, residual as before up to rounding
+    skip: the iteration contributes nothing anywhere: the update is zero, the residual as before up to rounding
+    propagate: NaN counts as the largest magnitude and travels like any other value
+    """
+
+    error = 0
+    skip = 1
+    propagate = 2
+
+
+class Level(IntEnum):
+    """How near two ranks are: the innermost part of the machine that they share. Traffic is counted by these levels.
+
+    self: the rank itself
+    l3: one L3 cache
+    numa: one NUMA node
+    socket: one socket
+    node: one node
+    switch_group: one switch
+    system: nothing nearer
+    """
+
+    self = 0
+    l3 = 1
+    numa = 2
+    socket = 3
+    node = 4
+    switch_group = 5
+    system = 6
+
+
+class Optimizer(IntEnum):
+    """Which rows of the batch's gradient change what, with one learning rate l and gradient g of a row. Rows that no rank has
+    looked up keep their values and their state.
+
+    sgd: w -= l g
+    momentum: v = beta1 v + g;  w -= l v
+    adagrad: s += g^2;  w -= l g / (sqrt(s) + epsilon)
+    adam: m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;  w -= l m' / (sqrt(v') + epsilon), where m' and v' are
+        divided by 1 - beta1^t and 1 - beta2^t; t grows once per update, with its delayed rows (EmbRace section 5.7)
+    """
+
+    sgd = 0
+    momentum = 1
+    adagrad = 2
+    adam = 3
+
+
+class Routing(IntEnum):
+    """How messages to the ranks of another node travel.
+
+    automatic: as the cost function says
+    direct: each by itself
+    by_node: those from one node to another as one: gathered in the node, sent across, scattered
+    """
+
+    automatic = 0
+    direct = 1
+    by_node = 2
+
+
+class LogLevel(IntEnum):
+    """How much it takes to be logged: a message is when its level is at most the one that WEIR_LOG names."""
+
+    error = 0
+    warn = 1
+    info = 2
+    debug = 3
+
+
+@dataclass(repr=False)
+class AllreduceConfig(Struct):
+    """Describes one tensor and how it is reduced. All fields but `name` and `priority` must be equal on all ranks.
+
+    count: n, elements of the gradient; at most 2^48, of sparse algorithms 2^32 - 1
+    type: of the gradient's elements
+    memory: cuda: gradient, residual and update are on the GPU that is current when the plan is made. Every sparse algorithm runs
+        there; dense_nccl, dense_torus2d, dense_iterations and the sums in nodes of hitopk and hi_oktopk need NCCL (without it the
+        latter run flat). Where messages go to MPI as GPU memory (`weir info` says so), that GPU must also be current where runs are
+        started and waited for.
+    density: k / n in (0, 1]; k is rounded to nearest, at least 1 when n > 0
+    k: entries to deliver, 0 <= k <= n; -1: from `density`
+    algorithm: a name from the list of algorithms; "auto": the cheapest on this machine by the cost functions, which may be dense;
+        "auto_sparse": the cheapest sparse one
+    trial_iterations: auto: this many runs of each of up to three candidates, then the fastest by the clock stays, in either memory;
+        0: the prediction decides; at most 10^6
+    error_feedback: keep what is not delivered in a residual (Ok-Topk Algorithm 2)
+    average: divide the delivered sum by the number of ranks
+    threshold: how a rank selects the entries that it contributes
+    samplings: N of MSTopK (CommLib Algorithm 1)
+    wire_format: auto: compact allows both
+    wire_values: others need float32; auto: allows this besides native
+    threshold_period: tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48
+    boundary_period: tau of Ok-Topk Algorithm 1, 1 to 2^48
+    balance_trigger: balance when the largest part exceeds this many times the mean
+    window: exchanges in flight during split-and-reduce, 1 to 65536
+    non_finite: what NaN and infinity do
+    dense_iterations: the first iterations run dense (the Ok-Topk authors use 512); at most 2^48
+    warmup_iterations: after those, density falls exponentially from 25 % to its target (DGC); at most 2^48
+    priority: larger is more urgent; may differ between ranks
+    name: for messages and dumps
+    """
+
+    count: int = 0
+    type: TypeLike = DataType.float32
+    memory: Union[MemorySpace, str] = MemorySpace.host
+    density: float = 0.01
+    k: int = -1
+    algorithm: str = "oktopk"
+    trial_iterations: int = 0
+    error_feedback: bool = True
+    average: bool = True
+    threshold: Union[Threshold, str] = Threshold.exact
+    samplings: int = 30
+    wire_format: Union[WireFormat, str] = WireFormat.compact
+    wire_values: Union[WireValues, str] = WireValues.native
+    threshold_period: int = 32
+    boundary_period: int = 64
+    balance_trigger: float = 4.0
+    window: int = 4
+    non_finite: Union[NonFinite, str] = NonFinite.error
+    dense_iterations: int = 0
+    warmup_iterations: int = 0
+    priority: int = 0
+    name: str = "allreduce"
+
+    _c = _abi.weir_allreduce_config
+    _kinds = {
+        "count": int, "type": DataType, "memory": MemorySpace, "density": float, "k": int, "algorithm": str,
+        "trial_iterations": int, "error_feedback": bool, "average": bool, "threshold": Threshold, "samplings": int,
+        "wire_format": WireFormat, "wire_values": WireValues, "threshold_period": int, "boundary_period": int,
+        "balance_trigger": float, "window": int, "non_finite": NonFinite, "dense_iterations": int, "warmup_iterations": int,
+        "priority": int, "name": str,
+    }
+
+
+class PlanKeywords:
+    """Made with the fields of AllreduceConfig as keywords."""
+
+    def __init__(
+        self,
+        comm: Communicator,
+        *,
+        count: int = 0,
+        type: TypeLike = DataType.float32,
+        memory: Union[MemorySpace, str] = MemorySpace.host,
+        density: float = 0.01,
+        k: int = -1,
+        algorithm: str = "oktopk",
+        trial_iterations: int = 0,
+        error_feedback: bool = True,
+        average: bool = True,
+        threshold: Union[Threshold, str] = Threshold.exact,
+        samplings: int = 30,
+        wire_format: Union[WireFormat, str] = WireFormat.compact,
+        wire_values: Union[WireValues, str] = WireValues.native,
+        threshold_period: int = 32,
+        boundary_period: int = 64,
+        balance_trigger: float = 4.0,
+        window: int = 4,
+        non_finite: Union[NonFinite, str] = NonFinite.error,
+        dense_iterations: int = 0,
+        warmup_iterations: int = 0,
+        priority: int = 0,
+        name: str = "allreduce",
+    ) -> None:
+        """Describes one tensor and how it is reduced. All fields but `name` and `priority` must be equal on all ranks.
+
+        Collective. `comm` is a Communicator; the keywords are the fields of AllreduceConfig. An enumeration's value may be given as
+        its name. `type` also takes the dtype of an array.
+
+        count: n, elements of the gradient; at most 2^48, of sparse algorithms 2^32 - 1
+        type: of the gradient's elements
+        memory: cuda: gradient, residual and update are on the GPU that is current when the plan is made. Every sparse algorithm
+            runs there; dense_nccl, dense_torus2d, dense_iterations and the sums in nodes of hitopk and hi_oktopk need NCCL (without
+            it the latter run flat). Where messages go to MPI as GPU memory (`weir info` says so), that GPU must also be current
+            where runs are started and waited for.
+        density: k / n in (0, 1]; k is rounded to nearest, at least 1 when n > 0
+        k: entries to deliver, 0 <= k <= n; -1: from `density`
+        algorithm: a name from the list of algorithms; "auto": the cheapest on this machine by the cost functions, which may be
+            dense; "auto_sparse": the cheapest sparse one
+        trial_iterations: auto: this many runs of each of up to three candidates, then the fastest by the clock stays, in either
+            memory; 0: the prediction decides; at most 10^6
+        error_feedback: keep what is not delivered in a residual (Ok-Topk Algorithm 2)
+        average: divide the delivered sum by the number of ranks
+        threshold: how a rank selects the entries that it contributes
+        samplings: N of MSTopK (CommLib Algorithm 1)
+        wire_format: auto: compact allows both
+        wire_values: others need float32; auto: allows this besides native
+        threshold_period: tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48
+        boundary_period: tau of Ok-Topk Algorithm 1, 1 to 2^48
+        balance_trigger: balance when the largest part exceeds this many times the mean
+        window: exchanges in flight during split-and-reduce, 1 to 65536
+        non_finite: what NaN and infinity do
+        dense_iterations: the first iterations run dense (the Ok-Topk authors use 512); at most 2^48
+        warmup_iterations: after those, density falls exponentially from 25 % to its target (DGC); at most 2^48
+        priority: larger is more urgent; may differ between ranks
+        name: for messages and dumps
+        """
+        self._make(
+            comm,
+            AllreduceConfig(
+                count=count, type=type, memory=memory, density=density, k=k, algorithm=algorithm,
+                trial_iterations=trial_iterations, error_feedback=error_feedback, average=average, threshold=threshold,
+                samplings=samplings, wire_format=wire_format, wire_values=wire_values, threshold_period=threshold_period,
+                boundary_period=boundary_period, balance_trigger=balance_trigger, window=window, non_finite=non_finite,
+                dense_iterations=dense_iterations, warmup_iterations=warmup_iterations, priority=priority, name=name,
+            ),
+        )
+
+    def _make(self, comm: Communicator, config: AllreduceConfig) -> None:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, repr=False)
+class Statistics(Struct):
+    """What one run of a plan did on this rank; times in seconds.
+
+    iteration: runs so far, this one included; density schedules count only those that delivered
+    k: target of this iteration
+    selected_local: entries this rank contributed
+    selected_global: entries of the update
+    payload_bytes_sent: values and indices
+    control_bytes_sent: sizes, histograms, boundaries
+    bytes_sent: by Level of the peer, payload and control. Only Weir's own messages count: not what goes through memory that the
+        ranks of a node share, nor what MPI's or NCCL's own collectives send (dense_mpi, dense_nccl).
+    bytes_received: by Level of the peer
+    messages_sent: by Level of the peer
+    messages_received: by Level of the peer
+    seconds_select: compensation and local selection
+    seconds_in_node: dense reduce-scatter and sparse allgather of algorithms that shard within nodes
+    seconds_exchange: from the first message to the last, reductions included, and what the caller computed meanwhile
+    seconds_apply: residual update and dense result; in CUDA memory: until they are on the stream
+    seconds_total: from start to completion, without waiting for the caller to take the result
+    seconds_waited: that the caller spent in wait, test or run until this run had finished
+    rethresholded: mode reuse: the local or global threshold was re-evaluated
+    recut: regions were re-cut because sizes showed imbalance
+    balanced: the balance step ran
+    skipped: NonFinite.skip took effect
+    """
+
+    iteration: int
+    k: int
+    selected_local: int
+    selected_global: int
+    payload_bytes_sent: int
+    payload_bytes_received: int
+    control_bytes_sent: int
+    control_bytes_received: int
+    bytes_sent: Dict[Level, int]
+    bytes_received: Dict[Level, int]
+    messages_sent: Dict[Level, int]
+    messages_received: Dict[Level, int]
+    seconds_select: float
+    seconds_in_node: float
+    seconds_exchange: float
+    seconds_apply: float
+    seconds_total: float
+    seconds_waited: float
+    rethresholded: bool
+    recut: bool
+    balanced: bool
+    skipped: bool
+
+    _c = _abi.weir_statistics
+    _kinds = {
+        "iteration": int, "k": int, "selected_local": int, "selected_global": int, "payload_bytes_sent": int,
+        "payload_bytes_received": int, "control_bytes_sent": int, "control_bytes_received": int, "bytes_sent": [Level],
+        "bytes_received": [Level], "messages_sent": [Level], "messages_received": [Level], "seconds_select": float,
+        "seconds_in_node": float, "seconds_exchange": float, "seconds_apply": float, "seconds_total": float,
+        "seconds_waited": float, "rethresholded": bool, "recut": bool, "balanced": bool, "skipped": bool,
+    }
+
+
+@dataclass(frozen=True, repr=False)
+class AlgorithmInfo(Struct):
+    """One row of the algorithm registry.
+
+    sparse: delivers k entries; a dense algorithm delivers all
+    host_memory: takes gradients in host memory
+    cuda_memory: takes gradients in CUDA memory
+    """
+
+    name: str
+    description: str
+    sparse: bool
+    host_memory: bool
+    cuda_memory: bool
+
+    _c = _abi.weir_algorithm_info
+    _kinds = {
+        "name": str, "description": str, "sparse": bool, "host_memory": bool, "cuda_memory": bool,
+    }
+
+
+@dataclass(frozen=True, repr=False)
+class SettingInfo(Struct):
+    """One WEIR_* environment variable, its value in force and where that came from."""
+
+    name: str
+    value: str
+    origin: str
+    description: str
+
+    _c = _abi.weir_setting_info
+    _kinds = {
+        "name": str, "value": str, "origin": str, "description": str,
+    }
+
+
+@dataclass(repr=False)
+class EmbeddingConfig(Struct):
+    """Describes one table of `rows` x `width` float32 values. All fields but `name` and the priorities must be equal on all ranks.
+
+    rows: V, 1 to 2^32 - 1
+    width: D, at least 1; needs not be divisible by the number of ranks
+    largest_batch: the most ids that a rank looks up at once
+    memory: cuda: values, the optimizer's state, vectors and gradients are on the GPU that is current when the table is made. Not
+        for dense_allreduce.
+    exchange: a name from the list of exchanges: how rows are divided among the ranks and how they travel
+    optimizer: how gradients change rows
+    learning_rate: finite as float32, which rows are
+    beta1: of momentum and Adam
+    beta2: of Adam
+    epsilon: of Adagrad and Adam, which need it positive
+    average: gradients are divided by the number of ranks
+    wire_values: how vectors and gradients travel (dense_allreduce: float32); sums are float32
+    routing: how messages to the ranks of another node travel
+    seed: of the initial values, which depend on nothing else but row, column and `initial_range`
+    initial_range: they are uniform in [-initial_range, initial_range); finite as float32
+    priority: of ids, vectors, and gradients of rows that the next batch needs
+    delayed_priority: of the other gradients
+    name: for messages and dumps
+    """
+
+    rows: int = 0
+    width: int = 0
+    largest_batch: int = 0
+    memory: Union[MemorySpace, str] = MemorySpace.host
+    exchange: str = "columns"
+    optimizer: Union[Optimizer, str] = Optimizer.sgd
+    learning_rate: float = 0.01
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-08
+    average: bool = True
+    wire_values: Union[WireValues, str] = WireValues.native
+    routing: Union[Routing, str] = Routing.automatic
+    seed: int = 1
+    initial_range: float = 0.05
+    priority: int = 1000000
+    delayed_priority: int = -1000000
+    name: str = "embedding"
+
+    _c = _abi.weir_embedding_config
+    _kinds = {
+        "rows": int, "width": int, "largest_batch": int, "memory": MemorySpace, "exchange": str, "optimizer": Optimizer,
+        "learning_rate": float, "beta1": float, "beta2": float, "epsilon": float, "average": bool, "wire_values": WireValues,
+        "routing": Routing, "seed": int, "initial_range": float, "priority": int, "delayed_priority": int, "name": str,
+    }
+
+
+class TableKeywords:
+    """Made with the fields of EmbeddingConfig as keywords."""
+
+    def __init__(
+        self,
+        comm: Communicator,
+        *,
+        rows: int = 0,
+        width: int = 0,
+        largest_batch: int = 0,
+        memory: Union[MemorySpace, str] = MemorySpace.host,
+        exchange: str = "columns",
+        optimizer: Union[Optimizer, str] = Optimizer.sgd,
+        learning_rate: float = 0.01,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-08,
+        average: bool = True,
+        wire_values: Union[WireValues, str] = WireValues.native,
+        routing: Union[Routing, str] = Routing.automatic,
+        seed: int = 1,
+        initial_range: float = 0.05,
+        priority: int = 1000000,
+        delayed_priority: int = -1000000,
+        name: str = "embedding",
+    ) -> None:
+        """Describes one table of `rows` x `width` float32 values. All fields but `name` and the priorities must be equal on all
+        ranks.
+
+        Collective. `comm` is a Communicator; the keywords are the fields of EmbeddingConfig. An enumeration's value may be given as
+        its name.
+
+        rows: V, 1 to 2^32 - 1
+        width: D, at least 1; needs not be divisible by the number of ranks
+        largest_batch: the most ids that a rank looks up at once
+        memory: cuda: values, the optimizer's state, vectors and gradients are on the GPU that is current when the table is made.
+            Not for dense_allreduce.
+        exchange: a name from the list of exchanges: how rows are divided among the ranks and how they travel
+        optimizer: how gradients change rows
+        learning_rate: finite as float32, which rows are
+        beta1: of momentum and Adam
+        beta2: of Adam
+        epsilon: of Adagrad and Adam, which need it positive
+        average: gradients are divided by the number of ranks
+        wire_values: how vectors and gradients travel (dense_allreduce: float32); sums are float32
+        routing: how messages to the ranks of another node travel
+        seed: of the initial values, which depend on nothing else but row, column and `initial_range`
+        initial_range: they are uniform in [-initial_range, initial_range); finite as float32
+        priority: of ids, vectors, and gradients of rows that the next batch needs
+        delayed_priority: of the other gradients
+        name: for messages and dumps
+        """
+        self._make(
+            comm,
+            EmbeddingConfig(
+                rows=rows, width=width, largest_batch=largest_batch, memory=memory, exchange=exchange, optimizer=optimizer,
+                learning_rate=learning_rate, beta1=beta1, beta2=beta2, epsilon=epsilon, average=average, wire_values=wire_values,
+                routing=routing, seed=seed, initial_range=initial_range, priority=priority, delayed_priority=delayed_priority,
+                name=name,
+            ),
+        )
+
+    def _make(self, comm: Communicator, config: EmbeddingConfig) -> None:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, repr=False)
+class EmbeddingStatistics(Struct):
+    """What the last lookup and the last update of this rank did; times in seconds, in CUDA memory until the work is on its stream.
+    Rows of the update are known once update() has returned; which of them are prior, once the operation has got so far.
+
+    tokens: ids of the batch
+    distinct_rows: of the batch: vectors received, and gradients sent
+    prior_rows: of the update: those that the next batch of any rank needs; all when it is not known
+    updated_rows: rows (or, partitioned by columns, parts of rows) that this rank's optimizer stepped
+    prefetched: the lookup's ids were known before
+    by_node: Routing.by_node is in force
+    id_bytes_sent: of the batch: ids, by lookup, or by the prefetch that it used
+    lookup_bytes_sent: vectors
+    gradient_bytes_sent: gradients of rows
+    control_bytes_sent: everything else of lookup, its prefetch and update
+    bytes_sent: all of these by Level of the peer
+    seconds_lookup: from start to completion
+    seconds_coalesce: summing gradients of equal ids, before update() returns
+    seconds_prior: from update() until the prior rows were applied
+    seconds_update: from update() until all rows were applied
+    """
+
+    tokens: int
+    distinct_rows: int
+    prior_rows: int
+    updated_rows: int
+    prefetched: bool
+    by_node: bool
+    id_bytes_sent: int
+    lookup_bytes_sent: int
+    gradient_bytes_sent: int
+    control_bytes_sent: int
+    bytes_sent: Dict[Level, int]
+    seconds_lookup: float
+    seconds_coalesce: float
+    seconds_prior: float
+    seconds_update: float
+
+    _c = _abi.weir_embedding_statistics
+    _kinds = {
+        "tokens": int, "distinct_rows": int, "prior_rows": int, "updated_rows": int, "prefetched": bool, "by_node": bool,
+        "id_bytes_sent": int, "lookup_bytes_sent": int, "gradient_bytes_sent": int, "control_bytes_sent": int,
+        "bytes_sent": [Level], "seconds_lookup": float, "seconds_coalesce": float, "seconds_prior": float, "seconds_update": float,
+    }
+
+
+@dataclass(frozen=True, repr=False)
+class ExchangeInfo(Struct):
+    """One way to divide and exchange a table."""
+
+    name: str
+    description: str
+
+    _c = _abi.weir_exchange_info
+    _kinds = {
+        "name": str, "description": str,
+    }

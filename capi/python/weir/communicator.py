@@ -1,0 +1,152 @@
+"""Groups of ranks."""
+from __future__ import annotations
+
+import ctypes
+from html import escape
+from types import TracebackType
+from typing import Any, List, Optional, Type, Union
+
+from . import _library
+from ._handles import CommHandle
+from ._library import check, lib
+from ._struct import Text, enumerator
+from ._types import ArgumentError, Level, StateError, UnsupportedError
+
+
+class Topology(Text):
+    """The machine as a communicator sees it: an indented tree of switch groups, nodes, sockets and ranks."""
+
+    def _repr_html_(self) -> str:
+        html: List[str] = []
+        indents: List[int] = []
+        for line in filter(str.strip, self.splitlines()):
+            indent = len(line) - len(line.lstrip())
+            while indents and indents[-1] > indent:
+                html.append("</li></ul>")
+                indents.pop()
+            if indents and indents[-1] == indent:
+                html.append("</li><li>")
+            else:
+                html.append("<ul><li>")
+                indents.append(indent)
+            html.append(escape(line.strip()))
+        return "".join(html) + "</li></ul>" * len(indents)
+
+
+def refuse(problem: Optional[str]) -> None:
+    """Throws what is wrong with the library, if anything is."""
+    if problem is not None:
+        raise UnsupportedError(f"the library is {_library.path}: {problem}")
+
+
+class Communicator:
+    """A group of ranks and the machine under them.
+
+    Communicator()           all ranks of the program. Initialises MPI, unless that has been done; no mpi4py is needed.
+    Communicator(mpi4py_comm)  those of an intracommunicator of mpi4py, which is duplicated. An MPI_Fint is fine, too.
+
+    Collective: every rank makes it. So is close(), which `with` calls, or else the end of the process, for several communicators
+    in the order in which they were made. Plans and tables made from it are closed before it.
+
+    It and everything made from it belong to one thread at a time: a call meanwhile from another one is a BusyError.
+    """
+
+    def __init__(self, comm: Any = None) -> None:
+        pointer = ctypes.c_void_p()
+        refuse(_library.family_problem(lib))
+        if comm is None:
+            check(lib.weir_init())
+            check(lib.weir_comm_create_world(pointer))
+        else:
+            fint = comm.py2f() if hasattr(comm, "py2f") else comm
+            if not isinstance(fint, int):
+                raise ArgumentError(
+                    f"the communicator is of type {type(comm).__name__}: give one of mpi4py, its Fortran handle, or none"
+                )
+            check(lib.weir_comm_create_fortran(fint, pointer))
+        assert pointer.value is not None
+        self._handle = CommHandle(pointer.value)
+        self._rank = self._number(lib.weir_comm_rank)
+        self._size = self._number(lib.weir_comm_size)
+        if comm is None and self._size == 1:
+            refuse(_library.launcher_problem(lib))
+
+    def _number(self, function: Any, *arguments: Any, kind: Any = ctypes.c_int) -> int:
+        number = kind()
+        self._handle.call(function, self._handle.address(), *arguments, number)
+        return int(number.value)
+
+    @property
+    def rank(self) -> int:
+        """Of this process, from 0 on."""
+        return self._rank
+
+    @property
+    def size(self) -> int:
+        """How many ranks there are."""
+        return self._size
+
+    @property
+    def topology(self) -> Topology:
+        """The machine under the ranks, as a tree."""
+        return Topology(lib.weir_comm_topology(self._handle.address()).decode(errors="replace"))
+
+    def level(self, peer: int) -> Level:
+        """The nearest level that this rank and `peer` have in common."""
+        return Level(self._number(lib.weir_comm_level, peer, kind=ctypes.c_int32))
+
+    def group(self, level: Union[Level, str]) -> List[int]:
+        """The ranks, ascending, that share `level` with this one, which is one of them: group("node") are those of its node."""
+        try:
+            wanted = enumerator(Level, "level", level)
+        except ValueError as error:
+            raise ArgumentError(str(error)) from None
+        ranks = (ctypes.c_int * self._size)()
+        count = self._number(lib.weir_comm_group, wanted, ranks, self._size)
+        return list(ranks[:count])
+
+    def nearest_gpu(self) -> int:
+        """Collective. The number of the GPU that this rank should use; -1 where it sees none. Ranks of a node share its GPUs
+        evenly."""
+        return self._number(lib.weir_comm_nearest_gpu)
+
+    def stragglers(self, runs: int = 100) -> List[float]:
+        """Collective. For each rank its share of the time for which ranks have waited for others in their last `runs` calls (1 to
+        2048). The sum is 1, or 0 where nobody has waited. A rank with far more than 1 / size is late, or has the slow link."""
+        shares = (ctypes.c_double * self._size)()
+        self._handle.call(lib.weir_comm_stragglers, self._handle.address(), runs, shares, self._size)
+        return list(shares)
+
+    def dump(self, path: str) -> None:
+        """Not collective. Writes the last 2,048 calls of this rank to the file `path`, as JSON, for `weir trace diagnose`."""
+        self._handle.call(lib.weir_comm_dump, self._handle.address(), str(path).encode())
+
+    def close(self) -> None:
+        """Collective. Closes plans, tables and schedules made from it, then itself. Closing twice is fine.
+
+        Arrays that plans have given (run_sparse, residual) stay valid. While any exists, the communicator ends only with the
+        process.
+        """
+        self._handle.close()
+
+    def __enter__(self) -> Communicator:
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self._handle.give_up()
+
+    def __repr__(self) -> str:
+        closed = ", closed" if self._handle.pointer is None else ""
+        return f"<weir.Communicator: rank {self._rank} of {self._size}{closed}>"
+
+
+def handle_of(comm: Any) -> CommHandle:
+    """Of an open communicator."""
+    if not isinstance(comm, Communicator):
+        raise ArgumentError(f"the communicator is of type {type(comm).__name__}: give a weir.Communicator")
+    if comm._handle.pointer is None:
+        raise StateError("the communicator is closed")
+    return comm._handle

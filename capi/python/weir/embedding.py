@@ -1,0 +1,181 @@
+"""Tables of rows that are trained across ranks."""
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import Any, Optional, Tuple
+
+import numpy as np
+
+from . import _abi
+from ._arrays import NOWHERE, Memory
+from ._handles import Run
+from ._library import lib
+from ._object import Object
+from ._struct import whole_number
+from ._types import EmbeddingConfig, EmbeddingStatistics, Error, MemorySpace, TableKeywords
+from .communicator import Communicator, handle_of
+from .operation import Operation
+
+IDS = ("int32", "int64")
+
+
+def stream_of(given: Optional[int], *arrays: Memory) -> Optional[int]:
+    """The caller's stream: given, or of the first array that has one."""
+    return next((stream for stream in (given, *(array.stream for array in arrays)) if stream is not None), None)
+
+
+class EmbeddingTable(TableKeywords, Object):
+    """A table of `rows` x `width` float32 values across ranks. Its keywords are the fields of EmbeddingConfig.
+
+        table = weir.EmbeddingTable(comm, rows=32000, width=512, largest_batch=4096)
+        vectors = table.lookup(ids).result()      # ids.shape + (width,)
+        table.prefetch(next_ids)                  # ids travel during the forward and backward pass
+        table.update(gradients)                   # returns at once: rows of the next batch travel first
+        vectors = table.lookup(next_ids).result()
+
+    Ids are arrays of int32 or int64, vectors and gradients of float32, contiguous, of NumPy, PyTorch or CuPy, or anything with
+    DLPack, __cuda_array_interface__ or the buffer protocol. Nothing is copied. Where one rank's arrays will not do, the operation
+    throws an ArgumentError on all ranks, whose own says what is wrong there.
+
+    With memory="cuda", vectors and gradients are on the table's GPU, ids there or in host memory; streams are as for plans.
+
+    Making it is collective, and so are lookup, prefetch, update, export_rows and import_rows. In flight at once: one prefetch,
+    one lookup, one update.
+    """
+
+    _kind = "table"
+    _functions = "weir_embedding_"
+
+    def _make(self, comm: Communicator, config: EmbeddingConfig) -> None:
+        self._create(handle_of(comm), config)
+        self._width = int(config.width)
+        self._rows = int(config.rows)
+        self._cuda = self.config.memory == MemorySpace.cuda
+        self._tokens = 0  # ids of the last lookup
+
+    @classmethod
+    def from_config(cls, comm: Communicator, config: EmbeddingConfig) -> EmbeddingTable:
+        """Collective. Made from a configuration that exists, of another table, say."""
+        table = cls.__new__(cls)
+        table._make(comm, config)
+        return table
+
+    def lookup(self, ids: Any, vectors: Any = None, stream: Optional[int] = None) -> Operation[Any]:
+        """Collective, nonblocking. The operation's result are the rows of these ids, as all earlier updates have left them:
+        `vectors`, of ids x width elements, or else a new array of shape ids.shape + (width,), of PyTorch where the ids are, of
+        NumPy otherwise.
+
+        `ids` may be used again at once, and may be none; `vectors` are written until the operation has finished."""
+        there, refusal = self._ids(ids)
+        if vectors is None and refusal is None:
+            vectors = self._new_vectors(ids, there)
+        rows, problem = self._memory("the array for vectors", vectors, ("float32",), self._cuda, True)
+        if problem is None and rows.elements != there.elements * self._width:
+            expected = f"{there.elements} ids x width {self._width}"
+            problem = self._refusal(f"the array for vectors has {rows.elements} elements: it must have {expected}")
+            rows = NOWHERE
+        self._tokens = there.elements
+        narrow = there.dtype == "int32"
+        start = lib.weir_embedding_lookup_int32_on_stream if narrow else lib.weir_embedding_lookup_int64_on_stream
+        arguments = (there.pointer, there.elements, rows.pointer, stream_of(stream, rows, there))
+        run = self._begin("lookup", start, lib.weir_embedding_lookup_wait_for, arguments, rows.owner, refusal or problem)
+        return Operation(self, run, lambda: vectors)
+
+    def prefetch(self, ids: Any, stream: Optional[int] = None) -> Operation[None]:
+        """Collective, nonblocking. What the next lookup will ask for; one that asks for something else is still correct, but
+        slower. `ids` may be used again at once. Nobody needs to wait."""
+        there, refusal = self._ids(ids)
+        narrow = there.dtype == "int32"
+        start = lib.weir_embedding_prefetch_int32_on_stream if narrow else lib.weir_embedding_prefetch_int64_on_stream
+        arguments = (there.pointer, there.elements, stream_of(stream, there))
+        return self._nothing(self._begin("prefetch", start, lib.weir_embedding_prefetch_wait_for, arguments, None, refusal))
+
+    def update(self, gradients: Any, stream: Optional[int] = None) -> Operation[None]:
+        """Collective, nonblocking, once per lookup. Gradients of the vectors of the last lookup, as many elements, which may be
+        used again at once. Waits for the previous update. Nobody needs to wait for this one: where this rank's gradients are
+        wrong, the call itself throws, and the operations of the other ranks do."""
+        rows, refusal = self._memory("the array of gradients", gradients, ("float32",), self._cuda, False)
+        if refusal is None and rows.elements % self._width:
+            expected = f"as many as ids of the last lookup x width {self._width}"
+            refusal = self._refusal(f"the array of gradients has {rows.elements} elements: it must have {expected}")
+            rows = NOWHERE
+        count = max(1, self._tokens) if refusal is not None else rows.elements // self._width
+        arguments = (rows.pointer, count, stream_of(stream, rows))
+        update, wait_for = lib.weir_embedding_update_on_stream, lib.weir_embedding_update_wait_for
+        return self._nothing(self._begin("update", update, wait_for, arguments, None, refusal))
+
+    def set_learning_rate(self, learning_rate: float) -> None:
+        """For all later updates. Equal on all ranks."""
+        self._call("set_learning_rate", learning_rate)
+
+    def export_rows(self, first: int, count: int, values: Any = None) -> Any:
+        """Collective. This rank's range of rows, which may be empty, as a new array of shape (count, width), or in `values`, of
+        as many elements of float32 in host memory, wherever the table is. Exact."""
+        refusal = None
+        if values is None:
+            try:
+                values = np.empty((whole_number("count", count, 64), self._width), np.float32)
+            except (TypeError, ValueError, MemoryError) as error:
+                refusal = self._refusal(str(error))
+        self._move_rows("export_rows", first, count, values, refusal)
+        return values
+
+    def import_rows(self, first: int, values: Any) -> None:
+        """Collective. This rank's rows from `first` on become `values`, rows x width elements of float32 in host memory, perhaps
+        none. Where ranges of ranks overlap, the highest rank's values win. The optimizer's state stays as it is."""
+        self._move_rows("import_rows", first, None, values, None)
+
+    @property
+    def statistics(self) -> EmbeddingStatistics:
+        """What the last lookup and the last update did on this rank; times in seconds."""
+        c = _abi.weir_embedding_statistics(ctypes.sizeof(_abi.weir_embedding_statistics))
+        self._call("get_statistics", c)
+        return EmbeddingStatistics._from_c(c)
+
+    @property
+    def config(self) -> EmbeddingConfig:
+        """What is in force."""
+        c = _abi.weir_embedding_config(ctypes.sizeof(_abi.weir_embedding_config))
+        self._call("get_config", c)
+        return EmbeddingConfig._from_c(c)
+
+    def _ids(self, ids: Any) -> Tuple[Memory, Optional[Exception]]:
+        return self._memory("the array of ids", ids, IDS, None if self._cuda else False, False)
+
+    def _new_vectors(self, ids: Any, there: Memory) -> Any:
+        """For the ids that are there, like them; None where there is no telling."""
+        shape = (*there.shape, self._width)
+        torch = sys.modules.get("torch")
+        if torch is not None and isinstance(ids, torch.Tensor) and there.cuda == self._cuda:
+            return torch.empty(shape, dtype=torch.float32, device=ids.device)
+        return None if self._cuda else np.empty(shape, np.float32)
+
+    def _nothing(self, run: Run) -> Operation[None]:
+        return Operation(self, run, lambda: None)
+
+    def _move_rows(self, function: str, first: int, count: Optional[int], values: Any, refusal: Optional[Exception]) -> None:
+        """`count` None: as many as there are values."""
+        memory, problem = self._memory("the array of values", values, ("float32",), False, count is not None)
+        refusal = refusal or problem
+        if count is None:
+            count = -(-memory.elements // self._width)
+        if refusal is None and memory.elements != count * self._width:
+            refusal = self._refusal(f"the array of values has {memory.elements} elements: it must have rows x width {self._width}")
+        try:
+            first, count = whole_number("first", first, 64), whole_number("count", count, 64)
+        except (TypeError, ValueError) as error:
+            refusal, first, count = self._refusal(str(error)), 0, 1
+        try:
+            self._call(function, first, count, memory.pointer if refusal is None else None)
+        except Error as error:
+            if refusal is None:
+                raise
+            raise refusal from error
+        if refusal is not None:
+            raise refusal
+
+    def __repr__(self) -> str:
+        if self._open_handle is None:
+            return f"<weir.EmbeddingTable '{self._name}', closed>"
+        return f"<weir.EmbeddingTable '{self._name}': {self._rows} x {self._width}>"

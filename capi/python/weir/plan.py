@@ -1,0 +1,153 @@
+"""Sparse and dense allreduce of one tensor, iteration after iteration."""
+from __future__ import annotations
+
+import ctypes
+from typing import Any, NamedTuple, Optional, Tuple, TypeVar
+
+from . import _abi
+from ._arrays import NOWHERE
+from ._handles import Run, lend
+from ._library import lib
+from ._object import Object
+from ._struct import Text
+from ._types import AllreduceConfig, DataType, MemorySpace, PlanKeywords, StateError, Statistics
+from .communicator import Communicator, handle_of
+from .operation import Operation
+
+Array = TypeVar("Array")
+
+
+class SparseResult(NamedTuple):
+    """The delivered update, sorted by index, equal on all ranks. Views of the plan's memory, without a copy: their contents are
+    valid until its next start, reset or restore_state."""
+
+    indices: Any  # uint32, ascending
+    values: Any  # of the plan's type; of plans of 16-bit types float32
+
+
+class Residual(NamedTuple):
+    """What error feedback keeps on this rank. A view of the plan's memory, without a copy: its contents are valid until the next
+    start, reset or restore_state."""
+
+    begin: int  # the first one's element: not 0 only with algorithms that shard within nodes (hitopk, hi_oktopk)
+    values: Any  # of the plan's type, or float32; empty without error feedback, and on ranks that own no shard
+
+
+class AllreducePlan(PlanKeywords, Object):
+    """One tensor's allreduce: described once, run every iteration. Its keywords are the fields of AllreduceConfig.
+
+        plan = weir.AllreducePlan(comm, count=gradient.size, density=0.01)
+        plan.run(gradient)                       # in place: the averaged sparse update
+        operation = plan.start(gradient); compute(); operation.wait()      # the same, overlapped
+
+    A gradient has `count` elements of the plan's type, in any shape, contiguous, in the plan's memory space: an array of NumPy,
+    PyTorch or CuPy, or anything with DLPack, __cuda_array_interface__ or the buffer protocol. It is never copied. Where one
+    rank's gradient will not do, all ranks get an ArgumentError: its own says what is wrong there.
+
+    In CUDA memory, work is ordered by a stream: the current one of PyTorch, that of __cuda_array_interface__, or `stream`, a
+    cudaStream_t as a number. A run comes after the work that is on it, and work put onto it once the run has finished sees the
+    result.
+
+    Making it is collective, and so are run, run_sparse, start and start_sparse. One run is in flight at a time; many plans may
+    be.
+    """
+
+    _kind = "plan"
+    _functions = "weir_plan_"
+
+    def _make(self, comm: Communicator, config: AllreduceConfig) -> None:
+        self._create(handle_of(comm), config)
+        self._count = int(config.count)
+        in_force = self.config
+        self._type = DataType(in_force.type)
+        self._cuda = in_force.memory == MemorySpace.cuda
+        self._wide = "float64" if self._type == DataType.float64 else "float32"  # of sums
+
+    @classmethod
+    def from_config(cls, comm: Communicator, config: AllreduceConfig) -> AllreducePlan:
+        """Collective. Made from a configuration that exists, of another plan, say."""
+        plan = cls.__new__(cls)
+        plan._make(comm, config)
+        return plan
+
+    def run(self, gradient: Any, stream: Optional[int] = None) -> None:
+        """Collective. Overwrites `gradient` with the update: the delivered entries, averaged, and 0 elsewhere."""
+        self._start(gradient, False, stream).wait()
+
+    def run_sparse(self, gradient: Any, stream: Optional[int] = None) -> SparseResult:
+        """Collective. Only reads `gradient`; gives the update's indices and values, without a copy."""
+        self._start(gradient, True, stream).wait()
+        return self.sparse_result
+
+    def start(self, gradient: Array, stream: Optional[int] = None) -> Operation[Array]:
+        """Collective, nonblocking. Selection happens here, communication in test, wait and `await` of the operation, whose result
+        is the gradient. Leave it alone until then. What is wrong with it on any rank, the operation throws on all."""
+        return Operation(self, self._start(gradient, False, stream), lambda: gradient)
+
+    def start_sparse(self, gradient: Any, stream: Optional[int] = None) -> Operation[SparseResult]:
+        """The same without a dense result: `gradient` is only read, and the operation's result is a SparseResult."""
+        run = self._start(gradient, True, stream)
+        return Operation(self, run, lambda: self._result_of(run))
+
+    def _start(self, gradient: Any, sparse: bool, stream: Optional[int]) -> Run:
+        memory, refusal = self._memory("the gradient", gradient, (self._type.name,), self._cuda, not sparse)
+        if refusal is None and memory.elements != self._count:
+            refusal = self._refusal(f"the gradient has {memory.elements} elements: the plan takes {self._count}")
+            memory = NOWHERE
+        if self._cuda or stream is not None:
+            start = lib.weir_plan_start_sparse_on_stream if sparse else lib.weir_plan_start_on_stream
+            arguments: Tuple[Any, ...] = (memory.pointer, memory.stream if stream is None else stream)
+        else:
+            start = lib.weir_plan_start_sparse if sparse else lib.weir_plan_start
+            arguments = (memory.pointer,)
+        return self._begin("run", start, lib.weir_plan_wait_for, arguments, memory.owner, refusal)
+
+    def _result_of(self, run: Run) -> SparseResult:
+        if self._handle().runs.get("run") is not run:
+            raise StateError(f"plan '{self._name}' has been started again since: the result of this run is gone")
+        return self.sparse_result
+
+    @property
+    def sparse_result(self) -> SparseResult:
+        """The update of the last finished run; empty after dense ones. BusyError while a run is in flight."""
+        c = _abi.weir_sparse_result(ctypes.sizeof(_abi.weir_sparse_result))
+        self._call("sparse_result", c)
+        handle = self._handle()
+        return SparseResult(
+            lend(handle, c.indices, c.count, "uint32", self._cuda), lend(handle, c.values, c.count, self._wide, self._cuda)
+        )
+
+    @property
+    def residual(self) -> Residual:
+        """What is kept for later iterations. BusyError while a run is in flight."""
+        c = _abi.weir_residual(ctypes.sizeof(_abi.weir_residual))
+        self._call("residual", c)
+        return Residual(c.begin, lend(self._handle(), c.values, c.count, self._wide, self._cuda))
+
+    @property
+    def statistics(self) -> Statistics:
+        """What the last run did on this rank; times in seconds."""
+        c = _abi.weir_statistics(ctypes.sizeof(_abi.weir_statistics))
+        self._call("statistics", c)
+        return Statistics._from_c(c)
+
+    @property
+    def config(self) -> AllreduceConfig:
+        """What is in force: with automatic choice, `algorithm`, `wire_format` and `wire_values` are the present choice."""
+        c = _abi.weir_allreduce_config(ctypes.sizeof(_abi.weir_allreduce_config))
+        self._call("config", c)
+        return AllreduceConfig._from_c(c)
+
+    def explain(self) -> Text:
+        """Why the plan uses its algorithm; with automatic choice a table of predictions."""
+        return Text(lib.weir_plan_explanation(self._handle().pointer).decode(errors="replace"))
+
+    def reset(self) -> None:
+        """Forgets residual, thresholds, boundaries and iteration count. Sends nothing, but every rank must call it before the
+        same run. BusyError while a run is in flight."""
+        self._call("reset")
+
+    def __repr__(self) -> str:
+        if self._open_handle is None:
+            return f"<weir.AllreducePlan '{self._name}', closed>"
+        return f"<weir.AllreducePlan '{self._name}': {self._count} {self._type.name}>"

@@ -1,0 +1,90 @@
+"""What the library has: algorithms, exchanges, settings, versions, messages."""
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any, Callable, List, NamedTuple, Optional, Tuple, Type, TypeVar
+
+from . import _abi, _library
+from ._library import check, lib
+from ._struct import Struct
+from ._types import AlgorithmInfo, ExchangeInfo, LogLevel, SettingInfo, Status
+
+if TYPE_CHECKING:
+    import logging
+
+Info = TypeVar("Info", bound=Struct)
+
+
+def listed(function: Any, info: Type[Info]) -> List[Info]:
+    """What a function of the library gives for 0, 1, 2, ..."""
+    found: List[Info] = []
+    while True:
+        c = info._c(ctypes.sizeof(info._c))
+        status = function(len(found), c)
+        if status == Status.ARGUMENT:
+            return found
+        check(status)
+        found.append(info._from_c(c))
+
+
+def algorithms() -> List[AlgorithmInfo]:
+    """Every algorithm that a plan may name."""
+    return listed(lib.weir_algorithm, AlgorithmInfo)
+
+
+def exchanges() -> List[ExchangeInfo]:
+    """Every exchange that a table may name."""
+    return listed(lib.weir_exchange, ExchangeInfo)
+
+
+def settings() -> List[SettingInfo]:
+    """Every WEIR_* environment variable, its value in force and where that came from. Throws SettingError where one makes no
+    sense."""
+    return listed(lib.weir_setting, SettingInfo)
+
+
+class Versions(NamedTuple):
+    """What is in use."""
+
+    package: Tuple[int, int, int]
+    library: Tuple[int, int, int]
+    path: str  # of the library, or its name where the loader has found it
+    mpi_family: str  # "Open MPI", or "MPICH" for all libraries of its ABI: what Weir was built for
+    mpi_library: str  # what the MPI library in use says of itself
+
+
+def versions() -> Versions:
+    """Of this package, the library, and its MPI."""
+    major, minor, patch = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
+    lib.weir_version(major, minor, patch)
+    library = (major.value, minor.value, patch.value)
+    return Versions(_abi.VERSION, library, _library.path, lib.weir_mpi_family().decode(), lib.weir_mpi_library().decode())
+
+
+log_function: Any = None  # the library calls it: it must live
+
+
+def set_log_function(function: Optional[Callable[[LogLevel, str], None]]) -> None:
+    """From now on the library's messages go to `function` instead of stderr; None: to stderr again. WEIR_LOG still says which.
+
+    It gets one line at a time, on the thread whose call has something to say; it must not use communicators or what is made from
+    them. What it throws is printed, and ignored."""
+    global log_function
+
+    def call(context: Optional[int], level: int, text: bytes) -> None:
+        assert function is not None
+        function(LogLevel(level), text.decode(errors="replace"))
+
+    new = _abi.LOG_FUNCTION(call) if function is not None else _abi.LOG_FUNCTION(0)
+    check(lib.weir_set_log_function(new, None))
+    log_function = new
+
+
+def log_to(logger: Optional[logging.Logger] = None) -> None:
+    """Sends the library's messages to a logger of Python's logging, by default the one named "weir", by its levels ERROR,
+    WARNING, INFO and DEBUG."""
+    import logging
+
+    target = logger if logger is not None else logging.getLogger("weir")
+    levels = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
+    set_log_function(lambda level, text: target.log(levels[level], "%s", text))

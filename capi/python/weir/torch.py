@@ -1,0 +1,492 @@
+"""Sparse exchange of a PyTorch model's gradients, under DistributedDataParallel and in plain training loops. Import it by name:
+
+    import weir.torch
+
+    model = DistributedDataParallel(model)
+    model.register_comm_hook(*weir.torch.ddp_hook(model, density=0.01))
+
+    weir.torch.all_reduce_gradients(model, density=0.01)      # a plain loop: between backward() and the optimizer's step()
+
+What of a gradient is not delivered belongs to its parameter, and waits in a residual. Optimizers are given the ranks' averaged
+sparse update, which is 0 where nothing was delivered. Saving: state_dict() and load_state_dict() of a GradientAllreduce.
+
+PyTorch 1.13 or later. Programs are started by mpirun; init_process_group() makes the process group that DDP needs for itself.
+"""
+from __future__ import annotations
+
+import contextlib
+import socket
+import weakref
+from typing import Any, Collection, ContextManager, Dict, Iterable, List, Mapping, Optional, Tuple
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from ._types import ArgumentError, Error, StateError
+from .communicator import Communicator
+from .operation import Operation
+from .plan import AllreducePlan
+
+__all__ = ["GradientAllreduce", "all_reduce_gradients", "ddp_hook", "init_process_group"]
+
+# The 16-bit types are summed in float32, as in all of Weir.
+SUM_TYPES = {
+    torch.float32: torch.float32,
+    torch.float64: torch.float64,
+    torch.float16: torch.float32,
+    torch.bfloat16: torch.float32,
+}
+STATE_VERSION = 1
+
+
+class Group:
+    """Parameters whose gradients share a plan: they lie one after another in one array."""
+
+    def __init__(self, comm: Communicator, name: str, parameters: Dict[str, Any], keywords: Mapping[str, Any]) -> None:
+        first = next(iter(parameters.values()))
+        elements = sum(parameter.numel() for parameter in parameters.values())
+        self.keywords = dict(keywords)
+        self.flat = torch.zeros(elements, dtype=SUM_TYPES[first.dtype], device=first.device)
+        self.plan = AllreducePlan(
+            comm, count=elements, type=self.flat.dtype, memory="cuda" if self.flat.is_cuda else "host", name=name, **keywords
+        )
+        self.carried: Optional[Any] = None  # what the next run takes up besides the gradients
+        self.operation: Optional[Operation[Any]] = None
+        self.failure: Optional[Error] = None  # to start it
+        self.gradients: Dict[str, Any] = {}  # of this step, those that have arrived
+        self.views = self.split(self.flat, parameters)
+
+    @staticmethod
+    def split(flat: Any, parameters: Mapping[str, Any]) -> Dict[str, Any]:
+        """`flat` by parameter, in the parameters' shapes."""
+        parts = flat.split([parameter.numel() for parameter in parameters.values()])
+        return {name: part.view(parameter.shape) for (name, parameter), part in zip(parameters.items(), parts)}
+
+    def take(self, name: str, gradient: Any) -> None:
+        """The last one starts the plan."""
+        self.views[name].copy_(gradient)
+        self.gradients[name] = gradient
+        if len(self.gradients) == len(self.views):
+            if self.carried is not None:
+                self.flat.add_(self.carried)
+            try:
+                self.operation = self.plan.start(self.flat)
+            except Error as error:  # out of a hook, PyTorch 1.13 would make a RuntimeError of it
+                self.failure = error
+
+    def finish(self, unused: Collection[str]) -> None:
+        """Waits, and writes the update over the gradients. What is delivered to unused parameters is kept: on each rank, since
+        the next run averages it again."""
+        try:
+            if self.failure is not None:
+                raise self.failure
+            assert self.operation is not None
+            self.operation.wait()
+            self.carried = None
+            for name, gradient in self.gradients.items():
+                gradient.copy_(self.views[name])
+            self.keep([name for name in self.views if name in unused])
+        finally:
+            self.operation = self.failure = None
+            self.gradients = {}
+
+    def keep(self, unused: Collection[str]) -> None:
+        if not unused:
+            return
+        self.carried = torch.zeros_like(self.flat)
+        carried = self.split(self.carried, self.views)
+        for name in unused:
+            carried[name].copy_(self.views[name])
+            self.gradients[name].zero_()
+
+    def residuals(self) -> Dict[str, Any]:
+        """What waits here on this rank, by parameter, in host memory."""
+        begin, values = self.plan.residual
+        whole = torch.zeros(self.flat.numel(), dtype=self.flat.dtype)
+        if values.shape[0]:
+            here = torch.as_tensor(values, device=self.flat.device) if self.flat.is_cuda else torch.tensor(values)
+            whole[begin : begin + values.shape[0]] = here
+        if self.carried is not None:
+            whole += self.carried.cpu()
+        return self.split(whole, self.views)
+
+    def carry(self, residuals: Mapping[str, Any]) -> None:
+        """The plan starts anew, with these in its next gradient."""
+        self.plan.reset()
+        self.carried = torch.zeros_like(self.flat)
+        for name, view in self.split(self.carried, self.views).items():
+            if name in residuals:
+                view.copy_(residuals[name])
+
+
+class GradientAllreduce:
+    """Averages the gradients of a model over the ranks, sparsely. ddp_hook() makes one for DistributedDataParallel; in a plain
+    loop:
+
+        gradients = weir.torch.GradientAllreduce(model, density=0.01)
+        loss.backward()
+        gradients.run()
+        optimizer.step()
+
+    Parameters that need gradients are put into groups of up to `group_elements` elements, last ones first, since their gradients
+    come first; a larger parameter is a group of its own. A group is one array and one weir.AllreducePlan: of its entries, the
+    `density` largest are delivered. Larger groups need fewer messages; several groups let the exchange begin before the backward
+    pass has ended. Parameters of fewer than `min_elements` elements, such as biases and norms, travel dense, all in one message.
+
+    `comm` is a weir.Communicator, by default one of all ranks. Further keywords are those of weir.AllreducePlan: algorithm,
+    wire_values, warmup_iterations and so on; `count`, `type`, `memory` and `average` are not among them.
+
+    Making it is collective; so are run() and each backward pass of a model that has its hook. All ranks have the same model. It
+    belongs to one thread at a time. In CUDA memory, work is ordered by the current stream. Beside the plans it holds a
+    copy of the gradients.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        comm: Optional[Communicator] = None,
+        *,
+        density: float = 0.01,
+        min_elements: int = 8192,
+        group_elements: int = 1 << 22,
+        **keywords: Any,
+    ) -> None:
+        for name in ("count", "type", "memory", "average", "name"):
+            if name in keywords:
+                raise ArgumentError(f"{name} is no keyword here: it follows from the model's parameters")
+        parameters = parameters_of(model)
+        first = next(iter(parameters.values()))
+        self._comm = Communicator() if comm is None else comm
+        self._names = {id(parameter): name for name, parameter in parameters.items()}
+        self._number_of = {name: number for number, name in enumerate(parameters)}
+        self._parameters = parameters
+        self._cuda = torch.cuda.Stream(first.device) if first.is_cuda else None
+        self._devices = [first.device] if first.is_cuda else []
+        self._groups: List[Group] = []
+        self._group_of: Dict[str, Group] = {}
+        self._in_flight: List[Tuple[Any, Any]] = []  # futures of DDP's buckets, and the buckets' memory
+        self._ends_in_hook = False  # the last bucket's hook waits
+        self._use: Optional[AllreducePlan] = None  # sums up how many ranks use each parameter
+        self._used = np.zeros(len(parameters), np.float32)
+        sparse = {"density": density, **keywords}
+        # Dense algorithms in CUDA memory need NCCL; a sparse one that delivers everything does not.
+        everything = {"algorithm": "topk_dsa", "density": 1.0} if first.is_cuda else {"algorithm": "dense_rabenseifner"}
+        dense = {**everything, "error_feedback": False, "priority": keywords.get("priority", 0)}
+        if "non_finite" in keywords:
+            dense["non_finite"] = keywords["non_finite"]
+        with self._stream():
+            for dtype in dict.fromkeys(parameter.dtype for parameter in parameters.values()):
+                ours = {name: parameter for name, parameter in parameters.items() if parameter.dtype == dtype}
+                for members in in_groups(ours, min_elements, group_elements):
+                    self._add(members, sparse)
+                small = {name: parameter for name, parameter in ours.items() if 0 < parameter.numel() < min_elements}
+                if small:
+                    self._add(small, dense)
+
+    def _find_unused(self) -> None:
+        """DDP will throw away what is delivered to parameters that no rank has used."""
+        self._use = AllreducePlan(
+            self._comm, count=self._used.size, algorithm="dense_rabenseifner", average=False, name="used parameters"
+        )
+
+    def _unused(self) -> List[str]:
+        """Those whose gradient is 0 on all ranks: DDP does not say whether they have been used."""
+        if self._use is None:
+            return []
+        self._use.run(self._used)
+        return [name for name, ranks in zip(self._parameters, self._used) if ranks == 0]
+
+    def _add(self, parameters: Dict[str, Any], keywords: Mapping[str, Any]) -> None:
+        group = Group(self._comm, f"gradients {len(self._groups)}", parameters, keywords)
+        self._groups.append(group)
+        self._group_of.update(dict.fromkeys(parameters, group))
+
+    def run(self) -> None:
+        """Collective. Overwrites each parameter's `grad` with the update. Where it is None, which counts as 0, it gets one."""
+        for name in self._group_of:
+            parameter = self._parameters[name]
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            refuse_sparse(name, parameter.grad)
+        with self._stream():
+            for name, group in self._group_of.items():
+                group.take(name, self._parameters[name].grad.detach())
+            self._finish_groups(())
+        if self._cuda is not None:
+            torch.cuda.current_stream(self._cuda.device).wait_stream(self._cuda)
+
+    def _finish_groups(self, unused: Collection[str]) -> None:
+        """All of them, also where one ends with an error: the next step must find none in flight."""
+        failure = None
+        for group in self._groups:
+            try:
+                group.finish(unused)
+            except Error as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+
+    def _stream(self) -> ContextManager[Any]:
+        """In CUDA memory everything happens on a stream of its own, after what is on the current one."""
+        if self._cuda is None:
+            return contextlib.nullcontext()
+        self._cuda.wait_stream(torch.cuda.current_stream(self._cuda.device))
+        return torch.cuda.stream(self._cuda)  # type: ignore[no-any-return]
+
+    def _reduce(self, bucket: Any) -> Any:
+        """A bucket of DDP is ready. Its future is set at the end of the backward pass, when DDP begins to wait for it."""
+        if bucket.index() == 0:
+            try:
+                # DDP queues its own after the last bucket; they are called in turn.
+                torch.autograd.Variable._execution_engine.queue_callback(self._finish)
+            except RuntimeError:  # no backward pass: DDP shadows those of other ranks, in join()
+                self._ends_in_hook = True
+        future = torch.futures.Future(devices=self._devices) if self._devices else torch.futures.Future()
+        self._in_flight.append((future, bucket.buffer()))
+        with self._stream():
+            for parameter, gradient in zip(bucket.parameters(), bucket.gradients()):
+                self._take_from_ddp(parameter, gradient)
+            self._progress()
+        if self._ends_in_hook and bucket.is_last():
+            self._finish()
+            self._ends_in_hook = False
+        return future
+
+    def _take_from_ddp(self, parameter: Any, gradient: Any) -> None:
+        name = self._names.get(id(parameter))
+        if name is None:
+            raise ArgumentError("a bucket has a parameter that the hook's model has not: make the hook of this model")
+        if name in self._group_of:
+            refuse_sparse(name, gradient)
+            self._group_of[name].take(name, gradient.detach())
+        if self._use is not None:
+            self._used[self._number_of[name]] = bool(gradient.any())
+
+    def _progress(self) -> None:
+        """Of any plan is that of all. What one has ended with, finish() throws."""
+        with contextlib.suppress(Error):
+            for group in self._groups:
+                if group.operation is not None and not group.operation.test():
+                    return
+
+    def _finish(self) -> None:
+        if not self._in_flight:
+            return
+        with self._stream():
+            self._finish_groups(self._unused())
+            for future, buffer in self._in_flight:
+                future.set_result(buffer)
+        self._in_flight = []
+
+    @property
+    def plans(self) -> Dict[str, AllreducePlan]:
+        """The plans by their names, "gradients 0" and so on: for statistics and explain()."""
+        return {group.plan.config.name: group.plan for group in self._groups}
+
+    @property
+    def bytes_sent(self) -> int:
+        """By this rank in the last step, all groups together."""
+        return sum(sum(group.plan.statistics.bytes_sent.values()) for group in self._groups)
+
+    def state_dict(self) -> Dict[str, Any]:
+        """What lives from one step to the next on this rank, for torch.save; every rank saves its own, after the same step.
+
+        "residual" has a tensor for each parameter that travels sparsely, of its shape and in host memory. "groups" has what
+        else is needed to go on bit for bit. Together twice the size of the parameters.
+        """
+        residual: Dict[str, Any] = {}
+        groups = []
+        for group in self._groups:
+            if group.plan.residual.values.shape[0] or group.carried is not None:
+                residual.update(group.residuals())
+            groups.append(
+                {
+                    "parameters": list(group.views),
+                    "keywords": plain(group.keywords),
+                    "state": torch.from_numpy(np.frombuffer(bytearray(group.plan.save_state()), np.uint8)),
+                    "carried": None if group.carried is None else group.carried.cpu(),
+                }
+            )
+        return {"version": STATE_VERSION, "rank": self._comm.rank, "ranks": self._comm.size, "residual": residual, "groups": groups}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on where state_dict() was called: on as many ranks, each with its own, all at the same step. With the same
+        keywords the next step has the same bits. With others, or other groups, residuals find their parameters, while thresholds
+        and schedules start anew. ArgumentError where the state is of another rank or model; then nothing changes."""
+        if state.get("version") != STATE_VERSION:
+            raise ArgumentError(f"the state has the version {state.get('version')}: this Weir reads {STATE_VERSION}")
+        of, mine = (state["rank"], state["ranks"]), (self._comm.rank, self._comm.size)
+        if of != mine:
+            raise ArgumentError(f"the state is of rank {of[0]} of {of[1]}: this is rank {mine[0]} of {mine[1]}; each loads its own")
+        for name, values in state["residual"].items():
+            parameter = self._parameters.get(name)
+            if parameter is None:
+                raise ArgumentError(f"the state has a residual of '{name}': the model has no such parameter that needs a gradient")
+            if values.shape != parameter.shape:
+                raise ArgumentError(
+                    f"the residual of '{name}' has the shape {tuple(values.shape)}: the parameter has {tuple(parameter.shape)}"
+                )
+        layout = [(group["parameters"], group["keywords"]) for group in state["groups"]]
+        same = layout == [(list(group.views), plain(group.keywords)) for group in self._groups]
+        if same:
+            for group, saved in zip(self._groups, state["groups"]):
+                group.plan.restore_state(saved["state"].numpy().tobytes())
+                group.carried = None if saved["carried"] is None else saved["carried"].to(group.flat.device)
+        else:
+            for group in self._groups:
+                group.carry(state["residual"])
+
+    def close(self) -> None:
+        """Not collective. Ends the plans; what waits in residuals is lost."""
+        for group in self._groups:
+            group.plan.close()
+        if self._use is not None:
+            self._use.close()
+
+    def __repr__(self) -> str:
+        elements = sum(group.flat.numel() for group in self._groups)
+        return f"<weir.torch.GradientAllreduce: {elements:,} elements in {len(self._groups)} groups>"
+
+
+def parameters_of(model: Any) -> Dict[str, Any]:
+    """Those that need gradients, by the names that they have in the model itself."""
+    if not isinstance(model, torch.nn.Module):
+        raise ArgumentError(f"the model is of type {type(model).__name__}: give a torch.nn.Module")
+    ignored: Iterable[str] = ()
+    if isinstance(model, DistributedDataParallel):
+        ignored, model = model.parameters_to_ignore, model.module
+    parameters = {
+        name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad and name not in ignored
+    }
+    if not parameters:
+        raise ArgumentError("the model has no parameter that needs a gradient")
+    devices = sorted({str(parameter.device) for parameter in parameters.values()})
+    if len(devices) > 1:
+        raise ArgumentError(f"the model's parameters are on the devices {', '.join(devices)}: they must be on one")
+    if devices[0] != "cpu" and not devices[0].startswith("cuda"):
+        raise ArgumentError(f"the model is on the device '{devices[0]}': it must be on the CPU or a CUDA GPU")
+    for name, parameter in parameters.items():
+        if parameter.dtype not in SUM_TYPES:
+            types = ", ".join(str(dtype)[len("torch.") :] for dtype in SUM_TYPES)
+            raise ArgumentError(
+                f"the parameter '{name}' has the type {str(parameter.dtype)[len('torch.'):]}: it must be one of {types}"
+            )
+    return parameters
+
+
+def in_groups(parameters: Dict[str, Any], min_elements: int, group_elements: int) -> List[Dict[str, Any]]:
+    """The large ones, last ones first, as many in a group as fit."""
+    groups: List[Dict[str, Any]] = []
+    elements = 0
+    for name, parameter in reversed(list(parameters.items())):
+        size = parameter.numel()
+        if size == 0 or size < min_elements:
+            continue
+        if not groups or elements + size > group_elements:
+            groups.append({})
+            elements = 0
+        groups[-1][name] = parameter
+        elements += size
+    return groups
+
+
+def refuse_sparse(name: str, gradient: Any) -> None:
+    if gradient.is_sparse:
+        raise ArgumentError(f"the gradient of '{name}' is sparse: use sparse=False, or a weir.EmbeddingTable")
+
+
+def plain(keywords: Mapping[str, Any]) -> Dict[str, Any]:
+    """For files: enumerators by name."""
+    return {name: getattr(value, "name", value) for name, value in keywords.items()}
+
+
+def ddp_hook(model: Any, comm: Optional[Communicator] = None, **keywords: Any) -> Tuple[GradientAllreduce, Any]:
+    """A state and a communication hook for a DistributedDataParallel:
+
+        state, hook = weir.torch.ddp_hook(model, density=0.01)
+        model.register_comm_hook(state, hook)
+
+    The state is a GradientAllreduce, made with `keywords`. The hook copies what a bucket of DDP has into the groups, in
+    whichever buckets DDP puts parameters, starts the plans of complete groups, and advances those in flight. DDP's
+    futures are set at the end of the backward pass, before DDP waits for them. Gradient accumulation under no_sync(), unused
+    parameters, static graphs and join() work as without the hook; so does DDP's mixed precision, whose gradients are summed in
+    float32.
+
+    With find_unused_parameters=True, DDP leaves alone the gradient of a parameter that no rank has used; what would be delivered
+    to it waits for a step that uses it.
+
+    Where the exchange fails (NaN with non_finite="error", a timeout), backward() throws on all ranks, and DDP cannot be used
+    any further.
+
+    Collective. `comm` must have as many ranks as DDP's process group.
+    """
+    if not isinstance(model, DistributedDataParallel):
+        raise ArgumentError(
+            f"the model is of type {type(model).__name__}: give the DistributedDataParallel, or use all_reduce_gradients(model)"
+        )
+    if comm is None:
+        comm = Communicator()
+    ranks = dist.get_world_size(model.process_group)
+    if ranks != comm.size:
+        raise ArgumentError(
+            f"the process group of the model has {ranks} ranks, the communicator {comm.size}: start all ranks by one mpirun, and "
+            "make both of the same ranks"
+        )
+    state = GradientAllreduce(model, comm, **keywords)
+    # The first backward pass of a static graph waits in the callback that runs all hooks, before later callbacks.
+    state._ends_in_hook = bool(model.static_graph)
+    if model.find_unused_parameters:
+        state._find_unused()
+    return state, weir_hook
+
+
+def weir_hook(state, bucket):  # type: ignore[no-untyped-def]  # DDP refuses annotations that are not its own
+    return state._reduce(bucket)
+
+
+caches: weakref.WeakKeyDictionary[Any, Tuple[Dict[str, Any], GradientAllreduce]] = weakref.WeakKeyDictionary()
+
+
+def all_reduce_gradients(model: Any, comm: Optional[Communicator] = None, **keywords: Any) -> GradientAllreduce:
+    """Collective. Overwrites the gradients of `model` with their averaged sparse update: between backward() and the optimizer's
+    step(). The first call makes a GradientAllreduce with `keywords`, which lives as long as the model, and is returned by every
+    call."""
+    if isinstance(model, DistributedDataParallel):
+        raise ArgumentError("the model is a DistributedDataParallel, which averages gradients itself: use ddp_hook(model)")
+    given = {"comm": comm, **keywords}
+    if model not in caches:
+        caches[model] = (given, GradientAllreduce(model, comm, **keywords))
+    made_with, gradients = caches[model]
+    if given != made_with:
+        raise ArgumentError(f"the keywords are {given}, those of this model's first call {made_with}: give the same")
+    gradients.run()
+    return gradients
+
+
+def init_process_group(comm: Optional[Communicator] = None, backend: str = "gloo", **keywords: Any) -> Communicator:
+    """Collective. torch.distributed.init_process_group for the ranks of `comm`, by default all: no MASTER_ADDR needed. Rank 0
+    listens, and tells the others where. Returns the communicator, for ddp_hook."""
+    if comm is None:
+        comm = Communicator()
+    store = problem = None
+    address = np.zeros(256)
+    if comm.rank == 0:
+        try:
+            store = dist.TCPStore(socket.gethostname(), 0, comm.size, True, wait_for_workers=False)
+            text = f"{socket.gethostname()} {store.port}".encode()
+            address[: len(text)] = list(text)
+        except (OSError, RuntimeError) as error:  # the others wait to hear of it
+            problem = error
+    with AllreducePlan(
+        comm, count=address.size, type="float64", algorithm="dense_rabenseifner", average=False, name="rendezvous"
+    ) as plan:
+        plan.run(address)
+    if not address.any():
+        raise StateError("rank 0 cannot listen under its host name: see that the name has an address") from problem
+    if store is None:
+        host, port = bytes(address[address > 0].astype(np.uint8)).decode().split()
+        store = dist.TCPStore(host, int(port), comm.size, False)
+    dist.init_process_group(backend, store=store, rank=comm.rank, world_size=comm.size, **keywords)
+    return comm

@@ -1,0 +1,45 @@
+# find_package(weir [COMPONENTS C CXX Fortran Python CUDA]). Builds for Open MPI and for MPICH may share one prefix: each has a folder
+# here, openmpi or mpich, with build.cmake and its targets. The one of this project's MPI is taken. Targets: weir::weir for C and C++,
+# weir::weir_fortran; for Python the variable weir_PYTHONPATH.
+include(CMakeFindDependencyMacro)
+enable_language(C)
+find_dependency(MPI COMPONENTS C)
+include(${CMAKE_CURRENT_LIST_DIR}/mpi_family.cmake)
+mpi_family(weir_MPI)
+
+if(NOT EXISTS ${CMAKE_CURRENT_LIST_DIR}/${weir_MPI}/build.cmake)
+  file(GLOB weir_other ${CMAKE_CURRENT_LIST_DIR}/*/build.cmake)
+  include(${weir_other})
+  set(weir_NOT_FOUND_MESSAGE "this Weir was built with ${weir_name_of_${weir_built_with}}, and this project's MPI is \
+${weir_name_of_${weir_MPI}}: choose the same for both, with -DMPI_C_COMPILER=... in an empty build folder, for example ${weir_mpi_compiler}")
+  set(weir_FOUND FALSE)
+  return()
+endif()
+include(${CMAKE_CURRENT_LIST_DIR}/${weir_MPI}/build.cmake)
+
+if(NOT weir_is_shared)
+  find_dependency(PkgConfig)
+  pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
+  pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
+  find_dependency(fmt)
+  find_dependency(Threads)
+endif()
+include(${CMAKE_CURRENT_LIST_DIR}/${weir_MPI}/weirTargets.cmake)
+
+set(weir_way_to_Fortran "a Fortran compiler")
+set(weir_way_to_CUDA "a CUDA toolkit and -DWEIR_WITH_CUDA=ON")
+foreach(component ${weir_FIND_COMPONENTS})
+  set(weir_${component}_FOUND FALSE)
+  if(component IN_LIST weir_components)
+    set(weir_${component}_FOUND TRUE)
+    include(${CMAKE_CURRENT_LIST_DIR}/${weir_MPI}/weir${component}.cmake OPTIONAL) # may find a reason against it
+  elseif(weir_way_to_${component})
+    set(weir_NOT_FOUND_MESSAGE "this Weir was built without ${component}: build it with ${weir_way_to_${component}}")
+  else()
+    set(weir_NOT_FOUND_MESSAGE "Weir has no component '${component}': there are C, CXX, Fortran, Python and CUDA")
+  endif()
+  if(weir_FIND_REQUIRED_${component} AND NOT weir_${component}_FOUND)
+    set(weir_FOUND FALSE)
+    return()
+  endif()
+endforeach()

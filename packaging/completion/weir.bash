@@ -1,0 +1,87 @@
+# shellcheck shell=bash
+# Completion of the weir command for bash. Made by packaging/completion/generate.py from what `weir --help` says.
+_weir() {
+  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command="" words="" files="" folders="" list="" i
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    case "$command ${COMP_WORDS[i]}" in
+      " info" | " bench" | "bench select" | "bench allreduce" | "bench codec" | "bench overlap" | "bench rows" | \
+        "bench embedding" | "bench capi" | " calibrate" | " predict" | " trace" | "trace merge" | "trace summary" | "trace diagnose")
+        command="${command:+$command }${COMP_WORDS[i]}" ;;
+    esac
+  done
+  case "$command $before" in
+    "info --count" | "info --density" | "info --algorithm" | "bench select --count" | "bench select --density" | \
+      "bench select --samplings" | "bench select --iterations" | "bench allreduce --count" | "bench allreduce --density" | \
+      "bench allreduce --trial-iterations" | "bench allreduce --iterations" | "bench allreduce --warmup" | "bench codec --count" | \
+      "bench codec --density" | "bench codec --iterations" | "bench overlap --count" | "bench overlap --urgent-count" | \
+      "bench overlap --density" | "bench overlap --iterations" | "bench rows --rows" | "bench rows --width" | \
+      "bench rows --tokens" | "bench rows --iterations" | "bench embedding --rows" | "bench embedding --width" | \
+      "bench embedding --tokens" | "bench embedding --compute-ms" | "bench embedding --dense-count" | \
+      "bench embedding --iterations" | "bench embedding --warmup" | "bench capi --count" | "bench capi --calls" | \
+      "bench capi --rounds" | "calibrate --seconds" | "predict --network" | "predict --count" | "predict --density" | \
+      "predict --nodes" | "predict --ranks-per-node" | "trace merge --communicator" | "trace summary --communicator" | \
+      "trace diagnose --communicator")
+      words= ;;
+    "info --values" | "bench allreduce --values" | "bench embedding --values" | "predict --values")
+      words="bfloat16 float16 native" ;;
+    "bench select --algorithm")
+      words="all reuse exact exact_cold mstopk sampled gaussian sidco" ;;
+    "bench select --memory" | "bench allreduce --memory")
+      words="cuda host" ;;
+    "bench select --input" | "bench select --json" | "bench allreduce --input" | "bench allreduce --json" | \
+      "bench codec --json" | "bench overlap --json" | "bench rows --json" | "bench embedding --text" | "bench embedding --json" | \
+      "bench capi --json" | "calibrate --output" | "predict --machine" | "predict --json" | "trace merge --output" | \
+      "trace summary --json")
+      files=yes ;;
+    "bench allreduce --algorithm")
+      words="all auto auto_sparse dense_ring dense_rabenseifner dense_torus2d dense_mpi dense_nccl topk_allgather topk_dsa gtopk
+        gaussiank hitopk oktopk hi_oktopk" list=yes ;;
+    "bench allreduce --result")
+      words="sparse in_place both" ;;
+    "bench allreduce --threshold")
+      words="exact gaussian mstopk reuse sampled sidco" ;;
+    "bench allreduce --wire" | "bench codec --format" | "predict --wire")
+      words="compact coo" ;;
+    "bench overlap --algorithm" | "bench overlap --urgent-algorithm")
+      words="dense_ring dense_rabenseifner dense_torus2d dense_mpi topk_allgather topk_dsa gtopk gaussiank hitopk oktopk hi_oktopk" ;;
+    "bench embedding --exchange")
+      words="columns rows hashed_rows server allgather dense_allreduce" list=yes ;;
+    "bench embedding --routing")
+      words="automatic by_node direct" ;;
+    "bench embedding --optimizer")
+      words="adagrad adam momentum sgd" ;;
+    *)
+      case "$command" in
+        "") words="info bench calibrate predict trace -h --help --version" ;;
+        "info") words="-h --help --plan --count --density --algorithm --values" ;;
+        "bench") words="select allreduce codec overlap rows embedding capi -h --help" ;;
+        "bench select") words="-h --help --count --density --algorithm --memory --samplings --iterations --input --json" ;;
+        "bench allreduce") words="-h --help --count --density --algorithm --memory --trial-iterations --result --baseline --no-baseline --side-by-side
+          --threshold --wire --values --iterations --warmup --input --json" ;;
+        "bench codec") words="-h --help --count --density --iterations --format --json" ;;
+        "bench overlap") words="-h --help --count --urgent-count --algorithm --urgent-algorithm --density --iterations --json" ;;
+        "bench rows") words="-h --help --rows --width --tokens --iterations --json" ;;
+        "bench embedding") words="-h --help --rows --width --tokens --exchange --values --routing --optimizer --text --compute-ms --dense-count
+          --iterations --warmup --json" ;;
+        "bench capi") words="-h --help --count --calls --rounds --json" ;;
+        "calibrate") words="-h --help --output --seconds" ;;
+        "predict") words="-h --help --machine --network --count --density --nodes --ranks-per-node --wire --values --json" ;;
+        "trace") words="merge summary diagnose -h --help" ;;
+        "trace merge") words="-h --help --communicator --output" folders=yes ;;
+        "trace summary") words="-h --help --communicator --json" folders=yes ;;
+        "trace diagnose") words="-h --help --communicator" folders=yes ;;
+      esac ;;
+  esac
+  if [[ -n $files ]]; then
+    mapfile -t COMPREPLY < <(compgen -f -- "$word")
+    compopt -o filenames 2>/dev/null
+  elif [[ -n $folders && $word != -* ]]; then
+    mapfile -t COMPREPLY < <(compgen -d -- "$word")
+    compopt -o filenames 2>/dev/null
+  elif [[ -n $list && $word == *,* ]]; then
+    mapfile -t COMPREPLY < <(compgen -P "${word%,*}," -W "$words" -- "${word##*,}")
+  else
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+  fi
+}
+complete -F _weir weir weir-openmpi weir-mpich

@@ -1,0 +1,7 @@
+# Read by cpack for each generator.
+if(CPACK_GENERATOR STREQUAL "DEB")
+  set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+else()
+  list(GET CPACK_INSTALL_CMAKE_PROJECTS 0 weir_build)
+  set(CPACK_INSTALL_CMAKE_PROJECTS "${weir_build};weir;ALL;/;${weir_build};weir;bundled;/")
+endif()

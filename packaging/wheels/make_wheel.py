@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""Puts the Python package and the libraries of one build into a wheel. build.sh calls it.
+
+Usage: make_wheel.py PACKAGE MPI FOLDER OUT    PACKAGE: capi/python; MPI: openmpi or mpich; FOLDER: libraries; OUT: where the wheel goes
+"""
+import base64
+import hashlib
+import pathlib
+import platform
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+
+MPI_NEEDS = {"openmpi": "openmpi>=5,<6", "mpich": "mpich>=4.1,<6"}
+
+
+def platform_tag(libraries):
+    """manylinux with the newest glibc that any of the libraries needs."""
+    symbols = subprocess.run(["objdump", "-T", *libraries], check=True, capture_output=True, text=True).stdout
+    minor = max(int(minor) for minor in re.findall(r"GLIBC_2\.(\d+)", symbols))
+    return f"manylinux_2_{minor}_{platform.machine()}"
+
+
+def version_of(package):
+    numbers = re.search(r"^VERSION = \((\d+), (\d+), (\d+)\)$", (package / "weir/_abi.py").read_text(), re.M)
+    return ".".join(numbers.groups())
+
+
+def metadata(project, name, version, mpi):
+    lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}",
+             f"Summary: {project['description']}, with the library for PyPI's {mpi}", f"Requires-Python: {project['requires-python']}"]
+    lines += [f"Requires-Dist: {need}" for need in [*project["dependencies"], MPI_NEEDS[mpi]]]
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    if len(sys.argv) != 5 or sys.argv[2] not in MPI_NEEDS:
+        sys.exit(__doc__.strip())
+    package, mpi, libraries, out = pathlib.Path(sys.argv[1]), sys.argv[2], sorted(pathlib.Path(sys.argv[3]).iterdir()), pathlib.Path(sys.argv[4])
+    project = tomllib.loads((package / "pyproject.toml").read_text())["project"]
+    name, version, tag = f"weir-{mpi}", version_of(package), f"py3-none-{platform_tag(libraries)}"
+    stem = f"{name.replace('-', '_')}-{version}"
+    info = f"{stem}.dist-info"
+
+    files = {f"weir/{path.relative_to(package / 'weir')}": path.read_bytes() for path in sorted((package / "weir").rglob("*"))
+             if path.is_file() and "__pycache__" not in path.parts}
+    files |= {f"weir/{path.name}": path.read_bytes() for path in libraries}
+    files[f"{info}/METADATA"] = metadata(project, name, version, mpi).encode()
+    files[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: weir\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
+    record = ""
+    for path, data in files.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        record += f"{path},sha256={digest},{len(data)}\n"
+    files[f"{info}/RECORD"] = (record + f"{info}/RECORD,,\n").encode()
+
+    out.mkdir(parents=True, exist_ok=True)
+    wheel = out / f"{stem}-{tag}.whl"
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, data in files.items():
+            entry = zipfile.ZipInfo(path, (1980, 1, 1, 0, 0, 0))
+            entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+            archive.writestr(entry, data)
+    print(wheel)
+
+
+main()

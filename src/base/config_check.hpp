@@ -1,0 +1,50 @@
+// config_check.hpp: what the list of fields says of a configuration: names of enumerators, and checks of limits.
+#pragma once
+
+#include <string>
+#include <type_traits>
+
+#include "base/error.hpp"
+#include "base/fields.hpp"
+
+namespace weir {
+
+/// "exact"; "unknown" for a number that is none of the enumeration's.
+template <class Enum>
+[[nodiscard]] constexpr std::string_view name_of(Enum value) {
+  const auto index = static_cast<std::size_t>(value);
+  return index < names_of<Enum>.size() ? names_of<Enum>[index] : "unknown";
+}
+
+/// "exact (0), reuse (1) or sidco (5)"
+template <class Enum>
+[[nodiscard]] std::string choices_of() {
+  std::string text;
+  const std::size_t count = names_of<Enum>.size();
+  for (std::size_t i = 0; i < count; ++i)
+    text += fmt::format("{}{} ({})", i == 0 ? "" : i + 1 < count ? ", " : " or ", names_of<Enum>[i], i);
+  return text;
+}
+
+/// Throws Error(WEIR_ERR_ARGUMENT) naming the first field that is outside its limits or its enumeration, and what would be right.
+template <class Config>
+void check_fields(const Config& config) {
+  visit_fields(config, [](const FieldInfo& field, const auto& value) {
+    using Value = std::remove_cvref_t<decltype(value)>;
+    if constexpr (std::is_enum_v<Value>) {
+      const auto number = static_cast<std::int64_t>(value);
+      require(number >= 0 && number < static_cast<std::int64_t>(names_of<Value>.size()), "{} is {}: it must be {}", field.name,
+              number, choices_of<Value>());
+    } else if constexpr (std::is_arithmetic_v<Value>) {
+      const auto number = static_cast<double>(value);
+      if (number >= field.least && number <= field.most) return;
+      if (std::is_floating_point_v<Value> && field.least == -std::numeric_limits<double>::infinity()) return;  // checked by hand
+      const std::string range = field.most_text.empty() ? fmt::format("at least {}", field.least)
+                                                        : fmt::format("between {} and {}", field.least, field.most_text);
+      fail(WEIR_ERR_ARGUMENT, "{} is {}: it must be {}{}{}", field.name, value, range,
+           field.example.empty() ? "" : ", for example ", field.example);
+    }
+  });
+}
+
+}  // namespace weir

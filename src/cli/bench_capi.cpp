@@ -1,0 +1,110 @@
+// weir bench capi: what the C interface costs on top of the C++ one, per call, on one rank.
+#include <fmt/format.h>
+#include <weir/mpi.h>
+
+#include <array>
+#include <chrono>
+#include <functional>
+#include <memory>
+
+#include "cli/commands.hpp"
+#include "cli/report.hpp"
+
+namespace weir::cli {
+namespace {
+
+struct Options {
+  std::int64_t count = 1;
+  int calls = 100000, rounds = 7;
+  std::string json;
+};
+
+/// A call in both languages.
+struct Pair {
+  const char* name;
+  std::function<void()> in_c, in_cpp;
+};
+
+void need_ok(weir_status status) {
+  if (status != WEIR_OK) throw Error(status, weir_last_error(nullptr));
+}
+
+double microseconds(int calls, const std::function<void()>& call) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < calls; ++i) call();
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / calls;
+}
+
+/// The best of some rounds, in turns.
+Row measure(const Options& options, const Pair& pair) {
+  std::array<std::vector<double>, 2> times;
+  for (int round = 0; round < options.rounds; ++round) {
+    times[0].push_back(microseconds(options.calls, pair.in_c));
+    times[1].push_back(microseconds(options.calls, pair.in_cpp));
+  }
+  Row row{.benchmark = "capi", .algorithm = pair.name, .count = options.count, .baseline = "C++"};
+  row.median_ms = median(times[0]) * 1e-3;
+  row.min_ms = minimum(times[0]) * 1e-3;
+  row.baseline_ms = median(times[1]) * 1e-3;
+  row.ratio = row.median_ms / row.baseline_ms;
+  return row;
+}
+
+void print(const Options& options, const std::vector<Row>& rows) {
+  fmt::print("Calls of a plan of {} float(s) on one rank, oktopk: medians of {} rounds of {} calls.\n\n", options.count, options.rounds,
+             options.calls);
+  fmt::print("{:<24} {:>10} {:>10} {:>16}\n", "call", "C us", "C++ us", "C over C++ us");
+  for (const Row& row : rows)
+    fmt::print("{:<24} {:>10.3f} {:>10.3f} {:>16.3f}\n", row.algorithm, row.median_ms * 1e3, row.baseline_ms * 1e3,
+               (row.median_ms - row.baseline_ms) * 1e3);
+}
+
+void run(const Options& options) {
+  require_writable(options.json);
+  MPI_Init(nullptr, nullptr);
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (ranks != 1) throw std::runtime_error("bench capi measures calls, not messages: start it without mpirun, or with -n 1");
+  weir_comm* comm = nullptr;
+  weir_plan* plan = nullptr;
+  need_ok(weir_comm_create_world(&comm));
+  weir_allreduce_config config = WEIR_ALLREDUCE_CONFIG_INIT;
+  config.count = options.count;
+  need_ok(weir_allreduce_plan_create(comm, &config, &plan));
+
+  const Communicator communicator(MPI_COMM_WORLD);
+  AllreducePlan same(communicator, {.count = options.count});
+  std::vector<float> gradient(static_cast<std::size_t>(options.count), 1.0F);
+  weir_statistics statistics{};
+  statistics.struct_size = sizeof statistics;
+  Statistics copy;
+  const std::array pairs = {Pair{"weir_plan_run", [&] { need_ok(weir_plan_run(plan, gradient.data())); }, [&] { same.run(gradient); }},
+                            Pair{"weir_plan_start and wait",
+                                 [&] {
+                                   need_ok(weir_plan_start(plan, gradient.data()));
+                                   need_ok(weir_plan_wait(plan));
+                                 },
+                                 [&] { same.start(gradient).wait(); }},
+                            Pair{"weir_plan_statistics", [&] { need_ok(weir_plan_statistics(plan, &statistics)); },
+                                 [&] { copy = same.statistics(); }}};
+  std::vector<Row> rows;
+  for (const Pair& pair : pairs) rows.push_back(measure(options, pair));
+  print(options, rows);
+  if (!options.json.empty()) write_json(rows, options.json);
+  need_ok(weir_plan_destroy(plan));
+  need_ok(weir_comm_destroy(comm));
+}
+
+}  // namespace
+
+void add_bench_capi(CLI::App& bench) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = bench.add_subcommand("capi", "What a call of the C interface costs over the C++ one; on one rank");
+  command->add_option("--count", options->count, "elements of the gradient")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--calls", options->calls, "calls of a round")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--rounds", options->rounds, "rounds of each, in turns")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--json", options->json, "also write the rows to this file");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace weir::cli

@@ -1,0 +1,93 @@
+#include "transport/mpi/mpi_library.hpp"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <sstream>
+#include <vector>
+
+#include "base/error.hpp"
+
+namespace weir {
+namespace {
+
+using GetLibraryVersion = int (*)(char*, int*);
+
+/// MPICH writes up to 8192 characters, also where Weir was compiled with Open MPI, whose limit is 256.
+std::string version_by(GetLibraryVersion get) {
+  std::string text(16384, '\0');
+  int length = 0;
+  get(text.data(), &length);
+  text.resize(static_cast<std::size_t>(length));
+  return text;
+}
+
+int note_mpi_library(dl_phdr_info* object, std::size_t, void* found) {
+  const std::string_view path = object->dlpi_name;
+  if (path.substr(path.rfind('/') + 1).starts_with("libmpi")) static_cast<std::vector<std::string>*>(found)->emplace_back(path);
+  return 0;
+}
+
+/// What all MPI libraries that are loaded say of themselves, also those that this library's symbols do not come from, as where
+/// Python has loaded a module with an MPI of its own.
+std::vector<std::string> loaded_library_versions() {
+  std::vector<std::string> paths, versions;
+  dl_iterate_phdr(note_mpi_library, &paths);
+  for (const std::string& path : paths) {
+    const std::unique_ptr<void, int (*)(void*)> library(dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD), dlclose);
+    if (library == nullptr) continue;
+    const auto get = reinterpret_cast<GetLibraryVersion>(dlsym(library.get(), "MPI_Get_library_version"));
+    if (get != nullptr) versions.push_back(version_by(get));
+  }
+  return versions;
+}
+
+void refuse_other_family(std::string_view library_version) {
+  const std::string_view family = mpi_family_of(library_version);
+  if (family.empty() || family == mpi_family()) return;
+  const auto library_of = [](std::string_view name) { return name == "MPICH" ? "libweir-mpich" : "libweir-openmpi"; };
+  fail(WEIR_ERR_UNSUPPORTED,
+       "this is {}, built for {}, and the program runs on {}: load {} instead, the Weir that was built for {}",
+       library_of(mpi_family()), mpi_family(), mpi_library_name(library_version), library_of(family), family);
+}
+
+}  // namespace
+
+std::string_view mpi_family_of(std::string_view library_version) {
+  const auto says = [library_version](std::string_view name) { return library_version.find(name) != std::string_view::npos; };
+  constexpr std::array open_mpi = {"Open MPI", "Spectrum MPI"};
+  constexpr std::array mpich = {"MPICH", "Intel(R) MPI", "MVAPICH"};
+  if (std::any_of(open_mpi.begin(), open_mpi.end(), says)) return "Open MPI";
+  if (std::any_of(mpich.begin(), mpich.end(), says)) return "MPICH";
+  return "";
+}
+
+std::string_view mpi_family() {
+#ifdef OPEN_MPI
+  return "Open MPI";
+#else
+  return "MPICH";
+#endif
+}
+
+std::string detail::mpi_library_version() { return version_by(MPI_Get_library_version); }
+
+std::string mpi_library_name(std::string_view library_version) {
+  std::istringstream words{std::string(library_version.substr(0, library_version.find_first_of(",\n")))};
+  std::string name, word;
+  while (words >> word) name += (name.empty() ? "" : " ") + word;
+  return name;
+}
+
+void detail::check_mpi_library() {
+  refuse_other_family(mpi_library_version());
+  int initialized = 0;
+  MPI_Initialized(&initialized);
+  if (initialized) return;
+  for (const std::string& version : loaded_library_versions()) refuse_other_family(version);
+}
+
+}  // namespace weir

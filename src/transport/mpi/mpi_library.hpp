@@ -1,0 +1,21 @@
+// mpi_library.hpp: the families of MPI libraries. Handles and constants of one mean nothing to another.
+#pragma once
+
+#include <weir/mpi.h>
+
+#include <string>
+#include <string_view>
+
+namespace weir {
+
+using detail::check_mpi_library;
+using detail::mpi_library_version;
+
+/// "Open MPI", "MPICH" for all libraries of its ABI, or "" where the text of MPI_Get_library_version does not tell.
+[[nodiscard]] std::string_view mpi_family_of(std::string_view library_version);
+/// The family that Weir was compiled for.
+[[nodiscard]] std::string_view mpi_family();
+/// "Open MPI v4.1.4", "MPICH Version: 4.0.2"
+[[nodiscard]] std::string mpi_library_name(std::string_view library_version);
+
+}  // namespace weir

@@ -1,0 +1,105 @@
+#include <array>
+#include <vector>
+
+#include "base/buffer.hpp"
+#include "collectives/allreduce.hpp"
+#include "collectives/control.hpp"
+#include "collectives/host_space.hpp"
+#include "collectives/merge_tree.hpp"
+
+namespace weir {
+namespace {
+
+/// Every rank's entries go around a ring, and every rank adds them up. A rank sends k (P - 1) entries, as with topk_allgather, but
+/// always to the next rank: of each node only the last one sends across.
+template <class T>
+class TopkRing final : public SparseAllreduce<T> {
+ public:
+  // Everything is allocated here, and nothing in run().
+  explicit TopkRing(const AllreduceProblem& problem)
+      : problem_(problem),
+        cards_(static_cast<std::size_t>(problem.ranks)),
+        scratch_(cards_.size()),
+        counts_(cards_.size()),
+        begin_(cards_.size() + 1),
+        messages_(problem.ranks * coo::block_bytes<T>(problem.largest_local)),
+        space_(problem, problem.ranks * problem.largest_local, problem.ranks),
+        tree_(space_, problem.ranks, problem.ranks * problem.largest_local) {}
+
+  task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t /*k*/, std::uint64_t input_error) override {
+    SparseOutcome<T> outcome;
+    const int me = channel.rank(), ranks = channel.size();
+    const int next = (me + 1) % ranks, previous = (me + ranks - 1) % ranks;
+
+    // 1. All ranks hear how many entries each has, and whether its input is in order: they deliver, or refuse, alike.
+    StageScope stage = channel.stage(Stage::announce);
+    const Card mine{input_error, static_cast<std::uint64_t>(local.count)};
+    co_await allgather_control(channel, reinterpret_cast<const std::byte*>(&mine), sizeof(Card),
+                               reinterpret_cast<std::byte*>(cards_.data()), reinterpret_cast<std::byte*>(scratch_.data()));
+    for (std::size_t rank = 0; rank < cards_.size(); ++rank) {
+      outcome.input_error = std::max(outcome.input_error, cards_[rank].input_error);
+      counts_[rank] = static_cast<std::uint32_t>(cards_[rank].count);
+      begin_[rank + 1] = begin_[rank] + wire::slot_bytes<T>(problem_.wire(), counts_[rank], range());
+    }
+    if (outcome.input_error != 0) co_return outcome;
+
+    // 2. Around the ring: every rank passes on what has just arrived.
+    stage.next(Stage::allgatherv);
+    wire::encode(problem_.wire(), local.indices, local.values, local.count, 0, range(), message(me));
+    for (int step = 0; step < ranks - 1; ++step) {
+      const int leaving = (me + ranks - step) % ranks, arriving = (previous + ranks - step) % ranks;
+      std::array<Request, 2> both;
+      both[0] = channel.receive(message(arriving), bytes_of(arriving), previous, Traffic::payload);
+      both[1] = channel.send(message(leaving), bytes_of(leaving), next, Traffic::payload);
+      co_await channel.done(both);
+    }
+
+    // 3. The sum, in an order that depends on nothing but P: the same bits on every rank.
+    stage.next(Stage::sum);
+    tree_.begin(counts_.data());
+    for (int rank = 0; rank < ranks; ++rank) {
+      if (count_of(rank) == 0) continue;
+      const coo::Segment<T> leaf = tree_.leaf(rank);
+      wire::decode(problem_.wire(), message(rank), bytes_of(rank), count_of(rank), 0, range(), leaf.indices, leaf.values);
+      tree_.arrived(rank);
+    }
+    const coo::Segment<T> sum = tree_.root();
+    space_.divide(sum, problem_);
+    outcome.update = {sum.indices, sum.values, sum.count};
+    co_return outcome;
+  }
+
+  // Nothing lives from one run to the next.
+  void reset() override {}
+  void visit_state(StateVisitor& /*visitor*/) override {}
+
+  [[nodiscard]] std::int64_t memory_bytes() const override { return messages_.bytes() + tree_.memory_bytes(); }
+
+ private:
+  struct Card {
+    std::uint64_t input_error, count;
+  };
+  [[nodiscard]] std::uint64_t range() const { return static_cast<std::uint64_t>(problem_.count); }
+  [[nodiscard]] std::int64_t count_of(int rank) const { return counts_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] std::int64_t bytes_of(int rank) const { return wire::message_bytes<T>(problem_.wire(), count_of(rank), range()); }
+  [[nodiscard]] std::byte* message(int rank) { return messages_.data() + begin_[static_cast<std::size_t>(rank)]; }
+
+  AllreduceProblem problem_;
+  std::vector<Card> cards_, scratch_;
+  std::vector<std::uint32_t> counts_;
+  std::vector<std::int64_t> begin_;  // in messages_, of each rank's
+  Buffer<std::byte> messages_;
+  HostSpace<T> space_;
+  MergeTree<T, HostSpace<T>> tree_;
+};
+
+}  // namespace
+
+template <class T>
+std::unique_ptr<SparseAllreduce<T>> make_topk_ring(const AllreduceProblem& problem) {
+  return std::make_unique<TopkRing<T>>(problem);
+}
+template std::unique_ptr<SparseAllreduce<float>> make_topk_ring(const AllreduceProblem&);
+template std::unique_ptr<SparseAllreduce<double>> make_topk_ring(const AllreduceProblem&);
+
+}  // namespace weir

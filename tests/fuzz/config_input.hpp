@@ -1,0 +1,111 @@
+// config_input.hpp: what one input of the configurations' fuzzer means: a caller's struct of any size and content, given to the C
+// interface on a communicator of one virtual rank.
+//
+//   byte 0      bit 0: a table's config, else a plan's; bits 1-2: what texts are: valid, unknown or NULL
+//   bytes 1-2   struct_size
+//   then        the struct behind struct_size; bytes that are missing are the initializer's
+#pragma once
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <vector>
+#include <weir/embedding.hpp>
+
+#include "shim.hpp"
+#include "support/inproc_ranks.hpp"
+
+namespace weir::fuzz {
+
+/// A communicator of one rank, for the process.
+inline weir_comm* lone_rank() {
+  static InprocJob job(1, 0, {}, {});
+  static weir_comm comm{Communicator(detail::make_communicator(job.transport(0), Location{}, Settings{.log = LogLevel::error}))};
+  static const bool added = (capi::add_handle(&comm, capi::HandleKind::communicator), true);
+  static_cast<void>(added);
+  return &comm;
+}
+
+/// Large enough for every path, small enough for memory.
+inline void limit(std::int64_t& size, std::int64_t most) {
+  if (size > most) size &= most;
+}
+
+inline bool is_expected(weir_status status) {
+  const bool named =
+      status == WEIR_ERR_ARGUMENT || status == WEIR_ERR_MEMORY || status == WEIR_ERR_UNSUPPORTED || status == WEIR_ERR_DEVICE;
+  return status == WEIR_OK || (named && std::strlen(weir_last_error(nullptr)) > 0);
+}
+
+/// The caller's struct: memory of exactly struct_size bytes, so that the address sanitizer sees every step beyond.
+template <class Struct, class Adjust>
+std::unique_ptr<Struct, decltype(&std::free)> given_struct(std::span<const std::uint8_t> bytes, Struct initial, Adjust&& adjust) {
+  std::uint16_t size = 0;
+  std::memcpy(&size, &bytes[1], sizeof size);
+  std::vector<std::uint8_t> image(std::max<std::size_t>(size, sizeof initial));
+  std::memcpy(image.data(), &initial, sizeof initial);
+  const std::span<const std::uint8_t> content = bytes.subspan(3, std::min(bytes.size() - 3, image.size() - sizeof(std::size_t)));
+  std::copy(content.begin(), content.end(), image.begin() + sizeof(std::size_t));
+  std::memcpy(static_cast<void*>(&initial), image.data(), sizeof initial);
+  initial.struct_size = size;
+  adjust(initial);
+  std::memcpy(image.data(), &initial, sizeof initial);
+  const std::size_t room = std::max<std::size_t>(size, sizeof(std::size_t));  // struct_size itself is always there
+  std::unique_ptr<Struct, decltype(&std::free)> exact(static_cast<Struct*>(std::malloc(room)), &std::free);
+  std::memcpy(static_cast<void*>(exact.get()), image.data(), room);
+  return exact;
+}
+
+inline const char* text_of(std::uint8_t flags, const char* valid) {
+  constexpr std::uint8_t unknown = 1, null = 2;
+  const std::uint8_t choice = flags >> 1 & 3;
+  return choice == unknown ? "no such name" : choice == null ? nullptr : valid;
+}
+
+inline bool plan_contract_holds(std::span<const std::uint8_t> bytes) {
+  const auto config = given_struct<weir_allreduce_config>(bytes, WEIR_ALLREDUCE_CONFIG_INIT, [&](weir_allreduce_config& c) {
+    c.algorithm = text_of(bytes[0], "oktopk");
+    c.name = text_of(bytes[0], "fuzzed");
+    limit(c.count, 0xffff);
+    limit(c.trial_iterations, 0xff);
+  });
+  weir_plan* plan = nullptr;
+  const weir_status made = weir_allreduce_plan_create(lone_rank(), config.get(), &plan);
+  if (made != WEIR_OK) return is_expected(made) && plan == nullptr;
+  weir_allreduce_config in_force{};
+  in_force.struct_size = sizeof in_force;
+  bool holds = weir_plan_config(plan, &in_force) == WEIR_OK;
+  std::vector<double> gradient(static_cast<std::size_t>(in_force.count) + 1, 1.0);  // enough for either type
+  holds = holds && weir_plan_run(plan, gradient.data()) == WEIR_OK;
+  return weir_plan_destroy(plan) == WEIR_OK && holds;
+}
+
+inline bool table_contract_holds(std::span<const std::uint8_t> bytes) {
+  const auto config = given_struct<weir_embedding_config>(bytes, WEIR_EMBEDDING_CONFIG_INIT, [&](weir_embedding_config& c) {
+    c.exchange = text_of(bytes[0], "columns");
+    c.name = text_of(bytes[0], "fuzzed");
+    limit(c.rows, 0xfff);
+    limit(c.width, 0xff);
+    limit(c.largest_batch, 0xff);
+  });
+  weir_embedding* table = nullptr;
+  const weir_status made = weir_embedding_create(lone_rank(), config.get(), &table);
+  if (made != WEIR_OK) return is_expected(made) && table == nullptr;
+  weir_embedding_config in_force{};
+  in_force.struct_size = sizeof in_force;
+  bool holds = weir_embedding_get_config(table, &in_force) == WEIR_OK;
+  std::vector<float> vectors(static_cast<std::size_t>(in_force.width));
+  const std::int32_t id = 0;
+  holds = holds && weir_embedding_lookup_int32(table, &id, 1, vectors.data()) == WEIR_OK &&
+          weir_embedding_lookup_wait(table) == WEIR_OK;
+  holds = holds && weir_embedding_update(table, vectors.data(), 1) == WEIR_OK && weir_embedding_update_wait(table) == WEIR_OK;
+  return weir_embedding_destroy(table) == WEIR_OK && holds;
+}
+
+inline bool config_contract_holds(std::span<const std::uint8_t> bytes) {
+  if (bytes.size() < 3) return true;
+  return (bytes[0] & 1) != 0 ? table_contract_holds(bytes) : plan_contract_holds(bytes);
+}
+
+}  // namespace weir::fuzz

@@ -1,0 +1,105 @@
+"""What the tests share. Every rank runs all of them in the same order."""
+import pathlib
+import sys
+
+import numpy as np
+import pytest
+
+import weir
+
+FOLDER = pathlib.Path(__file__).resolve().parent
+
+
+def pytest_report_header(config):
+    return f"weir {weir.__version__}, {weir.versions().mpi_library.splitlines()[0]}"
+
+
+def pytest_terminal_summary(terminalreporter):
+    """In the form that tests/run.sh looks for."""
+    for report in terminalreporter.stats.get("skipped", []):
+        print(f"\nskipped: {report.nodeid}: {report.longrepr[2].removeprefix('Skipped: ')}")
+
+
+def why_no_mpi4py():
+    """Why this process must not load mpi4py, or an empty text. Found out without loading the MPI that it was built for."""
+    try:
+        import mpi4py
+    except ImportError:
+        return "mpi4py is not installed"
+    compiler = mpi4py.get_config().get("mpicc", "")
+    family = weir.versions().mpi_family
+    fits = ("mpich" in compiler) == (family == "MPICH")
+    return "" if fits else f"mpi4py was built with {compiler}, Weir for {family}"
+
+
+@pytest.fixture(scope="session")
+def comm():
+    return weir.Communicator()
+
+
+@pytest.fixture(scope="session")
+def mpi4py(comm):
+    why = why_no_mpi4py()
+    if why:
+        pytest.skip(why)
+    from mpi4py import MPI
+
+    return MPI
+
+
+@pytest.fixture
+def add(comm):
+    """Sums arrays over the ranks, as float64."""
+    plans = {}
+
+    def total(array):
+        array = np.array(array, np.float64)
+        if array.size not in plans:
+            plans[array.size] = weir.AllreducePlan(
+                comm, count=array.size, type="float64", algorithm="dense_ring", average=False, name="add"
+            )
+        plans[array.size].run(array)
+        return array
+
+    yield total
+    for plan in plans.values():
+        plan.close()
+
+
+def random_gradient(rank, count, seed=0, dtype=np.float32):
+    """The gradient of a rank: each can make those of all."""
+    return np.random.default_rng([seed, rank]).standard_normal(count).astype(dtype)
+
+
+class Foreign:
+    """An array of a library that speaks one protocol only."""
+
+    def __init__(self, **attributes):
+        for name, value in attributes.items():
+            setattr(self, name, value)
+
+
+def through_dlpack(array):
+    """`array` as an object that has nothing but DLPack."""
+
+    class OnlyDLPack:
+        def __dlpack__(self, stream=None):
+            return array.__dlpack__()
+
+        def __dlpack_device__(self):
+            return array.__dlpack_device__()
+
+    return OnlyDLPack()
+
+
+def run_alone(script, *arguments, **environment):
+    """A script in a process of its own, which is the only rank of its program."""
+    import os
+    import subprocess
+
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_", "PMIX_", "PMI_", "HYDRA", "MPI"))}
+    clean.update({name: value for name, value in os.environ.items() if name.startswith("OMPI_ALLOW_RUN_AS_ROOT")})
+    clean.update({name: value for name, value in environment.items() if value is not None})
+    for name in (name for name, value in environment.items() if value is None):
+        clean.pop(name, None)
+    return subprocess.run([sys.executable, "-c", script, *arguments], env=clean, capture_output=True, text=True, timeout=120)

@@ -1,0 +1,27 @@
+/* A library that calls itself weir, of another version; and the sizes of the structs as a C compiler sees them. */
+#include <string.h>
+#include <weir/types.h>
+
+void weir_version(int* major, int* minor, int* patch);
+size_t size_of(const char* name);
+
+void weir_version(int* major, int* minor, int* patch) {
+  *major = 9;
+  *minor = 8;
+  *patch = 7;
+}
+
+#define STRUCTS(X)         \
+  X(weir_allreduce_config) \
+  X(weir_statistics)       \
+  X(weir_algorithm_info)   \
+  X(weir_setting_info)     \
+  X(weir_embedding_config) X(weir_embedding_statistics) X(weir_exchange_info) X(weir_sparse_result) X(weir_residual)
+
+/* 0 for one that is not in the list. */
+size_t size_of(const char* name) {
+#define SIZE(struct_) \
+  if (strcmp(name, #struct_) == 0) return sizeof(struct_);
+  STRUCTS(SIZE)
+  return 0;
+}

@@ -1,0 +1,173 @@
+"""What needs processes of its own, each the only rank of its program."""
+import ctypes
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+from conftest import run_alone, why_no_mpi4py
+
+import weir
+from weir import _abi
+
+OTHER_ABI = os.environ["OTHER_ABI"]  # the library that other_abi.c makes
+LIBRARY = os.environ["WEIR_LIBRARY"]
+PACKAGE = pathlib.Path(weir.__file__).parent
+
+
+def error_of(finished):
+    assert finished.returncode == 1, finished
+    return finished.stderr
+
+
+def test_struct_sizes():
+    other = ctypes.CDLL(OTHER_ABI)
+    other.size_of.restype = ctypes.c_size_t
+    structs = {
+        name: struct
+        for name, struct in vars(_abi).items()
+        if isinstance(struct, type) and issubclass(struct, ctypes.Structure) and name.startswith("weir_")
+    }
+    assert len(structs) == 9
+    for name, struct in structs.items():
+        assert other.size_of(name.encode()) == ctypes.sizeof(struct), name
+
+
+def test_where_the_library_is_looked_for(tmp_path):
+    text = error_of(run_alone("import weir", WEIR_LIBRARY=str(tmp_path / "none.so")))
+    assert "LibraryError" in text and "none.so (WEIR_LIBRARY)" in text and "libweir.so.0" not in text
+    shutil.copytree(PACKAGE, tmp_path / "weir", ignore=shutil.ignore_patterns("__pycache__", "*.so*"))
+    text = error_of(run_alone("import weir", WEIR_LIBRARY=None, PYTHONPATH=str(tmp_path), LD_LIBRARY_PATH=None))
+    assert f"{tmp_path}/weir/libweir.so.0 (the package's own folder): not there" in text
+    assert "libweir-mpich.so.0 (the loader's path)" in text and "set WEIR_LIBRARY" in text
+    (tmp_path / "weir/libweir.so.0").symlink_to(LIBRARY)
+    finished = run_alone("import weir; print(weir.versions().path)", WEIR_LIBRARY=None, PYTHONPATH=str(tmp_path))
+    assert finished.stdout == f"{tmp_path}/weir/libweir.so.0\n", finished
+    (tmp_path / "weir/libweir.so.0").unlink()
+    (tmp_path / "libweir-mpich.so.0").symlink_to(LIBRARY)
+    finished = run_alone(
+        "import weir; print(weir.versions().path)", WEIR_LIBRARY=None, PYTHONPATH=str(tmp_path), LD_LIBRARY_PATH=str(tmp_path)
+    )
+    assert finished.stdout == "libweir-mpich.so.0\n", finished
+
+
+def test_a_library_of_another_abi():
+    text = error_of(run_alone("import weir", WEIR_LIBRARY=OTHER_ABI))
+    assert "it is version 9.8.7: this package needs 0.1.0, or a later one of 0.x" in text
+    text = error_of(run_alone("import weir", WEIR_LIBRARY="libc.so.6"))
+    assert "it is no libweir: it has no weir_version" in text
+
+
+def test_mpi4py_first():
+    why = why_no_mpi4py()
+    if why and "built" not in why:
+        pytest.skip(why)
+    script = "from mpi4py import MPI; import weir; print(weir.Communicator().size); comm = weir.Communicator(MPI.COMM_WORLD)"
+    finished = run_alone(script)
+    if why:  # it was built for another MPI
+        text = error_of(finished)
+        assert (
+            "it was built for MPICH, and mpi4py uses Open MPI" in text or "it was built for Open MPI, and mpi4py uses MPICH" in text
+        )
+    else:
+        assert (finished.returncode, finished.stdout, finished.stderr) == (0, "1\n", ""), finished
+
+
+def test_the_launcher_of_another_mpi():
+    """It would start as many programs of one rank."""
+    variable = "PMI_SIZE" if weir.versions().mpi_family == "Open MPI" else "OMPI_COMM_WORLD_SIZE"
+    text = error_of(run_alone("import weir; weir.Communicator()", **{variable: "4"}))
+    assert "UnsupportedError" in text and "launcher has started this process as one of 4: start it with the launcher of" in text
+
+
+def test_before_and_after_mpi():
+    finished = run_alone(
+        """
+import ctypes, weir
+from weir._library import lib
+try:
+    weir.Communicator(0)
+except weir.Error as error:
+    print("before:", error)
+comm = weir.Communicator()
+plan = weir.AllreducePlan(comm, count=3)
+lib.weir_finalize()
+import numpy
+try:
+    plan.run(numpy.zeros(3, numpy.float32))
+except weir.StateError as error:
+    print("after:", error)
+try:
+    weir.Communicator()
+except weir.Error as error:
+    print("again:", error)
+"""
+    )
+    assert finished.returncode == 0, finished
+    assert (
+        "before: MPI is not running" in finished.stdout
+        and "after: MPI is not running" in finished.stdout
+        and "again: MPI" in finished.stdout
+    )
+
+
+def test_the_end_of_a_program_in_any_order():
+    """Plans, results and communicators may still be there."""
+    finished = run_alone(
+        """
+import weir, numpy
+comms = [weir.Communicator() for _ in range(3)]
+plans = [weir.AllreducePlan(comm, count=1000) for comm in comms]
+result = plans[1].run_sparse(numpy.ones(1000, numpy.float32))
+operation = plans[2].start(numpy.ones(1000, numpy.float32))
+table = weir.EmbeddingTable(comms[0], rows=4, width=2, largest_batch=2)
+schedule = weir.StepSchedule(comms[1], ["a"])
+weir.log_to()
+circle = [plans[0]]
+circle.append(circle)
+del comms[0], plans[0]
+""",
+        WEIR_LOG="debug",
+    )
+    assert finished.returncode == 0, finished
+    assert "Traceback" not in finished.stderr and "Exception" not in finished.stderr, finished
+
+
+def test_info_and_bench(tmp_path):
+    finished = run_alone("import runpy, sys; sys.argv[0] = 'weir'; runpy.run_module('weir', run_name='__main__')", "info")
+    assert finished.returncode == 0, finished
+    assert "oktopk" in finished.stdout and "WEIR_TIMEOUT" in finished.stdout and LIBRARY in finished.stdout
+    finished = run_alone(
+        "import runpy, sys; sys.argv[0] = 'weir'; runpy.run_module('weir', run_name='__main__')",
+        "bench",
+        "--count",
+        "1000",
+        "--repeats",
+        "20",
+        "--json",
+        str(tmp_path / "rows.json"),
+    )
+    assert finished.returncode == 0, finished
+    assert "import weir" in finished.stdout and "Python over C" in (tmp_path / "rows.json").read_text()
+
+
+def test_mypy():
+    if subprocess.run([sys.executable, "-m", "mypy", "--version"], capture_output=True).returncode != 0:
+        pytest.skip("mypy is not installed")
+    finished = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "mypy",
+            "--config-file",
+            str(PACKAGE.parent / "pyproject.toml"),
+            "--cache-dir",
+            os.devnull,
+            str(PACKAGE),
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert finished.returncode == 0, finished.stdout

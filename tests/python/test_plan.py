@@ -1,0 +1,383 @@
+import array
+import asyncio
+import ctypes
+import gc
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from conftest import random_gradient, through_dlpack
+
+import weir
+from weir._library import lib
+
+
+def make(comm, count=1000, **keywords):
+    return weir.AllreducePlan(comm, count=count, **keywords)
+
+
+def test_dense_is_the_mean(comm):
+    gradient = random_gradient(comm.rank, 999)
+    expected = np.mean([random_gradient(rank, 999) for rank in range(comm.size)], axis=0)
+    with make(comm, 999, algorithm="dense_ring") as plan:
+        plan.run(gradient)
+    np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("algorithm", [row.name for row in weir.algorithms() if row.sparse and row.host_memory])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_nothing_is_lost(comm, add, algorithm, dtype):
+    count = 2000
+    with make(comm, count, algorithm=algorithm, type=dtype, density=0.02) as plan:
+        given, delivered = np.zeros(count), np.zeros(count)
+        for turn in range(3):
+            gradient = random_gradient(comm.rank, count, turn, dtype)
+            given += gradient
+            result = plan.run_sparse(gradient)
+            assert result.indices.dtype == np.uint32 and result.values.dtype == dtype
+            delivered[result.indices] += result.values
+        begin, values = plan.residual
+        kept = np.zeros(count)
+        kept[begin : begin + values.size] = values
+    np.testing.assert_allclose(add(given), add(kept) + delivered * comm.size, rtol=1e-4, atol=1e-4)
+
+
+def test_in_place_without_a_copy(comm):
+    """The library gets the array's own address, and its results are the plan's own memory."""
+    gradient = random_gradient(comm.rank, 1000)
+    with make(comm, density=0.1) as plan:
+        given = []
+        begin = plan._begin
+        plan._begin = lambda kind, start, wait_for, arguments, *rest: given.append(arguments[0]) or begin(
+            kind, start, wait_for, arguments, *rest
+        )
+        plan.run(gradient)
+        assert given == [gradient.ctypes.data]
+        first, again = plan.sparse_result, plan.sparse_result
+        assert first.values.ctypes.data == again.values.ctypes.data and first.indices.ctypes.data == again.indices.ctypes.data
+        assert not first.values.flags.owndata and not first.values.flags.writeable
+        dense = np.zeros(1000, np.float32)
+        dense[first.indices] = first.values
+        np.testing.assert_array_equal(dense, gradient)
+
+
+def test_every_kind_of_array(comm):
+    arrays = [
+        np.ones((4, 5), np.float32),
+        np.ones(20, np.float32),
+        array.array("f", [1] * 20),
+        memoryview(np.ones(20, np.float32)),
+        through_dlpack(np.ones(20, np.float32)),
+    ]
+    with make(comm, 20, algorithm="dense_ring", average=False) as plan:
+        for one in arrays:
+            plan.run(one)
+        assert arrays[0].sum() == 20 * comm.size
+        assert arrays[2][3] == arrays[3][3] == comm.size
+
+
+def test_torch_tensors(comm):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    tensor = torch.ones(20, dtype=torch.float64)
+    with make(comm, 20, type=tensor.dtype, algorithm="dense_ring", average=False) as plan:
+        assert plan.start(tensor).result() is tensor
+        assert tensor.sum() == 20 * comm.size
+        with pytest.raises(weir.ArgumentError, match="requires a gradient: give tensor.detach"):
+            plan.run(tensor.clone().requires_grad_())
+        with pytest.raises(weir.ArgumentError, match="not contiguous"):
+            plan.run(torch.ones(40, dtype=torch.float64)[::2])
+        with pytest.raises(weir.ArgumentError, match="has the type float32: it must have float64"):
+            plan.run(tensor.float())
+
+
+def test_operations(comm):
+    first, second = random_gradient(comm.rank, 1000), random_gradient(comm.rank, 1000, 1)
+    with make(comm, name="one") as one, make(comm, name="two") as two:
+        operations = one.start(first), two.start_sparse(second)
+        while not operations[0].test():
+            pass
+        assert operations[0].result() is first
+        indices, values = operations[1].result()
+        assert len(indices) == len(values) == 10
+        assert "finished" in repr(operations[1]) and "two" in repr(operations[1])
+        operations[1].wait()
+        two.run(second)
+        with pytest.raises(weir.StateError, match="the result of this run is gone"):
+            operations[1].result()
+
+
+def test_await(comm):
+    async def both():
+        with make(comm, name="one") as one, make(comm, 500, name="two") as two:
+            operations = one.start(random_gradient(comm.rank, 1000)), two.start_sparse(random_gradient(comm.rank, 500))
+            return await asyncio.gather(*operations)
+
+    dense, sparse = asyncio.run(both())
+    assert np.count_nonzero(dense) == 10 and len(sparse.values) == 5
+
+
+def test_arrays_live_as_long_as_their_run(comm):
+    with make(comm, 100_000, algorithm="dense_ring") as plan:
+        operation = plan.start(random_gradient(comm.rank, 100_000))
+        gc.collect()
+        assert np.isfinite(operation.result()).all()
+        plan.start(random_gradient(comm.rank, 100_000))  # nobody keeps the operation either
+        gc.collect()
+
+
+def test_results_live_longer_than_their_plan(comm):
+    with weir.Communicator() as other:
+        with weir.AllreducePlan(other, count=1000) as plan:
+            indices, values = plan.run_sparse(random_gradient(comm.rank, 1000))
+            residual = plan.residual.values
+            expected = [indices.copy(), values.copy(), residual.copy()]
+        del plan
+        for now, then in zip((indices, values, residual), expected):
+            np.testing.assert_array_equal(now, then)
+        del now, indices, values, residual
+
+
+def test_statistics(comm):
+    with make(comm, 10_000, density=0.01) as plan:
+        plan.run(random_gradient(comm.rank, 10_000))
+        statistics = plan.statistics
+        assert statistics.iteration == 1 and statistics.k == statistics.selected_global == 100
+        assert statistics.recut in (True, False) and 0 < statistics.seconds_total < 60
+        assert list(statistics.bytes_sent) == list(weir.Level)
+        assert sum(statistics.bytes_sent.values()) == statistics.payload_bytes_sent + statistics.control_bytes_sent
+        assert repr(statistics).startswith("Statistics(iteration=1, k=100,")
+        assert "<td" in statistics._repr_html_() and "seconds_total" in str(statistics)
+
+
+def test_configuration(comm):
+    with make(
+        comm, 1000, threshold="reuse", wire_values=weir.WireValues.bfloat16, type=np.float32, name="named", average=False
+    ) as plan:
+        config = plan.config
+        assert (config.count, config.threshold, config.wire_values, config.name) == (
+            1000,
+            weir.Threshold.reuse,
+            weir.WireValues.bfloat16,
+            "named",
+        )
+        assert config.average is False and config.type is weir.DataType.float32
+        assert "threshold=reuse" in repr(config)
+        with weir.AllreducePlan.from_config(comm, config) as same:
+            assert same.config == config
+        assert plan.memory_bytes > 4000
+        assert repr(plan) == "<weir.AllreducePlan 'named': 1000 float32>"
+
+
+def test_explanation(comm):
+    with make(comm, 1000, algorithm="auto") as plan:
+        assert "auto of 1000 float32" in plan.explain() and repr(plan.explain()) == str(plan.explain())
+
+
+def test_saved_states(comm):
+    gradients = [random_gradient(comm.rank, 1000, turn) for turn in range(4)]
+    with make(comm, threshold="reuse") as one, make(comm, threshold="reuse") as two:
+        for gradient in gradients[:2]:
+            one.run(gradient.copy())
+        state = one.save_state()
+        assert isinstance(state, bytes)
+        two.restore_state(state)
+        for gradient in gradients[2:]:
+            first, second = gradient.copy(), gradient.copy()
+            one.run(first)
+            two.run(second)
+            np.testing.assert_array_equal(first, second)
+        for bad in (state[:-1], b"", state[:50] + bytes([state[50] ^ 1]) + state[51:]):
+            with pytest.raises(weir.ArgumentError):
+                two.restore_state(bad)
+        with pytest.raises(weir.ArgumentError, match="type str: give the bytes"):
+            two.restore_state("state")
+        two.reset()
+        assert two.statistics.iteration == 0 and not two.residual.values.any()
+
+
+BAD = {
+    "a list": (lambda: [0.0] * 1000, "type list: give a NumPy array"),
+    "None": (lambda: None, "type NoneType"),
+    "another type": (lambda: np.zeros(1000), "has the type float64: it must have float32"),
+    "integers": (lambda: np.zeros(1000, np.int32), "has the type int32"),
+    "another byte order": (lambda: np.zeros(1000, ">f4"), "has the type >f4"),
+    "gaps": (lambda: np.zeros(2000, np.float32)[::2], "not contiguous"),
+    "Fortran's order": (lambda: np.zeros((20, 50), np.float32, order="F"), "not contiguous"),
+    "read-only": (lambda: np.frombuffer(bytes(4000), np.float32), "read-only"),
+    "too short": (lambda: np.zeros(999, np.float32), "has 999 elements: the plan takes 1000"),
+    "too long": (lambda: np.zeros(1001, np.float32), "has 1001 elements"),
+    "bytes": (lambda: bytearray(4000), "has the type uint8"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_arrays_of_one_rank(comm, what):
+    """Every rank gets an error, the one with the bad array its own text, and the plan goes on."""
+    bad, text = BAD[what]
+    culprit = comm.size - 1
+    mine = bad() if comm.rank == culprit else np.zeros(1000, np.float32)
+    expected = text if comm.rank == culprit else f"rank {culprit} gave a null gradient"
+    with make(comm) as plan:
+        with pytest.raises(weir.ArgumentError, match=expected) as caught:
+            plan.run(mine)
+        assert caught.value.status is weir.Status.ARGUMENT and isinstance(caught.value, ValueError)
+        operation = plan.start(mine)
+        for _ in range(2):
+            with pytest.raises(weir.ArgumentError, match=expected):
+                operation.result()
+        gradient = random_gradient(comm.rank, 1000)
+        plan.run(gradient)
+        assert np.count_nonzero(gradient) == 10
+
+
+def test_a_read_only_gradient_will_do_for_a_sparse_result(comm):
+    gradient = random_gradient(comm.rank, 1000)
+    gradient.flags.writeable = False
+    with make(comm) as plan:
+        assert len(plan.run_sparse(gradient).indices) == 10
+
+
+def test_memory_that_is_not_aligned(comm):
+    shifted = np.zeros(4001, np.uint8)[1:].view(np.float32)
+    with make(comm) as plan:
+        with pytest.raises(weir.ArgumentError, match="not aligned"):
+            plan.run(shifted if comm.rank == 0 else np.zeros(1000, np.float32))
+
+
+def test_nan(comm):
+    gradient = random_gradient(comm.rank, 1000)
+    gradient[7] = np.nan if comm.rank == 0 else 0
+    with make(comm) as plan:
+        with pytest.raises(weir.NonFiniteError) as caught:
+            plan.run(gradient)
+        assert caught.value.status is weir.Status.NON_FINITE
+
+
+def test_an_error_that_nobody_has_waited_for(comm):
+    """The next start throws it, and so does its own operation."""
+    gradient = np.full(1000, np.nan, np.float32)
+    with make(comm) as plan, make(comm) as other:
+        other.run(random_gradient(comm.rank, 1000))
+        operation = plan.start(gradient)
+        error = None
+        while error is None:
+            try:
+                plan.start(gradient)
+            except weir.BusyError:
+                lib.weir_plan_test(other._handle().pointer, ctypes.c_int())  # gets on with all that is in flight
+            except weir.NonFiniteError as caught:
+                error = caught
+        with pytest.raises(weir.NonFiniteError) as caught:
+            operation.wait()
+        assert caught.value is error
+
+
+@pytest.mark.parametrize(
+    "keywords, text",
+    [
+        ({"density": 2}, "density is 2"),
+        ({"threshold": "fast"}, "threshold is 'fast': it must be one of exact, reuse"),
+        ({"count": 2**70}, "count is .*: it must fit into 64 bits"),
+        ({"count": 1.5}, "count is 1.5: it must be a whole number"),
+        ({"samplings": 2**31}, "samplings is 2147483648: it must fit into 32 bits"),
+        ({"density": "much"}, "density is 'much': it must be a number"),
+        ({"name": "a\0b"}, "without null characters"),
+        ({"algorithm": "quick"}, "known are dense_ring"),
+        ({"type": np.int32}, "type is 'int32': it must be one of float32"),
+        ({"memory": "disk"}, "memory is 'disk': it must be one of host, cuda"),
+    ],
+)
+def test_bad_configurations_of_one_rank(comm, keywords, text):
+    mine = keywords if comm.rank == 0 else {}
+    with pytest.raises(weir.ArgumentError, match=text if comm.rank == 0 else "rank 0"):
+        weir.AllreducePlan(comm, **{"count": 1000, **mine})
+
+
+def test_ranks_that_disagree(comm):
+    if comm.size == 1:
+        pytest.skip("one rank cannot disagree with itself")
+    with pytest.raises(weir.MismatchError, match="count"):
+        make(comm, 1000 + comm.rank)
+
+
+def test_a_run_in_flight(comm):
+    gradient, other = random_gradient(comm.rank, 100_000), random_gradient(comm.rank, 100_000)
+    with make(comm, 100_000, name="same") as plan:
+        operation = plan.start(gradient)
+        if comm.size > 1:
+            with pytest.raises(weir.BusyError):
+                plan.start(other)
+            with pytest.raises(weir.BusyError):
+                plan.save_state()
+        assert operation.result() is gradient
+
+
+def test_closing_finishes_what_is_in_flight(comm):
+    plan = make(comm, 100_000, name="short-lived")
+    operation = plan.start(random_gradient(comm.rank, 100_000))
+    plan.close()
+    with pytest.raises(weir.StateError, match="closed before this call was waited for"):
+        operation.wait()
+    with pytest.raises(weir.StateError, match="plan 'short-lived' is closed"):
+        plan.run(np.zeros(100_000, np.float32))
+
+
+def test_ctrl_c_ends_a_wait(comm):
+    """Rank 0 waits for peers that wait for it to be interrupted. It may wait again."""
+    if comm.size == 1:
+        pytest.skip("one rank waits for nobody")
+    gradient = random_gradient(comm.rank, 1000)
+    with make(comm, name="interrupted") as plan, make(comm, 1, algorithm="dense_ring", name="gate") as gate:
+        if comm.rank == 0:
+            operation = plan.start(gradient)
+            threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+            with pytest.raises(KeyboardInterrupt):
+                operation.wait()
+            gate.run(np.zeros(1, np.float32))
+            operation.wait()
+        else:
+            gate.run(np.zeros(1, np.float32))
+            plan.run(gradient)
+    assert np.count_nonzero(gradient) == 10
+
+
+def test_other_threads_run_during_a_wait(comm, monkeypatch):
+    """The interpreter is free while the library works, within a slice, too."""
+    if comm.size == 1:
+        pytest.skip("one rank waits for nobody")
+    monkeypatch.setattr(weir._handles, "SLICE", 60.0)
+    gradient, turns, waiting = random_gradient(comm.rank, 1000), 0, True
+
+    def count():
+        nonlocal turns
+        while waiting:
+            turns += 1
+            time.sleep(0.001)
+
+    with make(comm) as plan:
+        if comm.rank == 0:
+            thread = threading.Thread(target=count)
+            thread.start()
+            plan.run(gradient)
+            waiting = False
+            thread.join()
+            assert turns > 3
+        else:
+            time.sleep(0.3)
+            plan.run(gradient)
+
+
+def test_a_plan_dropped_in_another_thread(comm):
+    """It is destroyed there, or by the next call where the communicator is in use."""
+    plans = [make(comm, name="dropped")]
+    comm._handle.enter()
+    thread = threading.Thread(target=plans.clear)
+    thread.start()
+    thread.join()
+    comm._handle.lock.release()
+    assert len(comm._handle.left) == 1
+    comm.group("self")
+    assert not comm._handle.left

@@ -1,0 +1,55 @@
+import logging
+
+import pytest
+
+import weir
+
+
+def test_lists():
+    algorithms = {row.name: row for row in weir.algorithms()}
+    assert algorithms["oktopk"].sparse and not algorithms["dense_ring"].sparse and algorithms["oktopk"].description
+    assert "columns" in [row.name for row in weir.exchanges()]
+    settings = {row.name: row for row in weir.settings()}
+    assert settings["WEIR_TIMEOUT"].origin == "environment"
+    assert "Algorithm" in algorithms["oktopk"]._repr_html_()
+
+
+def test_a_setting_that_makes_no_sense(monkeypatch):
+    monkeypatch.setenv("WEIR_TIMEOUT", "soon")
+    with pytest.raises(weir.SettingError, match="WEIR_TIMEOUT is 'soon'"):
+        weir.settings()
+
+
+def test_versions():
+    versions = weir.versions()
+    assert versions.package <= versions.library and versions.mpi_family in ("Open MPI", "MPICH") and versions.mpi_library
+
+
+def test_messages_go_to_logging(comm, monkeypatch, caplog):
+    monkeypatch.setenv("WEIR_LOG", "info")
+    weir.log_to()
+    try:
+        with caplog.at_level(logging.INFO, "weir"), weir.Communicator() as other:
+            weir.AllreducePlan(other, count=10, name="logged").close()
+    finally:
+        weir.set_log_function(None)
+    assert any("plan 'logged'" in record.message and record.levelno == logging.INFO for record in caplog.records)
+
+
+def test_messages_go_to_a_function(comm, monkeypatch):
+    monkeypatch.setenv("WEIR_LOG", "info")
+    lines = []
+    weir.set_log_function(lambda level, text: lines.append((level, text)))
+    try:
+        with weir.Communicator() as other:
+            weir.AllreducePlan(other, count=10, name="logged").close()
+    finally:
+        weir.set_log_function(None)
+    assert lines and all(isinstance(level, weir.LogLevel) for level, _ in lines)
+
+
+def test_every_status_has_an_exception():
+    for status in weir.Status:
+        if status != weir.Status.OK:
+            assert weir._types.ERRORS[status].status is status
+    assert issubclass(weir.TimeoutError, TimeoutError) and issubclass(weir.MemoryError, MemoryError)

@@ -1,0 +1,46 @@
+import numpy as np
+import pytest
+from conftest import random_gradient
+
+import weir
+
+
+def test_blocks(comm):
+    with weir.AllreducePlan(comm, count=1000) as one, weir.AllreducePlan(comm, count=1000, algorithm="dense_ring") as two:
+        schedule = weir.StepSchedule(comm, ["encoder", "decoder", "softmax"])
+        assert [schedule.priority(block) for block in ("encoder", "decoder", "softmax")] == [3, 2, 1]
+        assert repr(schedule) == "<weir.StepSchedule of encoder, decoder, softmax>"
+        gradients = [random_gradient(comm.rank, 1000, turn) for turn in range(2)]
+        schedule.started("decoder", two.start(gradients[1]))
+        schedule.started("encoder", one.start(gradients[0]))
+        assert schedule.pending("decoder") == 1
+        schedule.wait("encoder")
+        assert np.count_nonzero(gradients[0]) == 10 and schedule.pending("encoder") == 0
+        while not schedule.test("decoder"):
+            pass
+        assert schedule.test("softmax")
+        schedule.wait_all()
+        schedule.close()
+        with pytest.raises(weir.StateError, match="the schedule is closed"):
+            schedule.priority("encoder")
+
+
+def test_what_a_run_ends_with(comm):
+    with weir.AllreducePlan(comm, count=100) as plan:
+        schedule = weir.StepSchedule(comm, ["only"])
+        schedule.started("only", plan.start(np.full(100, np.nan, np.float32)))
+        with pytest.raises(weir.NonFiniteError):
+            schedule.wait("only")
+        schedule.wait("only")
+        assert schedule.pending("only") == 0
+
+
+def test_bad_input(comm):
+    with pytest.raises(weir.ArgumentError):
+        weir.StepSchedule(comm, ["same", "same"])
+    schedule = weir.StepSchedule(comm, ["only"])
+    for call in (schedule.priority, schedule.test, schedule.wait, schedule.pending):
+        with pytest.raises(weir.ArgumentError, match="only"):
+            call("other")
+    with pytest.raises(weir.ArgumentError, match="give what a plan's start"):
+        schedule.started("only", "run")

@@ -1,0 +1,384 @@
+"""weir.torch, under DistributedDataParallel and in plain loops."""
+import io
+
+import numpy as np
+import pytest
+
+import weir
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+import weir.torch  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn.parallel import DistributedDataParallel  # noqa: E402
+
+
+@pytest.fixture(scope="module", autouse=True)
+def process_group(comm):
+    torch.set_num_threads(1)
+    assert weir.torch.init_process_group(comm) is comm
+    yield
+    torch.distributed.destroy_process_group()
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Linear(50, 400), nn.ReLU(), nn.Linear(400, 600), nn.ReLU(), nn.Linear(600, 400), nn.ReLU(), nn.Linear(400, 7)
+    )
+
+
+class Hooked:
+    """A network under DDP with the hook, in buckets of DDP of about 0.3 MB, and the parameters of each of its buckets."""
+
+    def __init__(self, comm, module=None, ddp=None, **keywords):
+        self.module = network() if module is None else module
+        self.ddp = DistributedDataParallel(self.module, **{"bucket_cap_mb": 0.3, **(ddp or {})})
+        self.state, hook = weir.torch.ddp_hook(self.ddp, comm, **{"group_elements": 250_000, **keywords})
+        self.buckets = []
+
+        def watched(state, bucket):
+            if bucket.index() == 0:
+                self.buckets.append([])
+            self.buckets[-1].append([tuple(parameter.shape) for parameter in bucket.parameters()])
+            return hook(state, bucket)
+
+        self.ddp.register_comm_hook(self.state, watched)
+
+    def backward(self, inputs):
+        self.ddp.zero_grad()
+        loss_of(self.ddp, inputs).backward()
+        return gradients_of(self.module)
+
+
+def inputs_of(comm, step, count=8):
+    return torch.from_numpy(np.random.default_rng([step, comm.rank]).standard_normal((count, 50)).astype(np.float32))
+
+
+def loss_of(model, inputs):
+    return (model(inputs) ** 2).mean()
+
+
+def gradients_of(module):
+    """By name, copied; of parameters without a gradient 0."""
+    return {
+        name: torch.zeros_like(parameter) if parameter.grad is None else parameter.grad.clone()
+        for name, parameter in module.named_parameters()
+    }
+
+
+def own_gradients(module, inputs):
+    """Of this rank alone, at the parameters of `module`, which stays as it is."""
+    values = torch.autograd.grad(loss_of(module, inputs), list(module.parameters()), allow_unused=True)
+    return {
+        name: torch.zeros_like(parameter) if value is None else value
+        for (name, parameter), value in zip(module.named_parameters(), values)
+    }
+
+
+class Balance:
+    """That what ranks give is what they are given and what waits."""
+
+    def __init__(self, comm, add):
+        self.comm, self.add = comm, add
+        self.given, self.delivered = {}, {}
+
+    def enter(self, given, delivered):
+        for sums, values in ((self.given, given), (self.delivered, delivered)):
+            for name, value in values.items():
+                sums[name] = sums.get(name, 0) + value.double().numpy()
+
+    def check(self, state):
+        residual = state.state_dict()["residual"]
+        assert residual
+        for name, given in self.given.items():
+            kept = residual[name].double().numpy() if name in residual else np.zeros_like(given)
+            total = self.add(kept.ravel()).reshape(kept.shape) + self.delivered[name] * self.comm.size
+            np.testing.assert_allclose(total, self.add(given.ravel()).reshape(given.shape), rtol=1e-4, atol=1e-6)
+
+
+def assert_same(first, second):
+    for name in first:
+        assert torch.equal(first[name], second[name]), name
+
+
+def test_all_of_it_is_what_ddp_itself_gives(comm):
+    plain = DistributedDataParallel(network(), bucket_cap_mb=0.3)
+    hooked = Hooked(comm, density=1.0)
+    for step in range(3):
+        inputs = inputs_of(comm, step)
+        plain.zero_grad()
+        loss_of(plain, inputs).backward()
+        expected = gradients_of(plain.module)
+        for name, gradient in hooked.backward(inputs).items():
+            np.testing.assert_allclose(gradient, expected[name], rtol=1e-5, atol=1e-7)
+    assert len(hooked.buckets[-1]) > 1 and len(hooked.state.plans) > 2
+
+
+@pytest.mark.parametrize("algorithm", ["oktopk", "hitopk", "gtopk"])
+@pytest.mark.parametrize("as_view", [False, True])
+def test_nothing_is_lost_when_buckets_are_rebuilt(comm, add, algorithm, as_view):
+    hooked = Hooked(comm, ddp={"gradient_as_bucket_view": as_view}, algorithm=algorithm)
+    balance = Balance(comm, add)
+    for step in range(4):
+        inputs = inputs_of(comm, step)
+        given = own_gradients(hooked.module, inputs)
+        delivered = hooked.backward(inputs)
+        balance.enter(given, delivered)
+        assert 0 < int((delivered["2.weight"] != 0).sum()) < 0.1 * delivered["2.weight"].numel()
+        assert bool(delivered["2.bias"].any())
+    assert hooked.buckets[0] != hooked.buckets[1]
+    balance.check(hooked.state)
+    if comm.size > 1:
+        assert 0 < hooked.state.bytes_sent < 4 * 504_207
+
+
+def test_small_parameters_are_the_mean(comm, add):
+    hooked = Hooked(comm)
+    given = own_gradients(hooked.module, inputs_of(comm, 0))["4.bias"]
+    delivered = hooked.backward(inputs_of(comm, 0))["4.bias"]
+    np.testing.assert_allclose(delivered, add(given.numpy()) / comm.size, rtol=1e-4, atol=1e-7)
+
+
+def train(hooked, comm, steps):
+    optimizer = torch.optim.SGD(hooked.ddp.parameters(), lr=0.1)
+    for step in steps:
+        hooked.backward(inputs_of(comm, step))
+        optimizer.step()
+
+
+@pytest.mark.parametrize("keywords", [{}, {"threshold": "reuse", "warmup_iterations": 6}, {"algorithm": "hitopk"}])
+def test_a_saved_state_goes_on_bit_for_bit(comm, keywords):
+    first = Hooked(comm, **keywords)
+    train(first, comm, range(3))
+    file = io.BytesIO()
+    torch.save({"model": first.module.state_dict(), "gradients": first.state.state_dict()}, file)
+    train(first, comm, range(3, 7))
+
+    file.seek(0)
+    saved = torch.load(file)
+    second = Hooked(comm, **keywords)
+    second.module.load_state_dict(saved["model"])
+    second.state.load_state_dict(saved["gradients"])
+    train(second, comm, range(3, 7))
+    assert_same(first.module.state_dict(), second.module.state_dict())
+    assert_same(first.state.state_dict()["residual"], second.state.state_dict()["residual"])
+
+
+@pytest.mark.parametrize(
+    "changed", [{"group_elements": 1000}, {"min_elements": 100_000}, {"density": 0.5}, {"algorithm": "topk_dsa"}]
+)
+def test_residuals_find_their_parameters_in_other_groups(comm, add, changed):
+    first = Hooked(comm)
+    balance = Balance(comm, add)
+    for step in range(2):
+        inputs = inputs_of(comm, step)
+        balance.enter(own_gradients(first.module, inputs), first.backward(inputs))
+    second = Hooked(comm, **changed)
+    second.state.load_state_dict(first.state.state_dict())
+    balance.check(second.state)
+    second.state.load_state_dict(second.state.state_dict())
+    inputs = inputs_of(comm, 2)
+    balance.enter(own_gradients(second.module, inputs), second.backward(inputs))
+    balance.check(second.state)
+
+
+class Branches(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second, self.third = nn.Linear(50, 300), nn.Linear(50, 300), nn.Linear(50, 300)
+        self.used = "first", "second"
+
+    def forward(self, inputs):
+        return sum(getattr(self, name)(inputs) for name in self.used)
+
+
+def test_unused_parameters(comm, add):
+    """Of one rank, and of all ranks, to which nothing may be delivered that DDP would throw away."""
+    hooked = Hooked(comm, Branches(), {"find_unused_parameters": True})
+    balance = Balance(comm, add)
+    for step, used in enumerate(
+        [("first", "second", "third"), ("first",) if comm.rank else ("first", "second"), ("second",), ("first", "third")]
+    ):
+        hooked.module.used = used
+        inputs = inputs_of(comm, step)
+        given = own_gradients(hooked.module, inputs)
+        delivered = hooked.backward(inputs)
+        if step == 2:
+            assert not delivered["first.weight"].any() and not delivered["third.weight"].any()
+        balance.enter(given, delivered)
+        balance.check(hooked.state)
+        if step == 2:
+            hooked.state.load_state_dict(hooked.state.state_dict())
+
+
+def test_static_graphs(comm, add):
+    hooked = Hooked(comm, ddp={"static_graph": True})
+    balance = Balance(comm, add)
+    for step in range(4):
+        inputs = inputs_of(comm, step)
+        balance.enter(own_gradients(hooked.module, inputs), hooked.backward(inputs))
+    balance.check(hooked.state)
+
+
+def test_accumulated_gradients(comm, add):
+    hooked = Hooked(comm)
+    balance = Balance(comm, add)
+    for step in (0, 2):
+        hooked.ddp.zero_grad()
+        with hooked.ddp.no_sync():
+            loss_of(hooked.ddp, inputs_of(comm, step)).backward()
+        loss_of(hooked.ddp, inputs_of(comm, step + 1)).backward()
+        balance.enter(own_gradients(hooked.module, inputs_of(comm, step)), gradients_of(hooked.module))
+        balance.enter(own_gradients(hooked.module, inputs_of(comm, step + 1)), {name: torch.zeros(1) for name in balance.given})
+    balance.check(hooked.state)
+
+
+def test_ranks_with_fewer_inputs(comm, add):
+    hooked = Hooked(comm)
+    balance = Balance(comm, add)
+    nothing = {name: torch.zeros_like(parameter) for name, parameter in hooked.module.named_parameters()}
+    most = 2 * comm.size
+    with hooked.ddp.join():
+        for step in range(2 * (comm.rank + 1)):
+            inputs = inputs_of(comm, step)
+            balance.enter(own_gradients(hooked.module, inputs), hooked.backward(inputs))
+    # Ranks that have joined early have not seen the last updates: the last rank has seen all.
+    seen = comm.rank == comm.size - 1
+    balance.delivered = {
+        name: add(balance.delivered[name].ravel() if seen else nothing[name].numpy().ravel()).reshape(nothing[name].shape)
+        for name in nothing
+    }
+    assert len(hooked.buckets) == most
+    balance.check(hooked.state)
+
+
+def test_nan_is_an_error_on_all_ranks(comm):
+    hooked = Hooked(comm)
+    inputs = inputs_of(comm, 0)
+    if comm.rank == 0:
+        inputs[0, 0] = float("nan")
+    with pytest.raises(weir.NonFiniteError):
+        hooked.backward(inputs)
+
+
+def test_plain_loops_go_on_after_nan(comm, add):
+    model = of(one=parameter(100, 100), two=parameter(200, 100), three=parameter(5))
+    gradients = weir.torch.GradientAllreduce(model, comm, group_elements=1)
+    balance = Balance(comm, add)
+    for step in range(4):
+        for number, one in enumerate(model.parameters()):
+            one.grad = torch.from_numpy(
+                np.random.default_rng([step, comm.rank, number]).standard_normal(one.shape).astype(np.float32)
+            )
+        if step == 1:
+            model.two.grad[3, 3] = float("inf") if comm.rank == 0 else 0
+            given = gradients_of(model)
+            with pytest.raises(weir.NonFiniteError):
+                gradients.run()
+            given["two"] = torch.zeros(200, 100)  # of which nothing has been taken
+            balance.enter(given, {**gradients_of(model), "two": given["two"]})
+        else:
+            given = gradients_of(model)
+            gradients.run()
+            balance.enter(given, gradients_of(model))
+    balance.check(gradients)
+
+
+def test_plain_loops(comm, add):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 64, 7), nn.ReLU(), nn.Flatten(), nn.Linear(64 * 4, 50)).to(memory_format=torch.channels_last)
+    model.register_parameter("unused", nn.Parameter(torch.ones(100, 100)))
+    balance = Balance(comm, add)
+    states = []
+    for step in range(3):
+        images = torch.from_numpy(np.random.default_rng([step, comm.rank]).standard_normal((4, 3, 8, 8)).astype(np.float32))
+        model.zero_grad()
+        (model(images) ** 2).mean().backward()
+        given = gradients_of(model)
+        states.append(weir.torch.all_reduce_gradients(model, comm, density=0.02, wire_values="bfloat16"))
+        balance.enter(given, gradients_of(model))
+    assert states[0] is states[1] is states[2]
+    assert model.unused.grad is not None and not model.unused.grad.any()
+    balance.check(states[0])
+    with pytest.raises(weir.ArgumentError, match="density.*0.5.*density.*0.02"):
+        weir.torch.all_reduce_gradients(model, comm, density=0.5)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
+def test_types(comm, dtype):
+    model = nn.Module()
+    model.weight = nn.Parameter(torch.zeros(100, 100, dtype=getattr(torch, dtype)))
+    model.other = nn.Parameter(torch.zeros(100, 100))
+    model.weight.grad = torch.full((100, 100), float(comm.rank), dtype=model.weight.dtype)
+    model.other.grad = torch.full((100, 100), float(comm.rank))
+    gradients = weir.torch.GradientAllreduce(model, comm, density=1.0)
+    gradients.run()
+    for parameter in model.parameters():
+        assert parameter.grad.dtype == parameter.dtype
+        assert torch.equal(parameter.grad, torch.full_like(parameter, (comm.size - 1) / 2))
+    assert "20,000 elements in 2 groups" in repr(gradients)
+    gradients.close()
+
+
+def parameter(*shape, **keywords):
+    return nn.Parameter(torch.zeros(shape, **keywords))
+
+
+def of(**parameters):
+    module = nn.Module()
+    for name, value in parameters.items():
+        module.register_parameter(name, value)
+    return module
+
+
+@pytest.mark.parametrize(
+    "model, keywords, text",
+    [
+        ("model", {}, "type str: give a torch.nn.Module"),
+        (of(), {}, "no parameter that needs a gradient"),
+        (of(one=nn.Parameter(torch.zeros(2), requires_grad=False)), {}, "no parameter that"),
+        (of(one=parameter(2), two=parameter(2, device="meta")), {}, "on the devices cpu, meta: they must be on one"),
+        (of(one=parameter(2, device="meta")), {}, "on the device 'meta': it must be on the CPU or a CUDA GPU"),
+        (of(one=parameter(2, dtype=torch.complex64)), {}, "'one' has the type complex64: it must be one of float32"),
+        (of(one=parameter(2)), {"count": 3}, "count is no keyword here"),
+        (of(one=parameter(20000)), {"density": 2.0}, "density is 2"),
+    ],
+)
+def test_bad_models(comm, model, keywords, text):
+    with pytest.raises(weir.ArgumentError, match=text):
+        weir.torch.GradientAllreduce(model, comm, **keywords)
+
+
+def test_bad_use(comm, monkeypatch):
+    module = network()
+    ddp = DistributedDataParallel(module)
+    with pytest.raises(weir.ArgumentError, match="type Sequential: give the DistributedDataParallel, or use all_reduce_gradients"):
+        weir.torch.ddp_hook(module, comm)
+    with pytest.raises(weir.ArgumentError, match="which averages gradients itself: use ddp_hook"):
+        weir.torch.all_reduce_gradients(ddp, comm)
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.distributed, "get_world_size", lambda group=None: 99)
+        with pytest.raises(weir.ArgumentError, match=f"has 99 ranks, the communicator {comm.size}: start all ranks by one mpirun"):
+            weir.torch.ddp_hook(ddp, comm)
+    embedding = nn.Embedding(100, 100, sparse=True)
+    embedding(torch.tensor([3])).sum().backward()
+    with pytest.raises(weir.ArgumentError, match="gradient of 'weight' is sparse: use sparse=False, or a weir.EmbeddingTable"):
+        weir.torch.all_reduce_gradients(embedding, comm)
+
+
+def test_bad_states(comm):
+    gradients = weir.torch.GradientAllreduce(of(one=parameter(100, 100)), comm)
+    good = gradients.state_dict()
+    other = weir.torch.GradientAllreduce(of(two=parameter(100, 100)), comm).state_dict()
+    larger = weir.torch.GradientAllreduce(of(one=parameter(100, 200)), comm).state_dict()
+    for state, text in (
+        ({**good, "version": 99}, "version 99: this Weir reads 1"),
+        ({}, "version None"),
+        ({**good, "rank": comm.rank + 1}, f"of rank {comm.rank + 1} of {comm.size}: this is rank {comm.rank} of {comm.size}"),
+        (other, "a residual of 'two': the model has no such parameter"),
+        (larger, r"'one' has the shape \(100, 200\): the parameter has \(100, 100\)"),
+    ):
+        with pytest.raises(weir.ArgumentError, match=text):
+            gradients.load_state_dict(state)
+    gradients.load_state_dict(good)
