@@ -1,5 +1,6 @@
-// Fibers: made with makecontext, switched with the compiler's setjmp and longjmp: swapcontext calls the system, and the C library's
-// longjmp looks for cleanup handlers of the thread.
+// Fibers: made with makecontext, switched with _setjmp and _longjmp, which unlike swapcontext do not call the system.
+#undef _FORTIFY_SOURCE  // its longjmp takes another stack for a mistake
+#include <setjmp.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 
@@ -24,13 +25,9 @@ constexpr unsigned lanes = 32;
 
 enum class State { ready, at_barrier, in_exchange, done };
 
-using Jump = void* [5];
-/// Its own function: no function may call both of the pair.
-[[noreturn, gnu::noinline]] void go_to(Jump& jump) { __builtin_longjmp(jump, 1); }
-
 struct Fiber {
   ucontext_t context;
-  Jump jump;
+  jmp_buf jump;
   bool started = false;
   State state = State::done;
   uint3 thread;
@@ -104,18 +101,17 @@ class Block {
     }
   }
 
-  // noipa: between setjmp and its return other code runs, whatever registers the compiler has seen used here.
-  [[gnu::noipa]] void resume(Fiber& fiber) {
+  void resume(Fiber& fiber) {
     current_ = &fiber;
     place.thread = fiber.thread;
-    if (__builtin_setjmp(scheduler_) != 0) return;
-    if (fiber.started) go_to(fiber.jump);
+    if (_setjmp(scheduler_) != 0) return;
+    if (fiber.started) _longjmp(fiber.jump, 1);
     fiber.started = true;
     setcontext(&fiber.context);
   }
 
-  [[gnu::noipa]] void yield() {
-    if (__builtin_setjmp(current_->jump) == 0) go_to(scheduler_);
+  void yield() {
+    if (_setjmp(current_->jump) == 0) _longjmp(scheduler_, 1);
   }
 
   std::vector<Fiber> fibers_;
@@ -123,7 +119,7 @@ class Block {
   std::vector<unsigned> order_;  // of warps
   std::minstd_rand random_;
   void* stacks_;
-  Jump scheduler_;
+  jmp_buf scheduler_;
   Fiber* current_ = nullptr;
   unsigned waiting_ = 0, alive_ = 0;
   void (*body_)(void*) = nullptr;
@@ -165,10 +161,9 @@ bool Block::run_warp(unsigned warp) {
   bool progress = false;
   for (bool any = true; any;) {
     any = false;
-    unsigned next = static_cast<unsigned>(random_()) % (last - first);
+    const auto start = static_cast<unsigned>(random_());
     for (unsigned i = 0; i < last - first; ++i) {
-      Fiber& fiber = fibers_[first + next];
-      next = next + 1 == last - first ? 0 : next + 1;
+      Fiber& fiber = fibers_[first + (start + i) % (last - first)];
       if (fiber.state != State::ready) continue;
       any = progress = true;
       resume(fiber);
