@@ -68,7 +68,7 @@ thread_tests="test_engine test_observation test_exact test_dense test_plan test_
 # CUDA code is the same whatever the MPI: built in the first stage only.
 mpi_tests="start_here_c start_here_cpp test_mpi test_mpi_table odd_ends test_lives test_large_shared test_capi test_embedding test_abi tests_fortran weir_cli stuck_ranks
   test_handles test_first_header other_abi"
-sanitize=(-DWEIR_WITH_CUDA=OFF -DWEIR_PRECOMPILE_TESTS=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1")
+sanitize=(-DWEIR_WITH_CUDA=OFF -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1")
 
 # build NAME MPICC TARGETS CMAKE_ARGS...
 build() {
@@ -83,7 +83,7 @@ build() {
 # build_stage STAGE: only what its tests need
 build_stage() {
   case $1 in
-    openmpi) build openmpi mpicc.openmpi all "${release[@]}" -DWEIR_PRECOMPILE_TESTS=ON -DWEIR_CUDA_ARCHITECTURES=80 ;;
+    openmpi) build openmpi mpicc.openmpi all "${release[@]}" -DWEIR_CUDA_ARCHITECTURES=80 ;;
     mpich) build mpich mpicc.mpich "$mpi_tests" "${release[@]}" -DWEIR_WITH_CUDA=OFF -DWEIR_OTHER_BUILD="$build/openmpi" ;;
     address) build address mpicc.openmpi "tests_unit tests_collectives tests_embedding" "${sanitize[@]}" -DWEIR_SANITIZE=address,undefined ;;
     thread) build thread mpicc.openmpi "$thread_tests" "${sanitize[@]}" -DWEIR_SANITIZE=thread ;;
