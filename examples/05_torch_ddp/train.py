@@ -94,17 +94,18 @@ def main():
         if step % given.every == 0 or step == given.steps:
             if comm.rank == 0:
                 steps = max(step - PAUSE, 1)
-                rows.append((step, accuracy(model.module, *held_out), seconds / steps, sent / steps, cards / steps))
-                print(f"{given.mode:>6}, step {step:>5}: accuracy {rows[-1][1]:.2%}, {seconds / steps * 1e3:,.1f} ms a step", flush=True)
+                correct = accuracy(model.module, *held_out)
+                rows.append((step, correct, seconds / steps, sent / steps, cards / steps))
+                print(f"{given.mode:>6}, step {step:>5}: accuracy {correct:.2%}, {seconds / steps * 1e3:,.1f} ms a step", flush=True)
             torch.distributed.barrier()
 
     if comm.rank == 0:
         step, correct, a_step, bytes_a_step, cards_a_step = rows[-1]
         summary = {
-            "mode": given.mode, "ranks": comm.size, "parameters": parameters, "batch": given.batch, "steps": step, "accuracy": correct,
-            "seconds_per_step": a_step, "bytes_per_step": bytes_a_step, "card_bytes_per_step": cards_a_step,
+            "mode": given.mode, "ranks": comm.size, "parameters": parameters, "batch": given.batch, "steps": step,
+            "accuracy": correct, "seconds_per_step": a_step, "bytes_per_step": bytes_a_step, "card_bytes_per_step": cards_a_step,
             "torch": torch.__version__, "weir": weir.__version__,
-        }  # fmt: skip
+        }
         print(json.dumps(summary))
         if given.output:
             os.makedirs(given.output, exist_ok=True)

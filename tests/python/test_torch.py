@@ -367,6 +367,15 @@ def test_bad_use(comm, monkeypatch):
         weir.torch.all_reduce_gradients(embedding, comm)
 
 
+def test_a_rank_0_that_cannot_listen(comm, monkeypatch):
+    def fail(*arguments, **keywords):
+        raise RuntimeError("no address")
+
+    monkeypatch.setattr(torch.distributed, "TCPStore", fail)
+    with pytest.raises(weir.StateError, match="rank 0 cannot listen under its host name"):
+        weir.torch.init_process_group(comm)
+
+
 def test_bad_states(comm):
     gradients = weir.torch.GradientAllreduce(of(one=parameter(100, 100)), comm)
     good = gradients.state_dict()
