@@ -1,10 +1,10 @@
 // A plan, a table, a schedule and an error from C++.
-#include <weir/embedding.hpp>
 #include <weir/mpi.h>
-#include <weir/schedule.hpp>
 
 #include <cstdio>
 #include <vector>
+#include <weir/embedding.hpp>
+#include <weir/schedule.hpp>
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
@@ -13,7 +13,8 @@ int main(int argc, char** argv) {
     weir::AllreducePlan plan(comm, {.count = 1000, .density = 0.01});
     std::vector<float> gradient(1000, 0.5F);
     plan.run(gradient);
-    weir::EmbeddingTable table(comm, {.rows = 10, .width = 4, .largest_batch = 1, .exchange = std::string(weir::exchanges()[0].name)});
+    weir::EmbeddingTable table(comm,
+                               {.rows = 10, .width = 4, .largest_batch = 1, .exchange = std::string(weir::exchanges()[0].name)});
     const std::vector<std::int64_t> ids = {7};
     std::vector<float> vector(4);
     weir::StepSchedule schedule({"words"});
