@@ -81,12 +81,7 @@ const char* weir_exchange_name(int index) {
 }
 
 weir_status weir_exchange(int index, weir_exchange_info* info) {
-  return guard(nullptr, [&] {
-    if (index < 0 || index >= static_cast<int>(exchanges().size()))
-      throw weir::Error(WEIR_ERR_ARGUMENT,
-                        "there is no exchange " + std::to_string(index) + ": there are " + std::to_string(exchanges().size()));
-    fill_struct(info, to_c(exchanges()[static_cast<std::size_t>(index)]));
-  });
+  return guard(nullptr, [&] { fill_struct(info, to_c(element(exchanges(), index, "exchange"))); });
 }
 
 weir_status weir_embedding_create(weir_comm* comm, const weir_embedding_config* config, weir_embedding** table) {

@@ -6,15 +6,6 @@ using namespace weir::capi;
 
 namespace {
 
-/// Element `index` of `list`, which callers count through.
-template <class Info>
-const Info& element(const std::vector<Info>& list, int index, const char* what) {
-  if (index < 0 || index >= static_cast<int>(list.size()))
-    throw weir::Error(WEIR_ERR_ARGUMENT, "there is no " + std::string(what) + " " + std::to_string(index) + ": there are " +
-                                             std::to_string(list.size()));
-  return list[static_cast<std::size_t>(index)];
-}
-
 const std::vector<weir::AlgorithmInfo>& algorithms() {
   static const std::vector<weir::AlgorithmInfo> list = weir::algorithms();
   return list;

@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "handles.hpp"
 
@@ -156,6 +157,15 @@ template <class Void>
 auto bytes_at(Void* data, std::int64_t count) {
   using Byte = std::conditional_t<std::is_const_v<Void>, const std::byte, std::byte>;
   return std::span<Byte>(static_cast<Byte*>(data), static_cast<std::size_t>(std::max<std::int64_t>(count, 0)));
+}
+
+/// Element `index` of `list`, which callers count through.
+template <class Info>
+const Info& element(const std::vector<Info>& list, int index, const char* what) {
+  if (index < 0 || index >= static_cast<int>(list.size()))
+    throw Error(WEIR_ERR_ARGUMENT,
+                "there is no " + std::string(what) + " " + std::to_string(index) + ": there are " + std::to_string(list.size()));
+  return list[static_cast<std::size_t>(index)];
 }
 
 inline constexpr std::size_t largest_struct = 4096;

@@ -45,6 +45,23 @@ void for_agreed_fields(const Config& config, Put&& put) {
   });
 }
 
+/// The fields of a configuration, as `for_fields`(config, put) puts them; those behind the last have no name, and are the same
+/// everywhere.
+template <class Config, class ForFields>
+[[nodiscard]] CardFields card_fields(ForFields&& for_fields) {
+  CardFields fields{};
+  std::size_t at = 0;
+  for_fields(Config{}, [&](const CardField& field, std::uint64_t) { fields.at(at++) = field; });
+  return fields;
+}
+
+/// Their bits.
+template <class Config, class ForFields>
+void set_fields(ConfigCard& card, const Config& config, ForFields&& for_fields) {
+  std::size_t at = 0;
+  for_fields(config, [&](const CardField&, std::uint64_t bits) { card.fields.at(at++) = bits; });
+}
+
 /// The names of what a card holds, for people.
 struct CardNames {
   std::string_view what, text;        ///< "plan", "algorithm"

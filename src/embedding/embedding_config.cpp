@@ -46,24 +46,20 @@ struct MemoryCard {
   double there = 0;
 };
 
+constexpr auto for_card_fields = [](const EmbeddingConfig& c, auto&& put) { for_agreed_fields(c, put); };
+
 ConfigCard make_card(const EmbeddingConfig& c, const Topology& topology) {
   ConfigCard card;
   card.outcome = detail::outcome_of([&] {
     check_config(c, topology);
     card.set_text(c.exchange);
-    std::size_t at = 0;
-    for_agreed_fields(c, [&](const CardField&, std::uint64_t bits) { card.fields.at(at++) = bits; });
+    set_fields(card, c, for_card_fields);
   });
   return card;
 }
 
 std::span<const CardField> config_fields() {
-  static const CardFields all = [] {
-    CardFields fields{};
-    std::size_t at = 0;
-    for_agreed_fields(EmbeddingConfig{}, [&](const CardField& field, std::uint64_t) { fields.at(at++) = field; });
-    return fields;
-  }();
+  static const CardFields all = card_fields<EmbeddingConfig>(for_card_fields);
   return all;
 }
 

@@ -55,11 +55,10 @@ void check_config(const AllreduceConfig& c) {
 namespace {
 
 /// put(field, bits) for all that ranks must agree on.
-template <class Put>
-void for_card_fields(const AllreduceConfig& c, Put&& put) {
+constexpr auto for_card_fields = [](const AllreduceConfig& c, auto&& put) {
   for_agreed_fields(c, put);
   put(CardField{"k (from density)"}, static_cast<std::uint64_t>(final_k(c)));
-}
+};
 
 }  // namespace
 
@@ -68,19 +67,13 @@ ConfigCard make_card(const AllreduceConfig& c) {
   card.outcome = detail::outcome_of([&] {
     check_config(c);
     card.set_text(c.algorithm);
-    std::size_t at = 0;
-    for_card_fields(c, [&](const CardField&, std::uint64_t bits) { card.fields.at(at++) = bits; });
+    set_fields(card, c, for_card_fields);
   });
   return card;
 }
 
 std::span<const CardField> config_fields() {
-  static const CardFields all = [] {
-    CardFields fields{};
-    std::size_t at = 0;
-    for_card_fields(AllreduceConfig{}, [&](const CardField& field, std::uint64_t) { fields.at(at++) = field; });
-    return fields;
-  }();
+  static const CardFields all = card_fields<AllreduceConfig>(for_card_fields);
   return all;
 }
 
