@@ -217,12 +217,16 @@ static void check_library(weir_comm* comm, int size) {
 }
 
 static int messages;
+static weir_comm* shared;
+static weir_status nested;
+/* A log function that uses the communicator whose call it is in. */
 static void count_message(void* context, int32_t level, const char* text) {
+  int value = 0;
+  if (shared != NULL) nested = weir_comm_rank(shared, &value);
   messages += context == &messages && level >= WEIR_LOG_LEVEL_ERROR && strlen(text) > 0;
 }
 
 /* A second thread inside the communicator while the first one waits there. */
-static weir_comm* shared;
 static volatile int stop;
 static weir_status seen;
 static void* intrude(void* unused) {
@@ -232,10 +236,12 @@ static void* intrude(void* unused) {
 }
 static void check_second_thread(weir_comm* comm, int size) {
   pthread_t thread;
-  weir_plan* plan = make_plan(comm, "dense_ring");
+  weir_plan* plan;
   float gradient[n] = {0};
   int tries;
   shared = comm;
+  plan = make_plan(comm, "dense_ring"); /* which is logged */
+  EXPECT(nested == WEIR_ERR_BUSY);
   EXPECT(pthread_create(&thread, NULL, intrude, NULL) == 0);
   for (tries = 0; tries < 50; ++tries) {
     const weir_status status = weir_plan_start(plan, gradient);
@@ -247,6 +253,7 @@ static void check_second_thread(weir_comm* comm, int size) {
   stop = 1;
   pthread_join(thread, NULL);
   EXPECT(seen == WEIR_OK || seen == WEIR_ERR_BUSY);
+  shared = NULL;
   EXPECT(weir_plan_destroy(plan) == WEIR_OK);
 }
 
