@@ -29,57 +29,75 @@ __device__ __forceinline__ Key<T> undecided(const Selection<G, T>& s) {
   return s.keep_old < infinity ? s.keep_old : infinity;
 }
 
-/// The sums of this thread's elements, which go into the residual unless they are hits and undecided; and which of them are hits.
-/// False if a sum is not finite.
-template <bool compensate, bool whole, bool as_vector, class G, class T, int size>
-__device__ __forceinline__ bool take_tile(const Selection<G, T>& s, Vector<T, size> (&sums)[rows], Hits& hits) {
-  Vector<G, size> gradients[rows];
-#pragma unroll
-  for (int row = 0; row < rows; ++row)
-    gradients[row] = load<as_vector, Use::once, G, size>(s.gradient, position<T>(row), present<T, whole>(row, s.count));
-  if constexpr (compensate) {
-#pragma unroll
-    for (int row = 0; row < rows; ++row)
-      sums[row] = load<as_vector, Use::once, T, size>(s.residual, position<T>(row), present<T, whole>(row, s.count));
-  }
+/// A tile's sums wait in shared memory while the counts of the tiles before come in, which takes longer than to read it: what a
+/// multiprocessor holds of tiles must cover that time. On an H100, 6 tiles of 32 KB do, and 8 of 16 KB do not.
+constexpr int select_rows = 8;
+template <class T>
+using SelectTile = WarpTile<T, select_rows>;
+
+/// The sums of this thread's elements, which go to `kept`, and into the residual unless they are hits and undecided; and which of
+/// them are hits, four bits a row. False if a sum is not finite.
+template <bool compensate, bool whole, bool as_vector, class G, class T, class V, int size>
+__device__ __forceinline__ bool take_tile(const Selection<G, T>& s, Vector<V, size> (&kept)[select_rows][threads_per_block],
+                                          unsigned& hits) {
+  using Tile = SelectTile<T>;
+  constexpr int at_once = compensate ? 2 : 4;  // rows that are asked for before any is used
   const Key<T> held = undecided(s);
   bool finite = true;
 #pragma unroll
-  for (int row = 0; row < rows; ++row) {
-    const int elements = present<T, whole>(row, s.count);
-    Vector<T, size> olds = sums[row];
+  for (int first = 0; first < select_rows; first += at_once) {
+    Vector<G, size> gradients[at_once];
+    Vector<T, size> olds[at_once];
 #pragma unroll
-    for (int e = 0; e < size; ++e) {
-      const T gradient = widen(gradients[row].at[e]);
-      T sum = gradient;
-      if constexpr (compensate) sum += olds.at[e];
-      const Key<T> key = key_of(sum);
-      const bool hit = e < elements && key >= s.threshold;
-      if (!hit || key < held) olds.at[e] = sum;
-      sums[row].at[e] = sum;
-      hits.add(row, e, hit);
-      finite = finite && (e >= elements || key < key_infinity<T>);
+    for (int i = 0; i < at_once; ++i)
+      gradients[i] = load<as_vector, Use::once, G, size>(s.gradient, Tile::position(first + i),
+                                                         Tile::template present<whole>(first + i, s.count));
+    if constexpr (compensate) {
+#pragma unroll
+      for (int i = 0; i < at_once; ++i)
+        olds[i] = load<as_vector, Use::once, T, size>(s.residual, Tile::position(first + i),
+                                                      Tile::template present<whole>(first + i, s.count));
     }
-    if constexpr (compensate) store_once<as_vector>(s.residual, position<T>(row), elements, olds);
+#pragma unroll
+    for (int i = 0; i < at_once; ++i) {
+      const int row = first + i, elements = Tile::template present<whole>(row, s.count);
+      Vector<V, size> sums;
+#pragma unroll
+      for (int e = 0; e < size; ++e) {
+        T sum = widen(gradients[i].at[e]);
+        if constexpr (compensate) sum += olds[i].at[e];
+        const Key<T> key = key_of(sum);
+        const bool hit = e < elements && key >= s.threshold;
+        hits |= static_cast<unsigned>(hit) << (4 * row + e);
+        finite = finite && (e >= elements || key < key_infinity<T>);
+        if constexpr (compensate) {
+          if (!hit || key < held) olds[i].at[e] = sum;
+          sums.at[e] = sum;
+        } else {
+          sums.at[e] = gradients[i].at[e];
+        }
+      }
+      kept[row][threadIdx.x] = sums;
+      if constexpr (compensate) store_once<as_vector>(s.residual, Tile::position(row), elements, olds[i]);
+    }
   }
   return finite;
 }
 
-/// Blocks that a multiprocessor holds at once. Half of the time a block waits for the others' counts and reads nothing, so the more
-/// the better; plain selection reads half as much per block.
-template <class T, bool compensate>
-inline constexpr int resident = sizeof(T) == 8 ? 3
-                                : compensate   ? 4
-                                               : most_resident;
+/// Blocks that a multiprocessor holds at once, by registers.
+template <class T>
+inline constexpr int resident = sizeof(T) == 8 ? 3 : most_resident;
 
 template <class G, class T, bool compensate, bool aligned>
-__global__ void __launch_bounds__(threads_per_block, resident<T, compensate>) select_kernel(Selection<G, T> s) {
+__global__ void __launch_bounds__(threads_per_block, resident<T>) select_kernel(Selection<G, T> s) {
+  using Tile = SelectTile<T>;
   constexpr int size = width<T>;
-  Vector<T, size> sums[rows] = {};
-  Hits hits;
-  const bool finite = is_whole<T>(s.count) ? take_tile<compensate, true, aligned>(s, sums, hits)
-                                           : take_tile<compensate, false, false>(s, sums, hits);
-  const HitNumbers numbers(hits);
+  using V = std::conditional_t<compensate, T, G>;  // what sums are made of
+  __shared__ Vector<V, size> kept[select_rows][threads_per_block];
+  unsigned hits = 0;
+  const bool finite = Tile::is_whole(s.count) ? take_tile<compensate, true, aligned>(s, kept, hits)
+                                              : take_tile<compensate, false, false>(s, kept, hits);
+  const HitNumbers<select_rows> numbers(hits);
   const std::uint64_t own = numbers.total() | static_cast<std::uint64_t>(__syncthreads_or(!finite) != 0) << hit_bits;
   const std::uint64_t before = s.states.before_in_block(own);
   if (blockIdx.x == gridDim.x - 1 && threadIdx.x == 0) {
@@ -87,14 +105,16 @@ __global__ void __launch_bounds__(threads_per_block, resident<T, compensate>) se
     *s.found = {static_cast<std::int64_t>(all & hit_mask), static_cast<std::int64_t>(all >> hit_bits)};
   }
 #pragma unroll
-  for (int row = 0; row < rows; ++row) {
-    if (hits.count(row) == 0) continue;
+  for (int row = 0; row < select_rows; ++row) {
+    const unsigned in_row = hits_in(hits, row);
+    if (in_row == 0) continue;
     auto number = static_cast<std::int64_t>((before & hit_mask) + numbers.before(row));
+    const Vector<V, size> sums = kept[row][threadIdx.x];
 #pragma unroll
     for (int e = 0; e < size; ++e) {
-      if (!hits.at(row, e)) continue;
-      const std::int64_t index = position<T>(row) + e;
-      const T value = sums[row].at[e];
+      if ((in_row >> e & 1) == 0) continue;
+      const std::int64_t index = Tile::position(row) + e;
+      const T value = widen(sums.at[e]);
       const bool fits = number < s.capacity;
       if (fits) {
         s.indices[number] = static_cast<std::uint32_t>(index);
@@ -112,7 +132,7 @@ __global__ void __launch_bounds__(threads_per_block, resident<T, compensate>) se
 
 template <bool compensate, class G, class T>
 void run_select(const Queue& queue, Selection<G, T> s) {
-  const std::int64_t tiles = tiles_of(s.count, tile_size<T>);
+  const std::int64_t tiles = tiles_of(s.count, SelectTile<T>::size);
   clear(queue, queue.scratch, tiles * 8);
   s.states = {reinterpret_cast<unsigned long long*>(queue.scratch)};
   const bool aligned =
@@ -134,29 +154,39 @@ struct Keeping {
   std::int64_t* found;
 };
 
+constexpr int band_rows = 4;
+
 template <class G, class T, bool aligned>
 __global__ void __launch_bounds__(threads_per_block, sizeof(G) == 2 ? 2 : 3) keep_band_kernel(Keeping<G, T> s) {
+  using Tile = WarpTile<T, band_rows>;
   constexpr int size = width<T>;
   const std::int64_t count = exact(s.count);
   const Band<T> band = s.band.kth != nullptr ? band_of_largest(*s.band.kth, s.band.k) : s.band.known;
   const auto start = static_cast<std::uint64_t>(band.start), end = static_cast<std::uint64_t>(band.start + band.slice);
 
-  Vector<G, size> narrow[rows];
-  load_tile<T, aligned>(s.values, count, blockIdx.x, narrow);
-  Vector<T, size> values[rows];
-  Hits above, between;
+  Vector<G, size> narrow[band_rows];
+  if (aligned && Tile::is_whole(count)) {
 #pragma unroll
-  for (int row = 0; row < rows; ++row) {
-    const int elements = present<T, false>(row, count);
+    for (int row = 0; row < band_rows; ++row) narrow[row] = load<true, Use::again, G, size>(s.values, Tile::position(row), size);
+  } else {
+#pragma unroll
+    for (int row = 0; row < band_rows; ++row)
+      narrow[row] = load<false, Use::again, G, size>(s.values, Tile::position(row), Tile::template present<false>(row, count));
+  }
+  Vector<T, size> values[band_rows];
+  unsigned above = 0, between = 0;
+#pragma unroll
+  for (int row = 0; row < band_rows; ++row) {
+    const int elements = Tile::template present<false>(row, count);
 #pragma unroll
     for (int e = 0; e < size; ++e) {
       values[row].at[e] = widen(narrow[row].at[e]);
       const Key<T> key = key_of(values[row].at[e]);
-      above.add(row, e, e < elements && key >= band.upper);
-      between.add(row, e, e < elements && key >= band.lower && key < band.upper);
+      above |= static_cast<unsigned>(e < elements && key >= band.upper) << (4 * row + e);
+      between |= static_cast<unsigned>(e < elements && key >= band.lower && key < band.upper) << (4 * row + e);
     }
   }
-  const HitNumbers above_numbers(above), between_numbers(between);
+  const HitNumbers<band_rows> above_numbers(above), between_numbers(between);
   const auto tiles_before = TileStates::before_in_block({s.above, s.between}, {above_numbers.total(), between_numbers.total()});
   const std::uint64_t above_before = tiles_before.of[0], between_before = tiles_before.of[1];
   // Of the first `number` in between, those in the slice.
@@ -165,15 +195,15 @@ __global__ void __launch_bounds__(threads_per_block, sizeof(G) == 2 ? 2 : 3) kee
     *s.found = static_cast<std::int64_t>(above_before + above_numbers.total() + in_slice(between_before + between_numbers.total()));
   }
 #pragma unroll
-  for (int row = 0; row < rows; ++row) {
+  for (int row = 0; row < band_rows; ++row) {
     std::uint64_t before = above_before + above_numbers.before(row), number = between_before + between_numbers.before(row);
-    const int elements = present<T, false>(row, count);
+    const int elements = Tile::template present<false>(row, count);
 #pragma unroll
     for (int e = 0; e < size; ++e) {
       if (e >= elements) continue;
-      const std::int64_t place = position<T>(row) + e;
+      const std::int64_t place = Tile::position(row) + e;
       const T value = values[row].at[e];
-      const bool is_above = above.at(row, e), is_between = between.at(row, e);
+      const bool is_above = (hits_in(above, row) >> e & 1) != 0, is_between = (hits_in(between, row) >> e & 1) != 0;
       if (is_above || (is_between && number >= start && number < end)) {
         const std::uint64_t to = before + in_slice(number);
         s.out_indices[to] = s.indices != nullptr ? s.indices[place] : static_cast<std::uint32_t>(place);
@@ -204,7 +234,7 @@ void select(Queue queue, const G* x, std::int64_t count, Key<T> threshold, std::
 template <class G, class T>
 void select_band(Queue queue, const std::uint32_t* indices, const G* values, Extent count, DeviceBand<T> band,
                  std::uint32_t* out_indices, T* out_values, T* residual, Key<T> keep_old, std::int64_t* found) {
-  const std::int64_t tiles = tiles_of(count.most, tile_size<T>);
+  const std::int64_t tiles = tiles_of(count.most, WarpTile<T, band_rows>::size);
   clear(queue, queue.scratch, tiles * 16);
   auto* const states = reinterpret_cast<unsigned long long*>(queue.scratch);
   launch(queue, is_aligned(values, sizeof(G) * width<T>) ? keep_band_kernel<G, T, true> : keep_band_kernel<G, T, false>, tiles,

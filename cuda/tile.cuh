@@ -114,47 +114,82 @@ __device__ __forceinline__ void for_tiles(const G* x, const T* y, std::int64_t c
   }
 }
 
-/// Which of a thread's elements of a tile are hits: one bit each.
-class Hits {
- public:
-  __device__ void add(int row, int element, bool hit) { bits_ |= static_cast<unsigned>(hit) << (4 * row + element); }
-  [[nodiscard]] __device__ bool at(int row, int element) const { return (bits_ >> (4 * row + element) & 1) != 0; }
-  [[nodiscard]] __device__ int count(int row) const { return __popc(bits_ >> (4 * row) & 0xf); }
+/// A tile of which each warp has one piece: `rows_` rows of 32 vectors. The order of elements is warps, rows, lanes, elements of a
+/// vector.
+template <class T, int rows_>
+struct WarpTile {
+  static_assert(rows_ <= 8, "four bits a row in a word of hits");
+  static constexpr std::int64_t size = std::int64_t{rows_} * threads_per_block * width<T>;
 
- private:
-  unsigned bits_ = 0;
+  /// Where element 0 of this thread's vector in `row` lies.
+  static __device__ __forceinline__ std::int64_t position(int row) {
+    return blockIdx.x * size + ((static_cast<std::int64_t>(warp()) * rows_ + row) * 32 + lane()) * width<T>;
+  }
+  /// All of the tile lies in an array of `count`.
+  static __device__ __forceinline__ bool is_whole(std::int64_t count) { return (blockIdx.x + 1) * size <= count; }
+  /// Elements of this thread's vector in `row` of an array of `count`. `whole`: is_whole().
+  template <bool whole>
+  static __device__ __forceinline__ int present(int row, std::int64_t count) {
+    if constexpr (whole) return width<T>;
+    const std::int64_t left = count - position(row);
+    return left >= width<T> ? width<T> : left > 0 ? static_cast<int>(left) : 0;
+  }
 };
 
-/// The numbers of a block's hits in the order of elements. A tile has at most 1024 hits a row, so one scan does all rows.
+/// A thread's hits in a WarpTile, four bits a row: those of `row`.
+__device__ __forceinline__ unsigned hits_in(unsigned hits, int row) { return hits >> (4 * row) & 0xf; }
+
+/// The numbers of a block's hits in the order of elements.
+template <int rows_>
 class HitNumbers {
  public:
   /// Every thread of the block takes part.
-  __device__ explicit HitNumbers(const Hits& hits) {
-    static_assert(rows == 4 && threads_per_block * 4 < 1 << 16);
-    std::uint64_t counts = 0;
+  explicit __device__ HitNumbers(unsigned hits) {
+    unsigned of_warp = 0;
 #pragma unroll
-    for (int row = 0; row < rows; ++row) counts |= static_cast<std::uint64_t>(hits.count(row)) << (16 * row);
-    before_ = scan_block(counts, totals_);
+    for (int four = 0; four < fours; ++four) {
+      unsigned counts = 0;
+#pragma unroll
+      for (int row = 0; row < 4; ++row) counts |= static_cast<unsigned>(__popc(hits_in(hits, 4 * four + row))) << (8 * row);
+      unsigned inclusive = counts;
+      for (unsigned distance = 1; distance < 32; distance *= 2) {
+        const unsigned other = __shfl_up_sync(whole_warp, inclusive, distance);
+        if (lane() >= distance) inclusive += other;
+      }
+      before_[four] = inclusive - counts;
+      totals_[four] = __shfl_sync(whole_warp, inclusive, 31);
+#pragma unroll
+      for (int row = 0; row < 4; ++row) of_warp += totals_[four] >> (8 * row) & 0xff;
+    }
+    constexpr int warps = threads_per_block / 32;
+    __shared__ unsigned of_warps[warps];
+    if (lane() == 0) of_warps[warp()] = of_warp;
+    __syncthreads();
+#pragma unroll
+    for (unsigned w = 0; w < warps; ++w) {
+      if (w < warp()) warps_before_ += of_warps[w];
+      total_ += of_warps[w];
+    }
+    __syncthreads();  // `of_warps` is free for the next one
   }
 
   /// Hits of the tile.
-  [[nodiscard]] __device__ std::uint64_t total() const {
-    std::uint64_t sum = 0;
-#pragma unroll
-    for (int row = 0; row < rows; ++row) sum += of_row(totals_, row);
-    return sum;
-  }
+  [[nodiscard]] __device__ std::uint64_t total() const { return total_; }
   /// Hits of the tile before this thread's vector in `row`.
   [[nodiscard]] __device__ std::uint64_t before(int row) const {
-    std::uint64_t sum = of_row(before_, row);
+    unsigned sum = warps_before_ + of_row(before_, row);
 #pragma unroll
-    for (int earlier = 0; earlier < rows; ++earlier) sum += earlier < row ? of_row(totals_, earlier) : 0;
+    for (int earlier = 0; earlier < rows_; ++earlier) sum += earlier < row ? of_row(totals_, earlier) : 0;
     return sum;
   }
 
  private:
-  static __device__ __forceinline__ std::uint64_t of_row(std::uint64_t packed, int row) { return (packed >> (16 * row)) & 0xffff; }
-  std::uint64_t before_, totals_;
+  static constexpr int fours = (rows_ + 3) / 4;
+  static __device__ __forceinline__ unsigned of_row(const unsigned (&packed)[fours], int row) {
+    return packed[row / 4] >> (8 * (row % 4)) & 0xff;
+  }
+  // A warp has at most 128 hits a row, so a word holds four rows' counts.
+  unsigned before_[fours], totals_[fours], warps_before_ = 0, total_ = 0;
 };
 
 }  // namespace weir::kernels::cuda

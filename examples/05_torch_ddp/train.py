@@ -60,22 +60,25 @@ def main():
     parser.add_argument("--batch", type=int, default=16, help="images of a rank and step")
     parser.add_argument("--rate", type=float, default=0.05, help="of learning, with SGD")
     parser.add_argument("--every", type=int, default=100, help="steps between evaluations")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="cuda: each rank on its nearest GPU")
     parser.add_argument("--synthetic", action="store_true", help="ten noisy prototypes instead of Fashion-MNIST")
     parser.add_argument("--output", default="", metavar="FOLDER", help="write MODE.csv and MODE.json there")
     given = parser.parse_args()
 
     torch.set_num_threads(1)
     comm = weir.torch.init_process_group()
+    if given.device == "cuda":
+        torch.cuda.set_device(comm.nearest_gpu())
     torch.manual_seed(0)
-    model = DistributedDataParallel(network(given.width), gradient_as_bucket_view=True)
+    model = DistributedDataParallel(network(given.width).to(given.device), gradient_as_bucket_view=True)
     gradients = None
     if given.mode == "sparse":
         gradients, hook = weir.torch.ddp_hook(model, comm, density=given.density, algorithm=given.algorithm)
         model.register_comm_hook(gradients, hook)
     optimizer = torch.optim.SGD(model.parameters(), lr=given.rate)
 
-    images, labels = (array[comm.rank :: comm.size] for array in load("train", given.synthetic))
-    held_out = load("t10k", given.synthetic)
+    images, labels = (array[comm.rank :: comm.size].to(given.device) for array in load("train", given.synthetic))
+    held_out = [array.to(given.device) for array in load("t10k", given.synthetic)]
     parameters = sum(parameter.numel() for parameter in model.parameters())
     batches = torch.Generator().manual_seed(comm.rank)
     rows, seconds, sent, cards = [], 0.0, 0, 0
@@ -86,6 +89,8 @@ def main():
         loss = nn.functional.cross_entropy(model(images[some]), labels[some])
         loss.backward()
         optimizer.step()
+        if given.device == "cuda":
+            torch.cuda.synchronize()
         if step > PAUSE:
             seconds += time.perf_counter() - begin
             cards += card_bytes() - before

@@ -47,6 +47,7 @@ TEMPLATE_TEST_CASE("compensate_select adds, selects and keeps the old residual o
       std::vector<T> sums(residual);
       for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += gradient[i];
       for (const Key<T> threshold : keys_among(sums)) {
+        if (!TestType::on_host && threshold > weir::key_infinity<T>) continue;  // which computed NaNs reach it depends on the GPU
         const auto hits = std::count_if(sums.begin(), sums.end(), [&](T v) { return key_of(v) >= threshold; });
         for (const std::int64_t capacity :
              std::set<std::int64_t>{0, 1, hits / 2, std::max<std::int64_t>(hits - 1, 0), hits, hits + 1, n}) {
@@ -194,6 +195,10 @@ TEMPLATE_TEST_CASE("moments and exceedances add up in the order of their contrac
     if (!TestType::on_host) return std::abs(a - b) <= 1e-12 * magnitudes || !std::isfinite(magnitudes);
     return std::bit_cast<Key<double>>(a) == std::bit_cast<Key<double>>(b) || (a != a && b != b);
   };
+  // A computed NaN has the GPU's own bits.
+  const auto same_key = [](Key<T> a, Key<T> b) {
+    return a == b || (!TestType::on_host && a > weir::key_infinity<T> && b > weir::key_infinity<T>);
+  };
   for (const std::int64_t n : sizes) {
     for (const Kind kind : kinds) {
       if (left_out()) continue;
@@ -202,6 +207,7 @@ TEMPLATE_TEST_CASE("moments and exceedances add up in the order of their contrac
         std::vector<T> values = x.all();
         for (std::int64_t i = 0; i < n && paired; ++i) values[static_cast<std::size_t>(i)] += y.data()[i];
         for (const Key<T> threshold : keys_among(values)) {
+          if (!TestType::on_host && threshold > weir::key_infinity<T>) continue;  // which computed NaNs reach it depends on the GPU
           std::array<std::array<double, 16>, 3> sums{};
           double magnitudes = 0;
           std::int64_t reaching = 0;
@@ -225,12 +231,12 @@ TEMPLATE_TEST_CASE("moments and exceedances add up in the order of their contrac
           INFO("n " << n << ", kind " << static_cast<int>(kind) << ", paired " << paired << ", threshold " << threshold);
           const auto exceedances = TestType::exceedances(x.data(), paired ? y.data() : nullptr, n, threshold);
           REQUIRE(exceedances.count == reaching);
-          REQUIRE(exceedances.largest == largest);
+          REQUIRE(same_key(exceedances.largest, largest));
           REQUIRE(same_sum(exceedances.sum_magnitudes, sums[2][0], magnitudes));
           if (threshold != 0) continue;
           const auto moments = TestType::moments(x.data(), paired ? y.data() : nullptr, n);
           REQUIRE(moments.count == n);
-          REQUIRE(moments.largest == largest);
+          REQUIRE(same_key(moments.largest, largest));
           REQUIRE(same_sum(moments.sum, sums[0][0], magnitudes));
           REQUIRE(same_sum(moments.sum_squares, sums[1][0], sums[1][0]));
         }
