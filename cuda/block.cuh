@@ -78,37 +78,22 @@ struct TileStates {
 
   volatile unsigned long long* states;  // one a tile, zero before the launch
 
-  /// The count of all tiles before mine, which has `own`. Called by all lanes of one warp. A lane looks at several tiles at once:
-  /// with tens of tiles a microsecond in flight, round trips to their states are what this takes.
+  /// The count of all tiles before mine, which has `own`. Called by all lanes of one warp. A lane looks at one tile at a time, and
+  /// again only while it is empty: what hundreds of waiting warps read is traffic that the tiles themselves need.
   __device__ std::uint64_t before(std::uint64_t own) const {
-    constexpr int per_lane = 4;
-    constexpr unsigned retry_nanoseconds = 40;  // less than a round trip; in between, others have the memory's attention
+    constexpr unsigned retry_nanoseconds = 200;
     const auto tile = static_cast<std::int64_t>(blockIdx.x);
     if (lane() == 0) states[tile] = tile == 0 ? (own | of_all) : (own | of_tile);
     std::uint64_t sum = 0;
     bool complete = false;
-    for (std::int64_t nearest = tile - 1; nearest >= 0 && !complete; nearest -= 32 * per_lane) {
+    for (std::int64_t nearest = tile - 1; nearest >= 0 && !complete; nearest -= 32) {
       const std::int64_t mine = nearest - static_cast<std::int64_t>(lane());
-      std::uint64_t seen[per_lane];
-      for (bool empty = true; empty;) {
-        empty = false;
-#pragma unroll
-        for (int i = 0; i < per_lane; ++i) {
-          seen[i] = std::uint64_t{of_all};  // before the first tile
-          if (mine - 32 * i >= 0) seen[i] = states[mine - 32 * i];
-        }
-#pragma unroll
-        for (int i = 0; i < per_lane; ++i) empty = empty || (seen[i] & ~count_mask) == 0;
-        if (empty) __nanosleep(retry_nanoseconds);
-      }
-      std::uint64_t counted = 0;
-#pragma unroll
-      for (int i = 0; i < per_lane; ++i) {  // 32 tiles, the nearest first
-        const unsigned ends = __ballot_sync(whole_warp, (seen[i] & of_all) != 0);
-        const bool wanted = ends == 0 || lane() < static_cast<unsigned>(__ffs(static_cast<int>(ends)));
-        if (!complete && wanted) counted += seen[i] & count_mask;
-        complete = complete || ends != 0;
-      }
+      std::uint64_t seen = of_all;  // before the first tile
+      while (mine >= 0 && ((seen = states[mine]) & ~count_mask) == 0) __nanosleep(retry_nanoseconds);
+      const unsigned ends = __ballot_sync(whole_warp, (seen & of_all) != 0);
+      complete = ends != 0;
+      const bool wanted = !complete || lane() < static_cast<unsigned>(__ffs(static_cast<int>(ends)));
+      std::uint64_t counted = wanted ? seen & count_mask : 0;
       for (int distance = 16; distance > 0; distance /= 2) counted += __shfl_xor_sync(whole_warp, counted, distance);
       sum += counted;
     }

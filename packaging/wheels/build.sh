@@ -33,9 +33,9 @@ for mpi in "${mpis[@]}"; do
   needs=$(sed -n "s/^MPI_NEEDS = .*\"$mpi\": \"\([^\"]*\)\".*/\1/p" "$root/packaging/wheels/make_wheel.py")
   "$venv/bin/pip" install -q "$needs"
   # From site-packages/weir, the virtual environment's lib is three folders up; there PyPI's wheels put MPI.
-  # MPI_C_LINK_FLAGS: mpicc would add an rpath to the folder that it is in here.
+  # MPI_C_LINK_FLAGS: mpicc would add an rpath to the folder that it is in here; CMake asks it again where this is empty.
   cmake -S "$root" -B "$tree" -G Ninja -DMPI_C_COMPILER="$venv/bin/mpicc" -DWEIR_BUILD_TESTS=OFF -DWEIR_BUILD_EXAMPLES=OFF -DWEIR_WITH_CUDA=OFF \
-    -DWEIR_WITH_FORTRAN=OFF -DCMAKE_BUILD_WITH_INSTALL_RPATH=ON -DCMAKE_INSTALL_RPATH_USE_LINK_PATH=OFF -DCMAKE_INSTALL_LIBDIR=lib -DMPI_C_LINK_FLAGS= \
+    -DWEIR_WITH_FORTRAN=OFF -DCMAKE_BUILD_WITH_INSTALL_RPATH=ON -DCMAKE_INSTALL_RPATH_USE_LINK_PATH=OFF -DCMAKE_INSTALL_LIBDIR=lib -DMPI_C_LINK_FLAGS=-pthread \
     "-DCMAKE_INSTALL_RPATH=\$ORIGIN/../../.." >/dev/null
   cmake --build "$tree" --target weir
   rm -rf "$tree/wheel"

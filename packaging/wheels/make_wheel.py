@@ -23,6 +23,16 @@ def platform_tag(libraries):
     return f"manylinux_2_{minor}_{platform.machine()}"
 
 
+def check_paths(libraries):
+    """A folder of the machine that built them would be looked in first everywhere."""
+    for library in libraries:
+        dynamic = subprocess.run(["readelf", "-d", library], check=True, capture_output=True, text=True).stdout
+        for paths in re.findall(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", dynamic):
+            absolute = [path for path in paths.split(":") if not path.startswith("$ORIGIN")]
+            if absolute:
+                sys.exit(f"make_wheel.py: {library.name} looks for libraries in {', '.join(absolute)}: only $ORIGIN may be in its RUNPATH")
+
+
 def version_of(package):
     numbers = re.search(r"^VERSION = \((\d+), (\d+), (\d+)\)$", (package / "weir/_abi.py").read_text(), re.M)
     return ".".join(numbers.groups())
@@ -39,6 +49,7 @@ def main():
     if len(sys.argv) != 5 or sys.argv[2] not in MPI_NEEDS:
         sys.exit(__doc__.strip())
     package, mpi, libraries, out = pathlib.Path(sys.argv[1]), sys.argv[2], sorted(pathlib.Path(sys.argv[3]).iterdir()), pathlib.Path(sys.argv[4])
+    check_paths(libraries)
     project = tomllib.loads((package / "pyproject.toml").read_text())["project"]
     name, version, tag = f"weir-{mpi}", version_of(package), f"py3-none-{platform_tag(libraries)}"
     stem = f"{name.replace('-', '_')}-{version}"
