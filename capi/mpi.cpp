@@ -67,6 +67,10 @@ weir_status weir_init(void) {
 weir_status weir_finalize(void) {
   return guard(nullptr, [] {
     if (!initialised_here || is_finalised()) return;
+    if (!weir::detail::all_copies_made())
+      throw weir::Error(
+          WEIR_ERR_STATE,
+          "MPI cannot be finalised: not all ranks made a communicator that this one has waited for; end the process without");
     check_mpi(MPI_Finalize(), "MPI_Finalize");
   });
 }

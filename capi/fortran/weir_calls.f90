@@ -7,13 +7,15 @@ module weir_calls
   use weir_types, only: WEIR_ERR_ARGUMENT, WEIR_OK
   implicit none
   private
-  public :: comm_owner, handle_of, add_user, remove_user, end_call, last_text, number, stop_with
+  public :: comm_owner, handle_of, add_user, remove_user, end_user, end_call, last_text, number, stop_with
 
-  !> One communicator and who uses it. It ends with its last user, so that the order in which variables of a scope are finalised
-  !> does not matter.
+  !> One communicator and who uses it. The communicator ends with its last user, so that the order in which variables of a scope
+  !> are finalised does not matter. Owners stay until the program ends: the language makes copies of objects that no assignment
+  !> sees (allocate with source=, arguments by value), and these still point here.
   type :: comm_owner
     type(c_ptr) :: handle = c_null_ptr
     integer :: users = 0 !< the communicator itself, plans, tables and schedules
+    logical :: open = .true. !< the communicator itself is among them
     logical :: refused = .false. !< the last error is one of Fortran's own, and `refusal` its text
     character(len=:), allocatable :: refusal
   end type
@@ -45,8 +47,17 @@ contains
     owner%users = owner%users - 1
     if (owner%users == 0) then
       if (c_associated(owner%handle)) status = c_comm_destroy(owner%handle)
-      deallocate (owner)
+      owner%handle = c_null_ptr
     end if
+    nullify (owner)
+  end subroutine
+
+  !> A plan, table or schedule is finalised: `status` is that of destroying its handle. A copy's handle was destroyed before.
+  subroutine end_user(owner, status)
+    type(comm_owner), pointer, intent(inout) :: owner
+    integer(c_int), intent(in) :: status
+
+    if (status /= WEIR_ERR_ARGUMENT) call remove_user(owner)
     nullify (owner)
   end subroutine
 

@@ -72,7 +72,7 @@ contains
     type(c_ptr) :: handle
     integer(c_int) :: status
 
-    call remove_user(self%owner)
+    call close(self)
     status = c_comm_create_fortran(int(communicator, c_int32_t), handle)
     call take(self, status, handle, ierr)
   end subroutine
@@ -93,7 +93,7 @@ contains
     type(c_ptr) :: handle
     integer(c_int) :: status
 
-    call remove_user(self%owner)
+    call close(self)
     status = c_comm_create_world(handle)
     call take(self, status, handle, ierr)
   end subroutine
@@ -122,15 +122,27 @@ contains
     status = c_comm_destroy(handle_of(self%owner))
     if (status == WEIR_OK .and. associated(self%owner)) then
       self%owner%handle = c_null_ptr
-      call remove_user(self%owner)
+      call close(self)
     end if
     call end_call(status, self%owner, ierr)
+  end subroutine
+
+  !> No longer a user of the communicator. A copy of `self` may have been closed before.
+  subroutine close(self)
+    class(weir_communicator), intent(inout) :: self
+
+    if (.not. associated(self%owner)) return
+    if (self%owner%open) then
+      self%owner%open = .false.
+      call remove_user(self%owner)
+    end if
+    nullify (self%owner)
   end subroutine
 
   impure elemental subroutine finalise(self)
     type(weir_communicator), intent(inout) :: self
 
-    call remove_user(self%owner)
+    call close(self)
   end subroutine
 
   function comm_rank(self, ierr) result(rank)

@@ -5,7 +5,7 @@ module weir_plans
   use, intrinsic :: iso_fortran_env, only: int8, int32, int64, real32, real64
   use weir_arrays, only: array_view, not_contiguous, view_of
   use weir_c
-  use weir_calls, only: add_user, comm_owner, end_call, handle_of, number, remove_user, stop_with
+  use weir_calls, only: add_user, comm_owner, end_call, end_user, handle_of, number, remove_user, stop_with
   use weir_communicators, only: owner_of, weir_communicator
   use weir_text, only: text_of
   use weir_types
@@ -145,7 +145,7 @@ contains
 
     status = c_plan_destroy(self%handle)
     self%handle = c_null_ptr
-    call remove_user(self%owner)
+    call end_user(self%owner, status)
     if (allocated(self%refusal)) deallocate (self%refusal)
   end subroutine
 

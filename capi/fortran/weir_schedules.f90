@@ -2,7 +2,7 @@
 module weir_schedules
   use, intrinsic :: iso_c_binding, only: c_char, c_int, c_loc, c_null_char, c_null_ptr, c_ptr
   use weir_c
-  use weir_calls, only: add_user, comm_owner, end_call, handle_of, remove_user, stop_with
+  use weir_calls, only: add_user, comm_owner, end_call, end_user, handle_of, remove_user, stop_with
   use weir_communicators, only: owner_of, weir_communicator
   use weir_plans, only: c_handle_of, weir_allreduce_plan
   use weir_text, only: c_text
@@ -84,7 +84,7 @@ contains
 
     status = c_schedule_destroy(self%handle)
     self%handle = c_null_ptr
-    call remove_user(self%owner)
+    call end_user(self%owner, status)
   end subroutine
 
   function priority(self, block, ierr)

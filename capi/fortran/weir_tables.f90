@@ -4,7 +4,7 @@ module weir_tables
   use, intrinsic :: iso_fortran_env, only: int8, int32, int64, real32, real64
   use weir_arrays, only: array_view, not_contiguous, view_of
   use weir_c
-  use weir_calls, only: add_user, comm_owner, end_call, handle_of, number, remove_user, stop_with
+  use weir_calls, only: add_user, comm_owner, end_call, end_user, handle_of, number, remove_user, stop_with
   use weir_communicators, only: owner_of, weir_communicator
   use weir_types
   implicit none
@@ -120,7 +120,7 @@ contains
     status = c_embedding_destroy(self%handle)
     self%handle = c_null_ptr
     self%width = 0
-    call remove_user(self%owner)
+    call end_user(self%owner, status)
   end subroutine
 
   !> Notes what is wrong with an array of `shape`. Its address is then null for C, which tells the other ranks. `columns`: as many

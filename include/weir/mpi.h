@@ -33,6 +33,8 @@ std::string mpi_library_version();
 /// Throws Error(WEIR_ERR_UNSUPPORTED), naming both, where the program runs on a library of another family than Weir was built for.
 /// May be called at any time, and must be before any MPI handle is touched.
 void check_mpi_library();
+/// False while MPI still waits for ranks that did not come for a communicator in time. Open MPI crashes in MPI_Finalize then.
+bool all_copies_made();
 /// `refusal`: why this rank cannot have one after all; then no rank gets one.
 std::shared_ptr<CommunicatorState> communicator_from_mpi(MPI_Comm comm, const char* refusal = nullptr);
 template <>

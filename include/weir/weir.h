@@ -48,7 +48,8 @@ weir_status weir_setting(int index, weir_setting_info* info);
 const char* weir_level_name(int32_t level);
 
 /** What takes the library's messages: `level` is a weir_log_level, `text` one line without an end, valid during the call. It may
- *  come from any thread that calls Weir, must not throw, and must not call Weir but for functions without a communicator. */
+ *  come from any thread that calls Weir and must not throw. Of Weir it may call functions without a communicator only, among them
+ *  weir_set_log_function. Messages that these cause go to stderr. */
 typedef void (*weir_log_function)(void* context, int32_t level, const char* text);
 /** From now on messages go to `function`, with `context`, instead of stderr; NULL: to stderr again. WEIR_LOG still says which. */
 weir_status weir_set_log_function(weir_log_function function, void* context);
@@ -56,7 +57,8 @@ weir_status weir_set_log_function(weir_log_function function, void* context);
 /** Initialises MPI, with MPI_THREAD_MULTIPLE where the library has it, unless the program has done so. For programs that do not
  *  call MPI themselves. Not by two threads at once. WEIR_ERR_UNSUPPORTED where another MPI than Weir's is loaded. */
 weir_status weir_init(void);
-/** Finalises MPI where weir_init has initialised it, else does nothing. Destroy communicators before. Collective. */
+/** Finalises MPI where weir_init has initialised it, else does nothing. Destroy communicators before. Collective. WEIR_ERR_STATE where
+ *  making a communicator has timed out and ranks are still missing: MPI cannot be finalised then; end the process without. */
 weir_status weir_finalize(void);
 /** The MPI that Weir was built for: "Open MPI", or "MPICH" for all libraries of its ABI. */
 const char* weir_mpi_family(void);

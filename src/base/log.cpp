@@ -1,6 +1,7 @@
 #include "base/log.hpp"
 
 #include <cstdio>
+#include <memory>
 #include <mutex>
 #include <utility>
 
@@ -8,8 +9,9 @@ namespace weir {
 namespace {
 
 struct Sink {
-  std::mutex mutex;
-  LogFunction function;
+  std::recursive_mutex mutex;  // a log function may set another
+  std::shared_ptr<LogFunction> function = std::make_shared<LogFunction>();
+  bool delivering = false;
 };
 // Never destroyed: communicators that outlive main may still have something to say.
 Sink& sink() {
@@ -20,18 +22,26 @@ Sink& sink() {
 }  // namespace
 
 void set_log_function(LogFunction function) {
+  auto made = std::make_shared<LogFunction>(std::move(function));
   const std::lock_guard lock(sink().mutex);
-  sink().function = std::move(function);
+  sink().function.swap(made);
 }
 
 void deliver_message(LogLevel level, std::string_view text) noexcept {
   try {
     const std::lock_guard lock(sink().mutex);
-    if (sink().function)
-      sink().function(level, text);
-    else
+    const auto function = sink().function;  // lives on where it sets another
+    if (!*function || sink().delivering) {  // what a log function itself has said of it must not come back to it
       fmt::print(stderr, "weir: {}\n", text);
-  } catch (...) {  // what the function throws is its own affair; without memory, a message less
+      return;
+    }
+    sink().delivering = true;
+    try {
+      (*function)(level, text);
+    } catch (...) {  // is its own affair
+    }
+    sink().delivering = false;
+  } catch (...) {  // without memory, a message less
   }
 }
 

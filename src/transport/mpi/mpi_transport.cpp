@@ -7,6 +7,7 @@
 #include <chrono>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <string_view>
 
 #include "base/error.hpp"
@@ -264,12 +265,23 @@ class MpiTransport final : public Transport {
 
 namespace {
 
+struct Copying {
+  MPI_Comm copy = MPI_COMM_NULL;
+  MPI_Request request = MPI_REQUEST_NULL;
+};
+
+/// Those that not all ranks have come for in time: MPI may still write to them. Never destroyed.
+struct Unfinished {
+  std::mutex mutex;
+  std::vector<std::shared_ptr<Copying>> list;
+};
+Unfinished& unfinished() {
+  static Unfinished& only = *new Unfinished;
+  return only;
+}
+
 /// A copy of `comm`, or Error(WEIR_ERR_TIMEOUT) where a rank does not come for it in time.
 MPI_Comm copy_of(MPI_Comm comm, double timeout_seconds) {
-  struct Copying {
-    MPI_Comm copy = MPI_COMM_NULL;
-    MPI_Request request = MPI_REQUEST_NULL;
-  };
 #ifdef SMPI_H  // SimGrid has no MPI_Comm_idup, and no ranks that do not come
   MPI_Comm copy = MPI_COMM_NULL;
   check(MPI_Comm_dup(comm, &copy), "MPI_Comm_dup");
@@ -285,7 +297,10 @@ MPI_Comm copy_of(MPI_Comm comm, double timeout_seconds) {
     if (std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() > timeout_seconds) break;
     sched_yield();
   }
-  keep_forever(std::move(copying));  // MPI may still write to it
+  {
+    const std::lock_guard lock(unfinished().mutex);
+    unfinished().list.push_back(std::move(copying));
+  }
   int rank = 0;
   MPI_Comm_rank(comm, &rank);
   fail(WEIR_ERR_TIMEOUT, "rank {} waited {:.1f} s to make a communicator: not all ranks of the MPI communicator make one", rank,
@@ -293,6 +308,17 @@ MPI_Comm copy_of(MPI_Comm comm, double timeout_seconds) {
 }
 
 }  // namespace
+
+bool detail::all_copies_made() {
+  const std::lock_guard lock(unfinished().mutex);
+  std::erase_if(unfinished().list, [](const std::shared_ptr<Copying>& copying) {
+    int done = 0;
+    if (MPI_Test(&copying->request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done == 0) return false;
+    MPI_Comm_free(&copying->copy);
+    return true;
+  });
+  return unfinished().list.empty();
+}
 
 std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, double timeout_seconds) {
   check_mpi_library();
