@@ -144,9 +144,9 @@ weir_status weir_plan_state_bytes(weir_plan* plan, int64_t* bytes);
 /** Writes what lives from one iteration to the next (residual, thresholds, boundaries, iteration count) into `state`, host memory
  *  of `bytes` bytes, exactly weir_plan_state_bytes. Each rank saves its own, and all must be at the same iteration. */
 weir_status weir_plan_save_state(weir_plan* plan, void* state, int64_t bytes);
-/** Goes on where the plan was that saved `state`: one of the same configuration, on the same rank of as many. WEIR_ERR_ARGUMENT,
- *  naming the field, where the state is damaged or does not fit; the plan is then as it was. Sends nothing: see to it that all
- *  ranks restore the same iteration, or none. */
+/** Goes on where the plan was that saved `state`: one with the same count, type, algorithm, threshold and error_feedback, on the same
+ *  rank of as many. Other fields may differ; this plan's are in force. WEIR_ERR_ARGUMENT, naming the field, where the state is damaged
+ *  or does not fit; the plan is then as it was. Sends nothing: see to it that all ranks restore the same iteration, or none. */
 weir_status weir_plan_restore_state(weir_plan* plan, const void* state, int64_t bytes);
 /** Why the plan uses this algorithm, for people; with automatic choice a table of predictions. Valid as long as the plan; NULL for
  *  a NULL plan. */

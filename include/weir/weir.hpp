@@ -217,9 +217,10 @@ class AllreducePlan {
   /// Writes what lives from one iteration to the next (residual, thresholds, boundaries, iteration count) into `state`, host memory
   /// of exactly state_bytes() bytes. Each rank saves its own, and all must be at the same iteration.
   void save_state(std::span<std::byte> state) const;
-  /// Goes on where the plan was that saved `state`: one of the same configuration, on the same rank of as many. Throws
-  /// Error(WEIR_ERR_ARGUMENT), naming the field, where the state is damaged or does not fit; the plan is then as it was. Sends
-  /// nothing: see to it that all ranks restore the same iteration, or none.
+  /// Goes on where the plan was that saved `state`: one with the same count, type, algorithm, threshold and error_feedback, on the
+  /// same rank of as many. Other fields may differ; this plan's are in force. Throws Error(WEIR_ERR_ARGUMENT), naming the field,
+  /// where the state is damaged or does not fit; the plan is then as it was. Sends nothing: see to it that all ranks restore the
+  /// same iteration, or none.
   void restore_state(std::span<const std::byte> state);
   /// Forgets residual, thresholds, boundaries and iteration count. Sends nothing, but every rank must call it before the same run:
   /// plans reset on some ranks only disagree about that run, which may end in a transport error.

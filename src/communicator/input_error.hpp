@@ -45,6 +45,9 @@ inline constexpr std::uint64_t most_input_error_count = (std::uint64_t{1} << 40)
 }
 [[nodiscard]] constexpr std::uint64_t input_error_count(std::uint64_t input_error) { return input_error & most_input_error_count; }
 
+/// Ends the text of an error of null_pointer: Python and Fortran pass one on for an array that they refuse.
+inline constexpr std::string_view refused_by_binding = "; in Python and Fortran, that rank's own error says what was wrong";
+
 /// What was wrong and what would be right, for an error of memory or stream (stream_of_host_plan to bad_stream) in a call of
 /// `thing`, "plan" or "table", with `array`, "gradient".
 [[nodiscard]] std::string memory_error_text(InputError kind, int rank, std::string_view thing, std::string_view array);

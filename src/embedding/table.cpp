@@ -59,7 +59,7 @@ RowExchangeSetup make_setup(const CommunicatorState& comm, const EmbeddingConfig
     case CallError::device_failed:
       throw_device_failed(table, rank);
     default:
-      fail_alike(WEIR_ERR_ARGUMENT, "table '{}': rank {} {} with a null pointer", table, rank, what);
+      fail_alike(WEIR_ERR_ARGUMENT, "table '{}': rank {} {} with a null pointer{}", table, rank, what, refused_by_binding);
   }
 }
 

@@ -173,8 +173,8 @@ void EmbeddingState::throw_update_error(std::uint64_t word) const {
     fail_alike(WEIR_ERR_ARGUMENT, "table '{}': {}", config_.name,
                memory_error_text(static_cast<InputError>(word >> 56 & 15), rank, "table", "array of gradients"));
   if (input_error == CallError::null_pointer)
-    fail_alike(WEIR_ERR_ARGUMENT, "table '{}': rank {} gave gradients at a null pointer: give {} elements", config_.name, rank,
-               given);
+    fail_alike(WEIR_ERR_ARGUMENT, "table '{}': rank {} gave gradients at a null pointer: give {} elements{}", config_.name, rank,
+               given, refused_by_binding);
   fail_alike(WEIR_ERR_ARGUMENT,
              "table '{}': rank {} gave gradients of {}{} elements: they must be as many as the ids of its last lookup x width {}",
              config_.name, rank, given == most_given ? "at least " : "", given, config_.width);

@@ -62,6 +62,7 @@ void PlanImpl::visit_state(StateVisitor& visitor) {
   visitor.fixed("rank", comm->topology.rank());
   visitor.fixed("ranks", comm->topology.size());
   visitor.fixed("count", config.count);
+  visitor.fixed("element_bytes", config.type == DataType::float64 ? 8 : 4);  // of residuals and sums
   visitor.state(state_);
   visit_steps(visitor);
   if (!visitor.restores()) return;

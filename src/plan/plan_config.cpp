@@ -127,8 +127,8 @@ Error gradient_error(std::uint64_t input_error, const AllreduceConfig& config) {
                           "Set non_finite to skip or propagate to accept it",
                           config.name, rank)};
     case InputError::null_pointer:
-      return {WEIR_ERR_ARGUMENT, fmt::format("plan '{}': rank {} gave a null gradient; give {} elements of {}", config.name, rank,
-                                             config.count, type)};
+      return {WEIR_ERR_ARGUMENT, fmt::format("plan '{}': rank {} gave a null gradient; give {} elements of {}{}", config.name, rank,
+                                             config.count, type, refused_by_binding)};
     case InputError::misaligned:
       return {WEIR_ERR_ARGUMENT,
               fmt::format("plan '{}': the gradient of rank {} is not aligned to its type {}", config.name, rank, type)};
