@@ -373,7 +373,7 @@ def parameters_of(model: Any) -> Dict[str, Any]:
         if parameter.dtype not in SUM_TYPES:
             types = ", ".join(str(dtype)[len("torch.") :] for dtype in SUM_TYPES)
             raise ArgumentError(
-                f"the parameter '{name}' has the type {str(parameter.dtype)[len('torch.'):]}: it must be one of {types}"
+                f"the parameter '{name}' has type {str(parameter.dtype)[len('torch.'):]}; it must be one of {types}"
             )
     return parameters
 
