@@ -141,7 +141,7 @@ class GradientAllreduce:
 
     Making it is collective; so are run() and each backward pass of a model that has its hook. All ranks have the same model. It
     belongs to one thread at a time. In CUDA memory, work is ordered by the current stream. Beside the plans it holds a
-    copy of the gradients.
+    copy of the gradients. Initial parameters are not broadcast: DDP does that, a plain loop must, or seed all ranks alike.
     """
 
     def __init__(
@@ -454,7 +454,7 @@ caches: weakref.WeakKeyDictionary[Any, Tuple[Dict[str, Any], GradientAllreduce]]
 def all_reduce_gradients(model: Any, comm: Optional[Communicator] = None, **keywords: Any) -> GradientAllreduce:
     """Collective. Overwrites the gradients of `model` with their averaged sparse update: between backward() and the optimizer's
     step(). The first call makes a GradientAllreduce with `keywords`, which lives as long as the model, and is returned by every
-    call."""
+    call. To load a saved state before the first step, make a GradientAllreduce yourself. Initial parameters are not broadcast."""
     if isinstance(model, DistributedDataParallel):
         raise ArgumentError("the model is a DistributedDataParallel, which averages gradients itself: use ddp_hook(model)")
     given = {"comm": comm, **keywords}
