@@ -20,7 +20,7 @@ module weir_communicators
     type(comm_owner), pointer :: owner => null()
   contains
     !> Collective. (communicator, ierr): from one of MPI, an integer of module mpi or mpif.h, or a type(MPI_Comm) of mpi_f08.
-    !> It is duplicated. A communicator that was there before ends first.
+    !> It is duplicated. A communicator that this variable had before ends first.
     generic :: create => create_mpi
 #ifdef WEIR_MPI_F08
     generic :: create => create_mpi_f08
@@ -46,7 +46,8 @@ module weir_communicators
     !> Collective. (runs, ierr): for each rank, from 0 on, its share of the time for which ranks have waited in their last `runs`
     !> calls.
     procedure :: stragglers
-    !> (path, ierr): writes the flight recorder's dump to a file, for `weir trace diagnose`.
+    !> (path, ierr): writes the flight recorder's dump to a file, for `weir trace diagnose`. Folders of the path that do not exist
+    !> are made.
     procedure :: dump
     !> (): text of the last error of the communicator, or of a plan, table or schedule made from it.
     procedure :: last_error

@@ -24,7 +24,8 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from ._types import ArgumentError, Error, StateError
+from ._struct import refuse_unknown
+from ._types import AllreduceConfig, ArgumentError, Error, StateError
 from .communicator import Communicator
 from .operation import Operation
 from .plan import AllreducePlan
@@ -140,7 +141,7 @@ class GradientAllreduce:
 
     Making it is collective; so are run() and each backward pass of a model that has its hook. All ranks have the same model. It
     belongs to one thread at a time. In CUDA memory, work is ordered by the current stream. Beside the plans it holds a
-    copy of the gradients.
+    copy of the gradients. Initial parameters are not broadcast: DDP does that, a plain loop must, or seed all ranks alike.
     """
 
     def __init__(
@@ -156,6 +157,7 @@ class GradientAllreduce:
         for name in ("count", "type", "memory", "average", "name"):
             if name in keywords:
                 raise ArgumentError(f"{name} is no keyword here: it follows from the model's parameters")
+        refuse_unknown(type(self).__name__, keywords, [*AllreduceConfig._kinds, "density", "min_elements", "group_elements"])
         parameters = parameters_of(model)
         first = next(iter(parameters.values()))
         self._comm = Communicator() if comm is None else comm
@@ -371,7 +373,7 @@ def parameters_of(model: Any) -> Dict[str, Any]:
         if parameter.dtype not in SUM_TYPES:
             types = ", ".join(str(dtype)[len("torch.") :] for dtype in SUM_TYPES)
             raise ArgumentError(
-                f"the parameter '{name}' has the type {str(parameter.dtype)[len('torch.'):]}: it must be one of {types}"
+                f"the parameter '{name}' has type {str(parameter.dtype)[len('torch.'):]}; it must be one of {types}"
             )
     return parameters
 
@@ -452,7 +454,7 @@ caches: weakref.WeakKeyDictionary[Any, Tuple[Dict[str, Any], GradientAllreduce]]
 def all_reduce_gradients(model: Any, comm: Optional[Communicator] = None, **keywords: Any) -> GradientAllreduce:
     """Collective. Overwrites the gradients of `model` with their averaged sparse update: between backward() and the optimizer's
     step(). The first call makes a GradientAllreduce with `keywords`, which lives as long as the model, and is returned by every
-    call."""
+    call. To load a saved state before the first step, make a GradientAllreduce yourself. Initial parameters are not broadcast."""
     if isinstance(model, DistributedDataParallel):
         raise ArgumentError("the model is a DistributedDataParallel, which averages gradients itself: use ddp_hook(model)")
     given = {"comm": comm, **keywords}
