@@ -65,11 +65,11 @@ for what in "$@"; do
       ;;
     sanitize) # compute-sanitizer comes with the CUDA toolkit
       command -v compute-sanitizer >/dev/null || { echo "run.sh: compute-sanitizer is not here" >&2 && exit 1; }
-      for tool in memcheck racecheck; do
-        compute-sanitizer --tool $tool --error-exitcode 1 ./test_gpu_kernels '~*rows may begin*'
-        compute-sanitizer --tool $tool --error-exitcode 1 ./test_gpu_plan
-        compute-sanitizer --tool $tool --error-exitcode 1 ./test_gpu_table
+      # Not under the tool: what it needs itself of GPU memory, and NCCL's own calls that fail. For races every eighth case will do.
+      for test in 'kernels ~*rows may begin*' 'plan ~*no allocation*' 'table ~*no allocation*'; do
+        compute-sanitizer --tool memcheck --report-api-errors no --error-exitcode 1 "./test_gpu_${test%% *}" "${test#* }"
       done
+      TEST_EVERY=8 compute-sanitizer --tool racecheck --error-exitcode 1 ./test_gpu_kernels '~*rows may begin*' '~*graph*'
       ;;
     *) echo "run.sh: what is '$what'? tests, bench or sanitize" >&2 && exit 2 ;;
   esac
