@@ -27,6 +27,7 @@ extern "C" {
 weir_status weir_schedule_create(weir_comm* comm, const char* const* blocks, int count, weir_schedule** schedule) {
   return make_handle(comm, schedule, [&] {
     need(schedule != nullptr, "the address for the schedule is NULL");
+    need(count >= 0, "the number of blocks is negative");
     need(blocks != nullptr || count == 0, "the names of the blocks are NULL");
     std::vector<std::string> names;
     for (int i = 0; i < count; ++i) {

@@ -186,7 +186,8 @@ template <class Struct>
 Struct read_struct(const Struct* given, Struct initial, const char* initializer) {
   need(given != nullptr, "the config is NULL");
   const std::size_t size = given->struct_size;
-  if (size < sizeof(std::size_t) || size > largest_struct)
+  // Structs of all versions end at a multiple: another size would cut a field.
+  if (size < sizeof(std::size_t) || size > largest_struct || size % alignof(Struct) != 0)
     throw Error(WEIR_ERR_ARGUMENT, "struct_size of the config is " + std::to_string(size) + ": start from " + initializer);
   const char* const bytes = reinterpret_cast<const char*>(given);
   if (size > sizeof initial && std::any_of(bytes + sizeof initial, bytes + size, [](char byte) { return byte != 0; }))

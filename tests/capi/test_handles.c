@@ -62,6 +62,10 @@ static void check_newer_structs(weir_comm* comm) {
   EXPECT(weir_allreduce_plan_create(comm, &config.known, &plan) == WEIR_ERR_ARGUMENT && plan == NULL);
   EXPECT_TEXT(weir_last_error(comm), "the config is of a newer header");
   config.later[1] = 0;
+  config.known.struct_size = sizeof(size_t) + 4; /* half of `count` */
+  EXPECT(weir_allreduce_plan_create(comm, &config.known, &plan) == WEIR_ERR_ARGUMENT && plan == NULL);
+  EXPECT_TEXT(weir_last_error(comm), "struct_size of the config is 12");
+  config.known.struct_size = sizeof(config);
   EXPECT(weir_allreduce_plan_create(comm, &config.known, &plan) == WEIR_OK);
   fill(gradient, 0);
   EXPECT(weir_plan_run(plan, gradient) == WEIR_OK);
@@ -164,6 +168,7 @@ static void check_schedule(weir_comm* comm) {
   float gradient[n];
   int value = 0;
   EXPECT(weir_schedule_create(comm, twice, 2, &schedule) == WEIR_ERR_ARGUMENT && schedule == NULL);
+  EXPECT(weir_schedule_create(comm, blocks, -1, &schedule) == WEIR_ERR_ARGUMENT && schedule == NULL);
   EXPECT(weir_schedule_create(comm, blocks, 2, &schedule) == WEIR_OK);
   EXPECT(weir_schedule_priority(schedule, "encoder", &value) == WEIR_OK && value == 2);
   EXPECT(weir_schedule_priority(schedule, "softmax", &value) == WEIR_ERR_ARGUMENT);
