@@ -46,7 +46,8 @@ module weir_communicators
     !> Collective. (runs, ierr): for each rank, from 0 on, its share of the time for which ranks have waited in their last `runs`
     !> calls.
     procedure :: stragglers
-    !> (path, ierr): writes the flight recorder's dump to a file, for `weir trace diagnose`.
+    !> (path, ierr): writes the flight recorder's dump to a file, for `weir trace diagnose`. Folders of the path that do not exist
+    !> are made.
     procedure :: dump
     !> (): text of the last error of the communicator, or of a plan, table or schedule made from it.
     procedure :: last_error

@@ -123,15 +123,17 @@ module weir_types
     !> a name from the list of algorithms; "auto": the cheapest on this machine by the cost functions, which may be dense;
     !> "auto_sparse": the cheapest sparse one
     character(len=WEIR_TEXT_LENGTH) :: algorithm = 'oktopk'
-    !> auto: this many runs of each of up to three candidates, then the fastest by the clock stays, in either memory; 0: the
+    !> with `algorithm = auto`: this many runs of each of up to three candidates, then the fastest by the clock stays; 0: the
     !> prediction decides; at most 10^6
     integer(int64) :: trial_iterations = 0_int64
     logical :: error_feedback = .true. !< keep what is not delivered in a residual (Ok-Topk Algorithm 2)
     logical :: average = .true. !< divide the delivered sum by the number of ranks
     integer :: threshold = WEIR_THRESHOLD_EXACT !< WEIR_THRESHOLD_EXACT, ...: how a rank selects the entries that it contributes
     integer :: samplings = 30 !< N of MSTopK (CommLib Algorithm 1)
-    integer :: wire_format = WEIR_WIRE_FORMAT_COMPACT !< WEIR_WIRE_FORMAT_COMPACT, ...: auto: compact allows both
-    !> WEIR_WIRE_VALUES_NATIVE, ...: others need float32; auto: allows this besides native
+    !> WEIR_WIRE_FORMAT_COMPACT, ...: how indices travel. With `algorithm = auto` and compact, Weir may also choose coo
+    integer :: wire_format = WEIR_WIRE_FORMAT_COMPACT
+    !> WEIR_WIRE_VALUES_NATIVE, ...: how values travel; bfloat16 and float16 need gradients of float32. With `algorithm = auto`,
+    !> Weir may also choose native
     integer :: wire_values = WEIR_WIRE_VALUES_NATIVE
     integer(int64) :: threshold_period = 32_int64 !< tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48
     integer(int64) :: boundary_period = 64_int64 !< tau of Ok-Topk Algorithm 1, 1 to 2^48

@@ -116,11 +116,11 @@ def struct_lines(interface, struct):
 
 def keyword_lines(interface, struct):
     """The base class whose constructor has the fields as keywords."""
-    parameters = [f"{field.name}: {type_of(interface, field, True)} = {default_of(interface, field)}" for field in struct.fields]
+    parameters = [f"{field.name}: {type_of(interface, field, True)}" + ("" if field.required else f" = {default_of(interface, field)}") for field in struct.fields]
     text = f"{struct.doc.strip()}\n\nCollective. `comm` is a Communicator; the keywords are the fields of {struct.name}. An enumeration's value may be given as its name."
     if any(field.type == "DataType" for field in struct.fields):
         text += " `type` also takes the dtype of an array."
-    return ["", "", f"class {MAKERS[struct.name]}:", f'    """Made with the fields of {struct.name} as keywords."""', "", "    def __init__(", "        self,", "        comm: Communicator,", "        *,",
+    return ["", "", f"class {MAKERS[struct.name]}:", f'    """Made with the fields of {struct.name} as keywords."""', "", "    @named", "    def __init__(", "        self,", "        comm: Communicator,", "        *,",
             *(f"        {parameter}," for parameter in parameters), "    ) -> None:",
             *docstring(text, [(field.name, field.doc) for field in struct.fields], "        "),
             "        self._make(", "            comm,", f"            {struct.name}(", *packed([f"{field.name}={field.name}" for field in struct.fields], "                "), "            ),", "        )", "",
@@ -129,7 +129,7 @@ def keyword_lines(interface, struct):
 
 def types_py(interface):
     out = [f'"""Enumerations, exceptions, configurations and results.{HEAD}"""', "from __future__ import annotations", "", "import builtins", "from dataclasses import dataclass", "from enum import IntEnum",
-           "from typing import TYPE_CHECKING, Dict, Type, Union", "", "from . import _abi", "from ._struct import Struct, TypeLike", "", "if TYPE_CHECKING:", "    from .communicator import Communicator", "", ""]
+           "from typing import TYPE_CHECKING, Dict, Type, Union", "", "from . import _abi", "from ._struct import Struct, TypeLike, named", "", "if TYPE_CHECKING:", "    from .communicator import Communicator", "", ""]
     names = ["Status", "Error", *(error_name(name) for name, _, _ in statuses() if name != "OK"), *(enum.name for enum in interface.enums), *(struct.name for struct in interface.structs if not struct.is_array)]
     out += ["__all__ = [", *packed([f'"{name}"' for name in names], "    "), "]", "", ""]
     out += status_lines()

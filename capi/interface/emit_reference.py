@@ -1,5 +1,8 @@
-"""docs/reference.md: every field and value, as tables."""
+"""docs/reference.md: every field, value and status, as tables."""
 import re
+
+import emit_python
+import model
 
 
 def cell(text):
@@ -15,13 +18,22 @@ def show(interface, field):
     return f"`{str(field.default).lower() if field.type == 'bool' else field.default}`"
 
 
+def types_of(struct):
+    """What the struct is called in each language."""
+    if not struct.is_array:
+        return f"`weir::{struct.name}` in C++, `weir.{struct.name}` in Python, `{struct.c_name}` in C and Fortran."
+    function = model.snake(struct.name)
+    return f"`{struct.c_name}` in C, `weir.{struct.name}` in Python. In C++ and Fortran, `{function}` of the plan gives the same."
+
+
 def page(interface):
     out = ["# Reference: configurations, results and their values", "",
            "<!-- Made by capi/interface/generate.py from interface.toml: change that. -->", "",
-           "Names are the same in C++, C, Fortran and Python; how each language spells them, the rows below each title say. Functions are",
-           "documented in the headers of [`include/weir`](../include/weir), from which `cmake --build build --target weir_docs` makes pages.", "", "## Structs", ""]
+           "Fields and values have the same names in C++, C, Fortran and Python. In C and Fortran, a value is a constant such as `WEIR_FLOAT32`. The C and C++ functions are",
+           "documented in the headers of [`include/weir`](../include/weir), from which `cmake --build build --target weir_docs` makes pages. Those of Fortran and Python have",
+           "[a list](../capi/fortran/README.md#procedures) [each](../capi/python/README.md#classes-and-functions).", "", "## Structs", ""]
     for struct in interface.structs:
-        out += [f"### {struct.name}", "", f"`{struct.c_name}` in C." if struct.is_array else f"`weir::{struct.name}` in C++, `{struct.c_name}` in C.", "", cell(struct.doc), "",
+        out += [f"### {struct.name}", "", types_of(struct), "", cell(struct.doc), "",
                 "| field | type | " + ("default | " if struct.is_config else "") + "what |", "| --- | --- | " + ("--- | " if struct.is_config else "") + "--- |"]
         for field in struct.fields:
             type_ = f"[{field.type}](#{field.type.lower()})" if interface.enum(field.type) else {"view": "text", "indices": "uint32 array", "values": "array"}.get(field.type, field.type)
@@ -31,10 +43,22 @@ def page(interface):
         out.append("")
     out += ["## Enumerations", ""]
     for enum in interface.enums:
-        out += [f"### {enum.name}", "", f"`weir::{enum.name}` in C++, `{enum.c_name}` in C, where the values are `{enum.constant(enum.values[0].name)}` and so on.", "",
+        out += [f"### {enum.name}", "", f"`weir::{enum.name}` in C++, `weir.{enum.name}` in Python, `{enum.c_name}` in C. In C and Fortran the values are `{enum.constant(enum.values[0].name)}` and so on.", "",
                 *[line for paragraph in enum.doc.split("\n\n") for line in (cell(paragraph), "")], "| name | value | what |", "| --- | --- | --- |"]
         out += [f"| `{value.name}` | {value.value} | {cell(value.doc)} |" for value in enum.values] + [""]
-    return out[:-1]
+    return out + status_lines()
+
+
+def status_lines():
+    """Of every status its number, and its names in the languages."""
+    out = ["## Status codes", "",
+           "C functions return a `weir_status`, and Fortran's `ierr` is one. In C++, `status()` of a `weir::Error` gives it; in Python each has an exception of its own,",
+           "a subclass of `weir.Error`, whose `status` gives it as a `weir.Status`. [When something goes wrong](troubleshooting.md) says what to do.", "",
+           "| number | C, C++, Fortran | Python: exception | Python: `weir.Status` | what |", "| --- | --- | --- | --- | --- |"]
+    for name, number, text in emit_python.statuses():
+        exception = "" if name == "OK" else f"`weir.{emit_python.error_name(name)}`"
+        out.append(f"| {number} | `WEIR_{name if name == 'OK' else 'ERR_' + name}` | {exception} | `{name}` | {cell(text)} |")
+    return out
 
 
 def files(interface):

@@ -57,6 +57,7 @@ class Field:
     most: object = None
     example: object = None
     agreed: bool = True  # equal on all ranks, or a plan is refused
+    required: bool = False  # Python has no default for the keyword
 
     def limit(self, text):
         """A limit as a number."""

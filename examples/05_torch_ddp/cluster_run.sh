@@ -12,7 +12,7 @@ Usage: cluster_run.sh LIBRARY OUT_DIR [OPTION...]
 Starts a cluster, trains example 05 on it with and without the hook, stops it, prints a table, and leaves there:
 summary.json, dense.json, sparse.json, dense.csv, sparse.csv, accuracy.svg. OPTIONs go to train.py; see its --help.
 
-  LIBRARY           libweir.so of a build with Open MPI, such as build/lib/libweir.so
+  LIBRARY           libweir-openmpi.so of a build, such as build/lib/libweir-openmpi.so
   NODES=4           nodes, a rank on each
   RATE=1gbit        of each node's network card
   PYTHON=python3    one that has torch and numpy

@@ -113,18 +113,20 @@ typedef struct weir_allreduce_config {
   /** a name from the list of algorithms; "auto": the cheapest on this machine by the cost functions, which may be dense;
    *  "auto_sparse": the cheapest sparse one; copied */
   const char* algorithm;
-  const char* name;       /**< for messages and dumps; copied */
-  int32_t type;           /**< weir_data_type: of the gradient's elements */
-  int32_t threshold;      /**< weir_threshold: how a rank selects the entries that it contributes */
-  int32_t non_finite;     /**< weir_non_finite: what NaN and infinity do */
-  int32_t window;         /**< exchanges in flight during split-and-reduce, 1 to 65536 */
-  int32_t priority;       /**< larger is more urgent; may differ between ranks */
+  const char* name; /**< for messages and dumps; copied */
+  int32_t type; /**< weir_data_type: of the gradient's elements */
+  int32_t threshold; /**< weir_threshold: how a rank selects the entries that it contributes */
+  int32_t non_finite; /**< weir_non_finite: what NaN and infinity do */
+  int32_t window; /**< exchanges in flight during split-and-reduce, 1 to 65536 */
+  int32_t priority; /**< larger is more urgent; may differ between ranks */
   int32_t error_feedback; /**< nonzero: keep what is not delivered in a residual (Ok-Topk Algorithm 2) */
-  int32_t average;        /**< nonzero: divide the delivered sum by the number of ranks */
-  int32_t wire_format;    /**< weir_wire_format: auto: compact allows both */
-  int32_t wire_values;    /**< weir_wire_values: others need float32; auto: allows this besides native */
-  int32_t samplings;      /**< N of MSTopK (CommLib Algorithm 1) */
-  /** auto: this many runs of each of up to three candidates, then the fastest by the clock stays, in either memory; 0: the
+  int32_t average; /**< nonzero: divide the delivered sum by the number of ranks */
+  int32_t wire_format; /**< weir_wire_format: how indices travel. With `algorithm = auto` and compact, Weir may also choose coo */
+  /** weir_wire_values: how values travel; bfloat16 and float16 need gradients of float32. With `algorithm = auto`, Weir may also
+   *  choose native */
+  int32_t wire_values;
+  int32_t samplings; /**< N of MSTopK (CommLib Algorithm 1) */
+  /** with `algorithm = auto`: this many runs of each of up to three candidates, then the fastest by the clock stays; 0: the
    *  prediction decides; at most 10^6 */
   int64_t trial_iterations;
   /** weir_memory_space: cuda: gradient, residual and update are on the GPU that is current when the plan is made. Every sparse

@@ -100,15 +100,17 @@ struct AllreduceConfig {
   /// a name from the list of algorithms; "auto": the cheapest on this machine by the cost functions, which may be dense;
   /// "auto_sparse": the cheapest sparse one
   std::string algorithm = "oktopk";
-  /// auto: this many runs of each of up to three candidates, then the fastest by the clock stays, in either memory; 0: the
+  /// with `algorithm = auto`: this many runs of each of up to three candidates, then the fastest by the clock stays; 0: the
   /// prediction decides; at most 10^6
   std::int64_t trial_iterations = 0;
-  bool error_feedback = true;  ///< keep what is not delivered in a residual (Ok-Topk Algorithm 2)
-  bool average = true;  ///< divide the delivered sum by the number of ranks
+  bool error_feedback = true;              ///< keep what is not delivered in a residual (Ok-Topk Algorithm 2)
+  bool average = true;                     ///< divide the delivered sum by the number of ranks
   Threshold threshold = Threshold::exact;  ///< how a rank selects the entries that it contributes
-  int samplings = 30;  ///< N of MSTopK (CommLib Algorithm 1)
-  WireFormat wire_format = WireFormat::compact;  ///< auto: compact allows both
-  WireValues wire_values = WireValues::native;  ///< others need float32; auto: allows this besides native
+  int samplings = 30;                      ///< N of MSTopK (CommLib Algorithm 1)
+  /// how indices travel. With `algorithm = auto` and compact, Weir may also choose coo
+  WireFormat wire_format = WireFormat::compact;
+  /// how values travel; bfloat16 and float16 need gradients of float32. With `algorithm = auto`, Weir may also choose native
+  WireValues wire_values = WireValues::native;
   std::int64_t threshold_period = 32;  ///< tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48
   std::int64_t boundary_period = 64;  ///< tau of Ok-Topk Algorithm 1, 1 to 2^48
   double balance_trigger = 4.0;  ///< balance when the largest part exceeds this many times the mean

@@ -90,7 +90,8 @@ weir_status weir_comm_nearest_gpu(const weir_comm* comm, int* gpu);
  * least the number of ranks; that it is less is an error of this rank alone. */
 weir_status weir_comm_stragglers(weir_comm* comm, int runs, double* shares, int size);
 /** Not collective. Writes the flight recorder's dump to the file `path`: the last 2,048 calls of this rank, as JSON. `weir trace
- * diagnose` reads a folder's files called weir-dump.cC.rankR.json, with any number C for the communicator and the rank for R. */
+ * diagnose` reads a folder's files called weir-dump.cC.rankR.json, with any number C for the communicator and the rank for R.
+ * Folders of the path that do not exist are made. */
 weir_status weir_comm_dump(weir_comm* comm, const char* path);
 /** Collective: all ranks destroy it before MPI_Finalize, several communicators in the same order. After MPI_Finalize, and after a
  *  run that broke off, its MPI objects are not freed. NULL is fine. WEIR_ERR_BUSY while plans or tables made from it exist: the

@@ -106,6 +106,7 @@ class Communicator {
   [[nodiscard]] std::vector<double> stragglers(int runs = 100) const;
   /// Not collective. Writes the flight recorder's dump to the file `path`: the last 2,048 calls of this rank, as JSON. `weir trace
   /// diagnose` reads a folder's files called weir-dump.cC.rankR.json, with any number C for the communicator and the rank for R.
+  /// Folders of the path that do not exist are made.
   /// Throws Error(WEIR_ERR_ARGUMENT) naming the file and the reason.
   void dump(const std::string& path) const;
   [[nodiscard]] const std::shared_ptr<detail::CommunicatorState>& state() const noexcept { return state_; }

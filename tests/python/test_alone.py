@@ -37,15 +37,15 @@ def test_struct_sizes():
 
 def test_where_the_library_is_looked_for(tmp_path):
     text = error_of(run_alone("import weir", WEIR_LIBRARY=str(tmp_path / "none.so")))
-    assert "LibraryError" in text and "none.so (WEIR_LIBRARY)" in text and "libweir.so.0" not in text
+    assert "LibraryError" in text and "none.so (WEIR_LIBRARY)" in text and "libweir-openmpi.so.0" not in text
     shutil.copytree(PACKAGE, tmp_path / "weir", ignore=shutil.ignore_patterns("__pycache__", "*.so*"))
     text = error_of(run_alone("import weir", WEIR_LIBRARY=None, PYTHONPATH=str(tmp_path), LD_LIBRARY_PATH=None))
-    assert f"{tmp_path}/weir/libweir.so.0 (the package's own folder): not there" in text
+    assert f"{tmp_path}/weir/libweir-openmpi.so.0 (the package's own folder): not there" in text
     assert "libweir-mpich.so.0 (the loader's path)" in text and "set WEIR_LIBRARY" in text
-    (tmp_path / "weir/libweir.so.0").symlink_to(LIBRARY)
+    (tmp_path / "weir/libweir-openmpi.so.0").symlink_to(LIBRARY)
     finished = run_alone("import weir; print(weir.versions().path)", WEIR_LIBRARY=None, PYTHONPATH=str(tmp_path))
-    assert finished.stdout == f"{tmp_path}/weir/libweir.so.0\n", finished
-    (tmp_path / "weir/libweir.so.0").unlink()
+    assert finished.stdout == f"{tmp_path}/weir/libweir-openmpi.so.0\n", finished
+    (tmp_path / "weir/libweir-openmpi.so.0").unlink()
     (tmp_path / "libweir-mpich.so.0").symlink_to(LIBRARY)
     finished = run_alone(
         "import weir; print(weir.versions().path)", WEIR_LIBRARY=None, PYTHONPATH=str(tmp_path), LD_LIBRARY_PATH=str(tmp_path)

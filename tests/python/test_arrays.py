@@ -34,6 +34,8 @@ def test_cuda_array_interface():
         memory, ("float32",), False, True
     )
     assert problem_of(memory, ("float32",), True, True) is None
+    gaps = memory_of(on_gpu(strides=(4, 12)))
+    assert "as those of cupy.ascontiguousarray(a) do" in problem_of(gaps, ("float32",), True, True)
 
 
 def test_dlpack():

@@ -100,7 +100,7 @@ VECTORS = np.zeros((2, WIDTH), np.float32)
     "bad, own, others",
     [
         ([1, 2], "the array of ids is of type list", "null pointer"),
-        (np.array([1.0]), "the array of ids has the type float64: it must have int32 or int64", "null pointer"),
+        (np.array([1.0]), "the array of ids has type float64; the table takes int32 or int64", "null pointer"),
         (np.arange(8)[::2], "the array of ids is not contiguous", "null pointer"),
         (np.array([1, ROWS]), "id 50 at position 1", "id 50 at position 1"),
         (np.array([-1]), "id -1 at position 0", "id -1 at position 0"),
@@ -119,7 +119,7 @@ def test_bad_ids_of_one_rank(comm, table, bad, own, others):
 @pytest.mark.parametrize(
     "bad, own",
     [
-        (np.zeros((2, WIDTH)), "the array for vectors has the type float64"),
+        (np.zeros((2, WIDTH)), "the array for vectors has type float64"),
         (np.zeros((3, WIDTH), np.float32), "has 18 elements: it must have 2 ids x width 6"),
         (np.zeros((WIDTH, 2), np.float32).T, "not contiguous"),
         (np.frombuffer(bytes(48), np.float32).reshape(2, WIDTH), "read-only"),
@@ -134,7 +134,7 @@ def test_bad_vectors_of_one_rank(comm, table, bad, own):
 @pytest.mark.parametrize(
     "bad, own, others",
     [
-        (np.zeros((2, WIDTH)), "the array of gradients has the type float64", "null pointer"),
+        (np.zeros((2, WIDTH)), "the array of gradients has type float64", "null pointer"),
         (np.zeros(WIDTH + 1, np.float32), "the array of gradients has 7 elements", "null pointer"),
         (np.zeros((3, WIDTH), np.float32), "gradients of 18 elements", "gradients of 18 elements"),
         ("gradients", "of type str", "null pointer"),
@@ -152,7 +152,7 @@ def test_bad_gradients_of_one_rank(comm, table, bad, own, others):
 @pytest.mark.parametrize(
     "bad, own",
     [
-        (np.zeros((2, WIDTH)), "the array of values has the type float64"),
+        (np.zeros((2, WIDTH)), "the array of values has type float64"),
         (np.zeros(WIDTH + 1, np.float32), "the array of values has 7 elements: it must have rows x width 6"),
         (None, "of type NoneType"),
     ],

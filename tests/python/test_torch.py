@@ -340,7 +340,7 @@ def of(**parameters):
         (of(one=nn.Parameter(torch.zeros(2), requires_grad=False)), {}, "no parameter that"),
         (of(one=parameter(2), two=parameter(2, device="meta")), {}, "on the devices cpu, meta: they must be on one"),
         (of(one=parameter(2, device="meta")), {}, "on the device 'meta': it must be on the CPU or a CUDA GPU"),
-        (of(one=parameter(2, dtype=torch.complex64)), {}, "'one' has the type complex64: it must be one of float32"),
+        (of(one=parameter(2, dtype=torch.complex64)), {}, "'one' has type complex64; it must be one of float32"),
         (of(one=parameter(2)), {"count": 3}, "count is no keyword here"),
         (of(one=parameter(20000)), {"density": 2.0}, "density is 2"),
     ],
@@ -348,6 +348,12 @@ def of(**parameters):
 def test_bad_models(comm, model, keywords, text):
     with pytest.raises(weir.ArgumentError, match=text):
         weir.torch.GradientAllreduce(model, comm, **keywords)
+
+
+def test_misspelt_keywords(comm):
+    text = r"GradientAllreduce\(\) has no keyword 'group_element': did you mean 'group_elements'\?"
+    with pytest.raises(TypeError, match=text):
+        weir.torch.all_reduce_gradients(network(), comm, group_element=1000)
 
 
 def test_bad_use(comm, monkeypatch):

@@ -165,13 +165,22 @@ def of_dlpack(array: Any) -> Memory:
     return Memory(pointer, product(shape), shape, dtype, contiguous, writable, device in DL_CUDA, None, capsule)
 
 
-def problem_of(memory: Memory, dtypes: Tuple[str, ...], cuda: Optional[bool], writable: bool) -> Optional[str]:
+def contiguous_copy(memory: Memory) -> str:
+    """What makes one, in the array's own library."""
+    if hasattr(memory.owner, "contiguous"):
+        return "tensor.contiguous()"
+    return "cupy.ascontiguousarray(a)" if memory.cuda else "numpy.ascontiguousarray(a)"
+
+
+def problem_of(
+    memory: Memory, dtypes: Tuple[str, ...], cuda: Optional[bool], writable: bool, taker: str = "plan"
+) -> Optional[str]:
     """What is wrong with an array that should have one of these types, be in GPU memory or not (None: either), and take
-    values."""
+    values. `taker` is what it is for."""
     if memory.dtype not in dtypes:
-        return f"has the type {memory.dtype}: it must have {' or '.join(dtypes)}"
+        return f"has type {memory.dtype}; the {taker} takes {' or '.join(dtypes)}"
     if not memory.contiguous:
-        return "is not contiguous: its elements must follow each other in memory, as those of numpy.ascontiguousarray(a) do"
+        return f"is not contiguous: its elements must follow each other in memory, as those of {contiguous_copy(memory)} do"
     if cuda is not None and memory.cuda != cuda:
         here, there = ("GPU", "host") if memory.cuda else ("host", "GPU")
         return (

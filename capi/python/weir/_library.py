@@ -11,7 +11,7 @@ from . import _abi
 from ._types import ERRORS, InternalError
 
 MAJOR = _abi.VERSION[0]
-NAMES = {"": f"libweir.so.{MAJOR}", "Open MPI": f"libweir-openmpi.so.{MAJOR}", "MPICH": f"libweir-mpich.so.{MAJOR}"}
+NAMES = {"Open MPI": f"libweir-openmpi.so.{MAJOR}", "MPICH": f"libweir-mpich.so.{MAJOR}"}
 # What a launcher leaves in the environment of the processes that it starts.
 LAUNCHERS = {"OMPI_COMM_WORLD_SIZE": "Open MPI", "PMI_SIZE": "MPICH"}
 
@@ -118,7 +118,7 @@ def load() -> Tuple[Any, str]:
     listing = "\n  ".join(tried)
     raise LibraryError(
         f"no libweir that fits was found. Tried:\n  {listing}\n"
-        "Install Weir, or set WEIR_LIBRARY to its library, for example /usr/local/lib/libweir.so"
+        "Install Weir, or set WEIR_LIBRARY to its library, for example /usr/local/lib/libweir-openmpi.so"
     )
 
 

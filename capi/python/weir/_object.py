@@ -58,7 +58,7 @@ class Object:
         """Where an array is; or NOWHERE, and what is wrong with it."""
         try:
             memory = memory_of(array)
-            problem = problem_of(memory, dtypes, cuda, writable)
+            problem = problem_of(memory, dtypes, cuda, writable, self._kind)
         except (TypeError, ValueError) as error:
             problem = str(error)
         except Exception as error:  # what the array's own library has against it

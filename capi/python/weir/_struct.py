@@ -2,12 +2,16 @@
 from __future__ import annotations
 
 import ctypes
+import difflib
+import functools
+import inspect
 import operator
 from enum import IntEnum
 from html import escape
-from typing import Any, ClassVar, Dict, List, Mapping, Tuple, Type, TypeVar
+from typing import Any, Callable, ClassVar, Collection, Dict, List, Mapping, Tuple, Type, TypeVar, cast
 
 Self = TypeVar("Self", bound="Struct")
+Init = TypeVar("Init", bound=Callable[..., None])
 TypeLike = Any  # a DataType, its name, or the dtype of an array
 
 
@@ -41,6 +45,34 @@ def whole_number(field: str, value: Any, bits: int) -> int:
     if not -(2 ** (bits - 1)) <= number < 2 ** (bits - 1):
         raise ValueError(f"{field} is {number}: it must fit into {bits} bits")
     return number
+
+
+def refuse_unknown(maker: str, given: Collection[str], known: Collection[str]) -> None:
+    """Throws TypeError for a keyword that is not known, with the nearest one that is."""
+    for name in given:
+        if name not in known:
+            nearest = difflib.get_close_matches(name, known, 1)
+            meant = f": did you mean '{nearest[0]}'?" if nearest else ""
+            raise TypeError(f"{maker}() has no keyword '{name}'{meant}")
+
+
+def named(init: Init) -> Init:
+    """An __init__ whose errors about keywords name the class that is made, not the one that has the __init__."""
+    parameters = inspect.signature(init).parameters.values()
+    keywords = {parameter.name: parameter.default for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY}
+    others = [parameter.name for parameter in parameters if parameter.name not in keywords]
+    required = [name for name, default in keywords.items() if default is inspect.Parameter.empty]
+
+    @functools.wraps(init)
+    def checked(self: Any, *arguments: Any, **given: Any) -> None:
+        maker = type(self).__name__
+        refuse_unknown(maker, given, [*keywords, *others])
+        for name in required:
+            if name not in given:
+                raise TypeError(f"{maker}() needs the keyword '{name}'")
+        init(self, *arguments, **given)
+
+    return cast(Init, checked)
 
 
 class Struct:

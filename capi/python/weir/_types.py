@@ -9,7 +9,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Dict, Type, Union
 
 from . import _abi
-from ._struct import Struct, TypeLike
+from ._struct import Struct, TypeLike, named
 
 if TYPE_CHECKING:
     from .communicator import Communicator
@@ -285,14 +285,15 @@ class AllreduceConfig(Struct):
     k: entries to deliver, 0 <= k <= n; -1: from `density`
     algorithm: a name from the list of algorithms; "auto": the cheapest on this machine by the cost functions, which may be dense;
         "auto_sparse": the cheapest sparse one
-    trial_iterations: auto: this many runs of each of up to three candidates, then the fastest by the clock stays, in either memory;
-        0: the prediction decides; at most 10^6
+    trial_iterations: with `algorithm = auto`: this many runs of each of up to three candidates, then the fastest by the clock
+        stays; 0: the prediction decides; at most 10^6
     error_feedback: keep what is not delivered in a residual (Ok-Topk Algorithm 2)
     average: divide the delivered sum by the number of ranks
     threshold: how a rank selects the entries that it contributes
     samplings: N of MSTopK (CommLib Algorithm 1)
-    wire_format: auto: compact allows both
-    wire_values: others need float32; auto: allows this besides native
+    wire_format: how indices travel. With `algorithm = auto` and compact, Weir may also choose coo
+    wire_values: how values travel; bfloat16 and float16 need gradients of float32. With `algorithm = auto`, Weir may also choose
+        native
     threshold_period: tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48
     boundary_period: tau of Ok-Topk Algorithm 1, 1 to 2^48
     balance_trigger: balance when the largest part exceeds this many times the mean
@@ -340,11 +341,12 @@ class AllreduceConfig(Struct):
 class PlanKeywords:
     """Made with the fields of AllreduceConfig as keywords."""
 
+    @named
     def __init__(
         self,
         comm: Communicator,
         *,
-        count: int = 0,
+        count: int,
         type: TypeLike = DataType.float32,
         memory: Union[MemorySpace, str] = MemorySpace.host,
         density: float = 0.01,
@@ -382,14 +384,15 @@ class PlanKeywords:
         k: entries to deliver, 0 <= k <= n; -1: from `density`
         algorithm: a name from the list of algorithms; "auto": the cheapest on this machine by the cost functions, which may be
             dense; "auto_sparse": the cheapest sparse one
-        trial_iterations: auto: this many runs of each of up to three candidates, then the fastest by the clock stays, in either
-            memory; 0: the prediction decides; at most 10^6
+        trial_iterations: with `algorithm = auto`: this many runs of each of up to three candidates, then the fastest by the clock
+            stays; 0: the prediction decides; at most 10^6
         error_feedback: keep what is not delivered in a residual (Ok-Topk Algorithm 2)
         average: divide the delivered sum by the number of ranks
         threshold: how a rank selects the entries that it contributes
         samplings: N of MSTopK (CommLib Algorithm 1)
-        wire_format: auto: compact allows both
-        wire_values: others need float32; auto: allows this besides native
+        wire_format: how indices travel. With `algorithm = auto` and compact, Weir may also choose coo
+        wire_values: how values travel; bfloat16 and float16 need gradients of float32. With `algorithm = auto`, Weir may also
+            choose native
         threshold_period: tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48
         boundary_period: tau of Ok-Topk Algorithm 1, 1 to 2^48
         balance_trigger: balance when the largest part exceeds this many times the mean
@@ -566,6 +569,7 @@ class EmbeddingConfig(Struct):
 class TableKeywords:
     """Made with the fields of EmbeddingConfig as keywords."""
 
+    @named
     def __init__(
         self,
         comm: Communicator,

@@ -118,7 +118,8 @@ class Communicator:
         return list(shares)
 
     def dump(self, path: str) -> None:
-        """Not collective. Writes the last 2,048 calls of this rank to the file `path`, as JSON, for `weir trace diagnose`."""
+        """Not collective. Writes the last 2,048 calls of this rank to the file `path`, as JSON, for `weir trace diagnose`.
+        Folders of the path that do not exist are made."""
         self._handle.call(lib.weir_comm_dump, self._handle.address(), str(path).encode())
 
     def close(self) -> None:

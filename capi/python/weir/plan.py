@@ -92,7 +92,7 @@ class AllreducePlan(PlanKeywords, Object):
     def _start(self, gradient: Any, sparse: bool, stream: Optional[int]) -> Run:
         memory, refusal = self._memory("the gradient", gradient, (self._type.name,), self._cuda, not sparse)
         if refusal is None and memory.elements != self._count:
-            refusal = self._refusal(f"the gradient has {memory.elements} elements: the plan takes {self._count}")
+            refusal = self._refusal(f"the gradient has {memory.elements} elements; the plan takes {self._count}")
             memory = NOWHERE
         if self._cuda or stream is not None:
             start = lib.weir_plan_start_sparse_on_stream if sparse else lib.weir_plan_start_on_stream

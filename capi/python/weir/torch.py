@@ -24,7 +24,8 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from ._types import ArgumentError, Error, StateError
+from ._struct import refuse_unknown
+from ._types import AllreduceConfig, ArgumentError, Error, StateError
 from .communicator import Communicator
 from .operation import Operation
 from .plan import AllreducePlan
@@ -156,6 +157,7 @@ class GradientAllreduce:
         for name in ("count", "type", "memory", "average", "name"):
             if name in keywords:
                 raise ArgumentError(f"{name} is no keyword here: it follows from the model's parameters")
+        refuse_unknown(type(self).__name__, keywords, [*AllreduceConfig._kinds, "density", "min_elements", "group_elements"])
         parameters = parameters_of(model)
         first = next(iter(parameters.values()))
         self._comm = Communicator() if comm is None else comm
@@ -371,7 +373,7 @@ def parameters_of(model: Any) -> Dict[str, Any]:
         if parameter.dtype not in SUM_TYPES:
             types = ", ".join(str(dtype)[len("torch.") :] for dtype in SUM_TYPES)
             raise ArgumentError(
-                f"the parameter '{name}' has the type {str(parameter.dtype)[len('torch.'):]}: it must be one of {types}"
+                f"the parameter '{name}' has type {str(parameter.dtype)[len('torch.'):]}; it must be one of {types}"
             )
     return parameters
 
