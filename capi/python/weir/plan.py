@@ -56,7 +56,7 @@ class AllreducePlan(PlanKeywords, Object):
     _functions = "weir_plan_"
 
     def _make(self, comm: Communicator, config: AllreduceConfig) -> None:
-        self._create(handle_of(comm), config)
+        self._create(handle_of(comm), config, AllreduceConfig)
         self._count = int(config.count)
         in_force = self.config
         self._type = DataType(in_force.type)
@@ -93,6 +93,9 @@ class AllreducePlan(PlanKeywords, Object):
         memory, refusal = self._memory("the gradient", gradient, (self._type.name,), self._cuda, not sparse)
         if refusal is None and memory.elements != self._count:
             refusal = self._refusal(f"the gradient has {memory.elements} elements; the plan takes {self._count}")
+        stream, problem = self._stream(stream)
+        refusal = refusal or problem
+        if refusal is not None:
             memory = NOWHERE
         if self._cuda or stream is not None:
             start = lib.weir_plan_start_sparse_on_stream if sparse else lib.weir_plan_start_on_stream
