@@ -95,6 +95,18 @@ def test_torch_tensors(comm):
             plan.run(tensor.float())
 
 
+def test_a_tensor_that_gets_other_memory_during_its_run(comm):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    tensor = torch.ones(1000)
+    address = tensor.data_ptr()
+    with make(comm, algorithm="dense_ring") as plan:
+        operation = plan.start(tensor)
+        tensor.data = torch.zeros(1)
+        kept = plan._handle().runs["run"].arrays
+        assert kept.data_ptr() == address and kept.numel() == 1000
+        operation.wait()
+
+
 def test_operations(comm):
     first, second = random_gradient(comm.rank, 1000), random_gradient(comm.rank, 1000, 1)
     with make(comm, name="one") as one, make(comm, name="two") as two:
