@@ -49,7 +49,7 @@ class AllreducePlan(PlanKeywords, Object):
     result.
 
     Making it is collective, and so are run, run_sparse, start and start_sparse. One run is in flight at a time; many plans may
-    be.
+    be. After Ctrl-C in one of these calls the run may still be in flight: wait() waits for it.
     """
 
     _kind = "plan"

@@ -166,6 +166,9 @@ class GradientAllreduce:
     `comm` is a weir.Communicator, by default one of all ranks. Further keywords are those of weir.AllreducePlan: algorithm,
     wire_values, warmup_iterations and so on; `count`, `type`, `memory` and `average` are not among them.
 
+    It is made for the parameters that need gradients then. Where others need them later, or some are replaced or resized, run()
+    throws on all ranks: call close(), and make a new one. What was in residuals is kept by state_dict() and load_state_dict().
+
     Making it is collective; so are run() and each backward pass of a model that has its hook. All ranks have the same model. It
     belongs to one thread at a time. In CUDA memory, work is ordered by the current stream. Beside the plans it holds a
     copy of the gradients.
@@ -455,11 +458,11 @@ class GradientAllreduce:
 
     def close(self) -> None:
         """Not collective. Ends the plans; what waits in residuals is lost."""
-        self._closed, self._running = True, False
         for group in self._groups:
             group.plan.close()
         if self._use is not None:
             self._use.close()
+        self._closed, self._running = True, False
 
     def __repr__(self) -> str:
         elements = sum(group.flat.numel() for group in self._groups)
@@ -574,7 +577,7 @@ def ddp_hook(model: Any, comm: Optional[Communicator] = None, **keywords: Any) -
     to it waits for a step that uses it.
 
     Where the exchange fails (NaN with non_finite="error", a timeout), backward() throws on all ranks, and DDP cannot be used
-    any further.
+    any further. Nor can it where Ctrl-C has ended backward(): the exchange cannot be waited for again, as run() can.
 
     Collective. `comm` must have as many ranks as DDP's process group.
     """
