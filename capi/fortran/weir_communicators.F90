@@ -20,7 +20,7 @@ module weir_communicators
     type(comm_owner), pointer :: owner => null()
   contains
     !> Collective. (communicator, ierr): from one of MPI, an integer of module mpi or mpif.h, or a type(MPI_Comm) of mpi_f08.
-    !> It is duplicated. A communicator that was there before ends first.
+    !> It is duplicated. A communicator that this variable had before ends first.
     generic :: create => create_mpi
 #ifdef WEIR_MPI_F08
     generic :: create => create_mpi_f08

@@ -32,7 +32,7 @@ module weir_plans
     character(len=WEIR_TEXT_LENGTH) :: name = ''
     character(len=:), allocatable :: refusal !< what was wrong with the gradient of the run in flight
   contains
-    !> Collective. (comm, config, ierr): a plan that was there before ends first.
+    !> Collective. (comm, config, ierr): a plan that this variable had before ends first, with its residual.
     procedure :: create
     !> (ierr): finishes a run in flight.
     procedure :: destroy

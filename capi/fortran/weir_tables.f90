@@ -26,7 +26,7 @@ module weir_tables
     character(len=WEIR_TEXT_LENGTH) :: name = ''
     character(len=:), allocatable :: lookup_refusal, prefetch_refusal !< what was wrong with the arrays of the call in flight
   contains
-    !> Collective. (comm, config, ierr): a table that was there before ends first.
+    !> Collective. (comm, config, ierr): a table that this variable had before ends first, with its rows.
     procedure :: create
     !> (ierr): finishes calls in flight.
     procedure :: destroy

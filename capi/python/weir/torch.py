@@ -167,11 +167,12 @@ class GradientAllreduce:
     wire_values, warmup_iterations and so on; `count`, `type`, `memory` and `average` are not among them.
 
     It is made for the parameters that need gradients then. Where others need them later, or some are replaced or resized, run()
-    throws on all ranks: call close(), and make a new one. What was in residuals is kept by state_dict() and load_state_dict().
+    throws on all ranks: call close(), and make a new one. state_dict() and load_state_dict() take residuals
+    along, where the parameters that have them keep names and shapes.
 
     Making it is collective; so are run() and each backward pass of a model that has its hook. All ranks have the same model. It
     belongs to one thread at a time. In CUDA memory, work is ordered by the current stream. Beside the plans it holds a
-    copy of the gradients.
+    copy of the gradients. Initial parameters are not broadcast: DDP does that, a plain loop must, or seed all ranks alike.
     """
 
     def __init__(
@@ -610,7 +611,8 @@ caches: weakref.WeakKeyDictionary[Any, Tuple[Dict[str, Any], GradientAllreduce]]
 def all_reduce_gradients(model: Any, comm: Optional[Communicator] = None, **keywords: Any) -> GradientAllreduce:
     """Collective. Overwrites the gradients of `model` with their averaged sparse update: between backward() and the optimizer's
     step(). The first call makes a GradientAllreduce with `keywords`, which lives as long as the model, and is returned by every
-    call. After its close() the next call makes another one: do so where parameters are unfrozen or replaced."""
+    call. After its close() the next call makes another one: close it where parameters are unfrozen or replaced. To load a saved
+    state before the first step, make a GradientAllreduce yourself. Initial parameters are not broadcast."""
     if isinstance(model, DistributedDataParallel):
         raise ArgumentError("the model is a DistributedDataParallel, which averages gradients itself: use ddp_hook(model)")
     given = {"comm": comm, **keywords}
