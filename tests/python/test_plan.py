@@ -13,7 +13,7 @@ import pytest
 from conftest import random_gradient, through_dlpack
 
 import weir
-from weir import _object
+from weir import _handles, _object
 from weir._library import lib
 
 
@@ -446,19 +446,29 @@ def interrupted_after(function):
     return call
 
 
+def interrupted_before(function):
+    def call(*arguments):
+        raise KeyboardInterrupt
+
+    return call
+
+
 @pytest.mark.parametrize("algorithm", ["oktopk", "dense_ring"])
-def test_ctrl_c_as_a_start_returns(comm, monkeypatch, algorithm):
-    """The array in flight stays alive, and the call may be waited for."""
+@pytest.mark.parametrize("interrupted", [interrupted_before, interrupted_after])
+def test_ctrl_c_around_a_start(comm, monkeypatch, algorithm, interrupted):
+    """The array in flight stays alive, and the call may be waited for, whether C has heard of it or not."""
+    begin = _handles.Run.begin
     with make(comm, algorithm=algorithm) as plan:
         with monkeypatch.context() as patch:
-            patch.setattr(lib, "weir_plan_start", interrupted_after(lib.weir_plan_start))
             for call in (plan.run, plan.start):
                 gradient = random_gradient(comm.rank, 1000)
                 alive = weakref.ref(gradient)
+                patch.setattr(_handles.Run, "begin", interrupted(begin))
                 try:
                     call(gradient)
                 except KeyboardInterrupt:
                     pass
+                patch.setattr(_handles.Run, "begin", begin)
                 del gradient
                 gc.collect()
                 assert alive() is not None

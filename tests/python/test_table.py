@@ -1,7 +1,10 @@
+import signal
+
 import numpy as np
 import pytest
 
 import weir
+from weir import _handles
 
 ROWS, WIDTH = 50, 6
 
@@ -197,6 +200,21 @@ def test_starts_wait_for_updates_and_prefetches(comm, table):
         table.lookup(ids_of(comm.rank, turn)).wait()
         table.update(np.ones((8, WIDTH), np.float32))
     table.wait()
+
+
+def test_ctrl_c_before_a_start(comm, table, monkeypatch):
+    """wait() makes the call, and what it reads is still there."""
+    before = all_rows(table)
+    table.lookup(IDS).wait()
+    with monkeypatch.context() as patch:
+        patch.setattr(_handles.Run, "begin", lambda run: signal.raise_signal(signal.SIGINT))
+        for call, array in ((table.update, np.ones((2, WIDTH), np.float32)), (table.prefetch, IDS.copy())):
+            with pytest.raises(KeyboardInterrupt):
+                call(array)
+            del array
+    table.wait()
+    assert (all_rows(table)[IDS] != before[IDS]).all()
+    assert table.lookup(IDS).result().shape == (2, WIDTH)
 
 
 def test_bad_configurations_of_one_rank(comm):

@@ -200,19 +200,41 @@ class Handle:
 
 class Run:
     """A call in flight, and later what it has ended with. Keeps the caller's arrays alive. It is made before the call, since
-    Ctrl-C may come as the call returns."""
+    Ctrl-C may come as the call returns; where it comes before the call, the wait makes the call."""
 
-    def __init__(self, handle: Handle, wait_for: Callable[..., int], arrays: Any, refusal: Optional[Exception]) -> None:
+    def __init__(
+        self,
+        handle: Handle,
+        start: Callable[..., int],
+        arguments: Tuple[Any, ...],
+        wait_for: Callable[..., int],
+        arrays: Any,
+        refusal: Optional[Exception],
+    ) -> None:
         self.comm = handle.comm
         self.pointer = handle.pointer
+        self.start = start
+        self.arguments = arguments
+        self.status: List[int] = []  # what start has returned, once it has been called
         self.wait_for = wait_for
         self.arrays = arrays
         self.refusal = refusal  # what is wrong with this rank's arrays; the other ranks get an error, too
         self.done = False
         self.error: Optional[Exception] = None
 
+    def begin(self) -> None:
+        """Makes the call, unless it has been made. The caller has the communicator's lock."""
+        if not self.status:
+            # One step of the interpreter: Ctrl-C cannot come between the call and the note of it.
+            self.status.extend(map(self.start, [self.pointer], *([argument] for argument in self.arguments)))
+        if self.status[0] != Status.OK:
+            self.finish(error_of(self.status[0], self.comm.pointer))
+
     def advance(self, seconds: float) -> bool:
         """Makes progress until the call has finished, for at most so long. The caller has the communicator's lock."""
+        self.begin()
+        if self.done:
+            return True
         done = ctypes.c_int()
         status = self.wait_for(self.pointer, seconds, done)
         if status == Status.OK and not done.value:
@@ -249,7 +271,8 @@ class Run:
                 while not self.advance(SLICE):
                     pass
             except BaseException:
-                Process.abandoned.add(self)
+                if not self.done:
+                    Process.abandoned.add(self)
                 raise
             finally:
                 self.comm.lock.release()

@@ -95,31 +95,35 @@ class Object:
         arguments: Tuple[Any, ...],
         arrays: Any,
         refusal: Optional[Exception],
-        waits: bool = False,
+        at_once: bool = False,
     ) -> Run:
-        """Starts a call, the only one of its kind in flight: where one is, this waits for it, or else is refused."""
+        """Starts a call, the only one of its kind in flight: while one is, the next is refused. With `at_once`, it waits for that
+        one, and the arrays may be used again as soon as it has started."""
         handle = self._handle()
         previous = handle.runs.get(kind)
         if previous is not None and not previous.done:
-            if waits:
+            if at_once:
                 previous.wait()
             elif not previous.settled(0.0):
                 raise BusyError(f"{self._kind} '{self._name}' has a {kind} in flight: wait for its operation, or call wait()")
-        run = handle.runs[kind] = Run(handle, wait_for, arrays, refusal)
+        handle.comm.enter()
         try:
-            handle.comm.call(start, handle.pointer, *arguments)
-        except Error as error:
-            run.finish(error)
-            assert run.error is not None
-            raise run.error
-        except BaseException:  # it may be in flight
-            Process.abandoned.add(run)
+            run = handle.runs[kind] = Run(handle, start, arguments, wait_for, arrays, refusal)
+            run.begin()
+        except BaseException:
+            Process.abandoned.update(handle.in_flight())
             raise
+        finally:
+            handle.comm.lock.release()
+        if run.error is not None:
+            raise run.error
+        if at_once:
+            run.arrays = None
         return run
 
     def wait(self) -> None:
         """Waits for everything that this has in flight, and throws what it has ended with: for calls that Ctrl-C has ended
-        before they could give an operation. Without any, nothing happens."""
+        before they could give an operation. Without any, nothing happens: Ctrl-C has come before the call, or after its end."""
         for run in self._handle().in_flight():
             run.wait()
 

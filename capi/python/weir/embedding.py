@@ -82,7 +82,7 @@ class EmbeddingTable(TableKeywords, Object):
         narrow = there.dtype == "int32"
         start = lib.weir_embedding_lookup_int32_on_stream if narrow else lib.weir_embedding_lookup_int64_on_stream
         arguments = (there.pointer, there.elements, rows.pointer, stream_of(stream, rows, there))
-        run = self._begin("lookup", start, lib.weir_embedding_lookup_wait_for, arguments, rows.owner, refusal)
+        run = self._begin("lookup", start, lib.weir_embedding_lookup_wait_for, arguments, (there.owner, rows.owner), refusal)
         return Operation(self, run, lambda: vectors)
 
     def prefetch(self, ids: Any, stream: Optional[int] = None) -> Operation[None]:
@@ -96,7 +96,8 @@ class EmbeddingTable(TableKeywords, Object):
         narrow = there.dtype == "int32"
         start = lib.weir_embedding_prefetch_int32_on_stream if narrow else lib.weir_embedding_prefetch_int64_on_stream
         arguments = (there.pointer, there.elements, stream_of(stream, there))
-        return self._nothing(self._begin("prefetch", start, lib.weir_embedding_prefetch_wait_for, arguments, None, refusal, True))
+        wait_for = lib.weir_embedding_prefetch_wait_for
+        return self._nothing(self._begin("prefetch", start, wait_for, arguments, there.owner, refusal, True))
 
     def update(self, gradients: Any, stream: Optional[int] = None) -> Operation[None]:
         """Collective, nonblocking, once per lookup. Gradients of the vectors of the last lookup, as many elements, which may be
@@ -113,7 +114,7 @@ class EmbeddingTable(TableKeywords, Object):
         count = max(1, self._tokens) if refusal is not None else rows.elements // self._width
         arguments = (rows.pointer, count, stream_of(stream, rows))
         update, wait_for = lib.weir_embedding_update_on_stream, lib.weir_embedding_update_wait_for
-        return self._nothing(self._begin("update", update, wait_for, arguments, None, refusal, True))
+        return self._nothing(self._begin("update", update, wait_for, arguments, rows.owner, refusal, True))
 
     def set_learning_rate(self, learning_rate: float) -> None:
         """For all later updates. Not collective, but equal on all ranks."""

@@ -105,6 +105,9 @@ class AllreducePlan(PlanKeywords, Object):
             arguments = (memory.pointer,)
         return self._begin("run", start, lib.weir_plan_wait_for, arguments, memory.owner, refusal)
 
+    def _last_run(self) -> Optional[Run]:
+        return self._open_handle.runs.get("run") if self._open_handle is not None else None
+
     def _result_of(self, run: Run) -> SparseResult:
         if self._handle().runs.get("run") is not run:
             raise StateError(f"plan '{self._name}' has been started again since: the result of this run is gone")

@@ -56,7 +56,8 @@ class Group:
             comm, count=elements, type=self.flat.dtype, memory="cuda" if self.flat.is_cuda else "host", name=name, **keywords
         )
         self.carried: Optional[Any] = None  # what the next run takes up besides the gradients
-        self.started = False  # and not finished
+        self.pending = False  # a step that has begun, and not ended
+        self.last: Any = None  # the plan's run before this step
         self.operation: Optional[Operation[Any]] = None
         self.failure: Optional[Error] = None  # what this step has ended with
         self.gradients: Dict[str, Any] = {}  # of this step, those that have arrived
@@ -70,14 +71,27 @@ class Group:
 
     def take(self, name: str, gradient: Any) -> None:
         """The last one starts the plan."""
+        if not self.pending:
+            self.prepare({})
         self.views[name].copy_(gradient)
         self.gradients[name] = gradient
         if len(self.gradients) == len(self.views):
             self.start()
 
+    def prepare(self, gradients: Mapping[str, Any]) -> None:
+        """Begins a step, of these gradients."""
+        self.gradients = {name: gradients[name] for name in self.views if name in gradients}
+        self.operation = self.failure = None
+        self.last = self.plan._last_run()
+        self.pending = True
+
+    def started(self) -> bool:
+        """Whether the plan has been started in this step, or failed to."""
+        return self.failure is not None or self.plan._last_run() is not self.last
+
     def take_all(self) -> None:
-        """The same for gradients that are all there. May be called again where Ctrl-C has ended it."""
-        if not self.started:
+        """take() for gradients that are all there. May be called again where Ctrl-C has ended it."""
+        if self.pending and not self.started():
             for name, gradient in self.gradients.items():
                 self.views[name].copy_(gradient)
             self.start()
@@ -89,11 +103,10 @@ class Group:
 
     def refuse(self) -> None:
         """Takes part without a gradient, so that all ranks end this step with an error."""
-        if not self.started:
+        if self.pending and not self.started():
             self.begin(None)
 
     def begin(self, flat: Any) -> None:
-        self.started = True
         try:
             self.operation = self.plan.start(flat)
         except Error as error:  # out of a hook, PyTorch 1.13 would make a RuntimeError of it
@@ -102,7 +115,7 @@ class Group:
     def finish(self, unused: Collection[str]) -> None:
         """Waits, and writes the update over the gradients. What is delivered to unused parameters is kept: on each rank, since
         the next run averages it again. May be called again where Ctrl-C has ended it."""
-        if not self.started:
+        if not self.pending or not self.started():
             return
         try:
             if self.failure is None:
@@ -114,7 +127,8 @@ class Group:
                 self.keep([name for name in self.views if name in unused])
         except Error as error:
             self.failure = error
-        self.started, self.operation, self.gradients = False, None, {}
+        self.pending = False
+        self.gradients = {}
 
     def keep(self, unused: Collection[str]) -> None:
         if not unused:
@@ -275,10 +289,9 @@ class GradientAllreduce:
             self._refuse_changes()
             gradients = {name: self._gradient(name) for name in self._group_of}
         except Exception as error:  # the other ranks wait for this one
-            problem = problem or error
-        else:
-            for name, gradient in gradients.items():
-                self._group_of[name].gradients[name] = gradient
+            problem, gradients = problem or error, {}
+        for group in self._groups:
+            group.prepare(gradients)
         self._problem = problem
         self._running = True
         self.wait()
@@ -316,10 +329,7 @@ class GradientAllreduce:
         flight."""
         for group in self._groups:
             group.finish(unused)
-        failures = [group.failure for group in self._groups if group.failure is not None]
-        for group in self._groups:
-            group.failure = None
-        return failures[0] if failures else None
+        return next((group.failure for group in self._groups if group.failure is not None), None)
 
     def _stream(self) -> ContextManager[Any]:
         """In CUDA memory everything happens on a stream of its own, after what is on the current one."""
