@@ -49,7 +49,9 @@ def test_stragglers_and_dump(comm):
             comm.dump(file / "below a file")
 
 
-@pytest.mark.parametrize("runs, text", [("x", "runs is 'x': it must be a whole number"), (2**32 + 5, "must fit into 32 bits"), (0, "0 runs")])
+@pytest.mark.parametrize(
+    "runs, text", [("x", "runs is 'x': it must be a whole number"), (2**32 + 5, "must fit into 32 bits"), (0, "0 runs")]
+)
 def test_bad_stragglers_of_one_rank(comm, runs, text):
     with pytest.raises(weir.ArgumentError, match=text if comm.rank == 0 else "rank 0: 0 runs"):
         comm.stragglers(runs if comm.rank == 0 else 5)

@@ -248,7 +248,9 @@ def test_bad_arrays_of_one_rank(comm, what):
         assert np.count_nonzero(gradient) == 10
 
 
-@pytest.mark.parametrize("stream, text", [("x", "stream is 'x': it must be a whole number"), (1.5, "stream is 1.5"), (2**70, "64 bits")])
+@pytest.mark.parametrize(
+    "stream, text", [("x", "stream is 'x': it must be a whole number"), (1.5, "stream is 1.5"), (2**70, "64 bits")]
+)
 def test_a_bad_stream_of_one_rank(comm, stream, text):
     keywords = {"stream": stream} if comm.rank == 0 else {}
     with make(comm) as plan:

@@ -46,8 +46,8 @@ class Process:
             cls.number = os.getpid()
         if cls.number != os.getpid():
             raise StateError(
-                "this process was forked from a rank, and is none itself: only the rank may use its communicators. Start helpers "
-                "that use Weir by multiprocessing's 'spawn', and not as ranks of this program"
+                "this process was forked from a rank, and is none itself: only the rank can use Weir. Start helpers by "
+                "multiprocessing's 'spawn'"
             )
 
 

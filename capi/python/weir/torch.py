@@ -419,8 +419,8 @@ class GradientAllreduce:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on where state_dict() was called: on as many ranks, each with its own, all at the same step. With the same
         keywords the next step has the same bits. With others, or other groups, residuals find their parameters, while thresholds
-        and schedules start anew. Not collective. ArgumentError where the state is of another rank or model, or damaged, and BusyError
-        while a run is in flight; then nothing changes."""
+        and schedules start anew. Not collective. ArgumentError where the state is of another rank or model, or damaged, and
+        BusyError while a run is in flight; then nothing changes."""
         self._check_state(state)
         layout = [(group["parameters"], group["keywords"]) for group in state["groups"]]
         same = layout == [(list(group.views), plain(group.keywords)) for group in self._groups]
@@ -595,8 +595,8 @@ def ddp_hook(model: Any, comm: Optional[Communicator] = None, **keywords: Any) -
     if comm is None:
         comm = Communicator()
     if not isinstance(model, DistributedDataParallel):
-        problem = f"the model is of type {type(model).__name__}: give the DistributedDataParallel, or use all_reduce_gradients(model)"
-        refuse_making(handle_of(comm), "plan", ArgumentError(problem))
+        text = f"the model is of type {type(model).__name__}: give the DistributedDataParallel, or use all_reduce_gradients(model)"
+        refuse_making(handle_of(comm), "plan", ArgumentError(text))
     ranks = dist.get_world_size(model.process_group)
     if ranks != comm.size:
         raise ArgumentError(
