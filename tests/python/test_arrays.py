@@ -73,6 +73,12 @@ def test_what_is_no_array():
             memory_of(thing)
 
 
+def test_masked_arrays():
+    assert memory_of(np.ma.array([1.0, 2.0], mask=False)).elements == 2
+    with pytest.raises(ValueError, match=r"has masked elements, whose values would count: give array.filled\(0\)"):
+        memory_of(np.ma.array([1.0, 2.0], mask=[False, True]))
+
+
 def test_numpy_kinds(tmp_path):
     mapped = np.memmap(tmp_path / "file", np.float64, "w+", shape=(2, 3))
     assert memory_of(mapped)[1:5] == (6, (2, 3), "float64", True)

@@ -49,6 +49,27 @@ def test_stragglers_and_dump(comm):
             comm.dump(file / "below a file")
 
 
+@pytest.mark.parametrize(
+    "runs, text", [("x", "runs is 'x': it must be a whole number"), (2**32 + 5, "must fit into 32 bits"), (0, "0 runs")]
+)
+def test_bad_stragglers_of_one_rank(comm, runs, text):
+    with pytest.raises(weir.ArgumentError, match=text if comm.rank == 0 else "rank 0: 0 runs"):
+        comm.stragglers(runs if comm.rank == 0 else 5)
+
+
+def test_numbers_that_c_cannot_hold(comm):
+    for call in (comm.level, weir.Communicator):
+        with pytest.raises(weir.ArgumentError, match="is 4294967296: it must fit into 32 bits"):
+            call(2**32)
+
+
+def test_bad_paths_of_dumps(comm):
+    with pytest.raises(weir.ArgumentError, match="null characters"):
+        comm.dump("/tmp/a\0b")
+    with pytest.raises(weir.ArgumentError, match="type int: give a str"):
+        comm.dump(5)
+
+
 def test_nearest_gpu(comm):
     assert comm.nearest_gpu() >= -1
 

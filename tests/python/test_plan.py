@@ -6,12 +6,14 @@ import os
 import signal
 import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
 from conftest import random_gradient, through_dlpack
 
 import weir
+from weir import _handles, _object
 from weir._library import lib
 
 
@@ -91,6 +93,18 @@ def test_torch_tensors(comm):
             plan.run(torch.ones(40, dtype=torch.float64)[::2])
         with pytest.raises(weir.ArgumentError, match="has type float32; the plan takes float64"):
             plan.run(tensor.float())
+
+
+def test_a_tensor_that_gets_other_memory_during_its_run(comm):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    tensor = torch.ones(1000)
+    address = tensor.data_ptr()
+    with make(comm, algorithm="dense_ring") as plan:
+        operation = plan.start(tensor)
+        tensor.data = torch.zeros(1)
+        kept = plan._handle().runs["run"].arrays
+        assert kept.data_ptr() == address and kept.numel() == 1000
+        operation.wait()
 
 
 def test_operations(comm):
@@ -209,6 +223,7 @@ BAD = {
     "read-only": (lambda: np.frombuffer(bytes(4000), np.float32), "read-only"),
     "too short": (lambda: np.zeros(999, np.float32), "has 999 elements; the plan takes 1000"),
     "too long": (lambda: np.zeros(1001, np.float32), "has 1001 elements"),
+    "masked": (lambda: np.ma.array(np.zeros(1000, np.float32), mask=[True] + [False] * 999), "has masked elements"),
     "bytes": (lambda: bytearray(4000), "has type uint8"),
 }
 
@@ -231,6 +246,23 @@ def test_bad_arrays_of_one_rank(comm, what):
         gradient = random_gradient(comm.rank, 1000)
         plan.run(gradient)
         assert np.count_nonzero(gradient) == 10
+
+
+@pytest.mark.parametrize(
+    "stream, text", [("x", "stream is 'x': it must be a whole number"), (1.5, "stream is 1.5"), (2**70, "64 bits")]
+)
+def test_a_bad_stream_of_one_rank(comm, stream, text):
+    keywords = {"stream": stream} if comm.rank == 0 else {}
+    with make(comm) as plan:
+        for call in (plan.run, plan.run_sparse, lambda *given, **more: plan.start(*given, **more).wait()):
+            with pytest.raises(weir.ArgumentError, match=text if comm.rank == 0 else "rank 0 gave a null gradient"):
+                call(random_gradient(comm.rank, 1000), **keywords)
+
+
+def test_a_plan_of_nothing(comm):
+    """What has no elements has none of a wrong type."""
+    with make(comm, 0) as plan:
+        plan.run(np.empty(0, np.float64 if comm.rank == 0 else np.float32))
 
 
 def test_a_read_only_gradient_will_do_for_a_sparse_result(comm):
@@ -283,6 +315,7 @@ def test_an_error_that_nobody_has_waited_for(comm):
         ({"count": 2**70}, "count is .*: it must fit into 64 bits"),
         ({"count": 1.5}, "count is 1.5: it must be a whole number"),
         ({"samplings": 2**31}, "samplings is 2147483648: it must fit into 32 bits"),
+        ({"density": 10**400}, "density is a number that no double can hold"),
         ({"density": "much"}, "density is 'much': it must be a number"),
         ({"name": "a\0b"}, "without null characters"),
         ({"algorithm": "quick"}, "known are dense_ring"),
@@ -307,6 +340,17 @@ def test_bad_configurations_of_one_rank(comm, keywords, text):
 def test_wrong_keywords(comm, keywords, text):
     with pytest.raises(TypeError, match=text):
         weir.AllreducePlan(comm, **keywords)
+    with pytest.raises(TypeError if comm.rank == 0 else weir.ArgumentError, match=text if comm.rank == 0 else "rank 0"):
+        weir.AllreducePlan(comm, **(keywords if comm.rank == 0 else {"count": 1000}))
+
+
+def test_wrong_arguments_of_one_rank(comm):
+    with pytest.raises(TypeError if comm.rank == 0 else weir.ArgumentError, match="too many" if comm.rank == 0 else "rank 0"):
+        weir.AllreducePlan(comm, *([1000] if comm.rank == 0 else []), count=1000)
+    with make(comm) as plan:
+        config = plan.config
+    with pytest.raises(weir.ArgumentError, match="NoneType: give a weir.AllreduceConfig" if comm.rank == 0 else "rank 0"):
+        weir.AllreducePlan.from_config(comm, None if comm.rank == 0 else config)
 
 
 def test_ranks_that_disagree(comm):
@@ -321,7 +365,7 @@ def test_a_run_in_flight(comm):
     with make(comm, 100_000, name="same") as plan:
         operation = plan.start(gradient)
         if comm.size > 1:
-            with pytest.raises(weir.BusyError):
+            with pytest.raises(weir.BusyError, match=r"plan 'same' has a run in flight: wait for its operation, or call wait\(\)"):
                 plan.start(other)
             with pytest.raises(weir.BusyError):
                 plan.save_state()
@@ -336,6 +380,158 @@ def test_closing_finishes_what_is_in_flight(comm):
         operation.wait()
     with pytest.raises(weir.StateError, match="plan 'short-lived' is closed"):
         plan.run(np.zeros(100_000, np.float32))
+
+
+def test_a_refused_start_leaves_the_run_in_flight_alone(comm):
+    if comm.size == 1:
+        pytest.skip("one rank waits for nobody")
+    gradient = random_gradient(comm.rank, 1000)
+    with make(comm, name="first") as plan, make(comm, 1, algorithm="dense_ring", name="gate") as gate:
+        if comm.rank == 0:
+            operation = plan.start(gradient)
+            with pytest.raises(weir.BusyError):
+                plan.start(gradient)
+            assert not operation.test()
+            gate.run(np.zeros(1, np.float32))
+            operation.wait()
+        else:
+            gate.run(np.zeros(1, np.float32))
+            plan.run(gradient)
+    assert np.count_nonzero(gradient) == 10
+
+
+def is_destroyed(pointer):
+    return lib.weir_plan_memory_bytes(pointer, ctypes.c_int64()) == weir.Status.ARGUMENT
+
+
+def test_closing_ends_it_whoever_refers_to_it(comm):
+    """Such as the traceback of an exception."""
+    plan = make(comm, 100_000)
+    handle = plan._handle()
+    pointer = handle.pointer
+    plan.start(random_gradient(comm.rank, 100_000))
+    assert not is_destroyed(pointer)
+    plan.close()
+    assert is_destroyed(pointer)
+
+
+def test_closing_with_results_about_finishes_what_is_in_flight(comm):
+    plan = make(comm, 1000)
+    result = plan.run_sparse(random_gradient(comm.rank, 1000))
+    gradient = random_gradient(comm.rank, 1000)
+    operation = plan.start(gradient)
+    plan.close()
+    operation.wait()
+    assert len(result.values) == np.count_nonzero(gradient) == 10
+
+
+def test_closing_while_another_thread_waits(comm):
+    """It is refused, and so is the communicator's end; nothing has changed."""
+    with weir.Communicator() as other, weir.AllreducePlan(other, count=1000) as plan:
+        other._handle.enter()  # as a call does
+        for close in (plan.close, other.close):
+            with pytest.raises(weir.BusyError, match="one thread at a time"):
+                close()
+        other._handle.lock.release()
+        gradient = random_gradient(comm.rank, 1000)
+        plan.run(gradient)
+        assert np.count_nonzero(gradient) == 10
+
+
+def interrupted_after(function):
+    """Ctrl-C comes while C is in it, which Python notices as it returns."""
+
+    def call(*arguments):
+        function(*arguments)
+        raise KeyboardInterrupt
+
+    return call
+
+
+def interrupted_before(function):
+    def call(*arguments):
+        raise KeyboardInterrupt
+
+    return call
+
+
+@pytest.mark.parametrize("algorithm", ["oktopk", "dense_ring"])
+@pytest.mark.parametrize("interrupted", [interrupted_before, interrupted_after])
+def test_ctrl_c_around_a_start(comm, monkeypatch, algorithm, interrupted):
+    """The array in flight stays alive, and the call may be waited for, whether C has heard of it or not."""
+    begin = _handles.Run.begin
+    with make(comm, algorithm=algorithm) as plan:
+        with monkeypatch.context() as patch:
+            for call in (plan.run, plan.start):
+                gradient = random_gradient(comm.rank, 1000)
+                alive = weakref.ref(gradient)
+                patch.setattr(_handles.Run, "begin", interrupted(begin))
+                try:
+                    call(gradient)
+                except KeyboardInterrupt:
+                    pass
+                patch.setattr(_handles.Run, "begin", begin)
+                del gradient
+                gc.collect()
+                assert alive() is not None
+                plan.wait()
+                assert alive() is None
+        plan.wait()
+        plan.run(random_gradient(comm.rank, 1000))
+        assert plan.statistics.iteration == 3
+
+
+def test_ctrl_c_in_a_run(comm, monkeypatch):
+    """What the plan has in flight can be waited for, whoever holds no operation."""
+    if comm.size == 1:
+        pytest.skip("one rank waits for nobody")
+    gradient = random_gradient(comm.rank, 1000)
+    with make(comm, name="interrupted") as plan, make(comm, 1, algorithm="dense_ring", name="gate") as gate:
+        if comm.rank == 0:
+            threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+            with pytest.raises(KeyboardInterrupt):
+                plan.run(gradient)
+            with pytest.raises(weir.BusyError):
+                plan.run(gradient)
+            gate.run(np.zeros(1, np.float32))
+            plan.wait()
+        else:
+            gate.run(np.zeros(1, np.float32))
+            plan.run(gradient)
+    assert np.count_nonzero(gradient) == 10
+
+
+def test_ctrl_c_as_a_plan_is_made(comm, monkeypatch):
+    """It ends with its communicator."""
+    with weir.Communicator() as other:
+        with monkeypatch.context() as patch:
+            patch.setitem(_object.CREATE, "plan", interrupted_after(_object.CREATE["plan"]))
+            with pytest.raises(KeyboardInterrupt) as caught:
+                weir.AllreducePlan(other, count=10)
+        assert other._handle.living == 1
+        other.close()
+        assert other._handle.living == 0 and other._handle.pointer is None
+        del caught
+
+
+def test_forks_are_refused(comm):
+    """What a child of a rank sends, the other ranks would take for its parent's."""
+    gradient = random_gradient(comm.rank, 1000)
+    with make(comm) as plan:
+        child = os.fork()
+        if child == 0:
+            refused = 0
+            for call in (lambda: plan.run(gradient), weir.Communicator, lambda: make(comm), comm.stragglers):
+                try:
+                    call()
+                except weir.StateError as error:
+                    refused += "forked from a rank" in str(error)
+            plan.close()
+            comm.close()
+            os._exit(refused)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 4
+        plan.run(gradient)
+        assert np.count_nonzero(gradient) == 10
 
 
 def test_ctrl_c_ends_a_wait(comm):

@@ -48,6 +48,13 @@ def test_messages_go_to_a_function(comm, monkeypatch):
     assert lines and all(isinstance(level, weir.LogLevel) for level, _ in lines)
 
 
+def test_what_is_no_log_function():
+    with pytest.raises(weir.ArgumentError, match="type int: give a function, or None"):
+        weir.set_log_function(5)
+    with pytest.raises(weir.ArgumentError, match="type str: give what logging.getLogger"):
+        weir.log_to("x")
+
+
 def test_every_status_has_an_exception():
     for status in weir.Status:
         if status != weir.Status.OK:

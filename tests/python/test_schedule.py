@@ -38,7 +38,19 @@ def test_what_a_run_ends_with(comm):
 def test_bad_input(comm):
     with pytest.raises(weir.ArgumentError):
         weir.StepSchedule(comm, ["same", "same"])
+    for blocks, text in (
+        ([1, 2], "the name of a block is 1"),
+        (["a\0b"], "null characters"),
+        ("ab", "the blocks are 'ab': give a list"),
+        (None, "of type NoneType: give a list"),
+    ):
+        with pytest.raises(weir.ArgumentError, match=text):
+            weir.StepSchedule(comm, blocks)
+    assert weir.StepSchedule(comm, (name for name in "ab")).test("b")
     schedule = weir.StepSchedule(comm, ["only"])
+    for block in ("only\0", None, 5):
+        with pytest.raises(weir.ArgumentError, match="there is no block"):
+            schedule.wait(block)
     for call in (schedule.priority, schedule.test, schedule.wait, schedule.pending):
         with pytest.raises(weir.ArgumentError, match="only"):
             call("other")

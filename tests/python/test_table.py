@@ -1,7 +1,10 @@
+import signal
+
 import numpy as np
 import pytest
 
 import weir
+from weir import _handles
 
 ROWS, WIDTH = 50, 6
 
@@ -163,6 +166,55 @@ def test_bad_rows_of_one_rank(comm, table, bad, own):
     with pytest.raises(weir.ArgumentError, match="rows from row 49 on"):
         table.export_rows(*of_one(comm, 0, (49, 2), (0, 1)))
     assert all_rows(table).shape == (ROWS, WIDTH)
+
+
+def test_bad_arguments_of_one_rank_where_there_is_nothing(comm, table):
+    none, some = np.empty(0, np.int64), np.empty((0, WIDTH), np.float32)
+    assert table.lookup(none, some.astype(float) if comm.rank == 0 else some).result().size == 0
+    with pytest.raises(weir.ArgumentError, match="type list" if comm.rank == 0 else "rank 0"):
+        table.lookup(none, of_one(comm, 0, [], some)).wait()
+    with pytest.raises(weir.ArgumentError, match="type list" if comm.rank == 0 else "rank 0"):
+        table.export_rows(0, 0, of_one(comm, 0, [], some))
+
+
+def test_bad_streams_of_one_rank(comm, table):
+    mine = {"stream": 1.5} if comm.rank == 0 else {}
+    text = "stream is 1.5" if comm.rank == 0 else "null pointer"
+    table.lookup(IDS).wait()
+    for call, array in ((table.update, VECTORS), (table.prefetch, IDS), (table.lookup, IDS)):
+        with pytest.raises(weir.ArgumentError, match=text):
+            call(array, **mine).wait()
+
+
+def test_learning_rates(comm, table):
+    for rate, text in (("x", "learning_rate is 'x': it must be a number"), (10**400, "no double can hold")):
+        with pytest.raises(weir.ArgumentError, match=text):
+            table.set_learning_rate(rate)
+
+
+def test_starts_wait_for_updates_and_prefetches(comm, table):
+    """Of which nobody keeps the operations."""
+    for turn in range(3):
+        table.prefetch(ids_of(comm.rank, turn))
+        table.prefetch(ids_of(comm.rank, turn))
+        table.lookup(ids_of(comm.rank, turn)).wait()
+        table.update(np.ones((8, WIDTH), np.float32))
+    table.wait()
+
+
+def test_ctrl_c_before_a_start(comm, table, monkeypatch):
+    """wait() makes the call, and what it reads is still there."""
+    before = all_rows(table)
+    table.lookup(IDS).wait()
+    with monkeypatch.context() as patch:
+        patch.setattr(_handles.Run, "begin", lambda run: signal.raise_signal(signal.SIGINT))
+        for call, array in ((table.update, np.ones((2, WIDTH), np.float32)), (table.prefetch, IDS.copy())):
+            with pytest.raises(KeyboardInterrupt):
+                call(array)
+            del array
+    table.wait()
+    assert (all_rows(table)[IDS] != before[IDS]).all()
+    assert table.lookup(IDS).result().shape == (2, WIDTH)
 
 
 def test_bad_configurations_of_one_rank(comm):

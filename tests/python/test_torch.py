@@ -1,5 +1,9 @@
 """weir.torch, under DistributedDataParallel and in plain loops."""
+import copy
 import io
+import os
+import signal
+import threading
 
 import numpy as np
 import pytest
@@ -350,6 +354,181 @@ def test_bad_models(comm, model, keywords, text):
         weir.torch.GradientAllreduce(model, comm, **keywords)
 
 
+@pytest.mark.parametrize(
+    "keywords, error, text",
+    [
+        ({"densty": 0.1}, TypeError, "no keyword 'densty': did you mean 'density'"),
+        ({"name": "mine"}, weir.ArgumentError, "name is no keyword here"),
+        ({"min_elements": None}, weir.ArgumentError, "min_elements is None: it must be a whole number"),
+        ({"min_elements": -1}, weir.ArgumentError, "min_elements is -1: it must be at least 0"),
+        ({"group_elements": float("nan")}, weir.ArgumentError, "group_elements is nan: it must be a whole number"),
+        ({"group_elements": 0}, weir.ArgumentError, "group_elements is 0: it must be at least 1"),
+        ({"density": "much"}, weir.ArgumentError, "density is 'much'"),
+        ({"model": of(one=nn.Parameter(torch.zeros(2), requires_grad=False))}, weir.ArgumentError, "no parameter that"),
+        ({"model": "model"}, weir.ArgumentError, "type str: give a torch.nn.Module"),
+    ],
+)
+def test_bad_arguments_of_one_rank(comm, keywords, error, text):
+    for make in (weir.torch.GradientAllreduce, weir.torch.all_reduce_gradients):
+        given = {"model": network(), **(keywords if comm.rank == 0 else {})}
+        with pytest.raises(error if comm.rank == 0 else weir.ArgumentError, match=text if comm.rank == 0 else "rank 0"):
+            make(given.pop("model"), comm, **given)
+
+
+def test_other_keywords_of_one_rank(comm):
+    model = with_gradients(of(one=parameter(100, 100)), comm)
+    weir.torch.all_reduce_gradients(model, comm)
+    with pytest.raises(weir.ArgumentError, match="density.*0.5" if comm.rank == 0 else "rank 0 gave a null gradient"):
+        weir.torch.all_reduce_gradients(model, comm, **({"density": 0.5} if comm.rank == 0 else {}))
+    weir.torch.all_reduce_gradients(model, comm)
+
+
+def with_gradients(model, comm, step=0):
+    for number, one in enumerate(model.parameters()):
+        values = np.random.default_rng([step, comm.rank, number]).standard_normal(one.shape).astype(np.float32)
+        one.grad = torch.from_numpy(values) if one.requires_grad else None
+    return model
+
+
+def changed_model(model, change):
+    if change == "unfrozen":
+        model.frozen.requires_grad_(True)
+    elif change == "frozen":
+        model.one.requires_grad_(False)
+    elif change == "replaced":
+        model.two = parameter(100, 100)
+    elif change == "added":
+        model.more = parameter(3)
+    elif change == "removed":
+        del model.two
+
+
+@pytest.mark.parametrize("change", ["unfrozen", "frozen", "replaced", "added", "removed"])
+@pytest.mark.parametrize("everywhere", [True, False])
+def test_parameters_that_change(comm, change, everywhere):
+    """Of all ranks, or of the last one only: an error on all ranks. After close() the next call makes new plans."""
+    frozen = nn.Parameter(torch.zeros(100, 100), requires_grad=False)
+    model = of(one=parameter(100, 100), frozen=frozen, two=parameter(100, 100), small=parameter(7))
+    state = weir.torch.all_reduce_gradients(with_gradients(model, comm), comm, group_elements=1)
+    here = everywhere or comm.rank == comm.size - 1
+    if here:
+        changed_model(model, change)
+    for _ in range(2):
+        text = r"have changed since this was made \(\w+\): call close\(\), and make a new one, on all ranks"
+        with pytest.raises(weir.ArgumentError, match=text if here else f"rank {comm.size - 1} gave a null gradient"):
+            weir.torch.all_reduce_gradients(with_gradients(model, comm, 1), comm, group_elements=1)
+    if not here:
+        changed_model(model, change)
+    state.close()
+    new = weir.torch.all_reduce_gradients(with_gradients(model, comm, 2), comm, group_elements=1)
+    assert new is not state
+    assert new is weir.torch.all_reduce_gradients(with_gradients(model, comm, 3), comm, group_elements=1)
+
+
+@pytest.mark.parametrize("shape", [(99, 100), (1, 100), (100, 1), ()])
+def test_shapes_that_change_on_one_rank(comm, shape):
+    """Also such as would be broadcast."""
+    model = of(one=parameter(100, 100), two=parameter(100, 100), small=parameter(7))
+    gradients = weir.torch.GradientAllreduce(with_gradients(model, comm), comm, group_elements=1)
+    gradients.run()
+    before = gradients.state_dict()["residual"]
+    with_gradients(model, comm, 1)
+    if comm.rank == 0:
+        model.one.grad = None
+        model.one.data = torch.zeros(shape)
+    text = r"'one' has the shape .*had \(100, 100\)" if comm.rank == 0 else "rank 0 gave a null"
+    with pytest.raises(weir.ArgumentError, match=text):
+        gradients.run()
+    for name, kept in gradients.state_dict()["residual"].items():
+        np.testing.assert_allclose(kept, before[name], atol=1e-5)
+    if comm.rank == 0:
+        model.one.data = torch.zeros(100, 100)
+    with_gradients(model, comm, 1)
+    if comm.rank == 0:
+        model.one.grad.data = torch.zeros(shape)
+    with pytest.raises(weir.ArgumentError, match="gradient of 'one' has the shape" if comm.rank == 0 else "rank 0 gave a null"):
+        gradients.run()
+    with_gradients(model, comm, 1)
+    gradients.run()
+
+
+def test_a_sparse_gradient_of_one_rank(comm):
+    model = of(one=parameter(100, 100))
+    gradients = weir.torch.GradientAllreduce(with_gradients(model, comm), comm)
+    if comm.rank == 0:
+        model.one.grad = torch.zeros(100, 100).to_sparse()
+    with pytest.raises(weir.ArgumentError, match="is sparse" if comm.rank == 0 else "rank 0 gave a null gradient"):
+        gradients.run()
+
+
+def test_ctrl_c_in_a_run(comm, add):
+    """wait() goes on with it, and nothing is lost."""
+    if comm.size == 1:
+        pytest.skip("one rank waits for nobody")
+    model = of(one=parameter(100, 100), two=parameter(100, 100), small=parameter(7))
+    gradients = weir.torch.GradientAllreduce(model, comm, group_elements=1)
+    balance = Balance(comm, add)
+    with weir.AllreducePlan(comm, count=1, algorithm="dense_ring", name="gate") as gate:
+        for step in range(3):
+            given = gradients_of(with_gradients(model, comm, step))
+            if step == 1 and comm.rank == 0:
+                threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+                with pytest.raises(KeyboardInterrupt):
+                    gradients.run()
+                with pytest.raises(weir.BusyError, match=r"interrupted, and is still in flight: call wait\(\)"):
+                    gradients.run()
+                with pytest.raises(weir.BusyError):
+                    gradients.load_state_dict({**gradients_of_nothing(comm), "groups": []})
+                gate.run(np.zeros(1, np.float32))
+                gradients.wait()
+            else:
+                if step == 1:
+                    gate.run(np.zeros(1, np.float32))
+                gradients.run()
+            balance.enter(given, gradients_of(model))
+    gradients.wait()
+    balance.check(gradients)
+
+
+def gradients_of_nothing(comm):
+    return {"version": 1, "rank": comm.rank, "ranks": comm.size, "residual": {}}
+
+
+@pytest.mark.parametrize("place", ["before", "in", "after", "end"])
+def test_ctrl_c_anywhere_in_a_run(comm, add, monkeypatch, place):
+    """In its second group: as its gradients are put together, right before C is called, as its plan has been started, or as it has
+    ended."""
+    model = of(one=parameter(100, 100), two=parameter(100, 100), small=parameter(7))
+    gradients = weir.torch.GradientAllreduce(model, comm, group_elements=1, density=1.0)
+    given = gradients_of(with_gradients(model, comm))
+    group = gradients._groups[1]
+    pointer = group.plan._handle().pointer
+    owner, name = {
+        "before": (group, "start"),
+        "in": (weir._handles.Run, "begin"),
+        "after": (group.plan, "start"),
+        "end": (group, "finish"),
+    }[place]
+    original = getattr(owner, name)
+
+    def interrupted(*arguments):
+        if place == "in" and arguments[0].pointer is not pointer:
+            original(*arguments)
+            return
+        if place in ("after", "end"):
+            original(*arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            gradients.run()
+    gradients.wait()
+    assert [plan.statistics.iteration for plan in gradients.plans.values()] == [1, 1, 1]
+    for name, gradient in gradients_of(model).items():
+        np.testing.assert_allclose(gradient.ravel(), add(given[name].ravel()) / comm.size, rtol=1e-5, atol=1e-6)
+
+
 def test_misspelt_keywords(comm):
     text = r"GradientAllreduce\(\) has no keyword 'group_element': did you mean 'group_elements'\?"
     with pytest.raises(TypeError, match=text):
@@ -390,6 +569,14 @@ def test_bad_states(comm):
     for state, text in (
         ({**good, "version": 99}, "version 99: this Weir reads 1"),
         ({}, "version None"),
+        (5, "the state is of type int: give what state_dict"),
+        ({"version": 1}, "the state has no 'rank'"),
+        ({**good, "rank": [0]}, "'rank' in the state is of type list"),
+        ({**good, "groups": None}, "'groups' in the state is of type NoneType"),
+        ({**good, "groups": [5]}, "group 0 of the state is of type int"),
+        ({**good, "groups": [{}]}, "group 0 of the state has no 'parameters'"),
+        ({**good, "residual": {"one": 3}}, "'one' in the residual is of type int"),
+        ({**good, "residual": {"one": torch.zeros(100, 100, dtype=torch.int32)}}, "residual of 'one' has type torch.int32"),
         ({**good, "rank": comm.rank + 1}, f"of rank {comm.rank + 1} of {comm.size}: this is rank {comm.rank} of {comm.size}"),
         (other, "a residual of 'two': the model has no such parameter"),
         (larger, r"'one' has the shape \(100, 200\): the parameter has \(100, 100\)"),
@@ -397,3 +584,31 @@ def test_bad_states(comm):
         with pytest.raises(weir.ArgumentError, match=text):
             gradients.load_state_dict(state)
     gradients.load_state_dict(good)
+
+
+def test_bad_groups_of_a_state_change_nothing(comm):
+    """Wherever among the groups the bad one is."""
+    model = of(one=parameter(100, 100), two=parameter(100, 100), small=parameter(7))
+    gradients = weir.torch.GradientAllreduce(with_gradients(model, comm), comm, group_elements=1)
+    gradients.run()
+    good = gradients.state_dict()
+    with_gradients(model, comm, 1)
+    gradients.run()
+    before = [group.plan.save_state() for group in gradients._groups]
+    for number in range(3):
+        for change, text in (
+            (lambda group: {"state": group["state"][:-8]}, "damaged"),
+            (lambda group: {"state": group["state"].float()}, "has type torch.float32: it must be uint8"),
+            (lambda group: {"state": None}, "'state' in group . of the state is of type NoneType"),
+            (lambda group: {"carried": torch.zeros(3)}, r"has the shape \(3,\)"),
+            (lambda group: {"carried": torch.zeros(10000, dtype=torch.int64)}, "int64"),
+            (lambda group: {"carried": 3}, "'carried' in group . of the state is of type int"),
+        ):
+            bad = copy.deepcopy(good)
+            bad["groups"][number].update(change(bad["groups"][number]))
+            with pytest.raises(weir.ArgumentError, match=text):
+                gradients.load_state_dict(bad)
+            assert [group.plan.save_state() for group in gradients._groups] == before
+            assert all(group.carried is None for group in gradients._groups)
+    gradients.load_state_dict(good)
+    assert gradients._groups[0].plan.save_state() != before[0]

@@ -50,6 +50,8 @@ def memory_of(array: Any) -> Memory:
 
 
 def of_numpy(array: Any, owner: Any) -> Memory:
+    if isinstance(array, np.ma.MaskedArray) and bool(np.any(array.mask)):
+        raise ValueError("has masked elements, whose values would count: give array.filled(0)")
     flags = array.flags
     dtype = NUMPY_NAMES.get(array.dtype) or str(array.dtype)
     pointer = array.__array_interface__["data"][0]
@@ -68,7 +70,8 @@ def of_torch(torch: Any, tensor: Any) -> Memory:
     cuda = tensor.device.type == "cuda"
     stream = torch.cuda.current_stream(tensor.device).cuda_stream if cuda else None
     dtype = str(tensor.dtype)[len("torch.") :]
-    return Memory(tensor.data_ptr(), tensor.numel(), tuple(tensor.shape), dtype, tensor.is_contiguous(), True, cuda, stream, tensor)
+    alive = tensor.detach()  # keeps the memory where somebody gives the tensor another one
+    return Memory(tensor.data_ptr(), tensor.numel(), tuple(tensor.shape), dtype, tensor.is_contiguous(), True, cuda, stream, alive)
 
 
 def is_contiguous(shape: Sequence[int], strides: Optional[Sequence[int]], item: int) -> bool:
@@ -176,7 +179,9 @@ def problem_of(
     memory: Memory, dtypes: Tuple[str, ...], cuda: Optional[bool], writable: bool, taker: str = "plan"
 ) -> Optional[str]:
     """What is wrong with an array that should have one of these types, be in GPU memory or not (None: either), and take
-    values. `taker` is what it is for."""
+    values. `taker` is what it is for. Where there are no elements, nothing is wrong with them."""
+    if not memory.elements:
+        return None
     if memory.dtype not in dtypes:
         return f"has type {memory.dtype}; the {taker} takes {' or '.join(dtypes)}"
     if not memory.contiguous:

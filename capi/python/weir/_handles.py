@@ -5,6 +5,7 @@ the order in which they were made. Plans, tables and schedules end when nobody r
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import os
 import sys
@@ -17,7 +18,7 @@ import numpy as np
 
 from . import _abi
 from ._library import check, error_of, lib
-from ._types import BusyError, StateError, Status
+from ._types import BusyError, Error, StateError, Status
 
 SLICE = 0.05  # seconds for which a wait may keep signals waiting
 # A run that ended so was broken off in its middle: the network may still use the caller's arrays.
@@ -29,14 +30,25 @@ class Process:
 
     communicators: List[CommHandle] = []  # that are open, in the order of making
     kept: List[Any] = []  # until the process ends
-    number = os.getpid()
+    number: Optional[int] = None  # of the process that has made the first communicator
     abandoned: Set[Run] = set()  # runs that nobody here has waited for to the end, and other ranks may still wait for
     ended = False
 
     @classmethod
     def usable(cls) -> bool:
         """Whether objects of the library may still be destroyed: not at the end of the process, and not in a fork of it."""
-        return not cls.ended and os.getpid() == cls.number
+        return not cls.ended and cls.number in (None, os.getpid())
+
+    @classmethod
+    def refuse_forks(cls) -> None:
+        """A fork has its parent's connections: what it sends, the other ranks take for its parent's."""
+        if cls.number is None:
+            cls.number = os.getpid()
+        if cls.number != os.getpid():
+            raise StateError(
+                "this process was forked from a rank, and is none itself: only the rank can use Weir. Start helpers by "
+                "multiprocessing's 'spawn'"
+            )
 
 
 class CommHandle:
@@ -48,7 +60,7 @@ class CommHandle:
         self.children: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # in the order of making
         self.made = 0
         self.living = 0  # objects of the library made from it
-        self.left: List[Tuple[Callable[[int], int], int]] = []  # to be destroyed once its lock is free
+        self.left: List[Tuple[Callable[..., int], ctypes.c_void_p]] = []  # to be destroyed once its lock is free
         Process.communicators.append(self)
 
     def address(self) -> int:
@@ -58,6 +70,7 @@ class CommHandle:
 
     def enter(self) -> None:
         """Takes the lock. What could not be destroyed before is, now."""
+        Process.refuse_forks()
         if not self.lock.acquire(False):
             raise BusyError("another thread uses this communicator: it and all that is made from it belong to one thread at a time")
         while self.left:
@@ -85,6 +98,11 @@ class CommHandle:
     def close(self) -> None:
         if self.pointer is None:
             return
+        if not Process.usable():
+            self.forget()
+            return
+        self.enter()  # before anything ends: another thread's call may be under way
+        self.lock.release()
         for child in self.open_children():
             child.close()
         if self.living:
@@ -107,64 +125,116 @@ class CommHandle:
 class Handle:
     """A plan, table or schedule of the library."""
 
-    def __init__(self, comm: CommHandle, pointer: int, destroy: Callable[[int], int]) -> None:
+    counted = False  # among those that the communicator waits for
+
+    def __init__(self, comm: CommHandle, destroy: Callable[..., int]) -> None:
         self.comm = comm
-        self.pointer = pointer
+        self.pointer = ctypes.c_void_p()  # which the library fills in: NULL before it is made, and once it is destroyed
         self.destroy = destroy
         self.runs: Dict[str, Run] = {}  # the last one of each kind
-        self.held: List[Any] = []  # arrays of runs that nobody will wait for
+        self.lent: weakref.WeakSet[Lent] = weakref.WeakSet()  # arrays in its memory
+        self.counted = True
         comm.living += 1
 
-    def close_runs(self, what: str) -> None:
-        """Destruction will finish them: nobody waits any more."""
-        for run in self.runs.values():
-            if not run.done:
-                self.held.append(run.arrays)
-                run.finish(StateError(f"the {what} was closed before this call was waited for"))
+    def in_flight(self) -> List[Run]:
+        return [run for run in self.runs.values() if not run.done]
 
-    def give_up(self) -> None:
-        """Of calls in flight the other ranks may never hear, so destruction might wait for long: they stay until the process
-        ends."""
-        in_flight = [run for run in self.runs.values() if not run.done]
-        if in_flight:
-            Process.kept.append(self)
-            Process.kept.extend(run.arrays for run in in_flight)
-            for run in in_flight:
-                run.finish(StateError("an exception has ended the block of this call"))
-            Process.abandoned.update(in_flight)
+    def end(self) -> None:
+        """Destroys it, which finishes what is in flight. The caller has the communicator's lock."""
+        pointer, self.pointer = self.pointer, ctypes.c_void_p()
+        if pointer:
+            self.destroy(pointer)
+        if self.counted:
+            self.counted = False
+            self.comm.living -= 1
 
-    def __del__(self) -> None:
+    def close(self, what: str) -> None:
+        """Finishes what is in flight, and ends it, whoever still refers to it; but where there are arrays in its memory, it ends
+        with the last of them."""
         if not Process.usable():
             return
-        in_flight = [run for run in self.runs.values() if not run.done]
+        if self.lent:
+            for run in self.in_flight():
+                with contextlib.suppress(Error):
+                    run.wait()
+        else:
+            self.comm.enter()
+            try:
+                self.end()
+            finally:
+                self.comm.lock.release()
+        for run in self.in_flight():
+            run.finish(StateError(f"the {what} was closed before this call was waited for"))
+
+    def give_up(self, what: str) -> None:
+        """Of calls in flight the other ranks may never hear, so destruction might wait for long: they stay until the process
+        ends."""
+        in_flight = self.in_flight()
+        for run in in_flight:
+            run.finish(StateError("an exception has ended the block of this call"))
+        Process.abandoned.update(in_flight)
+        try:
+            if not in_flight:
+                self.close(what)
+                return
+        except BusyError:  # another thread is in a call
+            pass
+        Process.kept.append(self)
+
+    def __del__(self) -> None:
+        if not self.counted or not Process.usable():
+            return
+        in_flight = self.in_flight()
         if Process.abandoned.intersection(in_flight):
-            Process.kept.append((self.held, [run.arrays for run in in_flight]))
+            Process.kept.append([run.arrays for run in in_flight])
             return
         if not self.comm.lock.acquire(False):  # another thread's call, or one of this thread that the garbage collector came into
             self.comm.left.append((self.destroy, self.pointer))
-            Process.kept.append((self.held, [run.arrays for run in in_flight]))
+            Process.kept.append([run.arrays for run in in_flight])
             return
         try:
-            self.destroy(self.pointer)
-            self.comm.living -= 1
+            self.end()
         finally:
             self.comm.lock.release()
 
 
 class Run:
-    """A call in flight, and later what it has ended with. Keeps the caller's arrays alive."""
+    """A call in flight, and later what it has ended with. Keeps the caller's arrays alive. It is made before the call, since
+    Ctrl-C may come as the call returns; where it comes before the call, the wait makes the call."""
 
-    def __init__(self, handle: Handle, wait_for: Callable[..., int], arrays: Any, refusal: Optional[Exception]) -> None:
+    def __init__(
+        self,
+        handle: Handle,
+        start: Callable[..., int],
+        arguments: Tuple[Any, ...],
+        wait_for: Callable[..., int],
+        arrays: Any,
+        refusal: Optional[Exception],
+    ) -> None:
         self.comm = handle.comm
         self.pointer = handle.pointer
+        self.start = start
+        self.arguments = arguments
+        self.status: List[int] = []  # what start has returned, once it has been called
         self.wait_for = wait_for
         self.arrays = arrays
         self.refusal = refusal  # what is wrong with this rank's arrays; the other ranks get an error, too
         self.done = False
         self.error: Optional[Exception] = None
 
+    def begin(self) -> None:
+        """Makes the call, unless it has been made. The caller has the communicator's lock."""
+        if not self.status:
+            # One step of the interpreter: Ctrl-C cannot come between the call and the note of it.
+            self.status.extend(map(self.start, [self.pointer], *([argument] for argument in self.arguments)))
+        if self.status[0] != Status.OK:
+            self.finish(error_of(self.status[0], self.comm.pointer))
+
     def advance(self, seconds: float) -> bool:
         """Makes progress until the call has finished, for at most so long. The caller has the communicator's lock."""
+        self.begin()
+        if self.done:
+            return True
         done = ctypes.c_int()
         status = self.wait_for(self.pointer, seconds, done)
         if status == Status.OK and not done.value:
@@ -201,7 +271,8 @@ class Run:
                 while not self.advance(SLICE):
                     pass
             except BaseException:
-                Process.abandoned.add(self)
+                if not self.done:
+                    Process.abandoned.add(self)
                 raise
             finally:
                 self.comm.lock.release()
@@ -214,6 +285,7 @@ class Lent:
 
     def __init__(self, owner: Handle, pointer: int, count: int, dtype: str, cuda: bool) -> None:
         self.owner = owner
+        owner.lent.add(self)
         self.shape = (count,)
         described: Dict[str, Any] = {"shape": (count,), "typestr": np.dtype(dtype).str, "data": (pointer, not cuda), "version": 3}
         if cuda:
@@ -244,6 +316,8 @@ def end() -> None:
         for comm in list(Process.communicators):
             try:
                 comm.close()
+            except BusyError:  # a thread that does not end is in a call
+                abandoned = True
             except Exception:
                 traceback.print_exc()
     lib.weir_set_log_function(_abi.LOG_FUNCTION(0), None)

@@ -3,15 +3,28 @@ from __future__ import annotations
 
 import ctypes
 from types import TracebackType
-from typing import Any, Callable, Optional, Tuple, Type, TypeVar
+from typing import Any, Callable, NoReturn, Optional, Tuple, Type, TypeVar
 
 from ._arrays import NOWHERE, Memory, memory_of, problem_of
-from ._handles import CommHandle, Handle, Run
+from ._handles import CommHandle, Handle, Process, Run
 from ._library import lib
-from ._struct import Struct
-from ._types import ArgumentError, Error, StateError, Status
+from ._struct import Struct, whole_number
+from ._types import ArgumentError, BusyError, Error, StateError
+from .communicator import Communicator
 
 Self = TypeVar("Self", bound="Object")
+
+
+CREATE = {"plan": lib.weir_allreduce_plan_create, "table": lib.weir_embedding_create}
+
+
+def refuse_making(comm: CommHandle, kind: str, problem: Exception) -> NoReturn:
+    """Throws what is wrong with this rank's configuration. The other ranks are in the call already: they hear of it."""
+    try:
+        comm.call(CREATE[kind], comm.address(), None, ctypes.c_void_p())
+    except Error as refused:
+        raise problem from refused
+    raise problem
 
 
 class Object:
@@ -21,24 +34,23 @@ class Object:
     _functions: str  # what the names of its functions begin with
     _open_handle: Optional[Handle] = None
 
-    def _create(self, comm: CommHandle, config: Struct) -> None:
-        """Where this rank's configuration makes no sense, the other ranks are in the call already: they must hear of it."""
-        create = lib.weir_allreduce_plan_create if self._kind == "plan" else lib.weir_embedding_create
-        pointer = ctypes.c_void_p()
-        self._name = str(getattr(config, "name"))
+    def _create(self, comm: CommHandle, config: Struct, wanted: Type[Struct]) -> None:
+        self._name = str(getattr(config, "name", ""))
         try:
+            if not isinstance(config, wanted):
+                raise TypeError(f"the configuration is of type {type(config).__name__}: give a weir.{wanted.__name__}")
             c = config._to_c()
-        except (TypeError, ValueError) as error:
-            try:
-                comm.call(create, comm.address(), None, pointer)
-            except Error as refused:
-                raise ArgumentError(f"{self._kind} '{self._name}': {error}") from refused
-            raise
-        comm.call(create, comm.address(), c, pointer)
-        assert pointer.value is not None
-        self._comm = comm
-        self._open_handle = Handle(comm, pointer.value, self._function("destroy"))
+        except Exception as error:
+            refuse_making(comm, self._kind, self._refusal(str(error)))
+        self._open_handle = Handle(comm, self._function("destroy"))  # before the call: Ctrl-C may come as it returns
         comm.adopt(self)
+        comm.call(CREATE[self._kind], comm.address(), c, self._open_handle.pointer)
+
+    def _refused(self, comm: Any, error: Exception) -> NoReturn:
+        """The keywords make no sense."""
+        if isinstance(comm, Communicator) and comm._handle.pointer is not None:
+            refuse_making(comm._handle, self._kind, error)
+        raise error
 
     def _function(self, name: str) -> Any:
         return getattr(lib, self._functions + name)
@@ -65,6 +77,13 @@ class Object:
             problem = f"cannot be used: {error}"
         return (memory, None) if problem is None else (NOWHERE, self._refusal(f"{what} {problem}"))
 
+    def _stream(self, stream: Any) -> Tuple[Optional[int], Optional[Exception]]:
+        """The caller's stream; or None, and what is wrong with it."""
+        try:
+            return (None if stream is None else whole_number("stream", stream, 64)), None
+        except (TypeError, ValueError) as error:
+            return None, self._refusal(f"{error}, a cudaStream_t")
+
     def _refusal(self, text: str) -> ArgumentError:
         return ArgumentError(f"{self._kind} '{self._name}': {text}")
 
@@ -76,23 +95,37 @@ class Object:
         arguments: Tuple[Any, ...],
         arrays: Any,
         refusal: Optional[Exception],
+        at_once: bool = False,
     ) -> Run:
-        """Starts a call, the only one of its kind in flight."""
+        """Starts a call, the only one of its kind in flight: while one is, the next is refused. With `at_once`, it waits for that
+        one, and the arrays may be used again as soon as it has started."""
         handle = self._handle()
         previous = handle.runs.get(kind)
-        try:
-            handle.comm.call(start, handle.pointer, *arguments)
-        except Error as error:
-            # Perhaps what the last one has ended with, which nobody has waited for.
-            if previous is not None and not previous.done and error.status != Status.BUSY:
-                previous.finish(error)
-            if refusal is not None:
-                raise refusal from error
-            raise
         if previous is not None and not previous.done:
-            previous.finish(None)
-        run = handle.runs[kind] = Run(handle, wait_for, arrays, refusal)
+            if at_once:
+                previous.wait()
+            elif not previous.settled(0.0):
+                raise BusyError(f"{self._kind} '{self._name}' has a {kind} in flight: wait for its operation, or call wait()")
+        handle.comm.enter()
+        try:
+            run = handle.runs[kind] = Run(handle, start, arguments, wait_for, arrays, refusal)
+            run.begin()
+        except BaseException:
+            Process.abandoned.update(handle.in_flight())
+            raise
+        finally:
+            handle.comm.lock.release()
+        if run.error is not None:
+            raise run.error
+        if at_once:
+            run.arrays = None
         return run
+
+    def wait(self) -> None:
+        """Waits for everything that this has in flight, and throws what it has ended with: for calls that Ctrl-C has ended
+        before they could give an operation. Without any, nothing happens: Ctrl-C has come before the call, or after its end."""
+        for run in self._handle().in_flight():
+            run.wait()
 
     @property
     def memory_bytes(self) -> int:
@@ -121,15 +154,16 @@ class Object:
         self._call("restore_state", whole, len(whole))
 
     def close(self) -> None:
-        """Not collective. Ends it, and finishes what is in flight, since the other ranks wait for that. Closing twice is fine."""
+        """Not collective. Ends it, and finishes what is in flight, since the other ranks wait for that. Closing twice is fine.
+        BusyError while another thread is in a call."""
         if self._open_handle is not None:
-            self._open_handle.close_runs(self._kind)
+            self._open_handle.close(self._kind)
             self._open_handle = None
 
     def _give_up(self) -> None:
         if self._open_handle is not None:
-            self._open_handle.give_up()
-        self.close()
+            self._open_handle.give_up(self._kind)
+            self._open_handle = None
 
     def __enter__(self: Self) -> Self:
         return self

@@ -47,6 +47,16 @@ def whole_number(field: str, value: Any, bits: int) -> int:
     return number
 
 
+def real_number(field: str, value: Any) -> float:
+    """`value` where it is a number. Throws TypeError and ValueError."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{field} is {value!r}: it must be a number") from None
+    except OverflowError:
+        raise ValueError(f"{field} is a number that no double can hold") from None
+
+
 def refuse_unknown(maker: str, given: Collection[str], known: Collection[str]) -> None:
     """Throws TypeError for a keyword that is not known, with the nearest one that is."""
     for name in given:
@@ -57,19 +67,31 @@ def refuse_unknown(maker: str, given: Collection[str], known: Collection[str]) -
 
 
 def named(init: Init) -> Init:
-    """An __init__ whose errors about keywords name the class that is made, not the one that has the __init__."""
+    """An __init__ whose errors about keywords name the class that is made, not the one that has the __init__, and reach the other
+    ranks."""
     parameters = inspect.signature(init).parameters.values()
     keywords = {parameter.name: parameter.default for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY}
     others = [parameter.name for parameter in parameters if parameter.name not in keywords]
     required = [name for name, default in keywords.items() if default is inspect.Parameter.empty]
+    signature = inspect.signature(init)
 
-    @functools.wraps(init)
-    def checked(self: Any, *arguments: Any, **given: Any) -> None:
+    def check(self: Any, *arguments: Any, **given: Any) -> None:
         maker = type(self).__name__
         refuse_unknown(maker, given, [*keywords, *others])
         for name in required:
             if name not in given:
                 raise TypeError(f"{maker}() needs the keyword '{name}'")
+        try:
+            signature.bind(self, *arguments, **given)
+        except TypeError as error:
+            raise TypeError(f"{maker}(): {error}") from None
+
+    @functools.wraps(init)
+    def checked(self: Any, *arguments: Any, **given: Any) -> None:
+        try:
+            check(self, *arguments, **given)
+        except TypeError as error:
+            self._refused(arguments[0] if arguments else given.get("comm"), error)
         init(self, *arguments, **given)
 
     return cast(Init, checked)
@@ -92,10 +114,7 @@ class Struct:
             elif kind is int:
                 value = whole_number(name, value, 8 * ctypes.sizeof(types[name]))
             elif kind is float:
-                try:
-                    value = float(value)
-                except (TypeError, ValueError):
-                    raise TypeError(f"{name} is {value!r}: it must be a number") from None
+                value = real_number(name, value)
             elif kind is str:
                 if not isinstance(value, str) or "\0" in value:
                     raise TypeError(f"{name} is {value!r}: it must be a str without null characters")

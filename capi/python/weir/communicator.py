@@ -2,15 +2,16 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from html import escape
 from types import TracebackType
 from typing import Any, List, Optional, Type, Union
 
 from . import _library
-from ._handles import CommHandle
+from ._handles import CommHandle, Process
 from ._library import check, lib
-from ._struct import Text, enumerator
-from ._types import ArgumentError, Level, StateError, UnsupportedError
+from ._struct import Text, enumerator, whole_number
+from ._types import ArgumentError, Error, Level, StateError, UnsupportedError
 
 
 class Topology(Text):
@@ -39,6 +40,21 @@ def refuse(problem: Optional[str]) -> None:
         raise UnsupportedError(f"the library is {_library.path}: {problem}")
 
 
+def fortran_handle(comm: Any) -> int:
+    fint = comm.py2f() if hasattr(comm, "py2f") else comm
+    if not isinstance(fint, int):
+        raise ArgumentError(f"the communicator is of type {type(comm).__name__}: give one of mpi4py, its Fortran handle, or none")
+    return c_int_of("the Fortran handle", fint)
+
+
+def c_int_of(what: str, value: Any) -> int:
+    """`value` where C's int can hold it: ctypes would cut off what cannot be held."""
+    try:
+        return whole_number(what, value, 32)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(str(error)) from None
+
+
 class Communicator:
     """A group of ranks and the machine under them.
 
@@ -54,18 +70,16 @@ class Communicator:
     def __init__(self, comm: Any = None) -> None:
         pointer = ctypes.c_void_p()
         refuse(_library.family_problem(lib))
-        if comm is None:
-            check(lib.weir_init())
-            check(lib.weir_comm_create_world(pointer))
-        else:
-            fint = comm.py2f() if hasattr(comm, "py2f") else comm
-            if not isinstance(fint, int):
-                raise ArgumentError(
-                    f"the communicator is of type {type(comm).__name__}: give one of mpi4py, its Fortran handle, or none"
-                )
-            check(lib.weir_comm_create_fortran(fint, pointer))
-        assert pointer.value is not None
-        self._handle = CommHandle(pointer.value)
+        Process.refuse_forks()
+        try:
+            if comm is None:
+                check(lib.weir_init())
+                check(lib.weir_comm_create_world(pointer))
+            else:
+                check(lib.weir_comm_create_fortran(fortran_handle(comm), pointer))
+        finally:  # Ctrl-C may come as the call returns
+            if pointer.value is not None:
+                self._handle = CommHandle(pointer.value)
         self._rank = self._number(lib.weir_comm_rank)
         self._size = self._number(lib.weir_comm_size)
         if comm is None and self._size == 1:
@@ -93,7 +107,7 @@ class Communicator:
 
     def level(self, peer: int) -> Level:
         """The nearest level that this rank and `peer` have in common."""
-        return Level(self._number(lib.weir_comm_level, peer, kind=ctypes.c_int32))
+        return Level(self._number(lib.weir_comm_level, c_int_of("peer", peer), kind=ctypes.c_int32))
 
     def group(self, level: Union[Level, str]) -> List[int]:
         """The ranks, ascending, that share `level` with this one, which is one of them: group("node") are those of its node."""
@@ -114,16 +128,33 @@ class Communicator:
         """Collective. For each rank its share of the time for which ranks have waited for others in their last `runs` calls (1 to
         2048). The sum is 1, or 0 where nobody has waited. A rank with far more than 1 / size is late, or has the slow link."""
         shares = (ctypes.c_double * self._size)()
-        self._handle.call(lib.weir_comm_stragglers, self._handle.address(), runs, shares, self._size)
+        problem: Optional[ArgumentError] = None
+        try:
+            runs = c_int_of("runs", runs)
+        except ArgumentError as error:
+            problem, runs = error, 0  # which every rank hears of
+        try:
+            self._handle.call(lib.weir_comm_stragglers, self._handle.address(), runs, shares, self._size)
+        except Error as error:
+            if problem is None:
+                raise
+            raise problem from error
         return list(shares)
 
-    def dump(self, path: str) -> None:
+    def dump(self, path: Union[str, os.PathLike[str]]) -> None:
         """Not collective. Writes the last 2,048 calls of this rank to the file `path`, as JSON, for `weir trace diagnose`.
         Folders of the path that do not exist are made."""
-        self._handle.call(lib.weir_comm_dump, self._handle.address(), str(path).encode())
+        try:
+            encoded = os.fsencode(path)
+        except TypeError:
+            raise ArgumentError(f"the path is of type {type(path).__name__}: give a str or a pathlib.Path") from None
+        if b"\0" in encoded:
+            raise ArgumentError(f"the path is {path!r}: it must not have null characters")
+        self._handle.call(lib.weir_comm_dump, self._handle.address(), encoded)
 
     def close(self) -> None:
-        """Collective. Closes plans, tables and schedules made from it, then itself. Closing twice is fine.
+        """Collective. Closes plans, tables and schedules made from it, then itself. Closing twice is fine. BusyError while another
+        thread is in a call.
 
         Arrays that plans have given (run_sparse, residual) stay valid. While any exists, the communicator ends only with the
         process.

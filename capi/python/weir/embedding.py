@@ -12,7 +12,7 @@ from ._arrays import NOWHERE, Memory
 from ._handles import Run
 from ._library import lib
 from ._object import Object
-from ._struct import whole_number
+from ._struct import real_number, whole_number
 from ._types import EmbeddingConfig, EmbeddingStatistics, Error, MemorySpace, TableKeywords
 from .communicator import Communicator, handle_of
 from .operation import Operation
@@ -48,7 +48,7 @@ class EmbeddingTable(TableKeywords, Object):
     _functions = "weir_embedding_"
 
     def _make(self, comm: Communicator, config: EmbeddingConfig) -> None:
-        self._create(handle_of(comm), config)
+        self._create(handle_of(comm), config, EmbeddingConfig)
         self._width = int(config.width)
         self._rows = int(config.rows)
         self._cuda = self.config.memory == MemorySpace.cuda
@@ -74,22 +74,30 @@ class EmbeddingTable(TableKeywords, Object):
         if problem is None and rows.elements != there.elements * self._width:
             expected = f"{there.elements} ids x width {self._width}"
             problem = self._refusal(f"the array for vectors has {rows.elements} elements: it must have {expected}")
-            rows = NOWHERE
+        stream, bad_stream = self._stream(stream)
+        refusal = refusal or problem or bad_stream
+        if refusal is not None:
+            there = rows = NOWHERE
         self._tokens = there.elements
         narrow = there.dtype == "int32"
         start = lib.weir_embedding_lookup_int32_on_stream if narrow else lib.weir_embedding_lookup_int64_on_stream
         arguments = (there.pointer, there.elements, rows.pointer, stream_of(stream, rows, there))
-        run = self._begin("lookup", start, lib.weir_embedding_lookup_wait_for, arguments, rows.owner, refusal or problem)
+        run = self._begin("lookup", start, lib.weir_embedding_lookup_wait_for, arguments, (there.owner, rows.owner), refusal)
         return Operation(self, run, lambda: vectors)
 
     def prefetch(self, ids: Any, stream: Optional[int] = None) -> Operation[None]:
         """Collective, nonblocking. What the next lookup will ask for; one that asks for something else is still correct, but
         slower. `ids` may be used again at once. Nobody needs to wait."""
         there, refusal = self._ids(ids)
+        stream, problem = self._stream(stream)
+        refusal = refusal or problem
+        if refusal is not None:
+            there = NOWHERE
         narrow = there.dtype == "int32"
         start = lib.weir_embedding_prefetch_int32_on_stream if narrow else lib.weir_embedding_prefetch_int64_on_stream
         arguments = (there.pointer, there.elements, stream_of(stream, there))
-        return self._nothing(self._begin("prefetch", start, lib.weir_embedding_prefetch_wait_for, arguments, None, refusal))
+        wait_for = lib.weir_embedding_prefetch_wait_for
+        return self._nothing(self._begin("prefetch", start, wait_for, arguments, there.owner, refusal, True))
 
     def update(self, gradients: Any, stream: Optional[int] = None) -> Operation[None]:
         """Collective, nonblocking, once per lookup. Gradients of the vectors of the last lookup, as many elements, which may be
@@ -99,15 +107,22 @@ class EmbeddingTable(TableKeywords, Object):
         if refusal is None and rows.elements % self._width:
             expected = f"as many as ids of the last lookup x width {self._width}"
             refusal = self._refusal(f"the array of gradients has {rows.elements} elements: it must have {expected}")
+        stream, problem = self._stream(stream)
+        refusal = refusal or problem
+        if refusal is not None:
             rows = NOWHERE
         count = max(1, self._tokens) if refusal is not None else rows.elements // self._width
         arguments = (rows.pointer, count, stream_of(stream, rows))
         update, wait_for = lib.weir_embedding_update_on_stream, lib.weir_embedding_update_wait_for
-        return self._nothing(self._begin("update", update, wait_for, arguments, None, refusal))
+        return self._nothing(self._begin("update", update, wait_for, arguments, rows.owner, refusal, True))
 
     def set_learning_rate(self, learning_rate: float) -> None:
-        """For all later updates. Equal on all ranks."""
-        self._call("set_learning_rate", learning_rate)
+        """For all later updates. Not collective, but equal on all ranks."""
+        try:
+            rate = real_number("learning_rate", learning_rate)
+        except (TypeError, ValueError) as error:
+            raise self._refusal(str(error)) from None
+        self._call("set_learning_rate", rate)
 
     def export_rows(self, first: int, count: int, values: Any = None) -> Any:
         """Collective. This rank's range of rows, which may be empty, as a new array of shape (count, width), or in `values`, of
@@ -165,7 +180,9 @@ class EmbeddingTable(TableKeywords, Object):
         try:
             first, count = whole_number("first", first, 64), whole_number("count", count, 64)
         except (TypeError, ValueError) as error:
-            refusal, first, count = self._refusal(str(error)), 0, 1
+            refusal = self._refusal(str(error))
+        if refusal is not None:
+            first, count = 0, 1
         try:
             self._call(function, first, count, memory.pointer if refusal is None else None)
         except Error as error:

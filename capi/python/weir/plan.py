@@ -49,14 +49,14 @@ class AllreducePlan(PlanKeywords, Object):
     result.
 
     Making it is collective, and so are run, run_sparse, start and start_sparse. One run is in flight at a time; many plans may
-    be.
+    be. After Ctrl-C in one of these calls the run may still be in flight: wait() waits for it.
     """
 
     _kind = "plan"
     _functions = "weir_plan_"
 
     def _make(self, comm: Communicator, config: AllreduceConfig) -> None:
-        self._create(handle_of(comm), config)
+        self._create(handle_of(comm), config, AllreduceConfig)
         self._count = int(config.count)
         in_force = self.config
         self._type = DataType(in_force.type)
@@ -93,6 +93,9 @@ class AllreducePlan(PlanKeywords, Object):
         memory, refusal = self._memory("the gradient", gradient, (self._type.name,), self._cuda, not sparse)
         if refusal is None and memory.elements != self._count:
             refusal = self._refusal(f"the gradient has {memory.elements} elements; the plan takes {self._count}")
+        stream, problem = self._stream(stream)
+        refusal = refusal or problem
+        if refusal is not None:
             memory = NOWHERE
         if self._cuda or stream is not None:
             start = lib.weir_plan_start_sparse_on_stream if sparse else lib.weir_plan_start_on_stream
@@ -101,6 +104,9 @@ class AllreducePlan(PlanKeywords, Object):
             start = lib.weir_plan_start_sparse if sparse else lib.weir_plan_start
             arguments = (memory.pointer,)
         return self._begin("run", start, lib.weir_plan_wait_for, arguments, memory.owner, refusal)
+
+    def _last_run(self) -> Optional[Run]:
+        return self._open_handle.runs.get("run") if self._open_handle is not None else None
 
     def _result_of(self, run: Run) -> SparseResult:
         if self._handle().runs.get("run") is not run:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Callable, List, NamedTuple, Optional, Tup
 from . import _abi, _library
 from ._library import check, lib
 from ._struct import Struct
-from ._types import AlgorithmInfo, ExchangeInfo, LogLevel, SettingInfo, Status
+from ._types import AlgorithmInfo, ArgumentError, ExchangeInfo, LogLevel, SettingInfo, Status
 
 if TYPE_CHECKING:
     import logging
@@ -70,6 +70,8 @@ def set_log_function(function: Optional[Callable[[LogLevel, str], None]]) -> Non
     It gets one line at a time, on the thread whose call has something to say; it must not use communicators or what is made from
     them. What it throws is printed, and ignored."""
     global log_function
+    if function is not None and not callable(function):
+        raise ArgumentError(f"the log function is of type {type(function).__name__}: give a function, or None")
 
     def call(context: Optional[int], level: int, text: bytes) -> None:
         assert function is not None
@@ -86,5 +88,7 @@ def log_to(logger: Optional[logging.Logger] = None) -> None:
     import logging
 
     target = logger if logger is not None else logging.getLogger("weir")
+    if not isinstance(target, (logging.Logger, logging.LoggerAdapter)):
+        raise ArgumentError(f"the logger is of type {type(logger).__name__}: give what logging.getLogger() returns")
     levels = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
     set_log_function(lambda level, text: target.log(levels[level], "%s", text))

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, Iterable, List, Optional
 
 from ._handles import Handle
 from ._library import lib
@@ -10,6 +10,20 @@ from ._types import ArgumentError, StateError
 from .communicator import Communicator, handle_of
 from .operation import Operation
 from .plan import AllreducePlan
+
+
+def names_of(blocks: Iterable[str]) -> List[str]:
+    """The blocks' names, if they are some."""
+    if isinstance(blocks, str):
+        raise ArgumentError(f"the blocks are {blocks!r}: give a list of names")
+    try:
+        names = list(blocks)
+    except TypeError:
+        raise ArgumentError(f"the blocks are of type {type(blocks).__name__}: give a list of names") from None
+    for name in names:
+        if not isinstance(name, str) or "\0" in name:
+            raise ArgumentError(f"the name of a block is {name!r}: it must be a str without null characters")
+    return names
 
 
 class StepSchedule:
@@ -23,24 +37,35 @@ class StepSchedule:
     Purely local: it communicates only through the runs that it is given. The names of the blocks must be different.
     """
 
-    def __init__(self, comm: Communicator, blocks: Sequence[str]) -> None:
+    def __init__(self, comm: Communicator, blocks: Iterable[str]) -> None:
+        self._open_handle: Optional[Handle] = None
         handle = handle_of(comm)
-        names = [block.encode() for block in blocks]
-        pointer = ctypes.c_void_p()
-        handle.call(lib.weir_schedule_create, handle.address(), (ctypes.c_char_p * len(names))(*names), len(names), pointer)
-        assert pointer.value is not None
-        self._open_handle: Any = Handle(handle, pointer.value, lib.weir_schedule_destroy)
-        self._in_flight: Dict[str, List[Operation[Any]]] = {block: [] for block in blocks}
+        names = names_of(blocks)
+        encoded = [name.encode() for name in names]
+        self._in_flight: Dict[str, List[Operation[Any]]] = {name: [] for name in names}
+        self._open_handle = Handle(handle, lib.weir_schedule_destroy)
         handle.adopt(self)
+        handle.call(
+            lib.weir_schedule_create,
+            handle.address(),
+            (ctypes.c_char_p * len(encoded))(*encoded),
+            len(encoded),
+            self._open_handle.pointer,
+        )
 
     def _call(self, function: Any, *arguments: Any) -> None:
         if self._open_handle is None:
             raise StateError("the schedule is closed")
         self._open_handle.comm.call(function, self._open_handle.pointer, *arguments)
 
+    def _block(self, function: Any, block: str, *arguments: Any) -> None:
+        if block not in self._in_flight:
+            raise ArgumentError(f"there is no block {block!r}: there are {', '.join(self._in_flight)}")
+        self._call(function, block.encode(), *arguments)
+
     def _number(self, function: Any, block: str) -> int:
         number = ctypes.c_int()
-        self._call(function, str(block).encode(), number)
+        self._block(function, block, number)
         return number.value
 
     def priority(self, block: str) -> int:
@@ -54,7 +79,7 @@ class StepSchedule:
             raise ArgumentError(
                 f"block '{block}' was given a {type(operation).__name__}: give what a plan's start() or start_sparse() has returned"
             )
-        self._call(lib.weir_schedule_started, str(block).encode(), plan._handle().pointer)
+        self._block(lib.weir_schedule_started, block, plan._handle().pointer)
         self._in_flight[block].append(operation)
 
     def test(self, block: str) -> bool:
@@ -64,7 +89,7 @@ class StepSchedule:
         while running and running[0].test():
             running.pop(0)
         if not running:
-            self._call(lib.weir_schedule_wait, str(block).encode())
+            self._block(lib.weir_schedule_wait, block)
         return not running
 
     def wait(self, block: str) -> None:
@@ -77,7 +102,7 @@ class StepSchedule:
             finally:
                 if running[0]._run.done:
                     running.pop(0)
-        self._call(lib.weir_schedule_wait, str(block).encode())
+        self._block(lib.weir_schedule_wait, block)
 
     def wait_all(self) -> None:
         """The same for all blocks."""
@@ -89,12 +114,21 @@ class StepSchedule:
         return self._number(lib.weir_schedule_pending, block)
 
     def close(self) -> None:
-        """Forgets what is in flight; the plans still finish it. Closing twice is fine."""
+        """Forgets what is in flight; the plans still finish it. Closing twice is fine. BusyError while another thread is in a
+        call."""
+        if self._open_handle is not None:
+            self._open_handle.close("schedule")
+        self._forget()
+
+    def _give_up(self) -> None:
+        if self._open_handle is not None:
+            self._open_handle.give_up("schedule")
+        self._forget()
+
+    def _forget(self) -> None:
         self._open_handle = None
         for running in self._in_flight.values():
             running.clear()
-
-    _give_up = close
 
     def __repr__(self) -> str:
         return f"<weir.StepSchedule of {', '.join(self._in_flight)}>"

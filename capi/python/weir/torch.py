@@ -24,9 +24,10 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from ._struct import refuse_unknown
-from ._types import AllreduceConfig, ArgumentError, Error, StateError
-from .communicator import Communicator
+from ._object import refuse_making
+from ._struct import refuse_unknown, whole_number
+from ._types import AllreduceConfig, ArgumentError, BusyError, Error, StateError
+from .communicator import Communicator, handle_of
 from .operation import Operation
 from .plan import AllreducePlan
 
@@ -40,6 +41,7 @@ SUM_TYPES = {
     torch.bfloat16: torch.float32,
 }
 STATE_VERSION = 1
+RENEW = "call close(), and make a new one, on all ranks"
 
 
 class Group:
@@ -54,8 +56,10 @@ class Group:
             comm, count=elements, type=self.flat.dtype, memory="cuda" if self.flat.is_cuda else "host", name=name, **keywords
         )
         self.carried: Optional[Any] = None  # what the next run takes up besides the gradients
+        self.pending = False  # a step that has begun, and not ended
+        self.last: Any = None  # the plan's run before this step
         self.operation: Optional[Operation[Any]] = None
-        self.failure: Optional[Error] = None  # to start it
+        self.failure: Optional[Error] = None  # what this step has ended with
         self.gradients: Dict[str, Any] = {}  # of this step, those that have arrived
         self.views = self.split(self.flat, parameters)
 
@@ -67,31 +71,64 @@ class Group:
 
     def take(self, name: str, gradient: Any) -> None:
         """The last one starts the plan."""
+        if not self.pending:
+            self.prepare({})
         self.views[name].copy_(gradient)
         self.gradients[name] = gradient
         if len(self.gradients) == len(self.views):
-            if self.carried is not None:
-                self.flat.add_(self.carried)
-            try:
-                self.operation = self.plan.start(self.flat)
-            except Error as error:  # out of a hook, PyTorch 1.13 would make a RuntimeError of it
-                self.failure = error
+            self.start()
+
+    def prepare(self, gradients: Mapping[str, Any]) -> None:
+        """Begins a step, of these gradients."""
+        self.gradients = {name: gradients[name] for name in self.views if name in gradients}
+        self.operation = self.failure = None
+        self.last = self.plan._last_run()
+        self.pending = True
+
+    def started(self) -> bool:
+        """Whether the plan has been started in this step, or failed to."""
+        return self.failure is not None or self.plan._last_run() is not self.last
+
+    def take_all(self) -> None:
+        """take() for gradients that are all there. May be called again where Ctrl-C has ended it."""
+        if self.pending and not self.started():
+            for name, gradient in self.gradients.items():
+                self.views[name].copy_(gradient)
+            self.start()
+
+    def start(self) -> None:
+        if self.carried is not None:
+            self.flat.add_(self.carried)
+        self.begin(self.flat)
+
+    def refuse(self) -> None:
+        """Takes part without a gradient, so that all ranks end this step with an error."""
+        if self.pending and not self.started():
+            self.begin(None)
+
+    def begin(self, flat: Any) -> None:
+        try:
+            self.operation = self.plan.start(flat)
+        except Error as error:  # out of a hook, PyTorch 1.13 would make a RuntimeError of it
+            self.failure = error
 
     def finish(self, unused: Collection[str]) -> None:
         """Waits, and writes the update over the gradients. What is delivered to unused parameters is kept: on each rank, since
-        the next run averages it again."""
+        the next run averages it again. May be called again where Ctrl-C has ended it."""
+        if not self.pending or not self.started():
+            return
         try:
-            if self.failure is not None:
-                raise self.failure
-            assert self.operation is not None
-            self.operation.wait()
-            self.carried = None
-            for name, gradient in self.gradients.items():
-                gradient.copy_(self.views[name])
-            self.keep([name for name in self.views if name in unused])
-        finally:
-            self.operation = self.failure = None
-            self.gradients = {}
+            if self.failure is None:
+                # Where Ctrl-C has ended start(), there is no operation.
+                (self.operation or self.plan).wait()
+                self.carried = None
+                for name, gradient in self.gradients.items():
+                    gradient.copy_(self.views[name])
+                self.keep([name for name in self.views if name in unused])
+        except Error as error:
+            self.failure = error
+        self.pending = False
+        self.gradients = {}
 
     def keep(self, unused: Collection[str]) -> None:
         if not unused:
@@ -101,6 +138,10 @@ class Group:
         for name in unused:
             carried[name].copy_(self.views[name])
             self.gradients[name].zero_()
+
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        self.plan.restore_state(saved["state"].cpu().numpy().tobytes())
+        self.carried = None if saved["carried"] is None else saved["carried"].to(self.flat.device)
 
     def residuals(self) -> Dict[str, Any]:
         """What waits here on this rank, by parameter, in host memory."""
@@ -139,6 +180,10 @@ class GradientAllreduce:
     `comm` is a weir.Communicator, by default one of all ranks. Further keywords are those of weir.AllreducePlan: algorithm,
     wire_values, warmup_iterations and so on; `count`, `type`, `memory` and `average` are not among them.
 
+    It is made for the parameters that need gradients then. Where others need them later, or some are replaced or resized, run()
+    throws on all ranks: call close(), and make a new one. state_dict() and load_state_dict() take residuals
+    along, where the parameters that have them keep names and shapes.
+
     Making it is collective; so are run() and each backward pass of a model that has its hook. All ranks have the same model. It
     belongs to one thread at a time. In CUDA memory, work is ordered by the current stream. Beside the plans it holds a
     copy of the gradients. Initial parameters are not broadcast: DDP does that, a plain loop must, or seed all ranks alike.
@@ -154,13 +199,15 @@ class GradientAllreduce:
         group_elements: int = 1 << 22,
         **keywords: Any,
     ) -> None:
-        for name in ("count", "type", "memory", "average", "name"):
-            if name in keywords:
-                raise ArgumentError(f"{name} is no keyword here: it follows from the model's parameters")
-        refuse_unknown(type(self).__name__, keywords, [*AllreduceConfig._kinds, "density", "min_elements", "group_elements"])
-        parameters = parameters_of(model)
-        first = next(iter(parameters.values()))
         self._comm = Communicator() if comm is None else comm
+        handle = handle_of(self._comm)
+        try:
+            refuse_keywords(type(self).__name__, keywords, min_elements, group_elements)
+            parameters = parameters_of(model)
+        except Exception as error:
+            refuse_making(handle, "plan", error)
+        first = next(iter(parameters.values()))
+        self._model = weakref.ref(model)
         self._names = {id(parameter): name for name, parameter in parameters.items()}
         self._number_of = {name: number for number, name in enumerate(parameters)}
         self._parameters = parameters
@@ -168,6 +215,9 @@ class GradientAllreduce:
         self._devices = [first.device] if first.is_cuda else []
         self._groups: List[Group] = []
         self._group_of: Dict[str, Group] = {}
+        self._running = False  # run() has begun, and not ended
+        self._problem: Optional[Exception] = None  # why this rank takes no part in that run
+        self._closed = False
         self._in_flight: List[Tuple[Any, Any]] = []  # futures of DDP's buckets, and the buckets' memory
         self._ends_in_hook = False  # the last bucket's hook waits
         self._use: Optional[AllreducePlan] = None  # sums up how many ranks use each parameter
@@ -206,29 +256,80 @@ class GradientAllreduce:
         self._group_of.update(dict.fromkeys(parameters, group))
 
     def run(self) -> None:
-        """Collective. Overwrites each parameter's `grad` with the update. Where it is None, which counts as 0, it gets one."""
-        for name in self._group_of:
-            parameter = self._parameters[name]
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-            refuse_sparse(name, parameter.grad)
+        """Collective. Overwrites each parameter's `grad` with the update. Where it is None, which counts as 0, it gets one.
+
+        ArgumentError on all ranks where the model of one no longer has the parameters that it had when this was made: others need
+        gradients, some were replaced, or have another shape. Where Ctrl-C ends it, it is still in flight: wait() goes on with it.
+        """
+        self._run(None)
+
+    def wait(self) -> None:
+        """Goes on with a run() that Ctrl-C has ended, and throws what it ends with. Without one, nothing happens."""
+        if not self._running:
+            return
         with self._stream():
-            for name, group in self._group_of.items():
-                group.take(name, self._parameters[name].grad.detach())
-            self._finish_groups(())
+            for group in self._groups:
+                if self._problem is None:
+                    group.take_all()
+                else:
+                    group.refuse()
+            failure = self._finish_groups(())
         if self._cuda is not None:
             torch.cuda.current_stream(self._cuda.device).wait_stream(self._cuda)
-
-    def _finish_groups(self, unused: Collection[str]) -> None:
-        """All of them, also where one ends with an error: the next step must find none in flight."""
-        failure = None
-        for group in self._groups:
-            try:
-                group.finish(unused)
-            except Error as error:
-                failure = failure or error
+        self._running = False
+        if self._problem is not None:
+            raise self._problem from failure
         if failure is not None:
             raise failure
+
+    def _run(self, problem: Optional[Exception]) -> None:
+        if self._running:
+            raise BusyError("a run() of these gradients was interrupted, and is still in flight: call wait()")
+        try:
+            self._refuse_changes()
+            gradients = {name: self._gradient(name) for name in self._group_of}
+        except Exception as error:  # the other ranks wait for this one
+            problem, gradients = problem or error, {}
+        for group in self._groups:
+            group.prepare(gradients)
+        self._problem = problem
+        self._running = True
+        self.wait()
+
+    def _refuse_changes(self) -> None:
+        """Of the model's parameters: what is not exchanged would differ between ranks."""
+        model = self._model()
+        if model is None:
+            return
+        now = trainable(model)
+        if len(now) == len(self._parameters) and all(now.get(name) is parameter for name, parameter in self._parameters.items()):
+            return
+        changed = [name for name in {**self._parameters, **now} if now.get(name) is not self._parameters.get(name)]
+        raise ArgumentError(
+            f"the model's parameters that need gradients have changed since this was made ({shortened(changed)}): {RENEW}"
+        )
+
+    def _gradient(self, name: str) -> Any:
+        parameter, shape = self._parameters[name], self._group_of[name].views[name].shape
+        if parameter.shape != shape:
+            raise ArgumentError(
+                f"the parameter '{name}' has the shape {tuple(parameter.shape)}, and had {tuple(shape)} when this was made: {RENEW}"
+            )
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+        refuse_sparse(name, parameter.grad)
+        if parameter.grad.shape != shape:
+            raise ArgumentError(
+                f"the gradient of '{name}' has the shape {tuple(parameter.grad.shape)}: the parameter has {tuple(shape)}"
+            )
+        return parameter.grad.detach()
+
+    def _finish_groups(self, unused: Collection[str]) -> Optional[Error]:
+        """All of them, also where one ends with an error, the first of which this returns: the next step must find none in
+        flight."""
+        for group in self._groups:
+            group.finish(unused)
+        return next((group.failure for group in self._groups if group.failure is not None), None)
 
     def _stream(self) -> ContextManager[Any]:
         """In CUDA memory everything happens on a stream of its own, after what is on the current one."""
@@ -277,7 +378,9 @@ class GradientAllreduce:
         if not self._in_flight:
             return
         with self._stream():
-            self._finish_groups(self._unused())
+            failure = self._finish_groups(self._unused())
+            if failure is not None:
+                raise failure
             for future, buffer in self._in_flight:
                 future.set_result(buffer)
         self._in_flight = []
@@ -316,29 +419,53 @@ class GradientAllreduce:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on where state_dict() was called: on as many ranks, each with its own, all at the same step. With the same
         keywords the next step has the same bits. With others, or other groups, residuals find their parameters, while thresholds
-        and schedules start anew. ArgumentError where the state is of another rank or model; then nothing changes."""
-        if state.get("version") != STATE_VERSION:
-            raise ArgumentError(f"the state has the version {state.get('version')}: this Weir reads {STATE_VERSION}")
-        of, mine = (state["rank"], state["ranks"]), (self._comm.rank, self._comm.size)
-        if of != mine:
-            raise ArgumentError(f"the state is of rank {of[0]} of {of[1]}: this is rank {mine[0]} of {mine[1]}; each loads its own")
-        for name, values in state["residual"].items():
-            parameter = self._parameters.get(name)
-            if parameter is None:
-                raise ArgumentError(f"the state has a residual of '{name}': the model has no such parameter that needs a gradient")
-            if values.shape != parameter.shape:
-                raise ArgumentError(
-                    f"the residual of '{name}' has the shape {tuple(values.shape)}: the parameter has {tuple(parameter.shape)}"
-                )
+        and schedules start anew. Not collective. ArgumentError where the state is of another rank or model, or damaged, and
+        BusyError while a run is in flight; then nothing changes."""
+        self._check_state(state)
         layout = [(group["parameters"], group["keywords"]) for group in state["groups"]]
         same = layout == [(list(group.views), plain(group.keywords)) for group in self._groups]
         if same:
             for group, saved in zip(self._groups, state["groups"]):
-                group.plan.restore_state(saved["state"].numpy().tobytes())
-                group.carried = None if saved["carried"] is None else saved["carried"].to(group.flat.device)
-        else:
-            for group in self._groups:
-                group.carry(state["residual"])
+                check_carried(group, saved["carried"])
+        before = [(group.plan.save_state(), group.carried) for group in self._groups]
+        try:
+            for number, group in enumerate(self._groups):
+                if same:
+                    group.restore(state["groups"][number])
+                else:
+                    group.carry(state["residual"])
+        except BaseException:
+            for group, (plan_state, carried) in zip(self._groups, before):
+                group.plan.restore_state(plan_state)
+                group.carried = carried
+            raise
+
+    def _check_state(self, state: Mapping[str, Any]) -> None:
+        if entry_of("the state", state, "version", object, required=False) != STATE_VERSION:
+            raise ArgumentError(f"the state has the version {state.get('version')}: this Weir reads {STATE_VERSION}")
+        of = entry_of("the state", state, "rank", int), entry_of("the state", state, "ranks", int)
+        mine = (self._comm.rank, self._comm.size)
+        if of != mine:
+            raise ArgumentError(f"the state is of rank {of[0]} of {of[1]}: this is rank {mine[0]} of {mine[1]}; each loads its own")
+        residual = entry_of("the state", state, "residual", Mapping)
+        for name in residual:
+            parameter = self._parameters.get(name)
+            if parameter is None:
+                raise ArgumentError(f"the state has a residual of '{name}': the model has no such parameter that needs a gradient")
+            values = entry_of("the residual", residual, name, torch.Tensor)
+            if values.shape != parameter.shape or not values.is_floating_point():
+                raise ArgumentError(
+                    f"the residual of '{name}' has the shape {tuple(values.shape)}: the parameter has {tuple(parameter.shape)}"
+                    if values.shape != parameter.shape
+                    else f"the residual of '{name}' has type {values.dtype}: it must be one of floating point"
+                )
+        for number, group in enumerate(entry_of("the state", state, "groups", list)):
+            what = f"group {number} of the state"
+            entry_of(what, group, "parameters", list)
+            entry_of(what, group, "keywords", Mapping)
+            entry_of(what, group, "carried", (torch.Tensor, type(None)))
+            if entry_of(what, group, "state", torch.Tensor).dtype != torch.uint8:
+                raise ArgumentError(f"the plan's state in {what} has type {group['state'].dtype}: it must be uint8")
 
     def close(self) -> None:
         """Not collective. Ends the plans; what waits in residuals is lost."""
@@ -346,6 +473,7 @@ class GradientAllreduce:
             group.plan.close()
         if self._use is not None:
             self._use.close()
+        self._closed, self._running = True, False
 
     def __repr__(self) -> str:
         elements = sum(group.flat.numel() for group in self._groups)
@@ -356,12 +484,7 @@ def parameters_of(model: Any) -> Dict[str, Any]:
     """Those that need gradients, by the names that they have in the model itself."""
     if not isinstance(model, torch.nn.Module):
         raise ArgumentError(f"the model is of type {type(model).__name__}: give a torch.nn.Module")
-    ignored: Iterable[str] = ()
-    if isinstance(model, DistributedDataParallel):
-        ignored, model = model.parameters_to_ignore, model.module
-    parameters = {
-        name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad and name not in ignored
-    }
+    parameters = trainable(model)
     if not parameters:
         raise ArgumentError("the model has no parameter that needs a gradient")
     devices = sorted({str(parameter.device) for parameter in parameters.values()})
@@ -376,6 +499,51 @@ def parameters_of(model: Any) -> Dict[str, Any]:
                 f"the parameter '{name}' has type {str(parameter.dtype)[len('torch.'):]}; it must be one of {types}"
             )
     return parameters
+
+
+def trainable(model: Any) -> Dict[str, Any]:
+    ignored: Iterable[str] = ()
+    if isinstance(model, DistributedDataParallel):
+        ignored, model = model.parameters_to_ignore, model.module
+    return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad and name not in ignored}
+
+
+def refuse_keywords(maker: str, keywords: Mapping[str, Any], min_elements: Any, group_elements: Any) -> None:
+    for name in ("count", "type", "memory", "average", "name"):
+        if name in keywords:
+            raise ArgumentError(f"{name} is no keyword here: it follows from the model's parameters")
+    refuse_unknown(maker, keywords, [*AllreduceConfig._kinds, "density", "min_elements", "group_elements"])
+    for name, value, least in (("min_elements", min_elements, 0), ("group_elements", group_elements, 1)):
+        try:
+            number = whole_number(name, value, 64)
+        except (TypeError, ValueError) as error:
+            raise ArgumentError(str(error)) from None
+        if number < least:
+            raise ArgumentError(f"{name} is {number}: it must be at least {least}")
+
+
+def entry_of(what: str, mapping: Any, name: str, kind: Any, required: bool = True) -> Any:
+    """mapping[name], if it may be what state_dict() has put there."""
+    if not isinstance(mapping, Mapping):
+        raise ArgumentError(f"{what} is of type {type(mapping).__name__}: give what state_dict() has returned")
+    if required and name not in mapping:
+        raise ArgumentError(f"{what} has no '{name}': give what state_dict() has returned")
+    value = mapping.get(name)
+    if required and not isinstance(value, kind):
+        raise ArgumentError(f"'{name}' in {what} is of type {type(value).__name__}: give what state_dict() has returned")
+    return value
+
+
+def check_carried(group: Group, carried: Any) -> None:
+    if carried is not None and (carried.shape != group.flat.shape or carried.dtype != group.flat.dtype):
+        raise ArgumentError(
+            f"what the state carries for '{group.plan.config.name}' has the shape {tuple(carried.shape)} and type {carried.dtype}: "
+            f"it must have {tuple(group.flat.shape)} and {group.flat.dtype}"
+        )
+
+
+def shortened(names: List[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def in_groups(parameters: Dict[str, Any], min_elements: int, group_elements: int) -> List[Dict[str, Any]]:
@@ -420,16 +588,15 @@ def ddp_hook(model: Any, comm: Optional[Communicator] = None, **keywords: Any) -
     to it waits for a step that uses it.
 
     Where the exchange fails (NaN with non_finite="error", a timeout), backward() throws on all ranks, and DDP cannot be used
-    any further.
+    any further. Nor can it where Ctrl-C has ended backward(): the exchange cannot be waited for again, as run() can.
 
     Collective. `comm` must have as many ranks as DDP's process group.
     """
-    if not isinstance(model, DistributedDataParallel):
-        raise ArgumentError(
-            f"the model is of type {type(model).__name__}: give the DistributedDataParallel, or use all_reduce_gradients(model)"
-        )
     if comm is None:
         comm = Communicator()
+    if not isinstance(model, DistributedDataParallel):
+        text = f"the model is of type {type(model).__name__}: give the DistributedDataParallel, or use all_reduce_gradients(model)"
+        refuse_making(handle_of(comm), "plan", ArgumentError(text))
     ranks = dist.get_world_size(model.process_group)
     if ranks != comm.size:
         raise ArgumentError(
@@ -454,16 +621,19 @@ caches: weakref.WeakKeyDictionary[Any, Tuple[Dict[str, Any], GradientAllreduce]]
 def all_reduce_gradients(model: Any, comm: Optional[Communicator] = None, **keywords: Any) -> GradientAllreduce:
     """Collective. Overwrites the gradients of `model` with their averaged sparse update: between backward() and the optimizer's
     step(). The first call makes a GradientAllreduce with `keywords`, which lives as long as the model, and is returned by every
-    call. To load a saved state before the first step, make a GradientAllreduce yourself. Initial parameters are not broadcast."""
+    call. After its close() the next call makes another one: close it where parameters are unfrozen or replaced. To load a saved
+    state before the first step, make a GradientAllreduce yourself. Initial parameters are not broadcast."""
     if isinstance(model, DistributedDataParallel):
         raise ArgumentError("the model is a DistributedDataParallel, which averages gradients itself: use ddp_hook(model)")
     given = {"comm": comm, **keywords}
-    if model not in caches:
-        caches[model] = (given, GradientAllreduce(model, comm, **keywords))
-    made_with, gradients = caches[model]
+    made_with, gradients = caches.get(model, (given, None)) if isinstance(model, torch.nn.Module) else (given, None)
+    if gradients is None or gradients._closed:
+        made_with, gradients = given, GradientAllreduce(model, comm, **keywords)
+        caches[model] = (made_with, gradients)
+    problem = None
     if given != made_with:
-        raise ArgumentError(f"the keywords are {given}, those of this model's first call {made_with}: give the same")
-    gradients.run()
+        problem = ArgumentError(f"the keywords are {given}, those of this model's first call {made_with}: give the same")
+    gradients._run(problem)
     return gradients
 
 
