@@ -35,8 +35,8 @@ weir_residual residual_of(const weir_plan& plan) {
   return result;
 }
 
+/// A start that is refused leaves the one in flight to be waited for.
 void start(weir_plan& plan, void* dense, const void* sparse_only, void* stream) {
-  plan.operation.reset();
   plan.operation = plan.plan.start_raw(dense, sparse_only, plan.plan.config().count, stream);
 }
 

@@ -152,6 +152,12 @@ int main(int argc, char** argv) {
   EXPECT(result.count == 10 && result.indices != NULL && result.values != NULL);
   EXPECT(weir_plan_run_sparse(plan, gradient, NULL) == WEIR_OK);
 
+  /* a start that is refused: the one in flight is still waited for */
+  EXPECT(weir_plan_start_sparse(plan, gradient) == WEIR_OK);
+  if (weir_plan_start_sparse(plan, gradient) == WEIR_ERR_BUSY) EXPECT_TEXT(weir_last_error(comm), "is running");
+  EXPECT(weir_plan_wait(plan) == WEIR_OK);
+  EXPECT(weir_plan_start_sparse(plan, gradient) == WEIR_OK && weir_plan_wait(plan) == WEIR_OK);
+
   /* bad calls, on every rank alike; the plan stays usable */
   EXPECT(weir_plan_run(plan, rank == 0 ? NULL : gradient) == WEIR_ERR_ARGUMENT);
   EXPECT_TEXT(weir_last_error(comm), "rank 0 gave a null gradient");

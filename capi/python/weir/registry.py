@@ -61,7 +61,7 @@ def versions() -> Versions:
     return Versions(_abi.VERSION, library, _library.path, lib.weir_mpi_family().decode(), lib.weir_mpi_library().decode())
 
 
-log_function: Any = None  # the library calls it: it must live
+log_functions: List[Any] = []  # all that were ever set: one may be under way while it sets the next
 
 
 def set_log_function(function: Optional[Callable[[LogLevel, str], None]]) -> None:
@@ -69,7 +69,6 @@ def set_log_function(function: Optional[Callable[[LogLevel, str], None]]) -> Non
 
     It gets one line at a time, on the thread whose call has something to say; it must not use communicators or what is made from
     them. What it throws is printed, and ignored."""
-    global log_function
     if function is not None and not callable(function):
         raise ArgumentError(f"the log function is of type {type(function).__name__}: give a function, or None")
 
@@ -78,8 +77,8 @@ def set_log_function(function: Optional[Callable[[LogLevel, str], None]]) -> Non
         function(LogLevel(level), text.decode(errors="replace"))
 
     new = _abi.LOG_FUNCTION(call) if function is not None else _abi.LOG_FUNCTION(0)
+    log_functions.append(new)
     check(lib.weir_set_log_function(new, None))
-    log_function = new
 
 
 def log_to(logger: Optional[logging.Logger] = None) -> None:
