@@ -47,6 +47,10 @@ contains
       call get_command_argument(i + 1, value)
       error = 0
       select case (name)
+      case ('-h', '--help')
+        if (rank == 0) print '(a)', usage
+        call MPI_Finalize()
+        stop
       case ('--size')
         read (value, *, iostat=error) given%size
       case ('--angles')
