@@ -57,8 +57,8 @@ weir_status weir_set_log_function(weir_log_function function, void* context);
 /** Initialises MPI, with MPI_THREAD_MULTIPLE where the library has it, unless the program has done so. For programs that do not
  *  call MPI themselves. Not by two threads at once. WEIR_ERR_UNSUPPORTED where another MPI than Weir's is loaded. */
 weir_status weir_init(void);
-/** Finalises MPI where weir_init has initialised it, else does nothing. Destroy communicators before. Collective. WEIR_ERR_STATE where
- *  making a communicator has timed out and ranks are still missing: MPI cannot be finalised then; end the process without. */
+/** Finalises MPI where weir_init has initialised it, else does nothing. Destroy communicators before. Collective. WEIR_ERR_STATE
+ *  where making a communicator has timed out and ranks are still missing: MPI cannot be finalised then; end the process without. */
 weir_status weir_finalize(void);
 /** The MPI that Weir was built for: "Open MPI", or "MPICH" for all libraries of its ABI. */
 const char* weir_mpi_family(void);
@@ -145,9 +145,10 @@ weir_status weir_plan_state_bytes(weir_plan* plan, int64_t* bytes);
 /** Writes what lives from one iteration to the next (residual, thresholds, boundaries, iteration count) into `state`, host memory
  *  of `bytes` bytes, exactly weir_plan_state_bytes. Each rank saves its own, and all must be at the same iteration. */
 weir_status weir_plan_save_state(weir_plan* plan, void* state, int64_t bytes);
-/** Goes on where the plan was that saved `state`: one with the same count, type, algorithm, threshold and error_feedback, on the same
- *  rank of as many. Other fields may differ; this plan's are in force. WEIR_ERR_ARGUMENT, naming the field, where the state is damaged
- *  or does not fit; the plan is then as it was. Sends nothing: see to it that all ranks restore the same iteration, or none. */
+/** Goes on where the plan was that saved `state`: one with the same count, type, algorithm, threshold and error_feedback, on the
+ *  same rank of as many. Other fields may differ; this plan's are in force. WEIR_ERR_ARGUMENT, naming the field, where the state is
+ *  damaged or does not fit; the plan is then as it was. Sends nothing: see to it that all ranks restore the same iteration, or none.
+ */
 weir_status weir_plan_restore_state(weir_plan* plan, const void* state, int64_t bytes);
 /** Why the plan uses this algorithm, for people; with automatic choice a table of predictions. Valid as long as the plan; NULL for
  *  a NULL plan. */

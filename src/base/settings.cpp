@@ -170,7 +170,8 @@ std::vector<std::string> misspelt_settings() {
   std::vector<std::string> texts;
   for (const auto& [name, value] : unknown_variables()) {
     const std::string_view meant = nearest(name, names);
-    const auto longer = std::find_if(names.begin(), names.end(), [&name = name](std::string_view n) { return name.starts_with(n); });
+    const auto longer =
+        std::find_if(names.begin(), names.end(), [&name = name](std::string_view n) { return name.starts_with(n); });
     const std::string_view setting = longer != names.end() && !is_misspelling(name, meant) ? *longer : meant;
     if (is_misspelling(name, setting))
       texts.push_back(fmt::format("{} is not a setting of Weir and is ignored: did you mean {}?", name, setting));

@@ -144,9 +144,9 @@ class Object:
         return state.raw
 
     def restore_state(self, state: bytes) -> None:
-        """Goes on where the one was that saved `state`: of the same configuration, on the same rank of as many. ArgumentError,
-        naming the field, where it is damaged or does not fit; then nothing changes. Sends nothing: see to it that all ranks
-        restore the same iteration, or none."""
+        """Goes on where the one was that saved `state`: of the same size, type, algorithm, threshold and error feedback (a table: of
+        the same configuration), on the same rank of as many. ArgumentError, naming the field, where it is damaged or does not fit;
+        then nothing changes. Sends nothing: see to it that all ranks restore the same iteration, or none."""
         try:
             whole = bytes(memoryview(state))
         except TypeError:
