@@ -118,7 +118,7 @@ void Tracer::finish() noexcept {
   file_ = -1;
 }
 
-void Tracer::set_clock_rounds(std::vector<ClockRound> rounds) {
+void Tracer::set_clock_rounds(const std::vector<ClockRound>& rounds) {
   std::string text;
   for (const ClockRound& round : rounds) text += fmt::format("{}[{},{}]", text.empty() ? "" : ",", round.entered, round.left);
   const std::scoped_lock lock(mutex_);

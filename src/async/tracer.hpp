@@ -47,7 +47,7 @@ class Tracer {
   void finish() noexcept;
 
   /// By these, traces of several ranks are put on one clock.
-  void set_clock_rounds(std::vector<ClockRound> rounds);
+  void set_clock_rounds(const std::vector<ClockRound>& rounds);
   /// The number of a new row.
   [[nodiscard]] int add_row(std::string_view name);
 

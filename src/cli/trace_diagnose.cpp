@@ -18,7 +18,7 @@ struct Where {
   int tag = 0;
   std::string name;
   std::int64_t run = 0;
-  auto operator<=>(const Where&) const = default;
+  auto operator<=>(const Where&) const = default;  // NOLINT(modernize-use-nullptr): of what the compiler writes
 };
 
 Where where(const RecordedCall& call) { return {call.tag, call.name, call.run}; }
@@ -42,10 +42,11 @@ bool is_stuck(const RecordedRank& rank, const RecordedCall& call) {
 /// The latest of each call, the newest first: those before have ended.
 std::vector<const RecordedCall*> latest_calls(const RecordedRank& rank) {
   std::vector<const RecordedCall*> latest;
-  for (auto call = rank.calls.rbegin(); call != rank.calls.rend(); ++call) {
+  for (std::size_t i = rank.calls.size(); i-- > 0;) {
+    const RecordedCall& call = rank.calls[i];
     const bool is_older = std::any_of(latest.begin(), latest.end(),
-                                      [&](const RecordedCall* l) { return l->tag == call->tag && l->name == call->name; });
-    if (!is_older) latest.push_back(&*call);
+                                      [&](const RecordedCall* l) { return l->tag == call.tag && l->name == call.name; });
+    if (!is_older) latest.push_back(&call);
   }
   return latest;
 }

@@ -123,7 +123,7 @@ class Summarizer {
   void add(std::size_t node, const std::vector<Span>& stages);
   std::size_t child(std::size_t node, const std::string& name);
   void end_rank();
-  void list_stages(std::size_t node, double whole, std::vector<StageSummary>& list) const;
+  void list_stages(std::size_t place, double whole, std::vector<StageSummary>& list) const;
   void compare_starts(TraceSummary& summary) const;
 
   int ranks_;

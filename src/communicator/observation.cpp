@@ -47,7 +47,7 @@ void CommunicatorState::observe(const Identity& identity, bool rounds) {
   if (!rounds) return;
   std::vector<ClockRound> times;
   for (int round = 0; round < 16; ++round) times.push_back(clock_round(*this));
-  if (Tracer* const tracer = engine.tracer()) tracer->set_clock_rounds(std::move(times));
+  if (Tracer* const tracer = engine.tracer()) tracer->set_clock_rounds(times);
 }
 
 void CommunicatorState::dump(const std::string& path, std::string_view why) {

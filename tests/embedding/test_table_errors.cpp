@@ -308,8 +308,8 @@ TEST_CASE("ranges of rows beyond the table are errors on every rank alike") {
     std::vector<float> values(8);
     const auto bad_range = [&](const std::string& part, std::int64_t first, std::int64_t count, std::span<float> memory) {
       for (const bool imports : {false, true}) {
-        const std::string does = imports ? "imports " : "exports ";
-        errors.expect(t.rank(), WEIR_ERR_ARGUMENT, "table 'words': rank 1 " + does + part, [&] {
+        const std::string expected = fmt::format("table 'words': rank 1 {} {}", imports ? "imports" : "exports", part);
+        errors.expect(t.rank(), WEIR_ERR_ARGUMENT, expected, [&] {
           const std::span<float> good(values);
           if (imports)
             t.wrong() ? t.table.import_rows(first, count, memory) : t.table.import_rows(3, 0, {});

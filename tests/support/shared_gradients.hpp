@@ -1,6 +1,8 @@
 // shared_gradients.hpp: two plans that are given the same memory at once.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <span>
 #include <string>
 #include <vector>
@@ -44,7 +46,7 @@ std::string failure_of_shared_gradients(int ranks, const std::string& algorithm,
         }
         const std::string expected =
             "plan 'b': the gradient of rank " + std::to_string(ranks - 1) + " overlaps that of another run";
-        check.that(text.find(expected) == 0, "'" + text + "' in place of '" + expected + "'");
+        check.that(text.find(expected) == 0, fmt::format("'{}' in place of '{}'", text, expected));
         // Waiting has driven the first run, too; it must be in flight for the next.
         op.wait();
         check.that(std::vector<float>(first.begin(), first.begin() + n) == right_first, "the first plan's update");
