@@ -481,26 +481,6 @@ def test_ctrl_c_around_a_start(comm, monkeypatch, algorithm, interrupted):
         assert plan.statistics.iteration == 3
 
 
-def test_ctrl_c_in_a_run(comm, monkeypatch):
-    """What the plan has in flight can be waited for, whoever holds no operation."""
-    if comm.size == 1:
-        pytest.skip("one rank waits for nobody")
-    gradient = random_gradient(comm.rank, 1000)
-    with make(comm, name="interrupted") as plan, make(comm, 1, algorithm="dense_ring", name="gate") as gate:
-        if comm.rank == 0:
-            threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-            with pytest.raises(KeyboardInterrupt):
-                plan.run(gradient)
-            with pytest.raises(weir.BusyError):
-                plan.run(gradient)
-            gate.run(np.zeros(1, np.float32))
-            plan.wait()
-        else:
-            gate.run(np.zeros(1, np.float32))
-            plan.run(gradient)
-    assert np.count_nonzero(gradient) == 10
-
-
 def test_ctrl_c_as_a_plan_is_made(comm, monkeypatch):
     """It ends with its communicator."""
     with weir.Communicator() as other:
@@ -534,19 +514,22 @@ def test_forks_are_refused(comm):
         assert np.count_nonzero(gradient) == 10
 
 
-def test_ctrl_c_ends_a_wait(comm):
-    """Rank 0 waits for peers that wait for it to be interrupted. It may wait again."""
+@pytest.mark.parametrize("started", [True, False])
+def test_ctrl_c_ends_a_wait(comm, started):
+    """Rank 0 waits for peers that wait for it to be interrupted. It may wait again, by the plan where it holds no operation."""
     if comm.size == 1:
         pytest.skip("one rank waits for nobody")
     gradient = random_gradient(comm.rank, 1000)
     with make(comm, name="interrupted") as plan, make(comm, 1, algorithm="dense_ring", name="gate") as gate:
         if comm.rank == 0:
-            operation = plan.start(gradient)
+            operation = plan.start(gradient) if started else None
             threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
             with pytest.raises(KeyboardInterrupt):
-                operation.wait()
+                operation.wait() if operation else plan.run(gradient)
+            with pytest.raises(weir.BusyError):
+                plan.run(gradient)
             gate.run(np.zeros(1, np.float32))
-            operation.wait()
+            (operation or plan).wait()
         else:
             gate.run(np.zeros(1, np.float32))
             plan.run(gradient)

@@ -22,7 +22,7 @@ def test_a_setting_that_makes_no_sense(monkeypatch):
 
 def test_versions():
     versions = weir.versions()
-    assert versions.package <= versions.library and versions.mpi_family in ("Open MPI", "MPICH") and versions.mpi_library
+    assert versions.package <= versions.native and versions.mpi_family in ("Open MPI", "MPICH") and versions.mpi_library
 
 
 def test_messages_go_to_logging(comm, monkeypatch, caplog):

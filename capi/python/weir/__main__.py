@@ -33,7 +33,7 @@ def info() -> None:
             columns(
                 [
                     ("weir", f"{weir.__version__} (Python {sys.version.split()[0]}, NumPy {np.__version__})"),
-                    ("library", f"{'.'.join(map(str, versions.library))}, {versions.path}"),
+                    ("library", f"{'.'.join(map(str, versions.native))}, {versions.path}"),
                     ("built for", versions.mpi_family),
                     ("MPI", versions.mpi_library.splitlines()[0]),
                     ("ranks", str(comm.size)),

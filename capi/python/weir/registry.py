@@ -47,7 +47,7 @@ class Versions(NamedTuple):
     """What is in use."""
 
     package: Tuple[int, int, int]
-    library: Tuple[int, int, int]
+    native: Tuple[int, int, int]  # of libweir
     path: str  # of the library, or its name where the loader has found it
     mpi_family: str  # "Open MPI", or "MPICH" for all libraries of its ABI: what Weir was built for
     mpi_library: str  # what the MPI library in use says of itself
@@ -57,8 +57,8 @@ def versions() -> Versions:
     """Of this package, the library, and its MPI."""
     major, minor, patch = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
     lib.weir_version(major, minor, patch)
-    library = (major.value, minor.value, patch.value)
-    return Versions(_abi.VERSION, library, _library.path, lib.weir_mpi_family().decode(), lib.weir_mpi_library().decode())
+    native = (major.value, minor.value, patch.value)
+    return Versions(_abi.VERSION, native, _library.path, lib.weir_mpi_family().decode(), lib.weir_mpi_library().decode())
 
 
 log_functions: List[Any] = []  # all that were ever set: one may be under way while it sets the next
