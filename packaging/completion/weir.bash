@@ -5,7 +5,8 @@ _weir() {
   for ((i = 1; i < COMP_CWORD; i++)); do
     case "$command ${COMP_WORDS[i]}" in
       " info" | " bench" | "bench select" | "bench allreduce" | "bench codec" | "bench overlap" | "bench rows" | \
-        "bench embedding" | "bench capi" | " calibrate" | " predict" | " trace" | "trace merge" | "trace summary" | "trace diagnose")
+        "bench embedding" | "bench capi" | " calibrate" | " predict" | " selftest" | " trace" | "trace merge" | "trace summary" | \
+        "trace diagnose")
         command="${command:+$command }${COMP_WORDS[i]}" ;;
     esac
   done
@@ -19,8 +20,8 @@ _weir() {
       "bench embedding --tokens" | "bench embedding --compute-ms" | "bench embedding --dense-count" | \
       "bench embedding --iterations" | "bench embedding --warmup" | "bench capi --count" | "bench capi --calls" | \
       "bench capi --rounds" | "calibrate --seconds" | "predict --network" | "predict --count" | "predict --density" | \
-      "predict --nodes" | "predict --ranks-per-node" | "trace merge --communicator" | "trace summary --communicator" | \
-      "trace diagnose --communicator")
+      "predict --nodes" | "predict --ranks-per-node" | "selftest --count" | "selftest --density" | "selftest --steps" | \
+      "selftest --seconds" | "trace merge --communicator" | "trace summary --communicator" | "trace diagnose --communicator")
       words= ;;
     "info --values" | "bench allreduce --values" | "bench embedding --values" | "predict --values")
       words="bfloat16 float16 native" ;;
@@ -30,8 +31,8 @@ _weir() {
       words="cuda host" ;;
     "bench select --input" | "bench select --json" | "bench allreduce --input" | "bench allreduce --json" | \
       "bench codec --json" | "bench overlap --json" | "bench rows --json" | "bench embedding --text" | "bench embedding --json" | \
-      "bench capi --json" | "calibrate --output" | "predict --machine" | "predict --json" | "trace merge --output" | \
-      "trace summary --json")
+      "bench capi --json" | "calibrate --output" | "predict --machine" | "predict --json" | "selftest --json" | \
+      "trace merge --output" | "trace summary --json")
       files=yes ;;
     "bench allreduce --algorithm")
       words="all auto auto_sparse dense_ring dense_rabenseifner dense_torus2d dense_mpi dense_nccl topk_allgather topk_dsa gtopk
@@ -52,7 +53,7 @@ _weir() {
       words="adagrad adam momentum sgd" ;;
     *)
       case "$command" in
-        "") words="info bench calibrate predict trace -h --help --version" ;;
+        "") words="info bench calibrate predict selftest trace -h --help --version" ;;
         "info") words="-h --help --plan --count --density --algorithm --values" ;;
         "bench") words="select allreduce codec overlap rows embedding capi -h --help" ;;
         "bench select") words="-h --help --count --density --algorithm --memory --samplings --iterations --input --json" ;;
@@ -66,6 +67,7 @@ _weir() {
         "bench capi") words="-h --help --count --calls --rounds --json" ;;
         "calibrate") words="-h --help --output --seconds" ;;
         "predict") words="-h --help --machine --network --count --density --nodes --ranks-per-node --wire --values --json" ;;
+        "selftest") words="-h --help --count --density --steps --seconds --json" ;;
         "trace") words="merge summary diagnose -h --help" ;;
         "trace merge") words="-h --help --communicator --output" folders=yes ;;
         "trace summary") words="-h --help --communicator --json" folders=yes ;;

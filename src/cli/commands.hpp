@@ -45,6 +45,7 @@ void add_bench_embedding(CLI::App& bench);
 void add_bench_capi(CLI::App& bench);
 void add_calibrate(CLI::App& app);
 void add_predict(CLI::App& app);
+void add_selftest(CLI::App& app);
 void add_trace(CLI::App& app);
 
 }  // namespace weir::cli

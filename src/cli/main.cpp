@@ -44,13 +44,18 @@ int main(int argc, char** argv) {
   weir::cli::add_bench_capi(*bench);
   weir::cli::add_calibrate(app);
   weir::cli::add_predict(app);
+  weir::cli::add_selftest(app);
   weir::cli::add_trace(app);
 
   int status = 0;
+  bool all_alike = false;  // all ranks end with this status, and none waits for another
   try {
     const std::string unknown = weir::cli::unknown_subcommand(app, {argv + 1, static_cast<std::size_t>(std::max(argc, 1) - 1)});
     if (!unknown.empty()) throw std::runtime_error(unknown);
     app.parse(argc, argv);
+  } catch (const CLI::RuntimeError& error) {
+    status = error.get_exit_code();
+    all_alike = true;
   } catch (const CLI::ParseError& error) {
     status = app.exit(error);
   } catch (const std::exception& error) {
@@ -61,7 +66,7 @@ int main(int argc, char** argv) {
   MPI_Initialized(&running);
   MPI_Finalized(&finished);
   if (running && !finished) {
-    if (status != 0) MPI_Abort(MPI_COMM_WORLD, status);
+    if (status != 0 && !all_alike) MPI_Abort(MPI_COMM_WORLD, status);
     MPI_Finalize();
   }
   return status;

@@ -1,8 +1,9 @@
 #!/bin/bash
-# The `weir` command: $1. What it prints, what it writes, what it refuses. What follows starts ranks: mpirun ... -n.
+# The `weir` command: $1. What it prints, what it writes, what it refuses. $2: a library that makes MPI sum wrongly, to be preloaded.
+# What follows starts ranks: mpirun ... -n.
 set -euo pipefail
-weir=$1
-mpirun=("${@:2}")
+weir=$1 wrong_sum=$2
+mpirun=("${@:3}")
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 fail() { echo "test_cli: $*" >&2; exit 1; }
 expect() { grep -qE -- "$2" <<<"$1" || fail "no '$2' in: $1"; }
@@ -87,6 +88,24 @@ refuse "has 100 words: 1 ranks x 6 steps x 20 tokens take 120" "$weir" "${small[
 refuse "tokens" "$weir" "${small[@]}" --tokens 0
 refuse "quick" "$weir" "${small[@]}" --exchange quick
 refuse "compute-ms" "$weir" "${small[@]}" --compute-ms -1
+
+# the self-test: all that there is passes, on odd sizes, and what is wrong is found
+algorithms=$("$weir" info | sed -n '/algorithms$/,/^$/s/^  \([a-z0-9_]*\) .*/\1/p')
+for ranks in 1 2 3; do
+  tested=$("${mpirun[@]}" $ranks "$weir" selftest --json "$work/selftest.json")
+  expect "$tested" "^passed: .* on $ranks ranks of 1 nodes"
+  for name in dense_ring dense_torus2d topk_allgather gtopk gaussiank hitopk oktopk hi_oktopk $algorithms; do
+    [ $name = dense_nccl ] || expect "$tested" "^allreduce +$name +4 steps .* ok$"
+  done
+  for name in columns rows hashed_rows server allgather dense_allreduce; do expect "$tested" "^embedding +$name .* ok$"; done
+done
+for key in benchmark kind algorithm ranks nodes steps seconds ok wrong; do grep -q "\"$key\"" "$work/selftest.json" || fail "no $key in selftest.json"; done
+expect "$("${mpirun[@]}" 2 "$weir" selftest --count 1 --density 1 --steps 2)" "^passed"
+expect "$("$weir" selftest --seconds 0.3)" "^allreduce +oktopk +[0-9]*[0-9] steps"
+if wrong=$(LD_PRELOAD=$wrong_sum "${mpirun[@]}" 2 "$weir" selftest 2>/dev/null); then fail "a wrong sum passes: $wrong"; fi
+expect "$wrong" "^allreduce +dense_mpi .* FAILED: rank 0: step 0: .*element 0"
+expect "$wrong" "^FAILED: 1 of "
+refuse "steps" "$weir" selftest --steps 0
 
 # recorded gradients: 2 iterations x 1 rank x 1000 floats, raw and as .npy
 head -c 8000 /dev/urandom | tr '\000-\377' '\101-\132' >"$work/raw.f32"
@@ -184,6 +203,7 @@ before_measuring() { # COMMAND...
 }
 before_measuring "$weir" calibrate --seconds 0.1 --output "$work/no/file"
 before_measuring "$weir" predict --json "$work/no/file"
+before_measuring "$weir" selftest --json "$work/no/file"
 for bench in allreduce select codec overlap rows embedding; do before_measuring "$weir" bench $bench --json "$work/no/file"; done
 echo kept >"$work/old.txt" # what is there stays until it is replaced
 if "$weir" bench allreduce --count 999 --input "$work/raw.f32" --json "$work/old.txt" >/dev/null 2>&1; then fail "999 does not divide"; fi

@@ -1,0 +1,320 @@
+// weir selftest: every algorithm and every exchange against a slow oracle, on the ranks of the job. Start it with mpirun or srun.
+#include <fmt/format.h>
+#include <mpi.h>
+#include <weir/mpi.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <weir/embedding.hpp>
+
+#include "base/splitmix.hpp"
+#include "cli/bench_ranks.hpp"
+#include "cli/commands.hpp"
+#include "cli/report.hpp"
+#include "cli/selftest_oracle.hpp"
+#include "communicator/communicator.hpp"
+
+namespace weir::cli {
+namespace {
+
+struct Options {
+  std::int64_t count = 20011;
+  double density = 0.01;
+  int steps = 4;
+  double seconds = 0;
+  std::string json;
+};
+
+/// The first thing that was wrong on any rank. Collective where it says so.
+class Verdict {
+ public:
+  void that(bool right, const std::string& otherwise) {
+    if (!right && wrong_.empty()) wrong_ = otherwise;
+  }
+  /// Collective. What was wrong on the lowest of the ranks where something was, "" if nothing.
+  [[nodiscard]] std::string over_all_ranks() const {
+    int rank = 0, size = 1;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    int first = wrong_.empty() ? size : rank;
+    MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    if (first == size) return "";
+    std::string text = fmt::format("rank {}: {}", first, wrong_);
+    auto length = static_cast<int>(text.size());
+    MPI_Bcast(&length, 1, MPI_INT, first, MPI_COMM_WORLD);
+    text.resize(static_cast<std::size_t>(length));
+    MPI_Bcast(text.data(), length, MPI_CHAR, first, MPI_COMM_WORLD);
+    return text;
+  }
+
+ private:
+  std::string wrong_;
+};
+
+struct Outcome {
+  std::string kind, name;  ///< kind: allreduce, embedding
+  std::string wrong{};     ///< "": right
+  int steps = 0;
+  double seconds = 0;
+};
+
+/// Whole numbers, few of them large, in places that ranks share in part. Sums over all ranks and steps stay below 2^24, which
+/// float32 holds.
+std::vector<float> make_gradient(const Options& options, std::uint64_t seed, const Communicator& comm, int step) {
+  const double largest = std::max(1.0, std::floor(16777216.0 / comm.size() / options.steps));
+  const auto uniform = [](std::uint64_t x) { return static_cast<double>(splitmix64(x) >> 11) * 0x1p-53; };
+  std::vector<float> gradient(static_cast<std::size_t>(options.count));
+  const std::uint64_t own =
+      splitmix64(seed * 1000003 + static_cast<std::uint64_t>(comm.rank()) * 4099 + static_cast<std::uint64_t>(step) + 1);
+  for (std::size_t i = 0; i < gradient.size(); ++i) {
+    const double place = uniform(seed + i), noise = uniform(own + i);
+    const double size = largest * std::pow(i % 3 == 0 ? noise : place, 12) * (0.5 + noise / 2);
+    gradient[i] = static_cast<float>(std::floor(size)) * (noise < 0.5 ? -1.0F : 1.0F);
+  }
+  return gradient;
+}
+
+/// Whether all ranks hold the same bits.
+bool same_on_all_ranks(std::span<const float> values) {
+  std::uint64_t hash = values.size();
+  for (const float value : values) {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, &value, sizeof bits);
+    hash = splitmix64(hash ^ bits);
+  }
+  std::array<std::uint64_t, 2> ends = {hash, ~hash};
+  MPI_Allreduce(MPI_IN_PLACE, ends.data(), 2, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
+  return ends[0] == ~ends[1];
+}
+
+/// `tolerance`: relative.
+std::string first_difference(std::span<const float> got, std::span<const float> expected, double tolerance = 0) {
+  if (got.size() != expected.size()) return fmt::format("{} elements instead of {}", got.size(), expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    if (!(std::abs(static_cast<double>(got[i]) - expected[i]) <= tolerance * std::abs(expected[i])))
+      return fmt::format("element {} is {} instead of {}", i, got[i], expected[i]);
+  }
+  return "";
+}
+
+/// Gradients so far = delivered so far + residuals, for every element, summed over ranks.
+class Conservation {
+ public:
+  explicit Conservation(std::int64_t count) : missing_(static_cast<std::size_t>(count), 0.0) {}
+  void gave(std::span<const float> gradient) {
+    for (std::size_t i = 0; i < gradient.size(); ++i) missing_[i] += gradient[i];
+  }
+  /// Of all ranks: averages times ranks are whole numbers again.
+  void received(std::span<const float> averages, const Communicator& comm) {
+    if (comm.rank() != 0) return;
+    for (std::size_t i = 0; i < averages.size(); ++i) missing_[i] -= std::round(static_cast<double>(averages[i]) * comm.size());
+  }
+  /// Collective.
+  [[nodiscard]] std::string lost(std::span<const float> residual, std::int64_t begin) const {
+    std::vector<double> left = missing_;
+    for (std::size_t i = 0; i < residual.size(); ++i) left[i + static_cast<std::size_t>(begin)] -= residual[i];
+    over_ranks(left, MPI_SUM);
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      if (left[i] != 0) return fmt::format("of element {}, {} is neither delivered nor kept", i, left[i]);
+    }
+    return "";
+  }
+
+ private:
+  std::vector<double> missing_;
+};
+
+void check_allreduce(const Communicator& comm, const Options& options, const AllreduceRow& row, std::uint64_t seed,
+                     Verdict& verdict) {
+  AllreducePlan plan(
+      comm, {.count = options.count, .density = options.density, .algorithm = std::string(row.name), .boundary_period = 3});
+  AllreduceOracle oracle(row, comm.state()->topology, options.count);
+  Conservation conservation(options.count);
+  for (int step = 0; step < options.steps; ++step) {
+    const std::string where = fmt::format("step {}: ", step);
+    const std::vector<float> gradient = make_gradient(options, seed, comm, step);
+    std::vector<float> result = gradient;
+    if (row.sparse() && step % 2 == 1) {
+      plan.run_sparse(std::span<const float>(gradient));
+      const SparseView<float> update = plan.sparse_result<float>();
+      std::fill(result.begin(), result.end(), 0.0F);
+      for (std::size_t i = 0; i < update.indices.size(); ++i) result.at(update.indices[i]) = update.values[i];
+    } else {
+      plan.run(std::span<float>(result));
+    }
+    verdict.that(same_on_all_ranks(result), where + "ranks hold different results");
+    conservation.gave(gradient);
+    conservation.received(result, comm);
+    const std::span<const float> residual = row.sparse() ? plan.residual<float>() : std::span<const float>();
+    const std::string lost = conservation.lost(residual, row.sparse() ? plan.residual_begin() : 0);
+    verdict.that(lost.empty(), where + lost);
+    if (row.threshold) continue;  // an estimate selects: how many entries travel is not laid down
+    oracle.step(gradient, plan.statistics().k);
+    std::vector<float> expected = oracle.delivered();
+    for (float& value : expected) value /= static_cast<float>(comm.size());
+    // Dense algorithms may multiply by the reciprocal, which is rounded, too.
+    const std::string difference = first_difference(result, expected, row.sparse() ? 0 : 0x1p-23),
+                      kept = first_difference(residual, oracle.residual());
+    verdict.that(difference.empty(), where + "result: " + difference);
+    verdict.that(kept.empty(), where + "residual: " + kept);
+  }
+}
+
+void check_embedding(const Communicator& comm, const Options& options, std::string_view exchange, std::uint64_t seed,
+                     Verdict& verdict) {
+  constexpr std::int64_t rows = 211, width = 5, batch = 40;
+  EmbeddingTable table(comm, {.rows = rows,
+                              .width = width,
+                              .largest_batch = batch,
+                              .exchange = std::string(exchange),
+                              .learning_rate = 1,
+                              .average = false,
+                              .initial_range = 0});
+  std::vector<float> expected(rows * width, 0.0F);
+  std::vector<std::int64_t> ids(batch), next(batch);
+  std::vector<float> vectors(batch * width), gradients(batch * width);
+  const auto draw = [&](std::vector<std::int64_t>& list, int step) {
+    const std::uint64_t own = splitmix64(seed + static_cast<std::uint64_t>(comm.rank()) * 8191 + static_cast<std::uint64_t>(step));
+    for (std::size_t i = 0; i < list.size(); ++i) list[i] = static_cast<std::int64_t>(splitmix64(own + i / 2) % rows);
+  };
+  draw(ids, 0);
+  for (int step = 0; step < options.steps; ++step) {
+    table.lookup(ids, vectors).wait();
+    std::vector<float> right;
+    for (const std::int64_t id : ids) right.insert(right.end(), expected.begin() + id * width, expected.begin() + (id + 1) * width);
+    const std::string difference = first_difference(vectors, right);
+    verdict.that(difference.empty(), fmt::format("step {}: vectors: {}", step, difference));
+    draw(next, step + 1);
+    table.prefetch(next);
+    std::vector<float> sums(rows * width, 0.0F);
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      gradients[i] = static_cast<float>(splitmix64(seed ^ (i * 31 + static_cast<std::uint64_t>(step))) % 17) - 8;
+      sums[static_cast<std::size_t>(ids[i / width]) * width + i % width] += gradients[i];
+    }
+    table.update(gradients);
+    MPI_Allreduce(MPI_IN_PLACE, sums.data(), static_cast<int>(sums.size()), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    for (std::size_t i = 0; i < sums.size(); ++i) expected[i] -= sums[i];
+    ids = next;
+  }
+  std::vector<float> all(expected.size());
+  table.export_rows(0, rows, all);
+  const std::string difference = first_difference(all, expected);
+  verdict.that(difference.empty(), "rows in the end: " + difference);
+}
+
+/// Collective. What `body` throws, on this rank or another, is what was wrong.
+Outcome check(std::string_view kind, std::string_view name, int steps, const std::function<void(Verdict&)>& body) {
+  Outcome outcome{.kind = std::string(kind), .name = std::string(name), .steps = steps};
+  const double begin = MPI_Wtime();
+  Verdict verdict;
+  try {
+    body(verdict);
+  } catch (const std::exception& error) {
+    verdict.that(false, error.what());
+  }
+  outcome.wrong = verdict.over_all_ranks();
+  outcome.seconds = MPI_Wtime() - begin;
+  return outcome;
+}
+
+std::vector<Outcome> check_all(const Communicator& comm, const Options& options, std::uint64_t seed) {
+  std::vector<Outcome> outcomes;
+  for (const AllreduceRow& row : allreduce_registry()) {
+    if (!row.host_memory) continue;
+    outcomes.push_back(
+        check("allreduce", row.name, options.steps, [&](Verdict& verdict) { check_allreduce(comm, options, row, seed, verdict); }));
+  }
+  for (const ExchangeInfo& exchange : exchanges()) {
+    outcomes.push_back(check("embedding", exchange.name, options.steps,
+                             [&](Verdict& verdict) { check_embedding(comm, options, exchange.name, seed, verdict); }));
+  }
+  return outcomes;
+}
+
+void write(const std::vector<Outcome>& outcomes, const Communicator& comm, const std::string& file) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Outcome& o : outcomes) {
+    list.push_back({{"benchmark", "selftest"},
+                    {"kind", o.kind},
+                    {"algorithm", o.name},
+                    {"ranks", comm.size()},
+                    {"nodes", comm.state()->topology.node_count()},
+                    {"steps", o.steps},
+                    {"seconds", o.seconds},
+                    {"ok", o.wrong.empty()},
+                    {"wrong", o.wrong}});
+  }
+  std::ofstream out(file);
+  out << list.dump(1) << '\n';
+  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", file));
+}
+
+/// Rank 0 decides for all whether there is time for another round.
+bool another_round(double begin, const Options& options) {
+  int more = MPI_Wtime() - begin < options.seconds ? 1 : 0;
+  MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  return more != 0;
+}
+
+void run(const Options& options) {
+  MPI_Init(nullptr, nullptr);
+  std::size_t failed = 0;
+  {
+    const Communicator comm(MPI_COMM_WORLD);
+    if (comm.rank() == 0) require_writable(options.json);
+    const double begin = MPI_Wtime();
+    std::vector<Outcome> outcomes = check_all(comm, options, 1);
+    for (std::uint64_t seed = 2; another_round(begin, options); ++seed) {
+      const std::vector<Outcome> again = check_all(comm, options, seed);
+      for (std::size_t i = 0; i < outcomes.size(); ++i) {
+        if (outcomes[i].wrong.empty()) outcomes[i].wrong = again[i].wrong;
+        outcomes[i].steps += again[i].steps;
+        outcomes[i].seconds += again[i].seconds;
+      }
+    }
+    for (const Outcome& o : outcomes) failed += o.wrong.empty() ? 0 : 1;
+    if (comm.rank() == 0) {
+      for (const Outcome& o : outcomes)
+        fmt::print("{:<10} {:<20} {:>6} steps {:>8.2f} s  {}\n", o.kind, o.name, o.steps, o.seconds,
+                   o.wrong.empty() ? "ok" : "FAILED: " + o.wrong);
+      fmt::print("{}: {} of {} on {} ranks of {} nodes\n", failed == 0 ? "passed" : "FAILED",
+                 failed == 0 ? outcomes.size() : failed, outcomes.size(), comm.size(), comm.state()->topology.node_count());
+      std::fflush(stdout);
+      if (!options.json.empty()) write(outcomes, comm, options.json);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  if (failed != 0) throw CLI::RuntimeError(1);
+}
+
+}  // namespace
+
+void add_selftest(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "selftest", "Check every algorithm and exchange against a slow oracle on these ranks; start with mpirun or srun");
+  command->footer(
+      "Checked in every step: all ranks hold the same result; nothing is lost; the result and what each rank keeps are the "
+      "oracle's\n"
+      "(gaussiank: without the last). Ends with 0, or with 1 where a line says FAILED. A hang ends after WEIR_TIMEOUT seconds.");
+  command->add_option("--count", options->count, "elements of the gradients")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{100000000}))
+      ->capture_default_str();
+  command->add_option("--density", options->density, "share of entries delivered by sparse algorithms")
+      ->check(CLI::Range(1e-9, 1.0))
+      ->capture_default_str();
+  command->add_option("--steps", options->steps, "of each algorithm")->check(CLI::Range(1, 1000))->capture_default_str();
+  command->add_option("--seconds", options->seconds, "go on with other inputs for as long; 0: once")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--json", options->json, "rank 0 also writes the lines to this file");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace weir::cli

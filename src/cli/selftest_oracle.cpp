@@ -1,0 +1,163 @@
+#include "cli/selftest_oracle.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace weir::cli {
+namespace {
+
+/// In place.
+template <class T>
+void over_group(std::span<T> values, MPI_Datatype type, MPI_Op op, MPI_Comm group) {
+  MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), type, op, group);
+}
+
+void send_entries(const std::map<std::uint32_t, float>& entries, int to, MPI_Comm group) {
+  std::vector<std::uint32_t> indices;
+  std::vector<float> values;
+  for (const auto& [index, value] : entries) {
+    indices.push_back(index);
+    values.push_back(value);
+  }
+  MPI_Send(indices.data(), static_cast<int>(indices.size()), MPI_UINT32_T, to, 0, group);
+  MPI_Send(values.data(), static_cast<int>(values.size()), MPI_FLOAT, to, 1, group);
+}
+
+std::map<std::uint32_t, float> receive_entries(int from, MPI_Comm group) {
+  MPI_Status status;
+  int count = 0;
+  MPI_Probe(from, 0, group, &status);
+  MPI_Get_count(&status, MPI_UINT32_T, &count);
+  std::vector<std::uint32_t> indices(static_cast<std::size_t>(count));
+  std::vector<float> values(indices.size());
+  MPI_Recv(indices.data(), count, MPI_UINT32_T, from, 0, group, MPI_STATUS_IGNORE);
+  MPI_Recv(values.data(), count, MPI_FLOAT, from, 1, group, MPI_STATUS_IGNORE);
+  std::map<std::uint32_t, float> entries;
+  for (std::size_t i = 0; i < indices.size(); ++i) entries[indices[i]] = values[i];
+  return entries;
+}
+
+/// Moves all but the k largest of `entries` into `rest`.
+void cut(std::map<std::uint32_t, float>& entries, std::int64_t k, std::map<std::uint32_t, float>& rest) {
+  if (static_cast<std::int64_t>(entries.size()) <= k) return;
+  std::vector<std::uint32_t> indices;
+  std::vector<float> values;
+  for (const auto& [index, value] : entries) {
+    indices.push_back(index);
+    values.push_back(value);
+  }
+  rest = std::exchange(entries, {});
+  for (const std::uint32_t at : largest_entries(values, k)) {
+    entries[indices[at]] = values[at];
+    rest.erase(indices[at]);
+  }
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> largest_entries(std::span<const float> values, std::int64_t k) {
+  std::vector<std::uint32_t> order(values.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::erase_if(order, [&](std::uint32_t i) { return values[i] == 0; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return std::abs(values[a]) > std::abs(values[b]); });
+  order.resize(std::min(order.size(), static_cast<std::size_t>(k)));
+  std::sort(order.begin(), order.end());
+  return order;
+}
+
+AllreduceOracle::AllreduceOracle(const AllreduceRow& row, const Topology& topology, std::int64_t count)
+    : row_(row),
+      shards_(topology, count),
+      sharded_(row.sharded && topology.largest_node() > 1),
+      delivered_(static_cast<std::size_t>(count)) {
+  const int mine = shards_.mine();
+  if (row.sparse() && (!sharded_ || mine >= 0)) residual_.resize(static_cast<std::size_t>(sharded_ ? shards_.size(mine) : count));
+  MPI_Comm_split(MPI_COMM_WORLD, topology.node_of(topology.rank()), topology.rank(), &node_);
+  MPI_Comm_split(MPI_COMM_WORLD, sharded_ ? (mine >= 0 ? mine : MPI_UNDEFINED) : 0, topology.rank(), &group_);
+}
+
+AllreduceOracle::~AllreduceOracle() {
+  MPI_Comm_free(&node_);
+  if (group_ != MPI_COMM_NULL) MPI_Comm_free(&group_);
+}
+
+void AllreduceOracle::step(std::span<const float> gradient, std::int64_t k) {
+  if (!row_.sparse()) {
+    delivered_.assign(gradient.begin(), gradient.end());
+    over_group<float>(delivered_, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    return;
+  }
+  std::fill(delivered_.begin(), delivered_.end(), 0.0F);
+  if (!sharded_) {
+    step_sparse(gradient, k, delivered_);
+    return;
+  }
+  std::vector<float> of_node(gradient.begin(), gradient.end());
+  over_group<float>(of_node, MPI_FLOAT, MPI_SUM, node_);
+  if (const int shard = shards_.mine(); shard >= 0) {
+    const auto begin = static_cast<std::size_t>(shards_.begin(shard)), size = static_cast<std::size_t>(shards_.size(shard));
+    const std::span<float> update = std::span(delivered_).subspan(begin, size);
+    step_sparse(std::span(of_node).subspan(begin, size), shards_.part_of(k, shard, iteration_), update);
+  }
+  over_group<float>(delivered_, MPI_FLOAT, MPI_SUM, node_);  // each shard is the update of one rank of the node, else zero
+  ++iteration_;
+}
+
+void AllreduceOracle::step_sparse(std::span<const float> gradient, std::int64_t k, std::span<float> update) {
+  for (std::size_t i = 0; i < gradient.size(); ++i) residual_[i] += gradient[i];
+  const std::vector<std::uint32_t> chosen = largest_entries(residual_, k);
+  std::vector<Sparse> dropped;
+  std::vector<std::uint8_t> taken(update.size(), 0);
+  if (row_.name == "gtopk") {
+    Sparse mine;
+    for (const std::uint32_t i : chosen) mine[i] = residual_[i];
+    for (const auto& [i, value] : reduce_by_tree(std::move(mine), k, dropped)) {
+      update[i] = value;
+      taken[i] = 1;
+    }
+  } else {
+    std::vector<float> sum(update.size(), 0.0F);
+    for (const std::uint32_t i : chosen) sum[i] = residual_[i];
+    over_group<float>(sum, MPI_FLOAT, MPI_SUM, group_);
+    for (const std::uint32_t i : largest_entries(sum, row_.delivers_all ? static_cast<std::int64_t>(sum.size()) : k)) {
+      update[i] = sum[i];
+      taken[i] = 1;
+    }
+    if (row_.delivers_all) {  // what has cancelled to zero is delivered, too
+      for (const std::uint32_t i : chosen) taken[i] = 1;
+    }
+  }
+  for (const std::uint32_t i : chosen) {
+    if (taken[i] != 0) residual_[i] = 0;
+  }
+  for (const Sparse& list : dropped) {
+    for (const auto& [i, value] : list) {
+      if (taken[i] != 0) residual_[i] += value;
+    }
+  }
+}
+
+/// Rank 0 gathers by a binary tree, with a cut to k at every rank, and tells everybody.
+AllreduceOracle::Sparse AllreduceOracle::reduce_by_tree(Sparse mine, std::int64_t k, std::vector<Sparse>& dropped) const {
+  int rank = 0, size = 1;
+  MPI_Comm_rank(group_, &rank);
+  MPI_Comm_size(group_, &size);
+  for (int distance = 1; distance < size; distance *= 2) {
+    if (rank % (2 * distance) != 0) {
+      send_entries(mine, rank - distance, group_);
+      break;
+    }
+    if (rank + distance >= size) continue;
+    for (const auto& [i, value] : receive_entries(rank + distance, group_)) mine[i] += value;
+    cut(mine, k, dropped.emplace_back());
+  }
+  if (rank == 0) {
+    for (int to = 1; to < size; ++to) send_entries(mine, to, group_);
+    return mine;
+  }
+  return receive_entries(0, group_);
+}
+
+}  // namespace weir::cli

@@ -1,0 +1,53 @@
+// selftest_oracle.hpp: what an allreduce must deliver, on the ranks of a job: slow and obvious, by MPI's own collectives and plain
+// sorts.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "collectives/allreduce.hpp"
+#include "collectives/node_shards.hpp"
+
+namespace weir::cli {
+
+/// One algorithm with exact selection and error feedback. Collective over MPI_COMM_WORLD. Gradients are whole numbers whose sums
+/// float32 holds, so that the order of adding does not matter.
+class AllreduceOracle {
+ public:
+  AllreduceOracle(const AllreduceRow& row, const Topology& topology, std::int64_t count);
+  ~AllreduceOracle();
+  AllreduceOracle(const AllreduceOracle&) = delete;
+  AllreduceOracle& operator=(const AllreduceOracle&) = delete;
+
+  /// Delivers k entries of the gradients and of what was kept; dense algorithms deliver everything.
+  void step(std::span<const float> gradient, std::int64_t k);
+  /// Of all elements, not averaged; the same on all ranks.
+  [[nodiscard]] const std::vector<float>& delivered() const { return delivered_; }
+  /// What this rank keeps: of all elements, or of its shard.
+  [[nodiscard]] const std::vector<float>& residual() const { return residual_; }
+
+ private:
+  using Sparse = std::map<std::uint32_t, float>;
+
+  void step_sparse(std::span<const float> gradient, std::int64_t k, std::span<float> update);
+  [[nodiscard]] Sparse reduce_by_tree(Sparse mine, std::int64_t k, std::vector<Sparse>& dropped) const;
+
+  const AllreduceRow& row_;
+  ShardMap shards_;
+  bool sharded_;
+  MPI_Comm group_ = MPI_COMM_NULL;  ///< of the ranks that reduce with this one: all, or the owners of its shard
+  MPI_Comm node_ = MPI_COMM_NULL;
+  std::int64_t iteration_ = 0;
+  std::vector<float> delivered_, residual_;
+};
+
+/// Indices of the k largest magnitudes that are not zero, ties to the lowest index, ascending.
+[[nodiscard]] std::vector<std::uint32_t> largest_entries(std::span<const float> values, std::int64_t k);
+
+}  // namespace weir::cli
