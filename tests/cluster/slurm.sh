@@ -8,7 +8,7 @@ SlurmctldHost=${nodes[0]}($subnet.1)
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket=$slurm/munge/socket
+AuthInfo=socket=$slurm/munge/socket,cred_expire=10
 StateSaveLocation=$slurm/state
 SlurmdSpoolDir=$slurm/spool-%n
 SlurmctldLogFile=$slurm/log/slurmctld.log
@@ -27,12 +27,23 @@ TopologyPlugin=topology/tree
 JobRequeue=1
 MinJobAge=3600
 ReturnToService=2
+SlurmdTimeout=15
+KillWait=10
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+JobCompType=jobcomp/filetxt
+JobCompLoc=$slurm/jobcomp
+SchedulerParameters=bf_interval=2,sched_interval=2
 END
   local i
   for i in "${!nodes[@]}"; do
     echo "NodeName=${nodes[i]} NodeAddr=$subnet.$((i + 1)) CPUs=4 Sockets=1 CoresPerSocket=4"
   done >>"$slurm/slurm.conf"
-  echo "PartitionName=weir Nodes=ALL Default=YES MaxTime=INFINITE OverSubscribe=YES" >>"$slurm/slurm.conf"
+  cat >>"$slurm/slurm.conf" <<END
+PartitionName=weir Nodes=ALL Default=YES MaxTime=INFINITE OverSubscribe=YES PriorityTier=1 GraceTime=10
+PartitionName=urgent Nodes=ALL MaxTime=INFINITE PriorityTier=2 PreemptMode=OFF
+END
+  echo "PMIxCliTmpDirBase=$slurm/pmix" >"$slurm/mpi.conf"
   echo "ConstrainCores=no" >"$slurm/cgroup.conf"
 }
 
@@ -60,6 +71,14 @@ start_daemon() {
   (on_node "$@") >"$slurm/log/start" 2>&1 </dev/null || die "$2 on $1 failed: $(cat "$slurm/log/start")"
 }
 
+# A folder that the nodes of a real cluster would not share: PMIx names its files after the job alone.
+start_slurmd() {
+  local node=$1
+  mkdir -p "$slurm/spool-$node" "$slurm/pmix"
+  (on_node "$node" mount -t tmpfs tmpfs "$slurm/pmix")
+  start_daemon "$node" slurmd -N "$node" -f "$slurm/slurm.conf"
+}
+
 slurm_up() {
   need slurmctld slurmctld
   need slurmd slurmd
@@ -73,8 +92,7 @@ slurm_up() {
   start_munge
   start_daemon "${nodes[0]}" slurmctld -c -f "$slurm/slurm.conf"
   for node in "${nodes[@]}"; do
-    mkdir -p "$slurm/spool-$node"
-    start_daemon "$node" slurmd -N "$node" -f "$slurm/slurm.conf"
+    start_slurmd "$node"
   done
   for ((try = 0; try < 60; try++)); do
     if [ "$( (on_node "${nodes[0]}" sinfo -h -t idle -o %D) 2>/dev/null)" = "${#nodes[@]}" ]; then
