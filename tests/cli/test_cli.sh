@@ -79,7 +79,7 @@ for key in benchmark ranks rows width tokens ids exchange median_ms lookup_ms up
   grep -q "\"$key\"" "$work/embedding.json" || fail "no $key in embedding.json"
 done
 # 4 steps x 20 words of three kinds; rows for two: every step has 2 distinct ids, both needed again
-for i in $(seq 1 20); do echo "The cat, the-HAT; THE"; done >"$work/words.txt"
+for _ in $(seq 1 20); do echo "The cat, the-HAT; THE"; done >"$work/words.txt"
 "$weir" "${small[@]}" --rows 2 --tokens 20 --iterations 2 --exchange columns --text "$work/words.txt" --json "$work/text.json" >/dev/null
 grep -q '"original_mb": 0.00048,' "$work/text.json" || fail "20 x 6 floats are not 0.00048 MB"
 grep -q '"coalesced_mb": 4.8' "$work/text.json" || fail "2 x 6 floats are not 4.8e-05 MB"
@@ -95,7 +95,7 @@ for ranks in 1 2 3; do
   tested=$("${mpirun[@]}" $ranks "$weir" selftest --json "$work/selftest.json")
   expect "$tested" "^passed: .* on $ranks ranks of 1 nodes"
   for name in dense_ring dense_torus2d topk_allgather gtopk gaussiank hitopk oktopk hi_oktopk $algorithms; do
-    [ $name = dense_nccl ] || expect "$tested" "^allreduce +$name +4 steps .* ok$"
+    [ "$name" = dense_nccl ] || expect "$tested" "^allreduce +$name +4 steps .* ok$"
   done
   for name in columns rows hashed_rows server allgather dense_allreduce; do expect "$tested" "^embedding +$name .* ok$"; done
 done
@@ -164,13 +164,15 @@ expect "$one_node" "^caution: the network between nodes is priced like the insid
 expect "$one_node" "^no best is named"
 expect "$("$weir" predict --nodes 4 --network 1Gbit,50us)" "^best: .* times as fast as dense_"
 expect "$("$weir" predict --nodes 4 --network 1Gbit,50us)" "^machine: $machine, with 1Gbit,50us between nodes"
-for network in 25Gbit 25Gbit,5 25,5us -1Gbit,5us 0Gbit,5us 25Gbit,5us,1 fast, ,5us; do
+for network in 25Gbit 25Gbit,5 25,5us -1Gbit,5us 0Gbit,5us 25Gbit,5us,1 "fast," ,5us; do
   refuse "--network is '$network': it must be a node's bandwidth" "$weir" predict --network "$network"
 done
 seconds() { "$weir" predict --nodes 2 --network "$1" --json "$work/network.json" >/dev/null; sed -n 's/.*"total_ms": \([0-9]*\).*/\1/p' "$work/network.json" | tail -1; }
 # 2 nodes: the slowest of all sends more than n floats, 16.8 MB: 134 ms at 1 Gbit/s; 1000 Mbit are as many; latency is added
 slow_ms=$(seconds 1Gbit,50us)
-[ "$slow_ms" -ge 134 ] && [ "$(seconds 1000Mbit,0.05ms)" = "$slow_ms" ] && [ "$(seconds 1Gbit,1s)" -ge 1134 ] || fail "odd prices of networks: $slow_ms"
+if [ "$slow_ms" -lt 134 ] || [ "$(seconds 1000Mbit,0.05ms)" != "$slow_ms" ] || [ "$(seconds 1Gbit,1s)" -lt 1134 ]; then
+  fail "odd prices of networks: $slow_ms"
+fi
 processors=$(getconf _NPROCESSORS_ONLN)
 if [ "$processors" -le 8 ]; then
   expect "$("${mpirun[@]}" $((processors + 1)) "$weir" calibrate --seconds 0.1 --output "$work/crowded.json" 2>&1 >/dev/null)" \

@@ -47,7 +47,7 @@ refuse "is one of the traces" "$weir" trace merge "$work/trace" --output "$work/
 touch "$work/target.json"
 ln -s target.json "$work/link.json"
 "$weir" trace merge "$work/trace" --output "$work/link.json" >/dev/null 2>&1
-[ -L "$work/link.json" ] && [ -s "$work/target.json" ] || fail "merging has replaced a link"
+[[ -L $work/link.json && -s $work/target.json ]] || fail "merging has replaced a link"
 if [ -w /dev/full ]; then refuse "cannot be written: No space left" "$weir" trace merge "$work/trace" --output /dev/full; fi
 refuse "give the folder that WEIR_DUMP named" "$weir" trace diagnose "$work/trace"
 refuse "No such file" "$weir" trace summary "$work/none"
@@ -70,6 +70,7 @@ expect "$diagnosis" "^  rank 2 wrote no dump$"
 expect "$diagnosis" "^  first error, on rank [013]: rank [013] waited 2.[0-9] s without progress"
 
 # A dead one, behind a shell, so that the launcher does not end the others at once.
+# shellcheck disable=SC2016
 said=$(WEIR_TIMEOUT=2 WEIR_DUMP=$work/kill timeout 60 "${start[@]}" sh -c '"$0" kill; sleep 6' "$program" 2>&1) || true
 diagnose "$work/kill"
 verdict "^rank 2 wrote no dump: .*'late layers', run 6, stage [a-z_]+$"

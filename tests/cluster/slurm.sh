@@ -37,7 +37,7 @@ SchedulerParameters=bf_interval=2,sched_interval=2
 END
   local i
   for i in "${!nodes[@]}"; do
-    echo "NodeName=${nodes[i]} NodeAddr=$subnet.$((i + 1)) CPUs=4 Sockets=1 CoresPerSocket=4"
+    echo "NodeName=${nodes[i]} NodeAddr=$subnet.$((i + 1)) CPUs=8 Sockets=1 CoresPerSocket=8"
   done >>"$slurm/slurm.conf"
   cat >>"$slurm/slurm.conf" <<END
 PartitionName=weir Nodes=ALL Default=YES MaxTime=INFINITE OverSubscribe=YES PriorityTier=1 GraceTime=10
@@ -74,6 +74,7 @@ start_daemon() {
 # A folder that the nodes of a real cluster would not share: PMIx names its files after the job alone.
 start_slurmd() {
   local node=$1
+  rm -rf "$slurm/spool-$node" # of a node that has died: PMIx takes none of its sockets for another step of the same number
   mkdir -p "$slurm/spool-$node" "$slurm/pmix"
   (on_node "$node" mount -t tmpfs tmpfs "$slurm/pmix")
   start_daemon "$node" slurmd -N "$node" -f "$slurm/slurm.conf"

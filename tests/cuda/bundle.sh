@@ -31,6 +31,7 @@ while [ $# -gt 0 ]; do
 done
 
 programs=(test_gpu_kernels test_gpu_plan test_gpu_table bench_gpu)
+# shellcheck disable=SC2016
 cmake -S "$root" -B "$build" -G Ninja -DWEIR_WITH_MPI=OFF -DWEIR_WITH_CUDA=ON -DWEIR_WERROR=ON ${architectures:+"-DWEIR_CUDA_ARCHITECTURES=$architectures"} \
   -DCMAKE_EXE_LINKER_FLAGS="-static-libgcc -s -Wl,--disable-new-dtags" '-DCMAKE_BUILD_RPATH=$ORIGIN/lib' -DCMAKE_BUILD_RPATH_USE_ORIGIN=ON >/dev/null
 cmake --build "$build" --target "${programs[@]}"

@@ -1,0 +1,212 @@
+#!/bin/bash
+# Every job script of slurm/ on a real SLURM: $1 the build folder, $2 the MPI it was built with, $3 a stand-in for a training program. Training is
+# hit at random moments by everything that ends jobs, and must end as an undisturbed run. SEED=... repeats the moments of a run.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+scripts=$(cd "$here/../../slurm" && pwd)
+build=$(realpath "$1") mpi=$2 trainee=$(realpath "$3")
+cluster=$here/cluster
+"$cluster" check
+for command in slurmctld slurmd sbatch munged; do
+  command -v $command >/dev/null || { echo "skipped: there is no $command on this machine: apt-get install slurm-wlm munge"; exit 77; }
+done
+export WEIR_CLUSTER_STATE=${WEIR_CLUSTER_STATE:-/tmp/weir-cluster-test}
+RANDOM=${SEED:=$RANDOM}
+echo "-- SEED=$SEED"
+"$cluster" up -n 4 -r 1gbit
+work=$(mktemp -d)
+trap '"$cluster" down >/dev/null; rm -rf "$work"' EXIT
+"$cluster" slurm up
+cd "$work"
+export OPENBLAS_NUM_THREADS=1 WEIR_DUMP=
+weir=$build/bin/weir
+
+slurm() { "$cluster" slurm "$@"; }
+show() { for file in "$@"; do echo "== $file"; cat "$file"; done; }
+fail() {
+  echo "test_slurm: $*"
+  slurm squeue || true
+  show ./*.out | tail -n 150
+  exit 1
+}
+batch() { slurm sbatch --parsable --ntasks-per-node=1 "$@"; }
+# wait_for SECONDS WHAT COMMAND...: until it succeeds.
+wait_for() {
+  local left=$1 what=$2
+  shift 2
+  for ((left *= 5; left > 0; left--)); do
+    ! "$@" >/dev/null 2>&1 || return 0
+    sleep 0.2
+  done
+  fail "$what: not within the time"
+}
+state() { slurm scontrol -o show job "$1" | sed 's/.*JobState=\([A-Z_]*\).*/\1/'; }
+over() { [[ $(state "$1") =~ ^(COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL|PREEMPTED)$ ]]; }
+
+# ---- bad input
+
+# refused NAME PATTERN SBATCH_OPTIONS... SCRIPT OPTIONS...: the job must fail, with this on the first line of its output. All run at once.
+refused=()
+refused() {
+  refused+=("$1:$(batch --job-name="$1" --output="$1.out" "${@:3}"):$2")
+}
+train=$scripts/weir-train.sbatch
+mkdir taken held free
+printf '0\nother --program\n' >taken/weir-train.run
+refused unknown_site "there is no site 'mars': choose one of .*generic-openmpi" -N1 "$scripts/weir-test.sbatch" --site mars
+refused no_module "site .*(module no/such cannot be loaded: see 'module avail'|there is no module command)|module no/such cannot be loaded" -N1 \
+  "$scripts/weir-test.sbatch" --weir "$weir" --module no/such
+refused no_folder "there is no checkpoint folder nowhere: make it" -N1 "$train" --weir "$weir" --checkpoint nowhere -- "$trainee"
+refused no_checkpoint "which folder for checkpoints" -N1 "$train" --weir "$weir" -- "$trainee"
+refused unwritable "checkpoint folder /sys cannot be written: check its owner" -N1 "$train" --weir "$weir" --checkpoint /sys -- "$trainee"
+refused other_run "belongs to another run \(other --program\): choose another --checkpoint" -N1 "$train" --weir "$weir" --checkpoint taken -- "$trainee"
+refused node_count "the model cannot use 2 nodes: submit with --nodes one of 1,4" -N2 "$train" --weir "$weir" --checkpoint free --node-counts 1,4 -- "$trainee"
+refused no_program "there is no program ./nothing" -N1 "$train" --weir "$weir" --checkpoint free -- ./nothing
+refused array_index "array index 7 is out of range: these options make 2 tasks, so submit with --array=0-1" -N2 --array=7 "$scripts/weir-bench.sbatch" --weir "$weir" \
+  --algorithms oktopk --sizes 1000,2000
+refused one_rank "1 ranks on 1 nodes, but it takes at least 2" -N1 "$scripts/weir-calibrate.sbatch" --weir "$weir"
+refused unknown_option "what is '--fast'" -N1 "$scripts/weir-bench.sbatch" --weir "$weir" --fast
+refused no_python "there is no program absent.py" -N1 "$scripts/weir-python.sbatch" -- absent.py
+other=mpich
+[ "$mpi" = openmpi ] || other=openmpi
+refused other_mpi "was built for $mpi, but site generic-$other has $other: build it with that MPI" -N1 "$scripts/weir-test.sbatch" --weir "$weir" --site "generic-$other"
+IFS=: read -r _ failing _ <<<"${refused[0]}"
+chained=$(batch -N1 --dependency=afterok:"$failing" --kill-on-invalid-dep=yes --output=chained.out --wrap "echo ran")
+
+# ---- the jobs that run once, each after the one before, and a report of them
+
+submitted=$(slurm "$scripts/submit" test calibrate bench --nodes 1,2,4 --ranks-per-node 2 --weir "$weir" -- --algorithms dense_ring,oktopk --sizes 10000 \
+  --densities 0.01,0.1 --iterations 2)
+cat >program.py <<'END_OF_PROGRAM'
+import weir
+comm = weir.Communicator()
+if comm.rank == 0:
+    print(f"{comm.size} ranks in Python")
+END_OF_PROGRAM
+python=
+if /usr/bin/python3 -c "import numpy" 2>/dev/null && compgen -G "$build/lib/libweir-*.so" >/dev/null; then
+  python=$(PYTHONPATH=$here/../../capi/python WEIR_LIBRARY=$(compgen -G "$build/lib/libweir-*.so" | head -1) batch -N2 --output=python.out \
+    "$scripts/weir-python.sbatch" --weir "$weir" --python /usr/bin/python3 -- program.py)
+else
+  echo "no Python package here: weir-python.sbatch is not run"
+fi
+if slurm "$scripts/submit" test --nodes 9 >refused_submit.out 2>&1; then fail "submit takes 9 of 4 nodes"; fi
+grep -q "SLURM refuses this job: .*not available" refused_submit.out || fail "submit does not say why"
+slurm "$scripts/submit" train --nodes 2 --dry-run -- --checkpoint free --elastic | grep -q -- "--no-kill .*weir-train.sbatch .*--elastic" || fail "submit forgets --no-kill"
+
+check_refused() {
+  local entry name job pattern first
+  for entry in "${refused[@]}"; do
+    IFS=: read -r name job pattern <<<"$entry"
+    wait_for 60 "job $name" over "$job"
+    [ "$(state "$job")" = FAILED ] || fail "$name: the job ended as $(state "$job")"
+    first=$(head -n 1 "$name.out")
+    [[ $first =~ ^weir-[a-z]+.sbatch:\ error:\  && $first =~ $pattern ]] || fail "$name: the first line is: $first"
+    rm "$name.out"
+  done
+  wait_for 30 "the job after a failed one" over "$chained"
+  [ ! -e chained.out ] || fail "a job ran after one that it needs had failed"
+  echo "bad input: ${#refused[@]} jobs refused, each on its first line; what depends on them does not run"
+}
+check_refused
+arrays=$(sed -n 's/^[a-z]*: job \([0-9]*\): .*/\1/p' <<<"$submitted")
+[ "$(wc -w <<<"$arrays")" = 5 ] || fail "submit: $submitted"
+all_gone() { [ -z "$(slurm squeue -h -j "$(paste -sd , <<<"$arrays")" 2>/dev/null)" ]; }
+wait_for 120 "the chain of jobs" all_gone
+"$scripts/report" results >report.out || fail "report: $(cat report.out)"
+[ "$(compgen -G "results/bench/strong/nodes-000[124]/*.json" | wc -l)" = 9 ] || fail "not every task of the bench has written its file"
+for text in "self-test, 8 ranks on 4 nodes: all .* passed" "machine file" "| strong | 10,000 | 0.1 | oktopk | 4 | 8 |" "bytes across" "exchange ms"; do
+  grep -q "$text" results/report.md || fail "no '$text' in the report: $(cat report.out)"
+done
+if command -v gnuplot >/dev/null; then
+  for picture in scaling bytes stages; do grep -q "</svg>" results/$picture.svg || fail "no picture $picture"; done
+fi
+if [ -n "$python" ]; then
+  wait_for 60 "the Python job" over "$python"
+  grep -qx "2 ranks in Python" python.out || fail "the Python job"
+fi
+grep -q "Name=weir-test JobState=COMPLETED" "$WEIR_CLUSTER_STATE/slurm/jobcomp" || fail "no record of the self-test's job"
+rm -f weir-*.out
+echo "self-test, calibration, bench array, Python and report: done"
+
+# ---- training, undisturbed and hit
+
+program=("$trainee" --steps 600 --ms 50)
+data=/usr/share/datasets/fashion-mnist
+if "$build/bin/fashion_mnist" --help 2>/dev/null | grep -q -- --checkpoint && [ -d $data ]; then
+  program=("$build/bin/fashion_mnist" --epochs 1 --evaluate-every 1000000 --progress lines)
+else
+  echo "no fashion_mnist that takes --checkpoint, or no data set: a stand-in is trained"
+fi
+# training NAME SBATCH_OPTIONS... -- OPTIONS...
+declare -A job
+training() {
+  local name=$1 options=()
+  shift
+  while [ "$1" != -- ]; do options+=("$1"); shift; done
+  shift
+  mkdir "checkpoint-$name" "output-$name"
+  # The run is told by its command line: the output's folder is the job's own.
+  job[$name]=$(slurm sbatch --parsable --job-name="$name" --output="$name.out" --ntasks-per-node=1 --nodes=2 --time=10 "${options[@]}" "$train" --weir "$weir" \
+    --checkpoint "checkpoint-$name" --every 10 "$@" -- "${program[@]}" --output "$(output_of "$name")")
+}
+output_of() { if [ "${program[0]}" = "$trainee" ]; then echo "output-$1/result.json"; else echo "output-$1"; fi; }
+has_saved() { find "checkpoint-$1" -type f ! -name 'weir-train.*' ! -name .weir-train | grep -q .; }
+# moment NAME: some time after its first checkpoint.
+moment() {
+  wait_for 60 "the first checkpoint of $1" has_saved "$1"
+  local wait=$((RANDOM % 30))
+  sleep $((wait / 10)).$((wait % 10))
+}
+hit() { echo "$(date +%T) $1: ${*:2}"; "${@:2}" || fail "$1: could not be hit"; }
+starts() { slurm scontrol -o show job "${job[$1]}" | sed 's/.*Restarts=\([0-9]*\).*/\1/'; }
+
+training undisturbed --nodelist=weir[0-1] --
+training signal --nodelist=weir[0-1] --
+training limit --nodelist=weir[0-1] --time=1 --signal=B:USR1@40 --
+training requeue --nodelist=weir[0-1] --
+training preemption --nodelist=weir2 --nodes=1 --ntasks-per-node=2 --
+training death --exclude=weir0,weir2 --
+training elastic --nodes=3 --no-kill --exclude=weir2 -- --elastic
+moment signal
+hit signal slurm scancel --signal=USR1 "${job[signal]}"
+moment requeue
+hit requeue slurm scontrol requeue "${job[requeue]}"
+moment preemption
+hit preemption slurm sbatch --parsable --partition=urgent --nodelist=weir2 --ntasks=1 --cpus-per-task=8 --output=urgent.out --wrap "sleep 1" >/dev/null
+moment death
+has_saved elastic || wait_for 60 "the first checkpoint of elastic" has_saved elastic
+hit "death and elastic" "$cluster" kill weir3
+wait_for 90 "SLURM to notice that weir3 is dead" grep -q "NODE FAILURE" death.out
+"$cluster" start weir3
+
+for name in undisturbed signal limit requeue preemption death elastic; do
+  wait_for 150 "training '$name'" over "${job[$name]}"
+  [ "$(state "${job[$name]}")" = COMPLETED ] || fail "training '$name' ended as $(state "${job[$name]}")"
+done
+for name in signal limit requeue preemption death; do [ "$(starts $name)" -ge 1 ] || fail "training '$name' was not hit"; done
+grep -q "a node has died: 2 are left" elastic.out || fail "training 'elastic' has not gone on without its node"
+[ "$(starts elastic)" = 0 ] || fail "training 'elastic' was requeued"
+
+/usr/bin/env python3 - <<'END_OF_PROGRAM' || fail "not all have ended alike"
+import json, pathlib, sys
+
+def result(name):
+    files = list(pathlib.Path(f"output-{name}").glob("*.json"))
+    if len(files) != 1:
+        sys.exit(f"{name}: {len(files)} results")
+    content = json.loads(files[0].read_text())
+    values = {key: value for part in [content, *content.values()] if isinstance(part, dict) for key, value in part.items()}
+    return values["steps"], values["accuracy"], values["ranks"]
+
+steps, accuracy, _ = result("undisturbed")
+print(f"undisturbed: {steps} steps, accuracy {accuracy}")
+for name in ("signal", "limit", "requeue", "preemption", "death"):
+    if result(name)[:2] != (steps, accuracy):
+        sys.exit(f"{name}: {result(name)} instead of {steps} steps, accuracy {accuracy}")
+final = result("elastic")
+print(f"elastic: {final[0]} steps, accuracy {final[1]}, {final[2]} ranks in the end")
+if final[2] != 2 or abs(final[1] - accuracy) > 0.02:
+    sys.exit("elastic: not as good as the undisturbed run, or not on two ranks")
+END_OF_PROGRAM
+echo "training: as undisturbed after a signal, a time limit, a requeue, preemption, a node's death, and on fewer nodes"
