@@ -64,7 +64,7 @@ load_site() {
     *) file=$folder/sites/$site.sh ;;
   esac
   [ -r "$file" ] || fail "there is no site '$site': choose one of $(sites), or give the path of a site file of your own"
-  site_mpi='' site_modules=() site_launcher=(srun)
+  site_mpi='' site_modules=() site_launcher=(srun) site_scratch=''
   # shellcheck source=sites/generic-openmpi.sh disable=SC1091
   source "$file"
 }

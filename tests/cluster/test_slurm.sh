@@ -92,7 +92,8 @@ else
 fi
 if slurm "$scripts/submit" test --nodes 9 >refused_submit.out 2>&1; then fail "submit takes 9 of 4 nodes"; fi
 grep -q "SLURM refuses this job: .*not available" refused_submit.out || fail "submit does not say why"
-slurm "$scripts/submit" train --nodes 2 --dry-run -- --checkpoint free --elastic | grep -q -- "--no-kill .*weir-train.sbatch .*--elastic" || fail "submit forgets --no-kill"
+shown=$(slurm "$scripts/submit" train --nodes 2 --dry-run -- --checkpoint free --elastic)
+grep -q -- "--no-kill .*weir-train.sbatch .*--elastic" <<<"$shown" || fail "submit forgets --no-kill: $shown"
 
 check_refused() {
   local entry name job pattern first
