@@ -26,7 +26,7 @@ show() { for file in "$@"; do echo "== $file"; cat "$file"; done; }
 fail() {
   echo "test_slurm: $*"
   slurm squeue || true
-  show ./*.out | tail -n 150
+  show ./*.out | cut -c 1-200 | grep -vE '^ |^$' | tail -n 150
   exit 1
 }
 batch() { slurm sbatch --parsable --ntasks-per-node=1 "$@"; }
@@ -122,12 +122,12 @@ done
 if command -v gnuplot >/dev/null; then
   for picture in scaling bytes stages; do grep -q "</svg>" results/$picture.svg || fail "no picture $picture"; done
 fi
+rm -f weir-*.out report.out refused_submit.out
 if [ -n "$python" ]; then
   wait_for 60 "the Python job" over "$python"
-  grep -qx "2 ranks in Python" python.out || fail "the Python job"
+  grep -qx "2 ranks in Python" python.out || fail "the Python job: $(cat python.out)"
 fi
 grep -q "Name=weir-test JobState=COMPLETED" "$WEIR_CLUSTER_STATE/slurm/jobcomp" || fail "no record of the self-test's job"
-rm -f weir-*.out
 echo "self-test, calibration, bench array, Python and report: done"
 
 # ---- training, undisturbed and hit
@@ -135,7 +135,7 @@ echo "self-test, calibration, bench array, Python and report: done"
 program=("$trainee" --steps 600 --ms 50)
 data=/usr/share/datasets/fashion-mnist
 if "$build/bin/fashion_mnist" --help 2>/dev/null | grep -q -- --checkpoint && [ -d $data ]; then
-  program=("$build/bin/fashion_mnist" --epochs 1 --evaluate-every 1000000 --progress lines)
+  program=("$build/bin/fashion_mnist" --epochs 3 --evaluate-every 1000000 --progress lines)
 else
   echo "no fashion_mnist that takes --checkpoint, or no data set: a stand-in is trained"
 fi
@@ -149,35 +149,41 @@ training() {
   mkdir "checkpoint-$name" "output-$name"
   # The run is told by its command line: the output's folder is the job's own.
   job[$name]=$(slurm sbatch --parsable --job-name="$name" --output="$name.out" --ntasks-per-node=1 --nodes=2 --time=10 "${options[@]}" "$train" --weir "$weir" \
-    --checkpoint "checkpoint-$name" --every 10 "$@" -- "${program[@]}" --output "$(output_of "$name")")
+    --checkpoint "checkpoint-$name" --every 20 "$@" -- "${program[@]}" --output "$(output_of "$name")")
 }
 output_of() { if [ "${program[0]}" = "$trainee" ]; then echo "output-$1/result.json"; else echo "output-$1"; fi; }
 has_saved() { find "checkpoint-$1" -type f ! -name 'weir-train.*' ! -name .weir-train | grep -q .; }
-# moment NAME: some time after its first checkpoint.
-moment() {
-  wait_for 60 "the first checkpoint of $1" has_saved "$1"
-  local wait=$((RANDOM % 30))
-  sleep $((wait / 10)).$((wait % 10))
+# hit NAME COMMAND...: in the background, some time after the training's first checkpoint.
+hits=()
+hit() {
+  local name=$1 tenths=$((RANDOM % 25))
+  shift
+  (
+    wait_for 60 "the first checkpoint of $name" has_saved "$name"
+    sleep $((tenths / 10)).$((tenths % 10))
+    echo "$(date +%T) $name: ${*##*/}"
+    "$@" || fail "$name: could not be hit"
+  ) &
+  hits+=($!)
 }
-hit() { echo "$(date +%T) $1: ${*:2}"; "${@:2}" || fail "$1: could not be hit"; }
 starts() { slurm scontrol -o show job "${job[$1]}" | sed 's/.*Restarts=\([0-9]*\).*/\1/'; }
 
 training undisturbed --nodelist=weir[0-1] --
 training signal --nodelist=weir[0-1] --
-training limit --nodelist=weir[0-1] --time=1 --signal=B:USR1@40 --
+training limit --nodelist=weir[0-1] --time=1 --signal=B:USR1@30 --
 training requeue --nodelist=weir[0-1] --
 training preemption --nodelist=weir2 --nodes=1 --ntasks-per-node=2 --
 training death --exclude=weir0,weir2 --
 training elastic --nodes=3 --no-kill --exclude=weir2 -- --elastic
-moment signal
 hit signal slurm scancel --signal=USR1 "${job[signal]}"
-moment requeue
+hit limit slurm scancel --signal=STOP "${job[limit]}" # until the limit is near, which SLURM looks at twice a minute
 hit requeue slurm scontrol requeue "${job[requeue]}"
-moment preemption
-hit preemption slurm sbatch --parsable --partition=urgent --nodelist=weir2 --ntasks=1 --cpus-per-task=8 --output=urgent.out --wrap "sleep 1" >/dev/null
-moment death
-has_saved elastic || wait_for 60 "the first checkpoint of elastic" has_saved elastic
-hit "death and elastic" "$cluster" kill weir3
+hit preemption slurm sbatch --partition=urgent --nodelist=weir2 --ntasks=1 --cpus-per-task=8 --output=urgent.out --wrap "sleep 1"
+wait_for 60 "the first checkpoint of elastic" has_saved elastic
+hit death "$cluster" kill weir3
+for pid in "${hits[@]}"; do wait "$pid" || exit 1; done
+wait_for 45 "SLURM to tell of the time limit" grep -q "asked to stop" limit.out
+slurm scancel --signal=CONT "${job[limit]}"
 wait_for 90 "SLURM to notice that weir3 is dead" grep -q "NODE FAILURE" death.out
 "$cluster" start weir3
 
