@@ -175,11 +175,17 @@ training requeue --nodelist=weir[0-1] --
 training preemption --nodelist=weir2 --nodes=1 --ntasks-per-node=2 --
 training death --exclude=weir0,weir2 --
 training elastic --nodes=3 --no-kill --exclude=weir2 -- --elastic
+training cancelled --nodelist=weir[0-1] --
+printf '#!/bin/bash\nexit 75\n' >never_saves
+chmod +x never_saves
+stalled=$(batch -N1 --nodelist=weir0 --output=stalled.out "$train" --weir "$weir" --checkpoint free -- ./never_saves)
 hit signal slurm scancel --signal=USR1 "${job[signal]}"
 hit limit slurm scancel --signal=STOP "${job[limit]}" # until the limit is near, which SLURM looks at twice a minute
+hit cancelled slurm scancel "${job[cancelled]}"
 hit requeue slurm scontrol requeue "${job[requeue]}"
 hit preemption slurm sbatch --partition=urgent --nodelist=weir2 --ntasks=1 --cpus-per-task=8 --output=urgent.out --wrap "sleep 1"
 wait_for 60 "the first checkpoint of elastic" has_saved elastic
+second=$(batch -N1 --nodelist=weir2 --output=second.out "$train" --weir "$weir" --checkpoint checkpoint-elastic -- "${program[@]}" --output "$(output_of elastic)")
 hit death "$cluster" kill weir3
 for pid in "${hits[@]}"; do wait "$pid" || exit 1; done
 wait_for 45 "SLURM to tell of the time limit" grep -q "asked to stop" limit.out
@@ -192,6 +198,14 @@ for name in undisturbed signal limit requeue preemption death elastic; do
   [ "$(state "${job[$name]}")" = COMPLETED ] || fail "training '$name' ended as $(state "${job[$name]}")"
 done
 for name in signal limit requeue preemption death; do [ "$(starts $name)" -ge 1 ] || fail "training '$name' was not hit"; done
+wait_for 60 "the cancelled training" over "${job[cancelled]}"
+[ "$(state "${job[cancelled]}") $(starts cancelled)" = "CANCELLED 0" ] || fail "a training that was cancelled has come back"
+wait_for 60 "a second job with the same folder" over "$second"
+[ "$(state "$second")" = FAILED ] || fail "two jobs share a folder"
+grep -q "error: job ${job[elastic]} is writing to the checkpoint folder" <(head -n 1 second.out) || fail "the second job does not say why: $(cat second.out)"
+wait_for 90 "the training that never saves" over "$stalled"
+[ "$(state "$stalled")" = FAILED ] || fail "the training that never saves ended as $(state "$stalled")"
+grep -q "error: 3 starts in a row have ended before a checkpoint was written" stalled.out || fail "the training that never saves does not say so"
 grep -q "a node has died: 2 are left" elastic.out || fail "training 'elastic' has not gone on without its node"
 [ "$(starts elastic)" = 0 ] || fail "training 'elastic' was requeued"
 
@@ -216,4 +230,4 @@ print(f"elastic: {final[0]} steps, accuracy {final[1]}, {final[2]} ranks in the 
 if final[2] != 2 or abs(final[1] - accuracy) > 0.02:
     sys.exit("elastic: not as good as the undisturbed run, or not on two ranks")
 END_OF_PROGRAM
-echo "training: as undisturbed after a signal, a time limit, a requeue, preemption, a node's death, and on fewer nodes"
+echo "training: as undisturbed after a signal, a time limit, a requeue, preemption, a node's death, and on fewer nodes; cancelled, it stays so"
