@@ -24,12 +24,10 @@ struct Options {
   AllreduceConfig config;
 };
 
-/// Bytes sent to ranks of the same node, or of other nodes.
-std::int64_t bytes_sent(const Statistics& s, bool across) {
+/// Bytes sent to ranks at these levels.
+std::int64_t bytes_sent(const Statistics& s, Level first, Level last) {
   std::int64_t bytes = 0;
-  for (std::size_t level = 0; level < s.bytes_sent.size(); ++level) {
-    if ((level > static_cast<std::size_t>(Level::node)) == across) bytes += s.bytes_sent[level];
-  }
+  for (auto level = static_cast<std::size_t>(first); level <= static_cast<std::size_t>(last); ++level) bytes += s.bytes_sent[level];
   return bytes;
 }
 
@@ -78,9 +76,11 @@ class Measurement {
     exchange_.push_back(s.seconds_exchange * 1e3);
     apply_.push_back(s.seconds_apply * 1e3);
     allocations_ += over_ranks(made, MPI_MAX);
-    row_.bytes_sent_max = std::max(row_.bytes_sent_max, over_ranks(bytes_sent(s, false) + bytes_sent(s, true), MPI_MAX));
-    bytes_in_node_ += over_ranks(bytes_sent(s, false), MPI_MAX);
-    bytes_across_ += over_ranks(bytes_sent(s, true), MPI_MAX);
+    row_.bytes_sent_max = std::max(row_.bytes_sent_max, over_ranks(bytes_sent(s, Level::self, Level::system), MPI_MAX));
+    bytes_in_node_ += over_ranks(bytes_sent(s, Level::self, Level::node), MPI_MAX);
+    bytes_across_ += over_ranks(bytes_sent(s, Level::switch_group, Level::system), MPI_MAX);
+    bytes_in_switch_ += over_ranks(bytes_sent(s, Level::switch_group, Level::switch_group), MPI_MAX);
+    bytes_across_switches_ += over_ranks(bytes_sent(s, Level::system, Level::system), MPI_MAX);
     row_.selected_local_min = std::min(row_.selected_local_min, over_ranks(s.selected_local, MPI_MIN));
     row_.selected_local_max = std::max(row_.selected_local_max, over_ranks(s.selected_local, MPI_MAX));
     row_.selected_global_min = std::min(row_.selected_global_min, s.selected_global);
@@ -97,6 +97,8 @@ class Measurement {
     row.ran_as = plan_.config().algorithm;
     row.bytes_in_node = bytes_in_node_ / options_.iterations;
     row.bytes_across = bytes_across_ / options_.iterations;
+    row.bytes_in_switch = bytes_in_switch_ / options_.iterations;
+    row.bytes_across_switches = bytes_across_switches_ / options_.iterations;
     row.select_ms = median(select_);
     row.exchange_ms = median(exchange_);
     row.apply_ms = median(apply_);
@@ -119,7 +121,7 @@ class Measurement {
   AllreducePlan plan_;
   Row row_;
   std::vector<double> times_, baseline_, select_, in_node_, exchange_, apply_;
-  std::int64_t allocations_ = 0, bytes_in_node_ = 0, bytes_across_ = 0;
+  std::int64_t allocations_ = 0, bytes_in_node_ = 0, bytes_across_ = 0, bytes_in_switch_ = 0, bytes_across_switches_ = 0;
 };
 
 /// One after another, or, side by side, all in every iteration.

@@ -86,6 +86,8 @@ void write_json(const std::vector<Row>& rows, const std::string& file) {
                     {"bytes_sent_max", r.bytes_sent_max},
                     {"bytes_in_node", r.bytes_in_node},
                     {"bytes_across", r.bytes_across},
+                    {"bytes_in_switch", r.bytes_in_switch},
+                    {"bytes_across_switches", r.bytes_across_switches},
                     {"selected_local_min", r.selected_local_min},
                     {"selected_local_max", r.selected_local_max},
                     {"selected_global_min", r.selected_global_min},

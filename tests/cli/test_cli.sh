@@ -45,7 +45,7 @@ expect "$("$weir" bench select --help)" "count error: .count - k. / k"
 beside=$("$weir" bench allreduce --count 10000 --iterations 2 --algorithm oktopk,dense_ring,auto --side-by-side)
 for name in oktopk dense_ring auto; do grep -q " $name " <<<"$beside" || fail "no row of $name side by side"; done
 for key in benchmark algorithm count density ranks median_ms min_ms baseline baseline_ms ratio bytes_sent_max selected_local_min \
-  selected_local_max selected_global_min selected_global_max; do
+  selected_local_max selected_global_min selected_global_max bytes_in_node bytes_across bytes_in_switch bytes_across_switches; do
   for file in select allreduce; do grep -q "\"$key\"" "$work/$file.json" || fail "no $key in $file.json"; done
 done
 

@@ -116,7 +116,7 @@ all_gone() { [ -z "$(slurm squeue -h -j "$(paste -sd , <<<"$arrays")" 2>/dev/nul
 wait_for 120 "the chain of jobs" all_gone
 "$scripts/report" results >report.out || fail "report: $(cat report.out)"
 [ "$(compgen -G "results/bench/strong/nodes-000[124]/*.json" | wc -l)" = 9 ] || fail "not every task of the bench has written its file"
-for text in "self-test, 8 ranks on 4 nodes: all .* passed" "machine file" "| strong | 10,000 | 0.1 | oktopk | 4 | 8 |" "bytes across" "exchange ms"; do
+for text in "self-test, 8 ranks on 4 nodes: all .* passed" "machine file" "| strong | 10,000 | 0.1 | oktopk | 4 | 8 |" "bytes in switch | bytes across switches" "exchange ms"; do
   grep -q "$text" results/report.md || fail "no '$text' in the report: $(cat report.out)"
 done
 if command -v gnuplot >/dev/null; then
