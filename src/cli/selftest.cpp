@@ -137,7 +137,9 @@ void check_allreduce(const Communicator& comm, const Options& options, const All
   AllreduceOracle oracle(row, comm.state()->topology, options.count);
   Conservation conservation(options.count);
   for (int step = 0; step < options.steps; ++step) {
-    const std::string where = fmt::format("step {}: ", step);
+    const auto here = [&](std::string_view what, std::string_view more = "") {
+      return fmt::format("step {}: {}{}", step, what, more);
+    };
     const std::vector<float> gradient = make_gradient(options, seed, comm, step);
     std::vector<float> result = gradient;
     if (row.sparse() && step % 2 == 1) {
@@ -148,12 +150,12 @@ void check_allreduce(const Communicator& comm, const Options& options, const All
     } else {
       plan.run(std::span<float>(result));
     }
-    verdict.that(same_on_all_ranks(result), where + "ranks hold different results");
+    verdict.that(same_on_all_ranks(result), here("ranks hold different results"));
     conservation.gave(gradient);
     conservation.received(result, comm);
     const std::span<const float> residual = row.sparse() ? plan.residual<float>() : std::span<const float>();
     const std::string lost = conservation.lost(residual, row.sparse() ? plan.residual_begin() : 0);
-    verdict.that(lost.empty(), where + lost);
+    verdict.that(lost.empty(), here(lost));
     if (row.threshold) continue;  // an estimate selects: how many entries travel is not laid down
     oracle.step(gradient, plan.statistics().k);
     std::vector<float> expected = oracle.delivered();
@@ -161,8 +163,8 @@ void check_allreduce(const Communicator& comm, const Options& options, const All
     // Dense algorithms may multiply by the reciprocal, which is rounded, too.
     const std::string difference = first_difference(result, expected, row.sparse() ? 0 : 0x1p-23),
                       kept = first_difference(residual, oracle.residual());
-    verdict.that(difference.empty(), where + "result: " + difference);
-    verdict.that(kept.empty(), where + "residual: " + kept);
+    verdict.that(difference.empty(), here("result: ", difference));
+    verdict.that(kept.empty(), here("residual: ", kept));
   }
 }
 

@@ -175,6 +175,11 @@ training requeue --nodelist=weir[0-1] --
 training preemption --nodelist=weir2 --nodes=1 --ntasks-per-node=2 --
 training death --exclude=weir0,weir2 --
 training elastic --nodes=3 --no-kill --exclude=weir2 -- --elastic
+if [ "$mpi" = openmpi ]; then # and a site file of one's own
+  printf 'site_mpi=openmpi\nsite_launcher=(mpirun.openmpi)\n' >mine.sh
+  training mpirun --nodelist=weir[0-1] -- --site ./mine.sh
+  hit mpirun slurm scancel --signal=USR1 --batch "${job[mpirun]}"
+fi
 training cancelled --nodelist=weir[0-1] --
 printf '#!/bin/bash\nexit 75\n' >never_saves
 chmod +x never_saves
@@ -193,11 +198,13 @@ slurm scancel --signal=CONT "${job[limit]}"
 wait_for 90 "SLURM to notice that weir3 is dead" grep -q "NODE FAILURE" death.out
 "$cluster" start weir3
 
-for name in undisturbed signal limit requeue preemption death elastic; do
+requeued=(signal limit requeue preemption death)
+[ "$mpi" != openmpi ] || requeued+=(mpirun)
+for name in undisturbed "${requeued[@]}" elastic; do
   wait_for 150 "training '$name'" over "${job[$name]}"
   [ "$(state "${job[$name]}")" = COMPLETED ] || fail "training '$name' ended as $(state "${job[$name]}")"
 done
-for name in signal limit requeue preemption death; do [ "$(starts $name)" -ge 1 ] || fail "training '$name' was not hit"; done
+for name in "${requeued[@]}"; do [ "$(starts "$name")" -ge 1 ] || fail "training '$name' was not hit"; done
 wait_for 60 "the cancelled training" over "${job[cancelled]}"
 [ "$(state "${job[cancelled]}") $(starts cancelled)" = "CANCELLED 0" ] || fail "a training that was cancelled has come back"
 wait_for 60 "a second job with the same folder" over "$second"
@@ -209,7 +216,7 @@ grep -q "error: 3 starts in a row have ended before a checkpoint was written" st
 grep -q "a node has died: 2 are left" elastic.out || fail "training 'elastic' has not gone on without its node"
 [ "$(starts elastic)" = 0 ] || fail "training 'elastic' was requeued"
 
-/usr/bin/env python3 - <<'END_OF_PROGRAM' || fail "not all have ended alike"
+python3 - "${requeued[@]}" <<'END_OF_PROGRAM' || fail "not all have ended alike"
 import json, pathlib, sys
 
 def result(name):
@@ -222,7 +229,7 @@ def result(name):
 
 steps, accuracy, _ = result("undisturbed")
 print(f"undisturbed: {steps} steps, accuracy {accuracy}")
-for name in ("signal", "limit", "requeue", "preemption", "death"):
+for name in sys.argv[1:]:
     if result(name)[:2] != (steps, accuracy):
         sys.exit(f"{name}: {result(name)} instead of {steps} steps, accuracy {accuracy}")
 final = result("elastic")
