@@ -23,6 +23,10 @@ namespace weir {
 class ShardMap {
  public:
   ShardMap(const Topology& topology, std::int64_t count);
+  /// The same for other groups than nodes: this rank owns shard `mine`, or none. `members` and `owners`, as node() and rail(),
+  /// outlive it.
+  ShardMap(std::int64_t count, int shards, int mine, std::span<const int> members, std::span<const int> owners)
+      : count_(count), shards_(shards), mine_(mine), node_(members), rail_(owners) {}
 
   [[nodiscard]] int shards() const { return shards_; }
   /// My own shard, -1 for ranks that own none.
@@ -189,19 +193,20 @@ class NodeReduceScatter {
 template <class T, class Space = HostSpace<T>>
 class NodeAllgather {
  public:
-  /// No shard's update has more than `capacity` entries. `problem` is the whole one, before sharding.
-  NodeAllgather(const ShardMap& map, std::int64_t capacity, const AllreduceProblem& problem)
+  /// No shard's update has more than `capacity` entries, all together have no more than `total`. `problem` is the whole one,
+  /// before sharding.
+  NodeAllgather(const ShardMap& map, std::int64_t capacity, std::int64_t total, const AllreduceProblem& problem)
       : map_(map),
         problem_(problem),
         wire_{problem.config.wire_format, WireValues::native},
-        space_(problem, map.shards() * capacity, map.shards()),
+        space_(problem, total, map.shards()),
         cards_(map.node().size()),
         scratch_(map.node().size()),
         requests_(map.node().size() + at(map.shards())),
-        messages_((map.shards() + 1) * coo::block_bytes<T>(capacity)),
+        messages_(coo::block_bytes<T>(total) + 8 * map.shards() + coo::block_bytes<T>(capacity)),
         staging_(space_, messages_.bytes()),
-        indices_(map.shards() * capacity),
-        values_(map.shards() * capacity) {}
+        indices_(total),
+        values_(total) {}
 
   /// `mine` is my shard's outcome, undivided, indices relative to the shard (for ranks without one: nothing but perhaps an
   /// input error). Returns the outcome of all shards together, divided. Input errors of any shard reach every rank.
