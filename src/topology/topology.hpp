@@ -17,7 +17,7 @@ namespace weir {
 /// so that they mean the same on every rank of a node.
 struct Location {
   std::array<char, 64> host{};             ///< node name, see store_name
-  std::array<char, 128> switch_address{};  ///< SLURM_TOPOLOGY_ADDR without the node, "spine.leaf0"; empty when unknown
+  std::array<char, 128> switch_address{};  ///< SLURM's topology address without the node, "spine.leaf0"; empty when unknown
   std::int32_t socket = -1;
   std::int32_t numa = -1;
   std::int32_t l3 = -1;
@@ -30,10 +30,9 @@ void store_name(std::span<char> field, std::string_view name) noexcept;
 /// The name that store_name put into `field`.
 [[nodiscard]] std::string_view stored_name(std::span<const char> field) noexcept;
 
-/// This process's own location, from hwloc's view of the current binding, the host name, and SLURM's environment. Costs
-/// milliseconds: call it once per communicator. Never throws for lack of information; what is not known stays empty or -1.
-/// SLURM's switch address counts only where it ends in this host's name: launchers that copy the environment of the first node
-/// to all others carry its address along.
+/// This process's own location, from hwloc's view of the current binding, the host name, and what SLURM says of switches
+/// (slurm.hpp). Costs milliseconds: call it once per communicator. Never throws for lack of information; what is not known stays
+/// empty or -1.
 [[nodiscard]] Location locate();
 
 /// A made-up machine for tests, e.g. synthetic_machine("switch:2 node:2 socket:2 rank:3"): 2 switches of 2 nodes of 2 sockets of 3
