@@ -43,10 +43,13 @@ SwitchGroups::SwitchGroups(const Topology& topology) : groups_(topology.switch_c
   }
 }
 
+std::vector<int> switch_group_sizes(const Topology& topology) {
+  if (first_unknown(topology) >= 0 || topology.switch_count() < 2 || topology.node_count() == topology.switch_count()) return {};
+  return nodes_of_groups(topology);
+}
+
 std::shared_ptr<const SwitchGroups> find_switch_groups(const Topology& topology) {
-  if (first_unknown(topology) >= 0 || topology.switch_count() < 2 || topology.node_count() == topology.switch_count())
-    return nullptr;
-  return std::make_shared<const SwitchGroups>(topology);
+  return switch_group_sizes(topology).empty() ? nullptr : std::make_shared<const SwitchGroups>(topology);
 }
 
 std::string switch_groups_text(const Topology& topology) {

@@ -32,8 +32,11 @@ class SwitchGroups {
   std::vector<int> members_, counterparts_;
 };
 
-/// Nothing where there are none: unless the switches of all nodes are known, there are several, and one of them has several nodes.
-/// Whether there are is the same on every rank.
+/// Nodes of each group; empty where there are none: unless the switches of all nodes are known, there are several, and one of them
+/// has several nodes. The same on every rank.
+[[nodiscard]] std::vector<int> switch_group_sizes(const Topology& topology);
+
+/// Nothing where there are none.
 [[nodiscard]] std::shared_ptr<const SwitchGroups> find_switch_groups(const Topology& topology);
 
 /// Which groups there are, or why there are none, as the end of "hi_oktopk ...".
