@@ -33,7 +33,8 @@ class HiOkTopk final : public SparseAllreduce<T> {
         groups_(*problem.switches),
         parts_(problem.count, groups_.parts(), groups_.mine(), groups_.members(), groups_.counterparts()),
         group_(problem_of_group(problem)),
-        allgather_(parts_, std::min(parts_.size(0), largest_update(problem)), largest_update(problem), problem),
+        allgather_(parts_, std::min(parts_.size(0), largest_update(problem)), largest_update(problem), problem,
+                   Gathering::doubling),
         words_(2 * (word_counts + groups_.parts())),
         undelivered_indices_(most_kept(problem)),
         undelivered_values_(most_kept(problem)) {

@@ -61,7 +61,7 @@ StepCost oktopk_by_switch(const Setting& setting, double range, double k) {
   traffic += oktopk(setting, owners, range / parts, k / parts);
   traffic.seconds += k / parts * (1 / rates.decode + 1 / rates.encode);
   traffic += near.network.allgather(group, card_bytes);
-  traffic += near.network.all_to_all(group, message_bytes(setting.problem, k / parts, range / parts), group.ranks);
+  traffic += near.network.allgather(group, message_bytes(setting.problem, k / parts, range / parts) * parts / group.ranks);
   return traffic;
 }
 

@@ -141,7 +141,7 @@ TEST_CASE("costs of two switches with two nodes each, by hand") {
   const double whole = whole_split + 3 * (1 + 520 / 50.0) + (1 + 12 / 50.0) + (1 + 6.4) + 78 / 320.0 + .5 + 1;
   const Problem three{.count = 1600, .k = 80, .format = WireFormat::coo, .ranks = 3, .nodes = 3, .across = Level::switch_group};
   const double of_three = cost_hi_oktopk(machine, three).exchange + 1;
-  const double back = 1 + 2 * (.5 + .12) + (.5 + 2 * 640 / 100.0);
+  const double back = 1 + 2 * (.5 + .12) + 2 * (.5 + 640 / 3.0 / 200);
   REQUIRE(uneven.exchange == Approx(of_three + (1 + 48 / 50.0) + whole + back));
 }
 
