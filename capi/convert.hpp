@@ -189,4 +189,39 @@ inline weir_exchange_info to_c(const ExchangeInfo& full) {
   return c;
 }
 
+inline CheckpointConfig from_c(const weir_checkpoint_config& c) {
+  CheckpointConfig config;
+  config.folder = c.folder != nullptr ? c.folder : "";
+  config.run = c.run != nullptr ? c.run : "";
+  config.keep = c.keep;
+  config.compression = c.compression;
+  config.name = c.name != nullptr ? c.name : "";
+  return config;
+}
+
+/// `struct_size` is left to the caller. Its texts are those of `full`.
+inline weir_checkpoint_config to_c(const CheckpointConfig& full) {
+  weir_checkpoint_config c{};
+  c.folder = full.folder.c_str();
+  c.run = full.run.c_str();
+  c.keep = full.keep;
+  c.compression = full.compression;
+  c.name = full.name.c_str();
+  return c;
+}
+
+/// `struct_size` is left to the caller.
+inline weir_checkpoint_statistics to_c(const CheckpointStatistics& full) {
+  weir_checkpoint_statistics c{};
+  c.step = full.step;
+  c.ranks = full.ranks;
+  c.snapshot_bytes = full.snapshot_bytes;
+  c.bytes_written = full.bytes_written;
+  c.bytes_read = full.bytes_read;
+  c.seconds_snapshot = full.seconds_snapshot;
+  c.seconds_save = full.seconds_save;
+  c.seconds_restore = full.seconds_restore;
+  return c;
+}
+
 }  // namespace weir::capi

@@ -8,23 +8,27 @@ module weir_c
   implicit none
   private
   public :: c_allreduce_config, c_statistics, c_algorithm_info, c_setting_info, c_embedding_config, c_embedding_statistics, &
-    c_exchange_info, c_sparse_result, c_residual, c_version, c_status_string, c_last_error, c_algorithm_name, c_algorithm, &
-    c_setting, c_level_name, c_set_log_function, c_init, c_finalize, c_mpi_family, c_mpi_library, c_comm_create_world, &
-    c_comm_create_fortran, c_comm_rank, c_comm_size, c_comm_topology, c_comm_level, c_comm_group, c_comm_nearest_gpu, &
-    c_comm_stragglers, c_comm_dump, c_comm_destroy, c_allreduce_plan_create, c_plan_destroy, c_plan_run, c_plan_run_sparse, &
-    c_plan_start, c_plan_start_sparse, c_plan_run_on_stream, c_plan_run_sparse_on_stream, c_plan_start_on_stream, &
-    c_plan_start_sparse_on_stream, c_plan_test, c_plan_wait, c_plan_wait_for, c_plan_sparse_result, c_plan_statistics, &
-    c_plan_residual, c_plan_config, c_plan_memory_bytes, c_plan_state_bytes, c_plan_save_state, c_plan_restore_state, &
-    c_plan_explanation, c_plan_reset, c_schedule_create, c_schedule_destroy, c_schedule_priority, c_schedule_started, &
-    c_schedule_test, c_schedule_wait, c_schedule_wait_all, c_schedule_pending, c_exchange_name, c_exchange, c_embedding_create, &
-    c_embedding_destroy, c_embedding_lookup_int32, c_embedding_lookup_int64, c_embedding_lookup_test, c_embedding_lookup_wait, &
-    c_embedding_lookup_wait_for, c_embedding_prefetch_int32, c_embedding_prefetch_int64, c_embedding_prefetch_test, &
-    c_embedding_prefetch_wait, c_embedding_prefetch_wait_for, c_embedding_update, c_embedding_update_test, &
-    c_embedding_update_wait, c_embedding_update_wait_for, c_embedding_lookup_int32_on_stream, c_embedding_lookup_int64_on_stream, &
-    c_embedding_prefetch_int32_on_stream, c_embedding_prefetch_int64_on_stream, c_embedding_update_on_stream, &
-    c_embedding_set_learning_rate, c_embedding_export_rows, c_embedding_import_rows, c_embedding_get_config, &
-    c_embedding_memory_bytes, c_embedding_state_bytes, c_embedding_save_state, c_embedding_restore_state, &
-    c_embedding_get_statistics, to_c, from_c
+    c_exchange_info, c_checkpoint_config, c_checkpoint_statistics, c_sparse_result, c_residual, c_version, c_status_string, &
+    c_last_error, c_algorithm_name, c_algorithm, c_setting, c_level_name, c_set_log_function, c_init, c_finalize, c_mpi_family, &
+    c_mpi_library, c_comm_create_world, c_comm_create_fortran, c_comm_rank, c_comm_size, c_comm_topology, c_comm_level, &
+    c_comm_group, c_comm_nearest_gpu, c_comm_stragglers, c_comm_dump, c_comm_destroy, c_allreduce_plan_create, c_plan_destroy, &
+    c_plan_run, c_plan_run_sparse, c_plan_start, c_plan_start_sparse, c_plan_run_on_stream, c_plan_run_sparse_on_stream, &
+    c_plan_start_on_stream, c_plan_start_sparse_on_stream, c_plan_test, c_plan_wait, c_plan_wait_for, c_plan_sparse_result, &
+    c_plan_statistics, c_plan_residual, c_plan_config, c_plan_memory_bytes, c_plan_state_bytes, c_plan_save_state, &
+    c_plan_restore_state, c_plan_explanation, c_plan_reset, c_schedule_create, c_schedule_destroy, c_schedule_priority, &
+    c_schedule_started, c_schedule_test, c_schedule_wait, c_schedule_wait_all, c_schedule_pending, c_exchange_name, c_exchange, &
+    c_embedding_create, c_embedding_destroy, c_embedding_lookup_int32, c_embedding_lookup_int64, c_embedding_lookup_test, &
+    c_embedding_lookup_wait, c_embedding_lookup_wait_for, c_embedding_prefetch_int32, c_embedding_prefetch_int64, &
+    c_embedding_prefetch_test, c_embedding_prefetch_wait, c_embedding_prefetch_wait_for, c_embedding_update, &
+    c_embedding_update_test, c_embedding_update_wait, c_embedding_update_wait_for, c_embedding_lookup_int32_on_stream, &
+    c_embedding_lookup_int64_on_stream, c_embedding_prefetch_int32_on_stream, c_embedding_prefetch_int64_on_stream, &
+    c_embedding_update_on_stream, c_embedding_set_learning_rate, c_embedding_export_rows, c_embedding_import_rows, &
+    c_embedding_get_config, c_embedding_memory_bytes, c_embedding_state_bytes, c_embedding_save_state, c_embedding_restore_state, &
+    c_embedding_get_statistics, c_checkpoint_create, c_checkpoint_destroy, c_checkpoint_add_plan, c_checkpoint_add_embedding, &
+    c_checkpoint_add_schedule, c_checkpoint_add_array, c_checkpoint_set_integer, c_checkpoint_set_real, c_checkpoint_set_text, &
+    c_checkpoint_get_integer, c_checkpoint_get_real, c_checkpoint_get_text, c_checkpoint_save, c_checkpoint_test, &
+    c_checkpoint_wait, c_checkpoint_wait_for, c_checkpoint_restore, c_checkpoint_steps, c_checkpoint_catch_signal, &
+    c_checkpoint_stop_requested, c_checkpoint_get_statistics, c_checkpoint_get_config, to_c, from_c
 
   type, bind(C) :: c_allreduce_config
     integer(c_size_t) :: struct_size = 0
@@ -143,6 +147,27 @@ module weir_c
     integer(c_size_t) :: struct_size = 0
     type(c_ptr) :: name = c_null_ptr
     type(c_ptr) :: description = c_null_ptr
+  end type
+
+  type, bind(C) :: c_checkpoint_config
+    integer(c_size_t) :: struct_size = 0
+    integer(c_int64_t) :: keep = 0
+    integer(c_int64_t) :: compression = 0
+    type(c_ptr) :: folder = c_null_ptr
+    type(c_ptr) :: run = c_null_ptr
+    type(c_ptr) :: name = c_null_ptr
+  end type
+
+  type, bind(C) :: c_checkpoint_statistics
+    integer(c_size_t) :: struct_size = 0
+    integer(c_int64_t) :: step = 0
+    integer(c_int64_t) :: ranks = 0
+    integer(c_int64_t) :: snapshot_bytes = 0
+    integer(c_int64_t) :: bytes_written = 0
+    integer(c_int64_t) :: bytes_read = 0
+    real(c_double) :: seconds_snapshot = 0
+    real(c_double) :: seconds_save = 0
+    real(c_double) :: seconds_restore = 0
   end type
 
   type, bind(C) :: c_sparse_result
@@ -708,15 +733,166 @@ module weir_c
       type(c_embedding_statistics), intent(inout) :: statistics
       integer(c_int) :: returned
     end function
+    function c_checkpoint_create(comm, config, checkpoint) bind(C, name='weir_checkpoint_create') result(returned)
+      import :: c_checkpoint_config, c_int, c_ptr
+      type(c_ptr), value :: comm
+      type(c_checkpoint_config), intent(in) :: config
+      type(c_ptr), intent(inout) :: checkpoint
+      integer(c_int) :: returned
+    end function
+    function c_checkpoint_destroy(checkpoint) bind(C, name='weir_checkpoint_destroy') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: checkpoint
+      integer(c_int) :: returned
+    end function
+    function c_checkpoint_add_plan(checkpoint, name, plan) bind(C, name='weir_checkpoint_add_plan') result(returned)
+      import :: c_char, c_int, c_ptr
+      type(c_ptr), value :: checkpoint
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_ptr), value :: plan
+      integer(c_int) :: returned
+    end function
+    function c_checkpoint_add_embedding(checkpoint, name, table) bind(C, name='weir_checkpoint_add_embedding') result(returned)
+      import :: c_char, c_int, c_ptr
+      type(c_ptr), value :: checkpoint
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_ptr), value :: table
+      integer(c_int) :: returned
+    end function
+    function c_checkpoint_add_schedule(checkpoint, name, schedule) bind(C, name='weir_checkpoint_add_schedule') result(returned)
+      import :: c_char, c_int, c_ptr
+      type(c_ptr), value :: checkpoint
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_ptr), value :: schedule
+      integer(c_int) :: returned
+    end function
+    function c_checkpoint_add_array(checkpoint, name, data, type, distribution, count, first, total) bind(C, &
+      name='weir_checkpoint_add_array') result(returned)
+      import :: c_char, c_int, c_int32_t, c_int64_t, c_ptr
+      type(c_ptr), value :: checkpoint
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_ptr), value :: data
+      integer(c_int32_t), value :: type
+      integer(c_int32_t), value :: distribution
+      integer(c_int64_t), value :: count
+      integer(c_int64_t), value :: first
+      integer(c_int64_t), value :: total
+      integer(c_int) :: returned
+    end function
+    function c_checkpoint_set_integer(checkpoint, name, value) bind(C, name='weir_checkpoint_set_integer') result(returned)
+      import :: c_char, c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: checkpoint
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int64_t), value :: value
+      integer(c_int) :: returned
+    end function
+    function c_checkpoint_set_real(checkpoint, name, value) bind(C, name='weir_checkpoint_set_real') result(returned)
+      import :: c_char, c_double, c_int, c_ptr
+      type(c_ptr), value :: checkpoint
+      character(kind=c_char), intent(in) :: name(*)
+      real(c_double), value :: value
+      integer(c_int) :: returned
+    end function
+    function c_checkpoint_set_text(checkpoint, name, value) bind(C, name='weir_checkpoint_set_text') result(returned)
+      import :: c_char, c_int, c_ptr
+      type(c_ptr), value :: checkpoint
+      character(kind=c_char), intent(in) :: name(*)
+      character(kind=c_char), intent(in) :: value(*)
+      integer(c_int) :: returned
+    end function
+    function c_checkpoint_get_integer(checkpoint, name, value) bind(C, name='weir_checkpoint_get_integer') result(returned)
+      import :: c_char, c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: checkpoint
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int64_t), intent(inout) :: value
+      integer(c_int) :: returned
+    end function
+    function c_checkpoint_get_real(checkpoint, name, value) bind(C, name='weir_checkpoint_get_real') result(returned)
+      import :: c_char, c_double, c_int, c_ptr
+      type(c_ptr), value :: checkpoint
+      character(kind=c_char), intent(in) :: name(*)
+      real(c_double), intent(inout) :: value
+      integer(c_int) :: returned
+    end function
+    function c_checkpoint_get_text(checkpoint, name, value) bind(C, name='weir_checkpoint_get_text') result(returned)
+      import :: c_char, c_int, c_ptr
+      type(c_ptr), value :: checkpoint
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_ptr), value :: value
+      integer(c_int) :: returned
+    end function
+    function c_checkpoint_save(checkpoint, step) bind(C, name='weir_checkpoint_save') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: checkpoint
+      integer(c_int64_t), value :: step
+      integer(c_int) :: returned
+    end function
+    function c_checkpoint_test(checkpoint, done) bind(C, name='weir_checkpoint_test') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: checkpoint
+      integer(c_int), intent(inout) :: done
+      integer(c_int) :: returned
+    end function
+    function c_checkpoint_wait(checkpoint) bind(C, name='weir_checkpoint_wait') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: checkpoint
+      integer(c_int) :: returned
+    end function
+    function c_checkpoint_wait_for(checkpoint, seconds, done) bind(C, name='weir_checkpoint_wait_for') result(returned)
+      import :: c_double, c_int, c_ptr
+      type(c_ptr), value :: checkpoint
+      real(c_double), value :: seconds
+      integer(c_int), intent(inout) :: done
+      integer(c_int) :: returned
+    end function
+    function c_checkpoint_restore(checkpoint, step, restored) bind(C, name='weir_checkpoint_restore') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: checkpoint
+      integer(c_int64_t), value :: step
+      integer(c_int64_t), intent(inout) :: restored
+      integer(c_int) :: returned
+    end function
+    function c_checkpoint_steps(checkpoint, steps, size, count) bind(C, name='weir_checkpoint_steps') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: checkpoint
+      integer(c_int64_t), intent(inout) :: steps
+      integer(c_int), value :: size
+      integer(c_int), intent(inout) :: count
+      integer(c_int) :: returned
+    end function
+    function c_checkpoint_catch_signal(signal) bind(C, name='weir_checkpoint_catch_signal') result(returned)
+      import :: c_int
+      integer(c_int), value :: signal
+      integer(c_int) :: returned
+    end function
+    function c_checkpoint_stop_requested(checkpoint, stop) bind(C, name='weir_checkpoint_stop_requested') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: checkpoint
+      integer(c_int), intent(inout) :: stop
+      integer(c_int) :: returned
+    end function
+    function c_checkpoint_get_statistics(checkpoint, statistics) bind(C, name='weir_checkpoint_get_statistics') result(returned)
+      import :: c_checkpoint_statistics, c_int, c_ptr
+      type(c_ptr), value :: checkpoint
+      type(c_checkpoint_statistics), intent(inout) :: statistics
+      integer(c_int) :: returned
+    end function
+    function c_checkpoint_get_config(checkpoint, config) bind(C, name='weir_checkpoint_get_config') result(returned)
+      import :: c_checkpoint_config, c_int, c_ptr
+      type(c_ptr), value :: checkpoint
+      type(c_checkpoint_config), intent(inout) :: config
+      integer(c_int) :: returned
+    end function
   end interface
 
   interface to_c
-    module procedure allreduce_config_to_c, embedding_config_to_c
+    module procedure allreduce_config_to_c, embedding_config_to_c, checkpoint_config_to_c
   end interface
 
   interface from_c
     module procedure allreduce_config_from_c, statistics_from_c, algorithm_info_from_c, setting_info_from_c, &
-      embedding_config_from_c, embedding_statistics_from_c, exchange_info_from_c
+      embedding_config_from_c, embedding_statistics_from_c, exchange_info_from_c, checkpoint_config_from_c, &
+      checkpoint_statistics_from_c
   end interface
 
 contains
@@ -777,6 +953,20 @@ contains
     c%priority = from%priority
     c%delayed_priority = from%delayed_priority
     c%name = c_text(from%name, texts(:, 2))
+  end subroutine
+
+  !> `texts`, WEIR_TEXT_LENGTH + 1 characters for each of 3, must live as long as `c` is in use.
+  subroutine checkpoint_config_to_c(from, c, texts)
+    type(weir_checkpoint_config), intent(in) :: from
+    type(c_checkpoint_config), intent(out) :: c
+    character(kind=c_char), intent(out), target :: texts(:, :)
+
+    c%struct_size = c_sizeof(c)
+    c%folder = c_text(from%folder, texts(:, 1))
+    c%run = c_text(from%run, texts(:, 2))
+    c%keep = from%keep
+    c%compression = from%compression
+    c%name = c_text(from%name, texts(:, 3))
   end subroutine
 
   subroutine allreduce_config_from_c(c, to)
@@ -907,6 +1097,31 @@ contains
 
     to%name = text_of(c%name)
     to%description = text_of(c%description)
+  end subroutine
+
+  subroutine checkpoint_config_from_c(c, to)
+    type(c_checkpoint_config), intent(in) :: c
+    type(weir_checkpoint_config), intent(inout) :: to
+
+    to%folder = text_of(c%folder)
+    to%run = text_of(c%run)
+    to%keep = c%keep
+    to%compression = c%compression
+    to%name = text_of(c%name)
+  end subroutine
+
+  subroutine checkpoint_statistics_from_c(c, to)
+    type(c_checkpoint_statistics), intent(in) :: c
+    type(weir_checkpoint_statistics), intent(inout) :: to
+
+    to%step = c%step
+    to%ranks = c%ranks
+    to%snapshot_bytes = c%snapshot_bytes
+    to%bytes_written = c%bytes_written
+    to%bytes_read = c%bytes_read
+    to%seconds_snapshot = c%seconds_snapshot
+    to%seconds_save = c%seconds_save
+    to%seconds_restore = c%seconds_restore
   end subroutine
 
 end module

@@ -20,6 +20,7 @@ module weir_types
   integer, parameter :: WEIR_ERR_UNSUPPORTED = 10 !< this build of Weir lacks the feature
   integer, parameter :: WEIR_ERR_INTERNAL = 11 !< an internal assumption of Weir failed
   integer, parameter :: WEIR_ERR_DEVICE = 12 !< the GPU or its driver failed
+  integer, parameter :: WEIR_ERR_FILE = 13 !< a file cannot be written or read, or is damaged
 
   !> Element type of a gradient. The 16-bit types are for CUDA memory only; residuals, sums and updates are float32 with them.
 
@@ -104,6 +105,22 @@ module weir_types
   integer, parameter :: WEIR_LOG_LEVEL_WARN = 1
   integer, parameter :: WEIR_LOG_LEVEL_INFO = 2
   integer, parameter :: WEIR_LOG_LEVEL_DEBUG = 3
+
+  !> Elements of an array that a checkpoint keeps for its caller.
+
+  integer, parameter :: WEIR_ELEMENT_FLOAT32 = 0
+  integer, parameter :: WEIR_ELEMENT_FLOAT64 = 1
+  integer, parameter :: WEIR_ELEMENT_INT32 = 2
+  integer, parameter :: WEIR_ELEMENT_INT64 = 3
+  integer, parameter :: WEIR_ELEMENT_UINT8 = 4 !< bytes, of whatever else there is
+
+  !> How an array that a checkpoint keeps for its caller lies on the ranks, and what becomes of it at another number of ranks.
+
+  integer, parameter :: WEIR_DISTRIBUTION_REPLICATED = 0 !< the same on all ranks: saved once, delivered to all
+  !> ranks hold ranges of one long array, in any division: each gets the range that it asks for
+  integer, parameter :: WEIR_DISTRIBUTION_BLOCK = 1
+  !> each rank's own: rank r gets that of rank r; where there was none, the array stays as it is
+  integer, parameter :: WEIR_DISTRIBUTION_LOCAL = 2
 
   integer, parameter :: WEIR_LEVEL_COUNT = 7 !< values of WEIR_LEVEL_SELF, ...
 
@@ -243,6 +260,29 @@ module weir_types
   type :: weir_exchange_info
     character(len=:), allocatable :: name
     character(len=:), allocatable :: description
+  end type
+
+  !> Describes where checkpoints go. All fields but `name` must be equal on all ranks.
+  type :: weir_checkpoint_config
+    character(len=WEIR_TEXT_LENGTH) :: folder = '' !< where files go: one that all ranks see. Made if its parent is there
+    !> of what training run they are, in its own words. A folder with files of another run is refused; empty: of any
+    character(len=WEIR_TEXT_LENGTH) :: run = ''
+    integer(int64) :: keep = 2_int64 !< so many of the newest files stay
+    !> of large arrays: 0: none; 1 to 9: deflate, faster or smaller, of bytes shuffled by their place in an element
+    integer(int64) :: compression = 0_int64
+    character(len=WEIR_TEXT_LENGTH) :: name = 'checkpoint' !< for messages and dumps
+  end type
+
+  !> What the last save and the last restore of this rank did; times in seconds.
+  type :: weir_checkpoint_statistics
+    integer(int64) :: step = 0 !< saved or restored last; -1: none yet
+    integer(int64) :: ranks = 0 !< that had saved what was restored last
+    integer(int64) :: snapshot_bytes = 0 !< memory of the snapshot on this rank, kept from one save to the next
+    integer(int64) :: bytes_written = 0 !< to the file by this rank
+    integer(int64) :: bytes_read = 0 !< from the file by this rank
+    real(real64) :: seconds_snapshot = 0 !< until save() returned
+    real(real64) :: seconds_save = 0 !< from save() until the file was in its place
+    real(real64) :: seconds_restore = 0
   end type
 
 end module

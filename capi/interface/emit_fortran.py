@@ -6,7 +6,7 @@ import model
 from model import CONSTANTS, ROOT
 
 WIDTH = 132
-HEADERS = ("weir.h", "embedding.h")
+HEADERS = ("weir.h", "embedding.h", "checkpoint.h")
 TEXT_LENGTH = 64  # of texts in configurations
 INT64, FLOAT64, INT32, POINTER = "integer(c_int64_t)", "real(c_double)", "integer(c_int32_t)", "type(c_ptr)"
 # The type of a field in Fortran and in C; those that are not here are enumerations.

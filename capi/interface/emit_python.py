@@ -12,7 +12,7 @@ STATUS = re.compile(r'X\((?:ERR_)?(\w+), (\d+), "([^"]*)"\)')
 # Which of Python's own exceptions an error of that status is, too.
 BASES = {"ARGUMENT": "ValueError", "TIMEOUT": "builtins.TimeoutError", "MEMORY": "builtins.MemoryError"}
 # Keywords of what makes a plan or a table.
-MAKERS = {"AllreduceConfig": "PlanKeywords", "EmbeddingConfig": "TableKeywords"}
+MAKERS = {"AllreduceConfig": "PlanKeywords", "EmbeddingConfig": "TableKeywords", "CheckpointConfig": "CheckpointKeywords"}
 RESULTS = {"weir_status": "c_int", "const char*": "c_char_p", "void": "None", "int": "c_int"}
 # Addresses of one value that a call fills. Arrays are given as numbers: c_void_p.
 ADDRESSES = {"int*": "POINTER(c_int)", "int32_t*": "POINTER(c_int32)", "int64_t*": "POINTER(c_int64)", "double*": "POINTER(c_double)", "char**": "POINTER(c_char_p)", "char*": "c_char_p"}
@@ -171,7 +171,7 @@ def abi_py(interface):
             out.append('        ("reserved", c_int32),')
         out.append("    ]")
     out += ["", "", "# What each function gives and takes.", "FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {"]
-    for header in ("weir.h", "embedding.h"):
+    for header in ("weir.h", "embedding.h", "checkpoint.h"):
         for function in model.functions(header):
             types = [argument_type(interface, argument) for argument in function.arguments]
             arguments = f"({', '.join(types)}{',' if len(types) == 1 else ''})"

@@ -20,6 +20,8 @@ class StepSchedule {
   /// Names in the order of the forward pass, all different. Throws Error(WEIR_ERR_ARGUMENT) otherwise.
   explicit StepSchedule(std::vector<std::string> blocks_in_forward_order);
 
+  /// Names in the order of the forward pass.
+  [[nodiscard]] std::vector<std::string_view> blocks() const;
   /// The priority for everything in this block: the first block's is the number of blocks, the last one's is 1. Throws
   /// Error(WEIR_ERR_ARGUMENT) listing the known names, as do all functions below.
   [[nodiscard]] int priority(std::string_view block) const;

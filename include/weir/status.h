@@ -16,7 +16,8 @@
   X(ERR_SETTING, 9, "a WEIR_* setting has a value that makes no sense") \
   X(ERR_UNSUPPORTED, 10, "this build of Weir lacks the feature")        \
   X(ERR_INTERNAL, 11, "an internal assumption of Weir failed")          \
-  X(ERR_DEVICE, 12, "the GPU or its driver failed")
+  X(ERR_DEVICE, 12, "the GPU or its driver failed")                     \
+  X(ERR_FILE, 13, "a file cannot be written or read, or is damaged")
 
 typedef enum weir_status {
 #define WEIR_STATUS_ENUMERATOR(name, value, text) WEIR_##name = value,

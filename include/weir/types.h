@@ -96,6 +96,22 @@ typedef enum weir_log_level {
   WEIR_LOG_LEVEL_DEBUG = 3
 } weir_log_level;
 
+/** Elements of an array that a checkpoint keeps for its caller. */
+typedef enum weir_element_type {
+  WEIR_ELEMENT_FLOAT32 = 0,
+  WEIR_ELEMENT_FLOAT64 = 1,
+  WEIR_ELEMENT_INT32 = 2,
+  WEIR_ELEMENT_INT64 = 3,
+  WEIR_ELEMENT_UINT8 = 4 /**< bytes, of whatever else there is */
+} weir_element_type;
+
+/** How an array that a checkpoint keeps for its caller lies on the ranks, and what becomes of it at another number of ranks. */
+typedef enum weir_distribution {
+  WEIR_DISTRIBUTION_REPLICATED = 0, /**< the same on all ranks: saved once, delivered to all */
+  WEIR_DISTRIBUTION_BLOCK = 1, /**< ranks hold ranges of one long array, in any division: each gets the range that it asks for */
+  WEIR_DISTRIBUTION_LOCAL = 2 /**< each rank's own: rank r gets that of rank r; where there was none, the array stays as it is */
+} weir_distribution;
+
 #define WEIR_LEVEL_COUNT 7 /**< values of weir_level */
 
 /** Describes one tensor and how it is reduced. All fields but `name` and `priority` must be equal on all ranks. Start from
@@ -254,6 +270,37 @@ typedef struct weir_exchange_info {
   const char* name;
   const char* description;
 } weir_exchange_info;
+
+/** Describes where checkpoints go. All fields but `name` must be equal on all ranks. Start from WEIR_CHECKPOINT_CONFIG_INIT. */
+typedef struct weir_checkpoint_config {
+  size_t struct_size;
+  int64_t keep; /**< so many of the newest files stay */
+  /** of large arrays: 0: none; 1 to 9: deflate, faster or smaller, of bytes shuffled by their place in an element */
+  int64_t compression;
+  const char* folder; /**< where files go: one that all ranks see. Made if its parent is there; copied */
+  /** of what training run they are, in its own words. A folder with files of another run is refused; empty: of any; copied */
+  const char* run;
+  const char* name; /**< for messages and dumps; copied */
+} weir_checkpoint_config;
+
+#define WEIR_CHECKPOINT_CONFIG_INIT                                                                                                \
+  {                                                                                                                                \
+    sizeof(weir_checkpoint_config), 2, 0, "", "", "checkpoint"                                                                     \
+  }
+
+/** What the last save and the last restore of this rank did; times in seconds. Set struct_size to its size before a call fills
+ *  it. */
+typedef struct weir_checkpoint_statistics {
+  size_t struct_size;
+  int64_t step;            /**< saved or restored last; -1: none yet */
+  int64_t ranks;           /**< that had saved what was restored last */
+  int64_t snapshot_bytes;  /**< memory of the snapshot on this rank, kept from one save to the next */
+  int64_t bytes_written;   /**< to the file by this rank */
+  int64_t bytes_read;      /**< from the file by this rank */
+  double seconds_snapshot; /**< until save() returned */
+  double seconds_save;     /**< from save() until the file was in its place */
+  double seconds_restore;
+} weir_checkpoint_statistics;
 
 /** The delivered update, sorted by index, equal on all ranks, in the plan's memory space. Owned by the plan, valid until its
  *  next start, reset or destruction. Set struct_size to its size before a call fills it. */

@@ -84,6 +84,22 @@ enum class Routing : std::int32_t {
 /// How much it takes to be logged: a message is when its level is at most the one that WEIR_LOG names.
 enum class LogLevel : std::int32_t { error = 0, warn = 1, info = 2, debug = 3 };
 
+/// Elements of an array that a checkpoint keeps for its caller.
+enum class ElementType : std::int32_t {
+  float32 = 0,
+  float64 = 1,
+  int32 = 2,
+  int64 = 3,
+  uint8 = 4  ///< bytes, of whatever else there is
+};
+
+/// How an array that a checkpoint keeps for its caller lies on the ranks, and what becomes of it at another number of ranks.
+enum class Distribution : std::int32_t {
+  replicated = 0,  ///< the same on all ranks: saved once, delivered to all
+  block = 1,       ///< ranks hold ranges of one long array, in any division: each gets the range that it asks for
+  local = 2        ///< each rank's own: rank r gets that of rank r; where there was none, the array stays as it is
+};
+
 inline constexpr int level_count = 7;  ///< values of Level
 
 /// Describes one tensor and how it is reduced. All fields but `name` and `priority` must be equal on all ranks.
@@ -216,6 +232,29 @@ struct EmbeddingStatistics {
 struct ExchangeInfo {
   std::string_view name;
   std::string_view description;
+};
+
+/// Describes where checkpoints go. All fields but `name` must be equal on all ranks.
+struct CheckpointConfig {
+  std::string folder = "";  ///< where files go: one that all ranks see. Made if its parent is there
+  /// of what training run they are, in its own words. A folder with files of another run is refused; empty: of any
+  std::string run = "";
+  std::int64_t keep = 2;  ///< so many of the newest files stay
+  /// of large arrays: 0: none; 1 to 9: deflate, faster or smaller, of bytes shuffled by their place in an element
+  std::int64_t compression = 0;
+  std::string name = "checkpoint";  ///< for messages and dumps
+};
+
+/// What the last save and the last restore of this rank did; times in seconds.
+struct CheckpointStatistics {
+  std::int64_t step = 0;            ///< saved or restored last; -1: none yet
+  std::int64_t ranks = 0;           ///< that had saved what was restored last
+  std::int64_t snapshot_bytes = 0;  ///< memory of the snapshot on this rank, kept from one save to the next
+  std::int64_t bytes_written = 0;   ///< to the file by this rank
+  std::int64_t bytes_read = 0;      ///< from the file by this rank
+  double seconds_snapshot = 0;      ///< until save() returned
+  double seconds_save = 0;          ///< from save() until the file was in its place
+  double seconds_restore = 0;
 };
 
 }  // namespace weir

@@ -59,6 +59,12 @@ enum class Stage : std::uint8_t {
   delayed_rows,
   export_rows,
   import_rows,
+  // Of checkpoints:
+  agree_on_file,
+  prepare_file,
+  write_file,
+  publish_file,
+  restore_file,
   // Of communicators:
   hear_from_all,
   measure
@@ -116,6 +122,11 @@ inline constexpr std::array stage_list = {
     StageInfo{Stage::delayed_rows, "delayed_rows", "all other rows"},
     StageInfo{Stage::export_rows, "export_rows", "rows go to the caller"},
     StageInfo{Stage::import_rows, "import_rows", "rows come from the caller"},
+    StageInfo{Stage::agree_on_file, "agree_on_file", "ranks tell rank 0 what they save, and hear where it goes"},
+    StageInfo{Stage::prepare_file, "prepare_file", "checksums and compression"},
+    StageInfo{Stage::write_file, "write_file", "all ranks write their parts"},
+    StageInfo{Stage::publish_file, "publish_file", "rank 0 gives the file its name"},
+    StageInfo{Stage::restore_file, "restore_file", "ranks read a checkpoint"},
     StageInfo{Stage::hear_from_all, "hear_from_all", "every rank's word is awaited"},
     StageInfo{Stage::measure, "measure", "the machine is measured"},
 };

@@ -33,6 +33,10 @@ template <>
 inline constexpr std::array<std::string_view, 3> names_of<Routing> = {"automatic", "direct", "by_node"};
 template <>
 inline constexpr std::array<std::string_view, 4> names_of<LogLevel> = {"error", "warn", "info", "debug"};
+template <>
+inline constexpr std::array<std::string_view, 5> names_of<ElementType> = {"float32", "float64", "int32", "int64", "uint8"};
+template <>
+inline constexpr std::array<std::string_view, 3> names_of<Distribution> = {"replicated", "block", "local"};
 // clang-format on
 
 /// What is known of a field besides its value.
@@ -95,6 +99,18 @@ void visit_fields(const EmbeddingConfig& config, Visit&& visit) {
   visit(FieldInfo{.name = "initial_range"}, config.initial_range);
   visit(FieldInfo{.name = "priority", .agreed = false}, config.priority);
   visit(FieldInfo{.name = "delayed_priority", .agreed = false}, config.delayed_priority);
+  visit(FieldInfo{.name = "name", .agreed = false}, config.name);
+}
+// clang-format on
+
+/// visit(FieldInfo, value) for every field, in the order of the struct.
+template <class Visit>
+// clang-format off
+void visit_fields(const CheckpointConfig& config, Visit&& visit) {
+  visit(FieldInfo{.name = "folder", .agreed = false}, config.folder);
+  visit(FieldInfo{.name = "run", .agreed = false}, config.run);
+  visit(FieldInfo{.name = "keep", .least = 1, .most = 1000000, .most_text = "1000000", .example = "2"}, config.keep);
+  visit(FieldInfo{.name = "compression", .least = 0, .most = 9, .most_text = "9", .example = "1"}, config.compression);
   visit(FieldInfo{.name = "name", .agreed = false}, config.name);
 }
 // clang-format on

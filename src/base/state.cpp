@@ -11,8 +11,9 @@ struct TypeRow {
   std::string_view name;
   std::int64_t bytes;
 };
-constexpr std::array types = {TypeRow{"bool", 1},   TypeRow{"int32", 4},   TypeRow{"int64", 8},   TypeRow{"uint32", 4},
-                              TypeRow{"uint64", 8}, TypeRow{"float32", 4}, TypeRow{"float64", 8}, TypeRow{"text", 1}};
+constexpr std::array types = {TypeRow{"bool", 1},    TypeRow{"int32", 4},  TypeRow{"int64", 8},
+                              TypeRow{"uint32", 4},  TypeRow{"uint64", 8}, TypeRow{"float32", 4},
+                              TypeRow{"float64", 8}, TypeRow{"text", 1},   TypeRow{"uint8", 1}};
 
 const TypeRow& row_of(StateType type) { return types[static_cast<std::size_t>(type)]; }
 
@@ -34,10 +35,17 @@ const StateField* SavedState::find(std::string_view name) const {
   return found == fields.end() ? nullptr : &*found;
 }
 
-void StateVisitor::fixed(std::string_view name, std::int64_t here) {
+std::int64_t FieldVisit::bytes() const { return count * state_type_bytes(type); }
+
+void StateVisitor::fixed(std::string_view name, std::int64_t here, Share share) {
   std::int64_t saved = here;
-  value(name, saved);
+  value(name, saved, share);
   if (saved != here) refuse(name, fmt::format("it is {} in the state and {} here", saved, here));
+}
+
+void StateVisitor::text(std::string_view name, std::string_view here, Share share) {
+  text_field({path_ + std::string(name), StateType::text, static_cast<std::int64_t>(here.size()), {share, placement_.region}},
+             here);
 }
 
 void StateVisitor::check(bool ok, std::string_view name, std::string_view right) const {
@@ -54,25 +62,30 @@ void StateVisitor::refuse_field(std::string_view name, std::string_view why) con
 
 // Saving.
 
-void StateSaver::field(std::string name, StateType type, std::int64_t count, void* data, const Copy* copy) {
-  if (saved_.find(name) != nullptr) refuse_field(name, "it is visited twice");
-  const std::int64_t bytes = count * state_type_bytes(type);
-  StateField& field = saved_.fields.emplace_back(StateField{std::move(name), type, count, Buffer<std::byte>(bytes)});
+void StateSaver::field(FieldVisit visit, void* data, const Copy* copy) {
+  if (saved_.find(visit.name) != nullptr) refuse_field(visit.name, "it is visited twice");
+  const std::int64_t bytes = visit.bytes();
+  StateField& field =
+      saved_.fields.emplace_back(StateField{std::move(visit.name), visit.type, visit.count, Buffer<std::byte>(bytes)});
   copy_bytes(field.bytes.data(), data, bytes, copy);
 }
 
-void StateSaver::text_field(std::string name, std::string_view here) {
+void StateSaver::text_field(FieldVisit visit, std::string_view here) {
   std::string copy(here);
-  field(std::move(name), StateType::text, static_cast<std::int64_t>(copy.size()), copy.data(), nullptr);
+  field(std::move(visit), copy.data(), nullptr);
 }
 
 // Restoring.
 
-void StateRestorer::write() {
+void StateRestorer::check_all_visited() const {
   const auto unknown = std::find(visited_.begin(), visited_.end(), false);
   if (unknown != visited_.end())
     fail(WEIR_ERR_ARGUMENT, "the state has a field '{}' that {} does not know: it was saved from another configuration",
          saved_.fields[static_cast<std::size_t>(unknown - visited_.begin())].name, subject());
+}
+
+void StateRestorer::write() {
+  check_all_visited();
   writes_ = true;
 }
 
@@ -90,19 +103,21 @@ const StateField& StateRestorer::find(const std::string& name, StateType type) {
   return *found;
 }
 
-void StateRestorer::field(std::string name, StateType type, std::int64_t count, void* data, const Copy* copy) {
-  const StateField& found = find(name, type);
-  if (found.count != count) refuse_field(name, fmt::format("it has {} elements in the state and {} here", found.count, count));
+void StateRestorer::field(FieldVisit visit, void* data, const Copy* copy) {
+  const StateField& found = find(visit.name, visit.type);
+  if (found.count != visit.count)
+    refuse_field(visit.name, fmt::format("it has {} elements in the state and {} here", found.count, visit.count));
   const std::byte* const bytes = found.bytes.data();
-  if (type == StateType::boolean && std::any_of(bytes, bytes + found.bytes.size(), [](std::byte b) { return b > std::byte{1}; }))
-    refuse_field(name, "it holds bytes that are neither false (0) nor true (1)");
+  if (visit.type == StateType::boolean &&
+      std::any_of(bytes, bytes + found.bytes.size(), [](std::byte b) { return b > std::byte{1}; }))
+    refuse_field(visit.name, "it holds bytes that are neither false (0) nor true (1)");
   if (writes_ || copy == nullptr) copy_bytes(data, bytes, found.bytes.size(), copy);
 }
 
-void StateRestorer::text_field(std::string name, std::string_view here) {
-  const StateField& found = find(name, StateType::text);
+void StateRestorer::text_field(FieldVisit visit, std::string_view here) {
+  const StateField& found = find(visit.name, StateType::text);
   const std::string_view saved(reinterpret_cast<const char*>(found.bytes.data()), static_cast<std::size_t>(found.count));
-  if (saved != here) refuse_field(name, fmt::format("it is '{}' in the state and '{}' here", saved, here));
+  if (saved != here) refuse_field(visit.name, fmt::format("it is '{}' in the state and '{}' here", saved, here));
 }
 
 }  // namespace weir

@@ -23,7 +23,35 @@
 namespace weir {
 
 /// What the elements of a field are.
-enum class StateType : std::uint8_t { boolean, int32, int64, uint32, uint64, float32, float64, text };
+enum class StateType : std::uint8_t { boolean, int32, int64, uint32, uint64, float32, float64, text, uint8 };
+
+/// What a field becomes where a state is divided anew, for another number of ranks or another node layout.
+enum class Share : std::uint8_t {
+  each,    ///< a rank's own: rank r goes on with that of an old rank
+  agreed,  ///< equal on the ranks that hold the same range: that of the first old rank that held its beginning
+  layout,  ///< it goes with the old division: what the rank has stays
+  summed,  ///< a part of a vector that is the sum of all ranks' parts
+  block,   ///< a part of a matrix: every element is on one rank, or the same on several
+  cuts     ///< `agreed`, and ascending positions that cut the range into regions
+};
+
+/// Which part of a whole a rank's field belongs to: some rows and some columns of a matrix, or, with one column, a range of a
+/// vector.
+struct Region {
+  std::int64_t whole_rows = 0, whole_columns = 1;
+  std::int64_t first_row = 0, rows = 0, first_column = 0, columns = 1;
+
+  friend bool operator==(const Region&, const Region&) = default;
+};
+/// Elements [first, first + count) of a vector of `whole`.
+[[nodiscard]] constexpr Region range_of(std::int64_t whole, std::int64_t first, std::int64_t count) {
+  return {.whole_rows = whole, .first_row = first, .rows = count};
+}
+
+struct Placement {
+  Share share = Share::each;
+  Region region{};  ///< of all but `each` and `layout`
+};
 [[nodiscard]] std::string_view state_type_name(StateType type);
 /// Bytes of one element.
 [[nodiscard]] std::int64_t state_type_bytes(StateType type);
@@ -34,6 +62,8 @@ template <class V>
     return state_type_of<std::underlying_type_t<V>>();
   else if constexpr (std::is_same_v<V, bool>)
     return StateType::boolean;
+  else if constexpr (sizeof(V) == 1)
+    return StateType::uint8;
   else if constexpr (std::is_floating_point_v<V>)
     return sizeof(V) == 4 ? StateType::float32 : StateType::float64;
   else if constexpr (std::is_signed_v<V>)
@@ -54,6 +84,16 @@ struct SavedState {
   std::vector<StateField> fields;
   /// nullptr where there is none.
   [[nodiscard]] const StateField* find(std::string_view name) const;
+};
+
+/// A field that is visited.
+struct FieldVisit {
+  std::string name;  ///< a path: "step/selector/threshold"
+  StateType type{};
+  std::int64_t count = 0;
+  Placement placement{};
+
+  [[nodiscard]] std::int64_t bytes() const;
 };
 
 class StateVisitor {
@@ -87,19 +127,42 @@ class StateVisitor {
   void value(std::string_view name, V& x) {
     values(name, std::span<V>(&x, 1));
   }
+  template <class V>
+  void value(std::string_view name, V& x, Share share) {
+    values(name, std::span<V>(&x, 1), share);
+  }
   /// A few of them, in host memory.
   template <class V>
   void values(std::string_view name, std::span<V> x) {
-    field(path_ + std::string(name), state_type_of<V>(), static_cast<std::int64_t>(x.size()), x.data(), nullptr);
+    values(name, x, placement_.share);
+  }
+  template <class V>
+  void values(std::string_view name, std::span<V> x, Share share) {
+    field(describe<V>(name, static_cast<std::int64_t>(x.size()), share), x.data(), nullptr);
   }
   /// A large array where only `copy` reaches it. Nothing is delivered to it while a restoring visitor looks.
   template <class V>
   void array(std::string_view name, V* x, std::int64_t count, const Copy& copy) {
-    field(path_ + std::string(name), state_type_of<V>(), count, x, &copy);
+    field(describe<V>(name, count, placement_.share), x, &copy);
   }
-  /// A number, or text, that the state must have in common with what it is restored to.
-  void fixed(std::string_view name, std::int64_t here);
-  void text(std::string_view name, std::string_view here) { text_field(path_ + std::string(name), here); }
+  /// A number, or text, that the state must have in common with what it is restored to; with Share::layout, only where the ranks
+  /// are as they were.
+  void fixed(std::string_view name, std::int64_t here, Share share = Share::each);
+  void text(std::string_view name, std::string_view here, Share share = Share::each);
+  /// The placement of fields that are visited meanwhile, unless they name a Share of their own.
+  class Placed {
+   public:
+    Placed(StateVisitor& visitor, const Placement& placement) : visitor_(visitor), before_(visitor.placement_) {
+      visitor.placement_ = placement;
+    }
+    Placed(const Placed&) = delete;
+    Placed& operator=(const Placed&) = delete;
+    ~Placed() { visitor_.placement_ = before_; }
+
+   private:
+    StateVisitor& visitor_;
+    Placement before_;
+  };
   /// Refuses the state unless `ok`: a field delivered before is not `right`, for example "between 0 and 2".
   void check(bool ok, std::string_view name, std::string_view right) const;
   [[noreturn]] void refuse(std::string_view name, std::string_view why) const;
@@ -120,10 +183,16 @@ class StateVisitor {
   [[noreturn]] void refuse_field(std::string_view name, std::string_view why) const;
 
  private:
-  virtual void field(std::string name, StateType type, std::int64_t count, void* data, const Copy* copy) = 0;
-  virtual void text_field(std::string name, std::string_view here) = 0;
+  /// `name` is the whole path. `copy` is null where `data` is a few numbers in host memory.
+  virtual void field(FieldVisit visit, void* data, const Copy* copy) = 0;
+  virtual void text_field(FieldVisit visit, std::string_view here) = 0;
+  template <class V>
+  [[nodiscard]] FieldVisit describe(std::string_view name, std::int64_t count, Share share) const {
+    return {path_ + std::string(name), state_type_of<V>(), count, {share, placement_.region}};
+  }
 
   std::string subject_, path_;
+  Placement placement_;
 };
 
 class StateSaver final : public StateVisitor {
@@ -133,8 +202,8 @@ class StateSaver final : public StateVisitor {
   [[nodiscard]] SavedState take() { return std::move(saved_); }
 
  private:
-  void field(std::string name, StateType type, std::int64_t count, void* data, const Copy* copy) override;
-  void text_field(std::string name, std::string_view here) override;
+  void field(FieldVisit visit, void* data, const Copy* copy) override;
+  void text_field(FieldVisit visit, std::string_view here) override;
 
   SavedState saved_;
 };
@@ -146,12 +215,14 @@ class StateRestorer final : public StateVisitor {
   StateRestorer(const SavedState& saved, std::string subject)
       : StateVisitor(std::move(subject)), saved_(saved), visited_(saved.fields.size()) {}
   /// After the visit that looked. Throws Error(WEIR_ERR_ARGUMENT) where the saved state has fields that were not visited.
+  void check_all_visited() const;
+  /// The same; the next visit writes.
   void write();
   [[nodiscard]] bool restores() const override { return writes_; }
 
  private:
-  void field(std::string name, StateType type, std::int64_t count, void* data, const Copy* copy) override;
-  void text_field(std::string name, std::string_view here) override;
+  void field(FieldVisit visit, void* data, const Copy* copy) override;
+  void text_field(FieldVisit visit, std::string_view here) override;
   /// The field of that name and type, its bytes whole.
   const StateField& find(const std::string& name, StateType type);
 

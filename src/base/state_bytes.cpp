@@ -63,7 +63,7 @@ StateField read_field(Reader& reader) {
   const auto name_length = load<std::int32_t>(head), type = load<std::int32_t>(head + 4);
   const auto count = load<std::int64_t>(head + 8);
   if (name_length < 1 || name_length > longest_name) reader.damaged("a field's name has no sensible length");
-  if (type < 0 || type > static_cast<std::int32_t>(StateType::text)) reader.damaged("a field has no known type");
+  if (type < 0 || type > static_cast<std::int32_t>(StateType::uint8)) reader.damaged("a field has no known type");
   StateField field;
   field.type = static_cast<StateType>(type);
   field.count = count;
@@ -79,13 +79,11 @@ StateField read_field(Reader& reader) {
 
 }  // namespace
 
-void StateMeasurer::field(std::string name, StateType type, std::int64_t count, void* /*data*/, const Copy* /*copy*/) {
-  bytes_ += field_bytes + filled_up(static_cast<std::int64_t>(name.size())) + filled_up(count * state_type_bytes(type));
+void StateMeasurer::field(FieldVisit visit, void* /*data*/, const Copy* /*copy*/) {
+  bytes_ += field_bytes + filled_up(static_cast<std::int64_t>(visit.name.size())) + filled_up(visit.bytes());
 }
 
-void StateMeasurer::text_field(std::string name, std::string_view here) {
-  field(std::move(name), StateType::text, static_cast<std::int64_t>(here.size()), nullptr, nullptr);
-}
+void StateMeasurer::text_field(FieldVisit visit, std::string_view /*here*/) { field(std::move(visit), nullptr, nullptr); }
 
 StateWriter::StateWriter(std::span<std::byte> to) : StateVisitor("what is saved"), to_(to), used_(head_bytes) {}
 
@@ -99,13 +97,13 @@ std::byte* StateWriter::take(std::int64_t bytes) {
   return at;
 }
 
-void StateWriter::field(std::string name, StateType type, std::int64_t count, void* data, const Copy* copy) {
+void StateWriter::field(FieldVisit visit, void* data, const Copy* copy) {
   std::byte* const head = take(field_bytes);
-  store(head, static_cast<std::int32_t>(name.size()));
-  store(head + 4, static_cast<std::int32_t>(type));
-  store(head + 8, count);
-  std::memcpy(take(static_cast<std::int64_t>(name.size())), name.data(), name.size());
-  const std::int64_t bytes = count * state_type_bytes(type);
+  store(head, static_cast<std::int32_t>(visit.name.size()));
+  store(head + 4, static_cast<std::int32_t>(visit.type));
+  store(head + 8, visit.count);
+  std::memcpy(take(static_cast<std::int64_t>(visit.name.size())), visit.name.data(), visit.name.size());
+  const std::int64_t bytes = visit.bytes();
   std::byte* const to = take(bytes);
   if (bytes > 0 && copy != nullptr)
     (*copy)(to, data, bytes);
@@ -114,9 +112,9 @@ void StateWriter::field(std::string name, StateType type, std::int64_t count, vo
   ++fields_;
 }
 
-void StateWriter::text_field(std::string name, std::string_view here) {
+void StateWriter::text_field(FieldVisit visit, std::string_view here) {
   std::string copy(here);
-  field(std::move(name), StateType::text, static_cast<std::int64_t>(copy.size()), copy.data(), nullptr);
+  field(std::move(visit), copy.data(), nullptr);
 }
 
 void StateWriter::finish() {

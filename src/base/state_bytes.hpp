@@ -22,8 +22,8 @@ class StateMeasurer final : public StateVisitor {
   [[nodiscard]] std::int64_t bytes() const { return bytes_; }
 
  private:
-  void field(std::string name, StateType type, std::int64_t count, void* data, const Copy* copy) override;
-  void text_field(std::string name, std::string_view here) override;
+  void field(FieldVisit visit, void* data, const Copy* copy) override;
+  void text_field(FieldVisit visit, std::string_view here) override;
 
   std::int64_t bytes_ = 24;
 };
@@ -37,8 +37,8 @@ class StateWriter final : public StateVisitor {
   void finish();
 
  private:
-  void field(std::string name, StateType type, std::int64_t count, void* data, const Copy* copy) override;
-  void text_field(std::string name, std::string_view here) override;
+  void field(FieldVisit visit, void* data, const Copy* copy) override;
+  void text_field(FieldVisit visit, std::string_view here) override;
   /// The next `bytes`, filled up with zeros.
   std::byte* take(std::int64_t bytes);
 

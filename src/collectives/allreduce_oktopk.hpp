@@ -129,7 +129,7 @@ class OkTopk final : public SparseAllreduce<T> {
       visitor.check(iteration >= 0, "iteration", "at least 0");
       visitor.value("global_key", global_key);
       const std::uint64_t n = boundaries.back();
-      visitor.values("boundaries", std::span(boundaries));
+      visitor.values("boundaries", std::span(boundaries), Share::cuts);
       visitor.check(boundaries.front() == 0 && boundaries.back() == n && std::is_sorted(boundaries.begin(), boundaries.end()),
                     "boundaries", fmt::format("ascending from 0 to {}", n));
     }

@@ -16,10 +16,17 @@ void Slice::fill(const EmbeddingConfig& config, const Partition& partition, RowS
   }
 }
 
-void Slice::visit_state(StateVisitor& visitor, RowSpace& space) const {
+void Slice::visit_state(StateVisitor& visitor, RowSpace& space, const EmbeddingConfig& config) const {
   const StateVisitor::Scope scope(visitor, "rows");
-  visitor.fixed("first_row", part_.first_row);
-  visitor.fixed("first_column", part_.first_column);
+  visitor.fixed("first_row", part_.first_row, Share::layout);
+  visitor.fixed("first_column", part_.first_column, Share::layout);
+  const StateVisitor::Placed placed(visitor, {Share::block,
+                                              {.whole_rows = config.rows,
+                                               .whole_columns = config.width,
+                                               .first_row = part_.first_row,
+                                               .rows = part_.rows,
+                                               .first_column = part_.first_column,
+                                               .columns = part_.columns}});
   const StateVisitor::Copy copy = [&](void* to, const void* from, std::int64_t bytes) { space.copy(to, from, bytes); };
   visitor.array("values", state_.values, part_.elements(), copy);
   if (state_.first != nullptr) visitor.array("first", state_.first, part_.elements(), copy);

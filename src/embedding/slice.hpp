@@ -14,7 +14,7 @@ class Slice {
   /// With the table's initial values (EmbeddingConfig::seed) and zero state.
   void fill(const EmbeddingConfig& config, const Partition& partition, RowSpace& space) const;
   /// What fill() fills.
-  void visit_state(StateVisitor& visitor, RowSpace& space) const;
+  void visit_state(StateVisitor& visitor, RowSpace& space, const EmbeddingConfig& config) const;
 
   [[nodiscard]] const Part& part() const { return part_; }
   /// part().rows x part().columns elements.

@@ -348,14 +348,14 @@ void EmbeddingState::visit_state(StateVisitor& visitor) {
       fail(WEIR_ERR_BUSY, "'{}' is running: wait before the table's state is saved or restored", call->run.name);
     call->check_startable();
   }
-  visitor.fixed("rank", comm_->topology.rank());
-  visitor.fixed("ranks", comm_->topology.size());
+  visitor.fixed("rank", comm_->topology.rank(), Share::layout);
+  visitor.fixed("ranks", comm_->topology.size(), Share::layout);
   visitor.fixed("table_rows", config_.rows);
   visitor.fixed("width", config_.width);
   visitor.text("exchange", exchange_.name);
   visitor.fixed("optimizer", static_cast<std::int32_t>(config_.optimizer));
   visitor.state(state_);
-  slice_.visit_state(visitor, *space_);
+  slice_.visit_state(visitor, *space_, config_);
   if (visitor.restores()) next_known_ = current_ready_ = false;
 }
 

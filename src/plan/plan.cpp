@@ -59,8 +59,8 @@ void PlanImpl::State::visit(StateVisitor& visitor) {
 void PlanImpl::visit_state(StateVisitor& visitor) {
   if (!run.finished) fail(WEIR_ERR_BUSY, "plan '{}' is running: wait before its state is saved or restored", config.name);
   check_startable();
-  visitor.fixed("rank", comm->topology.rank());
-  visitor.fixed("ranks", comm->topology.size());
+  visitor.fixed("rank", comm->topology.rank(), Share::layout);
+  visitor.fixed("ranks", comm->topology.size(), Share::layout);
   visitor.fixed("count", config.count);
   visitor.fixed("element_bytes", config.type == DataType::float64 ? 8 : 4);  // of residuals and sums
   visitor.state(state_);

@@ -35,6 +35,7 @@ class Sharding {
     return map.mine() < 0 ? 0 : map.part_of(k, map.mine(), iteration);
   }
   [[nodiscard]] std::int64_t begin() const { return map.mine() < 0 ? 0 : map.begin(map.mine()); }
+  [[nodiscard]] std::int64_t size() const { return map.mine() < 0 ? 0 : map.size(map.mine()); }
   task<SparseOutcome<T>> allgather(Channel channel, const SparseOutcome<T>& mine) {
     const StageScope stage = channel.stage(Stage::in_node_allgather);
     co_return co_await allgather_.run(channel.group(map.node()), mine);

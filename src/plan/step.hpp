@@ -92,16 +92,19 @@ class Step {
 
   /// All that reset() resets, and what it belongs to.
   void visit_state(StateVisitor& visitor) {
-    visitor.text("algorithm", config_.algorithm);
-    visitor.fixed("residual_begin", residual_begin());
+    const Region mine = range_of(config_.count, residual_begin(), sharding_ ? sharding_->size() : config_.count);
+    visitor.text("algorithm", config_.algorithm, Share::layout);
+    visitor.fixed("residual_begin", residual_begin(), Share::layout);
     if (sparse_) {
       const StateVisitor::Scope scope(visitor, "exchange");
+      const StateVisitor::Placed placed(visitor, {Share::agreed, mine});
       sparse_->visit_state(visitor);
     }
     if (selector_) {
       const StateVisitor::Scope scope(visitor, "selector");
       selector_->visit_state(visitor);
     }
+    const StateVisitor::Placed placed(visitor, {Share::summed, mine});
     visitor.array("residual", residual_.data(), residual_.size(),
                   [this](void* to, const void* from, std::int64_t bytes) { memory_->copy(to, from, bytes); });
     if (visitor.restores()) update_ = {};

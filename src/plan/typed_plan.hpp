@@ -191,7 +191,8 @@ class TypedPlan final : public PlanImpl {
 
   void visit_trials(StateVisitor& visitor, Trials& trials) {
     const StateVisitor::Scope scope(visitor, "trials");
-    visitor.text("candidates", candidates_);
+    const StateVisitor::Placed placed(visitor, {Share::layout});
+    visitor.text("candidates", candidates_, Share::layout);
     trials.visit(visitor);
     for (std::size_t i = 0; i < steps_.size(); ++i) {
       if (trials.needs(i) && steps_[i] == nullptr)

@@ -21,6 +21,12 @@ std::size_t StepSchedule::index_of(std::string_view block) const {
   fail(WEIR_ERR_ARGUMENT, "there is no block '{}': the blocks are {}", block, known);
 }
 
+std::vector<std::string_view> StepSchedule::blocks() const {
+  std::vector<std::string_view> names;
+  for (const Block& block : blocks_) names.push_back(block.name);
+  return names;
+}
+
 int StepSchedule::priority(std::string_view block) const { return static_cast<int>(blocks_.size() - index_of(block)); }
 
 void StepSchedule::started(std::string_view block, Operation operation) {

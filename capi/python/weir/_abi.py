@@ -141,6 +141,31 @@ class weir_exchange_info(Structure):
     ]
 
 
+class weir_checkpoint_config(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("keep", c_int64),
+        ("compression", c_int64),
+        ("folder", c_char_p),
+        ("run", c_char_p),
+        ("name", c_char_p),
+    ]
+
+
+class weir_checkpoint_statistics(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("step", c_int64),
+        ("ranks", c_int64),
+        ("snapshot_bytes", c_int64),
+        ("bytes_written", c_int64),
+        ("bytes_read", c_int64),
+        ("seconds_snapshot", c_double),
+        ("seconds_save", c_double),
+        ("seconds_restore", c_double),
+    ]
+
+
 class weir_sparse_result(Structure):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -247,4 +272,26 @@ FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "weir_embedding_save_state": (c_int, (c_void_p, c_void_p, c_int64)),
     "weir_embedding_restore_state": (c_int, (c_void_p, c_void_p, c_int64)),
     "weir_embedding_get_statistics": (c_int, (c_void_p, POINTER(weir_embedding_statistics))),
+    "weir_checkpoint_create": (c_int, (c_void_p, POINTER(weir_checkpoint_config), POINTER(c_void_p))),
+    "weir_checkpoint_destroy": (c_int, (c_void_p,)),
+    "weir_checkpoint_add_plan": (c_int, (c_void_p, c_char_p, c_void_p)),
+    "weir_checkpoint_add_embedding": (c_int, (c_void_p, c_char_p, c_void_p)),
+    "weir_checkpoint_add_schedule": (c_int, (c_void_p, c_char_p, c_void_p)),
+    "weir_checkpoint_add_array": (c_int, (c_void_p, c_char_p, c_void_p, c_int32, c_int32, c_int64, c_int64, c_int64)),
+    "weir_checkpoint_set_integer": (c_int, (c_void_p, c_char_p, c_int64)),
+    "weir_checkpoint_set_real": (c_int, (c_void_p, c_char_p, c_double)),
+    "weir_checkpoint_set_text": (c_int, (c_void_p, c_char_p, c_char_p)),
+    "weir_checkpoint_get_integer": (c_int, (c_void_p, c_char_p, POINTER(c_int64))),
+    "weir_checkpoint_get_real": (c_int, (c_void_p, c_char_p, POINTER(c_double))),
+    "weir_checkpoint_get_text": (c_int, (c_void_p, c_char_p, POINTER(c_char_p))),
+    "weir_checkpoint_save": (c_int, (c_void_p, c_int64)),
+    "weir_checkpoint_test": (c_int, (c_void_p, POINTER(c_int))),
+    "weir_checkpoint_wait": (c_int, (c_void_p,)),
+    "weir_checkpoint_wait_for": (c_int, (c_void_p, c_double, POINTER(c_int))),
+    "weir_checkpoint_restore": (c_int, (c_void_p, c_int64, POINTER(c_int64))),
+    "weir_checkpoint_steps": (c_int, (c_void_p, POINTER(c_int64), c_int, POINTER(c_int))),
+    "weir_checkpoint_catch_signal": (c_int, (c_int,)),
+    "weir_checkpoint_stop_requested": (c_int, (c_void_p, POINTER(c_int))),
+    "weir_checkpoint_get_statistics": (c_int, (c_void_p, POINTER(weir_checkpoint_statistics))),
+    "weir_checkpoint_get_config": (c_int, (c_void_p, POINTER(weir_checkpoint_config))),
 }

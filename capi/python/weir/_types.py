@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Status", "Error", "ArgumentError", "MismatchError", "BusyError", "StateError", "NonFiniteError", "TimeoutError",
-    "TransportError", "MemoryError", "SettingError", "UnsupportedError", "InternalError", "DeviceError", "DataType", "MemorySpace",
-    "Threshold", "WireFormat", "WireValues", "NonFinite", "Level", "Optimizer", "Routing", "LogLevel", "AllreduceConfig",
-    "Statistics", "AlgorithmInfo", "SettingInfo", "EmbeddingConfig", "EmbeddingStatistics", "ExchangeInfo",
+    "TransportError", "MemoryError", "SettingError", "UnsupportedError", "InternalError", "DeviceError", "FileError", "DataType",
+    "MemorySpace", "Threshold", "WireFormat", "WireValues", "NonFinite", "Level", "Optimizer", "Routing", "LogLevel",
+    "ElementType", "Distribution", "AllreduceConfig", "Statistics", "AlgorithmInfo", "SettingInfo", "EmbeddingConfig",
+    "EmbeddingStatistics", "ExchangeInfo", "CheckpointConfig", "CheckpointStatistics",
 ]
 
 
@@ -39,6 +40,7 @@ class Status(IntEnum):
     UNSUPPORTED = 10  # this build of Weir lacks the feature
     INTERNAL = 11  # an internal assumption of Weir failed
     DEVICE = 12  # the GPU or its driver failed
+    FILE = 13  # a file cannot be written or read, or is damaged
 
 
 class Error(Exception):
@@ -119,6 +121,12 @@ class DeviceError(Error):
     status = Status.DEVICE
 
 
+class FileError(Error):
+    """A file cannot be written or read, or is damaged."""
+
+    status = Status.FILE
+
+
 ERRORS: Dict[int, Type[Error]] = {
     1: ArgumentError,
     2: MismatchError,
@@ -132,6 +140,7 @@ ERRORS: Dict[int, Type[Error]] = {
     10: UnsupportedError,
     11: InternalError,
     12: DeviceError,
+    13: FileError,
 }
 
 
@@ -269,6 +278,32 @@ class LogLevel(IntEnum):
     warn = 1
     info = 2
     debug = 3
+
+
+class ElementType(IntEnum):
+    """Elements of an array that a checkpoint keeps for its caller.
+
+    uint8: bytes, of whatever else there is
+    """
+
+    float32 = 0
+    float64 = 1
+    int32 = 2
+    int64 = 3
+    uint8 = 4
+
+
+class Distribution(IntEnum):
+    """How an array that a checkpoint keeps for its caller lies on the ranks, and what becomes of it at another number of ranks.
+
+    replicated: the same on all ranks: saved once, delivered to all
+    block: ranks hold ranges of one long array, in any division: each gets the range that it asks for
+    local: each rank's own: rank r gets that of rank r; where there was none, the array stays as it is
+    """
+
+    replicated = 0
+    block = 1
+    local = 2
 
 
 @dataclass(repr=False)
@@ -689,4 +724,92 @@ class ExchangeInfo(Struct):
     _c = _abi.weir_exchange_info
     _kinds = {
         "name": str, "description": str,
+    }
+
+
+@dataclass(repr=False)
+class CheckpointConfig(Struct):
+    """Describes where checkpoints go. All fields but `name` must be equal on all ranks.
+
+    folder: where files go: one that all ranks see. Made if its parent is there
+    run: of what training run they are, in its own words. A folder with files of another run is refused; empty: of any
+    keep: so many of the newest files stay
+    compression: of large arrays: 0: none; 1 to 9: deflate, faster or smaller, of bytes shuffled by their place in an element
+    name: for messages and dumps
+    """
+
+    folder: str = ""
+    run: str = ""
+    keep: int = 2
+    compression: int = 0
+    name: str = "checkpoint"
+
+    _c = _abi.weir_checkpoint_config
+    _kinds = {
+        "folder": str, "run": str, "keep": int, "compression": int, "name": str,
+    }
+
+
+class CheckpointKeywords:
+    """Made with the fields of CheckpointConfig as keywords."""
+
+    @named
+    def __init__(
+        self,
+        comm: Communicator,
+        *,
+        folder: str,
+        run: str = "",
+        keep: int = 2,
+        compression: int = 0,
+        name: str = "checkpoint",
+    ) -> None:
+        """Describes where checkpoints go. All fields but `name` must be equal on all ranks.
+
+        Collective. `comm` is a Communicator; the keywords are the fields of CheckpointConfig. An enumeration's value may be given
+        as its name.
+
+        folder: where files go: one that all ranks see. Made if its parent is there
+        run: of what training run they are, in its own words. A folder with files of another run is refused; empty: of any
+        keep: so many of the newest files stay
+        compression: of large arrays: 0: none; 1 to 9: deflate, faster or smaller, of bytes shuffled by their place in an element
+        name: for messages and dumps
+        """
+        self._make(
+            comm,
+            CheckpointConfig(
+                folder=folder, run=run, keep=keep, compression=compression, name=name,
+            ),
+        )
+
+    def _make(self, comm: Communicator, config: CheckpointConfig) -> None:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, repr=False)
+class CheckpointStatistics(Struct):
+    """What the last save and the last restore of this rank did; times in seconds.
+
+    step: saved or restored last; -1: none yet
+    ranks: that had saved what was restored last
+    snapshot_bytes: memory of the snapshot on this rank, kept from one save to the next
+    bytes_written: to the file by this rank
+    bytes_read: from the file by this rank
+    seconds_snapshot: until save() returned
+    seconds_save: from save() until the file was in its place
+    """
+
+    step: int
+    ranks: int
+    snapshot_bytes: int
+    bytes_written: int
+    bytes_read: int
+    seconds_snapshot: float
+    seconds_save: float
+    seconds_restore: float
+
+    _c = _abi.weir_checkpoint_statistics
+    _kinds = {
+        "step": int, "ranks": int, "snapshot_bytes": int, "bytes_written": int, "bytes_read": int, "seconds_snapshot": float,
+        "seconds_save": float, "seconds_restore": float,
     }

@@ -1,0 +1,70 @@
+// The class of weir/checkpoint.hpp over the checkpoint's state.
+#include "base/error.hpp"
+#include "base/keep.hpp"
+#include "checkpoint/checkpoint.hpp"
+#include "checkpoint/signals.hpp"
+#include "embedding/table.hpp"
+#include "plan/plan.hpp"
+
+namespace weir {
+namespace {
+
+void retire(std::shared_ptr<detail::CheckpointState>& state) noexcept {
+  if (state && !state->retire()) keep_forever(std::move(state));
+}
+
+}  // namespace
+
+Checkpoint::Checkpoint(const Communicator& comm, const CheckpointConfig& config)
+    : state_(comm.state()->guarded([&] { return detail::make_checkpoint(comm.state(), config); })) {}
+Checkpoint::Checkpoint(Checkpoint&&) noexcept = default;
+Checkpoint& Checkpoint::operator=(Checkpoint&& other) noexcept {
+  if (this != &other) {
+    retire(state_);
+    state_ = std::move(other.state_);
+  }
+  return *this;
+}
+Checkpoint::~Checkpoint() { retire(state_); }
+
+void Checkpoint::add(std::string_view name, AllreducePlan& plan) {
+  require(plan.state()->comm == state_->comm, "plan '{}' is of another communicator than checkpoint '{}'", name, config().name);
+  state_->add(checkpoint::added_plan(std::string(name), plan.state()));
+}
+void Checkpoint::add(std::string_view name, EmbeddingTable& table) {
+  require(table.state()->prefetch().comm == state_->comm, "table '{}' is of another communicator than checkpoint '{}'", name,
+          config().name);
+  state_->add(checkpoint::added_table(std::string(name), table.state()));
+}
+void Checkpoint::add(std::string_view name, const StepSchedule& schedule) {
+  state_->add(checkpoint::added_schedule(std::string(name), schedule));
+}
+void Checkpoint::add_array(std::string_view name, void* data, ElementType type, Distribution distribution, std::int64_t count,
+                           std::int64_t first, std::int64_t total) {
+  const Topology& topology = state_->comm->topology;
+  state_->add(checkpoint::added_array(std::string(name), {data, type, distribution, count, first, total}, topology.rank(),
+                                      topology.size()));
+}
+
+void Checkpoint::set(std::string_view name, std::int64_t value) { state_->set(name, value); }
+void Checkpoint::set(std::string_view name, double value) { state_->set(name, value); }
+void Checkpoint::set(std::string_view name, std::string_view value) { state_->set(name, std::string(value)); }
+std::int64_t Checkpoint::integer(std::string_view name) const { return state_->value<std::int64_t>(name, "integer"); }
+double Checkpoint::real(std::string_view name) const { return state_->value<double>(name, "real number"); }
+const std::string& Checkpoint::text(std::string_view name) const { return state_->value<std::string>(name, "text"); }
+
+Operation Checkpoint::save(std::int64_t step) {
+  state_->start_save(step);
+  return Operation(std::shared_ptr<detail::AsynchronousCall>(state_, &state_->save()));
+}
+std::optional<std::int64_t> Checkpoint::restore() { return state_->restore({}); }
+void Checkpoint::restore_step(std::int64_t step) { (void)state_->restore(step); }
+std::vector<std::int64_t> Checkpoint::steps() const { return state_->folder().steps(); }
+
+void Checkpoint::catch_signal(int signal) { checkpoint::catch_signal(signal); }
+bool Checkpoint::stop_requested() { return state_->stop_requested(); }
+
+const CheckpointStatistics& Checkpoint::statistics() const { return state_->statistics; }
+const CheckpointConfig& Checkpoint::config() const { return state_->config; }
+
+}  // namespace weir

@@ -1,0 +1,148 @@
+#include "checkpoint/checkpoint.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "base/config_check.hpp"
+#include "base/error.hpp"
+#include "checkpoint/hdf5_file.hpp"
+#include "checkpoint/signals.hpp"
+#include "checkpoint/whole_file.hpp"
+#include "collectives/control.hpp"
+#include "communicator/config_card.hpp"
+
+namespace weir::detail {
+namespace {
+
+constexpr int save_priority = -2000000;  // behind everything that a step waits for
+constexpr std::size_t longest_name = 128;
+
+constexpr auto for_card_fields = [](const CheckpointConfig& c, auto&& put) { for_agreed_fields(c, put); };
+
+std::span<const CardField> config_fields() {
+  static const CardFields all = card_fields<CheckpointConfig>(for_card_fields);
+  return all;
+}
+
+void check_config(const CheckpointConfig& c) {
+  require(!c.folder.empty(), "folder is empty: it must name where files go, for example checkpoints");
+  check_fields(c);
+}
+
+void check_name(std::string_view name, std::string_view what) {
+  const auto fits = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.'; };
+  require(!name.empty() && name.size() <= longest_name && std::all_of(name.begin(), name.end(), fits) && name.front() != '.',
+          "{} is called '{}': a name has 1 to {} letters, digits, '_', '-' and '.', and does not begin with '.'", what, name,
+          longest_name);
+}
+
+}  // namespace
+
+CheckpointState::CheckpointState(std::shared_ptr<CommunicatorState> communicator, CheckpointConfig configuration, Lease lease)
+    : comm(std::move(communicator)),
+      config(std::move(configuration)),
+      lease_(std::move(lease)),
+      folder_(config.folder),
+      card_bytes_(static_cast<std::int64_t>((1 + 2 * ranks()) * sizeof(Card))),
+      save_(comm, config.name + ": save", save_priority, lease_.tag(0)),
+      restore_(comm, config.name + ": restore", 0, lease_.tag(1)) {
+  statistics.step = -1;
+}
+
+void CheckpointState::add(checkpoint::AddedSubject subject) {
+  check_name(subject.name(), checkpoint::word_of(subject.kind()));
+  for (const checkpoint::AddedSubject& other : subjects_) {
+    require(other.kind() != subject.kind() || other.name() != subject.name(), "checkpoint '{}' has a {} already: names must differ",
+            config.name, subject.words());
+  }
+  if (!save_.run.finished) fail(WEIR_ERR_BUSY, "checkpoint '{}' is being saved: wait before something is added", config.name);
+  subjects_.push_back(std::move(subject));
+}
+
+void CheckpointState::set(std::string_view name, checkpoint::Value value) {
+  check_name(name, "a value");
+  values_[std::string(name)] = std::move(value);
+}
+
+template <class T>
+const T& CheckpointState::value(std::string_view name, std::string_view type) const {
+  const auto found = values_.find(std::string(name));
+  if (found != values_.end() && std::holds_alternative<T>(found->second)) return std::get<T>(found->second);
+  std::string known;
+  for (const auto& [other, x] : values_) {
+    if (std::holds_alternative<T>(x)) known += (known.empty() ? "" : ", ") + other;
+  }
+  fail(WEIR_ERR_ARGUMENT, "checkpoint '{}' has no {} '{}'; {}", config.name, type, name,
+       known.empty() ? "there is none of this type" : "there are: " + known);
+}
+template const std::int64_t& CheckpointState::value(std::string_view, std::string_view) const;
+template const double& CheckpointState::value(std::string_view, std::string_view) const;
+template const std::string& CheckpointState::value(std::string_view, std::string_view) const;
+
+std::vector<std::int64_t> CheckpointState::nodes() const {
+  std::vector<std::int64_t> nodes;
+  for (int rank = 0; rank < comm->topology.size(); ++rank) nodes.push_back(comm->topology.node_of(rank));
+  return nodes;
+}
+
+std::span<const CheckpointState::Card> CheckpointState::cards() const {
+  return {reinterpret_cast<const Card*>(card_bytes_.data()) + 1, ranks()};
+}
+
+task<void> CheckpointState::share_cards(Channel channel) {
+  static_assert(std::is_trivially_copyable_v<Card>);
+  auto* const cards = reinterpret_cast<Card*>(card_bytes_.data());
+  *cards = card_;
+  co_await allgather_control(channel, card_bytes_.data(), sizeof(Card), card_bytes_.data() + sizeof(Card),
+                             card_bytes_.data() + (1 + ranks()) * sizeof(Card));
+}
+
+task<void> CheckpointState::agree(Channel channel, Outcome outcome) {
+  card_.outcome = outcome;
+  co_await share_cards(channel);
+  const std::span<const Card> all = cards();
+  const auto failed = std::find_if(all.begin(), all.end(), [](const Card& card) { return card.outcome.failed(); });
+  if (failed == all.end()) co_return;
+  throw AgreedError(static_cast<weir_status>(failed->outcome.status),
+                    fmt::format("checkpoint '{}', rank {}: {}", config.name, failed - all.begin(), failed->outcome.text.data()));
+}
+
+bool CheckpointState::stop_requested() {
+  struct Word {
+    std::int32_t stop;
+  };
+  const std::span<const Word> all = comm->share("asking for a stop", Word{checkpoint::caught_signals() > 0 ? 1 : 0});
+  return std::any_of(all.begin(), all.end(), [](const Word& word) { return word.stop != 0; });
+}
+
+std::shared_ptr<CheckpointState> make_checkpoint(std::shared_ptr<CommunicatorState> comm, const CheckpointConfig& config) {
+  ConfigCard card;
+  card.outcome = outcome_of([&] {
+    check_config(config);
+    if (!checkpoint::has_hdf5()) (void)checkpoint::read_structure("");
+    set_fields(card, config, for_card_fields);
+  });
+  Lease lease = open_agreed(*comm, card, {"checkpoint", "", config_fields()}, config.name);
+  std::shared_ptr<CheckpointState> state;
+  std::string folder = config.folder, run = config.run;
+  comm->broadcast("telling a checkpoint's folder", folder);
+  comm->broadcast("telling a checkpoint's run", run);
+  comm->agree("making a checkpoint", "checkpoint", config.name, [&] {
+    require(folder == config.folder, "folder is {} here and {} on rank 0: it must be the same", config.folder, folder);
+    require(run == config.run, "run is '{}' here and '{}' on rank 0: it must be the same", config.run, run);
+    state = std::make_shared<CheckpointState>(comm, config, std::move(lease));
+    if (comm->topology.rank() != 0) return;
+    state->folder().prepare();
+    const auto newest = state->folder().newest();
+    if (!newest || config.run.empty()) return;
+    const std::string file = state->folder().file_of(*newest);
+    const checkpoint::Index index = checkpoint::read_whole(file);
+    require(index.run.empty() || index.run == config.run,
+            "folder {} belongs to another run: {} is of '{}', this one is '{}'; give another folder", config.folder, file,
+            index.run, config.run);
+  });
+  return state;
+}
+
+}  // namespace weir::detail

@@ -1,0 +1,287 @@
+#include "checkpoint/delivery.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.hpp"
+#include "checkpoint/chunk_io.hpp"
+#include "checkpoint/redistribution.hpp"
+
+namespace weir::checkpoint {
+namespace {
+
+constexpr std::int64_t block_elements = std::int64_t{1} << 16;
+
+/// One subject on its way.
+class Delivery {
+ public:
+  Delivery(Source& source, const Subject& saved, const OutlinedSubject& wanted) : source_(source), saved_(saved), wanted_(wanted) {}
+
+  /// Every field that this rank has saved.
+  SavedState own() {
+    SavedState state;
+    for (const Dataset& dataset : saved_.datasets) {
+      const Piece& piece = dataset.pieces[source_.rank];
+      if (!piece.present()) continue;
+      StateField& field = add(state, dataset.name, dataset.type, piece.count);
+      read_piece(dataset, source_.rank, field);
+    }
+    return state;
+  }
+
+  /// Every field that this rank has now, divided anew.
+  SavedState divided_anew() {
+    SavedState state;
+    for (const OutlinedField& field : wanted_.fields) {
+      StateField& to = add(state, field.visit.name, field.visit.type, field.visit.count);
+      switch (field.visit.placement.share) {
+        case Share::summed:
+          take_shares(field, to);
+          break;
+        case Share::block:
+          take_parts(field, to);
+          break;
+        case Share::cuts:
+          take_cuts(field, to);
+          break;
+        case Share::agreed:
+          take_agreed(field, to);
+          break;
+        case Share::each:
+          take_each(field, to);
+          break;
+        case Share::layout:
+          stay(field, to);
+          break;
+      }
+    }
+    return state;
+  }
+
+  /// An array of the caller: what lies on one rank alone goes to nobody else.
+  SavedState array() {
+    const OutlinedField& field = wanted_.fields.front();
+    if (field.visit.placement.share == Share::block) return divided_anew();
+    const bool has_one = source_.rank < source_.index.ranks() && saved_.datasets.front().pieces[source_.rank].present();
+    return has_one ? own() : SavedState{};
+  }
+
+ private:
+  [[noreturn]] void mismatch(const OutlinedField& field, std::string_view why) const {
+    fail(WEIR_ERR_MISMATCH, "{} does not fit {} '{}': field '{}': {}", source_.file.path(), word_of(wanted_.kind), wanted_.name,
+         field.visit.name, why);
+  }
+
+  static StateField& add(SavedState& state, const std::string& name, StateType type, std::int64_t count) {
+    return state.fields.emplace_back(StateField{name, type, count, Buffer<std::byte>(count * state_type_bytes(type))});
+  }
+
+  void read_piece(const Dataset& dataset, std::size_t rank, StateField& to) {
+    if (to.count == 0) return;
+    if (dataset.chunked) {
+      ChunkReader reader(source_.file, source_.index, saved_, dataset);
+      reader.read(rank, 0, to.count, to.bytes.data());
+      source_.bytes_read += reader.bytes_read();
+    } else {
+      const std::span<const std::byte> value = dataset.value(rank);
+      std::copy(value.begin(), value.end(), to.bytes.data());
+    }
+  }
+
+  static void stay(const OutlinedField& field, StateField& to) {
+    std::copy(field.value.begin(), field.value.end(), to.bytes.data());
+  }
+
+  /// The same field, unless it is of another algorithm's.
+  [[nodiscard]] const Dataset* saved(const OutlinedField& field) const {
+    const Dataset* const dataset = saved_.find(field.visit.name);
+    return dataset != nullptr && dataset->type == field.visit.type && dataset->chunked == field.array ? dataset : nullptr;
+  }
+
+  void take_each(const OutlinedField& field, StateField& to) {
+    const Dataset* const dataset = saved(field);
+    std::vector<std::size_t> ranks;
+    for (std::size_t rank = 0; dataset != nullptr && rank < dataset->pieces.size(); ++rank) {
+      if (dataset->pieces[rank].present()) ranks.push_back(rank);
+    }
+    if (ranks.empty()) return stay(field, to);
+    const std::size_t rank = ranks[source_.rank % ranks.size()];
+    if (const std::int64_t count = dataset->pieces[rank].count; count != to.count) {
+      to.count = count;
+      to.bytes = Buffer<std::byte>(count * dataset->element_bytes());
+    }
+    read_piece(*dataset, rank, to);
+  }
+
+  void take_agreed(const OutlinedField& field, StateField& to) {
+    const Dataset* const dataset = saved(field);
+    const std::int64_t row = field.visit.placement.region.first_row;
+    for (std::size_t rank = 0; dataset != nullptr && rank < dataset->pieces.size(); ++rank) {
+      const Piece& piece = dataset->pieces[rank];
+      const bool has_beginning = piece.region.first_row <= row && row < piece.region.first_row + piece.region.rows;
+      if (piece.count == to.count && has_beginning) return read_piece(*dataset, rank, to);
+    }
+    stay(field, to);
+  }
+
+  void take_cuts(const OutlinedField& field, StateField& to) {
+    const Dataset* const dataset = saved(field);
+    if (dataset == nullptr || to.count < 2) return stay(field, to);
+    std::vector<std::vector<std::uint64_t>> values;
+    std::vector<Cuts> old;
+    values.reserve(dataset->pieces.size());
+    for (std::size_t rank = 0; rank < dataset->pieces.size(); ++rank) {
+      if (!dataset->pieces[rank].present()) continue;
+      const std::span<const std::byte> bytes = dataset->value(rank);
+      values.emplace_back(bytes.size() / sizeof(std::uint64_t));
+      if (!bytes.empty()) std::memcpy(values.back().data(), bytes.data(), bytes.size());
+      old.push_back({dataset->pieces[rank].region, values.back()});
+    }
+    const std::vector<std::uint64_t> cuts = cut_anew(old, field.visit.placement.region, to.count - 1);
+    std::memcpy(to.bytes.data(), cuts.data(), cuts.size() * sizeof(std::uint64_t));
+  }
+
+  void take_parts(const OutlinedField& field, StateField& to) {
+    const Dataset* const dataset = saved(field);
+    if (dataset == nullptr) mismatch(field, "the file has none of this type");
+    const Region& mine = field.visit.placement.region;
+    std::vector<Region> holders;
+    for (const Piece& piece : dataset->pieces) holders.push_back(piece.count > 0 ? piece.region : Region{});
+    for (const Piece& piece : dataset->pieces) {
+      if (piece.present() && (piece.region.whole_rows != mine.whole_rows || piece.region.whole_columns != mine.whole_columns))
+        mismatch(field, fmt::format("the whole has {} x {} elements in the file and {} x {} here", piece.region.whole_rows,
+                                    piece.region.whole_columns, mine.whole_rows, mine.whole_columns));
+    }
+    ChunkReader reader(source_.file, source_.index, saved_, *dataset);
+    std::int64_t elements = 0;
+    for (const Part& part : parts_of(mine, holders, source_.rank % holders.size())) {
+      copy_part(reader, *dataset, part, mine, to);
+      elements += part.region.rows * part.region.columns;
+    }
+    source_.bytes_read += reader.bytes_read();
+    if (elements != to.count)
+      mismatch(field, fmt::format("the file has {} of the {} elements that this rank holds", elements, to.count));
+  }
+
+  static void copy_part(ChunkReader& reader, const Dataset& dataset, const Part& part, const Region& mine, StateField& to) {
+    const Region& theirs = dataset.pieces[part.of].region;
+    const Region& r = part.region;
+    const bool whole_rows = r.columns == theirs.columns && r.columns == mine.columns;
+    const std::int64_t steps = whole_rows ? 1 : r.rows, length = whole_rows ? r.rows * r.columns : r.columns;
+    for (std::int64_t row = 0; row < steps; ++row) {
+      const std::int64_t from = (r.first_row + row - theirs.first_row) * theirs.columns + (r.first_column - theirs.first_column);
+      const std::int64_t at = (r.first_row + row - mine.first_row) * mine.columns + (r.first_column - mine.first_column);
+      reader.read(part.of, from, length, to.bytes.data() + at * dataset.element_bytes());
+    }
+  }
+
+  /// All that old ranks have of sums: of the field itself, and, while candidates took turns, of what the last one has left over.
+  struct Holder {
+    const Dataset* dataset;
+    std::size_t rank;
+  };
+  void take_shares(const OutlinedField& field, StateField& to) {
+    std::fill_n(to.bytes.data(), to.bytes.size(), std::byte{0});
+    if (&field != first_sum(wanted_)) return;
+    std::vector<Holder> holders;
+    std::vector<Region> old_regions, new_regions;
+    for (const Dataset& dataset : saved_.datasets) {
+      if (dataset.share != Share::summed || !dataset.chunked) continue;
+      if (dataset.type != field.visit.type)
+        mismatch(field, fmt::format("it holds {} in the file and {} here", state_type_name(dataset.type),
+                                    state_type_name(field.visit.type)));
+      for (std::size_t rank = 0; rank < dataset.pieces.size(); ++rank) {
+        if (dataset.pieces[rank].count <= 0) continue;
+        holders.push_back({&dataset, rank});
+        old_regions.push_back(dataset.pieces[rank].region);
+      }
+    }
+    std::size_t mine = 0;
+    for (std::size_t rank = 0; rank < source_.outlines.size(); ++rank) {
+      const auto& subjects = source_.outlines[rank];
+      const auto same = std::find_if(subjects.begin(), subjects.end(),
+                                     [&](const OutlinedSubject& s) { return s.kind == wanted_.kind && s.name == wanted_.name; });
+      const OutlinedField* const sum = first_sum(*same);
+      Region region = sum != nullptr && sum->visit.count > 0 ? sum->visit.placement.region : Region{};
+      if (rank == source_.rank) mine = new_regions.size();
+      new_regions.push_back(region);
+    }
+    if (const std::int64_t element = uncovered_element(old_regions, new_regions); element >= 0)
+      mismatch(
+          field,
+          fmt::format("ranks have saved element {} of it, and none keeps that here: is error feedback off, or the plan smaller?",
+                      element));
+    for (const Sum& sum : shares_of(old_regions, new_regions, mine)) {
+      if (field.visit.type == StateType::float64)
+        add_up<double, long double>(holders, old_regions, sum, field, to);
+      else
+        add_up<float, double>(holders, old_regions, sum, field, to);
+    }
+  }
+
+  static const OutlinedField* first_sum(const OutlinedSubject& subject) {
+    const auto found = std::find_if(subject.fields.begin(), subject.fields.end(), [](const OutlinedField& field) {
+      return field.array && field.visit.placement.share == Share::summed;
+    });
+    return found == subject.fields.end() ? nullptr : &*found;
+  }
+
+  /// Rounds once, behind the sum.
+  template <class T, class Wide>
+  void add_up(const std::vector<Holder>& holders, const std::vector<Region>& regions, const Sum& sum, const OutlinedField& field,
+              StateField& to) {
+    const std::int64_t begin = field.visit.placement.region.first_row;
+    auto* const out = reinterpret_cast<T*>(to.bytes.data());
+    std::vector<ChunkReader> readers;
+    for (const std::size_t holder : sum.of) readers.emplace_back(source_.file, source_.index, saved_, *holders[holder].dataset);
+    std::vector<T> values;
+    std::vector<Wide> wide;
+    const std::int64_t step = sum.of.size() == 1 ? sum.end - sum.begin : block_elements;
+    for (std::int64_t first = sum.begin; first < sum.end; first += step) {
+      const std::int64_t count = std::min(step, sum.end - first);
+      if (sum.of.size() == 1) {
+        readers[0].read(holders[sum.of[0]].rank, first - regions[sum.of[0]].first_row, count,
+                        reinterpret_cast<std::byte*>(out + (first - begin)));
+        continue;
+      }
+      wide.assign(static_cast<std::size_t>(count), 0);
+      values.resize(static_cast<std::size_t>(count));
+      for (std::size_t i = 0; i < sum.of.size(); ++i) {
+        readers[i].read(holders[sum.of[i]].rank, first - regions[sum.of[i]].first_row, count,
+                        reinterpret_cast<std::byte*>(values.data()));
+        for (std::size_t e = 0; e < wide.size(); ++e) wide[e] += static_cast<Wide>(values[e]);
+      }
+      for (std::size_t e = 0; e < wide.size(); ++e) out[first - begin + static_cast<std::int64_t>(e)] = static_cast<T>(wide[e]);
+    }
+    for (const ChunkReader& reader : readers) source_.bytes_read += reader.bytes_read();
+  }
+
+  Source& source_;
+  const Subject& saved_;
+  const OutlinedSubject& wanted_;
+};
+
+}  // namespace
+
+void check_subjects(const Index& index, const Outline& outline, const std::string& file) {
+  for (const OutlinedSubject& here : outline) {
+    if (std::none_of(index.subjects.begin(), index.subjects.end(),
+                     [&](const Subject& s) { return s.kind == here.kind && s.name == here.name; }))
+      fail(WEIR_ERR_MISMATCH, "{} does not fit: it has no {} '{}', which was added here", file, word_of(here.kind), here.name);
+  }
+  for (const Subject& there : index.subjects) {
+    if (std::none_of(outline.begin(), outline.end(),
+                     [&](const OutlinedSubject& s) { return s.kind == there.kind && s.name == there.name; }))
+      fail(WEIR_ERR_MISMATCH, "{} does not fit: it has {} '{}', which was not added here", file, word_of(there.kind), there.name);
+  }
+}
+
+SavedState deliver(Source& source, const OutlinedSubject& subject) {
+  const Subject& saved = *std::find_if(source.index.subjects.begin(), source.index.subjects.end(),
+                                       [&](const Subject& s) { return s.kind == subject.kind && s.name == subject.name; });
+  Delivery delivery(source, saved, subject);
+  if (subject.kind == Kind::array) return delivery.array();
+  return source.same_layout ? delivery.own() : delivery.divided_anew();
+}
+
+}  // namespace weir::checkpoint

@@ -1,0 +1,93 @@
+#include "checkpoint/file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+
+#include "base/error.hpp"
+
+namespace weir::checkpoint {
+namespace {
+
+constexpr std::size_t most_at_once = std::size_t{1} << 30;
+
+}  // namespace
+
+void fail_with_errno(std::string_view doing, const std::string& path) {
+  const int error = errno;
+  fail(WEIR_ERR_FILE, "{} {}: {}", doing, path, std::generic_category().message(error));
+}
+
+File::File(std::string path, int flags) : path_(std::move(path)), descriptor_(::open(path_.c_str(), flags | O_CLOEXEC, 0666)) {
+  if (descriptor_ < 0) fail_with_errno("cannot open", path_);
+}
+
+File File::open_to_read(const std::string& path) { return {path, O_RDONLY}; }
+File File::open_to_write(const std::string& path) { return {path, O_RDWR}; }
+File File::create(const std::string& path) { return {path, O_RDWR | O_CREAT | O_TRUNC}; }
+
+File::~File() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void File::write_at(std::int64_t address, std::span<const std::byte> bytes) const {
+  while (!bytes.empty()) {
+    const ssize_t done = ::pwrite(descriptor_, bytes.data(), std::min(bytes.size(), most_at_once), address);
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) fail_with_errno("cannot write to", path_);
+    bytes = bytes.subspan(static_cast<std::size_t>(done));
+    address += done;
+  }
+}
+
+void File::read_at(std::int64_t address, std::span<std::byte> bytes) const {
+  while (!bytes.empty()) {
+    const ssize_t done = ::pread(descriptor_, bytes.data(), std::min(bytes.size(), most_at_once), address);
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) fail_with_errno("cannot read", path_);
+    if (done == 0)
+      fail(WEIR_ERR_FILE, "{} is truncated: it ends at byte {}, and has something up to byte {}", path_, size(),
+           address + static_cast<std::int64_t>(bytes.size()));
+    bytes = bytes.subspan(static_cast<std::size_t>(done));
+    address += done;
+  }
+}
+
+std::int64_t File::size() const {
+  struct stat status {};
+  if (::fstat(descriptor_, &status) != 0) fail_with_errno("cannot look at", path_);
+  return status.st_size;
+}
+
+void File::sync() const {
+  if (::fsync(descriptor_) != 0) fail_with_errno("cannot write to", path_);
+}
+
+void File::close() {
+  sync();
+  if (::close(std::exchange(descriptor_, -1)) != 0) fail_with_errno("cannot write to", path_);
+}
+
+void sync_folder(const std::string& folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) fail_with_errno("cannot open folder", folder);
+  const int result = ::fsync(descriptor);
+  const int error = errno;
+  ::close(descriptor);
+  errno = error;
+  if (result != 0 && error != EINVAL) fail_with_errno("cannot write to folder", folder);  // some file systems have nothing to do
+}
+
+void rename_for_good(const std::string& from, const std::string& to) {
+  if (std::rename(from.c_str(), to.c_str()) != 0) fail_with_errno(fmt::format("cannot rename {} to", from), to);
+  const std::string folder = std::filesystem::path(to).parent_path().string();
+  sync_folder(folder.empty() ? "." : folder);
+}
+
+}  // namespace weir::checkpoint

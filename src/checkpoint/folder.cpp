@@ -1,0 +1,133 @@
+#include "checkpoint/folder.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "base/error.hpp"
+#include "checkpoint/file.hpp"
+
+namespace weir::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view first = "checkpoint-", last = ".h5";
+
+/// Of the name of a whole file.
+std::optional<std::int64_t> step_in(std::string_view name) {
+  if (!name.starts_with(first) || !name.ends_with(last) || name.size() <= first.size() + last.size()) return {};
+  const std::string_view digits = name.substr(first.size(), name.size() - first.size() - last.size());
+  std::int64_t step = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
+  const bool plain = error == std::errc() && end == digits.data() + digits.size() && step >= 0 && fmt::format("{}", step) == digits;
+  return plain ? std::optional(step) : std::nullopt;
+}
+
+bool is_unfinished(std::string_view name) {
+  return name.starts_with('.') && (step_in(name.substr(1)).has_value() || name == ".manifest.json");
+}
+
+/// What a system call says of a folder, with the folder's name.
+template <class Do>
+auto in_folder(const std::string& folder, Do&& run) {
+  try {
+    return run();
+  } catch (const fs::filesystem_error& error) {
+    fail(WEIR_ERR_FILE, "checkpoint folder {}: {}", folder, error.code().message());
+  }
+}
+
+}  // namespace
+
+Folder::Folder(std::string path) : path_(std::move(path)) {}
+
+std::string Folder::file_of(std::int64_t step) const { return fmt::format("{}/{}{}{}", path_, first, step, last); }
+std::string Folder::unfinished_of(std::int64_t step) const { return fmt::format("{}/.{}{}{}", path_, first, step, last); }
+
+std::vector<std::int64_t> Folder::steps() const {
+  return in_folder(path_, [&] {
+    std::vector<std::int64_t> steps;
+    if (!fs::exists(path_)) return steps;
+    for (const fs::directory_entry& entry : fs::directory_iterator(path_)) {
+      if (const auto step = step_in(entry.path().filename().string())) steps.push_back(*step);
+    }
+    std::sort(steps.begin(), steps.end());
+    return steps;
+  });
+}
+
+std::optional<std::int64_t> Folder::newest() const {
+  const std::vector<std::int64_t> all = steps();
+  for (const std::int64_t step : manifest_steps()) {
+    if (std::binary_search(all.begin(), all.end(), step)) return step;
+  }
+  return all.empty() ? std::nullopt : std::optional(all.back());
+}
+
+std::vector<std::int64_t> Folder::manifest_steps() const {
+  std::ifstream file(path_ + "/manifest.json");
+  const nlohmann::json json = nlohmann::json::parse(file, nullptr, false);
+  std::vector<std::int64_t> found;
+  for (const char* key : {"newest", "previous"}) {
+    if (!json.is_object() || !json.contains(key) || !json[key].is_string()) continue;
+    if (const auto step = step_in(json[key].get<std::string>())) found.push_back(*step);
+  }
+  return found;
+}
+
+void Folder::prepare() const {
+  in_folder(path_, [&] {
+    if (!fs::exists(path_)) {
+      const fs::path parent = fs::absolute(fs::path(path_) / "").parent_path().parent_path();
+      if (!fs::is_directory(parent))
+        fail(WEIR_ERR_FILE, "checkpoint folder {} cannot be made: there is no folder {}", path_, parent.string());
+      fs::create_directory(path_);
+    }
+    if (!fs::is_directory(path_)) fail(WEIR_ERR_FILE, "checkpoint folder {} is no folder", path_);
+    std::vector<fs::path> left;
+    for (const fs::directory_entry& entry : fs::directory_iterator(path_)) {
+      if (is_unfinished(entry.path().filename().string())) left.push_back(entry.path());
+    }
+    std::error_code read_only;  // a run may restore from a folder that it cannot write to
+    for (const fs::path& file : left) fs::remove(file, read_only);
+    if (manifest_steps().empty() && newest() && ::access(path_.c_str(), W_OK) == 0) write_manifest(*newest());
+  });
+}
+
+void Folder::publish(std::int64_t step, std::int64_t keep) const {
+  // First the manifest: stopped in between, the previous file is still the newest that is there.
+  write_manifest(step);
+  rename_for_good(unfinished_of(step), file_of(step));
+  in_folder(path_, [&] {
+    std::vector<std::int64_t> others = steps();
+    std::erase(others, step);
+    const auto kept = static_cast<std::size_t>(keep - 1);
+    if (others.size() <= kept) return;
+    // Steps beyond this one belong to what the run has left behind when it went back: they go first.
+    std::stable_partition(others.begin(), others.end(), [&](std::int64_t other) { return other > step; });
+    for (const std::int64_t old : std::span(others).first(others.size() - kept)) fs::remove(file_of(old));
+  });
+}
+
+void Folder::write_manifest(std::int64_t step) const {
+  const std::string aside = path_ + "/.manifest.json";
+  const auto name_of = [&](std::int64_t s) { return fs::path(file_of(s)).filename().string(); };
+  nlohmann::ordered_json json{{"newest", name_of(step)}};
+  if (const auto previous = newest(); previous && *previous != step) json["previous"] = name_of(*previous);
+  const std::string text = json.dump(2) + "\n";
+  File file = File::create(aside);
+  file.write_at(0, std::as_bytes(std::span(text)));
+  file.close();
+  rename_for_good(aside, path_ + "/manifest.json");
+}
+
+void Folder::give_up(std::int64_t step) const noexcept { ::unlink(unfinished_of(step).c_str()); }
+
+}  // namespace weir::checkpoint

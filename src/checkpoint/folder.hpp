@@ -1,0 +1,42 @@
+// folder.hpp: the files of one run's checkpoints. One rank changes a folder.
+//
+//   checkpoint-STEP.h5      whole
+//   .checkpoint-STEP.h5     being written, or left by an interrupted save
+//   manifest.json           names the newest, or, while that is about to get its name, the one before; made anew from the files
+//                           where it is missing or damaged
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace weir::checkpoint {
+
+class Folder {
+ public:
+  explicit Folder(std::string path);
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] std::string file_of(std::int64_t step) const;
+  [[nodiscard]] std::string unfinished_of(std::int64_t step) const;
+  /// Steps of files that are whole by their names, ascending; none where there is no folder. Throws Error(WEIR_ERR_FILE).
+  [[nodiscard]] std::vector<std::int64_t> steps() const;
+  /// What the manifest names, if it is there, else the largest.
+  [[nodiscard]] std::optional<std::int64_t> newest() const;
+  /// Makes the folder where its parent is there, and removes what interrupted saves have left. Throws Error(WEIR_ERR_FILE) naming
+  /// the folder and the reason.
+  void prepare() const;
+  /// The unfinished file of `step` gets its name, and the manifest names it; files beyond the `keep` newest go. All of it for good.
+  void publish(std::int64_t step, std::int64_t keep) const;
+  /// Removes the unfinished file of `step`, if there is one.
+  void give_up(std::int64_t step) const noexcept;
+
+ private:
+  [[nodiscard]] std::vector<std::int64_t> manifest_steps() const;
+  void write_manifest(std::int64_t step) const;
+
+  std::string path_;
+};
+
+}  // namespace weir::checkpoint

@@ -1,0 +1,23 @@
+// hdf5_file.hpp: the structure of a checkpoint file, by the HDF5 library: everything but the elements of arrays. Without it, both
+// throw Error(WEIR_ERR_UNSUPPORTED). For one thread at a time.
+#pragma once
+
+#include <string>
+
+#include "checkpoint/layout.hpp"
+
+namespace weir::checkpoint {
+
+/// Whether this build has the library; its version, for people.
+[[nodiscard]] bool has_hdf5();
+[[nodiscard]] std::string hdf5_version();
+
+/// Creates the file: groups, attributes, small values, and room for chunks, whose addresses it puts into `index`; with compression
+/// their `bytes` must be known. Chunks' checksums are known. Throws Error(WEIR_ERR_FILE).
+void write_structure(const std::string& path, Index& index);
+
+/// What write_structure has written. The seal has been checked: the library trusts what it reads. Throws Error(WEIR_ERR_FILE) where
+/// it is no checkpoint, or of a newer schema.
+[[nodiscard]] Index read_structure(const std::string& path);
+
+}  // namespace weir::checkpoint

@@ -1,0 +1,19 @@
+// In place of hdf5_file.cpp where the build has no HDF5.
+#include "base/error.hpp"
+#include "checkpoint/hdf5_file.hpp"
+
+namespace weir::checkpoint {
+namespace {
+
+[[noreturn]] void refuse() {
+  fail(WEIR_ERR_UNSUPPORTED, "this build of Weir has no HDF5, which checkpoints need: build it with -DWEIR_WITH_HDF5=ON");
+}
+
+}  // namespace
+
+bool has_hdf5() { return false; }
+std::string hdf5_version() { return "none"; }
+void write_structure(const std::string& /*path*/, Index& /*index*/) { refuse(); }
+Index read_structure(const std::string& /*path*/) { refuse(); }
+
+}  // namespace weir::checkpoint

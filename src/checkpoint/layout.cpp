@@ -1,0 +1,144 @@
+#include "checkpoint/layout.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.hpp"
+
+namespace weir::checkpoint {
+namespace {
+
+struct KindRow {
+  std::string_view group, word;
+};
+constexpr std::array kind_rows = {KindRow{"plans", "plan"}, KindRow{"tables", "table"}, KindRow{"schedules", "schedule"},
+                                  KindRow{"arrays", "array"}};
+
+const KindRow& row_of(Kind kind) { return kind_rows[static_cast<std::size_t>(kind)]; }
+
+std::string name_of(const OutlinedSubject& subject) { return fmt::format("{} '{}'", word_of(subject.kind), subject.name); }
+
+void check_same_subjects(const Outline& first, const Outline& other, std::size_t rank) {
+  const auto missing = [](const Outline& from, const Outline& in) {
+    return std::find_if(from.begin(), from.end(), [&](const OutlinedSubject& subject) {
+      return std::none_of(in.begin(), in.end(),
+                          [&](const OutlinedSubject& s) { return s.kind == subject.kind && s.name == subject.name; });
+    });
+  };
+  if (const auto here = missing(first, other); here != first.end())
+    fail(WEIR_ERR_MISMATCH, "ranks have added different things: rank 0 has {}, rank {} has not", name_of(*here), rank);
+  if (const auto there = missing(other, first); there != other.end())
+    fail(WEIR_ERR_MISMATCH, "ranks have added different things: rank {} has {}, rank 0 has not", rank, name_of(*there));
+}
+
+void add_field(Subject& subject, const OutlinedField& field, std::size_t rank, std::size_t ranks, std::int64_t bytes_per_chunk) {
+  auto at = std::find_if(subject.datasets.begin(), subject.datasets.end(),
+                         [&](const Dataset& dataset) { return dataset.name == field.visit.name; });
+  if (at == subject.datasets.end()) {
+    Dataset& dataset = subject.datasets.emplace_back();
+    dataset.name = field.visit.name;
+    dataset.type = field.visit.type;
+    dataset.share = field.visit.placement.share;
+    dataset.chunked = field.array;
+    dataset.chunk_elements = bytes_per_chunk / dataset.element_bytes();
+    dataset.pieces.resize(ranks);
+    at = subject.datasets.end() - 1;
+  }
+  if (at->type != field.visit.type || at->share != field.visit.placement.share || at->chunked != field.array)
+    fail(WEIR_ERR_MISMATCH, "ranks disagree about {} '{}', field '{}': rank {} has {} there, a lower one {}", word_of(subject.kind),
+         subject.name, field.visit.name, rank, state_type_name(field.visit.type), state_type_name(at->type));
+  at->pieces[rank] = {field.visit.count, field.visit.placement.region};
+}
+
+}  // namespace
+
+std::string_view group_of(Kind kind) { return row_of(kind).group; }
+std::string_view word_of(Kind kind) { return row_of(kind).word; }
+
+std::int64_t Dataset::largest_piece() const {
+  std::int64_t largest = 0;
+  for (const Piece& piece : pieces) largest = std::max(largest, piece.count);
+  return largest;
+}
+
+std::int64_t Dataset::chunks_of(std::size_t rank) const { return chunks_for(pieces[rank].count, chunk_elements); }
+
+std::size_t Dataset::first_chunk(std::size_t rank) const {
+  std::int64_t first = 0;
+  for (std::size_t r = 0; r < rank; ++r) first += chunks_of(r);
+  return static_cast<std::size_t>(first);
+}
+
+std::pair<std::int64_t, std::int64_t> Dataset::elements_of(std::size_t rank, std::int64_t chunk) const {
+  const std::int64_t first = chunk * chunk_elements;
+  return {first, std::min(chunk_elements, pieces[rank].count - first)};
+}
+
+std::span<const std::byte> Dataset::value(std::size_t rank) const {
+  const auto row = static_cast<std::size_t>(largest_piece() * element_bytes());
+  const auto bytes = static_cast<std::size_t>(std::max<std::int64_t>(0, pieces[rank].count) * element_bytes());
+  return std::span(values).subspan(rank * row, bytes);
+}
+
+const Dataset* Subject::find(std::string_view dataset) const {
+  const auto found = std::find_if(datasets.begin(), datasets.end(), [&](const Dataset& d) { return d.name == dataset; });
+  return found == datasets.end() ? nullptr : &*found;
+}
+
+std::string Subject::path() const { return fmt::format("/{}/{}", group_of(kind), name); }
+
+std::vector<Subject> put_together(const std::vector<Outline>& ranks, std::int64_t bytes_per_chunk) {
+  std::vector<Subject> subjects;
+  for (const OutlinedSubject& subject : ranks[0]) subjects.push_back({subject.kind, subject.name, subject.about, {}});
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    check_same_subjects(ranks[0], ranks[rank], rank);
+    for (const OutlinedSubject& outlined : ranks[rank]) {
+      Subject& subject = *std::find_if(subjects.begin(), subjects.end(),
+                                       [&](const Subject& s) { return s.kind == outlined.kind && s.name == outlined.name; });
+      for (const OutlinedField& field : outlined.fields) add_field(subject, field, rank, ranks.size(), bytes_per_chunk);
+    }
+  }
+  for (Subject& subject : subjects) {
+    for (Dataset& dataset : subject.datasets) {
+      const std::int64_t largest = dataset.largest_piece();
+      if (dataset.chunked) {
+        dataset.chunk_elements = std::clamp<std::int64_t>(largest, 1, dataset.chunk_elements);
+        dataset.chunks.resize(dataset.first_chunk(ranks.size()));
+      } else {
+        dataset.values.resize(ranks.size() * static_cast<std::size_t>(largest * dataset.element_bytes()));
+      }
+    }
+  }
+  return subjects;
+}
+
+void set_values(std::vector<Subject>& subjects, std::size_t rank, const Outline& outline, std::span<const std::byte> values) {
+  for_fields(subjects, outline, [&](Dataset& dataset, const OutlinedField& field) {
+    if (field.array) return;
+    const auto bytes = static_cast<std::size_t>(field.visit.bytes());
+    const auto row = static_cast<std::size_t>(dataset.largest_piece() * dataset.element_bytes());
+    std::fill_n(dataset.values.data() + rank * row, row, std::byte{0});
+    if (bytes > 0) std::memcpy(dataset.values.data() + rank * row, values.data(), bytes);
+    values = values.subspan(bytes);
+  });
+}
+
+std::vector<Extent> structure_of(const Index& index, std::int64_t file_bytes) {
+  std::vector<Extent> chunks;
+  for (const Subject& subject : index.subjects) {
+    for (const Dataset& dataset : subject.datasets) {
+      for (const Chunk& chunk : dataset.chunks) chunks.push_back({chunk.address, room_of(index, dataset, chunk)});
+    }
+  }
+  std::sort(chunks.begin(), chunks.end(), [](const Extent& a, const Extent& b) { return a.begin < b.begin; });
+  std::vector<Extent> rest;
+  std::int64_t at = 0;
+  for (const Extent& chunk : chunks) {
+    if (chunk.begin > at) rest.push_back({at, chunk.begin - at});
+    at = std::max(at, chunk.begin + chunk.bytes);
+  }
+  if (file_bytes > at) rest.push_back({at, file_bytes - at});
+  return rest;
+}
+
+}  // namespace weir::checkpoint

@@ -1,0 +1,159 @@
+// Restoring: everybody looks first; once all have found that the file fits, everybody writes.
+#include <algorithm>
+#include <array>
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "checkpoint/checkpoint.hpp"
+#include "checkpoint/delivery.hpp"
+#include "checkpoint/whole_file.hpp"
+
+namespace weir::detail {
+namespace {
+
+using checkpoint::Blob;
+
+void append_size(Blob& blob, std::uint64_t size) {
+  for (int byte = 0; byte < 8; ++byte) blob.push_back(static_cast<std::uint8_t>(size >> 8 * byte));
+}
+
+/// Several blobs as one.
+Blob join(const std::vector<Blob>& blobs) {
+  Blob all;
+  for (const Blob& blob : blobs) {
+    append_size(all, blob.size());
+    all.insert(all.end(), blob.begin(), blob.end());
+  }
+  return all;
+}
+std::vector<std::span<const std::uint8_t>> split(std::span<const std::uint8_t> all) {
+  std::vector<std::span<const std::uint8_t>> blobs;
+  while (!all.empty()) {
+    std::uint64_t size = 0;
+    for (int byte = 0; byte < 8; ++byte) size |= std::uint64_t{all[static_cast<std::size_t>(byte)]} << 8 * byte;
+    blobs.push_back(all.subspan(8, size));
+    all = all.subspan(8 + size);
+  }
+  return blobs;
+}
+
+}  // namespace
+
+std::optional<std::int64_t> CheckpointState::restore(std::optional<std::int64_t> step) {
+  save_.wait();
+  restore_.check_startable();
+  began_ = Clock::now();
+  restore_.launch([&] { return run_restore(step); });
+  restore_.wait();
+  return found_;
+}
+
+/// Rank 0: what is there to restore from.
+void CheckpointState::find_file(std::optional<std::int64_t> step) {
+  found_ = step ? step : folder_.newest();
+  if (!found_) return;
+  file_ = folder_.file_of(*found_);
+  if (step) {
+    const std::vector<std::int64_t> all = folder_.steps();
+    if (!std::binary_search(all.begin(), all.end(), *step)) {
+      std::string known;
+      for (const std::int64_t s : all) known += fmt::format("{}{}", known.empty() ? "" : ", ", s);
+      fail(WEIR_ERR_FILE, "there is no file {}: {}", file_,
+           known.empty() ? "the folder has none" : "there are those of steps " + known);
+    }
+  }
+  index_ = checkpoint::read_whole(file_);
+  if (!config.run.empty() && !index_.run.empty() && index_.run != config.run)
+    fail(WEIR_ERR_MISMATCH, "{} belongs to another run: it is of '{}', this one is '{}'", file_, index_.run, config.run);
+}
+
+task<void> CheckpointState::run_restore(std::optional<std::int64_t> step) {
+  const Channel channel = restore_.channel();
+  const StageScope stage = channel.stage(Stage::restore_file);
+  // 1. Rank 0 reads what is small, and tells it.
+  card_ = {};
+  Outcome outcome;
+  found_ = {};
+  blob_.clear();
+  if (is_first()) {
+    outcome = outcome_of([&] {
+      find_file(step);
+      if (found_) blob_ = encode(index_);
+    });
+  }
+  card_.step = found_.value_or(-1);
+  co_await agree(channel, outcome);
+  if (cards()[0].step < 0) co_return;
+  found_ = cards()[0].step;
+  file_ = folder_.file_of(*found_);
+  co_await blobs_.broadcast(channel, blob_);
+
+  // 2. Everybody tells what it has now.
+  co_await agree(channel, outcome_of([&] {
+                   if (!is_first()) index_ = checkpoint::decode_index(blob_);
+                   outline_.clear();
+                   for (const checkpoint::AddedSubject& subject : subjects_)
+                     outline_.push_back(subject.outline(checkpoint::Purpose::restore));
+                   check_subjects(index_, outline_, file_);
+                   outline_blob_ = encode(outline_);
+                 }));
+  co_await gather_outlines(channel);
+
+  // 3. Everybody reads its part, and looks whether it fits.
+  std::vector<SavedState> states;
+  std::vector<std::unique_ptr<StateRestorer>> restorers;
+  co_await agree(channel, outcome_of([&] { look(states, restorers); }));
+
+  // 4. Everybody writes.
+  co_await agree(channel, outcome_of([&] {
+                   for (std::size_t i = 0; i < subjects_.size(); ++i) {
+                     if (!restorers[i]) continue;
+                     restorers[i]->write();
+                     subjects_[i].visit(*restorers[i], checkpoint::Purpose::restore);
+                   }
+                   for (const auto& [name, value] : index_.values) values_[name] = value;
+                 }));
+  statistics.step = *found_;
+  statistics.ranks = static_cast<std::int64_t>(index_.ranks());
+  statistics.seconds_restore = std::chrono::duration<double>(Clock::now() - began_).count();
+  log(comm->settings.log, LogLevel::info, "rank {}: checkpoint '{}': step {} of {} ranks restored from {}, {:.3f} s",
+      comm->topology.rank(), config.name, *found_, index_.ranks(), file_, statistics.seconds_restore);
+}
+
+task<void> CheckpointState::gather_outlines(Channel channel) {
+  co_await blobs_.gather(channel, outline_blob_, all_blobs_);
+  if (is_first()) blob_ = join(all_blobs_);
+  co_await blobs_.broadcast(channel, blob_);
+  co_await agree(channel, outcome_of([&] {
+                   outlines_.clear();
+                   for (const std::span<const std::uint8_t> blob : split(blob_))
+                     outlines_.push_back(checkpoint::decode_outline(blob));
+                   outlines_known_.clear();  // outlines_ are no longer those of a save
+                 }));
+}
+
+void CheckpointState::look(std::vector<SavedState>& states, std::vector<std::unique_ptr<StateRestorer>>& restorers) {
+  const checkpoint::File file = checkpoint::File::open_to_read(file_);
+  checkpoint::Source source{.file = file,
+                            .index = index_,
+                            .rank = static_cast<std::size_t>(comm->topology.rank()),
+                            .outlines = outlines_,
+                            .same_layout = index_.nodes == nodes()};
+  states.reserve(subjects_.size());  // restorers refer to them
+  restorers.resize(subjects_.size());
+  for (std::size_t i = 0; i < subjects_.size(); ++i) {
+    states.push_back(checkpoint::deliver(source, outline_[i]));
+    if (states.back().fields.empty() && subjects_[i].kind() == checkpoint::Kind::array) continue;
+    restorers[i] = std::make_unique<StateRestorer>(states.back(), subjects_[i].words());
+    try {
+      subjects_[i].visit(*restorers[i], checkpoint::Purpose::restore);
+      restorers[i]->check_all_visited();
+    } catch (const Error& error) {
+      if (error.status() != WEIR_ERR_ARGUMENT) throw;
+      fail(WEIR_ERR_MISMATCH, "{}: {}", file_, error.what());
+    }
+  }
+  statistics.bytes_read = source.bytes_read;
+}
+
+}  // namespace weir::detail

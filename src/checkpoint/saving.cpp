@@ -1,0 +1,296 @@
+// Saving: a snapshot, then, behind what the caller does next, a file.
+#include <cstring>
+#include <ctime>
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "checkpoint/checkpoint.hpp"
+#include "checkpoint/file.hpp"
+#include "checkpoint/hdf5_file.hpp"
+#include "checkpoint/outline.hpp"
+#include "checkpoint/seal.hpp"
+#include "collectives/control.hpp"
+
+namespace weir::detail {
+namespace {
+
+using checkpoint::Blob;
+using checkpoint::OutgoingArray;
+
+constexpr std::int64_t alignment = 64;
+
+constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
+
+std::string now() {
+  const std::time_t time = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&time, &utc);
+  std::array<char, 32> text{};
+  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc)};
+}
+
+template <class T>
+void append(Blob& blob, const T& x) {
+  const auto* const bytes = reinterpret_cast<const std::uint8_t*>(&x);
+  blob.insert(blob.end(), bytes, bytes + sizeof x);
+}
+template <class T>
+T take(std::span<const std::uint8_t>& bytes) {
+  T x;
+  std::memcpy(&x, bytes.data(), sizeof x);
+  bytes = bytes.subspan(sizeof x);
+  return x;
+}
+
+/// The work, or a second, whichever ends first.
+class Patience final : public Completion {
+ public:
+  explicit Patience(Completion& work) : work_(work) {}
+  [[nodiscard]] bool reached() override { return work_.reached() || Clock::now() - began_ > std::chrono::seconds(1); }
+
+ private:
+  Completion& work_;
+  Clock::time_point began_ = Clock::now();
+};
+
+}  // namespace
+
+void CheckpointState::start_save(std::int64_t step) {
+  save_.wait();
+  save_.check_startable();
+  began_ = Clock::now();
+  card_ = {};
+  card_.step = step;
+  card_.outcome = outcome_of([&] {
+    require(step >= 0, "step is {}: it must be at least 0", step);
+    take_snapshot();
+  });
+  statistics.seconds_snapshot = std::chrono::duration<double>(Clock::now() - began_).count();
+  save_.launch([&] { return run_save(step); });
+}
+
+void CheckpointState::take_snapshot() {
+  checkpoint::Outline outline;
+  std::int64_t bytes = 0;
+  for (const checkpoint::AddedSubject& subject : subjects_) {
+    outline.push_back(subject.outline(checkpoint::Purpose::save));
+    for (const checkpoint::OutlinedField& field : outline.back().fields) bytes += field.array ? aligned(field.visit.bytes()) : 0;
+  }
+  outline_ = std::move(outline);
+  if (snapshot_.size() < bytes) {
+    snapshot_ = {};
+    snapshot_ = Buffer<std::byte>(bytes);
+  }
+  statistics.snapshot_bytes = snapshot_.size();
+  arrays_.clear();
+  std::byte* to = snapshot_.data();
+  for (const checkpoint::AddedSubject& subject : subjects_) {
+    checkpoint::ArrayVisitor visitor(subject.words(),
+                                     [&](const FieldVisit& field, const void* data, const StateVisitor::Copy& copy) {
+                                       const std::int64_t size = field.bytes();
+                                       if (size > 0) copy(to, data, size);
+                                       OutgoingArray& array = arrays_.emplace_back();
+                                       array.element_bytes = state_type_bytes(field.type);
+                                       array.elements = {to, static_cast<std::size_t>(size)};
+                                       to += aligned(size);
+                                     });
+    subject.visit(visitor, checkpoint::Purpose::save);
+  }
+  outline_blob_ = encode(outline_);
+  card_.outline = checkpoint::checksum(std::as_bytes(std::span(outline_blob_)));
+}
+
+task<void> CheckpointState::run_save(std::int64_t step) {
+  const Channel channel = save_.channel();
+  StageScope stage = channel.stage(Stage::agree_on_file);
+  // 1. How the snapshots went, and of what.
+  co_await agree(channel, card_.outcome);
+  for (const Card& card : cards()) {
+    if (card.step != step)
+      fail_alike(WEIR_ERR_MISMATCH, "checkpoint '{}': ranks save different steps: rank 0 saves {}, rank {} saves {}", config.name,
+                 cards()[0].step, &card - cards().data(), card.step);
+  }
+  co_await share_outlines(channel);
+
+  // 2. Checksums, and compression.
+  stage.next(Stage::prepare_file);
+  begin_work([this] {
+    for (OutgoingArray& array : arrays_) checkpoint::prepare(array, config.compression);
+  });
+  co_await finish_work(channel);
+
+  // 3. Rank 0 lays the file out, and tells where everybody's chunks go.
+  stage.next(Stage::agree_on_file);
+  co_await lay_out(channel, step);
+
+  // 4. All write.
+  stage.next(Stage::write_file);
+  const std::string aside = folder_.unfinished_of(step);
+  begin_work([this, aside] {
+    bytes_written_ = 0;
+    if (arrays_.empty()) return;
+    checkpoint::File file = checkpoint::File::open_to_write(aside);
+    for (const OutgoingArray& array : arrays_) bytes_written_ += checkpoint::write(file, array);
+    file.close();
+  });
+  std::exception_ptr failure;
+  try {
+    co_await finish_work(channel);
+    // 5. Rank 0 gives the file its name.
+    stage.next(Stage::publish_file);
+    if (is_first()) {
+      begin_work([this, step, aside] {
+        checkpoint::File file = checkpoint::File::open_to_write(aside);
+        const std::int64_t bytes = file.size();
+        checkpoint::seal(file, structure_of(index_, bytes), bytes);
+        file.close();
+        folder_.publish(step, config.keep);
+      });
+    }
+    co_await finish_work(channel);
+  } catch (const AgreedError&) {
+    failure = std::current_exception();
+  }
+  if (failure) {
+    if (is_first()) folder_.give_up(step);
+    std::rethrow_exception(failure);
+  }
+  statistics.step = step;
+  statistics.bytes_written = bytes_written_;
+  statistics.seconds_save = std::chrono::duration<double>(Clock::now() - began_).count();
+  log(comm->settings.log, LogLevel::info, "rank {}: checkpoint '{}': step {}: {} bytes written, {:.3f} s", comm->topology.rank(),
+      config.name, step, bytes_written_, statistics.seconds_save);
+}
+
+task<void> CheckpointState::share_outlines(Channel channel) {
+  std::vector<std::uint64_t> outlines;
+  for (const Card& card : cards()) outlines.push_back(card.outline);
+  if (outlines != outlines_known_) {
+    outlines_known_.clear();
+    co_await blobs_.gather(channel, outline_blob_, all_blobs_);
+    Outcome outcome;
+    if (is_first()) {
+      outcome = outcome_of([&] {
+        outlines_.clear();
+        for (const Blob& blob : all_blobs_) outlines_.push_back(checkpoint::decode_outline(blob));
+        put_together_ =
+            put_together(outlines_, config.compression > 0 ? checkpoint::compressed_chunk_bytes : checkpoint::chunk_bytes);
+        for (std::size_t rank = 0; rank < ranks(); ++rank) {
+          all_blobs_[rank].clear();
+          for_arrays(put_together_, outlines_[rank],
+                     [&](const checkpoint::Dataset& dataset) { append(all_blobs_[rank], dataset.chunk_elements); });
+        }
+      });
+    }
+    co_await agree(channel, outcome);
+    co_await blobs_.scatter(channel, all_blobs_, blob_);
+    std::span<const std::uint8_t> bytes = blob_;
+    chunk_elements_.clear();
+    while (!bytes.empty()) chunk_elements_.push_back(take<std::int64_t>(bytes));
+    outlines_known_ = std::move(outlines);
+  }
+  for (std::size_t i = 0; i < arrays_.size(); ++i) arrays_[i].chunk_elements = chunk_elements_[i];
+}
+
+/// What rank 0 must know besides the outline: small values, then sizes and checksums of chunks.
+Blob CheckpointState::told() const {
+  Blob blob;
+  for (const checkpoint::OutlinedSubject& subject : outline_) {
+    for (const checkpoint::OutlinedField& field : subject.fields) {
+      const auto* const bytes = reinterpret_cast<const std::uint8_t*>(field.value.data());
+      blob.insert(blob.end(), bytes, bytes + field.value.size());
+    }
+  }
+  for (const OutgoingArray& array : arrays_) {
+    for (const checkpoint::Chunk& chunk : array.chunks) {
+      append(blob, chunk.bytes);
+      append(blob, chunk.checksum);
+    }
+  }
+  return blob;
+}
+
+void CheckpointState::merge_told(checkpoint::Index& index) {
+  for (std::size_t rank = 0; rank < ranks(); ++rank) {
+    std::size_t values = 0;
+    for (const checkpoint::OutlinedSubject& subject : outlines_[rank]) {
+      for (const checkpoint::OutlinedField& field : subject.fields)
+        values += field.array ? 0 : static_cast<std::size_t>(field.visit.bytes());
+    }
+    std::span<const std::uint8_t> bytes = all_blobs_[rank];
+    set_values(index.subjects, rank, outlines_[rank], std::as_bytes(bytes.first(values)));
+    bytes = bytes.subspan(values);
+    for_arrays(index.subjects, outlines_[rank], [&](checkpoint::Dataset& dataset) {
+      const std::size_t first = dataset.first_chunk(rank);
+      for (std::int64_t c = 0; c < dataset.chunks_of(rank); ++c) {
+        checkpoint::Chunk& chunk = dataset.chunks[first + static_cast<std::size_t>(c)];
+        chunk.bytes = take<std::int64_t>(bytes);
+        chunk.checksum = take<std::uint64_t>(bytes);
+      }
+    });
+  }
+}
+
+void CheckpointState::tell_addresses(const checkpoint::Index& index) {
+  for (std::size_t rank = 0; rank < ranks(); ++rank) {
+    all_blobs_[rank].clear();
+    for_arrays(index.subjects, outlines_[rank], [&](const checkpoint::Dataset& dataset) {
+      const std::size_t first = dataset.first_chunk(rank);
+      for (std::int64_t c = 0; c < dataset.chunks_of(rank); ++c)
+        append(all_blobs_[rank], dataset.chunks[first + static_cast<std::size_t>(c)].address);
+    });
+  }
+}
+
+task<void> CheckpointState::lay_out(Channel channel, std::int64_t step) {
+  const Blob mine = told();
+  blob_ = mine;
+  co_await blobs_.gather(channel, blob_, all_blobs_);
+  Outcome outcome;
+  if (is_first()) {
+    outcome = outcome_of([&] {
+      index_ = {.step = step,
+                .compression = config.compression,
+                .run = config.run,
+                .written = now(),
+                .weir = fmt::format("{}.{}.{}", version().major, version().minor, version().patch),
+                .nodes = nodes(),
+                .values = values_,
+                .subjects = put_together_};
+      merge_told(index_);
+      checkpoint::write_structure(folder_.unfinished_of(step), index_);
+      tell_addresses(index_);
+    });
+    if (outcome.failed()) folder_.give_up(step);
+  }
+  co_await agree(channel, outcome);
+  co_await blobs_.scatter(channel, all_blobs_, blob_);
+  std::span<const std::uint8_t> bytes = blob_;
+  for (OutgoingArray& array : arrays_) {
+    for (checkpoint::Chunk& chunk : array.chunks) chunk.address = take<std::int64_t>(bytes);
+  }
+}
+
+void CheckpointState::begin_work(std::function<void()> work) {
+  card_.outcome = outcome_of([&] { worker_.begin(std::move(work)); });
+  working_ = !card_.outcome.failed();
+}
+
+/// However long that takes on any rank, nobody waits for a message for more than a second.
+task<void> CheckpointState::finish_work(Channel channel) {
+  for (;;) {
+    if (working_) {
+      Patience patience(worker_);
+      co_await channel.done(patience);
+    }
+    words_[0] = working_ && !worker_.reached() ? 1 : 0;
+    co_await allreduce_control(channel, words_, 1, 1, words_ + 1);
+    if (words_[0] == 0) break;
+  }
+  const Outcome outcome = working_ ? worker_.outcome() : card_.outcome;
+  working_ = false;
+  card_.outcome = {};
+  co_await agree(channel, outcome);
+}
+
+}  // namespace weir::detail

@@ -1,0 +1,95 @@
+#include "checkpoint/seal.hpp"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string_view>
+
+#include "base/error.hpp"
+
+namespace weir::checkpoint {
+namespace {
+
+// Little-endian words of 8 bytes: for each extent of the structure its begin and length; then the tail.
+struct Tail {
+  std::int64_t file_bytes;  // without the seal
+  std::int64_t extents;
+  std::uint64_t structure;  // checksum of all extents, one behind the other
+  std::uint64_t seal;       // checksum of the seal up to here
+  std::int64_t version;
+  std::array<char, 8> magic;
+};
+constexpr std::int64_t seal_version = 1;
+constexpr std::array<char, 8> magic = {'W', 'E', 'I', 'R', 'S', 'E', 'A', 'L'};
+constexpr std::string_view hdf5_magic = "\x89HDF\r\n\x1a\n";
+constexpr std::int64_t piece_bytes = std::int64_t{1} << 20;
+
+std::uint64_t checksum_of(const File& file, std::span<const Extent> extents) {
+  XXH3_state_t state;
+  XXH3_64bits_reset(&state);
+  std::vector<std::byte> piece;
+  for (const Extent& extent : extents) {
+    for (std::int64_t done = 0; done < extent.bytes; done += piece_bytes) {
+      piece.resize(static_cast<std::size_t>(std::min(piece_bytes, extent.bytes - done)));
+      file.read_at(extent.begin + done, piece);
+      XXH3_64bits_update(&state, piece.data(), piece.size());
+    }
+  }
+  return XXH3_64bits_digest(&state);
+}
+
+template <class T>
+std::span<std::byte> bytes_of(T& x) {
+  return std::as_writable_bytes(std::span(&x, 1));
+}
+
+}  // namespace
+
+std::uint64_t checksum(std::span<const std::byte> bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
+
+void seal(const File& file, std::span<const Extent> structure, std::int64_t bytes) {
+  std::vector<std::byte> all(structure.size_bytes() + sizeof(Tail));
+  Tail tail{bytes, static_cast<std::int64_t>(structure.size()), checksum_of(file, structure), 0, seal_version, magic};
+  if (!structure.empty()) std::memcpy(all.data(), structure.data(), structure.size_bytes());
+  std::memcpy(all.data() + structure.size_bytes(), &tail, sizeof tail);
+  tail.seal = checksum(std::span(all).first(structure.size_bytes() + offsetof(Tail, seal)));
+  std::memcpy(all.data() + structure.size_bytes(), &tail, sizeof tail);
+  file.write_at(bytes, all);
+}
+
+std::int64_t check_seal(const File& file) {
+  const std::int64_t size = file.size();
+  std::array<char, 8> first{};
+  if (size >= 8) file.read_at(0, bytes_of(first));
+  if (std::string_view(first.data(), 8) != hdf5_magic)
+    fail(WEIR_ERR_FILE, "{} is no HDF5 file: it does not begin with HDF5's signature", file.path());
+  const auto damaged = [&](std::string_view why) { fail(WEIR_ERR_FILE, "{} is damaged, or no checkpoint: {}", file.path(), why); };
+  Tail tail{};
+  if (size < static_cast<std::int64_t>(sizeof tail)) damaged("it is too short");
+  file.read_at(size - static_cast<std::int64_t>(sizeof tail), bytes_of(tail));
+  if (tail.magic != magic) damaged("it does not end with a seal: it is truncated, or was changed by another program");
+  if (tail.version != seal_version)
+    fail(WEIR_ERR_FILE, "{} has a seal of version {}: this library reads version {}; a newer Weir has written it, or it is damaged",
+         file.path(), tail.version, seal_version);
+  const std::int64_t extent_bytes = size - tail.file_bytes - static_cast<std::int64_t>(sizeof tail);
+  if (tail.file_bytes < 8 || tail.file_bytes > size || tail.extents < 0 ||
+      extent_bytes != tail.extents * static_cast<std::int64_t>(sizeof(Extent)))
+    damaged("its seal does not fit its length");
+  std::vector<std::byte> seal(static_cast<std::size_t>(extent_bytes) + offsetof(Tail, seal));
+  file.read_at(tail.file_bytes, seal);
+  if (checksum(seal) != tail.seal) damaged("its seal was changed");
+  std::vector<Extent> structure(static_cast<std::size_t>(tail.extents));
+  if (!structure.empty()) std::memcpy(structure.data(), seal.data(), static_cast<std::size_t>(extent_bytes));
+  const bool inside = std::all_of(structure.begin(), structure.end(), [&](const Extent& e) {
+    return e.begin >= 0 && e.bytes >= 0 && e.bytes <= tail.file_bytes && e.begin <= tail.file_bytes - e.bytes;
+  });
+  if (!inside) damaged("its seal names places outside it");
+  if (checksum_of(file, structure) != tail.structure)
+    damaged("the checksum of its structure (groups, attributes, small values) does not fit: it was changed after it was written");
+  return tail.file_bytes;
+}
+
+}  // namespace weir::checkpoint

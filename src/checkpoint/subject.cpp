@@ -1,0 +1,141 @@
+#include "checkpoint/subject.hpp"
+
+#include <cstring>
+
+#include "base/config_check.hpp"
+#include "base/error.hpp"
+#include "checkpoint/outline.hpp"
+#include "embedding/table.hpp"
+#include "plan/plan.hpp"
+
+namespace weir::checkpoint {
+namespace {
+
+template <class Config>
+Values values_of(const Config& config) {
+  Values values;
+  visit_fields(config, [&](const FieldInfo& field, const auto& value) {
+    using V = std::remove_cvref_t<decltype(value)>;
+    const std::string name(field.name);
+    if constexpr (std::is_enum_v<V>)
+      values[name] = std::string(name_of(value));
+    else if constexpr (std::is_same_v<V, std::string>)
+      values[name] = value;
+    else if constexpr (std::is_floating_point_v<V>)
+      values[name] = static_cast<double>(value);
+    else
+      values[name] = static_cast<std::int64_t>(value);
+  });
+  return values;
+}
+
+/// What a subject is, as long as it is there.
+template <class Impl>
+std::shared_ptr<Impl> alive(const std::weak_ptr<Impl>& weak, Kind kind, const std::string& name) {
+  std::shared_ptr<Impl> there = weak.lock();
+  if (!there)
+    fail(WEIR_ERR_STATE, "{} '{}' was destroyed: a checkpoint that it was added to saves and restores no more", word_of(kind),
+         name);
+  return there;
+}
+
+template <class Impl, class Config>
+AddedSubject added(Kind kind, std::string name, const std::shared_ptr<Impl>& impl, Config config_of) {
+  const std::weak_ptr<Impl> weak = impl;
+  return {kind, name, [=](StateVisitor& visitor, Purpose) { alive(weak, kind, name)->visit_state(visitor); },
+          [=] { return values_of(config_of(*alive(weak, kind, name))); }};
+}
+
+template <class T>
+void visit_array(StateVisitor& visitor, const ArrayView& array, std::int64_t skip, std::int64_t count) {
+  const StateVisitor::Copy copy = [](void* to, const void* from, std::int64_t bytes) {
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
+  };
+  visitor.array("elements", static_cast<T*>(array.data) + skip, count, copy);
+}
+
+void visit_array(StateVisitor& visitor, const ArrayView& array, std::int64_t skip, std::int64_t count) {
+  switch (array.type) {
+    case ElementType::float32:
+      return visit_array<float>(visitor, array, skip, count);
+    case ElementType::float64:
+      return visit_array<double>(visitor, array, skip, count);
+    case ElementType::int32:
+      return visit_array<std::int32_t>(visitor, array, skip, count);
+    case ElementType::int64:
+      return visit_array<std::int64_t>(visitor, array, skip, count);
+    case ElementType::uint8:
+      return visit_array<std::uint8_t>(visitor, array, skip, count);
+  }
+}
+
+/// Elements of an array that all ranks have, of which `rank` saves [part, next part).
+std::int64_t part_begin_of(const ArrayView& array, int rank, int ranks) {
+  const std::int64_t chunk = chunk_bytes;  // as good as any: whole chunks, whatever the type
+  const std::int64_t chunks = (array.count + chunk - 1) / chunk;
+  return std::min(array.count, chunks * rank / ranks * chunk);
+}
+
+}  // namespace
+
+std::string AddedSubject::words() const { return fmt::format("{} '{}'", word_of(kind_), name_); }
+
+OutlinedSubject AddedSubject::outline(Purpose purpose) const {
+  OutlineVisitor visitor(words());
+  visit(visitor, purpose);
+  return {kind_, name_, about_(), visitor.take()};
+}
+
+AddedSubject added_plan(std::string name, const std::shared_ptr<detail::PlanImpl>& plan) {
+  return added(Kind::plan, std::move(name), plan, [](const detail::PlanImpl& p) { return p.config; });
+}
+
+AddedSubject added_table(std::string name, const std::shared_ptr<detail::EmbeddingState>& table) {
+  return added(Kind::table, std::move(name), table, [](const detail::EmbeddingState& t) { return t.config(); });
+}
+
+AddedSubject added_schedule(std::string name, const StepSchedule& schedule) {
+  const StepSchedule* const there = &schedule;
+  return {Kind::schedule, std::move(name),
+          [=](StateVisitor& visitor, Purpose) {
+            std::string blocks;
+            for (const std::string_view block : there->blocks()) blocks += fmt::format("{}{}", blocks.empty() ? "" : "\n", block);
+            visitor.text("blocks", blocks);
+          },
+          [] { return Values{}; }};
+}
+
+AddedSubject added_array(std::string name, const ArrayView& array, int rank, int ranks) {
+  require(static_cast<std::size_t>(array.type) < names_of<ElementType>.size(), "array '{}': type is {}: it must be {}", name,
+          static_cast<int>(array.type), choices_of<ElementType>());
+  require(static_cast<std::size_t>(array.distribution) < names_of<Distribution>.size(),
+          "array '{}': distribution is {}: it must be {}", name, static_cast<int>(array.distribution), choices_of<Distribution>());
+  constexpr std::int64_t most = std::int64_t{1} << 48;
+  require(array.count >= 0 && array.count <= most, "array '{}': count is {}: it must be between 0 and 2^48", name, array.count);
+  require(array.count == 0 || array.data != nullptr, "array '{}': the address is null and count is {}", name, array.count);
+  if (array.distribution == Distribution::block)
+    require(array.first >= 0 && array.total <= most && array.first <= array.total - array.count,
+            "array '{}': this rank's {} elements from {} on are not within 0 to total, {}", name, array.count, array.first,
+            array.total);
+  return {Kind::array, std::move(name),
+          [=](StateVisitor& visitor, Purpose purpose) {
+            std::int64_t skip = 0, count = array.count;
+            Placement placement;
+            if (array.distribution == Distribution::block) {
+              placement = {Share::block, range_of(array.total, array.first, count)};
+            } else if (array.distribution == Distribution::replicated) {
+              if (purpose == Purpose::save) {
+                skip = part_begin_of(array, rank, ranks);
+                count = part_begin_of(array, rank + 1, ranks) - skip;
+              }
+              placement = {Share::block, range_of(array.count, skip, count)};
+            }
+            const StateVisitor::Placed placed(visitor, placement);
+            visit_array(visitor, array, skip, count);
+          },
+          [=] {
+            return Values{{"distribution", std::string(name_of(array.distribution))}, {"type", std::string(name_of(array.type))}};
+          }};
+}
+
+}  // namespace weir::checkpoint

@@ -1,0 +1,55 @@
+// subject.hpp: what was added to a checkpoint, whatever it is.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <weir/checkpoint.hpp>
+
+#include "base/state.hpp"
+#include "checkpoint/layout.hpp"
+#include "communicator/communicator.hpp"
+
+namespace weir::checkpoint {
+
+/// What a visit is for: an array that all ranks have is saved in parts, and restored whole.
+enum class Purpose { save, restore };
+
+class AddedSubject {
+ public:
+  using Visit = std::function<void(StateVisitor& visitor, Purpose purpose)>;
+
+  AddedSubject(Kind kind, std::string name, Visit visit, std::function<Values()> about)
+      : kind_(kind), name_(std::move(name)), visit_(std::move(visit)), about_(std::move(about)) {}
+
+  [[nodiscard]] Kind kind() const { return kind_; }
+  [[nodiscard]] const std::string& name() const { return name_; }
+  /// "plan 'gradient'"
+  [[nodiscard]] std::string words() const;
+  /// Throws Error where it is in flight, or gone.
+  void visit(StateVisitor& visitor, Purpose purpose) const { visit_(visitor, purpose); }
+  /// With what is small.
+  [[nodiscard]] OutlinedSubject outline(Purpose purpose) const;
+
+ private:
+  Kind kind_;
+  std::string name_;
+  Visit visit_;
+  std::function<Values()> about_;
+};
+
+[[nodiscard]] AddedSubject added_plan(std::string name, const std::shared_ptr<detail::PlanImpl>& plan);
+[[nodiscard]] AddedSubject added_table(std::string name, const std::shared_ptr<detail::EmbeddingState>& table);
+[[nodiscard]] AddedSubject added_schedule(std::string name, const StepSchedule& schedule);
+
+struct ArrayView {
+  void* data = nullptr;
+  ElementType type{};
+  Distribution distribution{};
+  std::int64_t count = 0, first = 0, total = 0;
+};
+/// Throws Error(WEIR_ERR_ARGUMENT).
+[[nodiscard]] AddedSubject added_array(std::string name, const ArrayView& array, int rank, int ranks);
+
+}  // namespace weir::checkpoint

@@ -1,0 +1,40 @@
+#include "checkpoint/whole_file.hpp"
+
+#include "base/buffer.hpp"
+#include "checkpoint/chunk_io.hpp"
+#include "checkpoint/file.hpp"
+#include "checkpoint/hdf5_file.hpp"
+#include "checkpoint/seal.hpp"
+
+namespace weir::checkpoint {
+
+Index read_whole(const std::string& path) {
+  {
+    const File file = File::open_to_read(path);
+    (void)check_seal(file);
+  }
+  return read_structure(path);
+}
+
+void verify_chunks(const std::string& path, const Index& index, const std::function<void(std::int64_t)>& told) {
+  constexpr std::int64_t at_once = std::int64_t{1} << 24;
+  const File file = File::open_to_read(path);
+  std::int64_t done = 0;
+  for (const Subject& subject : index.subjects) {
+    for (const Dataset& dataset : subject.datasets) {
+      if (!dataset.chunked) continue;
+      ChunkReader reader(file, index, subject, dataset);
+      const std::int64_t elements = std::max(dataset.chunk_elements, at_once / dataset.element_bytes());
+      Buffer<std::byte> bytes(elements * dataset.element_bytes());
+      for (std::size_t rank = 0; rank < dataset.pieces.size(); ++rank) {
+        for (std::int64_t first = 0; first < dataset.pieces[rank].count; first += elements) {
+          reader.read(rank, first, std::min(elements, dataset.pieces[rank].count - first), bytes.data());
+          told(done + reader.bytes_read());
+        }
+      }
+      done += reader.bytes_read();
+    }
+  }
+}
+
+}  // namespace weir::checkpoint

@@ -1,0 +1,87 @@
+// test_resume.cpp: a run that goes on from a file delivers and keeps what the run does that was not interrupted, bit for bit.
+#include <weir/checkpoint.hpp>
+
+#include "collectives/allreduce.hpp"
+#include "support/catch.hpp"
+#include "support/plan_states.hpp"
+#include "support/table_training.hpp"
+#include "support/temporary_folder.hpp"
+#include "support/thinning.hpp"
+
+namespace weir::test {
+namespace {
+
+template <class T>
+AllreduceConfig config_of(const AllreduceRow& row) {
+  return {.count = 701,
+          .type = data_type_of<T>,
+          .k = 30,
+          .algorithm = std::string(row.name),
+          .threshold_period = 3,
+          .boundary_period = 2,
+          .non_finite = NonFinite::skip,
+          .dense_iterations = row.sparse() ? 1 : 0,
+          .warmup_iterations = 3};
+}
+
+/// What is wrong, or "". `saved_after` runs a file is saved, and the run goes on; another job restores it.
+template <class T>
+std::string going_on(const StateMachine& machine, const AllreduceConfig& config, int saved_after, std::int64_t compression = 0) {
+  constexpr int runs = 6;
+  const TemporaryFolder folder;
+  const RankOptions options{.seed = 11, .machine = machine.description};
+  std::vector<std::vector<Run<T>>> kept(static_cast<std::size_t>(machine.ranks));
+  RankCheck check;
+  run_ranks(
+      machine.ranks,
+      [&](Communicator& comm) {
+        AllreducePlan plan(comm, config);
+        Checkpoint checkpoint(comm, {.folder = folder.path(), .compression = compression});
+        checkpoint.add("gradient", plan);
+        check.that(!checkpoint.restore(), "something is restored from an empty folder");
+        for (int t = 0; t < runs; ++t) {
+          if (t == saved_after) {
+            Operation save = checkpoint.save(t);
+            save.wait();
+          }
+          Run<T> run = run_once<HostPlace<T>>(plan, comm, t);
+          if (t >= saved_after) kept[static_cast<std::size_t>(comm.rank())].push_back(std::move(run));
+        }
+      },
+      options);
+  run_ranks(
+      machine.ranks,
+      [&](Communicator& comm) {
+        const auto& mine = kept[static_cast<std::size_t>(comm.rank())];
+        AllreducePlan plan(comm, config);
+        if (saved_after % 2 == 1) run_once<HostPlace<T>>(plan, comm, 77);  // nothing of it remains
+        Checkpoint checkpoint(comm, {.folder = folder.path()});
+        checkpoint.add("gradient", plan);
+        check.that(checkpoint.restore() == saved_after, "the step that is restored");
+        for (int t = saved_after; t < runs; ++t)
+          check.that(run_once<HostPlace<T>>(plan, comm, t) == mine[static_cast<std::size_t>(t - saved_after)],
+                     "run " + std::to_string(t) + ", rank " + std::to_string(comm.rank()));
+      },
+      options);
+  return check.failure().empty() ? "" : text_of(machine, config) + ": " + check.failure();
+}
+
+}  // namespace
+
+TEST_CASE("every algorithm and threshold goes on from a file", "[checkpoint]") {
+  int number = 0;
+  for (const AllreduceRow& row : allreduce_registry()) {
+    if (!row.host_memory) continue;
+    for (const StateMachine& machine : state_machines) {
+      AllreduceConfig config = config_of<float>(row);
+      for (const Threshold threshold : all_thresholds) {
+        if (left_out() || (!row.sparse() && threshold != Threshold::exact)) continue;
+        config.threshold = threshold;
+        REQUIRE(going_on<float>(machine, config, 1 + number % 4, number % 3 == 2 ? 1 : 0) == "");
+        ++number;
+      }
+    }
+  }
+}
+
+}  // namespace weir::test
