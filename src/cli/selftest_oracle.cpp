@@ -76,11 +76,17 @@ AllreduceOracle::AllreduceOracle(const AllreduceRow& row, const Topology& topolo
   if (row.sparse() && (!sharded_ || mine >= 0)) residual_.resize(static_cast<std::size_t>(sharded_ ? shards_.size(mine) : count));
   MPI_Comm_split(MPI_COMM_WORLD, topology.node_of(topology.rank()), topology.rank(), &node_);
   MPI_Comm_split(MPI_COMM_WORLD, sharded_ ? (mine >= 0 ? mine : MPI_UNDEFINED) : 0, topology.rank(), &group_);
+  if (group_ == MPI_COMM_NULL || !row.by_switch || (!sharded_ && topology.largest_node() > 1)) return;
+  switches_ = find_switch_groups(topology);
+  if (!switches_) return;
+  MPI_Comm_split(group_, switches_->members()[0], topology.rank(), &switch_members_);
+  MPI_Comm_split(group_, switches_->mine() >= 0 ? switches_->mine() : MPI_UNDEFINED, topology.rank(), &counterparts_);
 }
 
 AllreduceOracle::~AllreduceOracle() {
-  MPI_Comm_free(&node_);
-  if (group_ != MPI_COMM_NULL) MPI_Comm_free(&group_);
+  for (MPI_Comm* comm : {&node_, &group_, &switch_members_, &counterparts_}) {
+    if (*comm != MPI_COMM_NULL) MPI_Comm_free(comm);
+  }
 }
 
 void AllreduceOracle::step(std::span<const float> gradient, std::int64_t k) {
@@ -105,9 +111,36 @@ void AllreduceOracle::step(std::span<const float> gradient, std::int64_t k) {
   ++iteration_;
 }
 
+/// The k largest entries of the switch group's sum; of these, in every part its share of the largest of the groups' sum.
+void AllreduceOracle::reduce_by_switch(std::vector<std::uint32_t>& chosen, std::int64_t k, std::span<float> update) {
+  std::vector<float> sum(update.size(), 0.0F), of_group(update.size(), 0.0F);
+  for (const std::uint32_t i : chosen) sum[i] = residual_[i];
+  over_group<float>(sum, MPI_FLOAT, MPI_SUM, switch_members_);
+  for (const std::uint32_t i : largest_entries(sum, k)) of_group[i] = sum[i];
+  std::erase_if(chosen, [&](std::uint32_t i) { return of_group[i] == 0; });
+  if (counterparts_ != MPI_COMM_NULL) {
+    const int parts = switches_->parts();
+    const auto begin = [&](int part) { return static_cast<std::size_t>(part_begin(update.size(), part, parts)); };
+    std::vector<std::uint64_t> counts(static_cast<std::size_t>(parts));
+    for (int part = 0; part < parts; ++part) {
+      for (std::size_t i = begin(part); i < begin(part + 1); ++i)
+        counts[static_cast<std::size_t>(part)] += of_group[i] != 0 ? 1 : 0;
+    }
+    over_group<std::uint64_t>(counts, MPI_UINT64_T, MPI_SUM, counterparts_);
+    const std::size_t first = begin(switches_->mine()), size = begin(switches_->mine() + 1) - first;
+    std::vector<float> mine(of_group.begin() + static_cast<std::ptrdiff_t>(first),
+                            of_group.begin() + static_cast<std::ptrdiff_t>(first + size));
+    over_group<float>(mine, MPI_FLOAT, MPI_SUM, counterparts_);
+    for (const std::uint32_t i : largest_entries(mine, share_by_counts(k, counts, switches_->mine(), switch_iteration_)))
+      update[first + i] = mine[i];
+  }
+  over_group<float>(update, MPI_FLOAT, MPI_SUM, switch_members_);
+  ++switch_iteration_;
+}
+
 void AllreduceOracle::step_sparse(std::span<const float> gradient, std::int64_t k, std::span<float> update) {
   for (std::size_t i = 0; i < gradient.size(); ++i) residual_[i] += gradient[i];
-  const std::vector<std::uint32_t> chosen = largest_entries(residual_, k);
+  std::vector<std::uint32_t> chosen = largest_entries(residual_, k);
   std::vector<Sparse> dropped;
   std::vector<std::uint8_t> taken(update.size(), 0);
   if (row_.name == "gtopk") {
@@ -117,6 +150,9 @@ void AllreduceOracle::step_sparse(std::span<const float> gradient, std::int64_t 
       update[i] = value;
       taken[i] = 1;
     }
+  } else if (switches_) {
+    reduce_by_switch(chosen, k, update);
+    for (std::size_t i = 0; i < update.size(); ++i) taken[i] = update[i] != 0 ? 1 : 0;
   } else {
     std::vector<float> sum(update.size(), 0.0F);
     for (const std::uint32_t i : chosen) sum[i] = residual_[i];

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -13,6 +14,7 @@
 
 #include "collectives/allreduce.hpp"
 #include "collectives/node_shards.hpp"
+#include "collectives/switch_groups.hpp"
 
 namespace weir::cli {
 
@@ -36,6 +38,8 @@ class AllreduceOracle {
   using Sparse = std::map<std::uint32_t, float>;
 
   void step_sparse(std::span<const float> gradient, std::int64_t k, std::span<float> update);
+  /// Leaves in `chosen` what this rank's group has selected of it.
+  void reduce_by_switch(std::vector<std::uint32_t>& chosen, std::int64_t k, std::span<float> update);
   [[nodiscard]] Sparse reduce_by_tree(Sparse mine, std::int64_t k, std::vector<Sparse>& dropped) const;
 
   const AllreduceRow& row_;
@@ -43,7 +47,9 @@ class AllreduceOracle {
   bool sharded_;
   MPI_Comm group_ = MPI_COMM_NULL;  ///< of the ranks that reduce with this one: all, or the owners of its shard
   MPI_Comm node_ = MPI_COMM_NULL;
-  std::int64_t iteration_ = 0;
+  std::shared_ptr<const SwitchGroups> switches_;  ///< none: the group reduces at once
+  MPI_Comm switch_members_ = MPI_COMM_NULL, counterparts_ = MPI_COMM_NULL;
+  std::int64_t iteration_ = 0, switch_iteration_ = 0;
   std::vector<float> delivered_, residual_;
 };
 
