@@ -120,7 +120,7 @@ std::shared_ptr<CheckpointState> make_checkpoint(std::shared_ptr<CommunicatorSta
   ConfigCard card;
   card.outcome = outcome_of([&] {
     check_config(config);
-    if (!checkpoint::has_hdf5()) (void)checkpoint::read_structure("");
+    if (!checkpoint::has_hdf5()) (void)checkpoint::read_structure("", {});
     set_fields(card, config, for_card_fields);
   });
   Lease lease = open_agreed(*comm, card, {"checkpoint", "", config_fields()}, config.name);

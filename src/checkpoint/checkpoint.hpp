@@ -14,6 +14,7 @@
 #include "checkpoint/chunk_io.hpp"
 #include "checkpoint/folder.hpp"
 #include "checkpoint/layout.hpp"
+#include "checkpoint/seal.hpp"
 #include "checkpoint/subject.hpp"
 #include "checkpoint/worker.hpp"
 #include "communicator/asynchronous_call.hpp"
@@ -102,6 +103,7 @@ class CheckpointState {
   checkpoint::Blob outline_blob_;
   Buffer<std::byte> snapshot_;
   std::vector<checkpoint::OutgoingArray> arrays_;  // in the order of the outline
+  checkpoint::Structure structure_;                // on rank 0
   std::int64_t bytes_written_ = 0;
   // What does not change from one save to the next.
   std::vector<std::uint64_t> outlines_known_;      // checksums of all ranks' outlines
