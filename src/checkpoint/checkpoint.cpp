@@ -10,6 +10,7 @@
 #include "checkpoint/signals.hpp"
 #include "checkpoint/whole_file.hpp"
 #include "collectives/control.hpp"
+#include "collectives/switch_groups.hpp"
 #include "communicator/config_card.hpp"
 
 namespace weir::detail {
@@ -84,6 +85,13 @@ std::vector<std::int64_t> CheckpointState::nodes() const {
   std::vector<std::int64_t> nodes;
   for (int rank = 0; rank < comm->topology.size(); ++rank) nodes.push_back(comm->topology.node_of(rank));
   return nodes;
+}
+
+std::vector<std::int64_t> CheckpointState::switches() const {
+  const bool known = !switch_group_sizes(comm->topology).empty();
+  std::vector<std::int64_t> switches;
+  for (int rank = 0; rank < comm->topology.size(); ++rank) switches.push_back(known ? comm->topology.switch_of(rank) : -1);
+  return switches;
 }
 
 std::span<const CheckpointState::Card> CheckpointState::cards() const {

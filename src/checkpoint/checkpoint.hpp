@@ -62,6 +62,7 @@ class CheckpointState {
   [[nodiscard]] bool is_first() const { return comm->topology.rank() == 0; }
   [[nodiscard]] std::size_t ranks() const { return static_cast<std::size_t>(comm->topology.size()); }
   [[nodiscard]] std::vector<std::int64_t> nodes() const;
+  [[nodiscard]] std::vector<std::int64_t> switches() const;
 
   // What both have. After agree() all ranks go on, or all have thrown the same.
   task<void> agree(Channel channel, Outcome outcome);

@@ -411,6 +411,7 @@ Structure lay_out(Index& index) {
                           {"written", index.written},
                           {"weir", index.weir}});
   write_attribute(file, "nodes", index.nodes, 1);
+  write_attribute(file, "switches", index.switches, 1);
   write_attributes(make_group(file, "values"), index.values);
   for (const Kind kind : kinds) {
     const Id group = make_group(file, std::string(group_of(kind)));
@@ -462,6 +463,7 @@ Index read_structure(const std::string& path, const Structure& structure) {
     index.written = read_text(file, "written");
     index.weir = read_text(file, "weir");
     index.nodes = read_numbers(file, "nodes");
+    index.switches = read_numbers(file, "switches");
     index.values = read_values(Id(H5Gopen2(file, "values", H5P_DEFAULT), H5Gclose, "open group 'values'"));
     for (const Kind kind : kinds) {
       const std::string name(group_of(kind));

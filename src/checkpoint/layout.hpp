@@ -91,9 +91,10 @@ struct Subject {
 struct Index {
   std::int64_t step = 0;
   std::int64_t compression = 0;
-  std::string run, written, weir;   ///< "2026-11-22T21:40:00Z", "0.1.0"
-  std::vector<std::int64_t> nodes;  ///< of each rank, counted from 0 in the order of their first ranks
-  Values values;                    ///< the caller's own
+  std::string run, written, weir;      ///< "2026-11-22T21:40:00Z", "0.1.0"
+  std::vector<std::int64_t> nodes;     ///< of each rank, counted from 0 in the order of their first ranks
+  std::vector<std::int64_t> switches;  ///< of each rank, -1 where there are no switch groups (collectives/switch_groups.hpp)
+  Values values;                       ///< the caller's own
   std::vector<Subject> subjects;
 
   [[nodiscard]] std::size_t ranks() const { return nodes.size(); }

@@ -250,6 +250,7 @@ task<void> CheckpointState::lay_out(Channel channel, std::int64_t step) {
                 .written = now(),
                 .weir = fmt::format("{}.{}.{}", version().major, version().minor, version().patch),
                 .nodes = nodes(),
+                .switches = switches(),
                 .values = values_,
                 .subjects = put_together_};
       merge_told(index_);
