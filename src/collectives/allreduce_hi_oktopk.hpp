@@ -56,6 +56,10 @@ class HiOkTopk final : public SparseAllreduce<T> {
     }
     if (!across_) return;
     const StateVisitor::Scope scope(visitor, "across");
+    Placement part = visitor.placement();
+    part.region.first_row += parts_.begin(parts_.mine());
+    part.region.rows = parts_.size(parts_.mine());
+    const StateVisitor::Placed placed(visitor, part);
     across_->visit_state(visitor);
   }
   [[nodiscard]] std::int64_t memory_bytes() const override {
