@@ -113,6 +113,13 @@ slurm=$prefix/share/weir/slurm
 "$slurm/submit" --help | grep -q "bench, calibrate, python, test, train" || fail "the installed slurm/submit does not know its stages"
 out=$(SLURM_JOB_ID=1 SLURM_NTASKS=1 "$slurm/weir-calibrate.sbatch" --results "$work/results" 2>&1) && fail "calibration of one rank: $out"
 [[ $out == "weir-calibrate.sbatch: error: the job has 1 ranks on "* ]] || fail "the installed job scripts do not find the command: $out"
+for site in "$slurm"/sites/*.sh; do
+  # shellcheck disable=SC1090,SC2154
+  [[ $(set +u; source "$site" && echo "$site_mpi ${site_launcher[0]}") =~ ^(openmpi|mpich)\ (srun|mpirun)$ ]] || fail "$site names no MPI or no launcher"
+done
+for site in cray-mpich perlmutter lumi alps frontier; do
+  head -n 1 "$slurm/sites/$site.sh" | grep -q "Not run there" || fail "the first line of $site.sh does not say that it was not run there"
+done
 echo "job scripts: ok"
 
 packages=$(dirname "$(dirname "$(find "$prefix" -name _abi.py)")")
