@@ -22,6 +22,11 @@ def shared_folder(comm):
     return bytes(int(letter) for letter in letters if letter).decode()
 
 
+def barrier(comm):
+    with weir.AllreducePlan(comm, count=1, algorithm="dense_ring", name="barrier") as plan:
+        plan.run(np.zeros(1, np.float32))
+
+
 @pytest.fixture(scope="module", autouse=True)
 def with_hdf5(comm):
     path = shared_folder(comm)
@@ -38,6 +43,7 @@ def with_hdf5(comm):
 def folder(comm):
     path = shared_folder(comm)
     yield path + "/checkpoints"
+    barrier(comm)  # others may still look into it
     if comm.rank == 0:
         shutil.rmtree(path, ignore_errors=True)
 
@@ -187,7 +193,7 @@ def test_files(comm, folder):
             operation = checkpoint.save(step)
         assert "Operation of <weir.Checkpoint 'mine' in " in repr(operation)
         assert operation.result() is None and operation.test()
-        comm_barrier(comm)
+        barrier(comm)
         assert checkpoint.steps() == [20, 30, 40]
         assert checkpoint.restore(30) == 30 and checkpoint.restore() == 40
         with pytest.raises(weir.FileError, match="those of steps 20, 30, 40"):
@@ -201,11 +207,6 @@ def test_files(comm, folder):
         checkpoint.save(1)
     with weir.Checkpoint.from_config(comm, config) as again:
         assert again.steps() == [20, 30, 40]
-
-
-def comm_barrier(comm):
-    with weir.AllreducePlan(comm, count=1, algorithm="dense_ring", name="barrier") as plan:
-        plan.run(np.zeros(1, np.float32))
 
 
 def test_refused_configurations(comm, folder):
