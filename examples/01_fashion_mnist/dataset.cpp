@@ -112,14 +112,23 @@ Sampler::Sampler(const Dataset& dataset, int rank, int size, int batch, std::uin
   random_.seed(sequence);
 }
 
-const Batch& Sampler::next() {
+void Sampler::advance() {
   if (next_ == batches_per_epoch_) {
     std::ranges::shuffle(order_, random_);
     next_ = 0;
   }
+  ++next_;
+}
+
+const Batch& Sampler::next() {
+  advance();
   const auto size = static_cast<std::size_t>(batch_size_);
-  load_batch(dataset_, std::span(order_).subspan(static_cast<std::size_t>(next_++) * size, size), batch_);
+  load_batch(dataset_, std::span(order_).subspan(static_cast<std::size_t>(next_ - 1) * size, size), batch_);
   return batch_;
+}
+
+void Sampler::skip(std::int64_t batches) {
+  for (std::int64_t i = 0; i < batches; ++i) advance();
 }
 
 }  // namespace fashion_mnist

@@ -37,8 +37,12 @@ class Sampler {
   [[nodiscard]] std::int64_t batches_per_epoch() const noexcept { return batches_per_epoch_; }
   /// The next batch, valid until the next call.
   const Batch& next();
+  /// As next() so many times.
+  void skip(std::int64_t batches);
 
  private:
+  void advance();
+
   const Dataset& dataset_;
   int batch_size_;
   std::int64_t batches_per_epoch_;

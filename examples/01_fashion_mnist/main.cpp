@@ -30,7 +30,8 @@ struct CommandLine {
 void define_options(CLI::App& app, CommandLine& line) {
   const std::map<std::string, weir::Threshold> thresholds = {{"exact", weir::Threshold::exact}, {"reuse", weir::Threshold::reuse}};
   Options& training = line.training;
-  app.add_option("--algorithm", training.algorithm, "how gradients are averaged: a name from `weir info`, auto or auto_sparse")->capture_default_str();
+  app.add_option("--algorithm", training.algorithm, "how gradients are averaged: a name from `weir info`, auto or auto_sparse")
+      ->capture_default_str();
   app.add_option("--density", training.density, "fraction of the gradient that a sparse algorithm delivers")
       ->check(CLI::Range(1e-9, 1.0))
       ->capture_default_str();
@@ -47,6 +48,13 @@ void define_options(CLI::App& app, CommandLine& line) {
   app.add_option("--evaluate-every", training.evaluate_every, "steps from one test to the next")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  app.add_option(
+      "--checkpoint", training.checkpoint.folder,
+      "folder for checkpoints: the training goes on from the newest, and SIGUSR1 or SIGTERM save one and end it with status 75");
+  app.add_option("--every", training.checkpoint.every, "steps from one checkpoint to the next")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--run", training.checkpoint.run, "name of this training: a folder with checkpoints of another is refused");
   app.add_option("--data", line.data, "folder of the data set's files")->capture_default_str();
   app.add_option("--output", line.output, "folder for <algorithm>.json and <algorithm>.csv")->capture_default_str();
   app.add_option("--progress", line.progress, "bar: one line rewritten; lines: one per epoch; auto: bar on a terminal")
@@ -55,7 +63,10 @@ void define_options(CLI::App& app, CommandLine& line) {
   app.add_flag("--summarise", line.summarise, "do not train: print and merge the runs in --output");
 }
 
-void train(const CommandLine& line) {
+constexpr int stopped_status = 75;  // EX_TEMPFAIL: start it again
+
+/// Returns the exit status.
+int train(const CommandLine& line) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   std::filesystem::create_directories(line.output);
@@ -63,20 +74,28 @@ void train(const CommandLine& line) {
   const Dataset test_set = read_dataset(line.data, "t10k");
   Progress progress(line.training, rank == 0, line.progress == "bar" || (line.progress == "auto" && isatty(STDERR_FILENO) == 1));
   const TrainingResult result = Trainer(MPI_COMM_WORLD, train_set, test_set, line.training).run(progress);
+  if (result.stopped) {
+    if (rank == 0)
+      std::fprintf(stderr, "fashion_mnist: stopped by a signal; started again with --checkpoint %s, it goes on\n",
+                   line.training.checkpoint.folder.c_str());
+    return stopped_status;
+  }
   if (rank == 0) write_report(line.output, line.training, result);
+  return 0;
 }
 
 int train_under_mpi(int argc, char** argv, const CommandLine& line) {
   MPI_Init(&argc, &argv);
+  int status = 1;
   try {
-    train(line);
+    status = train(line);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "fashion_mnist: %s\n", error.what());
     // The other ranks may wait for this one in a collective call, so they have to be ended too.
     MPI_Abort(MPI_COMM_WORLD, 1);
   }
   MPI_Finalize();
-  return 0;
+  return status;
 }
 
 }  // namespace

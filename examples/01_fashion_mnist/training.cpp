@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <numbers>
 #include <numeric>
 #include <stdexcept>
@@ -29,6 +30,19 @@ weir::AllreduceConfig plan_config(const Options& options, std::int64_t count, st
   return config;
 }
 
+/// The curve as text that gives back the same numbers.
+std::string text_of(const std::vector<CurvePoint>& curve) {
+  nlohmann::json json = nlohmann::json::array();
+  for (const CurvePoint& p : curve) json.push_back({p.step, p.epoch, p.bytes_per_rank, p.seconds, p.loss, p.accuracy});
+  return json.dump();
+}
+std::vector<CurvePoint> curve_of(const std::string& text) {
+  std::vector<CurvePoint> curve;
+  for (const nlohmann::json& p : nlohmann::json::parse(text))
+    curve.push_back({.step = p[0], .epoch = p[1], .bytes_per_rank = p[2], .seconds = p[3], .loss = p[4], .accuracy = p[5]});
+  return curve;
+}
+
 }  // namespace
 
 Trainer::Trainer(MPI_Comm comm, const Dataset& train, const Dataset& test, Options options)
@@ -42,7 +56,11 @@ Trainer::Trainer(MPI_Comm comm, const Dataset& train, const Dataset& test, Optio
       plan_(comm_, plan_config(options_, network_.parameter_count(), sampler_.batches_per_epoch())),
       sparse_(is_sparse(plan_)),
       parameters_(network_.initial_parameters(options_.seed)),
-      velocity_(parameters_.size(), 0.0F) {}
+      velocity_(parameters_.size(), 0.0F),
+      resume_(comm_, options_.checkpoint) {
+  static_assert(sizeof(Tally) % sizeof(double) == 0);
+  resume_.add(plan_, parameters_, velocity_, {&tally_.split.compute, sizeof(Tally) / sizeof(double)});
+}
 
 TrainingResult Trainer::run(Observer& observer) {
   TrainingResult result;
@@ -50,14 +68,28 @@ TrainingResult Trainer::run(Observer& observer) {
   result.sparse = sparse_;
   result.parameters = network_.parameter_count();
   result.steps = steps_;
-  result.curve.push_back(measure(0));
-  for (std::int64_t number = 1; number <= steps_; ++number) {
+  const std::int64_t done = resume(result.curve);
+  if (result.curve.empty()) result.curve.push_back(measure(0));
+  for (std::int64_t number = done + 1; number <= steps_ && !result.stopped; ++number) {
     step(number);
     if (number % options_.evaluate_every == 0 || number == steps_) result.curve.push_back(measure(number));
     observer.on_step(number, steps_, result.curve.back());
+    const double epochs = static_cast<double>(number) / static_cast<double>(sampler_.batches_per_epoch());
+    result.stopped = !resume_.go_on(number, {epochs, text_of(result.curve)}, number == steps_);
   }
-  result.split = {.compute = mean(split_.compute), .selection = mean(split_.selection), .exchange = mean(split_.exchange)};
+  result.split = {
+      .compute = mean(tally_.split.compute), .selection = mean(tally_.split.selection), .exchange = mean(tally_.split.exchange)};
   return result;
+}
+
+std::int64_t Trainer::resume(std::vector<CurvePoint>& curve) {
+  const auto progress = resume_.restore();
+  if (!progress) return 0;
+  curve = curve_of(progress->curve);
+  // With another number of ranks an epoch has another number of steps.
+  const std::int64_t done = std::min<std::int64_t>(steps_, std::llround(progress->epochs * static_cast<double>(sampler_.batches_per_epoch())));
+  sampler_.skip(done);
+  return done;
 }
 
 void Trainer::step(std::int64_t number) {
@@ -65,9 +97,9 @@ void Trainer::step(std::int64_t number) {
   // Learning rate and momentum enter before the plan: an entry that waits in the residual keeps the learning rate it was
   // made with and gathers its momentum while it waits (Deep Gradient Compression). For a dense plan this is ordinary
   // momentum, because averaging is linear.
-  loss_sum_ += network_.accumulate_gradient(parameters_, sampler_.next(), static_cast<float>(learning_rate(number)),
-                                            static_cast<float>(options_.momentum), velocity_);
-  ++loss_count_;
+  tally_.loss += network_.accumulate_gradient(parameters_, sampler_.next(), static_cast<float>(learning_rate(number)),
+                                              static_cast<float>(options_.momentum), velocity_);
+  tally_.losses += 1;
   const double computed = MPI_Wtime();
   if (sparse_) {
     plan_.run_sparse(velocity_);
@@ -79,11 +111,11 @@ void Trainer::step(std::int64_t number) {
   const double end = MPI_Wtime();
 
   const weir::Statistics& statistics = plan_.statistics();
-  split_.compute += (computed - begin) + (end - exchanged);
-  split_.selection += statistics.seconds_select;
-  split_.exchange += statistics.seconds_exchange + statistics.seconds_apply;
-  bytes_sent_ += static_cast<double>(statistics.payload_bytes_sent + statistics.control_bytes_sent);
-  seconds_ += end - begin;
+  tally_.split.compute += (computed - begin) + (end - exchanged);
+  tally_.split.selection += statistics.seconds_select;
+  tally_.split.exchange += statistics.seconds_exchange + statistics.seconds_apply;
+  tally_.bytes_sent += static_cast<double>(statistics.payload_bytes_sent + statistics.control_bytes_sent);
+  tally_.seconds += end - begin;
 }
 
 void Trainer::update_parameters() {
@@ -110,12 +142,11 @@ double Trainer::learning_rate(std::int64_t step) const {
 CurvePoint Trainer::measure(std::int64_t step) {
   CurvePoint point{.step = step,
                    .epoch = static_cast<double>(step) / static_cast<double>(sampler_.batches_per_epoch()),
-                   .bytes_per_rank = mean(bytes_sent_),
-                   .seconds = mean(seconds_),
-                   .loss = mean(loss_sum_ / static_cast<double>(std::max<std::int64_t>(1, loss_count_))),
+                   .bytes_per_rank = mean(tally_.bytes_sent),
+                   .seconds = mean(tally_.seconds),
+                   .loss = mean(tally_.loss / std::max(1.0, tally_.losses)),
                    .accuracy = test_accuracy()};
-  loss_sum_ = 0;
-  loss_count_ = 0;
+  tally_.loss = tally_.losses = 0;
   return point;
 }
 

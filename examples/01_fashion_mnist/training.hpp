@@ -10,6 +10,7 @@
 
 #include "dataset.hpp"
 #include "network.hpp"
+#include "resume.hpp"
 
 namespace fashion_mnist {
 
@@ -25,6 +26,7 @@ struct Options {
   double learning_rate_warmup_epochs = 0.5;
   int evaluate_every = 50;  ///< steps between two points of the curve
   std::uint64_t seed = 1;
+  CheckpointOptions checkpoint;
 };
 
 /// The state of the training after some steps. Sums and means are over all ranks, the same on each.
@@ -51,6 +53,7 @@ struct TrainingResult {
   std::int64_t steps = 0;
   StepSplit split;  ///< summed over all steps, mean of the ranks
   std::vector<CurvePoint> curve;
+  bool stopped = false;  ///< by a signal, before its end: started again with the same folder, it goes on
 };
 
 /// Told about the training as it goes, on every rank.
@@ -64,10 +67,12 @@ class Trainer {
  public:
   /// Collective. The data sets must outlive the trainer.
   Trainer(MPI_Comm comm, const Dataset& train, const Dataset& test, Options options);
-  /// Collective. Trains for all epochs.
+  /// Collective. Trains for all epochs, from the newest checkpoint on if there is one.
   TrainingResult run(Observer& observer);
 
  private:
+  /// Returns the steps that are done.
+  std::int64_t resume(std::vector<CurvePoint>& curve);
   void step(std::int64_t number);
   void update_parameters();
   [[nodiscard]] double learning_rate(std::int64_t step) const;
@@ -87,11 +92,14 @@ class Trainer {
   bool sparse_;
   std::vector<float> parameters_;
   std::vector<float> velocity_;  ///< this rank's step, with momentum: what the plan reduces
-  StepSplit split_;
-  double seconds_ = 0;
-  double bytes_sent_ = 0;
-  double loss_sum_ = 0;
-  std::int64_t loss_count_ = 0;
+  /// Summed on this rank, over all steps but for the loss, which is since the last point of the curve. All doubles.
+  struct Tally {
+    StepSplit split;
+    double seconds = 0;
+    double bytes_sent = 0;
+    double loss = 0, losses = 0;
+  } tally_;
+  Resume resume_;
 };
 
 }  // namespace fashion_mnist

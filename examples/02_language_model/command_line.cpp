@@ -57,6 +57,12 @@ void define_options(CLI::App& app, CommandLine& line) {
   app.add_option("--scheme", line.schemes, "all, or some of: " + scheme_names())->capture_default_str();
   define_training(app, line.training);
   define_model(app, line.training);
+  app.add_option(
+      "--checkpoint", line.training.checkpoint.folder,
+      "folder for checkpoints: a training goes on from its newest, and SIGUSR1 or SIGTERM save one and end it with status 75");
+  app.add_option("--every", line.training.checkpoint.every, "steps from one checkpoint to the next")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   app.add_option("--text", line.text, "plain or gzipped")->capture_default_str();
   app.add_option("--output", line.output, "folder for <scheme>.json and <scheme>.csv")->capture_default_str();
   app.add_option("--progress", line.progress, "bar: one line rewritten; lines: one per evaluation; auto: bar on a terminal")

@@ -50,6 +50,16 @@ void DenseBlock::finish() {
   step();
 }
 
+void DenseBlock::add_to(weir::Checkpoint& checkpoint) {
+  const std::string& name = config_.name;
+  checkpoint.add(name, plan_);
+  checkpoint.add_replicated(name + ".parameters", std::span(parameters_));
+  checkpoint.add_replicated(name + ".mean", std::span(mean_));
+  checkpoint.add_replicated(name + ".square", std::span(square_));
+  checkpoint.add_replicated(name + ".steps", std::span(&steps_, 1));
+  checkpoint.add_local(name + ".bytes_sent", std::span(&bytes_sent_, 1));
+}
+
 void DenseBlock::step() {
   constexpr double beta1 = 0.9, beta2 = 0.999;
   constexpr float epsilon = 1e-8F, keep1 = beta1, keep2 = beta2;

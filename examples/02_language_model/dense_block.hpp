@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <vector>
+#include <weir/checkpoint.hpp>
 #include <weir/schedule.hpp>
 #include <weir/weir.hpp>
 
@@ -33,6 +34,7 @@ class DenseBlock {
   void start();
   /// Waits for what start() has begun, if anything, and steps the parameters.
   void finish();
+  void add_to(weir::Checkpoint& checkpoint);
   [[nodiscard]] double bytes_sent() const { return bytes_sent_; }
 
  private:

@@ -27,6 +27,8 @@ std::size_t Gru::at(int t, int width) const {
 
 void Gru::reset_state() { std::ranges::fill(states_, 0.0F); }
 
+std::span<float> Gru::last_state() { return std::span(states_).subspan(at(shape_.length, shape_.hidden)); }
+
 std::span<const float> Gru::outputs() const { return std::span(states_).subspan(at(1, shape_.hidden)); }
 
 void Gru::project(std::span<const float> input_block, std::span<const float> inputs) {

@@ -35,6 +35,8 @@ class Gru {
   /// before has left.
   void project(std::span<const float> input_block, std::span<const float> inputs);
   void forward(std::span<const float> recurrent_block, const Pause& pause);
+  /// What the next pass goes on with, sequences x hidden.
+  [[nodiscard]] std::span<float> last_state();
   /// States after each word, tokens x hidden.
   [[nodiscard]] std::span<const float> outputs() const;
 

@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <exception>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,13 +46,21 @@ class StartCheck {
   std::string text_;
 };
 
-/// Returns the perplexity reached.
-double train(const CommandLine& line, const weir::Communicator& comm, const Corpus& corpus, const Scheme& scheme) {
+constexpr int stopped_status = 75;  // EX_TEMPFAIL: start it again
+
+/// Returns the perplexity reached; nothing where a signal has stopped the training.
+std::optional<double> train(const CommandLine& line, const weir::Communicator& comm, const Corpus& corpus, const Scheme& scheme) {
   Options options = line.training;
   options.vocabulary = static_cast<std::int64_t>(corpus.counts.size());
   const bool first = comm.rank() == 0;
   Progress progress(scheme, options, first, line.progress == "bar" || (line.progress == "auto" && isatty(STDERR_FILENO) == 1));
   const TrainingResult result = Trainer(MPI_COMM_WORLD, comm, corpus, scheme, options).run(progress);
+  if (result.stopped) {
+    if (first)
+      std::fprintf(stderr, "language_model: stopped by a signal; started again with --checkpoint %s, it goes on\n",
+                   options.checkpoint.folder.c_str());
+    return {};
+  }
   if (first) write_report(line.output, scheme, options, result);
   return result.curve.back().perplexity;
 }
@@ -71,11 +80,12 @@ int train_all(const CommandLine& line) {
   const weir::Communicator comm(MPI_COMM_WORLD);
   int outcome = 0;
   for (const Scheme& scheme : chosen) {
-    const double perplexity = train(line, comm, corpus, scheme);
-    if (line.require_perplexity > 0 && !(perplexity <= line.require_perplexity)) {
+    const std::optional<double> perplexity = train(line, comm, corpus, scheme);
+    if (!perplexity) return stopped_status;
+    if (line.require_perplexity > 0 && !(*perplexity <= line.require_perplexity)) {
       if (comm.rank() == 0)
         std::fprintf(stderr, "language_model: %s has reached a perplexity of %.1f: --require-perplexity is %.1f\n",
-                     std::string(scheme.name).c_str(), perplexity, line.require_perplexity);
+                     std::string(scheme.name).c_str(), *perplexity, line.require_perplexity);
       outcome = 1;
     }
   }

@@ -20,7 +20,7 @@ std::span<const float> SparseLayer::rows() {
 
 void SparseLayer::prefetch(std::span<const std::int32_t> ids) {
   const Stopwatch watch(clock_.stall);
-  static_cast<void>(table_.prefetch(ids));
+  prefetch_ = table_.prefetch(ids);
 }
 
 void SparseLayer::update(std::span<const float> gradients) {
@@ -33,6 +33,18 @@ void SparseLayer::update(std::span<const float> gradients) {
 void SparseLayer::drain() {
   const Stopwatch watch(clock_.stall);
   if (update_) update_->wait();
+}
+
+void SparseLayer::settle() {
+  drain();
+  const Stopwatch watch(clock_.stall);
+  if (prefetch_) prefetch_->wait();
+}
+
+void SparseLayer::add_to(weir::Checkpoint& checkpoint) {
+  static_assert(sizeof tally_ % sizeof(double) == 0);
+  checkpoint.add(table_.config().name, table_);
+  checkpoint.add_local(table_.config().name + ".tally", std::span(&tally_.bytes_sent, sizeof tally_ / sizeof(double)));
 }
 
 void SparseLayer::count_step() {

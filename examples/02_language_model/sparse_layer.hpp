@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <vector>
+#include <weir/checkpoint.hpp>
 #include <weir/embedding.hpp>
 
 #include "stall_clock.hpp"
@@ -32,6 +33,9 @@ class SparseLayer {
   void update(std::span<const float> gradients);
   /// Waits for the update in flight, if any.
   void drain();
+  /// Waits for everything in flight.
+  void settle();
+  void add_to(weir::Checkpoint& checkpoint);
   /// Everything in the table. Waits.
   [[nodiscard]] std::vector<float> values();
 
@@ -46,7 +50,7 @@ class SparseLayer {
   weir::EmbeddingTable table_;
   std::vector<float> vectors_;
   std::int64_t looked_up_ = 0;
-  std::optional<weir::Operation> lookup_, update_;
+  std::optional<weir::Operation> lookup_, prefetch_, update_;
   TableTally tally_;
 };
 

@@ -1,6 +1,7 @@
 #include "training.hpp"
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 namespace language_model {
@@ -41,6 +42,29 @@ GruShape gru_shape(const Options& options) {
           .length = static_cast<int>(options.batch.length)};
 }
 
+/// The curve as text that gives back the same numbers.
+std::string text_of(const std::vector<CurvePoint>& curve) {
+  nlohmann::json json = nlohmann::json::array();
+  for (const CurvePoint& p : curve)
+    json.push_back(
+        {p.step, p.perplexity, p.seconds, p.stall, p.stall_parts, p.progress, p.table_bytes, p.most_table_bytes, p.dense_bytes});
+  return json.dump();
+}
+std::vector<CurvePoint> curve_of(const std::string& text) {
+  std::vector<CurvePoint> curve;
+  for (const nlohmann::json& p : nlohmann::json::parse(text))
+    curve.push_back({.step = p[0],
+                     .perplexity = p[1],
+                     .seconds = p[2],
+                     .stall = p[3],
+                     .stall_parts = p[4],
+                     .progress = p[5],
+                     .table_bytes = p[6],
+                     .most_table_bytes = p[7],
+                     .dense_bytes = p[8]});
+  return curve;
+}
+
 }  // namespace
 
 void check_length(MPI_Comm comm, const Corpus& corpus, const Options& options) {
@@ -68,8 +92,18 @@ Trainer::Trainer(MPI_Comm mpi, const weir::Communicator& comm, const Corpus& cor
       gru_(shape_),
       softmax_(shape_.tokens(), static_cast<int>(options.batch.negatives), options.hidden),
       evaluator_(mpi, corpus, options.embedding, options.hidden, options.evaluation_words),
-      vector_gradients_(static_cast<std::size_t>(shape_.tokens()) * static_cast<std::size_t>(shape_.inputs)) {
-  reader_.read(0, next_batch_);
+      vector_gradients_(static_cast<std::size_t>(shape_.tokens()) * static_cast<std::size_t>(shape_.inputs)),
+      resume_(comm, options.checkpoint, scheme.name) {
+  if (weir::Checkpoint* const checkpoint = resume_.checkpoint()) {
+    for (SparseLayer* layer : {&embedding_, &output_}) layer->add_to(*checkpoint);
+    for (DenseBlock* block : {&input_block_, &recurrent_block_}) block->add_to(*checkpoint);
+    checkpoint->add("blocks", schedule_);
+    checkpoint->add_local("state", gru_.last_state());
+    checkpoint->add_local("seconds", std::span(&seconds_, 1));
+    for (auto [name, clock] :
+         {std::pair("embedding.clock", &embedding_clock_), {"output.clock", &output_clock_}, {"dense.clock", &dense_clock_}})
+      checkpoint->add_local(name, std::span(&clock->stall, sizeof(StallClock) / sizeof(double)));
+  }
 }
 
 DenseBlockConfig Trainer::block_config(const char* name, std::size_t parameters, std::uint64_t seed) const {
@@ -84,16 +118,29 @@ DenseBlockConfig Trainer::block_config(const char* name, std::size_t parameters,
 TrainingResult Trainer::run(Observer& observer) {
   TrainingResult result;
   result.ranks = ranks_;
-  result.curve.push_back(measure(0));
-  for (bool last = false; !last;) {
+  resume(result.curve);
+  reader_.read(steps_, next_batch_);
+  if (result.curve.empty()) result.curve.push_back(measure(0));
+  for (bool last = steps_ >= options_.steps; !last && !result.stopped;) {
     step();
     const bool evaluate = steps_ % options_.evaluate_every == 0 || steps_ == options_.steps;
     if (evaluate) result.curve.push_back(measure(steps_));
     last = steps_ == options_.steps || (evaluate && options_.seconds > 0 && result.curve.back().seconds >= options_.seconds);
     observer.on_step(steps_, result.curve.back(), last);
+    result.stopped = !resume_.go_on(steps_, last, text_of(result.curve), [this] {
+      drain();
+      embedding_.settle();
+      output_.settle();
+    });
   }
   result.tables = {embedding_.tally(), output_.tally()};
   return result;
+}
+
+void Trainer::resume(std::vector<CurvePoint>& curve) {
+  std::string text;
+  steps_ = resume_.restore(text);
+  if (steps_ > 0) curve = curve_of(text);
 }
 
 void Trainer::step() {

@@ -15,6 +15,7 @@
 #include "dense_block.hpp"
 #include "evaluation.hpp"
 #include "gru.hpp"
+#include "resume.hpp"
 #include "sampled_softmax.hpp"
 #include "scheme.hpp"
 #include "sparse_layer.hpp"
@@ -34,6 +35,7 @@ struct Options {
   std::int64_t evaluate_every = 75;
   std::int64_t evaluation_words = 4096;
   std::uint64_t seed = 1;
+  CheckpointOptions checkpoint;
 };
 
 /// The state of the training after some steps, the same on each rank.
@@ -53,6 +55,7 @@ struct TrainingResult {
   int ranks = 0;
   std::array<TableTally, 2> tables;  ///< of the embedding and the output table, summed over steps; of this rank
   std::vector<CurvePoint> curve;
+  bool stopped = false;  ///< by a signal, before its end: started again with the same folder, it goes on
 };
 
 /// Throws std::runtime_error when the text is too short to train and evaluate on by all ranks of `comm`. Not collective.
@@ -69,10 +72,11 @@ class Trainer {
  public:
   /// Collective. Communicator and corpus must outlive the trainer.
   Trainer(MPI_Comm mpi, const weir::Communicator& comm, const Corpus& corpus, const Scheme& scheme, const Options& options);
-  /// Collective. Trains until steps or time are over.
+  /// Collective. Trains until steps or time are over, from the newest checkpoint on if there is one.
   TrainingResult run(Observer& observer);
 
  private:
+  void resume(std::vector<CurvePoint>& curve);
   void step();
   void drain();
   CurvePoint measure(std::int64_t step);
@@ -96,6 +100,7 @@ class Trainer {
   Batch batch_, next_batch_;
   std::int64_t steps_ = 0;
   double seconds_ = 0;
+  Resume resume_;
 };
 
 }  // namespace language_model
