@@ -230,6 +230,9 @@ static void check_files(weir_comm* comm) {
     EXPECT(weir_checkpoint_restore(checkpoint, rank == 0 ? -1 : 30, &found) == WEIR_ERR_MISMATCH);
     EXPECT_TEXT(weir_last_error(comm), "rank 0 restores the newest");
   }
+  EXPECT(weir_checkpoint_save(checkpoint, 50) == WEIR_OK && weir_checkpoint_destroy(checkpoint) == WEIR_OK); /* which finishes it */
+  checkpoint = make(comm);
+  EXPECT(weir_checkpoint_restore(checkpoint, -1, &found) == WEIR_OK && found == 50);
   EXPECT(weir_checkpoint_destroy(checkpoint) == WEIR_OK);
 }
 

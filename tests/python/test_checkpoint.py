@@ -1,3 +1,4 @@
+import gc
 import os
 import shutil
 import signal
@@ -150,8 +151,10 @@ def test_torch_tensors(comm, checkpoint):
         checkpoint.add_replicated("weight", model[0].weight)
 
 
-def test_arrays_live(comm, checkpoint):
+def test_what_is_added_lives(comm, checkpoint):
     checkpoint.add_local("mine", np.arange(1000.0) + comm.rank)
+    checkpoint.add("gradient", weir.AllreducePlan(comm, count=10))
+    gc.collect()
     garbage = [np.zeros(1000) for _ in range(10)]
     checkpoint.save(1).wait()
     assert checkpoint.restore() == 1 and len(garbage) == 10
