@@ -22,12 +22,12 @@ class Channel {
     run.traffic = &count;
   }
 
-  /// The same run among some of the ranks only: rank i of the group is members[i]. `members`, ascending and with this rank among
-  /// them, must outlive the channel. Not for groups of groups.
+  /// The same run among some of the ranks only: rank i of the group is members[i]. `members`, ranks of the communicator, ascending
+  /// and with this one among them, must outlive the channel.
   [[nodiscard]] Channel group(std::span<const int> members) const {
     Channel channel = *this;
     channel.members_ = members;
-    channel.rank_ = static_cast<int>(std::lower_bound(members.begin(), members.end(), rank_) - members.begin());
+    channel.rank_ = static_cast<int>(std::lower_bound(members.begin(), members.end(), topology_->rank()) - members.begin());
     channel.size_ = static_cast<int>(members.size());
     return channel;
   }

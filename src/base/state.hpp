@@ -163,6 +163,7 @@ class StateVisitor {
     StateVisitor& visitor_;
     Placement before_;
   };
+  [[nodiscard]] const Placement& placement() const { return placement_; }
   /// Refuses the state unless `ok`: a field delivered before is not `right`, for example "between 0 and 2".
   void check(bool ok, std::string_view name, std::string_view right) const;
   [[noreturn]] void refuse(std::string_view name, std::string_view why) const;

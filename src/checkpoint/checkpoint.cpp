@@ -10,6 +10,7 @@
 #include "checkpoint/signals.hpp"
 #include "checkpoint/whole_file.hpp"
 #include "collectives/control.hpp"
+#include "collectives/switch_groups.hpp"
 #include "communicator/config_card.hpp"
 
 namespace weir::detail {
@@ -86,6 +87,13 @@ std::vector<std::int64_t> CheckpointState::nodes() const {
   return nodes;
 }
 
+std::vector<std::int64_t> CheckpointState::switches() const {
+  const bool known = !switch_group_sizes(comm->topology).empty();
+  std::vector<std::int64_t> switches;
+  for (int rank = 0; rank < comm->topology.size(); ++rank) switches.push_back(known ? comm->topology.switch_of(rank) : -1);
+  return switches;
+}
+
 std::span<const CheckpointState::Card> CheckpointState::cards() const {
   return {reinterpret_cast<const Card*>(card_bytes_.data()) + 1, ranks()};
 }
@@ -120,7 +128,7 @@ std::shared_ptr<CheckpointState> make_checkpoint(std::shared_ptr<CommunicatorSta
   ConfigCard card;
   card.outcome = outcome_of([&] {
     check_config(config);
-    if (!checkpoint::has_hdf5()) (void)checkpoint::read_structure("");
+    if (!checkpoint::has_hdf5()) (void)checkpoint::read_structure("", {});
     set_fields(card, config, for_card_fields);
   });
   Lease lease = open_agreed(*comm, card, {"checkpoint", "", config_fields()}, config.name);

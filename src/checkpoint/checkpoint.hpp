@@ -14,6 +14,7 @@
 #include "checkpoint/chunk_io.hpp"
 #include "checkpoint/folder.hpp"
 #include "checkpoint/layout.hpp"
+#include "checkpoint/seal.hpp"
 #include "checkpoint/subject.hpp"
 #include "checkpoint/worker.hpp"
 #include "communicator/asynchronous_call.hpp"
@@ -62,6 +63,7 @@ class CheckpointState {
   [[nodiscard]] bool is_first() const { return comm->topology.rank() == 0; }
   [[nodiscard]] std::size_t ranks() const { return static_cast<std::size_t>(comm->topology.size()); }
   [[nodiscard]] std::vector<std::int64_t> nodes() const;
+  [[nodiscard]] std::vector<std::int64_t> switches() const;
 
   // What both have. After agree() all ranks go on, or all have thrown the same.
   task<void> agree(Channel channel, Outcome outcome);
@@ -103,6 +105,7 @@ class CheckpointState {
   checkpoint::Blob outline_blob_;
   Buffer<std::byte> snapshot_;
   std::vector<checkpoint::OutgoingArray> arrays_;  // in the order of the outline
+  checkpoint::Structure structure_;                // on rank 0
   std::int64_t bytes_written_ = 0;
   // What does not change from one save to the next.
   std::vector<std::uint64_t> outlines_known_;      // checksums of all ranks' outlines

@@ -276,12 +276,31 @@ void check_subjects(const Index& index, const Outline& outline, const std::strin
   }
 }
 
+namespace {
+
+/// Whether a plan's exchange goes along switches, in the file or now, on any rank: the same on all of them.
+bool goes_along_switches(const Source& source, const Subject& saved) {
+  static constexpr std::string_view stage = "/exchange/group/";  // of HiOkTopk::visit_state
+  const auto of_stage = [](const std::string& name) { return name.find(stage) != std::string::npos; };
+  const bool was = std::any_of(saved.datasets.begin(), saved.datasets.end(), [&](const Dataset& d) { return of_stage(d.name); });
+  return was || std::any_of(source.outlines.begin(), source.outlines.end(), [&](const Outline& outline) {
+           return std::any_of(outline.begin(), outline.end(), [&](const OutlinedSubject& subject) {
+             return subject.kind == saved.kind && subject.name == saved.name &&
+                    std::any_of(subject.fields.begin(), subject.fields.end(),
+                                [&](const OutlinedField& field) { return of_stage(field.visit.name); });
+           });
+         });
+}
+
+}  // namespace
+
 SavedState deliver(Source& source, const OutlinedSubject& subject) {
   const Subject& saved = *std::find_if(source.index.subjects.begin(), source.index.subjects.end(),
                                        [&](const Subject& s) { return s.kind == subject.kind && s.name == subject.name; });
   Delivery delivery(source, saved, subject);
   if (subject.kind == Kind::array) return delivery.array();
-  return source.same_layout ? delivery.own() : delivery.divided_anew();
+  const bool as_it_was = source.same_layout && (source.same_switches || !goes_along_switches(source, saved));
+  return as_it_was ? delivery.own() : delivery.divided_anew();
 }
 
 }  // namespace weir::checkpoint

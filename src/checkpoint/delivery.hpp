@@ -20,6 +20,8 @@ struct Source {
   const std::vector<Outline>& outlines;
   /// Ranks and nodes are as they were: everybody goes on with their own.
   bool same_layout = false;
+  /// Switch groups, too: what goes along them goes on only with its own groups.
+  bool same_switches = false;
 
   std::int64_t bytes_read = 0;
 };

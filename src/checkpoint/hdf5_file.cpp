@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "base/error.hpp"
+#include "checkpoint/file_image.hpp"
 
 namespace weir::checkpoint {
 namespace {
@@ -169,7 +170,7 @@ haddr_t address_of(hid_t data, std::int64_t row, std::int64_t element, std::stri
 }
 
 /// Makes room for compressed chunks, whose sizes differ: the library is given zeros in their place.
-void place_compressed(hid_t data, Dataset& dataset) {
+void place_compressed(hid_t data, Dataset& dataset, FileImage& image) {
   std::vector<std::byte> zeros;
   std::size_t at = 0;
   for (std::size_t rank = 0; rank < dataset.pieces.size(); ++rank) {
@@ -178,9 +179,12 @@ void place_compressed(hid_t data, Dataset& dataset) {
       const std::int64_t element = c * dataset.chunk_elements;
       zeros.resize(std::max(zeros.size(), static_cast<std::size_t>(chunk.bytes)));
       const std::array<hsize_t, 2> offset = {rank, static_cast<hsize_t>(element)};
+      image.forget_writes(true);
       check(H5Dwrite_chunk(data, H5P_DEFAULT, 0, offset.data(), static_cast<std::size_t>(chunk.bytes), zeros.data()),
             fmt::format("make room for '{}'", dataset.name));
+      image.forget_writes(false);
       chunk.address = static_cast<std::int64_t>(address_of(data, static_cast<std::int64_t>(rank), element, dataset.name));
+      dataset.room.push_back({chunk.address, chunk.bytes});
     }
   }
 }
@@ -190,6 +194,7 @@ void place(hid_t data, Dataset& dataset) {
   const auto first = static_cast<std::int64_t>(address_of(data, 0, 0, dataset.name));
   const std::int64_t in_row = chunks_for(dataset.largest_piece(), dataset.chunk_elements);
   const std::int64_t room = dataset.chunk_elements * dataset.element_bytes();
+  dataset.room = {{first, static_cast<std::int64_t>(dataset.pieces.size()) * in_row * room}};
   std::size_t at = 0;
   for (std::size_t rank = 0; rank < dataset.pieces.size(); ++rank) {
     for (std::int64_t c = 0; c < dataset.chunks_of(rank); ++c, ++at) {
@@ -199,7 +204,7 @@ void place(hid_t data, Dataset& dataset) {
   }
 }
 
-void write_chunked(hid_t group, const Index& index, Dataset& dataset) {
+void write_chunked(hid_t group, const Index& index, Dataset& dataset, FileImage& image) {
   const auto ranks = static_cast<std::int64_t>(dataset.pieces.size());
   const std::int64_t row = dataset.largest_piece();
   const Id space = space_of({ranks, row});
@@ -219,7 +224,7 @@ void write_chunked(hid_t group, const Index& index, Dataset& dataset) {
   const Id data(H5Dcreate2(group, dataset.name.c_str(), type_of(dataset.type), space, links, how, H5P_DEFAULT), H5Dclose,
                 fmt::format("make dataset '{}'", dataset.name));
   if (row > 0 && index.compression > 0)
-    place_compressed(data, dataset);
+    place_compressed(data, dataset, image);
   else if (row > 0)
     place(data, dataset);
   describe(data, dataset);
@@ -376,8 +381,8 @@ void read_datasets(hid_t group, const std::string& path, std::vector<Dataset>& d
   }
 }
 
-Id access_list() {
-  Id access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "make a list");
+Id access_list(FileImage& image) {
+  Id access(image.access_list(), H5Pclose, "make a list");
   H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110);
   H5Pset_alignment(access, alignment, alignment);
   return access;
@@ -393,10 +398,11 @@ std::string hdf5_version() {
   return fmt::format("{}.{}.{}", major, minor, release);
 }
 
-void write_structure(const std::string& path, Index& index) {
+Structure lay_out(Index& index) {
   const std::lock_guard lock(one_at_a_time);
   const Quiet quiet;
-  Id file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access_list()), H5Fclose, fmt::format("create {}", path));
+  FileImage image;
+  Id file(H5Fcreate("checkpoint", H5F_ACC_TRUNC, H5P_DEFAULT, access_list(image)), H5Fclose, "make a file in memory");
   write_attribute(file, schema_name, Value(schema_version));
   write_attributes(file, {{"step", index.step},
                           {"ranks", static_cast<std::int64_t>(index.ranks())},
@@ -405,6 +411,7 @@ void write_structure(const std::string& path, Index& index) {
                           {"written", index.written},
                           {"weir", index.weir}});
   write_attribute(file, "nodes", index.nodes, 1);
+  write_attribute(file, "switches", index.switches, 1);
   write_attributes(make_group(file, "values"), index.values);
   for (const Kind kind : kinds) {
     const Id group = make_group(file, std::string(group_of(kind)));
@@ -414,20 +421,35 @@ void write_structure(const std::string& path, Index& index) {
       write_attributes(own, subject.about);
       for (Dataset& dataset : subject.datasets) {
         if (dataset.chunked)
-          write_chunked(own, index, dataset);
+          write_chunked(own, index, dataset, image);
         else
           write_small(own, dataset);
       }
     }
   }
-  file.close(fmt::format("write {}", path));
+  file.close("lay out a file in memory");
+  Structure structure{.file_bytes = image.allocated, .extents = structure_of(index, image.allocated)};
+  for (const Extent& extent : structure.extents) {
+    const std::size_t before = structure.bytes.size();
+    structure.bytes.resize(before + static_cast<std::size_t>(extent.bytes));
+    image.read(extent.begin, std::span(structure.bytes).subspan(before));
+  }
+  return structure;
 }
 
-Index read_structure(const std::string& path) {
+Index read_structure(const std::string& path, const Structure& structure) {
   const std::lock_guard lock(one_at_a_time);
   const Quiet quiet;
-  const Id access = access_list();
-  const Id file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access), H5Fclose, fmt::format("open {}", path));
+  FileImage image;
+  std::span<const std::byte> bytes = structure.bytes;
+  for (const Extent& extent : structure.extents) {
+    const auto size = static_cast<std::size_t>(extent.bytes);
+    image.write(extent.begin, bytes.first(size));
+    bytes = bytes.subspan(size);
+  }
+  image.written = structure.file_bytes;
+  const Id access = access_list(image);
+  const Id file(H5Fopen("checkpoint", H5F_ACC_RDONLY, access), H5Fclose, fmt::format("open {}", path));
   if (H5Aexists(file, schema_name) <= 0) fail(WEIR_ERR_FILE, "{} is no checkpoint: it has no attribute '{}'", path, schema_name);
   if (const std::int64_t found = read_integer(file, schema_name); found != schema_version)
     fail(WEIR_ERR_FILE,
@@ -441,6 +463,7 @@ Index read_structure(const std::string& path) {
     index.written = read_text(file, "written");
     index.weir = read_text(file, "weir");
     index.nodes = read_numbers(file, "nodes");
+    index.switches = read_numbers(file, "switches");
     index.values = read_values(Id(H5Gopen2(file, "values", H5P_DEFAULT), H5Gclose, "open group 'values'"));
     for (const Kind kind : kinds) {
       const std::string name(group_of(kind));

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "checkpoint/layout.hpp"
+#include "checkpoint/seal.hpp"
 
 namespace weir::checkpoint {
 
@@ -12,12 +13,12 @@ namespace weir::checkpoint {
 [[nodiscard]] bool has_hdf5();
 [[nodiscard]] std::string hdf5_version();
 
-/// Creates the file: groups, attributes, small values, and room for chunks, whose addresses it puts into `index`; with compression
-/// their `bytes` must be known. Chunks' checksums are known. Throws Error(WEIR_ERR_FILE).
-void write_structure(const std::string& path, Index& index);
+/// Groups, attributes, small values, and room for chunks, whose addresses it puts into `index`; with compression their `bytes` must
+/// be known. Chunks' checksums are known. In memory: no file is touched. Throws Error(WEIR_ERR_FILE).
+[[nodiscard]] Structure lay_out(Index& index);
 
-/// What write_structure has written. The seal has been checked: the library trusts what it reads. Throws Error(WEIR_ERR_FILE) where
-/// it is no checkpoint, or of a newer schema.
-[[nodiscard]] Index read_structure(const std::string& path);
+/// What lay_out has laid out, from the file `path`, whose seal has been checked: the library trusts what it reads. Throws
+/// Error(WEIR_ERR_FILE) where it is no checkpoint, or of a newer schema.
+[[nodiscard]] Index read_structure(const std::string& path, const Structure& structure);
 
 }  // namespace weir::checkpoint

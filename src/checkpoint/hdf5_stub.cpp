@@ -13,7 +13,7 @@ namespace {
 
 bool has_hdf5() { return false; }
 std::string hdf5_version() { return "none"; }
-void write_structure(const std::string& /*path*/, Index& /*index*/) { refuse(); }
-Index read_structure(const std::string& /*path*/) { refuse(); }
+Structure lay_out(Index& /*index*/) { refuse(); }
+Index read_structure(const std::string& /*path*/, const Structure& /*structure*/) { refuse(); }
 
 }  // namespace weir::checkpoint

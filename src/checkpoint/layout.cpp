@@ -127,7 +127,7 @@ std::vector<Extent> structure_of(const Index& index, std::int64_t file_bytes) {
   std::vector<Extent> chunks;
   for (const Subject& subject : index.subjects) {
     for (const Dataset& dataset : subject.datasets) {
-      for (const Chunk& chunk : dataset.chunks) chunks.push_back({chunk.address, room_of(index, dataset, chunk)});
+      chunks.insert(chunks.end(), dataset.room.begin(), dataset.room.end());
     }
   }
   std::sort(chunks.begin(), chunks.end(), [](const Extent& a, const Extent& b) { return a.begin < b.begin; });

@@ -38,6 +38,11 @@ struct Chunk {
   std::uint64_t checksum = 0;
 };
 
+/// A range of the file.
+struct Extent {
+  std::int64_t begin = 0, bytes = 0;
+};
+
 struct Dataset {
   std::string name;  ///< below its subject: "step/residual"
   StateType type{};
@@ -46,6 +51,7 @@ struct Dataset {
   std::int64_t chunk_elements = 0;  ///< of chunked ones
   std::vector<Piece> pieces;        ///< by rank
   std::vector<Chunk> chunks;        ///< of chunked ones: those of rank 0, then those of rank 1, ...
+  std::vector<Extent> room;         ///< that chunks take in the file; as it is laid out only
   std::vector<std::byte> values;    ///< of the others: largest_piece() elements for each rank, zeros behind its piece
 
   [[nodiscard]] std::int64_t element_bytes() const { return state_type_bytes(type); }
@@ -85,9 +91,10 @@ struct Subject {
 struct Index {
   std::int64_t step = 0;
   std::int64_t compression = 0;
-  std::string run, written, weir;   ///< "2026-11-22T21:40:00Z", "0.1.0"
-  std::vector<std::int64_t> nodes;  ///< of each rank, counted from 0 in the order of their first ranks
-  Values values;                    ///< the caller's own
+  std::string run, written, weir;      ///< "2026-11-22T21:40:00Z", "0.1.0"
+  std::vector<std::int64_t> nodes;     ///< of each rank, counted from 0 in the order of their first ranks
+  std::vector<std::int64_t> switches;  ///< of each rank, -1 where there are no switch groups (collectives/switch_groups.hpp)
+  Values values;                       ///< the caller's own
   std::vector<Subject> subjects;
 
   [[nodiscard]] std::size_t ranks() const { return nodes.size(); }
@@ -149,16 +156,7 @@ void for_arrays(Subjects& subjects, const Outline& outline, See&& see) {
   });
 }
 
-/// A range of the file.
-struct Extent {
-  std::int64_t begin = 0, bytes = 0;
-};
-/// All of a file of `file_bytes` but its chunks, each with the room that it has: what the HDF5 library has written. Ascending.
+/// All of a file of `file_bytes` but the room of chunks: what the HDF5 library has written. Ascending.
 [[nodiscard]] std::vector<Extent> structure_of(const Index& index, std::int64_t file_bytes);
-
-/// Room of a chunk in the file.
-[[nodiscard]] inline std::int64_t room_of(const Index& index, const Dataset& dataset, const Chunk& chunk) {
-  return index.compression > 0 ? chunk.bytes : dataset.chunk_elements * dataset.element_bytes();
-}
 
 }  // namespace weir::checkpoint

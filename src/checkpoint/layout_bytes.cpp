@@ -106,6 +106,7 @@ std::vector<std::uint8_t> encode(const Index& index) {
                         {"written", index.written},
                         {"weir", index.weir},
                         {"nodes", index.nodes},
+                        {"switches", index.switches},
                         {"values", from(index.values)},
                         {"subjects", std::move(subjects)}});
 }
@@ -119,6 +120,7 @@ Index decode_index(std::span<const std::uint8_t> bytes) {
   json.at("written").get_to(index.written);
   json.at("weir").get_to(index.weir);
   json.at("nodes").get_to(index.nodes);
+  json.at("switches").get_to(index.switches);
   index.values = values_of(json.at("values"));
   for (const Json& subject : json.at("subjects")) {
     index.subjects.push_back(

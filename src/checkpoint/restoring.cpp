@@ -144,7 +144,8 @@ void CheckpointState::look(std::vector<SavedState>& states, std::vector<std::uni
                             .index = index_,
                             .rank = static_cast<std::size_t>(comm->topology.rank()),
                             .outlines = outlines_,
-                            .same_layout = index_.nodes == nodes()};
+                            .same_layout = index_.nodes == nodes(),
+                            .same_switches = index_.switches == switches()};
   states.reserve(subjects_.size());  // restorers refer to them
   restorers.resize(subjects_.size());
   for (std::size_t i = 0; i < subjects_.size(); ++i) {

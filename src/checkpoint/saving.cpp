@@ -128,8 +128,9 @@ task<void> CheckpointState::run_save(std::int64_t step) {
   const std::string aside = folder_.unfinished_of(step);
   begin_work([this, aside] {
     bytes_written_ = 0;
-    if (arrays_.empty()) return;
+    if (arrays_.empty() && !is_first()) return;
     checkpoint::File file = checkpoint::File::open_to_write(aside);
+    if (is_first()) checkpoint::write_sealed(file, structure_);
     for (const OutgoingArray& array : arrays_) bytes_written_ += checkpoint::write(file, array);
     file.close();
   });
@@ -139,13 +140,7 @@ task<void> CheckpointState::run_save(std::int64_t step) {
     // 5. Rank 0 gives the file its name.
     stage.next(Stage::publish_file);
     if (is_first()) {
-      begin_work([this, step, aside] {
-        checkpoint::File file = checkpoint::File::open_to_write(aside);
-        const std::int64_t bytes = file.size();
-        checkpoint::seal(file, structure_of(index_, bytes), bytes);
-        file.close();
-        folder_.publish(step, config.keep);
-      });
+      begin_work([this, step] { folder_.publish(step, config.keep); });
     }
     co_await finish_work(channel);
   } catch (const AgreedError&) {
@@ -255,11 +250,13 @@ task<void> CheckpointState::lay_out(Channel channel, std::int64_t step) {
                 .written = now(),
                 .weir = fmt::format("{}.{}.{}", version().major, version().minor, version().patch),
                 .nodes = nodes(),
+                .switches = switches(),
                 .values = values_,
                 .subjects = put_together_};
       merge_told(index_);
-      checkpoint::write_structure(folder_.unfinished_of(step), index_);
+      structure_ = checkpoint::lay_out(index_);
       tell_addresses(index_);
+      (void)checkpoint::File::create(folder_.unfinished_of(step));
     });
     if (outcome.failed()) folder_.give_up(step);
   }

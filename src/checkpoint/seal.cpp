@@ -25,20 +25,15 @@ struct Tail {
 constexpr std::int64_t seal_version = 1;
 constexpr std::array<char, 8> magic = {'W', 'E', 'I', 'R', 'S', 'E', 'A', 'L'};
 constexpr std::string_view hdf5_magic = "\x89HDF\r\n\x1a\n";
-constexpr std::int64_t piece_bytes = std::int64_t{1} << 20;
 
-std::uint64_t checksum_of(const File& file, std::span<const Extent> extents) {
-  XXH3_state_t state;
-  XXH3_64bits_reset(&state);
-  std::vector<std::byte> piece;
+/// Reads, or writes, all extents: does one(address, bytes).
+template <class Bytes, class One>
+void for_extents(std::span<const Extent> extents, std::span<Bytes> bytes, One&& one) {
   for (const Extent& extent : extents) {
-    for (std::int64_t done = 0; done < extent.bytes; done += piece_bytes) {
-      piece.resize(static_cast<std::size_t>(std::min(piece_bytes, extent.bytes - done)));
-      file.read_at(extent.begin + done, piece);
-      XXH3_64bits_update(&state, piece.data(), piece.size());
-    }
+    const auto size = static_cast<std::size_t>(extent.bytes);
+    one(extent.begin, bytes.first(size));
+    bytes = bytes.subspan(size);
   }
-  return XXH3_64bits_digest(&state);
 }
 
 template <class T>
@@ -50,17 +45,20 @@ std::span<std::byte> bytes_of(T& x) {
 
 std::uint64_t checksum(std::span<const std::byte> bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
 
-void seal(const File& file, std::span<const Extent> structure, std::int64_t bytes) {
-  std::vector<std::byte> all(structure.size_bytes() + sizeof(Tail));
-  Tail tail{bytes, static_cast<std::int64_t>(structure.size()), checksum_of(file, structure), 0, seal_version, magic};
-  if (!structure.empty()) std::memcpy(all.data(), structure.data(), structure.size_bytes());
-  std::memcpy(all.data() + structure.size_bytes(), &tail, sizeof tail);
-  tail.seal = checksum(std::span(all).first(structure.size_bytes() + offsetof(Tail, seal)));
-  std::memcpy(all.data() + structure.size_bytes(), &tail, sizeof tail);
-  file.write_at(bytes, all);
+void write_sealed(const File& file, const Structure& structure) {
+  const std::span<const Extent> extents = structure.extents;
+  for_extents(extents, std::span(structure.bytes),
+              [&](std::int64_t address, std::span<const std::byte> bytes) { file.write_at(address, bytes); });
+  std::vector<std::byte> all(extents.size_bytes() + sizeof(Tail));
+  Tail tail{structure.file_bytes, static_cast<std::int64_t>(extents.size()), checksum(structure.bytes), 0, seal_version, magic};
+  if (!extents.empty()) std::memcpy(all.data(), extents.data(), extents.size_bytes());
+  std::memcpy(all.data() + extents.size_bytes(), &tail, sizeof tail);
+  tail.seal = checksum(std::span(all).first(extents.size_bytes() + offsetof(Tail, seal)));
+  std::memcpy(all.data() + extents.size_bytes(), &tail, sizeof tail);
+  file.write_at(structure.file_bytes, all);
 }
 
-std::int64_t check_seal(const File& file) {
+Structure read_sealed(const File& file) {
   const std::int64_t size = file.size();
   std::array<char, 8> first{};
   if (size >= 8) file.read_at(0, bytes_of(first));
@@ -81,15 +79,22 @@ std::int64_t check_seal(const File& file) {
   std::vector<std::byte> seal(static_cast<std::size_t>(extent_bytes) + offsetof(Tail, seal));
   file.read_at(tail.file_bytes, seal);
   if (checksum(seal) != tail.seal) damaged("its seal was changed");
-  std::vector<Extent> structure(static_cast<std::size_t>(tail.extents));
-  if (!structure.empty()) std::memcpy(structure.data(), seal.data(), static_cast<std::size_t>(extent_bytes));
-  const bool inside = std::all_of(structure.begin(), structure.end(), [&](const Extent& e) {
-    return e.begin >= 0 && e.bytes >= 0 && e.bytes <= tail.file_bytes && e.begin <= tail.file_bytes - e.bytes;
-  });
-  if (!inside) damaged("its seal names places outside it");
-  if (checksum_of(file, structure) != tail.structure)
+  Structure structure{.file_bytes = tail.file_bytes};
+  structure.extents.resize(static_cast<std::size_t>(tail.extents));
+  if (extent_bytes > 0) std::memcpy(structure.extents.data(), seal.data(), static_cast<std::size_t>(extent_bytes));
+  std::int64_t bytes = 0;
+  for (const Extent& e : structure.extents) {
+    if (e.begin < 0 || e.bytes < 0 || e.bytes > tail.file_bytes || e.begin > tail.file_bytes - e.bytes)
+      damaged("its seal names places outside it");
+    bytes += e.bytes;
+  }
+  if (bytes > tail.file_bytes) damaged("its seal names places twice");
+  structure.bytes.resize(static_cast<std::size_t>(bytes));
+  for_extents(std::span<const Extent>(structure.extents), std::span(structure.bytes),
+              [&](std::int64_t address, std::span<std::byte> to) { file.read_at(address, to); });
+  if (checksum(structure.bytes) != tail.structure)
     damaged("the checksum of its structure (groups, attributes, small values) does not fit: it was changed after it was written");
-  return tail.file_bytes;
+  return structure;
 }
 
 }  // namespace weir::checkpoint

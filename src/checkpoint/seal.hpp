@@ -1,5 +1,6 @@
-// seal.hpp: the last bytes of a checkpoint file: checksums of all that the HDF5 library has written. With the checksums of chunks,
-// every byte that is read is known to be as it was written before anybody acts on it; the HDF5 library itself trusts its input.
+// seal.hpp: the last bytes of a checkpoint file: the checksum of its structure, which is all that the HDF5 library has laid out.
+// With the checksums of chunks, every byte that is read is known to be as it was written before anybody acts on it; the HDF5
+// library itself trusts its input.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +15,17 @@ namespace weir::checkpoint {
 /// XXH3, 64 bits.
 [[nodiscard]] std::uint64_t checksum(std::span<const std::byte> bytes);
 
-/// Writes the seal behind the `bytes` bytes of the file, whose structure is complete.
-void seal(const File& file, std::span<const Extent> structure, std::int64_t bytes);
+/// Everything of a file but its chunks and its seal.
+struct Structure {
+  std::int64_t file_bytes = 0;     ///< without the seal
+  std::vector<Extent> extents{};   ///< ascending
+  std::vector<std::byte> bytes{};  ///< of all extents, one behind the other
+};
+
+/// Writes the structure, and the seal behind `file_bytes`.
+void write_sealed(const File& file, const Structure& structure);
 /// Throws Error(WEIR_ERR_FILE) naming the file and what is wrong with it, unless it is a checkpoint whose structure is as it was
-/// sealed. Chunks are not looked at. Returns the file's bytes without the seal.
-std::int64_t check_seal(const File& file);
+/// sealed. Chunks are not looked at.
+[[nodiscard]] Structure read_sealed(const File& file);
 
 }  // namespace weir::checkpoint

@@ -8,13 +8,7 @@
 
 namespace weir::checkpoint {
 
-Index read_whole(const std::string& path) {
-  {
-    const File file = File::open_to_read(path);
-    (void)check_seal(file);
-  }
-  return read_structure(path);
-}
+Index read_whole(const std::string& path) { return read_structure(path, read_sealed(File::open_to_read(path))); }
 
 void verify_chunks(const std::string& path, const Index& index, const std::function<void(std::int64_t)>& told) {
   constexpr std::int64_t at_once = std::int64_t{1} << 24;

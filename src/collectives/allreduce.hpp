@@ -18,6 +18,7 @@
 namespace weir {
 
 class StateVisitor;
+class SwitchGroups;
 
 /// A sorted sparse vector. Not owned.
 template <class T>
@@ -55,7 +56,8 @@ struct AllreduceProblem {
   double divisor = 1;  ///< delivered values are divided by this
   AllreduceConfig config;
   const Topology* topology = nullptr;
-  int lane = -1;        ///< of the transport's allreduce, for those that need it
+  int lane = -1;                                 ///< of the transport's allreduce, for those that need it
+  std::shared_ptr<const SwitchGroups> switches;  ///< which the ranks form, for rows that go by them; none: the exchange is flat
   SharedMemory shared;  ///< of count elements, among the ranks of the node; none: they exchange by messages
   // Of plans in CUDA memory:
   void* stream = nullptr;  ///< cudaStream_t of the plan
@@ -126,6 +128,7 @@ struct AllreduceRow {
   std::string_view description;
   CostFunction cost = nullptr;
   bool sharded = false;
+  bool by_switch = false;                ///< the exchange goes by switch groups where the ranks form several (switch_groups.hpp)
   bool sums_in_nodes = false;            ///< dense, through memory that a node's ranks share where there is room; sharded ones, too
   bool delivers_all = false;             ///< the whole sum is delivered, not only about k entries of it
   bool needs_allreduce = false;          ///< of the transport; without one, dense_ring takes its place
@@ -182,5 +185,8 @@ template <class T>
 std::unique_ptr<SparseAllreduce<T>> make_gtopk(const AllreduceProblem& problem);
 template <class T>
 std::unique_ptr<SparseAllreduce<T>> make_oktopk(const AllreduceProblem& problem);
+/// oktopk, in two stages where the problem has switch groups.
+template <class T>
+std::unique_ptr<SparseAllreduce<T>> make_hi_oktopk(const AllreduceProblem& problem);
 
 }  // namespace weir

@@ -23,6 +23,10 @@ namespace weir {
 class ShardMap {
  public:
   ShardMap(const Topology& topology, std::int64_t count);
+  /// The same for other groups than nodes: this rank owns shard `mine`, or none. `members` and `owners`, as node() and rail(),
+  /// outlive it.
+  ShardMap(std::int64_t count, int shards, int mine, std::span<const int> members, std::span<const int> owners)
+      : count_(count), shards_(shards), mine_(mine), node_(members), rail_(owners) {}
 
   [[nodiscard]] int shards() const { return shards_; }
   /// My own shard, -1 for ranks that own none.
@@ -185,23 +189,31 @@ class NodeReduceScatter {
   std::array<Pair, window> in_flight_;
 };
 
+/// How all owners' messages reach all ranks of a group: each straight to every other, or by recursive doubling, where no rank sends
+/// its own more than log2 P times. The first suits links within a node, the second networks, and shards of unequal weight.
+enum class Gathering { direct, doubling };
+
 /// Sparse: all shards' updates at all ranks of the node.
 template <class T, class Space = HostSpace<T>>
 class NodeAllgather {
  public:
-  /// No shard's update has more than `capacity` entries. `problem` is the whole one, before sharding.
-  NodeAllgather(const ShardMap& map, std::int64_t capacity, const AllreduceProblem& problem)
+  /// No shard's update has more than `capacity` entries, all together have no more than `total`. `problem` is the whole one,
+  /// before sharding.
+  NodeAllgather(const ShardMap& map, std::int64_t capacity, std::int64_t total, const AllreduceProblem& problem,
+                Gathering gathering = Gathering::direct)
       : map_(map),
+        gathering_(gathering),
         problem_(problem),
         wire_{problem.config.wire_format, WireValues::native},
-        space_(problem, map.shards() * capacity, map.shards()),
+        space_(problem, total, map.shards()),
         cards_(map.node().size()),
         scratch_(map.node().size()),
+        offset_(map.node().size() + 1),
         requests_(map.node().size() + at(map.shards())),
-        messages_((map.shards() + 1) * coo::block_bytes<T>(capacity)),
+        messages_(coo::block_bytes<T>(total) + 8 * map.shards() + coo::block_bytes<T>(capacity)),
         staging_(space_, messages_.bytes()),
-        indices_(map.shards() * capacity),
-        values_(map.shards() * capacity) {}
+        indices_(total),
+        values_(total) {}
 
   /// `mine` is my shard's outcome, undivided, indices relative to the shard (for ranks without one: nothing but perhaps an
   /// input error). Returns the outcome of all shards together, divided. Input errors of any shard reach every rank.
@@ -219,29 +231,26 @@ class NodeAllgather {
     }
     if (all.input_error != 0) co_return all;
 
-    std::int64_t offset = 0;
-    for (int shard = 0; shard < map_.shards(); ++shard) offset += slot_bytes(shard);
-    const Message message = staging_.at(messages_.data(), offset);
+    // Doubling wants the blocks of ranks me, me + 1, ... in this order, cyclically, mine in its place. Else mine lies behind those
+    // of the others.
+    const bool doubling = gathering_ == Gathering::doubling;
+    offset_[0] = 0;
+    for (int i = 0; i < ranks; ++i) {
+      const int from = doubling ? (me + i) % ranks : i;
+      offset_[at(i) + 1] = offset_[at(i)] + (from < map_.shards() ? slot_bytes(from) : 0);
+    }
+    const Message message = staging_.at(messages_.data(), doubling ? 0 : offset_.back());
     if (map_.mine() >= 0 && mine.update.count > 0) {
       space_.encode(wire_, mine.update.indices, mine.update.values, mine.update.count, 0, range(me), message);
       space_.push(message, message_bytes(me));
     }
     co_await space_.done(node);
 
-    offset = 0;
-    std::size_t posted = 0;
-    for (int shard = 0; shard < map_.shards(); ++shard) {
-      const Message incoming = staging_.at(messages_.data(), offset);
-      if (shard != me && message_bytes(shard) > 0)
-        requests_[posted++] = node.receive(incoming.wire, message_bytes(shard), shard, Traffic::payload);
-      offset += slot_bytes(shard);
-    }
-    if (map_.mine() >= 0 && mine.update.count > 0) {
-      for (int s = 1; s < ranks; ++s)
-        requests_[posted++] = node.send(message.wire, message_bytes(me), (me + s) % ranks, Traffic::payload);
-    }
-    co_await node.done(std::span(requests_).first(posted));
-    space_.pull(staging_.at(messages_.data(), 0), offset);
+    if (doubling)
+      co_await allgatherv(node, offset_, message.wire);
+    else
+      co_await exchange_directly(node, message);
+    space_.pull(staging_.at(messages_.data(), 0), offset_.back());
     decode(me, mine.update, all);
     co_await space_.done(node);
     co_return all;
@@ -262,28 +271,46 @@ class NodeAllgather {
   [[nodiscard]] std::int64_t message_bytes(int shard) const { return wire::message_bytes<T>(wire_, count(shard), range(shard)); }
   [[nodiscard]] std::int64_t slot_bytes(int shard) const { return wire::slot_bytes<T>(wire_, count(shard), range(shard)); }
 
+  task<void> exchange_directly(Channel node, Message mine) {
+    const int me = node.rank(), ranks = node.size();
+    std::size_t posted = 0;
+    for (int shard = 0; shard < map_.shards(); ++shard) {
+      const Message incoming = staging_.at(messages_.data(), offset_[at(shard)]);
+      if (shard != me && message_bytes(shard) > 0)
+        requests_[posted++] = node.receive(incoming.wire, message_bytes(shard), shard, Traffic::payload);
+    }
+    if (map_.mine() >= 0 && count(me) > 0) {
+      for (int s = 1; s < ranks; ++s)
+        requests_[posted++] = node.send(mine.wire, message_bytes(me), (me + s) % ranks, Traffic::payload);
+    }
+    co_await node.done(std::span(requests_).first(posted));
+  }
+
   void decode(int me, SparseVector<T> own, SparseOutcome<T>& all) {
-    std::int64_t total = 0, offset = 0;
+    const int ranks = static_cast<int>(map_.node().size());
+    std::int64_t total = 0;
     for (int shard = 0; shard < map_.shards(); ++shard) {
       const auto base = static_cast<std::uint32_t>(map_.begin(shard));
       if (shard == me) {
         space_.copy_shifted(own, base, {values_.data() + total, indices_.data() + total});
       } else {
-        space_.decode(wire_, messages_.data() + offset, message_bytes(shard), count(shard), base, range(shard),
+        const int place = gathering_ == Gathering::doubling ? (shard - me + ranks) % ranks : shard;
+        space_.decode(wire_, messages_.data() + offset_[at(place)], message_bytes(shard), count(shard), base, range(shard),
                       indices_.data() + total, values_.data() + total);
       }
       total += count(shard);
-      offset += slot_bytes(shard);
     }
     space_.divide({values_.data(), nullptr, total}, problem_);
     all.update = {indices_.data(), values_.data(), total};
   }
 
   ShardMap map_;
+  Gathering gathering_;
   AllreduceProblem problem_;
   wire::Wire wire_;  // sums of rounded values are not rounded again: links in a node are fast
   Space space_;
   std::vector<Card> cards_, scratch_;
+  std::vector<std::int64_t> offset_;  // of the blocks in messages_
   std::vector<Request> requests_;
   typename Space::template Array<std::byte> messages_;
   typename Space::StagingBuffer staging_;

@@ -33,4 +33,21 @@ template <class T>
   return boundaries + announcement + recut + sizes + histograms;
 }
 
+/// Most payload words that the ranks of one switch group, of equal local rank, together send to other groups in hi_oktopk, on any
+/// input, for float32: 6 k, however many ranks the group has; k is their shard's. Every owner of a part of the index space sends
+/// those of its group's entries that lie in its part, all together at most k, and what oktopk sends to deliver the k_p that the
+/// part has of k: at most 2 k_p (G - 1) / G entries, all together 2 k (G - 1) / G. Where a group's selection exceeds k, less is
+/// delivered. The same goes for what they receive. Slack as in oktopk_payload_words(), for each part.
+[[nodiscard]] constexpr std::int64_t hi_oktopk_switch_words(std::int64_t k, int groups, int parts) {
+  return groups == 1 ? 0 : 6 * k + parts * oktopk_payload_words(0, groups);
+}
+
+/// Most control words that they send to other groups: an announcement, and what oktopk sends among the owners of a part.
+template <class T>
+[[nodiscard]] std::int64_t hi_oktopk_switch_control_words(int groups, int parts) {
+  if (groups == 1) return 0;
+  const std::int64_t announcement = std::int64_t{2} * allreduce_control_messages(groups) * (5 + parts);
+  return parts * (announcement + oktopk_control_words<T>(groups));
+}
+
 }  // namespace weir

@@ -8,9 +8,9 @@ namespace {
 
 // Rows of one factory pair, so that each algorithm is named once.
 #define WEIR_DENSE(make) .dense_float32 = make<float>, .dense_float64 = make<double>
-#define WEIR_SPARSE(make) .cuda_memory = true, .sparse_float32 = make<float>, .sparse_float64 = make<double>
-#define WEIR_SPARSE_CUDA(name) \
-  .cuda_memory = true, .exchange = SparseExchange::name, .sparse_float32 = make_##name<float>, .sparse_float64 = make_##name<double>
+#define WEIR_SPARSE_HOST(make) .sparse_float32 = make<float>, .sparse_float64 = make<double>
+#define WEIR_SPARSE(make) .cuda_memory = true, WEIR_SPARSE_HOST(make)
+#define WEIR_SPARSE_CUDA(name) .cuda_memory = true, .exchange = SparseExchange::name, WEIR_SPARSE_HOST(make_##name)
 
 constexpr std::array rows = {
     AllreduceRow{.name = "dense_ring",
@@ -67,14 +67,19 @@ constexpr std::array rows = {
                  .description = "Ok-Topk: O(k) sparse allreduce, a rank sends at most 3 k entries",
                  .cost = cost_oktopk,
                  WEIR_SPARSE_CUDA(oktopk)},
-    AllreduceRow{.name = "hi_oktopk",
-                 .description = "Ok-Topk along the machine: reduce-scatter in the node, oktopk of each shard across nodes",
-                 .cost = cost_hi_oktopk,
-                 .sharded = true,
-                 WEIR_SPARSE_CUDA(oktopk)},
+    AllreduceRow{
+        .name = "hi_oktopk",
+        .description = "Ok-Topk along the machine: reduce-scatter in the node, oktopk of each shard across nodes, by switch group",
+        .cost = cost_hi_oktopk,
+        .sharded = true,
+        .by_switch = true,
+        .cuda_memory = true,
+        .exchange = SparseExchange::oktopk,
+        WEIR_SPARSE_HOST(make_hi_oktopk)},
 };
 
 #undef WEIR_DENSE
+#undef WEIR_SPARSE_HOST
 #undef WEIR_SPARSE
 #undef WEIR_SPARSE_CUDA
 

@@ -11,6 +11,10 @@ namespace weir {
 template <class T>
 std::unique_ptr<SparseAllreduce<T>> make_sparse_cuda(const AllreduceRow& row, const AllreduceProblem& problem) {
   using Space = DeviceSpace<T>;
+  const auto staged = [&] {
+    return std::make_unique<StagedAllreduce<T>>(row.make_sparse<T>(problem), problem, row.largest_update(problem));
+  };
+  if (problem.switches) return staged();
   switch (row.exchange) {
     case SparseExchange::oktopk:
       return std::make_unique<OkTopk<T, Space>>(problem);
@@ -19,7 +23,7 @@ std::unique_ptr<SparseAllreduce<T>> make_sparse_cuda(const AllreduceRow& row, co
     case SparseExchange::topk_dsa:
       return std::make_unique<TopkDsa<T, Space>>(problem);
     default:
-      return std::make_unique<StagedAllreduce<T>>(row.make_sparse<T>(problem), problem, row.largest_update(problem));
+      return staged();
   }
 }
 

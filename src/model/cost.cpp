@@ -4,6 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "collectives/switch_groups.hpp"
+
 namespace weir {
 Problem make_problem(const Topology& topology, std::int64_t count, std::int64_t k, DataType type) {
   Problem problem;
@@ -27,6 +29,12 @@ Problem make_problem(const Topology& topology, std::int64_t count, std::int64_t 
   const auto [smallest, largest] = std::minmax_element(sizes.begin(), sizes.end());
   problem.smallest_node = *smallest;
   problem.largest_node = *largest;
+  if (const std::vector<int> groups = switch_group_sizes(topology); !groups.empty()) {
+    const auto [few, many] = std::minmax_element(groups.begin(), groups.end());
+    problem.switches = static_cast<int>(groups.size());
+    problem.smallest_switch = *few;
+    problem.largest_switch = *many;
+  }
   return problem;
 }
 

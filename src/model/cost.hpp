@@ -23,10 +23,12 @@ struct Problem {
   WireFormat format = WireFormat::compact;
   WireValues values = WireValues::native;
   int ranks = 1, nodes = 1;
-  int smallest_node = 1, largest_node = 1;  ///< ranks per node
-  bool shared_memory = true;                ///< dense data of ranks of one node goes through shared memory, not messages
-  Level inside = Level::node;               ///< outermost level between ranks of one node
-  Level across = Level::system;             ///< outermost level between nodes
+  int smallest_node = 1, largest_node = 1;      ///< ranks per node
+  bool shared_memory = true;                    ///< dense data of ranks of one node goes through shared memory, not messages
+  Level inside = Level::node;                   ///< outermost level between ranks of one node
+  Level across = Level::system;                 ///< outermost level between nodes
+  int switches = 1;                             ///< groups that exchanges may go along; 1: there are none (switch_groups.hpp)
+  int smallest_switch = 1, largest_switch = 1;  ///< nodes per group
 };
 
 /// The problem on these ranks. The same on every rank.
@@ -67,7 +69,8 @@ Cost cost_gtopk(const Machine& machine, const Problem& problem);
 Cost cost_oktopk(const Machine& machine, const Problem& problem);
 /// HiTopKComm: dense sums within the node, k / S entries of every shard gathered across nodes, and back.
 Cost cost_hitopk(const Machine& machine, const Problem& problem);
-/// The same with Ok-Topk across nodes.
+/// The same with Ok-Topk across nodes; where there are switch groups, in each group, then among the groups: each of as many owners
+/// as the smallest group has nodes exchanges its part of the group's k / S entries, and gives the result to its group.
 Cost cost_hi_oktopk(const Machine& machine, const Problem& problem);
 
 }  // namespace weir

@@ -45,6 +45,26 @@ StepCost oktopk(const Setting& setting, const Group& group, double range, double
   return traffic;
 }
 
+/// The same in two stages: in every switch group, then, part by part, among the groups.
+StepCost oktopk_by_switch(const Setting& setting, double range, double k) {
+  constexpr double maxima = 5, card_bytes = 24;  // of what owners of a part, and then ranks of a group, tell each other
+  const Rates& rates = setting.machine.rates;
+  Problem in_group = setting.problem;
+  in_group.across = Level::switch_group;
+  const Setting near(setting.machine, in_group);
+  const int parts = setting.problem.smallest_switch;
+  const Group group{.ranks = setting.problem.largest_switch, .per_node = 1, .concurrent = setting.shards};
+  const Group owners{.ranks = setting.problem.switches, .per_node = 1, .concurrent = setting.shards};
+  StepCost traffic = oktopk(near, group, range, k);
+  traffic.seconds += k / rates.decode;
+  traffic += setting.network.allreduce_control(owners, (maxima + parts) * 8);
+  traffic += oktopk(setting, owners, range / parts, k / parts);
+  traffic.seconds += k / parts * (1 / rates.decode + 1 / rates.encode);
+  traffic += near.network.allgather(group, card_bytes);
+  traffic += near.network.allgather(group, message_bytes(setting.problem, k / parts, range / parts) * parts / group.ranks);
+  return traffic;
+}
+
 }  // namespace
 
 Cost cost_topk_allgather(const Machine& machine, const Problem& problem) {
@@ -127,7 +147,7 @@ Cost cost_hi_oktopk(const Machine& machine, const Problem& problem) {
   Cost cost;
   book_in_node(cost, node_reduce_scatter(setting));
   cost.select = select_seconds(setting, range, k);
-  book_across(cost, oktopk(setting, setting.rings, range, k));
+  book_across(cost, problem.switches > 1 ? oktopk_by_switch(setting, range, k) : oktopk(setting, setting.rings, range, k));
   book_in_node(cost, node_allgather(setting, message_bytes(problem, k, range)));
   cost.apply = apply_seconds(setting, setting.k);
   return cost;

@@ -7,6 +7,7 @@
 #include "base/config_check.hpp"
 #include "base/error.hpp"
 #include "collectives/allreduce.hpp"
+#include "collectives/switch_groups.hpp"
 #include "model/choose.hpp"
 #include "plan/plan_config.hpp"
 
@@ -20,8 +21,9 @@ constexpr std::size_t explained = 8;
 bool can_run(const AllreduceRow& row, const CommunicatorState& comm, const AllreduceConfig& config) {
   if (!row.runs_in(config.memory)) return false;
   if (row.needs_allreduce && !comm.transport->has_allreduce()) return false;
-  // Without in-node steps it is the same as the algorithm that it shards.
-  if (row.sharded && (comm.topology.largest_node() == 1 || config.memory == MemorySpace::cuda)) return false;
+  // Without in-node steps and switches it is the same as the algorithm that it shards.
+  const bool flat = comm.topology.largest_node() == 1 && !(row.by_switch && find_switch_groups(comm.topology));
+  if (row.sharded && (flat || config.memory == MemorySpace::cuda)) return false;
   if (row.threshold && row.threshold != config.threshold) return false;  // the user has asked for another selection
   if (!row.sparse()) return config.algorithm != "auto_sparse";
   return config.count <= std::numeric_limits<std::uint32_t>::max();

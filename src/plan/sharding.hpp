@@ -27,7 +27,8 @@ class Sharding {
   Sharding(const AllreduceProblem& whole, const AllreduceRow& row, NcclGroups* nccl)
       : map(*whole.topology, whole.count),
         node_sum(map, whole, nccl),
-        allgather_(map, row.largest_update(problem_of_shard(whole, map, 0)), whole) {}
+        allgather_(map, row.largest_update(problem_of_shard(whole, map, 0)),
+                   map.shards() * row.largest_update(problem_of_shard(whole, map, 0)), whole) {}
 
   /// My shard's part of k.
   [[nodiscard]] std::int64_t share(std::int64_t k, std::int64_t iteration) const {

@@ -9,6 +9,7 @@
 #include "base/log.hpp"
 #include "collectives/allreduce.hpp"
 #include "collectives/control.hpp"
+#include "collectives/switch_groups.hpp"
 #include "communicator/input_error.hpp"
 #include "plan/plan.hpp"
 #include "plan/plan_config.hpp"
@@ -37,6 +38,8 @@ class Step {
       else
         exchange.count = exchange.largest_k = exchange.largest_local = 0;  // this rank only gives and receives
     }
+    if (row.by_switch && exchange.ranks == comm_.topology.node_count() && (!sharding_ || sharding_->map.mine() >= 0))
+      exchange.switches = find_switch_groups(comm_.topology);
     const SelectionSetup setup{exchange.count, exchange.largest_k, exchange.config.threshold, config_.threshold_period,
                                config_.samplings};
     memory_.emplace(channel(), whole.stream, exchange.count, row.sparse() && setup.uses_moments() ? setup.capacity() : 0);
@@ -143,6 +146,7 @@ class Step {
       return find_allreduce("dense_ring");
     }
     if (row.sharded && comm_.topology.largest_node() == 1) say("runs flat: there is one rank per node");
+    if (row.by_switch) say(switch_groups_text(comm_.topology));
     return row;
   }
 

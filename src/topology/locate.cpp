@@ -1,11 +1,10 @@
-// locate.cpp: where this process runs, from the host name, SLURM's environment and hwloc.
+// locate.cpp: where this process runs, from the host name, SLURM and hwloc.
 #include <hwloc.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cstdlib>
 #include <memory>
 
+#include "topology/slurm.hpp"
 #include "topology/topology.hpp"
 
 namespace weir {
@@ -19,25 +18,6 @@ std::string host_name() {
   std::array<char, 256> buffer{};
   if (gethostname(buffer.data(), buffer.size() - 1) != 0) return "localhost";
   return buffer.data();
-}
-
-std::string_view environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
-
-/// The switches in SLURM's address of this node, "spine.leaf0" of "spine.leaf0.n0". The pattern, "switch.switch.node", says how
-/// many names precede the node's, which may hold dots itself.
-std::string_view switch_address_on(std::string_view host) {
-  const std::string_view address = environment("SLURM_TOPOLOGY_ADDR"), pattern = environment("SLURM_TOPOLOGY_ADDR_PATTERN");
-  if (!pattern.ends_with(".node")) return {};
-  std::size_t dot = std::string_view::npos;
-  for (auto switches = std::count(pattern.begin(), pattern.end(), '.'); switches > 0; --switches) {
-    dot = address.find('.', dot + 1);
-    if (dot == std::string_view::npos) return {};
-  }
-  const auto without_domain = [](std::string_view name) { return name.substr(0, name.find('.')); };
-  return without_domain(address.substr(dot + 1)) == without_domain(host) ? address.substr(0, dot) : std::string_view();
 }
 
 /// Only the kinds of objects that Location speaks of: seeing all of a large machine, its devices above all, takes seconds.
@@ -83,7 +63,7 @@ Location locate() {
   Location location;
   const std::string host = host_name();
   store_name(location.host, host);
-  store_name(location.switch_address, switch_address_on(host));
+  store_name(location.switch_address, slurm_switch_address(host));
   locate_in_node(location);
   return location;
 }

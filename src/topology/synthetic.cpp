@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <numeric>
 #include <optional>
 
 #include "base/error.hpp"
@@ -90,13 +91,17 @@ void append_node(std::vector<Location>& machine, const Counts& counts, Location 
   }
 }
 
+Location on_switch(Location location, std::size_t number) {
+  store_name(location.switch_address, fmt::format("spine.leaf{}", number));
+  return location;
+}
+
 std::vector<Location> machine_of_levels(const Counts& counts) {
   std::vector<Location> machine;
   const int switches = counts[word_switch].value_or(1), nodes = counts[word_node].value_or(1);
   for (int node = 0; node < switches * nodes; ++node) {
-    Location location = on_node(node);
-    if (counts[word_switch]) store_name(location.switch_address, fmt::format("spine.leaf{}", node / nodes));
-    append_node(machine, counts, location);
+    const Location location = on_node(node);
+    append_node(machine, counts, counts[word_switch] ? on_switch(location, static_cast<std::size_t>(node / nodes)) : location);
   }
   return machine;
 }
@@ -112,10 +117,33 @@ std::vector<Location> machine_of_node_sizes(std::string_view sizes, std::string_
   return machine;
 }
 
+/// "2,1 socket:2 rank:3" after "switches:".
+std::vector<Location> machine_of_switch_sizes(std::string_view sizes_and_levels, std::string_view description) {
+  const std::size_t end = std::min(sizes_and_levels.find(' '), sizes_and_levels.size());
+  const std::vector<std::string_view> sizes = split(sizes_and_levels.substr(0, end), ',');
+  std::vector<int> nodes;
+  for (const std::string_view size : sizes) nodes.push_back(static_cast<int>(parse_count(size, description)));
+  const Counts counts = parse_levels(sizes_and_levels.substr(end));
+  require(!counts[word_switch] && !counts[word_node],
+          "synthetic machine \"{}\": after switches:{} come the levels inside a node, as in \"switches:2,1 rank:3\"", description,
+          sizes_and_levels.substr(0, end));
+  std::vector<Location> node_ranks, machine;
+  append_node(node_ranks, counts, {});
+  const auto all = std::accumulate(nodes.begin(), nodes.end(), std::int64_t{0});
+  require(all * static_cast<std::int64_t>(node_ranks.size()) <= max_ranks, "synthetic machine \"{}\": more than {} ranks",
+          description, max_ranks);
+  int node = 0;
+  for (std::size_t number = 0; number < nodes.size(); ++number) {
+    for (const int last = node + nodes[number]; node < last; ++node) append_node(machine, counts, on_switch(on_node(node), number));
+  }
+  return machine;
+}
+
 }  // namespace
 
 std::vector<Location> synthetic_machine(std::string_view description) {
-  constexpr std::string_view node_sizes = "nodes:";
+  constexpr std::string_view node_sizes = "nodes:", switch_sizes = "switches:";
+  if (description.starts_with(switch_sizes)) return machine_of_switch_sizes(description.substr(switch_sizes.size()), description);
   if (description.starts_with(node_sizes)) return machine_of_node_sizes(description.substr(node_sizes.size()), description);
   return machine_of_levels(parse_levels(description));
 }

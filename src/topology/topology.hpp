@@ -17,7 +17,7 @@ namespace weir {
 /// so that they mean the same on every rank of a node.
 struct Location {
   std::array<char, 64> host{};             ///< node name, see store_name
-  std::array<char, 128> switch_address{};  ///< SLURM_TOPOLOGY_ADDR without the node, "spine.leaf0"; empty when unknown
+  std::array<char, 128> switch_address{};  ///< SLURM's topology address without the node, "spine.leaf0"; empty when unknown
   std::int32_t socket = -1;
   std::int32_t numa = -1;
   std::int32_t l3 = -1;
@@ -30,16 +30,16 @@ void store_name(std::span<char> field, std::string_view name) noexcept;
 /// The name that store_name put into `field`.
 [[nodiscard]] std::string_view stored_name(std::span<const char> field) noexcept;
 
-/// This process's own location, from hwloc's view of the current binding, the host name, and SLURM's environment. Costs
-/// milliseconds: call it once per communicator. Never throws for lack of information; what is not known stays empty or -1.
-/// SLURM's switch address counts only where it ends in this host's name: launchers that copy the environment of the first node
-/// to all others carry its address along.
+/// This process's own location, from hwloc's view of the current binding, the host name, and what SLURM says of switches
+/// (slurm.hpp). Costs milliseconds: call it once per communicator. Never throws for lack of information; what is not known stays
+/// empty or -1.
 [[nodiscard]] Location locate();
 
 /// A made-up machine for tests, e.g. synthetic_machine("switch:2 node:2 socket:2 rank:3"): 2 switches of 2 nodes of 2 sockets of 3
 /// ranks, 24 ranks in all. The levels are switch, node, socket, numa, l3 and rank, each at most once and in this order, counts
 /// from 1 up; "rank" must be there, other levels may be left out: then there is one node (per switch), and the rest is unknown.
-/// Also accepts a list of node sizes, "nodes:3,1,2": three nodes with 3, 1 and 2 ranks. Nodes are called n0, n1, ..., switches
+/// Also accepts a list of node sizes, "nodes:3,1,2": three nodes with 3, 1 and 2 ranks; and one of switch sizes, "switches:2,1
+/// rank:3": two nodes on the first switch, one on the second, 3 ranks on each. Nodes are called n0, n1, ..., switches
 /// spine.leaf0, spine.leaf1, ... Throws Error(WEIR_ERR_ARGUMENT) naming what is wrong.
 [[nodiscard]] std::vector<Location> synthetic_machine(std::string_view description);
 
@@ -68,6 +68,10 @@ class Topology {
   [[nodiscard]] std::span<const int> local_rank_peers() const noexcept;
   /// The lowest rank of each node, ascending.
   [[nodiscard]] std::span<const int> leaders() const noexcept;
+  /// Switch groups whose address is known, and the one of `rank`'s node, numbered in order of appearance; -1: its address is not
+  /// known.
+  [[nodiscard]] int switch_count() const noexcept { return static_cast<int>(switch_names_.size()); }
+  [[nodiscard]] int switch_of(int rank) const { return switch_of_node_[static_cast<std::size_t>(node_of(rank))]; }
   /// Ranks of the smallest and of the largest node.
   [[nodiscard]] int smallest_node() const noexcept;
   [[nodiscard]] int largest_node() const noexcept;

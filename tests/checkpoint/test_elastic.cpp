@@ -178,6 +178,20 @@ TEST_CASE("residuals keep their sum over the ranks, whatever their number", "[ch
   REQUIRE(changed<float>(changes[6], automatic) == "");
 }
 
+TEST_CASE("exchanges along switches go on along others, and along none", "[checkpoint][switches]") {
+  for (const Change& change :
+       {Change{{4, "switch:2 node:2 rank:1"}, {4, "node:4 rank:1"}}, Change{{4, "node:4 rank:1"}, {4, "switch:2 node:2 rank:1"}},
+        Change{{4, "switch:2 node:2 rank:1"}, {4, "switches:1,3 rank:1"}},
+        Change{{10, "switches:2,3 rank:2"}, {10, "switches:3,2 rank:2"}},
+        Change{{8, "switch:2 node:2 rank:2"}, {6, "switches:2,1 rank:2"}}, Change{{5, "nodes:2,3"}, {8, "switch:2 node:2 rank:2"}},
+        Change{{6, "switch:3 node:2 rank:1"}, {4, ""}}}) {
+    for (const Threshold threshold : {Threshold::exact, Threshold::reuse, Threshold::sidco}) {
+      REQUIRE(changed<float>(change, config_of<float>("hi_oktopk", threshold)) == "");
+      REQUIRE(changed<float>(change, config_of<float>("oktopk", threshold)) == "");
+    }
+  }
+}
+
 TEST_CASE("tables and the optimizer's state are divided anew, exactly", "[checkpoint]") {
   for (const embedding::Exchange& exchange : embedding::exchange_registry()) {
     for (const Change& change : changes) {

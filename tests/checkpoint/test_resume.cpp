@@ -82,6 +82,13 @@ TEST_CASE("every algorithm and threshold goes on from a file", "[checkpoint]") {
       }
     }
   }
+  for (const StateMachine& machine : {StateMachine{4, "switch:2 node:2 rank:1"}, StateMachine{10, "switches:2,3 rank:2"}}) {
+    AllreduceConfig config = config_of<float>(find_allreduce("hi_oktopk"));
+    for (const Threshold threshold : all_thresholds) {
+      config.threshold = threshold;
+      REQUIRE(going_on<float>(machine, config, 1 + number++ % 4) == "");
+    }
+  }
 }
 
 }  // namespace weir::test

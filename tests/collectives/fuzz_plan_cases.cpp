@@ -23,6 +23,13 @@ std::string some_algorithm(Dice& dice) {
 std::string some_machine(Dice& dice, int ranks) {
   if (dice.chance(20)) return "";
   if (dice.chance(20) && ranks % 4 == 0) return fmt::format("switch:2 node:2 rank:{}", ranks / 4);
+  if (dice.chance(20)) {  // one to three switches of any sizes
+    const int per_node = ranks % 2 == 0 && dice.chance(50) ? 2 : 1;
+    std::vector<int> nodes;
+    for (int left = ranks / per_node; left > 0; left -= nodes.back())
+      nodes.push_back(nodes.size() == 2 ? left : dice.small(1, left));
+    return fmt::format("switches:{} rank:{}", fmt::join(nodes, ","), per_node);
+  }
   if (dice.chance(30) && ranks % 2 == 0) return fmt::format("node:{} socket:2 rank:1", ranks / 2);
   std::vector<int> sizes;
   for (int left = ranks; left > 0; left -= sizes.back()) sizes.push_back(dice.small(1, left));

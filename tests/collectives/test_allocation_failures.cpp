@@ -176,6 +176,14 @@ TEST_CASE("memory runs out while a plan is made", "[failures]") {
   }
 }
 
+TEST_CASE("memory runs out in an exchange by switch group", "[failures]") {
+  for (const int victim : {0, 3}) {
+    const FailingRank machine{4, "switches:1,3 rank:1", victim};
+    check_making(machine, config_of("hi_oktopk"));
+    check_run(machine, config_of("hi_oktopk"), 0);
+  }
+}
+
 TEST_CASE("memory runs out in a run", "[failures]") {
   for (const std::string& algorithm : algorithm_names()) {
     DYNAMIC_SECTION(algorithm) {

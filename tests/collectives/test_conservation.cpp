@@ -92,6 +92,19 @@ TEST_CASE("nothing is lost", "[conservation]") {
         check_conservation<double>({name, ranks, threshold, Input::heavy_tailed, ranks == 5 ? "nodes:2,3" : ""});
       }
     }
+    if (name == "hi_oktopk") {
+      for (const std::string machine : {"switch:2 node:2 rank:2", "switches:1,4,3 rank:1"}) {
+        for (const Threshold threshold : all_thresholds) {
+          for (const Input input : all_inputs()) check_conservation<float>({name, 8, threshold, input, machine});
+        }
+        for (const WireValues values : {WireValues::bfloat16, WireValues::float16}) {
+          for (const WireFormat format : {WireFormat::compact, WireFormat::coo}) {
+            for (const Input input : all_inputs())
+              check_conservation<float>({name, 8, Threshold::exact, input, machine, format, values});
+          }
+        }
+      }
+    }
     check_conservation<float>({name, 33, Threshold::reuse, Input::jumping, "node:11 rank:3"});
     for (const WireValues values : {WireValues::native, WireValues::bfloat16, WireValues::float16}) {
       for (const WireFormat format : {WireFormat::compact, WireFormat::coo}) {

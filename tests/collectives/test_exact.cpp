@@ -87,4 +87,27 @@ TEST_CASE("oktopk equals the oracle and keeps its volume bound on every input, m
   }
 }
 
+/// Switch groups with two levels in the nodes and with one, of unequal sizes, of one node, of one part, ranks without a shard or a
+/// part.
+TEST_CASE("hi_oktopk by switch group equals the oracle bit for bit", "[exact][switches]") {
+  const std::vector<Machine> by_switch = {
+      {4, "switch:2 node:2 rank:1"},  {6, "switches:2,3,1 rank:1"},  {8, "switch:2 node:2 rank:2"},  {9, "switch:3 node:3 rank:1"},
+      {10, "switches:3,2 rank:2"},    {12, "switches:1,3,2 rank:2"}, {12, "switch:3 node:2 rank:2"}, {7, "switches:4,3 rank:1"},
+      {18, "switch:3 node:3 rank:2"}, {33, "switches:5,3,3 rank:3"}};
+  std::uint64_t seed = 2;
+  for (const Machine& machine : by_switch) {
+    for (const std::int64_t n : {0, 1, 2, 7, 100, 1000}) {
+      for (const std::int64_t k : std::vector<std::int64_t>{0, 1, n / 10, n / 2, n}) {
+        if (k > n) continue;
+        check_exact<float>({"hi_oktopk", machine.ranks, n, k, all_inputs()[seed % all_inputs().size()], seed, machine.description});
+        ++seed;
+      }
+    }
+    for (const Input input : all_inputs()) {
+      check_exact<float>({"hi_oktopk", machine.ranks, 3001, 101, input, seed++, machine.description});
+      check_exact<double>({"hi_oktopk", machine.ranks, 3001, 101, input, seed++, machine.description});
+    }
+  }
+}
+
 }  // namespace weir::test

@@ -23,7 +23,7 @@ std::vector<AllreduceRow> host_rows() {
 }
 
 constexpr int ranks = 4;
-constexpr std::array machines = {"", "node:2 rank:2", "nodes:3,1"};
+constexpr std::array machines = {"", "node:2 rank:2", "nodes:3,1", "switches:3,1 rank:1"};
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
 std::vector<float> gradient(std::int64_t n, int rank, int t) { return make_input<float>(Input::heavy_tailed, n, rank, ranks, t); }
@@ -252,7 +252,7 @@ TEST_CASE("no heap allocation in the steady state", "[registry]") {
       config.threshold = threshold;
       for (const WireValues values : {WireValues::native, WireValues::bfloat16}) {
         config.wire_values = values;
-        check_on("node:2 rank:2");
+        for (const std::string machine : {"node:2 rank:2", "switch:2 node:2 rank:1"}) check_on(machine);
       }
     }
   }

@@ -52,6 +52,28 @@ TEST_CASE("every algorithm, threshold and wire value goes on from a saved state"
   }
 }
 
+TEST_CASE("an exchange by switch group goes on from a saved state", "[state][switches]") {
+  const AllreduceRow& row = find_allreduce("hi_oktopk");
+  int number = 0;
+  for (const StateMachine& machine : {StateMachine{4, "switch:2 node:2 rank:1"}, StateMachine{10, "switches:2,3 rank:2"}}) {
+    for (const Threshold threshold : all_thresholds) {
+      for (const WireValues values : {WireValues::native, WireValues::bfloat16}) {
+        if (left_out()) continue;
+        AllreduceConfig config = config_of<float>(row);
+        config.threshold = threshold;
+        config.wire_values = values;
+        going_on<float>(machine, config, 1 + number++ % 5);
+      }
+    }
+    for (const std::int64_t n : {0, 1, 2, 5}) {
+      AllreduceConfig config = config_of<double>(row);
+      config.count = n;
+      config.k = std::min<std::int64_t>(n, 2);
+      going_on<double>(machine, config, 3);
+    }
+  }
+}
+
 TEST_CASE("float64, no error feedback, and hardly any elements go on from a saved state", "[state]") {
   for (const AllreduceRow& row : allreduce_registry()) {
     if (!row.sparse()) continue;

@@ -25,9 +25,10 @@ namespace {
 enum class Path { staged, direct };
 
 template <class T>
-void compare(int ranks, const AllreduceConfig& config, Input input, int iterations, Path path = Path::staged) {
+void compare(int ranks, const AllreduceConfig& config, Input input, int iterations, Path path = Path::staged,
+             const std::string& machine = "") {
   RankCheck check;
-  RankOptions options{.seed = 5, .machine = "node:" + std::to_string(ranks) + " rank:1"};
+  RankOptions options{.seed = 5, .machine = machine.empty() ? "node:" + std::to_string(ranks) + " rank:1" : machine};
   if (path == Path::direct) options.make_copier = [] { return std::make_unique<GpuCopier>(); };
   run_ranks(
       ranks,
@@ -61,6 +62,19 @@ TEMPLATE_TEST_CASE("every algorithm, in CUDA memory as in host memory", "[device
                           Input::heavy_tailed, 3, path);
       }
     }
+  }
+}
+
+TEST_CASE("by switch group, in CUDA memory as in host memory", "[device_plan]") {
+  for (const std::string machine : {"switch:2 node:2 rank:1", "switches:1,3 rank:1"}) {
+    for (const WireValues values : {WireValues::native, WireValues::bfloat16}) {
+      for (const std::int64_t n : {0, 1, 3, 5001}) {
+        for (const Input input : {Input::heavy_tailed, Input::elsewhere})
+          compare<float>(4, {.count = n, .algorithm = "hi_oktopk", .wire_values = values}, input, 4, Path::direct, machine);
+      }
+    }
+    compare<float>(4, {.count = 3001, .algorithm = "hi_oktopk", .threshold = Threshold::reuse}, Input::jumping, 4, Path::staged,
+                   machine);
   }
 }
 

@@ -30,19 +30,15 @@ int world_size() {
   return size;
 }
 
-/// The machine that the ranks are on, as synthetic_machine takes it; ranks are placed in blocks.
-std::string machine_of(const Communicator& comm) {
-  const Topology& topology = comm.state()->topology;
-  std::vector<int> sizes(static_cast<std::size_t>(topology.node_count()));
-  for (int rank = 0; rank < topology.size(); ++rank) ++sizes[static_cast<std::size_t>(topology.node_of(rank))];
-  std::string text = "nodes:";
-  for (const int size : sizes) text += (text.back() == ':' ? "" : ",") + std::to_string(size);
-  return text;
+std::vector<Location> places_of(const Communicator& comm) {
+  std::vector<Location> places;
+  for (int rank = 0; rank < comm.size(); ++rank) places.push_back(comm.state()->topology.location(rank));
+  return places;
 }
 
 template <class T>
 void check_exact(const Communicator& comm, std::int64_t n, std::int64_t k, Input input, const std::string& algorithm = "oktopk") {
-  const ContractCase c{algorithm, comm.size(), n, k, input, 0, machine_of(comm)};
+  const ContractCase c{algorithm, comm.size(), n, k, input, 0, "as it is", places_of(comm)};
   const ContractData<T> data(c);
   RankCheck check;
   check_contract<T>(comm, c, data, check);

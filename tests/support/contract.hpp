@@ -20,8 +20,9 @@ struct ContractCase {
   std::int64_t n;
   std::int64_t k;
   Input input;
-  std::uint64_t seed = 0;  ///< of the message order, where the transport has one
-  std::string machine{};   ///< synthetic_machine description; empty: everybody on one node
+  std::uint64_t seed = 0;          ///< of the message order, where the transport has one
+  std::string machine{};           ///< synthetic_machine description; empty: everybody on one node
+  std::vector<Location> places{};  ///< of the ranks, in place of what `machine` describes
   static constexpr int iterations = 5;
 
   [[nodiscard]] std::string text() const {
@@ -29,6 +30,7 @@ struct ContractCase {
            " input " + input_name(input) + " seed " + std::to_string(seed);
   }
   [[nodiscard]] std::vector<Location> locations() const {
+    if (!places.empty()) return places;
     return machine.empty() ? std::vector<Location>(static_cast<std::size_t>(ranks)) : synthetic_machine(machine);
   }
 };

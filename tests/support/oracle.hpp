@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "collectives/node_shards.hpp"
+#include "collectives/switch_groups.hpp"
 #include "kernels/kernels.hpp"
 
 namespace weir::test {
@@ -56,13 +57,21 @@ Optional<T> tree_sum(std::vector<Optional<T>> x) {
 /// How an algorithm delivers what its ranks contribute.
 enum class Delivery { cut, all, tree };  ///< the k largest of the sum; all of it; gTopk's reduction tree
 
+/// How ranks form groups by their switches: the positions of a group's ranks, in rank order, and, for each part of the elements,
+/// those of its owners.
+struct SwitchOrder {
+  std::vector<std::vector<std::size_t>> groups, owners;
+};
+
 /// A sparse allreduce with exact selection and error feedback, all ranks at once.
 template <class T>
 class FlatOracle {
  public:
   using Sparse = std::map<std::uint32_t, T>;
 
-  FlatOracle(Delivery delivery, std::size_t ranks, std::size_t n) : residual(ranks, std::vector<T>(n)), delivery_(delivery) {}
+  /// With `switches`, cut happens by group, then among groups.
+  FlatOracle(Delivery delivery, std::size_t ranks, std::size_t n, SwitchOrder switches = {})
+      : residual(ranks, std::vector<T>(n)), delivery_(delivery), switches_(std::move(switches)) {}
 
   std::vector<std::vector<T>> residual;
   Sparse update;  // not averaged
@@ -75,9 +84,13 @@ class FlatOracle {
       for (const std::uint32_t i : topk(residual[r], k)) local[r][i] = residual[r][i];
     }
     std::vector<std::vector<Sparse>> dropped(ranks);
-    update = delivery_ == Delivery::tree ? reduce_by_tree(local, k, dropped) : cut(sum(local), k);
+    std::vector<Sparse> contributed = local;  // what of it goes into the sum
+    if (!switches_.groups.empty())
+      update = reduce_by_switch(contributed, k);
+    else
+      update = delivery_ == Delivery::tree ? reduce_by_tree(local, k, dropped) : cut(sum(local), k);
     for (std::size_t r = 0; r < ranks; ++r) {
-      for (const auto& entry : local[r]) {
+      for (const auto& entry : contributed[r]) {
         if (update.contains(entry.first)) residual[r][entry.first] = 0;
       }
       for (const Sparse& list : dropped[r]) {
@@ -113,6 +126,37 @@ class FlatOracle {
     return kept;
   }
 
+  /// The k largest of each group's sum; of these, every part's k_p largest of the sum over groups. `contributed` keeps what its
+  /// rank's group has selected.
+  Sparse reduce_by_switch(std::vector<Sparse>& contributed, std::int64_t k) {
+    const std::size_t n = residual[0].size();
+    const int parts = static_cast<int>(switches_.owners.size());
+    std::vector<Sparse> selected(contributed.size());  // of the group, by each of its ranks
+    std::vector<std::uint64_t> counts(switches_.owners.size());
+    const auto within = [&](const Sparse& entries, int part) {
+      return Sparse(entries.lower_bound(static_cast<std::uint32_t>(part_begin(n, part, parts))),
+                    entries.lower_bound(static_cast<std::uint32_t>(part_begin(n, part + 1, parts))));
+    };
+    for (const auto& group : switches_.groups) {
+      std::vector<Sparse> members;
+      for (const std::size_t r : group) members.push_back(contributed[r]);
+      const Sparse of_group = cut(sum(members), k);
+      for (int p = 0; p < parts; ++p) counts[static_cast<std::size_t>(p)] += within(of_group, p).size();
+      for (const std::size_t r : group) {
+        selected[r] = of_group;
+        std::erase_if(contributed[r], [&](const auto& entry) { return !of_group.contains(entry.first); });
+      }
+    }
+    Sparse delivered;
+    for (int p = 0; p < parts; ++p) {
+      std::vector<Sparse> of_part;
+      for (const std::size_t r : switches_.owners[static_cast<std::size_t>(p)]) of_part.push_back(within(selected[r], p));
+      delivered.merge(cut(sum(of_part), share_by_counts(k, counts, p, iteration_)));
+    }
+    ++iteration_;
+    return delivered;
+  }
+
   static Sparse reduce_by_tree(std::vector<Sparse> vectors, std::int64_t k, std::vector<std::vector<Sparse>>& dropped) {
     for (std::size_t distance = 1; distance < vectors.size(); distance *= 2) {
       for (std::size_t r = 0; r + distance < vectors.size(); r += 2 * distance) {
@@ -130,6 +174,8 @@ class FlatOracle {
   }
 
   Delivery delivery_;
+  SwitchOrder switches_;
+  std::int64_t iteration_ = 0;
 };
 
 /// Any sparse algorithm of the registry, whole machine. Those that shard are a flat one per shard, among nodes.
@@ -146,12 +192,15 @@ class Oracle {
       topologies_.emplace_back(locations, r);
       maps_.emplace_back(topologies_.back(), n);
     }
+    const bool by_switch = row.by_switch && find_switch_groups(of_0) != nullptr && (sharded_ || of_0.largest_node() == 1);
     if (!sharded_) {
-      flat_.emplace_back(delivery, static_cast<std::size_t>(ranks), static_cast<std::size_t>(n));
+      flat_.emplace_back(delivery, static_cast<std::size_t>(ranks), static_cast<std::size_t>(n),
+                         by_switch ? switch_order(0) : SwitchOrder{});
       return;
     }
     for (int shard = 0; shard < of_0.smallest_node(); ++shard)
-      flat_.emplace_back(delivery, static_cast<std::size_t>(of_0.node_count()), static_cast<std::size_t>(maps_[0].size(shard)));
+      flat_.emplace_back(delivery, static_cast<std::size_t>(of_0.node_count()), static_cast<std::size_t>(maps_[0].size(shard)),
+                         by_switch ? switch_order(shard) : SwitchOrder{});
   }
 
   std::vector<std::uint32_t> indices;  // of the update
@@ -187,6 +236,27 @@ class Oracle {
   }
 
  private:
+  /// Of the owners of `shard`.
+  [[nodiscard]] SwitchOrder switch_order(int shard) const {
+    std::map<int, std::vector<std::size_t>> groups;
+    std::size_t place = 0;
+    for (const Topology& topology : topologies_) {
+      if (topology.local_rank(topology.rank()) == shard) groups[topology.switch_of(topology.rank())].push_back(place++);
+    }
+    SwitchOrder order;
+    std::size_t smallest = place;
+    for (const auto& group : groups) {
+      order.groups.push_back(group.second);
+      smallest = std::min(smallest, group.second.size());
+    }
+    for (std::size_t p = 0; p < smallest; ++p) {
+      order.owners.emplace_back();
+      for (const auto& group : order.groups) order.owners.back().push_back(group[p]);
+      std::sort(order.owners.back().begin(), order.owners.back().end());
+    }
+    return order;
+  }
+
   /// Of `rank` among the owners of its shard: they add their nodes' sums in the order of ranks.
   [[nodiscard]] std::size_t place_of(int rank) const {
     const auto owners = maps_[static_cast<std::size_t>(rank)].rail();

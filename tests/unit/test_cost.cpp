@@ -119,6 +119,32 @@ TEST_CASE("costs of two nodes with two ranks each, by hand") {
   REQUIRE(seconds(cost_hi_oktopk) == Approx(node_sum + .625 + shard_oktopk + (.1 + .32) + fill + 2));
 }
 
+TEST_CASE("costs of two switches with two nodes each, by hand") {
+  Machine machine = slow_machine();
+  machine.links[static_cast<std::size_t>(Level::switch_group)] = Link{.5, 0, 200, 100, 200};
+  Problem problem = small_problem(4);
+  problem.switches = problem.smallest_switch = problem.largest_switch = 2;
+  const double group_split = (.5 + .24) + (.5 + .04) + (.5 + 3.2) + 1 + .5 + 1;
+  const double group = group_split + 3 * (.5 + 5.2) + (.5 + .12) + (.5 + 3.2) + 78 / 320.0 + .5 + 1;
+  const double part_split = (1 + 24 / 50.0) + (1 + 4 / 50.0) + (1 + 3.2) + .5 + .25 + .5;
+  const double part = part_split + 3 * (1 + 520 / 50.0) + (1 + 12 / 50.0) + (1 + 3.2) + 39 / 320.0 + .25 + .5;
+  const double announce = 1 + 56 / 50.0, gather = .5 + (.5 + .24) + (.5 + 3.2);
+  REQUIRE(cost_hi_oktopk(machine, problem).seconds() == Approx(1.25 + group + announce + part + gather + 1 + 2));
+  // Other algorithms do not go along switches.
+  REQUIRE(cost_oktopk(machine, problem).seconds() == Approx(cost_oktopk(machine, small_problem(4)).seconds()));
+
+  problem = small_problem(4);  // three nodes on one switch, one on the other: one part
+  problem.switches = 2;
+  problem.largest_switch = 3;
+  const Cost uneven = cost_hi_oktopk(machine, problem);
+  const double whole_split = (1 + 24 / 50.0) + (1 + 4 / 50.0) + (1 + 6.4) + 1 + .5 + 1;
+  const double whole = whole_split + 3 * (1 + 520 / 50.0) + (1 + 12 / 50.0) + (1 + 6.4) + 78 / 320.0 + .5 + 1;
+  const Problem three{.count = 1600, .k = 80, .format = WireFormat::coo, .ranks = 3, .nodes = 3, .across = Level::switch_group};
+  const double of_three = cost_hi_oktopk(machine, three).exchange + 1;
+  const double back = 1 + 2 * (.5 + .12) + 2 * (.5 + 640 / 3.0 / 200);
+  REQUIRE(uneven.exchange == Approx(of_three + (1 + 48 / 50.0) + whole + back));
+}
+
 TEST_CASE("costs of three nodes, no power of two, by hand") {
   Problem problem = small_problem(4);
   problem.ranks = problem.nodes = 3;
@@ -294,6 +320,11 @@ TEST_CASE("a problem follows from the topology") {
   REQUIRE((problem.count == 1000 && problem.k == 10 && problem.value_bytes == 8));
   REQUIRE((problem.ranks == 24 && problem.nodes == 4 && problem.smallest_node == 6 && problem.largest_node == 6));
   REQUIRE((problem.inside == Level::node && problem.across == Level::system));
+  REQUIRE((problem.switches == 2 && problem.smallest_switch == 2 && problem.largest_switch == 2));
+  problem = make_problem(Topology(synthetic_machine("switches:3,1,4 rank:2"), 0), 1, 1);
+  REQUIRE((problem.switches == 3 && problem.smallest_switch == 1 && problem.largest_switch == 4));
+  problem = make_problem(Topology(synthetic_machine("switch:4 node:1 rank:2"), 0), 1, 1);
+  REQUIRE((problem.switches == 1 && problem.smallest_switch == 1 && problem.largest_switch == 1));
   problem = make_problem(Topology(synthetic_machine("nodes:3,1,2"), 0), 1, 1);
   REQUIRE((problem.nodes == 3 && problem.smallest_node == 1 && problem.largest_node == 3));
   problem = make_problem(Topology(synthetic_machine("switch:1 node:2 rank:1"), 1), 1, 1);

@@ -1,11 +1,16 @@
 // test_topology.cpp: made-up machines of many shapes, the properties that their groups must have, and this machine itself.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <numeric>
 #include <set>
 
 #include "support/catch.hpp"
 #include "topology/gpus.hpp"
+#include "topology/slurm.hpp"
 #include "topology/topology.hpp"
 
 using namespace weir;
@@ -27,6 +32,8 @@ std::vector<std::string> shapes() {
           uneven,
           "l3:8 rank:2",
           "switch:2 rank:3",
+          "switches:2,1,4 rank:2",
+          "switches:3,2 socket:2 rank:1",
           "switch:2 node:2 socket:2 rank:3",
           "switch:2 node:2 socket:2 numa:2 l3:2 rank:2",
           "node:3 numa:4 rank:1",
@@ -61,7 +68,9 @@ class ScopedVariable {
   bool was_set_ = false;
 };
 
-std::string switch_seen(const std::string& address, const std::string& pattern) {
+std::string switch_seen(const std::string& address, const std::string& pattern, const std::string& job = "",
+                        const std::string& conf = "/nowhere/slurm.conf") {
+  const ScopedVariable set_job("SLURM_JOB_ID", job), set_conf("SLURM_CONF", conf);
   const ScopedVariable set_address("SLURM_TOPOLOGY_ADDR", address), set_pattern("SLURM_TOPOLOGY_ADDR_PATTERN", pattern);
   return std::string(stored_name(locate().switch_address));
 }
@@ -169,6 +178,14 @@ TEST_CASE("each level is found where the machine was made to have it") {
 }
 
 TEST_CASE("what is not known is not shared") {
+  const Topology switches(synthetic_machine("switches:2,1 rank:2"), 5);
+  CHECK(Topology(synthetic_machine("node:2 rank:2"), 0).switch_of(0) == -1);
+  CHECK(switches.switch_count() == 2);
+  CHECK(switches.switch_of(3) == 0);
+  CHECK(switches.switch_of(4) == 1);
+  CHECK(switches.level(0, 3) == Level::switch_group);
+  CHECK(switches.level(3, 4) == Level::system);
+
   auto machine = synthetic_machine("node:2 rank:2");
   CHECK(Topology(machine, 0).level(0, 1) == Level::node);
   CHECK(Topology(machine, 0).level(0, 2) == Level::system);
@@ -238,6 +255,10 @@ TEST_CASE("bad descriptions say what is wrong and what would be right") {
   CHECK_THAT(problem_with("nodes:"), ContainsSubstring("\"\" should be a number"));
   CHECK_THAT(problem_with("nodes:2,,1"), ContainsSubstring("\"\" should be a number"));
   CHECK_THAT(problem_with("nodes:1048576,1"), ContainsSubstring("more than 1048576 ranks"));
+  CHECK_THAT(problem_with("switches: rank:1"), ContainsSubstring("\"\" should be a number"));
+  CHECK_THAT(problem_with("switches:2,1"), ContainsSubstring("the last level must be rank:count"));
+  CHECK_THAT(problem_with("switches:2,1 node:2 rank:1"), ContainsSubstring("come the levels inside a node"));
+  CHECK_THAT(problem_with("switches:1048576 rank:2"), ContainsSubstring("more than 1048576 ranks"));
   CHECK_THAT(problem_with("switch:2 nodes:2,1"), ContainsSubstring("must stand alone"));
 }
 
@@ -295,6 +316,54 @@ TEST_CASE("SLURM's address gives the switches, on the node that it names") {
   CHECK(switch_seen("", "").empty());
   const std::string deep = std::string(200, 's');
   CHECK(switch_seen(deep + "." + host, "switch.node").size() == 127);
+}
+
+TEST_CASE("lists of hosts as SLURM writes them") {
+  const auto in = [](const char* list, const char* name) { return in_host_list(list, name); };
+  CHECK(in("n1", "n1"));
+  CHECK(in("a,n1,b", "n1"));
+  CHECK(in("n[0-3]", "n0"));
+  CHECK(in("n[0-3]", "n3"));
+  CHECK(in("login,n[01-12,20]-ib", "n07-ib"));
+  CHECK(in("login,n[01-12,20]-ib", "n20-ib"));
+  CHECK(in("n[8-12]", "n10"));
+  CHECK(in("r[0-1]n[00-15]", "r1n15"));
+  for (const char* name : {"", "n", "n4", "n00", "n03", "n-1", "xn1", "n1x"}) CHECK_FALSE(in("n[0-3]", name));
+  for (const char* name : {"n7-ib", "n13-ib", "n007-ib", "n07", "n07-ibx"}) CHECK_FALSE(in("login,n[01-12,20]-ib", name));
+  for (const char* list : {"", ",", "[", "]", "n[", "n[]", "n[a-b]", "n[1", "n]1[", "n[3-1]", "n[99999999999999999999]"})
+    CHECK_FALSE(in(list, "n1"));
+}
+
+TEST_CASE("topology.conf gives a node's switches, from the outermost in") {
+  const std::string conf =
+      "# two levels of switches\n"
+      "SwitchName=leaf0 Nodes=n[0-1] LinkSpeed=10\n"
+      "switchname=leaf1\tnodes=n2,n3 # the others\r\n"
+      "SwitchName=row0 Switches=leaf[0-1]\n"
+      "SwitchName=spine Switches=row0,row1";
+  CHECK(switch_address_in(conf, "n1") == "spine.row0.leaf0");
+  CHECK(switch_address_in(conf, "n3") == "spine.row0.leaf1");
+  CHECK(switch_address_in(conf, "n4").empty());
+  CHECK(switch_address_in(conf, "").empty());
+  CHECK(switch_address_in("", "n1").empty());
+  CHECK(switch_address_in("SwitchName=only Nodes=n1", "n1") == "only");
+  CHECK(switch_address_in("SwitchName= Nodes=n1\nBlockName=b Nodes=n1\nNodes=n1", "n1").empty());
+  CHECK(switch_address_in("SwitchName=a Nodes=n1 Switches=b\nSwitchName=b Switches=a", "n1") == "b.a");
+}
+
+TEST_CASE("where the environment has another node's address, or none, the job's topology.conf says") {
+  const std::string host(stored_name(locate().host)), short_host = host.substr(0, host.find('.'));
+  const auto folder = std::filesystem::temp_directory_path() / ("weir-topology-" + std::to_string(getpid()));
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "topology.conf") << "SwitchName=leaf1 Nodes=" << short_host << "\nSwitchName=spine Switches=leaf[0-1]\n";
+  const std::string conf = folder / "slurm.conf";
+  CHECK(switch_seen("spine.leaf0.another-" + host, "switch.switch.node", "17", conf) == "spine.leaf1");
+  CHECK(switch_seen("", "", "17", conf) == "spine.leaf1");
+  CHECK(switch_seen("spine.leaf0." + host, "switch.switch.node", "17", conf) == "spine.leaf0");
+  CHECK(switch_seen("", "", "", conf).empty());          // no job
+  CHECK(switch_seen(host, "node", "17", conf).empty());  // SLURM knows of no switches
+  CHECK(switch_seen("", "", "17", folder / "missing" / "slurm.conf").empty());
+  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("ranks share the GPUs of their node evenly, each near its own where that can be", "[topology]") {

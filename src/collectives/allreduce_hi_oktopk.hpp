@@ -1,0 +1,223 @@
+// allreduce_hi_oktopk.hpp: Ok-Topk by switch group: one oktopk in every group, then one among the groups on what these select.
+//
+// Delivered is Topk over the groups' sum of Topk over a group's sum of what its ranks contribute; the k of the second Topk is
+// shared out among parts of the index space by how many entries the groups have in each (share_by_counts).
+//
+// What a group sends to others is bounded whatever the number of its ranks is. With u entries selected in a group, at most k, or
+// 1.25 k where the selection is an estimate, its owners together send at most u entries in split-and-reduce, since each sends
+// entries of its own part, and, for a part's k_p, at most 2 k_p (G - 1) / G in balance and allgatherv. The k_p add up to
+// k_across_groups(k, u, G): 3 k entries in all. See hi_oktopk_switch_words() in oktopk_volume.hpp.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/state.hpp"
+#include "collectives/allreduce.hpp"
+#include "collectives/allreduce_oktopk.hpp"
+#include "collectives/control.hpp"
+#include "collectives/host_space.hpp"
+#include "collectives/node_shards.hpp"
+#include "collectives/switch_groups.hpp"
+
+namespace weir {
+
+template <class T>
+class HiOkTopk final : public SparseAllreduce<T> {
+ public:
+  /// The problem has `switches`.
+  explicit HiOkTopk(const AllreduceProblem& problem)
+      : problem_(problem),
+        groups_(*problem.switches),
+        parts_(problem.count, groups_.parts(), groups_.mine(), groups_.members(), groups_.counterparts()),
+        group_(problem_of_group(problem)),
+        allgather_(parts_, std::min(parts_.size(0), largest_update(problem)), largest_update(problem), problem,
+                   Gathering::doubling),
+        words_(2 * (word_counts + groups_.parts())),
+        undelivered_indices_(most_kept(problem)),
+        undelivered_values_(most_kept(problem)) {
+    if (parts_.mine() < 0) return;
+    across_.emplace(problem_across(problem, parts_));
+    part_indices_ = Buffer<std::uint32_t>(std::min(parts_.size(parts_.mine()), largest_update(problem)));
+  }
+
+  void reset() override {
+    state_ = {};
+    group_.reset();
+    if (across_) across_->reset();
+  }
+  void visit_state(StateVisitor& visitor) override {
+    visitor.state(state_);
+    {
+      const StateVisitor::Scope scope(visitor, "group");
+      group_.visit_state(visitor);
+    }
+    if (!across_) return;
+    const StateVisitor::Scope scope(visitor, "across");
+    Placement part = visitor.placement();
+    part.region.first_row += parts_.begin(parts_.mine());
+    part.region.rows = parts_.size(parts_.mine());
+    const StateVisitor::Placed placed(visitor, part);
+    across_->visit_state(visitor);
+  }
+  [[nodiscard]] std::int64_t memory_bytes() const override {
+    return group_.memory_bytes() + (across_ ? across_->memory_bytes() : 0) + allgather_.memory_bytes() + words_.bytes() +
+           part_indices_.bytes() + undelivered_indices_.bytes() + undelivered_values_.bytes();
+  }
+
+  task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t k, std::uint64_t input_error) override {
+    const std::int64_t iteration = state_.iteration++;
+
+    // 1. the group's sum and its largest k entries, at all ranks of the group
+    const SparseOutcome<T> group = co_await group_.run(channel.group(groups_.members()), local, k, input_error);
+
+    // 2. my part of them among the groups
+    SparseOutcome<T> part;
+    part.input_error = group.input_error;
+    if (across_) part = co_await exchange_part(channel.group(groups_.counterparts()), group, k, iteration);
+
+    // 3. all parts at all ranks of the group
+    SparseOutcome<T> outcome;
+    {
+      const StageScope stage = channel.stage(Stage::allgatherv);
+      outcome = co_await allgather_.run(channel.group(groups_.members()), part);
+    }
+    if (outcome.input_error == 0) outcome.undelivered = undelivered(local, group, part, outcome.update);
+    co_return outcome;
+  }
+
+ private:
+  /// What lives on, besides that of the two stages.
+  struct State {
+    std::int64_t iteration = 0;
+
+    void visit(StateVisitor& visitor) {
+      visitor.value("iteration", iteration);
+      visitor.check(iteration >= 0, "iteration", "at least 0");
+    }
+  };
+  /// What owners of a part tell each other: maxima over the groups, then the sum of the entries in each part.
+  enum Word : int { word_error, word_largest, word_rethresholded, word_recut, word_balanced, word_counts };
+
+  [[nodiscard]] static std::int64_t largest_update(const AllreduceProblem& problem) {
+    return std::min(problem.count, problem.largest_local);
+  }
+  /// My own entries that my group has dropped, and what rounding has taken from sums of mine in either stage.
+  [[nodiscard]] static std::int64_t most_kept(const AllreduceProblem& problem) {
+    const bool rounds = problem.config.wire_values != WireValues::native;
+    return problem.largest_local + (rounds ? 2 * largest_update(problem) : 0);
+  }
+
+  [[nodiscard]] static AllreduceProblem problem_of_group(const AllreduceProblem& whole) {
+    AllreduceProblem problem = whole;
+    problem.ranks = static_cast<int>(whole.switches->members().size());
+    problem.divisor = 1;
+    problem.switches = nullptr;
+    return problem;
+  }
+  /// In every mode of selection the cut among groups is exact. All entries may lie in one part: what bounds its k bounds its
+  /// entries.
+  [[nodiscard]] static AllreduceProblem problem_across(const AllreduceProblem& whole, const ShardMap& parts) {
+    AllreduceProblem problem = whole;
+    problem.count = parts.size(parts.mine());
+    problem.largest_k = problem.largest_local = std::min(problem.count, largest_update(whole));
+    problem.ranks = whole.switches->groups();
+    problem.divisor = 1;
+    problem.config.threshold = Threshold::exact;
+    problem.switches = nullptr;
+    return problem;
+  }
+
+  task<SparseOutcome<T>> exchange_part(Channel channel, const SparseOutcome<T>& group, std::int64_t k, std::int64_t iteration) {
+    const int mine = parts_.mine();
+    const auto count_words = static_cast<std::size_t>(parts_.shards());
+    const std::span<std::uint64_t> counts(words_.data() + word_counts, count_words);
+    SparseOutcome<T> part;
+    {
+      const StageScope stage = channel.stage(Stage::announce);
+      words_[word_error] = group.input_error;
+      words_[word_largest] = static_cast<std::uint64_t>(group.update.count);
+      words_[word_rethresholded] = group.rethresholded;
+      words_[word_recut] = group.recut;
+      words_[word_balanced] = group.balanced;
+      for (int p = 0; p < parts_.shards(); ++p)
+        counts[static_cast<std::size_t>(p)] = static_cast<std::uint64_t>(within(group.update, p).count);
+      const std::int64_t words = word_counts + parts_.shards();
+      co_await allreduce_control(channel, words_.data(), words, word_counts, words_.data() + words);
+    }
+    if (words_[word_error] == 0) {
+      const std::int64_t k_of_all = k_across_groups(k, static_cast<std::int64_t>(words_[word_largest]), groups_.groups());
+      const std::int64_t share = share_by_counts(k_of_all, counts, mine, iteration);
+      if (share > 0) {
+        SparseVector<T> entries = within(group.update, mine);
+        kernels::host::shift_indices(entries.indices, entries.count, 0 - static_cast<std::uint32_t>(parts_.begin(mine)),
+                                     part_indices_.data());
+        entries.indices = part_indices_.data();
+        part = co_await across_->run(channel, entries, share, 0);
+      }
+    }
+    part.input_error = words_[word_error];
+    part.rethresholded |= words_[word_rethresholded] != 0;
+    part.recut |= words_[word_recut] != 0;
+    part.balanced |= words_[word_balanced] != 0;
+    co_return part;
+  }
+
+  /// The entries of part p.
+  [[nodiscard]] SparseVector<T> within(SparseVector<T> entries, int p) const {
+    const auto place = [&](std::int64_t element) {
+      const std::uint32_t* const end = entries.indices + entries.count;
+      return std::lower_bound(entries.indices, end, element,
+                              [](std::uint32_t index, std::int64_t of) { return static_cast<std::int64_t>(index) < of; }) -
+             entries.indices;
+    };
+    const std::int64_t first = place(parts_.begin(p)), last = place(parts_.begin(p + 1));
+    return {entries.indices + first, entries.values + first, last - first};
+  }
+
+  /// What was dropped in the group but is delivered for other groups goes back to who has given it; what is not delivered at all
+  /// the plan has kept.
+  SparseVector<T> undelivered(SparseVector<T> local, const SparseOutcome<T>& group, const SparseOutcome<T>& part,
+                              SparseVector<T> update) {
+    std::uint32_t* const indices = undelivered_indices_.data();
+    T* const values = undelivered_values_.data();
+    const std::int64_t delivered = keep_taken(local, update, indices, values);
+    std::int64_t count = drop_taken({indices, values, delivered}, group.update, indices, values);
+    count += keep_taken(group.undelivered, update, indices + count, values + count);
+    if (part.undelivered.count > 0) {
+      std::copy_n(part.undelivered.values, part.undelivered.count, values + count);
+      kernels::host::shift_indices(part.undelivered.indices, part.undelivered.count,
+                                   static_cast<std::uint32_t>(parts_.begin(parts_.mine())), indices + count);
+      count += part.undelivered.count;
+    }
+    return {indices, values, count};
+  }
+
+  /// As keep_taken, for those whose index is not in `taken`.
+  static std::int64_t drop_taken(SparseVector<T> list, SparseVector<T> taken, std::uint32_t* indices, T* values) {
+    std::int64_t kept = 0;
+    for (std::int64_t i = 0, t = 0; i < list.count; ++i) {
+      while (t < taken.count && taken.indices[t] < list.indices[i]) ++t;
+      if (t < taken.count && taken.indices[t] == list.indices[i]) continue;
+      indices[kept] = list.indices[i];
+      values[kept++] = list.values[i];
+    }
+    return kept;
+  }
+
+  const AllreduceProblem problem_;  // holds the groups
+  const SwitchGroups& groups_;
+  const ShardMap parts_;
+  State state_;
+  OkTopk<T, HostSpace<T>> group_;
+  std::optional<OkTopk<T, HostSpace<T>>> across_;  // of owners of a part
+  NodeAllgather<T> allgather_;
+  Buffer<std::uint64_t> words_;
+  Buffer<std::uint32_t> part_indices_;
+  Buffer<std::uint32_t> undelivered_indices_;
+  Buffer<T> undelivered_values_;
+};
+
+}  // namespace weir

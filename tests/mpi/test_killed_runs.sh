@@ -1,0 +1,67 @@
+#!/bin/bash
+# Kills a run of 3 ranks again and again, all of it or one rank, at random moments, and starts it again. Each start compares what it
+# has restored with an undisturbed run.
+# Usage: test_killed_runs.sh RUNS PROGRAM LAUNCHER...
+set -euo pipefail
+runs=$1 program=$2
+shift 2
+launch=("$@")
+folder=$(mktemp -d)
+job=
+trap '[ -z "$job" ] || kill -KILL -- "-$job" 2>/dev/null || true; rm -rf "$folder"' EXIT
+RANDOM=${SEED:-11}
+export WEIR_TIMEOUT=20 WEIR_DUMP=
+segments() { find /dev/shm -maxdepth 1 -name 'weir*' 2>/dev/null | wc -l; }
+before=$(segments)
+
+"${launch[@]}" "$program" record "$folder/expected" 8000
+touch "$folder/started"
+last=0 saved=0
+for ((run = 0; run < runs; ++run)); do
+  : >"$folder/out"
+  setsid "${launch[@]}" "$program" train "$folder" "$folder/expected" >"$folder/out" 2>"$folder/err" &
+  job=$!
+  # It says when it has restored; then a random moment.
+  for ((try = 0; try < 400; ++try)); do
+    [ ! -s "$folder/out" ] || break
+    kill -0 "$job" 2>/dev/null || break
+    sleep 0.02
+  done
+  if ! [ -s "$folder/out" ]; then
+    wait "$job" || true
+    echo "run $run did not start: $(cat "$folder/err")"
+    exit 1
+  fi
+  step=$(head -n 1 "$folder/out")
+  if ((step < last)); then
+    echo "run $run began at step $step, the one before at $last"
+    exit 1
+  fi
+  ((step == last)) || saved=$((saved + 1))
+  last=$step
+  sleep "0.$(printf %03d $((RANDOM % 150)))"
+  ranks=$(pgrep -f "^$program train" || true)
+  if ((run % 3 == 0)) && [ -n "$ranks" ]; then
+    mapfile -t each <<<"$ranks"
+    kill -KILL "${each[RANDOM % ${#each[@]}]}" 2>/dev/null || true
+  else
+    # shellcheck disable=SC2086
+    kill -KILL $ranks 2>/dev/null || true
+  fi
+  wait "$job" 2>/dev/null || true
+  job=
+  if grep -q '^killed_run:' "$folder/err"; then
+    grep '^killed_run:' "$folder/err"
+    exit 1
+  fi
+  while pgrep -f "^$program train" >/dev/null; do sleep 0.02; done
+done
+# Another test's may be there for a moment.
+for ((try = 0; try < 100; ++try)); do
+  after=$(segments)
+  ((after > before)) || break
+  sleep 0.1
+done
+echo "$runs runs killed, $saved of them saved something; step $last; shared memory segments $before -> $after"
+((saved > runs / 4)) || { echo "hardly any run has saved anything: nothing was tested"; exit 1; }
+((after <= before)) || { echo "segments of shared memory are left"; exit 1; }
