@@ -7,7 +7,7 @@ build=$root/build-tests
 jobs=$(nproc)
 install=yes
 stages=(openmpi mpich cluster address thread)
-packages=(g++ gfortran cmake ninja-build ccache pkg-config libopenmpi-dev openmpi-bin libmpich-dev mpich libhwloc-dev libhwy-dev libfmt-dev libcli11-dev
+packages=(g++ gfortran cmake ninja-build ccache pkg-config libopenmpi-dev openmpi-bin libmpich-dev mpich libhwloc-dev libhwy-dev libhdf5-dev libxxhash-dev libfmt-dev libcli11-dev
   nlohmann-json3-dev catch2 libopenblas-dev zlib1g-dev dataset-fashion-mnist dict-gcide gnuplot-nox libsimgrid-dev python3 python3-numpy
   python3-pytest python3-mpi4py mypy iproute2 procps slurm-wlm munge environment-modules zsh)
 
@@ -19,7 +19,7 @@ Stages: ${stages[*]}
   openmpi   every test, on the build with Open MPI (and CUDA, where its compiler is), warnings as errors
   mpich     the tests that use MPI, on a build with MPICH, of which ccache has what does not see mpi.h
   cluster   the sparse algorithms across network namespaces, and where /dev/shm is small, with both MPIs (needs root; skipped with a reason otherwise)
-  address   unit, collective and table tests with AddressSanitizer and UndefinedBehaviorSanitizer, every eighth case of large grids
+  address   unit, collective, table and checkpoint tests with AddressSanitizer and UndefinedBehaviorSanitizer, every eighth case of large grids
   thread    collective tests with ThreadSanitizer, likewise
 END
 }
@@ -66,8 +66,8 @@ if command -v ccache >/dev/null; then release+=(-DCMAKE_C_COMPILER_LAUNCHER=ccac
 # Volumes and conservation run the same code on more inputs: nothing new for ThreadSanitizer, and minutes under it.
 thread_tests="test_engine test_observation test_exact test_dense test_plan test_common_resources test_large_index test_table_steady"
 # CUDA code is the same whatever the MPI: built in the first stage only.
-mpi_tests="start_here_c start_here_cpp checkpoint_start_c checkpoint_start_cpp test_mpi test_mpi_table odd_ends test_lives test_large_shared
-  test_capi test_checkpoint test_embedding test_abi tests_fortran weir_cli stuck_ranks test_handles absent_rank test_first_header other_abi"
+mpi_tests="start_here_c start_here_cpp checkpoint_start_c checkpoint_start_cpp test_mpi test_mpi_table test_mpi_checkpoint killed_run odd_ends test_lives
+  test_large_shared test_capi test_checkpoint test_embedding test_abi tests_fortran weir_cli stuck_ranks test_handles absent_rank test_first_header other_abi"
 sanitize=(-DWEIR_WITH_CUDA=OFF -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1")
 
 # build NAME MPICC TARGETS CMAKE_ARGS...
@@ -85,7 +85,7 @@ build_stage() {
   case $1 in
     openmpi) build openmpi mpicc.openmpi all "${release[@]}" -DWEIR_CUDA_ARCHITECTURES=80 ;;
     mpich) build mpich mpicc.mpich "$mpi_tests" "${release[@]}" -DWEIR_WITH_CUDA=OFF -DWEIR_OTHER_BUILD="$build/openmpi" ;;
-    address) build address mpicc.openmpi "tests_unit tests_collectives tests_embedding" "${sanitize[@]}" -DWEIR_SANITIZE=address,undefined ;;
+    address) build address mpicc.openmpi "tests_unit tests_collectives tests_embedding tests_checkpoint" "${sanitize[@]}" -DWEIR_SANITIZE=address,undefined ;;
     thread) build thread mpicc.openmpi "$thread_tests" "${sanitize[@]}" -DWEIR_SANITIZE=thread ;;
     cluster)
       [[ " ${stages[*]} " == *" openmpi "* ]] || build openmpi mpicc.openmpi "$mpi_tests" "${release[@]}"
@@ -106,7 +106,7 @@ test_stage() {
   case $1 in
     openmpi) run_tests openmpi -LE cluster ;;
     mpich) run_tests mpich -L mpi ;;
-    address) TEST_EVERY=8 run_tests address -L '^(unit|collectives|embedding)$' ;;
+    address) TEST_EVERY=8 run_tests address -L '^(unit|collectives|embedding|checkpoint)$' ;;
     thread) TEST_EVERY=8 run_tests thread -R "^(${thread_tests// /|})$" ;;
     cluster) run_tests openmpi -L cluster && run_tests mpich -L cluster ;;
   esac

@@ -16,6 +16,7 @@ class Weir(CMakePackage, CudaPackage):
 
     variant("shared", default=True, description="Build libweir as a shared library")
     variant("fortran", default=True, description="Build the Fortran module")
+    variant("hdf5", default=True, description="Checkpoints")
     variant("nccl", default=True, when="+cuda", description="Dense plans in CUDA memory through NCCL")
 
     depends_on("c", type="build")
@@ -31,6 +32,9 @@ class Weir(CMakePackage, CudaPackage):
     depends_on("hwloc@2:")
     depends_on("highway@1:")
     depends_on("fmt@9:")
+    depends_on("zlib-api")
+    depends_on("xxhash", type="build")
+    depends_on("hdf5@1.10.5: ~mpi", when="+hdf5")
     depends_on("cuda@12:", when="+cuda")
     depends_on("nccl@2.27.3-1:", when="+nccl")
 
@@ -47,6 +51,7 @@ class Weir(CMakePackage, CudaPackage):
             self.define_from_variant("BUILD_SHARED_LIBS", "shared"),
             self.define_from_variant("WEIR_WITH_FORTRAN", "fortran"),
             self.define_from_variant("WEIR_WITH_CUDA", "cuda"),
+            self.define_from_variant("WEIR_WITH_HDF5", "hdf5"),
         ]
         if self.spec.satisfies("+cuda"):
             args.append(self.define_from_variant("WEIR_WITH_NCCL", "nccl"))

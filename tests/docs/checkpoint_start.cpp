@@ -2,6 +2,8 @@
 
 #include <csignal>
 #include <cstdio>
+#include <span>
+#include <vector>
 #include <weir/checkpoint.hpp>
 
 int main(int argc, char** argv) {
@@ -21,12 +23,11 @@ int main(int argc, char** argv) {
     for (bool stop = false; step < 300 && !stop; ++step) {
       if (step % 100 == 0) checkpoint.save(step);  // returns at once: written behind the next steps
       for (int i = 0; i < 1000; ++i) gradient[i] = static_cast<float>((i + comm.rank() + step) % 7);  // what this rank found out
-      plan.run(std::span(gradient));
+      plan.run(gradient);
       for (int i = 0; i < 1000; ++i) weights[i] -= 0.1f * gradient[i];
       stop = checkpoint.stop_requested();  // on any rank
     }
     checkpoint.save(step).wait();  // until the file is in its place
-  }
+  }                                // all of these end before MPI_Finalize
   MPI_Finalize();
-  return 0;
 }
