@@ -8,7 +8,7 @@ from typing import Any, List, Optional, Tuple, Union, cast
 import numpy as np
 
 from . import _abi
-from ._arrays import Memory, memory_of
+from ._arrays import Memory, contiguous_copy, memory_of
 from ._library import check, lib
 from ._object import Object
 from ._struct import whole_number
@@ -282,6 +282,6 @@ def check_memory(memory: Memory) -> None:
     if not memory.elements:
         return
     if not memory.contiguous:
-        raise ValueError("is not contiguous: its elements must follow each other in memory, as those of numpy.ascontiguousarray(a) do")
+        raise ValueError(f"is not contiguous: its elements must follow each other in memory, as those of {contiguous_copy(memory)} do")
     if not memory.writable:
         raise ValueError("is read-only: restore writes into it")
