@@ -71,6 +71,7 @@ class CheckpointState {
   [[nodiscard]] std::span<const Card> cards() const;
 
   // save
+  [[nodiscard]] Outcome end_save();
   void take_snapshot();
   task<void> run_save(std::int64_t step);
   task<void> share_outlines(Channel channel);

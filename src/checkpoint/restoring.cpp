@@ -40,7 +40,7 @@ std::vector<std::span<const std::uint8_t>> split(std::span<const std::uint8_t> a
 }  // namespace
 
 std::optional<std::int64_t> CheckpointState::restore(std::optional<std::int64_t> step) {
-  save_.wait();
+  (void)end_save();
   restore_.check_startable();
   began_ = Clock::now();
   restore_.launch([&] { return run_restore(step); });
