@@ -1,20 +1,11 @@
 // The C ABI of embedding tables: thin shims over weir/embedding.hpp.
-#include <weir/embedding.h>
+#include "embedding.hpp"
 
 #include <limits>
-#include <optional>
-#include <weir/embedding.hpp>
 
 #include "convert.hpp"
-#include "shim.hpp"
 
 using namespace weir::capi;
-
-struct weir_embedding {
-  weir_comm* comm;
-  weir::EmbeddingTable table;
-  std::optional<weir::Operation> prefetch{}, lookup{}, update{};  ///< the last ones started
-};
 
 namespace {
 

@@ -19,7 +19,7 @@ Handles& handles() {
 }  // namespace
 
 std::string_view name_of(HandleKind kind) noexcept {
-  constexpr std::string_view names[] = {"communicator", "plan", "table", "schedule"};
+  constexpr std::string_view names[] = {"communicator", "plan", "table", "schedule", "checkpoint"};
   return names[static_cast<int>(kind)];
 }
 

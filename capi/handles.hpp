@@ -1,6 +1,7 @@
 // handles.hpp: which handles are alive, so that one that was destroyed is an error and not a crash.
 #pragma once
 
+#include <weir/checkpoint.h>
 #include <weir/embedding.h>
 #include <weir/weir.h>
 
@@ -8,7 +9,7 @@
 
 namespace weir::capi {
 
-enum class HandleKind { communicator, plan, table, schedule };
+enum class HandleKind { communicator, plan, table, schedule, checkpoint };
 [[nodiscard]] std::string_view name_of(HandleKind kind) noexcept;
 
 template <class Handle>
@@ -19,6 +20,8 @@ template <>
 inline constexpr HandleKind handle_kind<weir_embedding> = HandleKind::table;
 template <>
 inline constexpr HandleKind handle_kind<weir_schedule> = HandleKind::schedule;
+template <>
+inline constexpr HandleKind handle_kind<weir_checkpoint> = HandleKind::checkpoint;
 
 /* By any thread at any time. */
 void add_handle(const void* handle, HandleKind kind);

@@ -1,14 +1,9 @@
 // The C ABI of schedules: thin shims over weir/schedule.hpp.
-#include <weir/schedule.hpp>
+#include "schedule.hpp"
 
 #include "plan.hpp"
 
 using namespace weir::capi;
-
-struct weir_schedule {
-  weir_comm* comm;
-  weir::StepSchedule schedule;
-};
 
 namespace {
 

@@ -23,7 +23,7 @@ struct weir_comm {
   weir::Communicator communicator;
   std::string topology{};
   std::string error{};
-  int users = 0;                               ///< plans, tables and schedules that were made from it and not destroyed
+  int users = 0;                               ///< handles that were made from it and not destroyed
   std::atomic_flag in_use = ATOMIC_FLAG_INIT;  ///< by a call under way
 };
 

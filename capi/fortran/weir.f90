@@ -1,5 +1,5 @@
 ! weir.f90: the Fortran interface of Weir, over MPI. Fortran 2008. Contracts stand with the types in weir_communicators.F90,
-! weir_plans.f90, weir_tables.f90 and weir_schedules.f90, with the procedures in weir_library.f90, and with the constants and
+! weir_plans.f90, weir_tables.f90, weir_schedules.f90 and weir_checkpoints.f90, with the procedures in weir_library.f90, and with the constants and
 ! configurations in weir_types.f90.
 !
 !   use weir
@@ -17,6 +17,7 @@
 ! "Collective" calls must be made by every rank, and report bad input on every rank alike.
 ! A communicator and everything made from it belong to one thread at a time.
 module weir
+  use weir_checkpoints, only: weir_catch_signal, weir_checkpoint
   use weir_communicators, only: weir_communicator
   use weir_library
   use weir_plans, only: weir_allreduce_plan

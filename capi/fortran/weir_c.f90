@@ -818,7 +818,7 @@ module weir_c
       import :: c_char, c_int, c_ptr
       type(c_ptr), value :: checkpoint
       character(kind=c_char), intent(in) :: name(*)
-      type(c_ptr), value :: value
+      type(c_ptr), intent(inout) :: value
       integer(c_int) :: returned
     end function
     function c_checkpoint_save(checkpoint, step) bind(C, name='weir_checkpoint_save') result(returned)
@@ -853,9 +853,9 @@ module weir_c
       integer(c_int) :: returned
     end function
     function c_checkpoint_steps(checkpoint, steps, size, count) bind(C, name='weir_checkpoint_steps') result(returned)
-      import :: c_int, c_int64_t, c_ptr
+      import :: c_int, c_ptr
       type(c_ptr), value :: checkpoint
-      integer(c_int64_t), intent(inout) :: steps
+      type(c_ptr), value :: steps
       integer(c_int), value :: size
       integer(c_int), intent(inout) :: count
       integer(c_int) :: returned
@@ -955,7 +955,7 @@ contains
     c%name = c_text(from%name, texts(:, 2))
   end subroutine
 
-  !> `texts`, WEIR_TEXT_LENGTH + 1 characters for each of 3, must live as long as `c` is in use.
+  !> `texts`, WEIR_LONG_TEXT_LENGTH + 1 characters for each of 3, must live as long as `c` is in use.
   subroutine checkpoint_config_to_c(from, c, texts)
     type(weir_checkpoint_config), intent(in) :: from
     type(c_checkpoint_config), intent(out) :: c

@@ -14,7 +14,7 @@ module weir_calls
   !> sees (allocate with source=, arguments by value), and these still point here.
   type :: comm_owner
     type(c_ptr) :: handle = c_null_ptr
-    integer :: users = 0 !< the communicator itself, plans, tables and schedules
+    integer :: users = 0 !< the communicator itself, and what was made from it
     logical :: open = .true. !< the communicator itself is among them
     logical :: refused = .false. !< the last error is one of Fortran's own, and `refusal` its text
     character(len=:), allocatable :: refusal
@@ -52,7 +52,7 @@ contains
     nullify (owner)
   end subroutine
 
-  !> A plan, table or schedule is finalised: `status` is that of destroying its handle. A copy's handle was destroyed before.
+  !> What was made from it is finalised: `status` is that of destroying its handle. A copy's handle was destroyed before.
   subroutine end_user(owner, status)
     type(comm_owner), pointer, intent(inout) :: owner
     integer(c_int), intent(in) :: status

@@ -9,7 +9,7 @@ module weir_schedules
   use weir_types, only: WEIR_OK
   implicit none
   private
-  public :: weir_schedule
+  public :: weir_schedule, c_handle_of_schedule
 
   !> Priorities of a model's blocks, and what is in flight for each. It communicates only through the runs that it is given. It
   !> cannot be copied. It ends with destroy or with its scope.
@@ -41,6 +41,14 @@ module weir_schedules
   end type
 
 contains
+
+  !> For the module of checkpoints.
+  function c_handle_of_schedule(schedule) result(handle)
+    class(weir_schedule), intent(in) :: schedule
+    type(c_ptr) :: handle
+
+    handle = schedule%handle
+  end function
 
   subroutine create(self, comm, blocks, ierr)
     class(weir_schedule), intent(inout) :: self

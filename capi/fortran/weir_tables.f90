@@ -9,7 +9,7 @@ module weir_tables
   use weir_types
   implicit none
   private
-  public :: weir_embedding_table
+  public :: weir_embedding_table, c_handle_of_table
 
   !> One table, its optimizer's state, and what is in flight on it. It cannot be copied. It ends with destroy or with its scope.
   !>
@@ -75,6 +75,14 @@ module weir_tables
   end type
 
 contains
+
+  !> For the module of checkpoints.
+  function c_handle_of_table(table) result(handle)
+    class(weir_embedding_table), intent(in) :: table
+    type(c_ptr) :: handle
+
+    handle = table%handle
+  end function
 
   subroutine create(self, comm, config, ierr)
     class(weir_embedding_table), intent(inout) :: self

@@ -125,6 +125,7 @@ module weir_types
   integer, parameter :: WEIR_LEVEL_COUNT = 7 !< values of WEIR_LEVEL_SELF, ...
 
   integer, parameter :: WEIR_TEXT_LENGTH = 64 !< of texts in configurations; longer ones are cut
+  integer, parameter :: WEIR_LONG_TEXT_LENGTH = 4096 !< of folders and the like: no path is longer
 
   !> Describes one tensor and how it is reduced. All fields but `name` and `priority` must be equal on all ranks.
   type :: weir_allreduce_config
@@ -264,9 +265,9 @@ module weir_types
 
   !> Describes where checkpoints go. All fields but `name` must be equal on all ranks.
   type :: weir_checkpoint_config
-    character(len=WEIR_TEXT_LENGTH) :: folder = '' !< where files go: one that all ranks see. Made if its parent is there
+    character(len=WEIR_LONG_TEXT_LENGTH) :: folder = '' !< where files go: one that all ranks see. Made if its parent is there
     !> of what training run they are, in its own words. A folder with files of another run is refused; empty: of any
-    character(len=WEIR_TEXT_LENGTH) :: run = ''
+    character(len=WEIR_LONG_TEXT_LENGTH) :: run = ''
     integer(int64) :: keep = 2_int64 !< so many of the newest files stay
     !> of large arrays: 0: none; 1 to 9: deflate, faster or smaller, of bytes shuffled by their place in an element
     integer(int64) :: compression = 0_int64

@@ -1,4 +1,4 @@
-"""capi/fortran: weir_types.f90, weir_c.f90 and weir_plan_arrays.inc."""
+"""capi/fortran: weir_types.f90, weir_c.f90, weir_plan_arrays.inc and weir_checkpoint_arrays.inc."""
 import re
 import textwrap
 
@@ -8,6 +8,7 @@ from model import CONSTANTS, ROOT
 WIDTH = 132
 HEADERS = ("weir.h", "embedding.h", "checkpoint.h")
 TEXT_LENGTH = 64  # of texts in configurations
+LONG_TEXT_LENGTH = 4096  # of those that may be paths: Linux takes none of so many characters
 INT64, FLOAT64, INT32, POINTER = "integer(c_int64_t)", "real(c_double)", "integer(c_int32_t)", "type(c_ptr)"
 # The type of a field in Fortran and in C; those that are not here are enumerations.
 FIELDS = {"int64": ("integer(int64)", INT64), "uint64": ("integer(int64)", INT64), "float64": ("real(real64)", FLOAT64),
@@ -17,9 +18,13 @@ SCALARS = {"int": "integer(c_int)", "int32_t": INT32, "int64_t": INT64, "double"
 RESULTS = {"weir_status": "integer(c_int)", "const char*": POINTER}
 ISO_C_BINDING = "c_char, c_double, c_funptr, c_int, c_int32_t, c_int64_t, c_null_ptr, c_ptr, c_size_t, c_sizeof"
 FUNCTION_POINTERS = {"weir_log_function"}
-ARRAYS = {"ranks", "shares"}  # arguments whose type does not say that they are more than one
+ARRAYS = {"ranks", "shares", "steps", "blocks"}  # arguments whose type does not say that they are more than one
 CALLS = {"run": "intent(inout), target", "run_sparse": "intent(in), target", "start": "intent(inout), target, asynchronous",
          "start_sparse": "intent(in), target, asynchronous"}
+
+# Arrays that a checkpoint takes: the type of their elements in C, and their ranks.
+ELEMENTS = {"int8": ("UINT8", (1,)), "int32": ("INT32", (1,)), "int64": ("INT64", (1,)), "real32": ("FLOAT32", (1, 2, 3)),
+            "real64": ("FLOAT64", (1, 2, 3))}
 
 
 def wrap(text, width, first, rest):
@@ -68,7 +73,7 @@ def statuses():
 
 def type_of(struct, field):
     if struct.is_config and field.type == "text":
-        return "character(len=WEIR_TEXT_LENGTH)"
+        return f"character(len=WEIR_{'LONG_' if field.long else ''}TEXT_LENGTH)"
     return FIELDS[field.type][0] if field.type in FIELDS else "integer"
 
 
@@ -111,7 +116,8 @@ def types_f90(interface):
         values = interface.enum(of).values
         first = interface.enum(of).constant(values[0].name)
         out += [f"  integer, parameter :: WEIR_{name.upper()} = {len(values)} !< values of {first}, ...", ""]
-    out += [f"  integer, parameter :: WEIR_TEXT_LENGTH = {TEXT_LENGTH} !< of texts in configurations; longer ones are cut", ""]
+    out += [f"  integer, parameter :: WEIR_TEXT_LENGTH = {TEXT_LENGTH} !< of texts in configurations; longer ones are cut",
+            f"  integer, parameter :: WEIR_LONG_TEXT_LENGTH = {LONG_TEXT_LENGTH} !< of folders and the like: no path is longer", ""]
     for struct in (struct for struct in interface.structs if not struct.is_array):
         out += [*doc_lines(struct.doc, "  "), f"  type :: {struct.c_name}"]
         for field in struct.fields:
@@ -135,7 +141,7 @@ def argument(interface, given):
         return "character(kind=c_char), intent(in)"
     if base in SCALARS and stars == 1 and not given.const and given.name not in ARRAYS:
         return f"{SCALARS[base]}, intent(inout)"
-    if base.startswith("weir_") and stars == 2:
+    if (base.startswith("weir_") or base == "char") and stars == 2 and given.name not in ARRAYS:
         return "type(c_ptr), intent(inout)"
     return "type(c_ptr), value"
 
@@ -168,7 +174,8 @@ def struct_lines(interface, struct):
 
 def to_c_lines(struct):
     texts = [field for field in struct.fields if field.type == "text"]
-    out = [f"  !> `texts`, WEIR_TEXT_LENGTH + 1 characters for each of {len(texts)}, must live as long as `c` is in use.",
+    length = f"WEIR_{'LONG_' if any(field.long for field in texts) else ''}TEXT_LENGTH"
+    out = [f"  !> `texts`, {length} + 1 characters for each of {len(texts)}, must live as long as `c` is in use.",
            f"  subroutine {short(struct.c_name)}_to_c(from, c, texts)",
            f"    type({struct.c_name}), intent(in) :: from",
            f"    type(c_{short(struct.c_name)}), intent(out) :: c",
@@ -252,6 +259,26 @@ def plan_arrays_inc():
     return out
 
 
+def checkpoint_arrays_inc():
+    """What adds an array to a checkpoint, for every type and rank."""
+    out = ["! weir_checkpoint_arrays.inc: for every type and rank of arrays, what adds one. Included by weir_checkpoints.f90.",
+           "! Made by capi/interface/generate.py: change emit_fortran.py."]
+    for kind, (element, ranks) in ELEMENTS.items():
+        type_ = f"{'integer' if kind.startswith('int') else 'real'}({kind})"
+        for rank in ranks:
+            out += ["",
+                    f"  subroutine add_{kind}_{rank}(self, name, array, distribution, first, total, ierr)",
+                    "    class(weir_checkpoint), intent(inout) :: self",
+                    "    character(len=*), intent(in) :: name",
+                    f"    {type_}, intent(inout), target, asynchronous :: array({', '.join(':' * rank)})",
+                    "    integer, intent(in) :: distribution",
+                    "    integer(int64), intent(in), optional :: first, total",
+                    "    integer, intent(out), optional :: ierr",
+                    f"    call add_view(self, name, view_of(array), WEIR_ELEMENT_{element}, distribution, first, total, ierr)",
+                    "  end subroutine"]
+    return out
+
+
 def files(interface):
     return {"capi/fortran/weir_types.f90": types_f90(interface), "capi/fortran/weir_c.f90": c_f90(interface),
-            "capi/fortran/weir_plan_arrays.inc": plan_arrays_inc()}
+            "capi/fortran/weir_plan_arrays.inc": plan_arrays_inc(), "capi/fortran/weir_checkpoint_arrays.inc": checkpoint_arrays_inc()}

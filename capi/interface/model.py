@@ -58,6 +58,7 @@ class Field:
     example: object = None
     agreed: bool = True  # equal on all ranks, or a plan is refused
     required: bool = False  # Python has no default for the keyword
+    long: bool = False  # a text that Fortran gives room for any path
 
     def limit(self, text):
         """A limit as a number."""

@@ -29,7 +29,7 @@ weir_status weir_checkpoint_destroy(weir_checkpoint* checkpoint);
  *  plan or table may be destroyed before the checkpoint, which then saves and restores no more. */
 weir_status weir_checkpoint_add_plan(weir_checkpoint* checkpoint, const char* name, weir_plan* plan);
 weir_status weir_checkpoint_add_embedding(weir_checkpoint* checkpoint, const char* name, weir_embedding* table);
-/** Checks that a restored run has the same blocks. The schedule outlives the checkpoint. */
+/** Checks that a restored run has the same blocks. The schedule may be destroyed before the checkpoint. */
 weir_status weir_checkpoint_add_schedule(weir_checkpoint* checkpoint, const char* name, weir_schedule* schedule);
 /** The caller's own array: `count` elements of `type` (weir_element_type) at `data`, in host memory, which outlives the
  * checkpoint's last save and restore. `distribution` (weir_distribution) says how it lies on the ranks; of WEIR_DISTRIBUTION_BLOCK
@@ -57,7 +57,8 @@ weir_status weir_checkpoint_wait(weir_checkpoint* checkpoint);
 /** As weir_plan_wait_for. */
 weir_status weir_checkpoint_wait_for(weir_checkpoint* checkpoint, double seconds, int* done);
 
-/** Collective, blocking. From the file of `step`; -1: from the newest. *restored becomes its step, or -1 where the folder has none.
+/** Collective, blocking. From the file of `step`; -1: from the newest. *restored, unless NULL, becomes its step, or -1 where the
+ *  folder has none.
  *  WEIR_ERR_FILE where the file is damaged, WEIR_ERR_MISMATCH where it does not fit; everything is then as it was. */
 weir_status weir_checkpoint_restore(weir_checkpoint* checkpoint, int64_t step, int64_t* restored);
 /** Not collective. Steps of the files in the folder, ascending. *count becomes their number; steps[] gets them where `size`, its

@@ -90,8 +90,8 @@ class Checkpoint {
 
   /// Collective, nonblocking. Takes a snapshot of everything that was added, and returns; the caller may go on with all of it at
   /// once. A thread of this rank writes; test() and wait() of any operation of the communicator advance what ranks must tell each
-  /// other. The file is in its place once the operation has finished. Nobody needs to wait: the next save waits for this one, and
-  /// throws what it ended with.
+  /// other. The file is in its place once the operation has finished. Nobody needs to wait: the next save waits for this one. Where
+  /// a rank has not heard that this one failed, the next one fails with its error on all ranks.
   ///
   /// Everything added must be at the same iteration on all ranks, and nothing of it in flight. `step`, at least 0, names the file;
   /// one of the same step is replaced. Files beyond the `keep` newest are removed.
@@ -120,8 +120,8 @@ class Checkpoint {
   /// From now on this signal (SIGTERM, SIGUSR1, ...) does not end the process: stop_requested() says that it has come. For all
   /// checkpoints of the process. Throws Error(WEIR_ERR_ARGUMENT) for one that cannot be caught.
   static void catch_signal(int signal);
-  /// Collective, blocking, a few microseconds. Whether any rank has received a signal that catch_signal has named, since the
-  /// process began: time to save and end.
+  /// Collective, blocking: it takes as long as a barrier. Whether any rank has received a signal that catch_signal has named, since
+  /// the process began: time to save and end.
   [[nodiscard]] bool stop_requested();
 
   [[nodiscard]] const CheckpointStatistics& statistics() const;

@@ -137,8 +137,9 @@ std::shared_ptr<CheckpointState> make_checkpoint(std::shared_ptr<CommunicatorSta
   comm->broadcast("telling a checkpoint's folder", folder);
   comm->broadcast("telling a checkpoint's run", run);
   comm->agree("making a checkpoint", "checkpoint", config.name, [&] {
-    require(folder == config.folder, "folder is {} here and {} on rank 0: it must be the same", config.folder, folder);
-    require(run == config.run, "run is '{}' here and '{}' on rank 0: it must be the same", config.run, run);
+    if (folder != config.folder)
+      fail(WEIR_ERR_MISMATCH, "folder is {} here and {} on rank 0: it must be the same", config.folder, folder);
+    if (run != config.run) fail(WEIR_ERR_MISMATCH, "run is '{}' here and '{}' on rank 0: it must be the same", config.run, run);
     state = std::make_shared<CheckpointState>(comm, config, std::move(lease));
     if (comm->topology.rank() != 0) return;
     state->folder().prepare();

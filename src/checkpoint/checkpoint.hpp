@@ -57,6 +57,7 @@ class CheckpointState {
     Outcome outcome;
     std::int64_t step = 0;
     std::uint64_t outline = 0;  ///< checksum of the outline
+    std::int64_t wanted = -1;   ///< of a restore: the step that is asked for; -1: the newest
   };
 
   [[nodiscard]] bool is_first() const { return comm->topology.rank() == 0; }
@@ -70,6 +71,7 @@ class CheckpointState {
   [[nodiscard]] std::span<const Card> cards() const;
 
   // save
+  [[nodiscard]] Outcome end_save();
   void take_snapshot();
   task<void> run_save(std::int64_t step);
   task<void> share_outlines(Channel channel);

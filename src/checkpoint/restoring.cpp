@@ -40,7 +40,7 @@ std::vector<std::span<const std::uint8_t>> split(std::span<const std::uint8_t> a
 }  // namespace
 
 std::optional<std::int64_t> CheckpointState::restore(std::optional<std::int64_t> step) {
-  save_.wait();
+  (void)end_save();
   restore_.check_startable();
   began_ = Clock::now();
   restore_.launch([&] { return run_restore(step); });
@@ -72,17 +72,23 @@ task<void> CheckpointState::run_restore(std::optional<std::int64_t> step) {
   const StageScope stage = channel.stage(Stage::restore_file);
   // 1. Rank 0 reads what is small, and tells it.
   card_ = {};
-  Outcome outcome;
   found_ = {};
   blob_.clear();
-  if (is_first()) {
-    outcome = outcome_of([&] {
-      find_file(step);
-      if (found_) blob_ = encode(index_);
-    });
-  }
+  const Outcome outcome = outcome_of([&] {
+    require(!step || *step >= 0, "step is {}: it must be at least 0", step.value_or(0));
+    if (!is_first()) return;
+    find_file(step);
+    if (found_) blob_ = encode(index_);
+  });
   card_.step = found_.value_or(-1);
+  card_.wanted = step.value_or(-1);
   co_await agree(channel, outcome);
+  for (const Card& card : cards()) {
+    const auto words = [](std::int64_t wanted) { return wanted < 0 ? "the newest" : fmt::format("step {}", wanted); };
+    if (card.wanted != cards()[0].wanted)
+      fail_alike(WEIR_ERR_MISMATCH, "checkpoint '{}': ranks restore different steps: rank 0 restores {}, rank {} restores {}",
+                 config.name, words(cards()[0].wanted), &card - cards().data(), words(card.wanted));
+  }
   if (cards()[0].step < 0) co_return;
   found_ = cards()[0].step;
   file_ = folder_.file_of(*found_);

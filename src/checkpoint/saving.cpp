@@ -55,13 +55,24 @@ class Patience final : public Completion {
 
 }  // namespace
 
-void CheckpointState::start_save(std::int64_t step) {
-  save_.wait();
+/// What the save before has ended with, if this rank has not heard it: others perhaps have.
+Outcome CheckpointState::end_save() {
+  Outcome unheard;
+  try {
+    save_.wait();
+  } catch (const AgreedError& error) {
+    unheard.set(error.status(), error.what());
+  }
   save_.check_startable();
+  return unheard;
+}
+
+void CheckpointState::start_save(std::int64_t step) {
+  const Outcome unheard = end_save();
   began_ = Clock::now();
   card_ = {};
   card_.step = step;
-  card_.outcome = outcome_of([&] {
+  card_.outcome = unheard.failed() ? unheard : outcome_of([&] {
     require(step >= 0, "step is {}: it must be at least 0", step);
     take_snapshot();
   });

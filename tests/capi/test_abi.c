@@ -1,6 +1,7 @@
 /* Freezes sizes, offsets and values of the C ABI (64-bit systems). Changing a line here breaks users' binaries. */
 #include <assert.h>
 #include <stddef.h>
+#include <weir/checkpoint.h>
 #include <weir/embedding.h>
 #include <weir/weir.h>
 
@@ -74,9 +75,28 @@ static_assert(offsetof(weir_embedding_statistics, by_node) == 164, "by_node");
 static_assert(WEIR_OPTIMIZER_SGD == 0 && WEIR_OPTIMIZER_MOMENTUM == 1 && WEIR_OPTIMIZER_ADAGRAD == 2 && WEIR_OPTIMIZER_ADAM == 3,
               "optimizer");
 static_assert(WEIR_ROUTING_AUTOMATIC == 0 && WEIR_ROUTING_DIRECT == 1 && WEIR_ROUTING_BY_NODE == 2, "routing");
+static_assert(sizeof(weir_checkpoint_config) == 48, "weir_checkpoint_config");
+static_assert(offsetof(weir_checkpoint_config, keep) == 8, "keep");
+static_assert(offsetof(weir_checkpoint_config, compression) == 16, "compression");
+static_assert(offsetof(weir_checkpoint_config, folder) == 24, "folder");
+static_assert(offsetof(weir_checkpoint_config, run) == 32, "run");
+static_assert(offsetof(weir_checkpoint_config, name) == 40, "name");
+static_assert(sizeof(weir_checkpoint_statistics) == 72, "weir_checkpoint_statistics");
+static_assert(offsetof(weir_checkpoint_statistics, step) == 8, "step");
+static_assert(offsetof(weir_checkpoint_statistics, ranks) == 16, "ranks");
+static_assert(offsetof(weir_checkpoint_statistics, snapshot_bytes) == 24, "snapshot_bytes");
+static_assert(offsetof(weir_checkpoint_statistics, bytes_written) == 32, "bytes_written");
+static_assert(offsetof(weir_checkpoint_statistics, bytes_read) == 40, "bytes_read");
+static_assert(offsetof(weir_checkpoint_statistics, seconds_snapshot) == 48, "seconds_snapshot");
+static_assert(offsetof(weir_checkpoint_statistics, seconds_save) == 56, "seconds_save");
+static_assert(offsetof(weir_checkpoint_statistics, seconds_restore) == 64, "seconds_restore");
+static_assert(WEIR_ELEMENT_FLOAT32 == 0 && WEIR_ELEMENT_FLOAT64 == 1 && WEIR_ELEMENT_INT32 == 2, "element types");
+static_assert(WEIR_ELEMENT_INT64 == 3 && WEIR_ELEMENT_UINT8 == 4, "element types");
+static_assert(WEIR_DISTRIBUTION_REPLICATED == 0 && WEIR_DISTRIBUTION_BLOCK == 1 && WEIR_DISTRIBUTION_LOCAL == 2, "distribution");
 static_assert(WEIR_OK == 0 && WEIR_ERR_ARGUMENT == 1 && WEIR_ERR_MISMATCH == 2 && WEIR_ERR_BUSY == 3 && WEIR_ERR_STATE == 4,
               "status");
 static_assert(WEIR_ERR_NON_FINITE == 5 && WEIR_ERR_TIMEOUT == 6 && WEIR_ERR_TRANSPORT == 7 && WEIR_ERR_MEMORY == 8, "status");
 static_assert(WEIR_ERR_SETTING == 9 && WEIR_ERR_UNSUPPORTED == 10 && WEIR_ERR_INTERNAL == 11 && WEIR_ERR_DEVICE == 12, "status");
+static_assert(WEIR_ERR_FILE == 13, "status");
 
 int main(void) { return 0; }

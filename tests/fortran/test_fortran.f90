@@ -1,5 +1,6 @@
 ! test_fortran.f90: every procedure of module weir, and what it refuses, under mpirun.
 program test_fortran
+  use checkpoints_of_runs, only: check_checkpoints
   use checks
   use communicators_of_mpi, only: check_communicators, check_library
   use mpi_f08
@@ -23,6 +24,7 @@ program test_fortran
   call check_real32(comm)
   call check_real64(comm)
   call check_tables(comm)
+  call check_checkpoints(comm)
   call late%create(comm, weir_allreduce_config(count=size(gradient)))
   call MPI_Finalize()
   gradient = 1

@@ -11,12 +11,14 @@ void weir_version(int* major, int* minor, int* patch) {
   *patch = 7;
 }
 
-#define STRUCTS(X)         \
-  X(weir_allreduce_config) \
-  X(weir_statistics)       \
-  X(weir_algorithm_info)   \
-  X(weir_setting_info)     \
-  X(weir_embedding_config) X(weir_embedding_statistics) X(weir_exchange_info) X(weir_sparse_result) X(weir_residual)
+#define STRUCTS(X)                                                                                                                 \
+  X(weir_allreduce_config)                                                                                                         \
+  X(weir_statistics)                                                                                                               \
+  X(weir_algorithm_info)                                                                                                           \
+  X(weir_setting_info)                                                                                                             \
+  X(weir_embedding_config)                                                                                                         \
+  X(weir_embedding_statistics) X(weir_exchange_info) X(weir_checkpoint_config) X(weir_checkpoint_statistics) X(weir_sparse_result) \
+      X(weir_residual)
 
 /* 0 for one that is not in the list. */
 size_t size_of(const char* name) {

@@ -15,6 +15,7 @@ from ._abi import VERSION
 from ._library import LibraryError
 from ._struct import Text
 from ._types import *
+from .checkpoint import Checkpoint, catch_signal
 from .communicator import Communicator, Topology
 from .embedding import EmbeddingTable
 from .operation import Operation
@@ -25,6 +26,7 @@ from .schedule import StepSchedule
 __version__ = ".".join(map(str, VERSION))
 __all__ = [
     "AllreducePlan",
+    "Checkpoint",
     "Communicator",
     "EmbeddingTable",
     "LibraryError",
@@ -36,6 +38,7 @@ __all__ = [
     "Topology",
     "Versions",
     "algorithms",
+    "catch_signal",
     "exchanges",
     "log_to",
     "set_log_function",

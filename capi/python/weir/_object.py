@@ -1,4 +1,4 @@
-"""What plans and tables have in common: made from a configuration, refuse arrays on all ranks alike, save their state, close."""
+"""What plans, tables and checkpoints have in common: made from a configuration, refuse arrays on all ranks alike, close."""
 from __future__ import annotations
 
 import ctypes
@@ -15,7 +15,11 @@ from .communicator import Communicator
 Self = TypeVar("Self", bound="Object")
 
 
-CREATE = {"plan": lib.weir_allreduce_plan_create, "table": lib.weir_embedding_create}
+CREATE = {
+    "plan": lib.weir_allreduce_plan_create,
+    "table": lib.weir_embedding_create,
+    "checkpoint": lib.weir_checkpoint_create,
+}
 
 
 def refuse_making(comm: CommHandle, kind: str, problem: Exception) -> NoReturn:
@@ -28,7 +32,7 @@ def refuse_making(comm: CommHandle, kind: str, problem: Exception) -> NoReturn:
 
 
 class Object:
-    """A plan or a table."""
+    """A plan, a table or a checkpoint."""
 
     _kind: str  # for messages
     _functions: str  # what the names of its functions begin with
@@ -127,6 +131,31 @@ class Object:
         for run in self._handle().in_flight():
             run.wait()
 
+    def close(self) -> None:
+        """Not collective. Ends it, and finishes what is in flight, since the other ranks wait for that. Closing twice is fine.
+        BusyError while another thread is in a call."""
+        if self._open_handle is not None:
+            self._open_handle.close(self._kind)
+            self._open_handle = None
+
+    def _give_up(self) -> None:
+        if self._open_handle is not None:
+            self._open_handle.give_up(self._kind)
+            self._open_handle = None
+
+    def __enter__(self: Self) -> Self:
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self._give_up()
+
+
+class Stateful(Object):
+    """A plan or a table."""
+
     @property
     def memory_bytes(self) -> int:
         """Bytes that this holds on this rank, besides the caller's arrays."""
@@ -152,24 +181,3 @@ class Object:
         except TypeError:
             raise self._refusal(f"the state is of type {type(state).__name__}: give the bytes of save_state()") from None
         self._call("restore_state", whole, len(whole))
-
-    def close(self) -> None:
-        """Not collective. Ends it, and finishes what is in flight, since the other ranks wait for that. Closing twice is fine.
-        BusyError while another thread is in a call."""
-        if self._open_handle is not None:
-            self._open_handle.close(self._kind)
-            self._open_handle = None
-
-    def _give_up(self) -> None:
-        if self._open_handle is not None:
-            self._open_handle.give_up(self._kind)
-            self._open_handle = None
-
-    def __enter__(self: Self) -> Self:
-        return self
-
-    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self._give_up()

@@ -11,7 +11,7 @@ from . import _abi
 from ._arrays import NOWHERE, Memory
 from ._handles import Run
 from ._library import lib
-from ._object import Object
+from ._object import Stateful
 from ._struct import real_number, whole_number
 from ._types import EmbeddingConfig, EmbeddingStatistics, Error, MemorySpace, TableKeywords
 from .communicator import Communicator, handle_of
@@ -25,7 +25,7 @@ def stream_of(given: Optional[int], *arrays: Memory) -> Optional[int]:
     return next((stream for stream in (given, *(array.stream for array in arrays)) if stream is not None), None)
 
 
-class EmbeddingTable(TableKeywords, Object):
+class EmbeddingTable(TableKeywords, Stateful):
     """A table of `rows` x `width` float32 values across ranks. Its keywords are the fields of EmbeddingConfig.
 
         table = weir.EmbeddingTable(comm, rows=32000, width=512, largest_batch=4096)

@@ -8,7 +8,7 @@ from . import _abi
 from ._arrays import NOWHERE
 from ._handles import Run, lend
 from ._library import lib
-from ._object import Object
+from ._object import Stateful
 from ._struct import Text
 from ._types import AllreduceConfig, DataType, MemorySpace, PlanKeywords, StateError, Statistics
 from .communicator import Communicator, handle_of
@@ -33,7 +33,7 @@ class Residual(NamedTuple):
     values: Any  # of the plan's type, or float32; empty without error feedback, and on ranks that own no shard
 
 
-class AllreducePlan(PlanKeywords, Object):
+class AllreducePlan(PlanKeywords, Stateful):
     """One tensor's allreduce: described once, run every iteration. Its keywords are the fields of AllreduceConfig.
 
         plan = weir.AllreducePlan(comm, count=gradient.size, density=0.01)

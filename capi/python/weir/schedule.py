@@ -53,10 +53,14 @@ class StepSchedule:
             self._open_handle.pointer,
         )
 
-    def _call(self, function: Any, *arguments: Any) -> None:
+    def _handle(self) -> Handle:
         if self._open_handle is None:
             raise StateError("the schedule is closed")
-        self._open_handle.comm.call(function, self._open_handle.pointer, *arguments)
+        return self._open_handle
+
+    def _call(self, function: Any, *arguments: Any) -> None:
+        handle = self._handle()
+        handle.comm.call(function, handle.pointer, *arguments)
 
     def _block(self, function: Any, block: str, *arguments: Any) -> None:
         if block not in self._in_flight:

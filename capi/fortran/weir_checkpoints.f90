@@ -1,0 +1,362 @@
+! weir_checkpoints.f90: files from which a run goes on.
+module weir_checkpoints
+  use, intrinsic :: iso_c_binding, only: c_char, c_int, c_int32_t, c_int64_t, c_loc, c_null_char, c_null_ptr, c_ptr, &
+                                         c_sizeof
+  use, intrinsic :: iso_fortran_env, only: int8, int32, int64, real32, real64
+  use weir_arrays, only: array_view, not_contiguous, view_of
+  use weir_c
+  use weir_calls, only: add_user, comm_owner, end_call, end_user, handle_of, remove_user, stop_with
+  use weir_communicators, only: owner_of, weir_communicator
+  use weir_plans, only: c_handle_of, weir_allreduce_plan
+  use weir_schedules, only: c_handle_of_schedule, weir_schedule
+  use weir_tables, only: c_handle_of_table, weir_embedding_table
+  use weir_text, only: text_of
+  use weir_types
+  implicit none
+  private
+  public :: weir_checkpoint, weir_catch_signal
+
+  !> Checkpoints of one run, in one folder. It cannot be copied. It ends with destroy or with its scope.
+  !>
+  !> What is added is saved and restored together, under names that are the same on all ranks: letters, digits, '_', '-' and '.',
+  !> all different. Trailing blanks of names do not count. One save is in flight at a time.
+  !>
+  !> A file gets its name, checkpoint-STEP.h5, once all ranks' parts are on the disk: whatever stops a run, a file of that name is
+  !> whole.
+  type :: weir_checkpoint
+    private
+    type(c_ptr) :: handle = c_null_ptr
+    type(comm_owner), pointer :: owner => null()
+    character(len=WEIR_TEXT_LENGTH) :: name = ''
+  contains
+    !> Collective. (comm, config, ierr): looks at the folder, and makes it where only its last part is missing. A checkpoint that
+    !> this variable had before ends first.
+    procedure :: create
+    !> (ierr): finishes a save in flight, since the other ranks wait for it.
+    procedure :: destroy
+    !> (name, plan, ierr), (name, table, ierr), (name, schedule, ierr): adds what is to be saved; all ranks add the same. A plan or
+    !> table may end before the checkpoint, which then saves and restores no more. Of a schedule, restore checks the blocks.
+    generic :: add => add_plan, add_table, add_schedule
+    !> (name, array, distribution, first, total, ierr): the caller's own array, int8, int32, int64, real32 or real64 of rank 1, or
+    !> real32 or real64 of rank 2 or 3. It is never copied, so it must be contiguous; restore writes into it. Declare it target,
+    !> and keep it until the last save and restore. `distribution` is WEIR_DISTRIBUTION_REPLICATED, ...; for
+    !> WEIR_DISTRIBUTION_BLOCK, `first`, int64, is the number of its first element, from 1, in a whole of `total` elements.
+    generic :: add_array => add_int8_1, add_int32_1, add_int64_1, add_real32_1, add_real32_2, add_real32_3, add_real64_1, &
+      add_real64_2, add_real64_3
+    !> (name, value, ierr): a value that is saved with everything, int64, real64 or text: rank 0's goes into the file.
+    generic :: set => set_integer, set_real, set_text
+    !> (name, value, ierr): as set last, or as restored; a text is allocatable. WEIR_ERR_ARGUMENT where there is none of that name
+    !> and type; the value is then as it was.
+    generic :: get => get_integer, get_real, get_text
+    !> Collective, nonblocking. (step, ierr): takes a snapshot of everything that was added, and returns; the caller may go on with
+    !> all of it at once. The file of the int64 `step`, at least 0, is written behind what the program does next, while it calls
+    !> Weir now and then. Nobody needs to wait: the next save waits for this one, and has its error.
+    procedure :: save => save_step
+    !> (done, ierr): makes progress on everything in flight on the communicator; `done` once the file is in its place.
+    procedure :: test
+    !> (ierr): until the file is in its place.
+    procedure :: wait
+    !> Collective, blocking. (restored, step, ierr): restores everything that was added from the file of `step`, int64 and optional,
+    !> or from the newest. `restored`, int64, becomes its step, or -1 where the folder has no file. WEIR_ERR_FILE where the file is
+    !> damaged, WEIR_ERR_MISMATCH where it does not fit; everything is then as it was.
+    procedure :: restore
+    !> (steps, ierr): those of the files in the folder, ascending, in an allocatable array of int64. Not collective.
+    procedure :: steps => get_steps
+    !> Collective, blocking. (ierr): whether any rank has received a signal that weir_catch_signal has named: time to save and end.
+    procedure :: stop_requested
+    !> (statistics, ierr): what the last save and the last restore did on this rank.
+    procedure :: statistics => get_statistics
+    !> (config, ierr): what is in force.
+    procedure :: config => get_config
+    generic :: assignment(=) => refuse_copy
+    procedure, private :: add_plan, add_table, add_schedule
+    procedure, private :: add_int8_1, add_int32_1, add_int64_1, add_real32_1, add_real32_2, add_real32_3
+    procedure, private :: add_real64_1, add_real64_2, add_real64_3
+    procedure, private :: set_integer, set_real, set_text, get_integer, get_real, get_text
+    procedure, private :: refuse_copy
+    final :: finalise
+  end type
+
+contains
+
+  !> From now on this signal, by its number in C, does not end the process: stop_requested of checkpoints says that it has come.
+  subroutine weir_catch_signal(signal, ierr)
+    integer, intent(in) :: signal
+    integer, intent(out), optional :: ierr
+    type(comm_owner), pointer :: none
+
+    nullify (none)
+    call end_call(c_checkpoint_catch_signal(int(signal, c_int)), none, ierr)
+  end subroutine
+
+  subroutine create(self, comm, config, ierr)
+    class(weir_checkpoint), intent(inout) :: self
+    class(weir_communicator), intent(in) :: comm
+    type(weir_checkpoint_config), intent(in) :: config
+    integer, intent(out), optional :: ierr
+    type(c_checkpoint_config) :: c
+    character(kind=c_char), target :: texts(WEIR_LONG_TEXT_LENGTH + 1, 3)
+    integer(c_int) :: status
+
+    call finalise(self)
+    call to_c(config, c, texts)
+    status = c_checkpoint_create(handle_of(owner_of(comm)), c, self%handle)
+    if (status == WEIR_OK) then
+      call add_user(owner_of(comm), self%owner)
+      self%name = config%name
+    end if
+    call end_call(status, owner_of(comm), ierr)
+  end subroutine
+
+  subroutine destroy(self, ierr)
+    class(weir_checkpoint), intent(inout) :: self
+    integer, intent(out), optional :: ierr
+    type(comm_owner), pointer :: owner
+    integer(c_int) :: status
+
+    owner => self%owner
+    status = c_checkpoint_destroy(self%handle)
+    if (status == WEIR_OK) then
+      self%handle = c_null_ptr
+      call remove_user(self%owner)
+      nullify (owner)
+    end if
+    call end_call(status, owner, ierr)
+  end subroutine
+
+  impure elemental subroutine finalise(self)
+    type(weir_checkpoint), intent(inout) :: self
+    integer(c_int) :: status
+
+    status = c_checkpoint_destroy(self%handle)
+    self%handle = c_null_ptr
+    call end_user(self%owner, status)
+  end subroutine
+
+  subroutine add_plan(self, name, plan, ierr)
+    class(weir_checkpoint), intent(inout) :: self
+    character(len=*), intent(in) :: name
+    class(weir_allreduce_plan), intent(in) :: plan
+    integer, intent(out), optional :: ierr
+
+    call end_call(c_checkpoint_add_plan(self%handle, trim(name)//c_null_char, c_handle_of(plan)), self%owner, ierr)
+  end subroutine
+
+  subroutine add_table(self, name, table, ierr)
+    class(weir_checkpoint), intent(inout) :: self
+    character(len=*), intent(in) :: name
+    class(weir_embedding_table), intent(in) :: table
+    integer, intent(out), optional :: ierr
+
+    call end_call(c_checkpoint_add_embedding(self%handle, trim(name)//c_null_char, c_handle_of_table(table)), self%owner, ierr)
+  end subroutine
+
+  subroutine add_schedule(self, name, schedule, ierr)
+    class(weir_checkpoint), intent(inout) :: self
+    character(len=*), intent(in) :: name
+    class(weir_schedule), intent(in) :: schedule
+    integer, intent(out), optional :: ierr
+
+    call end_call(c_checkpoint_add_schedule(self%handle, trim(name)//c_null_char, c_handle_of_schedule(schedule)), self%owner, ierr)
+  end subroutine
+
+  !> What all arrays come to.
+  subroutine add_view(self, name, view, type, distribution, first, total, ierr)
+    class(weir_checkpoint), intent(inout) :: self
+    character(len=*), intent(in) :: name
+    type(array_view), intent(in) :: view
+    integer, intent(in) :: type, distribution
+    integer(int64), intent(in), optional :: first, total
+    integer, intent(out), optional :: ierr
+    character(len=:), allocatable :: refusal
+    integer(c_int64_t) :: before, whole
+    integer(c_int) :: status
+
+    before = 0
+    whole = -1
+    if (present(first)) before = first - 1
+    if (present(total)) whole = total
+    if (.not. view%contiguous) then
+      refusal = 'checkpoint '''//trim(self%name)//''': array '''//trim(name)//''' '//not_contiguous
+    else if (distribution == WEIR_DISTRIBUTION_BLOCK .and. .not. (present(first) .and. present(total))) then
+      refusal = 'checkpoint '''//trim(self%name)//''': array '''//trim(name)// &
+                ''' is a block of a whole: give the number of its first element, and of all'
+    end if
+    if (allocated(refusal)) then
+      status = WEIR_ERR_ARGUMENT
+    else
+      status = c_checkpoint_add_array(self%handle, trim(name)//c_null_char, view%address, int(type, c_int32_t), &
+                                      int(distribution, c_int32_t), view%count, before, whole)
+    end if
+    call end_call(status, self%owner, ierr, refusal)
+  end subroutine
+
+  include 'weir_checkpoint_arrays.inc'
+
+  subroutine set_integer(self, name, value, ierr)
+    class(weir_checkpoint), intent(inout) :: self
+    character(len=*), intent(in) :: name
+    integer(int64), intent(in) :: value
+    integer, intent(out), optional :: ierr
+
+    call end_call(c_checkpoint_set_integer(self%handle, trim(name)//c_null_char, value), self%owner, ierr)
+  end subroutine
+
+  subroutine set_real(self, name, value, ierr)
+    class(weir_checkpoint), intent(inout) :: self
+    character(len=*), intent(in) :: name
+    real(real64), intent(in) :: value
+    integer, intent(out), optional :: ierr
+
+    call end_call(c_checkpoint_set_real(self%handle, trim(name)//c_null_char, value), self%owner, ierr)
+  end subroutine
+
+  subroutine set_text(self, name, value, ierr)
+    class(weir_checkpoint), intent(inout) :: self
+    character(len=*), intent(in) :: name, value
+    integer, intent(out), optional :: ierr
+
+    call end_call(c_checkpoint_set_text(self%handle, trim(name)//c_null_char, value//c_null_char), self%owner, ierr)
+  end subroutine
+
+  subroutine get_integer(self, name, value, ierr)
+    class(weir_checkpoint), intent(in) :: self
+    character(len=*), intent(in) :: name
+    integer(int64), intent(inout) :: value
+    integer, intent(out), optional :: ierr
+
+    call end_call(c_checkpoint_get_integer(self%handle, trim(name)//c_null_char, value), self%owner, ierr)
+  end subroutine
+
+  subroutine get_real(self, name, value, ierr)
+    class(weir_checkpoint), intent(in) :: self
+    character(len=*), intent(in) :: name
+    real(real64), intent(inout) :: value
+    integer, intent(out), optional :: ierr
+
+    call end_call(c_checkpoint_get_real(self%handle, trim(name)//c_null_char, value), self%owner, ierr)
+  end subroutine
+
+  subroutine get_text(self, name, value, ierr)
+    class(weir_checkpoint), intent(in) :: self
+    character(len=*), intent(in) :: name
+    character(len=:), allocatable, intent(inout) :: value
+    integer, intent(out), optional :: ierr
+    type(c_ptr) :: address
+    integer(c_int) :: status
+
+    address = c_null_ptr
+    status = c_checkpoint_get_text(self%handle, trim(name)//c_null_char, address)
+    if (status == WEIR_OK) value = text_of(address)
+    call end_call(status, self%owner, ierr)
+  end subroutine
+
+  subroutine save_step(self, step, ierr)
+    class(weir_checkpoint), intent(inout) :: self
+    integer(int64), intent(in) :: step
+    integer, intent(out), optional :: ierr
+
+    call end_call(c_checkpoint_save(self%handle, step), self%owner, ierr)
+  end subroutine
+
+  subroutine test(self, done, ierr)
+    class(weir_checkpoint), intent(inout) :: self
+    logical, intent(out) :: done
+    integer, intent(out), optional :: ierr
+    integer(c_int) :: status, c_done
+
+    c_done = 0
+    status = c_checkpoint_test(self%handle, c_done)
+    done = c_done /= 0
+    call end_call(status, self%owner, ierr)
+  end subroutine
+
+  subroutine wait(self, ierr)
+    class(weir_checkpoint), intent(inout) :: self
+    integer, intent(out), optional :: ierr
+
+    call end_call(c_checkpoint_wait(self%handle), self%owner, ierr)
+  end subroutine
+
+  subroutine restore(self, restored, step, ierr)
+    class(weir_checkpoint), intent(inout) :: self
+    integer(int64), intent(out) :: restored
+    integer(int64), intent(in), optional :: step
+    integer, intent(out), optional :: ierr
+    integer(c_int64_t) :: wanted
+    integer(c_int) :: status
+
+    restored = -1
+    wanted = -1
+    if (present(step)) wanted = merge(step, -2_int64, step /= -1) ! which would be the newest
+    status = c_checkpoint_restore(self%handle, wanted, restored)
+    call end_call(status, self%owner, ierr)
+  end subroutine
+
+  subroutine get_steps(self, steps, ierr)
+    class(weir_checkpoint), intent(in) :: self
+    integer(int64), allocatable, intent(out) :: steps(:)
+    integer, intent(out), optional :: ierr
+    integer(c_int64_t), allocatable, target :: room(:)
+    integer(c_int) :: status, count
+
+    allocate (room(1))
+    do
+      count = 0
+      status = c_checkpoint_steps(self%handle, c_loc(room(1)), int(size(room), c_int), count)
+      if (status == WEIR_OK .or. count <= size(room)) exit
+      deallocate (room)
+      allocate (room(count))
+    end do
+    if (status /= WEIR_OK) count = 0
+    steps = room(:count)
+    call end_call(status, self%owner, ierr)
+  end subroutine
+
+  function stop_requested(self, ierr)
+    class(weir_checkpoint), intent(inout) :: self
+    integer, intent(out), optional :: ierr
+    logical :: stop_requested
+    integer(c_int) :: status, stop
+
+    stop = 0
+    status = c_checkpoint_stop_requested(self%handle, stop)
+    stop_requested = stop /= 0
+    call end_call(status, self%owner, ierr)
+  end function
+
+  subroutine get_statistics(self, statistics, ierr)
+    class(weir_checkpoint), intent(in) :: self
+    type(weir_checkpoint_statistics), intent(inout) :: statistics
+    integer, intent(out), optional :: ierr
+    type(c_checkpoint_statistics) :: c
+    integer(c_int) :: status
+
+    c%struct_size = c_sizeof(c)
+    status = c_checkpoint_get_statistics(self%handle, c)
+    if (status == WEIR_OK) call from_c(c, statistics)
+    call end_call(status, self%owner, ierr)
+  end subroutine
+
+  subroutine get_config(self, config, ierr)
+    class(weir_checkpoint), intent(in) :: self
+    type(weir_checkpoint_config), intent(inout) :: config
+    integer, intent(out), optional :: ierr
+    type(c_checkpoint_config) :: c
+    integer(c_int) :: status
+
+    c%struct_size = c_sizeof(c)
+    status = c_checkpoint_get_config(self%handle, c)
+    if (status == WEIR_OK) call from_c(c, config)
+    call end_call(status, self%owner, ierr)
+  end subroutine
+
+  subroutine refuse_copy(to, from)
+    class(weir_checkpoint), intent(inout) :: to
+    type(weir_checkpoint), intent(in) :: from
+
+    if (associated(to%owner) .or. associated(from%owner)) &
+      call stop_with('a weir_checkpoint cannot be copied: pass it as an argument, or point to it')
+  end subroutine
+
+end module

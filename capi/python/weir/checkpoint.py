@@ -1,0 +1,287 @@
+"""Files from which a run goes on."""
+from __future__ import annotations
+
+import ctypes
+import operator
+from typing import Any, List, Optional, Tuple, Union, cast
+
+import numpy as np
+
+from . import _abi
+from ._arrays import Memory, contiguous_copy, memory_of
+from ._library import check, lib
+from ._object import Object
+from ._struct import whole_number
+from ._types import (
+    ArgumentError,
+    CheckpointConfig,
+    CheckpointKeywords,
+    CheckpointStatistics,
+    Distribution,
+    ElementType,
+    Error,
+)
+from .communicator import Communicator, c_int_of, handle_of
+from .embedding import EmbeddingTable
+from .operation import Operation
+from .plan import AllreducePlan
+from .schedule import StepSchedule
+
+Value = Union[int, float, str]
+NEWEST = -1  # in place of a step
+NO_STEP = -2  # of a call that makes no sense here: all ranks refuse it
+BYTES = {"bfloat16": 2}  # of elements of types that NumPy does not know
+
+
+def catch_signal(signum: int) -> None:
+    """From now on this signal (signal.SIGTERM, signal.SIGUSR1) does not end the process, and Python's own handler for it is not
+    called: Checkpoint.stop_requested() says that it has come. ArgumentError for one that cannot be caught."""
+    check(lib.weir_checkpoint_catch_signal(c_int_of("signum", signum)))
+
+
+def encoded(what: str, text: Any) -> bytes:
+    if not isinstance(text, str) or "\0" in text:
+        raise ArgumentError(f"{what} is {text!r}: it must be a str without null characters")
+    return text.encode()
+
+
+class Checkpoint(CheckpointKeywords, Object):
+    """Checkpoints of one run, in one folder. Its keywords are the fields of CheckpointConfig.
+
+        checkpoint = weir.Checkpoint(comm, folder="checkpoints")
+        checkpoint.add("gradient", plan)                        # a plan, a table or a schedule
+        checkpoint.add_replicated("weights", weights)           # an array of NumPy, or a tensor of PyTorch on the CPU
+        step = checkpoint.restore() or 0                        # from the newest file, whatever number of ranks has written it
+        while step < steps:
+            if step % 100 == 0:
+                checkpoint["epoch"] = epoch                     # an int, a float or a str
+                checkpoint.save(step)                           # returns at once; the file is written behind the next steps
+            ...
+            step += 1
+        checkpoint.save(step).wait()
+
+    What is added is saved and restored together, under names that are the same on all ranks: letters, digits, '_', '-' and '.',
+    all different. The checkpoint keeps it alive. A plan or table that is closed ends that: the next save throws StateError.
+
+    A file gets its name, checkpoint-STEP.h5, once all ranks' parts are on the disk: whatever stops a run, a file of that name is
+    whole. Making a checkpoint is collective, and so are save, restore and stop_requested.
+    """
+
+    _kind = "checkpoint"
+    _functions = "weir_checkpoint_"
+
+    def _make(self, comm: Communicator, config: CheckpointConfig) -> None:
+        self._added: List[Any] = []
+        self._create(handle_of(comm), config, CheckpointConfig)
+
+    @classmethod
+    def from_config(cls, comm: Communicator, config: CheckpointConfig) -> Checkpoint:
+        """Collective. Made from a configuration that exists."""
+        checkpoint = cls.__new__(cls)
+        checkpoint._make(comm, config)
+        return checkpoint
+
+    def add(self, name: str, what: Union[AllreducePlan, EmbeddingTable, StepSchedule]) -> None:
+        """A plan, a table or a schedule, of the checkpoint's communicator. Of a schedule, restore checks the blocks. Not
+        collective, but all ranks add the same; save and restore say where they did not."""
+        if isinstance(what, AllreducePlan):
+            self._call("add_plan", encoded("name", name), what._handle().pointer)
+        elif isinstance(what, EmbeddingTable):
+            self._call("add_embedding", encoded("name", name), what._handle().pointer)
+        elif isinstance(what, StepSchedule):
+            self._call("add_schedule", encoded("name", name), what._handle().pointer)
+        else:
+            raise self._refusal(
+                f"'{name}' is of type {type(what).__name__}: give a plan, a table or a schedule; arrays go to add_replicated, "
+                "add_block or add_local"
+            )
+        self._added.append(what)
+
+    def add_replicated(self, name: str, array: Any) -> None:
+        """An array that is the same on all ranks: saved once, restored on all. A NumPy array, a PyTorch tensor on the CPU, or
+        anything with DLPack or the buffer protocol, in host memory, contiguous and writable. It is never copied, so restore
+        writes into it. float32, float64, int32 and int64 are saved as such, other numbers as their bytes."""
+        self._add_array(name, array, Distribution.replicated)
+
+    def add_block(self, name: str, array: Any, first: int, total: int) -> None:
+        """This rank's elements, from `first` on, of a whole of `total`. At another number of ranks, each gets what it asks for."""
+        self._add_array(name, array, Distribution.block, first, total)
+
+    def add_local(self, name: str, array: Any) -> None:
+        """An array of this rank's own. At another number of ranks, those that there were get it back, and others keep theirs."""
+        self._add_array(name, array, Distribution.local)
+
+    def _add_array(self, name: str, array: Any, distribution: Distribution, first: int = 0, total: int = 0) -> None:
+        encoded_name = encoded("name", name)
+        try:
+            memory = memory_of(array)
+            item = item_bytes(memory)
+            check_memory(memory)
+            first, total = whole_number("first", first, 64), whole_number("total", total, 64)
+        except (TypeError, ValueError) as error:
+            text = str(error)
+            raise self._refusal(text if text.startswith(("first", "total")) else f"array '{name}' {text}") from None
+        if memory.dtype in ElementType.__members__:
+            kind, item = ElementType[memory.dtype], 1
+        else:
+            kind = ElementType.uint8
+        arguments = (memory.elements * item, first * item, total * item)
+        for what, number in zip(("the number of bytes", "first, in bytes,", "total, in bytes,"), arguments):
+            try:
+                whole_number(what, number, 64)
+            except ValueError as error:
+                raise self._refusal(f"array '{name}': {error}") from None
+        self._call("add_array", encoded_name, memory.pointer or None, kind, distribution, *arguments)
+        self._added.append(memory.owner)
+
+    def __setitem__(self, name: str, value: Value) -> None:
+        """A value that is saved with everything: rank 0's goes into the file."""
+        key = encoded("the name of a value", name)
+        if isinstance(value, str):
+            self._call("set_text", key, encoded(f"the value '{name}'", value))
+        elif isinstance(value, (float, np.floating)):
+            self._call("set_real", key, float(value))
+        else:
+            try:
+                number = whole_number(f"the value '{name}'", operator.index(value), 64)
+            except TypeError:
+                raise self._refusal(f"the value '{name}' is {value!r}: it must be an int, a float or a str") from None
+            except ValueError as error:
+                raise self._refusal(str(error)) from None
+            self._call("set_integer", key, number)
+
+    def __getitem__(self, name: str) -> Value:
+        """A value as it was set last, or restored. KeyError where there is none."""
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a value is {name!r}: it must be a str")
+        key = encoded("the name of a value", name)
+        kinds: Tuple[Tuple[str, Any], ...] = (
+            ("get_integer", ctypes.c_int64()),
+            ("get_real", ctypes.c_double()),
+            ("get_text", ctypes.c_char_p()),
+        )
+        for getter, c in kinds:
+            try:
+                self._call(getter, key, c)
+            except ArgumentError:  # of another type, or of none
+                continue
+            value = c.value
+            return value.decode(errors="replace") if isinstance(value, bytes) else cast(Value, value)
+        raise KeyError(name)
+
+    def __contains__(self, name: object) -> bool:
+        try:
+            self[name]  # type: ignore[index]
+        except (KeyError, TypeError):
+            return False
+        return True
+
+    def save(self, step: int) -> Operation[None]:
+        """Collective, nonblocking. Takes a snapshot of everything that was added; the caller may go on with all of it at once. A
+        thread of this rank writes; any call of Weir that makes progress advances what ranks must tell each other. Nobody needs
+        to wait: the next save waits for this one, and throws what it ended with.
+
+        `step`, at least 0, names the file; one of the same step is replaced. Files beyond the `keep` newest are removed.
+        A save that fails, because the disk is full say, is the same FileError on all ranks; earlier files are whole, and the run
+        can go on and save again."""
+        number, refusal = self._step(step)
+        run = self._begin(
+            "save", lib.weir_checkpoint_save, lib.weir_checkpoint_wait_for, (number,), None, refusal, at_once=True
+        )
+        return Operation(self, run, lambda: None)
+
+    def restore(self, step: Optional[int] = None) -> Optional[int]:
+        """Collective, blocking. Restores everything that was added, from the file of `step`, or from the newest, and gives its
+        step; None where the folder has no file. With as many ranks on the same nodes as have saved, the run goes on bit for bit
+        as if it had not stopped. With others, what ranks hold is divided anew.
+
+        FileError where the file is damaged, MismatchError where it does not fit, on all ranks; everything is then as it was."""
+        number, refusal = (NEWEST, None) if step is None else self._step(step)
+        restored = ctypes.c_int64(NEWEST)
+        for run in self._handle().in_flight():  # in slices, between which Ctrl-C can come
+            run.wait()
+        try:
+            self._call("restore", number, restored)
+        except Error as error:
+            if refusal is None:
+                raise
+            raise refusal from error
+        return None if restored.value == NEWEST else restored.value
+
+    def _step(self, step: Any) -> Tuple[int, Optional[Exception]]:
+        """The step; or one that all ranks refuse, and what is wrong with it."""
+        try:
+            number = whole_number("step", step, 64)
+        except (TypeError, ValueError) as error:
+            return NO_STEP, self._refusal(str(error))
+        return (number, None) if number >= 0 else (NO_STEP, self._refusal(f"step is {number}: it must be at least 0"))
+
+    def steps(self) -> List[int]:
+        """Steps of the files in the folder, ascending. Not collective."""
+        count, room = ctypes.c_int(), 0
+        while True:
+            steps = (ctypes.c_int64 * max(1, room))()
+            try:
+                self._call("steps", steps, room, count)
+                return list(steps[: count.value])
+            except ArgumentError:
+                if count.value <= room:
+                    raise
+                room = count.value  # a save may have added one since
+
+    def stop_requested(self) -> bool:
+        """Collective, blocking, a few microseconds. Whether any rank has received a signal that catch_signal has named, since the
+        process began: time to save and end."""
+        stop = ctypes.c_int()
+        self._call("stop_requested", stop)
+        return bool(stop.value)
+
+    @property
+    def statistics(self) -> CheckpointStatistics:
+        """What the last save and the last restore did on this rank; times in seconds."""
+        c = _abi.weir_checkpoint_statistics(ctypes.sizeof(_abi.weir_checkpoint_statistics))
+        self._call("get_statistics", c)
+        return CheckpointStatistics._from_c(c)
+
+    @property
+    def config(self) -> CheckpointConfig:
+        """What is in force."""
+        c = _abi.weir_checkpoint_config(ctypes.sizeof(_abi.weir_checkpoint_config))
+        self._call("get_config", c)
+        return CheckpointConfig._from_c(c)
+
+    def close(self) -> None:
+        """Not collective. Finishes a save in flight, since the other ranks wait for that, and ends the checkpoint. Closing twice
+        is fine. BusyError while another thread is in a call."""
+        super().close()
+        self._added = []
+
+    def __repr__(self) -> str:
+        if self._open_handle is None:
+            return f"<weir.Checkpoint '{self._name}', closed>"
+        return f"<weir.Checkpoint '{self._name}' in {self.config.folder}>"
+
+
+def item_bytes(memory: Memory) -> int:
+    """Of one element. Throws ValueError for what is no number."""
+    if memory.dtype in BYTES:
+        return BYTES[memory.dtype]
+    try:
+        dtype = np.dtype(memory.dtype)
+    except TypeError:
+        dtype = np.dtype(object)
+    if dtype.kind not in "biufc":
+        raise ValueError(f"has type {memory.dtype}: give numbers, or a view of them as bytes, array.view('uint8')")
+    return dtype.itemsize
+
+
+def check_memory(memory: Memory) -> None:
+    """Throws ValueError where elements cannot be saved and restored in place."""
+    if memory.cuda:
+        raise ValueError("is in GPU memory: give a copy in host memory, and copy it there before each save and back after restore")
+    if not memory.elements:
+        return
+    if not memory.contiguous:
+        raise ValueError(f"is not contiguous: its elements must follow each other in memory, as those of {contiguous_copy(memory)} do")
+    if not memory.writable:
+        raise ValueError("is read-only: restore writes into it")
