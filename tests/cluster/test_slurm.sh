@@ -134,10 +134,10 @@ echo "self-test, calibration, bench array, Python and report: done"
 
 program=("$trainee" --steps 600 --ms 50)
 data=/usr/share/datasets/fashion-mnist
-if "$build/bin/fashion_mnist" --help 2>/dev/null | grep -q -- --checkpoint && [ -d $data ]; then
+if [ -x "$build/bin/fashion_mnist" ] && [[ $(ldd "$build/bin/weir") == *hdf5* ]] && [ -d $data ]; then
   program=("$build/bin/fashion_mnist" --epochs 3 --evaluate-every 1000000 --progress lines)
 else
-  echo "no fashion_mnist that takes --checkpoint, or no data set: a stand-in is trained"
+  echo "no fashion_mnist, no HDF5 in this build, or no $data: a stand-in is trained"
 fi
 # training NAME SBATCH_OPTIONS... -- OPTIONS...
 declare -A job
@@ -152,7 +152,7 @@ training() {
     --checkpoint "checkpoint-$name" --every 20 "$@" -- "${program[@]}" --output "$(output_of "$name")")
 }
 output_of() { if [ "${program[0]}" = "$trainee" ]; then echo "output-$1/result.json"; else echo "output-$1"; fi; }
-has_saved() { find "checkpoint-$1" -type f ! -name 'weir-train.*' ! -name .weir-train | grep -q .; }
+has_saved() { [ -n "$(find "checkpoint-$1" -type f ! -name 'weir-train.*' ! -name .weir-train -print -quit)" ]; }
 # hit NAME COMMAND...: in the background, some time after the training's first checkpoint.
 hits=()
 hit() {

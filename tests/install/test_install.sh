@@ -110,7 +110,7 @@ echo "installed command: ok"
 
 slurm=$prefix/share/weir/slurm
 [ "$("$slurm/weir-bench.sbatch" --list --algorithms oktopk --sizes 10,20)" = "oktopk 10 0.01"$'\n'"oktopk 20 0.01" ] || fail "the installed weir-bench.sbatch has no tasks"
-"$slurm/submit" --help | grep -q "bench, calibrate, python, test, train" || fail "the installed slurm/submit does not know its stages"
+[[ $("$slurm/submit" --help) == *"bench, calibrate, python, test, train"* ]] || fail "the installed slurm/submit does not know its stages"
 out=$(SLURM_JOB_ID=1 SLURM_NTASKS=1 "$slurm/weir-calibrate.sbatch" --results "$work/results" 2>&1) && fail "calibration of one rank: $out"
 [[ $out == "weir-calibrate.sbatch: error: the job has 1 ranks on "* ]] || fail "the installed job scripts do not find the command: $out"
 for site in "$slurm"/sites/*.sh; do
