@@ -11,7 +11,7 @@
 namespace weir::checkpoint {
 namespace {
 
-constexpr std::int64_t most_at_once = std::int64_t{1} << 24;
+constexpr std::int64_t most_at_once = std::int64_t{1} << 20;  // checksums are taken while it is in the cache
 
 /// HDF5's shuffle filter: first the first bytes of all elements, then the second ones, ...
 void shuffle_bytes(std::span<const std::byte> from, std::span<std::byte> to, std::size_t element) {
