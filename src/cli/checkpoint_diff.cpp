@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <set>
 
 #include "base/buffer.hpp"
@@ -143,7 +144,11 @@ class Comparison {
       return tell("{}: {}, {} and {}, {}", where, state_type_name(a.type), share_name(a.share), state_type_name(b.type),
                   share_name(b.share));
     if (a_.index.ranks() != b_.index.ranks()) return;
-    ChunkReader reader_a(a_.file, a_.index, subject_a, a), reader_b(b_.file, b_.index, subject_b, b);
+    std::optional<ChunkReader> reader_a, reader_b;  // small datasets have no chunks
+    if (a.chunked) {
+      reader_a.emplace(a_.file, a_.index, subject_a, a);
+      reader_b.emplace(b_.file, b_.index, subject_b, b);
+    }
     for (std::size_t rank = 0; rank < a.pieces.size(); ++rank) {
       const checkpoint::Piece &mine = a.pieces[rank], &theirs = b.pieces[rank];
       if (mine.count != theirs.count) {
@@ -156,7 +161,7 @@ class Comparison {
       if (mine.region != theirs.region) tell("{}, rank {}: another part of the whole", where, rank);
       Difference difference;
       if (a.chunked)
-        read_both(reader_a, reader_b, a, rank, difference);
+        read_both(*reader_a, *reader_b, a, rank, difference);
       else if (mine.present())
         add(a, a.value(rank).data(), b.value(rank).data(), mine.count, difference);
       if (difference.elements == 0) continue;
@@ -168,7 +173,7 @@ class Comparison {
       lines_.push_back(std::move(text));
     }
     if (!a.chunked) return;
-    done_ += reader_a.bytes_read() + reader_b.bytes_read();
+    done_ += reader_a->bytes_read() + reader_b->bytes_read();
     progress_.at(done_);
   }
 
