@@ -312,16 +312,15 @@ void run(const Options& options) {
 
 void add_bench_checkpoint(CLI::App& bench) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = bench.add_subcommand(
-      "checkpoint",
-      "Saving against write and fsync of the same bytes, loading against read, and what steps lose while a save is in flight");
+  CLI::App* command =
+      bench.add_subcommand("checkpoint", "Saving and loading against the disk, and steps while a save is in flight");
   command->add_option("--size", options->size, "bytes that each rank saves")
       ->check(CLI::Range(std::int64_t{4}, std::int64_t{1} << 40))
       ->capture_default_str();
   command->add_option("--folder", options->folder, "on the disk that is meant, and one that all ranks see; nothing stays in it")
       ->check(CLI::ExistingDirectory)
       ->capture_default_str();
-  command->add_option("--compression", options->compression, "0: none; 1 to 9: deflate")
+  command->add_option("--compression", options->compression, "of arrays; 0: none, 9: smallest")
       ->check(CLI::Range(0, 9))
       ->capture_default_str();
   command->add_option("--rounds", options->rounds, "of saving, and of loading")->check(CLI::PositiveNumber)->capture_default_str();

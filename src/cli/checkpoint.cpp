@@ -33,10 +33,9 @@ void add_json(CLI::App* command, std::string& json) {
 
 void add_checkpoint(CLI::App& app) {
   CLI::App* group =
-      app.add_subcommand("checkpoint",
-                         "Look at files of checkpoints, compare them, and divide them among other ranks; without MPI.\n"
-                         "Status: 0, 1 where a file is damaged, 2 where the command line is wrong or something else is in the way");
+      app.add_subcommand("checkpoint", "Files of checkpoints: list, show, verify, compare, divide among other ranks; without MPI");
   group->require_subcommand(1);
+  group->footer("Status: 0; 1 where a file is damaged; 2 where the command line is wrong, or something else is in the way.");
 
   struct Options {
     std::string a, b, json;
@@ -44,43 +43,43 @@ void add_checkpoint(CLI::App& app) {
     Resharding resharding;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* command = group->add_subcommand(
-      "ls",
-      "What a folder has: step, time, ranks, nodes, run and size of each file, whether its seal holds, which is the newest by the "
-      "manifest; and what interrupted saves have left");
+  CLI::App* command = group->add_subcommand("ls", "List the checkpoints of a folder");
+  command->footer(
+      "Step, time of writing, ranks, nodes, run and size of each file, whether its seal holds, which is the newest by the "
+      "manifest,\n"
+      "and what interrupted saves have left. Nothing is changed.");
   command->add_option("folder", options->a, "of a run's checkpoints")->required()->check(CLI::ExistingDirectory);
   add_json(command, options->json);
   command->callback([options] { end_with([&] { return list_checkpoints(options->a, options->json); }); });
 
   options = std::make_shared<Options>();
-  command = group->add_subcommand("show", "What a file holds: values, subjects with their configuration, datasets with sizes");
+  command = group->add_subcommand("show", "Show what a file holds: values, configurations, datasets");
   command->add_option("file", options->a, "a checkpoint")->required()->check(CLI::ExistingFile);
   add_json(command, options->json);
   command->callback([options] { end_with([&] { return show_checkpoint(options->a, options->json); }); });
 
   options = std::make_shared<Options>();
-  command = group->add_subcommand("verify", "Reads every byte and holds it against its checksum; a line for each file");
+  command = group->add_subcommand("verify", "Read every byte of files, and hold it against its checksum");
   command->add_option("path", options->paths, "files, and folders whose files are meant")->required()->check(CLI::ExistingPath);
   command->callback([options] { end_with([&] { return verify_checkpoints(options->paths); }); });
 
   options = std::make_shared<Options>();
-  command = group->add_subcommand(
-      "diff",
-      "What differs: step, run, ranks, values, configurations, and for each rank the number of differing elements and the "
-      "largest difference.\nTime of writing, version and compression are not compared. Status: 0 where nothing differs, 1 "
-      "where something does, 2 where a file cannot be read");
+  command = group->add_subcommand("diff", "Compare two files");
+  command->footer(
+      "Attributes, values, configurations, datasets, and for each rank the number of differing elements and the largest\n"
+      "difference. Time of writing, version and compression are not compared.\n"
+      "Status: 0 where nothing differs, 1 where something does, 2 where a file cannot be read.");
   command->add_option("first", options->a, "a checkpoint")->required()->check(CLI::ExistingFile);
   command->add_option("second", options->b, "another one")->required()->check(CLI::ExistingFile);
   command->callback([options] { end_with([&] { return diff_checkpoints(options->a, options->b); }, status_trouble); });
 
   options = std::make_shared<Options>();
   Resharding& resharding = options->resharding;
-  command = group->add_subcommand(
-      "reshard",
-      "Writes the file that a job of N ranks would have after restoring IN and saving at once. Blocks are divided evenly; "
-      "local arrays stay with ranks that there still are.\nNeeds the memory of all N ranks in one process: their plans, "
-      "tables and arrays, each once for the job, a second time for what is read, and a third time for what is saved. "
-      "A job that restores IN itself comes to the same, and needs no such file");
+  command = group->add_subcommand("reshard", "Write the file that a job of other ranks would have");
+  command->footer(
+      "That job restores IN and saves at once. Blocks are divided evenly; local arrays stay with the ranks that there still are.\n"
+      "Needs the memory of all its ranks in one process: plans, tables and arrays, and twice again what of them is saved.\n"
+      "A job that restores IN itself comes to the same, and needs no such file.");
   command->add_option("in", resharding.in, "a checkpoint")->required()->check(CLI::ExistingFile);
   command->add_option("out", resharding.out, "the file to write")->required();
   command->add_option("--ranks", resharding.ranks, "of the job that will restore it")->required()->check(CLI::Range(1, 4096));
