@@ -1,7 +1,9 @@
 #!/bin/bash
-# weir checkpoint: $1, on files that make_checkpoints, $2, writes: what it prints, how it ends, what it refuses. $3: a Python.
+# weir checkpoint: $1, on files that make_checkpoints, $2, writes: what it prints, how it ends, what it refuses. $3: a Python. What
+# follows starts ranks: mpirun ... -n.
 set -euo pipefail
 weir=$1 make=$2 python=$3
+mpirun=("${@:4}")
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 cd "$work"
 fail() { echo "test_checkpoint: $*" >&2; exit 1; }
@@ -129,4 +131,16 @@ ends 1 "cut.h5 is damaged" "$weir" checkpoint reshard cut.h5 no.h5 --ranks 2
 [ ! -e no.h5 ] || fail "a refused reshard has left a file"
 cmp "$file" before.h5 || fail "reshard has changed what it reads"
 if compgen -G ".reshard-*" >/dev/null; then fail "reshard has left $(compgen -G ".reshard-*")"; fi
+
+# the benchmark leaves nothing in its folder
+mkdir disk
+bench=$("${mpirun[@]}" 2 "$weir" bench checkpoint --size 100000 --rounds 1 --compression 1 --folder disk --steps --count 262144 --batch 1 --json bench.json 2>/dev/null)
+for row in "save " "load, cold " "load, warm " "with one in flight " "added: " "snapshot: "; do expect "$bench" "^$row"; done
+"$python" -c '
+import json
+rows = json.load(open("bench.json"))
+assert [r["benchmark"] for r in rows] == ["checkpoint_save", "checkpoint_load_cold", "checkpoint_load_warm", "checkpoint_steps"], rows
+assert all(r["min_ms"] > 0 and r["baseline_min_ms"] > 0 for r in rows[:3]) and rows[3]["snapshot_bytes"] > 0, rows'
+if compgen -G "disk/*" >/dev/null || compgen -G "disk/.*[a-z]*" >/dev/null; then fail "bench checkpoint has left $(ls -A disk)"; fi
+ends 105 "nowhere" "$weir" bench checkpoint --folder nowhere
 echo "test_checkpoint: all as it should be"
