@@ -4,12 +4,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <stdexcept>
+#include <system_error>
 #include <thread>
 #include <vector>
 #include <weir/checkpoint.hpp>
@@ -230,7 +232,9 @@ int fullest_node(const Index& index) {
 class Workplace {
  public:
   explicit Workplace(const fs::path& beside) : path_((beside / ".reshard-XXXXXX").string()) {
-    if (mkdtemp(path_.data()) == nullptr) checkpoint::fail_with_errno("cannot make a folder in", beside.string());
+    if (mkdtemp(path_.data()) == nullptr)
+      throw std::runtime_error(
+          fmt::format("cannot make a folder in {}: {}", beside.string(), std::generic_category().message(errno)));
   }
   Workplace(const Workplace&) = delete;
   Workplace& operator=(const Workplace&) = delete;
@@ -272,7 +276,10 @@ int reshard_checkpoint(const Resharding& wanted) {
   try {
     run_virtual_ranks(machine, [&](const Communicator& comm) { restore_and_save(comm, contents, config, index.step); });
   } catch (const Error& error) {
-    const std::string text = replaced(error.what(), fmt::format("{}/.checkpoint-{}.h5", workplace.path(), index.step), wanted.out);
+    const std::string unfinished = fmt::format("{}/.checkpoint-{}.h5", workplace.path(), index.step);
+    const std::string text = error.what();
+    // It is not IN that is damaged.
+    if (text.find(unfinished) != std::string::npos) throw std::runtime_error(replaced(text, unfinished, wanted.out));
     throw Error(error.status(), replaced(text, aside, wanted.in));
   }
   checkpoint::rename_for_good(aside, fs::absolute(wanted.out).string());

@@ -126,6 +126,7 @@ ends 2 "are the same file" "$weir" checkpoint reshard "$file" "$file" --ranks 2 
 ends 2 "7.h5 exists: --force replaces it" "$weir" checkpoint reshard "$file" 7.h5 --ranks 2
 ends 0 "of 2 ranks on 1 node now" "$weir" checkpoint reshard "$file" 7.h5 --ranks 2 --force
 ends 2 "there is no folder .*nowhere" "$weir" checkpoint reshard "$file" nowhere/x.h5 --ranks 2
+ends 2 "cannot make a folder in /proc: " "$weir" checkpoint reshard "$file" /proc/x.h5 --ranks 2
 ends 1 "flipped.h5 is damaged: dataset /arrays/weights/elements" "$weir" checkpoint reshard flipped.h5 no.h5 --ranks 2
 ends 1 "cut.h5 is damaged" "$weir" checkpoint reshard cut.h5 no.h5 --ranks 2
 [ ! -e no.h5 ] || fail "a refused reshard has left a file"
