@@ -42,20 +42,27 @@ int main(int argc, char** argv) {
   weir::cli::add_bench_rows(*bench);
   weir::cli::add_bench_embedding(*bench);
   weir::cli::add_bench_capi(*bench);
+  weir::cli::add_bench_checkpoint(*bench);
   weir::cli::add_calibrate(app);
   weir::cli::add_predict(app);
   weir::cli::add_trace(app);
+  weir::cli::add_checkpoint(app);
 
+  // As diff(1): scripts tell a command line that is wrong from files that are.
+  const bool of_files = argc > 1 && argv[1] == std::string_view("checkpoint");
   int status = 0;
   try {
     const std::string unknown = weir::cli::unknown_subcommand(app, {argv + 1, static_cast<std::size_t>(std::max(argc, 1) - 1)});
     if (!unknown.empty()) throw std::runtime_error(unknown);
     app.parse(argc, argv);
+  } catch (const CLI::RuntimeError& error) {
+    status = error.get_exit_code();
   } catch (const CLI::ParseError& error) {
     status = app.exit(error);
+    if (status != 0 && of_files) status = 2;
   } catch (const std::exception& error) {
     fmt::print(stderr, "weir: {}\n", error.what());
-    status = 1;
+    status = of_files ? 2 : 1;
   }
   int running = 0, finished = 0;
   MPI_Initialized(&running);
