@@ -5,8 +5,9 @@ _weir() {
   for ((i = 1; i < COMP_CWORD; i++)); do
     case "$command ${COMP_WORDS[i]}" in
       " info" | " bench" | "bench select" | "bench allreduce" | "bench codec" | "bench overlap" | "bench rows" | \
-        "bench embedding" | "bench capi" | " calibrate" | " predict" | " selftest" | " trace" | "trace merge" | "trace summary" | \
-        "trace diagnose")
+        "bench embedding" | "bench capi" | "bench checkpoint" | " calibrate" | " predict" | " selftest" | " trace" | \
+        "trace merge" | "trace summary" | "trace diagnose" | " checkpoint" | "checkpoint ls" | "checkpoint show" | \
+        "checkpoint verify" | "checkpoint diff" | "checkpoint reshard")
         command="${command:+$command }${COMP_WORDS[i]}" ;;
     esac
   done
@@ -19,9 +20,12 @@ _weir() {
       "bench rows --tokens" | "bench rows --iterations" | "bench embedding --rows" | "bench embedding --width" | \
       "bench embedding --tokens" | "bench embedding --compute-ms" | "bench embedding --dense-count" | \
       "bench embedding --iterations" | "bench embedding --warmup" | "bench capi --count" | "bench capi --calls" | \
-      "bench capi --rounds" | "calibrate --seconds" | "predict --network" | "predict --count" | "predict --density" | \
-      "predict --nodes" | "predict --ranks-per-node" | "selftest --count" | "selftest --density" | "selftest --steps" | \
-      "selftest --seconds" | "trace merge --communicator" | "trace summary --communicator" | "trace diagnose --communicator")
+      "bench capi --rounds" | "bench checkpoint --size" | "bench checkpoint --folder" | "bench checkpoint --compression" | \
+      "bench checkpoint --rounds" | "bench checkpoint --count" | "bench checkpoint --batch" | "calibrate --seconds" | \
+      "predict --network" | "predict --count" | "predict --density" | "predict --nodes" | "predict --ranks-per-node" | \
+      "selftest --count" | "selftest --density" | "selftest --steps" | "selftest --seconds" | "trace merge --communicator" | \
+      "trace summary --communicator" | "trace diagnose --communicator" | "checkpoint reshard --ranks" | \
+      "checkpoint reshard --per-node")
       words= ;;
     "info --values" | "bench allreduce --values" | "bench embedding --values" | "predict --values")
       words="bfloat16 float16 native" ;;
@@ -31,8 +35,8 @@ _weir() {
       words="cuda host" ;;
     "bench select --input" | "bench select --json" | "bench allreduce --input" | "bench allreduce --json" | \
       "bench codec --json" | "bench overlap --json" | "bench rows --json" | "bench embedding --text" | "bench embedding --json" | \
-      "bench capi --json" | "calibrate --output" | "predict --machine" | "predict --json" | "selftest --json" | \
-      "trace merge --output" | "trace summary --json")
+      "bench capi --json" | "bench checkpoint --json" | "calibrate --output" | "predict --machine" | "predict --json" | \
+      "selftest --json" | "trace merge --output" | "trace summary --json" | "checkpoint ls --json" | "checkpoint show --json")
       files=yes ;;
     "bench allreduce --algorithm")
       words="all auto auto_sparse dense_ring dense_rabenseifner dense_torus2d dense_mpi dense_nccl topk_allgather topk_dsa gtopk
@@ -53,9 +57,9 @@ _weir() {
       words="adagrad adam momentum sgd" ;;
     *)
       case "$command" in
-        "") words="info bench calibrate predict selftest trace -h --help --version" ;;
+        "") words="info bench calibrate predict selftest trace checkpoint -h --help --version" ;;
         "info") words="-h --help --plan --count --density --algorithm --values" ;;
-        "bench") words="select allreduce codec overlap rows embedding capi -h --help" ;;
+        "bench") words="select allreduce codec overlap rows embedding capi checkpoint -h --help" ;;
         "bench select") words="-h --help --count --density --algorithm --memory --samplings --iterations --input --json" ;;
         "bench allreduce") words="-h --help --count --density --algorithm --memory --trial-iterations --result --baseline --no-baseline --side-by-side
           --threshold --wire --values --iterations --warmup --input --json" ;;
@@ -65,6 +69,7 @@ _weir() {
         "bench embedding") words="-h --help --rows --width --tokens --exchange --values --routing --optimizer --text --compute-ms --dense-count
           --iterations --warmup --json" ;;
         "bench capi") words="-h --help --count --calls --rounds --json" ;;
+        "bench checkpoint") words="-h --help --size --folder --compression --rounds --steps --count --batch --json" ;;
         "calibrate") words="-h --help --output --seconds" ;;
         "predict") words="-h --help --machine --network --count --density --nodes --ranks-per-node --wire --values --json" ;;
         "selftest") words="-h --help --count --density --steps --seconds --json" ;;
@@ -72,6 +77,12 @@ _weir() {
         "trace merge") words="-h --help --communicator --output" folders=yes ;;
         "trace summary") words="-h --help --communicator --json" folders=yes ;;
         "trace diagnose") words="-h --help --communicator" folders=yes ;;
+        "checkpoint") words="ls show verify diff reshard -h --help" ;;
+        "checkpoint ls") words="-h --help --json" folders=yes ;;
+        "checkpoint show") words="-h --help --json" ;;
+        "checkpoint verify") words="-h --help" ;;
+        "checkpoint diff") words="-h --help" ;;
+        "checkpoint reshard") words="-h --help --ranks --per-node --force" ;;
       esac ;;
   esac
   if [[ -n $files ]]; then

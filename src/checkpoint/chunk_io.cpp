@@ -11,7 +11,8 @@
 namespace weir::checkpoint {
 namespace {
 
-constexpr std::int64_t most_at_once = std::int64_t{1} << 24;
+constexpr std::int64_t most_at_once = std::int64_t{1} << 20;  // checksums are taken while it is in the cache
+constexpr std::size_t written_at_once = std::size_t{1} << 23;
 
 /// HDF5's shuffle filter: first the first bytes of all elements, then the second ones, ...
 void shuffle_bytes(std::span<const std::byte> from, std::span<std::byte> to, std::size_t element) {
@@ -78,7 +79,13 @@ std::int64_t write(const File& file, const OutgoingArray& array) {
     std::size_t bytes = first.size();
     for (++c; c < array.chunks.size() && array.chunks[c].address == address + static_cast<std::int64_t>(bytes); ++c)
       bytes += static_cast<std::size_t>(array.chunks[c].bytes);
-    file.write_at(address, {first.data(), bytes});
+    // In pieces: ranks that write to one file take turns, and the disk works meanwhile.
+    for (std::size_t done = 0; done < bytes; done += written_at_once) {
+      const std::size_t piece = std::min(written_at_once, bytes - done);
+      const std::int64_t at = address + static_cast<std::int64_t>(done);
+      file.write_at(at, {first.data() + done, piece});
+      file.begin_sync(at, static_cast<std::int64_t>(piece));
+    }
     written += static_cast<std::int64_t>(bytes);
   }
   return written;

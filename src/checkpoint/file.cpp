@@ -59,6 +59,12 @@ void File::read_at(std::int64_t address, std::span<std::byte> bytes) const {
   }
 }
 
+void File::begin_sync([[maybe_unused]] std::int64_t address, [[maybe_unused]] std::int64_t bytes) const noexcept {
+#ifdef SYNC_FILE_RANGE_WRITE
+  (void)::sync_file_range(descriptor_, address, bytes, SYNC_FILE_RANGE_WRITE);  // sync() tells of errors
+#endif
+}
+
 std::int64_t File::size() const {
   struct stat status {};
   if (::fstat(descriptor_, &status) != 0) fail_with_errno("cannot look at", path_);

@@ -23,6 +23,8 @@ class File {
   void write_at(std::int64_t address, std::span<const std::byte> bytes) const;
   /// Throws where the file ends before.
   void read_at(std::int64_t address, std::span<std::byte> bytes) const;
+  /// Advice: what was written there may go to the disk while more is written.
+  void begin_sync(std::int64_t address, std::int64_t bytes) const noexcept;
   [[nodiscard]] std::int64_t size() const;
   /// Returns once what was written is on the disk.
   void sync() const;

@@ -43,9 +43,11 @@ void add_bench_overlap(CLI::App& bench);
 void add_bench_rows(CLI::App& bench);
 void add_bench_embedding(CLI::App& bench);
 void add_bench_capi(CLI::App& bench);
+void add_bench_checkpoint(CLI::App& bench);
 void add_calibrate(CLI::App& app);
 void add_predict(CLI::App& app);
 void add_selftest(CLI::App& app);
 void add_trace(CLI::App& app);
+void add_checkpoint(CLI::App& app);
 
 }  // namespace weir::cli

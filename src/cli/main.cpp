@@ -42,11 +42,15 @@ int main(int argc, char** argv) {
   weir::cli::add_bench_rows(*bench);
   weir::cli::add_bench_embedding(*bench);
   weir::cli::add_bench_capi(*bench);
+  weir::cli::add_bench_checkpoint(*bench);
   weir::cli::add_calibrate(app);
   weir::cli::add_predict(app);
   weir::cli::add_selftest(app);
   weir::cli::add_trace(app);
+  weir::cli::add_checkpoint(app);
 
+  // As diff(1): scripts tell a command line that is wrong from files that are.
+  const bool of_files = argc > 1 && argv[1] == std::string_view("checkpoint");
   int status = 0;
   bool all_alike = false;  // all ranks end with this status, and none waits for another
   try {
@@ -58,9 +62,10 @@ int main(int argc, char** argv) {
     all_alike = true;
   } catch (const CLI::ParseError& error) {
     status = app.exit(error);
+    if (status != 0 && of_files) status = 2;
   } catch (const std::exception& error) {
     fmt::print(stderr, "weir: {}\n", error.what());
-    status = 1;
+    status = of_files ? 2 : 1;
   }
   int running = 0, finished = 0;
   MPI_Initialized(&running);

@@ -11,19 +11,6 @@
 namespace weir::test {
 namespace {
 
-template <class T>
-AllreduceConfig config_of(const AllreduceRow& row) {
-  return {.count = 701,
-          .type = data_type_of<T>,
-          .k = 30,
-          .algorithm = std::string(row.name),
-          .threshold_period = 3,
-          .boundary_period = 2,
-          .non_finite = NonFinite::skip,
-          .dense_iterations = row.sparse() ? 1 : 0,
-          .warmup_iterations = 3};
-}
-
 /// What is wrong, or "". `saved_after` runs a file is saved, and the run goes on; another job restores it.
 template <class T>
 std::string going_on(const StateMachine& machine, const AllreduceConfig& config, int saved_after, std::int64_t compression = 0) {

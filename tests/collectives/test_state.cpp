@@ -10,19 +10,6 @@ namespace weir::test {
 namespace {
 
 template <class T>
-AllreduceConfig config_of(const AllreduceRow& row) {
-  return {.count = 701,
-          .type = data_type_of<T>,
-          .k = 30,
-          .algorithm = std::string(row.name),
-          .threshold_period = 3,
-          .boundary_period = 2,
-          .non_finite = NonFinite::skip,
-          .dense_iterations = row.sparse() ? 1 : 0,
-          .warmup_iterations = 3};
-}
-
-template <class T>
 void going_on(const StateMachine& machine, const AllreduceConfig& config, int saved_after) {
   REQUIRE(plan_going_on<HostPlace<T>>(machine, config, saved_after) == "");
 }

@@ -10,3 +10,11 @@ function(weir_mpi_test)
   add_test(NAME ${arg_NAME} COMMAND ${MPIEXEC_EXECUTABLE} ${weir_mpiexec_flags} ${MPIEXEC_NUMPROC_FLAG} ${arg_RANKS} $<TARGET_FILE:${arg_PROGRAM}> ${arg_ARGS})
   set_tests_properties(${arg_NAME} PROPERTIES LABELS mpi ENVIRONMENT "${weir_mpiexec_environment}" TIMEOUT 300 RUN_SERIAL ON)
 endfunction()
+
+# weir_resume_test(NAME name RANKS n PROGRAM target RESULT file ARGS ...): an example that is stopped and goes on, by mpi/test_example_resumes.sh.
+function(weir_resume_test)
+  cmake_parse_arguments(arg "" "NAME;RANKS;PROGRAM;RESULT" "ARGS" ${ARGN})
+  add_test(NAME ${arg_NAME} COMMAND ${weir_SOURCE_DIR}/tests/mpi/test_example_resumes.sh ${arg_RESULT} $<TARGET_FILE:${arg_PROGRAM}> ${arg_ARGS} --
+                                    ${MPIEXEC_EXECUTABLE} ${weir_mpiexec_flags} ${MPIEXEC_NUMPROC_FLAG} ${arg_RANKS})
+  set_tests_properties(${arg_NAME} PROPERTIES LABELS examples ENVIRONMENT "${weir_mpiexec_environment};OPENBLAS_NUM_THREADS=1" TIMEOUT 300 RUN_SERIAL ON)
+endfunction()

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/state.hpp"
+#include "collectives/allreduce.hpp"
 #include "plan/plan.hpp"
 #include "support/inproc_ranks.hpp"
 #include "support/inputs.hpp"
@@ -37,6 +38,20 @@ struct HostPlace {
     return {residual.begin(), residual.end()};
   }
 };
+
+/// With everything that a state has: thresholds and boundaries that are used again, densities that fall.
+template <class T>
+AllreduceConfig config_of(const AllreduceRow& row) {
+  return {.count = 701,
+          .type = data_type_of<T>,
+          .k = 30,
+          .algorithm = std::string(row.name),
+          .threshold_period = 3,
+          .boundary_period = 2,
+          .non_finite = NonFinite::skip,
+          .dense_iterations = row.sparse() ? 1 : 0,
+          .warmup_iterations = 3};
+}
 
 struct StateMachine {
   int ranks;

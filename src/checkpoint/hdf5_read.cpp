@@ -1,0 +1,209 @@
+#include <algorithm>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "checkpoint/hdf5_file.hpp"
+#include "checkpoint/hdf5_library.hpp"
+
+namespace weir::checkpoint {
+namespace {
+
+using hdf5::check;
+using hdf5::Id;
+
+/// Names of what `object` has, groups and datasets, or attributes.
+template <class Iterate>
+std::vector<std::string> names_in(Iterate&& iterate, std::string_view what) {
+  std::vector<std::string> names;
+  check(iterate(&names), fmt::format("list {}", what));
+  return names;
+}
+std::vector<std::string> members_of(hid_t group) {
+  return names_in(
+      [&](void* names) {
+        return H5Literate(
+            group, H5_INDEX_NAME, H5_ITER_INC, nullptr,
+            [](hid_t, const char* name, const H5L_info_t*, void* all) -> herr_t {
+              static_cast<std::vector<std::string>*>(all)->emplace_back(name);
+              return 0;
+            },
+            names);
+      },
+      "a group");
+}
+std::vector<std::string> attributes_of(hid_t object) {
+  return names_in(
+      [&](void* names) {
+        hsize_t at = 0;
+        return H5Aiterate2(
+            object, H5_INDEX_NAME, H5_ITER_INC, &at,
+            [](hid_t, const char* name, const H5A_info_t*, void* all) -> herr_t {
+              static_cast<std::vector<std::string>*>(all)->emplace_back(name);
+              return 0;
+            },
+            names);
+      },
+      "attributes");
+}
+
+Value read_value(hid_t object, const std::string& name) {
+  const Id attribute(H5Aopen(object, name.c_str(), H5P_DEFAULT), H5Aclose, fmt::format("find attribute '{}'", name));
+  const Id type(H5Aget_type(attribute), H5Tclose, "read a type");
+  switch (H5Tget_class(type)) {
+    case H5T_STRING: {
+      std::string text(H5Tget_size(type), '\0');
+      check(H5Aread(attribute, type, text.data()), fmt::format("read attribute '{}'", name));
+      return text.substr(0, text.find('\0'));
+    }
+    case H5T_FLOAT: {
+      double real = 0;
+      check(H5Aread(attribute, H5T_NATIVE_DOUBLE, &real), fmt::format("read attribute '{}'", name));
+      return real;
+    }
+    default: {
+      std::int64_t integer = 0;
+      check(H5Aread(attribute, H5T_NATIVE_INT64, &integer), fmt::format("read attribute '{}'", name));
+      return integer;
+    }
+  }
+}
+std::int64_t read_integer(hid_t object, const std::string& name) {
+  const Value value = read_value(object, name);
+  if (const auto* const integer = std::get_if<std::int64_t>(&value)) return *integer;
+  fail(WEIR_ERR_FILE, "attribute '{}' is no integer", name);
+}
+std::string read_text(hid_t object, const std::string& name) {
+  const Value value = read_value(object, name);
+  if (const auto* const text = std::get_if<std::string>(&value)) return *text;
+  fail(WEIR_ERR_FILE, "attribute '{}' is no text", name);
+}
+Values read_values(hid_t object) {
+  Values values;
+  for (const std::string& name : attributes_of(object)) values[name] = read_value(object, name);
+  return values;
+}
+std::vector<std::int64_t> read_numbers(hid_t object, const std::string& name) {
+  const Id attribute(H5Aopen(object, name.c_str(), H5P_DEFAULT), H5Aclose, fmt::format("find attribute '{}'", name));
+  const Id space(H5Aget_space(attribute), H5Sclose, "read an extent");
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(std::max<hssize_t>(0, H5Sget_simple_extent_npoints(space))));
+  if (!numbers.empty()) check(H5Aread(attribute, H5T_NATIVE_INT64, numbers.data()), fmt::format("read attribute '{}'", name));
+  return numbers;
+}
+
+template <class Names>
+std::size_t place_among(const Names& names, std::string_view name, std::string_view what) {
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) fail(WEIR_ERR_FILE, "{} '{}' is unknown", what, name);
+  return static_cast<std::size_t>(found - names.begin());
+}
+
+StateType type_named(std::string_view name) {
+  constexpr int last = static_cast<int>(StateType::uint8);
+  for (int type = 0; type <= last; ++type) {
+    if (state_type_name(static_cast<StateType>(type)) == name) return static_cast<StateType>(type);
+  }
+  fail(WEIR_ERR_FILE, "type '{}' is unknown", name);
+}
+
+Dataset read_dataset(hid_t data, std::string name) {
+  Dataset dataset;
+  dataset.name = std::move(name);
+  dataset.type = type_named(read_text(data, "type"));
+  dataset.share = static_cast<Share>(place_among(hdf5::share_names, read_text(data, "share"), "share"));
+  for (const std::int64_t count : read_numbers(data, "counts")) dataset.pieces.push_back({count, {}});
+  if (H5Aexists(data, "regions") > 0) {
+    const std::vector<std::int64_t> r = read_numbers(data, "regions");
+    if (r.size() != 6 * dataset.pieces.size()) fail(WEIR_ERR_FILE, "'{}' has regions of other ranks", dataset.name);
+    for (std::size_t rank = 0; rank < dataset.pieces.size(); ++rank) {
+      const auto at = r.begin() + static_cast<std::ptrdiff_t>(6 * rank);
+      dataset.pieces[rank].region = {at[4], at[5], at[0], at[1], at[2], at[3]};
+    }
+  }
+  dataset.chunked = H5Aexists(data, "chunks") > 0;
+  if (dataset.chunked) {
+    dataset.chunk_elements = read_integer(data, "chunk_elements");
+    const std::vector<std::int64_t> c = read_numbers(data, "chunks");
+    for (std::size_t at = 0; at + 2 < c.size(); at += 3)
+      dataset.chunks.push_back({c[at], c[at + 1], static_cast<std::uint64_t>(c[at + 2])});
+    if (dataset.chunk_elements < 1 || dataset.first_chunk(dataset.pieces.size()) != dataset.chunks.size())
+      fail(WEIR_ERR_FILE, "'{}' has other chunks than its counts need", dataset.name);
+    return dataset;
+  }
+  const std::int64_t row = dataset.largest_piece();
+  dataset.values.resize(dataset.pieces.size() * static_cast<std::size_t>(row * dataset.element_bytes()));
+  const Id type(H5Dget_type(data), H5Tclose, "read a type");
+  const Id space(H5Dget_space(data), H5Sclose, "read an extent");
+  const auto bytes = static_cast<std::size_t>(std::max<hssize_t>(0, H5Sget_simple_extent_npoints(space))) * H5Tget_size(type);
+  if (row > 0 && bytes != dataset.values.size()) fail(WEIR_ERR_FILE, "'{}' has another size than its counts", dataset.name);
+  if (row > 0)
+    check(H5Dread(data, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, dataset.values.data()), fmt::format("read '{}'", dataset.name));
+  return dataset;
+}
+
+/// All datasets below `group`.
+void read_datasets(hid_t group, const std::string& path, std::vector<Dataset>& datasets) {
+  for (const std::string& name : members_of(group)) {
+    const Id object(H5Oopen(group, name.c_str(), H5P_DEFAULT), H5Oclose, fmt::format("open '{}'", path + name));
+    if (H5Iget_type(object) == H5I_GROUP)
+      read_datasets(object, path + name + "/", datasets);
+    else
+      datasets.push_back(read_dataset(object, path + name));
+  }
+}
+
+}  // namespace
+
+bool has_hdf5() { return true; }
+
+std::string hdf5_version() {
+  unsigned major = 0, minor = 0, release = 0;
+  H5get_libversion(&major, &minor, &release);
+  return fmt::format("{}.{}.{}", major, minor, release);
+}
+
+Index read_structure(const std::string& path, const Structure& structure) {
+  const std::lock_guard lock(hdf5::one_at_a_time);
+  const hdf5::Quiet quiet;
+  FileImage image;
+  std::span<const std::byte> bytes = structure.bytes;
+  for (const Extent& extent : structure.extents) {
+    const auto size = static_cast<std::size_t>(extent.bytes);
+    image.write(extent.begin, bytes.first(size));
+    bytes = bytes.subspan(size);
+  }
+  image.written = structure.file_bytes;
+  const Id access = hdf5::access_list(image);
+  const Id file(H5Fopen("checkpoint", H5F_ACC_RDONLY, access), H5Fclose, fmt::format("open {}", path));
+  if (H5Aexists(file, hdf5::schema_name) <= 0)
+    fail(WEIR_ERR_FILE, "{} is no checkpoint: it has no attribute '{}'", path, hdf5::schema_name);
+  if (const std::int64_t found = read_integer(file, hdf5::schema_name); found != schema_version)
+    fail(WEIR_ERR_FILE,
+         "{} has schema {}: this library reads schema {}; read it with the Weir that has written it, {}, or a later one", path,
+         found, schema_version, read_text(file, "weir"));
+  try {
+    Index index;
+    index.step = read_integer(file, "step");
+    index.compression = read_integer(file, "compression");
+    index.run = read_text(file, "run");
+    index.written = read_text(file, "written");
+    index.weir = read_text(file, "weir");
+    index.nodes = read_numbers(file, "nodes");
+    index.switches = read_numbers(file, "switches");
+    index.values = read_values(Id(H5Gopen2(file, "values", H5P_DEFAULT), H5Gclose, "open group 'values'"));
+    for (const Kind kind : kinds) {
+      const std::string name(group_of(kind));
+      const Id group(H5Gopen2(file, name.c_str(), H5P_DEFAULT), H5Gclose, fmt::format("open group '{}'", name));
+      for (const std::string& subject : members_of(group)) {
+        const Id own(H5Gopen2(group, subject.c_str(), H5P_DEFAULT), H5Gclose, fmt::format("open '{}'", subject));
+        index.subjects.push_back({kind, subject, read_values(own), {}});
+        read_datasets(own, "", index.subjects.back().datasets);
+      }
+    }
+    return index;
+  } catch (const Error& error) {
+    throw Error(error.status(), fmt::format("{}: {}", path, error.what()));
+  }
+}
+
+}  // namespace weir::checkpoint

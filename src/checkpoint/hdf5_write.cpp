@@ -1,0 +1,230 @@
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "checkpoint/hdf5_file.hpp"
+#include "checkpoint/hdf5_library.hpp"
+
+namespace weir::checkpoint {
+namespace {
+
+using hdf5::check;
+using hdf5::Id;
+
+/// Of elements in the file, which is little-endian, and in memory.
+hid_t type_of(StateType type) {
+  switch (type) {
+    case StateType::boolean:
+    case StateType::uint8:
+    case StateType::text:
+      return H5T_STD_U8LE;
+    case StateType::int32:
+      return H5T_STD_I32LE;
+    case StateType::int64:
+      return H5T_STD_I64LE;
+    case StateType::uint32:
+      return H5T_STD_U32LE;
+    case StateType::uint64:
+      return H5T_STD_U64LE;
+    case StateType::float32:
+      return H5T_IEEE_F32LE;
+    case StateType::float64:
+      return H5T_IEEE_F64LE;
+  }
+  return -1;
+}
+
+Id space_of(std::initializer_list<std::int64_t> extents) {
+  std::vector<hsize_t> dims;
+  for (const std::int64_t extent : extents) dims.push_back(static_cast<hsize_t>(extent));
+  return {H5Screate_simple(static_cast<int>(dims.size()), dims.data(), nullptr), H5Sclose, "describe an extent"};
+}
+
+Id string_type(std::size_t length) {
+  Id type(H5Tcopy(H5T_C_S1), H5Tclose, "make a type");
+  H5Tset_size(type, std::max<std::size_t>(1, length));
+  H5Tset_strpad(type, H5T_STR_NULLPAD);
+  H5Tset_cset(type, H5T_CSET_UTF8);
+  return type;
+}
+
+void write_attribute(hid_t object, const std::string& name, hid_t type, hid_t space, const void* data) {
+  const Id attribute(H5Acreate2(object, name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT), H5Aclose,
+                     fmt::format("make attribute '{}'", name));
+  if (data != nullptr) check(H5Awrite(attribute, type, data), fmt::format("write attribute '{}'", name));  // null: it is empty
+}
+
+void write_attribute(hid_t object, const std::string& name, const Value& value) {
+  const Id scalar(H5Screate(H5S_SCALAR), H5Sclose, "describe a scalar");
+  if (const auto* const integer = std::get_if<std::int64_t>(&value)) {
+    write_attribute(object, name, H5T_STD_I64LE, scalar, integer);
+  } else if (const auto* const real = std::get_if<double>(&value)) {
+    write_attribute(object, name, H5T_IEEE_F64LE, scalar, real);
+  } else {
+    const std::string padded = std::get<std::string>(value) + '\0';
+    write_attribute(object, name, string_type(padded.size()), scalar, padded.data());
+  }
+}
+
+void write_attributes(hid_t object, const Values& values) {
+  for (const auto& [name, value] : values) write_attribute(object, name, value);
+}
+
+void write_attribute(hid_t object, const std::string& name, std::span<const std::int64_t> numbers, std::int64_t columns) {
+  const auto rows = static_cast<std::int64_t>(numbers.size()) / columns;
+  const Id space = columns == 1 ? space_of({rows}) : space_of({rows, columns});
+  write_attribute(object, name, H5T_STD_I64LE, space, numbers.empty() ? nullptr : numbers.data());
+}
+
+/// What ranks have of a dataset, and how it is divided anew.
+void describe(hid_t object, const Dataset& dataset) {
+  write_attribute(object, "share", Value(std::string(hdf5::share_names[static_cast<std::size_t>(dataset.share)])));
+  write_attribute(object, "type", Value(std::string(state_type_name(dataset.type))));
+  std::vector<std::int64_t> counts, regions;
+  for (const Piece& piece : dataset.pieces) {
+    counts.push_back(piece.count);
+    const Region& r = piece.region;
+    regions.insert(regions.end(), {r.first_row, r.rows, r.first_column, r.columns, r.whole_rows, r.whole_columns});
+  }
+  write_attribute(object, "counts", counts, 1);
+  if (dataset.share != Share::each && dataset.share != Share::layout) write_attribute(object, "regions", regions, 6);
+}
+
+void write_small(hid_t group, const Dataset& dataset) {
+  const auto ranks = static_cast<std::int64_t>(dataset.pieces.size());
+  const std::int64_t row = dataset.largest_piece();
+  const bool text = dataset.type == StateType::text;
+  const Id type = text ? string_type(static_cast<std::size_t>(row)) : Id(H5Tcopy(type_of(dataset.type)), H5Tclose, "make a type");
+  const Id space = text || row == 1 ? space_of({ranks}) : space_of({ranks, row});
+  const Id links(H5Pcreate(H5P_LINK_CREATE), H5Pclose, "make a list");
+  H5Pset_create_intermediate_group(links, 1);
+  const Id data(H5Dcreate2(group, dataset.name.c_str(), type, space, links, H5P_DEFAULT, H5P_DEFAULT), H5Dclose,
+                fmt::format("make dataset '{}'", dataset.name));
+  if (row > 0)
+    check(H5Dwrite(data, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, dataset.values.data()),
+          fmt::format("write dataset '{}'", dataset.name));
+  describe(data, dataset);
+}
+
+haddr_t address_of(hid_t data, std::int64_t row, std::int64_t element, std::string_view name) {
+  const std::array<hsize_t, 2> offset = {static_cast<hsize_t>(row), static_cast<hsize_t>(element)};
+  unsigned mask = 0;
+  haddr_t address = HADDR_UNDEF;
+  hsize_t size = 0;
+  check(H5Dget_chunk_info_by_coord(data, offset.data(), &mask, &address, &size), fmt::format("find the chunks of '{}'", name));
+  if (address == HADDR_UNDEF) fail(WEIR_ERR_FILE, "the HDF5 library has made no room for '{}'", name);
+  return address;
+}
+
+/// Makes room for compressed chunks, whose sizes differ: the library is given zeros in their place.
+void place_compressed(hid_t data, Dataset& dataset, FileImage& image) {
+  std::vector<std::byte> zeros;
+  std::size_t at = 0;
+  for (std::size_t rank = 0; rank < dataset.pieces.size(); ++rank) {
+    for (std::int64_t c = 0; c < dataset.chunks_of(rank); ++c) {
+      Chunk& chunk = dataset.chunks[at++];
+      const std::int64_t element = c * dataset.chunk_elements;
+      zeros.resize(std::max(zeros.size(), static_cast<std::size_t>(chunk.bytes)));
+      const std::array<hsize_t, 2> offset = {rank, static_cast<hsize_t>(element)};
+      image.forget_writes(true);
+      check(H5Dwrite_chunk(data, H5P_DEFAULT, 0, offset.data(), static_cast<std::size_t>(chunk.bytes), zeros.data()),
+            fmt::format("make room for '{}'", dataset.name));
+      image.forget_writes(false);
+      chunk.address = static_cast<std::int64_t>(address_of(data, static_cast<std::int64_t>(rank), element, dataset.name));
+      dataset.room.push_back({chunk.address, chunk.bytes});
+    }
+  }
+}
+
+/// The library lays chunks without filter one behind the other: row by row, as many in each as the longest needs.
+void place(hid_t data, Dataset& dataset) {
+  const auto first = static_cast<std::int64_t>(address_of(data, 0, 0, dataset.name));
+  const std::int64_t in_row = chunks_for(dataset.largest_piece(), dataset.chunk_elements);
+  const std::int64_t room = dataset.chunk_elements * dataset.element_bytes();
+  dataset.room = {{first, static_cast<std::int64_t>(dataset.pieces.size()) * in_row * room}};
+  std::size_t at = 0;
+  for (std::size_t rank = 0; rank < dataset.pieces.size(); ++rank) {
+    for (std::int64_t c = 0; c < dataset.chunks_of(rank); ++c, ++at) {
+      dataset.chunks[at].address = first + (static_cast<std::int64_t>(rank) * in_row + c) * room;
+      dataset.chunks[at].bytes = dataset.elements_of(rank, c).second * dataset.element_bytes();
+    }
+  }
+}
+
+void write_chunked(hid_t group, const Index& index, Dataset& dataset, FileImage& image) {
+  const auto ranks = static_cast<std::int64_t>(dataset.pieces.size());
+  const std::int64_t row = dataset.largest_piece();
+  const Id space = space_of({ranks, row});
+  const Id how(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, "make a list");
+  if (row > 0) {
+    const std::array<hsize_t, 2> chunk = {1, static_cast<hsize_t>(dataset.chunk_elements)};
+    H5Pset_chunk(how, 2, chunk.data());
+    H5Pset_fill_time(how, H5D_FILL_TIME_NEVER);
+    H5Pset_alloc_time(how, index.compression > 0 ? H5D_ALLOC_TIME_INCR : H5D_ALLOC_TIME_EARLY);
+    if (index.compression > 0) {
+      H5Pset_shuffle(how);
+      check(H5Pset_deflate(how, static_cast<unsigned>(index.compression)), "compress: it was built without zlib");
+    }
+  }
+  const Id links(H5Pcreate(H5P_LINK_CREATE), H5Pclose, "make a list");
+  H5Pset_create_intermediate_group(links, 1);
+  const Id data(H5Dcreate2(group, dataset.name.c_str(), type_of(dataset.type), space, links, how, H5P_DEFAULT), H5Dclose,
+                fmt::format("make dataset '{}'", dataset.name));
+  if (row > 0 && index.compression > 0)
+    place_compressed(data, dataset, image);
+  else if (row > 0)
+    place(data, dataset);
+  describe(data, dataset);
+  std::vector<std::int64_t> chunks;
+  for (const Chunk& chunk : dataset.chunks)
+    chunks.insert(chunks.end(), {chunk.address, chunk.bytes, static_cast<std::int64_t>(chunk.checksum)});
+  write_attribute(data, "chunks", chunks, 3);
+  write_attribute(data, "chunk_elements", Value(dataset.chunk_elements));
+}
+
+Id make_group(hid_t parent, const std::string& name) {
+  return {H5Gcreate2(parent, name.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), H5Gclose, fmt::format("make group '{}'", name)};
+}
+
+}  // namespace
+
+Structure lay_out(Index& index) {
+  const std::lock_guard lock(hdf5::one_at_a_time);
+  const hdf5::Quiet quiet;
+  FileImage image;
+  Id file(H5Fcreate("checkpoint", H5F_ACC_TRUNC, H5P_DEFAULT, hdf5::access_list(image)), H5Fclose, "make a file in memory");
+  write_attribute(file, hdf5::schema_name, Value(schema_version));
+  write_attributes(file, {{"step", index.step},
+                          {"ranks", static_cast<std::int64_t>(index.ranks())},
+                          {"compression", index.compression},
+                          {"run", index.run},
+                          {"written", index.written},
+                          {"weir", index.weir}});
+  write_attribute(file, "nodes", index.nodes, 1);
+  write_attribute(file, "switches", index.switches, 1);
+  write_attributes(make_group(file, "values"), index.values);
+  for (const Kind kind : kinds) {
+    const Id group = make_group(file, std::string(group_of(kind)));
+    for (Subject& subject : index.subjects) {
+      if (subject.kind != kind) continue;
+      const Id own = make_group(group, subject.name);
+      write_attributes(own, subject.about);
+      for (Dataset& dataset : subject.datasets) {
+        if (dataset.chunked)
+          write_chunked(own, index, dataset, image);
+        else
+          write_small(own, dataset);
+      }
+    }
+  }
+  file.close("lay out a file in memory");
+  Structure structure{.file_bytes = image.allocated, .extents = structure_of(index, image.allocated)};
+  for (const Extent& extent : structure.extents) {
+    const std::size_t before = structure.bytes.size();
+    structure.bytes.resize(before + static_cast<std::size_t>(extent.bytes));
+    image.read(extent.begin, std::span(structure.bytes).subspan(before));
+  }
+  return structure;
+}
+
+}  // namespace weir::checkpoint

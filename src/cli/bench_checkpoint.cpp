@@ -1,0 +1,338 @@
+// weir bench checkpoint: saving against write and fsync, loading against read, and what training steps lose while a save is in
+// flight. Start it with mpirun.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+#include <weir/mpi.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <random>
+#include <stdexcept>
+#include <weir/checkpoint.hpp>
+
+#include "checkpoint/file.hpp"
+#include "cli/bench_ranks.hpp"
+#include "cli/bench_training_step.hpp"
+#include "cli/commands.hpp"
+#include "cli/report.hpp"
+
+namespace weir::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+// With 4 ranks: of write and fsync, of read, and of a step.
+constexpr double save_bound = 0.7, load_bound = 0.7, step_bound = 0.15;
+
+struct Options {
+  std::int64_t size = std::int64_t{1} << 26, count = std::int64_t{1} << 22, batch = 32, compression = 0;
+  int rounds = 5;
+  bool steps = false;
+  std::string folder = ".", json;
+};
+
+/// A folder that all ranks see, and that goes with its contents. Collective, both ends.
+class SharedFolder {
+ public:
+  SharedFolder(const std::string& parent, int rank) : rank_(rank) {
+    std::array<char, 4096> path{};
+    if (rank == 0) {
+      const std::string name = parent + "/weir-bench-XXXXXX";
+      if (name.size() < path.size()) std::copy(name.begin(), name.end(), path.begin());
+      if (mkdtemp(path.data()) == nullptr) path[0] = '\0';
+    }
+    MPI_Bcast(path.data(), static_cast<int>(path.size()), MPI_CHAR, 0, MPI_COMM_WORLD);
+    path_ = path.data();
+    if (path_.empty())
+      throw std::runtime_error(fmt::format("no folder can be made in '{}': --folder names one that exists and is yours", parent));
+  }
+  SharedFolder(const SharedFolder&) = delete;
+  SharedFolder& operator=(const SharedFolder&) = delete;
+  ~SharedFolder() {
+    std::error_code ignored;
+    if (rank_ == 0) fs::remove_all(path_, ignored);
+  }
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  int rank_;
+  std::string path_;
+};
+
+std::vector<float> random_floats(std::int64_t count, int rank) {
+  std::mt19937_64 random(static_cast<std::uint64_t>(rank) + 1);
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (float& value : values) value = static_cast<float>(random() >> 40) * 0x1p-24F - 0.5F;
+  return values;
+}
+
+/// What is in the page cache of a file that was synced leaves it.
+void drop_pages(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  ::posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED);
+  ::close(descriptor);
+}
+
+/// Times of one thing, done by Weir and plainly, in the same rounds.
+struct Contest {
+  std::string name, baseline;
+  double bound;
+  std::vector<double> weir, plain;
+
+  /// Of the minima: what the machine can do while others leave it alone.
+  [[nodiscard]] double speed() const { return minimum(plain) / minimum(weir); }
+};
+
+/// One after the other, the first one by turns.
+template <class A, class B>
+void in_turns(int round, A a, B b) {
+  if (round % 2 == 0) {
+    a();
+    b();
+  } else {
+    b();
+    a();
+  }
+}
+
+std::vector<Contest> measure_files(const Communicator& comm, const Options& options, const std::string& folder) {
+  std::vector<float> values = random_floats(options.size / static_cast<std::int64_t>(sizeof(float)), comm.rank());
+  std::vector<float> back(values.size(), 1.0F);
+  const std::string mine = fmt::format("{}/plain-{}", folder, comm.rank());
+  Checkpoint checkpoint(comm, {.folder = folder + "/checkpoints", .keep = 1000000, .compression = options.compression});
+  checkpoint.add_local("values", std::span(values));
+  std::int64_t step = 0;
+
+  Contest save{"save", "write + fsync", save_bound, {}, {}};
+  const auto plain_write = [&] {
+    std::error_code none;
+    fs::remove(mine, none);
+    return milliseconds([&] {
+      checkpoint::File file = checkpoint::File::create(mine);
+      file.write_at(0, std::as_bytes(std::span(values)));
+      file.close();
+    });
+  };
+  Progress progress(comm.rank() == 0, "files", 3 * options.rounds + 1);
+  for (int round = -1; round < options.rounds; ++round) {  // the first one touches memory
+    double weir = 0, plain = 0;
+    in_turns(
+        round, [&] { plain = plain_write(); }, [&] { weir = milliseconds([&] { checkpoint.save(step).wait(); }); });
+    // Neither side's time has the removal of an older file in it.
+    std::error_code none;
+    if (comm.rank() == 0 && step > 0) fs::remove(fmt::format("{}/checkpoints/checkpoint-{}.h5", folder, step - 1), none);
+    ++step;
+    if (round >= 0) {
+      save.weir.push_back(weir);
+      save.plain.push_back(plain);
+    }
+    progress.at(round + 2);
+  }
+
+  std::vector<Contest> all = {save, {"load, cold", "read", load_bound, {}, {}}, {"load, warm", "read", 0, {}, {}}};
+  const std::string newest = fmt::format("{}/checkpoints/checkpoint-{}.h5", folder, step - 1);
+  for (std::size_t kind = 1; kind < all.size(); ++kind) {
+    for (int round = 0; round < options.rounds; ++round) {
+      const auto prepare = [&] {
+        if (kind == 1) {
+          drop_pages(mine);
+          drop_pages(newest);
+        }
+      };
+      in_turns(
+          round,
+          [&] {
+            prepare();
+            all[kind].plain.push_back(milliseconds([&] {
+              const checkpoint::File file = checkpoint::File::open_to_read(mine);
+              file.read_at(0, std::as_writable_bytes(std::span(back)));
+            }));
+          },
+          [&] {
+            prepare();
+            all[kind].weir.push_back(milliseconds([&] { (void)checkpoint.restore(); }));
+          });
+      progress.at(static_cast<int>(kind) * options.rounds + round + 2);
+    }
+  }
+  return all;
+}
+
+/// Steps with and without a save in flight.
+struct StepsResult {
+  std::vector<double> without_ms, with_ms, in_flight;  // of a step; steps until the save had finished
+  double operations = 0, snapshot_ms = 0;
+  std::int64_t weights = 0, layers = 0, snapshot_bytes = 0, saved_bytes = 0;
+
+  [[nodiscard]] double added() const { return minimum(with_ms) / minimum(without_ms) - 1; }
+};
+
+StepsResult measure_steps(const Communicator& comm, const Options& options, const std::string& folder) {
+  DenseLayers layers(options.count, options.batch);
+  StepsResult result;
+  result.operations = layers.operations();
+  result.weights = layers.weights();
+  result.layers = layers.layers();
+  std::vector<float> gradient(layers.values().size()), momentum(layers.values().size());
+  AllreducePlan plan(comm, {.count = layers.weights(), .density = 0.01, .algorithm = "oktopk"});
+  Checkpoint checkpoint(comm, {.folder = folder + "/steps", .keep = 1, .compression = options.compression});
+  checkpoint.add("gradient", plan);
+  checkpoint.add_replicated("weights", std::span(layers.values()));
+  checkpoint.add_replicated("momentum", std::span(momentum));
+
+  const auto train = [&] {
+    layers.step(gradient.data());
+    plan.run(gradient);
+    for (std::size_t i = 0; i < gradient.size(); ++i) {
+      momentum[i] = 0.9F * momentum[i] + gradient[i];
+      layers.values()[i] -= 1e-9F * momentum[i];
+    }
+  };
+  // Ranks agree on when a save has finished: each makes as many steps. That is part of both.
+  const auto train_until = [&](const auto& finished) {
+    std::int64_t steps = 0;
+    for (std::int64_t left = 1; left > 0; ++steps) {
+      train();
+      left = over_ranks(finished(steps + 1) ? 0 : 1, MPI_MAX);
+    }
+    return steps;
+  };
+  Progress progress(comm.rank() == 0, "steps", options.rounds + 1);
+  for (int round = -1; round < options.rounds; ++round) {  // in the first one thresholds settle, and the snapshot gets its memory
+    std::int64_t steps = 0;
+    std::optional<Operation> save;
+    const double with = milliseconds([&] {
+      save = checkpoint.save(round + 1);
+      steps = train_until([&](std::int64_t) { return save->test(); });
+    });
+    const double without = milliseconds([&] { train_until([&](std::int64_t done) { return done >= steps; }); });
+    progress.at(round + 2);
+    if (round < 0) continue;
+    result.with_ms.push_back(with / static_cast<double>(steps));
+    result.without_ms.push_back(without / static_cast<double>(steps));
+    result.in_flight.push_back(static_cast<double>(steps));
+    std::array snapshot = {checkpoint.statistics().seconds_snapshot * 1e3};
+    over_ranks(snapshot, MPI_MAX);
+    result.snapshot_ms = round == 0 ? snapshot[0] : std::min(result.snapshot_ms, snapshot[0]);
+  }
+  result.snapshot_bytes = over_ranks(checkpoint.statistics().snapshot_bytes, MPI_MAX);
+  result.saved_bytes = over_ranks(checkpoint.statistics().bytes_written, MPI_SUM);
+  return result;
+}
+
+void print(const std::vector<Contest>& contests, const Options& options, int ranks) {
+  const double megabytes = static_cast<double>(options.size) * ranks * 1e-6;
+  fmt::print("{} ranks, {} bytes each, compression {}, {} rounds\n", ranks, options.size, options.compression, options.rounds);
+  fmt::print("{:<12} {:>11} {:>9} {:>8}  {:<14} {:>11} {:>9} {:>8} {:>8} {:>6}\n", "benchmark", "median ms", "min ms", "MB/s",
+             "baseline", "median ms", "min ms", "MB/s", "speed", "bound");
+  for (const Contest& c : contests) {
+    fmt::print("{:<12} {:>11.1f} {:>9.1f} {:>8.0f}  {:<14} {:>11.1f} {:>9.1f} {:>8.0f} {:>8.3f} {:>6}\n", c.name, median(c.weir),
+               minimum(c.weir), megabytes / minimum(c.weir) * 1e3, c.baseline, median(c.plain), minimum(c.plain),
+               megabytes / minimum(c.plain) * 1e3, c.speed(), c.bound > 0 ? fmt::format("{}", c.bound) : "-");
+  }
+  fmt::print("speed: the baseline's least time to Weir's; bounds are for 4 ranks: at least\n");
+}
+
+void print(const StepsResult& r, const Options& options) {
+  fmt::print(
+      "\na step: forward and backward pass of {} dense layers of {} x {} floats and a batch of {}, {:.2f} GFLOP; oktopk of {} "
+      "floats\n"
+      "at density 0.01; momentum. A save: its residual, weights and momentum, {:.1f} MB in the file\n",
+      r.layers, DenseLayers::width, DenseLayers::width, options.batch, r.operations * 1e-9, r.weights,
+      static_cast<double>(r.saved_bytes) * 1e-6);
+  fmt::print("{:<22} {:>10} {:>10}\n", "step", "median ms", "min ms");
+  fmt::print("{:<22} {:>10.1f} {:>10.1f}\n", "without a save", median(r.without_ms), minimum(r.without_ms));
+  fmt::print("{:<22} {:>10.1f} {:>10.1f}\n", "with one in flight", median(r.with_ms), minimum(r.with_ms));
+  fmt::print("added: {:.1f} % of a step by the minima, bound at most {:.0f} %; a save takes {:.0f} steps (median)\n",
+             r.added() * 100, step_bound * 100, median(r.in_flight));
+  fmt::print("snapshot: {} bytes on the rank that holds most, taken in {:.1f} ms, within the first of these steps\n",
+             r.snapshot_bytes, r.snapshot_ms);
+}
+
+Json to_json(const Contest& c, const Options& options, int ranks) {
+  return {{"benchmark", "checkpoint_" + c.name.substr(0, 4) + (c.name.size() > 4 ? "_" + c.name.substr(6) : "")},
+          {"ranks", ranks},
+          {"bytes_per_rank", options.size},
+          {"compression", options.compression},
+          {"median_ms", median(c.weir)},
+          {"min_ms", minimum(c.weir)},
+          {"baseline", c.baseline},
+          {"baseline_median_ms", median(c.plain)},
+          {"baseline_min_ms", minimum(c.plain)},
+          {"speed", c.speed()},
+          {"bound", c.bound}};
+}
+
+Json to_json(const StepsResult& r, int ranks) {
+  return {{"benchmark", "checkpoint_steps"},
+          {"ranks", ranks},
+          {"weights", r.weights},
+          {"operations", r.operations},
+          {"with_median_ms", median(r.with_ms)},
+          {"with_min_ms", minimum(r.with_ms)},
+          {"without_median_ms", median(r.without_ms)},
+          {"without_min_ms", minimum(r.without_ms)},
+          {"steps_in_flight", median(r.in_flight)},
+          {"added", r.added()},
+          {"bound", step_bound},
+          {"snapshot_bytes", r.snapshot_bytes},
+          {"snapshot_ms", r.snapshot_ms},
+          {"file_bytes", r.saved_bytes}};
+}
+
+void run(const Options& options) {
+  MPI_Init(nullptr, nullptr);
+  const Communicator comm(MPI_COMM_WORLD);
+  if (comm.rank() == 0) require_writable(options.json);
+  const SharedFolder folder(options.folder, comm.rank());
+  const std::vector<Contest> contests = measure_files(comm, options, folder.path());
+  std::optional<StepsResult> steps;
+  if (options.steps) steps = measure_steps(comm, options, folder.path());
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (comm.rank() != 0) return;
+  print(contests, options, comm.size());
+  if (steps) print(*steps, options);
+  if (options.json.empty()) return;
+  Json rows = Json::array();
+  for (const Contest& contest : contests) rows.push_back(to_json(contest, options, comm.size()));
+  if (steps) rows.push_back(to_json(*steps, comm.size()));
+  std::ofstream out(options.json);
+  out << rows.dump(1) << '\n' << std::flush;
+  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", options.json));
+}
+
+}  // namespace
+
+void add_bench_checkpoint(CLI::App& bench) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      bench.add_subcommand("checkpoint", "Saving and loading against the disk, and steps while a save is in flight");
+  command->add_option("--size", options->size, "bytes that each rank saves")
+      ->check(CLI::Range(std::int64_t{4}, std::int64_t{1} << 40))
+      ->capture_default_str();
+  command->add_option("--folder", options->folder, "on the disk that is meant, and one that all ranks see; nothing stays in it")
+      ->check(CLI::ExistingDirectory)
+      ->capture_default_str();
+  command->add_option("--compression", options->compression, "of arrays; 0: none, 9: smallest")
+      ->check(CLI::Range(0, 9))
+      ->capture_default_str();
+  command->add_option("--rounds", options->rounds, "of saving, and of loading")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_flag("--steps", options->steps, "also measure training steps while a save is in flight");
+  command->add_option("--count", options->count, "floats of the model that --steps trains")
+      ->check(CLI::Range(std::int64_t{1} << 18, std::int64_t{1} << 31))
+      ->capture_default_str();
+  command->add_option("--batch", options->batch, "samples that a rank computes in a step of --steps")
+      ->check(CLI::Range(1, 65536))
+      ->capture_default_str();
+  command->add_option("--json", options->json, "rank 0 also writes the figures to this file");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace weir::cli

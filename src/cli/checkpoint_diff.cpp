@@ -1,0 +1,217 @@
+// weir checkpoint diff: what differs between two files.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <optional>
+#include <set>
+
+#include "base/buffer.hpp"
+#include "checkpoint/chunk_io.hpp"
+#include "checkpoint/whole_file.hpp"
+#include "cli/checkpoint_files.hpp"
+
+namespace weir::cli {
+namespace {
+
+using checkpoint::ChunkReader;
+using checkpoint::Dataset;
+using checkpoint::Index;
+using checkpoint::Subject;
+
+constexpr std::int64_t at_once = std::int64_t{1} << 22;  // bytes
+
+/// How elements of one rank differ.
+struct Difference {
+  std::int64_t elements = 0;
+  double largest = 0;        // of floats, where both are numbers
+  bool not_numbers = false;  // some are NaN, or infinite, on one side
+};
+
+template <class T>
+void add_floats(const std::byte* a, const std::byte* b, std::int64_t count, Difference& difference) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (std::memcmp(a + i * std::int64_t{sizeof(T)}, b + i * std::int64_t{sizeof(T)}, sizeof(T)) == 0) continue;
+    T x, y;
+    std::memcpy(&x, a + i * std::int64_t{sizeof(T)}, sizeof(T));
+    std::memcpy(&y, b + i * std::int64_t{sizeof(T)}, sizeof(T));
+    ++difference.elements;
+    const double distance = std::abs(static_cast<double>(x) - static_cast<double>(y));
+    if (std::isfinite(distance))
+      difference.largest = std::max(difference.largest, distance);
+    else
+      difference.not_numbers = true;
+  }
+}
+
+void add(const Dataset& dataset, const std::byte* a, const std::byte* b, std::int64_t count, Difference& difference) {
+  if (count == 0 || std::memcmp(a, b, static_cast<std::size_t>(count * dataset.element_bytes())) == 0) return;
+  if (dataset.type == StateType::float32) return add_floats<float>(a, b, count, difference);
+  if (dataset.type == StateType::float64) return add_floats<double>(a, b, count, difference);
+  const auto element = static_cast<std::size_t>(dataset.element_bytes());
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
+    difference.elements += std::memcmp(a + i * element, b + i * element, element) != 0 ? 1 : 0;
+}
+
+/// One of the two files.
+struct Side {
+  explicit Side(const std::string& path) : index(checkpoint::read_whole(path)), file(checkpoint::File::open_to_read(path)) {}
+  Index index;
+  checkpoint::File file;
+};
+
+class Comparison {
+ public:
+  Comparison(const std::string& a, const std::string& b)
+      : a_(a), b_(b), progress_("comparing", array_bytes(a_.index) + array_bytes(b_.index)) {}
+
+  /// Whether anything differs.
+  bool run() {
+    attributes();
+    values("value", a_.index.values, b_.index.values);
+    for (const Subject& subject : a_.index.subjects) {
+      const Subject* const other = find(b_.index, subject);
+      if (other == nullptr)
+        tell("only the first has {}", words(subject));
+      else
+        compare(subject, *other);
+    }
+    for (const Subject& subject : b_.index.subjects) {
+      if (find(a_.index, subject) == nullptr) tell("only the second has {}", words(subject));
+    }
+    return !lines_.empty();
+  }
+  [[nodiscard]] const std::vector<std::string>& lines() const { return lines_; }
+
+ private:
+  template <class... Args>
+  void tell(fmt::format_string<Args...> format, Args&&... args) {
+    lines_.push_back(fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  static std::string words(const Subject& subject) {
+    return fmt::format("{} '{}'", checkpoint::word_of(subject.kind), subject.name);
+  }
+
+  static const Subject* find(const Index& index, const Subject& like) {
+    const auto found = std::find_if(index.subjects.begin(), index.subjects.end(),
+                                    [&](const Subject& s) { return s.kind == like.kind && s.name == like.name; });
+    return found == index.subjects.end() ? nullptr : &*found;
+  }
+
+  void attributes() {
+    const Index &a = a_.index, &b = b_.index;
+    if (a.step != b.step) tell("step: {} and {}", a.step, b.step);
+    if (a.run != b.run) tell("run: '{}' and '{}'", a.run, b.run);
+    if (a.ranks() != b.ranks())
+      tell("ranks: {} and {}: arrays and numbers of ranks are not compared", a.ranks(), b.ranks());
+    else if (a.nodes != b.nodes)
+      tell("the nodes of the ranks are not the same");
+  }
+
+  void values(const std::string& what, const checkpoint::Values& a, const checkpoint::Values& b) {
+    std::set<std::string> names;
+    for (const auto* side : {&a, &b}) {
+      for (const auto& [name, value] : *side) names.insert(name);
+    }
+    const auto text = [](const checkpoint::Values& side, const std::string& name) {
+      const auto found = side.find(name);
+      return found == side.end() ? std::string("none") : text_of(found->second);
+    };
+    for (const std::string& name : names) {
+      if (const std::string x = text(a, name), y = text(b, name); x != y) tell("{} {}: {} and {}", what, name, x, y);
+    }
+  }
+
+  void compare(const Subject& a, const Subject& b) {
+    values(words(a) + ":", a.about, b.about);
+    for (const Dataset& dataset : a.datasets) {
+      const Dataset* const other = b.find(dataset.name);
+      if (other == nullptr)
+        tell("{}: only the first has dataset {}", words(a), dataset.name);
+      else
+        compare(a, dataset, b, *other);
+    }
+    for (const Dataset& dataset : b.datasets) {
+      if (a.find(dataset.name) == nullptr) tell("{}: only the second has dataset {}", words(b), dataset.name);
+    }
+  }
+
+  void compare(const Subject& subject_a, const Dataset& a, const Subject& subject_b, const Dataset& b) {
+    const std::string where = fmt::format("{}: {}", words(subject_a), a.name);
+    if (a.type != b.type || a.share != b.share || a.chunked != b.chunked)
+      return tell("{}: {}, {} and {}, {}", where, state_type_name(a.type), share_name(a.share), state_type_name(b.type),
+                  share_name(b.share));
+    if (a_.index.ranks() != b_.index.ranks()) return;
+    std::optional<ChunkReader> reader_a, reader_b;  // small datasets have no chunks
+    if (a.chunked) {
+      reader_a.emplace(a_.file, a_.index, subject_a, a);
+      reader_b.emplace(b_.file, b_.index, subject_b, b);
+    }
+    for (std::size_t rank = 0; rank < a.pieces.size(); ++rank) {
+      const checkpoint::Piece &mine = a.pieces[rank], &theirs = b.pieces[rank];
+      if (mine.count != theirs.count) {
+        const auto count = [](const checkpoint::Piece& piece) {
+          return piece.present() ? fmt::format("{} elements", piece.count) : std::string("none");
+        };
+        tell("{}, rank {}: {} and {}", where, rank, count(mine), count(theirs));
+        continue;
+      }
+      if (mine.region != theirs.region) tell("{}, rank {}: another part of the whole", where, rank);
+      Difference difference;
+      if (a.chunked)
+        read_both(*reader_a, *reader_b, a, rank, difference);
+      else if (mine.present())
+        add(a, a.value(rank).data(), b.value(rank).data(), mine.count, difference);
+      if (difference.elements == 0) continue;
+      std::string text = fmt::format("{}, rank {}: {} of {} element{} differ{}", where, rank, difference.elements, mine.count,
+                                     mine.count == 1 ? "" : "s", difference.elements == 1 ? "s" : "");
+      if (a.type == StateType::text) text = fmt::format("{}, rank {}: {} and {}", where, rank, text_at(a, rank), text_at(b, rank));
+      if (a.type == StateType::float32 || a.type == StateType::float64)
+        text += fmt::format(", by at most {:.3g}{}", difference.largest, difference.not_numbers ? ", some are not finite" : "");
+      lines_.push_back(std::move(text));
+    }
+    if (!a.chunked) return;
+    done_ += reader_a->bytes_read() + reader_b->bytes_read();
+    progress_.at(done_);
+  }
+
+  static std::string text_at(const Dataset& dataset, std::size_t rank) {
+    const std::span<const std::byte> bytes = dataset.value(rank);
+    return fmt::format("'{}'", std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  }
+
+  void read_both(ChunkReader& a, ChunkReader& b, const Dataset& dataset, std::size_t rank, Difference& difference) {
+    const std::int64_t count = dataset.pieces[rank].count, step = at_once / dataset.element_bytes();
+    for (std::int64_t first = 0; first < count; first += step) {
+      const std::int64_t elements = std::min(step, count - first);
+      a.read(rank, first, elements, bytes_a_.data());
+      b.read(rank, first, elements, bytes_b_.data());
+      add(dataset, bytes_a_.data(), bytes_b_.data(), elements, difference);
+      progress_.at(done_ + a.bytes_read() + b.bytes_read());
+    }
+  }
+
+  Side a_, b_;
+  Buffer<std::byte> bytes_a_{at_once}, bytes_b_{at_once};
+  std::vector<std::string> lines_;
+  ByteProgress progress_;
+  std::int64_t done_ = 0;
+};
+
+}  // namespace
+
+int diff_checkpoints(const std::string& a, const std::string& b) {
+  std::vector<std::string> lines;
+  bool different = false;
+  {
+    Comparison comparison(a, b);
+    different = comparison.run();
+    lines = comparison.lines();
+  }
+  for (const std::string& line : lines) fmt::print("{}\n", line);
+  return different ? status_different : 0;
+}
+
+}  // namespace weir::cli

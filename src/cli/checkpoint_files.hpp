@@ -1,0 +1,66 @@
+// checkpoint_files.hpp: what the subcommands of `weir checkpoint` have in common.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/layout.hpp"
+
+namespace weir::cli {
+
+/// What `weir checkpoint` ends with.
+inline constexpr int status_damaged = 1, status_different = 1, status_trouble = 2;
+
+/// "6.41 MB": three digits and a decimal unit.
+[[nodiscard]] std::string format_bytes(std::int64_t bytes);
+[[nodiscard]] std::string text_of(const checkpoint::Value& value);
+[[nodiscard]] nlohmann::ordered_json values_json(const checkpoint::Values& values);
+[[nodiscard]] std::string_view share_name(Share share);
+
+/// Bytes that a dataset takes in the file, and as its elements are in memory.
+[[nodiscard]] std::int64_t stored_bytes(const checkpoint::Dataset& dataset);
+[[nodiscard]] std::int64_t element_bytes_of(const checkpoint::Dataset& dataset);
+/// Of all arrays, as stored.
+[[nodiscard]] std::int64_t array_bytes(const checkpoint::Index& index);
+
+/// A line on stderr that is rewritten, with percent and rate, where stderr is a terminal; else nothing. Work that ends within half
+/// a second shows none.
+class ByteProgress {
+ public:
+  ByteProgress(std::string what, std::int64_t total);
+  ~ByteProgress();
+  ByteProgress(const ByteProgress&) = delete;
+  ByteProgress& operator=(const ByteProgress&) = delete;
+  void at(std::int64_t done);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::string what_;
+  std::int64_t total_;
+  bool terminal_, shown_ = false;
+  Clock::time_point began_ = Clock::now(), last_ = began_;
+};
+
+/// Writes the JSON to a file, or, for "-", to stdout. Throws std::runtime_error naming the file.
+void write_json_file(const nlohmann::ordered_json& json, const std::string& file);
+
+// The subcommands. They return the status to end with, and throw Error or std::runtime_error where they cannot do what they are
+// for.
+[[nodiscard]] int list_checkpoints(const std::string& folder, const std::string& json);
+[[nodiscard]] int show_checkpoint(const std::string& file, const std::string& json);
+[[nodiscard]] int verify_checkpoints(const std::vector<std::string>& paths);
+[[nodiscard]] int diff_checkpoints(const std::string& a, const std::string& b);
+
+struct Resharding {
+  std::string in, out;
+  int ranks = 0;
+  int per_node = 0;  ///< 0: as many as the fullest node of `in`
+  bool force = false;
+};
+[[nodiscard]] int reshard_checkpoint(const Resharding& wanted);
+
+}  // namespace weir::cli

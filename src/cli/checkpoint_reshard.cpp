@@ -1,0 +1,292 @@
+// weir checkpoint reshard: the file that a job of other ranks would have, made by such a job: virtual ranks of this process that
+// restore and save.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <system_error>
+#include <thread>
+#include <vector>
+#include <weir/checkpoint.hpp>
+
+#include "base/config_check.hpp"
+#include "base/error.hpp"
+#include "checkpoint/file.hpp"
+#include "checkpoint/whole_file.hpp"
+#include "cli/checkpoint_files.hpp"
+#include "communicator/communicator.hpp"
+#include "topology/topology.hpp"
+#include "transport/inproc/inproc_transport.hpp"
+
+namespace weir::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using checkpoint::Dataset;
+using checkpoint::Index;
+using checkpoint::Subject;
+using checkpoint::Value;
+
+/// An enumerator by its name.
+template <class Enum>
+Enum enumerator(const std::string& name, std::string_view field, const Subject& subject) {
+  const auto& names = names_of<Enum>;
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end())
+    fail(WEIR_ERR_MISMATCH, "{} '{}': {} is '{}', which this version does not know: it knows {}", word_of(subject.kind),
+         subject.name, field, name, choices_of<Enum>());
+  return static_cast<Enum>(found - names.begin());
+}
+
+/// What a subject was made with. Fields that the file does not name, because an older Weir has written it, have their defaults.
+template <class Config>
+Config config_of(const Subject& subject) {
+  Config config;
+  visit_fields(config, [&](const FieldInfo& field, const auto& there) {
+    using V = std::remove_cvref_t<decltype(there)>;
+    V& to = const_cast<V&>(there);  // of `config`, which is not const
+    const auto found = subject.about.find(std::string(field.name));
+    if (found == subject.about.end()) return;
+    if constexpr (std::is_same_v<V, std::string>) {
+      if (const auto* const text = std::get_if<std::string>(&found->second)) to = *text;
+    } else if constexpr (std::is_enum_v<V>) {
+      if (const auto* const text = std::get_if<std::string>(&found->second)) to = enumerator<V>(*text, field.name, subject);
+    } else if constexpr (std::is_floating_point_v<V>) {
+      if (const auto* const real = std::get_if<double>(&found->second)) to = static_cast<V>(*real);
+    } else {
+      if (const auto* const number = std::get_if<std::int64_t>(&found->second)) to = static_cast<V>(*number);
+    }
+  });
+  return config;
+}
+
+void note(const std::string& text) { fmt::print(stderr, "weir: {}\n", text); }
+
+AllreduceConfig plan_config(const Subject& subject) {
+  auto config = config_of<AllreduceConfig>(subject);
+  if (config.memory == MemorySpace::cuda) {
+    config.memory = MemorySpace::host;
+    // Residuals of halves are floats.
+    if (config.type == DataType::float16 || config.type == DataType::bfloat16) config.type = DataType::float32;
+    note(fmt::format("plan '{}' was in CUDA memory: it is divided in host memory, and what is saved says so", subject.name));
+  }
+  if (subject.find("trials/candidates") != nullptr)
+    note(fmt::format("plan '{}' was choosing its algorithm: the new file has it with '{}', and fits plans that ask for that",
+                     subject.name, config.algorithm));
+  return config;
+}
+
+EmbeddingConfig table_config(const Subject& subject) {
+  auto config = config_of<EmbeddingConfig>(subject);
+  if (config.memory == MemorySpace::cuda) {
+    config.memory = MemorySpace::host;
+    note(fmt::format("table '{}' was in CUDA memory: it is divided in host memory, and what is saved says so", subject.name));
+  }
+  return config;
+}
+
+StepSchedule schedule_of(const Subject& subject) {
+  std::vector<std::string> blocks;
+  if (const Dataset* const dataset = subject.find("blocks"); dataset != nullptr) {
+    const std::span<const std::byte> bytes = dataset->value(0);
+    std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    while (!text.empty()) {
+      const std::size_t end = std::min(text.find('\n'), text.size());
+      blocks.emplace_back(text.substr(0, end));
+      text.remove_prefix(std::min(text.size(), end + 1));
+    }
+  }
+  return StepSchedule(std::move(blocks));
+}
+
+/// The caller's array on all new ranks.
+struct WholeArray {
+  struct Part {
+    std::int64_t first = 0;
+    std::vector<std::byte> bytes;
+  };
+  std::string name;
+  ElementType type{};
+  Distribution distribution{};
+  std::int64_t total = 0, element_bytes = 1;
+  std::vector<Part> parts;  // by rank
+};
+
+WholeArray array_of(const Subject& subject, std::size_t ranks) {
+  const auto text = [&](const char* name) {
+    const auto found = subject.about.find(name);
+    const auto* const value = found == subject.about.end() ? nullptr : std::get_if<std::string>(&found->second);
+    if (value == nullptr) fail(WEIR_ERR_MISMATCH, "array '{}': the file does not say its {}", subject.name, name);
+    return *value;
+  };
+  WholeArray array{.name = subject.name,
+                   .type = enumerator<ElementType>(text("type"), "type", subject),
+                   .distribution = enumerator<Distribution>(text("distribution"), "distribution", subject),
+                   .parts = {}};
+  const Dataset* const dataset = subject.find("elements");
+  if (dataset == nullptr) fail(WEIR_ERR_MISMATCH, "array '{}': the file has no elements of it", subject.name);
+  array.element_bytes = dataset->element_bytes();
+  for (const checkpoint::Piece& piece : dataset->pieces) array.total = std::max(array.total, piece.region.whole_rows);
+  const auto count = static_cast<std::int64_t>(ranks);
+  for (std::int64_t rank = 0; rank < count; ++rank) {
+    std::int64_t first = 0, elements = array.total;
+    if (array.distribution == Distribution::block) {
+      first = array.total * rank / count;
+      elements = array.total * (rank + 1) / count - first;
+    } else if (array.distribution == Distribution::local) {
+      const auto old = static_cast<std::size_t>(rank);
+      elements = old < dataset->pieces.size() ? std::max<std::int64_t>(0, dataset->pieces[old].count) : 0;
+    }
+    array.parts.push_back({first, std::vector<std::byte>(static_cast<std::size_t>(elements * array.element_bytes))});
+  }
+  if (array.distribution == Distribution::local && dataset->pieces.size() > ranks)
+    note(fmt::format("array '{}' is local: what ranks {} to {} have of it is not in the new file", subject.name, ranks,
+                     dataset->pieces.size() - 1));
+  if (array.distribution == Distribution::local && dataset->pieces.size() < ranks)
+    note(fmt::format("array '{}' is local: it is empty on ranks {} to {}", subject.name, dataset->pieces.size(), ranks - 1));
+  return array;
+}
+
+/// All that new ranks make.
+struct Contents {
+  Contents(const Index& index, std::size_t ranks) {
+    for (const Subject& subject : index.subjects) {
+      if (subject.kind == checkpoint::Kind::plan) plans.emplace_back(subject.name, plan_config(subject));
+      if (subject.kind == checkpoint::Kind::table) tables.emplace_back(subject.name, table_config(subject));
+      if (subject.kind == checkpoint::Kind::schedule) schedules.emplace_back(subject.name, schedule_of(subject));
+      if (subject.kind == checkpoint::Kind::array) arrays.push_back(array_of(subject, ranks));
+    }
+  }
+  std::vector<std::pair<std::string, AllreduceConfig>> plans;
+  std::vector<std::pair<std::string, EmbeddingConfig>> tables;
+  std::vector<std::pair<std::string, StepSchedule>> schedules;
+  std::vector<WholeArray> arrays;
+};
+
+/// One new rank's life.
+void restore_and_save(const Communicator& comm, Contents& contents, const CheckpointConfig& config, std::int64_t step) {
+  std::vector<AllreducePlan> plans;
+  std::vector<EmbeddingTable> tables;
+  for (const auto& [name, plan] : contents.plans) plans.emplace_back(comm, plan);
+  for (const auto& [name, table] : contents.tables) tables.emplace_back(comm, table);
+  Checkpoint checkpoint(comm, config);
+  for (std::size_t i = 0; i < plans.size(); ++i) checkpoint.add(contents.plans[i].first, plans[i]);
+  for (std::size_t i = 0; i < tables.size(); ++i) checkpoint.add(contents.tables[i].first, tables[i]);
+  for (const auto& [name, schedule] : contents.schedules) checkpoint.add(name, schedule);
+  for (WholeArray& array : contents.arrays) {
+    WholeArray::Part& mine = array.parts[static_cast<std::size_t>(comm.rank())];
+    checkpoint.add_array(array.name, mine.bytes.data(), array.type, array.distribution,
+                         static_cast<std::int64_t>(mine.bytes.size()) / array.element_bytes, mine.first, array.total);
+  }
+  checkpoint.restore_step(step);
+  checkpoint.save(step).wait();
+}
+
+/// Runs `body` on virtual ranks of this process, a thread each. Throws what the lowest rank has thrown.
+void run_virtual_ranks(const std::vector<Location>& machine, const std::function<void(const Communicator&)>& body) {
+  InprocJob job(static_cast<int>(machine.size()), 0);
+  std::vector<std::unique_ptr<Transport>> transports;
+  for (std::size_t rank = 0; rank < machine.size(); ++rank) transports.push_back(job.transport(static_cast<int>(rank)));
+  // Ranks wait while one reads a large file. Memory of nodes is not shared: these are all of one process.
+  const Settings settings{.timeout_seconds = 86400, .shared_memory = false};
+  std::vector<std::exception_ptr> errors(machine.size());
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < machine.size(); ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        const Communicator comm(detail::make_communicator(std::move(transports[rank]), machine[rank], settings));
+        body(comm);
+      } catch (...) {
+        errors[rank] = std::current_exception();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::exception_ptr& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+}
+
+std::string machine_of(int ranks, int per_node) {
+  std::string nodes;
+  for (int rank = 0; rank < ranks; rank += per_node)
+    nodes += fmt::format("{}{}", nodes.empty() ? "nodes:" : ",", std::min(per_node, ranks - rank));
+  return nodes;
+}
+
+int fullest_node(const Index& index) {
+  std::int64_t most = 1;
+  for (const std::int64_t node : index.nodes)
+    most = std::max<std::int64_t>(most, std::count(index.nodes.begin(), index.nodes.end(), node));
+  return static_cast<int>(most);
+}
+
+/// A folder beside the new file, of which nothing stays.
+class Workplace {
+ public:
+  explicit Workplace(const fs::path& beside) : path_((beside / ".reshard-XXXXXX").string()) {
+    if (mkdtemp(path_.data()) == nullptr)
+      throw std::runtime_error(
+          fmt::format("cannot make a folder in {}: {}", beside.string(), std::generic_category().message(errno)));
+  }
+  Workplace(const Workplace&) = delete;
+  Workplace& operator=(const Workplace&) = delete;
+  ~Workplace() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+std::string replaced(std::string text, const std::string& what, const std::string& by) {
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size()))
+    text.replace(at, what.size(), by);
+  return text;
+}
+
+}  // namespace
+
+int reshard_checkpoint(const Resharding& wanted) {
+  const Index index = checkpoint::read_whole(wanted.in);
+  std::error_code none;
+  if (fs::equivalent(wanted.in, wanted.out, none))
+    throw std::runtime_error(fmt::format("{} and {} are the same file: name another one to write", wanted.in, wanted.out));
+  if (fs::exists(wanted.out) && !wanted.force) throw std::runtime_error(fmt::format("{} exists: --force replaces it", wanted.out));
+  const fs::path beside = fs::absolute(wanted.out).parent_path();
+  if (!fs::is_directory(beside)) throw std::runtime_error(fmt::format("there is no folder {}", beside.string()));
+
+  const int per_node = std::min(wanted.ranks, wanted.per_node > 0 ? wanted.per_node : fullest_node(index));
+  const std::vector<Location> machine = synthetic_machine(machine_of(wanted.ranks, per_node));
+  Contents contents(index, machine.size());
+  const Workplace workplace(beside);
+  const std::string aside = fmt::format("{}/checkpoint-{}.h5", workplace.path(), index.step);
+  fs::create_symlink(fs::canonical(wanted.in), aside);
+  const CheckpointConfig config{
+      .folder = workplace.path(), .run = index.run, .keep = 1, .compression = index.compression, .name = "reshard"};
+  try {
+    run_virtual_ranks(machine, [&](const Communicator& comm) { restore_and_save(comm, contents, config, index.step); });
+  } catch (const Error& error) {
+    const std::string unfinished = fmt::format("{}/.checkpoint-{}.h5", workplace.path(), index.step);
+    const std::string text = error.what();
+    // It is not IN that is damaged.
+    if (text.find(unfinished) != std::string::npos) throw std::runtime_error(replaced(text, unfinished, wanted.out));
+    throw Error(error.status(), replaced(text, aside, wanted.in));
+  }
+  checkpoint::rename_for_good(aside, fs::absolute(wanted.out).string());
+  const std::size_t nodes = (machine.size() + static_cast<std::size_t>(per_node) - 1) / static_cast<std::size_t>(per_node);
+  fmt::print("{}: step {}, of {} rank{} on {} node{} now, of {} in {}\n", wanted.out, index.step, wanted.ranks,
+             wanted.ranks == 1 ? "" : "s", nodes, nodes == 1 ? "" : "s", index.ranks(), wanted.in);
+  return 0;
+}
+
+}  // namespace weir::cli

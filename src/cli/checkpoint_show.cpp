@@ -1,0 +1,261 @@
+// weir checkpoint ls, show and verify.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <weir/weir.hpp>
+
+#include "checkpoint/folder.hpp"
+#include "checkpoint/whole_file.hpp"
+#include "cli/checkpoint_files.hpp"
+
+namespace weir::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using checkpoint::Dataset;
+using checkpoint::Index;
+using checkpoint::Piece;
+using checkpoint::Subject;
+using Json = nlohmann::ordered_json;
+
+std::size_t nodes_of(const Index& index) { return std::set<std::int64_t>(index.nodes.begin(), index.nodes.end()).size(); }
+
+/// One file of a folder.
+struct Listed {
+  std::int64_t step = 0, bytes = 0;
+  std::string path;
+  std::optional<Index> index;  ///< nothing: see why
+  std::string why;
+};
+
+Listed look_at(const checkpoint::Folder& folder, std::int64_t step) {
+  Listed listed{.step = step, .bytes = 0, .path = folder.file_of(step), .index = {}, .why = {}};
+  std::error_code gone;
+  const std::uintmax_t size = fs::file_size(listed.path, gone);
+  listed.bytes = gone ? 0 : static_cast<std::int64_t>(size);
+  try {
+    listed.index = checkpoint::read_whole(listed.path);
+  } catch (const Error& error) {
+    if (error.status() != WEIR_ERR_FILE) throw;
+    listed.why = error.what();
+  }
+  return listed;
+}
+
+/// What interrupted saves have left, or saves that are under way.
+std::vector<fs::path> leftovers_in(const std::string& folder) {
+  std::vector<fs::path> found;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if ((name.starts_with(".checkpoint-") && name.ends_with(".h5")) || name == ".manifest.json") found.push_back(entry.path());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+/// "1068810 on each of 4 ranks", "3 to 5 on 3 of 4 ranks".
+std::string elements_text(const Dataset& dataset) {
+  std::int64_t least = -1, most = -1, holders = 0;
+  for (const Piece& piece : dataset.pieces) {
+    if (!piece.present()) continue;
+    least = holders == 0 ? piece.count : std::min(least, piece.count);
+    most = std::max(most, piece.count);
+    ++holders;
+  }
+  if (holders == 0) return "none";
+  const std::string counts = least == most ? fmt::format("{}", most) : fmt::format("{} to {}", least, most);
+  const auto ranks = static_cast<std::int64_t>(dataset.pieces.size());
+  if (holders < ranks) return fmt::format("{} on {} of {} ranks", counts, holders, ranks);
+  return fmt::format("{} on {}{} rank{}", counts, ranks == 1 ? "" : "each of ", ranks, ranks == 1 ? "" : "s");
+}
+
+/// Of bytes in memory to bytes in the file.
+double compression_ratio(const Dataset& dataset) {
+  const std::int64_t stored = stored_bytes(dataset);
+  return stored == 0 ? 1 : static_cast<double>(element_bytes_of(dataset)) / static_cast<double>(stored);
+}
+
+Json to_json(const Dataset& dataset) {
+  Json elements = Json::array();
+  for (const Piece& piece : dataset.pieces) elements.push_back(piece.present() ? Json(piece.count) : Json());
+  return {{"name", dataset.name},
+          {"type", state_type_name(dataset.type)},
+          {"share", share_name(dataset.share)},
+          {"elements", elements},
+          {"chunks", dataset.chunks.size()},
+          {"chunk_elements", dataset.chunk_elements},
+          {"stored_bytes", stored_bytes(dataset)},
+          {"compression_ratio", compression_ratio(dataset)}};
+}
+
+Json to_json(const std::string& file, const Index& index) {
+  Json subjects = Json::array();
+  for (const Subject& subject : index.subjects) {
+    Json datasets = Json::array();
+    for (const Dataset& dataset : subject.datasets) datasets.push_back(to_json(dataset));
+    subjects.push_back({{"kind", checkpoint::word_of(subject.kind)},
+                        {"name", subject.name},
+                        {"path", subject.path()},
+                        {"configuration", values_json(subject.about)},
+                        {"datasets", datasets}});
+  }
+  return {{"file", file},
+          {"bytes", fs::file_size(file)},
+          {"step", index.step},
+          {"written", index.written},
+          {"weir", index.weir},
+          {"run", index.run},
+          {"ranks", index.ranks()},
+          {"node_of_rank", index.nodes},
+          {"compression", index.compression},
+          {"values", values_json(index.values)},
+          {"subjects", subjects}};
+}
+
+/// Words one behind the other, in lines of at most 110 characters.
+void print_wrapped(const std::vector<std::string>& words, std::string_view indent) {
+  std::string line;
+  for (const std::string& word : words) {
+    if (!line.empty() && line.size() + word.size() > 110) {
+      fmt::print("{}{}\n", indent, line);
+      line.clear();
+    }
+    line += line.empty() ? word : " " + word;
+  }
+  if (!line.empty()) fmt::print("{}{}\n", indent, line);
+}
+
+void print(const Subject& subject) {
+  fmt::print("\n{} '{}', {}\n", checkpoint::word_of(subject.kind), subject.name, subject.path());
+  std::vector<std::string> words;
+  for (const auto& [name, value] : subject.about) words.push_back(fmt::format("{}={}", name, text_of(value)));
+  print_wrapped(words, "  ");
+  std::size_t longest = 8;
+  for (const Dataset& dataset : subject.datasets) longest = std::max(longest, dataset.name.size());
+  fmt::print("  {:<{}}  {:<8} {:<7} {:>10} {:>6}  {}\n", "dataset", longest, "type", "share", "stored", "ratio", "elements");
+  for (const Dataset& dataset : subject.datasets) {
+    fmt::print("  {:<{}}  {:<8} {:<7} {:>10} {:>6}  {}\n", dataset.name, longest, state_type_name(dataset.type),
+               share_name(dataset.share), format_bytes(stored_bytes(dataset)),
+               dataset.chunked ? fmt::format("{:.2f}", compression_ratio(dataset)) : "-", elements_text(dataset));
+  }
+}
+
+/// The files that `path` stands for.
+std::vector<std::string> files_of(const std::string& path) {
+  if (!fs::is_directory(path)) return {path};
+  const checkpoint::Folder folder(path);
+  std::vector<std::string> files;
+  for (const std::int64_t step : folder.steps()) files.push_back(folder.file_of(step));
+  if (files.empty()) throw std::runtime_error(fmt::format("folder {} has no file checkpoint-STEP.h5", path));
+  return files;
+}
+
+}  // namespace
+
+int list_checkpoints(const std::string& folder, const std::string& json) {
+  const checkpoint::Folder there(folder);
+  const bool has_manifest = fs::exists(folder + "/manifest.json");
+  const std::optional<std::int64_t> newest = there.newest();
+  std::vector<Listed> all;
+  for (const std::int64_t step : there.steps()) all.push_back(look_at(there, step));
+  const std::vector<fs::path> left = leftovers_in(folder);
+  const bool whole = std::all_of(all.begin(), all.end(), [](const Listed& listed) { return listed.index.has_value(); });
+
+  if (!json.empty()) {
+    Json files = Json::array(), unfinished = Json::array();
+    for (const Listed& listed : all) {
+      Json file = {{"file", listed.path}, {"step", listed.step}, {"bytes", listed.bytes}, {"newest", listed.step == newest}};
+      file["seal_holds"] = listed.index.has_value();
+      if (listed.index) {
+        file["written"] = listed.index->written;
+        file["ranks"] = listed.index->ranks();
+        file["nodes"] = nodes_of(*listed.index);
+        file["run"] = listed.index->run;
+      } else {
+        file["error"] = listed.why;
+      }
+      files.push_back(std::move(file));
+    }
+    for (const fs::path& path : left) unfinished.push_back(path.string());
+    write_json_file({{"folder", folder}, {"manifest", has_manifest}, {"files", files}, {"unfinished", unfinished}}, json);
+  }
+  if (json != "-") {
+    if (all.empty()) fmt::print("folder {} has no checkpoints\n", folder);
+    if (!all.empty())
+      fmt::print("{:>12}  {:<20} {:>6} {:>6} {:>10}  {:<8} {:<7} {}\n", "step", "written", "ranks", "nodes", "size", "seal", "",
+                 "run");
+    for (const Listed& listed : all) {
+      const Index none;
+      const Index& index = listed.index ? *listed.index : none;
+      fmt::print("{:>12}  {:<20} {:>6} {:>6} {:>10}  {:<8} {:<7} {}\n", listed.step, listed.index ? index.written : "?",
+                 listed.index ? fmt::format("{}", index.ranks()) : "?", listed.index ? fmt::format("{}", nodes_of(index)) : "?",
+                 format_bytes(listed.bytes), listed.index ? "holds" : "BROKEN", listed.step == newest ? "newest" : "", index.run);
+    }
+    for (const Listed& listed : all) {
+      if (!listed.index) fmt::print("{}\n", listed.why);
+    }
+    if (!has_manifest && !all.empty())
+      fmt::print("there is no manifest.json: the newest is the one of the largest step; the next run makes a manifest\n");
+    for (const fs::path& path : left)
+      fmt::print("{}: of a save that is under way, or was interrupted; the next run removes it\n", path.string());
+  }
+  return whole ? 0 : status_damaged;
+}
+
+int show_checkpoint(const std::string& file, const std::string& json) {
+  const Index index = checkpoint::read_whole(file);
+  if (!json.empty()) write_json_file(to_json(file, index), json);
+  if (json == "-") return 0;
+  std::int64_t elements = 0;
+  for (const Subject& subject : index.subjects) {
+    for (const Dataset& dataset : subject.datasets) elements += dataset.chunked ? element_bytes_of(dataset) : 0;
+  }
+  const std::int64_t stored = array_bytes(index);
+  const std::size_t nodes = nodes_of(index);
+  fmt::print("{}: step {}, {} rank{} on {} node{}, written {} by Weir {}{}\n", file, index.step, index.ranks(),
+             index.ranks() == 1 ? "" : "s", nodes, nodes == 1 ? "" : "s", index.written, index.weir,
+             index.run.empty() ? "" : fmt::format(", run '{}'", index.run));
+  fmt::print("{}; arrays: {} stored of {}, ratio {:.2f}{}\n", format_bytes(static_cast<std::int64_t>(fs::file_size(file))),
+             format_bytes(stored), format_bytes(elements),
+             stored == 0 ? 1.0 : static_cast<double>(elements) / static_cast<double>(stored),
+             index.compression == 0 ? ", not compressed" : fmt::format(", deflate {}", index.compression));
+  if (!index.values.empty()) fmt::print("\nvalues\n");
+  for (const auto& [name, value] : index.values) fmt::print("  {} = {}\n", name, text_of(value));
+  for (const Subject& subject : index.subjects) print(subject);
+  return 0;
+}
+
+int verify_checkpoints(const std::vector<std::string>& paths) {
+  std::vector<std::string> files;
+  for (const std::string& path : paths) {
+    for (std::string& file : files_of(path)) files.push_back(std::move(file));
+  }
+  int status = 0;
+  for (const std::string& file : files) {
+    try {
+      const Index index = checkpoint::read_whole(file);
+      std::size_t chunks = 0;
+      for (const Subject& subject : index.subjects) {
+        for (const Dataset& dataset : subject.datasets) chunks += dataset.chunks.size();
+      }
+      {
+        ByteProgress progress(fs::path(file).filename().string(), array_bytes(index));
+        checkpoint::verify_chunks(file, index, [&](std::int64_t done) { progress.at(done); });
+      }
+      fmt::print("{}: whole: step {}, {} in {} chunk{}\n", file, index.step, format_bytes(array_bytes(index)), chunks,
+                 chunks == 1 ? "" : "s");
+    } catch (const Error& error) {
+      if (error.status() != WEIR_ERR_FILE) throw;
+      fmt::print("{}\n", error.what());
+      status = status_damaged;
+    }
+  }
+  return status;
+}
+
+}  // namespace weir::cli
