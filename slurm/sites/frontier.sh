@@ -1,4 +1,4 @@
-# Not run there. Frontier of OLCF, its processors: 56 of 64 cores of a node are the job's. Written from docs.olcf.ornl.gov. Weir has no code for AMD GPUs.
+# Not run there. Frontier of OLCF, its processors: 56 of 64 cores of a node are the job's. Written from docs.olcf.ornl.gov, as far as it could be read: check modules and options. Weir has no code for AMD GPUs.
 # shellcheck shell=bash disable=SC2034
 site_clusters="frontier"
 site_mpi=mpich

@@ -1,4 +1,4 @@
-# Not run there. LUMI of CSC, processors of LUMI-C: 128 cores a node. Written from docs.lumi-supercomputer.eu. Weir has no code for AMD GPUs.
+# Not run there. LUMI of CSC, processors of LUMI-C: 128 cores a node. Written from docs.lumi-supercomputer.eu; check the names of modules. Weir has no code for AMD GPUs.
 # shellcheck shell=bash disable=SC2034
 site_clusters="lumi"
 site_mpi=mpich

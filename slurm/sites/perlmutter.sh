@@ -1,4 +1,4 @@
-# Not run there. Perlmutter of NERSC, GPU nodes: 4 NVIDIA A100 each. Written from docs.nersc.gov.
+# Not run there. Perlmutter of NERSC, GPU nodes: 4 NVIDIA A100 each. Written from general knowledge of its public documentation: check modules and options.
 # shellcheck shell=bash disable=SC2034
 site_clusters="perlmutter"
 site_mpi=mpich
