@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <filesystem>
 
 #include "base/config_check.hpp"
 #include "base/error.hpp"
+#include "base/log.hpp"
 #include "checkpoint/hdf5_file.hpp"
 #include "checkpoint/signals.hpp"
 #include "checkpoint/whole_file.hpp"
@@ -34,7 +36,7 @@ void check_config(const CheckpointConfig& c) {
 void check_name(std::string_view name, std::string_view what) {
   const auto fits = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.'; };
   require(!name.empty() && name.size() <= longest_name && std::all_of(name.begin(), name.end(), fits) && name.front() != '.',
-          "{} is called '{}': a name has 1 to {} letters, digits, '_', '-' and '.', and does not begin with '.'", what, name,
+          "{} is called '{:.200}': a name has 1 to {} letters, digits, '_', '-' and '.', and does not begin with '.'", what, name,
           longest_name);
 }
 
@@ -44,7 +46,7 @@ CheckpointState::CheckpointState(std::shared_ptr<CommunicatorState> communicator
     : comm(std::move(communicator)),
       config(std::move(configuration)),
       lease_(std::move(lease)),
-      folder_(config.folder),
+      folder_(std::filesystem::absolute(config.folder).string()),
       card_bytes_(static_cast<std::int64_t>((1 + 2 * ranks()) * sizeof(Card))),
       save_(comm, config.name + ": save", save_priority, lease_.tag(0)),
       restore_(comm, config.name + ": restore", 0, lease_.tag(1)) {
@@ -80,6 +82,26 @@ const T& CheckpointState::value(std::string_view name, std::string_view type) co
 template const std::int64_t& CheckpointState::value(std::string_view, std::string_view) const;
 template const double& CheckpointState::value(std::string_view, std::string_view) const;
 template const std::string& CheckpointState::value(std::string_view, std::string_view) const;
+
+/// By the newest file that can be read: others are refused when they are restored.
+void CheckpointState::check_run() const {
+  if (config.run.empty()) return;
+  std::vector<std::int64_t> steps = folder_.steps();
+  if (const auto newest = folder_.newest()) steps.push_back(*newest);
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    checkpoint::Index index;
+    try {
+      index = checkpoint::read_whole(folder_.file_of(*step));
+    } catch (const Error& error) {
+      log(comm->settings.log, LogLevel::warn, "checkpoint '{}': {}", config.name, error.what());
+      continue;
+    }
+    require(index.run.empty() || index.run == config.run,
+            "folder {} belongs to another run: {} is of '{}', this one is '{}'; give another folder", config.folder,
+            folder_.file_of(*step), index.run, config.run);
+    return;
+  }
+}
 
 std::vector<std::int64_t> CheckpointState::nodes() const {
   std::vector<std::int64_t> nodes;
@@ -143,13 +165,7 @@ std::shared_ptr<CheckpointState> make_checkpoint(std::shared_ptr<CommunicatorSta
     state = std::make_shared<CheckpointState>(comm, config, std::move(lease));
     if (comm->topology.rank() != 0) return;
     state->folder().prepare();
-    const auto newest = state->folder().newest();
-    if (!newest || config.run.empty()) return;
-    const std::string file = state->folder().file_of(*newest);
-    const checkpoint::Index index = checkpoint::read_whole(file);
-    require(index.run.empty() || index.run == config.run,
-            "folder {} belongs to another run: {} is of '{}', this one is '{}'; give another folder", config.folder, file,
-            index.run, config.run);
+    state->check_run();
   });
   return state;
 }

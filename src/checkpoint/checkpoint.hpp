@@ -46,6 +46,8 @@ class CheckpointState {
 
   [[nodiscard]] AsynchronousCall& save() { return save_; }
   [[nodiscard]] const checkpoint::Folder& folder() const { return folder_; }
+  /// Throws Error(WEIR_ERR_ARGUMENT) where the folder has files of another run. Not collective.
+  void check_run() const;
 
   const std::shared_ptr<CommunicatorState> comm;
   const CheckpointConfig config;
@@ -75,6 +77,7 @@ class CheckpointState {
   void take_snapshot();
   task<void> run_save(std::int64_t step);
   task<void> share_outlines(Channel channel);
+  void take_folder();
   task<void> lay_out(Channel channel, std::int64_t step);
   [[nodiscard]] checkpoint::Blob told() const;
   void merge_told(checkpoint::Index& index);
@@ -90,6 +93,7 @@ class CheckpointState {
 
   Lease lease_;
   checkpoint::Folder folder_;
+  std::optional<checkpoint::FolderLock> lock_;  // on rank 0, from the first save on
   std::vector<checkpoint::AddedSubject> subjects_;
   checkpoint::Values values_;
 

@@ -1,9 +1,12 @@
 #include "checkpoint/folder.hpp"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
@@ -46,6 +49,14 @@ auto in_folder(const std::string& folder, Do&& run) {
 
 }  // namespace
 
+FolderLock::FolderLock(const std::string& folder) : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  refused_ = descriptor_ >= 0 && ::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
+FolderLock::~FolderLock() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
 Folder::Folder(std::string path) : path_(std::move(path)) {}
 
 std::string Folder::file_of(std::int64_t step) const { return fmt::format("{}/{}{}{}", path_, first, step, last); }
@@ -54,8 +65,9 @@ std::string Folder::unfinished_of(std::int64_t step) const { return fmt::format(
 std::vector<std::int64_t> Folder::steps() const {
   return in_folder(path_, [&] {
     std::vector<std::int64_t> steps;
-    if (!fs::exists(path_)) return steps;
     for (const fs::directory_entry& entry : fs::directory_iterator(path_)) {
+      std::error_code gone;
+      if (!entry.is_regular_file(gone)) continue;
       if (const auto step = step_in(entry.path().filename().string())) steps.push_back(*step);
     }
     std::sort(steps.begin(), steps.end());
@@ -72,7 +84,10 @@ std::optional<std::int64_t> Folder::newest() const {
 }
 
 std::vector<std::int64_t> Folder::manifest_steps() const {
-  std::ifstream file(path_ + "/manifest.json");
+  const std::string path = path_ + "/manifest.json";
+  std::error_code none;
+  if (!fs::is_regular_file(path, none)) return {};
+  std::ifstream file(path);
   const nlohmann::json json = nlohmann::json::parse(file, nullptr, false);
   std::vector<std::int64_t> found;
   for (const char* key : {"newest", "previous"}) {
@@ -91,6 +106,7 @@ void Folder::prepare() const {
       fs::create_directory(path_);
     }
     if (!fs::is_directory(path_)) fail(WEIR_ERR_FILE, "checkpoint folder {} is no folder", path_);
+    if (FolderLock(path_).refused()) return;
     std::vector<fs::path> left;
     for (const fs::directory_entry& entry : fs::directory_iterator(path_)) {
       if (is_unfinished(entry.path().filename().string())) left.push_back(entry.path());

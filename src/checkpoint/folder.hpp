@@ -13,6 +13,22 @@
 
 namespace weir::checkpoint {
 
+/// That nobody else writes into a folder, as long as this lives and the process does. Where the file system has no locks, nobody is
+/// held off.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::string& folder);
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+  ~FolderLock();
+  /// Another process, or another checkpoint of this one, has it.
+  [[nodiscard]] bool refused() const { return refused_; }
+
+ private:
+  int descriptor_;
+  bool refused_ = false;
+};
+
 class Folder {
  public:
   explicit Folder(std::string path);
@@ -20,12 +36,12 @@ class Folder {
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::string file_of(std::int64_t step) const;
   [[nodiscard]] std::string unfinished_of(std::int64_t step) const;
-  /// Steps of files that are whole by their names, ascending; none where there is no folder. Throws Error(WEIR_ERR_FILE).
+  /// Steps of files that are whole by their names, ascending. Throws Error(WEIR_ERR_FILE).
   [[nodiscard]] std::vector<std::int64_t> steps() const;
   /// What the manifest names, if it is there, else the largest.
   [[nodiscard]] std::optional<std::int64_t> newest() const;
-  /// Makes the folder where its parent is there, and removes what interrupted saves have left. Throws Error(WEIR_ERR_FILE) naming
-  /// the folder and the reason.
+  /// Makes the folder where its parent is there, and removes what interrupted saves have left, unless another run holds it. Throws
+  /// Error(WEIR_ERR_FILE) naming the folder and the reason.
   void prepare() const;
   /// The unfinished file of `step` gets its name, and the manifest names it; files beyond the `keep` newest go. All of it for good.
   void publish(std::int64_t step, std::int64_t keep) const;

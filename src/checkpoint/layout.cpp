@@ -45,9 +45,32 @@ void add_field(Subject& subject, const OutlinedField& field, std::size_t rank, s
     at = subject.datasets.end() - 1;
   }
   if (at->type != field.visit.type || at->share != field.visit.placement.share || at->chunked != field.array)
-    fail(WEIR_ERR_MISMATCH, "ranks disagree about {} '{}', field '{}': rank {} has {} there, a lower one {}", word_of(subject.kind),
-         subject.name, field.visit.name, rank, state_type_name(field.visit.type), state_type_name(at->type));
+    fail(WEIR_ERR_MISMATCH, "ranks disagree about {} '{}', field '{}': rank {} has {} there, a lower one {}{}",
+         word_of(subject.kind), subject.name, field.visit.name, rank, state_type_name(field.visit.type), state_type_name(at->type),
+         at->type == field.visit.type ? ", distributed in another way" : "");
   at->pieces[rank] = {field.visit.count, field.visit.placement.region};
+}
+
+/// What the caller's ranks have of an array makes up the whole, each element once: else it could not be restored.
+void check_parts(const Subject& subject, const Dataset& dataset) {
+  const Region& whole = dataset.pieces[0].region;
+  std::vector<std::pair<std::int64_t, std::int64_t>> ranges;  // begin, end
+  for (std::size_t rank = 0; rank < dataset.pieces.size(); ++rank) {
+    const Region& region = dataset.pieces[rank].region;
+    if (region.whole_rows != whole.whole_rows)
+      fail(WEIR_ERR_MISMATCH, "array '{}': ranks disagree about its length: rank 0 has {} elements, rank {} has {}", subject.name,
+           whole.whole_rows, rank, region.whole_rows);
+    if (region.rows > 0) ranges.emplace_back(region.first_row, region.first_row + region.rows);
+  }
+  std::sort(ranges.begin(), ranges.end());
+  ranges.emplace_back(whole.whole_rows, whole.whole_rows);
+  std::int64_t end = 0;
+  for (const auto& [begin, next] : ranges) {
+    if (begin != end)
+      fail(WEIR_ERR_MISMATCH, "array '{}': {} element {}: blocks must make up all of its {} elements, each of them once",
+           subject.name, begin > end ? "no rank has" : "two ranks have", std::min(begin, end), whole.whole_rows);
+    end = next;
+  }
 }
 
 }  // namespace
@@ -100,6 +123,7 @@ std::vector<Subject> put_together(const std::vector<Outline>& ranks, std::int64_
   }
   for (Subject& subject : subjects) {
     for (Dataset& dataset : subject.datasets) {
+      if (subject.kind == Kind::array && dataset.share == Share::block) check_parts(subject, dataset);
       const std::int64_t largest = dataset.largest_piece();
       if (dataset.chunked) {
         dataset.chunk_elements = std::clamp<std::int64_t>(largest, 1, dataset.chunk_elements);

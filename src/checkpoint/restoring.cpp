@@ -7,6 +7,7 @@
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/delivery.hpp"
 #include "checkpoint/whole_file.hpp"
+#include "communicator/input_error.hpp"
 
 namespace weir::detail {
 namespace {
@@ -63,6 +64,9 @@ void CheckpointState::find_file(std::optional<std::int64_t> step) {
     }
   }
   index_ = checkpoint::read_whole(file_);
+  if (index_.step != *found_)
+    fail(WEIR_ERR_FILE, "{} has step {}: it was renamed; give it its name again, checkpoint-{}.h5", file_, index_.step,
+         index_.step);
   if (!config.run.empty() && !index_.run.empty() && index_.run != config.run)
     fail(WEIR_ERR_MISMATCH, "{} belongs to another run: it is of '{}', this one is '{}'", file_, index_.run, config.run);
 }
@@ -75,7 +79,7 @@ task<void> CheckpointState::run_restore(std::optional<std::int64_t> step) {
   found_ = {};
   blob_.clear();
   const Outcome outcome = outcome_of([&] {
-    require(!step || *step >= 0, "step is {}: it must be at least 0", step.value_or(0));
+    require(!step || *step >= 0, "step is {}: it must be at least 0{}", step.value_or(0), refused_by_binding);
     if (!is_first()) return;
     find_file(step);
     if (found_) blob_ = encode(index_);

@@ -10,6 +10,7 @@
 #include "checkpoint/outline.hpp"
 #include "checkpoint/seal.hpp"
 #include "collectives/control.hpp"
+#include "communicator/input_error.hpp"
 
 namespace weir::detail {
 namespace {
@@ -73,7 +74,7 @@ void CheckpointState::start_save(std::int64_t step) {
   card_ = {};
   card_.step = step;
   card_.outcome = unheard.failed() ? unheard : outcome_of([&] {
-    require(step >= 0, "step is {}: it must be at least 0", step);
+    require(step >= 0, "step is {}: it must be at least 0{}", step, refused_by_binding);
     take_snapshot();
   });
   statistics.seconds_snapshot = std::chrono::duration<double>(Clock::now() - began_).count();
@@ -117,7 +118,7 @@ task<void> CheckpointState::run_save(std::int64_t step) {
   // 1. How the snapshots went, and of what.
   co_await agree(channel, card_.outcome);
   for (const Card& card : cards()) {
-    if (card.step != step)
+    if (card.step != cards()[0].step)
       fail_alike(WEIR_ERR_MISMATCH, "checkpoint '{}': ranks save different steps: rank 0 saves {}, rank {} saves {}", config.name,
                  cards()[0].step, &card - cards().data(), card.step);
   }
@@ -248,6 +249,18 @@ void CheckpointState::tell_addresses(const checkpoint::Index& index) {
   }
 }
 
+/// Two runs in one folder would take each other's files for theirs.
+void CheckpointState::take_folder() {
+  if (lock_) return;
+  lock_.emplace(folder_.path());
+  if (!lock_->refused()) return;
+  lock_.reset();
+  fail(WEIR_ERR_FILE,
+       "another run, or another checkpoint of this one, saves into {} at present: give each a folder of its own, or wait for it to "
+       "end",
+       folder_.path());
+}
+
 task<void> CheckpointState::lay_out(Channel channel, std::int64_t step) {
   const Blob mine = told();
   blob_ = mine;
@@ -255,6 +268,7 @@ task<void> CheckpointState::lay_out(Channel channel, std::int64_t step) {
   Outcome outcome;
   if (is_first()) {
     outcome = outcome_of([&] {
+      take_folder();
       index_ = {.step = step,
                 .compression = config.compression,
                 .run = config.run,
@@ -269,7 +283,7 @@ task<void> CheckpointState::lay_out(Channel channel, std::int64_t step) {
       tell_addresses(index_);
       (void)checkpoint::File::create(folder_.unfinished_of(step));
     });
-    if (outcome.failed()) folder_.give_up(step);
+    if (outcome.failed() && lock_) folder_.give_up(step);  // else the file is somebody else's
   }
   co_await agree(channel, outcome);
   co_await blobs_.scatter(channel, all_blobs_, blob_);

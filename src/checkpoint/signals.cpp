@@ -16,6 +16,9 @@ static_assert(std::atomic<int>::is_always_lock_free);
 }  // namespace
 
 void catch_signal(int signal) {
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP})
+    require(signal != fault,
+            "signal {} says that the program is wrong: it cannot go on after it; give another, SIGTERM or SIGUSR1 say", signal);
   struct sigaction action {};
   action.sa_handler = [](int) { caught.fetch_add(1, std::memory_order_relaxed); };
   action.sa_flags = SA_RESTART;

@@ -68,7 +68,7 @@ class HiOkTopk final : public SparseAllreduce<T> {
   }
 
   task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t k, std::uint64_t input_error) override {
-    const std::int64_t iteration = state_.iteration++;
+    const std::int64_t iteration = state_.iteration;
 
     // 1. the group's sum and its largest k entries, at all ranks of the group
     const SparseOutcome<T> group = co_await group_.run(channel.group(groups_.members()), local, k, input_error);
@@ -84,14 +84,17 @@ class HiOkTopk final : public SparseAllreduce<T> {
       const StageScope stage = channel.stage(Stage::allgatherv);
       outcome = co_await allgather_.run(channel.group(groups_.members()), part);
     }
-    if (outcome.input_error == 0) outcome.undelivered = undelivered(local, group, part, outcome.update);
+    if (outcome.input_error == 0) {
+      ++state_.iteration;
+      outcome.undelivered = undelivered(local, group, part, outcome.update);
+    }
     co_return outcome;
   }
 
  private:
   /// What lives on, besides that of the two stages.
   struct State {
-    std::int64_t iteration = 0;
+    std::int64_t iteration = 0;  ///< runs that delivered
 
     void visit(StateVisitor& visitor) {
       visitor.value("iteration", iteration);

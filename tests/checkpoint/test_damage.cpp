@@ -3,7 +3,9 @@
 #include <hdf5.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 
+#include <csignal>
 #include <cstring>
 #include <fstream>
 #include <iostream>
@@ -386,6 +388,102 @@ TEST_CASE("wrong calls", "[checkpoint]") {
     check.that(!other.stop_requested(), "nobody has asked for a stop");
   });
   REQUIRE(check.failure() == "");
+}
+
+TEST_CASE("what could not be restored is not saved", "[checkpoint]") {
+  const TemporaryFolder folder;
+  RankCheck check;
+  run_ranks(ranks, [&](Communicator& comm) {
+    const auto refused = [&](const std::string& part, const auto& add) {
+      std::vector<float> x(10);
+      Checkpoint checkpoint(comm, {.folder = folder.path()});
+      add(checkpoint, std::span(x), comm.rank());
+      std::string text;
+      try {
+        checkpoint.save(1).wait();
+      } catch (const Error& error) {
+        text = error.what();
+      }
+      check.that(text.find(part) != std::string::npos, "'" + text + "' lacks '" + part + "'");
+    };
+    refused("rank 0 has 10 elements, rank 1 has 9",
+            [](Checkpoint& c, std::span<float> x, int rank) { c.add_replicated("x", x.first(rank == 1 ? 9 : 10)); });
+    refused("rank 0 has 10 elements, rank 2 has 11",
+            [](Checkpoint& c, std::span<float> x, int rank) { c.add_block("x", x.first(0), 0, rank == 2 ? 11 : 10); });
+    refused("no rank has element 4",
+            [](Checkpoint& c, std::span<float> x, int rank) { c.add_block("x", x.first(2), rank * 3 - (rank == 1 ? 1 : 0), 8); });
+    refused("two ranks have element 2",
+            [](Checkpoint& c, std::span<float> x, int rank) { c.add_block("x", x.first(3), rank * 2, 7); });
+    refused("distributed in another way", [](Checkpoint& c, std::span<float> x, int rank) {
+      if (rank == 0)
+        c.add_local("x", x);
+      else
+        c.add_replicated("x", x);
+    });
+    check.that(Checkpoint(comm, {.folder = folder.path()}).steps().empty(), "a refused save has left a file");
+  });
+  CHECK(check.failure() == "");
+}
+
+TEST_CASE("one run at a time saves into a folder", "[checkpoint]") {
+  const TemporaryFolder folder;
+  RankCheck check;
+  run_ranks(2, [&](Communicator& comm) {
+    std::vector<float> x(10, 1);
+    Checkpoint first(comm, {.folder = folder.path()});
+    first.add_replicated("x", std::span(x));
+    first.save(1).wait();
+    std::string text;
+    {
+      Checkpoint second(comm, {.folder = folder.path()});
+      second.add_replicated("x", std::span(x));
+      check.that(second.restore() == 1, "others may restore");
+      try {
+        second.save(2).wait();
+      } catch (const Error& error) {
+        text = error.what();
+      }
+    }
+    check.that(text.find("saves into " + folder.path()) != std::string::npos, "'" + text + "'");
+    first.save(2).wait();
+    check.that(first.steps() == std::vector<std::int64_t>{1, 2}, "the first goes on");
+  });
+  run_ranks(2, [&](Communicator& comm) {
+    std::vector<float> x(10, 1);
+    Checkpoint next(comm, {.folder = folder.path()});
+    next.add_replicated("x", std::span(x));
+    next.save(3).wait();  // the folder is free again
+  });
+  CHECK(check.failure() == "");
+}
+
+TEST_CASE("files that are none, or have another's name", "[checkpoint]") {
+  const TemporaryFolder folder;
+  write_file(folder.path());
+  const std::string path = file_in(folder);
+  std::filesystem::create_directory(folder.path() + "/checkpoint-7.h5");
+  REQUIRE(mkfifo((folder.path() + "/checkpoint-8.h5").c_str(), 0666) == 0);
+  std::filesystem::create_symlink("nowhere", folder.path() + "/checkpoint-9.h5");
+  std::filesystem::copy_file(path, folder.path() + "/checkpoint-108.h5");
+  std::filesystem::remove(folder.path() + "/manifest.json");
+  set_contents(folder.path() + "/checkpoint-200.h5", "damaged");
+  RankCheck check;
+  run_ranks(ranks, [&](Communicator& comm) {
+    Model model(comm);
+    Checkpoint checkpoint(comm, {.folder = folder.path(), .run = "first"});  // damaged files do not keep it from the others
+    model.add_to(checkpoint);
+    check.that(checkpoint.steps() == std::vector<std::int64_t>{3, 108, 200}, "the steps");
+    std::string text;
+    try {
+      checkpoint.restore_step(108);
+    } catch (const Error& error) {
+      text = error.what();
+    }
+    check.that(text.find("has step 3: it was renamed") != std::string::npos, "'" + text + "'");
+    checkpoint.restore_step(3);
+  });
+  CHECK(check.failure() == "");
+  CHECK_THROWS_WITH(Checkpoint::catch_signal(SIGSEGV), Catch::Contains("the program is wrong"));
 }
 
 TEST_CASE("the newest files stay, and interrupted saves leave nothing", "[checkpoint]") {

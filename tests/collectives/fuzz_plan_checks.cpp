@@ -213,7 +213,8 @@ class Checker {
 
   void check_oracle() {
     if (is_dense()) return;
-    if (!oracle_ || !config_.error_feedback) oracle_.emplace(*row_, record_.locations, config_.count);
+    if (!oracle_) oracle_.emplace(*row_, record_.locations, config_.count);
+    if (!config_.error_feedback) oracle_->forget_residuals();
     std::vector<std::vector<T>> gradients;
     for (int rank = 0; rank < ranks(); ++rank) gradients.push_back(at(rank).given);
     oracle_->step(gradients, at(0).statistics.k);

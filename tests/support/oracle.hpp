@@ -214,6 +214,13 @@ class Oracle {
     return flat_[static_cast<std::size_t>(maps_[r].mine())].residual[place_of(rank)];
   }
 
+  /// Without error feedback nothing is kept from one step to the next but their count.
+  void forget_residuals() {
+    for (FlatOracle<T>& flat : flat_) {
+      for (std::vector<T>& residual : flat.residual) std::fill(residual.begin(), residual.end(), T{});
+    }
+  }
+
   void step(const std::vector<std::vector<T>>& gradients, std::int64_t k) {
     if (!sharded_) {
       flat_[0].step(gradients, k);

@@ -179,12 +179,18 @@ class Checkpoint(CheckpointKeywords, Object):
     def save(self, step: int) -> Operation[None]:
         """Collective, nonblocking. Takes a snapshot of everything that was added; the caller may go on with all of it at once. A
         thread of this rank writes; any call of Weir that makes progress advances what ranks must tell each other. Nobody needs
-        to wait: the next save waits for this one, and throws what it ended with.
+        to wait: the next save waits for this one. Where a rank has not heard that this one failed, the next one fails on all.
 
         `step`, at least 0, names the file; one of the same step is replaced. Files beyond the `keep` newest are removed.
         A save that fails, because the disk is full say, is the same FileError on all ranks; earlier files are whole, and the run
         can go on and save again."""
         number, refusal = self._step(step)
+        previous = self._handle().runs.get("save")
+        if previous is not None and not previous.done:
+            try:
+                previous.wait()
+            except Error as error:  # other ranks may have heard it, and begin
+                number, refusal = NO_STEP, error
         run = self._begin(
             "save", lib.weir_checkpoint_save, lib.weir_checkpoint_wait_for, (number,), None, refusal, at_once=True
         )
@@ -199,7 +205,10 @@ class Checkpoint(CheckpointKeywords, Object):
         number, refusal = (NEWEST, None) if step is None else self._step(step)
         restored = ctypes.c_int64(NEWEST)
         for run in self._handle().in_flight():  # in slices, between which Ctrl-C can come
-            run.wait()
+            try:
+                run.wait()
+            except Error:  # of a save: other ranks may have heard it
+                pass
         try:
             self._call("restore", number, restored)
         except Error as error:
@@ -230,7 +239,7 @@ class Checkpoint(CheckpointKeywords, Object):
                 room = count.value  # a save may have added one since
 
     def stop_requested(self) -> bool:
-        """Collective, blocking, a few microseconds. Whether any rank has received a signal that catch_signal has named, since the
+        """Collective, blocking: it takes as long as a barrier. Whether any rank has received a signal that catch_signal has named, since the
         process began: time to save and end."""
         stop = ctypes.c_int()
         self._call("stop_requested", stop)
