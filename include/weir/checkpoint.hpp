@@ -54,8 +54,9 @@ class Checkpoint {
   ~Checkpoint();
 
   /// Adds what is to be saved. Not collective, but all ranks add the same, in any order; save() and restore() say where they did
-  /// not. Names are of letters, digits, '_', '-' and '.', and all different. Plans, tables and schedules come from the checkpoint's
-  /// communicator; plans and tables may be destroyed before it, after which save() throws. Throws Error(WEIR_ERR_ARGUMENT).
+  /// not. Names, those of values too, are 1 to 128 letters, digits, '_', '-' and '.', do not begin with '.', and are all different.
+  /// Not while a save is in flight: WEIR_ERR_BUSY. Plans, tables and schedules come from the checkpoint's communicator; plans and
+  /// tables may be destroyed before it, after which save() throws. Throws Error(WEIR_ERR_ARGUMENT).
   void add(std::string_view name, AllreducePlan& plan);
   void add(std::string_view name, EmbeddingTable& table);
   /// Checks that a restored run has the same blocks. The schedule outlives the checkpoint's last save and restore.
