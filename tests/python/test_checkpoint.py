@@ -275,7 +275,7 @@ def test_refused_steps(comm, checkpoint):
         operation.wait()
     operation = checkpoint.save(-1 if bad else 10)
     with pytest.raises(weir.Error, match="step is -1" if bad else "step"):
-        checkpoint.save(11)  # hears of the save before
+        checkpoint.save(11).wait()  # hears of the save before
     with pytest.raises(weir.Error):
         operation.wait()
     checkpoint.save(12)
@@ -287,6 +287,28 @@ def test_refused_steps(comm, checkpoint):
     if comm.size > 1:
         with pytest.raises(weir.MismatchError, match="ranks save different steps"):
             checkpoint.save(20 + comm.rank).wait()
+
+
+def test_failed_save(comm, checkpoint, folder):
+    """Whoever has heard of it: the next save fails on all ranks, and the one after it begins on all."""
+    checkpoint.add_replicated("x", np.ones(1000))
+    checkpoint.save(0).wait()
+    barrier(comm)
+    if comm.rank == 0:
+        os.rename(folder, folder + ".away")
+    barrier(comm)
+    operation = checkpoint.save(1)
+    if comm.rank == 0:
+        with pytest.raises(weir.FileError):
+            operation.wait()
+        os.rename(folder + ".away", folder)
+    barrier(comm)
+    if comm.size > 1:
+        with pytest.raises(weir.Error):
+            checkpoint.save(2).wait()
+    checkpoint.save(3).wait()
+    assert checkpoint.steps() == [0, 3]
+    assert checkpoint.restore() == 3
 
 
 def test_ctrl_c_in_wait(comm, checkpoint, monkeypatch):
