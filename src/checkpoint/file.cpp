@@ -76,7 +76,6 @@ void File::sync() const {
 }
 
 void File::close() {
-  sync();
   if (::close(std::exchange(descriptor_, -1)) != 0) fail_with_errno("cannot write to", path_);
 }
 

@@ -26,9 +26,9 @@ class File {
   /// Advice: what was written there may go to the disk while more is written.
   void begin_sync(std::int64_t address, std::int64_t bytes) const noexcept;
   [[nodiscard]] std::int64_t size() const;
-  /// Returns once what was written is on the disk.
+  /// Returns once what any process of this node has written to the file is on the disk.
   void sync() const;
-  /// As sync(), and the end of the file, which the destructor would hide the errors of.
+  /// Network file systems tell here what went wrong; the destructor would hide it.
   void close();
   [[nodiscard]] const std::string& path() const { return path_; }
 

@@ -140,6 +140,7 @@ void Folder::write_manifest(std::int64_t step) const {
   const std::string text = json.dump(2) + "\n";
   File file = File::create(aside);
   file.write_at(0, std::as_bytes(std::span(text)));
+  file.sync();
   file.close();
   rename_for_good(aside, path_ + "/manifest.json");
 }

@@ -149,7 +149,16 @@ task<void> CheckpointState::run_save(std::int64_t step) {
   std::exception_ptr failure;
   try {
     co_await finish_work(channel);
-    // 5. Rank 0 gives the file its name.
+    // 5. Once a node has written, one of its ranks waits for the disk: more would take turns.
+    if (comm->topology.local_rank(comm->topology.rank()) == 0) {
+      begin_work([aside] {
+        checkpoint::File file = checkpoint::File::open_to_write(aside);
+        file.sync();
+        file.close();
+      });
+    }
+    co_await finish_work(channel);
+    // 6. Rank 0 gives the file its name.
     stage.next(Stage::publish_file);
     if (is_first()) {
       begin_work([this, step] { folder_.publish(step, config.keep); });

@@ -117,6 +117,7 @@ std::vector<Contest> measure_files(const Communicator& comm, const Options& opti
     return milliseconds([&] {
       checkpoint::File file = checkpoint::File::create(mine);
       file.write_at(0, std::as_bytes(std::span(values)));
+      file.sync();
       file.close();
     });
   };
