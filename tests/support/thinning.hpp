@@ -7,12 +7,19 @@
 
 namespace weir::test {
 
-/// True for cases to leave out: all but about one in TEST_EVERY, spread evenly over the grid whatever its dimensions.
-inline bool left_out() {
+/// TEST_EVERY.
+inline std::uint64_t test_every() {
   static const std::uint64_t every = [] {
     const char* text = std::getenv("TEST_EVERY");
     return text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
   }();
+  return every;
+}
+
+/// True for cases to leave out: all but about one in TEST_EVERY, spread evenly over the grid whatever its dimensions. Not for the
+/// threads of virtual ranks, which would leave out different ones.
+inline bool left_out() {
+  const std::uint64_t every = test_every();
   static std::uint64_t cases = 0;
   return every > 1 && (++cases * 0x9e3779b97f4a7c15u >> 32) % every != 0;
 }
