@@ -31,7 +31,7 @@ void check_same_subjects(const Outline& first, const Outline& other, std::size_t
     fail(WEIR_ERR_MISMATCH, "ranks have added different things: rank {} has {}, rank 0 has not", rank, name_of(*there));
 }
 
-void add_field(Subject& subject, const OutlinedField& field, std::size_t rank, std::size_t ranks, std::int64_t bytes_per_chunk) {
+void add_field(Subject& subject, const OutlinedField& field, std::size_t rank, std::size_t ranks, std::int64_t compression) {
   auto at = std::find_if(subject.datasets.begin(), subject.datasets.end(),
                          [&](const Dataset& dataset) { return dataset.name == field.visit.name; });
   if (at == subject.datasets.end()) {
@@ -40,7 +40,7 @@ void add_field(Subject& subject, const OutlinedField& field, std::size_t rank, s
     dataset.type = field.visit.type;
     dataset.share = field.visit.placement.share;
     dataset.chunked = field.array;
-    dataset.chunk_elements = bytes_per_chunk / dataset.element_bytes();
+    dataset.chunk_elements = bytes_per_chunk(compression) / dataset.element_bytes();
     dataset.pieces.resize(ranks);
     at = subject.datasets.end() - 1;
   }
@@ -110,7 +110,7 @@ const Dataset* Subject::find(std::string_view dataset) const {
 
 std::string Subject::path() const { return fmt::format("/{}/{}", group_of(kind), name); }
 
-std::vector<Subject> put_together(const std::vector<Outline>& ranks, std::int64_t bytes_per_chunk) {
+std::vector<Subject> put_together(const std::vector<Outline>& ranks, std::int64_t compression) {
   std::vector<Subject> subjects;
   for (const OutlinedSubject& subject : ranks[0]) subjects.push_back({subject.kind, subject.name, subject.about, {}});
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
@@ -118,7 +118,7 @@ std::vector<Subject> put_together(const std::vector<Outline>& ranks, std::int64_
     for (const OutlinedSubject& outlined : ranks[rank]) {
       Subject& subject = *std::find_if(subjects.begin(), subjects.end(),
                                        [&](const Subject& s) { return s.kind == outlined.kind && s.name == outlined.name; });
-      for (const OutlinedField& field : outlined.fields) add_field(subject, field, rank, ranks.size(), bytes_per_chunk);
+      for (const OutlinedField& field : outlined.fields) add_field(subject, field, rank, ranks.size(), compression);
     }
   }
   for (Subject& subject : subjects) {

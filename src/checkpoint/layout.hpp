@@ -18,6 +18,9 @@ namespace weir::checkpoint {
 inline constexpr std::int64_t schema_version = 1;
 /// Of an array, as its elements are in memory. Larger ones where deflate is at work: it gains by it.
 inline constexpr std::int64_t chunk_bytes = std::int64_t{1} << 18, compressed_chunk_bytes = std::int64_t{1} << 22;
+[[nodiscard]] constexpr std::int64_t bytes_per_chunk(std::int64_t compression) {
+  return compression > 0 ? compressed_chunk_bytes : chunk_bytes;
+}
 
 using Value = std::variant<std::int64_t, double, std::string>;
 using Values = std::map<std::string, Value>;
@@ -98,7 +101,6 @@ struct Index {
   std::vector<Subject> subjects;
 
   [[nodiscard]] std::size_t ranks() const { return nodes.size(); }
-  [[nodiscard]] std::int64_t bytes_per_chunk() const { return compression > 0 ? compressed_chunk_bytes : chunk_bytes; }
 };
 
 /// What one rank has of a subject, before all ranks' are put together.
@@ -117,7 +119,7 @@ using Outline = std::vector<OutlinedSubject>;
 
 /// The subjects of all ranks' outlines, without values and chunks. Throws Error(WEIR_ERR_MISMATCH) where ranks have other subjects,
 /// or a field of another type.
-[[nodiscard]] std::vector<Subject> put_together(const std::vector<Outline>& ranks, std::int64_t bytes_per_chunk);
+[[nodiscard]] std::vector<Subject> put_together(const std::vector<Outline>& ranks, std::int64_t compression);
 /// Puts one rank's numbers and texts, one behind the other in the order of its outline, to their places.
 void set_values(std::vector<Subject>& subjects, std::size_t rank, const Outline& outline, std::span<const std::byte> values);
 

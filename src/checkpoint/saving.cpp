@@ -146,7 +146,6 @@ task<void> CheckpointState::run_save(std::int64_t step) {
     for (const OutgoingArray& array : arrays_) bytes_written_ += checkpoint::write(file, array);
     file.close();
   });
-  std::exception_ptr failure;
   try {
     co_await finish_work(channel);
     // 5. Once a node has written, one of its ranks waits for the disk: more would take turns.
@@ -165,11 +164,8 @@ task<void> CheckpointState::run_save(std::int64_t step) {
     }
     co_await finish_work(channel);
   } catch (const AgreedError&) {
-    failure = std::current_exception();
-  }
-  if (failure) {
     if (is_first()) folder_.give_up(step);
-    std::rethrow_exception(failure);
+    throw;
   }
   statistics.step = step;
   statistics.bytes_written = bytes_written_;
@@ -189,8 +185,7 @@ task<void> CheckpointState::share_outlines(Channel channel) {
       outcome = outcome_of([&] {
         outlines_.clear();
         for (const Blob& blob : all_blobs_) outlines_.push_back(checkpoint::decode_outline(blob));
-        put_together_ =
-            put_together(outlines_, config.compression > 0 ? checkpoint::compressed_chunk_bytes : checkpoint::chunk_bytes);
+        put_together_ = put_together(outlines_, config.compression);
         for (std::size_t rank = 0; rank < ranks(); ++rank) {
           all_blobs_[rank].clear();
           for_arrays(put_together_, outlines_[rank],
@@ -271,8 +266,7 @@ void CheckpointState::take_folder() {
 }
 
 task<void> CheckpointState::lay_out(Channel channel, std::int64_t step) {
-  const Blob mine = told();
-  blob_ = mine;
+  blob_ = told();
   co_await blobs_.gather(channel, blob_, all_blobs_);
   Outcome outcome;
   if (is_first()) {
