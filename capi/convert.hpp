@@ -18,7 +18,12 @@ inline AllreduceConfig from_c(const weir_allreduce_config& c) {
   config.k = c.k;
   config.algorithm = c.algorithm != nullptr ? c.algorithm : "";
   config.trial_iterations = c.trial_iterations;
-  config.error_feedback = c.error_feedback != 0;
+  config.compressor = c.compressor != nullptr ? c.compressor : "";
+  config.compressor_parameters = c.compressor_parameters != nullptr ? c.compressor_parameters : "";
+  config.seed = c.seed;
+  config.error_feedback = static_cast<Feedback>(c.error_feedback);
+  config.feedback_decay = c.feedback_decay;
+  config.feedback_gain = c.feedback_gain;
   config.average = c.average != 0;
   config.threshold = static_cast<Threshold>(c.threshold);
   config.samplings = c.samplings;
@@ -46,7 +51,12 @@ inline weir_allreduce_config to_c(const AllreduceConfig& full) {
   c.k = full.k;
   c.algorithm = full.algorithm.c_str();
   c.trial_iterations = full.trial_iterations;
-  c.error_feedback = full.error_feedback ? 1 : 0;
+  c.compressor = full.compressor.c_str();
+  c.compressor_parameters = full.compressor_parameters.c_str();
+  c.seed = full.seed;
+  c.error_feedback = static_cast<std::int32_t>(full.error_feedback);
+  c.feedback_decay = full.feedback_decay;
+  c.feedback_gain = full.feedback_gain;
   c.average = full.average ? 1 : 0;
   c.threshold = static_cast<std::int32_t>(full.threshold);
   c.samplings = full.samplings;
@@ -100,6 +110,32 @@ inline weir_algorithm_info to_c(const AlgorithmInfo& full) {
   c.sparse = full.sparse ? 1 : 0;
   c.host_memory = full.host_memory ? 1 : 0;
   c.cuda_memory = full.cuda_memory ? 1 : 0;
+  c.packed = full.packed ? 1 : 0;
+  return c;
+}
+
+/// `struct_size` is left to the caller.
+inline weir_compressor_info to_c(const CompressorInfo& full) {
+  weir_compressor_info c{};
+  c.name = full.name.data();
+  c.description = full.description.data();
+  c.source = full.source.data();
+  c.carriage = full.carriage.data();
+  c.parameters = full.parameters.data();
+  c.random = full.random ? 1 : 0;
+  c.feedback = full.feedback ? 1 : 0;
+  return c;
+}
+
+/// `struct_size` is left to the caller. Its texts are those of `full`.
+inline weir_encoded_info to_c(const EncodedInfo& full) {
+  weir_encoded_info c{};
+  c.version = full.version;
+  c.count = full.count;
+  c.entries = full.entries;
+  c.bytes = full.bytes;
+  c.compressor = full.compressor.c_str();
+  c.parameters = full.parameters.c_str();
   return c;
 }
 

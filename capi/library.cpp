@@ -1,4 +1,4 @@
-// The C ABI of the library itself: versions, errors, what there is to choose from, settings, messages.
+// The C ABI of the library itself: versions, errors, what there is to choose from, settings, messages; encoded gradients.
 #include "convert.hpp"
 #include "shim.hpp"
 
@@ -8,6 +8,11 @@ namespace {
 
 const std::vector<weir::AlgorithmInfo>& algorithms() {
   static const std::vector<weir::AlgorithmInfo> list = weir::algorithms();
+  return list;
+}
+
+const std::vector<weir::CompressorInfo>& compressors() {
+  static const std::vector<weir::CompressorInfo> list = weir::compressors();
   return list;
 }
 
@@ -44,6 +49,33 @@ const char* weir_algorithm_name(int index) {
 
 weir_status weir_algorithm(int index, weir_algorithm_info* info) {
   return guard(nullptr, [&] { fill_struct(info, to_c(element(algorithms(), index, "algorithm"))); });
+}
+
+const char* weir_compressor_name(int index) {
+  return index >= 0 && index < static_cast<int>(compressors().size()) ? compressors()[static_cast<std::size_t>(index)].name.data()
+                                                                      : nullptr;
+}
+
+weir_status weir_compressor(int index, weir_compressor_info* info) {
+  return guard(nullptr, [&] { fill_struct(info, to_c(element(compressors(), index, "compressor"))); });
+}
+
+weir_status weir_encoded_inspect(const void* encoded, std::int64_t size, weir_encoded_info* info) {
+  return guard(nullptr, [&] {
+    need(encoded != nullptr, "the encoded gradient is NULL");
+    static thread_local weir::EncodedInfo given;
+    given = weir::inspect(bytes_at(encoded, size));
+    fill_struct(info, to_c(given));
+  });
+}
+
+weir_status weir_decode(const void* encoded, std::int64_t size, float* values, std::int64_t count, std::int32_t add) {
+  return guard(nullptr, [&] {
+    need(encoded != nullptr, "the encoded gradient is NULL");
+    need(count >= 0, "the number of values is negative");
+    need(values != nullptr || count == 0, "the address for the values is NULL");
+    weir::decode(bytes_at(encoded, size), std::span(values, static_cast<std::size_t>(count)), add != 0);
+  });
 }
 
 weir_status weir_setting(int index, weir_setting_info* info) {

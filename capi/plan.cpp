@@ -150,6 +150,23 @@ weir_status weir_plan_restore_state(weir_plan* plan, const void* state, std::int
   return guard_handle(plan, [&] { plan->plan.restore_state(bytes_at(state, bytes)); });
 }
 
+weir_status weir_plan_encoded_bytes(const weir_plan* plan, std::int64_t* bytes) {
+  return guard_handle(plan, [&] {
+    need(bytes != nullptr, "the address for the bytes is NULL");
+    *bytes = plan->plan.encoded_bytes();
+  });
+}
+
+weir_status weir_plan_encode(weir_plan* plan, const void* gradient, void* out, std::int64_t size, std::int64_t* bytes) {
+  return guard_handle(plan, [&] {
+    need(bytes != nullptr, "the address for the bytes is NULL");
+    const auto count = static_cast<std::size_t>(plan->plan.config().count);
+    need(gradient != nullptr || count == 0, "the gradient is NULL");
+    need(out != nullptr, "the address for the encoded gradient is NULL");
+    *bytes = plan->plan.encode(std::span(static_cast<const float*>(gradient), count), bytes_at(out, size));
+  });
+}
+
 const char* weir_plan_explanation(const weir_plan* plan) {
   return plan != nullptr && is_alive(plan, HandleKind::plan) ? plan->plan.explanation().c_str() : nullptr;
 }

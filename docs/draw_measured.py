@@ -153,4 +153,5 @@ def main():
         sys.exit(f"{', '.join(stale)}: not what perfmodels/results/cluster.json says. docs/draw_measured.py draws anew.")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -85,7 +85,7 @@ build_stage() {
   case $1 in
     openmpi) build openmpi mpicc.openmpi all "${release[@]}" -DWEIR_CUDA_ARCHITECTURES=80 ;;
     mpich) build mpich mpicc.mpich "$mpi_tests" "${release[@]}" -DWEIR_WITH_CUDA=OFF -DWEIR_OTHER_BUILD="$build/openmpi" ;;
-    address) build address mpicc.openmpi "tests_unit tests_collectives tests_embedding tests_checkpoint" "${sanitize[@]}" -DWEIR_SANITIZE=address,undefined ;;
+    address) build address mpicc.openmpi "tests_unit tests_collectives tests_embedding tests_checkpoint tests_compress" "${sanitize[@]}" -DWEIR_SANITIZE=address,undefined ;;
     thread) build thread mpicc.openmpi "$thread_tests" "${sanitize[@]}" -DWEIR_SANITIZE=thread ;;
     cluster)
       [[ " ${stages[*]} " == *" openmpi "* ]] || build openmpi mpicc.openmpi "$mpi_tests" "${release[@]}"
@@ -106,7 +106,7 @@ test_stage() {
   case $1 in
     openmpi) run_tests openmpi -LE cluster ;;
     mpich) run_tests mpich -L mpi ;;
-    address) TEST_EVERY=8 run_tests address -L '^(unit|collectives|embedding|checkpoint)$' ;;
+    address) TEST_EVERY=8 run_tests address -L '^(unit|collectives|embedding|checkpoint|compress)$' ;;
     thread) TEST_EVERY=8 run_tests thread -R "^(${thread_tests// /|})$" ;;
     cluster) run_tests openmpi -L cluster && run_tests mpich -L cluster ;;
   esac

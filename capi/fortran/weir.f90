@@ -19,6 +19,7 @@
 module weir
   use weir_checkpoints, only: weir_catch_signal, weir_checkpoint
   use weir_communicators, only: weir_communicator
+  use weir_encoded, only: weir_decode, weir_inspect
   use weir_library
   use weir_plans, only: weir_allreduce_plan
   use weir_schedules, only: weir_schedule

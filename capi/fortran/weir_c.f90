@@ -7,23 +7,25 @@ module weir_c
   use weir_types
   implicit none
   private
-  public :: c_allreduce_config, c_statistics, c_algorithm_info, c_setting_info, c_embedding_config, c_embedding_statistics, &
-    c_exchange_info, c_checkpoint_config, c_checkpoint_statistics, c_sparse_result, c_residual, c_version, c_status_string, &
-    c_last_error, c_algorithm_name, c_algorithm, c_setting, c_level_name, c_set_log_function, c_init, c_finalize, c_mpi_family, &
-    c_mpi_library, c_comm_create_world, c_comm_create_fortran, c_comm_rank, c_comm_size, c_comm_topology, c_comm_level, &
-    c_comm_group, c_comm_nearest_gpu, c_comm_stragglers, c_comm_dump, c_comm_destroy, c_allreduce_plan_create, c_plan_destroy, &
-    c_plan_run, c_plan_run_sparse, c_plan_start, c_plan_start_sparse, c_plan_run_on_stream, c_plan_run_sparse_on_stream, &
-    c_plan_start_on_stream, c_plan_start_sparse_on_stream, c_plan_test, c_plan_wait, c_plan_wait_for, c_plan_sparse_result, &
-    c_plan_statistics, c_plan_residual, c_plan_config, c_plan_memory_bytes, c_plan_state_bytes, c_plan_save_state, &
-    c_plan_restore_state, c_plan_explanation, c_plan_reset, c_schedule_create, c_schedule_destroy, c_schedule_priority, &
-    c_schedule_started, c_schedule_test, c_schedule_wait, c_schedule_wait_all, c_schedule_pending, c_exchange_name, c_exchange, &
-    c_embedding_create, c_embedding_destroy, c_embedding_lookup_int32, c_embedding_lookup_int64, c_embedding_lookup_test, &
-    c_embedding_lookup_wait, c_embedding_lookup_wait_for, c_embedding_prefetch_int32, c_embedding_prefetch_int64, &
-    c_embedding_prefetch_test, c_embedding_prefetch_wait, c_embedding_prefetch_wait_for, c_embedding_update, &
-    c_embedding_update_test, c_embedding_update_wait, c_embedding_update_wait_for, c_embedding_lookup_int32_on_stream, &
-    c_embedding_lookup_int64_on_stream, c_embedding_prefetch_int32_on_stream, c_embedding_prefetch_int64_on_stream, &
-    c_embedding_update_on_stream, c_embedding_set_learning_rate, c_embedding_export_rows, c_embedding_import_rows, &
-    c_embedding_get_config, c_embedding_memory_bytes, c_embedding_state_bytes, c_embedding_save_state, c_embedding_restore_state, &
+  public :: c_allreduce_config, c_statistics, c_algorithm_info, c_compressor_info, c_encoded_info, c_setting_info, &
+    c_embedding_config, c_embedding_statistics, c_exchange_info, c_checkpoint_config, c_checkpoint_statistics, c_sparse_result, &
+    c_residual, c_version, c_status_string, c_last_error, c_algorithm_name, c_algorithm, c_compressor_name, c_compressor, &
+    c_setting, c_level_name, c_set_log_function, c_init, c_finalize, c_mpi_family, c_mpi_library, c_comm_create_world, &
+    c_comm_create_fortran, c_comm_rank, c_comm_size, c_comm_topology, c_comm_level, c_comm_group, c_comm_nearest_gpu, &
+    c_comm_stragglers, c_comm_dump, c_comm_destroy, c_allreduce_plan_create, c_plan_destroy, c_plan_run, c_plan_run_sparse, &
+    c_plan_start, c_plan_start_sparse, c_plan_run_on_stream, c_plan_run_sparse_on_stream, c_plan_start_on_stream, &
+    c_plan_start_sparse_on_stream, c_plan_test, c_plan_wait, c_plan_wait_for, c_plan_sparse_result, c_plan_statistics, &
+    c_plan_residual, c_plan_config, c_plan_memory_bytes, c_plan_state_bytes, c_plan_save_state, c_plan_restore_state, &
+    c_plan_encoded_bytes, c_plan_encode, c_encoded_inspect, c_decode, c_plan_explanation, c_plan_reset, c_schedule_create, &
+    c_schedule_destroy, c_schedule_priority, c_schedule_started, c_schedule_test, c_schedule_wait, c_schedule_wait_all, &
+    c_schedule_pending, c_exchange_name, c_exchange, c_embedding_create, c_embedding_destroy, c_embedding_lookup_int32, &
+    c_embedding_lookup_int64, c_embedding_lookup_test, c_embedding_lookup_wait, c_embedding_lookup_wait_for, &
+    c_embedding_prefetch_int32, c_embedding_prefetch_int64, c_embedding_prefetch_test, c_embedding_prefetch_wait, &
+    c_embedding_prefetch_wait_for, c_embedding_update, c_embedding_update_test, c_embedding_update_wait, &
+    c_embedding_update_wait_for, c_embedding_lookup_int32_on_stream, c_embedding_lookup_int64_on_stream, &
+    c_embedding_prefetch_int32_on_stream, c_embedding_prefetch_int64_on_stream, c_embedding_update_on_stream, &
+    c_embedding_set_learning_rate, c_embedding_export_rows, c_embedding_import_rows, c_embedding_get_config, &
+    c_embedding_memory_bytes, c_embedding_state_bytes, c_embedding_save_state, c_embedding_restore_state, &
     c_embedding_get_statistics, c_checkpoint_create, c_checkpoint_destroy, c_checkpoint_add_plan, c_checkpoint_add_embedding, &
     c_checkpoint_add_schedule, c_checkpoint_add_array, c_checkpoint_set_integer, c_checkpoint_set_real, c_checkpoint_set_text, &
     c_checkpoint_get_integer, c_checkpoint_get_real, c_checkpoint_get_text, c_checkpoint_save, c_checkpoint_test, &
@@ -54,7 +56,11 @@ module weir_c
     integer(c_int32_t) :: samplings = 0
     integer(c_int64_t) :: trial_iterations = 0
     integer(c_int32_t) :: memory = 0
-    integer(c_int32_t) :: reserved = 0
+    integer(c_int32_t) :: seed = 0
+    type(c_ptr) :: compressor = c_null_ptr
+    type(c_ptr) :: compressor_parameters = c_null_ptr
+    real(c_double) :: feedback_decay = 0
+    real(c_double) :: feedback_gain = 0
   end type
 
   type, bind(C) :: c_statistics
@@ -90,7 +96,28 @@ module weir_c
     integer(c_int32_t) :: sparse = 0
     integer(c_int32_t) :: host_memory = 0
     integer(c_int32_t) :: cuda_memory = 0
-    integer(c_int32_t) :: reserved = 0
+    integer(c_int32_t) :: packed = 0
+  end type
+
+  type, bind(C) :: c_compressor_info
+    integer(c_size_t) :: struct_size = 0
+    type(c_ptr) :: name = c_null_ptr
+    type(c_ptr) :: description = c_null_ptr
+    type(c_ptr) :: source = c_null_ptr
+    type(c_ptr) :: carriage = c_null_ptr
+    type(c_ptr) :: parameters = c_null_ptr
+    integer(c_int32_t) :: random = 0
+    integer(c_int32_t) :: feedback = 0
+  end type
+
+  type, bind(C) :: c_encoded_info
+    integer(c_size_t) :: struct_size = 0
+    integer(c_int64_t) :: version = 0
+    integer(c_int64_t) :: count = 0
+    integer(c_int64_t) :: entries = 0
+    integer(c_int64_t) :: bytes = 0
+    type(c_ptr) :: compressor = c_null_ptr
+    type(c_ptr) :: parameters = c_null_ptr
   end type
 
   type, bind(C) :: c_setting_info
@@ -210,6 +237,17 @@ module weir_c
       import :: c_algorithm_info, c_int
       integer(c_int), value :: index
       type(c_algorithm_info), intent(inout) :: info
+      integer(c_int) :: returned
+    end function
+    function c_compressor_name(index) bind(C, name='weir_compressor_name') result(returned)
+      import :: c_int, c_ptr
+      integer(c_int), value :: index
+      type(c_ptr) :: returned
+    end function
+    function c_compressor(index, info) bind(C, name='weir_compressor') result(returned)
+      import :: c_compressor_info, c_int
+      integer(c_int), value :: index
+      type(c_compressor_info), intent(inout) :: info
       integer(c_int) :: returned
     end function
     function c_setting(index, info) bind(C, name='weir_setting') result(returned)
@@ -448,6 +486,37 @@ module weir_c
       type(c_ptr), value :: plan
       type(c_ptr), value :: state
       integer(c_int64_t), value :: bytes
+      integer(c_int) :: returned
+    end function
+    function c_plan_encoded_bytes(plan, bytes) bind(C, name='weir_plan_encoded_bytes') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: plan
+      integer(c_int64_t), intent(inout) :: bytes
+      integer(c_int) :: returned
+    end function
+    function c_plan_encode(plan, gradient, out, size, bytes) bind(C, name='weir_plan_encode') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: plan
+      type(c_ptr), value :: gradient
+      type(c_ptr), value :: out
+      integer(c_int64_t), value :: size
+      integer(c_int64_t), intent(inout) :: bytes
+      integer(c_int) :: returned
+    end function
+    function c_encoded_inspect(encoded, size, info) bind(C, name='weir_encoded_inspect') result(returned)
+      import :: c_encoded_info, c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: encoded
+      integer(c_int64_t), value :: size
+      type(c_encoded_info), intent(inout) :: info
+      integer(c_int) :: returned
+    end function
+    function c_decode(encoded, size, values, count, add) bind(C, name='weir_decode') result(returned)
+      import :: c_int, c_int32_t, c_int64_t, c_ptr
+      type(c_ptr), value :: encoded
+      integer(c_int64_t), value :: size
+      type(c_ptr), value :: values
+      integer(c_int64_t), value :: count
+      integer(c_int32_t), value :: add
       integer(c_int) :: returned
     end function
     function c_plan_explanation(plan) bind(C, name='weir_plan_explanation') result(returned)
@@ -890,14 +959,14 @@ module weir_c
   end interface
 
   interface from_c
-    module procedure allreduce_config_from_c, statistics_from_c, algorithm_info_from_c, setting_info_from_c, &
-      embedding_config_from_c, embedding_statistics_from_c, exchange_info_from_c, checkpoint_config_from_c, &
-      checkpoint_statistics_from_c
+    module procedure allreduce_config_from_c, statistics_from_c, algorithm_info_from_c, compressor_info_from_c, &
+      encoded_info_from_c, setting_info_from_c, embedding_config_from_c, embedding_statistics_from_c, exchange_info_from_c, &
+      checkpoint_config_from_c, checkpoint_statistics_from_c
   end interface
 
 contains
 
-  !> `texts`, WEIR_TEXT_LENGTH + 1 characters for each of 2, must live as long as `c` is in use.
+  !> `texts`, WEIR_LONG_TEXT_LENGTH + 1 characters for each of 4, must live as long as `c` is in use.
   subroutine allreduce_config_to_c(from, c, texts)
     type(weir_allreduce_config), intent(in) :: from
     type(c_allreduce_config), intent(out) :: c
@@ -911,7 +980,12 @@ contains
     c%k = from%k
     c%algorithm = c_text(from%algorithm, texts(:, 1))
     c%trial_iterations = from%trial_iterations
-    c%error_feedback = merge(1, 0, from%error_feedback)
+    c%compressor = c_text(from%compressor, texts(:, 2))
+    c%compressor_parameters = c_text(from%compressor_parameters, texts(:, 3))
+    c%seed = from%seed
+    c%error_feedback = from%error_feedback
+    c%feedback_decay = from%feedback_decay
+    c%feedback_gain = from%feedback_gain
     c%average = merge(1, 0, from%average)
     c%threshold = from%threshold
     c%samplings = from%samplings
@@ -925,7 +999,7 @@ contains
     c%dense_iterations = from%dense_iterations
     c%warmup_iterations = from%warmup_iterations
     c%priority = from%priority
-    c%name = c_text(from%name, texts(:, 2))
+    c%name = c_text(from%name, texts(:, 4))
   end subroutine
 
   !> `texts`, WEIR_TEXT_LENGTH + 1 characters for each of 2, must live as long as `c` is in use.
@@ -980,7 +1054,12 @@ contains
     to%k = c%k
     to%algorithm = text_of(c%algorithm)
     to%trial_iterations = c%trial_iterations
-    to%error_feedback = c%error_feedback /= 0
+    to%compressor = text_of(c%compressor)
+    to%compressor_parameters = text_of(c%compressor_parameters)
+    to%seed = c%seed
+    to%error_feedback = c%error_feedback
+    to%feedback_decay = c%feedback_decay
+    to%feedback_gain = c%feedback_gain
     to%average = c%average /= 0
     to%threshold = c%threshold
     to%samplings = c%samplings
@@ -1034,6 +1113,32 @@ contains
     to%sparse = c%sparse /= 0
     to%host_memory = c%host_memory /= 0
     to%cuda_memory = c%cuda_memory /= 0
+    to%packed = c%packed /= 0
+  end subroutine
+
+  subroutine compressor_info_from_c(c, to)
+    type(c_compressor_info), intent(in) :: c
+    type(weir_compressor_info), intent(inout) :: to
+
+    to%name = text_of(c%name)
+    to%description = text_of(c%description)
+    to%source = text_of(c%source)
+    to%carriage = text_of(c%carriage)
+    to%parameters = text_of(c%parameters)
+    to%random = c%random /= 0
+    to%feedback = c%feedback /= 0
+  end subroutine
+
+  subroutine encoded_info_from_c(c, to)
+    type(c_encoded_info), intent(in) :: c
+    type(weir_encoded_info), intent(inout) :: to
+
+    to%version = c%version
+    to%count = c%count
+    to%entries = c%entries
+    to%bytes = c%bytes
+    to%compressor = text_of(c%compressor)
+    to%parameters = text_of(c%parameters)
   end subroutine
 
   subroutine setting_info_from_c(c, to)

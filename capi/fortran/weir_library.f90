@@ -8,7 +8,8 @@ module weir_library
   implicit none
   private
   public :: weir_version, weir_status_text, weir_level_name, weir_last_error, weir_init, weir_finalize, weir_mpi_family, &
-            weir_mpi_library, weir_algorithms, weir_exchanges, weir_settings, weir_log_procedure, weir_set_log_procedure
+            weir_mpi_library, weir_algorithms, weir_compressors, weir_exchanges, weir_settings, weir_log_procedure, &
+            weir_set_log_procedure
 
   abstract interface
     !> What takes the library's messages, each one line. It may come from any thread that calls Weir, and must not call Weir but for
@@ -105,6 +106,23 @@ contains
     allocate (list(length))
     do i = 1, length
       if (c_algorithm(int(i - 1, c_int), c) == WEIR_OK) call from_c(c, list(i))
+    end do
+  end function
+
+  !> Every compressor that a configuration may name, besides 'none'.
+  function weir_compressors() result(list)
+    type(weir_compressor_info), allocatable :: list(:)
+    type(c_compressor_info) :: c
+    integer :: i, length
+
+    c%struct_size = c_sizeof(c)
+    length = 0
+    do while (c_compressor(int(length, c_int), c) == WEIR_OK)
+      length = length + 1
+    end do
+    allocate (list(length))
+    do i = 1, length
+      if (c_compressor(int(i - 1, c_int), c) == WEIR_OK) call from_c(c, list(i))
     end do
   end function
 

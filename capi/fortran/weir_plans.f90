@@ -72,6 +72,12 @@ module weir_plans
     procedure :: save_state
     !> (state, ierr): goes on where the plan was that saved `state`, one of the same configuration, on the same rank of as many.
     procedure :: restore_state
+    !> (ierr): most bytes of what encode makes, int64.
+    procedure :: encoded_bytes
+    !> (gradient, encoded, ierr): for those who move bytes themselves: compresses a real32 gradient as this rank's next run would,
+    !> without communication, into an allocatable array of int8, which is allocated to its size. weir_decode reads it, anywhere. This
+    !> counts as a run, all of which was delivered.
+    generic :: encode => encode_1, encode_2, encode_3
     generic :: assignment(=) => refuse_copy
     procedure, private :: run_real32_1, run_real32_2, run_real32_3, run_real64_1, run_real64_2, run_real64_3, run_address
     procedure, private :: run_sparse_real32_1, run_sparse_real32_2, run_sparse_real32_3
@@ -82,6 +88,7 @@ module weir_plans
     procedure, private :: start_sparse_real64_1, start_sparse_real64_2, start_sparse_real64_3, start_sparse_address
     procedure, private :: sparse_result_real32, sparse_result_real64, sparse_result_address
     procedure, private :: residual_real32, residual_real64, residual_address
+    procedure, private :: encode_1, encode_2, encode_3
     procedure, private :: refuse_copy
     final :: finalise
   end type
@@ -106,7 +113,7 @@ contains
     type(weir_allreduce_config), intent(in) :: config
     integer, intent(out), optional :: ierr
     type(c_allreduce_config) :: c
-    character(kind=c_char), target :: texts(WEIR_TEXT_LENGTH + 1, 2)
+    character(kind=c_char), target :: texts(WEIR_LONG_TEXT_LENGTH + 1, 4)
     integer(c_int) :: status
 
     call finalise(self)
@@ -535,6 +542,64 @@ contains
     view = view_of(state)
     if (.not. view%contiguous) refusal = 'plan '''//trim(self%name)//''': the state '//not_contiguous
     call end_call(c_plan_restore_state(self%handle, view%address, view%count), self%owner, ierr, refusal)
+  end subroutine
+
+  function encoded_bytes(self, ierr) result(bytes)
+    class(weir_allreduce_plan), intent(in) :: self
+    integer, intent(out), optional :: ierr
+    integer(int64) :: bytes
+    integer(c_int64_t) :: found
+
+    found = 0
+    call end_call(c_plan_encoded_bytes(self%handle, found), self%owner, ierr)
+    bytes = found
+  end function
+
+  subroutine encode_view(self, gradient, encoded, ierr)
+    class(weir_allreduce_plan), intent(inout) :: self
+    type(array_view), intent(in) :: gradient
+    integer(int8), allocatable, intent(inout) :: encoded(:)
+    integer, intent(out), optional :: ierr
+    integer(int8), allocatable, target :: room(:)
+    type(array_view) :: checked
+    character(len=:), allocatable :: refusal
+    integer(c_int) :: status
+    integer(c_int64_t) :: bytes
+
+    checked = gradient
+    call check(self, checked, refusal)
+    bytes = 0
+    status = c_plan_encoded_bytes(self%handle, bytes)
+    if (status == WEIR_OK .and. .not. allocated(refusal)) then
+      allocate (room(bytes))
+      status = c_plan_encode(self%handle, checked%address, c_loc(room(1)), bytes, bytes)
+      if (status == WEIR_OK) encoded = room(:bytes)
+    end if
+    call end_call(status, self%owner, ierr, refusal)
+  end subroutine
+
+  subroutine encode_1(self, gradient, encoded, ierr)
+    class(weir_allreduce_plan), intent(inout) :: self
+    real(real32), intent(in), target :: gradient(:)
+    integer(int8), allocatable, intent(inout) :: encoded(:)
+    integer, intent(out), optional :: ierr
+    call encode_view(self, view_of(gradient), encoded, ierr)
+  end subroutine
+
+  subroutine encode_2(self, gradient, encoded, ierr)
+    class(weir_allreduce_plan), intent(inout) :: self
+    real(real32), intent(in), target :: gradient(:, :)
+    integer(int8), allocatable, intent(inout) :: encoded(:)
+    integer, intent(out), optional :: ierr
+    call encode_view(self, view_of(gradient), encoded, ierr)
+  end subroutine
+
+  subroutine encode_3(self, gradient, encoded, ierr)
+    class(weir_allreduce_plan), intent(inout) :: self
+    real(real32), intent(in), target :: gradient(:, :, :)
+    integer(int8), allocatable, intent(inout) :: encoded(:)
+    integer, intent(out), optional :: ierr
+    call encode_view(self, view_of(gradient), encoded, ierr)
   end subroutine
 
   subroutine refuse_copy(to, from)

@@ -64,6 +64,18 @@ module weir_types
   integer, parameter :: WEIR_WIRE_VALUES_BFLOAT16 = 1 !< needs float32
   integer, parameter :: WEIR_WIRE_VALUES_FLOAT16 = 2 !< needs float32
 
+  !> What a rank remembers of what it had to send and did not: its memory (GRACE section IV).
+
+  integer, parameter :: WEIR_FEEDBACK_NONE = 0 !< nothing: what is not delivered is lost
+  !> a residual r: m = decay r + gain g is compressed, and r becomes what of m is not delivered (Ok-Topk Algorithm 2, GRACE's
+  !> default)
+  integer, parameter :: WEIR_FEEDBACK_RESIDUAL = 1
+  !> EF21 (Richtarik, Sokolov, Fatkhullin 2021): differences of gradients are compressed, and the sum of all that was delivered is
+  !> the update. Updates are dense, from `run` only
+  integer, parameter :: WEIR_FEEDBACK_EF21 = 2
+  !> residual, or none where the compressor's paper has none: `weir info --compressors` says which
+  integer, parameter :: WEIR_FEEDBACK_AUTOMATIC = 3
+
   !> What happens to an iteration in which any rank's gradient holds NaN or infinity.
 
   !> WEIR_ERR_NON_FINITE on every rank; gradient untouched, residual as before up to rounding
@@ -144,7 +156,19 @@ module weir_types
     !> with `algorithm = auto`: this many runs of each of up to three candidates, then the fastest by the clock stays; 0: the
     !> prediction decides; at most 10^6
     integer(int64) :: trial_iterations = 0_int64
-    logical :: error_feedback = .true. !< keep what is not delivered in a residual (Ok-Topk Algorithm 2)
+    !> a name from the list of compressors: what travels. Empty: what the algorithm is made for: top_k of sparse ones,
+    !> block_quantise of packed ones, and nothing is compressed by dense ones. With `algorithm = auto` also several, as in
+    !> "qsgd|top_k|none": the cheapest is chosen
+    character(len=WEIR_TEXT_LENGTH) :: compressor = ''
+    !> of the compressor, by name: "levels=16,bucket=512". What is not named has its default. Of several compressors, in their
+    !> order: "levels=16||"
+    character(len=WEIR_LONG_TEXT_LENGTH) :: compressor_parameters = ''
+    !> of random compressors, whose numbers depend on it, the iteration, the rank and the element, and on nothing else
+    integer :: seed = 1
+    integer :: error_feedback = WEIR_FEEDBACK_AUTOMATIC !< WEIR_FEEDBACK_NONE, ...: what a rank remembers of what it did not send
+    !> beta of GRACE section IV: of the residual, this part stays from one iteration to the next
+    real(real64) :: feedback_decay = 1.0_real64
+    real(real64) :: feedback_gain = 1.0_real64 !< gamma of GRACE section IV: gradients are multiplied by it; not 0
     logical :: average = .true. !< divide the delivered sum by the number of ranks
     integer :: threshold = WEIR_THRESHOLD_EXACT !< WEIR_THRESHOLD_EXACT, ...: how a rank selects the entries that it contributes
     integer :: samplings = 30 !< N of MSTopK (CommLib Algorithm 1)
@@ -181,11 +205,12 @@ module weir_types
     integer(int64) :: bytes_received(0:6) = 0 !< by Level of the peer
     integer(int64) :: messages_sent(0:6) = 0 !< by Level of the peer
     integer(int64) :: messages_received(0:6) = 0 !< by Level of the peer
-    real(real64) :: seconds_select = 0 !< compensation and local selection
+    real(real64) :: seconds_select = 0 !< compensation, local selection, and what a compressor takes to encode
     real(real64) :: seconds_in_node = 0 !< dense reduce-scatter and sparse allgather of algorithms that shard within nodes
-    !> from the first message to the last, reductions included, and what the caller computed meanwhile
+    !> from the first message to the last, reductions included, encoding and decoding not, and what the caller computed meanwhile
     real(real64) :: seconds_exchange = 0
-    real(real64) :: seconds_apply = 0 !< residual update and dense result; in CUDA memory: until they are on the stream
+    !> residual update, dense result, and what a compressor takes to decode; in CUDA memory: until they are on the stream
+    real(real64) :: seconds_apply = 0
     real(real64) :: seconds_total = 0 !< from start to completion, without waiting for the caller to take the result
     real(real64) :: seconds_waited = 0 !< that the caller spent in wait, test or run until this run had finished
     logical :: rethresholded = .false. !< mode reuse: the local or global threshold was re-evaluated
@@ -201,6 +226,31 @@ module weir_types
     logical :: sparse = .false. !< delivers k entries; a dense algorithm delivers all
     logical :: host_memory = .false. !< takes gradients in host memory
     logical :: cuda_memory = .false. !< takes gradients in CUDA memory
+    logical :: packed = .false. !< carries bytes that compressors make of float32 gradients
+  end type
+
+  !> One row of the compressor registry: what AllreduceConfig's `compressor` may name.
+  type :: weir_compressor_info
+    character(len=:), allocatable :: name
+    character(len=:), allocatable :: description
+    character(len=:), allocatable :: source !< the paper
+    !> what carries it: "sparse": entries, by sparse algorithms; "packed": bytes, by packed ones; "linear": dense values, by dense
+    !> ones
+    character(len=:), allocatable :: carriage
+    !> all of them with their defaults: "levels=7,bucket=512"; empty where there are none
+    character(len=:), allocatable :: parameters
+    logical :: random = .false. !< draws random numbers, which depend on `seed`
+    logical :: feedback = .false. !< keeps a residual unless `error_feedback` says otherwise
+  end type
+
+  !> What an encoded gradient says of itself.
+  type :: weir_encoded_info
+    integer(int64) :: version = 0 !< of the format
+    integer(int64) :: count = 0 !< elements of the gradient
+    integer(int64) :: entries = 0 !< of these, elements that it has values for; the others are 0
+    integer(int64) :: bytes = 0 !< header and checksum included
+    character(len=:), allocatable :: compressor
+    character(len=:), allocatable :: parameters !< of the compressor, all of them: "levels=7,bucket=512"
   end type
 
   !> One WEIR_* environment variable, its value in force and where that came from.

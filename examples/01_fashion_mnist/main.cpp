@@ -29,9 +29,28 @@ struct CommandLine {
 
 void define_options(CLI::App& app, CommandLine& line) {
   const std::map<std::string, weir::Threshold> thresholds = {{"exact", weir::Threshold::exact}, {"reuse", weir::Threshold::reuse}};
+  const std::map<std::string, weir::Feedback> feedbacks = {{"automatic", weir::Feedback::automatic},
+                                                           {"none", weir::Feedback::none},
+                                                           {"residual", weir::Feedback::residual},
+                                                           {"ef21", weir::Feedback::ef21}};
+  const std::map<std::string, Optimizer> optimizers = {
+      {"automatic", Optimizer::automatic}, {"before", Optimizer::before}, {"after", Optimizer::after}};
   Options& training = line.training;
   app.add_option("--algorithm", training.algorithm, "how gradients are averaged: a name from `weir info`, auto or auto_sparse")
       ->capture_default_str();
+  app.add_option("--compressor", training.compressor,
+                 "what travels: a name from `weir info --compressors`, none (default: what the algorithm is made for)");
+  app.add_option("--compressor-parameters", training.compressor_parameters, "of the compressor, as in levels=15,bucket=256");
+  app.add_option("--error-feedback", training.error_feedback, "what a rank remembers of what it did not send (default: automatic)")
+      ->transform(CLI::CheckedTransformer(feedbacks).description("automatic|none|residual|ef21"));
+  app.add_option("--feedback-decay", training.feedback_decay, "part of the residual that stays from one step to the next")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  app.add_option(
+         "--optimizer", training.optimizer,
+         "learning rate and momentum enter before the plan, or after it; automatic (default): after it where a compressor's "
+         "bytes, values or factors travel")
+      ->transform(CLI::CheckedTransformer(optimizers).description("automatic|before|after"));
   app.add_option("--density", training.density, "fraction of the gradient that a sparse algorithm delivers")
       ->check(CLI::Range(1e-9, 1.0))
       ->capture_default_str();
@@ -56,7 +75,9 @@ void define_options(CLI::App& app, CommandLine& line) {
       ->capture_default_str();
   app.add_option("--run", training.checkpoint.run, "name of this training: a folder with checkpoints of another is refused");
   app.add_option("--data", line.data, "folder of the data set's files")->capture_default_str();
-  app.add_option("--output", line.output, "folder for <algorithm>.json and <algorithm>.csv")->capture_default_str();
+  app.add_option("--output", line.output,
+                 "folder for <name>.json and <name>.csv, where the name is <algorithm> or <algorithm>+<compressor>")
+      ->capture_default_str();
   app.add_option("--progress", line.progress, "bar: one line rewritten; lines: one per epoch; auto: bar on a terminal")
       ->check(CLI::IsMember({"auto", "bar", "lines"}))
       ->capture_default_str();

@@ -19,6 +19,19 @@ std::ofstream open_for_writing(const std::filesystem::path& path) {
   return file;
 }
 
+const char* name_of(weir::Feedback feedback) {
+  switch (feedback) {
+    case weir::Feedback::none:
+      return "none";
+    case weir::Feedback::residual:
+      return "residual";
+    case weir::Feedback::ef21:
+      return "ef21";
+    default:
+      return "automatic";
+  }
+}
+
 nlohmann::ordered_json to_json(const CurvePoint& point) {
   return {{"step", point.step},       {"epoch", point.epoch}, {"bytes_per_rank", point.bytes_per_rank},
           {"seconds", point.seconds}, {"loss", point.loss},   {"accuracy", point.accuracy}};
@@ -27,13 +40,18 @@ nlohmann::ordered_json to_json(const CurvePoint& point) {
 nlohmann::ordered_json to_json(const Options& options, const TrainingResult& result) {
   const auto steps = static_cast<double>(result.steps);
   const CurvePoint& last = result.curve.back();
-  nlohmann::ordered_json json = {{"algorithm", options.algorithm},
+  nlohmann::ordered_json json = {{"name", options.name()},
+                                 {"algorithm", options.algorithm},
+                                 {"compressor", options.compressor},
                                  {"sparse", result.sparse},
+                                 {"compressed", result.compressed},
                                  {"accuracy", last.accuracy},
                                  {"bytes_per_rank_per_step", last.bytes_per_rank / steps},
                                  {"ms_per_step", last.seconds / steps * 1e3},
                                  {"ms_selection_per_step", result.split.selection / steps * 1e3},
                                  {"ms_exchange_per_step", result.split.exchange / steps * 1e3},
+                                 {"ms_apply_per_step", result.split.apply / steps * 1e3},
+                                 {"ms_compression_per_step", (result.split.selection + result.split.apply) / steps * 1e3},
                                  {"ms_compute_per_step", result.split.compute / steps * 1e3},
                                  {"steps", result.steps},
                                  {"seconds", last.seconds},
@@ -49,6 +67,11 @@ nlohmann::ordered_json to_json(const Options& options, const TrainingResult& res
     json["density_warmup_epochs"] = options.density_warmup_epochs;
     json["threshold"] = options.threshold == weir::Threshold::reuse ? "reuse" : "exact";
   }
+  if (!options.compressor.empty()) {
+    json["compressor_parameters"] = options.compressor_parameters;
+    json["error_feedback"] = name_of(options.error_feedback);
+    json["feedback_decay"] = options.feedback_decay;
+  }
   for (const CurvePoint& point : result.curve) json["curve"].push_back(to_json(point));
   return json;
 }
@@ -56,7 +79,7 @@ nlohmann::ordered_json to_json(const Options& options, const TrainingResult& res
 }  // namespace
 
 Progress::Progress(const Options& options, bool visible, bool bar)
-    : label_(options.algorithm), epochs_(options.epochs), visible_(visible), bar_(bar) {}
+    : label_(options.name()), epochs_(options.epochs), visible_(visible), bar_(bar) {}
 
 void Progress::on_step(std::int64_t step, std::int64_t steps, const CurvePoint& latest) {
   const bool epoch_ends = step * epochs_ / steps != (step - 1) * epochs_ / steps;
@@ -71,8 +94,8 @@ void Progress::on_step(std::int64_t step, std::int64_t steps, const CurvePoint& 
 }
 
 void write_report(const std::filesystem::path& folder, const Options& options, const TrainingResult& result) {
-  open_for_writing(folder / (options.algorithm + ".json")) << to_json(options, result).dump(2) << '\n';
-  std::ofstream csv = open_for_writing(folder / (options.algorithm + ".csv"));
+  open_for_writing(folder / (options.name() + ".json")) << to_json(options, result).dump(2) << '\n';
+  std::ofstream csv = open_for_writing(folder / (options.name() + ".csv"));
   csv << "step,epoch,bytes_per_rank,seconds,loss,accuracy\n";
   for (const CurvePoint& point : result.curve) {
     csv << point.step << ',' << point.epoch << ',' << static_cast<std::int64_t>(point.bytes_per_rank) << ',' << point.seconds << ','

@@ -1,4 +1,4 @@
-// What the user sees and keeps: progress while training, <algorithm>.json and <algorithm>.csv afterwards.
+// What the user sees and keeps: progress while training, <name>.json and <name>.csv afterwards.
 #pragma once
 
 #include <filesystem>
@@ -22,7 +22,7 @@ class Progress : public Observer {
   bool bar_;
 };
 
-/// Writes <algorithm>.json (all figures) and <algorithm>.csv (the curve, for plots) into the folder.
+/// Writes <name>.json (all figures) and <name>.csv (the curve, for plots) into the folder; Options::name().
 void write_report(const std::filesystem::path& folder, const Options& options, const TrainingResult& result);
 
 /// "6.41 MB": three digits and a decimal unit.

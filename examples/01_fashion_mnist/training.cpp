@@ -13,10 +13,17 @@
 namespace fashion_mnist {
 namespace {
 
-/// Whether the plan delivers a sparse update. Made with "auto", it names its choice.
-bool is_sparse(const weir::AllreducePlan& plan) {
+/// The plan's algorithm. Made with "auto", the plan names its choice.
+weir::AlgorithmInfo algorithm_of(const weir::AllreducePlan& plan) {
   const auto known = weir::algorithms();
-  return std::ranges::find(known, plan.config().algorithm, &weir::AlgorithmInfo::name)->sparse;
+  return *std::ranges::find(known, plan.config().algorithm, &weir::AlgorithmInfo::name);
+}
+
+/// Whether a gradient travels as other than itself, and not as entries.
+bool travels_compressed(const weir::AllreducePlan& plan) {
+  const weir::AlgorithmInfo algorithm = algorithm_of(plan);
+  const std::string_view compressor = plan.config().compressor;
+  return algorithm.packed || (!algorithm.sparse && !compressor.empty() && compressor != "none");
 }
 
 weir::AllreduceConfig plan_config(const Options& options, std::int64_t count, std::int64_t steps_per_epoch) {
@@ -25,6 +32,10 @@ weir::AllreduceConfig plan_config(const Options& options, std::int64_t count, st
   config.density = options.density;
   config.algorithm = options.algorithm;
   config.threshold = options.threshold;
+  config.compressor = options.compressor;
+  config.compressor_parameters = options.compressor_parameters;
+  config.error_feedback = options.error_feedback;
+  config.feedback_decay = options.feedback_decay;
   config.warmup_iterations = std::llround(options.density_warmup_epochs * static_cast<double>(steps_per_epoch));
   config.name = "gradient";
   return config;
@@ -54,9 +65,12 @@ Trainer::Trainer(MPI_Comm comm, const Dataset& train, const Dataset& test, Optio
       steps_(options_.epochs * sampler_.batches_per_epoch()),
       network_({train.pixels, 1024, 256, 10}),
       plan_(comm_, plan_config(options_, network_.parameter_count(), sampler_.batches_per_epoch())),
-      sparse_(is_sparse(plan_)),
+      sparse_(algorithm_of(plan_).sparse),
+      after_(options_.optimizer == Optimizer::after || (options_.optimizer == Optimizer::automatic && travels_compressed(plan_))),
+      entries_(sparse_ && !after_ && options_.error_feedback != weir::Feedback::ef21),
       parameters_(network_.initial_parameters(options_.seed)),
       velocity_(parameters_.size(), 0.0F),
+      update_(after_ || travels_compressed(plan_) || (sparse_ && !entries_) ? parameters_.size() : 0, 0.0F),
       resume_(comm_, options_.checkpoint) {
   static_assert(sizeof(Tally) % sizeof(double) == 0);
   resume_.add(plan_, parameters_, velocity_, {&tally_.split.compute, sizeof(Tally) / sizeof(double)});
@@ -66,6 +80,7 @@ TrainingResult Trainer::run(Observer& observer) {
   TrainingResult result;
   result.ranks = comm_.size();
   result.sparse = sparse_;
+  result.compressed = travels_compressed(plan_);
   result.parameters = network_.parameter_count();
   result.steps = steps_;
   const std::int64_t done = resume(result.curve);
@@ -77,8 +92,10 @@ TrainingResult Trainer::run(Observer& observer) {
     const double epochs = static_cast<double>(number) / static_cast<double>(sampler_.batches_per_epoch());
     result.stopped = !resume_.go_on(number, {epochs, text_of(result.curve)}, number == steps_);
   }
-  result.split = {
-      .compute = mean(tally_.split.compute), .selection = mean(tally_.split.selection), .exchange = mean(tally_.split.exchange)};
+  result.split = {.compute = mean(tally_.split.compute),
+                  .selection = mean(tally_.split.selection),
+                  .exchange = mean(tally_.split.exchange),
+                  .apply = mean(tally_.split.apply)};
   return result;
 }
 
@@ -87,40 +104,50 @@ std::int64_t Trainer::resume(std::vector<CurvePoint>& curve) {
   if (!progress) return 0;
   curve = curve_of(progress->curve);
   // With another number of ranks an epoch has another number of steps.
-  const std::int64_t done = std::min<std::int64_t>(steps_, std::llround(progress->epochs * static_cast<double>(sampler_.batches_per_epoch())));
+  const std::int64_t done =
+      std::min<std::int64_t>(steps_, std::llround(progress->epochs * static_cast<double>(sampler_.batches_per_epoch())));
   sampler_.skip(done);
   return done;
 }
 
 void Trainer::step(std::int64_t number) {
   const double begin = MPI_Wtime();
-  // Learning rate and momentum enter before the plan: an entry that waits in the residual keeps the learning rate it was
-  // made with and gathers its momentum while it waits (Deep Gradient Compression). For a dense plan this is ordinary
-  // momentum, because averaging is linear.
-  tally_.loss += network_.accumulate_gradient(parameters_, sampler_.next(), static_cast<float>(learning_rate(number)),
-                                              static_cast<float>(options_.momentum), velocity_);
+  const auto rate = static_cast<float>(learning_rate(number)), momentum = static_cast<float>(options_.momentum);
+  // Before the plan, an entry that waits in the residual keeps the learning rate it was made with and gathers its momentum while it
+  // waits (Deep Gradient Compression). For a plan that compresses nothing this is ordinary momentum, because averaging is linear.
+  tally_.loss += network_.accumulate_gradient(parameters_, sampler_.next(), after_ ? 1 : rate, after_ ? 0 : momentum,
+                                              after_ ? update_ : velocity_);
   tally_.losses += 1;
+  if (!after_ && !update_.empty()) update_ = velocity_;
   const double computed = MPI_Wtime();
-  if (sparse_) {
+  if (entries_) {
     plan_.run_sparse(velocity_);
   } else {
-    plan_.run(velocity_);
+    plan_.run(update_.empty() ? velocity_ : update_);
   }
   const double exchanged = MPI_Wtime();
-  update_parameters();
+  update_parameters(rate, momentum);
   const double end = MPI_Wtime();
 
   const weir::Statistics& statistics = plan_.statistics();
   tally_.split.compute += (computed - begin) + (end - exchanged);
   tally_.split.selection += statistics.seconds_select;
-  tally_.split.exchange += statistics.seconds_exchange + statistics.seconds_apply;
+  tally_.split.exchange += statistics.seconds_exchange;
+  tally_.split.apply += statistics.seconds_apply;
   tally_.bytes_sent += static_cast<double>(statistics.payload_bytes_sent + statistics.control_bytes_sent);
   tally_.seconds += end - begin;
 }
 
-void Trainer::update_parameters() {
-  if (!sparse_) {
-    cblas_saxpy(static_cast<int>(parameters_.size()), -1.0F, velocity_.data(), 1, parameters_.data(), 1);
+void Trainer::update_parameters(float rate, float momentum) {
+  const auto count = static_cast<int>(parameters_.size());
+  if (after_) {
+    cblas_sscal(count, momentum, velocity_.data(), 1);
+    cblas_saxpy(count, 1.0F, update_.data(), 1, velocity_.data(), 1);
+    cblas_saxpy(count, -rate, velocity_.data(), 1, parameters_.data(), 1);
+    return;
+  }
+  if (!entries_) {
+    cblas_saxpy(count, -1.0F, (update_.empty() ? velocity_ : update_).data(), 1, parameters_.data(), 1);
     return;
   }
   const auto update = plan_.sparse_result<float>();

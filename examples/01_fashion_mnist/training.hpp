@@ -14,8 +14,20 @@
 
 namespace fashion_mnist {
 
+/// Where learning rate and momentum enter.
+enum class Optimizer : std::uint8_t {
+  automatic,  ///< before, where entries travel or nothing is compressed; else after
+  before,     ///< what waits in a residual keeps the learning rate and the momentum that it was made with
+  after       ///< gradients are compressed, and the optimizer sees what is delivered
+};
+
 struct Options {
   std::string algorithm = "oktopk";
+  std::string compressor;  ///< empty: what the algorithm is made for
+  std::string compressor_parameters;
+  weir::Feedback error_feedback = weir::Feedback::automatic;
+  double feedback_decay = 1;
+  Optimizer optimizer = Optimizer::automatic;
   double density = 0.01;
   weir::Threshold threshold = weir::Threshold::exact;
   double density_warmup_epochs = 0;  ///< sparse: the density falls from 25 % to its target during these
@@ -27,6 +39,9 @@ struct Options {
   int evaluate_every = 50;  ///< steps between two points of the curve
   std::uint64_t seed = 1;
   CheckpointOptions checkpoint;
+
+  /// Of the run and its files: the algorithm, and the compressor if one is named.
+  [[nodiscard]] std::string name() const { return compressor.empty() ? algorithm : algorithm + "+" + compressor; }
 };
 
 /// The state of the training after some steps. Sums and means are over all ranks, the same on each.
@@ -42,13 +57,15 @@ struct CurvePoint {
 /// Where the time of a step goes, in seconds.
 struct StepSplit {
   double compute = 0;    ///< forward, backward and the step of the parameters
-  double selection = 0;  ///< the plan's selection
-  double exchange = 0;   ///< the plan's messages and reductions, waiting included, and its own bookkeeping after them
+  double selection = 0;  ///< the plan's compensation, and its selection or encoding
+  double exchange = 0;   ///< the plan's messages and reductions, waiting included
+  double apply = 0;      ///< the plan's decoding, and its own bookkeeping after the messages
 };
 
 struct TrainingResult {
   int ranks = 0;
   bool sparse = false;
+  bool compressed = false;  ///< gradients travel as a compressor's bytes, values or factors
   std::int64_t parameters = 0;
   std::int64_t steps = 0;
   StepSplit split;  ///< summed over all steps, mean of the ranks
@@ -74,7 +91,7 @@ class Trainer {
   /// Returns the steps that are done.
   std::int64_t resume(std::vector<CurvePoint>& curve);
   void step(std::int64_t number);
-  void update_parameters();
+  void update_parameters(float rate, float momentum);
   [[nodiscard]] double learning_rate(std::int64_t step) const;
   CurvePoint measure(std::int64_t step);
   double test_accuracy();
@@ -90,8 +107,11 @@ class Trainer {
   Network network_;
   weir::AllreducePlan plan_;
   bool sparse_;
+  bool after_;    ///< the optimizer comes after the plan
+  bool entries_;  ///< the plan delivers entries, not the whole
   std::vector<float> parameters_;
-  std::vector<float> velocity_;  ///< this rank's step, with momentum: what the plan reduces
+  std::vector<float> velocity_;  ///< the step with momentum: of this rank, or, after the plan, of all
+  std::vector<float> update_;    ///< what goes into the plan and comes out, where that is not the velocity itself
   /// Summed on this rank, over all steps but for the loss, which is since the last point of the curve. All doubles.
   struct Tally {
     StepSplit split;

@@ -1,5 +1,7 @@
 #include "command_line.hpp"
 
+#include <map>
+
 namespace language_model {
 namespace {
 
@@ -32,9 +34,11 @@ void define_training(CLI::App& app, Options& training) {
   app.add_option("--table-learning-rate", training.table_learning_rate, "of both tables (Adagrad)")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--dense-learning-rate", training.dense_learning_rate, "of the recurrent layer (Adam)")
+  app.add_option("--dense-learning-rate", training.dense_learning_rate, "of the recurrent layer")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  app.add_option("--dense-momentum", training.dense_momentum, "of the recurrent layer: SGD instead of Adam (default)")
+      ->check(CLI::Range(0.0, 1.0));
   app.add_option("--evaluate-every", training.evaluate_every, "steps from one test on held-out text to the next")
       ->check(CLI::Range(1, 1'000'000'000))
       ->capture_default_str();
@@ -42,6 +46,26 @@ void define_training(CLI::App& app, Options& training) {
       ->check(CLI::Range(1, 100'000'000))
       ->capture_default_str();
   app.add_option("--seed", training.seed, "of initial parameters and negative samples")->capture_default_str();
+}
+
+void define_travel(CLI::App& app, Travel& travel) {
+  const std::map<std::string, weir::Feedback> feedbacks = {{"automatic", weir::Feedback::automatic},
+                                                           {"none", weir::Feedback::none},
+                                                           {"residual", weir::Feedback::residual},
+                                                           {"ef21", weir::Feedback::ef21}};
+  app.add_option("--dense-algorithm", travel.algorithm, "how the recurrent layer's gradients travel: a name from `weir info`")
+      ->capture_default_str();
+  app.add_option("--density", travel.density, "fraction of them that a sparse algorithm delivers")
+      ->check(CLI::Range(1e-9, 1.0))
+      ->capture_default_str();
+  app.add_option("--compressor", travel.compressor,
+                 "what of them travels: a name from `weir info --compressors`, none (default: what the algorithm is made for)");
+  app.add_option("--compressor-parameters", travel.compressor_parameters, "of the compressor, as in levels=15,bucket=256");
+  app.add_option("--error-feedback", travel.error_feedback, "what a rank remembers of what it did not send (default: automatic)")
+      ->transform(CLI::CheckedTransformer(feedbacks).description("automatic|none|residual|ef21"));
+  app.add_option("--feedback-decay", travel.feedback_decay, "part of the residual that stays from one step to the next")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
 }
 
 std::string describe_schemes() {
@@ -56,6 +80,7 @@ void define_options(CLI::App& app, CommandLine& line) {
   app.footer(describe_schemes());
   app.add_option("--scheme", line.schemes, "all, or some of: " + scheme_names())->capture_default_str();
   define_training(app, line.training);
+  define_travel(app, line.training.dense);
   define_model(app, line.training);
   app.add_option(
       "--checkpoint", line.training.checkpoint.folder,
@@ -64,7 +89,10 @@ void define_options(CLI::App& app, CommandLine& line) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--text", line.text, "plain or gzipped")->capture_default_str();
-  app.add_option("--output", line.output, "folder for <scheme>.json and <scheme>.csv")->capture_default_str();
+  app.add_option(
+         "--output", line.output,
+         "folder for <name>.json and <name>.csv: <scheme>, <scheme>+<compressor> or <scheme>+<dense algorithm>+<compressor>")
+      ->capture_default_str();
   app.add_option("--progress", line.progress, "bar: one line rewritten; lines: one per evaluation; auto: bar on a terminal")
       ->check(CLI::IsMember({"auto", "bar", "lines"}))
       ->capture_default_str();

@@ -11,7 +11,13 @@ namespace {
 weir::AllreduceConfig plan_config(const weir::StepSchedule& schedule, const DenseBlockConfig& config) {
   weir::AllreduceConfig plan;
   plan.count = static_cast<std::int64_t>(config.parameters);
-  plan.algorithm = "dense_ring";
+  plan.algorithm = config.travel.algorithm;
+  plan.density = config.travel.density;
+  plan.compressor = config.travel.compressor;
+  plan.compressor_parameters = config.travel.compressor_parameters;
+  plan.error_feedback = config.travel.error_feedback;
+  plan.feedback_decay = config.travel.feedback_decay;
+  plan.seed = static_cast<int>(config.seed % 1'000'000'000);
   plan.priority = config.prioritised ? schedule.priority(config.name) : 0;
   plan.name = config.name;
   return plan;
@@ -46,7 +52,9 @@ void DenseBlock::finish() {
     schedule_.wait(config_.name);
   }
   in_flight_ = false;
-  bytes_sent_ += static_cast<double>(plan_.statistics().payload_bytes_sent + plan_.statistics().control_bytes_sent);
+  const weir::Statistics& statistics = plan_.statistics();
+  traffic_.bytes_sent += static_cast<double>(statistics.payload_bytes_sent + statistics.control_bytes_sent);
+  traffic_.compression_seconds += statistics.seconds_select + statistics.seconds_apply;
   step();
 }
 
@@ -57,10 +65,19 @@ void DenseBlock::add_to(weir::Checkpoint& checkpoint) {
   checkpoint.add_replicated(name + ".mean", std::span(mean_));
   checkpoint.add_replicated(name + ".square", std::span(square_));
   checkpoint.add_replicated(name + ".steps", std::span(&steps_, 1));
-  checkpoint.add_local(name + ".bytes_sent", std::span(&bytes_sent_, 1));
+  checkpoint.add_local(name + ".traffic", std::span(&traffic_.bytes_sent, sizeof(traffic_) / sizeof(double)));
 }
 
 void DenseBlock::step() {
+  if (config_.momentum < 0) return step_by_adam();
+  const auto rate = static_cast<float>(config_.learning_rate), momentum = static_cast<float>(config_.momentum);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    mean_[i] = momentum * mean_[i] + gradient_[i];
+    parameters_[i] -= rate * mean_[i];
+  }
+}
+
+void DenseBlock::step_by_adam() {
   constexpr double beta1 = 0.9, beta2 = 0.999;
   constexpr float epsilon = 1e-8F, keep1 = beta1, keep2 = beta2;
   ++steps_;

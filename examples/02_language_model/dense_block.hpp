@@ -13,11 +13,23 @@
 
 namespace language_model {
 
+/// How gradients of dense blocks travel.
+struct Travel {
+  std::string algorithm = "dense_ring";
+  std::string compressor;  ///< empty: what the algorithm is made for
+  std::string compressor_parameters;
+  weir::Feedback error_feedback = weir::Feedback::automatic;
+  double feedback_decay = 1;
+  double density = 0.01;  ///< of sparse algorithms
+};
+
 struct DenseBlockConfig {
   std::string name;  ///< of a block of the schedule
   std::size_t parameters = 0;
   double initial_range = 0;  ///< values start uniform in [-initial_range, initial_range)
   double learning_rate = 0;
+  double momentum = 0;  ///< of SGD; negative: Adam
+  Travel travel;
   bool prioritised = false;  ///< travels by its place in the schedule; else all blocks are alike
   std::uint64_t seed = 1;
 };
@@ -35,10 +47,13 @@ class DenseBlock {
   /// Waits for what start() has begun, if anything, and steps the parameters.
   void finish();
   void add_to(weir::Checkpoint& checkpoint);
-  [[nodiscard]] double bytes_sent() const { return bytes_sent_; }
+  [[nodiscard]] double bytes_sent() const { return traffic_.bytes_sent; }
+  /// Selection or encoding, decoding and what memory takes.
+  [[nodiscard]] double compression_seconds() const { return traffic_.compression_seconds; }
 
  private:
   void step();
+  void step_by_adam();
 
   DenseBlockConfig config_;
   weir::StepSchedule& schedule_;
@@ -47,7 +62,10 @@ class DenseBlock {
   std::vector<float> parameters_, gradient_, mean_, square_;
   std::int64_t steps_ = 0;
   bool in_flight_ = false;
-  double bytes_sent_ = 0;
+  /// All doubles.
+  struct {
+    double bytes_sent = 0, compression_seconds = 0;
+  } traffic_;
 };
 
 }  // namespace language_model

@@ -91,7 +91,7 @@ int train_all(const CommandLine& line) {
   }
   if (comm.rank() == 0) {
     std::vector<std::string> names;
-    for (const Scheme& scheme : chosen) names.emplace_back(scheme.name);
+    for (const Scheme& scheme : chosen) names.push_back(line.training.name(scheme));
     if (!summarise(line.output, names)) outcome = 1;
   }
   MPI_Bcast(&outcome, 1, MPI_INT, 0, MPI_COMM_WORLD);

@@ -30,9 +30,34 @@ Json model_json(const Options& options, int ranks) {
           {"length", options.batch.length},
           {"negatives", options.batch.negatives},
           {"table_learning_rate", options.table_learning_rate},
-          {"dense_learning_rate", options.dense_learning_rate},
           {"evaluation_words", options.evaluation_words},
           {"seed", options.seed}};
+}
+
+const char* name_of(weir::Feedback feedback) {
+  switch (feedback) {
+    case weir::Feedback::none:
+      return "none";
+    case weir::Feedback::residual:
+      return "residual";
+    case weir::Feedback::ef21:
+      return "ef21";
+    default:
+      return "automatic";
+  }
+}
+
+/// How dense gradients travel, and what is made of them: what runs may be compared by.
+Json dense_json(const Options& options) {
+  return {{"algorithm", options.dense.algorithm},
+          {"density", options.dense.density},
+          {"compressor", options.dense.compressor},
+          {"compressor_parameters", options.dense.compressor_parameters},
+          {"error_feedback", name_of(options.dense.error_feedback)},
+          {"feedback_decay", options.dense.feedback_decay},
+          {"optimizer", options.dense_momentum < 0 ? "adam" : "sgd"},
+          {"momentum", std::max(0.0, options.dense_momentum)},
+          {"learning_rate", options.dense_learning_rate}};
 }
 
 Json table_json(const TableTally& tally, double steps) {
@@ -47,13 +72,15 @@ Json point_json(const CurvePoint& point) {
           {"progress", point.progress},
           {"table_bytes", point.table_bytes},
           {"most_table_bytes", point.most_table_bytes},
-          {"dense_bytes", point.dense_bytes}};
+          {"dense_bytes", point.dense_bytes},
+          {"dense_compression", point.dense_compression}};
 }
 
 Json to_json(const Scheme& scheme, const Options& options, const TrainingResult& result) {
   const CurvePoint& last = result.curve.back();
   const auto steps = static_cast<double>(last.step);
-  Json json = {{"scheme", scheme.name},
+  Json json = {{"name", options.name(scheme)},
+               {"scheme", scheme.name},
                {"description", scheme.description},
                {"steps", last.step},
                {"perplexity", last.perplexity},
@@ -67,6 +94,8 @@ Json to_json(const Scheme& scheme, const Options& options, const TrainingResult&
                {"table_bytes_per_step", last.table_bytes / steps},
                {"most_table_bytes_per_step", last.most_table_bytes / steps},
                {"dense_bytes_per_step", last.dense_bytes / steps},
+               {"ms_dense_compression_per_step", last.dense_compression / steps * 1e3},
+               {"dense", dense_json(options)},
                {"embedding_table", table_json(result.tables[0], steps)},
                {"output_table", table_json(result.tables[1], steps)},
                {"model", model_json(options, result.ranks)}};
@@ -77,7 +106,7 @@ Json to_json(const Scheme& scheme, const Options& options, const TrainingResult&
 }  // namespace
 
 Progress::Progress(const Scheme& scheme, const Options& options, bool visible, bool bar)
-    : label_(scheme.name), options_(options), visible_(visible), bar_(bar) {}
+    : label_(options.name(scheme)), options_(options), visible_(visible), bar_(bar) {}
 
 double Progress::share_done(std::int64_t step, const CurvePoint& latest) const {
   const double of_steps = static_cast<double>(step) / static_cast<double>(options_.steps);
@@ -110,13 +139,14 @@ void Progress::on_step(std::int64_t step, const CurvePoint& latest, bool last) {
 }
 
 void write_report(const std::filesystem::path& folder, const Scheme& scheme, const Options& options, const TrainingResult& result) {
-  const std::string name(scheme.name);
+  const std::string name = options.name(scheme);
   open_for_writing(folder / (name + ".json")) << to_json(scheme, options, result).dump(2) << '\n';
   std::ofstream csv = open_for_writing(folder / (name + ".csv"));
-  csv << "step,perplexity,seconds,stall,table_bytes,dense_bytes\n";
+  csv << "step,perplexity,seconds,stall,table_bytes,dense_bytes,dense_compression\n";
   for (const CurvePoint& point : result.curve) {
     csv << point.step << ',' << point.perplexity << ',' << point.seconds << ',' << point.stall << ','
-        << static_cast<std::int64_t>(point.table_bytes) << ',' << static_cast<std::int64_t>(point.dense_bytes) << '\n';
+        << static_cast<std::int64_t>(point.table_bytes) << ',' << static_cast<std::int64_t>(point.dense_bytes) << ','
+        << point.dense_compression << '\n';
   }
 }
 

@@ -1,4 +1,4 @@
-// What the user sees and keeps: progress while training, <scheme>.json and <scheme>.csv afterwards.
+// What the user sees and keeps: progress while training, <name>.json and <name>.csv afterwards.
 #pragma once
 
 #include <chrono>
@@ -26,7 +26,7 @@ class Progress : public Observer {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-/// Writes <scheme>.json (all figures) and <scheme>.csv (the curve, for plots) into the folder.
+/// Writes <name>.json (all figures) and <name>.csv (the curve, for plots) into the folder; Options::name().
 void write_report(const std::filesystem::path& folder, const Scheme& scheme, const Options& options, const TrainingResult& result);
 
 /// "6.41 MB": three digits and a decimal unit.

@@ -46,8 +46,8 @@ GruShape gru_shape(const Options& options) {
 std::string text_of(const std::vector<CurvePoint>& curve) {
   nlohmann::json json = nlohmann::json::array();
   for (const CurvePoint& p : curve)
-    json.push_back(
-        {p.step, p.perplexity, p.seconds, p.stall, p.stall_parts, p.progress, p.table_bytes, p.most_table_bytes, p.dense_bytes});
+    json.push_back({p.step, p.perplexity, p.seconds, p.stall, p.stall_parts, p.progress, p.table_bytes, p.most_table_bytes,
+                    p.dense_bytes, p.dense_compression});
   return json.dump();
 }
 std::vector<CurvePoint> curve_of(const std::string& text) {
@@ -61,11 +61,18 @@ std::vector<CurvePoint> curve_of(const std::string& text) {
                      .progress = p[5],
                      .table_bytes = p[6],
                      .most_table_bytes = p[7],
-                     .dense_bytes = p[8]});
+                     .dense_bytes = p[8],
+                     .dense_compression = p[9]});
   return curve;
 }
 
 }  // namespace
+
+std::string Options::name(const Scheme& scheme) const {
+  std::string name(scheme.name);
+  if (dense.algorithm != Travel().algorithm) name += "+" + dense.algorithm;
+  return dense.compressor.empty() ? name : name + "+" + dense.compressor;
+}
 
 void check_length(MPI_Comm comm, const Corpus& corpus, const Options& options) {
   int ranks = 1;
@@ -93,7 +100,7 @@ Trainer::Trainer(MPI_Comm mpi, const weir::Communicator& comm, const Corpus& cor
       softmax_(shape_.tokens(), static_cast<int>(options.batch.negatives), options.hidden),
       evaluator_(mpi, corpus, options.embedding, options.hidden, options.evaluation_words),
       vector_gradients_(static_cast<std::size_t>(shape_.tokens()) * static_cast<std::size_t>(shape_.inputs)),
-      resume_(comm, options.checkpoint, scheme.name) {
+      resume_(comm, options.checkpoint, options.name(scheme)) {
   if (weir::Checkpoint* const checkpoint = resume_.checkpoint()) {
     for (SparseLayer* layer : {&embedding_, &output_}) layer->add_to(*checkpoint);
     for (DenseBlock* block : {&input_block_, &recurrent_block_}) block->add_to(*checkpoint);
@@ -111,6 +118,8 @@ DenseBlockConfig Trainer::block_config(const char* name, std::size_t parameters,
           .parameters = parameters,
           .initial_range = 1 / std::sqrt(static_cast<double>(options_.hidden)),
           .learning_rate = options_.dense_learning_rate,
+          .momentum = options_.dense_momentum,
+          .travel = options_.dense,
           .prioritised = scheme_.scheduled,
           .seed = seed};
 }
@@ -192,9 +201,13 @@ CurvePoint Trainer::measure(std::int64_t step) {
   const std::vector<float> embedding = embedding_.values(), output = output_.values();
   const double table_bytes = embedding_.tally().bytes_sent + output_.tally().bytes_sent;
   std::array<double, 3> most = {seconds_, embedding_clock_.stall + output_clock_.stall + dense_clock_.stall, table_bytes};
-  std::array<double, 6> sums = {
-      embedding_clock_.stall, output_clock_.stall, dense_clock_.stall,
-      output_clock_.progress, table_bytes,         input_block_.bytes_sent() + recurrent_block_.bytes_sent()};
+  std::array<double, 7> sums = {embedding_clock_.stall,
+                                output_clock_.stall,
+                                dense_clock_.stall,
+                                output_clock_.progress,
+                                table_bytes,
+                                input_block_.bytes_sent() + recurrent_block_.bytes_sent(),
+                                input_block_.compression_seconds() + recurrent_block_.compression_seconds()};
   MPI_Allreduce(MPI_IN_PLACE, most.data(), static_cast<int>(most.size()), MPI_DOUBLE, MPI_MAX, mpi_);
   MPI_Allreduce(MPI_IN_PLACE, sums.data(), static_cast<int>(sums.size()), MPI_DOUBLE, MPI_SUM, mpi_);
   // All ranks leave the last sum together, so that none starts the next step earlier than the others.
@@ -210,7 +223,8 @@ CurvePoint Trainer::measure(std::int64_t step) {
           .progress = sums[3] / ranks_,
           .table_bytes = sums[4] / ranks_,
           .most_table_bytes = most[2],
-          .dense_bytes = sums[5] / ranks_};
+          .dense_bytes = sums[5] / ranks_,
+          .dense_compression = sums[6] / ranks_};
 }
 
 }  // namespace language_model

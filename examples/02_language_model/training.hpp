@@ -28,14 +28,19 @@ struct Options {
   int embedding = 128;  ///< D, elements of a word's vector
   int hidden = 128;     ///< H, elements of the recurrent state
   BatchShape batch;
-  double table_learning_rate = 0.1;    ///< Adagrad
-  double dense_learning_rate = 0.004;  ///< Adam
+  double table_learning_rate = 0.1;  ///< Adagrad
+  double dense_learning_rate = 0.004;
+  double dense_momentum = -1;  ///< negative: Adam instead of SGD
+  Travel dense;                ///< of the recurrent layer's gradients
   std::int64_t steps = 1500;
   double seconds = 90;  ///< training ends at the first evaluation after so many; 0: after all steps
   std::int64_t evaluate_every = 75;
   std::int64_t evaluation_words = 4096;
   std::uint64_t seed = 1;
   CheckpointOptions checkpoint;
+
+  /// Of a run and its files: the scheme, and what is said of how dense gradients travel.
+  [[nodiscard]] std::string name(const Scheme& scheme) const;
 };
 
 /// The state of the training after some steps, the same on each rank.
@@ -49,6 +54,7 @@ struct CurvePoint {
   double table_bytes = 0;               ///< sent so far; mean of the ranks
   double most_table_bytes = 0;          ///< of any rank
   double dense_bytes = 0;
+  double dense_compression = 0;  ///< of it, selection, encoding and decoding of dense gradients; mean of the ranks
 };
 
 struct TrainingResult {

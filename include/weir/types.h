@@ -51,6 +51,18 @@ typedef enum weir_wire_values {
   WEIR_WIRE_VALUES_FLOAT16 = 2   /**< needs float32 */
 } weir_wire_values;
 
+/** What a rank remembers of what it had to send and did not: its memory (GRACE section IV). */
+typedef enum weir_feedback {
+  WEIR_FEEDBACK_NONE = 0, /**< nothing: what is not delivered is lost */
+  /** a residual r: m = decay r + gain g is compressed, and r becomes what of m is not delivered (Ok-Topk Algorithm 2, GRACE's
+   *  default) */
+  WEIR_FEEDBACK_RESIDUAL = 1,
+  /** EF21 (Richtarik, Sokolov, Fatkhullin 2021): differences of gradients are compressed, and the sum of all that was delivered
+   *  is the update. Updates are dense, from `run` only */
+  WEIR_FEEDBACK_EF21 = 2,
+  WEIR_FEEDBACK_AUTOMATIC = 3 /**< residual, or none where the compressor's paper has none: `weir info --compressors` says which */
+} weir_feedback;
+
 /** What happens to an iteration in which any rank's gradient holds NaN or infinity. */
 typedef enum weir_non_finite {
   WEIR_NON_FINITE_ERROR = 0, /**< WEIR_ERR_NON_FINITE on every rank; gradient untouched, residual as before up to rounding */
@@ -135,7 +147,7 @@ typedef struct weir_allreduce_config {
   int32_t non_finite; /**< weir_non_finite: what NaN and infinity do */
   int32_t window; /**< exchanges in flight during split-and-reduce, 1 to 65536 */
   int32_t priority; /**< larger is more urgent; may differ between ranks */
-  int32_t error_feedback; /**< nonzero: keep what is not delivered in a residual (Ok-Topk Algorithm 2) */
+  int32_t error_feedback; /**< weir_feedback: what a rank remembers of what it did not send */
   int32_t average; /**< nonzero: divide the delivered sum by the number of ranks */
   int32_t wire_format; /**< weir_wire_format: how indices travel. With `algorithm = auto` and compact, Weir may also choose coo */
   /** weir_wire_values: how values travel; bfloat16 and float16 need gradients of float32. With `algorithm = auto`, Weir may also
@@ -150,13 +162,24 @@ typedef struct weir_allreduce_config {
    *  (without it the latter run flat). Where messages go to MPI as GPU memory (`weir info` says so), that GPU must also be
    *  current where runs are started and waited for. */
   int32_t memory;
-  int32_t reserved; /**< 0 */
+  /** of random compressors, whose numbers depend on it, the iteration, the rank and the element, and on nothing else */
+  int32_t seed;
+  /** a name from the list of compressors: what travels. Empty: what the algorithm is made for: top_k of sparse ones,
+   *  block_quantise of packed ones, and nothing is compressed by dense ones. With `algorithm = auto` also several, as in
+   *  "qsgd|top_k|none": the cheapest is chosen; copied */
+  const char* compressor;
+  /** of the compressor, by name: "levels=16,bucket=512". What is not named has its default. Of several compressors, in their
+   *  order: "levels=16||"; copied */
+  const char* compressor_parameters;
+  double feedback_decay; /**< beta of GRACE section IV: of the residual, this part stays from one iteration to the next */
+  double feedback_gain;  /**< gamma of GRACE section IV: gradients are multiplied by it; not 0 */
 } weir_allreduce_config;
 
 #define WEIR_ALLREDUCE_CONFIG_INIT                                                                                                 \
   {                                                                                                                                \
     sizeof(weir_allreduce_config), 0, -1, 0.01, 4.0, 32, 64, 0, 0, "oktopk", "allreduce", WEIR_FLOAT32, WEIR_THRESHOLD_EXACT,      \
-    WEIR_NON_FINITE_ERROR, 4, 0, 1, 1, WEIR_WIRE_FORMAT_COMPACT, WEIR_WIRE_VALUES_NATIVE, 30, 0, WEIR_MEMORY_HOST, 0               \
+    WEIR_NON_FINITE_ERROR, 4, 0, WEIR_FEEDBACK_AUTOMATIC, 1, WEIR_WIRE_FORMAT_COMPACT, WEIR_WIRE_VALUES_NATIVE, 30, 0,             \
+    WEIR_MEMORY_HOST, 1, "", "", 1.0, 1.0                                                                                          \
   }
 
 /** What one run of a plan did on this rank; times in seconds. Set struct_size to its size before a call fills it. */
@@ -173,19 +196,21 @@ typedef struct weir_statistics {
   /** by Level of the peer, payload and control. Only Weir's own messages count: not what goes through memory that the ranks of a
    *  node share, nor what MPI's or NCCL's own collectives send (dense_mpi, dense_nccl). */
   int64_t bytes_sent[WEIR_LEVEL_COUNT];
-  int64_t bytes_received[WEIR_LEVEL_COUNT]; /**< by Level of the peer */
-  int64_t messages_sent[WEIR_LEVEL_COUNT]; /**< by Level of the peer */
+  int64_t bytes_received[WEIR_LEVEL_COUNT];    /**< by Level of the peer */
+  int64_t messages_sent[WEIR_LEVEL_COUNT];     /**< by Level of the peer */
   int64_t messages_received[WEIR_LEVEL_COUNT]; /**< by Level of the peer */
-  double seconds_select; /**< compensation and local selection */
-  double seconds_exchange; /**< from the first message to the last, reductions included, and what the caller computed meanwhile */
-  double seconds_apply; /**< residual update and dense result; in CUDA memory: until they are on the stream */
-  double seconds_total; /**< from start to completion, without waiting for the caller to take the result */
-  int32_t rethresholded; /**< nonzero: mode reuse: the local or global threshold was re-evaluated */
-  int32_t recut; /**< nonzero: regions were re-cut because sizes showed imbalance */
-  int32_t balanced; /**< nonzero: the balance step ran */
-  int32_t skipped; /**< nonzero: WEIR_NON_FINITE_SKIP took effect */
+  double seconds_select;                       /**< compensation, local selection, and what a compressor takes to encode */
+  /** from the first message to the last, reductions included, encoding and decoding not, and what the caller computed meanwhile */
+  double seconds_exchange;
+  /** residual update, dense result, and what a compressor takes to decode; in CUDA memory: until they are on the stream */
+  double seconds_apply;
+  double seconds_total;   /**< from start to completion, without waiting for the caller to take the result */
+  int32_t rethresholded;  /**< nonzero: mode reuse: the local or global threshold was re-evaluated */
+  int32_t recut;          /**< nonzero: regions were re-cut because sizes showed imbalance */
+  int32_t balanced;       /**< nonzero: the balance step ran */
+  int32_t skipped;        /**< nonzero: WEIR_NON_FINITE_SKIP took effect */
   double seconds_in_node; /**< dense reduce-scatter and sparse allgather of algorithms that shard within nodes */
-  double seconds_waited; /**< that the caller spent in wait, test or run until this run had finished */
+  double seconds_waited;  /**< that the caller spent in wait, test or run until this run had finished */
 } weir_statistics;
 
 /** One row of the algorithm registry. Set struct_size to its size before a call fills it. */
@@ -196,8 +221,34 @@ typedef struct weir_algorithm_info {
   int32_t sparse;      /**< nonzero: delivers k entries; a dense algorithm delivers all */
   int32_t host_memory; /**< nonzero: takes gradients in host memory */
   int32_t cuda_memory; /**< nonzero: takes gradients in CUDA memory */
-  int32_t reserved;    /**< 0 */
+  int32_t packed;      /**< nonzero: carries bytes that compressors make of float32 gradients */
 } weir_algorithm_info;
+
+/** One row of the compressor registry: what AllreduceConfig's `compressor` may name. Set struct_size to its size before a call
+ *  fills it. */
+typedef struct weir_compressor_info {
+  size_t struct_size;
+  const char* name;
+  const char* description;
+  const char* source; /**< the paper */
+  /** what carries it: "sparse": entries, by sparse algorithms; "packed": bytes, by packed ones; "linear": dense values, by dense
+   *  ones */
+  const char* carriage;
+  const char* parameters; /**< all of them with their defaults: "levels=7,bucket=512"; empty where there are none */
+  int32_t random;         /**< nonzero: draws random numbers, which depend on `seed` */
+  int32_t feedback;       /**< nonzero: keeps a residual unless `error_feedback` says otherwise */
+} weir_compressor_info;
+
+/** What an encoded gradient says of itself. Set struct_size to its size before a call fills it. */
+typedef struct weir_encoded_info {
+  size_t struct_size;
+  int64_t version; /**< of the format */
+  int64_t count;   /**< elements of the gradient */
+  int64_t entries; /**< of these, elements that it has values for; the others are 0 */
+  int64_t bytes;   /**< header and checksum included */
+  const char* compressor;
+  const char* parameters; /**< of the compressor, all of them: "levels=7,bucket=512" */
+} weir_encoded_info;
 
 /** One WEIR_* environment variable, its value in force and where that came from. Set struct_size to its size before a call fills
  *  it. */

@@ -45,6 +45,18 @@ enum class WireValues : std::int32_t {
   float16 = 2    ///< needs float32
 };
 
+/// What a rank remembers of what it had to send and did not: its memory (GRACE section IV).
+enum class Feedback : std::int32_t {
+  none = 0,  ///< nothing: what is not delivered is lost
+  /// a residual r: m = decay r + gain g is compressed, and r becomes what of m is not delivered (Ok-Topk Algorithm 2, GRACE's
+  /// default)
+  residual = 1,
+  /// EF21 (Richtarik, Sokolov, Fatkhullin 2021): differences of gradients are compressed, and the sum of all that was delivered is
+  /// the update. Updates are dense, from `run` only
+  ef21 = 2,
+  automatic = 3  ///< residual, or none where the compressor's paper has none: `weir info --compressors` says which
+};
+
 /// What happens to an iteration in which any rank's gradient holds NaN or infinity.
 enum class NonFinite : std::int32_t {
   error = 0,     ///< WEIR_ERR_NON_FINITE on every rank; gradient untouched, residual as before up to rounding
@@ -119,10 +131,21 @@ struct AllreduceConfig {
   /// with `algorithm = auto`: this many runs of each of up to three candidates, then the fastest by the clock stays; 0: the
   /// prediction decides; at most 10^6
   std::int64_t trial_iterations = 0;
-  bool error_feedback = true;              ///< keep what is not delivered in a residual (Ok-Topk Algorithm 2)
-  bool average = true;                     ///< divide the delivered sum by the number of ranks
+  /// a name from the list of compressors: what travels. Empty: what the algorithm is made for: top_k of sparse ones, block_quantise
+  /// of packed ones, and nothing is compressed by dense ones. With `algorithm = auto` also several, as in "qsgd|top_k|none": the
+  /// cheapest is chosen
+  std::string compressor = "";
+  /// of the compressor, by name: "levels=16,bucket=512". What is not named has its default. Of several compressors, in their order:
+  /// "levels=16||"
+  std::string compressor_parameters = "";
+  /// of random compressors, whose numbers depend on it, the iteration, the rank and the element, and on nothing else
+  int seed = 1;
+  Feedback error_feedback = Feedback::automatic;  ///< what a rank remembers of what it did not send
+  double feedback_decay = 1.0;  ///< beta of GRACE section IV: of the residual, this part stays from one iteration to the next
+  double feedback_gain = 1.0;  ///< gamma of GRACE section IV: gradients are multiplied by it; not 0
+  bool average = true;  ///< divide the delivered sum by the number of ranks
   Threshold threshold = Threshold::exact;  ///< how a rank selects the entries that it contributes
-  int samplings = 30;                      ///< N of MSTopK (CommLib Algorithm 1)
+  int samplings = 30;  ///< N of MSTopK (CommLib Algorithm 1)
   /// how indices travel. With `algorithm = auto` and compact, Weir may also choose coo
   WireFormat wire_format = WireFormat::compact;
   /// how values travel; bfloat16 and float16 need gradients of float32. With `algorithm = auto`, Weir may also choose native
@@ -154,16 +177,18 @@ struct Statistics {
   std::array<std::int64_t, level_count> bytes_received{};  ///< by Level of the peer
   std::array<std::int64_t, level_count> messages_sent{};  ///< by Level of the peer
   std::array<std::int64_t, level_count> messages_received{};  ///< by Level of the peer
-  double seconds_select = 0;  ///< compensation and local selection
+  double seconds_select = 0;  ///< compensation, local selection, and what a compressor takes to encode
   double seconds_in_node = 0;  ///< dense reduce-scatter and sparse allgather of algorithms that shard within nodes
-  double seconds_exchange = 0;  ///< from the first message to the last, reductions included, and what the caller computed meanwhile
-  double seconds_apply = 0;  ///< residual update and dense result; in CUDA memory: until they are on the stream
-  double seconds_total = 0;  ///< from start to completion, without waiting for the caller to take the result
-  double seconds_waited = 0;  ///< that the caller spent in wait, test or run until this run had finished
+  /// from the first message to the last, reductions included, encoding and decoding not, and what the caller computed meanwhile
+  double seconds_exchange = 0;
+  /// residual update, dense result, and what a compressor takes to decode; in CUDA memory: until they are on the stream
+  double seconds_apply = 0;
+  double seconds_total = 0;    ///< from start to completion, without waiting for the caller to take the result
+  double seconds_waited = 0;   ///< that the caller spent in wait, test or run until this run had finished
   bool rethresholded = false;  ///< mode reuse: the local or global threshold was re-evaluated
-  bool recut = false;  ///< regions were re-cut because sizes showed imbalance
-  bool balanced = false;  ///< the balance step ran
-  bool skipped = false;  ///< NonFinite::skip took effect
+  bool recut = false;          ///< regions were re-cut because sizes showed imbalance
+  bool balanced = false;       ///< the balance step ran
+  bool skipped = false;        ///< NonFinite::skip took effect
 };
 
 /// One row of the algorithm registry.
@@ -173,6 +198,30 @@ struct AlgorithmInfo {
   bool sparse = false;       ///< delivers k entries; a dense algorithm delivers all
   bool host_memory = false;  ///< takes gradients in host memory
   bool cuda_memory = false;  ///< takes gradients in CUDA memory
+  bool packed = false;       ///< carries bytes that compressors make of float32 gradients
+};
+
+/// One row of the compressor registry: what AllreduceConfig's `compressor` may name.
+struct CompressorInfo {
+  std::string_view name;
+  std::string_view description;
+  std::string_view source;  ///< the paper
+  /// what carries it: "sparse": entries, by sparse algorithms; "packed": bytes, by packed ones; "linear": dense values, by dense
+  /// ones
+  std::string_view carriage;
+  std::string_view parameters;  ///< all of them with their defaults: "levels=7,bucket=512"; empty where there are none
+  bool random = false;          ///< draws random numbers, which depend on `seed`
+  bool feedback = false;        ///< keeps a residual unless `error_feedback` says otherwise
+};
+
+/// What an encoded gradient says of itself.
+struct EncodedInfo {
+  std::int64_t version = 0;  ///< of the format
+  std::int64_t count = 0;    ///< elements of the gradient
+  std::int64_t entries = 0;  ///< of these, elements that it has values for; the others are 0
+  std::int64_t bytes = 0;    ///< header and checksum included
+  std::string compressor;
+  std::string parameters;  ///< of the compressor, all of them: "levels=7,bucket=512"
 };
 
 /// One WEIR_* environment variable, its value in force and where that came from.

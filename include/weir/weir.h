@@ -41,6 +41,10 @@ const char* weir_last_error(const weir_comm* comm);
 const char* weir_algorithm_name(int index);
 /** The algorithm number `index`; its texts live as long as the library. WEIR_ERR_ARGUMENT past the last. */
 weir_status weir_algorithm(int index, weir_algorithm_info* info);
+/** Name of the compressor number `index`, NULL past the last. */
+const char* weir_compressor_name(int index);
+/** The compressor number `index`; its texts live as long as the library. WEIR_ERR_ARGUMENT past the last. */
+weir_status weir_compressor(int index, weir_compressor_info* info);
 /** The WEIR_* environment variable number `index`, its value in force and where that came from. The texts are valid until this
  *  thread's next call. WEIR_ERR_ARGUMENT past the last. */
 weir_status weir_setting(int index, weir_setting_info* info);
@@ -147,9 +151,27 @@ weir_status weir_plan_state_bytes(weir_plan* plan, int64_t* bytes);
 weir_status weir_plan_save_state(weir_plan* plan, void* state, int64_t bytes);
 /** Goes on where the plan was that saved `state`: one with the same count, type, algorithm, threshold and error_feedback, on the
  *  same rank of as many. Other fields may differ; this plan's are in force. WEIR_ERR_ARGUMENT, naming the field, where the state is
- *  damaged or does not fit; the plan is then as it was. Sends nothing: see to it that all ranks restore the same iteration, or none.
+ *  damaged or does not fit; the plan is then as it was. Sends nothing: see to it that all ranks restore the same iteration, or
+ * none.
  */
 weir_status weir_plan_restore_state(weir_plan* plan, const void* state, int64_t bytes);
+/** For those who move bytes themselves: most bytes of one weir_plan_encode. WEIR_ERR_STATE for plans that cannot encode: the
+ *  algorithm must be flat (or run so) and sparse or packed, the type float32, the memory host, error_feedback not ef21,
+ *  dense_iterations 0, and automatic choice must have decided. */
+weir_status weir_plan_encoded_bytes(const weir_plan* plan, int64_t* bytes);
+/** Not collective. Compresses `gradient`, `count` floats, as this rank's next run would, and writes it, self-describing and with a
+ *  checksum, to `out`, which has room for `size` bytes, at least weir_plan_encoded_bytes; *bytes becomes how many it takes.
+ *  weir_decode reads them, anywhere; a sum over ranks is the caller's. This counts as a run, all of which was delivered: residual,
+ *  momentum, schedules and random numbers move on, unless the call fails. With WEIR_NON_FINITE_SKIP a gradient with NaN or infinity
+ *  is encoded as zeros. WEIR_ERR_BUSY while a run is in flight. */
+weir_status weir_plan_encode(weir_plan* plan, const void* gradient, void* out, int64_t size, int64_t* bytes);
+/** What `size` bytes that weir_plan_encode has written say of themselves. WEIR_ERR_ARGUMENT where they are truncated, damaged, of
+ *  another version, or nothing of the kind. Texts are valid until this thread's next call of this function. */
+weir_status weir_encoded_inspect(const void* encoded, int64_t size, weir_encoded_info* info);
+/** `values`, `count` floats, as many as the gradient had, become what the bytes stand for: what of the gradient was delivered,
+ *  undivided. With `add` nonzero, that is added to them. WEIR_ERR_ARGUMENT as for weir_encoded_inspect, and where the payload makes
+ *  no sense or this library does not know the compressor; the values then are as they were with `add`, and undefined without. */
+weir_status weir_decode(const void* encoded, int64_t size, float* values, int64_t count, int32_t add);
 /** Why the plan uses this algorithm, for people; with automatic choice a table of predictions. Valid as long as the plan; NULL for
  *  a NULL plan. */
 const char* weir_plan_explanation(const weir_plan* plan);

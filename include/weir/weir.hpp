@@ -202,8 +202,8 @@ class AllreducePlan {
 
   [[nodiscard]] const Statistics& statistics() const;
   /// What error feedback keeps on this rank, in the plan's memory space; empty without error feedback. All count elements, or, with
-  /// algorithms that shard within nodes (hitopk, hi_oktopk), those of this rank's shard, from element residual_begin() on; empty on
-  /// ranks that own no shard. Throws while a run is in flight.
+  /// algorithms that shard within nodes (hitopk, hi_oktopk, packed_reduce_scatter), those of this rank's shard, from element
+  /// residual_begin() on; empty on ranks that own no shard. Throws while a run is in flight.
   template <class T>
   [[nodiscard]] std::span<const T> residual() const;
   [[nodiscard]] std::int64_t residual_begin() const;
@@ -226,14 +226,37 @@ class AllreducePlan {
   /// Forgets residual, thresholds, boundaries and iteration count. Sends nothing, but every rank must call it before the same run:
   /// plans reset on some ranks only disagree about that run, which may end in a transport error.
   void reset();
+  /// For those who move bytes themselves: what this rank contributes, without communication. Most bytes of one encode(). Throws
+  /// Error(WEIR_ERR_STATE) for plans that cannot encode: the algorithm must be flat (or run so) and sparse or packed, the
+  /// type float32, the memory host, error_feedback not ef21, dense_iterations 0, and automatic choice must have decided.
+  [[nodiscard]] std::int64_t encoded_bytes() const;
+  /// Not collective. Compresses `gradient` as this rank's next run would, and writes it, self-describing and with a checksum, to
+  /// `out`, which has room for encoded_bytes(). Returns the bytes; weir::decode() reads them, anywhere, and a sum over ranks is the
+  /// caller's. This counts as a run, all of which was delivered: residual, momentum, schedules and random numbers move on. Under
+  /// NonFinite::skip a gradient with NaN or infinity is encoded as zeros; under error it throws Error(WEIR_ERR_NON_FINITE), the
+  /// residual as before up to rounding. Throws Error(WEIR_ERR_BUSY) while a run is in flight, Error(WEIR_ERR_ARGUMENT) for other
+  /// counts and too little room: nothing moves on then. Allocates on its first call only.
+  std::int64_t encode(std::span<const float> gradient, std::span<std::byte> out);
   [[nodiscard]] const std::shared_ptr<detail::PlanImpl>& state() const noexcept { return state_; }
 
  private:
   std::shared_ptr<detail::PlanImpl> state_;
 };
 
+/// What AllreducePlan::encode() has written: exactly these bytes, unchanged. Throws Error(WEIR_ERR_ARGUMENT) where they are
+/// truncated, damaged, of another version, or nothing that encode() writes. Needs no plan and no communicator; any thread may call
+/// it, also at the same time as others.
+[[nodiscard]] EncodedInfo inspect(std::span<const std::byte> encoded);
+/// The same, and `values` become what the bytes stand for: what of the gradient was delivered, undivided; with `add`, that is added
+/// to them. There must be as many as the gradient had. Also throws Error(WEIR_ERR_ARGUMENT) where the payload makes no sense or
+/// this library does not know the compressor; the values then are as they were with `add`, and undefined without.
+EncodedInfo decode(std::span<const std::byte> encoded, std::span<float> values, bool add = false);
+
 /// Every algorithm an AllreduceConfig may name.
 [[nodiscard]] std::vector<AlgorithmInfo> algorithms();
+
+/// Every compressor an AllreduceConfig may name, besides "none".
+[[nodiscard]] std::vector<CompressorInfo> compressors();
 
 /// Every WEIR_* environment variable.
 [[nodiscard]] std::vector<SettingInfo> settings();

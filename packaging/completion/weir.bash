@@ -4,8 +4,8 @@ _weir() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command="" words="" files="" folders="" list="" i
   for ((i = 1; i < COMP_CWORD; i++)); do
     case "$command ${COMP_WORDS[i]}" in
-      " info" | " bench" | "bench select" | "bench allreduce" | "bench codec" | "bench overlap" | "bench rows" | \
-        "bench embedding" | "bench capi" | "bench checkpoint" | " calibrate" | " predict" | " selftest" | " trace" | \
+      " info" | " bench" | "bench select" | "bench allreduce" | "bench codec" | "bench compress" | "bench overlap" | \
+        "bench rows" | "bench embedding" | "bench capi" | "bench checkpoint" | " calibrate" | " predict" | " selftest" | " trace" | \
         "trace merge" | "trace summary" | "trace diagnose" | " checkpoint" | "checkpoint ls" | "checkpoint show" | \
         "checkpoint verify" | "checkpoint diff" | "checkpoint reshard")
         command="${command:+$command }${COMP_WORDS[i]}" ;;
@@ -14,11 +14,12 @@ _weir() {
   case "$command $before" in
     "info --count" | "info --density" | "info --algorithm" | "bench select --count" | "bench select --density" | \
       "bench select --samplings" | "bench select --iterations" | "bench allreduce --count" | "bench allreduce --density" | \
-      "bench allreduce --trial-iterations" | "bench allreduce --iterations" | "bench allreduce --warmup" | "bench codec --count" | \
-      "bench codec --density" | "bench codec --iterations" | "bench overlap --count" | "bench overlap --urgent-count" | \
-      "bench overlap --density" | "bench overlap --iterations" | "bench rows --rows" | "bench rows --width" | \
-      "bench rows --tokens" | "bench rows --iterations" | "bench embedding --rows" | "bench embedding --width" | \
-      "bench embedding --tokens" | "bench embedding --compute-ms" | "bench embedding --dense-count" | \
+      "bench allreduce --compressor" | "bench allreduce --trial-iterations" | "bench allreduce --iterations" | \
+      "bench allreduce --warmup" | "bench codec --count" | "bench codec --density" | "bench codec --iterations" | \
+      "bench compress --parameters" | "bench compress --count" | "bench compress --density" | "bench compress --iterations" | \
+      "bench overlap --count" | "bench overlap --urgent-count" | "bench overlap --density" | "bench overlap --iterations" | \
+      "bench rows --rows" | "bench rows --width" | "bench rows --tokens" | "bench rows --iterations" | "bench embedding --rows" | \
+      "bench embedding --width" | "bench embedding --tokens" | "bench embedding --compute-ms" | "bench embedding --dense-count" | \
       "bench embedding --iterations" | "bench embedding --warmup" | "bench capi --count" | "bench capi --calls" | \
       "bench capi --rounds" | "bench checkpoint --size" | "bench checkpoint --folder" | "bench checkpoint --compression" | \
       "bench checkpoint --rounds" | "bench checkpoint --count" | "bench checkpoint --batch" | "calibrate --seconds" | \
@@ -34,36 +35,45 @@ _weir() {
     "bench select --memory" | "bench allreduce --memory")
       words="cuda host" ;;
     "bench select --input" | "bench select --json" | "bench allreduce --input" | "bench allreduce --json" | \
-      "bench codec --json" | "bench overlap --json" | "bench rows --json" | "bench embedding --text" | "bench embedding --json" | \
-      "bench capi --json" | "bench checkpoint --json" | "calibrate --output" | "predict --machine" | "predict --json" | \
-      "selftest --json" | "trace merge --output" | "trace summary --json" | "checkpoint ls --json" | "checkpoint show --json")
+      "bench codec --json" | "bench compress --input" | "bench compress --json" | "bench overlap --json" | "bench rows --json" | \
+      "bench embedding --text" | "bench embedding --json" | "bench capi --json" | "bench checkpoint --json" | \
+      "calibrate --output" | "predict --machine" | "predict --json" | "selftest --json" | "trace merge --output" | \
+      "trace summary --json" | "checkpoint ls --json" | "checkpoint show --json")
       files=yes ;;
     "bench allreduce --algorithm")
       words="all auto auto_sparse dense_ring dense_rabenseifner dense_torus2d dense_mpi dense_nccl topk_allgather topk_dsa gtopk
-        gaussiank hitopk oktopk hi_oktopk" list=yes ;;
+        gaussiank hitopk oktopk hi_oktopk packed_allgather packed_reduce_scatter" list=yes ;;
     "bench allreduce --result")
       words="sparse in_place both" ;;
     "bench allreduce --threshold")
       words="exact gaussian mstopk reuse sampled sidco" ;;
     "bench allreduce --wire" | "bench codec --format" | "predict --wire")
       words="compact coo" ;;
+    "bench compress --compressor")
+      words="all eight_bit one_bit_sgd sign_sgd signum ef_sign_sgd qsgd natural terngrad inceptionn block_quantise lossless top_k
+        random_k threshold_v dgc chunked_topk adaptive_threshold sketchml shared_random_k power_sgd" list=yes ;;
     "bench overlap --algorithm" | "bench overlap --urgent-algorithm")
-      words="dense_ring dense_rabenseifner dense_torus2d dense_mpi topk_allgather topk_dsa gtopk gaussiank hitopk oktopk hi_oktopk" ;;
+      words="dense_ring dense_rabenseifner dense_torus2d dense_mpi topk_allgather topk_dsa gtopk gaussiank hitopk oktopk hi_oktopk
+        packed_allgather packed_reduce_scatter" ;;
     "bench embedding --exchange")
       words="columns rows hashed_rows server allgather dense_allreduce" list=yes ;;
     "bench embedding --routing")
       words="automatic by_node direct" ;;
     "bench embedding --optimizer")
       words="adagrad adam momentum sgd" ;;
+    "predict --compressor")
+      words="all none eight_bit one_bit_sgd sign_sgd signum ef_sign_sgd qsgd natural terngrad inceptionn block_quantise lossless top_k
+        random_k threshold_v dgc chunked_topk adaptive_threshold sketchml shared_random_k power_sgd" list=yes ;;
     *)
       case "$command" in
         "") words="info bench calibrate predict selftest trace checkpoint -h --help --version" ;;
-        "info") words="-h --help --plan --count --density --algorithm --values" ;;
-        "bench") words="select allreduce codec overlap rows embedding capi checkpoint -h --help" ;;
+        "info") words="-h --help --plan --compressors --count --density --algorithm --values" ;;
+        "bench") words="select allreduce codec compress overlap rows embedding capi checkpoint -h --help" ;;
         "bench select") words="-h --help --count --density --algorithm --memory --samplings --iterations --input --json" ;;
-        "bench allreduce") words="-h --help --count --density --algorithm --memory --trial-iterations --result --baseline --no-baseline --side-by-side
-          --threshold --wire --values --iterations --warmup --input --json" ;;
+        "bench allreduce") words="-h --help --count --density --algorithm --compressor --memory --trial-iterations --result --baseline --no-baseline
+          --side-by-side --threshold --wire --values --iterations --warmup --input --json" ;;
         "bench codec") words="-h --help --count --density --iterations --format --json" ;;
+        "bench compress") words="-h --help --compressor --parameters --count --density --iterations --input --json" ;;
         "bench overlap") words="-h --help --count --urgent-count --algorithm --urgent-algorithm --density --iterations --json" ;;
         "bench rows") words="-h --help --rows --width --tokens --iterations --json" ;;
         "bench embedding") words="-h --help --rows --width --tokens --exchange --values --routing --optimizer --text --compute-ms --dense-count
@@ -71,7 +81,7 @@ _weir() {
         "bench capi") words="-h --help --count --calls --rounds --json" ;;
         "bench checkpoint") words="-h --help --size --folder --compression --rounds --steps --count --batch --json" ;;
         "calibrate") words="-h --help --output --seconds" ;;
-        "predict") words="-h --help --machine --network --count --density --nodes --ranks-per-node --wire --values --json" ;;
+        "predict") words="-h --help --machine --network --count --density --nodes --ranks-per-node --compressor --wire --values --json" ;;
         "selftest") words="-h --help --count --density --steps --seconds --json" ;;
         "trace") words="merge summary diagnose -h --help" ;;
         "trace merge") words="-h --help --communicator --output" folders=yes ;;

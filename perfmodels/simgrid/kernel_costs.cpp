@@ -95,6 +95,12 @@ CHARGED_VOID(_ZN4weir7kernels4host9roll_backIfEEvPKT_PS3_lPKjS5_lNSt11conditiona
              (const float* gradient, float* residual, int64_t count, const uint32_t* held_indices, const float* held_values,
               int64_t held, uint32_t keep_old),
              (gradient, residual, count, held_indices, held_values, held, keep_old), 12 * count + 8 * held)
+CHARGED_VOID(_ZN4weir7kernels4host11clear_takenIfEEvPT_PKjlS6_l,
+             (float* dense, const uint32_t* indices, int64_t count, const uint32_t* taken, int64_t taken_count),
+             (dense, indices, count, taken, taken_count), (4 + scattered) * count + 4 * taken_count)
+CHARGED_VOID(_ZN4weir7kernels4host6waxpbyIfEEvT_PKS3_S3_S5_PS3_l,
+             (float a, const float* x, float b, const float* y, float* out, int64_t count), (a, x, b, y, out, count),
+             (y != nullptr ? 12 : 8) * count)
 CHARGED_VOID(_ZN4weir7kernels4host11gather_rowsIfEEvPKT_lPKjllPS3_l,
              (const float* x, int64_t x_stride, const uint32_t* rows, int64_t count, int64_t width, float* out, int64_t out_stride),
              (x, x_stride, rows, count, width, out, out_stride), 8 * count * width + 4 * count)

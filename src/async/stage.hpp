@@ -33,6 +33,9 @@ enum class Stage : std::uint8_t {
   sum,
   reduce_tree,
   broadcast_tree,
+  // Of compressors:
+  encode,
+  decode,
   // Of dense algorithms:
   reduce_scatter,
   allgather,
@@ -99,8 +102,10 @@ inline constexpr std::array stage_list = {
     StageInfo{Stage::sum, "sum", "what has been gathered is summed"},
     StageInfo{Stage::reduce_tree, "reduce_tree", "gTop-k: pairs of ranks merge and cut"},
     StageInfo{Stage::broadcast_tree, "broadcast_tree", "gTop-k: the result goes back to all"},
-    StageInfo{Stage::reduce_scatter, "reduce_scatter", "dense reduce-scatter"},
-    StageInfo{Stage::allgather, "allgather", "dense allgather"},
+    StageInfo{Stage::encode, "encode", "a compressor makes bytes, or what is summed densely"},
+    StageInfo{Stage::decode, "decode", "and back: what was received is summed"},
+    StageInfo{Stage::reduce_scatter, "reduce_scatter", "reduce-scatter, dense or of compressed parts"},
+    StageInfo{Stage::allgather, "allgather", "allgather, dense or of compressed parts"},
     StageInfo{Stage::allreduce, "allreduce", "dense allreduce of a library, or across nodes"},
     StageInfo{Stage::fold, "fold", "Rabenseifner: ranks beyond a power of two give what they have"},
     StageInfo{Stage::unfold, "unfold", "Rabenseifner: and get the result"},

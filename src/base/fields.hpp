@@ -24,6 +24,8 @@ inline constexpr std::array<std::string_view, 2> names_of<WireFormat> = {"compac
 template <>
 inline constexpr std::array<std::string_view, 3> names_of<WireValues> = {"native", "bfloat16", "float16"};
 template <>
+inline constexpr std::array<std::string_view, 4> names_of<Feedback> = {"none", "residual", "ef21", "automatic"};
+template <>
 inline constexpr std::array<std::string_view, 3> names_of<NonFinite> = {"error", "skip", "propagate"};
 template <>
 inline constexpr std::array<std::string_view, 7> names_of<Level> = {"self", "l3", "numa", "socket", "node", "switch", "system"};
@@ -60,7 +62,12 @@ void visit_fields(const AllreduceConfig& config, Visit&& visit) {
   visit(FieldInfo{.name = "k", .agreed = false}, config.k);
   visit(FieldInfo{.name = "algorithm"}, config.algorithm);
   visit(FieldInfo{.name = "trial_iterations", .least = 0, .most = 1000000, .most_text = "1000000", .example = "8"}, config.trial_iterations);
+  visit(FieldInfo{.name = "compressor"}, config.compressor);
+  visit(FieldInfo{.name = "compressor_parameters"}, config.compressor_parameters);
+  visit(FieldInfo{.name = "seed"}, config.seed);
   visit(FieldInfo{.name = "error_feedback"}, config.error_feedback);
+  visit(FieldInfo{.name = "feedback_decay", .least = 0, .most = 1, .most_text = "1", .example = "0.95"}, config.feedback_decay);
+  visit(FieldInfo{.name = "feedback_gain"}, config.feedback_gain);
   visit(FieldInfo{.name = "average"}, config.average);
   visit(FieldInfo{.name = "threshold"}, config.threshold);
   visit(FieldInfo{.name = "samplings", .least = 1, .most = 1000, .most_text = "1000", .example = "30"}, config.samplings);

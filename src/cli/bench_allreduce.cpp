@@ -10,6 +10,8 @@
 #include "cli/commands.hpp"
 #include "cli/gradient_buffer.hpp"
 #include "cli/report.hpp"
+#include "collectives/allreduce.hpp"
+#include "model/choose.hpp"
 
 namespace weir::cli {
 namespace {
@@ -19,6 +21,7 @@ struct Options {
   double density = 0.01;
   int iterations = 20, warmup = 3;
   std::vector<std::string> algorithms = {"oktopk"};
+  std::vector<std::string> compressors;  ///< none: what algorithms are made for
   std::string result = "both", input, json;
   bool baseline = true, side_by_side = false;
   AllreduceConfig config;
@@ -31,13 +34,23 @@ std::int64_t bytes_sent(const Statistics& s, Level first, Level last) {
   return bytes;
 }
 
+/// What is measured.
+struct Subject {
+  std::string algorithm;
+  bool dense = false;  ///< it delivers in place
+  std::string compressor{};
+};
+
 /// One algorithm, delivering in place (`dense`) or sparse, against the baseline in the same iteration.
 class Measurement {
  public:
-  Measurement(const Communicator& comm, const Options& options, const std::string& algorithm, bool dense, GradientBuffer& buffer)
-      : options_(options), dense_(dense), buffer_(buffer), plan_(comm, config_of(options, algorithm)) {
+  Measurement(const Communicator& comm, const Options& options, const Subject& subject, GradientBuffer& buffer)
+      : options_(options), dense_(subject.dense), buffer_(buffer), plan_(comm, config_of(options, subject)) {
+    const std::string& algorithm = subject.algorithm;
+    const bool dense = subject.dense;
     row_ = {.benchmark = dense ? "allreduce_dense" : "allreduce_sparse",
             .algorithm = algorithm,
+            .compressor = subject.compressor,
             .memory = options.config.memory == MemorySpace::host ? "host" : "cuda",
             .count = options.count,
             .density = options.density,
@@ -52,7 +65,10 @@ class Measurement {
     const bool tries = row_.algorithm.starts_with("auto") && options_.config.trial_iterations > 0;
     return std::max(options_.warmup, tries ? static_cast<int>(4 * options_.config.trial_iterations) + 1 : 0);
   }
-  [[nodiscard]] std::string name() const { return fmt::format("{}, {} result", row_.algorithm, dense_ ? "dense" : "sparse"); }
+  [[nodiscard]] std::string name() const {
+    return fmt::format("{}{}{}, {} result", row_.algorithm, row_.compressor.empty() ? "" : " of ", row_.compressor,
+                       dense_ ? "dense" : "sparse");
+  }
 
   void iterate(const std::vector<float>& gradient, bool counts) {
     double base_ms = 0;
@@ -107,11 +123,12 @@ class Measurement {
   }
 
  private:
-  static AllreduceConfig config_of(const Options& options, const std::string& algorithm) {
+  static AllreduceConfig config_of(const Options& options, const Subject& subject) {
     AllreduceConfig config = options.config;
     config.count = options.count;
     config.density = options.density;
-    config.algorithm = algorithm;
+    config.algorithm = subject.algorithm;
+    config.compressor = subject.compressor;
     return config;
   }
 
@@ -126,7 +143,7 @@ class Measurement {
 
 /// One after another, or, side by side, all in every iteration.
 std::vector<Row> measure(const Communicator& comm, const Options& options, const Gradients& gradients,
-                         const std::vector<std::pair<std::string, bool>>& list) {
+                         const std::vector<Subject>& list) {
   const auto buffer = make_gradient_buffer(comm, options.config.memory, options.count);
   std::vector<Row> rows;
   for (std::size_t first = 0; first < list.size();) {
@@ -134,7 +151,7 @@ std::vector<Row> measure(const Communicator& comm, const Options& options, const
     std::vector<std::unique_ptr<Measurement>> group;
     int warmup = 0;
     for (; first < last; ++first) {
-      group.push_back(std::make_unique<Measurement>(comm, options, list[first].first, list[first].second, *buffer));
+      group.push_back(std::make_unique<Measurement>(comm, options, list[first], *buffer));
       warmup = std::max(warmup, group.back()->warmup());
     }
     Progress progress(comm.rank() == 0, group.size() == 1 ? group[0]->name() : "side by side", options.iterations + warmup);
@@ -167,19 +184,46 @@ bool delivers_sparse(const std::string& name) {
   return name == "auto_sparse";
 }
 
+/// The algorithms asked for that carry it.
+std::vector<std::string> carriers(const Options& options, const compress::Compressor& compressor) {
+  std::vector<std::string> names;
+  for (const std::string& name : wanted(options)) {
+    if (name.starts_with("auto") || carries(find_allreduce(name), compressor)) names.push_back(name);
+  }
+  return names;
+}
+
+std::vector<Subject> subjects(const Options& options) {
+  std::vector<Subject> list;
+  const auto add = [&](const std::string& algorithm, const std::string& compressor) {
+    if (delivers_sparse(algorithm) && options.result != "in_place") list.push_back({algorithm, false, compressor});
+    if (options.result != "sparse") list.push_back({algorithm, true, compressor});
+  };
+  if (options.compressors.empty()) {
+    for (const std::string& algorithm : wanted(options)) add(algorithm, "");
+  }
+  for (const std::string& name : options.compressors) {
+    if (name.find('|') != std::string::npos) {  // of several, automatic choice takes one
+      add("auto", name);
+      continue;
+    }
+    for (const std::string& algorithm : carriers(options, compress::make_compressor(name, ""))) add(algorithm, name);
+  }
+  return list;
+}
+
 void run(Options options) {
+  if (options.compressors == std::vector<std::string>{"all"}) {
+    options.compressors = {"none"};
+    for (const compress::CompressorRow* row : compress::compressor_registry()) options.compressors.emplace_back(row->name);
+  }
   MPI_Init(nullptr, nullptr);
   {
     const Communicator comm(MPI_COMM_WORLD);
     if (comm.rank() == 0) require_writable(options.json);
     const Gradients gradients = options.input.empty() ? make_gradients(options.count, comm.rank(), 3)
                                                       : read_gradients(options.input, options.count, comm.rank(), comm.size());
-    std::vector<std::pair<std::string, bool>> list;
-    for (const std::string& algorithm : wanted(options)) {
-      if (delivers_sparse(algorithm) && options.result != "in_place") list.emplace_back(algorithm, false);
-      if (options.result != "sparse") list.emplace_back(algorithm, true);
-    }
-    const std::vector<Row> rows = measure(comm, options, gradients, list);
+    const std::vector<Row> rows = measure(comm, options, gradients, subjects(options));
     if (comm.rank() == 0) {
       print_table(rows);
       if (!options.json.empty()) write_json(rows, options.json);
@@ -205,6 +249,12 @@ void add_bench_allreduce(CLI::App& bench) {
       ->check(CLI::IsMember(names))
       ->delimiter(',')
       ->capture_default_str();
+  command
+      ->add_option(
+          "--compressor", options->compressors,
+          "registry names, none or all, each with those of --algorithm that carry it; several joined by |: automatic choice "
+          "takes one")
+      ->delimiter(',');
   add_named(command, "--memory", options->config.memory, "where the gradient is (cuda: on the GPU nearest to each rank)");
   command
       ->add_option("--trial-iterations", options->config.trial_iterations, "auto: runs of each candidate before the fastest stays")

@@ -39,6 +39,7 @@ void add_info(CLI::App& app);
 void add_bench_select(CLI::App& bench);
 void add_bench_allreduce(CLI::App& bench);
 void add_bench_codec(CLI::App& bench);
+void add_bench_compress(CLI::App& bench);
 void add_bench_overlap(CLI::App& bench);
 void add_bench_rows(CLI::App& bench);
 void add_bench_embedding(CLI::App& bench);

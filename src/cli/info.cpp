@@ -1,4 +1,4 @@
-// weir info: versions, build options, topology, transports, settings.
+// weir info: versions, build options, topology, transports, settings; compressors and their parameters.
 #include <fmt/format.h>
 #include <hwloc.h>
 #include <weir/mpi.h>
@@ -10,7 +10,9 @@
 
 #include "cli/build_info.hpp"
 #include "cli/commands.hpp"
+#include "collectives/allreduce.hpp"
 #include "communicator/communicator.hpp"
+#include "compress/compressor.hpp"
 #include "cuda/nccl.hpp"
 #include "cuda/runtime.hpp"
 #include "kernels/kernels.hpp"
@@ -20,7 +22,7 @@ namespace weir::cli {
 namespace {
 
 struct Options {
-  bool plan = false;
+  bool plan = false, compressors = false;
   AllreduceConfig config{.count = 4194304, .algorithm = "auto"};
 };
 
@@ -69,7 +71,7 @@ void print_build_and_machine(const Communicator& comm, const std::vector<int>& n
   fmt::print("  CUDA memory   {}\n", comm.state()->device_path.why);
   print_gpus(nearest_gpus);
   fmt::print("\nallreduce algorithms\n");
-  for (const AlgorithmInfo& algorithm : algorithms()) fmt::print("  {:<20}{}\n", algorithm.name, algorithm.description);
+  for (const AlgorithmInfo& algorithm : algorithms()) fmt::print("  {:<22} {}\n", algorithm.name, algorithm.description);
   fmt::print("\nsettings\n");
   for (const SettingInfo& setting : settings())
     fmt::print("  {:<20} {:<8} ({}) {}\n", setting.name, setting.value, setting.origin, setting.description);
@@ -77,7 +79,43 @@ void print_build_and_machine(const Communicator& comm, const std::vector<int>& n
   fmt::print("{}", comm.topology());
 }
 
+std::string text_of(const compress::ParameterInfo& parameter, double value) {
+  return parameter.words.empty() ? fmt::format("{}", value) : std::string(parameter.words[static_cast<std::size_t>(value)]);
+}
+
+std::string range_of(const compress::ParameterInfo& parameter) {
+  if (parameter.words.empty()) return fmt::format("{} to {}", parameter.least, parameter.most);
+  return fmt::format("{}", fmt::join(parameter.words, ", "));
+}
+
+void print_compressor(const compress::CompressorRow& row) {
+  fmt::print("\n  {:<20}{}\n", row.name, row.description);
+  fmt::print("    source            {}\n", row.source);
+  fmt::print("    error feedback    {}\n", row.feedback ? "on by default" : "off by default");
+  fmt::print("    random            {}\n", row.random ? "yes, by `seed`" : "no: deterministic");
+  for (const compress::ParameterInfo& parameter : row.parameters)
+    fmt::print("    {:<18}{} ({}): {}\n", parameter.name, text_of(parameter, parameter.value), range_of(parameter), parameter.doc);
+}
+
+void print_compressors() {
+  using compress::Carriage;
+  fmt::print(
+      "compressors: what AllreduceConfig::compressor may name, besides none. Of each parameter: default (range): what it is\n");
+  for (const Carriage carriage : {Carriage::packed, Carriage::sparse, Carriage::linear}) {
+    std::vector<std::string_view> carriers;
+    for (const AllreduceRow& row : allreduce_registry()) {
+      if (carriage == Carriage::sparse ? row.sparse() : carriage == Carriage::packed ? row.packed() : row.dense())
+        carriers.push_back(row.name);
+    }
+    fmt::print("\n{}, carried by {}\n", compress::name_of(carriage), fmt::join(carriers, ", "));
+    for (const compress::CompressorRow* row : compress::compressor_registry()) {
+      if (row->carriage == carriage) print_compressor(*row);
+    }
+  }
+}
+
 void run(const Options& options) {
+  if (options.compressors) return print_compressors();
   MPI_Init(nullptr, nullptr);
   const Communicator comm(MPI_COMM_WORLD);
   if (!options.plan) {
@@ -98,6 +136,8 @@ void add_info(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("info", "Versions, build options, transports, settings and topology; with mpirun, of all ranks");
   command->add_flag("--plan", options->plan, "instead, make a plan and explain which algorithm it uses; with mpirun");
+  command->add_flag("--compressors", options->compressors,
+                    "instead, list the compressors: sources, the algorithms that carry them, parameters with defaults and ranges");
   AllreduceConfig& config = options->config;
   command->add_option("--count", config.count, "elements of the plan's gradient")
       ->check(CLI::NonNegativeNumber)

@@ -18,6 +18,7 @@ namespace {
 
 struct Options {
   std::string machine, network, json;
+  std::vector<std::string> compressors;  ///< none: what algorithms are made for
   WireFormat wire = WireFormat::compact;
   WireValues values = WireValues::native;
   std::int64_t count = 4194304;
@@ -37,20 +38,34 @@ Problem problem_of(const Options& options) {
   return problem;
 }
 
-/// Every algorithm in the format asked for, cheapest first.
-std::vector<Candidate> predict(const Machine& machine, const Problem& problem) {
+/// Every algorithm with every compressor that it carries, in the format asked for, cheapest first.
+std::vector<Candidate> predict(const Machine& machine, const Problem& problem, const Allowed& allowed) {
   std::vector<Candidate> list;
   for (const AllreduceRow& row : allreduce_registry()) {
     if (!row.host_memory) continue;  // the machine's figures are those of host memory
-    list.push_back({row.name, row.sparse(), problem.format, problem.values, row.cost(machine, problem)});
+    if (allowed.compressors.empty() && !row.packed())
+      list.push_back({row.name, row.sparse(), problem.format, problem.values, row.cost(machine, problem)});
+    for (std::size_t i = 0; i < allowed.compressors.size(); ++i) {
+      const compress::Compressor& compressor = allowed.compressors[i];
+      if (carries(row, compressor))
+        list.push_back({row.name, row.sparse(), problem.format, problem.values, compressed_cost(machine, problem, row, compressor),
+                        static_cast<int>(i)});
+    }
   }
   std::stable_sort(list.begin(), list.end(),
                    [](const Candidate& a, const Candidate& b) { return a.cost.seconds() < b.cost.seconds(); });
   return list;
 }
 
-const Candidate& best_dense(const std::vector<Candidate>& list) {
-  return *std::find_if(list.begin(), list.end(), [](const Candidate& c) { return !c.sparse; });
+/// The fastest that delivers the whole sum as it is. There is always one: `none` is allowed.
+const Candidate& best_dense(const std::vector<Candidate>& list, const Allowed& allowed) {
+  return *std::find_if(list.begin(), list.end(), [&](const Candidate& c) { return c.compressor_name(allowed) == "none"; });
+}
+
+std::string full_name(const Candidate& c, const Allowed& allowed) {
+  return c.compressor < 0 || c.compressor_name(allowed) == "none"
+             ? std::string(c.algorithm)
+             : fmt::format("{} of {}", c.algorithm, c.compressor_name(allowed));
 }
 
 /// Why no best is named; "" where the figures can carry it.
@@ -64,24 +79,29 @@ std::string why_no_verdict(const Machine& machine, const Problem& problem, bool 
   return "";
 }
 
-std::string verdict(const std::vector<Candidate>& list) {
+std::string verdict(const std::vector<Candidate>& list, const Allowed& allowed) {
   const Candidate& best = list.front();
+  const Candidate& dense = best_dense(list, allowed);
   const double best_ms = best.cost.seconds() * 1e3;
-  const auto sparse = std::find_if(list.begin(), list.end(), [](const Candidate& c) { return c.sparse; });
-  if (!best.sparse)
-    return fmt::format("do not compress: {} takes {:.3f} ms, the best sparse algorithm, {}, {:.3f} ms", best.algorithm, best_ms,
-                       sparse->algorithm, sparse->cost.seconds() * 1e3);
-  const Candidate& dense = best_dense(list);
-  return fmt::format("best: {}, {:.3f} ms, {:.1f} times as fast as {}", best.algorithm, best_ms,
+  const auto other =
+      std::find_if(list.begin(), list.end(), [&](const Candidate& c) { return c.compressor_name(allowed) != "none"; });
+  if (&best == &dense && other == list.end()) return fmt::format("best: {}, {:.3f} ms", best.algorithm, best_ms);
+  if (&best == &dense)
+    return fmt::format("do not compress: {} takes {:.3f} ms, the best {}, {}, {:.3f} ms", best.algorithm, best_ms,
+                       allowed.compressors.empty() ? "sparse algorithm" : "compressed one", full_name(*other, allowed),
+                       other->cost.seconds() * 1e3);
+  return fmt::format("best: {}, {:.3f} ms, {:.1f} times as fast as {}", full_name(best, allowed), best_ms,
                      dense.cost.seconds() / best.cost.seconds(), dense.algorithm);
 }
 
-void print(const std::vector<Candidate>& list) {
-  const double dense = best_dense(list).cost.seconds();
-  fmt::print("{:<20} {:>10} {:>9} {:>9} {:>9} {:>9} {:>14} {:>14} {:>9}\n", "algorithm", "total ms", "select", "in node",
+void print(const std::vector<Candidate>& list, const Allowed& allowed) {
+  const double dense = best_dense(list, allowed).cost.seconds();
+  std::size_t width = 20;
+  for (const Candidate& c : list) width = std::max(width, full_name(c, allowed).size());
+  fmt::print("{:<{}} {:>10} {:>9} {:>9} {:>9} {:>9} {:>14} {:>14} {:>9}\n", "algorithm", width, "total ms", "select", "in node",
              "exchange", "apply", "bytes in node", "bytes across", "to dense");
   for (const Candidate& c : list) {
-    fmt::print("{:<20} {:>10.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>14.0f} {:>14.0f} {:>9.3f}\n", c.algorithm,
+    fmt::print("{:<{}} {:>10.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>14.0f} {:>14.0f} {:>9.3f}\n", full_name(c, allowed), width,
                c.cost.seconds() * 1e3, c.cost.select * 1e3, c.cost.in_node * 1e3, c.cost.exchange * 1e3, c.cost.apply * 1e3,
                c.cost.bytes_in_node, c.cost.bytes_across, c.cost.seconds() / dense);
   }
@@ -91,11 +111,13 @@ void print(const std::vector<Candidate>& list) {
       "busiest rank, to its own node and to others; to dense: total ms over that of the fastest dense algorithm\n");
 }
 
-void write(const std::vector<Candidate>& list, const std::string& origin, const std::string& conclusion, const std::string& file) {
-  const double dense = best_dense(list).cost.seconds();
+void write(const std::vector<Candidate>& list, const Allowed& allowed, const std::string& origin, const std::string& conclusion,
+           const std::string& file) {
+  const double dense = best_dense(list, allowed).cost.seconds();
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const Candidate& c : list) {
     rows.push_back({{"algorithm", c.algorithm},
+                    {"compressor", c.compressor_name(allowed)},
                     {"total_ms", c.cost.seconds() * 1e3},
                     {"select_ms", c.cost.select * 1e3},
                     {"in_node_ms", c.cost.in_node * 1e3},
@@ -123,6 +145,19 @@ FoundMachine machine_of(const Options& options, const Settings& settings) {
   return found;
 }
 
+/// Those named, and none.
+Allowed allowed_by(const Options& options) {
+  Allowed allowed;
+  if (options.compressors.empty()) return allowed;
+  allowed.compressors.emplace_back();
+  const bool all = options.compressors == std::vector<std::string>{"all"};
+  for (const compress::CompressorRow* row : compress::compressor_registry()) {
+    if (all || std::find(options.compressors.begin(), options.compressors.end(), row->name) != options.compressors.end())
+      allowed.compressors.push_back(compress::make_compressor(row->name, ""));
+  }
+  return allowed;
+}
+
 void run(const Options& options) {
   require_writable(options.json);
   Settings settings = read_settings();
@@ -131,9 +166,10 @@ void run(const Options& options) {
   Problem problem = problem_of(options);
   problem.shared_memory = settings.shared_memory;
   if (problem.ranks == 1) throw std::runtime_error("one rank exchanges nothing: set --nodes or --ranks-per-node to 2 or more");
-  const std::vector<Candidate> list = predict(found.machine, problem);
+  const Allowed allowed = allowed_by(options);
+  const std::vector<Candidate> list = predict(found.machine, problem, allowed);
   const std::string silence = why_no_verdict(found.machine, problem, !options.network.empty());
-  const std::string conclusion = silence.empty() ? verdict(list) : silence;
+  const std::string conclusion = silence.empty() ? verdict(list, allowed) : silence;
   fmt::print("machine: {}\n", found.origin);
   if (!silence.empty()) {
     const bool has_network = found.machine.has(Level::switch_group) || found.machine.has(Level::system);
@@ -143,9 +179,9 @@ void run(const Options& options) {
   }
   fmt::print("allreduce of {} float32, density {:.4g}, {} node{} of {} rank{}\n\n", problem.count, options.density, options.nodes,
              options.nodes == 1 ? "" : "s", options.ranks_per_node, options.ranks_per_node == 1 ? "" : "s");
-  print(list);
+  print(list, allowed);
   fmt::print("\n{}\n", conclusion);
-  if (!options.json.empty()) write(list, found.origin, conclusion, options.json);
+  if (!options.json.empty()) write(list, allowed, found.origin, conclusion, options.json);
 }
 
 }  // namespace
@@ -168,6 +204,13 @@ void add_predict(CLI::App& app) {
   command->add_option("--ranks-per-node", options->ranks_per_node, "ranks on each node")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
+  std::vector<std::string> names = {"all", "none"};
+  for (const compress::CompressorRow* row : compress::compressor_registry()) names.emplace_back(row->name);
+  command
+      ->add_option("--compressor", options->compressors,
+                   "registry names or all: each with every algorithm that carries it, beside none")
+      ->check(CLI::IsMember(names))
+      ->delimiter(',');
   add_named(command, "--wire", options->wire, "how indices travel");
   add_named(command, "--values", options->values, "how values travel");
   command->add_option("--json", options->json, "also write the predictions to this file");

@@ -19,6 +19,15 @@ double median(std::vector<double> values) {
 
 double minimum(const std::vector<double>& values) { return values.empty() ? 0 : *std::min_element(values.begin(), values.end()); }
 
+namespace {
+
+std::string name_of(const Row& r) {
+  const std::string name = r.ran_as == r.algorithm ? r.algorithm : fmt::format("{} ({})", r.algorithm, r.ran_as);
+  return r.compressor.empty() ? name : name + " " + r.compressor;
+}
+
+}  // namespace
+
 void print_table(const std::vector<Row>& rows) {
   fmt::print(
       "{:<18} {:<24} {:<6} {:>12} {:>8} {:>5} {:>10} {:>10} {:>9} {:>9} {:>9} {:>9}  {:<14} {:>11} {:>7} {:>12} {:>12} {:>21} "
@@ -32,7 +41,7 @@ void print_table(const std::vector<Row>& rows) {
         "{:>7.3f} "
         "{:>12} {:>12} "
         "{:>21} {:>21} {:>7.3g}\n",
-        r.benchmark, r.ran_as == r.algorithm ? r.algorithm : fmt::format("{} ({})", r.algorithm, r.ran_as), r.memory, r.count,
+        r.benchmark, name_of(r), r.memory, r.count,
         r.density, r.ranks, r.median_ms, r.min_ms, r.select_ms, r.in_node_ms, r.exchange_ms, r.apply_ms, r.baseline, r.baseline_ms,
         r.ratio, r.bytes_sent_max, r.bytes_across, fmt::format("{}..{}", r.selected_local_min, r.selected_local_max),
         fmt::format("{}..{}", r.selected_global_min, r.selected_global_max), r.allocations);
@@ -73,6 +82,7 @@ void write_json(const std::vector<Row>& rows, const std::string& file) {
   for (const Row& r : rows) {
     list.push_back({{"benchmark", r.benchmark},
                     {"algorithm", r.algorithm},
+                    {"compressor", r.compressor},
                     {"memory", r.memory},
                     {"count", r.count},
                     {"density", r.density},

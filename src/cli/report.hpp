@@ -9,6 +9,7 @@ namespace weir::cli {
 
 struct Row {
   std::string benchmark, algorithm;
+  std::string compressor{};         ///< empty: what the algorithm is made for
   std::string memory = "host";  ///< or cuda: where the gradient is
   std::int64_t count = 0;
   double density = 0;

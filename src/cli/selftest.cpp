@@ -132,8 +132,11 @@ class Conservation {
 
 void check_allreduce(const Communicator& comm, const Options& options, const AllreduceRow& row, std::uint64_t seed,
                      Verdict& verdict) {
-  AllreducePlan plan(
-      comm, {.count = options.count, .density = options.density, .algorithm = std::string(row.name), .boundary_period = 3});
+  AllreducePlan plan(comm, {.count = options.count,
+                            .density = options.density,
+                            .algorithm = std::string(row.name),
+                            .compressor = row.packed() ? "lossless" : "",
+                            .boundary_period = 3});
   AllreduceOracle oracle(row, comm.state()->topology, options.count);
   Conservation conservation(options.count);
   for (int step = 0; step < options.steps; ++step) {

@@ -17,6 +17,8 @@
 
 namespace weir {
 
+class CompressedExchange;
+class PackedCodec;
 class StateVisitor;
 class SwitchGroups;
 
@@ -114,12 +116,12 @@ class SparseAllreduce {
 /// What exchanges the entries of a sparse algorithm in CUDA memory; several rows of the registry may share one.
 enum class SparseExchange { staged, topk_allgather, topk_dsa, oktopk };  ///< staged: that of host memory, through pinned memory
 
-/// One row of the registry. Either the dense or the sparse factories are set. What is dense in CUDA memory is made by the plan, of
+/// One row of the registry. Either the dense or the sparse factories are set, or the packed one. What is dense in CUDA memory is made by the plan, of
 /// NCCL's operations; the factories of such a row are for host memory, and it has none where it is not for that.
 ///
 /// A row that shards wraps its algorithm in the in-node steps of HiTopKComm (CommLib Algorithm 2, node_shards.hpp): dense
 /// reduce-scatter in the node, then the algorithm on each shard among the ranks of equal local rank, then a sparse allgather in
-/// the node.
+/// the node; of a packed algorithm, a dense one.
 struct AllreduceRow {
   template <class Algorithm>
   using Factory = std::unique_ptr<Algorithm> (*)(const AllreduceProblem&);
@@ -140,8 +142,12 @@ struct AllreduceRow {
   Factory<DenseAllreduce<double>> dense_float64 = nullptr;
   Factory<SparseAllreduce<float>> sparse_float32 = nullptr;
   Factory<SparseAllreduce<double>> sparse_float64 = nullptr;
+  /// Sums what a codec makes of float32 values in host memory; of packed algorithms.
+  std::unique_ptr<CompressedExchange> (*make_packed)(const AllreduceProblem&, std::unique_ptr<PackedCodec>) = nullptr;
 
   [[nodiscard]] bool sparse() const { return sparse_float32 != nullptr; }
+  [[nodiscard]] bool packed() const { return make_packed != nullptr; }
+  [[nodiscard]] bool dense() const { return !sparse() && !packed(); }
   [[nodiscard]] bool runs_in(MemorySpace memory) const { return memory == MemorySpace::host ? host_memory : cuda_memory; }
   /// Most entries of an update of `problem`.
   [[nodiscard]] std::int64_t largest_update(const AllreduceProblem& problem) const {
@@ -185,6 +191,8 @@ template <class T>
 std::unique_ptr<SparseAllreduce<T>> make_gtopk(const AllreduceProblem& problem);
 template <class T>
 std::unique_ptr<SparseAllreduce<T>> make_oktopk(const AllreduceProblem& problem);
+std::unique_ptr<CompressedExchange> make_packed_allgather(const AllreduceProblem& problem, std::unique_ptr<PackedCodec> codec);
+std::unique_ptr<CompressedExchange> make_packed_reduce_scatter(const AllreduceProblem& problem, std::unique_ptr<PackedCodec> codec);
 /// oktopk, in two stages where the problem has switch groups.
 template <class T>
 std::unique_ptr<SparseAllreduce<T>> make_hi_oktopk(const AllreduceProblem& problem);

@@ -145,6 +145,8 @@ class DeviceSpace {
     return to;
   }
 
+  void add_values(const T* x, T* y, std::int64_t count) { kernels::cuda::add(queue(), x, y, count); }
+  void copy_values(const T* x, T* y, std::int64_t count) { cuda::copy(y, x, count * std::int64_t{sizeof(T)}, stream_); }
   void divide(Segment entries, const AllreduceProblem& problem) {
     if (problem.divisor != 1) kernels::cuda::divide(queue(), entries.values, extent(entries), static_cast<T>(problem.divisor));
   }

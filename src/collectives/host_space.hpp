@@ -128,6 +128,9 @@ class HostSpace {
     return to;
   }
 
+  /// Dense: y += x, and y = x.
+  void add_values(const T* x, T* y, std::int64_t count) { kernels::host::add(x, y, count); }
+  void copy_values(const T* x, T* y, std::int64_t count) { std::copy_n(x, count, y); }
   /// By the problem's divisor.
   void divide(Segment entries, const AllreduceProblem& problem) {
     if (problem.divisor != 1) kernels::host::divide(entries.values, entries.count, static_cast<T>(problem.divisor));

@@ -1,4 +1,5 @@
-// node_sum.hpp: the first step of algorithms that shard within nodes (CommLib Algorithm 2, step 1), in host memory.
+// node_sum.hpp: the first step of algorithms that shard within nodes (CommLib Algorithm 2, step 1), in host memory; of those that
+// exchange in place, the last one, too.
 #pragma once
 
 #include "base/buffer.hpp"
@@ -41,6 +42,34 @@ class NodeSum {
   ShardMap map_;
   NodeReduceScatter<T> in_node_;
   Buffer<T> sum_;
+  std::uint64_t words_[2] = {};
+};
+
+/// Of algorithms that exchange in place: each owner's shard of its gradient becomes the node's sum, and at the end all have all
+/// shards. All ranks have agreed on the run.
+template <class T>
+class NodeShards {
+ public:
+  NodeShards(const ShardMap& map, const AllreduceProblem& whole, detail::NcclGroups* /*for CUDA memory*/)
+      : map_(map), in_node_(map, whole, true) {}
+
+  task<void> reduce_scatter(Channel channel, T* data) {
+    const Channel node = channel.group(map_.node());
+    const StageScope stage = channel.stage(Stage::in_node_reduce);
+    in_node_.publish(node.rank(), data, nullptr);
+    co_await allreduce_control(node, words_, 1, 0, words_ + 1);
+    co_await in_node_.reduce(node, map_.mine() >= 0 ? data + map_.begin(map_.mine()) : nullptr);
+  }
+  task<void> allgather(Channel channel, T* data) {
+    const StageScope stage = channel.stage(Stage::in_node_allgather);
+    co_await in_node_.allgather(channel.group(map_.node()), data);
+  }
+  [[nodiscard]] static bool usable() { return true; }
+  [[nodiscard]] std::int64_t memory_bytes() const { return in_node_.memory_bytes(); }
+
+ private:
+  ShardMap map_;
+  NodeReduceScatter<T> in_node_;
   std::uint64_t words_[2] = {};
 };
 

@@ -76,6 +76,19 @@ constexpr std::array rows = {
         .cuda_memory = true,
         .exchange = SparseExchange::oktopk,
         WEIR_SPARSE_HOST(make_hi_oktopk)},
+    AllreduceRow{.name = "packed_allgather",
+                 .description = "every rank gathers what a compressor makes of every rank's gradient, and sums",
+                 .cost = cost_packed_allgather,
+                 .delivers_all = true,
+                 .cuda_memory = true,
+                 .make_packed = make_packed_allgather},
+    AllreduceRow{.name = "packed_reduce_scatter",
+                 .description = "sums in the node, compressed parts to their owners across nodes, sums compressed again to all",
+                 .cost = cost_packed_reduce_scatter,
+                 .sharded = true,
+                 .delivers_all = true,
+                 .cuda_memory = true,
+                 .make_packed = make_packed_reduce_scatter},
 };
 
 #undef WEIR_DENSE
@@ -98,7 +111,8 @@ const AllreduceRow& find_allreduce(std::string_view name) {
 
 std::vector<AlgorithmInfo> algorithms() {
   std::vector<AlgorithmInfo> list;
-  for (const AllreduceRow& row : rows) list.push_back({row.name, row.description, row.sparse(), row.host_memory, row.cuda_memory});
+  for (const AllreduceRow& row : rows)
+    list.push_back({row.name, row.description, row.sparse(), row.host_memory, row.cuda_memory, row.packed()});
   return list;
 }
 

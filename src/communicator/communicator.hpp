@@ -30,7 +30,7 @@ class NcclGroups;
 struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   CommunicatorState(std::unique_ptr<Transport> transport_of_this_rank, Settings settings_in_force);
 
-  static constexpr std::size_t largest_card = 1024;
+  static constexpr std::size_t largest_card = 1536;
   /// Collective, blocking. Every rank's card in rank order, which stay until the next call. `what` is a string literal for dumps.
   /// Throws where a rank does not come in time, and when the transport fails; allocates nothing.
   template <class Card>

@@ -28,6 +28,10 @@ void check_agreement(std::span<const Opening> ranks, const CardNames& names, std
       fail_alike(WEIR_ERR_MISMATCH, "{} '{}': ranks disagree about {}: rank 0 has '{}', rank {} has '{}'", names.what, name,
                  names.text, first.text.data(), rank, card.text.data());
     }
+    if (card.detail != first.detail) {
+      fail_alike(WEIR_ERR_MISMATCH, "{} '{}': ranks disagree about {}: rank 0 has '{}', rank {} has '{}'", names.what, name,
+                 names.detail, first.detail.data(), rank, card.detail.data());
+    }
     for (std::size_t field = 0; field < names.fields.size(); ++field) {
       if (card.fields[field] != first.fields[field]) {
         fail_alike(WEIR_ERR_MISMATCH, "{} '{}': ranks disagree about {}: rank 0 has {}, rank {} has {}", names.what, name,
@@ -43,6 +47,11 @@ void check_agreement(std::span<const Opening> ranks, const CardNames& names, std
 void ConfigCard::set_text(std::string_view content) noexcept {
   text = {};
   content.copy(text.data(), text.size() - 1);
+}
+
+void ConfigCard::set_detail(std::string_view content) noexcept {
+  detail = {};
+  content.copy(detail.data(), detail.size() - 1);
 }
 
 detail::Lease open_agreed(detail::CommunicatorState& comm, ConfigCard mine, const CardNames& names, std::string_view name) {

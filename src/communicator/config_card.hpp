@@ -18,9 +18,11 @@ namespace weir {
 struct ConfigCard {
   detail::Outcome outcome;
   std::array<char, 32> text{};  ///< a name
-  std::array<std::uint64_t, 20> fields{};
+  std::array<char, 256> detail{};  ///< another one, with parameters
+  std::array<std::uint64_t, 24> fields{};
 
   void set_text(std::string_view content) noexcept;
+  void set_detail(std::string_view content) noexcept;
 };
 
 /// A field of a card: its name, and how its bits read.
@@ -66,6 +68,7 @@ void set_fields(ConfigCard& card, const Config& config, ForFields&& for_fields) 
 struct CardNames {
   std::string_view what, text;        ///< "plan", "algorithm"
   std::span<const CardField> fields;  ///< fields beyond these are not looked at
+  std::string_view detail{};          ///< "compressor"
 };
 
 /// Collective: what is made together begins with this. Throws on all ranks the error of the lowest rank that has one, else

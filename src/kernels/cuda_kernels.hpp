@@ -81,6 +81,12 @@ template <class T>
 void scale(Queue queue, T* x, std::int64_t count, T factor);
 template <class T>
 void divide(Queue queue, T* x, Extent count, T divisor);
+/// y may be nullptr, and `out` be y, or x where that is of T.
+template <class G, class T>
+void waxpby(Queue queue, T a, const G* x, T b, const T* y, T* out, std::int64_t count);
+/// out[i] = x[i], rounded to G.
+template <class G, class T>
+void narrow(Queue queue, const T* x, G* out, std::int64_t count);
 template <class T>
 void fill_zero(Queue queue, T* x, std::int64_t count);
 
@@ -90,6 +96,9 @@ void merge_add(Queue queue, const std::uint32_t* a_indices, const T* a_values, E
 template <class T>
 void settle(Queue queue, T* dense, const std::uint32_t* indices, const T* values, Extent count, const std::uint32_t* taken,
             Extent taken_count);
+template <class T>
+void clear_taken(Queue queue, T* dense, const std::uint32_t* indices, std::int64_t count, const std::uint32_t* taken,
+                 std::int64_t taken_count);
 /// `olds` holds as many values as there are entries.
 template <class G, class T>
 void roll_back(Queue queue, const G* gradient, T* residual, std::int64_t count, const std::uint32_t* held_indices,

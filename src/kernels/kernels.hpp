@@ -115,6 +115,9 @@ struct Exceedances {
   /* x[i] /= divisor */                                                                                                            \
   template <class T>                                                                                                               \
   void divide(T* x, std::int64_t count, T divisor);                                                                                \
+  /* out[i] = a x[i] + b y[i], every operation rounded by itself; a x[i] where y is nullptr. `out` may be x or y. */               \
+  template <class T>                                                                                                               \
+  void waxpby(T a, const T* x, T b, const T* y, T* out, std::int64_t count);                                                       \
   /* How many x have key >= key_infinity. */                                                                                       \
   template <class T>                                                                                                               \
   std::int64_t count_non_finite(const T* x, std::int64_t count);                                                                   \
@@ -130,6 +133,10 @@ struct Exceedances {
   template <class T>                                                                                                               \
   void settle(T* dense, const std::uint32_t* indices, const T* values, std::int64_t count, const std::uint32_t* taken,             \
               std::int64_t taken_count);                                                                                           \
+  /* dense[i] = 0 for the i of the sorted indices that are among the sorted `taken`. */                                            \
+  template <class T>                                                                                                               \
+  void clear_taken(T* dense, const std::uint32_t* indices, std::int64_t count, const std::uint32_t* taken,                         \
+                   std::int64_t taken_count);                                                                                      \
   /* dense[indices[i]] = values[i] */                                                                                              \
   template <class T>                                                                                                               \
   void scatter(T* dense, const std::uint32_t* indices, const T* values, std::int64_t count);                                       \

@@ -1,27 +1,43 @@
-// choose.hpp: the cheapest algorithm and wire format by the cost functions. Pure.
+// choose.hpp: the cheapest algorithm, compressor and wire format by the cost functions. Pure.
 #pragma once
 
 #include <string_view>
 #include <vector>
 
+#include "compress/compressor.hpp"
 #include "model/cost.hpp"
 
 namespace weir {
+
+struct AllreduceRow;
 
 /// What may be chosen.
 struct Allowed {
   std::vector<std::string_view> algorithms{};  ///< names of the registry; empty: all that run in host memory
   /// native: values travel as they are. Others allow this narrow form besides, for float32.
   WireValues values = WireValues::native;
+  /// Each with every algorithm that carries it; empty: top_k by sparse algorithms, and dense ones without compressor.
+  std::vector<compress::Compressor> compressors{};
 };
 
 struct Candidate {
   std::string_view algorithm;
   bool sparse = false;
-  WireFormat format = WireFormat::compact;  ///< of dense ones without meaning, as are the values
-  WireValues values = WireValues::native;
+  WireFormat format = WireFormat::compact;  ///< of sparse ones
+  WireValues values = WireValues::native;   ///< of sparse ones
   Cost cost;
+  int compressor = -1;  ///< of those allowed; -1: they are none
+
+  /// Of `allowed`, or "none".
+  [[nodiscard]] std::string_view compressor_name(const Allowed& allowed) const;
 };
+
+/// Whether `algorithm` can carry what `compressor` makes; without one: whether it is dense.
+[[nodiscard]] bool carries(const AllreduceRow& algorithm, const compress::Compressor& compressor);
+
+/// What `algorithm` costs when it carries what `compressor` makes of the problem's elements.
+[[nodiscard]] Cost compressed_cost(const Machine& machine, const Problem& problem, const AllreduceRow& algorithm,
+                                   const compress::Compressor& compressor);
 
 /// All candidates, cheapest first; equally cheap ones in the order of the registry, compact before coo, native values before narrow
 /// ones. The first is the choice. `problem`'s own format and values are ignored. Throws Error(WEIR_ERR_ARGUMENT) for an unknown

@@ -29,6 +29,9 @@ struct Problem {
   Level across = Level::system;                 ///< outermost level between nodes
   int switches = 1;                             ///< groups that exchanges may go along; 1: there are none (switch_groups.hpp)
   int smallest_switch = 1, largest_switch = 1;  ///< nodes per group
+  // Of packed algorithms:
+  double packed_bytes = 1.02;               ///< of an element, compressed; the default is that of block_quantise
+  double encode_adds = 1, decode_adds = 1;  ///< time for an element, in units of what adding one takes
 };
 
 /// The problem on these ranks. The same on every rank.
@@ -67,6 +70,11 @@ Cost cost_topk_dsa(const Machine& machine, const Problem& problem);
 Cost cost_gtopk(const Machine& machine, const Problem& problem);
 /// Ok-Topk: balanced split-and-reduce, global threshold by histograms, allgatherv of k entries.
 Cost cost_oktopk(const Machine& machine, const Problem& problem);
+/// Allgather of what a compressor makes of every rank's n elements.
+Cost cost_packed_allgather(const Machine& machine, const Problem& problem);
+/// Dense sums in the node, n / P compressed elements from every rank to every other across nodes, an allgather of the compressed
+/// sums, and back to the node.
+Cost cost_packed_reduce_scatter(const Machine& machine, const Problem& problem);
 /// HiTopKComm: dense sums within the node, k / S entries of every shard gathered across nodes, and back.
 Cost cost_hitopk(const Machine& machine, const Problem& problem);
 /// The same with Ok-Topk across nodes; where there are switch groups, in each group, then among the groups: each of as many owners

@@ -53,4 +53,43 @@ class NcclNodeSum {
   std::uint64_t words_[2] = {};
 };
 
+template <class G>
+class NcclNodeShards {
+ public:
+  NcclNodeShards(const ShardMap& map, const AllreduceProblem& whole, NcclGroups* nccl)
+      : map_(map), type_(whole.config.type), stream_(whole.stream), nccl_(*nccl), bounds_(map.bounds()) {}
+
+  task<void> reduce_scatter(Channel channel, G* data) {
+    const StageScope stage = channel.stage(Stage::in_node_reduce);
+    co_await run(channel, [&](auto* node) {
+      node->reduce_scatter(data, map_.mine() >= 0 ? data + map_.begin(map_.mine()) : nullptr, bounds_, type_, 1, stream_);
+    });
+  }
+  task<void> allgather(Channel channel, G* data) {
+    const StageScope stage = channel.stage(Stage::in_node_allgather);
+    co_await run(channel, [&](auto* node) { node->allgather(data, bounds_, type_, stream_); });
+  }
+  [[nodiscard]] bool usable() const { return !nccl_.aborted(); }
+  [[nodiscard]] static std::int64_t memory_bytes() { return 0; }
+
+ private:
+  template <class Operation>
+  task<void> run(Channel channel, Operation operation) {
+    const StageScope stage = channel.stage(Stage::nccl);
+    NcclTurn turn(nccl_, done_, stream_);
+    co_await turn.begin(channel);
+    auto* const node = nccl_.of(NcclGroup::node);
+    if (node != nullptr) operation(node);
+    co_await turn.issued(channel, node);
+    co_await turn.end(channel);
+  }
+
+  ShardMap map_;
+  DataType type_;
+  void* stream_;
+  NcclGroups& nccl_;
+  std::vector<std::int64_t> bounds_;
+  cuda::Event done_;
+};
+
 }  // namespace weir::detail

@@ -99,6 +99,10 @@ void AllreducePlan::save_state(std::span<std::byte> state) const {
 void AllreducePlan::restore_state(std::span<const std::byte> state) {
   weir::restore_state(*state_, state, fmt::format("plan '{}'", state_->config.name));
 }
+std::int64_t AllreducePlan::encoded_bytes() const { return state_->encoded_bytes(); }
+std::int64_t AllreducePlan::encode(std::span<const float> gradient, std::span<std::byte> out) {
+  return state_->encode(gradient, out);
+}
 void AllreducePlan::reset() {
   if (!state_->run.finished) fail(WEIR_ERR_BUSY, "plan '{}' is running: wait before resetting it", state_->config.name);
   state_->reset();

@@ -25,6 +25,7 @@ bool can_run(const AllreduceRow& row, const CommunicatorState& comm, const Allre
   const bool flat = comm.topology.largest_node() == 1 && !(row.by_switch && find_switch_groups(comm.topology));
   if (row.sharded && (flat || config.memory == MemorySpace::cuda)) return false;
   if (row.threshold && row.threshold != config.threshold) return false;  // the user has asked for another selection
+  if (row.packed()) return config.type == DataType::float32;
   if (!row.sparse()) return config.algorithm != "auto_sparse";
   return config.count <= std::numeric_limits<std::uint32_t>::max();
 }
@@ -38,22 +39,26 @@ std::string figures_of(const FoundMachine& found) {
 }
 
 std::string explain(const std::vector<Candidate>& list, const FoundMachine& found, const AllreduceConfig& config,
-                    const Problem& problem) {
+                    const Problem& problem, const Allowed& allowed) {
   std::string text = fmt::format("{} of {} {}, k {}, on {} node{} of {} rank{}, by {}:\n", config.algorithm, config.count,
                                  name_of(config.type), problem.k, problem.nodes, problem.nodes == 1 ? "" : "s",
                                  problem.smallest_node == problem.largest_node
                                      ? fmt::format("{}", problem.largest_node)
                                      : fmt::format("{} to {}", problem.smallest_node, problem.largest_node),
                                  problem.largest_node == 1 ? "" : "s", figures_of(found));
-  text += fmt::format("  {:<20} {:<8} {:<9} {:>10} {:>9} {:>9} {:>9} {:>9}\n", "algorithm", "wire", "values", "total ms", "select",
-                      "in node", "exchange", "apply");
+  const bool compressed = !allowed.compressors.empty();
+  const auto compressor_column = [&](std::string_view name) { return compressed ? fmt::format("{:<20} ", name) : std::string(); };
+  text += fmt::format("  {:<22} {}{:<8} {:<9} {:>10} {:>9} {:>9} {:>9} {:>9}\n", "algorithm", compressor_column("compressor"),
+                      "wire", "values", "total ms", "select", "in node", "exchange", "apply");
   for (std::size_t i = 0; i < std::min(explained, list.size()); ++i) {
     const Candidate& c = list[i];
-    text += fmt::format("{} {:<20} {:<8} {:<9} {:>10.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f}\n", i == 0 ? '>' : ' ', c.algorithm,
-                        c.sparse ? name_of(c.format) : "-", c.sparse ? name_of(c.values) : "-", c.cost.seconds() * 1e3,
-                        c.cost.select * 1e3, c.cost.in_node * 1e3, c.cost.exchange * 1e3, c.cost.apply * 1e3);
+    text += fmt::format("{} {:<22} {}{:<8} {:<9} {:>10.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f}\n", i == 0 ? '>' : ' ', c.algorithm,
+                        compressor_column(c.compressor_name(allowed)), c.sparse ? name_of(c.format) : "-",
+                        c.sparse ? name_of(c.values) : "-", c.cost.seconds() * 1e3, c.cost.select * 1e3, c.cost.in_node * 1e3,
+                        c.cost.exchange * 1e3, c.cost.apply * 1e3);
   }
   text += "  times in ms; in node: the stages that stay in nodes; >: the choice\n";
+  if (compressed && list.size() > 1 && list.front().compressor_name(allowed) == "none") text += "  compressing does not pay here\n";
   return text;
 }
 
@@ -69,6 +74,7 @@ struct ChoiceCard {
     std::int32_t row = 0;  ///< of the registry
     WireFormat format{};
     WireValues values{};
+    std::int32_t compressor = -1;  ///< of those that the configuration names; -1: it names none
   };
   Outcome outcome;
   std::int32_t count = 0;
@@ -80,6 +86,11 @@ AllreduceConfig with(const AllreduceConfig& config, const ChoiceCard::Item& item
   chosen.algorithm = allreduce_registry()[static_cast<std::size_t>(item.row)].name;
   chosen.wire_format = item.format;
   chosen.wire_values = item.values;
+  if (item.compressor < 0) return chosen;
+  const compress::Compressor compressor =
+      compress::make_compressors(config.compressor, config.compressor_parameters)[static_cast<std::size_t>(item.compressor)];
+  chosen.compressor = compressor ? compressor.row->name : "none";
+  chosen.compressor_parameters = compressor.parameters.text();
   return chosen;
 }
 
@@ -87,7 +98,9 @@ void choose_here(const CommunicatorState& comm, const FoundMachine& found, const
                  std::string& explanation) {
   Problem problem = make_problem(comm.topology, config.count, final_k(config), config.type);
   problem.shared_memory = comm.settings.shared_memory;
-  Allowed allowed{.algorithms = {}, .values = config.wire_values};
+  Allowed allowed{.algorithms = {},
+                  .values = config.wire_values,
+                  .compressors = compress::make_compressors(config.compressor, config.compressor_parameters)};
   const std::span<const AllreduceRow> rows = allreduce_registry();
   for (const AllreduceRow& row : rows) {
     if (can_run(row, comm, config)) allowed.algorithms.push_back(row.name);
@@ -95,15 +108,18 @@ void choose_here(const CommunicatorState& comm, const FoundMachine& found, const
   std::vector<Candidate> list = choose(found.machine, problem, allowed);
   if (config.wire_format == WireFormat::coo)
     std::erase_if(list, [](const Candidate& c) { return c.sparse && c.format != WireFormat::coo; });
-  explanation = explain(list, found, config, problem);
+  require(!list.empty(), "compressor is {}: no algorithm that can run here carries it, with type {} and memory {}",
+          config.compressor, name_of(config.type), name_of(config.memory));
+  explanation = explain(list, found, config, problem, allowed);
 
   const std::size_t most = config.trial_iterations > 0 ? most_candidates : 1;
   for (const Candidate& candidate : list) {
     const auto row = static_cast<std::int32_t>(&find_allreduce(candidate.algorithm) - rows.data());
     const auto chosen = std::span(card.items).first(static_cast<std::size_t>(card.count));
-    const bool tried = std::any_of(chosen.begin(), chosen.end(), [&](const auto& item) { return item.row == row; });
+    const bool tried = std::any_of(chosen.begin(), chosen.end(),
+                                   [&](const auto& item) { return item.row == row && item.compressor == candidate.compressor; });
     if (tried || candidate.cost.seconds() > worth_a_trial * list.front().cost.seconds()) continue;
-    card.items[static_cast<std::size_t>(card.count++)] = {row, candidate.format, candidate.values};
+    card.items[static_cast<std::size_t>(card.count++)] = {row, candidate.format, candidate.values, candidate.compressor};
     if (static_cast<std::size_t>(card.count) == most) break;
   }
 }

@@ -7,7 +7,11 @@
 #include "async/channel.hpp"
 #include "async/task.hpp"
 #include "collectives/device_space.hpp"
+#include "collectives/packed_cuda.hpp"
 #include "collectives/sparse_cuda.hpp"
+#include "collectives/staged_exchange.hpp"
+#include "compress/cuda_kernels.hpp"
+#include "compress/device_codec.hpp"
 #include "cuda/runtime.hpp"
 #include "cuda/wire.hpp"
 #include "kernels/cuda_kernels.hpp"
@@ -27,6 +31,7 @@ class CudaMemory {
   using Space = DeviceSpace<T>;
   using Stream = detail::PlanStream;
   using NodeSum = detail::NcclNodeSum<G>;
+  using NodeShards = detail::NcclNodeShards<G>;
   template <class V>
   using Array = cuda::DeviceArray<V>;
   static constexpr bool asynchronous = true;
@@ -62,6 +67,16 @@ class CudaMemory {
                                                                      detail::NcclGroups* nccl) {
     return detail::make_dense_nccl<G>(name, problem, *nccl);
   }
+  [[nodiscard]] static std::unique_ptr<CompressedExchange> make_packed(const AllreduceRow& row, const AllreduceProblem& problem,
+                                                                       const compress::Compressor& compressor) {
+    auto codec = compress::make_device_codec(compressor, {problem.stream, nullptr, problem.device});
+    if (codec != nullptr) return make_packed_cuda(row, problem, std::move(codec));
+    return staged(row.make_packed(problem, compressor.row->codec(compressor.parameters)), problem);
+  }
+  [[nodiscard]] static std::unique_ptr<CompressedExchange> staged(std::unique_ptr<CompressedExchange> exchange,
+                                                                  const AllreduceProblem& problem) {
+    return std::make_unique<StagedExchange>(std::move(exchange), problem);
+  }
   static constexpr std::string_view flat_dense = "dense_nccl";
   void finish() { cuda::synchronize(stream_); }
   void copy(void* to, const void* from, std::int64_t bytes) {
@@ -76,19 +91,21 @@ class CudaMemory {
   }
   [[nodiscard]] const Told<T>& told() const { return *told_.data(); }
 
-  void compensate(const G* gradient, T* residual, std::int64_t count, Key<T> floor, Key<T> keep_old, Summary summary, Entries& out,
+  template <class X>
+  void compensate(const X* gradient, T* residual, std::int64_t count, Key<T> floor, Key<T> keep_old, Summary summary, Entries& out,
                   std::int64_t capacity) {
     if (summary == Summary::moments)
-      kernels::cuda::moments<G, T>(queue(), gradient, residual, {count}, &on_device_.data()->moments);
+      kernels::cuda::moments<X, T>(queue(), gradient, residual, {count}, &on_device_.data()->moments);
     else if (summary == Summary::magnitudes)
-      kernels::cuda::exceedances<G, T>(queue(), gradient, residual, {count}, 0, &on_device_.data()->exceedances);
+      kernels::cuda::exceedances<X, T>(queue(), gradient, residual, {count}, 0, &on_device_.data()->exceedances);
     if (residual != nullptr)
       kernels::cuda::compensate_select(queue(), gradient, residual, count, floor, keep_old, out.indices.data(), out.values.data(),
                                        capacity, &on_device_.data()->found);
     else
       select(gradient, count, floor, out, capacity);
   }
-  [[nodiscard]] bool is_finite(const G* /*gradient*/, std::int64_t /*count*/, const Entries& /*out*/,
+  template <class X>
+  [[nodiscard]] bool is_finite(const X* /*gradient*/, std::int64_t /*count*/, const Entries& /*out*/,
                                std::int64_t /*stored*/) const {
     return told().found.non_finite == 0;
   }
@@ -116,6 +133,9 @@ class CudaMemory {
   void kth_key(const X* x, std::int64_t count, std::int64_t k) {
     kernels::cuda::kth_key<X, T>(queue(), x, {count}, k, &on_device_.data()->kth);
   }
+  void moments(const G* x, std::int64_t count) {
+    kernels::cuda::moments<G, T>(queue(), x, nullptr, {count}, &on_device_.data()->moments);
+  }
   void rank(const Entries& entries, std::int64_t capacity, std::int64_t k) {
     kernels::cuda::kth_key<T, T>(queue(), entries.values.data(), {capacity, &on_device_.data()->found.hits}, k,
                                  &on_device_.data()->kth);
@@ -142,6 +162,10 @@ class CudaMemory {
     kernels::cuda::select_band<X, T>(queue(), nullptr, x, {count}, {band}, to.indices.data(), to.values.data(), nullptr, 0,
                                      &on_device_.data()->kept);
   }
+  template <class X>
+  void pick(const X* x, std::int64_t count, std::int64_t k, const Draw& draw, bool scales_up, Entries& to) {
+    compress::cuda::pick<X, T>(queue(), x, {count, k}, draw, scales_up, to.indices.data(), to.values.data());
+  }
   task<const T*> on_host(const Entries& entries, std::int64_t count) {
     cuda::copy(values_on_host_.data(), entries.values.data(), count * static_cast<std::int64_t>(sizeof(T)), stream_);
     co_await report();
@@ -151,9 +175,30 @@ class CudaMemory {
   void settle(T* residual, SparseVector<T> entries, SparseVector<T> taken) {
     kernels::cuda::settle(queue(), residual, entries.indices, entries.values, {entries.count}, taken.indices, {taken.count});
   }
-  void roll_back(const G* gradient, T* residual, std::int64_t count, SparseVector<T> held, Key<T> keep_old, Entries& spare) {
+  template <class X>
+  void roll_back(const X* gradient, T* residual, std::int64_t count, SparseVector<T> held, Key<T> keep_old, Entries& spare) {
     kernels::cuda::roll_back(queue(), gradient, residual, count, held.indices, held.values, held.count, keep_old,
                              spare.values.data());
+  }
+  template <class X>
+  void add(const X* x, T* y, std::int64_t count) {
+    if constexpr (std::is_same_v<X, T>)
+      kernels::cuda::add(queue(), x, y, count);
+    else
+      waxpby(T{1}, x, T{1}, y, y, count);
+  }
+  template <class X>
+  void waxpby(T a, const X* x, T b, const T* y, T* out, std::int64_t count) {
+    kernels::cuda::waxpby<X, T>(queue(), a, x, b, y, out, count);
+  }
+  void narrow(const T* x, G* out, std::int64_t count) {
+    if constexpr (std::is_same_v<G, T>)
+      cuda::copy(out, x, count * static_cast<std::int64_t>(sizeof(T)), stream_);
+    else
+      kernels::cuda::narrow(queue(), x, out, count);
+  }
+  void clear_taken(T* dense, SparseVector<T> entries, SparseVector<T> taken) {
+    kernels::cuda::clear_taken(queue(), dense, entries.indices, entries.count, taken.indices, taken.count);
   }
   template <class X>
   void fill_zero(X* x, std::int64_t count) {

@@ -6,7 +6,9 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "compress/device_codec.hpp"
 #include "nccl/allreduce_dense.hpp"
+#include "plan/compression.hpp"
 #include "plan/cuda_memory.hpp"
 #include "plan/typed_plan.hpp"
 
@@ -45,14 +47,18 @@ std::shared_ptr<PlanImpl> make(std::shared_ptr<CommunicatorState> comm, const st
 
 DeviceNeeds connect_device(CommunicatorState& comm, const AllreduceConfig& config, int tag) {
   DeviceNeeds needs;
-  if (!find_allreduce(config.algorithm).sparse()) {
+  const AllreduceRow& row = find_allreduce(config.algorithm);
+  const compress::Compressor compressor = compressor_of(config);
+  if (row.dense() && !compressor) {
     connect_dense(comm, config, config.algorithm, config.algorithm, tag);
     needs.explanation = fmt::format("by NCCL {}\n", cuda::nccl_version_text(cuda::nccl_version()));
   } else {
     needs.in_nodes = connect_nodes(comm, config, tag, needs.explanation);
-    if (config.dense_iterations > 0)
-      connect_dense(comm, config, "dense_iterations", needs.in_nodes ? "dense_torus2d" : "dense_nccl", tag);
-    if (comm.hands_over_gpu_memory()) comm.gpu_memory_goes_to_mpi = true;
+    const bool torus = needs.in_nodes || row.name == "dense_torus2d";
+    if (config.dense_iterations > 0) connect_dense(comm, config, "dense_iterations", torus ? "dense_torus2d" : "dense_nccl", tag);
+    const bool on_gpu = row.sparse() || (row.packed() && compress::has_device_codec(compressor));
+    if (!on_gpu) needs.explanation += fmt::format("{} compresses in host memory\n", compressor.row->name);
+    if (on_gpu && comm.hands_over_gpu_memory()) comm.gpu_memory_goes_to_mpi = true;
   }
   needs.nccl = comm.nccl.get();
   return needs;

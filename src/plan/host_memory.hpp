@@ -16,9 +16,12 @@
 #include "base/buffer.hpp"
 #include "codec/wire.hpp"
 #include "collectives/allreduce.hpp"
+#include "collectives/compressed_exchange.hpp"
 #include "collectives/host_space.hpp"
 #include "collectives/node_sum.hpp"
 #include "communicator/input_error.hpp"
+#include "compress/compressor.hpp"
+#include "compress/strata.hpp"
 #include "kernels/kernels.hpp"
 #include "plan/threshold_estimators.hpp"
 
@@ -60,6 +63,7 @@ class HostMemory {
   using Space = HostSpace<T>;
   using Stream = HostStream;
   using NodeSum = weir::NodeSum<T>;
+  using NodeShards = weir::NodeShards<T>;
   template <class V>
   using Array = Buffer<V>;
   /// Whether work goes on after a call: it then pays to ask for much before waiting for any of it.
@@ -87,6 +91,15 @@ class HostMemory {
   [[nodiscard]] static std::unique_ptr<DenseAllreduce<T>> make_dense(std::string_view name, const AllreduceProblem& problem,
                                                                      detail::NcclGroups* /*nccl*/) {
     return find_allreduce(name).make_dense<T>(problem);
+  }
+  [[nodiscard]] static std::unique_ptr<CompressedExchange> make_packed(const AllreduceRow& row, const AllreduceProblem& problem,
+                                                                       const compress::Compressor& compressor) {
+    return row.make_packed(problem, compressor.row->codec(compressor.parameters));
+  }
+  /// Of linear compressors; `exchange` is for host memory.
+  [[nodiscard]] static std::unique_ptr<CompressedExchange> staged(std::unique_ptr<CompressedExchange> exchange,
+                                                                  const AllreduceProblem& /*problem*/) {
+    return exchange;
   }
   /// Of the dense iterations of algorithms that do not shard.
   static constexpr std::string_view flat_dense = "dense_ring";
@@ -143,6 +156,8 @@ class HostMemory {
     kernels::host::sample(x, y, of.size, of.stride, of.rest, of.offset, out);
   }
   void kth_key(const T* x, std::int64_t count, std::int64_t k) { told_.kth = kernels::host::kth_key(x, count, k); }
+  /// In told().moments.
+  void moments(const T* x, std::int64_t count) { told_.moments = kernels::host::moments<T>(x, nullptr, count); }
   /// Among the entries that the last pass has found and `capacity` had room for.
   void rank(const Entries& entries, std::int64_t capacity, std::int64_t k) {
     kth_key(entries.values.data(), std::min(told_.found.hits, capacity), k);
@@ -180,6 +195,13 @@ class HostMemory {
       told_.kept += kernels::host::select_band<T>(indices, values, hits, band, indices, values, nullptr, 0);
     }
   }
+  /// k random entries of x, as `draw` has them, times the size of their stratum if they are to be right on average.
+  void pick(const T* x, std::int64_t count, std::int64_t k, const Draw& draw, bool scales_up, Entries& to) {
+    const compress::Strata strata{count, k};
+    compress::stratum_places(strata, draw, to.indices.data());
+    for (std::int64_t i = 0; i < k; ++i)
+      to.values[i] = scales_up ? x[to.indices[i]] * static_cast<T>(strata.size(i)) : x[to.indices[i]];
+  }
   /// Awaited: the values where the host can read them, until the next call.
   struct OnHost {
     const T* values;
@@ -195,6 +217,15 @@ class HostMemory {
   /// `spare` has room for as many values as there are entries.
   void roll_back(const T* gradient, T* residual, std::int64_t count, SparseVector<T> held, Key<T> keep_old, Entries& /*spare*/) {
     kernels::host::roll_back(gradient, residual, count, held.indices, held.values, held.count, keep_old);
+  }
+  /// y += x
+  void add(const T* x, T* y, std::int64_t count) { kernels::host::add(x, y, count); }
+  void waxpby(T a, const T* x, T b, const T* y, T* out, std::int64_t count) { kernels::host::waxpby(a, x, b, y, out, count); }
+  /// out = x, of which they are no part of each other.
+  void narrow(const T* x, T* out, std::int64_t count) { std::copy_n(x, count, out); }
+  /// Of the entries that are among `taken`.
+  void clear_taken(T* dense, SparseVector<T> entries, SparseVector<T> taken) {
+    kernels::host::clear_taken(dense, entries.indices, entries.count, taken.indices, taken.count);
   }
   void fill_zero(T* x, std::int64_t count) { kernels::host::fill_zero(x, count); }
   void scatter(T* dense, SparseVector<T> entries) { kernels::host::scatter(dense, entries.indices, entries.values, entries.count); }

@@ -50,6 +50,31 @@ void PlanImpl::begin(void* dense, const void* sparse_only, std::int64_t count, D
   launch([&] { return execute(dense, sparse_only, word); });
 }
 
+std::int64_t PlanImpl::encoded_bytes() {
+  if (!run.finished) fail(WEIR_ERR_BUSY, "plan '{}' is running: wait before it encodes", config.name);
+  return prepare_encoding();
+}
+
+std::int64_t PlanImpl::encode(std::span<const float> gradient, std::span<std::byte> out) {
+  check_startable();
+  const std::int64_t most = prepare_encoding(), count = std::ssize(gradient);
+  InputError input_error = InputError::none;
+  if (count != config.count)
+    input_error = InputError::wrong_count;
+  else if (count > 0)
+    input_error = memory_error(gradient.data(), nullptr);
+  if (input_error == InputError::none && comm->engine.will_write(std::as_bytes(gradient))) input_error = InputError::in_use;
+  if (input_error != InputError::none)
+    throw gradient_error(input_error_word(input_error, comm->topology.rank(), static_cast<std::uint64_t>(count)), config);
+  require(std::ssize(out) >= most, "plan '{}': there is room for {} bytes: encode needs encoded_bytes(), {}", config.name,
+          out.size(), most);
+
+  statistics = {};
+  statistics.iteration = ++state_.runs;
+  const FramePool::Scope scope(comm->engine.frames());
+  return encode_run(gradient.data(), out.data());
+}
+
 void PlanImpl::State::visit(StateVisitor& visitor) {
   visitor.value("runs", runs);
   visitor.value("delivered_runs", delivered_runs);
@@ -108,10 +133,12 @@ AllreduceProblem PlanImpl::problem_of(const AllreduceConfig& candidate) const {
 
 void PlanImpl::completed() {
   const auto seconds = [&](Stage stage) { return run.seconds[static_cast<std::size_t>(stage)]; };
-  statistics.seconds_select = seconds(Stage::select) + seconds(Stage::check_finite);
+  // A compressor encodes and decodes within the exchange: that is told apart from its messages.
+  const double encode = seconds(Stage::encode), decode = seconds(Stage::decode);
+  statistics.seconds_select = seconds(Stage::select) + seconds(Stage::check_finite) + encode;
   statistics.seconds_in_node = seconds(Stage::in_node_reduce) + seconds(Stage::in_node_allgather);
-  statistics.seconds_exchange = seconds(Stage::exchange);
-  statistics.seconds_apply = seconds(Stage::apply);
+  statistics.seconds_exchange = seconds(Stage::exchange) - encode - decode;
+  statistics.seconds_apply = seconds(Stage::apply) + decode;
   statistics.seconds_total = seconds(Stage::communicate) + seconds(Stage::apply);
   statistics.seconds_waited = seconds_waited();
   statistics.payload_bytes_sent = traffic.kind_sent[static_cast<std::size_t>(Traffic::payload)];
@@ -178,7 +205,7 @@ std::shared_ptr<PlanImpl> make_plan(std::shared_ptr<CommunicatorState> comm, con
   if (!mine.outcome.failed() && !is_automatic(config.algorithm)) {
     mine.outcome = outcome_of([&] { choice = {{config}, fmt::format("{}: as asked for\n", config.algorithm)}; });
   }
-  Lease lease = open_agreed(*comm, mine, {"plan", "algorithm", config_fields()}, config.name);
+  Lease lease = open_agreed(*comm, mine, {"plan", "algorithm", config_fields(), "compressor"}, config.name);
   if (is_automatic(config.algorithm)) choice = choose_algorithm(*comm, config);
 
   // 2. What is taken together.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 #include <weir/weir.hpp>
@@ -44,6 +45,9 @@ class PlanImpl : public AsynchronousCall {
   [[nodiscard]] virtual AnyVector update() const = 0;
   [[nodiscard]] virtual AnyVector residual() const = 0;
   [[nodiscard]] virtual std::int64_t residual_begin() const = 0;
+  /// See AllreducePlan.
+  [[nodiscard]] std::int64_t encoded_bytes();
+  std::int64_t encode(std::span<const float> gradient, std::span<std::byte> out);
   /// Whether a run with that input error goes on.
   [[nodiscard]] bool accepts(std::uint64_t input_error) const;
   /// True when the run goes on; false when it is skipped; throws the agreed input error. Once per run.
@@ -75,6 +79,10 @@ class PlanImpl : public AsynchronousCall {
   virtual task<void> execute(void* dense, const void* sparse_only, std::uint64_t input_error) = 0;
   /// Whether the network reads and writes the caller's gradient during the next run. The same on all ranks.
   [[nodiscard]] virtual bool in_place() const = 0;
+  /// What encodes this plan's gradients, and most bytes of one. Throws Error(WEIR_ERR_STATE) where the plan cannot encode.
+  virtual std::int64_t prepare_encoding() = 0;
+  /// After that. All is as a run needs it; returns the bytes.
+  virtual std::int64_t encode_run(const float* gradient, std::byte* out) = 0;
   /// What is wrong with the memory that a run was given.
   [[nodiscard]] virtual InputError memory_error(const void* gradient, void* stream) = 0;
 

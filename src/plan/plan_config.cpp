@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "collectives/allreduce.hpp"
 #include "communicator/input_error.hpp"
+#include "plan/compression.hpp"
 
 namespace weir {
 namespace {
@@ -28,8 +29,14 @@ void check_memory(const AllreduceConfig& c) {
             "algorithm is {}: it needs memory cuda; in host memory dense_ring does the same", c.algorithm);
     return;
   }
-  require(c.algorithm == "auto_sparse" || (c.algorithm != "auto" && find_allreduce(c.algorithm).cuda_memory),
-          "algorithm is {}: in CUDA memory it must be sparse, auto_sparse, dense_nccl or dense_torus2d", c.algorithm);
+  if (c.algorithm == "auto_sparse") return;
+  const bool linear = !c.compressor.empty() && c.algorithm != "auto" && c.compressor != "none" &&
+                      compress::find_compressor(c.compressor).carriage == compress::Carriage::linear;
+  require(
+      c.algorithm != "auto" && (linear || find_allreduce(c.algorithm).cuda_memory),
+      "algorithm is {}: in CUDA memory it must be sparse, auto_sparse, dense_nccl or dense_torus2d, packed, or sum what a linear "
+      "compressor makes (power_sgd, shared_random_k)",
+      c.algorithm);
 }
 
 }  // namespace
@@ -38,6 +45,7 @@ void check_config(const AllreduceConfig& c) {
   require(c.count >= 0, "count is {}: it must not be negative", c.count);
   check_fields(c);
   check_memory(c);
+  check_compression(c);
   const bool sparse = c.algorithm != "auto" && (c.algorithm == "auto_sparse" || find_allreduce(c.algorithm).sparse());
   if (c.k == -1) {
     require(c.density > 0 && c.density <= 1, "density is {}: it must be above 0 and at most 1, for example 0.01", c.density);
@@ -67,6 +75,7 @@ ConfigCard make_card(const AllreduceConfig& c) {
   card.outcome = detail::outcome_of([&] {
     check_config(c);
     card.set_text(c.algorithm);
+    card.set_detail(compression_text(c));
     set_fields(card, c, for_card_fields);
   });
   return card;

@@ -29,7 +29,6 @@ namespace weir {
 template <class Memory>
 class Selector {
  public:
-  using G = typename Memory::Gradient;
   using T = typename Memory::Value;
 
   /// `memory` outlives it.
@@ -43,8 +42,10 @@ class Selector {
 
   /// residual += gradient, and the selection out of the sum. Without residual (nullptr) out of the gradient. Of the selected
   /// entries the residual holds the sum too, or, where that is far above the threshold, still the old value: see roll_back().
-  /// False, with nothing selected, if `refuse_non_finite` and the sum is not finite everywhere.
-  task<bool> select(const G* gradient, T* residual, std::int64_t k, bool refuse_non_finite) {
+  /// X is T or the type of the plan's gradients.
+  /// False, with nothing selected, if `refuse_non_finite` and the sum is not finite everywhere. `draw` is of random selections.
+  template <class X>
+  task<bool> select(const X* gradient, T* residual, std::int64_t k, bool refuse_non_finite, Draw draw = {}) {
     const bool reuse = setup_.threshold == Threshold::reuse && state_.threshold != 0 && state_.iteration % setup_.period != 0;
     ++state_.iteration;
     rethresholded_ = false;
@@ -61,9 +62,10 @@ class Selector {
     selected_ = &candidates_;
     count_ = std::min(hits, capacity_);
     if (refuse_non_finite && !memory_.is_finite(gradient, setup_.count, candidates_, count_)) co_return false;
-    if (k == 0) {
+    if (k == 0 || setup_.picking == compress::Picking::random) {
       put_back(residual);
-      count_ = 0;
+      if (k > 0) pick(gradient, residual, k, draw);
+      count_ = k;
       co_return true;
     }
     if (setup_.accepts(hits, k, reuse, floor_)) co_return true;
@@ -87,7 +89,8 @@ class Selector {
   void settle(T* residual, SparseVector<T> taken) { memory_.settle(residual, selection(), taken); }
   /// Restores the residual to what it was before select, up to rounding at the size of the threshold, also where the gradient was
   /// far larger or not finite. Where selection had to go over all entries again, up to rounding at the size of the sum.
-  void roll_back(const G* gradient, T* residual) {
+  template <class X>
+  void roll_back(const X* gradient, T* residual) {
     memory_.roll_back(gradient, residual, setup_.count, selection(), keep_old_, selected_ == &candidates_ ? kept() : candidates_);
   }
 
@@ -127,6 +130,14 @@ class Selector {
     }
   };
 
+  template <class X>
+  void pick(const X* gradient, const T* residual, std::int64_t k, const Draw& draw) {
+    if (residual != nullptr)
+      memory_.pick(residual, setup_.count, k, draw, setup_.scales_up, candidates_);
+    else
+      memory_.pick(gradient, setup_.count, k, draw, setup_.scales_up, candidates_);
+  }
+
   void forget_selection() {
     count_ = 0;
     rethresholded_ = false;
@@ -135,8 +146,12 @@ class Selector {
   [[nodiscard]] Entries& kept() { return Memory::in_place ? candidates_ : kept_elsewhere_; }
   [[nodiscard]] Candidates<T> candidates(const T* values) const { return {values, count_, floor_}; }
 
-  task<Key<T>> first_floor(const G* gradient, const T* residual, std::int64_t k, bool reuse) {
-    if (k == 0) co_return key_infinity<T>;  // the pass is still needed, for the residual and for what is not finite
+  template <class X>
+  task<Key<T>> first_floor(const X* gradient, const T* residual, std::int64_t k, bool reuse) {
+    // The pass is still needed, for the residual and for what is not finite.
+    if (k == 0 || setup_.picking == compress::Picking::random) co_return key_infinity<T>;
+    if (setup_.picking == compress::Picking::above_value)
+      co_return static_cast<Key<T>>(key_of(static_cast<T>(setup_.picking_value)) + 1);
     if (setup_.uses_moments()) co_return co_await sampled_key(gradient, residual, guard_limit(k) + 1, true);
     if (setup_.threshold == Threshold::sampled) co_return co_await sampled_key(gradient, residual, k, false);
     if (state_.threshold == 0) co_return co_await sampled_key(gradient, residual, k, true);
@@ -154,7 +169,8 @@ class Selector {
   }
 
   /// `ranked`: the candidates have been, for k.
-  task<void> select_exactly(const G* gradient, T* residual, std::int64_t hits, std::int64_t k, bool ranked) {
+  template <class X>
+  task<void> select_exactly(const X* gradient, T* residual, std::int64_t hits, std::int64_t k, bool ranked) {
     if (setup_.has_enough(hits, k, floor_)) {
       if (!ranked) co_await rank_candidates(k);
       keep_largest(residual, k);
@@ -210,7 +226,8 @@ class Selector {
     keep_old_ = key_infinity<T>;
   }
 
-  task<void> select_estimated(const G* gradient, T* residual, std::int64_t hits, std::int64_t k) {
+  template <class X>
+  task<void> select_estimated(const X* gradient, T* residual, std::int64_t hits, std::int64_t k) {
     const Moments<T> moments = memory_.told().moments;
     if (!setup_.has_enough(hits, guard_limit(k) + 1, floor_)) {
       put_back(residual);
@@ -253,7 +270,8 @@ class Selector {
     count_ = std::min(memory_.told().found.hits, capacity_);
   }
 
-  task<void> select_mstopk(Candidates<T> among, const G* gradient, T* residual, std::int64_t k) {
+  template <class X>
+  task<void> select_mstopk(Candidates<T> among, const X* gradient, T* residual, std::int64_t k) {
     const MsTopkThresholds<T> thresholds = mstopk_thresholds(among, memory_.told().exceedances, k, setup_.samplings);
     const bool among_candidates = thresholds.lower >= floor_;
     std::int64_t reaching = 0;
@@ -283,7 +301,8 @@ class Selector {
     count_ = thresholds.upper_count + slice;
   }
 
-  task<Key<T>> sidco_key(Candidates<T> among, const G* gradient, T* residual, std::int64_t k) {
+  template <class X>
+  task<Key<T>> sidco_key(Candidates<T> among, const X* gradient, T* residual, std::int64_t k) {
     SidcoFit fit(k, state_.sidco.stages());
     Exceedances<T> reaching = memory_.told().exceedances;
     while (fit.refine(reaching)) {

@@ -11,6 +11,8 @@
 #include "collectives/control.hpp"
 #include "collectives/switch_groups.hpp"
 #include "communicator/input_error.hpp"
+#include "plan/compressed.hpp"
+#include "plan/compression.hpp"
 #include "plan/plan.hpp"
 #include "plan/plan_config.hpp"
 #include "plan/selector.hpp"
@@ -27,9 +29,16 @@ class Step {
   /// `config` names an algorithm, `whole` is what it is for; `plan`, whose run this is part of, outlives it. In CUDA memory dense
   /// steps need `nccl`, and those of algorithms that shard: without it they run flat.
   Step(PlanImpl& plan, const AllreduceConfig& configuration, const AllreduceProblem& whole, NcclGroups* nccl, bool in_nodes)
-      : config_(configuration), plan_(plan), comm_(*plan.comm), statistics_(plan.statistics) {
+      : config_(configuration),
+        compressor_(compressor_of(configuration)),
+        feedback_(feedback_of(configuration, compressor_)),
+        plan_(plan),
+        comm_(*plan.comm),
+        statistics_(plan.statistics) {
     const AllreduceRow& row = row_in_force();
+    const compress::MemoryRules rules = memory_rules(config_, compressor_, whole.ranks);
     in_nodes = in_nodes && row.sharded;
+    if (feedback_ == Feedback::ef21) estimate_ = Array(config_.count);
     AllreduceProblem exchange = whole;
     if (row.sparse() && in_nodes) {
       sharding_.emplace(whole, row, nccl);
@@ -40,19 +49,37 @@ class Step {
     }
     if (row.by_switch && exchange.ranks == comm_.topology.node_count() && (!sharding_ || sharding_->map.mine() >= 0))
       exchange.switches = find_switch_groups(comm_.topology);
-    const SelectionSetup setup{exchange.count, exchange.largest_k, exchange.config.threshold, config_.threshold_period,
-                               config_.samplings};
+    SelectionSetup setup{exchange.count, exchange.largest_k, exchange.config.threshold, config_.threshold_period,
+                         config_.samplings};
+    if (row.sparse() && compressor_.row->picking != compress::Picking::largest) {
+      setup.threshold = Threshold::exact;
+      setup.picking = compressor_.row->picking;
+      if (compressor_.row->picking_value != nullptr) setup.picking_value = compressor_.row->picking_value(compressor_.parameters);
+      setup.scales_up = compressor_.row->scales_up != nullptr && compressor_.row->scales_up(compressor_.parameters);
+    }
     memory_.emplace(channel(), whole.stream, exchange.count, row.sparse() && setup.uses_moments() ? setup.capacity() : 0);
-    if (!row.sparse()) {
+    if (!row.sparse() && !compressor_) {
       dense_ = Memory::make_dense(row.name, whole, nccl);
       return;
     }
+    if constexpr (compresses) {
+      if (!row.sparse()) {
+        if (config_.dense_iterations > 0)
+          dense_ = Memory::make_dense(row.dense() ? row.name : in_nodes ? "dense_torus2d" : Memory::flat_dense, whole, nccl);
+        compressed_.emplace(whole, row, compressor_, rules, nccl, in_nodes, *memory_);
+        if (feedback_ != Feedback::none) residual_ = Array(compressed_->size());
+        forget_residual();
+        return;
+      }
+    }
     if (config_.dense_iterations > 0) dense_ = Memory::make_dense(in_nodes ? "dense_torus2d" : Memory::flat_dense, whole, nccl);
+    forget_residual();  // the estimate is every rank's
     if (sharding_ && sharding_->map.mine() < 0) return;
     sparse_ = Memory::make_sparse(row, exchange);
     selector_.emplace(setup, *memory_);
+    gradient_memory_.emplace(rules, exchange.count, *memory_);
     if (config_.wire_values != WireValues::native) rounded_ = Array(exchange.largest_local);
-    if (config_.error_feedback) residual_ = Array(exchange.count);
+    if (feedback_ != Feedback::none) residual_ = Array(exchange.count);
     forget_residual();
   }
 
@@ -63,7 +90,7 @@ class Step {
     outcome_ = {};
     iteration_ = plan_.delivered_runs();
     const std::int64_t k = scheduled(iteration_);
-    if (input_error == 0 && k < 0 && dense == nullptr && config_.count > 0)
+    if (input_error == 0 && (k < 0 || estimate_.size() > 0) && dense == nullptr && config_.count > 0)
       input_error = input_error_word(InputError::dense_only, comm_.topology.rank());
     sparse_run_ = k >= 0;
     if (sparse_run_)
@@ -83,16 +110,22 @@ class Step {
     apply_sparse();
   }
 
+  // Runs without messages, as PlanImpl has them; in step_encoding.hpp.
+  std::int64_t prepare_encoding();
+  std::int64_t encode(const float* gradient, std::byte* out);
+
   void reset() {
     update_ = {};
     if (sparse_) sparse_->reset();
     if (selector_) selector_->reset();
+    if (gradient_memory_) gradient_memory_->reset();
+    if (compressed_) compressed_->reset();
     forget_residual();
   }
 
   /// All that reset() resets, and what it belongs to.
   void visit_state(StateVisitor& visitor) {
-    const Region mine = range_of(config_.count, residual_begin(), sharding_ ? sharding_->size() : config_.count);
+    const Region mine = range_of(config_.count, residual_begin(), residual_count());
     visitor.text("algorithm", config_.algorithm, Share::layout);
     visitor.fixed("residual_begin", residual_begin(), Share::layout);
     if (sparse_) {
@@ -104,27 +137,43 @@ class Step {
       const StateVisitor::Scope scope(visitor, "selector");
       selector_->visit_state(visitor);
     }
-    const StateVisitor::Placed placed(visitor, {Share::summed, mine});
-    visitor.array("residual", residual_.data(), residual_.size(),
-                  [this](void* to, const void* from, std::int64_t bytes) { memory_->copy(to, from, bytes); });
+    const StateVisitor::Copy copy = [this](void* to, const void* from, std::int64_t bytes) { memory_->copy(to, from, bytes); };
+    if (compressor_) visitor.text("compressor", compression_text(config_), Share::layout);
+    {
+      const StateVisitor::Placed placed(visitor, {Share::summed, mine});
+      visitor.array("residual", residual_.data(), residual_.size(), copy);
+      if (gradient_memory_) gradient_memory_->visit_state(visitor, copy);
+      if (compressed_) compressed_->visit_state(visitor, copy);
+    }
+    if (estimate_.size() > 0) {
+      const StateVisitor::Placed placed(visitor, {Share::agreed, range_of(config_.count, 0, config_.count)});
+      visitor.array("estimate", estimate_.data(), estimate_.size(), copy);
+    }
     if (visitor.restores()) update_ = {};
   }
-  /// Whether both keep a residual of the same elements.
+  /// Whether both keep a residual of the same elements, and what else their compressors remember.
   [[nodiscard]] bool keeps_the_same(const Step& other) const {
-    return residual_begin() == other.residual_begin() && residual_.size() == other.residual_.size();
+    return compressor_.row == other.compressor_.row && kept() == other.kept() && residual_begin() == other.residual_begin() &&
+           residual_.size() == other.residual_.size();
   }
   /// This step, which is fresh, goes on with the residual of `last`, which keeps the same and is fresh afterwards.
   void take_residual(Step& last) {
     std::swap(residual_, last.residual_);
+    std::swap(estimate_, last.estimate_);
+    if (gradient_memory_ && last.gradient_memory_) gradient_memory_->take(*last.gradient_memory_);
+    if (compressed_ && last.compressed_) compressed_->take_memory(*last.compressed_);
     last.reset();
   }
 
   [[nodiscard]] std::int64_t memory_bytes() const {
     return memory_->memory_bytes() + residual_.bytes() + rounded_.bytes() + (selector_ ? selector_->memory_bytes() : 0) +
            (sparse_ ? sparse_->memory_bytes() : 0) + (dense_ ? dense_->memory_bytes() : 0) +
-           (sharding_ ? sharding_->memory_bytes() : 0);
+           (sharding_ ? sharding_->memory_bytes() : 0) + (gradient_memory_ ? gradient_memory_->memory_bytes() : 0) +
+           (compressed_ ? compressed_->memory_bytes() : 0) + estimate_.bytes() + (writer_ ? writer_->memory_bytes() : 0);
   }
-  [[nodiscard]] std::int64_t residual_begin() const { return sharding_ ? sharding_->begin() : 0; }
+  [[nodiscard]] std::int64_t residual_begin() const {
+    return sharding_ ? sharding_->begin() : compressed_ ? compressed_->begin() : 0;
+  }
   /// Whether the next run exchanges the gradient in place. The same on all ranks.
   [[nodiscard]] bool in_place() const { return scheduled(plan_.delivered_runs()) < 0; }
 
@@ -134,6 +183,17 @@ class Step {
 
  private:
   using Array = typename Memory::template Array<T>;
+  static constexpr bool encodes = std::is_same_v<Memory, HostMemory<float>>;
+  using CompressedRun = Compressed<Memory>;
+  static constexpr bool compresses = std::is_same_v<T, float>;
+
+  /// Elements of velocities, or of last gradients: without error feedback these tell candidates apart.
+  [[nodiscard]] std::int64_t kept() const {
+    return compressed_ ? compressed_->kept() : gradient_memory_ ? gradient_memory_->kept() : 0;
+  }
+  [[nodiscard]] std::int64_t residual_count() const {
+    return sharding_ ? sharding_->size() : compressed_ ? compressed_->size() : config_.count;
+  }
 
   /// The row of the algorithm, or of what takes its place where it would be meaningless.
   [[nodiscard]] const AllreduceRow& row_in_force() const {
@@ -158,13 +218,15 @@ class Step {
   [[nodiscard]] Channel channel() { return plan_.channel(); }
 
   void forget_residual() {
+    if (estimate_.size() > 0) memory_->fill_zero(estimate_.data(), estimate_.size());
     if (residual_.size() == 0) return;
     memory_->fill_zero(residual_.data(), residual_.size());
     memory_->finish();
   }
 
   task<void> exchange_dense(G* data, std::uint64_t input_error) {
-    if (input_error == 0 && !dense_->usable()) input_error = input_error_word(InputError::nccl_aborted, comm_.topology.rank());
+    const bool usable = (!dense_ || dense_->usable()) && (!compressed_ || compressed_->usable());
+    if (input_error == 0 && !usable) input_error = input_error_word(InputError::nccl_aborted, comm_.topology.rank());
     if (input_error == 0 && config_.non_finite != NonFinite::propagate && config_.count > 0) {
       const StageScope stage = channel().stage(Stage::check_finite);
       memory_->count_non_finite(data, config_.count);
@@ -172,18 +234,41 @@ class Step {
       if (memory_->told().exceedances.count > 0) input_error = input_error_word(InputError::non_finite, comm_.topology.rank());
     }
     statistics_.k = config_.count;
-    const StageScope stage = channel().stage(Stage::exchange);
+    StageScope stage = channel().stage(Stage::exchange);
     words_[0] = input_error;
     {
       const StageScope agreement = channel().stage(Stage::agree);
       co_await allreduce_control(channel(), words_, 1, 1, words_ + 1);
     }
     if (plan_.is_accepted(words_[0])) {
-      co_await dense_->run(channel(), data);
+      if (compressed_ && iteration_ >= config_.dense_iterations) {
+        stage.end();
+        co_await run_compressed(data);
+      } else {
+        co_await dense_->run(channel(), data);
+      }
       statistics_.selected_local = statistics_.selected_global = config_.count;
     } else {
       memory_->fill_zero(data, config_.count);
     }
+  }
+
+  task<void> run_compressed(G* data) {
+    if constexpr (compresses) {
+      co_await compressed_->run(channel(), data, residual_data(), iteration_);
+      if constexpr (std::is_same_v<G, T>) {  // check_compression() refuses others
+        if (estimate_.size() > 0) deliver_estimate(data, {nullptr, data, config_.count});
+      }
+    }
+  }
+
+  /// EF21: the update is the sum of all that has been delivered.
+  void deliver_estimate(G* result, SparseVector<T> update) {
+    if (update.indices == nullptr)
+      memory_->add(update.values, estimate_.data(), update.count);
+    else
+      memory_->scatter_add(estimate_.data(), update, {});
+    if (result != nullptr) memory_->narrow(estimate_.data(), result, config_.count);
   }
 
   task<void> exchange_sparse(G* dense, const G* gradient, std::int64_t k, std::uint64_t input_error) {
@@ -197,8 +282,17 @@ class Step {
     // Ok-Topk Algorithm 2: 1. compensate and select in one pass
     selected_ = input_error == 0 && sparse_ != nullptr;
     StageScope stage = channel().stage(Stage::select);
-    if (selected_ && !co_await selector_->select(gradient, residual_data(), k, config_.non_finite != NonFinite::propagate))
-      input_error = input_error_word(InputError::non_finite, comm_.topology.rank());
+    prepared_ = nullptr;
+    if (selected_ && !gradient_memory_->idle()) prepared_ = co_await gradient_memory_->prepare(gradient, residual_data());
+    if (selected_) {
+      const bool refuses = config_.non_finite != NonFinite::propagate;
+      bool finite = true;
+      if (prepared_ != nullptr)
+        finite = co_await selector_->select(prepared_, residual_data(), k, refuses, draw());
+      else
+        finite = co_await selector_->select(gradient, residual_data(), k, refuses, draw());
+      if (!finite) input_error = input_error_word(InputError::non_finite, comm_.topology.rank());
+    }
     local_ = input_error == 0 && selected_ ? selector_->selection() : SparseVector<T>{};
     statistics_.selected_local = local_.count;
 
@@ -216,12 +310,12 @@ class Step {
   void apply_sparse() {
     const StageScope stage = channel().stage(Stage::apply);
     if (outcome_.input_error != 0) {
-      if (selected_ && config_.error_feedback && plan_.has_owner()) selector_->roll_back(gradient_, residual_.data());
+      if (selected_ && feedback_ != Feedback::none) roll_back();
       statistics_.selected_local = 0;
     }
     if (plan_.is_accepted(outcome_.input_error)) {
       // 3. what was delivered leaves the residual
-      if (selected_ && config_.error_feedback) settle();
+      if (selected_) settle_run();
       update_ = outcome_.update;
     }
     statistics_.selected_global = update_.count;
@@ -234,20 +328,47 @@ class Step {
         statistics_.rethresholded ? ", re-thresholded" : "", statistics_.skipped ? ", skipped" : "");
 
     // 4. the dense result
-    if (dense_result_ != nullptr && plan_.has_owner()) {
-      memory_->fill_zero(dense_result_, config_.count);
-      memory_->scatter(dense_result_, update_);
+    G* const result = plan_.has_owner() ? dense_result_ : nullptr;
+    if (estimate_.size() > 0 && !statistics_.skipped) {
+      deliver_estimate(result, update_);
+    } else if (result != nullptr) {
+      memory_->fill_zero(result, config_.count);
+      memory_->scatter(result, update_);
     }
   }
 
-  [[nodiscard]] T* residual_data() { return config_.error_feedback ? residual_.data() : nullptr; }
+  [[nodiscard]] Draw draw() const {
+    return {static_cast<std::uint64_t>(config_.seed), static_cast<std::uint64_t>(iteration_),
+            static_cast<std::uint32_t>(comm_.topology.rank())};
+  }
+
+  /// Where what was selected from is still there.
+  void roll_back() {
+    if (prepared_ != nullptr)
+      selector_->roll_back(prepared_, residual_.data());
+    else if (plan_.has_owner())
+      selector_->roll_back(gradient_, residual_.data());
+  }
+  [[nodiscard]] T* residual_data() { return feedback_ != Feedback::none ? residual_.data() : nullptr; }
   [[nodiscard]] Channel exchange_channel() { return sharding_ ? channel().group(sharding_->map.rail()) : channel(); }
+
+  [[nodiscard]] std::string_view why_not_encoded() const;
+  std::int64_t encode_packed(const float* gradient, std::byte* out);
+  std::int64_t encode_sparse(const float* gradient, std::byte* out);
+  std::int64_t encode_nothing(std::byte* out);
 
   /// What of `local` travels.
   SparseVector<T> rounded(SparseVector<T> local) {
     if (config_.wire_values == WireValues::native) return local;
     memory_->round(config_.wire_values, local, rounded_.data());
     return {local.indices, rounded_.data(), local.count};
+  }
+
+  void settle_run() {
+    if (feedback_ != Feedback::none) settle();
+    if (!gradient_memory_) return;
+    gradient_memory_->commit();
+    gradient_memory_->mask(local_, mine_.update);
   }
 
   void settle() {
@@ -258,21 +379,28 @@ class Step {
   }
 
   AllreduceConfig config_;
+  compress::Compressor compressor_;
+  Feedback feedback_;
   PlanImpl& plan_;
   CommunicatorState& comm_;
   Statistics& statistics_;
   std::optional<Memory> memory_;
   Array residual_;  // of my shard, where the algorithm shards
   Array rounded_;   // of the selection, as it travels
+  Array estimate_;  // EF21: the sum of all updates
   std::unique_ptr<DenseAllreduce<G>> dense_;
   std::unique_ptr<SparseAllreduce<T>> sparse_;
   std::optional<Selector<Memory>> selector_;
   std::optional<Sharding<Memory>> sharding_;
+  std::optional<compress::GradientMemory<Memory>> gradient_memory_;  // of sparse runs; of compressed ones it is theirs
+  std::optional<CompressedRun> compressed_;
+  std::optional<encoded::Writer> writer_;  // once something has been encoded
   SparseVector<T> update_;
   std::int64_t iteration_ = 0;  // of the schedule
   // From exchange() to apply():
   bool sparse_run_ = false, selected_ = false;
   const G* gradient_ = nullptr;
+  const T* prepared_ = nullptr;  // what has taken its place, if anything has
   G* dense_result_ = nullptr;
   SparseOutcome<T> outcome_, mine_;  // of the whole, and of the exchange that `local_` went into
   SparseVector<T> local_;
@@ -280,3 +408,5 @@ class Step {
 };
 
 }  // namespace weir::detail
+
+#include "plan/step_encoding.hpp"

@@ -7,6 +7,7 @@
 #include <weir/weir.hpp>
 
 #include "base/state.hpp"
+#include "compress/compressor.hpp"
 #include "kernels/kernels.hpp"
 
 namespace weir {
@@ -107,6 +108,10 @@ struct SelectionSetup {
   Threshold threshold = Threshold::exact;
   std::int64_t period = 32;  ///< tau', mode reuse
   int samplings = 30;        ///< N, mode mstopk
+  // Of what is not the k largest, `threshold` is exact:
+  compress::Picking picking = compress::Picking::largest;
+  double picking_value = 0;  ///< of above_value
+  bool scales_up = false;    ///< of random ones
 
   [[nodiscard]] bool uses_moments() const {
     return threshold == Threshold::mstopk || threshold == Threshold::gaussian || threshold == Threshold::sidco;
@@ -121,6 +126,7 @@ struct SelectionSetup {
   static constexpr std::int64_t spare_candidates = 4096;
   /// `hits` candidates, everything from key `floor` on, are fit to be the selection as they are.
   [[nodiscard]] bool accepts(std::int64_t hits, std::int64_t k, bool reuse, std::uint64_t floor) const {
+    if (picking == compress::Picking::above_value) return hits <= k;
     if (reuse) return 4 * hits <= 5 * k && (5 * hits >= 4 * k || floor == 1);
     return threshold == Threshold::sampled && 4 * hits <= 5 * k && (4 * hits >= 3 * k || floor == 1);
   }

@@ -34,6 +34,7 @@ class TypedPlan final : public PlanImpl {
       stream_.describe(whole);
       steps_.push_back(std::make_unique<Step<Memory>>(*this, candidate, whole, nccl, in_nodes));
       candidates_ += (candidates_.empty() ? "" : ", ") + candidate.algorithm;
+      if (!candidate.compressor.empty()) candidates_ += " of " + candidate.compressor;
     }
     current_ = steps_.front().get();
     const bool all_keep_the_same =
@@ -76,6 +77,14 @@ class TypedPlan final : public PlanImpl {
   [[nodiscard]] bool in_place() const override {
     return std::any_of(steps_.begin(), steps_.end(), [](const auto& step) { return step && step->in_place(); });
   }
+
+  std::int64_t prepare_encoding() override {
+    if (!trials_.decided() || trials_.leftover())
+      fail(WEIR_ERR_STATE, "plan '{}' cannot encode: candidates still take turns (trial_iterations); name an algorithm",
+           config.name);
+    return current_->prepare_encoding();
+  }
+  std::int64_t encode_run(const float* gradient, std::byte* out) override { return current_->encode(gradient, out); }
 
  private:
   [[nodiscard]] double seconds_in(Stage stage) const { return run.seconds[static_cast<std::size_t>(stage)]; }
@@ -139,6 +148,8 @@ class TypedPlan final : public PlanImpl {
     config.algorithm = current_->config().algorithm;
     config.wire_format = current_->config().wire_format;
     config.wire_values = current_->config().wire_values;
+    config.compressor = current_->config().compressor;
+    config.compressor_parameters = current_->config().compressor_parameters;
   }
 
   /// Once trials have decided, the chosen step stays, and, until its residual has been handed on, the one before.

@@ -5,7 +5,7 @@
 #include <weir/embedding.h>
 #include <weir/weir.h>
 
-static_assert(sizeof(weir_allreduce_config) == 144, "weir_allreduce_config");
+static_assert(sizeof(weir_allreduce_config) == 176, "weir_allreduce_config");
 static_assert(offsetof(weir_allreduce_config, count) == 8, "count");
 static_assert(offsetof(weir_allreduce_config, k) == 16, "k");
 static_assert(offsetof(weir_allreduce_config, density) == 24, "density");
@@ -23,6 +23,13 @@ static_assert(offsetof(weir_allreduce_config, wire_values) == 120, "wire_values"
 static_assert(offsetof(weir_allreduce_config, samplings) == 124, "samplings");
 static_assert(offsetof(weir_allreduce_config, trial_iterations) == 128, "trial_iterations");
 static_assert(offsetof(weir_allreduce_config, memory) == 136, "memory");
+static_assert(offsetof(weir_allreduce_config, seed) == 140, "seed");
+static_assert(offsetof(weir_allreduce_config, compressor) == 144, "compressor");
+static_assert(offsetof(weir_allreduce_config, compressor_parameters) == 152, "compressor_parameters");
+static_assert(offsetof(weir_allreduce_config, feedback_decay) == 160, "feedback_decay");
+static_assert(offsetof(weir_allreduce_config, feedback_gain) == 168, "feedback_gain");
+static_assert(WEIR_FEEDBACK_NONE == 0 && WEIR_FEEDBACK_RESIDUAL == 1 && WEIR_FEEDBACK_EF21 == 2 && WEIR_FEEDBACK_AUTOMATIC == 3,
+              "feedback");
 static_assert(WEIR_FLOAT16 == 2 && WEIR_BFLOAT16 == 3 && WEIR_MEMORY_CUDA == 1, "data types and memory spaces");
 static_assert(sizeof(weir_sparse_result) == 32, "weir_sparse_result");
 static_assert(offsetof(weir_sparse_result, values) == 24, "values");
@@ -37,6 +44,17 @@ static_assert(WEIR_THRESHOLD_SAMPLED == 3 && WEIR_THRESHOLD_GAUSSIAN == 4 && WEI
 static_assert(WEIR_NON_FINITE_ERROR == 0 && WEIR_NON_FINITE_SKIP == 1 && WEIR_NON_FINITE_PROPAGATE == 2, "non_finite");
 static_assert(WEIR_WIRE_FORMAT_COMPACT == 0 && WEIR_WIRE_FORMAT_COO == 1, "wire_format");
 static_assert(WEIR_WIRE_VALUES_NATIVE == 0 && WEIR_WIRE_VALUES_BFLOAT16 == 1 && WEIR_WIRE_VALUES_FLOAT16 == 2, "wire_values");
+static_assert(sizeof(weir_algorithm_info) == 40 && offsetof(weir_algorithm_info, sparse) == 24, "weir_algorithm_info");
+static_assert(offsetof(weir_algorithm_info, cuda_memory) == 32 && offsetof(weir_algorithm_info, packed) == 36,
+              "weir_algorithm_info");
+static_assert(sizeof(weir_compressor_info) == 56 && offsetof(weir_compressor_info, name) == 8, "weir_compressor_info");
+static_assert(offsetof(weir_compressor_info, description) == 16 && offsetof(weir_compressor_info, source) == 24, "compressors");
+static_assert(offsetof(weir_compressor_info, carriage) == 32 && offsetof(weir_compressor_info, parameters) == 40, "compressors");
+static_assert(offsetof(weir_compressor_info, random) == 48 && offsetof(weir_compressor_info, feedback) == 52, "compressors");
+static_assert(sizeof(weir_encoded_info) == 56 && offsetof(weir_encoded_info, version) == 8, "weir_encoded_info");
+static_assert(offsetof(weir_encoded_info, count) == 16 && offsetof(weir_encoded_info, entries) == 24, "weir_encoded_info");
+static_assert(offsetof(weir_encoded_info, bytes) == 32 && offsetof(weir_encoded_info, compressor) == 40, "weir_encoded_info");
+static_assert(offsetof(weir_encoded_info, parameters) == 48, "weir_encoded_info");
 static_assert(sizeof(weir_embedding_config) == 128, "weir_embedding_config");
 static_assert(offsetof(weir_embedding_config, rows) == 8, "rows");
 static_assert(offsetof(weir_embedding_config, width) == 16, "width");

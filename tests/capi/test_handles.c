@@ -1,4 +1,5 @@
-/* Handles used wrongly, structs of newer headers, saved states, schedules, and what the library says of itself. */
+/* Handles used wrongly, structs of newer headers, saved states, encoded gradients, schedules, and what the library says of itself.
+ */
 #include <pthread.h>
 #include <stdlib.h>
 #include <weir/embedding.h>
@@ -185,8 +186,66 @@ static void check_schedule(weir_comm* comm) {
   EXPECT(weir_schedule_destroy(schedule) == WEIR_OK && weir_plan_destroy(plan) == WEIR_OK);
 }
 
+/* What ranks encode adds up to what their runs deliver. */
+static void check_encoding(weir_comm* comm, int size) {
+  weir_allreduce_config config = WEIR_ALLREDUCE_CONFIG_INIT;
+  weir_encoded_info info = {.struct_size = sizeof(info)};
+  weir_plan *plan = NULL, *runs = NULL;
+  float gradient[n], mine[n], sum[n];
+  int64_t most = 0, bytes = 0, i;
+  unsigned char* encoded;
+  int step;
+  config.count = n;
+  config.algorithm = "packed_allgather";
+  config.compressor = "qsgd";
+  config.compressor_parameters = "levels=3";
+  config.average = 0;
+  EXPECT(weir_allreduce_plan_create(comm, &config, &plan) == WEIR_OK);
+  EXPECT(weir_allreduce_plan_create(comm, &config, &runs) == WEIR_OK);
+  EXPECT(weir_plan_encoded_bytes(plan, &most) == WEIR_OK && most > 48 && most < (int64_t)sizeof(gradient));
+  encoded = malloc((size_t)most);
+  for (step = 0; step < 3; ++step) {
+    fill(gradient, step);
+    EXPECT(weir_plan_encode(plan, gradient, encoded, most, &bytes) == WEIR_OK && bytes <= most);
+    EXPECT(weir_encoded_inspect(encoded, bytes, &info) == WEIR_OK && info.version == 1 && info.count == n && info.bytes == bytes);
+    EXPECT(strcmp(info.compressor, "qsgd") == 0 && strcmp(info.parameters, "levels=3,bucket=512") == 0);
+    for (i = 0; i < n; ++i) sum[i] = 1;
+    EXPECT(weir_decode(encoded, bytes, mine, n, 0) == WEIR_OK && weir_decode(encoded, bytes, sum, n, 1) == WEIR_OK);
+    for (i = 0; i < n; ++i) EXPECT(sum[i] == 1 + mine[i]);
+    EXPECT(weir_plan_run(runs, gradient) == WEIR_OK);
+    MPI_Allreduce(mine, sum, n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    for (i = 0; i < n; ++i) EXPECT(sum[i] - gradient[i] < 1e-4f * (float)size && gradient[i] - sum[i] < 1e-4f * (float)size);
+  }
+  EXPECT(weir_plan_encode(plan, gradient, encoded, most - 1, &bytes) == WEIR_ERR_ARGUMENT);
+  EXPECT_TEXT(weir_last_error(comm), "encode needs encoded_bytes()");
+  EXPECT(weir_plan_encode(plan, NULL, encoded, most, &bytes) == WEIR_ERR_ARGUMENT);
+  EXPECT(weir_plan_encode(plan, gradient, NULL, most, &bytes) == WEIR_ERR_ARGUMENT);
+  EXPECT(weir_plan_encode(plan, gradient, encoded, most, NULL) == WEIR_ERR_ARGUMENT);
+  EXPECT(weir_plan_encode(plan, gradient, encoded, -1, &bytes) == WEIR_ERR_ARGUMENT);
+  EXPECT(weir_plan_encoded_bytes(plan, NULL) == WEIR_ERR_ARGUMENT);
+  EXPECT(weir_plan_encode(plan, gradient, encoded, most, &bytes) == WEIR_OK);
+  EXPECT(weir_decode(encoded, bytes, mine, n - 1, 0) == WEIR_ERR_ARGUMENT);
+  EXPECT_TEXT(weir_last_error(NULL), "it is of 1000 elements, and there is room for 999");
+  EXPECT(weir_decode(encoded, bytes - 1, mine, n, 0) == WEIR_ERR_ARGUMENT);
+  EXPECT_TEXT(weir_last_error(NULL), "truncated");
+  EXPECT(weir_decode(NULL, bytes, mine, n, 0) == WEIR_ERR_ARGUMENT && weir_decode(encoded, bytes, NULL, n, 0) == WEIR_ERR_ARGUMENT);
+  EXPECT(weir_decode(encoded, bytes, mine, -1, 0) == WEIR_ERR_ARGUMENT &&
+         weir_decode(encoded, -1, mine, n, 0) == WEIR_ERR_ARGUMENT);
+  encoded[100] ^= 1;
+  EXPECT(weir_encoded_inspect(encoded, bytes, &info) == WEIR_ERR_ARGUMENT);
+  EXPECT_TEXT(weir_last_error(NULL), "its checksum does not match: it is damaged");
+  EXPECT(weir_encoded_inspect(NULL, 0, &info) == WEIR_ERR_ARGUMENT);
+  free(encoded);
+  EXPECT(weir_plan_destroy(plan) == WEIR_OK && weir_plan_destroy(runs) == WEIR_OK);
+  plan = make_plan(comm, "dense_ring");
+  EXPECT(weir_plan_encoded_bytes(plan, &most) == WEIR_ERR_STATE);
+  EXPECT_TEXT(weir_last_error(comm), "cannot encode: its compressor has dense values summed");
+  EXPECT(weir_plan_destroy(plan) == WEIR_OK);
+}
+
 static void check_library(weir_comm* comm, int size) {
   weir_algorithm_info algorithm = {.struct_size = sizeof(algorithm)};
+  weir_compressor_info compressor = {.struct_size = sizeof(compressor)};
   weir_exchange_info exchange = {.struct_size = sizeof(exchange)};
   weir_setting_info setting = {.struct_size = sizeof(setting)};
   weir_allreduce_config in_force = {.struct_size = sizeof(in_force)};
@@ -196,9 +255,23 @@ static void check_library(weir_comm* comm, int size) {
   int* ranks = malloc((size_t)size * sizeof(int));
   for (index = 0; weir_algorithm(index, &algorithm) == WEIR_OK; ++index) {
     EXPECT(strcmp(algorithm.name, weir_algorithm_name(index)) == 0 && strlen(algorithm.description) > 10);
-    if (strcmp(algorithm.name, "oktopk") == 0) found = algorithm.sparse && algorithm.host_memory && algorithm.cuda_memory;
+    if (strcmp(algorithm.name, "oktopk") == 0)
+      found = algorithm.sparse && algorithm.host_memory && algorithm.cuda_memory && !algorithm.packed;
+    if (strcmp(algorithm.name, "packed_allgather") == 0) EXPECT(algorithm.packed && !algorithm.sparse && algorithm.cuda_memory);
   }
   EXPECT(found && weir_algorithm_name(index) == NULL);
+  for (index = 0, found = 0; weir_compressor(index, &compressor) == WEIR_OK; ++index) {
+    EXPECT(strcmp(compressor.name, weir_compressor_name(index)) == 0 && strlen(compressor.description) > 10);
+    EXPECT(strlen(compressor.source) > 5 && strlen(compressor.carriage) == 6);
+    if (strcmp(compressor.name, "qsgd") == 0)
+      found = compressor.random && strcmp(compressor.parameters, "levels=7,bucket=512") == 0;
+    if (strcmp(compressor.name, "top_k") == 0)
+      EXPECT(strcmp(compressor.carriage, "sparse") == 0 && compressor.feedback && !compressor.random &&
+             compressor.parameters[0] == 0);
+  }
+  EXPECT(found && weir_compressor_name(index) == NULL && weir_compressor_name(-1) == NULL);
+  EXPECT(weir_compressor(index, &compressor) == WEIR_ERR_ARGUMENT);
+  EXPECT_TEXT(weir_last_error(NULL), "there is no compressor");
   EXPECT(weir_exchange(0, &exchange) == WEIR_OK && strcmp(exchange.name, weir_exchange_name(0)) == 0);
   EXPECT(weir_exchange(1000, &exchange) == WEIR_ERR_ARGUMENT);
   for (index = 0, found = 0; weir_setting(index, &setting) == WEIR_OK; ++index) found += strcmp(setting.name, "WEIR_TIMEOUT") == 0;
@@ -290,6 +363,7 @@ int main(void) {
   check_saved_table(comm);
   check_schedule(comm);
   check_library(comm, size);
+  check_encoding(comm, size);
   check_second_thread(comm, size);
   EXPECT(weir_comm_destroy(comm) == WEIR_OK);
   EXPECT(messages > 0); /* the test sets WEIR_LOG=info */

@@ -323,7 +323,7 @@ TEST_CASE("a file of another model is refused", "[checkpoint]") {
   config.algorithm = "gtopk";
   CHECK_THAT(with_plan(config), Catch::Contains("'oktopk' in the state and 'gtopk' here"));
   config = plan_config();
-  config.error_feedback = false;
+  config.error_feedback = Feedback::none;
   CHECK_THAT(with_plan(config), Catch::Contains("residual"));
   CHECK_THAT(refusal_of([](Communicator& comm, Checkpoint& checkpoint) {
                Model model(comm);

@@ -27,6 +27,18 @@ expect "$info" "hwloc +2\.[0-9]+\.[0-9]+ \(built with 2\."
 expect "$(WEIR_MACHINE=/a/path/longer/than/the/column "$weir" info)" "WEIR_MACHINE +/a/path/longer/than/the/column \(environment\)"
 if grep -qE "^  none: " <<<"$info"; then expect_not "$info" "(no|without) NCCL"; fi # without a GPU it does not matter
 
+# the compressors: each with what carries it, and its parameters with default and range
+compressors=$("$weir" info --compressors)
+expect "$compressors" "^packed, carried by packed_allgather, packed_reduce_scatter$"
+expect "$compressors" "^sparse, carried by topk_allgather, .*oktopk"
+expect "$compressors" "^linear, carried by dense_ring, "
+expect "$compressors" "^  qsgd +[a-z]"
+expect "$compressors" "^    levels +7 \(1 to 127\): "
+expect "$compressors" "^    format +int8 \(int8, int4, fp8\): "
+expect "$compressors" "^    error feedback +off by default$"
+expect "$compressors" "^    random +yes, by .seed.$"
+expect_not "$compressors" "topology"
+
 # a misspelt setting is warned of once, by rank 0
 warnings=$(WEIR_TIMOUT=5 "${mpirun[@]}" 2 "$weir" bench allreduce --count 1000 --iterations 1 --result sparse 2>&1 >/dev/null)
 [ "$(grep -c "weir: WEIR_TIMOUT is not a setting of Weir and is ignored: did you mean WEIR_TIMEOUT?" <<<"$warnings")" = 1 ] ||

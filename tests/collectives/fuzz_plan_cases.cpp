@@ -97,9 +97,11 @@ PlanCase make_plan_case(Dice& dice, int ranks) {
   config.count = some_count(dice);
   config.type = dice.chance(30) ? DataType::float64 : DataType::float32;
   config.algorithm = some_algorithm(dice);
+  const bool packed = !config.algorithm.starts_with("auto") && find_allreduce(config.algorithm).packed();
+  if (packed) config.type = DataType::float32;
   choose_k(dice, config);
   if (config.algorithm.starts_with("auto") && dice.chance(60)) config.trial_iterations = dice.between(1, 2);
-  config.error_feedback = dice.chance(85);
+  config.error_feedback = dice.chance(85) ? Feedback::automatic : Feedback::none;
   config.average = dice.chance(50);
   if (dice.chance(50)) config.threshold = dice.one_of(all_thresholds);
   config.samplings = dice.small(1, 40);
@@ -149,9 +151,9 @@ std::string PlanCase::text() const {
       "{} "
       "window {} non-finite {} dense {} warm-up {} input {} from {}; runs:",
       c.name, c.algorithm, c.type == DataType::float64 ? "float64" : "float32", c.priority, c.count, c.k, c.density,
-      c.trial_iterations, c.error_feedback, c.average, threshold_name(c.threshold), c.samplings, static_cast<int>(c.wire_format),
-      static_cast<int>(c.wire_values), c.threshold_period, c.boundary_period, c.balance_trigger, c.window,
-      static_cast<int>(c.non_finite), c.dense_iterations, c.warmup_iterations, input_name(input), first_iteration);
+      c.trial_iterations, c.error_feedback != Feedback::none, c.average, threshold_name(c.threshold), c.samplings,
+      static_cast<int>(c.wire_format), static_cast<int>(c.wire_values), c.threshold_period, c.boundary_period, c.balance_trigger,
+      c.window, static_cast<int>(c.non_finite), c.dense_iterations, c.warmup_iterations, input_name(input), first_iteration);
   constexpr std::array troubles = {"", " poisoned", " wrong count", " wrong type", " null"};
   for (const RunCase& run : runs) {
     line += fmt::format(" [{}{}{}", run.reset_before ? "reset, " : "", run.in_place ? "in place" : "sparse",

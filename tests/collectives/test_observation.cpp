@@ -130,7 +130,7 @@ TEST_CASE("a trace has a row for each plan, with its runs, nested stages, messag
       REQUIRE(runs == iterations);
       REQUIRE(waits == iterations);
       for (const std::string stage : {"communicate", "exchange"}) REQUIRE(stages.contains(stage));
-      REQUIRE(stages.contains("select") == algorithm.sparse);
+      REQUIRE(stages.contains("select") == (algorithm.sparse || algorithm.packed));
       for (const auto& [id, open] : messages) REQUIRE(open == 0);
       for (std::size_t i = 0; i < spans.size(); ++i) {
         for (std::size_t j = 0; j < i; ++j) {

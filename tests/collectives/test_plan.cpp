@@ -283,7 +283,7 @@ TEST_CASE("reset makes the plan as new", "[plan]") {
 TEST_CASE("without error feedback and without averaging", "[plan]") {
   RankCheck check;
   run_ranks(2, [&](Communicator& comm) {
-    AllreducePlan plan(comm, {.count = 6, .k = 2, .error_feedback = false, .average = false});
+    AllreducePlan plan(comm, {.count = 6, .k = 2, .error_feedback = Feedback::none, .average = false});
     std::vector<float> g = comm.rank() == 0 ? std::vector<float>{5, 1, 0, 0, -7, 0} : std::vector<float>{4, 0, 0, 9, 0, 1};
     plan.run(g);
     check.that(g == std::vector<float>{9, 0, 0, 9, 0, 0}, "sum of top-2 of each");

@@ -72,7 +72,7 @@ TEST_CASE("float64, no error feedback, and hardly any elements go on from a save
         going_on<double>(machine, config, 3);
       }
       AllreduceConfig config = config_of<float>(row);
-      config.error_feedback = false;
+      config.error_feedback = Feedback::none;
       going_on<float>(machine, config, 4);
       for (const std::int64_t n : {0, 1, 2}) {
         config = config_of<float>(row);

@@ -91,7 +91,7 @@ TEST_CASE("options of plans, in CUDA memory as in host memory", "[device_plan]")
   const std::int64_t n = 5003;
   compare<float>(3, {.count = n, .k = 0}, Input::heavy_tailed, 2);
   compare<float>(3, {.count = n, .k = n}, Input::integers, 2);
-  compare<float>(3, {.count = n, .error_feedback = false}, Input::heavy_tailed, 3);
+  compare<float>(3, {.count = n, .error_feedback = Feedback::none}, Input::heavy_tailed, 3);
   compare<float>(3, {.count = n, .average = false}, Input::heavy_tailed, 2);
   compare<float>(3, {.count = n, .warmup_iterations = 4}, Input::heavy_tailed, 5);
   for (const WireValues values : {WireValues::bfloat16, WireValues::float16}) {

@@ -1,5 +1,6 @@
 // test_device_state.cpp: plans and tables in CUDA memory go on from saved states, also of host memory; trials of candidates there.
 #include "collectives/allreduce.hpp"
+#include "compress/compressor.hpp"
 #include "cuda/nccl.hpp"
 #include "cuda/runtime.hpp"
 #include "kernels/narrow.hpp"
@@ -95,6 +96,25 @@ TEST_CASE("every algorithm, threshold and wire value in CUDA memory goes on from
       config.type = DataType::bfloat16;
       REQUIRE(plan_going_on<GpuPlace<bfloat16, float>>(machine, config, 4) == "");
     }
+  }
+}
+
+TEST_CASE("every compressor and memory in CUDA memory goes on from a saved state", "[device_state]") {
+  const StateMachine machine{3, "node:3 rank:1"};
+  for (const compress::CompressorRow* row : compress::compressor_registry()) {
+    AllreduceConfig config = gpu_config(row->carriage == compress::Carriage::sparse   ? "oktopk"
+                                        : row->carriage == compress::Carriage::packed ? "packed_reduce_scatter"
+                                                                                      : "dense_ring");
+    config.compressor = row->name;
+    REQUIRE(plan_going_on<GpuPlace<float, float>>(machine, config, 3) == "");
+    if (!row->feedback) continue;
+    config.feedback_gain = 0.5;
+    config.feedback_decay = 0.75;
+    REQUIRE(plan_going_on<GpuPlace<float, float>>(machine, config, 2) == "");
+    if (row->momentum != nullptr) continue;
+    config.feedback_gain = config.feedback_decay = 1;
+    config.error_feedback = Feedback::ef21;
+    REQUIRE(plan_going_on<GpuPlace<float, float>>(machine, config, 4) == "");
   }
 }
 

@@ -221,12 +221,34 @@ TEST_CASE("options of plans that shard, in CUDA memory as in host memory", "[ncc
         compare({.threshold = threshold, .threshold_period = 3});
       compare({.k = 0});
       compare({.k = 3001});
-      compare({.error_feedback = false});
+      compare({.error_feedback = Feedback::none});
       compare({.average = false});
       compare({.warmup_iterations = 3});
       compare({.dense_iterations = 2});
       compare({.wire_values = WireValues::bfloat16});
       for (const NonFinite policy : {NonFinite::error, NonFinite::skip, NonFinite::propagate}) compare({.non_finite = policy});
+    }
+  }
+}
+
+TEST_CASE("compressed sums in nodes by NCCL, in CUDA memory as in host memory", "[nccl]") {
+  for (const Place& place : {Place{4, "node:2 rank:2"}, Place{5, "nodes:3,2"}}) {
+    for (AllreduceConfig config : {AllreduceConfig{}, AllreduceConfig{.compressor = "qsgd", .error_feedback = Feedback::none},
+                                   AllreduceConfig{.dense_iterations = 2}, AllreduceConfig{.compressor = "signum"},
+                                   AllreduceConfig{.compressor = "chunked_topk", .feedback_decay = 0.9},
+                                   AllreduceConfig{.error_feedback = Feedback::ef21, .non_finite = NonFinite::skip}}) {
+      config.count = 3001;
+      config.algorithm = "packed_reduce_scatter";
+      run_case({place.ranks, place.machine, config},
+               [&](Communicator& comm, AllreducePlan& on_host, AllreducePlan& on_gpu, RankCheck& check) {
+                 check.that(on_gpu.explanation().find("dense sums in nodes by NCCL") != std::string::npos, on_gpu.explanation());
+                 for (int t = 0; t < 4; ++t) {
+                   auto gradient = make_input<float>(Input::integers, config.count, comm.rank(), place.ranks, t);
+                   if (t == 2 && comm.rank() == 1) gradient[1500] = std::numeric_limits<float>::infinity();
+                   run_both(on_host, on_gpu, gradient, true, check,
+                            "rank " + std::to_string(comm.rank()) + ", iteration " + std::to_string(t) + ": ", false);
+                 }
+               });
     }
   }
 }

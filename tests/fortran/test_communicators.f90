@@ -14,6 +14,7 @@ contains
 
   subroutine check_library()
     type(weir_algorithm_info), allocatable :: algorithms(:)
+    type(weir_compressor_info), allocatable :: compressors(:)
     type(weir_setting_info), allocatable :: settings(:)
     integer :: major, minor, patch, ierr, i
     logical :: found
@@ -33,6 +34,15 @@ contains
       found = algorithms(i)%sparse .and. algorithms(i)%host_memory .and. algorithms(i)%description /= ''
     end do
     call expect(found, 'oktopk is among the algorithms')
+    call expect(any([(algorithms(i)%packed, i=1, size(algorithms))]), 'some algorithm is packed')
+    compressors = weir_compressors()
+    found = .false.
+    do i = 1, size(compressors)
+      if (compressors(i)%name /= 'qsgd') cycle
+      found = compressors(i)%carriage == 'packed' .and. compressors(i)%parameters == 'levels=7,bucket=512' .and. &
+              compressors(i)%random .and. compressors(i)%source /= '' .and. compressors(i)%description /= ''
+    end do
+    call expect(found, 'qsgd is among the compressors')
     settings = weir_settings()
     found = .false.
     do i = 1, size(settings)

@@ -67,6 +67,8 @@ inline bool plan_contract_holds(std::span<const std::uint8_t> bytes) {
   const auto config = given_struct<weir_allreduce_config>(bytes, WEIR_ALLREDUCE_CONFIG_INIT, [&](weir_allreduce_config& c) {
     c.algorithm = text_of(bytes[0], "oktopk");
     c.name = text_of(bytes[0], "fuzzed");
+    c.compressor = text_of(static_cast<std::uint8_t>(bytes[0] >> 2), "");
+    c.compressor_parameters = text_of(static_cast<std::uint8_t>(bytes[0] >> 4), "");
     limit(c.count, 0xffff);
     limit(c.trial_iterations, 0xff);
   });

@@ -17,6 +17,7 @@ void weir_version(int* major, int* minor, int* patch) {
   X(weir_algorithm_info)                                                                                                           \
   X(weir_setting_info)                                                                                                             \
   X(weir_embedding_config)                                                                                                         \
+  X(weir_compressor_info) X(weir_encoded_info)                                                                                     \
   X(weir_embedding_statistics) X(weir_exchange_info) X(weir_checkpoint_config) X(weir_checkpoint_statistics) X(weir_sparse_result) \
       X(weir_residual)
 

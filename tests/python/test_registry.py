@@ -8,6 +8,12 @@ import weir
 def test_lists():
     algorithms = {row.name: row for row in weir.algorithms()}
     assert algorithms["oktopk"].sparse and not algorithms["dense_ring"].sparse and algorithms["oktopk"].description
+    assert algorithms["packed_allgather"].packed and not algorithms["oktopk"].packed
+    compressors = {row.name: row for row in weir.compressors()}
+    assert compressors["top_k"].carriage == "sparse" and compressors["top_k"].feedback and not compressors["top_k"].parameters
+    assert compressors["qsgd"].carriage == "packed" and compressors["qsgd"].random
+    assert compressors["qsgd"].parameters == "levels=7,bucket=512" and compressors["qsgd"].source
+    assert compressors["power_sgd"].carriage == "linear" and "none" not in compressors
     assert "columns" in [row.name for row in weir.exchanges()]
     settings = {row.name: row for row in weir.settings()}
     assert settings["WEIR_TIMEOUT"].origin == "environment"

@@ -188,6 +188,22 @@ struct Cuda {
     a.fetch();
   }
 
+  static void waxpby(T a, const T* x, T b, const T* y, T* out, std::int64_t count) {
+    OnDevice<const T> from(x, x == out ? 0 : count), other(y, y == nullptr || y == out ? 0 : count);
+    OnDevice<T> to(out, count);
+    kernels::cuda::waxpby<T, T>(TestQueue(count), a, x == out ? to.get() : from.get(), b, y == out ? to.get() : other.get(),
+                                to.get(), count);
+    from.fetch(), other.fetch(), to.fetch();
+  }
+
+  static void clear_taken(T* dense, const std::uint32_t* indices, std::int64_t count, const std::uint32_t* taken,
+                          std::int64_t taken_count) {
+    OnDevice<const std::uint32_t> i(indices, count), t(taken, taken_count);
+    OnDevice<T> d(dense, range(indices, count));
+    kernels::cuda::clear_taken(TestQueue(count), d.get(), i.get(), count, t.get(), taken_count);
+    i.fetch(), t.fetch(), d.fetch();
+  }
+
   static std::int64_t count_non_finite(const T* x, std::int64_t count) {
     OnDevice<const T> a(x, count);
     Delivered<std::int64_t> found;

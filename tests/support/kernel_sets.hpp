@@ -23,6 +23,8 @@ namespace weir::test {
     static constexpr auto add = &weir::kernels::SPACE::add<V>;                             \
     static constexpr auto scale = &weir::kernels::SPACE::scale<V>;                         \
     static constexpr auto divide = &weir::kernels::SPACE::divide<V>;                       \
+    static constexpr auto waxpby = &weir::kernels::SPACE::waxpby<V>;                       \
+    static constexpr auto clear_taken = &weir::kernels::SPACE::clear_taken<V>;             \
     static constexpr auto count_non_finite = &weir::kernels::SPACE::count_non_finite<V>;   \
     static constexpr auto fill_zero = &weir::kernels::SPACE::fill_zero<V>;                 \
     static constexpr auto merge_add = &weir::kernels::SPACE::merge_add<V>;                 \

@@ -18,3 +18,12 @@ function(weir_resume_test)
                                     ${MPIEXEC_EXECUTABLE} ${weir_mpiexec_flags} ${MPIEXEC_NUMPROC_FLAG} ${arg_RANKS})
   set_tests_properties(${arg_NAME} PROPERTIES LABELS examples ENVIRONMENT "${weir_mpiexec_environment};OPENBLAS_NUM_THREADS=1" TIMEOUT 300 RUN_SERIAL ON)
 endfunction()
+
+# weir_compressors_test(NAME name RANKS n PROGRAM target OPTION option ARGS ...): an example with three compressors, by mpi/test_example_compressors.sh. OPTION names
+# the algorithm.
+function(weir_compressors_test)
+  cmake_parse_arguments(arg "" "NAME;RANKS;PROGRAM;OPTION" "ARGS" ${ARGN})
+  add_test(NAME ${arg_NAME} COMMAND ${weir_SOURCE_DIR}/tests/mpi/test_example_compressors.sh ${arg_OPTION} $<TARGET_FILE:${arg_PROGRAM}> ${arg_ARGS} --
+                                    ${MPIEXEC_EXECUTABLE} ${weir_mpiexec_flags} ${MPIEXEC_NUMPROC_FLAG} ${arg_RANKS})
+  set_tests_properties(${arg_NAME} PROPERTIES LABELS examples ENVIRONMENT "${weir_mpiexec_environment};OPENBLAS_NUM_THREADS=1" TIMEOUT 300 RUN_SERIAL ON)
+endfunction()

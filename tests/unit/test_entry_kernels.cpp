@@ -101,7 +101,8 @@ TEMPLATE_TEST_CASE("merge_add of lists that do not overlap", "[kernels]", WEIR_A
   REQUIRE((indices.intact() && values.intact()));
 }
 
-TEMPLATE_TEST_CASE("settle zeroes what was taken and puts back the rest; scatter writes", "[kernels]", WEIR_ALL_KERNELS) {
+TEMPLATE_TEST_CASE("settle zeroes what was taken and puts back the rest; scatter writes; clear_taken zeroes", "[kernels]",
+                   WEIR_ALL_KERNELS) {
   using T = typename TestType::T;
   for (const std::size_t count : {0, 1, 2, 31, 32, 33, 1000, 20000}) {
     for (const std::size_t taken_count : {0, 1, 33, 1000, 20000}) {
@@ -121,6 +122,12 @@ TEMPLATE_TEST_CASE("settle zeroes what was taken and puts back the rest; scatter
                          static_cast<std::int64_t>(taken_count));
         REQUIRE(same(dense.all(), settled));
         TestType::scatter(dense.data(), indices.data(), values.data(), static_cast<std::int64_t>(count));
+        REQUIRE(same(dense.all(), scattered));
+        for (const std::uint32_t index : indices) {
+          if (std::binary_search(taken.begin(), taken.end(), index)) scattered[index] = 0;
+        }
+        TestType::clear_taken(dense.data(), indices.data(), static_cast<std::int64_t>(count), taken.data(),
+                              static_cast<std::int64_t>(taken_count));
         REQUIRE(same(dense.all(), scattered));
         REQUIRE(dense.intact());
       }

@@ -274,6 +274,36 @@ TEMPLATE_TEST_CASE("element-wise kernels", "[kernels]", WEIR_ALL_KERNELS) {
   }
 }
 
+TEMPLATE_TEST_CASE("waxpby rounds products and sums by themselves", "[kernels]", WEIR_ALL_KERNELS) {
+  using T = typename TestType::T;
+  const T a = T(1) / T(3), b = T(-7) / T(9);
+  for (const std::int64_t n : sizes) {
+    for (const Kind kind : kinds) {
+      if (left_out()) continue;
+      const auto x = numbers<T>(kind, n, 7), y = numbers<T>(Kind::heavy_tailed, n, 8);
+      std::vector<T> scaled(x), both(x);
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        volatile T ax = a * x[i], by = b * y[i];  // so that no compiler fuses them
+        scaled[i] = ax;
+        both[i] = ax + by;
+      }
+      INFO("n " << n << ", kind " << static_cast<int>(kind));
+      Guarded<T> source(x, 1), other(y, 2), out(y, 3);
+      TestType::waxpby(a, source.data(), b, nullptr, out.data(), n);
+      REQUIRE(same_sums(out.all(), scaled));
+      TestType::waxpby(a, source.data(), b, other.data(), out.data(), n);
+      REQUIRE(same_sums(out.all(), both));
+      REQUIRE((same(source.all(), x) && same(other.all(), y)));
+      TestType::waxpby(a, source.data(), b, other.data(), other.data(), n);
+      REQUIRE(same_sums(other.all(), both));
+      Guarded<T> again(y, 2);
+      TestType::waxpby(a, source.data(), b, again.data(), source.data(), n);
+      REQUIRE(same_sums(source.all(), both));
+      REQUIRE((source.intact() && other.intact() && out.intact()));
+    }
+  }
+}
+
 TEMPLATE_TEST_CASE("fill_zero fills exactly its range, cached and streamed", "[kernels]", WEIR_ALL_KERNELS) {
   using T = typename TestType::T;
   std::vector<std::int64_t> counts(sizes.begin(), sizes.end());

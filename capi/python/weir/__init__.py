@@ -18,9 +18,10 @@ from ._types import *
 from .checkpoint import Checkpoint, catch_signal
 from .communicator import Communicator, Topology
 from .embedding import EmbeddingTable
+from .encoded import decode, inspect
 from .operation import Operation
 from .plan import AllreducePlan, Residual, SparseResult
-from .registry import Versions, algorithms, exchanges, log_to, set_log_function, settings, versions
+from .registry import Versions, algorithms, compressors, exchanges, log_to, set_log_function, settings, versions
 from .schedule import StepSchedule
 
 __version__ = ".".join(map(str, VERSION))
@@ -39,7 +40,10 @@ __all__ = [
     "Versions",
     "algorithms",
     "catch_signal",
+    "compressors",
+    "decode",
     "exchanges",
+    "inspect",
     "log_to",
     "set_log_function",
     "settings",

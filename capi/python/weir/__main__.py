@@ -23,6 +23,10 @@ def columns(rows: Sequence[Tuple[str, ...]]) -> str:
     return "\n".join("  ".join(f"{text:<{width}}" for text, width in zip(row, widths)).rstrip() for row in rows)
 
 
+def carries(algorithm: weir.AlgorithmInfo) -> str:
+    return "sparse" if algorithm.sparse else "packed" if algorithm.packed else "dense"
+
+
 def info() -> None:
     """On every rank collective; rank 0 prints."""
     versions = weir.versions()
@@ -43,8 +47,9 @@ def info() -> None:
         print(f"\nTopology\n{comm.topology.rstrip()}")
         print(
             "\nAlgorithms\n"
-            + columns([(row.name, "sparse" if row.sparse else "dense", row.description) for row in weir.algorithms()])
+            + columns([(row.name, carries(row), row.description) for row in weir.algorithms()])
         )
+        print("\nCompressors\n" + columns([(row.name, row.carriage, row.description) for row in weir.compressors()]))
         print("\nExchanges of tables\n" + columns([(row.name, row.description) for row in weir.exchanges()]))
         print("\nSettings\n" + columns([(row.name, row.value, row.origin) for row in weir.settings()]))
 

@@ -33,7 +33,11 @@ class weir_allreduce_config(Structure):
         ("samplings", c_int32),
         ("trial_iterations", c_int64),
         ("memory", c_int32),
-        ("reserved", c_int32),
+        ("seed", c_int32),
+        ("compressor", c_char_p),
+        ("compressor_parameters", c_char_p),
+        ("feedback_decay", c_double),
+        ("feedback_gain", c_double),
     ]
 
 
@@ -73,7 +77,32 @@ class weir_algorithm_info(Structure):
         ("sparse", c_int32),
         ("host_memory", c_int32),
         ("cuda_memory", c_int32),
-        ("reserved", c_int32),
+        ("packed", c_int32),
+    ]
+
+
+class weir_compressor_info(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("name", c_char_p),
+        ("description", c_char_p),
+        ("source", c_char_p),
+        ("carriage", c_char_p),
+        ("parameters", c_char_p),
+        ("random", c_int32),
+        ("feedback", c_int32),
+    ]
+
+
+class weir_encoded_info(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("version", c_int64),
+        ("count", c_int64),
+        ("entries", c_int64),
+        ("bytes", c_int64),
+        ("compressor", c_char_p),
+        ("parameters", c_char_p),
     ]
 
 
@@ -191,6 +220,8 @@ FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "weir_last_error": (c_char_p, (c_void_p,)),
     "weir_algorithm_name": (c_char_p, (c_int,)),
     "weir_algorithm": (c_int, (c_int, POINTER(weir_algorithm_info))),
+    "weir_compressor_name": (c_char_p, (c_int,)),
+    "weir_compressor": (c_int, (c_int, POINTER(weir_compressor_info))),
     "weir_setting": (c_int, (c_int, POINTER(weir_setting_info))),
     "weir_level_name": (c_char_p, (c_int32,)),
     "weir_set_log_function": (c_int, (LOG_FUNCTION, c_void_p)),
@@ -230,6 +261,10 @@ FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "weir_plan_state_bytes": (c_int, (c_void_p, POINTER(c_int64))),
     "weir_plan_save_state": (c_int, (c_void_p, c_void_p, c_int64)),
     "weir_plan_restore_state": (c_int, (c_void_p, c_void_p, c_int64)),
+    "weir_plan_encoded_bytes": (c_int, (c_void_p, POINTER(c_int64))),
+    "weir_plan_encode": (c_int, (c_void_p, c_void_p, c_void_p, c_int64, POINTER(c_int64))),
+    "weir_encoded_inspect": (c_int, (c_void_p, c_int64, POINTER(weir_encoded_info))),
+    "weir_decode": (c_int, (c_void_p, c_int64, c_void_p, c_int64, c_int32)),
     "weir_plan_explanation": (c_char_p, (c_void_p,)),
     "weir_plan_reset": (c_int, (c_void_p,)),
     "weir_schedule_create": (c_int, (c_void_p, POINTER(c_char_p), c_int, POINTER(c_void_p))),

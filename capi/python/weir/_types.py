@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Status", "Error", "ArgumentError", "MismatchError", "BusyError", "StateError", "NonFiniteError", "TimeoutError",
     "TransportError", "MemoryError", "SettingError", "UnsupportedError", "InternalError", "DeviceError", "FileError", "DataType",
-    "MemorySpace", "Threshold", "WireFormat", "WireValues", "NonFinite", "Level", "Optimizer", "Routing", "LogLevel",
-    "ElementType", "Distribution", "AllreduceConfig", "Statistics", "AlgorithmInfo", "SettingInfo", "EmbeddingConfig",
-    "EmbeddingStatistics", "ExchangeInfo", "CheckpointConfig", "CheckpointStatistics",
+    "MemorySpace", "Threshold", "WireFormat", "WireValues", "Feedback", "NonFinite", "Level", "Optimizer", "Routing", "LogLevel",
+    "ElementType", "Distribution", "AllreduceConfig", "Statistics", "AlgorithmInfo", "CompressorInfo", "EncodedInfo",
+    "SettingInfo", "EmbeddingConfig", "EmbeddingStatistics", "ExchangeInfo", "CheckpointConfig", "CheckpointStatistics",
 ]
 
 
@@ -207,6 +207,23 @@ class WireValues(IntEnum):
     float16 = 2
 
 
+class Feedback(IntEnum):
+    """What a rank remembers of what it had to send and did not: its memory (GRACE section IV).
+
+    none: nothing: what is not delivered is lost
+    residual: a residual r: m = decay r + gain g is compressed, and r becomes what of m is not delivered (Ok-Topk Algorithm 2,
+        GRACE's default)
+    ef21: EF21 (Richtarik, Sokolov, Fatkhullin 2021): differences of gradients are compressed, and the sum of all that was delivered
+        is the update. Updates are dense, from `run` only
+    automatic: residual, or none where the compressor's paper has none: `weir info --compressors` says which
+    """
+
+    none = 0
+    residual = 1
+    ef21 = 2
+    automatic = 3
+
+
 class NonFinite(IntEnum):
     """What happens to an iteration in which any rank's gradient holds NaN or infinity.
 
@@ -322,7 +339,15 @@ class AllreduceConfig(Struct):
         "auto_sparse": the cheapest sparse one
     trial_iterations: with `algorithm = auto`: this many runs of each of up to three candidates, then the fastest by the clock
         stays; 0: the prediction decides; at most 10^6
-    error_feedback: keep what is not delivered in a residual (Ok-Topk Algorithm 2)
+    compressor: a name from the list of compressors: what travels. Empty: what the algorithm is made for: top_k of sparse ones,
+        block_quantise of packed ones, and nothing is compressed by dense ones. With `algorithm = auto` also several, as in
+        "qsgd|top_k|none": the cheapest is chosen
+    compressor_parameters: of the compressor, by name: "levels=16,bucket=512". What is not named has its default. Of several
+        compressors, in their order: "levels=16||"
+    seed: of random compressors, whose numbers depend on it, the iteration, the rank and the element, and on nothing else
+    error_feedback: what a rank remembers of what it did not send
+    feedback_decay: beta of GRACE section IV: of the residual, this part stays from one iteration to the next
+    feedback_gain: gamma of GRACE section IV: gradients are multiplied by it; not 0
     average: divide the delivered sum by the number of ranks
     threshold: how a rank selects the entries that it contributes
     samplings: N of MSTopK (CommLib Algorithm 1)
@@ -347,7 +372,12 @@ class AllreduceConfig(Struct):
     k: int = -1
     algorithm: str = "oktopk"
     trial_iterations: int = 0
-    error_feedback: bool = True
+    compressor: str = ""
+    compressor_parameters: str = ""
+    seed: int = 1
+    error_feedback: Union[Feedback, str] = Feedback.automatic
+    feedback_decay: float = 1.0
+    feedback_gain: float = 1.0
     average: bool = True
     threshold: Union[Threshold, str] = Threshold.exact
     samplings: int = 30
@@ -366,7 +396,8 @@ class AllreduceConfig(Struct):
     _c = _abi.weir_allreduce_config
     _kinds = {
         "count": int, "type": DataType, "memory": MemorySpace, "density": float, "k": int, "algorithm": str,
-        "trial_iterations": int, "error_feedback": bool, "average": bool, "threshold": Threshold, "samplings": int,
+        "trial_iterations": int, "compressor": str, "compressor_parameters": str, "seed": int, "error_feedback": Feedback,
+        "feedback_decay": float, "feedback_gain": float, "average": bool, "threshold": Threshold, "samplings": int,
         "wire_format": WireFormat, "wire_values": WireValues, "threshold_period": int, "boundary_period": int,
         "balance_trigger": float, "window": int, "non_finite": NonFinite, "dense_iterations": int, "warmup_iterations": int,
         "priority": int, "name": str,
@@ -388,7 +419,12 @@ class PlanKeywords:
         k: int = -1,
         algorithm: str = "oktopk",
         trial_iterations: int = 0,
-        error_feedback: bool = True,
+        compressor: str = "",
+        compressor_parameters: str = "",
+        seed: int = 1,
+        error_feedback: Union[Feedback, str] = Feedback.automatic,
+        feedback_decay: float = 1.0,
+        feedback_gain: float = 1.0,
         average: bool = True,
         threshold: Union[Threshold, str] = Threshold.exact,
         samplings: int = 30,
@@ -421,7 +457,15 @@ class PlanKeywords:
             dense; "auto_sparse": the cheapest sparse one
         trial_iterations: with `algorithm = auto`: this many runs of each of up to three candidates, then the fastest by the clock
             stays; 0: the prediction decides; at most 10^6
-        error_feedback: keep what is not delivered in a residual (Ok-Topk Algorithm 2)
+        compressor: a name from the list of compressors: what travels. Empty: what the algorithm is made for: top_k of sparse ones,
+            block_quantise of packed ones, and nothing is compressed by dense ones. With `algorithm = auto` also several, as in
+            "qsgd|top_k|none": the cheapest is chosen
+        compressor_parameters: of the compressor, by name: "levels=16,bucket=512". What is not named has its default. Of several
+            compressors, in their order: "levels=16||"
+        seed: of random compressors, whose numbers depend on it, the iteration, the rank and the element, and on nothing else
+        error_feedback: what a rank remembers of what it did not send
+        feedback_decay: beta of GRACE section IV: of the residual, this part stays from one iteration to the next
+        feedback_gain: gamma of GRACE section IV: gradients are multiplied by it; not 0
         average: divide the delivered sum by the number of ranks
         threshold: how a rank selects the entries that it contributes
         samplings: N of MSTopK (CommLib Algorithm 1)
@@ -442,10 +486,12 @@ class PlanKeywords:
             comm,
             AllreduceConfig(
                 count=count, type=type, memory=memory, density=density, k=k, algorithm=algorithm,
-                trial_iterations=trial_iterations, error_feedback=error_feedback, average=average, threshold=threshold,
-                samplings=samplings, wire_format=wire_format, wire_values=wire_values, threshold_period=threshold_period,
-                boundary_period=boundary_period, balance_trigger=balance_trigger, window=window, non_finite=non_finite,
-                dense_iterations=dense_iterations, warmup_iterations=warmup_iterations, priority=priority, name=name,
+                trial_iterations=trial_iterations, compressor=compressor, compressor_parameters=compressor_parameters, seed=seed,
+                error_feedback=error_feedback, feedback_decay=feedback_decay, feedback_gain=feedback_gain, average=average,
+                threshold=threshold, samplings=samplings, wire_format=wire_format, wire_values=wire_values,
+                threshold_period=threshold_period, boundary_period=boundary_period, balance_trigger=balance_trigger, window=window,
+                non_finite=non_finite, dense_iterations=dense_iterations, warmup_iterations=warmup_iterations, priority=priority,
+                name=name,
             ),
         )
 
@@ -468,10 +514,12 @@ class Statistics(Struct):
     bytes_received: by Level of the peer
     messages_sent: by Level of the peer
     messages_received: by Level of the peer
-    seconds_select: compensation and local selection
+    seconds_select: compensation, local selection, and what a compressor takes to encode
     seconds_in_node: dense reduce-scatter and sparse allgather of algorithms that shard within nodes
-    seconds_exchange: from the first message to the last, reductions included, and what the caller computed meanwhile
-    seconds_apply: residual update and dense result; in CUDA memory: until they are on the stream
+    seconds_exchange: from the first message to the last, reductions included, encoding and decoding not, and what the caller
+        computed meanwhile
+    seconds_apply: residual update, dense result, and what a compressor takes to decode; in CUDA memory: until they are on the
+        stream
     seconds_total: from start to completion, without waiting for the caller to take the result
     seconds_waited: that the caller spent in wait, test or run until this run had finished
     rethresholded: mode reuse: the local or global threshold was re-evaluated
@@ -520,6 +568,7 @@ class AlgorithmInfo(Struct):
     sparse: delivers k entries; a dense algorithm delivers all
     host_memory: takes gradients in host memory
     cuda_memory: takes gradients in CUDA memory
+    packed: carries bytes that compressors make of float32 gradients
     """
 
     name: str
@@ -527,10 +576,61 @@ class AlgorithmInfo(Struct):
     sparse: bool
     host_memory: bool
     cuda_memory: bool
+    packed: bool
 
     _c = _abi.weir_algorithm_info
     _kinds = {
-        "name": str, "description": str, "sparse": bool, "host_memory": bool, "cuda_memory": bool,
+        "name": str, "description": str, "sparse": bool, "host_memory": bool, "cuda_memory": bool, "packed": bool,
+    }
+
+
+@dataclass(frozen=True, repr=False)
+class CompressorInfo(Struct):
+    """One row of the compressor registry: what AllreduceConfig's `compressor` may name.
+
+    source: the paper
+    carriage: what carries it: "sparse": entries, by sparse algorithms; "packed": bytes, by packed ones; "linear": dense values, by
+        dense ones
+    parameters: all of them with their defaults: "levels=7,bucket=512"; empty where there are none
+    random: draws random numbers, which depend on `seed`
+    feedback: keeps a residual unless `error_feedback` says otherwise
+    """
+
+    name: str
+    description: str
+    source: str
+    carriage: str
+    parameters: str
+    random: bool
+    feedback: bool
+
+    _c = _abi.weir_compressor_info
+    _kinds = {
+        "name": str, "description": str, "source": str, "carriage": str, "parameters": str, "random": bool, "feedback": bool,
+    }
+
+
+@dataclass(frozen=True, repr=False)
+class EncodedInfo(Struct):
+    """What an encoded gradient says of itself.
+
+    version: of the format
+    count: elements of the gradient
+    entries: of these, elements that it has values for; the others are 0
+    bytes: header and checksum included
+    parameters: of the compressor, all of them: "levels=7,bucket=512"
+    """
+
+    version: int
+    count: int
+    entries: int
+    bytes: int
+    compressor: str
+    parameters: str
+
+    _c = _abi.weir_encoded_info
+    _kinds = {
+        "version": int, "count": int, "entries": int, "bytes": int, "compressor": str, "parameters": str,
     }
 
 

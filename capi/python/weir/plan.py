@@ -4,6 +4,8 @@ from __future__ import annotations
 import ctypes
 from typing import Any, NamedTuple, Optional, Tuple, TypeVar
 
+import numpy as np
+
 from . import _abi
 from ._arrays import NOWHERE
 from ._handles import Run, lend
@@ -147,6 +149,28 @@ class AllreducePlan(PlanKeywords, Stateful):
     def explain(self) -> Text:
         """Why the plan uses its algorithm; with automatic choice a table of predictions."""
         return Text(lib.weir_plan_explanation(self._handle().pointer).decode(errors="replace"))
+
+    @property
+    def encoded_bytes(self) -> int:
+        """Most bytes of what encode() gives. StateError where the plan cannot encode: it must be in host memory, of float32, with a
+        flat algorithm that is sparse or packed, without EF21 and dense iterations."""
+        size = ctypes.c_int64()
+        self._call("encoded_bytes", size)
+        return size.value
+
+    def encode(self, gradient: Any) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """Not collective. For those who move bytes themselves: what this rank contributes, compressed as its next run would, as an
+        array of uint8 that weir.decode() reads, anywhere. This counts as a run, all of which was delivered: residual, momentum and
+        schedules move on. BusyError while a run is in flight."""
+        memory, refusal = self._memory("the gradient", gradient, (self._type.name,), False, False)
+        if refusal is None and memory.elements != self._count:
+            refusal = self._refusal(f"the gradient has {memory.elements} elements; the plan takes {self._count}")
+        room = np.empty(self.encoded_bytes, np.uint8)
+        if refusal is not None:
+            raise refusal
+        size = ctypes.c_int64()
+        self._call("encode", memory.pointer, room.ctypes.data, room.size, size)
+        return room[: size.value].copy()
 
     def reset(self) -> None:
         """Forgets residual, thresholds, boundaries and iteration count. Sends nothing, but every rank must call it before the

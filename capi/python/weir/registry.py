@@ -1,4 +1,4 @@
-"""What the library has: algorithms, exchanges, settings, versions, messages."""
+"""What the library has: algorithms, compressors, exchanges, settings, versions, messages."""
 from __future__ import annotations
 
 import ctypes
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Callable, List, NamedTuple, Optional, Tup
 from . import _abi, _library
 from ._library import check, lib
 from ._struct import Struct
-from ._types import AlgorithmInfo, ArgumentError, ExchangeInfo, LogLevel, SettingInfo, Status
+from ._types import AlgorithmInfo, ArgumentError, CompressorInfo, ExchangeInfo, LogLevel, SettingInfo, Status
 
 if TYPE_CHECKING:
     import logging
@@ -30,6 +30,11 @@ def listed(function: Any, info: Type[Info]) -> List[Info]:
 def algorithms() -> List[AlgorithmInfo]:
     """Every algorithm that a plan may name."""
     return listed(lib.weir_algorithm, AlgorithmInfo)
+
+
+def compressors() -> List[CompressorInfo]:
+    """Every compressor that a plan may name, besides "none"."""
+    return listed(lib.weir_compressor, CompressorInfo)
 
 
 def exchanges() -> List[ExchangeInfo]:

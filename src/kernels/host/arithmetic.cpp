@@ -45,6 +45,22 @@ void divide(T* x, std::int64_t count, T divisor) {
 }
 
 template <class T>
+void waxpby(T a, const T* x, T b, const T* y, T* out, std::int64_t count) {
+  const Tag<T> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto as = hn::Set(d, a), bs = hn::Set(d, b);
+  std::int64_t i = 0;
+  if (y == nullptr) {
+    for (; i + lanes <= count; i += lanes) hn::StoreU(hn::Mul(as, hn::LoadU(d, x + i)), d, out + i);
+    for (; i < count; ++i) out[i] = a * x[i];
+    return;
+  }
+  for (; i + lanes <= count; i += lanes)
+    hn::StoreU(hn::Add(hn::Mul(as, hn::LoadU(d, x + i)), hn::Mul(bs, hn::LoadU(d, y + i))), d, out + i);
+  for (; i < count; ++i) out[i] = a * x[i] + b * y[i];
+}
+
+template <class T>
 std::int64_t count_non_finite(const T* x, std::int64_t count) {
   const Tag<T> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -101,7 +117,7 @@ void fill_zero(T* x, std::int64_t count) {
 
 template <class T>
 ArithmeticKernels<T> arithmetic_kernels() {
-  return {add<T>, scale<T>, divide<T>, count_non_finite<T>, count_cut<T>, fill_zero<T>};
+  return {add<T>, scale<T>, divide<T>, waxpby<T>, count_non_finite<T>, count_cut<T>, fill_zero<T>};
 }
 ArithmeticKernels<float> float_kernels() { return arithmetic_kernels<float>(); }
 ArithmeticKernels<double> double_kernels() { return arithmetic_kernels<double>(); }
@@ -148,6 +164,11 @@ void divide(T* x, std::int64_t count, T divisor) {
 }
 
 template <class T>
+void waxpby(T a, const T* x, T b, const T* y, T* out, std::int64_t count) {
+  chosen<T>().waxpby(a, x, b, y, out, count);
+}
+
+template <class T>
 std::int64_t count_non_finite(const T* x, std::int64_t count) {
   return chosen<T>().count_non_finite(x, count);
 }
@@ -162,12 +183,13 @@ void fill_zero(T* x, std::int64_t count) {
   chosen<T>().fill_zero(x, count);
 }
 
-#define WEIR_INSTANTIATE(T)                                       \
-  template void add(const T*, T*, std::int64_t);                  \
-  template void scale(T*, std::int64_t, T);                       \
-  template void divide(T*, std::int64_t, T);                      \
-  template std::int64_t count_non_finite(const T*, std::int64_t); \
-  template CutCounts count_cut(const T*, std::int64_t, Key<T>);   \
+#define WEIR_INSTANTIATE(T)                                         \
+  template void add(const T*, T*, std::int64_t);                    \
+  template void scale(T*, std::int64_t, T);                         \
+  template void divide(T*, std::int64_t, T);                        \
+  template void waxpby(T, const T*, T, const T*, T*, std::int64_t); \
+  template std::int64_t count_non_finite(const T*, std::int64_t);   \
+  template CutCounts count_cut(const T*, std::int64_t, Key<T>);     \
   template void fill_zero(T*, std::int64_t);
 
 WEIR_INSTANTIATE(float)

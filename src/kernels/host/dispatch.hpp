@@ -11,6 +11,7 @@ struct ArithmeticKernels {
   decltype(&host::add<T>) add;
   decltype(&host::scale<T>) scale;
   decltype(&host::divide<T>) divide;
+  decltype(&host::waxpby<T>) waxpby;
   decltype(&host::count_non_finite<T>) count_non_finite;
   decltype(&host::count_cut<T>) count_cut;
   decltype(&host::fill_zero<T>) fill_zero;

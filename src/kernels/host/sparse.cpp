@@ -105,6 +105,16 @@ void settle(T* dense, const std::uint32_t* indices, const T* values, std::int64_
 }
 
 template <class T>
+void clear_taken(T* dense, const std::uint32_t* indices, std::int64_t count, const std::uint32_t* taken, std::int64_t taken_count) {
+  for (std::int64_t i = 0, t = 0; i < count && t < taken_count;) {
+    const std::uint32_t index = indices[i], taken_index = taken[t];
+    if (index == taken_index) dense[index] = 0;
+    i += index <= taken_index;
+    t += taken_index <= index;
+  }
+}
+
+template <class T>
 void scatter(T* dense, const std::uint32_t* indices, const T* values, std::int64_t count) {
   std::int64_t i = 0;
   for (; i + prefetch_ahead < count; ++i) {
@@ -118,6 +128,7 @@ void scatter(T* dense, const std::uint32_t* indices, const T* values, std::int64
   template std::int64_t merge_add(const std::uint32_t*, const T*, std::int64_t, const std::uint32_t*, const T*, std::int64_t, \
                                   std::uint32_t*, T*);                                                                        \
   template void settle(T*, const std::uint32_t*, const T*, std::int64_t, const std::uint32_t*, std::int64_t);                 \
+  template void clear_taken(T*, const std::uint32_t*, std::int64_t, const std::uint32_t*, std::int64_t);                      \
   template void scatter(T*, const std::uint32_t*, const T*, std::int64_t);
 
 WEIR_INSTANTIATE(float)

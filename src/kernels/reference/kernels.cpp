@@ -128,6 +128,11 @@ void divide(T* x, std::int64_t count, T divisor) {
 }
 
 template <class T>
+void waxpby(T a, const T* x, T b, const T* y, T* out, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) out[i] = y == nullptr ? a * x[i] : a * x[i] + b * y[i];
+}
+
+template <class T>
 std::int64_t count_non_finite(const T* x, std::int64_t count) {
   return count_at_least(x, count, key_infinity<T>);
 }
@@ -161,6 +166,13 @@ void settle(T* dense, const std::uint32_t* indices, const T* values, std::int64_
     while (t < taken_count && taken[t] < indices[i]) ++t;
     const bool was_taken = t < taken_count && taken[t] == indices[i];
     dense[indices[i]] = was_taken ? T{0} : values[i];
+  }
+}
+
+template <class T>
+void clear_taken(T* dense, const std::uint32_t* indices, std::int64_t count, const std::uint32_t* taken, std::int64_t taken_count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (std::binary_search(taken, taken + taken_count, indices[i])) dense[indices[i]] = 0;
   }
 }
 
@@ -273,6 +285,8 @@ void coalesce_rows(const T* x, std::int64_t width, const std::uint32_t* order, c
   template Exceedances<T> exceedances(const T*, const T*, std::int64_t, Key<T>);                                              \
   template void add(const T*, T*, std::int64_t);                                                                              \
   template void scale(T*, std::int64_t, T);                                                                                   \
+  template void waxpby(T, const T*, T, const T*, T*, std::int64_t);                                                           \
+  template void clear_taken(T*, const std::uint32_t*, std::int64_t, const std::uint32_t*, std::int64_t);                      \
   template void divide(T*, std::int64_t, T);                                                                                  \
   template std::int64_t count_non_finite(const T*, std::int64_t);                                                             \
   template void fill_zero(T*, std::int64_t);                                                                                  \

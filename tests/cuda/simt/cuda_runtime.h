@@ -138,6 +138,10 @@ T atomicAdd(T* address, T value) {
   return simt::exchange_memory(address, *address + value);
 }
 template <class T>
+T atomicMax(T* address, T value) {
+  return simt::exchange_memory(address, value > *address ? value : *address);
+}
+template <class T>
 T atomicOr(T* address, T value) {
   return simt::exchange_memory(address, *address | value);
 }

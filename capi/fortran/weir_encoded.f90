@@ -1,0 +1,82 @@
+! weir_encoded.f90: gradients that plans have encoded, read without a plan. Any thread may call it at any time.
+module weir_encoded
+  use, intrinsic :: iso_c_binding, only: c_int, c_int32_t, c_sizeof
+  use, intrinsic :: iso_fortran_env, only: int8, real32
+  use weir_arrays, only: array_view, not_contiguous, view_of
+  use weir_c
+  use weir_calls, only: comm_owner, end_call
+  use weir_types
+  implicit none
+  private
+  public :: weir_decode, weir_inspect
+
+  !> (encoded, values, add, ierr): `values`, a real32 array of rank 1 to 3 with as many elements as the gradient had, becomes what
+  !> `encoded`, exactly the int8 array of encode, stands for. With `add`, which is optional, that is added to it; a refused message
+  !> then adds nothing.
+  interface weir_decode
+    module procedure decode_1, decode_2, decode_3
+  end interface
+
+contains
+
+  !> What `encoded` says of itself.
+  subroutine weir_inspect(encoded, info, ierr)
+    integer(int8), intent(in), target :: encoded(:)
+    type(weir_encoded_info), intent(inout) :: info
+    integer, intent(out), optional :: ierr
+    type(c_encoded_info) :: c
+    type(comm_owner), pointer :: none
+    type(array_view) :: view
+    character(len=:), allocatable :: refusal
+    integer(c_int) :: status
+
+    nullify (none)
+    view = view_of(encoded)
+    if (.not. view%contiguous) refusal = 'the encoded gradient '//not_contiguous
+    c%struct_size = c_sizeof(c)
+    status = c_encoded_inspect(view%address, view%count, c)
+    if (status == WEIR_OK) call from_c(c, info)
+    call end_call(status, none, ierr, refusal)
+  end subroutine
+
+  subroutine decode_view(encoded, values, add, ierr)
+    type(array_view), intent(in) :: encoded, values
+    logical, intent(in), optional :: add
+    integer, intent(out), optional :: ierr
+    type(comm_owner), pointer :: none
+    character(len=:), allocatable :: refusal
+    integer(c_int32_t) :: adds
+
+    nullify (none)
+    adds = 0
+    if (present(add)) adds = merge(1, 0, add)
+    if (.not. encoded%contiguous) refusal = 'the encoded gradient '//not_contiguous
+    if (.not. values%contiguous) refusal = 'the array for the values '//not_contiguous
+    call end_call(c_decode(encoded%address, encoded%count, values%address, values%count, adds), none, ierr, refusal)
+  end subroutine
+
+  subroutine decode_1(encoded, values, add, ierr)
+    integer(int8), intent(in), target :: encoded(:)
+    real(real32), intent(inout), target :: values(:)
+    logical, intent(in), optional :: add
+    integer, intent(out), optional :: ierr
+    call decode_view(view_of(encoded), view_of(values), add, ierr)
+  end subroutine
+
+  subroutine decode_2(encoded, values, add, ierr)
+    integer(int8), intent(in), target :: encoded(:)
+    real(real32), intent(inout), target :: values(:, :)
+    logical, intent(in), optional :: add
+    integer, intent(out), optional :: ierr
+    call decode_view(view_of(encoded), view_of(values), add, ierr)
+  end subroutine
+
+  subroutine decode_3(encoded, values, add, ierr)
+    integer(int8), intent(in), target :: encoded(:)
+    real(real32), intent(inout), target :: values(:, :, :)
+    logical, intent(in), optional :: add
+    integer, intent(out), optional :: ierr
+    call decode_view(view_of(encoded), view_of(values), add, ierr)
+  end subroutine
+
+end module

@@ -1,0 +1,78 @@
+"""Which compressors there are, and how each is trained: its algorithm, and what its paper says of the optimizer. All else is the examples' default.
+
+GRACE is Xu et al., ICDCS 2021. Its section V-A: compressors use the baseline's optimizer, but for image classification, where PowerSGD, random-k, DGC, SignSGD
+and SIGNUM use SGD without momentum."""
+import dataclasses
+import pathlib
+import re
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+ALGORITHMS = {"packed": "packed_reduce_scatter", "sparse": "oktopk", "linear": "dense_ring"}
+ALSO_BY_ALLGATHER = ("qsgd", "block_quantise", "chunked_topk")
+EXAMPLES = ("fashion_mnist", "language_model")
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    images: tuple = ()  # options of fashion_mnist
+    words: tuple = ()  # of language_model
+    why: str = ""  # the options
+    misses: str = ""  # its paper's reason to miss the quality of dense training
+
+
+# Of compressors that leave much in the residual. The learning rate is in what waits (Karimireddy et al., 2019, Algorithm 1), as for top_k in these examples, and there is no
+# momentum. In all, 0.5 without momentum is a quarter of 0.2 with 0.9.
+VANILLA = ("--optimizer", "before", "--momentum", "0", "--learning-rate", "0.5")
+STALE = "without momentum, which multiplies what comes late by ten"
+SIGNS = ("--optimizer", "after", "--momentum", "0", "--learning-rate", "0.001")
+RANDOM = "an entry waits n / k steps in the mean, 100 here, and what it delivers then is stale (Stich et al., 2018: the rate of SGD holds after O(n / k) steps and more)"
+
+SETTINGS = {
+    "chunked_topk": Setting(VANILLA, why=STALE + ": with it, an epoch ends at 72 % instead of 84 %"),
+    "dgc": Setting(("--momentum", "0"), why="it has a momentum of its own"),
+    "power_sgd": Setting((*VANILLA, "--compressor-parameters", "columns=1024"), ("--compressor-parameters", "columns=384"),
+                         "without momentum: GRACE, section V-A; columns: the width of the largest layer, since the paper's matrices are layers"),
+    "ef_sign_sgd": Setting(VANILLA, why=STALE + ": with it, training diverges; Karimireddy et al. have none either"),
+    "one_bit_sgd": Setting(VANILLA, why=STALE + ": with it, training diverges"),
+    "adaptive_threshold": Setting(VANILLA, why=STALE + "; as one_bit_sgd, whose two means it has"),
+    "random_k": Setting(VANILLA, why="without momentum: GRACE, section V-A", misses=RANDOM),
+    "shared_random_k": Setting(VANILLA, why="without momentum: GRACE, section V-A", misses=RANDOM),
+    "sign_sgd": Setting(SIGNS, why="updates are of size 1, so that the learning rate is the step of every element: 1e-3 to 1e-4 (Bernstein et al., 2018); without momentum: "
+                                   "GRACE, section V-A"),
+    "signum": Setting(SIGNS, why="as sign_sgd; it has a momentum of its own"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Training:
+    compressor: str
+    travels_by: str
+    memory: bool
+    name: str
+    setting: Setting
+
+    def options(self, example):
+        return self.setting.images if example == "fashion_mnist" else self.setting.words
+
+
+def registry():
+    """(name, kind of exchange, whether its memory is on by default) of every row, in the registry's order."""
+    source = ROOT / "src/compress"
+    rows = {}
+    for file in source.glob("*.cpp"):
+        for name, body in re.findall(r"^const CompressorRow (\w+)_row = \{(.*?)^\};", file.read_text(), re.DOTALL | re.MULTILINE):
+            carriage = re.search(r"\.carriage = Carriage::(\w+)", body)
+            rows[name] = (name, carriage.group(1) if carriage else "packed", ".feedback = false" not in body)
+    return [rows[name] for name in re.findall(r"&(\w+)_row", (source / "registry.cpp").read_text())]
+
+
+def trainings():
+    """The dense one, those with a memory, those without, and some by another algorithm."""
+    rows = sorted(registry(), key=lambda row: not row[2])
+    return [Training("none", "dense_ring", False, "none", Setting()),
+            *(Training(name, ALGORITHMS[carriage], memory, name, SETTINGS.get(name, Setting())) for name, carriage, memory in rows),
+            *(Training(name, "packed_allgather", memory, f"{name} by packed_allgather", SETTINGS.get(name, Setting()))
+              for name, _, memory in rows if name in ALSO_BY_ALLGATHER)]
+
+
+TRAININGS = trainings()

@@ -1,0 +1,10 @@
+#include "collectives/allreduce_packed_reduce_scatter.hpp"
+
+namespace weir {
+
+std::unique_ptr<CompressedExchange> make_packed_reduce_scatter(const AllreduceProblem& problem,
+                                                               std::unique_ptr<PackedCodec> codec) {
+  return std::make_unique<PackedReduceScatter<HostSpace<float>>>(problem, std::move(codec));
+}
+
+}  // namespace weir

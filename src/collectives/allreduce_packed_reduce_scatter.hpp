@@ -1,0 +1,206 @@
+// allreduce_packed_reduce_scatter.hpp: each rank owns a part of the vector. It gets this part of all ranks, compressed, sums it,
+// and all ranks gather the sum, compressed again: 2 (P - 1) / P times the compressed bytes are sent per rank, however many ranks
+// there are (the two stages of 1-bit Adam and of ZeRO++, and of DoubleSqueeze: Tang et al., ICML 2019, which keeps what the second
+// loses).
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "collectives/allgatherv.hpp"
+#include "collectives/compressed_exchange.hpp"
+#include "collectives/host_space.hpp"
+#include "collectives/packed_sums.hpp"
+
+namespace weir {
+
+/// Who owns what: whole units of the codec, shared out evenly.
+class PackedParts {
+ public:
+  PackedParts(std::int64_t count, std::int64_t granularity, int ranks) : count_(count), unit_(granularity), ranks_(ranks) {}
+  [[nodiscard]] std::int64_t begin(int rank) const {
+    const auto units = static_cast<std::uint64_t>((count_ + unit_ - 1) / unit_);
+    return std::min(count_, static_cast<std::int64_t>(part_begin(units, rank, ranks_)) * unit_);
+  }
+  [[nodiscard]] std::int64_t size(int rank) const { return begin(rank + 1) - begin(rank); }
+
+ private:
+  std::int64_t count_, unit_;
+  int ranks_;
+};
+
+/// `codec` is for the memory of Space.
+template <class Space>
+class PackedReduceScatter final : public CompressedExchange {
+ public:
+  PackedReduceScatter(const AllreduceProblem& problem, std::unique_ptr<PackedCodec> codec)
+      : problem_(problem),
+        space_(problem, 0, 0),
+        codec_(std::move(codec)),
+        parts_(problem.count, codec_->granularity(), problem.ranks),
+        senders_(*codec_, parts_.size(0)),
+        out_sizes_(problem.ranks, *codec_),
+        in_sizes_(problem.ranks, *codec_),
+        out_offset_(at(problem.ranks) + 1),
+        gathered_offset_(at(problem.ranks) + 1),
+        requests_(2 * at(problem.ranks)),
+        outgoing_(bytes_of_all()),
+        // Rank 0 owns the largest part. What has come in is spent before sums are gathered.
+        incoming_(std::max(bytes_of_all(), problem.ranks * slot_of_part(0))),
+        staged_outgoing_(space_, outgoing_.bytes()),
+        staged_incoming_(space_, incoming_.bytes()),
+        sum_(parts_.size(0)) {}
+
+  task<void> run(Channel channel, Draw draw, const float* values, float* rest, float* out) override {
+    const int me = channel.rank(), ranks = problem_.ranks;
+    const std::int64_t begin = parts_.begin(me), size = parts_.size(me);
+
+    // 1. encode every part by itself; one's own goes into the sum as it is, unless votes or senders are counted
+    {
+      const StageScope stage = channel.stage(Stage::encode);
+      out_offset_[0] = 0;
+      for (int r = 0; r < ranks; ++r) {
+        out_sizes_[r] = r != me || codec_->encodes_own() ? encode_part(draw, values, r, rest) : 0;
+        if (r != me) space_.push(outgoing(r), out_sizes_[r]);
+        out_offset_[at(r) + 1] = out_offset_[at(r)] + message_slot(out_sizes_[r]);
+      }
+      co_await space_.done(channel);
+    }
+
+    // 2. every rank gets its part from all others
+    co_await exchange_parts(channel);
+
+    // 3. sum in rank order, one's own last: it is of what the codec's sums turn into
+    {
+      const StageScope stage = channel.stage(Stage::decode);
+      add_up(me, values + begin, size);
+    }
+
+    // 4. encode the sum; what that loses is this rank's to keep
+    std::int64_t* const mine = &gathered_size(me);
+    {
+      const StageScope stage = channel.stage(Stage::encode);
+      draw.stream |= again;
+      *mine = codec_->encode(draw, begin, sum_.data(), size, incoming_.data(), rest != nullptr ? sum_.data() : nullptr);
+      space_.push(gathered(0), *mine);
+      if (rest != nullptr && codec_->encodes_own())
+        space_.add_values(sum_.data(), rest + begin, size);
+      else if (rest != nullptr)
+        space_.copy_values(sum_.data(), rest + begin, size);
+      co_await space_.done(channel);
+    }
+
+    // 5. all ranks gather the sums
+    {
+      const StageScope stage = channel.stage(Stage::allgather);
+      for (int r = 0; r < ranks && codec_->fixed_size(); ++r) gathered_size(r) = codec_->most_bytes(parts_.size(r));
+      if (!codec_->fixed_size()) co_await in_sizes_.allgather(channel);
+      for (int i = 0; i < ranks; ++i) {
+        const int from = (me + i) % ranks;
+        check_message(gathered_size(from), codec_->most_bytes(parts_.size(from)), from);
+        gathered_offset_[at(i) + 1] = gathered_offset_[at(i)] + message_slot(gathered_size(from));
+      }
+      co_await allgatherv(channel, gathered_offset_, gathered(0).wire);
+      space_.pull(gathered(gathered_offset_[1]), gathered_offset_.back() - gathered_offset_[1]);
+    }
+
+    // 6. and decode them
+    const StageScope stage = channel.stage(Stage::decode);
+    for (int r = 0; r < ranks; ++r) {
+      float* const part = out + parts_.begin(r);
+      codec_->decode(incoming_.data() + gathered_offset_[at((r - me + ranks) % ranks)], gathered_size(r), parts_.size(r), part,
+                     false);
+      codec_->finish(part, parts_.size(r));
+    }
+    if (!codec_->votes()) space_.divide({out, nullptr, problem_.count}, problem_);
+  }
+
+  [[nodiscard]] std::int64_t memory_bytes() const override {
+    return space_.memory_bytes() + outgoing_.bytes() + incoming_.bytes() + staged_outgoing_.bytes() + staged_incoming_.bytes() +
+           sum_.bytes() + senders_.memory_bytes() + codec_->memory_bytes();
+  }
+
+ private:
+  static constexpr std::uint32_t again = std::uint32_t{1} << 31;  // the stream of what a rank encodes again
+
+  [[nodiscard]] static std::size_t at(int i) { return static_cast<std::size_t>(i); }
+  [[nodiscard]] std::int64_t slot_of_part(int rank) const { return message_slot(codec_->most_bytes(parts_.size(rank))); }
+  [[nodiscard]] std::int64_t bytes_of_all() const {
+    std::int64_t all = 0;
+    for (int r = 0; r < problem_.ranks; ++r) all += slot_of_part(r);
+    return all;
+  }
+  [[nodiscard]] Message outgoing(int to) { return staged_outgoing_.at(outgoing_.data(), out_offset_[at(to)]); }
+  [[nodiscard]] Message incoming(int from) { return staged_incoming_.at(incoming_.data(), from * slot_of_part(0)); }
+  [[nodiscard]] Message gathered(std::int64_t offset) { return staged_incoming_.at(incoming_.data(), offset); }
+  /// Sizes of what comes in are not needed any more when those of sums are.
+  [[nodiscard]] std::int64_t& gathered_size(int rank) { return in_sizes_[rank]; }
+
+  std::int64_t encode_part(const Draw& draw, const float* values, int rank, float* rest) {
+    const std::int64_t begin = parts_.begin(rank);
+    return codec_->encode(draw, begin, values + begin, parts_.size(rank), outgoing_.data() + out_offset_[at(rank)],
+                          rest != nullptr ? rest + begin : nullptr);
+  }
+
+  /// Destinations rotate, so that no rank is everyone's target at once; a window of exchanges is in flight.
+  task<void> exchange_parts(Channel channel) {
+    const int me = channel.rank(), ranks = problem_.ranks;
+    const StageScope stage = channel.stage(Stage::reduce_scatter);
+    for (int r = 0; r < ranks; ++r) in_sizes_[r] = codec_->most_bytes(parts_.size(me));
+    if (!codec_->fixed_size()) {
+      for (int s = 1; s < ranks; ++s) {
+        const int to = (me + s) % ranks, from = (me - s + ranks) % ranks;
+        requests_[at(2 * s - 2)] = channel.receive(&in_sizes_[from], sizeof(std::int64_t), from, Traffic::control);
+        requests_[at(2 * s - 1)] = channel.send(&out_sizes_[to], sizeof(std::int64_t), to, Traffic::control);
+      }
+      co_await channel.done(std::span(requests_).first(at(2 * ranks - 2)));
+      for (int r = 0; r < ranks; ++r) {
+        if (r != me) check_message(in_sizes_[r], codec_->most_bytes(parts_.size(me)), r);
+      }
+    }
+    const int window = problem_.config.window;
+    for (int s = 1; s < ranks + window; ++s) {
+      if (s > window) co_await channel.done(std::span(requests_).subspan(at(2 * (s - window)), 2));
+      if (s >= ranks) continue;
+      const int to = (me + s) % ranks, from = (me - s + ranks) % ranks;
+      const std::int64_t out = out_sizes_[to], in = in_sizes_[from];
+      requests_[at(2 * s)] = in > 0 ? channel.receive(incoming(from).wire, in, from, Traffic::payload) : Request{};
+      requests_[at(2 * s + 1)] = out > 0 ? channel.send(outgoing(to).wire, out, to, Traffic::payload) : Request{};
+    }
+  }
+
+  void add_up(int me, const float* own, std::int64_t size) {
+    bool any = false;
+    for (int r = 0; r < problem_.ranks; ++r) {
+      if (r == me && !codec_->encodes_own()) continue;
+      const Message message = r == me ? outgoing(me) : incoming(r);
+      if (r != me) space_.pull(message, in_sizes_[r]);
+      senders_.decode(message.local, r == me ? out_sizes_[me] : in_sizes_[r], size, sum_.data(), !any);
+      any = true;
+    }
+    if (any) senders_.finish(sum_.data(), size, problem_.ranks);
+    if (codec_->encodes_own()) return;
+    if (any)
+      space_.add_values(own, sum_.data(), size);
+    else
+      space_.copy_values(own, sum_.data(), size);
+  }
+
+  AllreduceProblem problem_;
+  Space space_;
+  std::unique_ptr<PackedCodec> codec_;
+  PackedParts parts_;
+  PackedSum senders_;  // of what others sent of my part
+  PackedSizes out_sizes_, in_sizes_;
+  std::vector<std::int64_t> out_offset_;       // in outgoing_, of the part of each rank
+  std::vector<std::int64_t> gathered_offset_;  // in incoming_, of the sum of rank (me + i) mod P
+  std::vector<Request> requests_;
+  typename Space::template Array<std::byte> outgoing_, incoming_;
+  typename Space::StagingBuffer staged_outgoing_, staged_incoming_;
+  typename Space::template Array<float> sum_;  // of my part
+};
+
+}  // namespace weir

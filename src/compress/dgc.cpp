@@ -1,0 +1,39 @@
+// dgc.cpp: deep gradient compression (Lin, Han, Mao, Wang, Dally; ICLR 2018, Algorithm 4): the largest entries of accumulated
+// velocities, with momentum correction, momentum factor masking and local clipping. Its warm-up of the density is the plan's
+// warmup_iterations, its sampled threshold the plan's `threshold`.
+#include <array>
+
+#include "compress/compressor.hpp"
+
+namespace weir::compress {
+namespace {
+
+constexpr std::array parameters = {
+    ParameterInfo{.name = "momentum", .value = 0.9, .least = 0, .most = 1, .doc = "m of v = m v + g", .whole = false},
+    ParameterInfo{.name = "masking", .value = 1, .least = 0, .most = 1, .doc = "1: the velocity ends where an entry was delivered"},
+    ParameterInfo{.name = "clip",
+                  .value = 0,
+                  .least = 0,
+                  .most = 1e30,
+                  .doc = "gradients are scaled down to a norm of clip / sqrt(P); 0: never",
+                  .whole = false},
+};
+
+Momentum velocity(const Parameters& given) {
+  return {.momentum = given["momentum"], .masked = given["masking"] != 0, .clip = given["clip"]};
+}
+
+}  // namespace
+
+const CompressorRow dgc_row = {
+    .name = "dgc",
+    .description = "top_k of accumulated velocities: momentum correction, masking, clipping",
+    .source = "Lin et al., ICLR 2018, Algorithm 4",
+    .carriage = Carriage::sparse,
+    .parameters = parameters,
+    .encode_adds = 2,
+    .decode_adds = 0,
+    .momentum = velocity,
+};
+
+}  // namespace weir::compress

@@ -1,0 +1,46 @@
+// dynamic_tree.hpp: the codes of eight_bit.cpp's data type as tables, on the host and on GPUs.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace weir::compress {
+
+inline constexpr int dynamic_tree_decades = 7;
+
+/// Of z zeros there are 64 >> z codes, from as large a one on. What else they need is found by 3 bits of the exponent of a number
+/// that differs in them from decade to decade.
+struct DynamicTreeTables {
+  float above[dynamic_tree_decades];      ///< values of a decade are, of 1
+  float per_value[dynamic_tree_decades];  ///< codes in what they are in for 1
+  float none;                             ///< the same for what is below all decades
+  float first[16], offset[16], last[16];  ///< by the exponent of per_value
+  float power[16];                        ///< 10^-z, by the exponent of code + 1/2; 0 for code 0
+};
+
+[[nodiscard]] constexpr std::size_t dynamic_tree_slot(float number) { return std::bit_cast<std::uint32_t>(number) >> 23 & 7; }
+
+/// In double, rounded once.
+[[nodiscard]] constexpr DynamicTreeTables dynamic_tree_tables() {
+  DynamicTreeTables tables{};
+  tables.none = 8;
+  double power = 1;
+  for (int z = 0; z < dynamic_tree_decades; ++z, power *= 10) {
+    const double codes = 64 >> z, fewer = codes / 2;
+    const double lowest = (0.1 + 0.9 * 0.5 / codes) / power;
+    const double highest_below = z + 1 < dynamic_tree_decades ? (0.1 + 0.9 * (fewer - 0.5) / fewer) / (10 * power) : 0;
+    tables.above[z] = static_cast<float>((lowest + highest_below) / 2);
+    tables.per_value[z] = static_cast<float>(codes * power / 0.9);
+    for (std::size_t half = 0; half < 16; half += 8) {
+      const std::size_t place = half + dynamic_tree_slot(tables.per_value[z]);
+      tables.first[place] = static_cast<float>(codes);
+      tables.offset[place] = static_cast<float>(codes * 8 / 9);
+      tables.last[place] = static_cast<float>(2 * codes - 1);
+      tables.power[half + dynamic_tree_slot(static_cast<float>(codes))] = static_cast<float>(1 / power);
+    }
+  }
+  return tables;
+}
+
+}  // namespace weir::compress

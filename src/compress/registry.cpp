@@ -1,0 +1,116 @@
+#include <array>
+
+#include "base/error.hpp"
+#include "compress/compressor.hpp"
+
+namespace weir::compress {
+namespace {
+
+constexpr std::array rows = {
+    // quantisers
+    &eight_bit_row,
+    &one_bit_sgd_row,
+    &sign_sgd_row,
+    &signum_row,
+    &ef_sign_sgd_row,
+    &qsgd_row,
+    &natural_row,
+    &terngrad_row,
+    &inceptionn_row,
+    &block_quantise_row,
+    &lossless_row,
+    // entries
+    &top_k_row,
+    &random_k_row,
+    &threshold_v_row,
+    &dgc_row,
+    &chunked_topk_row,
+    &adaptive_threshold_row,
+    &sketchml_row,
+    // dense values and factors
+    &shared_random_k_row,
+    &power_sgd_row,
+};
+
+}  // namespace
+
+std::span<const CompressorRow* const> compressor_registry() { return rows; }
+
+const CompressorRow& find_compressor(std::string_view name) {
+  for (const CompressorRow* row : rows) {
+    if (row->name == name) return *row;
+  }
+  std::string known;
+  for (const CompressorRow* row : rows) known += fmt::format("{}{}", known.empty() ? "" : ", ", row->name);
+  fail(WEIR_ERR_ARGUMENT, "there is no compressor '{}': known are {}, none", name, known);
+}
+
+std::string_view name_of(Carriage carriage) {
+  return carriage == Carriage::sparse ? "sparse" : carriage == Carriage::packed ? "packed" : "linear";
+}
+
+namespace {
+
+/// The text up to the next bar, which `text` then begins behind.
+std::string_view next_item(std::string_view& text) {
+  const std::size_t bar = text.find('|');
+  const std::string_view item = text.substr(0, bar);
+  text = bar == std::string_view::npos ? std::string_view() : text.substr(bar + 1);
+  return item;
+}
+
+}  // namespace
+
+Compressor make_compressor(std::string_view name, std::string_view parameters) {
+  if (name == "none") {
+    require(parameters.empty(), "compressor_parameters is '{}', and there is no compressor: name one", parameters);
+    return {};
+  }
+  const CompressorRow& row = find_compressor(name);
+  Compressor made{&row, Parameters(name, row.parameters, parameters)};
+  if (row.check != nullptr) row.check(made.parameters);
+  return made;
+}
+
+std::vector<Compressor> make_compressors(std::string_view names, std::string_view parameters) {
+  std::vector<Compressor> list;
+  const std::string_view given = parameters;
+  while (!names.empty()) {
+    const std::string_view mine = next_item(parameters);
+    list.push_back(make_compressor(next_item(names), mine));
+  }
+  require(parameters.empty(), "compressor_parameters is '{}': it is of more compressors than the {} that compressor names", given,
+          list.size());
+  return list;
+}
+
+Expense expense_of(const Compressor& compressor, std::int64_t count, std::int64_t k) {
+  if (!compressor) return {};
+  const CompressorRow& row = *compressor.row;
+  Expense expense{.encode_adds = row.encode_adds, .decode_adds = row.decode_adds};
+  if (row.codec != nullptr && count > 0)
+    expense.packed_bytes =
+        row.usual_size * static_cast<double>(row.codec(compressor.parameters)->most_bytes(count)) / static_cast<double>(count);
+  if (row.summed != nullptr) expense.summed = row.summed(compressor.parameters, count, k);
+  return expense;
+}
+
+}  // namespace weir::compress
+
+namespace weir {
+
+std::vector<CompressorInfo> compressors() {
+  static const std::vector<std::string> parameters = [] {  // views of these are given away
+    std::vector<std::string> texts;
+    for (const compress::CompressorRow* row : compress::rows)
+      texts.push_back(compress::Parameters(row->name, row->parameters, "").text());
+    return texts;
+  }();
+  std::vector<CompressorInfo> list;
+  for (const compress::CompressorRow* row : compress::rows)
+    list.push_back({row->name, row->description, row->source, compress::name_of(row->carriage), parameters[list.size()],
+                    row->random, row->feedback});
+  return list;
+}
+
+}  // namespace weir

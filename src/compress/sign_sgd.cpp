@@ -1,0 +1,93 @@
+// sign_sgd.cpp: signSGD with majority vote, and SIGNUM, the same of a velocity (Bernstein, Wang, Azizzadenesheli, Anandkumar:
+// signSGD: compressed optimisation for non-convex problems; ICML 2018, Algorithms 1 to 3).
+//
+// One bit for each element; zero counts as positive, also where as many ranks are for as against. NaN counts by its sign bit.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "compress/sign_sgd.cpp"
+#include <hwy/foreach_target.h>
+// The order matters: foreach_target.h includes this file once per instruction set.
+#include <hwy/highway.h>
+
+#include <array>
+#include <memory>
+
+#include "compress/compressor.hpp"
+#include "compress/quantiser-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace weir::compress::HWY_NAMESPACE {
+namespace {
+
+class Signs {
+ public:
+  static constexpr int headers = 0;
+  static constexpr bool random = false, votes = true;
+  struct Scale {
+    [[nodiscard]] bool blank() const { return false; }
+  };
+
+  [[nodiscard]] int bits() const { return 1; }
+  [[nodiscard]] Scale scale(const float*) const { return {}; }
+  HWY_INLINE Ints encode(Scale, Floats x, Uints) const {
+    // 1 for what is negative: -0 is not
+    return hn::BitCast(IntTag(), hn::ShiftRight<31>(hn::BitCast(UintTag(), hn::Add(x, hn::Zero(FloatTag())))));
+  }
+  HWY_INLINE Floats decode(Scale, Ints codes) const {
+    const FloatTag d;
+    return hn::Sub(hn::Set(d, 1.0f), hn::ConvertTo(d, hn::Add(codes, codes)));
+  }
+};
+
+std::unique_ptr<PackedCodec> make_signs(const Parameters&) { return std::make_unique<Quantiser<Signs>>(Signs(), 0); }
+
+}  // namespace
+}  // namespace weir::compress::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace weir::compress {
+namespace {
+
+HWY_EXPORT(make_signs);
+std::unique_ptr<PackedCodec> make(const Parameters& parameters) { return HWY_DYNAMIC_DISPATCH(make_signs)(parameters); }
+
+constexpr std::array signum_parameters = {
+    ParameterInfo{
+        .name = "momentum", .value = 0.9, .least = 0, .most = 1, .doc = "beta of v = beta v + (1 - beta) g", .whole = false},
+};
+
+Momentum velocity(const Parameters& parameters) {
+  const double momentum = parameters["momentum"];
+  return {.momentum = momentum, .gain = 1 - momentum};
+}
+
+std::string_view votes(const Parameters&) { return "it sends votes, of which nothing is left over"; }
+
+}  // namespace
+
+const CompressorRow sign_sgd_row = {
+    .name = "sign_sgd",
+    .description = "signs; the update is the majority's sign",
+    .source = "Bernstein et al., ICML 2018, Algorithm 3",
+    .feedback = false,
+    .encode_adds = 0.6,
+    .decode_adds = 0.6,
+    .why_no_feedback = votes,
+    .codec = make,
+};
+
+const CompressorRow signum_row = {
+    .name = "signum",
+    .description = "signs of a velocity; the update is the majority's sign",
+    .source = "Bernstein et al., ICML 2018, Algorithm 2",
+    .feedback = false,
+    .parameters = signum_parameters,
+    .encode_adds = 0.6,
+    .decode_adds = 0.6,
+    .momentum = velocity,
+    .why_no_feedback = votes,
+    .codec = make,
+};
+
+}  // namespace weir::compress
+#endif

@@ -1,0 +1,120 @@
+#include "plan/compression.hpp"
+
+#include <cmath>
+
+#include "base/config_check.hpp"
+#include "base/error.hpp"
+#include "model/choose.hpp"
+#include "plan/auto_choice.hpp"
+
+namespace weir {
+
+using compress::Carriage;
+using compress::Compressor;
+using compress::CompressorRow;
+
+namespace {
+
+std::string carriers_of(const Compressor& compressor) {
+  std::string names;
+  for (const AllreduceRow& row : allreduce_registry()) {
+    if (carries(row, compressor) && (row.host_memory || !compressor))
+      names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
+  }
+  return names;
+}
+
+/// What the algorithm is made for.
+std::string_view default_compressor(const AllreduceRow& algorithm) {
+  return algorithm.sparse() ? "top_k" : algorithm.packed() ? "block_quantise" : "none";
+}
+
+}  // namespace
+
+Compressor compressor_of(const AllreduceConfig& c) {
+  const AllreduceRow& algorithm = find_allreduce(c.algorithm);
+  Compressor made =
+      compress::make_compressor(c.compressor.empty() ? default_compressor(algorithm) : c.compressor, c.compressor_parameters);
+  require(carries(algorithm, made), "compressor is {}: algorithm {} cannot carry it; {}, or auto, can",
+          made ? made.row->name : "none", c.algorithm, carriers_of(made));
+  return made;
+}
+
+Feedback feedback_of(const AllreduceConfig& c, const Compressor& compressor) {
+  if (!compressor) return Feedback::none;
+  if (c.error_feedback != Feedback::automatic) return c.error_feedback;
+  return compressor.row->feedback ? Feedback::residual : Feedback::none;
+}
+
+compress::MemoryRules memory_rules(const AllreduceConfig& c, const Compressor& compressor, int ranks) {
+  compress::MemoryRules rules;
+  if (!compressor) return rules;
+  if (compressor.row->momentum != nullptr) rules.momentum = compressor.row->momentum(compressor.parameters);
+  rules.gain = c.feedback_gain;
+  rules.decay = feedback_of(c, compressor) == Feedback::residual ? c.feedback_decay : 1;
+  rules.differences = feedback_of(c, compressor) == Feedback::ef21;
+  rules.ranks = ranks;
+  return rules;
+}
+
+namespace {
+
+/// Candidates are checked when they have been chosen; what they have in common, here.
+void check_automatic(const AllreduceConfig& c) {
+  for (const Compressor& compressor : compress::make_compressors(c.compressor, c.compressor_parameters)) {
+    require(c.algorithm != "auto_sparse" || (compressor && compressor.row->carriage == Carriage::sparse),
+            "compressor is {}: algorithm auto_sparse takes sparse ones; choose auto", c.compressor);
+  }
+  require(
+      c.memory == MemorySpace::host || c.trial_iterations == 0 || c.compressor.find('|') == std::string::npos,
+      "trial_iterations is {}: in CUDA memory candidates keep each other's residuals, and must be of one compressor; compressor is "
+      "{}",
+      c.trial_iterations, c.compressor);
+  require(c.error_feedback != Feedback::ef21 || c.trial_iterations == 0,
+          "trial_iterations is {}: with error_feedback ef21 it must be 0, since candidates cannot take over what others delivered",
+          c.trial_iterations);
+}
+
+}  // namespace
+
+void check_compression(const AllreduceConfig& c) {
+  require(std::isfinite(c.feedback_gain) && c.feedback_gain != 0, "feedback_gain is {}: it must be finite and not 0, for example 1",
+          c.feedback_gain);
+  require(c.seed >= 0, "seed is {}: it must not be negative", c.seed);
+  if (detail::is_automatic(c.algorithm)) {
+    check_automatic(c);
+    return;
+  }
+  const Compressor compressor = compressor_of(c);
+  const Feedback feedback = feedback_of(c, compressor);
+  if (!compressor) return;
+  const std::string_view name = compressor.row->name;
+  const bool sparse = compressor.row->carriage == Carriage::sparse;
+  require(sparse || c.type != DataType::float64, "type is {}: compressor {} takes float32 only{}", name_of(c.type), name,
+          c.memory == MemorySpace::cuda ? ", or float16 and bfloat16" : "");
+  require(compressor.row->carriage != Carriage::linear || find_allreduce(c.algorithm).host_memory,
+          "algorithm is {}: what compressor {} makes is summed in host memory; there, dense_ring does the same", c.algorithm, name);
+  const std::string_view why_not =
+      compressor.row->why_no_feedback != nullptr ? compressor.row->why_no_feedback(compressor.parameters) : std::string_view();
+  require(feedback == Feedback::none || why_not.empty(),
+          "error_feedback is {}: compressor {} cannot have any, since {}; choose none", name_of(feedback), name, why_not);
+  require(feedback == Feedback::residual || c.feedback_decay == 1, "feedback_decay is {}: without a residual it must be 1",
+          c.feedback_decay);
+  if (feedback != Feedback::ef21) return;
+  require(sparse || c.type == DataType::float32,
+          "error_feedback is ef21: the sum of all updates needs float32, and type is {}; choose residual, or a sparse compressor",
+          name_of(c.type));
+  require(c.feedback_gain == 1, "feedback_gain is {}: with ef21 it must be 1", c.feedback_gain);
+  require(compressor.row->momentum == nullptr,
+          "error_feedback is ef21: compressor {} has a momentum of its own; choose residual or none", name);
+}
+
+std::string compression_text(const AllreduceConfig& c) {
+  if (detail::is_automatic(c.algorithm)) return c.compressor + ' ' + c.compressor_parameters;
+  const Compressor compressor = compressor_of(c);
+  if (!compressor) return "none";
+  const std::string parameters = compressor.parameters.text();
+  return std::string(compressor.row->name) + (parameters.empty() ? "" : ' ' + parameters);
+}
+
+}  // namespace weir

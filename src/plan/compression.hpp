@@ -1,0 +1,25 @@
+// compression.hpp: which compressor a configuration means, whether its algorithm can carry that, and what memory goes with it.
+#pragma once
+
+#include <string>
+#include <weir/weir.hpp>
+
+#include "collectives/allreduce.hpp"
+#include "compress/compressor.hpp"
+#include "compress/memory.hpp"
+
+namespace weir {
+
+/// Of a configuration that names an algorithm, by its row. Throws Error(WEIR_ERR_ARGUMENT) for unknown names and parameters, and
+/// where the algorithm cannot carry what the compressor makes: then it lists those that can.
+[[nodiscard]] compress::Compressor compressor_of(const AllreduceConfig& config);
+/// none, residual or ef21.
+[[nodiscard]] Feedback feedback_of(const AllreduceConfig& config, const compress::Compressor& compressor);
+/// What comes between the gradient and the residual.
+[[nodiscard]] compress::MemoryRules memory_rules(const AllreduceConfig& config, const compress::Compressor& compressor, int ranks);
+/// Throws Error(WEIR_ERR_ARGUMENT) where what the configuration says of compressor and memory does not go together.
+void check_compression(const AllreduceConfig& config);
+/// "qsgd levels=7,bucket=512", for messages and for comparison between ranks.
+[[nodiscard]] std::string compression_text(const AllreduceConfig& config);
+
+}  // namespace weir

@@ -1,0 +1,451 @@
+// Every compressor with every algorithm that carries it: all ranks get the same bits, on every run; with a memory nothing is lost;
+// without one, and with NaN, what is promised; bad configurations are refused.
+#include <set>
+
+#include "collectives/allreduce.hpp"
+#include "compress/compressor.hpp"
+#include "plan/compression.hpp"
+#include "support/catch.hpp"
+#include "support/inproc_ranks.hpp"
+#include "support/inputs.hpp"
+#include "support/thinning.hpp"
+
+namespace weir::test {
+namespace {
+
+using compress::Carriage;
+using compress::CompressorRow;
+
+bool carries(const AllreduceRow& algorithm, Carriage carriage) {
+  if (!algorithm.host_memory) return false;
+  return carriage == Carriage::sparse ? algorithm.sparse() : carriage == Carriage::packed ? algorithm.packed() : algorithm.dense();
+}
+
+struct Machine {
+  int ranks;
+  const char* description;
+};
+
+struct Case {
+  const CompressorRow* row = nullptr;
+  std::string algorithm{}, parameters{};
+  Machine machine{};
+  Input input = Input::heavy_tailed;
+  Feedback feedback = Feedback::automatic;
+  double decay = 1, gain = 1;
+  std::int64_t count = 6007;
+  std::uint64_t order = 5;  ///< of messages
+
+  [[nodiscard]] std::string text() const {
+    return fmt::format("{} ({}) by {} on {} ranks '{}', {}, feedback {}, decay {}, gain {}, n {}", row->name, parameters, algorithm,
+                       machine.ranks, machine.description, input_name(input), static_cast<int>(feedback), decay, gain, count);
+  }
+  [[nodiscard]] AllreduceConfig config() const {
+    return {.count = count,
+            .density = 0.02,
+            .algorithm = algorithm,
+            .compressor = std::string(row->name),
+            .compressor_parameters = parameters,
+            .error_feedback = feedback,
+            .feedback_decay = decay,
+            .feedback_gain = gain,
+            .average = false};
+  }
+};
+
+struct Step {
+  std::vector<float> gradient, update, residual;
+};
+using Steps = std::vector<std::vector<Step>>;  // of ranks, of iterations
+
+Steps run(const Case& c, int iterations = 4) {
+  Steps steps(static_cast<std::size_t>(c.machine.ranks));
+  run_ranks(c.machine.ranks,
+            [&](Communicator& comm) {
+              AllreducePlan plan(comm, c.config());
+              for (int t = 0; t < iterations; ++t) {
+                const std::vector<float> g = make_input<float>(c.input, c.count, comm.rank(), c.machine.ranks, t);
+                std::vector<float> update = g, residual(static_cast<std::size_t>(c.count));
+                plan.run(std::span<float>(update));
+                std::copy(plan.residual<float>().begin(), plan.residual<float>().end(), residual.begin() + plan.residual_begin());
+                steps[static_cast<std::size_t>(comm.rank())].push_back({g, update, residual});
+              }
+            },
+            {.seed = c.order, .machine = c.machine.description});
+  return steps;
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+}
+
+void check_equal(const Steps& steps) {
+  for (const auto& of_rank : steps) {
+    for (std::size_t t = 0; t < of_rank.size(); ++t) {
+      if (!same_bits(of_rank[t].update, steps[0][t].update)) FAIL("iteration " << t << ": ranks got different updates");
+    }
+  }
+}
+
+/// Sum over ranks (gain gradient + decay old residual) = sum over ranks (new residual) + update; only where that is what the memory
+/// does.
+void check_conservation(const Case& c, const Steps& steps) {
+  const auto n = static_cast<std::size_t>(c.count);
+  for (std::size_t t = 0; t < steps[0].size(); ++t) {
+    std::vector<double> before(n), after(n), magnitude(n);
+    double largest = 0;
+    for (const auto& of_rank : steps) {
+      for (std::size_t i = 0; i < n; ++i) {
+        const double given = c.gain * static_cast<double>(of_rank[t].gradient[i]);
+        const double old = t == 0 ? 0 : static_cast<double>(of_rank[t - 1].residual[i]);
+        before[i] += given + c.decay * old;
+        after[i] += static_cast<double>(of_rank[t].residual[i]);
+        magnitude[i] += std::abs(given) + 2 * std::abs(old) + std::abs(static_cast<double>(of_rank[t].residual[i]));
+        largest = std::max(largest, magnitude[i]);
+      }
+    }
+    for (std::size_t i = 0; i < n; ++i) {
+      const double lost = std::abs(before[i] - after[i] - static_cast<double>(steps[0][t].update[i]));
+      // Low-rank factors and transforms mix elements of all sizes.
+      const bool mixes = c.row->carriage == Carriage::linear || c.parameters.find("dct") != std::string::npos;
+      const double size = mixes ? 16 * largest : magnitude[i] + std::abs(static_cast<double>(steps[0][t].update[i]));
+      if (lost > 4 * 0x1p-23 * size + 0x1p-140)
+        FAIL("iteration " << t << ", element " << i << ": " << lost << " lost of " << before[i]);
+    }
+  }
+}
+
+void check(const Case& c) {
+  if (left_out()) return;
+  INFO(c.text());
+  const Steps steps = run(c);
+  check_equal(steps);
+  Case again = c;
+  again.order = 6;  // messages come in another order
+  const Steps repeated = run(again);
+  for (std::size_t r = 0; r < steps.size(); ++r) {
+    for (std::size_t t = 0; t < steps[r].size(); ++t) {
+      if (!same_bits(steps[r][t].update, repeated[r][t].update) || !same_bits(steps[r][t].residual, repeated[r][t].residual))
+        FAIL("iteration " << t << ": another run gave other bits");
+    }
+  }
+  const compress::Compressor compressor = compress::make_compressor(c.row->name, c.parameters);
+  const AllreduceConfig config = c.config();
+  const compress::MemoryRules rules = memory_rules(config, compressor, c.machine.ranks);
+  // A mean over senders is no sum, and a velocity no gradient.
+  const bool of_senders = c.parameters.find("mean=senders") != std::string::npos;
+  if (feedback_of(config, compressor) == Feedback::residual && !rules.uses_velocity() && !of_senders) check_conservation(c, steps);
+}
+
+/// Besides the defaults.
+std::vector<std::string> parameters_of(const CompressorRow& row) {
+  std::vector<std::string> list = {""};
+  for (const compress::ParameterInfo& info : row.parameters) {
+    for (std::size_t word = 0; word < info.words.size(); ++word) {
+      if (static_cast<double>(word) != info.value) list.push_back(fmt::format("{}={}", info.name, info.words[word]));
+    }
+  }
+  return list;
+}
+
+std::vector<std::string> carriers(const CompressorRow& row) {
+  std::vector<std::string> names;
+  for (const AllreduceRow& algorithm : allreduce_registry()) {
+    if (carries(algorithm, row.carriage)) names.emplace_back(algorithm.name);
+  }
+  return names;
+}
+
+bool may_feed_back(const CompressorRow& row) {
+  return row.why_no_feedback == nullptr || row.why_no_feedback(compress::Parameters(row.name, row.parameters, "")).empty();
+}
+
+constexpr std::array machines = {Machine{1, ""}, Machine{3, ""}, Machine{4, "node:2 rank:2"}, Machine{5, "nodes:2,3"}};
+
+}  // namespace
+
+TEST_CASE("every compressor by every algorithm that carries it", "[compressors]") {
+  for (const CompressorRow* row : compress::compressor_registry()) {
+    for (const std::string& algorithm : carriers(*row)) {
+      for (const Machine& machine : machines) check({row, algorithm, "", machine});
+      for (const std::string& parameters : parameters_of(*row)) check({row, algorithm, parameters, machines[1]});
+    }
+    const std::string algorithm = carriers(*row).front();
+    for (const Input input : all_inputs()) check({row, algorithm, "", machines[2], input});
+    for (const std::int64_t n : {0, 1, 2, 33, 257}) {
+      for (const std::string& carrier : carriers(*row))
+        check({.row = row, .algorithm = carrier, .machine = machines[1], .count = n});
+    }
+    check({row, carriers(*row).back(), "", {7, ""}});
+    check({row, carriers(*row).back(), "", {33, "node:11 rank:3"}});
+    if (!may_feed_back(*row)) continue;
+    for (const std::string& carrier : carriers(*row)) {
+      check({row, carrier, "", machines[3], Input::heavy_tailed, Feedback::residual});
+      check({row, carrier, "", machines[1], Input::heavy_tailed, Feedback::residual, 0.95, 0.5});
+      check({row, carrier, "", machines[1], Input::heavy_tailed, Feedback::none});
+      if (row->momentum != nullptr) continue;
+      for (const Machine& machine : {machines[2], machines[3]})  // in the second, a rank that owns no shard
+        check({row, carrier, "", machine, Input::heavy_tailed, Feedback::ef21});
+    }
+  }
+}
+
+TEST_CASE("EF21: the update is the sum of what was delivered, and comes to the gradient where that stays", "[compressors]") {
+  for (const char* compressor : {"top_k", "block_quantise"}) {
+    const bool sparse = std::string(compressor) == "top_k";
+    for (const Machine& machine : machines) {
+      std::vector<double> errors;
+      run_ranks(machine.ranks,
+                [&](Communicator& comm) {
+                  AllreducePlan plan(comm, {.count = 500,
+                                            .density = 0.2,
+                                            .algorithm = sparse ? "oktopk" : "packed_reduce_scatter",
+                                            .compressor = compressor,
+                                            .error_feedback = Feedback::ef21});
+                  std::vector<double> mean(500);
+                  for (int r = 0; r < machine.ranks; ++r) {
+                    const auto g = make_input<float>(Input::heavy_tailed, 500, r, machine.ranks, 0);
+                    for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += static_cast<double>(g[i]) / machine.ranks;
+                  }
+                  for (int t = 0; t < 30; ++t) {
+                    std::vector<float> g = make_input<float>(Input::heavy_tailed, 500, comm.rank(), machine.ranks, 0);
+                    plan.run(g);
+                    double error = 0, norm = 0;
+                    for (std::size_t i = 0; i < mean.size(); ++i) {
+                      error += std::pow(static_cast<double>(g[i]) - mean[i], 2);
+                      norm += mean[i] * mean[i];
+                    }
+                    if (comm.rank() == 0) errors.push_back(std::sqrt(error / norm));
+                  }
+                },
+                {.machine = machine.description});
+      INFO(compressor << " on " << machine.ranks << " ranks '" << machine.description << "'");
+      REQUIRE(errors.back() < 1e-5);
+      REQUIRE(errors.back() < 0.1 * errors.front());
+    }
+  }
+}
+
+TEST_CASE("without memory and compression DGC's velocity is momentum", "[compressors]") {
+  constexpr std::int64_t n = 300;
+  run_ranks(2, [&](Communicator& comm) {
+    AllreducePlan plan(comm, {.count = n,
+                              .density = 1,
+                              .algorithm = "topk_allgather",
+                              .compressor = "dgc",
+                              .compressor_parameters = "momentum=0.5,masking=0",
+                              .error_feedback = Feedback::none,
+                              .average = false});
+    std::vector<float> velocity(n);
+    for (int t = 0; t < 5; ++t) {
+      std::vector<float> g = make_input<float>(Input::integers, n, comm.rank(), 2, t);
+      for (int r = 0; r < 2; ++r) {
+        const auto other = make_input<float>(Input::integers, n, r, 2, t);
+        for (std::size_t i = 0; i < n; ++i) velocity[i] = (r == 0 ? 0.5F * velocity[i] : velocity[i]) + other[i];
+      }
+      plan.run(g);
+      if (g != velocity) throw std::runtime_error("another velocity");
+    }
+  });
+}
+
+TEST_CASE("masking ends the velocity of what was delivered; clipping bounds the norm", "[compressors]") {
+  run_ranks(1, [&](Communicator& comm) {
+    AllreducePlan masked(comm, {.count = 2,
+                                .k = 1,
+                                .algorithm = "topk_allgather",
+                                .compressor = "dgc",
+                                .compressor_parameters = "momentum=0.5",
+                                .average = false});
+    std::vector<float> g = {4, 1};
+    masked.run(g);
+    if (g != std::vector<float>{4, 0}) throw std::runtime_error("first");
+    g = {0, 0};
+    masked.run(g);  // element 0 has no velocity left; element 1 has 0.5, and a residual of 1 + 0.5
+    if (g != std::vector<float>{0, 1.5}) throw std::runtime_error("second");
+    AllreducePlan clipped(comm, {.count = 2,
+                                 .density = 1,
+                                 .algorithm = "topk_allgather",
+                                 .compressor = "dgc",
+                                 .compressor_parameters = "momentum=0,clip=1",
+                                 .average = false});
+    g = {3, 4};
+    clipped.run(g);
+    if (std::abs(g[0] - 0.6F) > 1e-6F || std::abs(g[1] - 0.8F) > 1e-6F) throw std::runtime_error("clipped");
+    g = {0.3F, 0.4F};
+    clipped.run(g);
+    if (std::abs(g[0] - 0.3F) > 1e-6F) throw std::runtime_error("not clipped");
+  });
+}
+
+TEST_CASE("threshold_v sends what exceeds its value, and the k largest at most", "[compressors]") {
+  run_ranks(1, [&](Communicator& comm) {
+    AllreducePlan plan(
+        comm, {.count = 5, .k = 3, .algorithm = "topk_allgather", .compressor = "threshold_v", .compressor_parameters = "value=2"});
+    std::vector<float> g = {-3, 2, 1, 2.5F, 0};
+    plan.run(g);
+    if (g != std::vector<float>{-3, 0, 0, 2.5F, 0}) throw std::runtime_error("above the value");
+    g = {-9, 8, 7, 6, 5};  // with what is left: -9, 10, 8, 6, 5
+    plan.run(g);
+    if (g != std::vector<float>{-9, 10, 8, 0, 0}) throw std::runtime_error("the largest of them");
+    g = {0, 0, 0, 0, 0};
+    plan.run(g);
+    if (g != std::vector<float>{0, 0, 0, 6, 5}) throw std::runtime_error("left over");
+  });
+}
+
+TEST_CASE("random_k: each element with the same chance, other places on each rank and in each iteration", "[compressors]") {
+  constexpr std::int64_t n = 50, k = 10, runs = 4000;
+  for (const bool unbiased : {false, true}) {
+    std::vector<double> mean(n);
+    std::set<std::vector<float>> seen;
+    run_ranks(2, [&](Communicator& comm) {
+      AllreducePlan plan(comm, {.count = n,
+                                .k = k,
+                                .algorithm = "topk_allgather",
+                                .compressor = "random_k",
+                                .compressor_parameters = unbiased ? "unbiased=1" : "",
+                                .error_feedback = Feedback::none});
+      for (int t = 0; t < runs; ++t) {
+        std::vector<float> g(n, 1.0F);
+        plan.run(g);
+        if (comm.rank() != 0) continue;
+        for (std::size_t i = 0; i < n; ++i) mean[i] += static_cast<double>(g[i]) / runs;
+        if (t < 100) seen.insert(g);
+      }
+    });
+    REQUIRE(seen.size() == 100);
+    const double right = unbiased ? 1 : 0.2, error = right * std::sqrt((5.0 - 1) / (2 * runs));
+    for (const double value : mean) REQUIRE(std::abs(value - right) < 5 * error);
+  }
+}
+
+TEST_CASE("NaN and infinity under each policy, with every compressor", "[compressors]") {
+  for (const CompressorRow* row : compress::compressor_registry()) {
+    for (const std::string& algorithm : carriers(*row)) {
+      for (const NonFinite policy : {NonFinite::error, NonFinite::skip, NonFinite::propagate}) {
+        for (const float bad : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
+          if (left_out()) continue;
+          INFO(row->name << " by " << algorithm << ", policy " << static_cast<int>(policy) << ", " << bad);
+          std::vector<std::vector<float>> results(3);
+          std::vector<std::string> errors(3);
+          std::vector<char> kept(3);  // no bits: threads write to it
+          run_ranks(3, [&](Communicator& comm) {
+            const auto me = static_cast<std::size_t>(comm.rank());
+            AllreducePlan plan(
+                comm,
+                {.count = 400, .density = 0.1, .algorithm = algorithm, .compressor = std::string(row->name), .non_finite = policy});
+            std::vector<float> g = make_input<float>(Input::heavy_tailed, 400, comm.rank(), 3, 0);
+            plan.run(g);
+            const std::vector<float> before(plan.residual<float>().begin(), plan.residual<float>().end());
+            g = make_input<float>(Input::heavy_tailed, 400, comm.rank(), 3, 1);
+            if (me == 1) g[17] = bad;
+            const std::vector<float> given = g;
+            try {
+              plan.run(g);
+            } catch (const Error& error) {
+              errors[me] = error.what();
+              if (!same_bits(g, given)) errors[me] += "; and the gradient was written";
+            }
+            results[me] = g;
+            const std::span<const float> after = plan.residual<float>();
+            kept[me] = true;
+            for (std::size_t i = 0; i < before.size(); ++i)
+              kept[me] = kept[me] && std::abs(after[i] - before[i]) <=
+                                         1e-5F * (std::abs(before[i]) + (std::isfinite(given[i]) ? std::abs(given[i]) : 0) + 1);
+          });
+          if (policy == NonFinite::error) {
+            REQUIRE(errors[0].find("NaN or infinity") != std::string::npos);
+            REQUIRE(errors == std::vector<std::string>(3, errors[0]));
+          } else {
+            REQUIRE(errors == std::vector<std::string>(3));
+            for (const auto& result : results) REQUIRE(same_bits(result, results[0]));
+          }
+          if (policy == NonFinite::skip) REQUIRE(results[0] == std::vector<float>(400));
+          if (policy != NonFinite::propagate) REQUIRE(kept == std::vector<char>(3, 1));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("what does not go together is refused", "[compressors]") {
+  const auto refuses = [](const AllreduceConfig& config, const std::string& text) {
+    run_ranks(2, [&](Communicator& comm) {
+      try {
+        const AllreducePlan plan(comm, config);
+      } catch (const Error& error) {
+        if (error.status() == WEIR_ERR_ARGUMENT && std::string(error.what()).find(text) != std::string::npos) return;
+        throw std::runtime_error(std::string("another error: ") + error.what());
+      }
+      throw std::runtime_error("no error: " + text);
+    });
+  };
+  refuses({.count = 9, .compressor = "gzip"}, "there is no compressor 'gzip': known are eight_bit, one_bit_sgd, ");
+  refuses({.count = 9, .compressor = "qsgd"},
+          "compressor is qsgd: algorithm oktopk cannot carry it; packed_allgather, packed_reduce_scatter, or auto, can");
+  refuses({.count = 9, .algorithm = "dense_ring", .compressor = "top_k"}, "algorithm dense_ring cannot carry it; topk_allgather, ");
+  refuses({.count = 9, .algorithm = "packed_allgather", .compressor = "none"}, "packed_allgather cannot carry it; dense_ring, ");
+  const std::string packed = "packed_allgather";
+  refuses({.count = 9, .algorithm = packed, .compressor = "qsgd", .compressor_parameters = "level=3"},
+          "compressor_parameters: 'level=3' is none of qsgd: it takes levels=7,bucket=512");
+  refuses({.count = 9, .algorithm = packed, .compressor = "qsgd", .compressor_parameters = "levels=0"},
+          "levels of qsgd is '0': it must be a whole number from 1 to 127");
+  refuses({.count = 9, .algorithm = packed, .compressor = "qsgd", .compressor_parameters = "levels=2.5"},
+          "it must be a whole number");
+  refuses({.count = 9, .algorithm = packed, .compressor = "qsgd", .compressor_parameters = "levels=3,levels=3"},
+          "levels is named twice");
+  refuses({.count = 9, .algorithm = packed, .compressor = "qsgd", .compressor_parameters = "bucket=48"},
+          "bucket is 48: it must be a power of two of at least 32, or 0");
+  refuses({.count = 9, .algorithm = packed, .compressor = "block_quantise", .compressor_parameters = "format=int5"},
+          "format of block_quantise is 'int5': it must be one of int8, int4, fp8");
+  refuses({.count = 9, .type = DataType::float64, .algorithm = packed},
+          "type is float64: compressor block_quantise takes float32 only");
+  refuses({.count = 9, .algorithm = packed, .compressor = "sign_sgd", .error_feedback = Feedback::residual},
+          "compressor sign_sgd cannot have any, since it sends votes");
+  refuses({.count = 9, .compressor = "random_k", .compressor_parameters = "unbiased=1"}, "random_k cannot have any");
+  refuses({.count = 9, .compressor = "dgc", .error_feedback = Feedback::ef21}, "has a momentum of its own");
+  refuses({.count = 9, .compressor = "dgc", .compressor_parameters = "momentum=0,clip=1", .error_feedback = Feedback::ef21},
+          "has a momentum of its own");
+  refuses({.count = 9, .error_feedback = Feedback::none, .feedback_decay = 0.5},
+          "feedback_decay is 0.5: without a residual it must be 1");
+  refuses({.count = 9, .error_feedback = Feedback::ef21, .feedback_gain = 0.5}, "feedback_gain is 0.5: with ef21 it must be 1");
+  refuses({.count = 9, .feedback_gain = 0}, "feedback_gain is 0: it must be finite and not 0");
+  refuses({.count = 9, .feedback_decay = 1.5}, "feedback_decay is 1.5: it must be between 0 and 1");
+  refuses({.count = 9, .seed = -1}, "seed is -1");
+}
+
+TEST_CASE("candidates that keep velocities of other elements take turns", "[compressors]") {
+  run_ranks(5,
+            [](Communicator& comm) {
+              AllreducePlan plan(comm, {.count = 6007, .algorithm = "auto", .trial_iterations = 1, .compressor = "signum"});
+              for (int t = 0; t < 8; ++t) {
+                std::vector<float> g = make_input<float>(Input::heavy_tailed, 6007, comm.rank(), 5, t);
+                plan.run(g);
+                for (const float x : g) {
+                  if (std::abs(x) != 1) throw std::runtime_error("no vote");
+                }
+              }
+            },
+            {.machine = "nodes:2,3"});
+}
+
+TEST_CASE("ranks that disagree about the compressor hear what differs", "[compressors]") {
+  std::vector<std::string> errors(2);
+  run_ranks(2, [&](Communicator& comm) {
+    try {
+      const AllreducePlan plan(comm, {.count = 9,
+                                      .algorithm = "packed_allgather",
+                                      .compressor = "qsgd",
+                                      .compressor_parameters = comm.rank() == 0 ? "" : "levels=3"});
+    } catch (const Error& error) {
+      errors[static_cast<std::size_t>(comm.rank())] = error.what();
+    }
+  });
+  REQUIRE(errors[0] == errors[1]);
+  REQUIRE(errors[0].find(
+              "ranks disagree about compressor: rank 0 has 'qsgd levels=7,bucket=512', rank 1 has 'qsgd levels=3,bucket=512'") !=
+          std::string::npos);
+}
+
+}  // namespace weir::test

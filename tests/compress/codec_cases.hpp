@@ -1,0 +1,154 @@
+// codec_cases.hpp: compressors with parameters, instruction sets and inputs to run them on.
+#pragma once
+
+#include <hwy/highway.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compress/compressor.hpp"
+#include "support/dice.hpp"
+
+namespace weir::test {
+
+struct CodecCase {
+  std::string name, parameters;
+
+  [[nodiscard]] std::string text() const { return name + (parameters.empty() ? "" : " " + parameters); }
+  [[nodiscard]] std::unique_ptr<PackedCodec> make() const {
+    const compress::Compressor made = compress::make_compressor(name, parameters);
+    return made.row->codec(made.parameters);
+  }
+};
+
+/// Parameters to test besides the defaults; of rows that are not here, the defaults alone are.
+inline const std::multimap<std::string, std::string>& more_parameters() {
+  static const std::multimap<std::string, std::string> more = {
+      {"block_quantise", "format=int4,bucket=32"},
+      {"block_quantise", "format=fp8,bucket=4096"},
+      {"block_quantise", "format=int8,bucket=0"},
+      {"eight_bit", "bucket=32"},
+      {"eight_bit", "bucket=4096"},
+      {"ef_sign_sgd", "bucket=64"},
+      {"ef_sign_sgd", "bucket=1024"},
+      {"inceptionn", "bound=4"},
+      {"inceptionn", "bound=20"},
+      {"one_bit_sgd", "bucket=0"},
+      {"one_bit_sgd", "bucket=32"},
+      {"qsgd", "levels=1,bucket=32"},
+      {"qsgd", "levels=4,bucket=0"},
+      {"qsgd", "levels=127,bucket=1024"},
+      {"terngrad", "clip=0"},
+      {"terngrad", "clip=1.5,bucket=64"},
+      {"terngrad", "clip=0,bucket=2048"},
+  };
+  return more;
+}
+
+/// Of every row that makes bytes.
+inline std::vector<CodecCase> codec_cases() {
+  std::vector<CodecCase> cases;
+  for (const compress::CompressorRow* row : compress::compressor_registry()) {
+    if (row->codec == nullptr) continue;
+    const std::string name(row->name);
+    cases.push_back({name, ""});
+    for (auto [at, end] = more_parameters().equal_range(name); at != end; ++at) cases.push_back({name, at->second});
+  }
+  return cases;
+}
+
+/// Makes codecs that are made while it lives use one instruction set.
+class OnTarget {
+ public:
+  explicit OnTarget(std::int64_t target) {
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  }
+  ~OnTarget() {
+    hwy::SetSupportedTargetsForTest(0);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  }
+  OnTarget(const OnTarget&) = delete;
+  OnTarget& operator=(const OnTarget&) = delete;
+};
+
+/// All that are compiled and that this machine has.
+inline std::vector<std::int64_t> instruction_sets() {
+  std::vector<std::int64_t> targets;
+  for (std::int64_t left = hwy::SupportedTargets() & HWY_TARGETS; left != 0; left &= left - 1) targets.push_back(left & -left);
+  return targets;
+}
+
+enum class Numbers { heavy_tailed, zeros, ties, denormals, huge, mixed_sizes, not_finite, few_nonzeros };
+inline constexpr Numbers all_numbers[] = {Numbers::heavy_tailed, Numbers::zeros,       Numbers::ties,       Numbers::denormals,
+                                          Numbers::huge,         Numbers::mixed_sizes, Numbers::not_finite, Numbers::few_nonzeros};
+inline constexpr std::int64_t odd_sizes[] = {0, 1, 7, 31, 33, 255, 256, 257, 1000, 4097, 70000};
+
+inline std::vector<float> numbers(Numbers kind, std::int64_t count, std::uint64_t seed = 1) {
+  Dice dice(seed);
+  std::vector<float> x(static_cast<std::size_t>(count));
+  const auto uniform = [&] { return static_cast<double>(dice.word() >> 11) * 0x1p-52 - 1; };  // in [-1, 1)
+  const auto wide = [&](double scale) { return std::copysign(std::exp(4 * uniform()) * scale, uniform()); };
+  for (float& value : x) {
+    switch (kind) {
+      case Numbers::heavy_tailed:
+        value = static_cast<float>(wide(1e-3));
+        break;
+      case Numbers::zeros:
+        value = dice.chance(50) ? 0.0f : -0.0f;
+        break;
+      case Numbers::ties:
+        value = static_cast<float>(dice.between(-4, 4)) / 8;
+        break;
+      case Numbers::denormals:
+        value = static_cast<float>(std::ldexp(uniform(), dice.small(-149, -126)));
+        break;
+      case Numbers::huge:
+        value = static_cast<float>(uniform() * 3.4e38);
+        break;
+      case Numbers::mixed_sizes:
+        value = static_cast<float>(std::ldexp(uniform(), dice.small(-149, 127)));
+        break;
+      case Numbers::not_finite:
+        value = static_cast<float>(wide(1));
+        if (dice.chance(1))
+          value = dice.one_of({std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+                               std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::quiet_NaN()});
+        break;
+      case Numbers::few_nonzeros:
+        value = dice.chance(1) ? static_cast<float>(wide(1)) : 0.0f;
+        break;
+    }
+  }
+  return x;
+}
+
+/// Equal, or both NaN, whichever.
+inline bool same_number(float a, float b) {
+  return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) || (std::isnan(a) && std::isnan(b));
+}
+
+inline std::vector<std::byte> encoded(PackedCodec& codec, const Draw& draw, std::int64_t first, const std::vector<float>& x,
+                                      float* rest = nullptr) {
+  const auto count = static_cast<std::int64_t>(x.size());
+  std::vector<std::byte> message(static_cast<std::size_t>(codec.most_bytes(count)), std::byte{0xA5});
+  message.resize(static_cast<std::size_t>(codec.encode(draw, first, x.data(), count, message.data(), rest)));
+  return message;
+}
+
+inline std::vector<float> decoded(PackedCodec& codec, const std::vector<std::byte>& message, std::int64_t count) {
+  std::vector<float> x(static_cast<std::size_t>(count), 77.0f);
+  codec.decode(message.data(), static_cast<std::int64_t>(message.size()), count, x.data(), false);
+  return x;
+}
+
+inline std::vector<float> through(const CodecCase& what, const Draw& draw, const std::vector<float>& x, std::int64_t first = 0) {
+  const auto codec = what.make();
+  return decoded(*codec, encoded(*codec, draw, first, x), static_cast<std::int64_t>(x.size()));
+}
+
+}  // namespace weir::test

@@ -1,0 +1,23 @@
+// instruction_sets.hpp: the same test on every instruction set that this processor has and the library was compiled for.
+#pragma once
+
+#include <hwy/highway.h>
+
+#include <cstdint>
+#include <functional>
+
+namespace weir::test {
+
+/// Calls body(name) for each, those with the longest vectors first. Not while other threads call into the library.
+inline void for_each_instruction_set(const std::function<void(const char*)>& body) {
+  for (std::int64_t left = hwy::SupportedTargets() & HWY_TARGETS; left != 0; left &= left - 1) {
+    const std::int64_t one = left & -left;
+    hwy::SetSupportedTargetsForTest(one);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    body(hwy::TargetName(one));
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+}
+
+}  // namespace weir::test

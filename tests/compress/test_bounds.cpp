@@ -1,0 +1,206 @@
+// What the papers promise: means, variances, errors.
+#include <algorithm>
+#include <cmath>
+
+#include "compress/codec_cases.hpp"
+#include "compress/references.hpp"
+#include "support/catch.hpp"
+
+namespace {
+
+using namespace weir;
+using namespace weir::test;
+
+double squares(const std::vector<float>& x) {
+  double sum = 0;
+  for (const float value : x) sum += static_cast<double>(value) * static_cast<double>(value);
+  return sum;
+}
+double squared_error(const std::vector<float>& x, const std::vector<float>& y) {
+  double sum = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double error = static_cast<double>(x[i]) - static_cast<double>(y[i]);
+    sum += error * error;
+  }
+  return sum;
+}
+
+/// Over many iterations.
+struct Observed {
+  double mean_squared_error = 0;
+  double worst = 0;     ///< distance of an element's mean, in standard errors; of those that are not always the same
+  double together = 0;  ///< of the sum of all elements
+};
+Observed observe(const CodecCase& what, const std::vector<float>& x, int iterations) {
+  const auto codec = what.make();
+  const auto count = static_cast<std::int64_t>(x.size());
+  std::vector<double> sum(x.size()), variance(x.size()), least(x.size(), 1e300), most(x.size(), -1e300);
+  Observed observed;
+  for (int t = 0; t < iterations; ++t) {
+    const std::vector<float> y =
+        decoded(*codec, encoded(*codec, {.seed = 42, .iteration = static_cast<std::uint64_t>(t), .stream = 1}, 0, x), count);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double error = static_cast<double>(y[i]) - static_cast<double>(x[i]);
+      sum[i] += error;
+      variance[i] += error * error;
+      least[i] = std::min(least[i], error);
+      most[i] = std::max(most[i], error);
+    }
+  }
+  double all = 0, all_variance = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    observed.mean_squared_error += variance[i] / iterations;
+    all += sum[i];
+    all_variance += variance[i];
+    // What is rare may have come once too often.
+    if (most[i] > least[i])
+      observed.worst = std::max(observed.worst, std::abs(sum[i]) / (std::sqrt(variance[i]) + most[i] - least[i]));
+  }
+  observed.together = all_variance > 0 ? std::abs(all) / std::sqrt(all_variance) : 0;
+  return observed;
+}
+
+TEST_CASE("unbiased compressors keep means") {
+  const std::vector<float> x = numbers(Numbers::heavy_tailed, 1000);
+  std::vector<CodecCase> cases = {{"terngrad", "clip=0"},
+                                  {"terngrad", "clip=0,bucket=64"},
+                                  {"qsgd", "levels=1,bucket=32"},
+                                  {"qsgd", "levels=127,bucket=0"},
+                                  {"qsgd", "levels=7,bucket=128"}};
+  for (const compress::CompressorRow* row : compress::compressor_registry()) {
+    if (row->codec != nullptr && row->unbiased) cases.push_back({std::string(row->name), ""});
+  }
+  for (const CodecCase& what : cases) {
+    INFO(what.text());
+    const Observed observed = observe(what, x, 4000);
+    CHECK(observed.worst < 5);
+    CHECK(observed.together < 5);
+  }
+}
+
+TEST_CASE("QSGD's variance is at most min(n / s^2, sqrt(n) / s) of the bucket's square (lemma 3.1)") {
+  for (const Numbers kind : {Numbers::heavy_tailed, Numbers::ties, Numbers::few_nonzeros}) {
+    for (const int n : {32, 512, 1000}) {
+      for (const int s : {1, 7, 127}) {
+        const std::vector<float> x = numbers(kind, n);
+        const double bound = std::min(static_cast<double>(n) / (s * s), std::sqrt(n) / s);
+        const CodecCase what{"qsgd", "bucket=0,levels=" + std::to_string(s)};
+        CHECK(observe(what, x, 400).mean_squared_error <= 1.05 * bound * squares(x));
+      }
+    }
+  }
+}
+
+TEST_CASE("natural compression's variance is at most an eighth of the square (theorem 1)") {
+  for (const Numbers kind : {Numbers::heavy_tailed, Numbers::ties}) {
+    const std::vector<float> x = numbers(kind, 1000);
+    CHECK(observe({"natural", ""}, x, 400).mean_squared_error <= squares(x) / 8);
+  }
+  // At 4/3 of a power of two it is just that.
+  const std::vector<float> worst(1000, 4.0f / 3);
+  const double there = observe({"natural", ""}, worst, 400).mean_squared_error;
+  CHECK(there > 0.97 * squares(worst) / 8);
+  CHECK(there < 1.03 * squares(worst) / 8);
+}
+
+TEST_CASE("TernGrad clips at so many deviations") {
+  std::vector<float> x(1000, 1.0f);
+  x[500] = 100;
+  const double deviation = std::sqrt(squares(x) / 1000);
+  const std::vector<float> y = through({"terngrad", "clip=2.5"}, {1, 2, 3}, x);
+  CHECK(y[500] == static_cast<float>(2.5 * deviation));
+  for (const float value : y) CHECK((value == 0 || value == y[500]));
+  const std::vector<float> equal(77, 0.5f);
+  CHECK(through({"terngrad", "clip=2.5"}, {1, 2, 3}, equal) == equal);
+}
+
+TEST_CASE("EF-signSGD is a contraction of ||x||_1^2 / (n ||x||_2^2) (lemma 8)") {
+  for (const Numbers kind : {Numbers::heavy_tailed, Numbers::ties, Numbers::few_nonzeros, Numbers::huge}) {
+    for (const int n : {1, 31, 1000, 4097}) {
+      const std::vector<float> x = numbers(kind, n);
+      double magnitudes = 0;
+      for (const float value : x) magnitudes += std::abs(static_cast<double>(value));
+      const double delta = squares(x) > 0 ? magnitudes * magnitudes / (n * squares(x)) : 1;
+      const double error = squared_error(x, through({"ef_sign_sgd", ""}, {}, x));
+      CHECK(error <= (1 - delta) * squares(x) * (1 + 1e-5) + 1e-12 * squares(x));
+    }
+  }
+}
+
+TEST_CASE("1-bit SGD keeps the sum of each side") {
+  const std::vector<float> x = numbers(Numbers::heavy_tailed, 4096);
+  const std::vector<float> y = through({"one_bit_sgd", "bucket=1024"}, {}, x);
+  for (std::size_t bucket = 0; bucket < x.size(); bucket += 1024) {
+    double sums[2][2] = {};
+    for (std::size_t i = bucket; i < bucket + 1024; ++i) {
+      sums[x[i] < 0 ? 1 : 0][0] += static_cast<double>(x[i]);
+      sums[x[i] < 0 ? 1 : 0][1] += static_cast<double>(y[i]);
+    }
+    for (const auto& side : sums) CHECK(std::abs(side[0] - side[1]) <= 1e-6 * std::abs(side[0]));
+  }
+  CHECK(through({"one_bit_sgd", ""}, {}, {-1, -3, 2}) == std::vector<float>{-2, -2, 2});
+  CHECK(through({"one_bit_sgd", ""}, {}, {-1, -3}) == std::vector<float>{-2, -2});
+}
+
+TEST_CASE("block_quantise is off by half a step at most, and ties go to even") {
+  const std::vector<float> x = numbers(Numbers::heavy_tailed, 4096);
+  for (const auto& [format, levels] : {std::pair{"int8", 127}, std::pair{"int4", 7}}) {
+    const std::vector<float> y = through({"block_quantise", std::string("bucket=128,format=") + format}, {}, x);
+    for (std::size_t bucket = 0; bucket < x.size(); bucket += 128) {
+      float most = 0;
+      for (std::size_t i = bucket; i < bucket + 128; ++i) most = std::max(most, std::abs(x[i]));
+      for (std::size_t i = bucket; i < bucket + 128; ++i)
+        CHECK(std::abs(x[i] - y[i]) <= most / static_cast<float>(levels) / 2 * 1.0001f);
+    }
+  }
+  const std::vector<float> ties = {7, 0.5f, 1.5f, 2.5f, -0.5f, -1.5f, -2.5f};
+  CHECK(through({"block_quantise", "format=int4"}, {}, ties) == std::vector<float>{7, 0, 2, 2, 0, -2, -2});
+  // E4M3 has 4 bits of significand: half of the last place
+  const std::vector<float> floats = through({"block_quantise", "format=fp8"}, {}, {448, 100, 17, 18, 19, -0.3f});
+  CHECK(floats == std::vector<float>{448, 96, 16, 18, 20, -0.3125f});
+}
+
+TEST_CASE("INCEPTIONN is off by its bound at most, and sends no more than it says") {
+  for (const int bound : {1, 7, 10, 15, 16, 30}) {
+    const CodecCase what{"inceptionn", "bound=" + std::to_string(bound)};
+    for (const Numbers kind : all_numbers) {
+      const std::vector<float> x = numbers(kind, 5000);
+      const std::vector<float> y = through(what, {}, x);
+      bool within = true;
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        const float error = std::abs(x[i] - y[i]);
+        within = within && (std::isfinite(x[i]) ? error <= std::ldexp(1.0f, -bound) : same_number(x[i], y[i]));
+      }
+      INFO(what.text() << ", kind " << static_cast<int>(kind));
+      CHECK(within);
+    }
+    const auto codec = what.make();
+    CHECK(encoded(*codec, {}, 0, numbers(Numbers::zeros, 4096)).size() == 4096 / 4);
+  }
+}
+
+TEST_CASE("8-bit quantisation takes the nearest value of the tree") {
+  const auto& tree = reference::dynamic_tree();
+  CHECK(std::is_sorted(tree.begin(), tree.end()));
+  for (const Numbers kind : {Numbers::heavy_tailed, Numbers::ties, Numbers::few_nonzeros, Numbers::mixed_sizes}) {
+    std::vector<float> x = numbers(kind, 20000);
+    if (kind == Numbers::heavy_tailed) {
+      for (float& value : x) value = std::pow(value * 10, 3.0f);  // all seven decades
+    }
+    const std::vector<float> y = through({"eight_bit", ""}, {}, x);
+    double most = 0;
+    for (const float value : x) most = std::max(most, std::abs(static_cast<double>(value)));
+    double worst = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double magnitude = std::abs(static_cast<double>(x[i])) / most;
+      double nearest = 1;
+      for (const double value : tree) nearest = std::min(nearest, std::abs(value - magnitude));
+      const double error = std::abs(static_cast<double>(x[i]) - static_cast<double>(y[i])) / most;
+      worst = std::max(worst, error - nearest - 1e-6 * magnitude);
+      if (y[i] != 0) CHECK(std::signbit(x[i]) == std::signbit(y[i]));
+    }
+    CHECK(worst <= 0);
+  }
+}
+
+}  // namespace
