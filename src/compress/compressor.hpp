@@ -39,6 +39,8 @@ class Parameters {
   [[nodiscard]] std::int64_t whole(std::string_view name) const { return static_cast<std::int64_t>((*this)[name]); }
   /// All of them: "levels=16,bucket=512".
   [[nodiscard]] std::string text() const;
+  /// Of parameters of one compressor.
+  [[nodiscard]] bool operator==(const Parameters& other) const { return values_ == other.values_; }
 
  private:
   std::span<const ParameterInfo> known_;

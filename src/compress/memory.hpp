@@ -89,8 +89,6 @@ class GradientMemory {
   void visit_state(StateVisitor& visitor, const StateVisitor::Copy& copy) {
     if (keeps()) visitor.array(uses_velocity() ? "velocity" : "last_gradient", kept_.data(), kept_.size(), copy);
   }
-  /// Elements of what lives on; 0: nothing does.
-  [[nodiscard]] std::int64_t kept() const { return kept_.size(); }
   /// Takes over what `other` keeps, which has the same rules and elements.
   void take(GradientMemory& other) { std::swap(kept_, other.kept_); }
   [[nodiscard]] std::int64_t memory_bytes() const { return prepared_.bytes() + kept_.bytes() + next_.bytes(); }

@@ -76,8 +76,6 @@ class Compressed {
   /// Whether ranks of a node share what they exchange.
   [[nodiscard]] bool in_nodes() const { return map_.has_value(); }
 
-  /// Elements of what is kept of gradients, besides the residual.
-  [[nodiscard]] std::int64_t kept() const { return gradient_memory_ ? gradient_memory_->kept() : 0; }
   /// Takes over what `other` keeps of gradients, of the same elements.
   void take_memory(Compressed& other) {
     if (gradient_memory_ && other.gradient_memory_) gradient_memory_->take(*other.gradient_memory_);

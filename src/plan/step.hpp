@@ -151,10 +151,10 @@ class Step {
     }
     if (visitor.restores()) update_ = {};
   }
-  /// Whether both keep a residual of the same elements, and what else their compressors remember.
+  /// Whether both keep a residual of the same elements, and what else their compressors remember: on all ranks alike.
   [[nodiscard]] bool keeps_the_same(const Step& other) const {
-    return compressor_.row == other.compressor_.row && kept() == other.kept() && residual_begin() == other.residual_begin() &&
-           residual_.size() == other.residual_.size();
+    return compressor_.row == other.compressor_.row && compressor_.parameters == other.compressor_.parameters &&
+           in_nodes() == other.in_nodes();
   }
   /// This step, which is fresh, goes on with the residual of `last`, which keeps the same and is fresh afterwards.
   void take_residual(Step& last) {
@@ -187,10 +187,8 @@ class Step {
   using CompressedRun = Compressed<Memory>;
   static constexpr bool compresses = std::is_same_v<T, float>;
 
-  /// Elements of velocities, or of last gradients: without error feedback these tell candidates apart.
-  [[nodiscard]] std::int64_t kept() const {
-    return compressed_ ? compressed_->kept() : gradient_memory_ ? gradient_memory_->kept() : 0;
-  }
+  /// Ranks of a node sum their gradients first, and each keeps what is of its shard.
+  [[nodiscard]] bool in_nodes() const { return sharding_ || (compressed_ && compressed_->in_nodes()); }
   [[nodiscard]] std::int64_t residual_count() const {
     return sharding_ ? sharding_->size() : compressed_ ? compressed_->size() : config_.count;
   }

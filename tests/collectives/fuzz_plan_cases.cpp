@@ -6,6 +6,8 @@
 #include <limits>
 
 #include "collectives/allreduce.hpp"
+#include "compress/compressor.hpp"
+#include "model/choose.hpp"
 #include "support/thresholds.hpp"
 
 namespace weir::test {
@@ -61,6 +63,22 @@ void choose_k(Dice& dice, AllreduceConfig& config) {
   config.k = dice.one_of({std::int64_t{0}, std::min<std::int64_t>(1, n), n / 50, n / 10, n / 2, n, dice.between(0, n)});
 }
 
+/// Half of the plans name a compressor that their algorithm carries.
+void choose_compressor(Dice& dice, AllreduceConfig& config) {
+  config.error_feedback = dice.chance(85) ? Feedback::automatic : Feedback::none;
+  if (config.algorithm.starts_with("auto") || !dice.chance(50)) return;
+  const AllreduceRow& algorithm = find_allreduce(config.algorithm);
+  std::vector<std::string> names;
+  for (const compress::CompressorRow* row : compress::compressor_registry()) {
+    if (carries(algorithm, compress::make_compressor(row->name, ""))) names.emplace_back(row->name);
+  }
+  config.compressor = dice.one_of(names);
+  config.seed = dice.small(0, 100);
+  if (!algorithm.sparse()) config.type = DataType::float32;
+  if (compress::find_compressor(config.compressor).why_no_feedback == nullptr && dice.chance(30))
+    config.error_feedback = Feedback::residual;
+}
+
 RunCase some_run(Dice& dice, const PlanCase& plan, int ranks, std::int64_t runs_since_reset) {
   const AllreduceConfig& config = plan.config;
   const bool may_be_dense = config.algorithm == "auto" || runs_since_reset < config.dense_iterations ||
@@ -99,9 +117,9 @@ PlanCase make_plan_case(Dice& dice, int ranks) {
   config.algorithm = some_algorithm(dice);
   const bool packed = !config.algorithm.starts_with("auto") && find_allreduce(config.algorithm).packed();
   if (packed) config.type = DataType::float32;
+  choose_compressor(dice, config);
   choose_k(dice, config);
   if (config.algorithm.starts_with("auto") && dice.chance(60)) config.trial_iterations = dice.between(1, 2);
-  config.error_feedback = dice.chance(85) ? Feedback::automatic : Feedback::none;
   config.average = dice.chance(50);
   if (dice.chance(50)) config.threshold = dice.one_of(all_thresholds);
   config.samplings = dice.small(1, 40);
@@ -146,14 +164,16 @@ JobCase make_job(std::uint64_t seed) {
 std::string PlanCase::text() const {
   const AllreduceConfig& c = config;
   std::string line = fmt::format(
-      "{}: {} {} priority {} n {} k {} density {} trials {} feedback {} average {} threshold {} samplings {} wire {} {} periods {} "
+      "{}: {} of {} (seed {}) {} priority {} n {} k {} density {} trials {} feedback {} average {} threshold {} samplings {} wire "
+      "{} {} periods {} "
       "{} trigger "
       "{} "
       "window {} non-finite {} dense {} warm-up {} input {} from {}; runs:",
-      c.name, c.algorithm, c.type == DataType::float64 ? "float64" : "float32", c.priority, c.count, c.k, c.density,
-      c.trial_iterations, c.error_feedback != Feedback::none, c.average, threshold_name(c.threshold), c.samplings,
-      static_cast<int>(c.wire_format), static_cast<int>(c.wire_values), c.threshold_period, c.boundary_period, c.balance_trigger,
-      c.window, static_cast<int>(c.non_finite), c.dense_iterations, c.warmup_iterations, input_name(input), first_iteration);
+      c.name, c.algorithm, c.compressor.empty() ? "its default" : c.compressor, c.seed,
+      c.type == DataType::float64 ? "float64" : "float32", c.priority, c.count, c.k, c.density, c.trial_iterations,
+      static_cast<int>(c.error_feedback), c.average, threshold_name(c.threshold), c.samplings, static_cast<int>(c.wire_format),
+      static_cast<int>(c.wire_values), c.threshold_period, c.boundary_period, c.balance_trigger, c.window,
+      static_cast<int>(c.non_finite), c.dense_iterations, c.warmup_iterations, input_name(input), first_iteration);
   constexpr std::array troubles = {"", " poisoned", " wrong count", " wrong type", " null"};
   for (const RunCase& run : runs) {
     line += fmt::format(" [{}{}{}", run.reset_before ? "reset, " : "", run.in_place ? "in place" : "sparse",

@@ -10,6 +10,7 @@
 #include "collectives/allreduce.hpp"
 #include "collectives/oktopk_volume.hpp"
 #include "fuzz_plan_record.hpp"
+#include "plan/compression.hpp"
 #include "plan/plan_config.hpp"
 #include "support/oracle.hpp"
 #include "support/rank_check.hpp"
@@ -24,7 +25,8 @@ class Checker {
       : record_(record),
         config_(record.plan.config),
         n_(static_cast<std::size_t>(config_.count)),
-        nested_(Topology(record.locations, 0).largest_node() > 1) {}
+        nested_(Topology(record.locations, 0).largest_node() > 1),
+        compressor_(config_.algorithm.starts_with("auto") ? compress::Compressor{} : compressor_of(config_)) {}
 
   std::string fault() {
     for (t_ = 0; t_ < record_.plan.runs.size() && check_.failure().empty(); ++t_) {
@@ -51,8 +53,16 @@ class Checker {
     old_.clear();
   }
 
-  [[nodiscard]] bool keeps_residual() const { return config_.error_feedback != Feedback::none; }
+  [[nodiscard]] bool keeps_residual() const {
+    return compressor_ ? feedback_of(config_, compressor_) != Feedback::none : config_.error_feedback != Feedback::none;
+  }
+  /// Velocities are compressed, not gradients.
+  [[nodiscard]] bool keeps_velocity() const { return memory_rules(config_, compressor_, ranks()).uses_velocity(); }
+  [[nodiscard]] bool is_of(std::string_view compressor) const { return compressor_ && compressor_.row->name == compressor; }
+  [[nodiscard]] bool is_linear() const { return compressor_ && compressor_.row->carriage == compress::Carriage::linear; }
   [[nodiscard]] bool is_dense() const { return row_->dense() || age_ < config_.dense_iterations; }
+  /// Sums are exact, up to rounding.
+  [[nodiscard]] bool loses_nothing() const { return keeps_residual() || is_void() || (is_dense() && !is_linear()); }
   [[nodiscard]] bool is_packed() const { return row_->packed() && !is_dense(); }
   [[nodiscard]] bool poisoned() const { return run_->trouble == Trouble::poison; }
   [[nodiscard]] weir_status right_status() const {
@@ -70,9 +80,9 @@ class Checker {
       for (int rank = 0; rank < ranks(); ++rank) check_update(rank);
       check_k();
     }
-    if (keeps_residual() || is_dense() || is_void())
+    if (!keeps_velocity() && loses_nothing())
       check_conservation();
-    else
+    else if (config_.compressor.empty())
       check_size();
     // Before any rounding that the oracle does not know of.
     untroubled_ &= run_->trouble == Trouble::none;
@@ -158,6 +168,10 @@ class Checker {
     }
   };
 
+  [[nodiscard]] static double largest_of(const std::vector<double>& values) {
+    return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
+  }
+
   /// Sum over ranks (gradient + old residual) = sum over ranks (new residual) + sum delivered, up to rounding.
   void check_conservation() {
     Sums before(n_), after(n_);
@@ -171,6 +185,8 @@ class Checker {
       for (std::size_t i = 0; i < mine.residual.size(); ++i)
         after.add(static_cast<std::size_t>(mine.residual_begin) + i, mine.residual[i]);
     }
+    // Factors mix elements of all sizes.
+    if (is_linear()) std::fill(before.magnitude.begin(), before.magnitude.end(), 16 * largest_of(before.magnitude));
     const bool finite_so_far = old_.empty() || std::all_of(old_.begin(), old_.end(), [](double x) { return std::isfinite(x); });
     const std::vector<double> update = delivered();
     for (std::size_t i = 0; i < n_; ++i) {
@@ -180,8 +196,10 @@ class Checker {
       }
       const double lost = before.total[i] - after.total[i] - update[i];
       const bool may_be_wild = config_.non_finite == NonFinite::propagate && (poisoned() || !finite_so_far);
-      if (may_be_wild && (is_packed() || !std::isfinite(before.total[i]))) continue;  // a bucket is wild as a whole
-      const double rounding = 8 * static_cast<double>(std::numeric_limits<T>::epsilon()) * before.magnitude[i] +
+      if (may_be_wild && (is_packed() || is_linear() || !std::isfinite(before.total[i]))) continue;  // a bucket is wild as a whole
+      // Those named deliver means of elements of other sizes.
+      const double size = before.magnitude[i] + (config_.compressor.empty() ? 0 : after.magnitude[i] + std::abs(update[i]));
+      const double rounding = 8 * static_cast<double>(std::numeric_limits<T>::epsilon()) * size +
                               8 * static_cast<double>(std::numeric_limits<T>::denorm_min());
       that(std::abs(lost) <= rounding, fmt::format("element {}: {} lost of {} (old residual {}, new {}, delivered {})", i, lost,
                                                    before.total[i], old_.empty() ? 0.0 : old_[i], after.total[i], update[i]));
@@ -213,8 +231,8 @@ class Checker {
 
   [[nodiscard]] bool has_oracle() const {
     const bool sharded = row_->sharded && nested_;
-    return row_->sparse() && !row_->threshold && config_.threshold == Threshold::exact &&
-           config_.wire_values == WireValues::native && config_.trial_iterations == 0 &&
+    return row_->sparse() && !row_->threshold && (config_.compressor.empty() || is_of("top_k")) &&
+           config_.threshold == Threshold::exact && config_.wire_values == WireValues::native && config_.trial_iterations == 0 &&
            (!sharded || (keeps_residual() && config_.dense_iterations == 0));
   }
 
@@ -246,6 +264,7 @@ class Checker {
   const AllreduceConfig& config_;
   const std::size_t n_;
   const bool nested_;
+  const compress::Compressor compressor_;  // none where the algorithm is chosen
   RankCheck check_;
   std::size_t t_ = 0;
   const RunCase* run_ = nullptr;
