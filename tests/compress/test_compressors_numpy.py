@@ -457,12 +457,16 @@ def test_as_many_random_places_as_k(comm, name):
 
 
 def test_natural_of_all_magnitudes(comm):
-    """Powers of two themselves are kept; from 2^-126 to 2^127 nothing overflows or vanishes."""
+    """Powers of two themselves are kept; nothing overflows, nor vanishes from 2^-126 on."""
     powers = 2.0 ** np.arange(-126, 128)
     x = np.concatenate([powers, -powers, 1.5 * powers[:-1]]).astype(np.float32)
     _, a, b = natural(x.astype(np.float64))
     for sent in draws_of(comm, "natural", x, "", 1, 20):
         assert ((sent == a) | (sent == b)).all()
+    ends = np.repeat(np.float32([0.3 * 2.0**-126, -1.5 * 2.0**127]), 10000)
+    sent = next(draws_of(comm, "natural", ends, "", 1, 1))
+    assert set(sent[:10000]) == {0, 2.0**-126} and abs(sent[:10000].mean() * 2.0**126 - 0.3) < 0.03  # subnormals: 0 or the least
+    assert (sent[10000:] == -(2.0**127)).all()  # 2^128 is no float
 
 
 # --- SketchML --------------------------------------------------------------------------------------------------------------------
