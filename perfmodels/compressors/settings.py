@@ -30,7 +30,8 @@ RANDOM = "an entry waits n / k steps in the mean, 100 here, and what it delivers
 SETTINGS = {
     "chunked_topk": Setting(VANILLA, why=STALE + ": with it, an epoch ends at 72 % instead of 84 %"),
     "dgc": Setting(("--momentum", "0"), why="it has a momentum of its own"),
-    "power_sgd": Setting((*VANILLA, "--compressor-parameters", "columns=1024"), ("--compressor-parameters", "columns=384"),
+    "power_sgd": Setting(("--optimizer", "before", "--momentum", "0", "--learning-rate", "0.7", "--compressor-parameters", "columns=1024"),
+                         ("--compressor-parameters", "columns=384"),
                          "without momentum: GRACE, section V-A; columns: the width of the largest layer, since the paper's matrices are layers"),
     "ef_sign_sgd": Setting(VANILLA, why=STALE + ": with it, training diverges; Karimireddy et al. have none either"),
     "one_bit_sgd": Setting(VANILLA, why=STALE + ": with it, training diverges"),

@@ -104,6 +104,7 @@ void print_compressors() {
   for (const Carriage carriage : {Carriage::packed, Carriage::sparse, Carriage::linear}) {
     std::vector<std::string_view> carriers;
     for (const AllreduceRow& row : allreduce_registry()) {
+      if (!row.host_memory) continue;  // what linear ones make is summed in host memory
       if (carriage == Carriage::sparse ? row.sparse() : carriage == Carriage::packed ? row.packed() : row.dense())
         carriers.push_back(row.name);
     }

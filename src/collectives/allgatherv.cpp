@@ -48,4 +48,15 @@ task<void> allgatherv(Channel channel, const std::vector<std::int64_t>& offset, 
   }
 }
 
+task<void> allgatherv_ring(Channel channel, const std::vector<std::int64_t>& offset, std::byte* memory) {
+  const int rank = channel.rank();
+  const int size = channel.size();
+  for (std::size_t s = 0; s + 1 < static_cast<std::size_t>(size); ++s) {
+    std::array<Request, 2> both;
+    both[0] = channel.receive(memory + offset[s + 1], offset[s + 2] - offset[s + 1], (rank + 1) % size, Traffic::payload);
+    both[1] = channel.send(memory + offset[s], offset[s + 1] - offset[s], (rank + size - 1) % size, Traffic::payload);
+    co_await channel.done(both);
+  }
+}
+
 }  // namespace weir

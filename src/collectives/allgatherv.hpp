@@ -29,4 +29,12 @@ namespace weir {
 /// end; the own block is in place before.
 task<void> allgatherv(Channel channel, const std::vector<std::int64_t>& offset, std::byte* memory);
 
+/// The same in a ring: in each of P - 1 steps every rank passes on the block that it got last. For much data: every rank sends as
+/// much as in Bruck's form where blocks are equal and less where they are not, to one neighbour alone, so that ranks of a node
+/// share its card less, and TCP connections carry data one way.
+task<void> allgatherv_ring(Channel channel, const std::vector<std::int64_t>& offset, std::byte* memory);
+
+/// Bytes of all blocks from which on the ring is the better one (MPICH's limit of a long allgather).
+constexpr std::int64_t ring_from_bytes = std::int64_t{512} << 10;
+
 }  // namespace weir

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/allgatherv.hpp"
 #include "collectives/compressed_exchange.hpp"
 #include "collectives/host_space.hpp"
 #include "collectives/packed_sums.hpp"
@@ -26,6 +25,11 @@ class PackedParts {
     return std::min(count_, static_cast<std::int64_t>(part_begin(units, rank, ranks_)) * unit_);
   }
   [[nodiscard]] std::int64_t size(int rank) const { return begin(rank + 1) - begin(rank); }
+  [[nodiscard]] std::vector<std::int64_t> sizes() const {
+    std::vector<std::int64_t> sizes;
+    for (int r = 0; r < ranks_; ++r) sizes.push_back(size(r));
+    return sizes;
+  }
 
  private:
   std::int64_t count_, unit_;
@@ -42,10 +46,10 @@ class PackedReduceScatter final : public CompressedExchange {
         codec_(std::move(codec)),
         parts_(problem.count, codec_->granularity(), problem.ranks),
         senders_(*codec_, parts_.size(0)),
-        out_sizes_(problem.ranks, *codec_),
-        in_sizes_(problem.ranks, *codec_),
+        gather_(*codec_, parts_.sizes()),
+        out_sizes_(at(problem.ranks)),
+        in_sizes_(at(problem.ranks)),
         out_offset_(at(problem.ranks) + 1),
-        gathered_offset_(at(problem.ranks) + 1),
         requests_(2 * at(problem.ranks)),
         outgoing_(bytes_of_all()),
         // Rank 0 owns the largest part. What has come in is spent before sums are gathered.
@@ -63,9 +67,9 @@ class PackedReduceScatter final : public CompressedExchange {
       const StageScope stage = channel.stage(Stage::encode);
       out_offset_[0] = 0;
       for (int r = 0; r < ranks; ++r) {
-        out_sizes_[r] = r != me || codec_->encodes_own() ? encode_part(draw, values, r, rest) : 0;
-        if (r != me) space_.push(outgoing(r), out_sizes_[r]);
-        out_offset_[at(r) + 1] = out_offset_[at(r)] + message_slot(out_sizes_[r]);
+        out_sizes_[at(r)] = r != me || codec_->encodes_own() ? encode_part(draw, values, r, rest) : 0;
+        if (r != me) space_.push(outgoing(r), out_sizes_[at(r)]);
+        out_offset_[at(r) + 1] = out_offset_[at(r)] + message_slot(out_sizes_[at(r)]);
       }
       co_await space_.done(channel);
     }
@@ -80,12 +84,12 @@ class PackedReduceScatter final : public CompressedExchange {
     }
 
     // 4. encode the sum; what that loses is this rank's to keep
-    std::int64_t* const mine = &gathered_size(me);
+    std::int64_t bytes = 0;
     {
       const StageScope stage = channel.stage(Stage::encode);
       draw.stream |= again;
-      *mine = codec_->encode(draw, begin, sum_.data(), size, incoming_.data(), rest != nullptr ? sum_.data() : nullptr);
-      space_.push(gathered(0), *mine);
+      bytes = codec_->encode(draw, begin, sum_.data(), size, incoming_.data(), rest != nullptr ? sum_.data() : nullptr);
+      space_.push(gathered(0), bytes);
       if (rest != nullptr && codec_->encodes_own())
         space_.add_values(sum_.data(), rest + begin, size);
       else if (rest != nullptr)
@@ -96,23 +100,15 @@ class PackedReduceScatter final : public CompressedExchange {
     // 5. all ranks gather the sums
     {
       const StageScope stage = channel.stage(Stage::allgather);
-      for (int r = 0; r < ranks && codec_->fixed_size(); ++r) gathered_size(r) = codec_->most_bytes(parts_.size(r));
-      if (!codec_->fixed_size()) co_await in_sizes_.allgather(channel);
-      for (int i = 0; i < ranks; ++i) {
-        const int from = (me + i) % ranks;
-        check_message(gathered_size(from), codec_->most_bytes(parts_.size(from)), from);
-        gathered_offset_[at(i) + 1] = gathered_offset_[at(i)] + message_slot(gathered_size(from));
-      }
-      co_await allgatherv(channel, gathered_offset_, gathered(0).wire);
-      space_.pull(gathered(gathered_offset_[1]), gathered_offset_.back() - gathered_offset_[1]);
+      co_await gather_.run(channel, bytes, gathered(0).wire);
+      space_.pull(gathered(gather_.others_begin()), gather_.others_bytes());
     }
 
     // 6. and decode them
     const StageScope stage = channel.stage(Stage::decode);
     for (int r = 0; r < ranks; ++r) {
       float* const part = out + parts_.begin(r);
-      codec_->decode(incoming_.data() + gathered_offset_[at((r - me + ranks) % ranks)], gathered_size(r), parts_.size(r), part,
-                     false);
+      codec_->decode(incoming_.data() + gather_.begin(r), gather_.bytes(r), parts_.size(r), part, false);
       codec_->finish(part, parts_.size(r));
     }
     if (!codec_->votes()) space_.divide({out, nullptr, problem_.count}, problem_);
@@ -136,8 +132,6 @@ class PackedReduceScatter final : public CompressedExchange {
   [[nodiscard]] Message outgoing(int to) { return staged_outgoing_.at(outgoing_.data(), out_offset_[at(to)]); }
   [[nodiscard]] Message incoming(int from) { return staged_incoming_.at(incoming_.data(), from * slot_of_part(0)); }
   [[nodiscard]] Message gathered(std::int64_t offset) { return staged_incoming_.at(incoming_.data(), offset); }
-  /// Sizes of what comes in are not needed any more when those of sums are.
-  [[nodiscard]] std::int64_t& gathered_size(int rank) { return in_sizes_[rank]; }
 
   std::int64_t encode_part(const Draw& draw, const float* values, int rank, float* rest) {
     const std::int64_t begin = parts_.begin(rank);
@@ -149,16 +143,16 @@ class PackedReduceScatter final : public CompressedExchange {
   task<void> exchange_parts(Channel channel) {
     const int me = channel.rank(), ranks = problem_.ranks;
     const StageScope stage = channel.stage(Stage::reduce_scatter);
-    for (int r = 0; r < ranks; ++r) in_sizes_[r] = codec_->most_bytes(parts_.size(me));
+    for (int r = 0; r < ranks; ++r) in_sizes_[at(r)] = codec_->most_bytes(parts_.size(me));
     if (!codec_->fixed_size()) {
       for (int s = 1; s < ranks; ++s) {
         const int to = (me + s) % ranks, from = (me - s + ranks) % ranks;
-        requests_[at(2 * s - 2)] = channel.receive(&in_sizes_[from], sizeof(std::int64_t), from, Traffic::control);
-        requests_[at(2 * s - 1)] = channel.send(&out_sizes_[to], sizeof(std::int64_t), to, Traffic::control);
+        requests_[at(2 * s - 2)] = channel.receive(&in_sizes_[at(from)], sizeof(std::int64_t), from, Traffic::control);
+        requests_[at(2 * s - 1)] = channel.send(&out_sizes_[at(to)], sizeof(std::int64_t), to, Traffic::control);
       }
       co_await channel.done(std::span(requests_).first(at(2 * ranks - 2)));
       for (int r = 0; r < ranks; ++r) {
-        if (r != me) check_message(in_sizes_[r], codec_->most_bytes(parts_.size(me)), r);
+        if (r != me) check_message(in_sizes_[at(r)], codec_->most_bytes(parts_.size(me)), r);
       }
     }
     const int window = problem_.config.window;
@@ -166,7 +160,7 @@ class PackedReduceScatter final : public CompressedExchange {
       if (s > window) co_await channel.done(std::span(requests_).subspan(at(2 * (s - window)), 2));
       if (s >= ranks) continue;
       const int to = (me + s) % ranks, from = (me - s + ranks) % ranks;
-      const std::int64_t out = out_sizes_[to], in = in_sizes_[from];
+      const std::int64_t out = out_sizes_[at(to)], in = in_sizes_[at(from)];
       requests_[at(2 * s)] = in > 0 ? channel.receive(incoming(from).wire, in, from, Traffic::payload) : Request{};
       requests_[at(2 * s + 1)] = out > 0 ? channel.send(outgoing(to).wire, out, to, Traffic::payload) : Request{};
     }
@@ -177,8 +171,8 @@ class PackedReduceScatter final : public CompressedExchange {
     for (int r = 0; r < problem_.ranks; ++r) {
       if (r == me && !codec_->encodes_own()) continue;
       const Message message = r == me ? outgoing(me) : incoming(r);
-      if (r != me) space_.pull(message, in_sizes_[r]);
-      senders_.decode(message.local, r == me ? out_sizes_[me] : in_sizes_[r], size, sum_.data(), !any);
+      if (r != me) space_.pull(message, in_sizes_[at(r)]);
+      senders_.decode(message.local, r == me ? out_sizes_[at(me)] : in_sizes_[at(r)], size, sum_.data(), !any);
       any = true;
     }
     if (any) senders_.finish(sum_.data(), size, problem_.ranks);
@@ -193,10 +187,10 @@ class PackedReduceScatter final : public CompressedExchange {
   Space space_;
   std::unique_ptr<PackedCodec> codec_;
   PackedParts parts_;
-  PackedSum senders_;  // of what others sent of my part
-  PackedSizes out_sizes_, in_sizes_;
-  std::vector<std::int64_t> out_offset_;       // in outgoing_, of the part of each rank
-  std::vector<std::int64_t> gathered_offset_;  // in incoming_, of the sum of rank (me + i) mod P
+  PackedSum senders_;    // of what others sent of my part
+  PackedGather gather_;  // of sums
+  std::vector<std::int64_t> out_sizes_, in_sizes_;
+  std::vector<std::int64_t> out_offset_;  // in outgoing_, of the part of each rank
   std::vector<Request> requests_;
   typename Space::template Array<std::byte> outgoing_, incoming_;
   typename Space::StagingBuffer staged_outgoing_, staged_incoming_;

@@ -1,4 +1,4 @@
-// packed_sums.hpp: how many bytes the ranks' compressed messages have, and how they are summed.
+// packed_sums.hpp: how the ranks' compressed messages are gathered and summed.
 #pragma once
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include "base/buffer.hpp"
 #include "base/error.hpp"
 #include "codec/packed.hpp"
+#include "collectives/allgatherv.hpp"
 #include "collectives/control.hpp"
 
 namespace weir {
@@ -49,22 +50,55 @@ class PackedSum {
   Buffer<std::uint16_t> senders_;
 };
 
-/// One size for each rank.
-class PackedSizes {
+/// The exchange that ends the packed algorithms: every rank's message, of any size, on every rank.
+class PackedGather {
  public:
-  PackedSizes(int ranks, const PackedCodec& codec)
-      : sizes_(static_cast<std::size_t>(ranks)), scratch_(codec.fixed_size() ? 0 : static_cast<std::size_t>(ranks)) {}
-
-  [[nodiscard]] std::int64_t& operator[](int rank) { return sizes_[static_cast<std::size_t>(rank)]; }
-  /// Every rank tells its own.
-  task<void> allgather(Channel channel) {
-    const std::int64_t mine = (*this)[channel.rank()];
-    co_await allgather_control(channel, reinterpret_cast<const std::byte*>(&mine), sizeof mine,
-                               reinterpret_cast<std::byte*>(sizes_.data()), reinterpret_cast<std::byte*>(scratch_.data()));
+  /// `counts`: how many values the message of each rank stands for.
+  PackedGather(const PackedCodec& codec, const std::vector<std::int64_t>& counts)
+      : fixed_size_(codec.fixed_size()),
+        sizes_(counts.size()),
+        scratch_(fixed_size_ ? 0 : counts.size()),
+        offset_(counts.size() + 1) {
+    for (const std::int64_t count : counts) most_.push_back(codec.most_bytes(count));
   }
 
+  /// This rank's message, of `bytes` bytes, is at `memory`, which has room for all in slots. Those of others follow in the order of
+  /// ranks, cyclically.
+  task<void> run(Channel channel, std::int64_t bytes, std::byte* memory) {
+    const int ranks = channel.size();
+    me_ = channel.rank();
+    if (fixed_size_) {
+      sizes_ = most_;
+    } else {
+      sizes_[at(me_)] = bytes;
+      co_await allgather_control(channel, reinterpret_cast<const std::byte*>(&bytes), sizeof bytes,
+                                 reinterpret_cast<std::byte*>(sizes_.data()), reinterpret_cast<std::byte*>(scratch_.data()));
+    }
+    for (int i = 0; i < ranks; ++i) {
+      const int from = (me_ + i) % ranks;
+      check_message(sizes_[at(from)], most_[at(from)], from);
+      offset_[at(i) + 1] = offset_[at(i)] + message_slot(sizes_[at(from)]);
+    }
+    if (offset_.back() < ring_from_bytes)
+      co_await allgatherv(channel, offset_, memory);
+    else
+      co_await allgatherv_ring(channel, offset_, memory);
+  }
+
+  /// Of the last run, in its memory.
+  [[nodiscard]] std::int64_t begin(int rank) const { return offset_[at((rank - me_ + ranks()) % ranks())]; }
+  [[nodiscard]] std::int64_t bytes(int rank) const { return sizes_[at(rank)]; }
+  [[nodiscard]] std::int64_t others_begin() const { return offset_[1]; }
+  [[nodiscard]] std::int64_t others_bytes() const { return offset_.back() - offset_[1]; }
+
  private:
-  std::vector<std::int64_t> sizes_, scratch_;
+  [[nodiscard]] static std::size_t at(int i) { return static_cast<std::size_t>(i); }
+  [[nodiscard]] int ranks() const { return static_cast<int>(most_.size()); }
+
+  bool fixed_size_;
+  int me_ = 0;
+  std::vector<std::int64_t> most_, sizes_, scratch_;  // of messages of ranks
+  std::vector<std::int64_t> offset_;                  // of the message of rank (me + i) mod P
 };
 
 }  // namespace weir

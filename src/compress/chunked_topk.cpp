@@ -299,7 +299,7 @@ constexpr std::array<std::string_view, 2> transforms = {"none", "dct"};
 constexpr std::array<std::string_view, 2> means = {"ranks", "senders"};
 constexpr std::array parameters = {
     ParameterInfo{.name = "chunk", .value = 4096, .least = 64, .most = 65536, .doc = "elements of a chunk: a power of two"},
-    ParameterInfo{.name = "k", .value = 64, .least = 1, .most = 65536, .doc = "entries that each chunk sends, at most all"},
+    ParameterInfo{.name = "k", .value = 64, .least = 1, .most = 65536, .doc = "entries that each chunk sends, at most all; a shorter last chunk sends its share, at least 1"},
     ParameterInfo{.name = "values",
                   .value = 0,
                   .least = 0,

@@ -62,7 +62,7 @@ constexpr std::array parameters = {
                   .value = 2.5,
                   .least = 0,
                   .most = 1e6,
-                  .doc = "standard deviations at which values are clipped; 0: they are not, and the mean is kept",
+                  .doc = "in standard deviations from zero, where values are clipped; 0: never, and the mean is kept",
                   .whole = false},
     bucket_parameter(0),
 };

@@ -1,4 +1,5 @@
 // Cost functions of the packed algorithms.
+#include "collectives/allgatherv.hpp"
 #include "model/stages.hpp"
 
 namespace weir {
@@ -15,6 +16,11 @@ double encode_seconds(const Setting& setting, double elements) {
 double decode_seconds(const Setting& setting, double elements) {
   return setting.problem.decode_adds * elements * 4 / setting.machine.rates.add;
 }
+/// Of messages of `bytes`, as PackedGather does it.
+StepCost gather(const Setting& setting, const Group& group, double bytes) {
+  const bool much = bytes * group.ranks >= static_cast<double>(ring_from_bytes);
+  return much ? setting.network.ring_allgather(group, bytes) : setting.network.allgather(group, bytes);
+}
 
 }  // namespace
 
@@ -23,7 +29,7 @@ Cost cost_packed_allgather(const Machine& machine, const Problem& problem) {
   Cost cost;
   cost.select = encode_seconds(setting, setting.n);
   book_flat(cost, setting, setting.network.allreduce_control(setting.all, 8));
-  book_flat(cost, setting, setting.network.allgather(setting.all, setting.n * problem.packed_bytes));
+  book_flat(cost, setting, gather(setting, setting.all, setting.n * problem.packed_bytes));
   cost.apply = problem.ranks * decode_seconds(setting, setting.n);
   return cost;
 }
@@ -36,7 +42,7 @@ Cost cost_packed_reduce_scatter(const Machine& machine, const Problem& problem) 
   book_flat(cost, setting, setting.network.allreduce_control(setting.all, 8));
   if (problem.largest_node > 1) book_in_node(cost, node_reduce_scatter(setting));
   StepCost across = setting.network.all_to_all(setting.rings, part * problem.packed_bytes, window);
-  across += setting.network.allgather(setting.rings, part * problem.packed_bytes);
+  across += gather(setting, setting.rings, part * problem.packed_bytes);
   across.seconds += decode_seconds(setting, shard) + encode_seconds(setting, part);
   book_across(cost, across);
   cost.apply = decode_seconds(setting, shard);

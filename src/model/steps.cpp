@@ -82,6 +82,12 @@ StepCost Network::allgather(const Group& group, double bytes) const {
   return traffic;
 }
 
+StepCost Network::ring_allgather(const Group& group, double bytes) const {
+  StepCost traffic;
+  for (int s = 1; s < group.ranks; ++s) traffic += shift(group, 1, bytes);
+  return traffic;
+}
+
 StepCost Network::allreduce_control(const Group& group, double bytes) const {
   StepCost traffic;
   const int doubling = power_of_two(group);

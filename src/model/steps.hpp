@@ -36,6 +36,8 @@ class Network {
   [[nodiscard]] StepCost fold(const Group& group, double bytes, bool mutual) const;
   /// Bruck's allgather of a block of `bytes` from every rank.
   [[nodiscard]] StepCost allgather(const Group& group, double bytes) const;
+  /// The same in a ring.
+  [[nodiscard]] StepCost ring_allgather(const Group& group, double bytes) const;
   /// Small allreduce by recursive doubling.
   [[nodiscard]] StepCost allreduce_control(const Group& group, double bytes) const;
   /// `bytes` from every rank to every other, `window` messages in flight.
