@@ -192,10 +192,8 @@ TEST_CASE("every compressor by every algorithm that carries it", "[compressors]"
 
 TEST_CASE("messages of more than ring_from_bytes in all go round in a ring", "[compressors]") {
   for (const CompressorRow* row : {&compress::block_quantise_row, &compress::lossless_row}) {  // of one size, and of any
-    for (const std::string& algorithm : carriers(*row)) {
-      for (const Machine& machine : {Machine{3, ""}, Machine{7, "nodes:2,3,2"}})
-        check({.row = row, .algorithm = algorithm, .machine = machine, .count = 1'200'007});
-    }
+    for (const std::string& algorithm : carriers(*row))
+      check({.row = row, .algorithm = algorithm, .machine = machines[1], .count = 600'007});
   }
 }
 
