@@ -64,16 +64,17 @@ module weir_types
   integer, parameter :: WEIR_WIRE_VALUES_BFLOAT16 = 1 !< needs float32
   integer, parameter :: WEIR_WIRE_VALUES_FLOAT16 = 2 !< needs float32
 
-  !> What a rank remembers of what it had to send and did not: its memory (GRACE section IV).
+  !> Error feedback: what a rank remembers of what it did not deliver (GRACE section IV calls it memory).
 
   integer, parameter :: WEIR_FEEDBACK_NONE = 0 !< nothing: what is not delivered is lost
-  !> a residual r: m = decay r + gain g is compressed, and r becomes what of m is not delivered (Ok-Topk Algorithm 2, GRACE's
-  !> default)
+  !> a residual r: m = decay r + gain g is compressed, and the new r is the part of m that was not delivered (Ok-Topk Algorithm 2,
+  !> GRACE's default)
   integer, parameter :: WEIR_FEEDBACK_RESIDUAL = 1
-  !> EF21 (Richtarik, Sokolov, Fatkhullin 2021): differences of gradients are compressed, and the sum of all that was delivered is
-  !> the update. Updates are dense, from `run` only
+  !> EF21 (Richtarik, Sokolov, Fatkhullin 2021): what is compressed is the gradient minus the sum of what this rank delivered
+  !> before; the update is the sum of all that was delivered. Updates are dense: `run` and `start` only
   integer, parameter :: WEIR_FEEDBACK_EF21 = 2
-  !> residual, or none where the compressor's paper has none: `weir info --compressors` says which
+  !> residual; none where the compressor's paper has none (`weir info --compressors` says which), and where the compressor must have
+  !> none
   integer, parameter :: WEIR_FEEDBACK_AUTOMATIC = 3
 
   !> What happens to an iteration in which any rank's gradient holds NaN or infinity.
@@ -82,7 +83,9 @@ module weir_types
   integer, parameter :: WEIR_NON_FINITE_ERROR = 0
   !> the iteration contributes nothing anywhere: the update is zero, the residual as before up to rounding
   integer, parameter :: WEIR_NON_FINITE_SKIP = 1
-  integer, parameter :: WEIR_NON_FINITE_PROPAGATE = 2 !< NaN counts as the largest magnitude and travels like any other value
+  !> NaN travels. Where entries are chosen by magnitude, it counts as the largest. Packed and linear compressors may spread it: qsgd
+  !> to its whole bucket, power_sgd to the whole update; or hide it: sign_sgd and signum take its sign
+  integer, parameter :: WEIR_NON_FINITE_PROPAGATE = 2
 
   !> How near two ranks are: the innermost part of the machine that they share. Traffic is counted by these levels.
 
@@ -148,34 +151,42 @@ module weir_types
     !> (without it the latter run flat). Where messages go to MPI as GPU memory (`weir info` says so), that GPU must also be current
     !> where runs are started and waited for.
     integer :: memory = WEIR_MEMORY_HOST
-    real(real64) :: density = 0.01_real64 !< k / n in (0, 1]; k is rounded to nearest, at least 1 when n > 0
-    integer(int64) :: k = -1_int64 !< entries to deliver, 0 <= k <= n; -1: from `density`
+    !> k / n in (0, 1]; k is rounded to nearest, at least 1 when n > 0. For sparse compressors and shared_random_k; others ignore it
+    real(real64) :: density = 0.01_real64
+    !> entries to deliver, 0 <= k <= n; -1: from `density`. For sparse compressors and shared_random_k; others ignore it
+    integer(int64) :: k = -1_int64
     !> a name from the list of algorithms; "auto": the cheapest on this machine by the cost functions, which may be dense;
     !> "auto_sparse": the cheapest sparse one
     character(len=WEIR_TEXT_LENGTH) :: algorithm = 'oktopk'
     !> with `algorithm = auto`: this many runs of each of up to three candidates, then the fastest by the clock stays; 0: the
     !> prediction decides; at most 10^6
     integer(int64) :: trial_iterations = 0_int64
-    !> a name from the list of compressors: what travels. Empty: what the algorithm is made for: top_k of sparse ones,
-    !> block_quantise of packed ones, and nothing is compressed by dense ones. With `algorithm = auto` also several, as in
-    !> "qsgd|top_k|none": the cheapest is chosen
+    !> a name from the list of compressors: what travels. Empty: the algorithm's own: top_k for sparse, block_quantise for packed,
+    !> none for dense ones. "none": nothing is compressed; dense algorithms only. Several, joined by |, need `algorithm = auto`,
+    !> which takes the cheapest: "qsgd|top_k|none"
     character(len=WEIR_TEXT_LENGTH) :: compressor = ''
-    !> of the compressor, by name: "levels=16,bucket=512". What is not named has its default. Of several compressors, in their
-    !> order: "levels=16||"
+    !> of the compressor, by name: "levels=16,bucket=512". Those not named have their defaults. With several compressors, those of
+    !> each, joined by | in the same order: "levels=16||"; there may be fewer than compressors
     character(len=WEIR_LONG_TEXT_LENGTH) :: compressor_parameters = ''
-    !> of random compressors, whose numbers depend on it, the iteration, the rank and the element, and on nothing else
-    integer :: seed = 1
-    integer :: error_feedback = WEIR_FEEDBACK_AUTOMATIC !< WEIR_FEEDBACK_NONE, ...: what a rank remembers of what it did not send
-    !> beta of GRACE section IV: of the residual, this part stays from one iteration to the next
+    integer :: seed = 1 !< for random compressors; not negative. Their numbers depend on seed, iteration, rank and element only
+    !> WEIR_FEEDBACK_NONE, ...: what a rank remembers of what it did not deliver. Some compressors must have none, and refuse
+    !> `residual` and `ef21`
+    integer :: error_feedback = WEIR_FEEDBACK_AUTOMATIC
+    !> beta of GRACE section IV: share of the residual that is kept, 0 to 1; must be 1 without a residual
     real(real64) :: feedback_decay = 1.0_real64
-    real(real64) :: feedback_gain = 1.0_real64 !< gamma of GRACE section IV: gradients are multiplied by it; not 0
+    !> gamma of GRACE section IV: gradients are multiplied by it; finite and not 0. Must be 1 with ef21, and where nothing is
+    !> compressed
+    real(real64) :: feedback_gain = 1.0_real64
     logical :: average = .true. !< divide the delivered sum by the number of ranks
-    integer :: threshold = WEIR_THRESHOLD_EXACT !< WEIR_THRESHOLD_EXACT, ...: how a rank selects the entries that it contributes
+    !> WEIR_THRESHOLD_EXACT, ...: how a rank selects the entries that it contributes, with top_k and dgc; other compressors ignore
+    !> it
+    integer :: threshold = WEIR_THRESHOLD_EXACT
     integer :: samplings = 30 !< N of MSTopK (CommLib Algorithm 1)
-    !> WEIR_WIRE_FORMAT_COMPACT, ...: how indices travel. With `algorithm = auto` and compact, Weir may also choose coo
+    !> WEIR_WIRE_FORMAT_COMPACT, ...: how indices travel, with sparse compressors; others ignore it. With `algorithm = auto` and
+    !> compact, Weir may also choose coo
     integer :: wire_format = WEIR_WIRE_FORMAT_COMPACT
-    !> WEIR_WIRE_VALUES_NATIVE, ...: how values travel; bfloat16 and float16 need gradients of float32. With `algorithm = auto`,
-    !> Weir may also choose native
+    !> WEIR_WIRE_VALUES_NATIVE, ...: how values travel, with sparse compressors; others ignore it. bfloat16 and float16 do not take
+    !> gradients of float64. With `algorithm = auto`, Weir may also choose native
     integer :: wire_values = WEIR_WIRE_VALUES_NATIVE
     integer(int64) :: threshold_period = 32_int64 !< tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48
     integer(int64) :: boundary_period = 64_int64 !< tau of Ok-Topk Algorithm 1, 1 to 2^48
@@ -183,7 +194,7 @@ module weir_types
     integer :: window = 4 !< exchanges in flight during split-and-reduce, 1 to 65536
     integer :: non_finite = WEIR_NON_FINITE_ERROR !< WEIR_NON_FINITE_ERROR, ...: what NaN and infinity do
     integer(int64) :: dense_iterations = 0_int64 !< the first iterations run dense (the Ok-Topk authors use 512); at most 2^48
-    !> after those, density falls exponentially from 25 % to its target (DGC); at most 2^48
+    !> after those, density falls exponentially from 25 % to its target (DGC), with sparse compressors; at most 2^48
     integer(int64) :: warmup_iterations = 0_int64
     integer :: priority = 0 !< larger is more urgent; may differ between ranks
     character(len=WEIR_TEXT_LENGTH) :: name = 'allreduce' !< for messages and dumps
@@ -192,10 +203,10 @@ module weir_types
   !> What one run of a plan did on this rank; times in seconds.
   type :: weir_statistics
     integer(int64) :: iteration = 0 !< runs so far, this one included; density schedules count only those that delivered
-    integer(int64) :: k = 0 !< target of this iteration
-    integer(int64) :: selected_local = 0 !< entries this rank contributed
-    integer(int64) :: selected_global = 0 !< entries of the update
-    integer(int64) :: payload_bytes_sent = 0 !< values and indices
+    integer(int64) :: k = 0 !< target of this iteration; n with dense and packed algorithms
+    integer(int64) :: selected_local = 0 !< entries this rank contributed; n with dense and packed algorithms
+    integer(int64) :: selected_global = 0 !< entries of the update; n with dense and packed algorithms
+    integer(int64) :: payload_bytes_sent = 0 !< values, indices, packed bytes, factors
     integer(int64) :: payload_bytes_received = 0
     integer(int64) :: control_bytes_sent = 0 !< sizes, histograms, boundaries
     integer(int64) :: control_bytes_received = 0
@@ -207,7 +218,7 @@ module weir_types
     integer(int64) :: messages_received(0:6) = 0 !< by Level of the peer
     real(real64) :: seconds_select = 0 !< compensation, local selection, and what a compressor takes to encode
     real(real64) :: seconds_in_node = 0 !< dense reduce-scatter and sparse allgather of algorithms that shard within nodes
-    !> from the first message to the last, reductions included, encoding and decoding not, and what the caller computed meanwhile
+    !> from the first message to the last. Includes reductions and what the caller computed meanwhile; not encoding and decoding
     real(real64) :: seconds_exchange = 0
     !> residual update, dense result, and what a compressor takes to decode; in CUDA memory: until they are on the stream
     real(real64) :: seconds_apply = 0
@@ -240,14 +251,15 @@ module weir_types
     !> all of them with their defaults: "levels=7,bucket=512"; empty where there are none
     character(len=:), allocatable :: parameters
     logical :: random = .false. !< draws random numbers, which depend on `seed`
-    logical :: feedback = .false. !< keeps a residual unless `error_feedback` says otherwise
+    !> keeps a residual with `error_feedback` automatic, unless its parameters rule that out (`unbiased=1`)
+    logical :: feedback = .false.
   end type
 
   !> What an encoded gradient says of itself.
   type :: weir_encoded_info
     integer(int64) :: version = 0 !< of the format
     integer(int64) :: count = 0 !< elements of the gradient
-    integer(int64) :: entries = 0 !< of these, elements that it has values for; the others are 0
+    integer(int64) :: entries = 0 !< elements that it has values for; the others are 0. Packed messages have values for all: `count`
     integer(int64) :: bytes = 0 !< header and checksum included
     character(len=:), allocatable :: compressor
     character(len=:), allocatable :: parameters !< of the compressor, all of them: "levels=7,bucket=512"

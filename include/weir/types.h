@@ -51,16 +51,18 @@ typedef enum weir_wire_values {
   WEIR_WIRE_VALUES_FLOAT16 = 2   /**< needs float32 */
 } weir_wire_values;
 
-/** What a rank remembers of what it had to send and did not: its memory (GRACE section IV). */
+/** Error feedback: what a rank remembers of what it did not deliver (GRACE section IV calls it memory). */
 typedef enum weir_feedback {
   WEIR_FEEDBACK_NONE = 0, /**< nothing: what is not delivered is lost */
-  /** a residual r: m = decay r + gain g is compressed, and r becomes what of m is not delivered (Ok-Topk Algorithm 2, GRACE's
-   *  default) */
+  /** a residual r: m = decay r + gain g is compressed, and the new r is the part of m that was not delivered (Ok-Topk Algorithm
+   *  2, GRACE's default) */
   WEIR_FEEDBACK_RESIDUAL = 1,
-  /** EF21 (Richtarik, Sokolov, Fatkhullin 2021): differences of gradients are compressed, and the sum of all that was delivered
-   *  is the update. Updates are dense, from `run` only */
+  /** EF21 (Richtarik, Sokolov, Fatkhullin 2021): what is compressed is the gradient minus the sum of what this rank delivered
+   *  before; the update is the sum of all that was delivered. Updates are dense: `run` and `start` only */
   WEIR_FEEDBACK_EF21 = 2,
-  WEIR_FEEDBACK_AUTOMATIC = 3 /**< residual, or none where the compressor's paper has none: `weir info --compressors` says which */
+  /** residual; none where the compressor's paper has none (`weir info --compressors` says which), and where the compressor must
+   *  have none */
+  WEIR_FEEDBACK_AUTOMATIC = 3
 } weir_feedback;
 
 /** What happens to an iteration in which any rank's gradient holds NaN or infinity. */
@@ -68,7 +70,9 @@ typedef enum weir_non_finite {
   WEIR_NON_FINITE_ERROR = 0, /**< WEIR_ERR_NON_FINITE on every rank; gradient untouched, residual as before up to rounding */
   /** the iteration contributes nothing anywhere: the update is zero, the residual as before up to rounding */
   WEIR_NON_FINITE_SKIP = 1,
-  WEIR_NON_FINITE_PROPAGATE = 2 /**< NaN counts as the largest magnitude and travels like any other value */
+  /** NaN travels. Where entries are chosen by magnitude, it counts as the largest. Packed and linear compressors may spread it:
+   *  qsgd to its whole bucket, power_sgd to the whole update; or hide it: sign_sgd and signum take its sign */
+  WEIR_NON_FINITE_PROPAGATE = 2
 } weir_non_finite;
 
 /** How near two ranks are: the innermost part of the machine that they share. Traffic is counted by these levels. */
@@ -130,28 +134,37 @@ typedef enum weir_distribution {
  *  WEIR_ALLREDUCE_CONFIG_INIT. */
 typedef struct weir_allreduce_config {
   size_t struct_size;
-  int64_t count;             /**< n, elements of the gradient; at most 2^48, of sparse algorithms 2^32 - 1 */
-  int64_t k;                 /**< entries to deliver, 0 <= k <= n; -1: from `density` */
-  double density;            /**< k / n in (0, 1]; k is rounded to nearest, at least 1 when n > 0 */
-  double balance_trigger;    /**< balance when the largest part exceeds this many times the mean */
-  int64_t threshold_period;  /**< tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48 */
-  int64_t boundary_period;   /**< tau of Ok-Topk Algorithm 1, 1 to 2^48 */
-  int64_t dense_iterations;  /**< the first iterations run dense (the Ok-Topk authors use 512); at most 2^48 */
-  int64_t warmup_iterations; /**< after those, density falls exponentially from 25 % to its target (DGC); at most 2^48 */
+  int64_t count; /**< n, elements of the gradient; at most 2^48, of sparse algorithms 2^32 - 1 */
+  /** entries to deliver, 0 <= k <= n; -1: from `density`. For sparse compressors and shared_random_k; others ignore it */
+  int64_t k;
+  /** k / n in (0, 1]; k is rounded to nearest, at least 1 when n > 0. For sparse compressors and shared_random_k; others ignore
+   *  it */
+  double density;
+  double balance_trigger;   /**< balance when the largest part exceeds this many times the mean */
+  int64_t threshold_period; /**< tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48 */
+  int64_t boundary_period;  /**< tau of Ok-Topk Algorithm 1, 1 to 2^48 */
+  int64_t dense_iterations; /**< the first iterations run dense (the Ok-Topk authors use 512); at most 2^48 */
+  /** after those, density falls exponentially from 25 % to its target (DGC), with sparse compressors; at most 2^48 */
+  int64_t warmup_iterations;
   /** a name from the list of algorithms; "auto": the cheapest on this machine by the cost functions, which may be dense;
    *  "auto_sparse": the cheapest sparse one; copied */
   const char* algorithm;
   const char* name; /**< for messages and dumps; copied */
-  int32_t type; /**< weir_data_type: of the gradient's elements */
-  int32_t threshold; /**< weir_threshold: how a rank selects the entries that it contributes */
+  int32_t type;     /**< weir_data_type: of the gradient's elements */
+  /** weir_threshold: how a rank selects the entries that it contributes, with top_k and dgc; other compressors ignore it */
+  int32_t threshold;
   int32_t non_finite; /**< weir_non_finite: what NaN and infinity do */
-  int32_t window; /**< exchanges in flight during split-and-reduce, 1 to 65536 */
-  int32_t priority; /**< larger is more urgent; may differ between ranks */
-  int32_t error_feedback; /**< weir_feedback: what a rank remembers of what it did not send */
+  int32_t window;     /**< exchanges in flight during split-and-reduce, 1 to 65536 */
+  int32_t priority;   /**< larger is more urgent; may differ between ranks */
+  /** weir_feedback: what a rank remembers of what it did not deliver. Some compressors must have none, and refuse `residual` and
+   *  `ef21` */
+  int32_t error_feedback;
   int32_t average; /**< nonzero: divide the delivered sum by the number of ranks */
-  int32_t wire_format; /**< weir_wire_format: how indices travel. With `algorithm = auto` and compact, Weir may also choose coo */
-  /** weir_wire_values: how values travel; bfloat16 and float16 need gradients of float32. With `algorithm = auto`, Weir may also
-   *  choose native */
+  /** weir_wire_format: how indices travel, with sparse compressors; others ignore it. With `algorithm = auto` and compact, Weir
+   *  may also choose coo */
+  int32_t wire_format;
+  /** weir_wire_values: how values travel, with sparse compressors; others ignore it. bfloat16 and float16 do not take gradients
+   *  of float64. With `algorithm = auto`, Weir may also choose native */
   int32_t wire_values;
   int32_t samplings; /**< N of MSTopK (CommLib Algorithm 1) */
   /** with `algorithm = auto`: this many runs of each of up to three candidates, then the fastest by the clock stays; 0: the
@@ -162,17 +175,18 @@ typedef struct weir_allreduce_config {
    *  (without it the latter run flat). Where messages go to MPI as GPU memory (`weir info` says so), that GPU must also be
    *  current where runs are started and waited for. */
   int32_t memory;
-  /** of random compressors, whose numbers depend on it, the iteration, the rank and the element, and on nothing else */
-  int32_t seed;
-  /** a name from the list of compressors: what travels. Empty: what the algorithm is made for: top_k of sparse ones,
-   *  block_quantise of packed ones, and nothing is compressed by dense ones. With `algorithm = auto` also several, as in
-   *  "qsgd|top_k|none": the cheapest is chosen; copied */
+  int32_t seed; /**< for random compressors; not negative. Their numbers depend on seed, iteration, rank and element only */
+  /** a name from the list of compressors: what travels. Empty: the algorithm's own: top_k for sparse, block_quantise for packed,
+   *  none for dense ones. "none": nothing is compressed; dense algorithms only. Several, joined by |, need `algorithm = auto`,
+   *  which takes the cheapest: "qsgd|top_k|none"; copied */
   const char* compressor;
-  /** of the compressor, by name: "levels=16,bucket=512". What is not named has its default. Of several compressors, in their
-   *  order: "levels=16||"; copied */
+  /** of the compressor, by name: "levels=16,bucket=512". Those not named have their defaults. With several compressors, those of
+   *  each, joined by | in the same order: "levels=16||"; there may be fewer than compressors; copied */
   const char* compressor_parameters;
-  double feedback_decay; /**< beta of GRACE section IV: of the residual, this part stays from one iteration to the next */
-  double feedback_gain;  /**< gamma of GRACE section IV: gradients are multiplied by it; not 0 */
+  double feedback_decay; /**< beta of GRACE section IV: share of the residual that is kept, 0 to 1; must be 1 without a residual */
+  /** gamma of GRACE section IV: gradients are multiplied by it; finite and not 0. Must be 1 with ef21, and where nothing is
+   *  compressed */
+  double feedback_gain;
 } weir_allreduce_config;
 
 #define WEIR_ALLREDUCE_CONFIG_INIT                                                                                                 \
@@ -186,10 +200,10 @@ typedef struct weir_allreduce_config {
 typedef struct weir_statistics {
   size_t struct_size;
   int64_t iteration;          /**< runs so far, this one included; density schedules count only those that delivered */
-  int64_t k;                  /**< target of this iteration */
-  int64_t selected_local;     /**< entries this rank contributed */
-  int64_t selected_global;    /**< entries of the update */
-  int64_t payload_bytes_sent; /**< values and indices */
+  int64_t k;                  /**< target of this iteration; n with dense and packed algorithms */
+  int64_t selected_local;     /**< entries this rank contributed; n with dense and packed algorithms */
+  int64_t selected_global;    /**< entries of the update; n with dense and packed algorithms */
+  int64_t payload_bytes_sent; /**< values, indices, packed bytes, factors */
   int64_t payload_bytes_received;
   int64_t control_bytes_sent; /**< sizes, histograms, boundaries */
   int64_t control_bytes_received;
@@ -200,7 +214,7 @@ typedef struct weir_statistics {
   int64_t messages_sent[WEIR_LEVEL_COUNT];     /**< by Level of the peer */
   int64_t messages_received[WEIR_LEVEL_COUNT]; /**< by Level of the peer */
   double seconds_select;                       /**< compensation, local selection, and what a compressor takes to encode */
-  /** from the first message to the last, reductions included, encoding and decoding not, and what the caller computed meanwhile */
+  /** from the first message to the last. Includes reductions and what the caller computed meanwhile; not encoding and decoding */
   double seconds_exchange;
   /** residual update, dense result, and what a compressor takes to decode; in CUDA memory: until they are on the stream */
   double seconds_apply;
@@ -236,7 +250,8 @@ typedef struct weir_compressor_info {
   const char* carriage;
   const char* parameters; /**< all of them with their defaults: "levels=7,bucket=512"; empty where there are none */
   int32_t random;         /**< nonzero: draws random numbers, which depend on `seed` */
-  int32_t feedback;       /**< nonzero: keeps a residual unless `error_feedback` says otherwise */
+  /** nonzero: keeps a residual with `error_feedback` automatic, unless its parameters rule that out (`unbiased=1`) */
+  int32_t feedback;
 } weir_compressor_info;
 
 /** What an encoded gradient says of itself. Set struct_size to its size before a call fills it. */
@@ -244,7 +259,7 @@ typedef struct weir_encoded_info {
   size_t struct_size;
   int64_t version; /**< of the format */
   int64_t count;   /**< elements of the gradient */
-  int64_t entries; /**< of these, elements that it has values for; the others are 0 */
+  int64_t entries; /**< elements that it has values for; the others are 0. Packed messages have values for all: `count` */
   int64_t bytes;   /**< header and checksum included */
   const char* compressor;
   const char* parameters; /**< of the compressor, all of them: "levels=7,bucket=512" */
@@ -366,7 +381,8 @@ typedef struct weir_sparse_result {
  *  destruction. Set struct_size to its size before a call fills it. */
 typedef struct weir_residual {
   size_t struct_size;
-  int64_t begin;      /**< the first one's element: not 0 only with algorithms that shard within nodes (hitopk, hi_oktopk) */
+  /** the first one's element: not 0 only with algorithms that shard within nodes (hitopk, hi_oktopk, packed_reduce_scatter) */
+  int64_t begin;
   int64_t count;      /**< elements; 0 without error feedback, and on ranks that own no shard */
   const void* values; /**< of the plan's type; of plans of 16-bit types float32 */
 } weir_residual;

@@ -45,23 +45,27 @@ enum class WireValues : std::int32_t {
   float16 = 2    ///< needs float32
 };
 
-/// What a rank remembers of what it had to send and did not: its memory (GRACE section IV).
+/// Error feedback: what a rank remembers of what it did not deliver (GRACE section IV calls it memory).
 enum class Feedback : std::int32_t {
   none = 0,  ///< nothing: what is not delivered is lost
-  /// a residual r: m = decay r + gain g is compressed, and r becomes what of m is not delivered (Ok-Topk Algorithm 2, GRACE's
-  /// default)
+  /// a residual r: m = decay r + gain g is compressed, and the new r is the part of m that was not delivered (Ok-Topk Algorithm 2,
+  /// GRACE's default)
   residual = 1,
-  /// EF21 (Richtarik, Sokolov, Fatkhullin 2021): differences of gradients are compressed, and the sum of all that was delivered is
-  /// the update. Updates are dense, from `run` only
+  /// EF21 (Richtarik, Sokolov, Fatkhullin 2021): what is compressed is the gradient minus the sum of what this rank delivered
+  /// before; the update is the sum of all that was delivered. Updates are dense: `run` and `start` only
   ef21 = 2,
-  automatic = 3  ///< residual, or none where the compressor's paper has none: `weir info --compressors` says which
+  /// residual; none where the compressor's paper has none (`weir info --compressors` says which), and where the compressor must
+  /// have none
+  automatic = 3
 };
 
 /// What happens to an iteration in which any rank's gradient holds NaN or infinity.
 enum class NonFinite : std::int32_t {
-  error = 0,     ///< WEIR_ERR_NON_FINITE on every rank; gradient untouched, residual as before up to rounding
-  skip = 1,      ///< the iteration contributes nothing anywhere: the update is zero, the residual as before up to rounding
-  propagate = 2  ///< NaN counts as the largest magnitude and travels like any other value
+  error = 0,  ///< WEIR_ERR_NON_FINITE on every rank; gradient untouched, residual as before up to rounding
+  skip = 1,   ///< the iteration contributes nothing anywhere: the update is zero, the residual as before up to rounding
+  /// NaN travels. Where entries are chosen by magnitude, it counts as the largest. Packed and linear compressors may spread it:
+  /// qsgd to its whole bucket, power_sgd to the whole update; or hide it: sign_sgd and signum take its sign
+  propagate = 2
 };
 
 /// How near two ranks are: the innermost part of the machine that they share. Traffic is counted by these levels.
@@ -123,51 +127,59 @@ struct AllreduceConfig {
   /// flat). Where messages go to MPI as GPU memory (`weir info` says so), that GPU must also be current where runs are started and
   /// waited for.
   MemorySpace memory = MemorySpace::host;
-  double density = 0.01;  ///< k / n in (0, 1]; k is rounded to nearest, at least 1 when n > 0
-  std::int64_t k = -1;    ///< entries to deliver, 0 <= k <= n; -1: from `density`
+  /// k / n in (0, 1]; k is rounded to nearest, at least 1 when n > 0. For sparse compressors and shared_random_k; others ignore it
+  double density = 0.01;
+  /// entries to deliver, 0 <= k <= n; -1: from `density`. For sparse compressors and shared_random_k; others ignore it
+  std::int64_t k = -1;
   /// a name from the list of algorithms; "auto": the cheapest on this machine by the cost functions, which may be dense;
   /// "auto_sparse": the cheapest sparse one
   std::string algorithm = "oktopk";
   /// with `algorithm = auto`: this many runs of each of up to three candidates, then the fastest by the clock stays; 0: the
   /// prediction decides; at most 10^6
   std::int64_t trial_iterations = 0;
-  /// a name from the list of compressors: what travels. Empty: what the algorithm is made for: top_k of sparse ones, block_quantise
-  /// of packed ones, and nothing is compressed by dense ones. With `algorithm = auto` also several, as in "qsgd|top_k|none": the
-  /// cheapest is chosen
+  /// a name from the list of compressors: what travels. Empty: the algorithm's own: top_k for sparse, block_quantise for packed,
+  /// none for dense ones. "none": nothing is compressed; dense algorithms only. Several, joined by |, need `algorithm = auto`,
+  /// which takes the cheapest: "qsgd|top_k|none"
   std::string compressor = "";
-  /// of the compressor, by name: "levels=16,bucket=512". What is not named has its default. Of several compressors, in their order:
-  /// "levels=16||"
+  /// of the compressor, by name: "levels=16,bucket=512". Those not named have their defaults. With several compressors, those of
+  /// each, joined by | in the same order: "levels=16||"; there may be fewer than compressors
   std::string compressor_parameters = "";
-  /// of random compressors, whose numbers depend on it, the iteration, the rank and the element, and on nothing else
-  int seed = 1;
-  Feedback error_feedback = Feedback::automatic;  ///< what a rank remembers of what it did not send
-  double feedback_decay = 1.0;  ///< beta of GRACE section IV: of the residual, this part stays from one iteration to the next
-  double feedback_gain = 1.0;  ///< gamma of GRACE section IV: gradients are multiplied by it; not 0
+  int seed = 1;  ///< for random compressors; not negative. Their numbers depend on seed, iteration, rank and element only
+  /// what a rank remembers of what it did not deliver. Some compressors must have none, and refuse `residual` and `ef21`
+  Feedback error_feedback = Feedback::automatic;
+  /// beta of GRACE section IV: share of the residual that is kept, 0 to 1; must be 1 without a residual
+  double feedback_decay = 1.0;
+  /// gamma of GRACE section IV: gradients are multiplied by it; finite and not 0. Must be 1 with ef21, and where nothing is
+  /// compressed
+  double feedback_gain = 1.0;
   bool average = true;  ///< divide the delivered sum by the number of ranks
-  Threshold threshold = Threshold::exact;  ///< how a rank selects the entries that it contributes
+  /// how a rank selects the entries that it contributes, with top_k and dgc; other compressors ignore it
+  Threshold threshold = Threshold::exact;
   int samplings = 30;  ///< N of MSTopK (CommLib Algorithm 1)
-  /// how indices travel. With `algorithm = auto` and compact, Weir may also choose coo
+  /// how indices travel, with sparse compressors; others ignore it. With `algorithm = auto` and compact, Weir may also choose coo
   WireFormat wire_format = WireFormat::compact;
-  /// how values travel; bfloat16 and float16 need gradients of float32. With `algorithm = auto`, Weir may also choose native
+  /// how values travel, with sparse compressors; others ignore it. bfloat16 and float16 do not take gradients of float64. With
+  /// `algorithm = auto`, Weir may also choose native
   WireValues wire_values = WireValues::native;
-  std::int64_t threshold_period = 32;  ///< tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48
-  std::int64_t boundary_period = 64;  ///< tau of Ok-Topk Algorithm 1, 1 to 2^48
-  double balance_trigger = 4.0;  ///< balance when the largest part exceeds this many times the mean
-  int window = 4;  ///< exchanges in flight during split-and-reduce, 1 to 65536
+  std::int64_t threshold_period = 32;       ///< tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48
+  std::int64_t boundary_period = 64;        ///< tau of Ok-Topk Algorithm 1, 1 to 2^48
+  double balance_trigger = 4.0;             ///< balance when the largest part exceeds this many times the mean
+  int window = 4;                           ///< exchanges in flight during split-and-reduce, 1 to 65536
   NonFinite non_finite = NonFinite::error;  ///< what NaN and infinity do
-  std::int64_t dense_iterations = 0;  ///< the first iterations run dense (the Ok-Topk authors use 512); at most 2^48
-  std::int64_t warmup_iterations = 0;  ///< after those, density falls exponentially from 25 % to its target (DGC); at most 2^48
-  int priority = 0;  ///< larger is more urgent; may differ between ranks
+  std::int64_t dense_iterations = 0;        ///< the first iterations run dense (the Ok-Topk authors use 512); at most 2^48
+  /// after those, density falls exponentially from 25 % to its target (DGC), with sparse compressors; at most 2^48
+  std::int64_t warmup_iterations = 0;
+  int priority = 0;                ///< larger is more urgent; may differ between ranks
   std::string name = "allreduce";  ///< for messages and dumps
 };
 
 /// What one run of a plan did on this rank; times in seconds.
 struct Statistics {
   std::int64_t iteration = 0;           ///< runs so far, this one included; density schedules count only those that delivered
-  std::int64_t k = 0;                   ///< target of this iteration
-  std::int64_t selected_local = 0;      ///< entries this rank contributed
-  std::int64_t selected_global = 0;     ///< entries of the update
-  std::int64_t payload_bytes_sent = 0;  ///< values and indices
+  std::int64_t k = 0;                   ///< target of this iteration; n with dense and packed algorithms
+  std::int64_t selected_local = 0;      ///< entries this rank contributed; n with dense and packed algorithms
+  std::int64_t selected_global = 0;     ///< entries of the update; n with dense and packed algorithms
+  std::int64_t payload_bytes_sent = 0;  ///< values, indices, packed bytes, factors
   std::int64_t payload_bytes_received = 0;
   std::int64_t control_bytes_sent = 0;  ///< sizes, histograms, boundaries
   std::int64_t control_bytes_received = 0;
@@ -179,7 +191,7 @@ struct Statistics {
   std::array<std::int64_t, level_count> messages_received{};  ///< by Level of the peer
   double seconds_select = 0;  ///< compensation, local selection, and what a compressor takes to encode
   double seconds_in_node = 0;  ///< dense reduce-scatter and sparse allgather of algorithms that shard within nodes
-  /// from the first message to the last, reductions included, encoding and decoding not, and what the caller computed meanwhile
+  /// from the first message to the last. Includes reductions and what the caller computed meanwhile; not encoding and decoding
   double seconds_exchange = 0;
   /// residual update, dense result, and what a compressor takes to decode; in CUDA memory: until they are on the stream
   double seconds_apply = 0;
@@ -210,15 +222,15 @@ struct CompressorInfo {
   /// ones
   std::string_view carriage;
   std::string_view parameters;  ///< all of them with their defaults: "levels=7,bucket=512"; empty where there are none
-  bool random = false;          ///< draws random numbers, which depend on `seed`
-  bool feedback = false;        ///< keeps a residual unless `error_feedback` says otherwise
+  bool random = false;  ///< draws random numbers, which depend on `seed`
+  bool feedback = false;  ///< keeps a residual with `error_feedback` automatic, unless its parameters rule that out (`unbiased=1`)
 };
 
 /// What an encoded gradient says of itself.
 struct EncodedInfo {
   std::int64_t version = 0;  ///< of the format
   std::int64_t count = 0;    ///< elements of the gradient
-  std::int64_t entries = 0;  ///< of these, elements that it has values for; the others are 0
+  std::int64_t entries = 0;  ///< elements that it has values for; the others are 0. Packed messages have values for all: `count`
   std::int64_t bytes = 0;    ///< header and checksum included
   std::string compressor;
   std::string parameters;  ///< of the compressor, all of them: "levels=7,bucket=512"

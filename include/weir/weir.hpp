@@ -159,8 +159,9 @@ class Operation {
 /// - While a run that writes its result into a gradient is in flight, starting another run on any part of that gradient is an
 ///   error on all ranks.
 ///
-/// The delivered update u is the same on every rank. With error feedback nothing is lost:
-/// sum over ranks (gradient + old residual) = sum over ranks (new residual) + sum delivered, up to rounding.
+/// The delivered update u is the same on every rank. With a residual, and decay and gain 1 (the defaults), nothing is lost:
+/// sum over ranks (gradient + old residual) = sum over ranks (new residual) + sum delivered, up to rounding (of dgc: velocities
+/// in place of gradients).
 class AllreducePlan {
  public:
   /// Collective. Allocates everything; refuses on all ranks when the ranks' configurations differ.
@@ -175,7 +176,7 @@ class AllreducePlan {
   /// Collective, blocking. `gradient` (count elements of the plan's type, aligned to the type) is overwritten with the update.
   void run(std::span<float> gradient);
   void run(std::span<double> gradient);
-  /// Collective, blocking. `gradient` is only read; the update is in sparse_result().
+  /// Collective, blocking. `gradient` is only read; the update is in sparse_result(). Only with sparse algorithms, not with ef21.
   void run_sparse(std::span<const float> gradient);
   void run_sparse(std::span<const double> gradient);
 
@@ -196,7 +197,7 @@ class AllreducePlan {
   [[nodiscard]] Operation start_sparse(const void* gradient, void* stream);
 
   /// The update of the last finished run, in the plan's memory space; in CUDA memory, once the run's stream has got there. For
-  /// dense algorithms, empty.
+  /// dense and packed algorithms, empty.
   template <class T>
   [[nodiscard]] SparseView<T> sparse_result() const;
 
@@ -207,7 +208,9 @@ class AllreducePlan {
   template <class T>
   [[nodiscard]] std::span<const T> residual() const;
   [[nodiscard]] std::int64_t residual_begin() const;
-  /// What is in force: with automatic choice, `algorithm`, `wire_format` and `wire_values` are the present choice.
+  /// What is in force: with automatic choice, `algorithm`, `wire_format` and `wire_values` are the present choice. `compressor`
+  /// and `compressor_parameters` have the names in force, also where the field was empty; `error_feedback` has what automatic
+  /// stands for.
   [[nodiscard]] const AllreduceConfig& config() const;
   /// Why the plan uses this algorithm, for people; with automatic choice a table of the predictions.
   [[nodiscard]] const std::string& explanation() const;
@@ -218,10 +221,10 @@ class AllreducePlan {
   /// Writes what lives from one iteration to the next (residual, thresholds, boundaries, iteration count) into `state`, host memory
   /// of exactly state_bytes() bytes. Each rank saves its own, and all must be at the same iteration.
   void save_state(std::span<std::byte> state) const;
-  /// Goes on where the plan was that saved `state`: one with the same count, type, algorithm, threshold and error_feedback, on the
-  /// same rank of as many. Other fields may differ; this plan's are in force. Throws Error(WEIR_ERR_ARGUMENT), naming the field,
-  /// where the state is damaged or does not fit; the plan is then as it was. Sends nothing: see to it that all ranks restore the
-  /// same iteration, or none.
+  /// Goes on where the plan was that saved `state`: one with the same count, type, algorithm, compressor and its parameters,
+  /// threshold and error_feedback, on the same rank of as many. Other fields may differ; this plan's are in force. Throws
+  /// Error(WEIR_ERR_ARGUMENT), naming the field, where the state is damaged or does not fit; the plan is then as it was. Sends
+  /// nothing: see to it that all ranks restore the same iteration, or none.
   void restore_state(std::span<const std::byte> state);
   /// Forgets residual, thresholds, boundaries and iteration count. Sends nothing, but every rank must call it before the same run:
   /// plans reset on some ranks only disagree about that run, which may end in a transport error.

@@ -208,14 +208,15 @@ class WireValues(IntEnum):
 
 
 class Feedback(IntEnum):
-    """What a rank remembers of what it had to send and did not: its memory (GRACE section IV).
+    """Error feedback: what a rank remembers of what it did not deliver (GRACE section IV calls it memory).
 
     none: nothing: what is not delivered is lost
-    residual: a residual r: m = decay r + gain g is compressed, and r becomes what of m is not delivered (Ok-Topk Algorithm 2,
-        GRACE's default)
-    ef21: EF21 (Richtarik, Sokolov, Fatkhullin 2021): differences of gradients are compressed, and the sum of all that was delivered
-        is the update. Updates are dense, from `run` only
-    automatic: residual, or none where the compressor's paper has none: `weir info --compressors` says which
+    residual: a residual r: m = decay r + gain g is compressed, and the new r is the part of m that was not delivered (Ok-Topk
+        Algorithm 2, GRACE's default)
+    ef21: EF21 (Richtarik, Sokolov, Fatkhullin 2021): what is compressed is the gradient minus the sum of what this rank delivered
+        before; the update is the sum of all that was delivered. Updates are dense: `run` and `start` only
+    automatic: residual; none where the compressor's paper has none (`weir info --compressors` says which), and where the compressor
+        must have none
     """
 
     none = 0
@@ -229,7 +230,8 @@ class NonFinite(IntEnum):
 
     error: NonFiniteError on every rank; gradient untouched, residual as before up to rounding
     skip: the iteration contributes nothing anywhere: the update is zero, the residual as before up to rounding
-    propagate: NaN counts as the largest magnitude and travels like any other value
+    propagate: NaN travels. Where entries are chosen by magnitude, it counts as the largest. Packed and linear compressors may
+        spread it: qsgd to its whole bucket, power_sgd to the whole update; or hide it: sign_sgd and signum take its sign
     """
 
     error = 0
@@ -333,34 +335,38 @@ class AllreduceConfig(Struct):
         there; dense_nccl, dense_torus2d, dense_iterations and the sums in nodes of hitopk and hi_oktopk need NCCL (without it the
         latter run flat). Where messages go to MPI as GPU memory (`weir info` says so), that GPU must also be current where runs are
         started and waited for.
-    density: k / n in (0, 1]; k is rounded to nearest, at least 1 when n > 0
-    k: entries to deliver, 0 <= k <= n; -1: from `density`
+    density: k / n in (0, 1]; k is rounded to nearest, at least 1 when n > 0. For sparse compressors and shared_random_k; others
+        ignore it
+    k: entries to deliver, 0 <= k <= n; -1: from `density`. For sparse compressors and shared_random_k; others ignore it
     algorithm: a name from the list of algorithms; "auto": the cheapest on this machine by the cost functions, which may be dense;
         "auto_sparse": the cheapest sparse one
     trial_iterations: with `algorithm = auto`: this many runs of each of up to three candidates, then the fastest by the clock
         stays; 0: the prediction decides; at most 10^6
-    compressor: a name from the list of compressors: what travels. Empty: what the algorithm is made for: top_k of sparse ones,
-        block_quantise of packed ones, and nothing is compressed by dense ones. With `algorithm = auto` also several, as in
-        "qsgd|top_k|none": the cheapest is chosen
-    compressor_parameters: of the compressor, by name: "levels=16,bucket=512". What is not named has its default. Of several
-        compressors, in their order: "levels=16||"
-    seed: of random compressors, whose numbers depend on it, the iteration, the rank and the element, and on nothing else
-    error_feedback: what a rank remembers of what it did not send
-    feedback_decay: beta of GRACE section IV: of the residual, this part stays from one iteration to the next
-    feedback_gain: gamma of GRACE section IV: gradients are multiplied by it; not 0
+    compressor: a name from the list of compressors: what travels. Empty: the algorithm's own: top_k for sparse, block_quantise for
+        packed, none for dense ones. "none": nothing is compressed; dense algorithms only. Several, joined by |, need `algorithm =
+        auto`, which takes the cheapest: "qsgd|top_k|none"
+    compressor_parameters: of the compressor, by name: "levels=16,bucket=512". Those not named have their defaults. With several
+        compressors, those of each, joined by | in the same order: "levels=16||"; there may be fewer than compressors
+    seed: for random compressors; not negative. Their numbers depend on seed, iteration, rank and element only
+    error_feedback: what a rank remembers of what it did not deliver. Some compressors must have none, and refuse `residual` and
+        `ef21`
+    feedback_decay: beta of GRACE section IV: share of the residual that is kept, 0 to 1; must be 1 without a residual
+    feedback_gain: gamma of GRACE section IV: gradients are multiplied by it; finite and not 0. Must be 1 with ef21, and where
+        nothing is compressed
     average: divide the delivered sum by the number of ranks
-    threshold: how a rank selects the entries that it contributes
+    threshold: how a rank selects the entries that it contributes, with top_k and dgc; other compressors ignore it
     samplings: N of MSTopK (CommLib Algorithm 1)
-    wire_format: how indices travel. With `algorithm = auto` and compact, Weir may also choose coo
-    wire_values: how values travel; bfloat16 and float16 need gradients of float32. With `algorithm = auto`, Weir may also choose
-        native
+    wire_format: how indices travel, with sparse compressors; others ignore it. With `algorithm = auto` and compact, Weir may also
+        choose coo
+    wire_values: how values travel, with sparse compressors; others ignore it. bfloat16 and float16 do not take gradients of
+        float64. With `algorithm = auto`, Weir may also choose native
     threshold_period: tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48
     boundary_period: tau of Ok-Topk Algorithm 1, 1 to 2^48
     balance_trigger: balance when the largest part exceeds this many times the mean
     window: exchanges in flight during split-and-reduce, 1 to 65536
     non_finite: what NaN and infinity do
     dense_iterations: the first iterations run dense (the Ok-Topk authors use 512); at most 2^48
-    warmup_iterations: after those, density falls exponentially from 25 % to its target (DGC); at most 2^48
+    warmup_iterations: after those, density falls exponentially from 25 % to its target (DGC), with sparse compressors; at most 2^48
     priority: larger is more urgent; may differ between ranks
     name: for messages and dumps
     """
@@ -451,34 +457,39 @@ class PlanKeywords:
             runs there; dense_nccl, dense_torus2d, dense_iterations and the sums in nodes of hitopk and hi_oktopk need NCCL (without
             it the latter run flat). Where messages go to MPI as GPU memory (`weir info` says so), that GPU must also be current
             where runs are started and waited for.
-        density: k / n in (0, 1]; k is rounded to nearest, at least 1 when n > 0
-        k: entries to deliver, 0 <= k <= n; -1: from `density`
+        density: k / n in (0, 1]; k is rounded to nearest, at least 1 when n > 0. For sparse compressors and shared_random_k; others
+            ignore it
+        k: entries to deliver, 0 <= k <= n; -1: from `density`. For sparse compressors and shared_random_k; others ignore it
         algorithm: a name from the list of algorithms; "auto": the cheapest on this machine by the cost functions, which may be
             dense; "auto_sparse": the cheapest sparse one
         trial_iterations: with `algorithm = auto`: this many runs of each of up to three candidates, then the fastest by the clock
             stays; 0: the prediction decides; at most 10^6
-        compressor: a name from the list of compressors: what travels. Empty: what the algorithm is made for: top_k of sparse ones,
-            block_quantise of packed ones, and nothing is compressed by dense ones. With `algorithm = auto` also several, as in
-            "qsgd|top_k|none": the cheapest is chosen
-        compressor_parameters: of the compressor, by name: "levels=16,bucket=512". What is not named has its default. Of several
-            compressors, in their order: "levels=16||"
-        seed: of random compressors, whose numbers depend on it, the iteration, the rank and the element, and on nothing else
-        error_feedback: what a rank remembers of what it did not send
-        feedback_decay: beta of GRACE section IV: of the residual, this part stays from one iteration to the next
-        feedback_gain: gamma of GRACE section IV: gradients are multiplied by it; not 0
+        compressor: a name from the list of compressors: what travels. Empty: the algorithm's own: top_k for sparse, block_quantise
+            for packed, none for dense ones. "none": nothing is compressed; dense algorithms only. Several, joined by |, need
+            `algorithm = auto`, which takes the cheapest: "qsgd|top_k|none"
+        compressor_parameters: of the compressor, by name: "levels=16,bucket=512". Those not named have their defaults. With several
+            compressors, those of each, joined by | in the same order: "levels=16||"; there may be fewer than compressors
+        seed: for random compressors; not negative. Their numbers depend on seed, iteration, rank and element only
+        error_feedback: what a rank remembers of what it did not deliver. Some compressors must have none, and refuse `residual` and
+            `ef21`
+        feedback_decay: beta of GRACE section IV: share of the residual that is kept, 0 to 1; must be 1 without a residual
+        feedback_gain: gamma of GRACE section IV: gradients are multiplied by it; finite and not 0. Must be 1 with ef21, and where
+            nothing is compressed
         average: divide the delivered sum by the number of ranks
-        threshold: how a rank selects the entries that it contributes
+        threshold: how a rank selects the entries that it contributes, with top_k and dgc; other compressors ignore it
         samplings: N of MSTopK (CommLib Algorithm 1)
-        wire_format: how indices travel. With `algorithm = auto` and compact, Weir may also choose coo
-        wire_values: how values travel; bfloat16 and float16 need gradients of float32. With `algorithm = auto`, Weir may also
-            choose native
+        wire_format: how indices travel, with sparse compressors; others ignore it. With `algorithm = auto` and compact, Weir may
+            also choose coo
+        wire_values: how values travel, with sparse compressors; others ignore it. bfloat16 and float16 do not take gradients of
+            float64. With `algorithm = auto`, Weir may also choose native
         threshold_period: tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48
         boundary_period: tau of Ok-Topk Algorithm 1, 1 to 2^48
         balance_trigger: balance when the largest part exceeds this many times the mean
         window: exchanges in flight during split-and-reduce, 1 to 65536
         non_finite: what NaN and infinity do
         dense_iterations: the first iterations run dense (the Ok-Topk authors use 512); at most 2^48
-        warmup_iterations: after those, density falls exponentially from 25 % to its target (DGC); at most 2^48
+        warmup_iterations: after those, density falls exponentially from 25 % to its target (DGC), with sparse compressors; at most
+            2^48
         priority: larger is more urgent; may differ between ranks
         name: for messages and dumps
         """
@@ -504,10 +515,10 @@ class Statistics(Struct):
     """What one run of a plan did on this rank; times in seconds.
 
     iteration: runs so far, this one included; density schedules count only those that delivered
-    k: target of this iteration
-    selected_local: entries this rank contributed
-    selected_global: entries of the update
-    payload_bytes_sent: values and indices
+    k: target of this iteration; n with dense and packed algorithms
+    selected_local: entries this rank contributed; n with dense and packed algorithms
+    selected_global: entries of the update; n with dense and packed algorithms
+    payload_bytes_sent: values, indices, packed bytes, factors
     control_bytes_sent: sizes, histograms, boundaries
     bytes_sent: by Level of the peer, payload and control. Only Weir's own messages count: not what goes through memory that the
         ranks of a node share, nor what MPI's or NCCL's own collectives send (dense_mpi, dense_nccl).
@@ -516,8 +527,8 @@ class Statistics(Struct):
     messages_received: by Level of the peer
     seconds_select: compensation, local selection, and what a compressor takes to encode
     seconds_in_node: dense reduce-scatter and sparse allgather of algorithms that shard within nodes
-    seconds_exchange: from the first message to the last, reductions included, encoding and decoding not, and what the caller
-        computed meanwhile
+    seconds_exchange: from the first message to the last. Includes reductions and what the caller computed meanwhile; not encoding
+        and decoding
     seconds_apply: residual update, dense result, and what a compressor takes to decode; in CUDA memory: until they are on the
         stream
     seconds_total: from start to completion, without waiting for the caller to take the result
@@ -593,7 +604,7 @@ class CompressorInfo(Struct):
         dense ones
     parameters: all of them with their defaults: "levels=7,bucket=512"; empty where there are none
     random: draws random numbers, which depend on `seed`
-    feedback: keeps a residual unless `error_feedback` says otherwise
+    feedback: keeps a residual with `error_feedback` automatic, unless its parameters rule that out (`unbiased=1`)
     """
 
     name: str
@@ -616,7 +627,7 @@ class EncodedInfo(Struct):
 
     version: of the format
     count: elements of the gradient
-    entries: of these, elements that it has values for; the others are 0
+    entries: elements that it has values for; the others are 0. Packed messages have values for all: `count`
     bytes: header and checksum included
     parameters: of the compressor, all of them: "levels=7,bucket=512"
     """
