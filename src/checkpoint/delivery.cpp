@@ -175,18 +175,20 @@ class Delivery {
     }
   }
 
-  /// All that old ranks have of sums: of the field itself, and, while candidates took turns, of what the last one has left over.
+  /// All that old ranks have of sums of one kind: of the field itself, and, while candidates took turns, of what the last one has
+  /// left over.
   struct Holder {
     const Dataset* dataset;
     std::size_t rank;
   };
   void take_shares(const OutlinedField& field, StateField& to) {
     std::fill_n(to.bytes.data(), to.bytes.size(), std::byte{0});
-    if (&field != first_sum(wanted_)) return;
+    const std::string_view kind = kind_of(field.visit.name);
+    if (&field != first_sum(wanted_, kind)) return;
     std::vector<Holder> holders;
     std::vector<Region> old_regions, new_regions;
     for (const Dataset& dataset : saved_.datasets) {
-      if (dataset.share != Share::summed || !dataset.chunked) continue;
+      if (dataset.share != Share::summed || !dataset.chunked || kind_of(dataset.name) != kind) continue;
       if (dataset.type != field.visit.type)
         mismatch(field, fmt::format("it holds {} in the file and {} here", state_type_name(dataset.type),
                                     state_type_name(field.visit.type)));
@@ -201,7 +203,7 @@ class Delivery {
       const auto& subjects = source_.outlines[rank];
       const auto same = std::find_if(subjects.begin(), subjects.end(),
                                      [&](const OutlinedSubject& s) { return s.kind == wanted_.kind && s.name == wanted_.name; });
-      const OutlinedField* const sum = first_sum(*same);
+      const OutlinedField* const sum = first_sum(*same, kind);
       Region region = sum != nullptr && sum->visit.count > 0 ? sum->visit.placement.region : Region{};
       if (rank == source_.rank) mine = new_regions.size();
       new_regions.push_back(region);
@@ -219,9 +221,12 @@ class Delivery {
     }
   }
 
-  static const OutlinedField* first_sum(const OutlinedSubject& subject) {
-    const auto found = std::find_if(subject.fields.begin(), subject.fields.end(), [](const OutlinedField& field) {
-      return field.array && field.visit.placement.share == Share::summed;
+  /// "residual" of "step/residual": velocities and residuals are sums of their own.
+  static std::string_view kind_of(std::string_view name) { return name.substr(name.rfind('/') + 1); }
+
+  static const OutlinedField* first_sum(const OutlinedSubject& subject, std::string_view kind) {
+    const auto found = std::find_if(subject.fields.begin(), subject.fields.end(), [&](const OutlinedField& field) {
+      return field.array && field.visit.placement.share == Share::summed && kind_of(field.visit.name) == kind;
     });
     return found == subject.fields.end() ? nullptr : &*found;
   }

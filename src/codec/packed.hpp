@@ -37,10 +37,8 @@ class PackedCodec {
   virtual void decode(const std::byte* in, std::int64_t bytes, std::int64_t count, float* sum, bool add) = 0;
   /// Turns the sum of several ranks' decoded values into what it stands for, before it is divided.
   virtual void finish(float* /*sum*/, std::int64_t /*count*/) {}
-  /// What finish() makes is no sum, and is not divided.
+  /// What finish() makes is no sum, and is not divided; a rank's own values go through the codec as those of others do.
   [[nodiscard]] virtual bool votes() const { return false; }
-  /// A rank's own part goes through the codec as those of others do, and is not added as it is to what finish() has made of theirs.
-  [[nodiscard]] bool encodes_own() const { return votes() || counts_senders(); }
   /// A sum is the mean over the ranks that sent each of its values, times the number of ranks: who sums calls count_senders() for
   /// each message that it decodes, and scales before finish() (sum_of_senders).
   [[nodiscard]] virtual bool counts_senders() const { return false; }

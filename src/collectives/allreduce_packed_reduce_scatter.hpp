@@ -45,7 +45,6 @@ class PackedReduceScatter final : public CompressedExchange {
         space_(problem, 0, 0),
         codec_(std::move(codec)),
         parts_(problem.count, codec_->granularity(), problem.ranks),
-        senders_(*codec_, parts_.size(0)),
         gather_(*codec_, parts_.sizes()),
         out_sizes_(at(problem.ranks)),
         in_sizes_(at(problem.ranks)),
@@ -62,12 +61,12 @@ class PackedReduceScatter final : public CompressedExchange {
     const int me = channel.rank(), ranks = problem_.ranks;
     const std::int64_t begin = parts_.begin(me), size = parts_.size(me);
 
-    // 1. encode every part by itself; one's own goes into the sum as it is, unless votes or senders are counted
+    // 1. encode every part by itself; one's own goes into the sum as it is, unless it is a vote
     {
       const StageScope stage = channel.stage(Stage::encode);
       out_offset_[0] = 0;
       for (int r = 0; r < ranks; ++r) {
-        out_sizes_[at(r)] = r != me || codec_->encodes_own() ? encode_part(draw, values, r, rest) : 0;
+        out_sizes_[at(r)] = r != me || codec_->votes() ? encode_part(draw, values, r, rest) : 0;
         if (r != me) space_.push(outgoing(r), out_sizes_[at(r)]);
         out_offset_[at(r) + 1] = out_offset_[at(r)] + message_slot(out_sizes_[at(r)]);
       }
@@ -90,7 +89,7 @@ class PackedReduceScatter final : public CompressedExchange {
       draw.stream |= again;
       bytes = codec_->encode(draw, begin, sum_.data(), size, incoming_.data(), rest != nullptr ? sum_.data() : nullptr);
       space_.push(gathered(0), bytes);
-      if (rest != nullptr && codec_->encodes_own())
+      if (rest != nullptr && codec_->votes())
         space_.add_values(sum_.data(), rest + begin, size);
       else if (rest != nullptr)
         space_.copy_values(sum_.data(), rest + begin, size);
@@ -116,7 +115,7 @@ class PackedReduceScatter final : public CompressedExchange {
 
   [[nodiscard]] std::int64_t memory_bytes() const override {
     return space_.memory_bytes() + outgoing_.bytes() + incoming_.bytes() + staged_outgoing_.bytes() + staged_incoming_.bytes() +
-           sum_.bytes() + senders_.memory_bytes() + codec_->memory_bytes();
+           sum_.bytes() + codec_->memory_bytes();
   }
 
  private:
@@ -169,14 +168,14 @@ class PackedReduceScatter final : public CompressedExchange {
   void add_up(int me, const float* own, std::int64_t size) {
     bool any = false;
     for (int r = 0; r < problem_.ranks; ++r) {
-      if (r == me && !codec_->encodes_own()) continue;
+      if (r == me && !codec_->votes()) continue;
       const Message message = r == me ? outgoing(me) : incoming(r);
       if (r != me) space_.pull(message, in_sizes_[at(r)]);
-      senders_.decode(message.local, r == me ? out_sizes_[at(me)] : in_sizes_[at(r)], size, sum_.data(), !any);
+      codec_->decode(message.local, r == me ? out_sizes_[at(me)] : in_sizes_[at(r)], size, sum_.data(), any);
       any = true;
     }
-    if (any) senders_.finish(sum_.data(), size, problem_.ranks);
-    if (codec_->encodes_own()) return;
+    if (any) codec_->finish(sum_.data(), size);
+    if (codec_->votes()) return;
     if (any)
       space_.add_values(own, sum_.data(), size);
     else
@@ -187,7 +186,6 @@ class PackedReduceScatter final : public CompressedExchange {
   Space space_;
   std::unique_ptr<PackedCodec> codec_;
   PackedParts parts_;
-  PackedSum senders_;    // of what others sent of my part
   PackedGather gather_;  // of sums
   std::vector<std::int64_t> out_sizes_, in_sizes_;
   std::vector<std::int64_t> out_offset_;  // in outgoing_, of the part of each rank

@@ -299,7 +299,11 @@ constexpr std::array<std::string_view, 2> transforms = {"none", "dct"};
 constexpr std::array<std::string_view, 2> means = {"ranks", "senders"};
 constexpr std::array parameters = {
     ParameterInfo{.name = "chunk", .value = 4096, .least = 64, .most = 65536, .doc = "elements of a chunk: a power of two"},
-    ParameterInfo{.name = "k", .value = 64, .least = 1, .most = 65536, .doc = "entries that each chunk sends, at most all; a shorter last chunk sends its share, at least 1"},
+    ParameterInfo{.name = "k",
+                  .value = 64,
+                  .least = 1,
+                  .most = 65536,
+                  .doc = "entries that each chunk sends, at most all; a shorter last chunk sends its share, at least 1"},
     ParameterInfo{.name = "values",
                   .value = 0,
                   .least = 0,
@@ -326,6 +330,12 @@ constexpr std::array parameters = {
                   .words = means},
 };
 
+std::string_view why_not_by(const Parameters& given, const AllreduceRow& algorithm) {
+  return given["mean"] != 0 && algorithm.sharded
+             ? "it compresses sums, of which nobody knows the senders; mean=senders needs every rank's own message"
+             : std::string_view();
+}
+
 void check(const Parameters& given) {
   const std::int64_t chunk = given.whole("chunk"), k = given.whole("k");
   require(std::has_single_bit(static_cast<std::uint64_t>(chunk)),
@@ -342,6 +352,7 @@ const CompressorRow chunked_topk_row = {
     .parameters = parameters,
     .encode_adds = 1.1,
     .decode_adds = 0.4,
+    .why_not_by = why_not_by,
     .check = check,
     .codec = make,
 };

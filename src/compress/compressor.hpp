@@ -82,10 +82,12 @@ struct CompressorRow {
   double encode_adds = 1, decode_adds = 1, usual_size = 1;
   /// Of linear ones: how many values are summed.
   std::int64_t (*summed)(const Parameters&, std::int64_t count, std::int64_t k) = nullptr;
-  Picking picking = Picking::largest;                                  ///< of sparse ones
-  double (*picking_value)(const Parameters&) = nullptr;                ///< of above_value
-  bool (*scales_up)(const Parameters&) = nullptr;                      ///< of random ones: values travel times n / k
-  Momentum (*momentum)(const Parameters&) = nullptr;                   ///< none: Momentum{}
+  Picking picking = Picking::largest;                    ///< of sparse ones
+  double (*picking_value)(const Parameters&) = nullptr;  ///< of above_value
+  bool (*scales_up)(const Parameters&) = nullptr;        ///< of random ones: values travel times n / k
+  Momentum (*momentum)(const Parameters&) = nullptr;     ///< none: Momentum{}
+  std::string_view (*why_not_by)(const Parameters&, const AllreduceRow&) =
+      nullptr;  ///< why an algorithm of its kind cannot carry it; none, or an empty answer: it can
   std::string_view (*why_no_feedback)(const Parameters&) = nullptr;    ///< none: it can have one; an empty answer means the same
   void (*check)(const Parameters&) = nullptr;                          ///< throws what ranges alone do not say
   std::unique_ptr<PackedCodec> (*codec)(const Parameters&) = nullptr;  ///< of packed ones, in host memory

@@ -22,6 +22,11 @@ constexpr std::array parameters = {
 Momentum velocity(const Parameters& given) {
   return {.momentum = given["momentum"], .masked = given["masking"] != 0, .clip = given["clip"]};
 }
+/// A rank's norm is that of its own gradient.
+std::string_view why_not_by(const Parameters& given, const AllreduceRow& algorithm) {
+  return given["clip"] != 0 && algorithm.sharded ? "it sums gradients in nodes first, and clip is for each rank's own"
+                                                 : std::string_view();
+}
 
 }  // namespace
 
@@ -34,6 +39,7 @@ const CompressorRow dgc_row = {
     .encode_adds = 2,
     .decode_adds = 0,
     .momentum = velocity,
+    .why_not_by = why_not_by,
 };
 
 }  // namespace weir::compress

@@ -27,7 +27,7 @@ double value_of(std::string_view compressor, const ParameterInfo& info, std::str
   const bool is_number = error == std::errc() && end == text.data() + text.size() && info.words.empty();
   require(is_number && value >= info.least && value <= info.most && (!info.whole || std::floor(value) == value),
           "compressor_parameters: {} of {} is '{}': it must be {}", info.name, compressor, text, right_values(info));
-  return value;
+  return value + 0.0;  // -0 is 0
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -44,12 +44,16 @@ Parameters::Parameters(std::string_view compressor, std::span<const ParameterInf
   while (!text.empty()) {
     const std::size_t comma = text.find(',');
     const std::string_view item = trimmed(text.substr(0, comma));
+    require(comma == std::string_view::npos || comma + 1 < text.size(),
+            "compressor_parameters of {}: nothing follows the last comma", compressor);
     text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
     const std::size_t equals = item.find('=');
     const std::string_view name = trimmed(item.substr(0, equals));
     std::size_t place = 0;
     while (place < known.size() && known[place].name != name) ++place;
-    if (place == known.size() || equals == std::string_view::npos) {
+    require(place == known.size() || equals != std::string_view::npos, "compressor_parameters: {} of {} has no value: write {}={}",
+            name, compressor, name, place == known.size() ? "" : show(known[place], known[place].value));
+    if (place == known.size()) {
       std::string names;
       for (const ParameterInfo& info : known)
         names += fmt::format("{}{}={}", names.empty() ? "" : ",", info.name, show(info, info.value));

@@ -8,7 +8,9 @@
 // The order matters: foreach_target.h includes this file once per instruction set.
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <memory>
 
 #include "compress/compressor.hpp"
@@ -49,6 +51,15 @@ constexpr std::array parameters = {
     bucket_parameter(512),
 };
 
+/// By lemma 3.1 the error of a bucket of d values has at most min(d / s^2, sqrt(d) / s) times their squared norm.
+std::string_view why_no_feedback(const Parameters& given) {
+  const double s = given["levels"], d = given["bucket"];
+  const bool contracts = d != 0 && std::min(d / (s * s), std::sqrt(d) / s) < 1;
+  return contracts
+             ? std::string_view()
+             : "its errors may exceed what it compresses, with so few levels for a bucket (with levels=127,bucket=512 they do not)";
+}
+
 }  // namespace
 
 const CompressorRow qsgd_row = {
@@ -61,6 +72,7 @@ const CompressorRow qsgd_row = {
     .parameters = parameters,
     .encode_adds = 1.2,
     .decode_adds = 0.6,
+    .why_no_feedback = why_no_feedback,
     .check = check_bucket,
     .codec = make,
 };

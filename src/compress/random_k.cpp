@@ -20,6 +20,11 @@ bool scales_up(const Parameters& given) { return given["unbiased"] != 0; }
 std::string_view why_no_feedback(const Parameters& given) {
   return scales_up(given) ? "with unbiased=1 it sends more than there is" : std::string_view();
 }
+/// What a global top-k leaves out stays out, without a memory.
+std::string_view why_not_by(const Parameters& given, const AllreduceRow& algorithm) {
+  return scales_up(given) && !algorithm.delivers_all ? "it does not deliver all that was sent, and unbiased=1 needs that"
+                                                     : std::string_view();
+}
 
 }  // namespace
 
@@ -34,6 +39,7 @@ const CompressorRow random_k_row = {
     .decode_adds = 0,
     .picking = Picking::random,
     .scales_up = scales_up,
+    .why_not_by = why_not_by,
     .why_no_feedback = why_no_feedback,
 };
 

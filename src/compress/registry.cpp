@@ -75,6 +75,7 @@ Compressor make_compressor(std::string_view name, std::string_view parameters) {
 std::vector<Compressor> make_compressors(std::string_view names, std::string_view parameters) {
   std::vector<Compressor> list;
   const std::string_view given = parameters;
+  require(names.empty() || names.back() != '|', "compressor is {}: nothing follows the last |", names);
   while (!names.empty()) {
     const std::string_view mine = next_item(parameters);
     list.push_back(make_compressor(next_item(names), mine));

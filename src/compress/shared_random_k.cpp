@@ -69,12 +69,17 @@ std::unique_ptr<CompressedExchange> make(const Parameters& parameters, const Lin
 std::int64_t summed(const Parameters& /*given*/, std::int64_t /*count*/, std::int64_t k) { return k; }
 
 constexpr std::array parameters = {
-    ParameterInfo{.name = "unbiased",
-                  .value = 0,
-                  .least = 0,
-                  .most = 1,
-                  .doc = "1: values are divided by the probability of their place, so that their mean is right without memory"},
+    ParameterInfo{
+        .name = "unbiased",
+        .value = 0,
+        .least = 0,
+        .most = 1,
+        .doc = "1: values are divided by the probability of their place, so that their mean is right; without error feedback"},
 };
+
+std::string_view why_no_feedback(const Parameters& given) {
+  return given["unbiased"] != 0 ? "with unbiased=1 it sends more than there is" : std::string_view();
+}
 
 }  // namespace
 
@@ -88,6 +93,7 @@ const CompressorRow shared_random_k_row = {
     .encode_adds = 0.1,
     .decode_adds = 1,
     .summed = summed,
+    .why_no_feedback = why_no_feedback,
     .exchange = make,
 };
 

@@ -53,7 +53,7 @@ std::unique_ptr<PackedCodec> make(const Parameters& parameters) { return HWY_DYN
 
 constexpr std::array signum_parameters = {
     ParameterInfo{
-        .name = "momentum", .value = 0.9, .least = 0, .most = 1, .doc = "beta of v = beta v + (1 - beta) g", .whole = false},
+        .name = "momentum", .value = 0.9, .least = 0, .most = 0.9999, .doc = "beta of v = beta v + (1 - beta) g", .whole = false},
 };
 
 Momentum velocity(const Parameters& parameters) {

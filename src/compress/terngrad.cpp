@@ -67,6 +67,8 @@ constexpr std::array parameters = {
     bucket_parameter(0),
 };
 
+std::string_view why_no_feedback(const Parameters& /*given*/) { return "its errors exceed what it compresses"; }
+
 }  // namespace
 
 const CompressorRow terngrad_row = {
@@ -78,6 +80,7 @@ const CompressorRow terngrad_row = {
     .parameters = parameters,
     .encode_adds = 1.6,
     .decode_adds = 0.6,
+    .why_no_feedback = why_no_feedback,
     .check = check_bucket,
     .codec = make,
 };

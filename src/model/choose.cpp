@@ -15,10 +15,18 @@ std::string_view Candidate::compressor_name(const Allowed& allowed) const {
   return mine ? mine.row->name : "none";
 }
 
+std::string_view why_not_by(const AllreduceRow& algorithm, const Compressor& compressor) {
+  const auto why = compressor ? compressor.row->why_not_by : nullptr;
+  return why != nullptr ? why(compressor.parameters, algorithm) : std::string_view();
+}
+
 bool carries(const AllreduceRow& algorithm, const Compressor& compressor) {
   if (!compressor) return algorithm.dense();
   const Carriage carriage = compressor.row->carriage;
-  return carriage == Carriage::sparse ? algorithm.sparse() : carriage == Carriage::packed ? algorithm.packed() : algorithm.dense();
+  const bool of_its_kind = carriage == Carriage::sparse   ? algorithm.sparse()
+                           : carriage == Carriage::packed ? algorithm.packed()
+                                                          : algorithm.dense();
+  return of_its_kind && why_not_by(algorithm, compressor).empty();
 }
 
 Cost compressed_cost(const Machine& machine, const Problem& problem, const AllreduceRow& algorithm, const Compressor& compressor) {

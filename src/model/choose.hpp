@@ -32,6 +32,9 @@ struct Candidate {
   [[nodiscard]] std::string_view compressor_name(const Allowed& allowed) const;
 };
 
+/// Why `algorithm`, although of the right kind, cannot carry what `compressor` makes; empty: it can.
+[[nodiscard]] std::string_view why_not_by(const AllreduceRow& algorithm, const compress::Compressor& compressor);
+
 /// Whether `algorithm` can carry what `compressor` makes; without one: whether it is dense.
 [[nodiscard]] bool carries(const AllreduceRow& algorithm, const compress::Compressor& compressor);
 

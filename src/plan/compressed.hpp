@@ -12,6 +12,7 @@
 #include "compress/memory.hpp"
 #include "plan/encoded.hpp"
 #include "plan/plan.hpp"
+#include "plan/plan_config.hpp"
 
 namespace weir::detail {
 
@@ -113,7 +114,7 @@ class Compressed {
       part.shared = {};  // where a second sum would overwrite the first before all have read it
       return algorithm.make_dense<float>(part);
     };
-    return {whole.count, whole.largest_k, whole.ranks, whole.divisor, make_dense};
+    return {whole.count, final_k(whole.config), whole.ranks, whole.divisor, make_dense};
   }
 
   task<const T*> compensate(Channel channel, const G* gradient, T* residual) {

@@ -29,21 +29,34 @@ std::string_view default_compressor(const AllreduceRow& algorithm) {
   return algorithm.sparse() ? "top_k" : algorithm.packed() ? "block_quantise" : "none";
 }
 
+std::string_view why_no_feedback(const Compressor& compressor) {
+  return compressor.row->why_no_feedback != nullptr ? compressor.row->why_no_feedback(compressor.parameters) : std::string_view();
+}
+
+std::string text_of(const Compressor& compressor) {
+  if (!compressor) return "none";
+  const std::string parameters = compressor.parameters.text();
+  return std::string(compressor.row->name) + (parameters.empty() ? "" : ' ' + parameters);
+}
+
 }  // namespace
 
 Compressor compressor_of(const AllreduceConfig& c) {
   const AllreduceRow& algorithm = find_allreduce(c.algorithm);
+  require(c.compressor.find('|') == std::string::npos,
+          "compressor is {}: among several only algorithm auto chooses, and algorithm is {}", c.compressor, c.algorithm);
   Compressor made =
       compress::make_compressor(c.compressor.empty() ? default_compressor(algorithm) : c.compressor, c.compressor_parameters);
-  require(carries(algorithm, made), "compressor is {}: algorithm {} cannot carry it; {}, or auto, can",
-          made ? made.row->name : "none", c.algorithm, carriers_of(made));
+  const std::string_view why = why_not_by(algorithm, made);
+  require(carries(algorithm, made), "compressor is {}: algorithm {} cannot carry it{}{}; {}, or auto, can",
+          made ? made.row->name : "none", c.algorithm, why.empty() ? "" : ", since ", why, carriers_of(made));
   return made;
 }
 
 Feedback feedback_of(const AllreduceConfig& c, const Compressor& compressor) {
   if (!compressor) return Feedback::none;
   if (c.error_feedback != Feedback::automatic) return c.error_feedback;
-  return compressor.row->feedback ? Feedback::residual : Feedback::none;
+  return compressor.row->feedback && why_no_feedback(compressor).empty() ? Feedback::residual : Feedback::none;
 }
 
 compress::MemoryRules memory_rules(const AllreduceConfig& c, const Compressor& compressor, int ranks) {
@@ -59,12 +72,35 @@ compress::MemoryRules memory_rules(const AllreduceConfig& c, const Compressor& c
 
 namespace {
 
+/// Whether the compressor can have the memory that the configuration gives it, whatever the algorithm.
+void check_feedback(const AllreduceConfig& c, const Compressor& compressor) {
+  require(compressor || c.feedback_gain == 1,
+          "feedback_gain is {}: it must be 1 where gradients may travel as they are, as algorithm {} has it", c.feedback_gain,
+          c.algorithm);
+  if (!compressor) return;
+  const Feedback feedback = feedback_of(c, compressor);
+  const std::string_view name = compressor.row->name, why_not = why_no_feedback(compressor);
+  require(feedback == Feedback::none || why_not.empty(),
+          "error_feedback is {}: compressor {} cannot have any, since {}; choose none", name_of(feedback), name, why_not);
+  require(feedback == Feedback::residual || c.feedback_decay == 1,
+          "feedback_decay is {}: compressor {} has no residual with error_feedback {}, and it must be 1", c.feedback_decay, name,
+          name_of(c.error_feedback));
+  if (feedback != Feedback::ef21) return;
+  require(c.feedback_gain == 1, "feedback_gain is {}: with ef21 it must be 1", c.feedback_gain);
+  require(compressor.row->momentum == nullptr,
+          "error_feedback is ef21: compressor {} has a momentum of its own; choose residual or none", name);
+}
+
 /// Candidates are checked when they have been chosen; what they have in common, here.
 void check_automatic(const AllreduceConfig& c) {
-  for (const Compressor& compressor : compress::make_compressors(c.compressor, c.compressor_parameters)) {
+  const std::vector<Compressor> compressors = compress::make_compressors(c.compressor, c.compressor_parameters);
+  for (const Compressor& compressor : compressors) {
     require(c.algorithm != "auto_sparse" || (compressor && compressor.row->carriage == Carriage::sparse),
-            "compressor is {}: algorithm auto_sparse takes sparse ones; choose auto", c.compressor);
+            "compressor is {}: algorithm auto_sparse takes sparse ones, and {} is none; choose auto", c.compressor,
+            compressor ? compressor.row->name : "none");
+    check_feedback(c, compressor);
   }
+  if (compressors.empty() && c.algorithm == "auto") check_feedback(c, {});
   require(
       c.memory == MemorySpace::host || c.trial_iterations == 0 || c.compressor.find('|') == std::string::npos,
       "trial_iterations is {}: in CUDA memory candidates keep each other's residuals, and must be of one compressor; compressor is "
@@ -78,7 +114,8 @@ void check_automatic(const AllreduceConfig& c) {
 }  // namespace
 
 void check_compression(const AllreduceConfig& c) {
-  require(std::isfinite(c.feedback_gain) && c.feedback_gain != 0, "feedback_gain is {}: it must be finite and not 0, for example 1",
+  const auto narrow = static_cast<float>(c.feedback_gain);
+  require(std::isfinite(narrow) && narrow != 0, "feedback_gain is {}: as float32 it must be finite and not 0, for example 1",
           c.feedback_gain);
   require(c.seed >= 0, "seed is {}: it must not be negative", c.seed);
   if (detail::is_automatic(c.algorithm)) {
@@ -86,7 +123,9 @@ void check_compression(const AllreduceConfig& c) {
     return;
   }
   const Compressor compressor = compressor_of(c);
-  const Feedback feedback = feedback_of(c, compressor);
+  check_feedback(c, compressor);
+  require(compressor || c.feedback_decay == 1, "feedback_decay is {}: algorithm {} keeps no residual, and it must be 1",
+          c.feedback_decay, c.algorithm);
   if (!compressor) return;
   const std::string_view name = compressor.row->name;
   const bool sparse = compressor.row->carriage == Carriage::sparse;
@@ -94,27 +133,23 @@ void check_compression(const AllreduceConfig& c) {
           c.memory == MemorySpace::cuda ? ", or float16 and bfloat16" : "");
   require(compressor.row->carriage != Carriage::linear || find_allreduce(c.algorithm).host_memory,
           "algorithm is {}: what compressor {} makes is summed in host memory; there, dense_ring does the same", c.algorithm, name);
-  const std::string_view why_not =
-      compressor.row->why_no_feedback != nullptr ? compressor.row->why_no_feedback(compressor.parameters) : std::string_view();
-  require(feedback == Feedback::none || why_not.empty(),
-          "error_feedback is {}: compressor {} cannot have any, since {}; choose none", name_of(feedback), name, why_not);
-  require(feedback == Feedback::residual || c.feedback_decay == 1, "feedback_decay is {}: without a residual it must be 1",
-          c.feedback_decay);
-  if (feedback != Feedback::ef21) return;
-  require(sparse || c.type == DataType::float32,
+  require(sparse || feedback_of(c, compressor) != Feedback::ef21 || c.type == DataType::float32,
           "error_feedback is ef21: the sum of all updates needs float32, and type is {}; choose residual, or a sparse compressor",
           name_of(c.type));
-  require(c.feedback_gain == 1, "feedback_gain is {}: with ef21 it must be 1", c.feedback_gain);
-  require(compressor.row->momentum == nullptr,
-          "error_feedback is ef21: compressor {} has a momentum of its own; choose residual or none", name);
 }
 
 std::string compression_text(const AllreduceConfig& c) {
-  if (detail::is_automatic(c.algorithm)) return c.compressor + ' ' + c.compressor_parameters;
+  if (!detail::is_automatic(c.algorithm)) return text_of(compressor_of(c));
+  std::string text;
+  for (const Compressor& compressor : compress::make_compressors(c.compressor, c.compressor_parameters))
+    text += (text.empty() ? "" : "|") + text_of(compressor);
+  return text;
+}
+
+std::string travel_text(const AllreduceConfig& c) {
   const Compressor compressor = compressor_of(c);
-  if (!compressor) return "none";
-  const std::string parameters = compressor.parameters.text();
-  return std::string(compressor.row->name) + (parameters.empty() ? "" : ' ' + parameters);
+  if (!compressor) return c.algorithm;
+  return fmt::format("{} of {}, error_feedback {}", c.algorithm, compression_text(c), name_of(feedback_of(c, compressor)));
 }
 
 }  // namespace weir

@@ -21,5 +21,7 @@ namespace weir {
 void check_compression(const AllreduceConfig& config);
 /// "qsgd levels=7,bucket=512", for messages and for comparison between ranks.
 [[nodiscard]] std::string compression_text(const AllreduceConfig& config);
+/// "packed_allgather of qsgd levels=7,bucket=512, error_feedback none", of a configuration that names an algorithm, for people.
+[[nodiscard]] std::string travel_text(const AllreduceConfig& config);
 
 }  // namespace weir

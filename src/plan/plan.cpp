@@ -61,6 +61,8 @@ std::int64_t PlanImpl::encode(std::span<const float> gradient, std::span<std::by
   InputError input_error = InputError::none;
   if (count != config.count)
     input_error = InputError::wrong_count;
+  else if (reinterpret_cast<std::uintptr_t>(gradient.data()) % sizeof(float) != 0)
+    input_error = InputError::misaligned;
   else if (count > 0)
     input_error = memory_error(gradient.data(), nullptr);
   if (input_error == InputError::none && comm->engine.will_write(std::as_bytes(gradient))) input_error = InputError::in_use;
@@ -68,17 +70,25 @@ std::int64_t PlanImpl::encode(std::span<const float> gradient, std::span<std::by
     throw gradient_error(input_error_word(input_error, comm->topology.rank(), static_cast<std::uint64_t>(count)), config);
   require(std::ssize(out) >= most, "plan '{}': there is room for {} bytes: encode needs encoded_bytes(), {}", config.name,
           out.size(), most);
+  const std::span<const std::byte> given = std::as_bytes(gradient);
+  require(out.empty() || given.empty() || out.data() >= given.data() + given.size() || given.data() >= out.data() + out.size(),
+          "plan '{}': encode would write over its gradient: give it memory of its own for the bytes", config.name);
 
   statistics = {};
   statistics.iteration = ++state_.runs;
   const FramePool::Scope scope(comm->engine.frames());
-  return encode_run(gradient.data(), out.data());
+  const std::int64_t bytes = encode_run(gradient.data(), out.data());
+  if (!statistics.skipped) ++state_.encoded_runs;
+  return bytes;
 }
 
 void PlanImpl::State::visit(StateVisitor& visitor) {
   visitor.value("runs", runs);
   visitor.value("delivered_runs", delivered_runs);
   visitor.check(0 <= delivered_runs && delivered_runs <= runs, "delivered_runs", fmt::format("between 0 and the {} runs", runs));
+  visitor.value("encoded_runs", encoded_runs);
+  visitor.check(0 <= encoded_runs && encoded_runs <= delivered_runs, "encoded_runs",
+                fmt::format("between 0 and the {} delivered runs", delivered_runs));
 }
 
 void PlanImpl::visit_state(StateVisitor& visitor) {
@@ -203,7 +213,7 @@ std::shared_ptr<PlanImpl> make_plan(std::shared_ptr<CommunicatorState> comm, con
   Choice choice;
   ConfigCard mine = make_card(config);
   if (!mine.outcome.failed() && !is_automatic(config.algorithm)) {
-    mine.outcome = outcome_of([&] { choice = {{config}, fmt::format("{}: as asked for\n", config.algorithm)}; });
+    mine.outcome = outcome_of([&] { choice = {{config}, fmt::format("{}: as asked for\n", travel_text(config))}; });
   }
   Lease lease = open_agreed(*comm, mine, {"plan", "algorithm", config_fields(), "compressor"}, config.name);
   if (is_automatic(config.algorithm)) choice = choose_algorithm(*comm, config);
@@ -230,7 +240,7 @@ std::shared_ptr<PlanImpl> make_plan(std::shared_ptr<CommunicatorState> comm, con
         by_messages.text.data());
   });
   log(comm->settings.log, LogLevel::info, "rank {}: plan '{}': {}, {} elements, k {}, {} bytes", comm->topology.rank(), config.name,
-      plan->config.algorithm, config.count, final_k(config), plan->memory_bytes());
+      travel_text(plan->config), config.count, final_k(config), plan->memory_bytes());
   return plan;
 }
 

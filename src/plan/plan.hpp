@@ -61,8 +61,10 @@ class PlanImpl : public AsynchronousCall {
   [[nodiscard]] bool caller_waits() const { return caller_waits_; }
   /// What the algorithm of `candidate` is built for.
   [[nodiscard]] AllreduceProblem problem_of(const AllreduceConfig& candidate) const;
-  /// Runs that delivered: what schedules of density go by.
+  /// Runs that delivered: what schedules of density go by where a rank encodes.
   [[nodiscard]] std::int64_t delivered_runs() const { return state_.delivered_runs; }
+  /// Of these, those of all ranks together, whatever each has encoded besides: what they go by in such runs.
+  [[nodiscard]] std::int64_t common_runs() const { return state_.delivered_runs - state_.encoded_runs; }
 
   AllreduceConfig config;   ///< in force: `algorithm` and wire settings are what `auto` stands for at present
   std::string explanation;  ///< of the choice of algorithm, then what the plan itself has to say
@@ -91,6 +93,7 @@ class PlanImpl : public AsynchronousCall {
   struct State {
     std::int64_t runs = 0;
     std::int64_t delivered_runs = 0;
+    std::int64_t encoded_runs = 0;  ///< of these
 
     void visit(StateVisitor& visitor);
   };

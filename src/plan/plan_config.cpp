@@ -149,6 +149,11 @@ Error gradient_error(std::uint64_t input_error, const AllreduceConfig& config) {
       return {WEIR_ERR_ARGUMENT,
               fmt::format("plan '{}': rank {} gave a gradient of another type; the plan takes {}", config.name, rank, type)};
     case InputError::dense_only:
+      if (!find_allreduce(config.algorithm).sparse() || config.error_feedback == Feedback::ef21)
+        return {WEIR_ERR_ARGUMENT,
+                fmt::format(
+                    "plan '{}': rank {} asked for a sparse result; {}{} has none: use run or start instead of their sparse forms",
+                    config.name, rank, config.algorithm, config.error_feedback == Feedback::ef21 ? " with ef21" : "")};
       return {
           WEIR_ERR_ARGUMENT,
           fmt::format(

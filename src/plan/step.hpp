@@ -35,10 +35,14 @@ class Step {
         plan_(plan),
         comm_(*plan.comm),
         statistics_(plan.statistics) {
+    config_.compressor = compressor_ ? compressor_.row->name : "none";
+    config_.compressor_parameters = compressor_.parameters.text();
+    config_.error_feedback = feedback_;
     const AllreduceRow& row = row_in_force();
     const compress::MemoryRules rules = memory_rules(config_, compressor_, whole.ranks);
     in_nodes = in_nodes && row.sharded;
     if (feedback_ == Feedback::ef21) estimate_ = Array(config_.count);
+    estimate_divisor_ = whole.divisor;
     AllreduceProblem exchange = whole;
     if (row.sparse() && in_nodes) {
       sharding_.emplace(whole, row, nccl);
@@ -88,7 +92,7 @@ class Step {
   task<void> exchange(G* dense, const G* sparse_only, std::uint64_t input_error) {
     update_ = {};
     outcome_ = {};
-    iteration_ = plan_.delivered_runs();
+    iteration_ = plan_.common_runs();
     const std::int64_t k = scheduled(iteration_);
     if (input_error == 0 && (k < 0 || estimate_.size() > 0) && dense == nullptr && config_.count > 0)
       input_error = input_error_word(InputError::dense_only, comm_.topology.rank());
@@ -148,6 +152,8 @@ class Step {
     if (estimate_.size() > 0) {
       const StateVisitor::Placed placed(visitor, {Share::agreed, range_of(config_.count, 0, config_.count)});
       visitor.array("estimate", estimate_.data(), estimate_.size(), copy);
+      visitor.value("estimate_divisor", estimate_divisor_);
+      visitor.check(estimate_divisor_ >= 1, "estimate_divisor", "at least 1");
     }
     if (visitor.restores()) update_ = {};
   }
@@ -160,6 +166,7 @@ class Step {
   void take_residual(Step& last) {
     std::swap(residual_, last.residual_);
     std::swap(estimate_, last.estimate_);
+    std::swap(estimate_divisor_, last.estimate_divisor_);
     if (gradient_memory_ && last.gradient_memory_) gradient_memory_->take(*last.gradient_memory_);
     if (compressed_ && last.compressed_) compressed_->take_memory(*last.compressed_);
     last.reset();
@@ -175,7 +182,7 @@ class Step {
     return sharding_ ? sharding_->begin() : compressed_ ? compressed_->begin() : 0;
   }
   /// Whether the next run exchanges the gradient in place. The same on all ranks.
-  [[nodiscard]] bool in_place() const { return scheduled(plan_.delivered_runs()) < 0; }
+  [[nodiscard]] bool in_place() const { return scheduled(plan_.common_runs()) < 0; }
 
   [[nodiscard]] const AllreduceConfig& config() const { return config_; }
   [[nodiscard]] SparseVector<T> update() const { return update_; }
@@ -260,8 +267,12 @@ class Step {
     }
   }
 
-  /// EF21: the update is the sum of all that has been delivered.
+  /// EF21: the update is the sum of all that has been delivered, divided as updates are; restored from another number of ranks, it
+  /// has been divided by that.
   void deliver_estimate(G* result, SparseVector<T> update) {
+    const double divisor = config_.average ? comm_.topology.size() : 1;
+    if (const double last = std::exchange(estimate_divisor_, divisor); last != divisor)
+      memory_->waxpby(static_cast<T>(last / divisor), estimate_.data(), T{0}, nullptr, estimate_.data(), config_.count);
     if (update.indices == nullptr)
       memory_->add(update.values, estimate_.data(), update.count);
     else
@@ -383,9 +394,10 @@ class Step {
   CommunicatorState& comm_;
   Statistics& statistics_;
   std::optional<Memory> memory_;
-  Array residual_;  // of my shard, where the algorithm shards
-  Array rounded_;   // of the selection, as it travels
-  Array estimate_;  // EF21: the sum of all updates
+  Array residual_;               // of my shard, where the algorithm shards
+  Array rounded_;                // of the selection, as it travels
+  Array estimate_;               // EF21: the sum of all updates
+  double estimate_divisor_ = 1;  // by which these were divided
   std::unique_ptr<DenseAllreduce<G>> dense_;
   std::unique_ptr<SparseAllreduce<T>> sparse_;
   std::optional<Selector<Memory>> selector_;

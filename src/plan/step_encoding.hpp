@@ -13,8 +13,7 @@ std::string_view Step<Memory>::why_not_encoded() const {
   if (!encodes) return "its type is float64; encode takes float32";
   if (!compressor_ || compressor_.row->carriage == compress::Carriage::linear)
     return "its compressor has dense values summed; name one that is sparse or packed, such as top_k or block_quantise";
-  if (in_nodes())
-    return "its algorithm sums within nodes first; name a flat one, such as oktopk or packed_allgather";
+  if (in_nodes()) return "its algorithm sums within nodes first; name a flat one, such as oktopk or packed_allgather";
   if (feedback_ == Feedback::ef21) return "error_feedback is ef21; choose residual or none";
   if (config_.dense_iterations > 0) return "its first runs are dense; dense_iterations must be 0";
   return {};

@@ -36,7 +36,7 @@ class TypedPlan final : public PlanImpl {
       candidates_ += (candidates_.empty() ? "" : ", ") + candidate.algorithm;
       if (!candidate.compressor.empty()) candidates_ += " of " + candidate.compressor;
     }
-    current_ = steps_.front().get();
+    use(0);
     const bool all_keep_the_same =
         std::all_of(steps_.begin(), steps_.end(), [&](const auto& step) { return step->keeps_the_same(*current_); });
     if (all_keep_the_same) return;
@@ -150,6 +150,7 @@ class TypedPlan final : public PlanImpl {
     config.wire_values = current_->config().wire_values;
     config.compressor = current_->config().compressor;
     config.compressor_parameters = current_->config().compressor_parameters;
+    config.error_feedback = current_->config().error_feedback;
   }
 
   /// Once trials have decided, the chosen step stays, and, until its residual has been handed on, the one before.

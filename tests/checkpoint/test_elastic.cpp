@@ -1,5 +1,6 @@
 // test_elastic.cpp: a run that goes on with another number of ranks, or on other nodes: nothing is lost, and it still trains.
 #include <cmath>
+#include <mutex>
 #include <weir/checkpoint.hpp>
 
 #include "collectives/allreduce.hpp"
@@ -176,6 +177,118 @@ TEST_CASE("residuals keep their sum over the ranks, whatever their number", "[ch
   automatic.trial_iterations = 2;
   REQUIRE(changed<float>(changes[0], automatic) == "");
   REQUIRE(changed<float>(changes[6], automatic) == "");
+}
+
+TEST_CASE("EF21 comes to the gradient of other ranks", "[checkpoint]") {
+  struct Travel {
+    const char *algorithm, *compressor;
+  };
+  for (const Travel& travel : {Travel{"oktopk", "top_k"}, Travel{"hitopk", "top_k"}, Travel{"packed_allgather", "lossless"},
+                               Travel{"packed_reduce_scatter", "block_quantise"}, Travel{"dense_ring", "shared_random_k"}}) {
+    for (const bool average : {true, false}) {
+      for (const Change& change : changes) {
+        if (left_out() || change.to.ranks == 33) continue;
+        INFO(text_of(change, travel.algorithm));
+        const AllreduceConfig config{.count = 60,
+                                     .k = 20,
+                                     .algorithm = travel.algorithm,
+                                     .compressor = travel.compressor,
+                                     .error_feedback = Feedback::ef21,
+                                     .average = average};
+        const auto gradient_of = [](int rank) {
+          std::vector<float> gradient(60);
+          for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] = static_cast<float>(i) + static_cast<float>(rank);
+          return gradient;
+        };
+        const TemporaryFolder folder;
+        double old_sum = 0, new_sum = 0;
+        const auto add_residual = [](double& sum, const AllreducePlan& plan) {
+          static std::mutex mutex;
+          const std::lock_guard lock(mutex);
+          for (const float x : plan.residual<float>()) sum += static_cast<double>(x);
+        };
+        run_ranks(change.from.ranks,
+                  [&](Communicator& comm) {
+                    AllreducePlan plan(comm, config);
+                    for (int t = 0; t < 5; ++t) {
+                      std::vector<float> update = gradient_of(comm.rank());
+                      plan.run(update);
+                    }
+                    add_residual(old_sum, plan);
+                    Checkpoint checkpoint(comm, {.folder = folder.path()});
+                    checkpoint.add("gradient", plan);
+                    checkpoint.save(5).wait();
+                  },
+                  {.machine = change.from.machine});
+        RankCheck check;
+        run_ranks(change.to.ranks,
+                  [&](Communicator& comm) {
+                    AllreducePlan plan(comm, config);
+                    Checkpoint checkpoint(comm, {.folder = folder.path()});
+                    checkpoint.add("gradient", plan);
+                    checkpoint.restore();
+                    add_residual(new_sum, plan);
+                    std::vector<float> update;
+                    for (int t = 0; t < 60; ++t) {
+                      update = gradient_of(comm.rank());
+                      plan.run(update);
+                    }
+                    for (std::size_t i = 0; i < update.size(); ++i) {
+                      const double mean = static_cast<double>(i) + (comm.size() - 1) / 2.0,
+                                   right = average ? mean : mean * comm.size();
+                      check.that(std::abs(static_cast<double>(update[i]) - right) <= 1e-4 * (right + 1),
+                                 fmt::format("element {} is {}, not {}", i, update[i], right));
+                    }
+                  },
+                  {.machine = change.to.machine});
+        REQUIRE(check.failure() == "");
+        REQUIRE(std::abs(new_sum - old_sum) <= 1e-4 * (std::abs(old_sum) + 1));
+      }
+    }
+  }
+}
+
+TEST_CASE("velocities are divided anew, and stay out of residuals", "[checkpoint]") {
+  struct Travel {
+    const char *algorithm, *compressor, *parameters;
+  };
+  for (const Travel& travel :
+       {Travel{"topk_allgather", "dgc", "momentum=0.5,masking=0"}, Travel{"packed_allgather", "signum", ""}}) {
+    for (const Change& change : {changes[0], changes[1], changes[2], changes[3]}) {
+      INFO(text_of(change, travel.compressor));
+      const AllreduceConfig config{.count = 4,
+                                   .k = 4,
+                                   .algorithm = travel.algorithm,
+                                   .compressor = travel.compressor,
+                                   .compressor_parameters = travel.parameters,
+                                   .average = false};
+      const TemporaryFolder folder;
+      run_ranks(change.from.ranks, [&](Communicator& comm) {
+        AllreducePlan plan(comm, config);
+        std::vector<float> g = {1, -2, 3, -4};
+        plan.run(g);
+        Checkpoint checkpoint(comm, {.folder = folder.path()});
+        checkpoint.add("gradient", plan);
+        checkpoint.save(1).wait();
+      });
+      std::vector<float> update;
+      run_ranks(change.to.ranks, [&](Communicator& comm) {
+        AllreducePlan plan(comm, config);
+        Checkpoint checkpoint(comm, {.folder = folder.path()});
+        checkpoint.add("gradient", plan);
+        checkpoint.restore();
+        std::vector<float> g = comm.rank() < change.from.ranks ? std::vector<float>(4) : std::vector<float>{1, -2, 3, -4};
+        if (std::string_view(travel.compressor) == "dgc") g.assign(4, 0);
+        plan.run(g);
+        if (comm.rank() == 0) update = g;
+      });
+      const auto old = static_cast<float>(change.from.ranks);
+      if (std::string_view(travel.compressor) == "dgc")  // all has been delivered, and what comes now is half of all velocities
+        REQUIRE(update == std::vector<float>{0.5F * old, -1 * old, 1.5F * old, -2 * old});
+      else
+        REQUIRE(update == std::vector<float>{1, -1, 1, -1});
+    }
+  }
 }
 
 TEST_CASE("exchanges along switches go on along others, and along none", "[checkpoint][switches]") {

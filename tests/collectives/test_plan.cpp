@@ -163,7 +163,7 @@ TEST_CASE("bad calls are errors on every rank alike, and the plan stays usable",
         plan.run(other);
       });
       if (algorithm == "dense_ring")
-        bad_call("asked for a sparse result of a dense iteration", [&](auto& g) { plan.run_sparse(g); });
+        bad_call("asked for a sparse result; dense_ring has none", [&](auto& g) { plan.run_sparse(g); });
     });
     REQUIRE(check.failure() == "");
   }

@@ -252,7 +252,6 @@ TEST_CASE("Senders of a value are counted") {
   for (const char* index : {"packed", "rice"}) {
     const auto codec = codec_of("chunked_topk", fmt::format("mean=senders,values=float32,index={}", index));
     REQUIRE(codec->counts_senders());
-    REQUIRE(codec->encodes_own());
     const std::int64_t count = 300'000;
     std::vector<std::uint16_t> senders(count), expected(count);
     for (const std::uint64_t rank : {1u, 2u, 3u}) {
@@ -264,7 +263,6 @@ TEST_CASE("Senders of a value are counted") {
     REQUIRE(senders == expected);
   }
   REQUIRE(!codec_of("chunked_topk", "")->counts_senders());
-  REQUIRE(!codec_of("chunked_topk", "")->encodes_own());
 }
 
 TEST_CASE("Parameters of chunked_topk that no chunk has are refused") {

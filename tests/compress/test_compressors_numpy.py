@@ -426,8 +426,13 @@ def test_variances_are_within_the_papers_bounds():
     assert ((x - a) * (b - x) <= x**2 / 8 + 1e-20).all()
 
 
+WITH_MEMORY = [
+    ("qsgd", qsgd, "levels=127,bucket=512"), ("natural", natural, ""), ("random_k", random_k, "unbiased=1"), ("shared_random_k", random_k, "unbiased=1"),
+]
+
+
 @pytest.mark.parametrize("count", SIZES)
-@pytest.mark.parametrize("name, reference, parameters", RANDOM, ids=lambda value: "" if callable(value) else value or "-")
+@pytest.mark.parametrize("name, reference, parameters", WITH_MEMORY, ids=lambda value: "" if callable(value) else value or "-")
 def test_random_values_of_any_size_and_with_memory(comm, name, reference, parameters, count):
     """Of the residual, too, only values that the paper allows, and nothing is lost."""
     of_entries = name.endswith("random_k")
