@@ -12,18 +12,20 @@ _weir() {
     esac
   done
   case "$command $before" in
-    "info --count" | "info --density" | "info --algorithm" | "bench select --count" | "bench select --density" | \
-      "bench select --samplings" | "bench select --iterations" | "bench allreduce --count" | "bench allreduce --density" | \
-      "bench allreduce --compressor" | "bench allreduce --trial-iterations" | "bench allreduce --iterations" | \
+    "info --count" | "info --density" | "info --algorithm" | "info --compressor" | "info --compressor-parameters" | \
+      "bench select --count" | "bench select --density" | "bench select --samplings" | "bench select --iterations" | \
+      "bench allreduce --count" | "bench allreduce --density" | "bench allreduce --compressor" | \
+      "bench allreduce --compressor-parameters" | "bench allreduce --trial-iterations" | "bench allreduce --iterations" | \
       "bench allreduce --warmup" | "bench codec --count" | "bench codec --density" | "bench codec --iterations" | \
-      "bench compress --parameters" | "bench compress --count" | "bench compress --density" | "bench compress --iterations" | \
-      "bench overlap --count" | "bench overlap --urgent-count" | "bench overlap --density" | "bench overlap --iterations" | \
-      "bench rows --rows" | "bench rows --width" | "bench rows --tokens" | "bench rows --iterations" | "bench embedding --rows" | \
-      "bench embedding --width" | "bench embedding --tokens" | "bench embedding --compute-ms" | "bench embedding --dense-count" | \
-      "bench embedding --iterations" | "bench embedding --warmup" | "bench capi --count" | "bench capi --calls" | \
-      "bench capi --rounds" | "bench checkpoint --size" | "bench checkpoint --folder" | "bench checkpoint --compression" | \
-      "bench checkpoint --rounds" | "bench checkpoint --count" | "bench checkpoint --batch" | "calibrate --seconds" | \
-      "predict --network" | "predict --count" | "predict --density" | "predict --nodes" | "predict --ranks-per-node" | \
+      "bench compress --compressor-parameters" | "bench compress --count" | "bench compress --density" | \
+      "bench compress --iterations" | "bench overlap --count" | "bench overlap --urgent-count" | "bench overlap --density" | \
+      "bench overlap --iterations" | "bench rows --rows" | "bench rows --width" | "bench rows --tokens" | \
+      "bench rows --iterations" | "bench embedding --rows" | "bench embedding --width" | "bench embedding --tokens" | \
+      "bench embedding --compute-ms" | "bench embedding --dense-count" | "bench embedding --iterations" | \
+      "bench embedding --warmup" | "bench capi --count" | "bench capi --calls" | "bench capi --rounds" | \
+      "bench checkpoint --size" | "bench checkpoint --folder" | "bench checkpoint --compression" | "bench checkpoint --rounds" | \
+      "bench checkpoint --count" | "bench checkpoint --batch" | "calibrate --seconds" | "predict --network" | "predict --count" | \
+      "predict --density" | "predict --nodes" | "predict --ranks-per-node" | "predict --compressor-parameters" | \
       "selftest --count" | "selftest --density" | "selftest --steps" | "selftest --seconds" | "trace merge --communicator" | \
       "trace summary --communicator" | "trace diagnose --communicator" | "checkpoint reshard --ranks" | \
       "checkpoint reshard --per-node")
@@ -67,13 +69,13 @@ _weir() {
     *)
       case "$command" in
         "") words="info bench calibrate predict selftest trace checkpoint -h --help --version" ;;
-        "info") words="-h --help --plan --compressors --count --density --algorithm --values" ;;
+        "info") words="-h --help --plan --compressors --count --density --algorithm --compressor --compressor-parameters --values" ;;
         "bench") words="select allreduce codec compress overlap rows embedding capi checkpoint -h --help" ;;
         "bench select") words="-h --help --count --density --algorithm --memory --samplings --iterations --input --json" ;;
-        "bench allreduce") words="-h --help --count --density --algorithm --compressor --memory --trial-iterations --result --baseline --no-baseline
-          --side-by-side --threshold --wire --values --iterations --warmup --input --json" ;;
+        "bench allreduce") words="-h --help --count --density --algorithm --compressor --compressor-parameters --memory --trial-iterations --result
+          --baseline --no-baseline --side-by-side --threshold --wire --values --iterations --warmup --input --json" ;;
         "bench codec") words="-h --help --count --density --iterations --format --json" ;;
-        "bench compress") words="-h --help --compressor --parameters --count --density --iterations --input --json" ;;
+        "bench compress") words="-h --help --compressor --compressor-parameters --count --density --iterations --input --json" ;;
         "bench overlap") words="-h --help --count --urgent-count --algorithm --urgent-algorithm --density --iterations --json" ;;
         "bench rows") words="-h --help --rows --width --tokens --iterations --json" ;;
         "bench embedding") words="-h --help --rows --width --tokens --exchange --values --routing --optimizer --text --compute-ms --dense-count
@@ -81,7 +83,8 @@ _weir() {
         "bench capi") words="-h --help --count --calls --rounds --json" ;;
         "bench checkpoint") words="-h --help --size --folder --compression --rounds --steps --count --batch --json" ;;
         "calibrate") words="-h --help --output --seconds" ;;
-        "predict") words="-h --help --machine --network --count --density --nodes --ranks-per-node --compressor --wire --values --json" ;;
+        "predict") words="-h --help --machine --network --count --density --nodes --ranks-per-node --compressor --compressor-parameters --wire
+          --values --json" ;;
         "selftest") words="-h --help --count --density --steps --seconds --json" ;;
         "trace") words="merge summary diagnose -h --help" ;;
         "trace merge") words="-h --help --communicator --output" folders=yes ;;

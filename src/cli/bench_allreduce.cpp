@@ -1,17 +1,22 @@
 // weir bench allreduce: every algorithm against MPI_Allreduce of the same dense array, in the same run. Start it with mpirun.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <weir/mpi.h>
 
 #include <algorithm>
 #include <memory>
+#include <stdexcept>
 
 #include "cli/bench_input.hpp"
 #include "cli/bench_ranks.hpp"
 #include "cli/commands.hpp"
 #include "cli/gradient_buffer.hpp"
+#include "cli/named_compressors.hpp"
 #include "cli/report.hpp"
 #include "collectives/allreduce.hpp"
 #include "model/choose.hpp"
+#include "plan/auto_choice.hpp"
+#include "plan/compression.hpp"
 
 namespace weir::cli {
 namespace {
@@ -22,7 +27,7 @@ struct Options {
   int iterations = 20, warmup = 3;
   std::vector<std::string> algorithms = {"oktopk"};
   std::vector<std::string> compressors;  ///< none: what algorithms are made for
-  std::string result = "both", input, json;
+  std::string parameters, result = "both", input, json;
   bool baseline = true, side_by_side = false;
   AllreduceConfig config;
 };
@@ -38,7 +43,7 @@ std::int64_t bytes_sent(const Statistics& s, Level first, Level last) {
 struct Subject {
   std::string algorithm;
   bool dense = false;  ///< it delivers in place
-  std::string compressor{};
+  NamedCompressor compressor{};
 };
 
 /// One algorithm, delivering in place (`dense`) or sparse, against the baseline in the same iteration.
@@ -50,7 +55,8 @@ class Measurement {
     const bool dense = subject.dense;
     row_ = {.benchmark = dense ? "allreduce_dense" : "allreduce_sparse",
             .algorithm = algorithm,
-            .compressor = subject.compressor,
+            .compressor = subject.compressor.names,
+            .compressor_parameters = subject.compressor.parameters,
             .memory = options.config.memory == MemorySpace::host ? "host" : "cuda",
             .count = options.count,
             .density = options.density,
@@ -111,6 +117,7 @@ class Measurement {
     row.ratio = options_.baseline ? row.median_ms / row.baseline_ms : 0;
     row.in_node_ms = median(in_node_);
     row.ran_as = plan_.config().algorithm;
+    row.ran_compressor = text_of(compressor_of(plan_.config()));
     row.bytes_in_node = bytes_in_node_ / options_.iterations;
     row.bytes_across = bytes_across_ / options_.iterations;
     row.bytes_in_switch = bytes_in_switch_ / options_.iterations;
@@ -128,7 +135,8 @@ class Measurement {
     config.count = options.count;
     config.density = options.density;
     config.algorithm = subject.algorithm;
-    config.compressor = subject.compressor;
+    config.compressor = subject.compressor.names;
+    config.compressor_parameters = subject.compressor.parameters;
     return config;
   }
 
@@ -167,8 +175,10 @@ std::vector<Row> measure(const Communicator& comm, const Options& options, const
   return rows;
 }
 
+bool all_algorithms(const Options& options) { return options.algorithms == std::vector<std::string>{"all"}; }
+
 std::vector<std::string> wanted(const Options& options) {
-  if (options.algorithms != std::vector<std::string>{"all"}) return options.algorithms;
+  if (!all_algorithms(options)) return options.algorithms;
   std::vector<std::string> names;
   for (const AlgorithmInfo& algorithm : algorithms()) {
     const bool runs = options.config.memory == MemorySpace::host ? algorithm.host_memory : algorithm.cuda_memory;
@@ -184,46 +194,96 @@ bool delivers_sparse(const std::string& name) {
   return name == "auto_sparse";
 }
 
-/// The algorithms asked for that carry it.
-std::vector<std::string> carriers(const Options& options, const compress::Compressor& compressor) {
+/// Whether plans of `algorithm` take what `compressor` makes of gradients in `memory`.
+bool takes(const std::string& algorithm, const compress::Compressor& compressor, MemorySpace memory) {
+  const auto is = [&](compress::Carriage carriage) { return compressor && compressor.row->carriage == carriage; };
+  if (algorithm == "auto") return memory == MemorySpace::host;
+  if (algorithm == "auto_sparse") return is(compress::Carriage::sparse);
+  const AllreduceRow& row = find_allreduce(algorithm);
+  // What linear ones make is summed in host memory, wherever the gradient is.
+  return carries(row, compressor) && row.runs_in(is(compress::Carriage::linear) ? MemorySpace::host : memory);
+}
+
+/// Of `algorithms`, those that take all that `compressor` names; of several, automatic choice takes one.
+std::vector<std::string> carriers(const std::vector<std::string>& algorithms, const NamedCompressor& compressor,
+                                  MemorySpace memory) {
+  const std::vector<compress::Compressor> made = compressor.made();
   std::vector<std::string> names;
-  for (const std::string& name : wanted(options)) {
-    if (name.starts_with("auto") || carries(find_allreduce(name), compressor)) names.push_back(name);
+  for (const std::string& name : algorithms) {
+    const bool fits = std::all_of(made.begin(), made.end(), [&](const auto& c) { return takes(name, c, memory); });
+    if (fits && (!compressor.several() || detail::is_automatic(name))) names.push_back(name);
   }
   return names;
 }
 
-std::vector<Subject> subjects(const Options& options) {
+/// Those that --algorithm may name, besides all.
+std::vector<std::string> known_algorithms() {
+  std::vector<std::string> names;
+  for (const AllreduceRow& row : allreduce_registry()) names.emplace_back(row.name);
+  names.insert(names.end(), {"auto", "auto_sparse"});
+  return names;
+}
+
+[[noreturn]] void refuse(const Options& options, const NamedCompressor& compressor) {
+  const MemorySpace memory = options.config.memory;
+  const std::vector<std::string> able = carriers(known_algorithms(), compressor, memory);
+  if (able.empty())
+    throw std::runtime_error(
+        fmt::format("compressor is {}: in {} memory automatic choice is among sparse ones; give names with "
+                    "commas between them instead",
+                    compressor.names, name_of(memory)));
+  throw std::runtime_error(fmt::format(
+      "compressor is {}: {} cannot {}; in {} memory, --algorithm may be {}", compressor.names, fmt::join(options.algorithms, ", "),
+      compressor.several() ? "choose among these" : "carry it", name_of(memory), fmt::join(able, ", ")));
+}
+
+/// The algorithms asked for that carry it. Where all are, automatic choice is not among them, or, of several compressors, alone.
+std::vector<std::string> carriers(const Options& options, const NamedCompressor& compressor) {
+  std::vector<std::string> names = all_algorithms(options) ? known_algorithms() : options.algorithms;
+  names = carriers(names, compressor, options.config.memory);
+  if (all_algorithms(options) && compressor.several() && !names.empty()) names.resize(1);
+  if (all_algorithms(options) && !compressor.several()) std::erase_if(names, detail::is_automatic);
+  return names;
+}
+
+/// Throws where a compressor that is named finds no algorithm. Where all are meant, adds those that find none to `left_out`.
+std::vector<Subject> subjects(const Options& options, std::vector<std::string>& left_out) {
   std::vector<Subject> list;
-  const auto add = [&](const std::string& algorithm, const std::string& compressor) {
+  const auto add = [&](const std::string& algorithm, const NamedCompressor& compressor) {
     if (delivers_sparse(algorithm) && options.result != "in_place") list.push_back({algorithm, false, compressor});
     if (options.result != "sparse") list.push_back({algorithm, true, compressor});
   };
-  if (options.compressors.empty()) {
-    for (const std::string& algorithm : wanted(options)) add(algorithm, "");
+  const bool all = names_all(options.compressors);
+  std::vector<std::string> names = all ? all_compressors() : options.compressors;
+  if (all) names.insert(names.begin(), "none");
+  const std::vector<NamedCompressor> compressors = named_compressors(names, options.parameters);
+  if (compressors.empty()) {
+    for (const std::string& algorithm : wanted(options)) add(algorithm, {});
   }
-  for (const std::string& name : options.compressors) {
-    if (name.find('|') != std::string::npos) {  // of several, automatic choice takes one
-      add("auto", name);
-      continue;
-    }
-    for (const std::string& algorithm : carriers(options, compress::make_compressor(name, ""))) add(algorithm, name);
+  for (const NamedCompressor& compressor : compressors) {
+    const std::vector<std::string> able = carriers(options, compressor);
+    if (able.empty() && !all) refuse(options, compressor);
+    if (able.empty()) left_out.push_back(compressor.names);
+    for (const std::string& algorithm : able) add(algorithm, compressor);
   }
+  if (list.empty() && options.result == "sparse")
+    throw std::runtime_error("--result is sparse: none of the algorithms delivers one; choose in_place");
   return list;
 }
 
 void run(Options options) {
-  if (options.compressors == std::vector<std::string>{"all"}) {
-    options.compressors = {"none"};
-    for (const compress::CompressorRow* row : compress::compressor_registry()) options.compressors.emplace_back(row->name);
-  }
+  std::vector<std::string> left_out;
+  const std::vector<Subject> list = subjects(options, left_out);
   MPI_Init(nullptr, nullptr);
   {
     const Communicator comm(MPI_COMM_WORLD);
     if (comm.rank() == 0) require_writable(options.json);
+    if (comm.rank() == 0 && !left_out.empty())
+      fmt::print(stderr, "left out, since {} cannot carry them: {}\n", fmt::join(options.algorithms, ", "),
+                 fmt::join(left_out, ", "));
     const Gradients gradients = options.input.empty() ? make_gradients(options.count, comm.rank(), 3)
                                                       : read_gradients(options.input, options.count, comm.rank(), comm.size());
-    const std::vector<Row> rows = measure(comm, options, gradients, subjects(options));
+    const std::vector<Row> rows = measure(comm, options, gradients, list);
     if (comm.rank() == 0) {
       print_table(rows);
       if (!options.json.empty()) write_json(rows, options.json);
@@ -245,16 +305,20 @@ void add_bench_allreduce(CLI::App& bench) {
   command->add_option("--density", options->density, "share of entries delivered by sparse algorithms")
       ->check(CLI::Range(1e-9, 1.0))
       ->capture_default_str();
-  command->add_option("--algorithm", options->algorithms, "registry names, auto, auto_sparse or all")
-      ->check(CLI::IsMember(names))
-      ->delimiter(',')
-      ->capture_default_str();
+  const CLI::Option* algorithm =
+      command
+          ->add_option("--algorithm", options->algorithms,
+                       "registry names, auto, auto_sparse or all; with --compressor, all that carry it unless given")
+          ->check(CLI::IsMember(names))
+          ->delimiter(',')
+          ->capture_default_str();
   command
       ->add_option(
           "--compressor", options->compressors,
           "registry names, none or all, each with those of --algorithm that carry it; several joined by |: automatic choice "
           "takes one")
       ->delimiter(',');
+  add_compressor_parameters(command, options->parameters);
   add_named(command, "--memory", options->config.memory, "where the gradient is (cuda: on the GPU nearest to each rank)");
   command
       ->add_option("--trial-iterations", options->config.trial_iterations, "auto: runs of each candidate before the fastest stays")
@@ -279,7 +343,10 @@ void add_bench_allreduce(CLI::App& bench) {
   command->add_option("--input", options->input, "recorded gradients, raw float32 or .npy, iterations x ranks x count")
       ->check(CLI::ExistingFile);
   command->add_option("--json", options->json, "rank 0 also writes the rows to this file");
-  command->callback([options] { run(*options); });
+  command->callback([options, algorithm] {
+    if (!options->compressors.empty() && algorithm->count() == 0) options->algorithms = {"all"};
+    run(*options);
+  });
 }
 
 }  // namespace weir::cli

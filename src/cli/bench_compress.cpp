@@ -14,6 +14,7 @@
 #include "base/buffer.hpp"
 #include "cli/bench_input.hpp"
 #include "cli/commands.hpp"
+#include "cli/named_compressors.hpp"
 #include "cli/report.hpp"
 #include "codec/wire.hpp"
 #include "communicator/communicator.hpp"
@@ -38,6 +39,7 @@ struct Options {
 
 struct CompressRow {
   std::string compressor, parameters, carriage, input;
+  std::string text;  ///< compressor and parameters, for people
   std::int64_t count = 0;
   double bytes_per_element = 0;
   double encode_ms = 0, decode_ms = 0, memcpy_ms = 0;  ///< medians
@@ -70,6 +72,7 @@ class Subject {
             .parameters = compressor.parameters.text(),
             .carriage = std::string(compress::name_of(compressor.row->carriage)),
             .input = options.input.empty() ? "heavy-tailed" : options.input,
+            .text = text_of(compressor),
             .count = n_};
     // What codes every element, or chooses within chunks that fit a cache, streams through memory; the others sort, rank or hash.
     const auto& name = row_.compressor;
@@ -175,11 +178,13 @@ class Subject {
 };
 
 void print_compress_table(const std::vector<CompressRow>& rows) {
-  fmt::print("{:<20} {:<8} {:>10} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9} {:>8} {:>7}  {}\n", "compressor", "carriage", "bytes/elem",
-             "encode ms", "decode ms", "memcpy ms", "enc/mem", "dec/mem", "rel.error", "cosine", "allocs", "bound");
+  std::size_t width = 20;
+  for (const CompressRow& r : rows) width = std::max(width, r.text.size());
+  fmt::print("{:<{}} {:<8} {:>10} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9} {:>8} {:>7}  {}\n", "compressor", width, "carriage",
+             "bytes/elem", "encode ms", "decode ms", "memcpy ms", "enc/mem", "dec/mem", "rel.error", "cosine", "allocs", "bound");
   for (const CompressRow& r : rows) {
-    fmt::print("{:<20} {:<8} {:>10.4f} {:>10.3f} {:>10.3f} {:>10.3f} {:>9.2f} {:>9.2f} {:>9.3g} {:>8.4f} {:>7.1f}  {}\n",
-               r.compressor, r.carriage, r.bytes_per_element, r.encode_ms, r.decode_ms, r.memcpy_ms, r.memcpy_ms / r.encode_ms,
+    fmt::print("{:<{}} {:<8} {:>10.4f} {:>10.3f} {:>10.3f} {:>10.3f} {:>9.2f} {:>9.2f} {:>9.3g} {:>8.4f} {:>7.1f}  {}\n", r.text,
+               width, r.carriage, r.bytes_per_element, r.encode_ms, r.decode_ms, r.memcpy_ms, r.memcpy_ms / r.encode_ms,
                r.decode_ms > 0 ? r.memcpy_ms / r.decode_ms : 0, r.relative_error, r.cosine, r.allocations,
                !r.bounded ? "-"
                : r.met()  ? "met"
@@ -223,18 +228,14 @@ void write_compress_json(const std::vector<CompressRow>& rows, const std::string
 void run(Options options) {
   require_writable(options.json);
   std::vector<Compressor> compressors;
-  if (options.compressors == std::vector<std::string>{"all"}) {
-    for (const compress::CompressorRow* row : compress::compressor_registry())
-      compressors.push_back(compress::make_compressor(row->name, ""));
-  } else {
-    for (const std::string& name : options.compressors)
-      compressors.push_back(compress::make_compressor(name, options.compressors.size() == 1 ? options.parameters : ""));
-  }
+  if (names_all(options.compressors)) options.compressors = all_compressors();
+  for (const NamedCompressor& named : named_compressors(options.compressors, options.parameters))
+    compressors.push_back(compress::make_compressor(named.names, named.parameters));
   const Gradients gradients =
       options.input.empty() ? make_gradients(options.count, 0, 2) : read_gradients(options.input, options.count, 0, 1);
   std::vector<CompressRow> rows;
   for (const Compressor& compressor : compressors) {
-    fmt::print(stderr, "\r\033[K{}", compressor.row->name);
+    fmt::print(stderr, "\r\033[K{}", text_of(compressor));
     rows.push_back(Subject(options, gradients, compressor).measure());
   }
   fmt::print(stderr, "\r\033[K");
@@ -248,13 +249,13 @@ void add_bench_compress(CLI::App& bench) {
   auto options = std::make_shared<Options>();
   CLI::App* command = bench.add_subcommand(
       "compress", "What compressors make of a gradient, and how fast, one thread, against memcpy of the gradient");
-  std::vector<std::string> names = {"all"};
-  for (const compress::CompressorRow* row : compress::compressor_registry()) names.emplace_back(row->name);
+  std::vector<std::string> names = all_compressors();
+  names.insert(names.begin(), "all");
   command->add_option("--compressor", options->compressors, "registry names, or all")
       ->check(CLI::IsMember(names))
       ->delimiter(',')
       ->capture_default_str();
-  command->add_option("--parameters", options->parameters, "of the compressor, where it is one: levels=16,bucket=512");
+  add_compressor_parameters(command, options->parameters);
   command->add_option("--count", options->count, "elements of the gradient")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{2147483647}))
       ->capture_default_str();

@@ -10,6 +10,7 @@
 
 #include "cli/build_info.hpp"
 #include "cli/commands.hpp"
+#include "cli/named_compressors.hpp"
 #include "collectives/allreduce.hpp"
 #include "communicator/communicator.hpp"
 #include "compress/compressor.hpp"
@@ -79,10 +80,6 @@ void print_build_and_machine(const Communicator& comm, const std::vector<int>& n
   fmt::print("{}", comm.topology());
 }
 
-std::string text_of(const compress::ParameterInfo& parameter, double value) {
-  return parameter.words.empty() ? fmt::format("{}", value) : std::string(parameter.words[static_cast<std::size_t>(value)]);
-}
-
 std::string range_of(const compress::ParameterInfo& parameter) {
   if (parameter.words.empty()) return fmt::format("{} to {}", parameter.least, parameter.most);
   return fmt::format("{}", fmt::join(parameter.words, ", "));
@@ -115,7 +112,21 @@ void print_compressors() {
   }
 }
 
+/// With what --compressor and --compressor-parameters say.
+AllreduceConfig config_of(const Options& options) {
+  AllreduceConfig config = options.config;
+  const bool named = !config.compressor.empty() || !config.compressor_parameters.empty();
+  if (named && !options.plan)
+    throw std::runtime_error("--compressor and --compressor-parameters are of --plan: add it; --compressors lists the compressors");
+  if (named) {
+    const std::vector<std::string> items(config.compressor.empty() ? 0 : 1, config.compressor);
+    config.compressor_parameters = named_compressors(items, config.compressor_parameters)[0].parameters;
+  }
+  return config;
+}
+
 void run(const Options& options) {
+  const AllreduceConfig config = config_of(options);
   if (options.compressors) return print_compressors();
   MPI_Init(nullptr, nullptr);
   const Communicator comm(MPI_COMM_WORLD);
@@ -126,7 +137,7 @@ void run(const Options& options) {
     if (comm.rank() == 0) print_build_and_machine(comm, nearest_gpus);
     return;
   }
-  const AllreducePlan plan(comm, options.config);
+  const AllreducePlan plan(comm, config);
   if (comm.rank() == 0) fmt::print("{}memory: {} bytes a rank, besides the gradient\n", plan.explanation(), plan.memory_bytes());
 }
 
@@ -147,6 +158,9 @@ void add_info(CLI::App& app) {
       ->check(CLI::Range(1e-9, 1.0))
       ->capture_default_str();
   command->add_option("--algorithm", config.algorithm, "auto, auto_sparse or a registry name")->capture_default_str();
+  command->add_option("--compressor", config.compressor,
+                      "what travels: a name of --compressors or none; several joined by |: automatic choice takes one");
+  add_compressor_parameters(command, config.compressor_parameters);
   add_named(command, "--values", config.wire_values, "narrowest values allowed on the wire");
   command->callback([options] { run(*options); });
 }

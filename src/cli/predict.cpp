@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
+#include "cli/named_compressors.hpp"
 #include "cli/network.hpp"
 #include "cli/report.hpp"
 #include "collectives/allreduce.hpp"
@@ -17,7 +18,7 @@ namespace weir::cli {
 namespace {
 
 struct Options {
-  std::string machine, network, json;
+  std::string machine, network, json, parameters;
   std::vector<std::string> compressors;  ///< none: what algorithms are made for
   WireFormat wire = WireFormat::compact;
   WireValues values = WireValues::native;
@@ -65,17 +66,18 @@ const Candidate& best_dense(const std::vector<Candidate>& list, const Allowed& a
 std::string full_name(const Candidate& c, const Allowed& allowed) {
   return c.compressor < 0 || c.compressor_name(allowed) == "none"
              ? std::string(c.algorithm)
-             : fmt::format("{} of {}", c.algorithm, c.compressor_name(allowed));
+             : fmt::format("{} of {}", c.algorithm, text_of(allowed.compressors[static_cast<std::size_t>(c.compressor)]));
 }
 
-/// Why no best is named; "" where the figures can carry it.
+/// Why no cheapest one is named; "" where the figures can carry it.
 std::string why_no_verdict(const Machine& machine, const Problem& problem, bool network_given) {
   if (problem.nodes > 1 && !network_given && machine.provenance.nodes < 2)
-    return "no best is named, since nobody has measured the network between nodes: give it with --network 25Gbit,5us, say, or "
+    return "no cheapest one is named, since nobody has measured the network between nodes: give it with --network 25Gbit,5us, say, "
+           "or "
            "start "
            "`weir calibrate` with mpirun on two nodes or more";
   if (problem.nodes == 1 && machine.provenance.ranks < 2)
-    return "no best is named, since nobody has measured this machine: start `weir calibrate` with mpirun";
+    return "no cheapest one is named, since nobody has measured this machine: start `weir calibrate` with mpirun";
   return "";
 }
 
@@ -85,12 +87,12 @@ std::string verdict(const std::vector<Candidate>& list, const Allowed& allowed) 
   const double best_ms = best.cost.seconds() * 1e3;
   const auto other =
       std::find_if(list.begin(), list.end(), [&](const Candidate& c) { return c.compressor_name(allowed) != "none"; });
-  if (&best == &dense && other == list.end()) return fmt::format("best: {}, {:.3f} ms", best.algorithm, best_ms);
+  if (&best == &dense && other == list.end()) return fmt::format("cheapest: {}, {:.3f} ms", best.algorithm, best_ms);
   if (&best == &dense)
-    return fmt::format("do not compress: {} takes {:.3f} ms, the best {}, {}, {:.3f} ms", best.algorithm, best_ms,
+    return fmt::format("do not compress: {} takes {:.3f} ms, the cheapest {}, {}, {:.3f} ms", best.algorithm, best_ms,
                        allowed.compressors.empty() ? "sparse algorithm" : "compressed one", full_name(*other, allowed),
                        other->cost.seconds() * 1e3);
-  return fmt::format("best: {}, {:.3f} ms, {:.1f} times as fast as {}", full_name(best, allowed), best_ms,
+  return fmt::format("cheapest: {}, {:.3f} ms, {:.1f} times as fast as {}", full_name(best, allowed), best_ms,
                      dense.cost.seconds() / best.cost.seconds(), dense.algorithm);
 }
 
@@ -116,8 +118,11 @@ void write(const std::vector<Candidate>& list, const Allowed& allowed, const std
   const double dense = best_dense(list, allowed).cost.seconds();
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const Candidate& c : list) {
+    const std::string parameters =
+        c.compressor < 0 ? "" : allowed.compressors[static_cast<std::size_t>(c.compressor)].parameters.text();
     rows.push_back({{"algorithm", c.algorithm},
                     {"compressor", c.compressor_name(allowed)},
+                    {"compressor_parameters", parameters},
                     {"total_ms", c.cost.seconds() * 1e3},
                     {"select_ms", c.cost.select * 1e3},
                     {"in_node_ms", c.cost.in_node * 1e3},
@@ -145,28 +150,27 @@ FoundMachine machine_of(const Options& options, const Settings& settings) {
   return found;
 }
 
-/// Those named, and none.
+/// None, and those named.
 Allowed allowed_by(const Options& options) {
   Allowed allowed;
-  if (options.compressors.empty()) return allowed;
-  allowed.compressors.emplace_back();
-  const bool all = options.compressors == std::vector<std::string>{"all"};
-  for (const compress::CompressorRow* row : compress::compressor_registry()) {
-    if (all || std::find(options.compressors.begin(), options.compressors.end(), row->name) != options.compressors.end())
-      allowed.compressors.push_back(compress::make_compressor(row->name, ""));
+  const std::vector<std::string> names = names_all(options.compressors) ? all_compressors() : options.compressors;
+  const std::vector<NamedCompressor> list = named_compressors(names, options.parameters);
+  if (!list.empty()) allowed.compressors.emplace_back();
+  for (const NamedCompressor& named : list) {
+    if (named.names != "none") allowed.compressors.push_back(compress::make_compressor(named.names, named.parameters));
   }
   return allowed;
 }
 
 void run(const Options& options) {
   require_writable(options.json);
+  const Allowed allowed = allowed_by(options);
   Settings settings = read_settings();
   if (!options.machine.empty()) settings.machine = options.machine;
   const FoundMachine found = machine_of(options, settings);
   Problem problem = problem_of(options);
   problem.shared_memory = settings.shared_memory;
   if (problem.ranks == 1) throw std::runtime_error("one rank exchanges nothing: set --nodes or --ranks-per-node to 2 or more");
-  const Allowed allowed = allowed_by(options);
   const std::vector<Candidate> list = predict(found.machine, problem, allowed);
   const std::string silence = why_no_verdict(found.machine, problem, !options.network.empty());
   const std::string conclusion = silence.empty() ? verdict(list, allowed) : silence;
@@ -180,7 +184,7 @@ void run(const Options& options) {
   fmt::print("allreduce of {} float32, density {:.4g}, {} node{} of {} rank{}\n\n", problem.count, options.density, options.nodes,
              options.nodes == 1 ? "" : "s", options.ranks_per_node, options.ranks_per_node == 1 ? "" : "s");
   print(list, allowed);
-  fmt::print("\n{}\n", conclusion);
+  fmt::print("\n{}\nThese are prices only; what compressing does to accuracy: docs/compressors.md\n", conclusion);
   if (!options.json.empty()) write(list, allowed, found.origin, conclusion, options.json);
 }
 
@@ -204,13 +208,17 @@ void add_predict(CLI::App& app) {
   command->add_option("--ranks-per-node", options->ranks_per_node, "ranks on each node")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  std::vector<std::string> names = {"all", "none"};
-  for (const compress::CompressorRow* row : compress::compressor_registry()) names.emplace_back(row->name);
+  std::vector<std::string> names = all_compressors();
+  names.insert(names.begin(), {"all", "none"});
   command
       ->add_option("--compressor", options->compressors,
                    "registry names or all: each with every algorithm that carries it, beside none")
+      ->check([](const std::string& name) {
+        return name.find('|') == std::string::npos ? "" : "'" + name + "': give names separated by spaces or commas, not by |";
+      })
       ->check(CLI::IsMember(names))
       ->delimiter(',');
+  add_compressor_parameters(command, options->parameters);
   add_named(command, "--wire", options->wire, "how indices travel");
   add_named(command, "--values", options->values, "how values travel");
   command->add_option("--json", options->json, "also write the predictions to this file");

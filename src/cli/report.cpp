@@ -23,27 +23,38 @@ namespace {
 
 std::string name_of(const Row& r) {
   const std::string name = r.ran_as == r.algorithm ? r.algorithm : fmt::format("{} ({})", r.algorithm, r.ran_as);
-  return r.compressor.empty() ? name : name + " " + r.compressor;
+  const bool usual = r.compressor.empty() && (r.ran_compressor == "top_k" || r.ran_compressor == "none");
+  return usual ? name : name + " " + r.ran_compressor;
+}
+
+/// Of a column that fits all of them.
+template <class Text>
+std::size_t width_of(const std::vector<Row>& rows, std::size_t least, Text text) {
+  for (const Row& r : rows) least = std::max(least, text(r).size());
+  return least;
 }
 
 }  // namespace
 
 void print_table(const std::vector<Row>& rows) {
+  const std::size_t names = width_of(rows, 24, name_of);
+  const std::size_t baselines = width_of(rows, 14, [](const Row& r) { return r.baseline; });
   fmt::print(
-      "{:<18} {:<24} {:<6} {:>12} {:>8} {:>5} {:>10} {:>10} {:>9} {:>9} {:>9} {:>9}  {:<14} {:>11} {:>7} {:>12} {:>12} {:>21} "
+      "{:<18} {:<{}} {:<6} {:>12} {:>8} {:>5} {:>10} {:>10} {:>9} {:>9} {:>9} {:>9}  {:<{}} {:>11} {:>7} {:>12} {:>12} {:>21} "
       "{:>21} "
       "{:>7}\n",
-      "benchmark", "algorithm", "memory", "count", "density", "ranks", "median ms", "min ms", "select", "in node", "exchange",
-      "apply", "baseline", "baseline ms", "ratio", "bytes sent", "across nodes", "selected local", "selected global", "allocs");
+      "benchmark", "algorithm", names, "memory", "count", "density", "ranks", "median ms", "min ms", "select", "in node",
+      "exchange", "apply", "baseline", baselines, "baseline ms", "ratio", "bytes sent", "across nodes", "selected local",
+      "selected global", "allocs");
   for (const Row& r : rows) {
     fmt::print(
-        "{:<18} {:<24} {:<6} {:>12} {:>8.4g} {:>5} {:>10.3f} {:>10.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f}  {:<14} {:>11.3f} "
+        "{:<18} {:<{}} {:<6} {:>12} {:>8.4g} {:>5} {:>10.3f} {:>10.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f}  {:<{}} {:>11.3f} "
         "{:>7.3f} "
         "{:>12} {:>12} "
         "{:>21} {:>21} {:>7.3g}\n",
-        r.benchmark, name_of(r), r.memory, r.count,
-        r.density, r.ranks, r.median_ms, r.min_ms, r.select_ms, r.in_node_ms, r.exchange_ms, r.apply_ms, r.baseline, r.baseline_ms,
-        r.ratio, r.bytes_sent_max, r.bytes_across, fmt::format("{}..{}", r.selected_local_min, r.selected_local_max),
+        r.benchmark, name_of(r), names, r.memory, r.count, r.density, r.ranks, r.median_ms, r.min_ms, r.select_ms, r.in_node_ms,
+        r.exchange_ms, r.apply_ms, r.baseline, baselines, r.baseline_ms, r.ratio, r.bytes_sent_max, r.bytes_across,
+        fmt::format("{}..{}", r.selected_local_min, r.selected_local_max),
         fmt::format("{}..{}", r.selected_global_min, r.selected_global_max), r.allocations);
   }
   fmt::print(
@@ -83,6 +94,7 @@ void write_json(const std::vector<Row>& rows, const std::string& file) {
     list.push_back({{"benchmark", r.benchmark},
                     {"algorithm", r.algorithm},
                     {"compressor", r.compressor},
+                    {"compressor_parameters", r.compressor_parameters},
                     {"memory", r.memory},
                     {"count", r.count},
                     {"density", r.density},
@@ -93,6 +105,7 @@ void write_json(const std::vector<Row>& rows, const std::string& file) {
                     {"baseline_ms", r.baseline_ms},
                     {"ratio", r.ratio},
                     {"ran_as", r.ran_as},
+                    {"ran_compressor", r.ran_compressor},
                     {"bytes_sent_max", r.bytes_sent_max},
                     {"bytes_in_node", r.bytes_in_node},
                     {"bytes_across", r.bytes_across},

@@ -9,7 +9,8 @@ namespace weir::cli {
 
 struct Row {
   std::string benchmark, algorithm;
-  std::string compressor{};         ///< empty: what the algorithm is made for
+  std::string compressor{};  ///< as asked for; empty: what the algorithm is made for
+  std::string compressor_parameters{};
   std::string memory = "host";  ///< or cuda: where the gradient is
   std::int64_t count = 0;
   double density = 0;
@@ -19,6 +20,7 @@ struct Row {
   double baseline_ms = 0;
   double ratio = 0;                 ///< median_ms / baseline_ms
   std::string ran_as{};             ///< what automatic choice stood for in the end; else the algorithm
+  std::string ran_compressor{};     ///< likewise, with those of its parameters that are not its defaults
   std::int64_t bytes_sent_max = 0;  ///< of any rank, in any iteration
   std::int64_t bytes_in_node = 0,
                bytes_across = 0;  ///< to ranks of the same node and of others; the most of any rank, mean of iterations

@@ -58,11 +58,17 @@ class Verdict {
 };
 
 struct Outcome {
-  std::string kind, name;  ///< kind: allreduce, embedding
-  std::string wrong{};     ///< "": right
+  std::string kind, name;    ///< kind: allreduce, embedding
+  std::string compressor{};  ///< of packed algorithms
+  std::string wrong{};       ///< "": right
   int steps = 0;
   double seconds = 0;
+
+  [[nodiscard]] std::string text() const { return compressor.empty() ? name : name + " of " + compressor; }
 };
+
+/// What packed algorithms carry: its sums are exact, as the oracle's.
+std::string_view compressor_of(const AllreduceRow& row) { return row.packed() ? "lossless" : ""; }
 
 /// Whole numbers, few of them large, in places that ranks share in part. Sums over all ranks and steps stay below 2^24, which
 /// float32 holds.
@@ -135,7 +141,7 @@ void check_allreduce(const Communicator& comm, const Options& options, const All
   AllreducePlan plan(comm, {.count = options.count,
                             .density = options.density,
                             .algorithm = std::string(row.name),
-                            .compressor = row.packed() ? "lossless" : "",
+                            .compressor = std::string(compressor_of(row)),
                             .boundary_period = 3});
   AllreduceOracle oracle(row, comm.state()->topology, options.count);
   Conservation conservation(options.count);
@@ -234,6 +240,7 @@ std::vector<Outcome> check_all(const Communicator& comm, const Options& options,
     if (!row.host_memory) continue;
     outcomes.push_back(
         check("allreduce", row.name, options.steps, [&](Verdict& verdict) { check_allreduce(comm, options, row, seed, verdict); }));
+    outcomes.back().compressor = compressor_of(row);
   }
   for (const ExchangeInfo& exchange : exchanges()) {
     outcomes.push_back(check("embedding", exchange.name, options.steps,
@@ -248,6 +255,7 @@ void write(const std::vector<Outcome>& outcomes, const Communicator& comm, const
     list.push_back({{"benchmark", "selftest"},
                     {"kind", o.kind},
                     {"algorithm", o.name},
+                    {"compressor", o.compressor},
                     {"ranks", comm.size()},
                     {"nodes", comm.state()->topology.node_count()},
                     {"steps", o.steps},
@@ -285,8 +293,10 @@ void run(const Options& options) {
     }
     for (const Outcome& o : outcomes) failed += o.wrong.empty() ? 0 : 1;
     if (comm.rank() == 0) {
+      std::size_t width = 20;
+      for (const Outcome& o : outcomes) width = std::max(width, o.text().size());
       for (const Outcome& o : outcomes)
-        fmt::print("{:<10} {:<20} {:>6} steps {:>8.2f} s  {}\n", o.kind, o.name, o.steps, o.seconds,
+        fmt::print("{:<10} {:<{}} {:>6} steps {:>8.2f} s  {}\n", o.kind, o.text(), width, o.steps, o.seconds,
                    o.wrong.empty() ? "ok" : "FAILED: " + o.wrong);
       fmt::print("{}: {} of {} on {} ranks of {} nodes\n", failed == 0 ? "passed" : "FAILED",
                  failed == 0 ? outcomes.size() : failed, outcomes.size(), comm.size(), comm.state()->topology.node_count());

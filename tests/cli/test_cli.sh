@@ -61,6 +61,71 @@ for key in benchmark algorithm count density ranks median_ms min_ms baseline bas
   for file in select allreduce; do grep -q "\"$key\"" "$work/$file.json" || fail "no $key in $file.json"; done
 done
 
+# compressors: what carries them, and their parameters
+few=(--count 10000 --iterations 1 --warmup 0)
+carried=$("$weir" bench allreduce "${few[@]}" --compressor block_quantise,power_sgd)
+for row in "packed_allgather block_quantise" "packed_reduce_scatter block_quantise" "dense_ring power_sgd" "dense_mpi power_sgd"; do
+  expect "$carried" "^allreduce_dense +$row "
+done
+expect_not "$carried" "oktopk|auto"
+expect "$("$weir" bench allreduce "${few[@]}" --algorithm packed_allgather)" "packed_allgather block_quantise "
+refuse "there is no compressor 'quick': known are" "$weir" bench allreduce "${few[@]}" --compressor quick,none
+refuse "compressor is block_quantise: dense_ring cannot carry it; .* packed_allgather, packed_reduce_scatter, auto$" \
+  "$weir" bench allreduce "${few[@]}" --algorithm dense_ring --compressor none,block_quantise
+refuse "compressor is none: oktopk cannot carry it; .* dense_ring, .*auto$" "$weir" bench allreduce "${few[@]}" --algorithm oktopk --compressor none
+refuse "compressor is qsgd: auto_sparse cannot carry it" "$weir" bench allreduce "${few[@]}" --algorithm auto_sparse --compressor qsgd
+refuse "compressor is qsgd.none: oktopk cannot choose among these; .* may be auto$" \
+  "$weir" bench allreduce "${few[@]}" --algorithm oktopk --compressor "qsgd|none"
+refuse "compressor is power_sgd: dense_nccl cannot carry it; in cuda memory" \
+  "$weir" bench allreduce "${few[@]}" --memory cuda --algorithm dense_nccl --compressor power_sgd
+refuse "in cuda memory automatic choice is among sparse ones" "$weir" bench allreduce "${few[@]}" --memory cuda --compressor "qsgd|none"
+refuse "result is sparse: none of the algorithms delivers one" "$weir" bench allreduce "${few[@]}" --algorithm dense_ring --result sparse
+expect "$("$weir" bench allreduce "${few[@]}" --algorithm oktopk --compressor all 2>&1)" "^left out, since oktopk cannot carry them: none, .*power_sgd$"
+every=$("${mpirun[@]}" 2 "$weir" bench allreduce "${few[@]}" --compressor all --result in_place --json "$work/every.json" 2>&1)
+for name in $("$weir" info --compressors | sed -n 's/^  \([a-z0-9_]*\) .*/\1/p') none; do expect "$every" "^allreduce_dense +[a-z0-9_]+ $name "; done
+expect_not "$every" "left out"
+chosen=$("$weir" bench allreduce "${few[@]}" --compressor "block_quantise|qsgd|none" --compressor-parameters "format=int4|levels=3")
+expect "$chosen" "^allreduce_dense +auto \([a-z_0-9]+\) (none|qsgd levels=3|block_quantise format=int4) +host "
+# the column fits what is in it: all rows have their count in the same place
+"$weir" bench allreduce "${few[@]}" --compressor qsgd,qsgd,none --compressor-parameters "levels=3,bucket=1024|levels=4|" --json "$work/two.json" >"$work/two"
+expect "$(cat "$work/two")" "packed_reduce_scatter qsgd levels=3,bucket=1024 host "
+[ "$(grep '^allreduce' "$work/two" | sed 's/ host .*//' | awk '{ print length }' | sort -u | wc -l)" = 1 ] || fail "columns are not aligned: $(cat "$work/two")"
+for key in compressor compressor_parameters ran_as ran_compressor; do grep -q "\"$key\"" "$work/two.json" || fail "no $key in two.json"; done
+grep -q '"compressor_parameters": "levels=3,bucket=1024"' "$work/two.json" || fail "no parameters in two.json"
+for command in "bench allreduce" "bench compress" predict "info --plan"; do
+  read -ra words <<<"$command"
+  refuse "'format=int4' is none of qsgd: it takes levels=7,bucket=512" "$weir" "${words[@]}" --compressor qsgd --compressor-parameters format=int4
+  expect "$("$weir" "${words[@]}" --help)" "--compressor-parameters "
+done
+for command in "bench allreduce" "bench compress" predict; do
+  read -ra words <<<"$command"
+  refuse "'format=int4' is none of qsgd: .*give each its own, joined by" \
+    "$weir" "${words[@]}" --compressor block_quantise,qsgd --compressor-parameters format=int4
+  refuse "is none of eight_bit: .*give each its own" "$weir" "${words[@]}" --compressor all --compressor-parameters transform=dct
+  refuse "it is of more compressors than the 2 that compressor names" \
+    "$weir" "${words[@]}" --compressor block_quantise,qsgd --compressor-parameters "format=int4|levels=3|levels=3"
+done
+for command in "bench allreduce" predict "info --plan"; do
+  read -ra words <<<"$command"
+  refuse "compressor-parameters is 'levels=3': say with --compressor" "$weir" "${words[@]}" --compressor-parameters levels=3
+done
+compressed=$("$weir" bench compress --count 10000 --iterations 1 --compressor block_quantise,qsgd --compressor-parameters "format=int4|levels=3" \
+  --json "$work/compress.json" 2>/dev/null)
+expect "$compressed" "^block_quantise format=int4 +packed +0\.5"
+expect "$compressed" "^qsgd levels=3 +packed "
+grep -q '"parameters": "levels=3,bucket=512"' "$work/compress.json" || fail "no parameters in compress.json"
+expect "$("$weir" bench compress --count 10000 --iterations 1 --compressor block_quantise,qsgd --compressor-parameters bucket=128 2>/dev/null)" \
+  "^qsgd bucket=128 +packed "
+prices=$("$weir" predict --nodes 8 --network 1Gbit,50us --compressor qsgd qsgd,none --compressor-parameters levels=3 --json "$work/prices.json")
+expect "$prices" "^packed_reduce_scatter of qsgd levels=3 "
+expect "$prices" "^cheapest: packed_reduce_scatter of qsgd levels=3, .* times as fast as dense_"
+expect "$prices" "^These are prices only; .*docs/compressors.md"
+grep -q '"compressor_parameters": "levels=3,bucket=512"' "$work/prices.json" || fail "no parameters in prices.json"
+refuse "'qsgd.none': give names separated by spaces or commas" "$weir" predict --compressor "qsgd|none"
+expect "$("$weir" info --plan --compressor "qsgd|block_quantise|none" --compressor-parameters "levels=3|format=int4")" "^. packed_allgather +block_quantise "
+expect "$("$weir" info --plan --algorithm packed_allgather --compressor qsgd --compressor-parameters levels=3)" "^packed_allgather: as asked for"
+refuse "are of --plan: add it" "$weir" info --compressor qsgd
+
 "$weir" bench codec --count 100000 --iterations 2 --json "$work/codec.json" | grep -q "elias_fano_8 " || fail "no format in bench codec"
 for key in benchmark count density entries values format bytes_per_entry encode_gbs decode_gbs baseline baseline_gbs encode_ratio \
   decode_ratio; do
@@ -107,11 +172,12 @@ for ranks in 1 2 3; do
   tested=$("${mpirun[@]}" $ranks "$weir" selftest --json "$work/selftest.json")
   expect "$tested" "^passed: .* on $ranks ranks of 1 nodes"
   for name in dense_ring dense_torus2d topk_allgather gtopk gaussiank hitopk oktopk hi_oktopk $algorithms; do
-    [ "$name" = dense_nccl ] || expect "$tested" "^allreduce +$name +4 steps .* ok$"
+    [ "$name" = dense_nccl ] || expect "$tested" "^allreduce +$name( of lossless)? +4 steps .* ok$"
   done
   for name in columns rows hashed_rows server allgather dense_allreduce; do expect "$tested" "^embedding +$name .* ok$"; done
 done
-for key in benchmark kind algorithm ranks nodes steps seconds ok wrong; do grep -q "\"$key\"" "$work/selftest.json" || fail "no $key in selftest.json"; done
+expect "$tested" "^allreduce +packed_allgather of lossless +4 steps"
+for key in benchmark kind algorithm compressor ranks nodes steps seconds ok wrong; do grep -q "\"$key\"" "$work/selftest.json" || fail "no $key in selftest.json"; done
 expect "$("${mpirun[@]}" 2 "$weir" selftest --count 1 --density 1 --steps 2)" "^passed"
 expect "$("$weir" selftest --seconds 0.3)" "^allreduce +oktopk +[0-9]*[0-9] steps"
 if wrong=$(LD_PRELOAD=$wrong_sum "${mpirun[@]}" 2 "$weir" selftest 2>/dev/null); then fail "a wrong sum passes: $wrong"; fi
@@ -157,8 +223,8 @@ export XDG_CONFIG_HOME=$work/config
 builtin=$("$weir" predict --nodes 4)
 expect "$builtin" "^machine: built in"
 expect "$builtin" "^caution: these are round figures"
-expect "$builtin" "^no best is named, since nobody has measured the network"
-expect "$("$weir" predict --nodes 1 --ranks-per-node 4)" "^no best is named, since nobody has measured this machine"
+expect "$builtin" "^no cheapest one is named, since nobody has measured the network"
+expect "$("$weir" predict --nodes 1 --ranks-per-node 4)" "^no cheapest one is named, since nobody has measured this machine"
 expect "$("$weir" info --plan)" "by built-in figures, since nobody has measured this machine"
 refuse "one rank has nobody to talk to.*mpirun -n 2 or more, or name a file with --output" "$weir" calibrate --seconds 0.1
 [ ! -e "$work/config/weir" ] || fail "a refused calibration has left something"
@@ -169,12 +235,12 @@ expect "$calibrated" "^latency: one way"
 expect "$calibrated" "^written to $machine"
 expect "$calibrated" "^jobs whose rank 0 is on this host use it from now on"
 expect "$("$weir" info --plan)" "by the figures of $machine:"
-expect "$("$weir" predict --nodes 1 --ranks-per-node 2)" "^(best|do not compress): "
+expect "$("$weir" predict --nodes 1 --ranks-per-node 2)" "^(cheapest|do not compress): "
 one_node=$("$weir" predict --nodes 4 --ranks-per-node 2)
 expect "$one_node" "^machine: $machine"
 expect "$one_node" "^caution: the network between nodes is priced like the inside of a node"
-expect "$one_node" "^no best is named"
-expect "$("$weir" predict --nodes 4 --network 1Gbit,50us)" "^best: .* times as fast as dense_"
+expect "$one_node" "^no cheapest one is named"
+expect "$("$weir" predict --nodes 4 --network 1Gbit,50us)" "^cheapest: .* times as fast as dense_"
 expect "$("$weir" predict --nodes 4 --network 1Gbit,50us)" "^machine: $machine, with 1Gbit,50us between nodes"
 for network in 25Gbit 25Gbit,5 25,5us -1Gbit,5us 0Gbit,5us 25Gbit,5us,1 "fast," ,5us; do
   refuse "--network is '$network': it must be a node's bandwidth" "$weir" predict --network "$network"
@@ -196,7 +262,7 @@ expect "$alone" "the levels are built-in figures"
 sed -i 's/"bandwidth": [0-9.e+]*/"bandwidth": 1e8/; s/"shared": [0-9.e+]*/"shared": 1e8/' "$work/machine.json"
 sed -i 's/"nodes": 1/"nodes": 4/' "$work/machine.json" # as if it had been measured there
 slow=$("$weir" predict --machine "$work/machine.json" --nodes 4 --density 0.001 --wire coo --values bfloat16 --json "$work/predict.json")
-expect "$slow" "^best: .* times as fast as dense_"
+expect "$slow" "^cheapest: .* times as fast as dense_"
 expect "$("$weir" predict --nodes 4 --density 0.9 --network 1Gbit,50us)" "^do not compress: dense_"
 for key in machine verdict predictions algorithm total_ms select_ms in_node_ms exchange_ms apply_ms bytes_in_node bytes_across to_dense; do
   grep -q "\"$key\"" "$work/predict.json" || fail "no $key in predict.json"

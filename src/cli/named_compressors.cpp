@@ -1,0 +1,105 @@
+#include "cli/named_compressors.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <span>
+#include <stdexcept>
+
+namespace weir::cli {
+namespace {
+
+std::vector<std::string> split(std::string_view text) {
+  std::vector<std::string> parts;
+  for (std::size_t bar = text.find('|'); bar != std::string_view::npos; bar = text.find('|')) {
+    parts.emplace_back(text.substr(0, bar));
+    text.remove_prefix(bar + 1);
+  }
+  parts.emplace_back(text);
+  return parts;
+}
+
+/// A text for each name; more where `parameters` has more.
+std::vector<std::string> texts_of(const std::vector<std::string>& names, const std::string& parameters) {
+  std::vector<std::string> texts(names.size());
+  if (parameters.find('|') != std::string::npos) {
+    texts = split(parameters);
+    texts.resize(std::max(texts.size(), names.size()));
+    return texts;
+  }
+  const bool only_none = std::all_of(names.begin(), names.end(), [](const std::string& name) { return name == "none"; });
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i] != "none" || only_none) texts[i] = parameters;
+  }
+  return texts;
+}
+
+/// Each compressor with its text, so that none of them is dropped.
+void check(const std::vector<std::string>& names, const std::vector<std::string>& texts, const std::string& given) {
+  for (const std::string& name : names) {
+    if (name != "none") static_cast<void>(compress::find_compressor(name));
+  }
+  try {
+    static_cast<void>(
+        compress::make_compressors(fmt::format("{}", fmt::join(names, "|")), fmt::format("{}", fmt::join(texts, "|"))));
+  } catch (const Error& error) {
+    if (names.size() == 1 || given.find('|') != std::string::npos) throw;
+    throw std::runtime_error(fmt::format(
+        "{}; where not all compressors take the same, give each its own, joined by | in the order of --compressor", error.what()));
+  }
+}
+
+}  // namespace
+
+void add_compressor_parameters(CLI::App* command, std::string& parameters) {
+  command->add_option(
+      "--compressor-parameters", parameters,
+      "of the compressor, such as format=int4,bucket=128; of several: one text that fits all, or theirs joined by |");
+}
+
+bool names_all(const std::vector<std::string>& items) { return items == std::vector<std::string>{"all"}; }
+
+std::vector<std::string> all_compressors() {
+  std::vector<std::string> names;
+  for (const compress::CompressorRow* row : compress::compressor_registry()) names.emplace_back(row->name);
+  return names;
+}
+
+std::vector<NamedCompressor> named_compressors(const std::vector<std::string>& items, const std::string& parameters) {
+  if (items.empty() && !parameters.empty())
+    throw std::runtime_error(fmt::format("--compressor-parameters is '{}': say with --compressor of which compressor", parameters));
+  std::vector<std::string> names;
+  for (const std::string& item : items) {
+    for (std::string& name : split(item)) names.push_back(std::move(name));
+  }
+  const std::vector<std::string> texts = texts_of(names, parameters);
+  check(names, texts, parameters);
+  std::vector<NamedCompressor> list;
+  std::span<const std::string> left(texts);
+  for (const std::string& item : items) {
+    const std::size_t mine = split(item).size();
+    list.push_back({item, parameters.empty() ? "" : fmt::format("{}", fmt::join(left.first(mine), "|"))});
+    left = left.subspan(mine);
+  }
+  return list;
+}
+
+std::string text_of(const compress::ParameterInfo& parameter, double value) {
+  return parameter.words.empty() ? fmt::format("{}", value) : std::string(parameter.words[static_cast<std::size_t>(value)]);
+}
+
+std::string text_of(const compress::Compressor& compressor) {
+  if (!compressor) return "none";
+  std::string text(compressor.row->name);
+  char separator = ' ';
+  for (const compress::ParameterInfo& parameter : compressor.row->parameters) {
+    const double value = compressor.parameters[parameter.name];
+    if (value == parameter.value) continue;
+    text += fmt::format("{}{}={}", separator, parameter.name, text_of(parameter, value));
+    separator = ',';
+  }
+  return text;
+}
+
+}  // namespace weir::cli

@@ -1,0 +1,36 @@
+// named_compressors.hpp: what --compressor and --compressor-parameters of a command name.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compress/compressor.hpp"
+
+namespace weir::cli {
+
+/// As AllreduceConfig has them: one compressor or none, or several joined by |, of which automatic choice takes one.
+struct NamedCompressor {
+  std::string names, parameters{};
+
+  [[nodiscard]] bool several() const { return names.find('|') != std::string::npos; }
+  [[nodiscard]] std::vector<compress::Compressor> made() const { return compress::make_compressors(names, parameters); }
+};
+
+/// --compressor-parameters.
+void add_compressor_parameters(CLI::App* command, std::string& parameters);
+
+[[nodiscard]] bool names_all(const std::vector<std::string>& items);
+/// Of the registry, in its order.
+[[nodiscard]] std::vector<std::string> all_compressors();
+
+/// `items`: values of --compressor. `parameters`: one text, which all of them but none must take, or a text for each, joined by |.
+/// Throws std::runtime_error saying which compressor does not take them, or does not exist.
+[[nodiscard]] std::vector<NamedCompressor> named_compressors(const std::vector<std::string>& items, const std::string& parameters);
+
+/// "qsgd levels=3": those of its parameters that are not its defaults; or "none".
+[[nodiscard]] std::string text_of(const compress::Compressor& compressor);
+[[nodiscard]] std::string text_of(const compress::ParameterInfo& parameter, double value);
+
+}  // namespace weir::cli
