@@ -139,8 +139,9 @@ weir_status weir_plan_sparse_result(const weir_plan* plan, weir_sparse_result* r
 weir_status weir_plan_statistics(const weir_plan* plan, weir_statistics* statistics);
 /** WEIR_ERR_BUSY while a run is in flight. */
 weir_status weir_plan_residual(const weir_plan* plan, weir_residual* residual);
-/** What is in force: with automatic choice, `algorithm`, `wire_format` and `wire_values` are the present choice. Texts are valid
- *  until the plan's next start or destruction. */
+/** What is in force: `compressor`, `compressor_parameters` and `error_feedback` also where they were left to the defaults. With
+ *  automatic choice, `algorithm`, `wire_format`, `wire_values` and the compressor are the present choice. Texts are valid until the
+ *  plan's next start or destruction. */
 weir_status weir_plan_config(const weir_plan* plan, weir_allreduce_config* config);
 /** Bytes that this plan holds, besides the caller's gradient. */
 weir_status weir_plan_memory_bytes(const weir_plan* plan, int64_t* bytes);
@@ -149,11 +150,10 @@ weir_status weir_plan_state_bytes(weir_plan* plan, int64_t* bytes);
 /** Writes what lives from one iteration to the next (residual, thresholds, boundaries, iteration count) into `state`, host memory
  *  of `bytes` bytes, exactly weir_plan_state_bytes. Each rank saves its own, and all must be at the same iteration. */
 weir_status weir_plan_save_state(weir_plan* plan, void* state, int64_t bytes);
-/** Goes on where the plan was that saved `state`: one with the same count, type, algorithm, threshold and error_feedback, on the
- *  same rank of as many. Other fields may differ; this plan's are in force. WEIR_ERR_ARGUMENT, naming the field, where the state is
- *  damaged or does not fit; the plan is then as it was. Sends nothing: see to it that all ranks restore the same iteration, or
- * none.
- */
+/** Goes on where the plan was that saved `state`: one with the same count, type, algorithm, compressor and its parameters, threshold
+ *  and error_feedback, on the same rank of as many. Other fields may differ; this plan's are in force. WEIR_ERR_ARGUMENT, naming the
+ *  field, where the state is damaged or does not fit; the plan is then as it was. Sends nothing: see to it that all ranks restore
+ *  the same iteration, or none. */
 weir_status weir_plan_restore_state(weir_plan* plan, const void* state, int64_t bytes);
 /** For those who move bytes themselves: most bytes of one weir_plan_encode. WEIR_ERR_STATE for plans that cannot encode: the
  *  algorithm must be flat (or run so) and sparse or packed, the type float32, the memory host, error_feedback not ef21,
@@ -172,8 +172,8 @@ weir_status weir_encoded_inspect(const void* encoded, int64_t size, weir_encoded
  *  undivided. With `add` nonzero, that is added to them. WEIR_ERR_ARGUMENT as for weir_encoded_inspect, and where the payload makes
  *  no sense or this library does not know the compressor; the values then are as they were with `add`, and undefined without. */
 weir_status weir_decode(const void* encoded, int64_t size, float* values, int64_t count, int32_t add);
-/** Why the plan uses this algorithm, for people; with automatic choice a table of predictions. Valid as long as the plan; NULL for
- *  a NULL plan. */
+/** Why the plan uses this algorithm, for people; with automatic choice a table of predictions, of which trials may have chosen
+ *  another than the first: see weir_plan_config. Valid as long as the plan; NULL for a NULL plan. */
 const char* weir_plan_explanation(const weir_plan* plan);
 /** Forgets residual, thresholds, boundaries and iteration count. Sends nothing, but every rank must call it before the same run:
  *  plans reset on some ranks only disagree about that run, which may end in a transport error. */

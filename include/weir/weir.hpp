@@ -212,7 +212,8 @@ class AllreducePlan {
   /// and `compressor_parameters` have the names in force, also where the field was empty; `error_feedback` has what automatic
   /// stands for.
   [[nodiscard]] const AllreduceConfig& config() const;
-  /// Why the plan uses this algorithm, for people; with automatic choice a table of the predictions.
+  /// Why the plan uses this algorithm, for people; with automatic choice a table of the predictions, of which trials may have chosen
+  /// another than the first: see config().
   [[nodiscard]] const std::string& explanation() const;
   /// Bytes that this plan holds, besides the caller's gradient.
   [[nodiscard]] std::int64_t memory_bytes() const;

@@ -205,6 +205,36 @@ TEST_CASE("schedules of density move on, and thresholds are reused", "[encoded]"
   }
 }
 
+TEST_CASE("ranks that have encoded unequally often run together", "[encoded]") {
+  for (const char* algorithm : {"oktopk", "topk_dsa", "gtopk"}) {
+    for (const Threshold threshold : {Threshold::exact, Threshold::reuse}) {
+      std::vector<std::vector<float>> updates(4);
+      std::vector<std::vector<std::int64_t>> k(4);
+      run_ranks(4, [&](Communicator& comm) {
+        const auto me = static_cast<std::size_t>(comm.rank());
+        AllreducePlan plan(comm, {.count = n,
+                                  .density = 0.01,
+                                  .algorithm = algorithm,
+                                  .threshold = threshold,
+                                  .threshold_period = 3,
+                                  .boundary_period = 3,
+                                  .warmup_iterations = 6});
+        for (int t = 0; t < 12; ++t) {
+          std::vector<float> g = gradient_of(Input::heavy_tailed, n, comm.rank(), 4, t);
+          for (int e = 0; e < comm.rank(); ++e) (void)encoded_by(plan, g);
+          plan.run(std::span<float>(g));
+          k[me].push_back(plan.statistics().k);
+          updates[me].insert(updates[me].end(), g.begin(), g.end());
+        }
+      });
+      INFO(algorithm);
+      for (const auto& update : updates) REQUIRE(same_bits(update, updates[0]));
+      for (const auto& of_rank : k) REQUIRE(of_rank == k[0]);
+      REQUIRE(k[0].front() > k[0].back());
+    }
+  }
+}
+
 TEST_CASE("NaN and infinity in what is encoded", "[encoded]") {
   for (const CompressorRow* row : compress::compressor_registry()) {
     if (!qualifies(*row)) continue;

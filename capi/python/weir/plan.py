@@ -31,7 +31,7 @@ class Residual(NamedTuple):
     """What error feedback keeps on this rank. A view of the plan's memory, without a copy: its contents are valid until the next
     start, reset or restore_state."""
 
-    begin: int  # the first one's element: not 0 only with algorithms that shard within nodes (hitopk, hi_oktopk)
+    begin: int  # the first one's element: not 0 only with algorithms that shard within nodes (hitopk, hi_oktopk, packed_reduce_scatter)
     values: Any  # of the plan's type, or float32; empty without error feedback, and on ranks that own no shard
 
 
