@@ -163,8 +163,8 @@ class Subject {
       decoded_norm += y * y;
       product += x * y;
     }
-    row_.relative_error = norm > 0 ? std::sqrt(error / norm) : 0;
-    row_.cosine = norm > 0 && decoded_norm > 0 ? product / std::sqrt(norm * decoded_norm) : 1;
+    row_.relative_error = norm != 0 ? std::sqrt(error / norm) : 0;
+    row_.cosine = norm != 0 && decoded_norm != 0 ? product / std::sqrt(norm * decoded_norm) : 1;
   }
 
   const Options& options_;
