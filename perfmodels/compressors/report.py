@@ -71,11 +71,14 @@ def write(results, file, picture):
         lines += ["", f"Of {len(trained)} trainings with a memory, {len(trained) - len(missed)} end within {bound}, or better."]
         if missed:
             lines += ["", "Not within it:", ""]
-            lines += [f"- `{t.compressor}` by `{t.travels_by}`, {against(example, q, dense['quality'])}{': ' + t.setting.misses if t.setting.misses else ''}" for t, q in missed]
+            reasons = {}
+            for t, q in missed:
+                reasons.setdefault(t.misses(example), []).append(f"`{t.compressor}` by `{t.travels_by}`, {against(example, q, dense['quality'])}")
+            lines += [f"- {'; '.join(list_of)}{': ' + reason if reason else ''}" for reason, list_of in reasons.items()]
         if example != "fashion_mnist":
             lines += ["", f"Tables travel as in scheme `embrace`, {decimal(dense['other_bytes_per_step'])} a step, whatever the compressor."]
         lines.append("")
-    options = [f"- `{name}`: {setting.why}" for name, setting in SETTINGS.items()]
+    options = [f"- `{name}`: {setting.why}" for name, setting in SETTINGS.items() if setting.why]
     lines += ["## Options other than the examples' own", "", *options]
     file.write_text("\n".join(lines) + "\n")
     subprocess.run([sys.executable, str(ROOT / "docs/draw_compressors.py"), "--results", str(file.with_suffix(".json")), "--output", str(picture)],

@@ -17,7 +17,8 @@ class Setting:
     images: tuple = ()  # options of fashion_mnist
     words: tuple = ()  # of language_model
     why: str = ""  # the options
-    misses: str = ""  # its paper's reason to miss the quality of dense training
+    misses: str = ""  # a paper's reason to miss the quality of dense training
+    misses_words: str = ""  # the same where only language_model misses it
 
 
 # Of compressors that leave much in the residual. The learning rate is in what waits (Karimireddy et al., 2019, Algorithm 1), as for top_k in these examples, and there is no
@@ -25,22 +26,29 @@ class Setting:
 VANILLA = ("--optimizer", "before", "--momentum", "0", "--learning-rate", "0.5")
 STALE = "without momentum, which multiplies what comes late by ten"
 SIGNS = ("--optimizer", "after", "--momentum", "0", "--learning-rate", "0.001")
+SIGNS_OF_WORDS = ("--dense-momentum", "0", "--dense-learning-rate", "0.00003")
 RANDOM = "an entry waits n / k steps in the mean, 100 here, and what it delivers then is stale (Stich et al., 2018: the rate of SGD holds after O(n / k) steps and more)"
+ADAM = ("behind the plan comes Adam. Error feedback makes up for errors where updates are linear in gradients, as those of SGD are; Adam divides by variances of gradients that come late or "
+        "coarse (Tang et al., 1-bit Adam, ICML 2021)")
+
 
 SETTINGS = {
-    "chunked_topk": Setting(VANILLA, why=STALE + ": with it, an epoch ends at 72 % instead of 84 %"),
-    "dgc": Setting(("--momentum", "0"), why="it has a momentum of its own"),
+    "chunked_topk": Setting(VANILLA, why=STALE + ": with it, an epoch ends at 72 % instead of 84 %", misses_words=ADAM),
+    "top_k": Setting(misses_words=ADAM),
+    "threshold_v": Setting(misses_words=ADAM),
+    "dgc": Setting(("--momentum", "0"), why="it has a momentum of its own", misses_words=ADAM),
     "power_sgd": Setting(("--optimizer", "before", "--momentum", "0", "--learning-rate", "0.7", "--compressor-parameters", "columns=1024"),
                          ("--compressor-parameters", "columns=384"),
-                         "without momentum: GRACE, section V-A; columns: the width of the largest layer, since the paper's matrices are layers"),
-    "ef_sign_sgd": Setting(VANILLA, why=STALE + ": with it, training diverges; Karimireddy et al. have none either"),
-    "one_bit_sgd": Setting(VANILLA, why=STALE + ": with it, training diverges"),
-    "adaptive_threshold": Setting(VANILLA, why=STALE + "; as one_bit_sgd, whose two means it has"),
+                         "without momentum: GRACE, section V-A; columns: the width of the largest layer, since the paper's matrices are layers", misses_words=ADAM),
+    "ef_sign_sgd": Setting(VANILLA, why=STALE + ": with it, training diverges; Karimireddy et al. have none either", misses_words=ADAM),
+    "one_bit_sgd": Setting(VANILLA, why=STALE + ": with it, training diverges", misses_words=ADAM),
+    "adaptive_threshold": Setting(VANILLA, why=STALE + "; as one_bit_sgd, whose two means it has", misses_words=ADAM),
     "random_k": Setting(VANILLA, why="without momentum: GRACE, section V-A", misses=RANDOM),
     "shared_random_k": Setting(VANILLA, why="without momentum: GRACE, section V-A", misses=RANDOM),
-    "sign_sgd": Setting(SIGNS, why="updates are of size 1, so that the learning rate is the step of every element: 1e-3 to 1e-4 (Bernstein et al., 2018); without momentum: "
-                                   "GRACE, section V-A"),
-    "signum": Setting(SIGNS, why="as sign_sgd; it has a momentum of its own"),
+    "sign_sgd": Setting(SIGNS, SIGNS_OF_WORDS,
+                        "updates are of size 1, so that the learning rate is the step of every element: 1e-3 to 1e-4 (Bernstein et al., 2018), and less in a recurrent layer; without momentum "
+                        "or Adam: GRACE, section V-A"),
+    "signum": Setting(SIGNS, SIGNS_OF_WORDS, "as sign_sgd; it has a momentum of its own"),
 }
 
 
@@ -51,6 +59,9 @@ class Training:
     memory: bool
     name: str
     setting: Setting
+
+    def misses(self, example):
+        return self.setting.misses or (self.setting.misses_words if example == "language_model" else "")
 
     def options(self, example):
         return self.setting.images if example == "fashion_mnist" else self.setting.words
