@@ -225,12 +225,14 @@ std::shared_ptr<PlanImpl> make_plan(std::shared_ptr<CommunicatorState> comm, con
 
   // 3. What each rank makes by itself.
   std::shared_ptr<PlanImpl> plan;
+  std::string in_force;
   comm->agree("making a plan", "plan", config.name, [&] {
     if (config.memory == MemorySpace::cuda)
       plan = make_device_plan(comm, choice.candidates, std::move(lease), needs);
     else
       plan = make_on_host(comm, choice, std::move(lease));
     plan->explanation.insert(0, choice.explanation);
+    in_force = travel_text(plan->config);
     if (!by_messages.failed()) return;
     plan->explanation +=
         fmt::format("ranks of a node exchange by messages, not through shared memory: {}\n", by_messages.text.data());
@@ -240,7 +242,7 @@ std::shared_ptr<PlanImpl> make_plan(std::shared_ptr<CommunicatorState> comm, con
         by_messages.text.data());
   });
   log(comm->settings.log, LogLevel::info, "rank {}: plan '{}': {}, {} elements, k {}, {} bytes", comm->topology.rank(), config.name,
-      travel_text(plan->config), config.count, final_k(config), plan->memory_bytes());
+      in_force, config.count, final_k(config), plan->memory_bytes());
   return plan;
 }
 

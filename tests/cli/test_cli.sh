@@ -123,7 +123,7 @@ expect "$prices" "^These are prices only; .*docs/compressors.md"
 grep -q '"compressor_parameters": "levels=3,bucket=512"' "$work/prices.json" || fail "no parameters in prices.json"
 refuse "'qsgd.none': give names separated by spaces or commas" "$weir" predict --compressor "qsgd|none"
 expect "$("$weir" info --plan --compressor "qsgd|block_quantise|none" --compressor-parameters "levels=3|format=int4")" "^. packed_allgather +block_quantise "
-expect "$("$weir" info --plan --algorithm packed_allgather --compressor qsgd --compressor-parameters levels=3)" "^packed_allgather: as asked for"
+expect "$("$weir" info --plan --algorithm packed_allgather --compressor qsgd --compressor-parameters levels=3)" "^packed_allgather of qsgd levels=3,bucket=512, error_feedback none: as asked for"
 refuse "are of --plan: add it" "$weir" info --compressor qsgd
 
 "$weir" bench codec --count 100000 --iterations 2 --json "$work/codec.json" | grep -q "elias_fano_8 " || fail "no format in bench codec"

@@ -117,7 +117,7 @@ TEST_CASE("every memory, in CUDA memory as in host memory", "[device_compressors
     config.compressor_parameters = parameters;
     compare(3, config);
   }
-  AllreduceConfig unbiased = config_of(compress::find_compressor("random_k"), "oktopk", 3001);
+  AllreduceConfig unbiased = config_of(compress::find_compressor("random_k"), "topk_allgather", 3001);
   unbiased.compressor_parameters = "unbiased=1";
   unbiased.error_feedback = Feedback::none;
   compare(3, unbiased);

@@ -368,7 +368,7 @@ TEST_CASE("which dense algorithms run where", "[nccl]") {
 
 TEST_CASE("a dense plan in CUDA memory has no sparse result", "[nccl]") {
   if (!can_have(2)) return;
-  REQUIRE(unlike_errors(2, WEIR_ERR_ARGUMENT, "asked for a sparse result of a dense iteration", [](Communicator& comm) {
+  REQUIRE(unlike_errors(2, WEIR_ERR_ARGUMENT, "asked for a sparse result; dense_nccl has none", [](Communicator& comm) {
             const cuda::OnDevice on(comm.rank());
             AllreducePlan plan(comm, {.count = 100, .memory = MemorySpace::cuda, .algorithm = "dense_nccl"});
             Upload<float> there(std::vector<float>(100), nullptr);
