@@ -2,6 +2,7 @@
 // One control flow for both memories.
 #pragma once
 
+#include <cmath>
 #include <memory>
 #include <optional>
 
@@ -42,7 +43,7 @@ class Step {
     const compress::MemoryRules rules = memory_rules(config_, compressor_, whole.ranks);
     in_nodes = in_nodes && row.sharded;
     if (feedback_ == Feedback::ef21) estimate_ = Array(config_.count);
-    estimate_divisor_ = whole.divisor;
+    divisor_ = estimated_.divisor = whole.divisor;
     AllreduceProblem exchange = whole;
     if (row.sparse() && in_nodes) {
       sharding_.emplace(whole, row, nccl);
@@ -152,8 +153,7 @@ class Step {
     if (estimate_.size() > 0) {
       const StateVisitor::Placed placed(visitor, {Share::agreed, range_of(config_.count, 0, config_.count)});
       visitor.array("estimate", estimate_.data(), estimate_.size(), copy);
-      visitor.value("estimate_divisor", estimate_divisor_);
-      visitor.check(estimate_divisor_ >= 1, "estimate_divisor", "at least 1");
+      visitor.state(estimated_);
     }
     if (visitor.restores()) update_ = {};
   }
@@ -166,7 +166,7 @@ class Step {
   void take_residual(Step& last) {
     std::swap(residual_, last.residual_);
     std::swap(estimate_, last.estimate_);
-    std::swap(estimate_divisor_, last.estimate_divisor_);
+    std::swap(estimated_, last.estimated_);
     if (gradient_memory_ && last.gradient_memory_) gradient_memory_->take(*last.gradient_memory_);
     if (compressed_ && last.compressed_) compressed_->take_memory(*last.compressed_);
     last.reset();
@@ -189,6 +189,16 @@ class Step {
   [[nodiscard]] std::span<const T> residual() const { return {residual_.data(), static_cast<std::size_t>(residual_.size())}; }
 
  private:
+  /// What lives on beside the estimate.
+  struct Estimated {
+    double divisor = 1;  ///< by which the updates in it were divided
+
+    void visit(StateVisitor& visitor) {
+      visitor.value("estimate_divisor", divisor);
+      visitor.check(std::isfinite(divisor) && divisor >= 1, "estimate_divisor", "finite, and at least 1");
+    }
+  };
+
   using Array = typename Memory::template Array<T>;
   static constexpr bool encodes = std::is_same_v<Memory, HostMemory<float>>;
   using CompressedRun = Compressed<Memory>;
@@ -270,9 +280,8 @@ class Step {
   /// EF21: the update is the sum of all that has been delivered, divided as updates are; restored from another number of ranks, it
   /// has been divided by that.
   void deliver_estimate(G* result, SparseVector<T> update) {
-    const double divisor = config_.average ? comm_.topology.size() : 1;
-    if (const double last = std::exchange(estimate_divisor_, divisor); last != divisor)
-      memory_->waxpby(static_cast<T>(last / divisor), estimate_.data(), T{0}, nullptr, estimate_.data(), config_.count);
+    if (const double last = std::exchange(estimated_.divisor, divisor_); last != divisor_)
+      memory_->waxpby(static_cast<T>(last / divisor_), estimate_.data(), T{0}, nullptr, estimate_.data(), config_.count);
     if (update.indices == nullptr)
       memory_->add(update.values, estimate_.data(), update.count);
     else
@@ -394,10 +403,11 @@ class Step {
   CommunicatorState& comm_;
   Statistics& statistics_;
   std::optional<Memory> memory_;
-  Array residual_;               // of my shard, where the algorithm shards
-  Array rounded_;                // of the selection, as it travels
-  Array estimate_;               // EF21: the sum of all updates
-  double estimate_divisor_ = 1;  // by which these were divided
+  Array residual_;  // of my shard, where the algorithm shards
+  Array rounded_;   // of the selection, as it travels
+  Array estimate_;  // EF21: the sum of all updates
+  Estimated estimated_;
+  double divisor_ = 1;  // of updates
   std::unique_ptr<DenseAllreduce<G>> dense_;
   std::unique_ptr<SparseAllreduce<T>> sparse_;
   std::optional<Selector<Memory>> selector_;

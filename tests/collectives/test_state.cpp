@@ -1,5 +1,7 @@
 // test_state.cpp: a plan that goes on from a saved state delivers and keeps what the plan does that was not interrupted, bit for
 // bit; and refuses what is not its state.
+#include <limits>
+
 #include "collectives/allreduce.hpp"
 #include "model/machine.hpp"
 #include "support/catch.hpp"
@@ -190,6 +192,45 @@ TEST_CASE("a state that is spoilt or foreign is refused by name, and changes not
     INFO(row.name);
     REQUIRE(check.failure() == "");
   }
+}
+
+TEST_CASE("what compressors keep is refused by name where it is spoilt, and then stays as it was", "[state]") {
+  struct Kept {
+    const char *algorithm, *compressor;
+    Feedback feedback;
+  };
+  RankCheck check;
+  for (const Kept& kept : {Kept{"oktopk", "top_k", Feedback::ef21}, Kept{"packed_allgather", "block_quantise", Feedback::ef21},
+                           Kept{"oktopk", "dgc", Feedback::residual}, Kept{"packed_allgather", "signum", Feedback::none},
+                           Kept{"dense_ring", "power_sgd", Feedback::residual}}) {
+    run_ranks(2, [&](Communicator& comm) {
+      AllreducePlan plan(
+          comm,
+          {.count = 100, .k = 10, .algorithm = kept.algorithm, .compressor = kept.compressor, .error_feedback = kept.feedback});
+      for (int t = 0; t < 3; ++t) {
+        std::vector<float> gradient = make_input<float>(Input::heavy_tailed, 100, comm.rank(), 2, t);
+        plan.run(gradient);
+      }
+      const SavedState saved = save_state(*plan.state());
+      const std::string accepted = accepted_spoilt(saved, [&](const SavedState& spoilt) { return refusal(plan, spoilt); });
+      check.that(accepted.empty(), accepted);
+      const auto refused = [&](const SavedState& foreign, const std::string& field) {
+        const std::string text = refusal(plan, foreign);
+        check.that(text.find("field '" + field + "'") != std::string::npos, field + ": " + (text.empty() ? "accepted" : text));
+      };
+      refused(with(saved, "encoded_runs", std::int64_t{9}), "encoded_runs");
+      if (kept.feedback == Feedback::ef21) {
+        refused(with(saved, "step/estimate_divisor", 0.0), "step/estimate_divisor");
+        refused(with(saved, "step/estimate_divisor", std::numeric_limits<double>::infinity()), "step/estimate_divisor");
+        SavedState unknown = with(saved, "step/estimate_divisor", 5.0);
+        unknown.fields.push_back({"step/mood", StateType::int32, 1, Buffer<std::byte>(4)});
+        refused(unknown, "step/mood");
+      }
+      const std::string difference = first_difference(save_state(*plan.state()), saved);
+      check.that(difference.empty(), "a refused state changed " + difference);
+    });
+  }
+  REQUIRE(check.failure() == "");
 }
 
 TEST_CASE("a plan that is running is neither saved nor restored", "[state]") {
