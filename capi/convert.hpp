@@ -260,4 +260,102 @@ inline weir_checkpoint_statistics to_c(const CheckpointStatistics& full) {
   return c;
 }
 
+inline FusedTensor from_c(const weir_fused_tensor& c) {
+  FusedTensor config;
+  config.name = c.name != nullptr ? c.name : "";
+  config.count = c.count;
+  config.density = c.density;
+  config.k = c.k;
+  config.dense = c.dense != 0;
+  config.optional = c.optional != 0;
+  return config;
+}
+
+/// `struct_size` is left to the caller. Its texts are those of `full`.
+inline weir_fused_tensor to_c(const FusedTensor& full) {
+  weir_fused_tensor c{};
+  c.name = full.name.c_str();
+  c.count = full.count;
+  c.density = full.density;
+  c.k = full.k;
+  c.dense = full.dense ? 1 : 0;
+  c.optional = full.optional ? 1 : 0;
+  return c;
+}
+
+inline FusionConfig from_c(const weir_fusion_config& c) {
+  FusionConfig config;
+  config.scheme = static_cast<FusionScheme>(c.scheme);
+  config.buffer_bytes = c.buffer_bytes;
+  config.type = static_cast<DataType>(c.type);
+  config.density = c.density;
+  config.algorithm = c.algorithm != nullptr ? c.algorithm : "";
+  config.threshold = static_cast<Threshold>(c.threshold);
+  config.samplings = c.samplings;
+  config.error_feedback = static_cast<Feedback>(c.error_feedback);
+  config.average = c.average != 0;
+  config.wire_format = static_cast<WireFormat>(c.wire_format);
+  config.wire_values = static_cast<WireValues>(c.wire_values);
+  config.threshold_period = c.threshold_period;
+  config.boundary_period = c.boundary_period;
+  config.balance_trigger = c.balance_trigger;
+  config.window = c.window;
+  config.non_finite = static_cast<NonFinite>(c.non_finite);
+  config.priority = c.priority;
+  config.name = c.name != nullptr ? c.name : "";
+  return config;
+}
+
+/// `struct_size` is left to the caller. Its texts are those of `full`.
+inline weir_fusion_config to_c(const FusionConfig& full) {
+  weir_fusion_config c{};
+  c.scheme = static_cast<std::int32_t>(full.scheme);
+  c.buffer_bytes = full.buffer_bytes;
+  c.type = static_cast<std::int32_t>(full.type);
+  c.density = full.density;
+  c.algorithm = full.algorithm.c_str();
+  c.threshold = static_cast<std::int32_t>(full.threshold);
+  c.samplings = full.samplings;
+  c.error_feedback = static_cast<std::int32_t>(full.error_feedback);
+  c.average = full.average ? 1 : 0;
+  c.wire_format = static_cast<std::int32_t>(full.wire_format);
+  c.wire_values = static_cast<std::int32_t>(full.wire_values);
+  c.threshold_period = full.threshold_period;
+  c.boundary_period = full.boundary_period;
+  c.balance_trigger = full.balance_trigger;
+  c.window = full.window;
+  c.non_finite = static_cast<std::int32_t>(full.non_finite);
+  c.priority = full.priority;
+  c.name = full.name.c_str();
+  return c;
+}
+
+/// `struct_size` is left to the caller.
+inline weir_fusion_statistics to_c(const FusionStatistics& full) {
+  weir_fusion_statistics c{};
+  c.iteration = full.iteration;
+  c.exchanges = full.exchanges;
+  c.tensors_skipped = full.tensors_skipped;
+  c.tensors_missing = full.tensors_missing;
+  c.buffers_skipped = full.buffers_skipped;
+  c.selected_local = full.selected_local;
+  c.selected_global = full.selected_global;
+  c.payload_bytes_sent = full.payload_bytes_sent;
+  c.payload_bytes_received = full.payload_bytes_received;
+  c.control_bytes_sent = full.control_bytes_sent;
+  c.control_bytes_received = full.control_bytes_received;
+  std::copy(full.bytes_sent.begin(), full.bytes_sent.end(), c.bytes_sent);
+  std::copy(full.bytes_received.begin(), full.bytes_received.end(), c.bytes_received);
+  std::copy(full.messages_sent.begin(), full.messages_sent.end(), c.messages_sent);
+  std::copy(full.messages_received.begin(), full.messages_received.end(), c.messages_received);
+  c.seconds_select = full.seconds_select;
+  c.seconds_exchange = full.seconds_exchange;
+  c.seconds_backward = full.seconds_backward;
+  c.seconds_waited = full.seconds_waited;
+  c.seconds_total = full.seconds_total;
+  c.regroupings = full.regroupings;
+  c.settled = full.settled ? 1 : 0;
+  return c;
+}
+
 }  // namespace weir::capi

@@ -8,21 +8,21 @@ module weir_c
   implicit none
   private
   public :: c_allreduce_config, c_statistics, c_algorithm_info, c_compressor_info, c_encoded_info, c_setting_info, &
-    c_embedding_config, c_embedding_statistics, c_exchange_info, c_checkpoint_config, c_checkpoint_statistics, c_sparse_result, &
-    c_residual, c_version, c_status_string, c_last_error, c_algorithm_name, c_algorithm, c_compressor_name, c_compressor, &
-    c_setting, c_level_name, c_set_log_function, c_init, c_finalize, c_mpi_family, c_mpi_library, c_comm_create_world, &
-    c_comm_create_fortran, c_comm_rank, c_comm_size, c_comm_topology, c_comm_level, c_comm_group, c_comm_nearest_gpu, &
-    c_comm_stragglers, c_comm_dump, c_comm_destroy, c_allreduce_plan_create, c_plan_destroy, c_plan_run, c_plan_run_sparse, &
-    c_plan_start, c_plan_start_sparse, c_plan_run_on_stream, c_plan_run_sparse_on_stream, c_plan_start_on_stream, &
-    c_plan_start_sparse_on_stream, c_plan_test, c_plan_wait, c_plan_wait_for, c_plan_sparse_result, c_plan_statistics, &
-    c_plan_residual, c_plan_config, c_plan_memory_bytes, c_plan_state_bytes, c_plan_save_state, c_plan_restore_state, &
-    c_plan_encoded_bytes, c_plan_encode, c_encoded_inspect, c_decode, c_plan_explanation, c_plan_reset, c_schedule_create, &
-    c_schedule_destroy, c_schedule_priority, c_schedule_started, c_schedule_test, c_schedule_wait, c_schedule_wait_all, &
-    c_schedule_pending, c_exchange_name, c_exchange, c_embedding_create, c_embedding_destroy, c_embedding_lookup_int32, &
-    c_embedding_lookup_int64, c_embedding_lookup_test, c_embedding_lookup_wait, c_embedding_lookup_wait_for, &
-    c_embedding_prefetch_int32, c_embedding_prefetch_int64, c_embedding_prefetch_test, c_embedding_prefetch_wait, &
-    c_embedding_prefetch_wait_for, c_embedding_update, c_embedding_update_test, c_embedding_update_wait, &
-    c_embedding_update_wait_for, c_embedding_lookup_int32_on_stream, c_embedding_lookup_int64_on_stream, &
+    c_embedding_config, c_embedding_statistics, c_exchange_info, c_checkpoint_config, c_checkpoint_statistics, c_fused_tensor, &
+    c_fusion_config, c_fusion_statistics, c_sparse_result, c_residual, c_version, c_status_string, c_last_error, c_algorithm_name, &
+    c_algorithm, c_compressor_name, c_compressor, c_setting, c_level_name, c_set_log_function, c_init, c_finalize, c_mpi_family, &
+    c_mpi_library, c_comm_create_world, c_comm_create_fortran, c_comm_rank, c_comm_size, c_comm_topology, c_comm_level, &
+    c_comm_group, c_comm_nearest_gpu, c_comm_stragglers, c_comm_dump, c_comm_destroy, c_allreduce_plan_create, c_plan_destroy, &
+    c_plan_run, c_plan_run_sparse, c_plan_start, c_plan_start_sparse, c_plan_run_on_stream, c_plan_run_sparse_on_stream, &
+    c_plan_start_on_stream, c_plan_start_sparse_on_stream, c_plan_test, c_plan_wait, c_plan_wait_for, c_plan_sparse_result, &
+    c_plan_statistics, c_plan_residual, c_plan_config, c_plan_memory_bytes, c_plan_state_bytes, c_plan_save_state, &
+    c_plan_restore_state, c_plan_encoded_bytes, c_plan_encode, c_encoded_inspect, c_decode, c_plan_explanation, c_plan_reset, &
+    c_schedule_create, c_schedule_destroy, c_schedule_priority, c_schedule_started, c_schedule_test, c_schedule_wait, &
+    c_schedule_wait_all, c_schedule_pending, c_exchange_name, c_exchange, c_embedding_create, c_embedding_destroy, &
+    c_embedding_lookup_int32, c_embedding_lookup_int64, c_embedding_lookup_test, c_embedding_lookup_wait, &
+    c_embedding_lookup_wait_for, c_embedding_prefetch_int32, c_embedding_prefetch_int64, c_embedding_prefetch_test, &
+    c_embedding_prefetch_wait, c_embedding_prefetch_wait_for, c_embedding_update, c_embedding_update_test, &
+    c_embedding_update_wait, c_embedding_update_wait_for, c_embedding_lookup_int32_on_stream, c_embedding_lookup_int64_on_stream, &
     c_embedding_prefetch_int32_on_stream, c_embedding_prefetch_int64_on_stream, c_embedding_update_on_stream, &
     c_embedding_set_learning_rate, c_embedding_export_rows, c_embedding_import_rows, c_embedding_get_config, &
     c_embedding_memory_bytes, c_embedding_state_bytes, c_embedding_save_state, c_embedding_restore_state, &
@@ -30,7 +30,10 @@ module weir_c
     c_checkpoint_add_schedule, c_checkpoint_add_array, c_checkpoint_set_integer, c_checkpoint_set_real, c_checkpoint_set_text, &
     c_checkpoint_get_integer, c_checkpoint_get_real, c_checkpoint_get_text, c_checkpoint_save, c_checkpoint_test, &
     c_checkpoint_wait, c_checkpoint_wait_for, c_checkpoint_restore, c_checkpoint_steps, c_checkpoint_catch_signal, &
-    c_checkpoint_stop_requested, c_checkpoint_get_statistics, c_checkpoint_get_config, to_c, from_c
+    c_checkpoint_stop_requested, c_checkpoint_get_statistics, c_checkpoint_get_config, c_fused_create, c_fused_destroy, &
+    c_fused_ready, c_fused_test, c_fused_wait, c_fused_wait_all, c_fused_find_tensor, c_fused_buffer_of, c_fused_residual, &
+    c_fused_statistics, c_fused_config, c_fused_explanation, c_fused_memory_bytes, c_fused_state_bytes, c_fused_save_state, &
+    c_fused_restore_state, c_fused_reset, to_c, from_c
 
   type, bind(C) :: c_allreduce_config
     integer(c_size_t) :: struct_size = 0
@@ -195,6 +198,66 @@ module weir_c
     real(c_double) :: seconds_snapshot = 0
     real(c_double) :: seconds_save = 0
     real(c_double) :: seconds_restore = 0
+  end type
+
+  type, bind(C) :: c_fused_tensor
+    integer(c_size_t) :: struct_size = 0
+    integer(c_int64_t) :: count = 0
+    integer(c_int64_t) :: k = 0
+    real(c_double) :: density = 0
+    type(c_ptr) :: name = c_null_ptr
+    integer(c_int32_t) :: dense = 0
+    integer(c_int32_t) :: optional = 0
+  end type
+
+  type, bind(C) :: c_fusion_config
+    integer(c_size_t) :: struct_size = 0
+    real(c_double) :: density = 0
+    integer(c_int64_t) :: buffer_bytes = 0
+    integer(c_int64_t) :: threshold_period = 0
+    integer(c_int64_t) :: boundary_period = 0
+    real(c_double) :: balance_trigger = 0
+    type(c_ptr) :: algorithm = c_null_ptr
+    type(c_ptr) :: name = c_null_ptr
+    integer(c_int32_t) :: scheme = 0
+    integer(c_int32_t) :: type = 0
+    integer(c_int32_t) :: threshold = 0
+    integer(c_int32_t) :: samplings = 0
+    integer(c_int32_t) :: wire_format = 0
+    integer(c_int32_t) :: wire_values = 0
+    integer(c_int32_t) :: window = 0
+    integer(c_int32_t) :: non_finite = 0
+    integer(c_int32_t) :: error_feedback = 0
+    integer(c_int32_t) :: average = 0
+    integer(c_int32_t) :: priority = 0
+    integer(c_int32_t) :: reserved = 0
+  end type
+
+  type, bind(C) :: c_fusion_statistics
+    integer(c_size_t) :: struct_size = 0
+    integer(c_int64_t) :: iteration = 0
+    integer(c_int64_t) :: exchanges = 0
+    integer(c_int64_t) :: tensors_skipped = 0
+    integer(c_int64_t) :: tensors_missing = 0
+    integer(c_int64_t) :: buffers_skipped = 0
+    integer(c_int64_t) :: selected_local = 0
+    integer(c_int64_t) :: selected_global = 0
+    integer(c_int64_t) :: payload_bytes_sent = 0
+    integer(c_int64_t) :: payload_bytes_received = 0
+    integer(c_int64_t) :: control_bytes_sent = 0
+    integer(c_int64_t) :: control_bytes_received = 0
+    integer(c_int64_t) :: bytes_sent(7) = 0
+    integer(c_int64_t) :: bytes_received(7) = 0
+    integer(c_int64_t) :: messages_sent(7) = 0
+    integer(c_int64_t) :: messages_received(7) = 0
+    real(c_double) :: seconds_select = 0
+    real(c_double) :: seconds_exchange = 0
+    real(c_double) :: seconds_backward = 0
+    real(c_double) :: seconds_waited = 0
+    real(c_double) :: seconds_total = 0
+    integer(c_int64_t) :: regroupings = 0
+    integer(c_int32_t) :: settled = 0
+    integer(c_int32_t) :: reserved = 0
   end type
 
   type, bind(C) :: c_sparse_result
@@ -952,16 +1015,125 @@ module weir_c
       type(c_checkpoint_config), intent(inout) :: config
       integer(c_int) :: returned
     end function
+    function c_fused_create(comm, config, tensors, count, fused) bind(C, name='weir_fused_create') result(returned)
+      import :: c_fused_tensor, c_fusion_config, c_int, c_ptr
+      type(c_ptr), value :: comm
+      type(c_fusion_config), intent(in) :: config
+      type(c_fused_tensor), intent(in) :: tensors
+      integer(c_int), value :: count
+      type(c_ptr), intent(inout) :: fused
+      integer(c_int) :: returned
+    end function
+    function c_fused_destroy(fused) bind(C, name='weir_fused_destroy') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: fused
+      integer(c_int) :: returned
+    end function
+    function c_fused_ready(fused, tensor, gradient, count) bind(C, name='weir_fused_ready') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: fused
+      integer(c_int), value :: tensor
+      type(c_ptr), value :: gradient
+      integer(c_int64_t), value :: count
+      integer(c_int) :: returned
+    end function
+    function c_fused_test(fused, tensor, done) bind(C, name='weir_fused_test') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: fused
+      integer(c_int), value :: tensor
+      integer(c_int), intent(inout) :: done
+      integer(c_int) :: returned
+    end function
+    function c_fused_wait(fused, tensor) bind(C, name='weir_fused_wait') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: fused
+      integer(c_int), value :: tensor
+      integer(c_int) :: returned
+    end function
+    function c_fused_wait_all(fused) bind(C, name='weir_fused_wait_all') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: fused
+      integer(c_int) :: returned
+    end function
+    function c_fused_find_tensor(fused, name, tensor) bind(C, name='weir_fused_find_tensor') result(returned)
+      import :: c_char, c_int, c_ptr
+      type(c_ptr), value :: fused
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int), intent(inout) :: tensor
+      integer(c_int) :: returned
+    end function
+    function c_fused_buffer_of(fused, tensor, buffer) bind(C, name='weir_fused_buffer_of') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: fused
+      integer(c_int), value :: tensor
+      integer(c_int), intent(inout) :: buffer
+      integer(c_int) :: returned
+    end function
+    function c_fused_residual(fused, tensor, residual) bind(C, name='weir_fused_residual') result(returned)
+      import :: c_int, c_ptr, c_residual
+      type(c_ptr), value :: fused
+      integer(c_int), value :: tensor
+      type(c_residual), intent(inout) :: residual
+      integer(c_int) :: returned
+    end function
+    function c_fused_statistics(fused, statistics) bind(C, name='weir_fused_statistics') result(returned)
+      import :: c_fusion_statistics, c_int, c_ptr
+      type(c_ptr), value :: fused
+      type(c_fusion_statistics), intent(inout) :: statistics
+      integer(c_int) :: returned
+    end function
+    function c_fused_config(fused, config) bind(C, name='weir_fused_config') result(returned)
+      import :: c_fusion_config, c_int, c_ptr
+      type(c_ptr), value :: fused
+      type(c_fusion_config), intent(inout) :: config
+      integer(c_int) :: returned
+    end function
+    function c_fused_explanation(fused) bind(C, name='weir_fused_explanation') result(returned)
+      import :: c_ptr
+      type(c_ptr), value :: fused
+      type(c_ptr) :: returned
+    end function
+    function c_fused_memory_bytes(fused, bytes) bind(C, name='weir_fused_memory_bytes') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: fused
+      integer(c_int64_t), intent(inout) :: bytes
+      integer(c_int) :: returned
+    end function
+    function c_fused_state_bytes(fused, bytes) bind(C, name='weir_fused_state_bytes') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: fused
+      integer(c_int64_t), intent(inout) :: bytes
+      integer(c_int) :: returned
+    end function
+    function c_fused_save_state(fused, state, bytes) bind(C, name='weir_fused_save_state') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: fused
+      type(c_ptr), value :: state
+      integer(c_int64_t), value :: bytes
+      integer(c_int) :: returned
+    end function
+    function c_fused_restore_state(fused, state, bytes) bind(C, name='weir_fused_restore_state') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: fused
+      type(c_ptr), value :: state
+      integer(c_int64_t), value :: bytes
+      integer(c_int) :: returned
+    end function
+    function c_fused_reset(fused) bind(C, name='weir_fused_reset') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: fused
+      integer(c_int) :: returned
+    end function
   end interface
 
   interface to_c
-    module procedure allreduce_config_to_c, embedding_config_to_c, checkpoint_config_to_c
+    module procedure allreduce_config_to_c, embedding_config_to_c, checkpoint_config_to_c, fused_tensor_to_c, fusion_config_to_c
   end interface
 
   interface from_c
     module procedure allreduce_config_from_c, statistics_from_c, algorithm_info_from_c, compressor_info_from_c, &
       encoded_info_from_c, setting_info_from_c, embedding_config_from_c, embedding_statistics_from_c, exchange_info_from_c, &
-      checkpoint_config_from_c, checkpoint_statistics_from_c
+      checkpoint_config_from_c, checkpoint_statistics_from_c, fused_tensor_from_c, fusion_config_from_c, fusion_statistics_from_c
   end interface
 
 contains
@@ -1041,6 +1213,48 @@ contains
     c%keep = from%keep
     c%compression = from%compression
     c%name = c_text(from%name, texts(:, 3))
+  end subroutine
+
+  !> `texts`, WEIR_LONG_TEXT_LENGTH + 1 characters for each of 1, must live as long as `c` is in use.
+  subroutine fused_tensor_to_c(from, c, texts)
+    type(weir_fused_tensor), intent(in) :: from
+    type(c_fused_tensor), intent(out) :: c
+    character(kind=c_char), intent(out), target :: texts(:, :)
+
+    c%struct_size = c_sizeof(c)
+    c%name = c_text(from%name, texts(:, 1))
+    c%count = from%count
+    c%density = from%density
+    c%k = from%k
+    c%dense = merge(1, 0, from%dense)
+    c%optional = merge(1, 0, from%optional)
+  end subroutine
+
+  !> `texts`, WEIR_TEXT_LENGTH + 1 characters for each of 2, must live as long as `c` is in use.
+  subroutine fusion_config_to_c(from, c, texts)
+    type(weir_fusion_config), intent(in) :: from
+    type(c_fusion_config), intent(out) :: c
+    character(kind=c_char), intent(out), target :: texts(:, :)
+
+    c%struct_size = c_sizeof(c)
+    c%scheme = from%scheme
+    c%buffer_bytes = from%buffer_bytes
+    c%type = from%type
+    c%density = from%density
+    c%algorithm = c_text(from%algorithm, texts(:, 1))
+    c%threshold = from%threshold
+    c%samplings = from%samplings
+    c%error_feedback = from%error_feedback
+    c%average = merge(1, 0, from%average)
+    c%wire_format = from%wire_format
+    c%wire_values = from%wire_values
+    c%threshold_period = from%threshold_period
+    c%boundary_period = from%boundary_period
+    c%balance_trigger = from%balance_trigger
+    c%window = from%window
+    c%non_finite = from%non_finite
+    c%priority = from%priority
+    c%name = c_text(from%name, texts(:, 2))
   end subroutine
 
   subroutine allreduce_config_from_c(c, to)
@@ -1227,6 +1441,70 @@ contains
     to%seconds_snapshot = c%seconds_snapshot
     to%seconds_save = c%seconds_save
     to%seconds_restore = c%seconds_restore
+  end subroutine
+
+  subroutine fused_tensor_from_c(c, to)
+    type(c_fused_tensor), intent(in) :: c
+    type(weir_fused_tensor), intent(inout) :: to
+
+    to%name = text_of(c%name)
+    to%count = c%count
+    to%density = c%density
+    to%k = c%k
+    to%dense = c%dense /= 0
+    to%optional = c%optional /= 0
+  end subroutine
+
+  subroutine fusion_config_from_c(c, to)
+    type(c_fusion_config), intent(in) :: c
+    type(weir_fusion_config), intent(inout) :: to
+
+    to%scheme = c%scheme
+    to%buffer_bytes = c%buffer_bytes
+    to%type = c%type
+    to%density = c%density
+    to%algorithm = text_of(c%algorithm)
+    to%threshold = c%threshold
+    to%samplings = c%samplings
+    to%error_feedback = c%error_feedback
+    to%average = c%average /= 0
+    to%wire_format = c%wire_format
+    to%wire_values = c%wire_values
+    to%threshold_period = c%threshold_period
+    to%boundary_period = c%boundary_period
+    to%balance_trigger = c%balance_trigger
+    to%window = c%window
+    to%non_finite = c%non_finite
+    to%priority = c%priority
+    to%name = text_of(c%name)
+  end subroutine
+
+  subroutine fusion_statistics_from_c(c, to)
+    type(c_fusion_statistics), intent(in) :: c
+    type(weir_fusion_statistics), intent(inout) :: to
+
+    to%iteration = c%iteration
+    to%exchanges = c%exchanges
+    to%tensors_skipped = c%tensors_skipped
+    to%tensors_missing = c%tensors_missing
+    to%buffers_skipped = c%buffers_skipped
+    to%selected_local = c%selected_local
+    to%selected_global = c%selected_global
+    to%payload_bytes_sent = c%payload_bytes_sent
+    to%payload_bytes_received = c%payload_bytes_received
+    to%control_bytes_sent = c%control_bytes_sent
+    to%control_bytes_received = c%control_bytes_received
+    to%bytes_sent = c%bytes_sent
+    to%bytes_received = c%bytes_received
+    to%messages_sent = c%messages_sent
+    to%messages_received = c%messages_received
+    to%seconds_select = c%seconds_select
+    to%seconds_exchange = c%seconds_exchange
+    to%seconds_backward = c%seconds_backward
+    to%seconds_waited = c%seconds_waited
+    to%seconds_total = c%seconds_total
+    to%regroupings = c%regroupings
+    to%settled = c%settled /= 0
   end subroutine
 
 end module

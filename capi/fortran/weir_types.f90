@@ -52,6 +52,9 @@ module weir_types
   !> Gaussiank: the quantile of a normal distribution with the gradient's moments, and a guard on the count
   integer, parameter :: WEIR_THRESHOLD_GAUSSIAN = 4
   integer, parameter :: WEIR_THRESHOLD_SIDCO = 5 !< SIDCo: exponential fits to what exceeds the last threshold, in stages
+  !> RedSync (Fang et al. 2019), threshold binary search: a threshold between mean and maximum that k to 5/4 k entries reach; the
+  !> paper stops at 2 k
+  integer, parameter :: WEIR_THRESHOLD_REDSYNC = 6
 
   !> How indices of sparse vectors travel.
 
@@ -113,6 +116,28 @@ module weir_types
   integer, parameter :: WEIR_ROUTING_DIRECT = 1 !< each by itself
   !> those from one node to another as one: gathered in the node, sent across, scattered
   integer, parameter :: WEIR_ROUTING_BY_NODE = 2
+
+  !> Which tensors travel together, and what is sparsified: each tensor by itself ("ahead"), or what travels together as one
+  !> ("behind").
+
+  integer, parameter :: WEIR_FUSION_NONE = 0 !< every tensor travels alone: wait-free back-propagation
+  !> buffers of a fixed size are fused first and then sparsified, as a compressing hook of PyTorch's DDP does. Small gradients may
+  !> go missing beside large ones
+  integer, parameter :: WEIR_FUSION_BEHIND = 1
+  !> SAFusion: each tensor is sparsified by itself; a rank fills buffers of a fixed size with the entries as they come. Buffers of
+  !> different ranks may hold different tensors, so that tensors have arrived only when all buffers have
+  integer, parameter :: WEIR_FUSION_AHEAD = 2
+  !> SAFusion-Inter: as `ahead`, and a buffer holds the same tensors on all ranks, whatever their sizes
+  integer, parameter :: WEIR_FUSION_AHEAD_INTER = 3
+  !> SAFusion-(Inter+Intra): as `ahead_inter`, and the number of tensors in a buffer adapts to measured times until its exchange
+  !> takes as long as the next buffer takes to fill
+  integer, parameter :: WEIR_FUSION_AHEAD_INTER_INTRA = 4
+  !> as `ahead_inter`, with buffers merged by the cost functions before the first iteration: two neighbours become one where that
+  !> saves more startup than it makes the first wait (OMGS-SGD, Shi et al. 2020)
+  integer, parameter :: WEIR_FUSION_OMGS = 5
+  !> as `ahead_inter`, with the division that the cost functions find cheapest of all before the first iteration (Cupcake, Wang et
+  !> al. 2023)
+  integer, parameter :: WEIR_FUSION_CUPCAKE = 6
 
   !> How much it takes to be logged: a message is when its level is at most the one that WEIR_LOG names.
 
@@ -181,7 +206,7 @@ module weir_types
     !> WEIR_THRESHOLD_EXACT, ...: how a rank selects the entries that it contributes, with top_k and dgc; other compressors ignore
     !> it
     integer :: threshold = WEIR_THRESHOLD_EXACT
-    integer :: samplings = 30 !< N of MSTopK (CommLib Algorithm 1)
+    integer :: samplings = 30 !< N of MSTopK (CommLib Algorithm 1), and most bisections of redsync
     !> WEIR_WIRE_FORMAT_COMPACT, ...: how indices travel, with sparse compressors; others ignore it. With `algorithm = auto` and
     !> compact, Weir may also choose coo
     integer :: wire_format = WEIR_WIRE_FORMAT_COMPACT
@@ -346,6 +371,78 @@ module weir_types
     real(real64) :: seconds_snapshot = 0 !< until save() returned
     real(real64) :: seconds_save = 0 !< from save() until the file was in its place
     real(real64) :: seconds_restore = 0
+  end type
+
+  !> One tensor of a model. Equal on all ranks.
+  type :: weir_fused_tensor
+    character(len=WEIR_LONG_TEXT_LENGTH) :: name = '' !< for messages and checkpoints; no two tensors have the same
+    integer(int64) :: count = 0_int64 !< elements of its gradient; at most 2^32 - 1, with `dense` 2^48
+    real(real64) :: density = 0.0_real64 !< k / count in (0, 1]; 0: that of the FusionConfig
+    !> entries that each rank selects, 0 <= k <= count; -1: from the density, at least 1 when count > 0
+    integer(int64) :: k = -1_int64
+    logical :: dense = .false. !< travels whole: biases, norms. It rides along with the tensors of its buffer
+    !> may be left out of an iteration by some ranks or all: it contributes nothing there, and its residual stays
+    logical :: optional = .false.
+  end type
+
+  !> Describes how the gradients of a model are fused and reduced. All fields but `name` and `priority` must be equal on all ranks.
+  type :: weir_fusion_config
+    !> WEIR_FUSION_NONE, ...: which tensors travel together, and what is sparsified
+    integer :: scheme = WEIR_FUSION_AHEAD_INTER_INTRA
+    !> size of a buffer, as bytes of gradients: with `behind` a buffer takes so many; with `ahead` and `ahead_inter` as many entries
+    !> as the density selects of so many. `ahead_inter_intra` begins with it; the others ignore it
+    integer(int64) :: buffer_bytes = 26214400_int64
+    integer :: type = WEIR_FLOAT32 !< WEIR_FLOAT32, ...: of the gradients' elements: float32 or float64, in host memory
+    real(real64) :: density = 0.01_real64 !< k / count in (0, 1] of tensors that say nothing else
+    !> a sparse one from the list of algorithms: it exchanges the entries of a buffer. Those that shard within nodes run flat.
+    !> gtopk, oktopk and hi_oktopk deliver the largest entries of a buffer, so that tensors may go missing again; the others deliver
+    !> all that ranks have selected. "auto": the cheapest of these by the cost functions
+    character(len=WEIR_TEXT_LENGTH) :: algorithm = 'auto'
+    integer :: threshold = WEIR_THRESHOLD_EXACT !< WEIR_THRESHOLD_EXACT, ...: how entries are selected
+    integer :: samplings = 30 !< N of MSTopK (CommLib Algorithm 1), and most bisections of redsync
+    integer :: error_feedback = WEIR_FEEDBACK_AUTOMATIC !< WEIR_FEEDBACK_NONE, ...: residual or none; automatic is residual
+    logical :: average = .true. !< divide the delivered sum by the number of ranks
+    integer :: wire_format = WEIR_WIRE_FORMAT_COMPACT !< WEIR_WIRE_FORMAT_COMPACT, ...: how indices travel
+    !> WEIR_WIRE_VALUES_NATIVE, ...: how values travel; bfloat16 and float16 need float32. Dense tensors travel as they are
+    integer :: wire_values = WEIR_WIRE_VALUES_NATIVE
+    integer(int64) :: threshold_period = 32_int64 !< tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48
+    integer(int64) :: boundary_period = 64_int64 !< tau of Ok-Topk Algorithm 1, 1 to 2^48
+    real(real64) :: balance_trigger = 4.0_real64 !< oktopk balances when the largest part exceeds this many times the mean
+    integer :: window = 4 !< exchanges in flight during split-and-reduce, 1 to 65536
+    !> WEIR_NON_FINITE_ERROR, ...: what NaN and infinity do to the buffer of their tensor; other buffers are delivered
+    integer :: non_finite = WEIR_NON_FINITE_ERROR
+    !> of the buffer with the last tensor of the forward pass; the earlier a buffer is needed, the higher its own. May differ
+    !> between ranks
+    integer :: priority = 0
+    character(len=WEIR_TEXT_LENGTH) :: name = 'fused' !< for messages and dumps
+  end type
+
+  !> What one iteration of a FusedAllreduce did on this rank, up to wait_all(); times in seconds.
+  type :: weir_fusion_statistics
+    integer(int64) :: iteration = 0 !< iterations so far, this one included
+    integer(int64) :: exchanges = 0 !< buffers that were exchanged: communication startups
+    integer(int64) :: tensors_skipped = 0 !< optional tensors that this rank left out
+    !> tensors of which no entry was delivered, though they have elements and k is not 0; the same on all ranks
+    integer(int64) :: tensors_missing = 0
+    integer(int64) :: buffers_skipped = 0 !< WEIR_NON_FINITE_SKIP took effect on so many
+    integer(int64) :: selected_local = 0 !< entries this rank contributed, dense tensors aside
+    integer(int64) :: selected_global = 0 !< entries of the updates, dense tensors aside
+    integer(int64) :: payload_bytes_sent = 0 !< values, indices
+    integer(int64) :: payload_bytes_received = 0
+    integer(int64) :: control_bytes_sent = 0 !< sizes, histograms, boundaries, agreement
+    integer(int64) :: control_bytes_received = 0
+    integer(int64) :: bytes_sent(0:6) = 0 !< by Level of the peer, payload and control
+    integer(int64) :: bytes_received(0:6) = 0 !< by Level of the peer
+    integer(int64) :: messages_sent(0:6) = 0 !< by Level of the peer
+    integer(int64) :: messages_received(0:6) = 0 !< by Level of the peer
+    real(real64) :: seconds_select = 0 !< compensation and selection, in ready()
+    real(real64) :: seconds_exchange = 0 !< while at least one exchange was in flight
+    real(real64) :: seconds_backward = 0 !< from the first ready() to the end of the last
+    !> that the caller spent in wait(), test() and wait_all(): communication that nothing overlapped
+    real(real64) :: seconds_waited = 0
+    real(real64) :: seconds_total = 0 !< from the first ready() to the end of the last exchange
+    integer(int64) :: regroupings = 0 !< times that buffers were divided anew, so far (ahead_inter_intra)
+    logical :: settled = .false. !< they will not be again
   end type
 
 end module

@@ -137,7 +137,7 @@ def types_py(interface):
         out += enum_lines(enum)
     for struct in (struct for struct in interface.structs if not struct.is_array):
         out += struct_lines(interface, struct)
-        if struct.is_config:
+        if struct.name in MAKERS:
             out += keyword_lines(interface, struct)
     return out
 
@@ -171,7 +171,7 @@ def abi_py(interface):
             out.append('        ("reserved", c_int32),')
         out.append("    ]")
     out += ["", "", "# What each function gives and takes.", "FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {"]
-    for header in ("weir.h", "embedding.h", "checkpoint.h"):
+    for header in ("weir.h", "embedding.h", "checkpoint.h", "fusion.h"):
         for function in model.functions(header):
             types = [argument_type(interface, argument) for argument in function.arguments]
             arguments = f"({', '.join(types)}{',' if len(types) == 1 else ''})"

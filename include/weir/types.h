@@ -35,7 +35,10 @@ typedef enum weir_threshold {
   WEIR_THRESHOLD_SAMPLED = 3, /**< DGC: the threshold of a small sample, and a second, exact selection among too many candidates */
   /** Gaussiank: the quantile of a normal distribution with the gradient's moments, and a guard on the count */
   WEIR_THRESHOLD_GAUSSIAN = 4,
-  WEIR_THRESHOLD_SIDCO = 5 /**< SIDCo: exponential fits to what exceeds the last threshold, in stages */
+  WEIR_THRESHOLD_SIDCO = 5, /**< SIDCo: exponential fits to what exceeds the last threshold, in stages */
+  /** RedSync (Fang et al. 2019), threshold binary search: a threshold between mean and maximum that k to 5/4 k entries reach;
+   *  the paper stops at 2 k */
+  WEIR_THRESHOLD_REDSYNC = 6
 } weir_threshold;
 
 /** How indices of sparse vectors travel. */
@@ -104,6 +107,29 @@ typedef enum weir_routing {
   WEIR_ROUTING_BY_NODE = 2    /**< those from one node to another as one: gathered in the node, sent across, scattered */
 } weir_routing;
 
+/** Which tensors travel together, and what is sparsified: each tensor by itself ("ahead"), or what travels together as one
+ *  ("behind"). */
+typedef enum weir_fusion_scheme {
+  WEIR_FUSION_NONE = 0, /**< every tensor travels alone: wait-free back-propagation */
+  /** buffers of a fixed size are fused first and then sparsified, as a compressing hook of PyTorch's DDP does. Small gradients
+   *  may go missing beside large ones */
+  WEIR_FUSION_BEHIND = 1,
+  /** SAFusion: each tensor is sparsified by itself; a rank fills buffers of a fixed size with the entries as they come. Buffers
+   *  of different ranks may hold different tensors, so that tensors have arrived only when all buffers have */
+  WEIR_FUSION_AHEAD = 2,
+  /** SAFusion-Inter: as `ahead`, and a buffer holds the same tensors on all ranks, whatever their sizes */
+  WEIR_FUSION_AHEAD_INTER = 3,
+  /** SAFusion-(Inter+Intra): as `ahead_inter`, and the number of tensors in a buffer adapts to measured times until its exchange
+   *  takes as long as the next buffer takes to fill */
+  WEIR_FUSION_AHEAD_INTER_INTRA = 4,
+  /** as `ahead_inter`, with buffers merged by the cost functions before the first iteration: two neighbours become one where
+   *  that saves more startup than it makes the first wait (OMGS-SGD, Shi et al. 2020) */
+  WEIR_FUSION_OMGS = 5,
+  /** as `ahead_inter`, with the division that the cost functions find cheapest of all before the first iteration (Cupcake, Wang
+   *  et al. 2023) */
+  WEIR_FUSION_CUPCAKE = 6
+} weir_fusion_scheme;
+
 /** How much it takes to be logged: a message is when its level is at most the one that WEIR_LOG names. */
 typedef enum weir_log_level {
   WEIR_LOG_LEVEL_ERROR = 0,
@@ -166,7 +192,7 @@ typedef struct weir_allreduce_config {
   /** weir_wire_values: how values travel, with sparse compressors; others ignore it. bfloat16 and float16 do not take gradients
    *  of float64. With `algorithm = auto`, Weir may also choose native */
   int32_t wire_values;
-  int32_t samplings; /**< N of MSTopK (CommLib Algorithm 1) */
+  int32_t samplings; /**< N of MSTopK (CommLib Algorithm 1), and most bisections of redsync */
   /** with `algorithm = auto`: this many runs of each of up to three candidates, then the fastest by the clock stays; 0: the
    *  prediction decides; at most 10^6 */
   int64_t trial_iterations;
@@ -367,6 +393,93 @@ typedef struct weir_checkpoint_statistics {
   double seconds_save;     /**< from save() until the file was in its place */
   double seconds_restore;
 } weir_checkpoint_statistics;
+
+/** One tensor of a model. Equal on all ranks. Start from WEIR_FUSED_TENSOR_INIT. */
+typedef struct weir_fused_tensor {
+  size_t struct_size;
+  int64_t count;    /**< elements of its gradient; at most 2^32 - 1, with `dense` 2^48 */
+  int64_t k;        /**< entries that each rank selects, 0 <= k <= count; -1: from the density, at least 1 when count > 0 */
+  double density;   /**< k / count in (0, 1]; 0: that of the FusionConfig */
+  const char* name; /**< for messages and checkpoints; no two tensors have the same; copied */
+  int32_t dense;    /**< nonzero: travels whole: biases, norms. It rides along with the tensors of its buffer */
+  /** nonzero: may be left out of an iteration by some ranks or all: it contributes nothing there, and its residual stays */
+  int32_t optional;
+} weir_fused_tensor;
+
+#define WEIR_FUSED_TENSOR_INIT                                                                                                     \
+  {                                                                                                                                \
+    sizeof(weir_fused_tensor), 0, -1, 0.0, "", 0, 0                                                                                \
+  }
+
+/** Describes how the gradients of a model are fused and reduced. All fields but `name` and `priority` must be equal on all
+ *  ranks. Start from WEIR_FUSION_CONFIG_INIT. */
+typedef struct weir_fusion_config {
+  size_t struct_size;
+  double density; /**< k / count in (0, 1] of tensors that say nothing else */
+  /** size of a buffer, as bytes of gradients: with `behind` a buffer takes so many; with `ahead` and `ahead_inter` as many
+   *  entries as the density selects of so many. `ahead_inter_intra` begins with it; the others ignore it */
+  int64_t buffer_bytes;
+  int64_t threshold_period; /**< tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48 */
+  int64_t boundary_period;  /**< tau of Ok-Topk Algorithm 1, 1 to 2^48 */
+  double balance_trigger;   /**< oktopk balances when the largest part exceeds this many times the mean */
+  /** a sparse one from the list of algorithms: it exchanges the entries of a buffer. Those that shard within nodes run flat.
+   *  gtopk, oktopk and hi_oktopk deliver the largest entries of a buffer, so that tensors may go missing again; the others
+   *  deliver all that ranks have selected. "auto": the cheapest of these by the cost functions; copied */
+  const char* algorithm;
+  const char* name;    /**< for messages and dumps; copied */
+  int32_t scheme;      /**< weir_fusion_scheme: which tensors travel together, and what is sparsified */
+  int32_t type;        /**< weir_data_type: of the gradients' elements: float32 or float64, in host memory */
+  int32_t threshold;   /**< weir_threshold: how entries are selected */
+  int32_t samplings;   /**< N of MSTopK (CommLib Algorithm 1), and most bisections of redsync */
+  int32_t wire_format; /**< weir_wire_format: how indices travel */
+  /** weir_wire_values: how values travel; bfloat16 and float16 need float32. Dense tensors travel as they are */
+  int32_t wire_values;
+  int32_t window; /**< exchanges in flight during split-and-reduce, 1 to 65536 */
+  int32_t non_finite; /**< weir_non_finite: what NaN and infinity do to the buffer of their tensor; other buffers are delivered */
+  int32_t error_feedback; /**< weir_feedback: residual or none; automatic is residual */
+  int32_t average; /**< nonzero: divide the delivered sum by the number of ranks */
+  /** of the buffer with the last tensor of the forward pass; the earlier a buffer is needed, the higher its own. May differ
+   *  between ranks */
+  int32_t priority;
+  int32_t reserved; /**< 0 */
+} weir_fusion_config;
+
+#define WEIR_FUSION_CONFIG_INIT                                                                                                    \
+  {                                                                                                                                \
+    sizeof(weir_fusion_config), 0.01, 26214400, 32, 64, 4.0, "auto", "fused", WEIR_FUSION_AHEAD_INTER_INTRA, WEIR_FLOAT32,         \
+    WEIR_THRESHOLD_EXACT, 30, WEIR_WIRE_FORMAT_COMPACT, WEIR_WIRE_VALUES_NATIVE, 4, WEIR_NON_FINITE_ERROR,                         \
+    WEIR_FEEDBACK_AUTOMATIC, 1, 0, 0                                                                                               \
+  }
+
+/** What one iteration of a FusedAllreduce did on this rank, up to wait_all(); times in seconds. Set struct_size to its size
+ *  before a call fills it. */
+typedef struct weir_fusion_statistics {
+  size_t struct_size;
+  int64_t iteration;       /**< iterations so far, this one included */
+  int64_t exchanges;       /**< buffers that were exchanged: communication startups */
+  int64_t tensors_skipped; /**< optional tensors that this rank left out */
+  /** tensors of which no entry was delivered, though they have elements and k is not 0; the same on all ranks */
+  int64_t tensors_missing;
+  int64_t buffers_skipped;    /**< WEIR_NON_FINITE_SKIP took effect on so many */
+  int64_t selected_local;     /**< entries this rank contributed, dense tensors aside */
+  int64_t selected_global;    /**< entries of the updates, dense tensors aside */
+  int64_t payload_bytes_sent; /**< values, indices */
+  int64_t payload_bytes_received;
+  int64_t control_bytes_sent; /**< sizes, histograms, boundaries, agreement */
+  int64_t control_bytes_received;
+  int64_t bytes_sent[WEIR_LEVEL_COUNT]; /**< by Level of the peer, payload and control */
+  int64_t bytes_received[WEIR_LEVEL_COUNT]; /**< by Level of the peer */
+  int64_t messages_sent[WEIR_LEVEL_COUNT]; /**< by Level of the peer */
+  int64_t messages_received[WEIR_LEVEL_COUNT]; /**< by Level of the peer */
+  double seconds_select; /**< compensation and selection, in ready() */
+  double seconds_exchange; /**< while at least one exchange was in flight */
+  double seconds_backward; /**< from the first ready() to the end of the last */
+  double seconds_waited; /**< that the caller spent in wait(), test() and wait_all(): communication that nothing overlapped */
+  double seconds_total; /**< from the first ready() to the end of the last exchange */
+  int64_t regroupings; /**< times that buffers were divided anew, so far (ahead_inter_intra) */
+  int32_t settled; /**< nonzero: they will not be again */
+  int32_t reserved; /**< 0 */
+} weir_fusion_statistics;
 
 /** The delivered update, sorted by index, equal on all ranks, in the plan's memory space. Owned by the plan, valid until its
  *  next start, reset or destruction. Set struct_size to its size before a call fills it. */

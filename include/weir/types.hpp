@@ -29,7 +29,10 @@ enum class Threshold : std::int32_t {
   mstopk = 2,    ///< CommLib Algorithm 1: `samplings` thresholds bisected between mean and maximum, then exactly k entries
   sampled = 3,   ///< DGC: the threshold of a small sample, and a second, exact selection among too many candidates
   gaussian = 4,  ///< Gaussiank: the quantile of a normal distribution with the gradient's moments, and a guard on the count
-  sidco = 5      ///< SIDCo: exponential fits to what exceeds the last threshold, in stages
+  sidco = 5,     ///< SIDCo: exponential fits to what exceeds the last threshold, in stages
+  /// RedSync (Fang et al. 2019), threshold binary search: a threshold between mean and maximum that k to 5/4 k entries reach; the
+  /// paper stops at 2 k
+  redsync = 6
 };
 
 /// How indices of sparse vectors travel.
@@ -97,6 +100,28 @@ enum class Routing : std::int32_t {
   by_node = 2     ///< those from one node to another as one: gathered in the node, sent across, scattered
 };
 
+/// Which tensors travel together, and what is sparsified: each tensor by itself ("ahead"), or what travels together as one
+/// ("behind").
+enum class FusionScheme : std::int32_t {
+  none = 0,  ///< every tensor travels alone: wait-free back-propagation
+  /// buffers of a fixed size are fused first and then sparsified, as a compressing hook of PyTorch's DDP does. Small gradients may
+  /// go missing beside large ones
+  behind = 1,
+  /// SAFusion: each tensor is sparsified by itself; a rank fills buffers of a fixed size with the entries as they come. Buffers of
+  /// different ranks may hold different tensors, so that tensors have arrived only when all buffers have
+  ahead = 2,
+  ahead_inter = 3,  ///< SAFusion-Inter: as `ahead`, and a buffer holds the same tensors on all ranks, whatever their sizes
+  /// SAFusion-(Inter+Intra): as `ahead_inter`, and the number of tensors in a buffer adapts to measured times until its exchange
+  /// takes as long as the next buffer takes to fill
+  ahead_inter_intra = 4,
+  /// as `ahead_inter`, with buffers merged by the cost functions before the first iteration: two neighbours become one where that
+  /// saves more startup than it makes the first wait (OMGS-SGD, Shi et al. 2020)
+  omgs = 5,
+  /// as `ahead_inter`, with the division that the cost functions find cheapest of all before the first iteration (Cupcake, Wang et
+  /// al. 2023)
+  cupcake = 6
+};
+
 /// How much it takes to be logged: a message is when its level is at most the one that WEIR_LOG names.
 enum class LogLevel : std::int32_t { error = 0, warn = 1, info = 2, debug = 3 };
 
@@ -155,7 +180,7 @@ struct AllreduceConfig {
   bool average = true;  ///< divide the delivered sum by the number of ranks
   /// how a rank selects the entries that it contributes, with top_k and dgc; other compressors ignore it
   Threshold threshold = Threshold::exact;
-  int samplings = 30;  ///< N of MSTopK (CommLib Algorithm 1)
+  int samplings = 30;  ///< N of MSTopK (CommLib Algorithm 1), and most bisections of redsync
   /// how indices travel, with sparse compressors; others ignore it. With `algorithm = auto` and compact, Weir may also choose coo
   WireFormat wire_format = WireFormat::compact;
   /// how values travel, with sparse compressors; others ignore it. bfloat16 and float16 do not take gradients of float64. With
@@ -316,6 +341,74 @@ struct CheckpointStatistics {
   double seconds_snapshot = 0;      ///< until save() returned
   double seconds_save = 0;          ///< from save() until the file was in its place
   double seconds_restore = 0;
+};
+
+/// One tensor of a model. Equal on all ranks.
+struct FusedTensor {
+  std::string name = "";   ///< for messages and checkpoints; no two tensors have the same
+  std::int64_t count = 0;  ///< elements of its gradient; at most 2^32 - 1, with `dense` 2^48
+  double density = 0.0;    ///< k / count in (0, 1]; 0: that of the FusionConfig
+  std::int64_t k = -1;     ///< entries that each rank selects, 0 <= k <= count; -1: from the density, at least 1 when count > 0
+  bool dense = false;      ///< travels whole: biases, norms. It rides along with the tensors of its buffer
+  /// may be left out of an iteration by some ranks or all: it contributes nothing there, and its residual stays
+  bool optional = false;
+};
+
+/// Describes how the gradients of a model are fused and reduced. All fields but `name` and `priority` must be equal on all ranks.
+struct FusionConfig {
+  FusionScheme scheme = FusionScheme::ahead_inter_intra;  ///< which tensors travel together, and what is sparsified
+  /// size of a buffer, as bytes of gradients: with `behind` a buffer takes so many; with `ahead` and `ahead_inter` as many entries
+  /// as the density selects of so many. `ahead_inter_intra` begins with it; the others ignore it
+  std::int64_t buffer_bytes = 26214400;
+  DataType type = DataType::float32;  ///< of the gradients' elements: float32 or float64, in host memory
+  double density = 0.01;              ///< k / count in (0, 1] of tensors that say nothing else
+  /// a sparse one from the list of algorithms: it exchanges the entries of a buffer. Those that shard within nodes run flat. gtopk,
+  /// oktopk and hi_oktopk deliver the largest entries of a buffer, so that tensors may go missing again; the others deliver all
+  /// that ranks have selected. "auto": the cheapest of these by the cost functions
+  std::string algorithm = "auto";
+  Threshold threshold = Threshold::exact;         ///< how entries are selected
+  int samplings = 30;                             ///< N of MSTopK (CommLib Algorithm 1), and most bisections of redsync
+  Feedback error_feedback = Feedback::automatic;  ///< residual or none; automatic is residual
+  bool average = true;                            ///< divide the delivered sum by the number of ranks
+  WireFormat wire_format = WireFormat::compact;   ///< how indices travel
+  /// how values travel; bfloat16 and float16 need float32. Dense tensors travel as they are
+  WireValues wire_values = WireValues::native;
+  std::int64_t threshold_period = 32;       ///< tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48
+  std::int64_t boundary_period = 64;        ///< tau of Ok-Topk Algorithm 1, 1 to 2^48
+  double balance_trigger = 4.0;             ///< oktopk balances when the largest part exceeds this many times the mean
+  int window = 4;                           ///< exchanges in flight during split-and-reduce, 1 to 65536
+  NonFinite non_finite = NonFinite::error;  ///< what NaN and infinity do to the buffer of their tensor; other buffers are delivered
+  /// of the buffer with the last tensor of the forward pass; the earlier a buffer is needed, the higher its own. May differ between
+  /// ranks
+  int priority = 0;
+  std::string name = "fused";  ///< for messages and dumps
+};
+
+/// What one iteration of a FusedAllreduce did on this rank, up to wait_all(); times in seconds.
+struct FusionStatistics {
+  std::int64_t iteration = 0;        ///< iterations so far, this one included
+  std::int64_t exchanges = 0;        ///< buffers that were exchanged: communication startups
+  std::int64_t tensors_skipped = 0;  ///< optional tensors that this rank left out
+  /// tensors of which no entry was delivered, though they have elements and k is not 0; the same on all ranks
+  std::int64_t tensors_missing = 0;
+  std::int64_t buffers_skipped = 0;     ///< NonFinite::skip took effect on so many
+  std::int64_t selected_local = 0;      ///< entries this rank contributed, dense tensors aside
+  std::int64_t selected_global = 0;     ///< entries of the updates, dense tensors aside
+  std::int64_t payload_bytes_sent = 0;  ///< values, indices
+  std::int64_t payload_bytes_received = 0;
+  std::int64_t control_bytes_sent = 0;  ///< sizes, histograms, boundaries, agreement
+  std::int64_t control_bytes_received = 0;
+  std::array<std::int64_t, level_count> bytes_sent{};  ///< by Level of the peer, payload and control
+  std::array<std::int64_t, level_count> bytes_received{};  ///< by Level of the peer
+  std::array<std::int64_t, level_count> messages_sent{};  ///< by Level of the peer
+  std::array<std::int64_t, level_count> messages_received{};  ///< by Level of the peer
+  double seconds_select = 0;  ///< compensation and selection, in ready()
+  double seconds_exchange = 0;  ///< while at least one exchange was in flight
+  double seconds_backward = 0;  ///< from the first ready() to the end of the last
+  double seconds_waited = 0;  ///< that the caller spent in wait(), test() and wait_all(): communication that nothing overlapped
+  double seconds_total = 0;  ///< from the first ready() to the end of the last exchange
+  std::int64_t regroupings = 0;  ///< times that buffers were divided anew, so far (ahead_inter_intra)
+  bool settled = false;  ///< they will not be again
 };
 
 }  // namespace weir

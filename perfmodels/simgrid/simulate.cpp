@@ -27,7 +27,8 @@ struct Options {
 
 const std::map<std::string, Threshold, std::less<>> thresholds = {
     {"exact", Threshold::exact},     {"reuse", Threshold::reuse},       {"mstopk", Threshold::mstopk},
-    {"sampled", Threshold::sampled}, {"gaussian", Threshold::gaussian}, {"sidco", Threshold::sidco}};
+    {"sampled", Threshold::sampled}, {"gaussian", Threshold::gaussian}, {"sidco", Threshold::sidco},
+    {"redsync", Threshold::redsync}};
 
 AllreduceConfig config_of(const Options& options, const std::string& wanted) {
   const std::size_t plus = wanted.find('+');

@@ -18,7 +18,7 @@ inline constexpr std::array<std::string_view, 4> names_of<DataType> = {"float32"
 template <>
 inline constexpr std::array<std::string_view, 2> names_of<MemorySpace> = {"host", "cuda"};
 template <>
-inline constexpr std::array<std::string_view, 6> names_of<Threshold> = {"exact", "reuse", "mstopk", "sampled", "gaussian", "sidco"};
+inline constexpr std::array<std::string_view, 7> names_of<Threshold> = {"exact", "reuse", "mstopk", "sampled", "gaussian", "sidco", "redsync"};
 template <>
 inline constexpr std::array<std::string_view, 2> names_of<WireFormat> = {"compact", "coo"};
 template <>
@@ -33,6 +33,8 @@ template <>
 inline constexpr std::array<std::string_view, 4> names_of<Optimizer> = {"sgd", "momentum", "adagrad", "adam"};
 template <>
 inline constexpr std::array<std::string_view, 3> names_of<Routing> = {"automatic", "direct", "by_node"};
+template <>
+inline constexpr std::array<std::string_view, 7> names_of<FusionScheme> = {"none", "behind", "ahead", "ahead_inter", "ahead_inter_intra", "omgs", "cupcake"};
 template <>
 inline constexpr std::array<std::string_view, 4> names_of<LogLevel> = {"error", "warn", "info", "debug"};
 template <>
@@ -118,6 +120,44 @@ void visit_fields(const CheckpointConfig& config, Visit&& visit) {
   visit(FieldInfo{.name = "run", .agreed = false}, config.run);
   visit(FieldInfo{.name = "keep", .least = 1, .most = 1000000, .most_text = "1000000", .example = "2"}, config.keep);
   visit(FieldInfo{.name = "compression", .least = 0, .most = 9, .most_text = "9", .example = "1"}, config.compression);
+  visit(FieldInfo{.name = "name", .agreed = false}, config.name);
+}
+// clang-format on
+
+/// visit(FieldInfo, value) for every field, in the order of the struct.
+template <class Visit>
+// clang-format off
+void visit_fields(const FusedTensor& config, Visit&& visit) {
+  visit(FieldInfo{.name = "name"}, config.name);
+  visit(FieldInfo{.name = "count"}, config.count);
+  visit(FieldInfo{.name = "density"}, config.density);
+  visit(FieldInfo{.name = "k"}, config.k);
+  visit(FieldInfo{.name = "dense"}, config.dense);
+  visit(FieldInfo{.name = "optional"}, config.optional);
+}
+// clang-format on
+
+/// visit(FieldInfo, value) for every field, in the order of the struct.
+template <class Visit>
+// clang-format off
+void visit_fields(const FusionConfig& config, Visit&& visit) {
+  visit(FieldInfo{.name = "scheme"}, config.scheme);
+  visit(FieldInfo{.name = "buffer_bytes", .least = 1, .most = 0x1p48, .most_text = "2^48", .example = "26214400"}, config.buffer_bytes);
+  visit(FieldInfo{.name = "type"}, config.type);
+  visit(FieldInfo{.name = "density"}, config.density);
+  visit(FieldInfo{.name = "algorithm"}, config.algorithm);
+  visit(FieldInfo{.name = "threshold"}, config.threshold);
+  visit(FieldInfo{.name = "samplings", .least = 1, .most = 1000, .most_text = "1000", .example = "30"}, config.samplings);
+  visit(FieldInfo{.name = "error_feedback"}, config.error_feedback);
+  visit(FieldInfo{.name = "average"}, config.average);
+  visit(FieldInfo{.name = "wire_format"}, config.wire_format);
+  visit(FieldInfo{.name = "wire_values"}, config.wire_values);
+  visit(FieldInfo{.name = "threshold_period", .least = 1, .most = 0x1p48, .most_text = "2^48", .example = "32"}, config.threshold_period);
+  visit(FieldInfo{.name = "boundary_period", .least = 1, .most = 0x1p48, .most_text = "2^48", .example = "64"}, config.boundary_period);
+  visit(FieldInfo{.name = "balance_trigger", .least = 1, .example = "4"}, config.balance_trigger);
+  visit(FieldInfo{.name = "window", .least = 1, .most = 65536, .most_text = "65536", .example = "4"}, config.window);
+  visit(FieldInfo{.name = "non_finite"}, config.non_finite);
+  visit(FieldInfo{.name = "priority", .agreed = false}, config.priority);
   visit(FieldInfo{.name = "name", .agreed = false}, config.name);
 }
 // clang-format on

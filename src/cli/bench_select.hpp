@@ -33,7 +33,8 @@ inline constexpr std::array select_methods = {SelectMethod{"reuse", Threshold::r
                                               SelectMethod{"mstopk", Threshold::mstopk},
                                               SelectMethod{"sampled", Threshold::sampled},
                                               SelectMethod{"gaussian", Threshold::gaussian},
-                                              SelectMethod{"sidco", Threshold::sidco}};
+                                              SelectMethod{"sidco", Threshold::sidco},
+                                              SelectMethod{"redsync", Threshold::redsync}};
 inline constexpr int select_warmup = 3;  ///< iterations that do not count
 
 /// k

@@ -21,8 +21,8 @@ namespace weir {
 /// largest are found among those few. The first threshold is estimated from a sample. When candidates turn out too few or too many,
 /// the pass is repeated with a fresh estimate, and as a last resort the exact k-th magnitude is found by histograms of everything.
 ///
-/// The other methods work on candidates, too. Those of `sampled` are what reaches its sample's threshold. `mstopk`, `gaussian` and
-/// `sidco` sum up the gradient on the way and look for their thresholds among somewhat more than 5/4 k candidates, which answer how
+/// The other methods work on candidates, too. Those of `sampled` are what reaches its sample's threshold. `mstopk`, `gaussian`, `sidco`
+/// and `redsync` sum up the gradient on the way and look for their thresholds among somewhat more than 5/4 k candidates, which answer how
 /// many entries reach any threshold that matters. Where the count misses [3/4 k, 5/4 k], selection is exact.
 ///
 /// In CUDA memory the host waits once an iteration, for counts: after the pass, and the ranking of the candidates.
@@ -244,6 +244,8 @@ class Selector {
     Key<T> key = 0;
     if (setup_.threshold == Threshold::gaussian) {
       key = adjusted_threshold(among, moments, gaussian_threshold(moments, k), k);
+    } else if (setup_.threshold == Threshold::redsync) {
+      key = redsync_threshold(among, memory_.told().exceedances, k, setup_.samplings);
     } else {
       key = co_await sidco_key(among, gradient, residual, k);
       state_.sidco.adapt(key < floor_ ? count_ : among.count_at_least(key), k);

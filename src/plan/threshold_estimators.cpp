@@ -93,6 +93,23 @@ Key<T> adjusted_threshold(const Candidates<T>& candidates, const Moments<T>& all
 }
 
 template <class T>
+Key<T> redsync_threshold(const Candidates<T>& candidates, const Exceedances<T>& all, std::int64_t k, int samplings) {
+  const double largest = magnitude_of(all.largest);
+  const double mean = std::min(all.sum_magnitudes / static_cast<double>(all.count), largest);
+  Key<T> key = candidates.floor;
+  double left = 0, right = 1;
+  for (int sampling = 0; sampling < samplings; ++sampling) {
+    const double ratio = left + (right - left) / 2;
+    const Key<T> threshold = key_at_least<T>(mean + ratio * (largest - mean));
+    key = std::max(threshold, candidates.floor);
+    const std::int64_t count = candidates.count_at_least(key);
+    if (threshold >= candidates.floor && count >= k && count <= guard_limit(k)) break;
+    (threshold >= candidates.floor && count < k ? right : left) = ratio;
+  }
+  return key;
+}
+
+template <class T>
 bool SidcoFit::refine(const Exceedances<T>& reaching) {
   if (reaching.count == 0) return false;
   const auto count = static_cast<double>(reaching.count);
@@ -150,6 +167,7 @@ ThresholdSample::ThresholdSample(std::int64_t count, std::int64_t room, std::int
   template MsTopkThresholds<T> mstopk_thresholds(const Candidates<T>&, const Exceedances<T>&, std::int64_t, int); \
   template double gaussian_threshold(const Moments<T>&, std::int64_t);                                            \
   template Key<T> adjusted_threshold(const Candidates<T>&, const Moments<T>&, double, std::int64_t);              \
+  template Key<T> redsync_threshold(const Candidates<T>&, const Exceedances<T>&, std::int64_t, int);              \
   template bool SidcoFit::refine(const Exceedances<T>&);
 
 WEIR_INSTANTIATE(float)

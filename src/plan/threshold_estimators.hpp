@@ -65,6 +65,12 @@ template <class T>
 template <class T>
 [[nodiscard]] Key<T> adjusted_threshold(const Candidates<T>& candidates, const Moments<T>& all, double threshold, std::int64_t k);
 
+/// RedSync (Fang et al. 2019), threshold binary search: the ratio between the mean (0) and the largest magnitude (1) is bisected, at
+/// most `samplings` times, until from k to 5/4 k entries reach the threshold; the paper stops at 2 k. The last one tried. At least
+/// the floor.
+template <class T>
+[[nodiscard]] Key<T> redsync_threshold(const Candidates<T>& candidates, const Exceedances<T>& all, std::int64_t k, int samplings);
+
 /// SIDCo (Abdelmoniem et al. 2021) with exponential fits to what exceeds the last threshold: each stage but the last asks for 1/4
 /// of the entries the one before left, the last for k. Beyond the paper, the last asks for a share of what was counted, not of what
 /// the stages before should have left, so that their errors do not add up.
@@ -114,7 +120,8 @@ struct SelectionSetup {
   bool scales_up = false;    ///< of random ones
 
   [[nodiscard]] bool uses_moments() const {
-    return threshold == Threshold::mstopk || threshold == Threshold::gaussian || threshold == Threshold::sidco;
+    return threshold == Threshold::mstopk || threshold == Threshold::gaussian || threshold == Threshold::sidco ||
+           threshold == Threshold::redsync;
   }
   [[nodiscard]] Summary summary() const {
     return threshold == Threshold::gaussian ? Summary::moments : uses_moments() ? Summary::magnitudes : Summary::none;

@@ -38,7 +38,7 @@ class HostSelector {
   Selector<HostMemory<T>> selector_;
 };
 
-constexpr std::array guarded_methods = {Threshold::sampled, Threshold::gaussian, Threshold::sidco};
+constexpr std::array guarded_methods = {Threshold::sampled, Threshold::gaussian, Threshold::sidco, Threshold::redsync};
 
 template <class T>
 struct Selected {

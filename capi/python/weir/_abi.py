@@ -195,6 +195,72 @@ class weir_checkpoint_statistics(Structure):
     ]
 
 
+class weir_fused_tensor(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("count", c_int64),
+        ("k", c_int64),
+        ("density", c_double),
+        ("name", c_char_p),
+        ("dense", c_int32),
+        ("optional", c_int32),
+    ]
+
+
+class weir_fusion_config(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("density", c_double),
+        ("buffer_bytes", c_int64),
+        ("threshold_period", c_int64),
+        ("boundary_period", c_int64),
+        ("balance_trigger", c_double),
+        ("algorithm", c_char_p),
+        ("name", c_char_p),
+        ("scheme", c_int32),
+        ("type", c_int32),
+        ("threshold", c_int32),
+        ("samplings", c_int32),
+        ("wire_format", c_int32),
+        ("wire_values", c_int32),
+        ("window", c_int32),
+        ("non_finite", c_int32),
+        ("error_feedback", c_int32),
+        ("average", c_int32),
+        ("priority", c_int32),
+        ("reserved", c_int32),
+    ]
+
+
+class weir_fusion_statistics(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("iteration", c_int64),
+        ("exchanges", c_int64),
+        ("tensors_skipped", c_int64),
+        ("tensors_missing", c_int64),
+        ("buffers_skipped", c_int64),
+        ("selected_local", c_int64),
+        ("selected_global", c_int64),
+        ("payload_bytes_sent", c_int64),
+        ("payload_bytes_received", c_int64),
+        ("control_bytes_sent", c_int64),
+        ("control_bytes_received", c_int64),
+        ("bytes_sent", c_int64 * 7),
+        ("bytes_received", c_int64 * 7),
+        ("messages_sent", c_int64 * 7),
+        ("messages_received", c_int64 * 7),
+        ("seconds_select", c_double),
+        ("seconds_exchange", c_double),
+        ("seconds_backward", c_double),
+        ("seconds_waited", c_double),
+        ("seconds_total", c_double),
+        ("regroupings", c_int64),
+        ("settled", c_int32),
+        ("reserved", c_int32),
+    ]
+
+
 class weir_sparse_result(Structure):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -329,4 +395,21 @@ FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "weir_checkpoint_stop_requested": (c_int, (c_void_p, POINTER(c_int))),
     "weir_checkpoint_get_statistics": (c_int, (c_void_p, POINTER(weir_checkpoint_statistics))),
     "weir_checkpoint_get_config": (c_int, (c_void_p, POINTER(weir_checkpoint_config))),
+    "weir_fused_create": (c_int, (c_void_p, POINTER(weir_fusion_config), POINTER(weir_fused_tensor), c_int, POINTER(c_void_p))),
+    "weir_fused_destroy": (c_int, (c_void_p,)),
+    "weir_fused_ready": (c_int, (c_void_p, c_int, c_void_p, c_int64)),
+    "weir_fused_test": (c_int, (c_void_p, c_int, POINTER(c_int))),
+    "weir_fused_wait": (c_int, (c_void_p, c_int)),
+    "weir_fused_wait_all": (c_int, (c_void_p,)),
+    "weir_fused_find_tensor": (c_int, (c_void_p, c_char_p, POINTER(c_int))),
+    "weir_fused_buffer_of": (c_int, (c_void_p, c_int, POINTER(c_int))),
+    "weir_fused_residual": (c_int, (c_void_p, c_int, POINTER(weir_residual))),
+    "weir_fused_statistics": (c_int, (c_void_p, POINTER(weir_fusion_statistics))),
+    "weir_fused_config": (c_int, (c_void_p, POINTER(weir_fusion_config))),
+    "weir_fused_explanation": (c_char_p, (c_void_p,)),
+    "weir_fused_memory_bytes": (c_int, (c_void_p, POINTER(c_int64))),
+    "weir_fused_state_bytes": (c_int, (c_void_p, POINTER(c_int64))),
+    "weir_fused_save_state": (c_int, (c_void_p, c_void_p, c_int64)),
+    "weir_fused_restore_state": (c_int, (c_void_p, c_void_p, c_int64)),
+    "weir_fused_reset": (c_int, (c_void_p,)),
 }

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 __all__ = [
     "Status", "Error", "ArgumentError", "MismatchError", "BusyError", "StateError", "NonFiniteError", "TimeoutError",
     "TransportError", "MemoryError", "SettingError", "UnsupportedError", "InternalError", "DeviceError", "FileError", "DataType",
-    "MemorySpace", "Threshold", "WireFormat", "WireValues", "Feedback", "NonFinite", "Level", "Optimizer", "Routing", "LogLevel",
-    "ElementType", "Distribution", "AllreduceConfig", "Statistics", "AlgorithmInfo", "CompressorInfo", "EncodedInfo",
-    "SettingInfo", "EmbeddingConfig", "EmbeddingStatistics", "ExchangeInfo", "CheckpointConfig", "CheckpointStatistics",
+    "MemorySpace", "Threshold", "WireFormat", "WireValues", "Feedback", "NonFinite", "Level", "Optimizer", "Routing",
+    "FusionScheme", "LogLevel", "ElementType", "Distribution", "AllreduceConfig", "Statistics", "AlgorithmInfo", "CompressorInfo",
+    "EncodedInfo", "SettingInfo", "EmbeddingConfig", "EmbeddingStatistics", "ExchangeInfo", "CheckpointConfig",
+    "CheckpointStatistics", "FusedTensor", "FusionConfig", "FusionStatistics",
 ]
 
 
@@ -174,6 +175,8 @@ class Threshold(IntEnum):
     sampled: DGC: the threshold of a small sample, and a second, exact selection among too many candidates
     gaussian: Gaussiank: the quantile of a normal distribution with the gradient's moments, and a guard on the count
     sidco: SIDCo: exponential fits to what exceeds the last threshold, in stages
+    redsync: RedSync (Fang et al. 2019), threshold binary search: a threshold between mean and maximum that k to 5/4 k entries
+        reach; the paper stops at 2 k
     """
 
     exact = 0
@@ -182,6 +185,7 @@ class Threshold(IntEnum):
     sampled = 3
     gaussian = 4
     sidco = 5
+    redsync = 6
 
 
 class WireFormat(IntEnum):
@@ -290,6 +294,33 @@ class Routing(IntEnum):
     by_node = 2
 
 
+class FusionScheme(IntEnum):
+    """Which tensors travel together, and what is sparsified: each tensor by itself ("ahead"), or what travels together as one
+    ("behind").
+
+    none: every tensor travels alone: wait-free back-propagation
+    behind: buffers of a fixed size are fused first and then sparsified, as a compressing hook of PyTorch's DDP does. Small
+        gradients may go missing beside large ones
+    ahead: SAFusion: each tensor is sparsified by itself; a rank fills buffers of a fixed size with the entries as they come.
+        Buffers of different ranks may hold different tensors, so that tensors have arrived only when all buffers have
+    ahead_inter: SAFusion-Inter: as `ahead`, and a buffer holds the same tensors on all ranks, whatever their sizes
+    ahead_inter_intra: SAFusion-(Inter+Intra): as `ahead_inter`, and the number of tensors in a buffer adapts to measured times
+        until its exchange takes as long as the next buffer takes to fill
+    omgs: as `ahead_inter`, with buffers merged by the cost functions before the first iteration: two neighbours become one where
+        that saves more startup than it makes the first wait (OMGS-SGD, Shi et al. 2020)
+    cupcake: as `ahead_inter`, with the division that the cost functions find cheapest of all before the first iteration (Cupcake,
+        Wang et al. 2023)
+    """
+
+    none = 0
+    behind = 1
+    ahead = 2
+    ahead_inter = 3
+    ahead_inter_intra = 4
+    omgs = 5
+    cupcake = 6
+
+
 class LogLevel(IntEnum):
     """How much it takes to be logged: a message is when its level is at most the one that WEIR_LOG names."""
 
@@ -355,7 +386,7 @@ class AllreduceConfig(Struct):
         nothing is compressed
     average: divide the delivered sum by the number of ranks
     threshold: how a rank selects the entries that it contributes, with top_k and dgc; other compressors ignore it
-    samplings: N of MSTopK (CommLib Algorithm 1)
+    samplings: N of MSTopK (CommLib Algorithm 1), and most bisections of redsync
     wire_format: how indices travel, with sparse compressors; others ignore it. With `algorithm = auto` and compact, Weir may also
         choose coo
     wire_values: how values travel, with sparse compressors; others ignore it. bfloat16 and float16 do not take gradients of
@@ -477,7 +508,7 @@ class PlanKeywords:
             nothing is compressed
         average: divide the delivered sum by the number of ranks
         threshold: how a rank selects the entries that it contributes, with top_k and dgc; other compressors ignore it
-        samplings: N of MSTopK (CommLib Algorithm 1)
+        samplings: N of MSTopK (CommLib Algorithm 1), and most bisections of redsync
         wire_format: how indices travel, with sparse compressors; others ignore it. With `algorithm = auto` and compact, Weir may
             also choose coo
         wire_values: how values travel, with sparse compressors; others ignore it. bfloat16 and float16 do not take gradients of
@@ -923,4 +954,145 @@ class CheckpointStatistics(Struct):
     _kinds = {
         "step": int, "ranks": int, "snapshot_bytes": int, "bytes_written": int, "bytes_read": int, "seconds_snapshot": float,
         "seconds_save": float, "seconds_restore": float,
+    }
+
+
+@dataclass(repr=False)
+class FusedTensor(Struct):
+    """One tensor of a model. Equal on all ranks.
+
+    name: for messages and checkpoints; no two tensors have the same
+    count: elements of its gradient; at most 2^32 - 1, with `dense` 2^48
+    density: k / count in (0, 1]; 0: that of the FusionConfig
+    k: entries that each rank selects, 0 <= k <= count; -1: from the density, at least 1 when count > 0
+    dense: travels whole: biases, norms. It rides along with the tensors of its buffer
+    optional: may be left out of an iteration by some ranks or all: it contributes nothing there, and its residual stays
+    """
+
+    name: str = ""
+    count: int = 0
+    density: float = 0.0
+    k: int = -1
+    dense: bool = False
+    optional: bool = False
+
+    _c = _abi.weir_fused_tensor
+    _kinds = {
+        "name": str, "count": int, "density": float, "k": int, "dense": bool, "optional": bool,
+    }
+
+
+@dataclass(repr=False)
+class FusionConfig(Struct):
+    """Describes how the gradients of a model are fused and reduced. All fields but `name` and `priority` must be equal on all
+    ranks.
+
+    scheme: which tensors travel together, and what is sparsified
+    buffer_bytes: size of a buffer, as bytes of gradients: with `behind` a buffer takes so many; with `ahead` and `ahead_inter` as
+        many entries as the density selects of so many. `ahead_inter_intra` begins with it; the others ignore it
+    type: of the gradients' elements: float32 or float64, in host memory
+    density: k / count in (0, 1] of tensors that say nothing else
+    algorithm: a sparse one from the list of algorithms: it exchanges the entries of a buffer. Those that shard within nodes run
+        flat. gtopk, oktopk and hi_oktopk deliver the largest entries of a buffer, so that tensors may go missing again; the others
+        deliver all that ranks have selected. "auto": the cheapest of these by the cost functions
+    threshold: how entries are selected
+    samplings: N of MSTopK (CommLib Algorithm 1), and most bisections of redsync
+    error_feedback: residual or none; automatic is residual
+    average: divide the delivered sum by the number of ranks
+    wire_format: how indices travel
+    wire_values: how values travel; bfloat16 and float16 need float32. Dense tensors travel as they are
+    threshold_period: tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48
+    boundary_period: tau of Ok-Topk Algorithm 1, 1 to 2^48
+    balance_trigger: oktopk balances when the largest part exceeds this many times the mean
+    window: exchanges in flight during split-and-reduce, 1 to 65536
+    non_finite: what NaN and infinity do to the buffer of their tensor; other buffers are delivered
+    priority: of the buffer with the last tensor of the forward pass; the earlier a buffer is needed, the higher its own. May differ
+        between ranks
+    name: for messages and dumps
+    """
+
+    scheme: Union[FusionScheme, str] = FusionScheme.ahead_inter_intra
+    buffer_bytes: int = 26214400
+    type: TypeLike = DataType.float32
+    density: float = 0.01
+    algorithm: str = "auto"
+    threshold: Union[Threshold, str] = Threshold.exact
+    samplings: int = 30
+    error_feedback: Union[Feedback, str] = Feedback.automatic
+    average: bool = True
+    wire_format: Union[WireFormat, str] = WireFormat.compact
+    wire_values: Union[WireValues, str] = WireValues.native
+    threshold_period: int = 32
+    boundary_period: int = 64
+    balance_trigger: float = 4.0
+    window: int = 4
+    non_finite: Union[NonFinite, str] = NonFinite.error
+    priority: int = 0
+    name: str = "fused"
+
+    _c = _abi.weir_fusion_config
+    _kinds = {
+        "scheme": FusionScheme, "buffer_bytes": int, "type": DataType, "density": float, "algorithm": str, "threshold": Threshold,
+        "samplings": int, "error_feedback": Feedback, "average": bool, "wire_format": WireFormat, "wire_values": WireValues,
+        "threshold_period": int, "boundary_period": int, "balance_trigger": float, "window": int, "non_finite": NonFinite,
+        "priority": int, "name": str,
+    }
+
+
+@dataclass(frozen=True, repr=False)
+class FusionStatistics(Struct):
+    """What one iteration of a FusedAllreduce did on this rank, up to wait_all(); times in seconds.
+
+    iteration: iterations so far, this one included
+    exchanges: buffers that were exchanged: communication startups
+    tensors_skipped: optional tensors that this rank left out
+    tensors_missing: tensors of which no entry was delivered, though they have elements and k is not 0; the same on all ranks
+    buffers_skipped: NonFinite.skip took effect on so many
+    selected_local: entries this rank contributed, dense tensors aside
+    selected_global: entries of the updates, dense tensors aside
+    payload_bytes_sent: values, indices
+    control_bytes_sent: sizes, histograms, boundaries, agreement
+    bytes_sent: by Level of the peer, payload and control
+    bytes_received: by Level of the peer
+    messages_sent: by Level of the peer
+    messages_received: by Level of the peer
+    seconds_select: compensation and selection, in ready()
+    seconds_exchange: while at least one exchange was in flight
+    seconds_backward: from the first ready() to the end of the last
+    seconds_waited: that the caller spent in wait(), test() and wait_all(): communication that nothing overlapped
+    seconds_total: from the first ready() to the end of the last exchange
+    regroupings: times that buffers were divided anew, so far (ahead_inter_intra)
+    settled: they will not be again
+    """
+
+    iteration: int
+    exchanges: int
+    tensors_skipped: int
+    tensors_missing: int
+    buffers_skipped: int
+    selected_local: int
+    selected_global: int
+    payload_bytes_sent: int
+    payload_bytes_received: int
+    control_bytes_sent: int
+    control_bytes_received: int
+    bytes_sent: Dict[Level, int]
+    bytes_received: Dict[Level, int]
+    messages_sent: Dict[Level, int]
+    messages_received: Dict[Level, int]
+    seconds_select: float
+    seconds_exchange: float
+    seconds_backward: float
+    seconds_waited: float
+    seconds_total: float
+    regroupings: int
+    settled: bool
+
+    _c = _abi.weir_fusion_statistics
+    _kinds = {
+        "iteration": int, "exchanges": int, "tensors_skipped": int, "tensors_missing": int, "buffers_skipped": int,
+        "selected_local": int, "selected_global": int, "payload_bytes_sent": int, "payload_bytes_received": int,
+        "control_bytes_sent": int, "control_bytes_received": int, "bytes_sent": [Level], "bytes_received": [Level],
+        "messages_sent": [Level], "messages_received": [Level], "seconds_select": float, "seconds_exchange": float,
+        "seconds_backward": float, "seconds_waited": float, "seconds_total": float, "regroupings": int, "settled": bool,
     }

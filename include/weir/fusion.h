@@ -1,0 +1,66 @@
+/* weir/fusion.h: the C interface of tensor fusion: the gradients of a whole model, reduced while back-propagation brings them in.
+ * C11. Errors, struct_size, collective calls and thread-safety are as in weir/weir.h; what happens in which call, as in
+ * weir/fusion.hpp.
+ *
+ *   weir_fused_tensor tensors[2] = {WEIR_FUSED_TENSOR_INIT, WEIR_FUSED_TENSOR_INIT};    in the order of the forward pass
+ *   tensors[0].name = "layer1.weight"; tensors[0].count = 4096; ...
+ *   weir_fused_create(comm, &config, tensors, 2, &fused);
+ *   weir_fused_ready(fused, 1, gradient1, 512);           in the backward pass, in whatever order gradients come
+ *   weir_fused_ready(fused, 0, gradient0, 4096);
+ *   weir_fused_wait_all(fused);                           the gradients are the averaged sparse updates */
+#ifndef WEIR_FUSION_H
+#define WEIR_FUSION_H
+
+#include <weir/weir.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+typedef struct weir_fused weir_fused; /**< the gradients of one model */
+
+/** Collective. `tensors` are `count` of one struct_size, in the order of the forward pass. `*fused` is owned by the caller; see
+ *  weir_fused_destroy. On error *fused is NULL. */
+weir_status weir_fused_create(weir_comm* comm, const weir_fusion_config* config, const weir_fused_tensor* tensors, int count,
+                              weir_fused** fused);
+/** Not collective. Finishes exchanges in flight, since the other ranks wait for them. NULL is fine. */
+weir_status weir_fused_destroy(weir_fused* fused);
+
+/** The gradient of tensor `tensor`, `count` elements of the configuration's type, is complete. It belongs to the library until
+ *  weir_fused_wait for the tensor, or weir_fused_wait_all, has returned, and then holds the update. What is wrong with the call,
+ *  all ranks hear in their waits. */
+weir_status weir_fused_ready(weir_fused* fused, int tensor, void* gradient, int64_t count);
+/** Makes progress. *done becomes 1 once the update of this tensor is in its gradient. */
+weir_status weir_fused_test(weir_fused* fused, int tensor, int* done);
+weir_status weir_fused_wait(weir_fused* fused, int tensor);
+/** Ends the iteration: every rank calls it before its next weir_fused_ready. */
+weir_status weir_fused_wait_all(weir_fused* fused);
+
+/** *tensor becomes the place of a name in the order of the forward pass. */
+weir_status weir_fused_find_tensor(const weir_fused* fused, const char* name, int* tensor);
+/** *buffer becomes the number of the buffer that the tensor travels in; -1 with WEIR_FUSION_AHEAD. */
+weir_status weir_fused_buffer_of(const weir_fused* fused, int tensor, int* buffer);
+/** What error feedback keeps of a tensor on this rank, valid until the next weir_fused_ready, weir_fused_reset or
+ *  weir_fused_destroy. */
+weir_status weir_fused_residual(const weir_fused* fused, int tensor, weir_residual* residual);
+/** Of the last iteration that has ended. */
+weir_status weir_fused_statistics(const weir_fused* fused, weir_fusion_statistics* statistics);
+/** What is in force. Texts are valid as long as the object. */
+weir_status weir_fused_config(const weir_fused* fused, weir_fusion_config* config);
+/** Which buffers there are and why, for people. Valid until the next call for this object; NULL for a NULL object. */
+const char* weir_fused_explanation(const weir_fused* fused);
+weir_status weir_fused_memory_bytes(const weir_fused* fused, int64_t* bytes);
+/** As weir_plan_state_bytes, weir_plan_save_state and weir_plan_restore_state. */
+weir_status weir_fused_state_bytes(weir_fused* fused, int64_t* bytes);
+weir_status weir_fused_save_state(weir_fused* fused, void* state, int64_t bytes);
+weir_status weir_fused_restore_state(weir_fused* fused, const void* state, int64_t bytes);
+/** Forgets residuals, thresholds and iteration count. Every rank must call it before the same iteration. */
+weir_status weir_fused_reset(weir_fused* fused);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,109 @@
+// weir/fusion.hpp: the gradients of a whole model, reduced while back-propagation brings them in: tensor fusion, with sparsification
+// ahead of it (SAFusion).
+//
+//   std::vector<weir::FusedTensor> tensors = {{.name = "conv1.weight", .count = 9408}, ...};   // in the order of the forward pass
+//   weir::FusedAllreduce fused(comm, {.density = 0.01}, tensors);
+//   for (each step) {
+//     ...backward:  fused.ready(i, gradients[i]);    // in whatever order they come
+//     fused.wait_all();                              // the gradients are the averaged sparse updates
+//   }
+//
+// or, where the next forward pass should begin before everything has arrived, wait(i) before layer i needs its update, and
+// wait_all() at the end of that pass.
+#ifndef WEIR_FUSION_HPP
+#define WEIR_FUSION_HPP
+
+#include <weir/weir.hpp>
+
+#pragma GCC visibility push(default)
+namespace weir {
+
+namespace detail {
+class FusedImpl;
+}
+
+/// The gradients of one model. Which of them travel together is the library's business (FusionScheme).
+///
+/// An iteration has two parts. First the caller hands in gradients with ready(), each tensor once, in any order, which may differ
+/// between ranks. Then it asks for updates with wait(), test() or wait_all(); from the first of these calls on, the iteration takes
+/// no more gradients, and optional tensors that did not come contribute nothing. wait_all() ends the iteration: every rank calls it
+/// before its next ready().
+///
+/// ready() compensates and selects, and starts the exchange of each buffer that is full. Exchanges advance in the calls of the
+/// communicator, ready() among them, and, with WEIR_PROGRESS_THREAD, in a thread of this rank.
+///
+/// A gradient belongs to the library from ready() until wait() for its tensor, or wait_all(), has returned; it then holds the
+/// update: of a sparse tensor what was delivered, zero elsewhere.
+///
+/// Errors. What one rank does wrong in an iteration (a tensor that is ready twice, or missing, or of another size) ends it on every
+/// rank: wait() of the tensors concerned or wait_all() throws the same Error on all ranks, naming tensor and rank. A wait() that
+/// throws has ended the iteration as wait_all() does. Buffers without an error are delivered. The iteration after it is as any
+/// other. A run that broke off (timeout, transport error) breaks the object, as it does a plan.
+///
+/// The update is the same on all ranks, and with a residual nothing is lost: for every tensor, sum over ranks (gradient + old
+/// residual) = sum over ranks (new residual) + sum delivered, up to rounding. The same gradients in the same order give the same
+/// bits, with one exception: `ahead_inter_intra` divides by measured times, and which entries gtopk, oktopk and hi_oktopk deliver
+/// depends on the division. topk_allgather, topk_dsa and gaussiank deliver the same bits whatever the division.
+///
+/// Thread-safety: as plans.
+class FusedAllreduce {
+ public:
+  /// Collective. `tensors` are in the order of the forward pass. Allocates everything; refuses on all ranks, naming the tensor, when
+  /// descriptions are wrong or differ.
+  FusedAllreduce(const Communicator& comm, const FusionConfig& config, std::span<const FusedTensor> tensors);
+  FusedAllreduce(FusedAllreduce&&) noexcept;
+  FusedAllreduce& operator=(FusedAllreduce&&) noexcept;
+  /// Not collective, unless it outlives the last copy of its communicator. Finishes exchanges in flight, since the other ranks wait
+  /// for them; gradients are left alone.
+  ~FusedAllreduce();
+
+  /// The gradient of tensors[tensor] is complete. Collective in the sense that every rank calls it for every tensor that is not
+  /// optional, before its first wait. Throws only what breaks the object; what is wrong with the call, all ranks hear in their waits.
+  void ready(int tensor, std::span<float> gradient);
+  void ready(int tensor, std::span<double> gradient);
+  /// The same on raw memory of the object's type.
+  void ready_raw(int tensor, void* gradient, std::int64_t count);
+  /// Makes progress; true once the update of this tensor is in its gradient. Ends the part of ready().
+  bool test(int tensor);
+  /// Until the update of this tensor is in its gradient.
+  void wait(int tensor);
+  /// Until all updates are there, and all ranks have ended the iteration.
+  void wait_all();
+
+  [[nodiscard]] int size() const;  ///< tensors
+  /// The place of a name in the order of the forward pass. Throws Error(WEIR_ERR_ARGUMENT), naming the closest, as do the functions
+  /// below for numbers that are none.
+  [[nodiscard]] int tensor(std::string_view name) const;
+  [[nodiscard]] const FusedTensor& description(int tensor) const;
+  /// Which buffer the tensor travels in at present, numbered in the order in which they are expected to start; tensors of one buffer
+  /// travel together. -1 with `ahead`, where each rank decides as gradients come.
+  [[nodiscard]] int buffer_of(int tensor) const;
+  /// What error feedback keeps of this tensor on this rank; empty without error feedback, and of dense tensors. Throws
+  /// Error(WEIR_ERR_BUSY) within an iteration, as do the functions of the state.
+  template <class T>
+  [[nodiscard]] std::span<const T> residual(int tensor) const;
+
+  [[nodiscard]] const FusionStatistics& statistics() const;  ///< of the last iteration that has ended
+  /// What is in force: `algorithm` and `error_feedback` are what automatic choice stands for.
+  [[nodiscard]] const FusionConfig& config() const;
+  /// Which buffers there are and why, for people.
+  [[nodiscard]] std::string explanation() const;
+  [[nodiscard]] std::int64_t memory_bytes() const;
+  /// As AllreducePlan's. Residuals belong to tensors, by name: a state is restored to an object of the same tensors, scheme,
+  /// algorithm and threshold.
+  [[nodiscard]] std::int64_t state_bytes() const;
+  void save_state(std::span<std::byte> state) const;
+  void restore_state(std::span<const std::byte> state);
+  /// Forgets residuals, thresholds and iteration count; the division into buffers stays. Sends nothing, but every rank must call it
+  /// before the same iteration.
+  void reset();
+  [[nodiscard]] const std::shared_ptr<detail::FusedImpl>& state() const noexcept { return state_; }
+
+ private:
+  std::shared_ptr<detail::FusedImpl> state_;
+};
+
+}  // namespace weir
+#pragma GCC visibility pop
+
+#endif
