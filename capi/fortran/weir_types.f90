@@ -138,6 +138,8 @@ module weir_types
   !> as `ahead_inter`, with the division that the cost functions find cheapest of all before the first iteration (Cupcake, Wang et
   !> al. 2023)
   integer, parameter :: WEIR_FUSION_CUPCAKE = 6
+  !> as `ahead_inter_intra`, with the division whose last exchange ends first, by measured times
+  integer, parameter :: WEIR_FUSION_AHEAD_FITTED = 7
 
   !> How much it takes to be logged: a message is when its level is at most the one that WEIR_LOG names.
 
@@ -390,7 +392,8 @@ module weir_types
     !> WEIR_FUSION_NONE, ...: which tensors travel together, and what is sparsified
     integer :: scheme = WEIR_FUSION_AHEAD_INTER_INTRA
     !> size of a buffer, as bytes of gradients: with `behind` a buffer takes so many; with `ahead` and `ahead_inter` as many entries
-    !> as the density selects of so many. `ahead_inter_intra` begins with it; the others ignore it
+    !> as the density selects of so many. `ahead_inter_intra` and `ahead_fitted` begin with it, and the former takes no larger ones;
+    !> the others ignore it
     integer(int64) :: buffer_bytes = 26214400_int64
     integer :: type = WEIR_FLOAT32 !< WEIR_FLOAT32, ...: of the gradients' elements: float32 or float64, in host memory
     real(real64) :: density = 0.01_real64 !< k / count in (0, 1] of tensors that say nothing else
@@ -441,7 +444,7 @@ module weir_types
     !> that the caller spent in wait(), test() and wait_all(): communication that nothing overlapped
     real(real64) :: seconds_waited = 0
     real(real64) :: seconds_total = 0 !< from the first ready() to the end of the last exchange
-    integer(int64) :: regroupings = 0 !< times that buffers were divided anew, so far (ahead_inter_intra)
+    integer(int64) :: regroupings = 0 !< times that buffers were divided anew, so far (ahead_inter_intra, ahead_fitted)
     logical :: settled = .false. !< they will not be again
   end type
 

@@ -31,6 +31,9 @@ weir_status weir_fused_destroy(weir_fused* fused);
  *  weir_fused_wait for the tensor, or weir_fused_wait_all, has returned, and then holds the update. What is wrong with the call,
  *  all ranks hear in their waits. */
 weir_status weir_fused_ready(weir_fused* fused, int tensor, void* gradient, int64_t count);
+/** This rank has no gradient for an optional tensor in this iteration: it contributes nothing; `gradient`, `count` elements, gets the
+ *  update that the other ranks make. */
+weir_status weir_fused_skip(weir_fused* fused, int tensor, void* gradient, int64_t count);
 /** Makes progress. *done becomes 1 once the update of this tensor is in its gradient. */
 weir_status weir_fused_test(weir_fused* fused, int tensor, int* done);
 weir_status weir_fused_wait(weir_fused* fused, int tensor);

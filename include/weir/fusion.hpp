@@ -42,7 +42,7 @@ class FusedImpl;
 ///
 /// The update is the same on all ranks, and with a residual nothing is lost: for every tensor, sum over ranks (gradient + old
 /// residual) = sum over ranks (new residual) + sum delivered, up to rounding. The same gradients in the same order give the same
-/// bits, with one exception: `ahead_inter_intra` divides by measured times, and which entries gtopk, oktopk and hi_oktopk deliver
+/// bits, with one exception: `ahead_inter_intra` and `ahead_fitted` divide by measured times, and which entries gtopk, oktopk and hi_oktopk deliver
 /// depends on the division. topk_allgather, topk_dsa and gaussiank deliver the same bits whatever the division.
 ///
 /// Thread-safety: as plans.
@@ -61,8 +61,14 @@ class FusedAllreduce {
   /// optional, before its first wait. Throws only what breaks the object; what is wrong with the call, all ranks hear in their waits.
   void ready(int tensor, std::span<float> gradient);
   void ready(int tensor, std::span<double> gradient);
+  /// This rank has no gradient for an optional tensor in this iteration (unused parameters): it contributes nothing, and its residual
+  /// stays; `gradient` gets the update that the other ranks make. A rank that leaves an optional tensor out altogether contributes
+  /// nothing either, and does not hear the update.
+  void skip(int tensor, std::span<float> gradient);
+  void skip(int tensor, std::span<double> gradient);
   /// The same on raw memory of the object's type.
   void ready_raw(int tensor, void* gradient, std::int64_t count);
+  void skip_raw(int tensor, void* gradient, std::int64_t count);
   /// Makes progress; true once the update of this tensor is in its gradient. Ends the part of ready().
   bool test(int tensor);
   /// Until the update of this tensor is in its gradient.

@@ -127,7 +127,8 @@ typedef enum weir_fusion_scheme {
   WEIR_FUSION_OMGS = 5,
   /** as `ahead_inter`, with the division that the cost functions find cheapest of all before the first iteration (Cupcake, Wang
    *  et al. 2023) */
-  WEIR_FUSION_CUPCAKE = 6
+  WEIR_FUSION_CUPCAKE = 6,
+  WEIR_FUSION_AHEAD_FITTED = 7 /**< as `ahead_inter_intra`, with the division whose last exchange ends first, by measured times */
 } weir_fusion_scheme;
 
 /** How much it takes to be logged: a message is when its level is at most the one that WEIR_LOG names. */
@@ -417,7 +418,8 @@ typedef struct weir_fusion_config {
   size_t struct_size;
   double density; /**< k / count in (0, 1] of tensors that say nothing else */
   /** size of a buffer, as bytes of gradients: with `behind` a buffer takes so many; with `ahead` and `ahead_inter` as many
-   *  entries as the density selects of so many. `ahead_inter_intra` begins with it; the others ignore it */
+   *  entries as the density selects of so many. `ahead_inter_intra` and `ahead_fitted` begin with it, and the former takes no
+   *  larger ones; the others ignore it */
   int64_t buffer_bytes;
   int64_t threshold_period; /**< tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48 */
   int64_t boundary_period;  /**< tau of Ok-Topk Algorithm 1, 1 to 2^48 */
@@ -476,7 +478,7 @@ typedef struct weir_fusion_statistics {
   double seconds_backward; /**< from the first ready() to the end of the last */
   double seconds_waited; /**< that the caller spent in wait(), test() and wait_all(): communication that nothing overlapped */
   double seconds_total; /**< from the first ready() to the end of the last exchange */
-  int64_t regroupings; /**< times that buffers were divided anew, so far (ahead_inter_intra) */
+  int64_t regroupings; /**< times that buffers were divided anew, so far (ahead_inter_intra, ahead_fitted) */
   int32_t settled; /**< nonzero: they will not be again */
   int32_t reserved; /**< 0 */
 } weir_fusion_statistics;

@@ -119,7 +119,8 @@ enum class FusionScheme : std::int32_t {
   omgs = 5,
   /// as `ahead_inter`, with the division that the cost functions find cheapest of all before the first iteration (Cupcake, Wang et
   /// al. 2023)
-  cupcake = 6
+  cupcake = 6,
+  ahead_fitted = 7  ///< as `ahead_inter_intra`, with the division whose last exchange ends first, by measured times
 };
 
 /// How much it takes to be logged: a message is when its level is at most the one that WEIR_LOG names.
@@ -358,7 +359,8 @@ struct FusedTensor {
 struct FusionConfig {
   FusionScheme scheme = FusionScheme::ahead_inter_intra;  ///< which tensors travel together, and what is sparsified
   /// size of a buffer, as bytes of gradients: with `behind` a buffer takes so many; with `ahead` and `ahead_inter` as many entries
-  /// as the density selects of so many. `ahead_inter_intra` begins with it; the others ignore it
+  /// as the density selects of so many. `ahead_inter_intra` and `ahead_fitted` begin with it, and the former takes no larger ones;
+  /// the others ignore it
   std::int64_t buffer_bytes = 26214400;
   DataType type = DataType::float32;  ///< of the gradients' elements: float32 or float64, in host memory
   double density = 0.01;              ///< k / count in (0, 1] of tensors that say nothing else
@@ -407,7 +409,7 @@ struct FusionStatistics {
   double seconds_backward = 0;  ///< from the first ready() to the end of the last
   double seconds_waited = 0;  ///< that the caller spent in wait(), test() and wait_all(): communication that nothing overlapped
   double seconds_total = 0;  ///< from the first ready() to the end of the last exchange
-  std::int64_t regroupings = 0;  ///< times that buffers were divided anew, so far (ahead_inter_intra)
+  std::int64_t regroupings = 0;  ///< times that buffers were divided anew, so far (ahead_inter_intra, ahead_fitted)
   bool settled = false;  ///< they will not be again
 };
 

@@ -34,7 +34,7 @@ inline constexpr std::array<std::string_view, 4> names_of<Optimizer> = {"sgd", "
 template <>
 inline constexpr std::array<std::string_view, 3> names_of<Routing> = {"automatic", "direct", "by_node"};
 template <>
-inline constexpr std::array<std::string_view, 7> names_of<FusionScheme> = {"none", "behind", "ahead", "ahead_inter", "ahead_inter_intra", "omgs", "cupcake"};
+inline constexpr std::array<std::string_view, 8> names_of<FusionScheme> = {"none", "behind", "ahead", "ahead_inter", "ahead_inter_intra", "omgs", "cupcake", "ahead_fitted"};
 template <>
 inline constexpr std::array<std::string_view, 4> names_of<LogLevel> = {"error", "warn", "info", "debug"};
 template <>

@@ -13,12 +13,12 @@ Lease::~Lease() {
 int Lease::lane() const { return leases_->record(*this).lane; }
 SharedMemory Lease::memory() const { return leases_->memory_.memory(leases_->record(*this).block); }
 
-void Leases::prepare(int max_tag) {
+void Leases::prepare(int max_tag, int more) {
   const auto reserve = [](auto& list, std::size_t most) {
     if (list.capacity() < most) list.reserve(2 * most);
   };
-  const std::size_t most = records_.size() + 1;
-  if (free_.empty() && static_cast<std::int64_t>(most) * Lease::tags > max_tag)
+  const std::size_t most = records_.size() + static_cast<std::size_t>(more);
+  if (free_.size() < static_cast<std::size_t>(more) && static_cast<std::int64_t>(most - free_.size()) * Lease::tags > max_tag)
     fail(WEIR_ERR_STATE, "{} plans and tables are alive on this communicator: MPI has no tags for more; destroy some",
          records_.size());
   reserve(records_, most);

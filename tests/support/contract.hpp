@@ -11,6 +11,7 @@
 #include "support/inputs.hpp"
 #include "support/oracle.hpp"
 #include "support/rank_check.hpp"
+#include "support/same_bits.hpp"
 
 namespace weir::test {
 
@@ -56,12 +57,6 @@ struct ContractData {
   std::vector<std::vector<std::vector<T>>> gradients;
   std::vector<Step> expected;
 };
-
-template <class T>
-bool same_bits(std::span<const T> a, std::span<const T> b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](T x, T y) { return std::bit_cast<Key<T>>(x) == std::bit_cast<Key<T>>(y); });
-}
 
 /// Collective: runs the case on `comm`, in place and sparse in turn, and reports to `check`.
 template <class T>

@@ -310,6 +310,7 @@ class FusionScheme(IntEnum):
         that saves more startup than it makes the first wait (OMGS-SGD, Shi et al. 2020)
     cupcake: as `ahead_inter`, with the division that the cost functions find cheapest of all before the first iteration (Cupcake,
         Wang et al. 2023)
+    ahead_fitted: as `ahead_inter_intra`, with the division whose last exchange ends first, by measured times
     """
 
     none = 0
@@ -319,6 +320,7 @@ class FusionScheme(IntEnum):
     ahead_inter_intra = 4
     omgs = 5
     cupcake = 6
+    ahead_fitted = 7
 
 
 class LogLevel(IntEnum):
@@ -989,7 +991,8 @@ class FusionConfig(Struct):
 
     scheme: which tensors travel together, and what is sparsified
     buffer_bytes: size of a buffer, as bytes of gradients: with `behind` a buffer takes so many; with `ahead` and `ahead_inter` as
-        many entries as the density selects of so many. `ahead_inter_intra` begins with it; the others ignore it
+        many entries as the density selects of so many. `ahead_inter_intra` and `ahead_fitted` begin with it, and the former takes
+        no larger ones; the others ignore it
     type: of the gradients' elements: float32 or float64, in host memory
     density: k / count in (0, 1] of tensors that say nothing else
     algorithm: a sparse one from the list of algorithms: it exchanges the entries of a buffer. Those that shard within nodes run
@@ -1061,7 +1064,7 @@ class FusionStatistics(Struct):
     seconds_backward: from the first ready() to the end of the last
     seconds_waited: that the caller spent in wait(), test() and wait_all(): communication that nothing overlapped
     seconds_total: from the first ready() to the end of the last exchange
-    regroupings: times that buffers were divided anew, so far (ahead_inter_intra)
+    regroupings: times that buffers were divided anew, so far (ahead_inter_intra, ahead_fitted)
     settled: they will not be again
     """
 

@@ -1,0 +1,73 @@
+#include "fusion/adaptation.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace weir::fusion {
+namespace {
+
+std::uint64_t nanoseconds(double seconds) { return static_cast<std::uint64_t>(std::max(0.0, seconds) * 1e9); }
+double seconds(std::uint64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-9; }
+
+constexpr std::uint64_t turned = std::numeric_limits<std::int64_t>::max();  // minima travel as maxima of what is left to this
+
+}  // namespace
+
+Adaptation::Adaptation(FusionScheme scheme, Line line, const LinearCost& prior, std::int64_t most_bytes)
+    : scheme_(scheme),
+      line_(std::move(line)),
+      prior_(prior),
+      cost_(prior),
+      most_bytes_(most_bytes),
+      settled_((scheme != FusionScheme::ahead_inter_intra && scheme != FusionScheme::ahead_fitted) || line_.size() < 2) {
+  for (const Load& load : line_) {
+    const auto tensor = static_cast<std::size_t>(load.tensor);
+    if (bytes_.size() <= tensor) bytes_.resize(tensor + 1);
+    bytes_[tensor] = load.bytes;
+  }
+}
+
+void Adaptation::write(double total, std::span<const double> ready, std::span<const double> exchanges, std::uint64_t* words) const {
+  *words++ = nanoseconds(total);
+  for (const Load& load : line_) *words++ = nanoseconds(ready[static_cast<std::size_t>(load.tensor)]);
+  for (const double exchange : exchanges) *words++ = turned - nanoseconds(exchange);
+}
+
+std::optional<Division> Adaptation::learn(const std::uint64_t* words, const Division& division) {
+  if (settled_ || iteration_++ < warm_iterations) return std::nullopt;
+  const bool first = iteration_ == warm_iterations + 1;
+  const auto shortest = [&](double& known, double now) { known = first ? now : std::min(known, now); };
+  exchanges_.resize(division.size());
+  shortest(total_, seconds(*words++));
+  for (Load& load : line_) shortest(load.ready, seconds(*words++));
+  for (double& exchange : exchanges_) shortest(exchange, seconds(turned - *words++));
+  if (iteration_ < warm_iterations + measured_iterations) return std::nullopt;
+
+  iteration_ = 0;
+  for (std::size_t i = 0; i < division.size(); ++i) samples_.push_back({bytes_of(division[i]), exchanges_[i]});
+  tried_.push_back({division, total_});
+  cost_ = fit(samples_, prior_);
+  std::stable_sort(line_.begin(), line_.end(), [](const Load& a, const Load& b) { return a.ready < b.ready; });
+  Division chosen = next();
+  const bool known = std::any_of(tried_.begin(), tried_.end(), [&](const Tried& t) { return t.division == chosen; });
+  if (++round_ == most_rounds || known) {
+    settled_ = true;
+    chosen = std::min_element(tried_.begin(), tried_.end(), [](const Tried& a, const Tried& b) { return a.total < b.total; })->division;
+  }
+  if (chosen == division) return std::nullopt;
+  ++regroupings_;
+  return chosen;
+}
+
+Division Adaptation::next() const {
+  if (scheme_ == FusionScheme::ahead_fitted) return divide(line_, earliest(line_, cost_, most_buffers));
+  return divide(line_, balanced(line_, cost_, most_bytes_));
+}
+
+std::int64_t Adaptation::bytes_of(const std::vector<int>& buffer) const {
+  std::int64_t bytes = 0;
+  for (const int tensor : buffer) bytes += bytes_[static_cast<std::size_t>(tensor)];
+  return bytes;
+}
+
+}  // namespace weir::fusion

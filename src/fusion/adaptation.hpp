@@ -1,0 +1,64 @@
+// adaptation.hpp: buffers that follow measured times, for schemes that adapt. Every rank learns the same agreed figures and decides
+// alike; no communication of its own.
+//
+// Rounds of a few iterations each measure one division. After each, the next is made of what was measured so far, until that is one
+// that was measured before, or the rounds are over; then the fastest stays.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+#include <weir/fusion.hpp>
+
+#include "fusion/division.hpp"
+
+namespace weir::fusion {
+
+class Adaptation {
+ public:
+  /// `line` is in the expected order, `prior` what the cost functions say of an exchange; buffers have at most `most_bytes` where the
+  /// scheme limits them. Other schemes have settled at once.
+  Adaptation(FusionScheme scheme, Line line, const LinearCost& prior, std::int64_t most_bytes);
+
+  [[nodiscard]] bool settled() const { return settled_; }
+  [[nodiscard]] std::int64_t regroupings() const { return regroupings_; }
+  [[nodiscard]] const LinearCost& cost() const { return cost_; }
+  /// Another division could not be made: the present one stays.
+  void give_up() { settled_ = true; }
+
+  /// What ranks agree on after an iteration: maxima of all words. One for the whole, one for each tensor, one for each buffer.
+  [[nodiscard]] std::size_t words(std::size_t buffers) const { return settled_ ? 0 : 1 + line_.size() + buffers; }
+  /// This rank's: seconds from the first gradient to the end of the last exchange; until tensor i of the line was sparsified; that
+  /// the exchange of each buffer took.
+  void write(double total, std::span<const double> ready, std::span<const double> exchanges, std::uint64_t* words) const;
+  /// The agreed ones, of an iteration with this division. Another one to go on with, if any.
+  [[nodiscard]] std::optional<Division> learn(const std::uint64_t* words, const Division& division);
+  [[nodiscard]] const Line& line() const { return line_; }
+
+ private:
+  static constexpr int warm_iterations = 1, measured_iterations = 3, most_rounds = 5;
+  static constexpr std::size_t most_buffers = 64;
+
+  [[nodiscard]] Division next() const;
+  [[nodiscard]] std::int64_t bytes_of(const std::vector<int>& buffer) const;
+
+  FusionScheme scheme_;
+  Line line_;
+  LinearCost prior_, cost_;
+  std::int64_t most_bytes_;
+  std::vector<std::int64_t> bytes_;  // by tensor
+  bool settled_;
+  std::int64_t regroupings_ = 0;
+  int round_ = 0, iteration_ = 0;
+  double total_ = 0;               // of the round, the shortest
+  std::vector<double> exchanges_;  // of the round, the shortest
+  std::vector<Sample> samples_;
+  struct Tried {
+    Division division;
+    double total;
+  };
+  std::vector<Tried> tried_;
+};
+
+}  // namespace weir::fusion

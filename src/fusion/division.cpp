@@ -1,0 +1,126 @@
+#include "fusion/division.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace weir::fusion {
+
+Ends one_each(const Line& line) {
+  Ends ends;
+  for (std::size_t i = 1; i <= line.size(); ++i) ends.push_back(i);
+  return ends;
+}
+
+Ends by_bytes(const Line& line, std::int64_t most) {
+  Ends ends;
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (bytes > 0 && bytes + line[i].bytes > most) {
+      ends.push_back(i);
+      bytes = 0;
+    }
+    bytes += line[i].bytes;
+  }
+  if (!line.empty()) ends.push_back(line.size());
+  return ends;
+}
+
+namespace {
+
+/// Grows stretches one after the other: joins(stretch's begin in time, its bytes, the next tensor) says whether it goes on.
+template <class Joins>
+Ends grown(const Line& line, const LinearCost& cost, Joins joins) {
+  Ends ends;
+  double free = 0;  // when the network is
+  for (std::size_t i = 0; i < line.size();) {
+    std::int64_t bytes = line[i].bytes;
+    double begin = std::max(free, line[i].ready);
+    for (++i; i < line.size() && joins(begin, bytes, line[i]); ++i) {
+      bytes += line[i].bytes;
+      begin = std::max(begin, line[i].ready);
+    }
+    free = begin + cost(bytes);
+    ends.push_back(i);
+  }
+  return ends;
+}
+
+}  // namespace
+
+Ends merged(const Line& line, const LinearCost& cost) {
+  return grown(line, cost, [&](double begin, std::int64_t, const Load& next) { return next.ready - begin < cost.startup; });
+}
+
+Ends balanced(const Line& line, const LinearCost& cost, std::int64_t most) {
+  return grown(line, cost, [&](double begin, std::int64_t bytes, const Load& next) {
+    return begin + cost(bytes) < next.ready && bytes + next.bytes <= most;
+  });
+}
+
+Ends earliest(const Line& line, const LinearCost& cost, std::size_t most_buffers) {
+  // done[i]: when the exchanges of the first i tensors have ended, in the best division of these, with a small price on each.
+  const std::size_t n = line.size();
+  const double price = cost.startup / 10;
+  std::vector<double> done(n + 1, std::numeric_limits<double>::infinity());
+  std::vector<std::size_t> begin(n + 1, 0), buffers(n + 1, 0);
+  done[0] = 0;
+  for (std::size_t i = 1; i <= n; ++i) {
+    std::int64_t bytes = 0;
+    double ready = 0;
+    for (std::size_t j = i; j-- > 0;) {
+      bytes += line[j].bytes;
+      ready = std::max(ready, line[j].ready);
+      const double end = std::max(done[j], ready) + cost(bytes) + price;
+      if (buffers[j] + 1 > most_buffers && j > 0) continue;
+      if (end >= done[i]) continue;
+      done[i] = end;
+      begin[i] = j;
+      buffers[i] = buffers[j] + 1;
+    }
+  }
+  Ends ends;
+  for (std::size_t i = n; i > 0; i = begin[i]) ends.push_back(i);
+  std::reverse(ends.begin(), ends.end());
+  return ends;
+}
+
+Division divide(const Line& line, const Ends& ends) {
+  constexpr std::int64_t most_elements = std::numeric_limits<std::uint32_t>::max();
+  Division division;
+  std::size_t i = 0;
+  for (const std::size_t end : ends) {
+    for (std::int64_t elements = 0; i < end; ++i) {
+      if (elements == 0 || elements + line[i].elements > most_elements) {
+        if (elements > 0 || division.empty() || !division.back().empty()) division.emplace_back();
+        elements = 0;
+      }
+      elements += std::max<std::int64_t>(1, line[i].elements);
+      division.back().push_back(line[i].tensor);
+    }
+  }
+  for (std::vector<int>& buffer : division) std::sort(buffer.begin(), buffer.end());
+  return division;
+}
+
+LinearCost fit(std::span<const Sample> samples, const LinearCost& prior) {
+  double count = 0, x = 0, y = 0, predicted = 0;
+  for (const Sample& sample : samples) {
+    ++count;
+    x += static_cast<double>(sample.bytes);
+    y += sample.seconds;
+    predicted += prior(sample.bytes);
+  }
+  if (count == 0) return prior;
+  double xx = 0, xy = 0;
+  for (const Sample& sample : samples) {
+    const double dx = static_cast<double>(sample.bytes) - x / count;
+    xx += dx * dx;
+    xy += dx * (sample.seconds - y / count);
+  }
+  const double slope = xx > 0 ? xy / xx : 0, startup = (y - slope * x) / count;
+  if (slope > 0 && startup > 0) return {startup, slope};
+  const double scale = predicted > 0 ? y / predicted : 1;
+  return {prior.startup * scale, prior.per_byte * scale};
+}
+
+}  // namespace weir::fusion

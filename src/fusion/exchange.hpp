@@ -1,0 +1,339 @@
+// exchange.hpp: one buffer: entries of some units, and whole dense tensors, exchanged together.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/config_check.hpp"
+#include "collectives/allreduce.hpp"
+#include "collectives/control.hpp"
+#include "communicator/asynchronous_call.hpp"
+#include "fusion/fusion_config.hpp"
+#include "fusion/unit.hpp"
+
+namespace weir::fusion {
+
+/// A tensor as one rank has it in an iteration.
+template <class T>
+struct Slot {
+  T* gradient = nullptr;     ///< null: left out
+  bool ready = false;        ///< handed in, or skipped
+  bool contributes = false;  ///< it is in the sum
+  double ready_at = 0;         ///< s since the first one
+  std::int64_t delivered = 0;  ///< entries of the update
+};
+
+/// What all exchanges of an object have in common.
+template <class T>
+struct Shared {
+  FusionConfig config;
+  std::span<const FusedTensor> tensors;
+  std::vector<Slot<T>> slots;
+  FusionStatistics statistics;
+  bool has_owner = true;
+  int in_flight = 0;
+  Clock::time_point busy_since{}, last_end{};
+};
+
+inline void count_traffic(const TrafficCount& traffic, FusionStatistics& statistics) {
+  const auto add = [](auto& sum, const auto& part) {
+    for (std::size_t level = 0; level < sum.size(); ++level) sum[level] += part[level];
+  };
+  statistics.payload_bytes_sent += traffic.kind_sent[static_cast<std::size_t>(Traffic::payload)];
+  statistics.payload_bytes_received += traffic.kind_received[static_cast<std::size_t>(Traffic::payload)];
+  statistics.control_bytes_sent += traffic.kind_sent[static_cast<std::size_t>(Traffic::control)];
+  statistics.control_bytes_received += traffic.kind_received[static_cast<std::size_t>(Traffic::control)];
+  add(statistics.bytes_sent, traffic.bytes_sent);
+  add(statistics.bytes_received, traffic.bytes_received);
+  add(statistics.messages_sent, traffic.messages_sent);
+  add(statistics.messages_received, traffic.messages_received);
+}
+
+/// Offsets of what a buffer may hold.
+template <class T>
+struct Contents {
+  struct Place {
+    Unit<T>* unit = nullptr;
+    std::int64_t begin = 0;  ///< of the unit's elements in the buffer's index space
+  };
+  struct DensePlace {
+    int tensor = 0;
+    std::int64_t begin = 0;
+  };
+  std::vector<Place> units;
+  std::vector<DensePlace> dense;
+  std::int64_t count = 0, dense_count = 0;  ///< elements
+  std::int64_t k = 0, most_selected = 0;    ///< of one iteration, on a rank
+  bool delivers_late = false;               ///< the update goes to no gradient: the owner collects it
+};
+
+template <class T>
+class Exchange final : public detail::AsynchronousCall {
+ public:
+  Exchange(std::shared_ptr<detail::CommunicatorState> communicator, Shared<T>& shared, std::string name, int priority, int tag,
+           const AllreduceRow& row, const AllreduceProblem& problem, Contents<T> contents)
+      : AsynchronousCall(std::move(communicator), std::move(name), priority, tag), shared_(shared), contents_(std::move(contents)) {
+    run.what = row.name;
+    run.element = name_of(shared.config.type);
+    run.count = contents_.count + contents_.dense_count;
+    if (contents_.count > 0 || contents_.dense_count == 0) {
+      sparse_ = row.make_sparse<T>(problem);
+      const std::int64_t most = problem.largest_local;
+      if (contents_.units.size() > 1) {
+        indices_ = Buffer<std::uint32_t>(most + select_padding);
+        values_ = Buffer<T>(most + select_padding);
+      }
+      if (shared.config.wire_values != WireValues::native) rounded_ = Buffer<T>(most);
+      taken_ = Buffer<std::uint32_t>(row.largest_update(problem));
+    }
+    if (contents_.dense_count > 0) {
+      AllreduceProblem whole = problem;
+      whole.count = contents_.dense_count;
+      whole.largest_k = whole.largest_local = 0;
+      const bool few = contents_.dense_count * static_cast<std::int64_t>(sizeof(T)) <= most_latency_bound;
+      dense_ = find_allreduce(few ? "dense_rabenseifner" : "dense_ring").make_dense<T>(whole);
+      staging_ = Buffer<T>(contents_.dense_count);
+    }
+    pieces_.reserve(contents_.units.size());
+  }
+
+  /// The unit has selected: its entries travel now.
+  void add(Unit<T>& unit) {
+    const auto place = std::find_if(contents_.units.begin(), contents_.units.end(), [&](const auto& p) { return p.unit == &unit; });
+    pieces_.push_back({&unit, place->begin, 0});
+  }
+  /// Something is wrong: nothing of this buffer is delivered anywhere.
+  void refuse(std::uint64_t word) { word_ = std::max(word_, word); }
+  [[nodiscard]] bool refused() const { return word_ != 0; }
+
+  /// With what has been added.
+  void start() {
+    started = true;
+    gather();
+    if (shared_.in_flight++ == 0) shared_.busy_since = Clock::now();
+    launch([&] { return exchange(); });
+  }
+  /// After its run: what that has ended with.
+  [[nodiscard]] const std::exception_ptr& outcome() noexcept {
+    try {
+      finish();
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+    return error_;
+  }
+  /// For the next iteration.
+  void rearm() {
+    started = false;
+    error_ = nullptr;
+    word_ = 0;
+    pieces_.clear();
+    update_ = {};
+  }
+
+  void reset() {
+    if (sparse_) sparse_->reset();
+    rearm();
+  }
+  void visit_state(StateVisitor& visitor) {
+    if (!sparse_) return;
+    const StateVisitor::Placed placed(visitor, {Share::agreed, range_of(contents_.count, 0, contents_.count)});
+    sparse_->visit_state(visitor);
+  }
+  [[nodiscard]] const Contents<T>& contents() const { return contents_; }
+  /// Of the last run: sorted, in the buffer's index space, divided.
+  [[nodiscard]] SparseVector<T> update() const { return update_; }
+  [[nodiscard]] std::int64_t memory_bytes() const {
+    return (sparse_ ? sparse_->memory_bytes() : 0) + (dense_ ? dense_->memory_bytes() : 0) + indices_.bytes() + values_.bytes() +
+           rounded_.bytes() + taken_.bytes() + staging_.bytes();
+  }
+  /// s from when the network was free for it, and it had begun, until it ended.
+  [[nodiscard]] double seconds() const { return seconds_; }
+
+  int awaited = 0;       ///< units and dense tensors that have not come in this iteration
+  bool started = false;  ///< in this iteration
+
+ protected:
+  void completed() override { count_traffic(traffic, shared_.statistics); }
+
+ private:
+  static constexpr std::int64_t most_latency_bound = 256 << 10;  // bytes of dense values: more go round a ring
+
+  struct Piece {
+    Unit<T>* unit;
+    std::int64_t begin;  // of the unit, in the buffer
+    std::int64_t first;  // of its entries, in local_
+  };
+
+  /// Entries of all pieces, sorted by index; dense tensors next to each other.
+  void gather() {
+    std::sort(pieces_.begin(), pieces_.end(), [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
+    local_ = {indices_.data(), values_.data(), 0};
+    if (contents_.units.size() == 1 && !pieces_.empty()) {
+      local_ = pieces_.front().unit->selection();
+    } else {
+      for (Piece& piece : pieces_) {
+        const SparseVector<T> selection = piece.unit->selection();
+        piece.first = local_.count;
+        const auto begin = static_cast<std::uint32_t>(piece.begin);
+        for (std::int64_t i = 0; i < selection.count; ++i) indices_[local_.count + i] = selection.indices[i] + begin;
+        std::copy_n(selection.values, selection.count, values_.data() + local_.count);
+        local_.count += selection.count;
+      }
+    }
+    if (word_ != 0) local_.count = 0;
+    shared_.statistics.selected_local += local_.count;
+    if (word_ != 0) return;
+    for (const auto& place : contents_.dense) {
+      const Slot<T>& slot = shared_.slots[static_cast<std::size_t>(place.tensor)];
+      const std::int64_t count = shared_.tensors[static_cast<std::size_t>(place.tensor)].count;
+      if (slot.contributes) {
+        std::copy_n(slot.gradient, count, staging_.data() + place.begin);
+      } else {
+        std::fill_n(staging_.data() + place.begin, count, T{});
+      }
+      if (shared_.config.non_finite != NonFinite::propagate &&
+          kernels::host::count_non_finite(staging_.data() + place.begin, count) > 0)
+        refuse(word_of(Wrong::non_finite, comm->topology.rank(), place.tensor));
+    }
+    if (word_ != 0) local_.count = 0;
+  }
+
+  task<void> exchange() {
+    std::uint64_t word = word_;
+    {
+      const StageScope stage = channel().stage(Stage::communicate);
+      SparseOutcome<T> outcome;
+      if (sparse_) {
+        const StageScope inner = channel().stage(Stage::exchange);
+        outcome = co_await sparse_->run(channel(), rounded(), contents_.k, word);
+        word = outcome.input_error;
+      } else {
+        const StageScope inner = channel().stage(Stage::agree);
+        words_[0] = word;
+        co_await allreduce_control(channel(), words_.data(), 1, 1, words_.data() + 1);
+        word = words_[0];
+      }
+      if (word == 0 && dense_) co_await dense_->run(channel(), staging_.data());
+      outcome_ = outcome;
+    }
+    note_end();
+    {
+      const StageScope stage = channel().stage(Stage::wait_for_caller);
+      co_await channel().caller();
+    }
+    const StageScope stage = channel().stage(Stage::apply);
+    if (word != 0)
+      roll_back(word);
+    else
+      apply();
+  }
+
+  SparseVector<T> rounded() {
+    if (shared_.config.wire_values == WireValues::native) return local_;
+    wire::round_values(shared_.config.wire_values, local_.values, rounded_.data(), local_.count);
+    return {local_.indices, rounded_.data(), local_.count};
+  }
+
+  void note_end() {
+    const Clock::time_point now = Clock::now();
+    seconds_ = std::chrono::duration<double>(now - std::max(run.begun, shared_.last_end)).count();
+    shared_.last_end = now;
+    if (--shared_.in_flight == 0)
+      shared_.statistics.seconds_exchange += std::chrono::duration<double>(now - shared_.busy_since).count();
+  }
+
+  void roll_back(std::uint64_t word) {
+    for (const Piece& piece : pieces_) {
+      if (shared_.has_owner) piece.unit->roll_back();
+      piece.unit->settled();
+    }
+    if (kind_of(word) != Wrong::non_finite || shared_.config.non_finite != NonFinite::skip)
+      throw AgreedError(error_of(word, shared_.config, shared_.tensors));
+    ++shared_.statistics.buffers_skipped;
+    if (!shared_.has_owner || contents_.delivers_late) return;
+    for (const auto& place : contents_.units)
+      for (const Part& part : place.unit->parts) write(part.tensor, part.count, {});
+    for (const auto& place : contents_.dense)
+      write(place.tensor, shared_.tensors[static_cast<std::size_t>(place.tensor)].count, {});
+  }
+
+  void apply() {
+    update_ = outcome_.update;
+    shared_.statistics.selected_global += update_.count;
+    for (const Piece& piece : pieces_) settle(piece);
+    give_back_undelivered();
+    for (const Piece& piece : pieces_) piece.unit->settled();
+    if (contents_.delivers_late) return;
+    for (const auto& place : contents_.units) {
+      for (const Part& part : place.unit->parts) {
+        const SparseVector<T> mine = within(place.begin + part.begin, part.count);
+        shared_.slots[static_cast<std::size_t>(part.tensor)].delivered = mine.count;
+        write(part.tensor, part.count, mine);
+      }
+    }
+    for (const auto& place : contents_.dense) {
+      const auto tensor = static_cast<std::size_t>(place.tensor);
+      T* const gradient = shared_.has_owner ? shared_.slots[tensor].gradient : nullptr;
+      if (gradient != nullptr) std::copy_n(staging_.data() + place.begin, shared_.tensors[tensor].count, gradient);
+    }
+  }
+
+  /// Entries of the update from element `begin` of the buffer on, counted from there.
+  SparseVector<T> within(std::int64_t begin, std::int64_t count) {
+    const std::uint32_t* const end = update_.indices + update_.count;
+    const std::uint32_t* const first = std::lower_bound(update_.indices, end, static_cast<std::uint64_t>(begin));
+    const std::uint32_t* const last = std::lower_bound(first, end, static_cast<std::uint64_t>(begin + count));
+    const SparseVector<T> found{first, update_.values + (first - update_.indices), last - first};
+    if (begin == 0) return found;
+    for (std::int64_t i = 0; i < found.count; ++i) taken_[i] = found.indices[i] - static_cast<std::uint32_t>(begin);
+    return {taken_.data(), found.values, found.count};
+  }
+
+  void settle(const Piece& piece) {
+    const SparseVector<T> taken = within(piece.begin, piece.unit->count);
+    piece.unit->settle(taken);
+    if (shared_.config.wire_values != WireValues::native)
+      piece.unit->return_rounded(shared_.config.wire_values, rounded_.data() + piece.first, taken);
+  }
+
+  /// They come in ascending runs: neighbours are mostly of one unit.
+  void give_back_undelivered() {
+    const SparseVector<T> back = outcome_.undelivered;
+    const auto& units = contents_.units;
+    auto place = units.begin();
+    for (std::int64_t i = 0; i < back.count; ++i) {
+      const std::int64_t index = back.indices[i];
+      if (index < place->begin || index >= place->begin + place->unit->count)
+        place = std::prev(std::upper_bound(units.begin(), units.end(), index,
+                                           [](std::int64_t at, const auto& p) { return at < p.begin; }));
+      place->unit->give_back(index - place->begin, back.values[i]);
+    }
+  }
+
+  void write(int tensor, std::int64_t count, SparseVector<T> update) {
+    T* const gradient = shared_.has_owner ? shared_.slots[static_cast<std::size_t>(tensor)].gradient : nullptr;
+    if (gradient == nullptr) return;
+    kernels::host::fill_zero(gradient, count);
+    kernels::host::scatter(gradient, update.indices, update.values, update.count);
+  }
+
+  Shared<T>& shared_;
+  Contents<T> contents_;
+  std::unique_ptr<SparseAllreduce<T>> sparse_;
+  std::unique_ptr<DenseAllreduce<T>> dense_;
+  Buffer<std::uint32_t> indices_, taken_;
+  Buffer<T> values_, rounded_, staging_;
+  std::vector<Piece> pieces_;
+  SparseVector<T> local_, update_;
+  SparseOutcome<T> outcome_;
+  std::array<std::uint64_t, 2> words_{};
+  std::uint64_t word_ = 0;
+  std::exception_ptr error_;
+  double seconds_ = 0;
+};
+
+}  // namespace weir::fusion

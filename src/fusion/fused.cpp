@@ -1,0 +1,130 @@
+#include "fusion/fused.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "communicator/config_card.hpp"
+#include "fusion/fusion_config.hpp"
+#include "fusion/typed_fused.hpp"
+#include "model/cost.hpp"
+
+namespace weir::detail {
+
+using namespace weir::fusion;
+
+void FusedImpl::check_tensor(int tensor) const {
+  require(tensor >= 0 && tensor < std::ssize(tensors), "fused '{}': there is no tensor {}: they are numbered 0 to {}", config.name,
+          tensor, std::ssize(tensors) - 1);
+}
+
+namespace {
+
+struct Totals {
+  std::int64_t count = 0, k = 0;
+};
+
+Totals totals_of(const FusionConfig& config, std::span<const FusedTensor> tensors) {
+  Totals totals;
+  for (const FusedTensor& tensor : tensors) {
+    if (tensor.dense) continue;
+    totals.count += tensor.count;
+    totals.k += k_of(config, tensor);
+  }
+  return totals;
+}
+
+/// What the cost functions say of a buffer of so many entries, of a model with these totals.
+Cost cost_of(CommunicatorState& comm, const FusionConfig& config, const AllreduceRow& row, const Totals& totals, std::int64_t k) {
+  const double share = totals.k > 0 ? static_cast<double>(k) / static_cast<double>(totals.k) : 0;
+  const auto count = static_cast<std::int64_t>(share * static_cast<double>(totals.count));
+  weir::Problem problem = make_problem(comm.topology, std::max(k, count), k, config.type);
+  problem.format = config.wire_format;
+  problem.values = config.wire_values;
+  return row.cost(comm.agreed_machine().machine, problem);
+}
+
+double exchange_seconds(const Cost& cost) { return cost.in_node + cost.exchange; }
+
+/// The cheapest that delivers all that ranks have selected.
+const AllreduceRow& cheapest(CommunicatorState& comm, const FusionConfig& config, const Totals& totals, std::string& explanation) {
+  const std::int64_t elements = config.buffer_bytes / type_bytes(config.type);
+  const std::int64_t k = std::min<std::int64_t>(
+      totals.k, std::max<std::int64_t>(1, std::llround(config.density * static_cast<double>(elements))));
+  const AllreduceRow* best = nullptr;
+  double least = 0;
+  explanation = fmt::format("a buffer of {} entries, as predicted:", k);
+  for (const AllreduceRow& row : allreduce_registry()) {
+    if (!row.sparse() || !row.delivers_all || row.sharded || row.threshold) continue;
+    const double seconds = exchange_seconds(cost_of(comm, config, row, totals, k));
+    explanation += fmt::format(" {} {:.3f} ms", row.name, seconds * 1e3);
+    if (best != nullptr && seconds >= least) continue;
+    best = &row;
+    least = seconds;
+  }
+  explanation += '\n';
+  return *best;
+}
+
+/// Backwards, each as soon as it has been sparsified.
+Plan planned(CommunicatorState& comm, const FusionConfig& config, std::span<const FusedTensor> tensors) {
+  Plan plan;
+  plan.config = config;
+  if (plan.config.error_feedback == Feedback::automatic) plan.config.error_feedback = Feedback::residual;
+  const Totals totals = totals_of(config, tensors);
+  if (config.algorithm == "auto")
+    plan.row = &cheapest(comm, config, totals, plan.explanation);
+  else
+    plan.row = &find_allreduce(config.algorithm);
+  plan.config.algorithm = plan.row->name;
+  if (plan.row->sharded && comm.topology.largest_node() > 1)
+    plan.explanation += fmt::format("{} runs flat: buffers are exchanged between all ranks alike\n", plan.row->name);
+
+  const std::int64_t entry = type_bytes(config.type) + 4;
+  const Cost none = cost_of(comm, config, *plan.row, totals, 0), all = cost_of(comm, config, *plan.row, totals, totals.k);
+  plan.cost.startup = std::max(1e-9, exchange_seconds(none));
+  plan.cost.per_byte = totals.k > 0 ? std::max(0.0, exchange_seconds(all) - exchange_seconds(none)) / static_cast<double>(totals.k * entry) : 0;
+  double ready = 0;
+  for (std::size_t i = tensors.size(); i-- > 0;) {
+    const FusedTensor& tensor = tensors[i];
+    const std::int64_t k = k_of(config, tensor);
+    if (totals.count > 0 && !tensor.dense) ready += all.select * static_cast<double>(tensor.count) / static_cast<double>(totals.count);
+    plan.line.push_back({static_cast<int>(i), tensor.dense ? 0 : tensor.count,
+                         tensor.dense ? tensor.count * type_bytes(config.type) : k * entry, ready});
+  }
+  return plan;
+}
+
+template <class T>
+std::shared_ptr<FusedImpl> make_typed(std::shared_ptr<CommunicatorState> comm, Plan plan, Lease first,
+                                      std::span<const FusedTensor> tensors) {
+  std::shared_ptr<TypedFused<T>> made;
+  Leases& leases = comm->leases;
+  const std::string name = plan.config.name;
+  std::vector<Lease> taken;
+  int more = 0;
+  comm->agree("fusing tensors", "fused", name, [&] {
+    made = std::make_shared<TypedFused<T>>(comm, std::move(plan), tensors);
+    more = (made->tags() - 1) / Lease::tags;
+    taken.reserve(static_cast<std::size_t>(more) + 1);
+    leases.prepare(comm->transport->max_tag(), more);
+  });
+  taken.push_back(std::move(first));
+  for (int i = 0; i < more; ++i) taken.push_back(leases.take());
+  comm->agree("making buffers", "fused", name, [&] { made->open(std::move(taken)); });
+  return made;
+}
+
+}  // namespace
+
+std::shared_ptr<FusedImpl> make_fused(std::shared_ptr<CommunicatorState> comm, const FusionConfig& config,
+                                      std::span<const FusedTensor> tensors) {
+  Lease lease = open_agreed(*comm, make_card(config, tensors), {"fused", "algorithm", fusion::config_fields(), "number of tensors"}, config.name);
+  agree_on_tensors(*comm, config, tensors);
+  static_cast<void>(comm->agreed_machine());
+  Plan plan;
+  comm->agree("fusing tensors", "fused", config.name, [&] { plan = planned(*comm, config, tensors); });
+  if (config.type == DataType::float32) return make_typed<float>(comm, std::move(plan), std::move(lease), tensors);
+  return make_typed<double>(comm, std::move(plan), std::move(lease), tensors);
+}
+
+}  // namespace weir::detail

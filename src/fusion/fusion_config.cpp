@@ -1,0 +1,222 @@
+#include "fusion/fusion_config.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <unordered_set>
+
+#include "base/config_check.hpp"
+#include "base/error.hpp"
+#include "collectives/allreduce.hpp"
+#include "plan/plan_config.hpp"
+
+namespace weir::fusion {
+namespace {
+
+constexpr std::size_t longest_name = 128;
+constexpr std::int64_t most_sparse = std::numeric_limits<std::uint32_t>::max(), most_dense = std::int64_t{1} << 48;
+
+void check_tensor(const FusedTensor& t, std::size_t place) {
+  require(!t.name.empty(), "tensor {}: its name is empty: give each a name of its own", place);
+  require(t.name.size() <= longest_name && t.name.find('/') == std::string::npos,
+          "tensor {}: its name is '{}': it must have at most {} characters, and no '/'", place, t.name.substr(0, longest_name),
+          longest_name);
+  require(t.count >= 0 && t.count <= (t.dense ? most_dense : most_sparse),
+          "tensor '{}': count is {}: it must be from 0 to {}; split the tensor", t.name, t.count,
+          t.dense ? "2^48" : "2^32 - 1, or 2^48 where it is dense");
+  require(t.density >= 0 && t.density <= 1, "tensor '{}': density is {}: it must be above 0 and at most 1, or 0 for that of all",
+          t.name, t.density);
+  require(t.k >= -1 && t.k <= t.count, "tensor '{}': k is {}: it must be between 0 and the count {}, or -1 to follow from density",
+          t.name, t.k, t.count);
+}
+
+/// put(field, bits) for all that ranks must agree on.
+constexpr auto for_card_fields = [](const FusionConfig& c, auto&& put) { for_agreed_fields(c, put); };
+
+/// FNV-1a over all that ranks must agree on.
+std::uint64_t fingerprint(const FusedTensor& t) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  const auto add = [&](std::uint64_t byte) { hash = (hash ^ byte) * 0x100000001b3; };
+  for (const char c : t.name) add(static_cast<unsigned char>(c));
+  const std::uint64_t numbers[] = {static_cast<std::uint64_t>(t.count), static_cast<std::uint64_t>(t.k),
+                                   std::bit_cast<std::uint64_t>(t.density), t.dense ? 1u : 0u, t.optional ? 1u : 0u};
+  for (const std::uint64_t number : numbers)
+    for (int shift = 0; shift < 64; shift += 8) add(number >> shift & 0xff);
+  return hash;
+}
+
+/// One rank's tensor, for people. Plain bytes.
+struct TensorCard {
+  std::array<char, longest_name + 1> name{};
+  std::int64_t count = 0, k = 0;
+  double density = 0;
+  std::int32_t dense = 0, optional = 0;
+
+  explicit TensorCard(const FusedTensor& t) : count(t.count), k(t.k), density(t.density), dense(t.dense), optional(t.optional) {
+    t.name.copy(name.data(), longest_name);
+  }
+  [[nodiscard]] std::string text() const {
+    return fmt::format("'{}' of {} elements (k {}, density {}{}{})", name.data(), count, k, density, dense != 0 ? ", dense" : "",
+                       optional != 0 ? ", optional" : "");
+  }
+};
+
+/// Steps from one text to the other, by letter.
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t corner = std::exchange(row[0], i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t change = corner + (a[i - 1] != b[j - 1] ? 1 : 0);
+      corner = row[j];
+      row[j] = std::min({change, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+void check_config(const FusionConfig& c, std::span<const FusedTensor> tensors) {
+  check_fields(c);
+  require(c.type <= DataType::float64, "type is {}: it must be float32 or float64", name_of(c.type));
+  require(c.density > 0 && c.density <= 1, "density is {}: it must be above 0 and at most 1, for example 0.01", c.density);
+  require(c.error_feedback != Feedback::ef21, "error_feedback is ef21: it must be residual, none or automatic");
+  require(c.wire_values == WireValues::native || c.type != DataType::float64,
+          "wire_values is {}: it needs float32, and type is {}; choose native", name_of(c.wire_values), name_of(c.type));
+  if (c.algorithm != "auto")
+    require(find_allreduce(c.algorithm).sparse(), "algorithm is {}: it must be sparse, or auto; mark tensors dense to send them whole",
+            c.algorithm);
+  require(tensors.size() <= most_tensors, "there are {} tensors: at most {} can be fused", tensors.size(), most_tensors);
+  std::unordered_set<std::string_view> names;
+  double sparse = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    check_tensor(tensors[i], i);
+    require(names.insert(tensors[i].name).second, "tensor {}: its name, '{}', is that of an earlier one: give each its own", i,
+            tensors[i].name);
+    if (!tensors[i].dense) sparse += static_cast<double>(tensors[i].count);
+  }
+  require(c.scheme != FusionScheme::ahead || sparse <= static_cast<double>(most_sparse),
+          "scheme is ahead: the tensors have {} elements together, and it takes 2^32 - 1; choose ahead_inter", sparse);
+}
+
+ConfigCard make_card(const FusionConfig& c, std::span<const FusedTensor> tensors) {
+  ConfigCard card;
+  card.outcome = detail::outcome_of([&] {
+    check_config(c, tensors);
+    card.set_text(c.algorithm);
+    card.set_detail(fmt::format("{}", tensors.size()));
+    set_fields(card, c, for_card_fields);
+  });
+  return card;
+}
+
+std::span<const CardField> config_fields() {
+  static const CardFields all = card_fields<FusionConfig>(for_card_fields);
+  return all;
+}
+
+void agree_on_tensors(detail::CommunicatorState& comm, const FusionConfig& config, std::span<const FusedTensor> tensors) {
+  using Prints = std::array<std::uint64_t, 128>;
+  for (std::size_t first = 0; first < tensors.size(); first += Prints{}.size()) {
+    Prints mine{};
+    const std::size_t count = std::min(mine.size(), tensors.size() - first);
+    for (std::size_t i = 0; i < count; ++i) mine[i] = fingerprint(tensors[first + i]);
+    const std::span<const Prints> ranks = comm.share("comparing tensors", mine);
+    std::size_t differs = count, rank = 0;
+    for (std::size_t r = 1; r < ranks.size(); ++r) {
+      const std::size_t at = static_cast<std::size_t>(std::mismatch(ranks[r].begin(), ranks[r].end(), ranks[0].begin()).first -
+                                                      ranks[r].begin());
+      if (at >= differs) continue;
+      differs = at;
+      rank = r;
+    }
+    if (differs == count) continue;
+    const std::span<const TensorCard> cards = comm.share("comparing a tensor", TensorCard(tensors[first + differs]));
+    fail_alike(WEIR_ERR_MISMATCH, "fused '{}': ranks disagree about tensor {}: rank 0 has {}, rank {} has {}", config.name,
+               first + differs, cards[0].text(), rank, cards[rank].text());
+  }
+}
+
+std::int64_t k_of(const FusionConfig& config, const FusedTensor& tensor) {
+  if (tensor.dense || tensor.count == 0) return 0;
+  if (tensor.k >= 0) return tensor.k;
+  const double density = tensor.density > 0 ? tensor.density : config.density;
+  return std::max<std::int64_t>(1, std::llround(density * static_cast<double>(tensor.count)));
+}
+
+int find_tensor(const FusionConfig& config, std::span<const FusedTensor> tensors, std::string_view name) {
+  const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const FusedTensor& t) { return t.name == name; });
+  if (found != tensors.end()) return static_cast<int>(found - tensors.begin());
+  require(!tensors.empty(), "fused '{}': there is no tensor '{}': it was made without any", config.name, name);
+  const auto closest = std::min_element(tensors.begin(), tensors.end(), [&](const FusedTensor& a, const FusedTensor& b) {
+    return distance(a.name, name) < distance(b.name, name);
+  });
+  fail(WEIR_ERR_ARGUMENT, "fused '{}': there is no tensor '{}' among its {}: the closest is '{}'", config.name, name, tensors.size(),
+       closest->name);
+}
+
+namespace {
+constexpr std::uint64_t mask20 = (1u << 20) - 1;
+}
+
+std::uint64_t word_of(Wrong kind, int rank, std::int64_t tensor, std::int64_t count) {
+  const auto clipped = [](std::int64_t x) { return std::min(static_cast<std::uint64_t>(x), mask20); };
+  return static_cast<std::uint64_t>(kind) << 60 | (mask20 - (static_cast<std::uint64_t>(rank) & mask20)) << 40 |
+         clipped(tensor) << 20 | clipped(count);
+}
+
+Wrong kind_of(std::uint64_t word) { return static_cast<Wrong>(word >> 60); }
+
+Error error_of(std::uint64_t word, const FusionConfig& config, std::span<const FusedTensor> tensors) {
+  const auto rank = mask20 - (word >> 40 & mask20), number = word >> 20 & mask20, count = word & mask20;
+  const Wrong kind = kind_of(word);
+  const std::string head = fmt::format("fused '{}'", config.name);
+  if (kind == Wrong::unknown)
+    return {WEIR_ERR_ARGUMENT,
+            fmt::format("{}: rank {} named a tensor by a number that is none{}: they are numbered 0 to {}", head, rank,
+                        number < mask20 ? fmt::format(", {}", number) : "", static_cast<std::int64_t>(tensors.size()) - 1)};
+  if (kind == Wrong::destroyed)
+    return {WEIR_ERR_STATE, fmt::format("{}: rank {} destroyed it within an iteration: call wait_all() first", head, rank)};
+  const FusedTensor& tensor = tensors[number];
+  const std::string whose = fmt::format("{}, tensor '{}': ", head, tensor.name);
+  const auto wrong = [&](const std::string& text) { return Error(WEIR_ERR_ARGUMENT, whose + text); };
+  switch (kind) {
+    case Wrong::non_finite:
+      return {WEIR_ERR_NON_FINITE,
+              whose + fmt::format("the gradient of rank {} holds NaN or infinity; gradients and residuals of its buffer are as before. "
+                                  "Set non_finite to skip or propagate to accept it",
+                                  rank)};
+    case Wrong::null_pointer:
+      return wrong(fmt::format("rank {} gave a null gradient; give {} elements of {}", rank, tensor.count, name_of(config.type)));
+    case Wrong::misaligned:
+      return wrong(fmt::format("the gradient of rank {} is not aligned to its type {}", rank, name_of(config.type)));
+    case Wrong::device_memory:
+      return wrong(fmt::format("the gradient of rank {} is in GPU memory; gradients must be in host memory", rank));
+    case Wrong::wrong_type:
+      return wrong(fmt::format("rank {} gave a gradient of another type; it takes {}", rank, name_of(config.type)));
+    case Wrong::wrong_count:
+      return wrong(fmt::format("rank {} gave a gradient of {}{} elements; it was described with {}", rank,
+                               count == mask20 ? "at least " : "", count, tensor.count));
+    case Wrong::in_use:
+      return wrong(fmt::format("the gradient of rank {} overlaps that of another run in flight, which will write its update there: "
+                               "wait for that run first, or give each an array of its own",
+                               rank));
+    case Wrong::not_optional:
+      return wrong(fmt::format("rank {} skipped it: describe it as optional where ranks may have no gradient for it", rank));
+    case Wrong::missing:
+      return wrong(fmt::format("rank {} waited before it was ready: call ready() for every tensor before the first wait, or describe "
+                               "it as optional",
+                               rank));
+    case Wrong::twice:
+      return wrong(fmt::format("it was ready twice on rank {} in one iteration: wait_all() ends an iteration", rank));
+    case Wrong::late:
+      return wrong(fmt::format("it was ready on rank {} after that rank had begun to wait: wait_all() ends an iteration", rank));
+    default:
+      return {WEIR_ERR_INTERNAL, fmt::format("{}: unknown error {:#x}", head, word)};
+  }
+}
+
+}  // namespace weir::fusion
