@@ -411,8 +411,8 @@ class TypedFused final : public detail::FusedImpl {
     for (const auto& unit : units_) add_unit(contents, *unit);
     std::int64_t largest = capacity_;
     for (const auto& unit : units_) largest = std::max(largest, unit->most_selected);
-    contents.most_selected = std::min(contents.most_selected, largest);
-    contents.k = contents.most_selected;
+    contents.k = std::min(contents.most_selected, largest);
+    contents.most_selected = weir::most_selected(threshold(), contents.count, contents.k);
     contents.delivers_late = true;
     const AllreduceProblem problem = problem_of(contents);
     return std::make_unique<Exchange<T>>(comm, shared_, fmt::format("{} {}: as gradients come", config.name, number), config.priority,
