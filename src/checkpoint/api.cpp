@@ -4,6 +4,7 @@
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/signals.hpp"
 #include "embedding/table.hpp"
+#include "fusion/fused.hpp"
 #include "plan/plan.hpp"
 
 namespace weir {
@@ -35,6 +36,10 @@ void Checkpoint::add(std::string_view name, EmbeddingTable& table) {
   require(table.state()->prefetch().comm == state_->comm, "table '{}' is of another communicator than checkpoint '{}'", name,
           config().name);
   state_->add(checkpoint::added_table(std::string(name), table.state()));
+}
+void Checkpoint::add(std::string_view name, FusedAllreduce& fused) {
+  require(fused.state()->comm == state_->comm, "fused '{}' is of another communicator than checkpoint '{}'", name, config().name);
+  state_->add(checkpoint::added_fused(std::string(name), fused.state()));
 }
 void Checkpoint::add(std::string_view name, const StepSchedule& schedule) {
   state_->add(checkpoint::added_schedule(std::string(name), schedule));

@@ -73,11 +73,11 @@ struct Dataset {
   return count <= 0 ? 0 : (count + chunk_elements - 1) / chunk_elements;
 }
 
-enum class Kind { plan, table, schedule, array };
+enum class Kind { plan, table, schedule, array, fused };
 /// "plans": the name of the group that has all of a kind, and "plan", for people.
 [[nodiscard]] std::string_view group_of(Kind kind);
 [[nodiscard]] std::string_view word_of(Kind kind);
-inline constexpr std::array kinds = {Kind::plan, Kind::table, Kind::schedule, Kind::array};
+inline constexpr std::array kinds = {Kind::plan, Kind::table, Kind::schedule, Kind::array, Kind::fused};
 
 struct Subject {
   Kind kind{};

@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "checkpoint/outline.hpp"
 #include "embedding/table.hpp"
+#include "fusion/fused.hpp"
 #include "plan/plan.hpp"
 
 namespace weir::checkpoint {
@@ -92,6 +93,10 @@ AddedSubject added_plan(std::string name, const std::shared_ptr<detail::PlanImpl
 
 AddedSubject added_table(std::string name, const std::shared_ptr<detail::EmbeddingState>& table) {
   return added(Kind::table, std::move(name), table, [](const detail::EmbeddingState& t) { return t.config(); });
+}
+
+AddedSubject added_fused(std::string name, const std::shared_ptr<detail::FusedImpl>& fused) {
+  return added(Kind::fused, std::move(name), fused, [](const detail::FusedImpl& f) { return f.config; });
 }
 
 AddedSubject added_schedule(std::string name, const StepSchedule& schedule) {

@@ -41,6 +41,7 @@ class AddedSubject {
 
 [[nodiscard]] AddedSubject added_plan(std::string name, const std::shared_ptr<detail::PlanImpl>& plan);
 [[nodiscard]] AddedSubject added_table(std::string name, const std::shared_ptr<detail::EmbeddingState>& table);
+[[nodiscard]] AddedSubject added_fused(std::string name, const std::shared_ptr<detail::FusedImpl>& fused);
 [[nodiscard]] AddedSubject added_schedule(std::string name, const StepSchedule& schedule);
 
 struct ArrayView {

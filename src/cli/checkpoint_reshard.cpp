@@ -22,6 +22,7 @@
 #include "checkpoint/whole_file.hpp"
 #include "cli/checkpoint_files.hpp"
 #include "communicator/communicator.hpp"
+#include "fusion/fusion_config.hpp"
 #include "topology/topology.hpp"
 #include "transport/inproc/inproc_transport.hpp"
 
@@ -92,18 +93,31 @@ EmbeddingConfig table_config(const Subject& subject) {
   return config;
 }
 
+/// Rank 0's; empty where there is none.
+std::string_view text_of(const Subject& subject, std::string_view field) {
+  const Dataset* const dataset = subject.find(field);
+  if (dataset == nullptr) return {};
+  const std::span<const std::byte> bytes = dataset->value(0);
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
 StepSchedule schedule_of(const Subject& subject) {
   std::vector<std::string> blocks;
-  if (const Dataset* const dataset = subject.find("blocks"); dataset != nullptr) {
-    const std::span<const std::byte> bytes = dataset->value(0);
-    std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    while (!text.empty()) {
-      const std::size_t end = std::min(text.find('\n'), text.size());
-      blocks.emplace_back(text.substr(0, end));
-      text.remove_prefix(std::min(text.size(), end + 1));
-    }
+  for (std::string_view text = text_of(subject, "blocks"); !text.empty();) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    blocks.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(text.size(), end + 1));
   }
   return StepSchedule(std::move(blocks));
+}
+
+struct FusedContents {
+  std::string name;
+  FusionConfig config;
+  std::vector<FusedTensor> tensors;
+};
+FusedContents fused_of(const Subject& subject) {
+  return {subject.name, config_of<FusionConfig>(subject), fusion::tensors_of(text_of(subject, "tensors"))};
 }
 
 /// The caller's array on all new ranks.
@@ -160,12 +174,14 @@ struct Contents {
     for (const Subject& subject : index.subjects) {
       if (subject.kind == checkpoint::Kind::plan) plans.emplace_back(subject.name, plan_config(subject));
       if (subject.kind == checkpoint::Kind::table) tables.emplace_back(subject.name, table_config(subject));
+      if (subject.kind == checkpoint::Kind::fused) fused.push_back(fused_of(subject));
       if (subject.kind == checkpoint::Kind::schedule) schedules.emplace_back(subject.name, schedule_of(subject));
       if (subject.kind == checkpoint::Kind::array) arrays.push_back(array_of(subject, ranks));
     }
   }
   std::vector<std::pair<std::string, AllreduceConfig>> plans;
   std::vector<std::pair<std::string, EmbeddingConfig>> tables;
+  std::vector<FusedContents> fused;
   std::vector<std::pair<std::string, StepSchedule>> schedules;
   std::vector<WholeArray> arrays;
 };
@@ -176,9 +192,12 @@ void restore_and_save(const Communicator& comm, Contents& contents, const Checkp
   std::vector<EmbeddingTable> tables;
   for (const auto& [name, plan] : contents.plans) plans.emplace_back(comm, plan);
   for (const auto& [name, table] : contents.tables) tables.emplace_back(comm, table);
+  std::vector<FusedAllreduce> fused;
+  for (const FusedContents& f : contents.fused) fused.emplace_back(comm, f.config, f.tensors);
   Checkpoint checkpoint(comm, config);
   for (std::size_t i = 0; i < plans.size(); ++i) checkpoint.add(contents.plans[i].first, plans[i]);
   for (std::size_t i = 0; i < tables.size(); ++i) checkpoint.add(contents.tables[i].first, tables[i]);
+  for (std::size_t i = 0; i < fused.size(); ++i) checkpoint.add(contents.fused[i].name, fused[i]);
   for (const auto& [name, schedule] : contents.schedules) checkpoint.add(name, schedule);
   for (WholeArray& array : contents.arrays) {
     WholeArray::Part& mine = array.parts[static_cast<std::size_t>(comm.rank())];

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <sstream>
 #include <unordered_set>
 
 #include "base/config_check.hpp"
@@ -156,6 +157,26 @@ int find_tensor(const FusionConfig& config, std::span<const FusedTensor> tensors
   });
   fail(WEIR_ERR_ARGUMENT, "fused '{}': there is no tensor '{}' among its {}: the closest is '{}'", config.name, name, tensors.size(),
        closest->name);
+}
+
+std::string text_of(std::span<const FusedTensor> tensors) {
+  std::string text;
+  for (const FusedTensor& t : tensors)
+    text += fmt::format("{} {} {} {} {} {}\n", t.count, t.k, t.density, t.dense ? 1 : 0, t.optional ? 1 : 0, t.name);
+  return text;
+}
+
+std::vector<FusedTensor> tensors_of(std::string_view text) {
+  std::vector<FusedTensor> tensors;
+  std::istringstream lines{std::string(text)};
+  for (std::string line; std::getline(lines, line);) {
+    FusedTensor t;
+    std::istringstream words(line);
+    words >> t.count >> t.k >> t.density >> t.dense >> t.optional;
+    require(words.good() && words.get() == ' ' && std::getline(words, t.name), "'{}' describes no tensor", line);
+    tensors.push_back(std::move(t));
+  }
+  return tensors;
 }
 
 namespace {

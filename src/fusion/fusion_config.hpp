@@ -30,6 +30,10 @@ void agree_on_tensors(detail::CommunicatorState& comm, const FusionConfig& confi
 /// The place of a name. Throws Error(WEIR_ERR_ARGUMENT), naming the closest.
 [[nodiscard]] int find_tensor(const FusionConfig& config, std::span<const FusedTensor> tensors, std::string_view name);
 
+/// Tensors as a text, one on a line, and back. Throws Error(WEIR_ERR_ARGUMENT) for a text that is none.
+[[nodiscard]] std::string text_of(std::span<const FusedTensor> tensors);
+[[nodiscard]] std::vector<FusedTensor> tensors_of(std::string_view text);
+
 /// What one rank's calls of an iteration can have wrong. Of several, the largest wins, then the lowest rank.
 enum class Wrong : std::uint32_t {
   none = 0,

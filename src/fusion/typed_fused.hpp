@@ -158,6 +158,7 @@ class TypedFused final : public detail::FusedImpl {
     visitor.fixed("rank", comm->topology.rank(), Share::layout);
     visitor.fixed("ranks", comm->topology.size(), Share::layout);
     visitor.fixed("element_bytes", sizeof(T));
+    visitor.text("tensors", text_of(tensors));
     visitor.text("scheme", name_of(config.scheme));
     visitor.text("algorithm", config.algorithm, Share::layout);
     visitor.state(state_);
