@@ -331,7 +331,9 @@ void Engine::check_deadline(Run& run, Clock::time_point now) noexcept {
 /// Ends runs that a peer has broken. One that still moves has all that it needs, and is left alone.
 void Engine::listen(Clock::time_point now) noexcept {
   listened_ = now;
-  const auto stalled = [&](const Run* run) { return now - run->moved > listening_interval && !run->awaited.empty(); };
+  const auto stalled = [&](const Run* run) {
+    return now - run->moved > listening_interval && !run->awaited.empty() && !left_to_caller(*run);
+  };
   if (std::none_of(runs_.begin(), runs_.end(), stalled)) return;
   try {
     Notice heard;

@@ -21,6 +21,7 @@
 #include "support/rank_check.hpp"
 #include "support/same_errors.hpp"
 #include "support/table_training.hpp"
+#include "support/thinning.hpp"
 
 namespace weir::test {
 namespace {
@@ -45,17 +46,16 @@ std::vector<float> gradient_of(const Communicator& comm, int t) {
 /// What plans of every algorithm deliver in a few runs on this rank, without a progress thread.
 std::vector<std::vector<float>> deliveries(const std::string& algorithm, const std::string& machine, int ranks, int rank) {
   std::vector<std::vector<float>> all;
-  run_ranks(
-      ranks,
-      [&](Communicator& comm) {
-        AllreducePlan plan(comm, {.count = n, .algorithm = algorithm});
-        for (int t = 0; t < 3; ++t) {
-          std::vector<float> g = gradient_of(comm, t);
-          plan.run(g);
-          if (comm.rank() == rank) all.push_back(g);
-        }
-      },
-      {.machine = machine});
+  run_ranks(ranks,
+            [&](Communicator& comm) {
+              AllreducePlan plan(comm, {.count = n, .algorithm = algorithm});
+              for (int t = 0; t < 3; ++t) {
+                std::vector<float> g = gradient_of(comm, t);
+                plan.run(g);
+                if (comm.rank() == rank) all.push_back(g);
+              }
+            },
+            {.machine = machine});
   return all;
 }
 
@@ -89,20 +89,19 @@ TEST_CASE("a rank that computes after start keeps nobody waiting") {
     const std::vector<std::vector<float>> right = deliveries(algorithm, machine, 4, 1);
     std::atomic<int> ended = 0;
     RankCheck check;
-    run_ranks(
-        4,
-        [&](Communicator& comm) {
-          AllreducePlan plan(comm, {.count = n, .algorithm = algorithm});
-          for (int t = 0; t < 3; ++t) {
-            std::vector<float> g = gradient_of(comm, t);
-            Operation operation = plan.start(g);
-            if (comm.rank() == 1) stay_away_until([&] { return ended == 3 * (t + 1); });
-            operation.wait();
-            if (comm.rank() != 1) ++ended;
-            check.that(comm.rank() != 1 || g == right[static_cast<std::size_t>(t)], "the update");
-          }
-        },
-        {.machine = machine, .settings = threaded()});
+    run_ranks(4,
+              [&](Communicator& comm) {
+                AllreducePlan plan(comm, {.count = n, .algorithm = algorithm});
+                for (int t = 0; t < 3; ++t) {
+                  std::vector<float> g = gradient_of(comm, t);
+                  Operation operation = plan.start(g);
+                  if (comm.rank() == 1) stay_away_until([&] { return ended == 3 * (t + 1); });
+                  operation.wait();
+                  if (comm.rank() != 1) ++ended;
+                  check.that(comm.rank() != 1 || g == right[static_cast<std::size_t>(t)], "the update");
+                }
+              },
+              {.machine = machine, .settings = threaded()});
     INFO(algorithm);
     REQUIRE(check.failure() == "");
   }
@@ -111,47 +110,43 @@ TEST_CASE("a rank that computes after start keeps nobody waiting") {
 TEST_CASE("runs that deliver nothing densely, or in place, end without another call of any rank") {
   for (const bool sparse : {true, false}) {
     RankCheck check;
-    run_ranks(
-        3,
-        [&](Communicator& comm) {
-          AllreducePlan plan(comm, {.count = n, .algorithm = sparse ? "oktopk" : "dense_ring"});
-          for (int t = 0; t < 3; ++t) {
-            std::vector<float> g = gradient_of(comm, t);
-            Operation operation = sparse ? plan.start_sparse(g) : plan.start(g);
-            stay_away_until([&] { return has_ended(plan); });
-            check.that(operation.test(), "it has ended");
-            check.that(plan.statistics().bytes_sent[static_cast<std::size_t>(Level::node)] >= 0, "statistics");
-          }
-        },
-        {.settings = threaded()});
+    run_ranks(3,
+              [&](Communicator& comm) {
+                AllreducePlan plan(comm, {.count = n, .algorithm = sparse ? "oktopk" : "dense_ring"});
+                for (int t = 0; t < 3; ++t) {
+                  std::vector<float> g = gradient_of(comm, t);
+                  Operation operation = sparse ? plan.start_sparse(g) : plan.start(g);
+                  stay_away_until([&] { return has_ended(plan); });
+                  check.that(operation.test(), "it has ended");
+                }
+              },
+              {.settings = threaded()});
     REQUIRE(check.failure() == "");
   }
 }
 
 TEST_CASE("a table's update goes on while its rank computes") {
-  for (const std::string exchange : {"alltoall_hash", "dense_allreduce"}) {
-    if (std::none_of(exchanges().begin(), exchanges().end(), [&](const ExchangeInfo& e) { return e.name == exchange; })) continue;
+  for (const std::string exchange : {"columns", "hashed_rows", "dense_allreduce"}) {
     const EmbeddingConfig config = make_table_config(exchange, 500, 8, 64);
     std::atomic<int> ended = 0;
     std::array<std::vector<float>, 2> values;
     for (const bool thread : {false, true}) {
-      run_ranks(
-          3,
-          [&](Communicator& comm) {
-            EmbeddingTable table(comm, config);
-            for (int t = 0; t < 4; ++t) {
-              const TableBatch batch = make_table_batch(config, comm.rank(), t);
-              std::vector<float> vectors = room_for(table, batch);
-              table.lookup(std::span<const std::int64_t>(batch.ids), vectors).wait();
-              Operation update = table.update(batch.gradients);
-              if (thread && comm.rank() == 2) stay_away_until([&] { return ended == 2 * (t + 1); });
-              update.wait();
-              if (thread && comm.rank() != 2) ++ended;
-            }
-            const std::vector<float> rows = all_rows(table);
-            if (comm.rank() == 0) values[thread ? 1 : 0] = rows;
-          },
-          {.settings = thread ? threaded() : Settings{.timeout_seconds = 120}});
+      run_ranks(3,
+                [&](Communicator& comm) {
+                  EmbeddingTable table(comm, config);
+                  for (int t = 0; t < 4; ++t) {
+                    const TableBatch batch = make_table_batch(config, comm.rank(), t);
+                    std::vector<float> vectors = room_for(table, batch);
+                    table.lookup(std::span<const std::int64_t>(batch.ids), vectors).wait();
+                    Operation update = table.update(batch.gradients);
+                    if (thread && comm.rank() == 2) stay_away_until([&] { return ended == 2 * (t + 1); });
+                    update.wait();
+                    if (thread && comm.rank() != 2) ++ended;
+                  }
+                  const std::vector<float> rows = all_rows(table);
+                  if (comm.rank() == 0) values[thread ? 1 : 0] = rows;
+                },
+                {.settings = thread ? threaded() : Settings{.timeout_seconds = 120}});
     }
     INFO(exchange);
     REQUIRE(same_bits(values[0], values[1]));
@@ -161,72 +156,69 @@ TEST_CASE("a table's update goes on while its rank computes") {
 TEST_CASE("a gradient that has gone is left alone, as without the thread") {
   RankCheck check;
   std::atomic<int> away = 0;
-  run_ranks(
-      3,
-      [&](Communicator& comm) {
-        auto plan = std::make_optional<AllreducePlan>(comm, AllreduceConfig{.count = n, .non_finite = NonFinite::skip});
-        for (const bool finite : {true, false}) {
-          std::vector<float> g = gradient_of(comm, 0);
-          if (!finite && comm.rank() == 1) g[5] = std::numeric_limits<float>::infinity();
-          const std::vector<float> before = g;
-          static_cast<void>(plan->start(g));
-          ++away;
-          stay_away_until([&] { return away == (finite ? 3 : 6); });
-          stay_away_until([&] {  // the caller's next call is all that the run waits for
-            const auto inside = comm.state()->enter();
-            return plan->state()->run.awaits_caller;
-          });
-          plan.reset();
-          check.that(g == before, "it was written to");
-          plan.emplace(comm, AllreduceConfig{.count = n, .non_finite = NonFinite::skip});
-        }
-      },
-      {.settings = threaded()});
+  run_ranks(3,
+            [&](Communicator& comm) {
+              auto plan = std::make_optional<AllreducePlan>(comm, AllreduceConfig{.count = n, .non_finite = NonFinite::skip});
+              for (const bool finite : {true, false}) {
+                std::vector<float> g = gradient_of(comm, 0);
+                if (!finite && comm.rank() == 1) g[5] = std::numeric_limits<float>::infinity();
+                const std::vector<float> before = g;
+                static_cast<void>(plan->start(g));
+                ++away;
+                stay_away_until([&] { return away == (finite ? 3 : 6); });
+                stay_away_until([&] {  // the caller's next call is all that the run waits for
+                  const auto inside = comm.state()->enter();
+                  return plan->state()->run.awaits_caller;
+                });
+                plan.reset();
+                check.that(g == before, "it was written to");
+                plan.emplace(comm, AllreduceConfig{.count = n, .non_finite = NonFinite::skip});
+              }
+            },
+            {.settings = threaded()});
   REQUIRE(check.failure() == "");
 }
 
 TEST_CASE("deadlines are for those who wait") {
   std::atomic<bool> late_one_is_there = false;
   RankCheck check;
-  run_ranks(
-      3,
-      [&](Communicator& comm) {
-        AllreducePlan plan(comm, {.count = n});
-        std::vector<float> g = gradient_of(comm, 0);
-        if (comm.rank() == 2) std::this_thread::sleep_for(2500ms);  // later than anybody would wait
-        Operation operation = plan.start(g);
-        if (comm.rank() == 2) late_one_is_there = true;
-        stay_away_until([&] { return late_one_is_there.load(); });
-        try {
-          operation.wait();
-        } catch (const Error& error) {
-          check.that(false, error.what());
-        }
-      },
-      {.settings = threaded(2)});
+  run_ranks(3,
+            [&](Communicator& comm) {
+              AllreducePlan plan(comm, {.count = n});
+              std::vector<float> g = gradient_of(comm, 0);
+              if (comm.rank() == 2) std::this_thread::sleep_for(2500ms);  // later than anybody would wait
+              Operation operation = plan.start(g);
+              if (comm.rank() == 2) late_one_is_there = true;
+              stay_away_until([&] { return late_one_is_there.load(); });
+              try {
+                operation.wait();
+              } catch (const Error& error) {
+                check.that(false, error.what());
+              }
+            },
+            {.settings = threaded(2)});
   REQUIRE(check.failure() == "");
 }
 
 TEST_CASE("where a peer never comes, those who wait run out of time") {
   RankCheck check;
-  run_ranks(
-      3,
-      [&](Communicator& comm) {
-        AllreducePlan plan(comm, {.count = n});
-        if (comm.rank() == 2) return;
-        std::vector<float> g = gradient_of(comm, 0);
-        Operation operation = plan.start(g);
-        try {
-          if (comm.rank() == 0)
-            operation.wait();
-          else
-            while (!operation.test()) std::this_thread::sleep_for(1ms);
-          check.that(false, "it runs");
-        } catch (const Error& error) {
-          check.that(error.status() == WEIR_ERR_TIMEOUT, error.what());
-        }
-      },
-      {.settings = threaded(0.3)});
+  run_ranks(3,
+            [&](Communicator& comm) {
+              AllreducePlan plan(comm, {.count = n});
+              if (comm.rank() == 2) return;
+              std::vector<float> g = gradient_of(comm, 0);
+              Operation operation = plan.start(g);
+              try {
+                if (comm.rank() == 0)
+                  operation.wait();
+                else
+                  while (!operation.test()) std::this_thread::sleep_for(1ms);
+                check.that(false, "it runs");
+              } catch (const Error& error) {
+                check.that(error.status() == WEIR_ERR_TIMEOUT, error.what());
+              }
+            },
+            {.settings = threaded(0.3)});
   REQUIRE(check.failure() == "");
 }
 
@@ -273,16 +265,15 @@ TEST_CASE("a run that breaks off on one rank ends on the others while they compu
 
 TEST_CASE("communicators end while runs are in flight, in any order") {
   for (int round = 0; round < 20; ++round) {
-    run_ranks(
-        3,
-        [&](Communicator& comm) {
-          std::vector<float> g = gradient_of(comm, 0), h = g;
-          AllreducePlan dense(comm, {.count = n, .algorithm = "dense_rabenseifner"}), sparse(comm, {.count = n});
-          static_cast<void>(comm.rank() == 0 ? dense.start(h) : sparse.start(g));
-          static_cast<void>(comm.rank() == 0 ? sparse.start(g) : dense.start(h));
-          if (comm.rank() == round % 3) std::this_thread::sleep_for(1ms);
-        },
-        {.seed = static_cast<std::uint64_t>(round), .settings = threaded()});
+    run_ranks(3,
+              [&](Communicator& comm) {
+                std::vector<float> g = gradient_of(comm, 0), h = g;
+                AllreducePlan dense(comm, {.count = n, .algorithm = "dense_rabenseifner"}), sparse(comm, {.count = n});
+                static_cast<void>(comm.rank() == 0 ? dense.start(h) : sparse.start(g));
+                static_cast<void>(comm.rank() == 0 ? sparse.start(g) : dense.start(h));
+                if (comm.rank() == round % 3) std::this_thread::sleep_for(1ms);
+              },
+              {.seed = static_cast<std::uint64_t>(round), .settings = threaded()});
   }
 }
 
@@ -290,45 +281,44 @@ TEST_CASE("calls at random beside the thread change no result") {
   constexpr int ranks = 3;
   constexpr std::array algorithms = {"oktopk", "dense_ring", "hi_oktopk", "topk_allgather"};
   const int steps = test_every() > 1 ? 12 : 60;
-  const EmbeddingConfig config = make_table_config("alltoall_hash", 200, 4, 32);
+  const EmbeddingConfig config = make_table_config("hashed_rows", 200, 4, 32);
   std::array<std::array<std::vector<std::vector<float>>, ranks>, 2> results;
   std::array<TrainedTable, 2> tables;
   for (const bool thread : {false, true}) {
-    run_ranks(
-        ranks,
-        [&](Communicator& comm) {
-          Dice dice(static_cast<std::uint64_t>(comm.rank()) + 7);
-          std::vector<std::unique_ptr<AllreducePlan>> plans;
-          for (const char* algorithm : algorithms)
-            plans.push_back(std::make_unique<AllreducePlan>(
-                comm, AllreduceConfig{.count = n, .algorithm = algorithm, .priority = static_cast<int>(plans.size() % 2)}));
-          EmbeddingTable table(comm, config);
-          auto& mine = results[thread ? 1 : 0][static_cast<std::size_t>(comm.rank())];
-          for (int t = 0; t < steps; ++t) {
-            std::vector<std::vector<float>> g(plans.size(), gradient_of(comm, t));
-            std::vector<std::optional<Operation>> operations(plans.size());
-            const TableBatch batch = make_table_batch(config, comm.rank(), t);
-            std::vector<float> vectors = room_for(table, batch);
-            Operation lookup = table.lookup(std::span<const std::int64_t>(batch.ids), vectors);
-            for (const std::size_t p : dice.order(plans.size())) operations[p] = plans[p]->start(g[p]);
-            for (int calls = static_cast<int>(dice.between(0, 6)); calls > 0; --calls) {
-              const auto p = static_cast<std::size_t>(dice.between(0, static_cast<std::int64_t>(plans.size()) - 1));
-              if (dice.chance(30)) std::this_thread::sleep_for(std::chrono::microseconds(dice.between(0, 300)));
-              if (dice.chance(30)) static_cast<void>(plans[p]->memory_bytes());
-              if (operations[p] && operations[p]->test()) operations[p].reset();
-            }
-            lookup.wait();
-            static_cast<void>(table.update(batch.gradients));
-            for (const std::size_t p : dice.order(plans.size())) {
-              if (operations[p]) operations[p]->wait();
-            }
-            mine.push_back(vectors);
-            mine.insert(mine.end(), g.begin(), g.end());
-          }
-          const std::vector<float> rows = all_rows(table);
-          if (comm.rank() == 0) tables[thread ? 1 : 0].values = rows;
-        },
-        {.seed = 5, .machine = "nodes:2,1", .settings = thread ? threaded() : Settings{.timeout_seconds = 120}});
+    run_ranks(ranks,
+              [&](Communicator& comm) {
+                Dice dice(static_cast<std::uint64_t>(comm.rank()) + 7);
+                std::vector<std::unique_ptr<AllreducePlan>> plans;
+                for (const char* algorithm : algorithms)
+                  plans.push_back(std::make_unique<AllreducePlan>(
+                      comm, AllreduceConfig{.count = n, .algorithm = algorithm, .priority = static_cast<int>(plans.size() % 2)}));
+                EmbeddingTable table(comm, config);
+                auto& mine = results[thread ? 1 : 0][static_cast<std::size_t>(comm.rank())];
+                for (int t = 0; t < steps; ++t) {
+                  std::vector<std::vector<float>> g(plans.size(), gradient_of(comm, t));
+                  std::vector<std::optional<Operation>> operations(plans.size());
+                  const TableBatch batch = make_table_batch(config, comm.rank(), t);
+                  std::vector<float> vectors = room_for(table, batch);
+                  Operation lookup = table.lookup(std::span<const std::int64_t>(batch.ids), vectors);
+                  for (const std::size_t p : dice.order(plans.size())) operations[p] = plans[p]->start(g[p]);
+                  for (int calls = static_cast<int>(dice.between(0, 6)); calls > 0; --calls) {
+                    const auto p = static_cast<std::size_t>(dice.between(0, static_cast<std::int64_t>(plans.size()) - 1));
+                    if (dice.chance(30)) std::this_thread::sleep_for(std::chrono::microseconds(dice.between(0, 300)));
+                    if (dice.chance(30)) static_cast<void>(plans[p]->memory_bytes());
+                    if (operations[p] && operations[p]->test()) operations[p].reset();
+                  }
+                  lookup.wait();
+                  static_cast<void>(table.update(batch.gradients));
+                  for (const std::size_t p : dice.order(plans.size())) {
+                    if (operations[p]) operations[p]->wait();
+                  }
+                  mine.push_back(vectors);
+                  mine.insert(mine.end(), g.begin(), g.end());
+                }
+                const std::vector<float> rows = all_rows(table);
+                if (comm.rank() == 0) tables[thread ? 1 : 0].values = rows;
+              },
+              {.seed = 5, .machine = "nodes:2,1", .settings = thread ? threaded() : Settings{.timeout_seconds = 120}});
   }
   for (std::size_t rank = 0; rank < ranks; ++rank) REQUIRE(results[0][rank] == results[1][rank]);
   REQUIRE(tables[0] == tables[1]);
@@ -337,27 +327,26 @@ TEST_CASE("calls at random beside the thread change no result") {
 TEST_CASE("with the thread, too, runs allocate nothing once they have run for a while") {
   std::barrier<> together(3);
   std::atomic<std::int64_t> before = 0, after = 0;
-  run_ranks(
-      3,
-      [&](Communicator& comm) {
-        AllreducePlan plan(comm, {.count = n});
-        std::vector<std::vector<float>> inputs;
-        for (int t = 0; t < 60; ++t) inputs.push_back(gradient_of(comm, t));
-        for (std::size_t t = 0; t < inputs.size(); ++t) {
-          if (t == inputs.size() / 2) {
-            together.arrive_and_wait();
-            before = allocations_of_all_threads();
-            together.arrive_and_wait();
-          }
-          Operation operation = plan.start(inputs[t]);
-          if (static_cast<int>(t) % 3 == comm.rank()) std::this_thread::sleep_for(200us);
-          operation.wait();
-        }
-        together.arrive_and_wait();
-        after = allocations_of_all_threads();
-        together.arrive_and_wait();
-      },
-      {.settings = threaded()});
+  run_ranks(3,
+            [&](Communicator& comm) {
+              AllreducePlan plan(comm, {.count = n});
+              std::vector<std::vector<float>> inputs;
+              for (int t = 0; t < 60; ++t) inputs.push_back(gradient_of(comm, t));
+              for (std::size_t t = 0; t < inputs.size(); ++t) {
+                if (t == inputs.size() / 2) {
+                  together.arrive_and_wait();
+                  before = allocations_of_all_threads();
+                  together.arrive_and_wait();
+                }
+                Operation operation = plan.start(inputs[t]);
+                if (static_cast<int>(t) % 3 == comm.rank()) std::this_thread::sleep_for(200us);
+                operation.wait();
+              }
+              together.arrive_and_wait();
+              after = allocations_of_all_threads();
+              together.arrive_and_wait();
+            },
+            {.settings = threaded()});
   REQUIRE(after == before);
 }
 
@@ -385,7 +374,8 @@ TEST_CASE("a progress thread that finds no core free is not started, and the log
     const LogOf log;
     CHECK(started({three, three}, ProgressThreadSetting::on) == 0);
     CHECK(log.text() ==
-          "rank 0: WEIR_PROGRESS_THREAD is on, but 2 ranks share 3 cores: none is free; not started. Give each rank two cores, or set "
+          "rank 0: WEIR_PROGRESS_THREAD is on, but 2 ranks share 3 cores: none is free; not started. Give each rank two cores, or "
+          "set "
           "it to anywhere\n");
   }
   const LogOf log;
