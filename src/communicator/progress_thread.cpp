@@ -83,9 +83,12 @@ bool ProgressThread::poll() noexcept {
   return moved;
 }
 
+/// Without the transport: that may be gone by now, where a run that broke off was the last.
 void ProgressThread::idle() const noexcept {
-  engine_.transport().idle();
-  if (!pinned_) std::this_thread::sleep_for(pause);
+  if (pinned_)
+    std::this_thread::yield();
+  else
+    std::this_thread::sleep_for(pause);
 }
 
 }  // namespace weir::detail

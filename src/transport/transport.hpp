@@ -1,7 +1,7 @@
 // transport.hpp: nonblocking send and receive between ranks. All that the algorithms know of a network.
 //
 // Matching is by (peer, tag), in the order posted. Sizes are agreed beforehand: a message of another size is an error.
-// Nothing here blocks and, once every slot has been used once, nothing allocates. One thread at a time, but for idle().
+// Nothing here blocks and, once every slot has been used once, nothing allocates. One thread at a time.
 #pragma once
 
 #include <algorithm>

@@ -123,8 +123,8 @@ void late_peer() {
 
 /// With a progress thread: a rank that is in a call of MPI after start keeps nobody waiting.
 void computes() {
-  const Communicator comm(MPI_COMM_WORLD);
   {
+    const Communicator comm(MPI_COMM_WORLD);
     AllreducePlan dense(comm, {.count = 3000000, .algorithm = "dense_ring"}), sparse(comm, {.count = 1000000});
     std::vector<float> first(3000000, 1), second(1000000, 1);
     Operation of_dense = dense.start(first), of_sparse = sparse.start(second);
@@ -136,6 +136,7 @@ void computes() {
     if (comm.rank() != 0) MPI_Send(nullptr, 0, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
     if (comm.rank() == 0) std::printf("nobody has waited for rank 0\n");
   }
+  MPI_Finalize();
 }
 
 /// The same, but without threads in MPI: refused on all ranks.
