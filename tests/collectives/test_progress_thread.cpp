@@ -30,13 +30,17 @@ using namespace std::chrono_literals;
 
 constexpr std::int64_t n = 3000;
 
-Settings threaded(double timeout_seconds = 120) {
+Settings threaded(double timeout_seconds = 90) {
   return {.timeout_seconds = timeout_seconds, .progress_thread = ProgressThreadSetting::anywhere};
 }
 
-/// A caller that computes, or waits for something else than Weir: until `reached`.
+/// A caller that computes, or waits for something else than Weir: until `reached`. Throws where that never comes.
 void stay_away_until(const std::function<bool()>& reached) {
-  while (!reached()) std::this_thread::sleep_for(100us);
+  const auto begin = std::chrono::steady_clock::now();
+  while (!reached()) {
+    if (std::chrono::steady_clock::now() - begin > 60s) throw std::runtime_error("nothing has moved while the caller was away");
+    std::this_thread::sleep_for(100us);
+  }
 }
 
 std::vector<float> gradient_of(const Communicator& comm, int t) {
