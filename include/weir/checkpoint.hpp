@@ -93,8 +93,8 @@ class Checkpoint {
   [[nodiscard]] const std::string& text(std::string_view name) const;
 
   /// Collective, nonblocking. Takes a snapshot of everything that was added, and returns; the caller may go on with all of it at
-  /// once. A thread of this rank writes; test() and wait() of any operation of the communicator advance what ranks must tell each
-  /// other. The file is in its place once the operation has finished. Nobody needs to wait: the next save waits for this one. Where
+  /// once. A thread of this rank writes; test() and wait() of any operation of the communicator, or its progress thread, advance what
+  /// ranks must tell each other. The file is in its place once the operation has finished. Nobody needs to wait: the next save waits for this one. Where
   /// a rank has not heard that this one failed, the next one fails with its error on all ranks.
   ///
   /// Everything added must be at the same iteration on all ranks, and nothing of it in flight. `step`, at least 0, names the file;

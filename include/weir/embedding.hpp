@@ -4,7 +4,8 @@
 //   weir::EmbeddingTable table(comm, {.rows = 32000, .width = 512, .largest_batch = 4096});
 //   table.lookup(ids, vectors).wait();            // ids.size() x width floats
 //   table.prefetch(next_ids);                     // what the next batch will look up: travels while this one is computed
-//   ...                                           // forward and backward pass, polling an operation now and then
+//   ...                                           // forward and backward pass, polling an operation now and then, unless there
+//                                                 // is a progress thread (WEIR_PROGRESS_THREAD)
 //   table.update(gradients);                      // returns at once; rows of the next batch travel first
 //   table.lookup(next_ids, vectors).wait();       // waits for what it needs, not for the rest
 //

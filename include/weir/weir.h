@@ -7,7 +7,8 @@
  * filled. A larger one, of a newer header, is fine as long as the fields that this library does not know are zero.
  * "Collective" calls must be made by every rank, and report bad input on every rank alike.
  * Thread-safety: a communicator and everything made from it belong to one thread at a time: a call that finds another one under way
- * in another thread returns WEIR_ERR_BUSY. Functions without a communicator may be called by any thread at any time.
+ * in another thread returns WEIR_ERR_BUSY. Functions without a communicator may be called by any thread at any time. A progress
+ * thread (WEIR_PROGRESS_THREAD) is the library's own business.
  * A handle that was destroyed, or never made, is WEIR_ERR_ARGUMENT. */
 #ifndef WEIR_WEIR_H
 #define WEIR_WEIR_H
@@ -128,7 +129,8 @@ weir_status weir_plan_run_sparse_on_stream(weir_plan* plan, const void* gradient
 weir_status weir_plan_start_on_stream(weir_plan* plan, void* gradient, void* stream);
 weir_status weir_plan_start_sparse_on_stream(weir_plan* plan, const void* gradient, void* stream);
 /** Makes progress on everything in flight on the communicator; *done becomes 1 when this plan's run has finished. Communication
- *  advances only inside such calls: where the caller never tests, most of a run happens in its wait. */
+ *  advances only inside such calls: where the caller never tests, most of a run happens in its wait; with WEIR_PROGRESS_THREAD, a
+ *  thread of this rank advances it meanwhile (weir/weir.hpp, Operation). */
 weir_status weir_plan_test(weir_plan* plan, int* done);
 weir_status weir_plan_wait(weir_plan* plan);
 /** weir_plan_wait for at most `seconds`, 0 or more, with one round of progress at least; *done becomes 1 when this plan's run has

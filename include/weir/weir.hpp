@@ -11,7 +11,8 @@
 //   auto op = plan.start(gradient);  compute();  op.wait();     // the same, overlapped
 //
 // Thread-safety: a Communicator and all plans made from it belong to one thread at a time. Different communicators
-// may be used from different threads (over MPI this needs MPI_THREAD_MULTIPLE).
+// may be used from different threads (over MPI this needs MPI_THREAD_MULTIPLE). With WEIR_PROGRESS_THREAD a communicator has a
+// thread of its own beside the caller's, which advances what is in flight (see Operation) and keeps out of the caller's way.
 // Errors: every call throws weir::Error. "Collective" calls must be made by every rank of the communicator, and report
 // bad input on every rank alike.
 #ifndef WEIR_WEIR_HPP
@@ -56,8 +57,8 @@ struct Version {
 };
 [[nodiscard]] Version version() noexcept;
 
-/// Takes the library's messages: one line each, without an end. It may be called by any thread that calls Weir, by one at a time;
-/// what it throws is dropped. It must not call Weir.
+/// Takes the library's messages: one line each, without an end. It may be called by any thread that calls Weir, and by a progress
+/// thread, by one at a time; what it throws is dropped. It must not call Weir.
 using LogFunction = std::function<void(LogLevel level, std::string_view text)>;
 /// From now on messages go to `function` instead of stderr; an empty one: to stderr again. WEIR_LOG still says which are logged.
 void set_log_function(LogFunction function);
@@ -127,6 +128,11 @@ struct SparseView {
 ///
 /// Communication advances only inside Weir's calls: test and wait, of any operation of the communicator, advance everything in
 /// flight on it. Where the caller never tests, most of a run happens in its wait, and other ranks may wait for this one meanwhile.
+/// With WEIR_PROGRESS_THREAD (`weir info` says where one would run; over MPI it needs MPI_THREAD_MULTIPLE) a thread of this rank
+/// advances everything while the caller computes. Arrays of callers it leaves alone, but for those that dense algorithms exchange in
+/// place: the dense result of a sparse run, and the vectors of a lookup, are written in the next call of test or wait. Runs in CUDA
+/// memory advance only in calls, as without it. Deadlines count while somebody tests or waits. What is asked of a plan or table
+/// while its run is in flight, statistics above all, may be from the middle of it.
 ///
 /// An error of a run is thrown once: by test or wait, or, if nobody has called these, by the next start, which then has not
 /// started anything. So either all ranks wait, or none does. A run that broke off (timeout, transport error, lack of memory, any
@@ -155,7 +161,8 @@ class Operation {
 /// - Dense algorithms, and the `dense_iterations` of sparse ones, exchange in place: the network reads and writes the gradient
 ///   until the run has finished. Declare it before the plan, so that it outlives the plan. After a run that broke off it must
 ///   live until the process ends; the text of such an error says so. If it is destroyed while an exception unwinds, the first
-///   destructor of a plan or table breaks off all runs of the communicator, which can do nothing more.
+///   destructor of a plan or table breaks off all runs of the communicator, which can do nothing more; beside a progress thread it
+///   must not be, for that may be at it.
 /// - While a run that writes its result into a gradient is in flight, starting another run on any part of that gradient is an
 ///   error on all ranks.
 ///

@@ -109,8 +109,35 @@ void Engine::reprioritise(Run& run, int priority) {
 
 bool Engine::poll() noexcept {
   if (given_up_) return false;
-  bool moved = false;
   const Clock::time_point now = Clock::now();
+  const bool moved = poll_runs(now);
+  for (std::size_t i = runs_.size(); i-- > 0;) {
+    if (i >= runs_.size()) continue;  // a run that ended has ended others
+    if (runs_[i]->awaits_caller || held_back(i))
+      runs_[i]->counted = now;
+    else
+      check_deadline(*runs_[i], now);
+  }
+  return moved;
+}
+
+bool Engine::poll_aside() noexcept {
+  if (given_up_) return false;
+  aside_ = leaves_arrays_alone_ = true;
+  const bool moved = poll_runs(Clock::now());
+  aside_ = leaves_arrays_alone_ = false;
+  return moved;
+}
+
+bool Engine::has_aside() const noexcept {
+  return !given_up_ && std::any_of(runs_.begin(), runs_.end(), [](const Run* run) { return !run->awaits_caller && !run->on_gpu; });
+}
+
+bool Engine::left_to_caller(const Run& run) const noexcept { return aside_ && (run.awaits_caller || run.on_gpu); }
+
+/// Resumes what is ready, highest priority first.
+bool Engine::poll_runs(Clock::time_point now) noexcept {
+  bool moved = false;
   last_poll_ = now;
   if (signals_so_far() != signals_seen_) {
     signals_seen_ = signals_so_far();
@@ -118,7 +145,7 @@ bool Engine::poll() noexcept {
   }
   for (std::size_t i = 0; i < runs_.size();) {
     Run& run = *runs_[i];
-    if (held_back(i)) {
+    if (left_to_caller(run) || held_back(i)) {
       ++i;
       continue;
     }
@@ -134,18 +161,12 @@ bool Engine::poll() noexcept {
     }
   }
   if (!moved && now - listened_ > listening_interval) listen(now);
-  for (std::size_t i = runs_.size(); i-- > 0;) {
-    if (i >= runs_.size()) continue;  // a run that ended has ended others
-    if (runs_[i]->awaits_caller || held_back(i))
-      runs_[i]->counted = now;
-    else
-      check_deadline(*runs_[i], now);
-  }
   return moved;
 }
 
 bool Engine::held_back(std::size_t index) const {
   for (std::size_t i = 0; i < index && runs_[i]->priority > runs_[index]->priority; ++i) {
+    if (left_to_caller(*runs_[i])) continue;
     if (runs_[i]->completion == nullptr && !runs_[i]->awaits_caller && last_poll_ - runs_[i]->moved < hold_time_) return true;
   }
   return false;
@@ -310,7 +331,9 @@ void Engine::check_deadline(Run& run, Clock::time_point now) noexcept {
 /// Ends runs that a peer has broken. One that still moves has all that it needs, and is left alone.
 void Engine::listen(Clock::time_point now) noexcept {
   listened_ = now;
-  const auto stalled = [&](const Run* run) { return now - run->moved > listening_interval && !run->awaited.empty(); };
+  const auto stalled = [&](const Run* run) {
+    return now - run->moved > listening_interval && !run->awaited.empty() && !left_to_caller(*run);
+  };
   if (std::none_of(runs_.begin(), runs_.end(), stalled)) return;
   try {
     Notice heard;

@@ -9,6 +9,9 @@
 // A run that ends with anything but an AgreedError is broken: what it has posted is abandoned, and its peers, which would wait in
 // vain, are told, so that their runs end with the same error. Of a timeout only those take notice who came late: the others are
 // about to have one of their own, and know better what they wait for.
+//
+// One thread at a time. A progress thread polls aside: it does not touch arrays of callers, which may have gone, nor what needs the
+// caller's GPU, and the time between its polls counts as nobody's waiting: deadlines are for those who wait.
 #pragma once
 
 #include <chrono>
@@ -42,6 +45,7 @@ struct Run {
   int priority = 0;         ///< larger is resumed first
   int tag = 0;              ///< all messages of this run
   bool in_place = false;    ///< the transport reads and writes the caller's memory
+  bool on_gpu = false;      ///< its steps need the caller's GPU: not polled aside
   /// Of the caller's memory: what it may write until it has finished.
   std::span<const std::byte> result{};
   int trace_row = Tracer::setup_row;
@@ -103,6 +107,10 @@ class Engine {
   void refuse(Run& run, const std::exception_ptr& error) noexcept;
   /// One round: resumes what is ready, highest priority first. True when anything moved. Whatever goes wrong is a run's error.
   bool poll() noexcept;
+  /// The same for a progress thread. Runs then stay where they need their caller, or its GPU, until the next poll().
+  bool poll_aside() noexcept;
+  /// Whether poll_aside() has anything to do now or later, without a call of the caller's in between.
+  [[nodiscard]] bool has_aside() const noexcept;
   /// Whether a run in flight may still write to some of `memory`.
   [[nodiscard]] bool will_write(std::span<const std::byte> memory) const noexcept;
   /// From now on `run`, in flight or not, has another priority.
@@ -133,6 +141,8 @@ class Engine {
   void expect_runs(int more);
 
  private:
+  bool poll_runs(Clock::time_point now) noexcept;
+  [[nodiscard]] bool left_to_caller(const Run& run) const noexcept;
   void idle() noexcept;
   void insert(Run& run) noexcept;
   void dump_to_file(std::string_view why) const noexcept;
@@ -166,6 +176,7 @@ class Engine {
   std::size_t most_runs_ = 0;
   bool given_up_ = false;
   bool leaves_arrays_alone_ = false;
+  bool aside_ = false;           // within poll_aside()
   bool driven_ = false;          // somebody waits, and has polled before
   std::vector<Run*> runs_;       // by priority, then in order of start
   std::vector<Notice> notices_;  // of runs that broke on other ranks

@@ -22,6 +22,7 @@ namespace {
 constexpr std::string_view prefix = "WEIR_";
 constexpr auto log_names = names_of<LogLevel>;
 constexpr std::array<std::string_view, 3> cuda_aware_names = {"auto", "on", "off"};
+constexpr std::array<std::string_view, 3> progress_thread_names = {"off", "on", "anywhere"};
 
 void set_timeout(Settings& settings, std::string_view text) {
   double seconds = 0;
@@ -65,6 +66,16 @@ void set_cuda_aware_mpi(Settings& settings, std::string_view text) {
     }
   }
   fail(WEIR_ERR_SETTING, "WEIR_CUDA_AWARE_MPI is '{}': it must be one of {}", text, fmt::join(cuda_aware_names, ", "));
+}
+
+void set_progress_thread(Settings& settings, std::string_view text) {
+  for (std::size_t choice = 0; choice < progress_thread_names.size(); ++choice) {
+    if (text == progress_thread_names[choice]) {
+      settings.progress_thread = static_cast<ProgressThreadSetting>(choice);
+      return;
+    }
+  }
+  fail(WEIR_ERR_SETTING, "WEIR_PROGRESS_THREAD is '{}': it must be one of {}", text, fmt::join(progress_thread_names, ", "));
 }
 
 void set_trace(Settings& settings, std::string_view text) { settings.trace = text; }
@@ -123,6 +134,11 @@ constexpr std::array rows = {
         "on: messages of CUDA memory go to MPI as they are; off: through pinned host memory; auto: as the library says",
         set_cuda_aware_mpi,
         [](const Settings& s) { return std::string(cuda_aware_names[static_cast<std::size_t>(s.cuda_aware_mpi)]); }},
+    Row{"WEIR_PROGRESS_THREAD",
+        "on: a thread advances what is in flight while the program computes, where a core is free for it; anywhere: on any core; "
+        "off: only Weir's calls do",
+        set_progress_thread,
+        [](const Settings& s) { return std::string(progress_thread_names[static_cast<std::size_t>(s.progress_thread)]); }},
     Row{"WEIR_TRACE", "folder for traces, one file a rank, for Perfetto, chrome://tracing and `weir trace`; empty: none", set_trace,
         [](const Settings& s) { return s.trace; }},
     Row{"WEIR_DUMP",

@@ -10,6 +10,10 @@ namespace weir {
 /// Whether messages of CUDA memory are given to MPI as they are: `automatic`, where the library says that it takes them.
 enum class CudaAwareMpi { automatic, on, off };
 
+/// Whether a thread of the library advances what is in flight while the caller computes: `on`, on a core of its own where there is
+/// one, and not elsewhere; `anywhere`, wherever the system puts it.
+enum class ProgressThreadSetting { off, on, anywhere };
+
 struct Settings {
   double timeout_seconds = 300;                           ///< WEIR_TIMEOUT
   LogLevel log = LogLevel::warn;                          ///< WEIR_LOG
@@ -21,6 +25,7 @@ struct Settings {
   std::string dump{};                                     ///< WEIR_DUMP, a folder, default_dump_folder unless set; empty: off
   int dump_signal = 0;                                    ///< WEIR_DUMP_SIGNAL; 0: none
   std::string metrics{};                                  ///< WEIR_METRICS, a folder; empty: off
+  ProgressThreadSetting progress_thread = ProgressThreadSetting::off;  ///< WEIR_PROGRESS_THREAD
 };
 
 inline constexpr const char* default_dump_folder = "weir-dump";

@@ -11,7 +11,18 @@ namespace weir {
 namespace {
 
 void retire(std::shared_ptr<detail::CheckpointState>& state) noexcept {
-  if (state && !state->retire()) keep_forever(std::move(state));
+  if (!state) return;
+  const std::shared_ptr<detail::CommunicatorState> comm = state->comm;  // ends after the checkpoint, with nobody inside
+  const auto inside = comm->enter();
+  if (state->retire())
+    state.reset();
+  else
+    keep_forever(std::move(state));
+}
+
+/// With nobody else at the checkpoint: a progress thread leaves it alone meanwhile.
+[[nodiscard]] detail::ProgressThread::Inside enter(const std::shared_ptr<detail::CheckpointState>& state) {
+  return state->comm->enter();
 }
 
 }  // namespace
@@ -29,10 +40,12 @@ Checkpoint& Checkpoint::operator=(Checkpoint&& other) noexcept {
 Checkpoint::~Checkpoint() { retire(state_); }
 
 void Checkpoint::add(std::string_view name, AllreducePlan& plan) {
+  const auto inside = enter(state_);
   require(plan.state()->comm == state_->comm, "plan '{}' is of another communicator than checkpoint '{}'", name, config().name);
   state_->add(checkpoint::added_plan(std::string(name), plan.state()));
 }
 void Checkpoint::add(std::string_view name, EmbeddingTable& table) {
+  const auto inside = enter(state_);
   require(table.state()->prefetch().comm == state_->comm, "table '{}' is of another communicator than checkpoint '{}'", name,
           config().name);
   state_->add(checkpoint::added_table(std::string(name), table.state()));
@@ -42,32 +55,62 @@ void Checkpoint::add(std::string_view name, FusedAllreduce& fused) {
   state_->add(checkpoint::added_fused(std::string(name), fused.state()));
 }
 void Checkpoint::add(std::string_view name, const StepSchedule& schedule) {
+  const auto inside = enter(state_);
   state_->add(checkpoint::added_schedule(std::string(name), schedule));
 }
 void Checkpoint::add_array(std::string_view name, void* data, ElementType type, Distribution distribution, std::int64_t count,
                            std::int64_t first, std::int64_t total) {
+  const auto inside = enter(state_);
   const Topology& topology = state_->comm->topology;
   state_->add(checkpoint::added_array(std::string(name), {data, type, distribution, count, first, total}, topology.rank(),
                                       topology.size()));
 }
 
-void Checkpoint::set(std::string_view name, std::int64_t value) { state_->set(name, value); }
-void Checkpoint::set(std::string_view name, double value) { state_->set(name, value); }
-void Checkpoint::set(std::string_view name, std::string_view value) { state_->set(name, std::string(value)); }
-std::int64_t Checkpoint::integer(std::string_view name) const { return state_->value<std::int64_t>(name, "integer"); }
-double Checkpoint::real(std::string_view name) const { return state_->value<double>(name, "real number"); }
-const std::string& Checkpoint::text(std::string_view name) const { return state_->value<std::string>(name, "text"); }
+void Checkpoint::set(std::string_view name, std::int64_t value) {
+  const auto inside = enter(state_);
+  state_->set(name, value);
+}
+void Checkpoint::set(std::string_view name, double value) {
+  const auto inside = enter(state_);
+  state_->set(name, value);
+}
+void Checkpoint::set(std::string_view name, std::string_view value) {
+  const auto inside = enter(state_);
+  state_->set(name, std::string(value));
+}
+std::int64_t Checkpoint::integer(std::string_view name) const {
+  const auto inside = enter(state_);
+  return state_->value<std::int64_t>(name, "integer");
+}
+double Checkpoint::real(std::string_view name) const {
+  const auto inside = enter(state_);
+  return state_->value<double>(name, "real number");
+}
+const std::string& Checkpoint::text(std::string_view name) const {
+  const auto inside = enter(state_);
+  return state_->value<std::string>(name, "text");
+}
 
 Operation Checkpoint::save(std::int64_t step) {
+  const auto inside = enter(state_);
   state_->start_save(step);
   return Operation(std::shared_ptr<detail::AsynchronousCall>(state_, &state_->save()));
 }
-std::optional<std::int64_t> Checkpoint::restore() { return state_->restore({}); }
-void Checkpoint::restore_step(std::int64_t step) { (void)state_->restore(step); }
+std::optional<std::int64_t> Checkpoint::restore() {
+  const auto inside = enter(state_);
+  return state_->restore({});
+}
+void Checkpoint::restore_step(std::int64_t step) {
+  const auto inside = enter(state_);
+  (void)state_->restore(step);
+}
 std::vector<std::int64_t> Checkpoint::steps() const { return state_->folder().steps(); }
 
 void Checkpoint::catch_signal(int signal) { checkpoint::catch_signal(signal); }
-bool Checkpoint::stop_requested() { return state_->stop_requested(); }
+bool Checkpoint::stop_requested() {
+  const auto inside = enter(state_);
+  return state_->stop_requested();
+}
 
 const CheckpointStatistics& Checkpoint::statistics() const { return state_->statistics; }
 const CheckpointConfig& Checkpoint::config() const { return state_->config; }

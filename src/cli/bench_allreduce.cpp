@@ -11,6 +11,7 @@
 #include "cli/bench_ranks.hpp"
 #include "cli/commands.hpp"
 #include "cli/gradient_buffer.hpp"
+#include "cli/mpi_start.hpp"
 #include "cli/named_compressors.hpp"
 #include "cli/report.hpp"
 #include "collectives/allreduce.hpp"
@@ -274,7 +275,7 @@ std::vector<Subject> subjects(const Options& options, std::vector<std::string>& 
 void run(Options options) {
   std::vector<std::string> left_out;
   const std::vector<Subject> list = subjects(options, left_out);
-  MPI_Init(nullptr, nullptr);
+  start_mpi();
   {
     const Communicator comm(MPI_COMM_WORLD);
     if (comm.rank() == 0) require_writable(options.json);

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "cli/commands.hpp"
+#include "cli/mpi_start.hpp"
 #include "cli/report.hpp"
 
 namespace weir::cli {
@@ -51,8 +52,8 @@ Row measure(const Options& options, const Pair& pair) {
 }
 
 void print(const Options& options, const std::vector<Row>& rows) {
-  fmt::print("Calls of a plan of {} float(s) on one rank, oktopk: medians of {} rounds of {} calls.\n\n", options.count, options.rounds,
-             options.calls);
+  fmt::print("Calls of a plan of {} float(s) on one rank, oktopk: medians of {} rounds of {} calls.\n\n", options.count,
+             options.rounds, options.calls);
   fmt::print("{:<24} {:>10} {:>10} {:>16}\n", "call", "C us", "C++ us", "C over C++ us");
   for (const Row& row : rows)
     fmt::print("{:<24} {:>10.3f} {:>10.3f} {:>16.3f}\n", row.algorithm, row.median_ms * 1e3, row.baseline_ms * 1e3,
@@ -61,7 +62,7 @@ void print(const Options& options, const std::vector<Row>& rows) {
 
 void run(const Options& options) {
   require_writable(options.json);
-  MPI_Init(nullptr, nullptr);
+  start_mpi();
   int ranks = 1;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   if (ranks != 1) throw std::runtime_error("bench capi measures calls, not messages: start it without mpirun, or with -n 1");
@@ -78,15 +79,15 @@ void run(const Options& options) {
   weir_statistics statistics{};
   statistics.struct_size = sizeof statistics;
   Statistics copy;
-  const std::array pairs = {Pair{"weir_plan_run", [&] { need_ok(weir_plan_run(plan, gradient.data())); }, [&] { same.run(gradient); }},
-                            Pair{"weir_plan_start and wait",
-                                 [&] {
-                                   need_ok(weir_plan_start(plan, gradient.data()));
-                                   need_ok(weir_plan_wait(plan));
-                                 },
-                                 [&] { same.start(gradient).wait(); }},
-                            Pair{"weir_plan_statistics", [&] { need_ok(weir_plan_statistics(plan, &statistics)); },
-                                 [&] { copy = same.statistics(); }}};
+  const std::array pairs = {
+      Pair{"weir_plan_run", [&] { need_ok(weir_plan_run(plan, gradient.data())); }, [&] { same.run(gradient); }},
+      Pair{"weir_plan_start and wait",
+           [&] {
+             need_ok(weir_plan_start(plan, gradient.data()));
+             need_ok(weir_plan_wait(plan));
+           },
+           [&] { same.start(gradient).wait(); }},
+      Pair{"weir_plan_statistics", [&] { need_ok(weir_plan_statistics(plan, &statistics)); }, [&] { copy = same.statistics(); }}};
   std::vector<Row> rows;
   for (const Pair& pair : pairs) rows.push_back(measure(options, pair));
   print(options, rows);

@@ -19,6 +19,7 @@
 #include "cli/bench_ranks.hpp"
 #include "cli/bench_training_step.hpp"
 #include "cli/commands.hpp"
+#include "cli/mpi_start.hpp"
 #include "cli/report.hpp"
 
 namespace weir::cli {
@@ -289,7 +290,7 @@ Json to_json(const StepsResult& r, int ranks) {
 }
 
 void run(const Options& options) {
-  MPI_Init(nullptr, nullptr);
+  start_mpi();
   const Communicator comm(MPI_COMM_WORLD);
   if (comm.rank() == 0) require_writable(options.json);
   const SharedFolder folder(options.folder, comm.rank());

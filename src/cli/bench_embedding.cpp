@@ -11,6 +11,7 @@
 
 #include "cli/bench_input.hpp"
 #include "cli/commands.hpp"
+#include "cli/mpi_start.hpp"
 #include "cli/report.hpp"
 
 namespace weir::cli {
@@ -76,7 +77,7 @@ void write(const EmbeddingOptions& options, const Results& results, int ranks) {
 }
 
 void run(const EmbeddingOptions& options) {
-  MPI_Init(nullptr, nullptr);
+  start_mpi();
   const Communicator comm(MPI_COMM_WORLD);
   if (comm.rank() == 0) require_writable(options.json);
   const Results results = measure(options, comm);

@@ -7,6 +7,7 @@
 
 #include "cli/bench_input.hpp"
 #include "cli/commands.hpp"
+#include "cli/mpi_start.hpp"
 #include "cli/report.hpp"
 
 namespace weir::cli {
@@ -124,7 +125,7 @@ void print(const std::vector<Mode>& modes, const Mode& baseline) {
 }
 
 void run(const Options& options) {
-  MPI_Init(nullptr, nullptr);
+  start_mpi();
   const Communicator comm(MPI_COMM_WORLD);
   if (comm.rank() == 0) require_writable(options.json);
   Tensor large(comm, options.count, options.algorithm, options.density, 0);

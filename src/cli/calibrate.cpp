@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "cli/commands.hpp"
+#include "cli/mpi_start.hpp"
 #include "cli/report.hpp"
 #include "communicator/communicator.hpp"
 #include "model/cost.hpp"
@@ -129,7 +130,7 @@ void print_use(const std::string& file) {
 }
 
 void run(const Options& options) {
-  MPI_Init(nullptr, nullptr);
+  start_mpi();
   const Communicator comm(MPI_COMM_WORLD);
   std::string file;
   if (comm.rank() == 0) {

@@ -10,6 +10,7 @@
 
 #include "cli/build_info.hpp"
 #include "cli/commands.hpp"
+#include "cli/mpi_start.hpp"
 #include "cli/named_compressors.hpp"
 #include "collectives/allreduce.hpp"
 #include "communicator/communicator.hpp"
@@ -52,6 +53,26 @@ void print_gpus(const std::vector<int>& nearest) {
   print_nccl();
 }
 
+/// Where one would run, of each rank, whatever the setting is at present.
+void print_progress_threads(const detail::CommunicatorState& comm) {
+  switch (comm.settings.progress_thread) {
+    case ProgressThreadSetting::off:
+      fmt::print("\nprogress threads: none, WEIR_PROGRESS_THREAD is off. With on:\n");
+      break;
+    case ProgressThreadSetting::on:
+      fmt::print("\nprogress threads: WEIR_PROGRESS_THREAD is on\n");
+      break;
+    case ProgressThreadSetting::anywhere:
+      fmt::print("\nprogress threads: one for each rank, on any core, WEIR_PROGRESS_THREAD is anywhere. With on:\n");
+      break;
+  }
+  for (int rank = 0; rank < comm.topology.size(); ++rank) {
+    const FreeCore place = free_core(comm.topology, rank);
+    fmt::print("  rank {}: {}\n", rank,
+               place.core >= 0 ? fmt::format("on core {}", place.core) : fmt::format("not started: {}", place.why));
+  }
+}
+
 std::string hwloc_version_text(unsigned version) {
   return fmt::format("{}.{}.{}", version >> 16, (version >> 8) & 0xff, version & 0xff);
 }
@@ -71,6 +92,7 @@ void print_build_and_machine(const Communicator& comm, const std::vector<int>& n
   fmt::print("  built in      mpi, inproc\n");
   fmt::print("  CUDA memory   {}\n", comm.state()->device_path.why);
   print_gpus(nearest_gpus);
+  print_progress_threads(*comm.state());
   fmt::print("\nallreduce algorithms\n");
   for (const AlgorithmInfo& algorithm : algorithms()) fmt::print("  {:<22} {}\n", algorithm.name, algorithm.description);
   fmt::print("\nsettings\n");
@@ -128,7 +150,7 @@ AllreduceConfig config_of(const Options& options) {
 void run(const Options& options) {
   const AllreduceConfig config = config_of(options);
   if (options.compressors) return print_compressors();
-  MPI_Init(nullptr, nullptr);
+  start_mpi();
   const Communicator comm(MPI_COMM_WORLD);
   if (!options.plan) {
     const int mine = comm.nearest_gpu();

@@ -16,6 +16,7 @@
 #include "base/splitmix.hpp"
 #include "cli/bench_ranks.hpp"
 #include "cli/commands.hpp"
+#include "cli/mpi_start.hpp"
 #include "cli/report.hpp"
 #include "cli/selftest_oracle.hpp"
 #include "communicator/communicator.hpp"
@@ -276,7 +277,7 @@ bool another_round(double begin, const Options& options) {
 }
 
 void run(const Options& options) {
-  MPI_Init(nullptr, nullptr);
+  start_mpi();
   std::size_t failed = 0;
   {
     const Communicator comm(MPI_COMM_WORLD);

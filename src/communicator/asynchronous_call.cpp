@@ -8,6 +8,7 @@ namespace weir::detail {
 
 AsynchronousCall::AsynchronousCall(std::shared_ptr<CommunicatorState> communicator, std::string name, int priority, int tag)
     : comm(std::move(communicator)), name_(std::move(name)) {
+  const auto inside = comm->enter();
   run.name = name_;
   run.priority = priority;
   run.tag = tag;
@@ -16,9 +17,13 @@ AsynchronousCall::AsynchronousCall(std::shared_ptr<CommunicatorState> communicat
   comm->engine.expect_runs(1);
 }
 
-AsynchronousCall::~AsynchronousCall() { comm->engine.expect_runs(-1); }
+AsynchronousCall::~AsynchronousCall() {
+  const auto inside = comm->enter();
+  comm->engine.expect_runs(-1);
+}
 
 void AsynchronousCall::check_startable() {
+  const auto inside = comm->enter();
   comm->require_running();
   if (!run.finished)
     fail(WEIR_ERR_BUSY, "'{}' is running: wait for its last start before the next, or make a second one", run.name);
@@ -29,6 +34,7 @@ void AsynchronousCall::check_startable() {
 }
 
 bool AsynchronousCall::test() {
+  const auto inside = comm->enter();
   comm->require_running();
   const Clock::time_point begin = Clock::now();
   const bool was_in_flight = !run.finished;
@@ -44,6 +50,7 @@ bool AsynchronousCall::test() {
 }
 
 void AsynchronousCall::wait() {
+  const auto inside = comm->enter();
   if (!run.finished) {
     comm->require_running();
     const Clock::time_point begin = Clock::now();
@@ -57,6 +64,7 @@ void AsynchronousCall::wait() {
 }
 
 void AsynchronousCall::finish() {
+  const auto inside = comm->enter();
   if (heard_) return;
   heard_ = true;
   completed();
@@ -67,6 +75,7 @@ void AsynchronousCall::finish() {
 }
 
 bool retire(AsynchronousCall& call) noexcept {
+  const auto inside = call.comm->enter();
   if (std::uncaught_exceptions() > 0) call.comm->engine.give_up_in_place();
   if (!call.run.finished && call.comm->transport->is_running()) call.comm->engine.drive_to_end(call.run);
   return call.run.finished && !call.run.broken;

@@ -40,6 +40,7 @@ class AsynchronousCall {
   /// Starts the coroutine that body() makes. Throws nothing: a failure to make it ends the run like one in its middle.
   template <class Body>
   void launch(Body&& body) {
+    const auto inside = comm->enter();
     traffic = {};
     heard_ = false;
     seconds_waited_ = seconds_tested_ = 0;

@@ -117,6 +117,7 @@ void CommunicatorState::require_whole() const {
 }
 
 void CommunicatorState::exchange(const char* what, const std::byte* mine, std::int64_t bytes) {
+  const auto inside = enter();
   require_whole();
   std::memcpy(mine_.data(), mine, static_cast<std::size_t>(bytes));
   Run run;
@@ -134,6 +135,7 @@ void CommunicatorState::exchange(const char* what, const std::byte* mine, std::i
 }
 
 void CommunicatorState::run_blocking(const char* name, int tag, task<void> (*body)(Channel, void*), void* argument) {
+  const auto inside = enter();
   require_whole();
   Run run;
   TrafficCount traffic;
@@ -227,6 +229,28 @@ const FoundMachine& CommunicatorState::agreed_machine() {
   return *machine;
 }
 
+void CommunicatorState::start_progress_thread() {
+  if (settings.progress_thread == ProgressThreadSetting::off) return;
+  const int rank = transport->rank();
+  try {
+    FreeCore place;
+    if (settings.progress_thread == ProgressThreadSetting::on) {
+      place = free_core(topology, rank);
+      if (place.core < 0) {
+        log(settings.log, place.first ? LogLevel::warn : LogLevel::debug,
+            "rank {}: WEIR_PROGRESS_THREAD is on, but {}; not started. Give each rank two cores, or set it to anywhere", rank,
+            place.why);
+        return;
+      }
+    }
+    progress_ = std::make_unique<ProgressThread>(engine, place.core, transport->announce_end());
+    log(settings.log, LogLevel::info, "rank {}: a progress thread runs {}", rank,
+        place.core < 0 ? "on any core" : fmt::format("on core {}", place.core));
+  } catch (const std::exception& error) {
+    log(settings.log, LogLevel::warn, "rank {}: no progress thread: {}", rank, error.what());
+  }
+}
+
 void CommunicatorState::throw_out_of_memory() const { std::rethrow_exception(out_of_memory_); }
 
 namespace {
@@ -247,6 +271,9 @@ std::shared_ptr<CommunicatorState> make_communicator(std::unique_ptr<Transport> 
   mine.outcome = outcome_of([&] {
     if (refusal != nullptr) fail(WEIR_ERR_ARGUMENT, "{}", refusal);
     in_force = settings ? *settings : read_settings();
+    const std::string one_thread = transport->why_one_thread();
+    if (in_force.progress_thread != ProgressThreadSetting::off && !one_thread.empty())
+      fail(WEIR_ERR_SETTING, "WEIR_PROGRESS_THREAD asks for a thread beside the program's own, but {}; or unset it", one_thread);
     mine.location = location ? *location : locate();
     mine.measure = in_force.calibrate ? 1 : 0;
     mine.shared_memory = in_force.shared_memory ? 1 : 0;
@@ -282,6 +309,7 @@ std::shared_ptr<CommunicatorState> make_communicator(std::unique_ptr<Transport> 
   state->observe({all[0].run, all[0].number, state->topology.rank(), state->topology.size(), std::string(stored_name(here.host))},
                  traced);
   if (measure_now) state->agreed_machine();
+  state->start_progress_thread();
   return state;
 }
 
@@ -292,6 +320,7 @@ int Communicator::size() const { return state_->topology.size(); }
 std::string Communicator::topology() const { return state_->topology.tree(); }
 int Communicator::nearest_gpu() const {
   detail::CommunicatorState& comm = *state_;
+  const auto inside = comm.enter();
   SeenGpus mine;
   mine.numa = comm.topology.location(rank()).numa;
   if (cuda::why_unusable().empty()) mine.count = std::min(cuda::device_count(), SeenGpus::most);

@@ -19,6 +19,7 @@
 #include "communicator/leases.hpp"
 #include "communicator/metrics.hpp"
 #include "communicator/outcome.hpp"
+#include "communicator/progress_thread.hpp"
 #include "model/lookup.hpp"
 #include "topology/topology.hpp"
 #include "transport/transport.hpp"
@@ -29,6 +30,12 @@ class NcclGroups;
 
 struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   CommunicatorState(std::unique_ptr<Transport> transport_of_this_rank, Settings settings_in_force);
+
+  /// Whoever calls the functions below, or touches the engine, the transport or what runs have, is inside: a progress thread then
+  /// leaves all of it alone. These functions and those of AsynchronousCall come in by themselves; what must be as it is from one of
+  /// them to the next needs a scope around both. No more than a branch where there is no such thread. The communicator must outlive
+  /// what is returned.
+  [[nodiscard]] ProgressThread::Inside enter() const { return ProgressThread::Inside(progress_.get()); }
 
   static constexpr std::size_t largest_card = 1536;
   /// Collective, blocking. Every rank's card in rank order, which stay until the next call. `what` is a string literal for dumps.
@@ -56,9 +63,10 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   void run_blocking(const char* name, int tag, task<void> (*body)(Channel, void*), void* argument);
   /// Collective when called first: what cost functions take this machine for. The same on every rank.
   const FoundMachine& agreed_machine();
-  /// Calls make() for a caller, who gets Errors only: where there is no memory even for an error's text, one made in time.
+  /// Calls make() for a caller, inside, who gets Errors only: where there is no memory even for an error's text, one made in time.
   template <class Make>
   auto guarded(Make&& make) const {
+    const auto inside = enter();
     try {
       return make();
     } catch (const std::bad_alloc&) {
@@ -68,6 +76,9 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   /// Files about this communicator: traces, dumps and metrics, as the settings say. `rounds`: collective, how ranks come to one
   /// clock. A folder that cannot be written is a warning.
   void observe(const Identity& identity, bool rounds);
+  /// Starts the progress thread, if the settings ask for one and there is a core for it. Where not, the log says why.
+  void start_progress_thread();
+  [[nodiscard]] bool has_progress_thread() const { return progress_ != nullptr; }
   /// A run has ended: traces and metrics count it.
   void note(const Run& run, const TrafficCount& traffic, double seconds_waited);
   /// Writes the flight recorder's dump. Throws Error(WEIR_ERR_ARGUMENT) naming the file and the reason.
@@ -107,6 +118,7 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   std::int64_t setup_runs_ = 0;
   bool broken_ = false;  // a setup run broke off: messages of it may still be on their way
   Buffer<std::byte> mine_, cards_, scratch_;
+  std::unique_ptr<ProgressThread> progress_;  // last: it ends before what it polls; null: none
 };
 
 /// Collective. Places default to this process's own (`locate`). A rank whose settings make no sense, or that is told to refuse, is

@@ -51,11 +51,13 @@ void CommunicatorState::observe(const Identity& identity, bool rounds) {
 }
 
 void CommunicatorState::dump(const std::string& path, std::string_view why) {
+  const auto inside = enter();
   engine.note_progress();
   write_whole_file(path, engine.recorder().to_json(identity_, why, engine.dump(), settings.timeout_seconds));
 }
 
 void CommunicatorState::note(const Run& run, const TrafficCount& traffic, double seconds_waited) {
+  const auto inside = enter();
   if (metrics) metrics->add(run, traffic, seconds_waited);
   Tracer* const tracer = engine.tracer();
   if (tracer == nullptr) return;
@@ -64,6 +66,7 @@ void CommunicatorState::note(const Run& run, const TrafficCount& traffic, double
 }
 
 std::vector<double> CommunicatorState::stragglers(int runs) {
+  const auto inside = enter();
   agree("asking for stragglers", "communicator", "stragglers", [&] {
     require(runs >= 1 && runs <= FlightRecorder::capacity, "{} runs: it must be 1 to {}", runs, FlightRecorder::capacity);
   });

@@ -24,7 +24,18 @@ std::shared_ptr<detail::EmbeddingState> make_table(std::shared_ptr<detail::Commu
 }
 
 void retire(std::shared_ptr<detail::EmbeddingState>& state) noexcept {
-  if (state && !state->retire()) keep_forever(std::move(state));
+  if (!state) return;
+  const std::shared_ptr<detail::CommunicatorState> comm = state->lookup().comm;  // ends after the table, with nobody inside
+  const auto inside = comm->enter();
+  if (state->retire())
+    state.reset();
+  else
+    keep_forever(std::move(state));
+}
+
+/// With nobody else at the table: a progress thread leaves it alone meanwhile.
+[[nodiscard]] detail::ProgressThread::Inside enter(const std::shared_ptr<detail::EmbeddingState>& state) {
+  return state->lookup().comm->enter();
 }
 
 /// Keeps the table alive as long as the operation.
@@ -47,41 +58,62 @@ EmbeddingTable& EmbeddingTable::operator=(EmbeddingTable&& other) noexcept {
 EmbeddingTable::~EmbeddingTable() { retire(state_); }
 
 Operation EmbeddingTable::lookup(std::span<const std::int64_t> ids, std::span<float> vectors, void* stream) {
+  const auto inside = enter(state_);
   state_->start_lookup(ids, vectors, stream);
   return operation(state_, state_->lookup());
 }
 Operation EmbeddingTable::lookup(std::span<const std::int32_t> ids, std::span<float> vectors, void* stream) {
+  const auto inside = enter(state_);
   state_->start_lookup(ids, vectors, stream);
   return operation(state_, state_->lookup());
 }
 Operation EmbeddingTable::prefetch(std::span<const std::int64_t> ids, void* stream) {
+  const auto inside = enter(state_);
   state_->start_prefetch(ids, stream);
   return operation(state_, state_->prefetch());
 }
 Operation EmbeddingTable::prefetch(std::span<const std::int32_t> ids, void* stream) {
+  const auto inside = enter(state_);
   state_->start_prefetch(ids, stream);
   return operation(state_, state_->prefetch());
 }
 Operation EmbeddingTable::update(std::span<const float> gradients, void* stream) {
+  const auto inside = enter(state_);
   state_->start_update(gradients, stream);
   return operation(state_, state_->update());
 }
 
-void EmbeddingTable::set_learning_rate(double learning_rate) { state_->set_learning_rate(learning_rate); }
+void EmbeddingTable::set_learning_rate(double learning_rate) {
+  const auto inside = enter(state_);
+  state_->set_learning_rate(learning_rate);
+}
 void EmbeddingTable::export_rows(std::int64_t first, std::int64_t count, std::span<float> values) {
+  const auto inside = enter(state_);
   state_->export_rows(first, count, values);
 }
 void EmbeddingTable::import_rows(std::int64_t first, std::int64_t count, std::span<const float> values) {
+  const auto inside = enter(state_);
   state_->import_rows(first, count, values);
 }
-const EmbeddingStatistics& EmbeddingTable::statistics() const { return state_->statistics(); }
+const EmbeddingStatistics& EmbeddingTable::statistics() const {
+  const auto inside = enter(state_);
+  return state_->statistics();
+}
 const EmbeddingConfig& EmbeddingTable::config() const { return state_->config(); }
-std::int64_t EmbeddingTable::memory_bytes() const { return state_->memory_bytes(); }
-std::int64_t EmbeddingTable::state_bytes() const { return weir::state_bytes(*state_); }
+std::int64_t EmbeddingTable::memory_bytes() const {
+  const auto inside = enter(state_);
+  return state_->memory_bytes();
+}
+std::int64_t EmbeddingTable::state_bytes() const {
+  const auto inside = enter(state_);
+  return weir::state_bytes(*state_);
+}
 void EmbeddingTable::save_state(std::span<std::byte> state) const {
+  const auto inside = enter(state_);
   weir::save_state(*state_, state, fmt::format("table '{}'", state_->config().name));
 }
 void EmbeddingTable::restore_state(std::span<const std::byte> state) {
+  const auto inside = enter(state_);
   weir::restore_state(*state_, state, fmt::format("table '{}'", state_->config().name));
 }
 

@@ -116,6 +116,7 @@ EmbeddingState::EmbeddingState(std::shared_ptr<CommunicatorState> comm, const Em
     cards->resize(static_cast<std::size_t>(ranks));
   if (exchange_.path == GradientPath::allreduce) dense_.emplace(partition_, comm_->topology);
   statistics_.by_node = setup_.by_node;
+  for (EmbeddingCall* call : {&prefetch_, &lookup_, &update_, &ids_arrival_}) call->run.on_gpu = config.memory == MemorySpace::cuda;
   set_learning_rate(config.learning_rate);
 }
 

@@ -42,6 +42,7 @@ void PlanImpl::begin(void* dense, const void* sparse_only, std::int64_t count, D
   statistics = {};
   statistics.iteration = ++state_.runs;
   run.in_place = in_place();
+  run.on_gpu = config.memory == MemorySpace::cuda;
   run.what = config.algorithm;
   run.element = name_of(config.type);
   run.count = config.count;

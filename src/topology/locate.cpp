@@ -28,6 +28,7 @@ Hwloc load_hwloc() {
   hwloc_topology_set_all_types_filter(made, HWLOC_TYPE_FILTER_KEEP_NONE);
   hwloc_topology_set_type_filter(made, HWLOC_OBJ_PACKAGE, HWLOC_TYPE_FILTER_KEEP_ALL);
   hwloc_topology_set_type_filter(made, HWLOC_OBJ_L3CACHE, HWLOC_TYPE_FILTER_KEEP_ALL);
+  hwloc_topology_set_type_filter(made, HWLOC_OBJ_CORE, HWLOC_TYPE_FILTER_KEEP_ALL);
   hwloc_topology_set_flags(made, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
   if (hwloc_topology_load(made) != 0) topology.reset();
   return topology;
@@ -44,20 +45,43 @@ std::int32_t index_around(hwloc_topology_t topology, hwloc_obj_type_t type, hwlo
   return smallest ? static_cast<std::int32_t>(smallest->logical_index) : -1;
 }
 
+/// Those of which `cpus` has a part. None where a number is too large to be told: a set that is not whole would be wrong.
+CoreSet cores_in(hwloc_topology_t topology, hwloc_const_bitmap_t cpus) {
+  CoreSet cores;
+  for (hwloc_obj_t core = nullptr; (core = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_CORE, core)) != nullptr;) {
+    if (!hwloc_bitmap_intersects(cpus, core->cpuset)) continue;
+    if (core->logical_index >= static_cast<unsigned>(CoreSet::most)) return {};
+    cores.insert(static_cast<int>(core->logical_index));
+  }
+  return cores;
+}
+
 void locate_in_node(Location& location) {
   const Hwloc topology = load_hwloc();
   const CpuSet cpus(hwloc_bitmap_alloc(), &hwloc_bitmap_free);
   if (!topology || !cpus) return;
   const hwloc_const_bitmap_t all = hwloc_topology_get_topology_cpuset(topology.get());
-  if (hwloc_get_cpubind(topology.get(), cpus.get(), HWLOC_CPUBIND_PROCESS) != 0) hwloc_bitmap_copy(cpus.get(), all);
+  const bool known = hwloc_get_cpubind(topology.get(), cpus.get(), HWLOC_CPUBIND_PROCESS) == 0;
+  if (!known) hwloc_bitmap_copy(cpus.get(), all);
   hwloc_bitmap_and(cpus.get(), cpus.get(), all);
   if (hwloc_bitmap_iszero(cpus.get())) return;
   location.socket = index_around(topology.get(), HWLOC_OBJ_PACKAGE, cpus.get());
   location.numa = index_around(topology.get(), HWLOC_OBJ_NUMANODE, cpus.get());
   location.l3 = index_around(topology.get(), HWLOC_OBJ_L3CACHE, cpus.get());
+  if (known) location.cores = cores_in(topology.get(), cpus.get());
 }
 
 }  // namespace
+
+bool bind_this_thread(int core) {
+  const Hwloc topology = load_hwloc();
+  const CpuSet cpus(hwloc_bitmap_alloc(), &hwloc_bitmap_free);
+  if (!topology || !cpus) return false;
+  const hwloc_obj_t object = hwloc_get_obj_by_type(topology.get(), HWLOC_OBJ_CORE, static_cast<unsigned>(core));
+  if (object == nullptr || hwloc_get_cpubind(topology.get(), cpus.get(), HWLOC_CPUBIND_THREAD) != 0) return false;
+  hwloc_bitmap_and(cpus.get(), cpus.get(), object->cpuset);  // of the core, what the process may use
+  return !hwloc_bitmap_iszero(cpus.get()) && hwloc_set_cpubind(topology.get(), cpus.get(), HWLOC_CPUBIND_THREAD) == 0;
+}
 
 Location locate() {
   Location location;

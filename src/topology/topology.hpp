@@ -10,6 +10,8 @@
 #include <vector>
 #include <weir/weir.hpp>
 
+#include "topology/cores.hpp"
+
 namespace weir {
 
 /// Where one rank runs. Plain bytes, exchanged by an allgather. Numbers are logical indices within the node, -1 where the rank is
@@ -21,6 +23,7 @@ struct Location {
   std::int32_t socket = -1;
   std::int32_t numa = -1;
   std::int32_t l3 = -1;
+  CoreSet cores{};  ///< that its threads may use
 };
 static_assert(std::is_trivially_copyable_v<Location>);
 

@@ -1,7 +1,7 @@
 // transport.hpp: nonblocking send and receive between ranks. All that the algorithms know of a network.
 //
 // Matching is by (peer, tag), in the order posted. Sizes are agreed beforehand: a message of another size is an error.
-// Nothing here blocks and, once every slot has been used once, nothing allocates. One thread per transport.
+// Nothing here blocks and, once every slot has been used once, nothing allocates. One thread at a time.
 #pragma once
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include <vector>
 #include <weir/weir.hpp>
 
+#include "base/at_end.hpp"
 #include "transport/device_path.hpp"
 #include "transport/shared_segment.hpp"
 
@@ -83,6 +84,10 @@ class Transport {
   [[nodiscard]] virtual bool hear(Notice& notice) = 0;
   /// Whether the library that carries messages can be called: MPI cannot after MPI_Finalize.
   [[nodiscard]] virtual bool is_running() const { return true; }
+  /// What that library lacks for a thread of Weir's beside the caller's, and how to get it; empty: nothing.
+  [[nodiscard]] virtual std::string why_one_thread() const { return {}; }
+  /// Sees to it that what is AtEnd hears before that library ends. Which end that is for this transport.
+  virtual End announce_end() { return End::process; }
 
   /// The other end; -1: all ranks.
   [[nodiscard]] int peer(Request request) const { return slot(request.slot).peer; }

@@ -1,5 +1,6 @@
 // Programs that end in another way than they should: an exception of the caller's on one rank, a rank that makes no communicator,
-// MPI_Finalize before Weir's objects are gone, a peer that comes after the deadline. Each must end by itself, soon, saying what
+// MPI_Finalize before Weir's objects are gone, a peer that comes after the deadline; and programs with a progress thread, which may
+// be in the middle of something when they end. Each must end by itself, soon, saying what
 // happened. One argument: which.
 #include <unistd.h>
 #include <weir/mpi.h>
@@ -120,15 +121,49 @@ void late_peer() {
   MPI_Finalize();
 }
 
+/// With a progress thread: a rank that is in a call of MPI after start keeps nobody waiting.
+void computes() {
+  {
+    const Communicator comm(MPI_COMM_WORLD);
+    AllreducePlan dense(comm, {.count = 3000000, .algorithm = "dense_ring"}), sparse(comm, {.count = 1000000});
+    std::vector<float> first(3000000, 1), second(1000000, 1);
+    Operation of_dense = dense.start(first), of_sparse = sparse.start(second);
+    if (comm.rank() == 0) {
+      for (int peer = 1; peer < comm.size(); ++peer) MPI_Recv(nullptr, 0, MPI_BYTE, peer, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    of_sparse.wait();
+    of_dense.wait();
+    if (comm.rank() != 0) MPI_Send(nullptr, 0, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
+    if (comm.rank() == 0) std::printf("nobody has waited for rank 0\n");
+  }
+  MPI_Finalize();
+}
+
+/// The same, but without threads in MPI: refused on all ranks.
+void one_thread() {
+  try {
+    const Communicator comm(MPI_COMM_WORLD);
+  } catch (const Error& error) {
+    std::printf("refused: %s: %s\n", error.status() == WEIR_ERR_SETTING ? "WEIR_ERR_SETTING" : "another status", error.what());
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Finalize();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
   const std::string_view end = argc > 1 ? argv[1] : "";
+  const bool threads = end == "computes" || end == "after_finalize_threads";
+  if (threads || end == "one_thread") setenv("WEIR_PROGRESS_THREAD", "anywhere", 1);
+  int level = 0;
+  MPI_Init_thread(&argc, &argv, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
   if (end == "exception") exception();
   if (end == "unwinding") unwinding();
   if (end == "absent") absent();
-  if (end == "after_finalize") after_finalize();
+  if (end == "after_finalize" || end == "after_finalize_threads") after_finalize();
   if (end == "late_peer") late_peer();
+  if (end == "computes") computes();
+  if (end == "one_thread") one_thread();
   return 0;
 }

@@ -6,4 +6,6 @@
 namespace weir::test {
 /// Calls of operator new by this thread so far.
 [[nodiscard]] std::int64_t allocations_of_this_thread();
+/// And by all.
+[[nodiscard]] std::int64_t allocations_of_all_threads();
 }  // namespace weir::test

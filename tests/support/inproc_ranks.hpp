@@ -1,6 +1,7 @@
 // inproc_ranks.hpp: runs a function on P virtual ranks, one thread each, over the in-process transport.
 #pragma once
 
+#include <cstdlib>
 #include <exception>
 #include <functional>
 #include <optional>
@@ -23,6 +24,13 @@ struct RankOptions {
   Settings settings{.timeout_seconds = 120};
 };
 
+/// TEST_PROGRESS_THREAD=1 gives each rank of every test a progress thread.
+inline Settings with_progress_thread(Settings settings) {
+  const char* const wanted = std::getenv("TEST_PROGRESS_THREAD");
+  if (wanted != nullptr && *wanted == '1') settings.progress_thread = ProgressThreadSetting::anywhere;
+  return settings;
+}
+
 /// Throws what the lowest rank threw.
 inline void run_ranks(int ranks, const std::function<void(Communicator&)>& body, const RankOptions& options = {}) {
   InprocJob job(ranks, options.seed, options.fault, options.make_copier);
@@ -32,6 +40,7 @@ inline void run_ranks(int ranks, const std::function<void(Communicator&)>& body,
     const std::vector<Location> ordered = machine;
     for (std::size_t rank = 0; rank < machine.size(); ++rank) machine[rank] = ordered[options.places[rank]];
   }
+  const Settings settings = with_progress_thread(options.settings);
   std::vector<std::unique_ptr<Transport>> transports;
   for (int rank = 0; rank < ranks; ++rank) transports.push_back(job.transport(rank));
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(ranks));
@@ -40,7 +49,7 @@ inline void run_ranks(int ranks, const std::function<void(Communicator&)>& body,
     threads.emplace_back([&, rank] {
       const auto i = static_cast<std::size_t>(rank);
       try {
-        Communicator comm(detail::make_communicator(std::move(transports[i]), machine[i], options.settings));
+        Communicator comm(detail::make_communicator(std::move(transports[i]), machine[i], settings));
         body(comm);
       } catch (...) {
         errors[i] = std::current_exception();

@@ -34,6 +34,11 @@ TEST_CASE("settings come from the environment, nonsense is named") {
   REQUIRE_THROWS_WITH(read_settings(), ContainsSubstring("WEIR_CUDA_AWARE_MPI is '1': it must be one of auto, on, off"));
   setenv("WEIR_CUDA_AWARE_MPI", "off", 1);
   REQUIRE(read_settings().cuda_aware_mpi == CudaAwareMpi::off);
+  REQUIRE(read_settings().progress_thread == ProgressThreadSetting::off);
+  setenv("WEIR_PROGRESS_THREAD", "1", 1);
+  REQUIRE_THROWS_WITH(read_settings(), ContainsSubstring("WEIR_PROGRESS_THREAD is '1': it must be one of off, on, anywhere"));
+  setenv("WEIR_PROGRESS_THREAD", "anywhere", 1);
+  REQUIRE(read_settings().progress_thread == ProgressThreadSetting::anywhere);
   setenv("WEIR_DUMP_SIGNAL", "", 1);
   REQUIRE(read_settings().dump_signal == 0);
   unsetenv("WEIR_DUMP_SIGNAL");
@@ -65,7 +70,8 @@ TEST_CASE("settings come from the environment, nonsense is named") {
     REQUIRE(misspelt_settings().empty());
     unsetenv(foreign);
   }
-  for (const char* name : {"WEIR_LOG", "WEIR_MACHINE", "WEIR_CALIBRATE", "WEIR_CUDA_AWARE_MPI"}) unsetenv(name);
+  for (const char* name : {"WEIR_LOG", "WEIR_MACHINE", "WEIR_CALIBRATE", "WEIR_CUDA_AWARE_MPI", "WEIR_PROGRESS_THREAD"})
+    unsetenv(name);
   unsetenv("WEIR_NO_SUCH_THING");
 }
 

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <numeric>
 #include <set>
+#include <thread>
 
 #include "support/catch.hpp"
 #include "topology/gpus.hpp"
@@ -395,3 +396,76 @@ TEST_CASE("ranks share the GPUs of their node evenly, each near its own where th
 }
 
 TEST_CASE("a PCI device that is not there is on no NUMA node", "[topology]") { CHECK(numa_of_pci_device("ffff:ff:1f.7") == -1); }
+
+namespace {
+
+/// Cores first to last.
+CoreSet cores(int first, int last) {
+  CoreSet set;
+  for (int core = first; core <= last; ++core) set.insert(core);
+  return set;
+}
+
+/// What each rank of a machine gets, as text: "7" or why not.
+std::vector<std::string> free_cores(const std::string& machine, const std::vector<CoreSet>& sets) {
+  std::vector<Location> locations = synthetic_machine(machine);
+  for (std::size_t rank = 0; rank < locations.size(); ++rank) locations[rank].cores = sets[rank % sets.size()];
+  std::vector<std::string> texts;
+  for (int rank = 0; rank < static_cast<int>(locations.size()); ++rank) {
+    const FreeCore place = free_core(Topology(locations, rank), rank);
+    CHECK((place.core >= 0) == place.why.empty());
+    texts.push_back(place.core >= 0 ? std::to_string(place.core) : (place.first ? "first: " : "") + place.why);
+  }
+  return texts;
+}
+
+}  // namespace
+
+TEST_CASE("a set of cores says what is in it") {
+  CoreSet set;
+  REQUIRE((set.empty() && set.from_above(0) == -1));
+  for (const int core : {0, 63, 64, 1023}) set.insert(core);
+  REQUIRE(set.count() == 4);
+  REQUIRE((set.contains(63) && set.contains(64) && !set.contains(62)));
+  REQUIRE((set.from_above(0) == 1023 && set.from_above(1) == 64 && set.from_above(3) == 0 && set.from_above(4) == -1));
+  REQUIRE((set.overlaps(cores(60, 63)) && !set.overlaps(cores(1, 62))));
+}
+
+TEST_CASE("progress threads get cores from above, where ranks have two or more each") {
+  using Texts = std::vector<std::string>;
+  // Unbound ranks of a node share all its cores.
+  CHECK(free_cores("rank:1", {cores(0, 1)}) == Texts{"1"});
+  CHECK(free_cores("rank:2", {cores(0, 3)}) == Texts{"3", "2"});
+  CHECK(free_cores("rank:3", {cores(8, 14)}) == Texts{"14", "13", "12"});
+  CHECK(free_cores("rank:1", {cores(3, 3)}) == Texts{"first: 1 rank shares 1 core: none is free"});
+  CHECK(free_cores("rank:2", {cores(0, 2)}) ==
+        Texts{"first: 2 ranks share 3 cores: none is free", "2 ranks share 3 cores: none is free"});
+  // Each node has cores of its own.
+  CHECK(free_cores("node:2 rank:2", {cores(0, 3)}) == Texts{"3", "2", "3", "2"});
+  CHECK(free_cores("nodes:1,3", {cores(0, 3)}) == Texts{"3", "first: 3 ranks share 4 cores: none is free",
+                                                        "3 ranks share 4 cores: none is free",
+                                                        "3 ranks share 4 cores: none is free"});
+  // Bound to sockets, to two cores each, to one.
+  CHECK(free_cores("rank:4", {cores(0, 7), cores(8, 15)}) == Texts{"7", "15", "6", "14"});
+  CHECK(free_cores("rank:3", {cores(0, 1), cores(2, 3), cores(4, 5)}) == Texts{"1", "3", "5"});
+  CHECK(free_cores("rank:2", {cores(0, 0), cores(1, 1)}) ==
+        Texts{"first: 1 rank shares 1 core: none is free", "first: 1 rank shares 1 core: none is free"});
+  // Nothing is guessed.
+  CHECK(free_cores("rank:2", {cores(0, 7), cores(4, 11)}) ==
+        Texts{"first: ranks 0 and 1 share some of their cores, not all: none is known to be free",
+              "first: ranks 1 and 0 share some of their cores, not all: none is known to be free"});
+  CHECK(free_cores("rank:2", {{}}) ==
+        Texts{"first: which cores rank 0 may use is not known", "first: which cores rank 1 may use is not known"});
+  CHECK(free_cores("rank:2", {cores(0, 7), {}}) ==
+        Texts{"which cores rank 1 may use is not known", "first: which cores rank 1 may use is not known"});
+}
+
+TEST_CASE("this process knows its cores, and a thread can be bound to one of them") {
+  const Location here = locate();
+  if (here.cores.empty()) return;  // hwloc sees none
+  bool bound = false;
+  std::thread([&] { bound = bind_this_thread(here.cores.from_above(0)); }).join();
+  CHECK(bound);
+  CHECK_FALSE(bind_this_thread(CoreSet::most));
+  CHECK(locate().cores == here.cores);  // one thread alone was bound
+}

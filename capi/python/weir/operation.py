@@ -13,7 +13,8 @@ class Operation(Generic[T]):
     """A call in flight: of a plan's start() and start_sparse(), a table's lookup(), prefetch() and update().
 
     Communication advances only inside calls of Weir: wait(), test() and `await`, of any operation of the communicator, advance
-    everything in flight on it. Where nobody calls, most of a run happens in its wait, and other ranks may wait for this one.
+    everything in flight on it. Where nobody calls, most of a run happens in its wait, and other ranks may wait for this one. With
+    WEIR_PROGRESS_THREAD a thread of the library advances it meanwhile; the arrays are then filled by the next of these calls.
 
     The arrays of the call live as long as it is in flight; leave them alone until then. An error is the same on all ranks, and is
     thrown by each of these functions, however often they are called.

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <string_view>
 
+#include "base/at_end.hpp"
 #include "base/error.hpp"
 #include "base/keep.hpp"
 #include "transport/mpi/cuda_support.hpp"
@@ -38,6 +39,21 @@ bool mpi_is_running() {
   MPI_Initialized(&initialized);
   MPI_Finalized(&finalized);
   return initialized != 0 && finalized == 0;
+}
+
+/// MPI_Finalize begins by deleting the attributes of MPI_COMM_SELF: everything of MPI still works then.
+int on_finalize(MPI_Comm /*self*/, int /*key*/, void* /*value*/, void* /*state*/) {
+  before_end(End::messages);
+  return MPI_SUCCESS;
+}
+void announce_finalize() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    int key = MPI_KEYVAL_INVALID;
+    check(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_finalize, &key, nullptr), "MPI_Comm_create_keyval");
+    check(MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr), "MPI_Comm_set_attr");
+    MPI_Comm_free_keyval(&key);  // once the attribute is gone
+  });
 }
 
 class MpiTransport final : public Transport {
@@ -76,6 +92,19 @@ class MpiTransport final : public Transport {
   }
   [[nodiscard]] int max_tag() const override { return notice_tag_ - 1; }
   [[nodiscard]] bool is_running() const override { return mpi_is_running(); }
+  [[nodiscard]] std::string why_one_thread() const override {
+    int level = MPI_THREAD_SINGLE;
+    MPI_Query_thread(&level);
+    if (level >= MPI_THREAD_MULTIPLE) return {};
+    const std::string_view name = level == MPI_THREAD_SINGLE     ? "MPI_THREAD_SINGLE"
+                                  : level == MPI_THREAD_FUNNELED ? "MPI_THREAD_FUNNELED"
+                                                                 : "MPI_THREAD_SERIALIZED";
+    return fmt::format("MPI was started with {}: call MPI_Init_thread with MPI_THREAD_MULTIPLE in place of MPI_Init", name);
+  }
+  End announce_end() override {
+    announce_finalize();
+    return End::messages;
+  }
   [[nodiscard]] std::int64_t shared_memory_room() const override { return posix_segment_room(); }
   [[nodiscard]] std::unique_ptr<SharedSegment> make_segment(std::int64_t bytes, SegmentName& name) override {
     return make_posix_segment(bytes, name);

@@ -1,0 +1,41 @@
+#include "base/at_end.hpp"
+
+#include <cstdlib>
+#include <mutex>
+#include <set>
+#include <utility>
+
+namespace weir {
+namespace {
+
+struct Living {
+  std::mutex mutex;
+  std::set<AtEnd*> list;
+};
+// Never destroyed: the end of the process is when it is needed.
+Living& living() {
+  static Living& only = *new Living;
+  return only;
+}
+
+}  // namespace
+
+AtEnd::AtEnd(End earliest, std::function<void()> stop) : earliest_(earliest), stop_(std::move(stop)) {
+  const std::scoped_lock lock(living().mutex);
+  [[maybe_unused]] static const int registered = std::atexit([] { before_end(End::process); });
+  living().list.insert(this);
+}
+
+AtEnd::~AtEnd() {
+  const std::scoped_lock lock(living().mutex);
+  living().list.erase(this);
+}
+
+void before_end(End end) noexcept {
+  const std::scoped_lock lock(living().mutex);
+  for (AtEnd* const one : living().list) {
+    if (end == End::process || one->earliest_ == end) one->stop_();
+  }
+}
+
+}  // namespace weir

@@ -1,0 +1,94 @@
+#include "communicator/progress_thread.hpp"
+
+#include <chrono>
+#include <csignal>
+
+#include "topology/cores.hpp"
+
+namespace weir::detail {
+namespace {
+
+/// Between polls that move nothing, on a core that others compute on.
+constexpr std::chrono::microseconds pause{50};
+
+}  // namespace
+
+ProgressThread::ProgressThread(Engine& engine, int core, End end) : engine_(engine), pinned_(core >= 0) {
+  at_end_.emplace(end, [this] { stop(); });
+  // Signals are the program's own threads' to handle.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    thread_ = std::thread([this, core] { loop(core); });
+  } catch (...) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+ProgressThread::~ProgressThread() {
+  at_end_.reset();
+  {
+    const std::scoped_lock lock(door_);
+    ends_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+void ProgressThread::enter() {
+  ++wanting_;
+  door_.lock();
+  --wanting_;
+  ++depth_;
+}
+
+void ProgressThread::leave() noexcept {
+  const bool wakes = --depth_ == 0 && sleeps_ && engine_.has_aside();
+  door_.unlock();
+  if (wakes) wake_.notify_one();
+}
+
+/// Whoever calls: it may be inside, or the end of the process may have come while others are. So it waits for no door, only for the
+/// poll that is under way; unless that is what ends the process.
+void ProgressThread::stop() noexcept {
+  ends_ = true;
+  while (polls_ && std::this_thread::get_id() != thread_.get_id()) std::this_thread::yield();
+}
+
+void ProgressThread::loop(int core) {
+  if (core >= 0) static_cast<void>(bind_this_thread(core));  // else it runs elsewhere: slower, not wrong
+  std::unique_lock lock(door_);
+  while (!ends_) {
+    // Those that want to come in are let in by sleeping, not only by opening the door: they would be late at it.
+    if (wanting_ > 0 || !engine_.has_aside()) {
+      sleeps_ = true;
+      wake_.wait(lock);
+      sleeps_ = false;
+    } else if (!poll()) {
+      lock.unlock();
+      idle();
+      lock.lock();
+    }
+  }
+}
+
+/// Not once ends_ is true, whoever has made it so.
+bool ProgressThread::poll() noexcept {
+  polls_ = true;
+  const bool moved = ends_ || engine_.poll_aside();
+  polls_ = false;
+  return moved;
+}
+
+/// Without the transport: that may be gone by now, where a run that broke off was the last.
+void ProgressThread::idle() const noexcept {
+  if (pinned_)
+    std::this_thread::yield();
+  else
+    std::this_thread::sleep_for(pause);
+}
+
+}  // namespace weir::detail

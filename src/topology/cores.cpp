@@ -1,0 +1,52 @@
+#include "topology/cores.hpp"
+
+#include <fmt/format.h>
+
+#include <bit>
+
+#include "topology/topology.hpp"
+
+namespace weir {
+
+int CoreSet::count() const noexcept {
+  int count = 0;
+  for (const std::uint64_t word : words_) count += std::popcount(word);
+  return count;
+}
+
+bool CoreSet::overlaps(const CoreSet& other) const noexcept {
+  for (std::size_t i = 0; i < words_.size(); ++i) {
+    if ((words_[i] & other.words_[i]) != 0) return true;
+  }
+  return false;
+}
+
+int CoreSet::from_above(int above) const noexcept {
+  for (int core = most - 1; core >= 0; --core) {
+    if (contains(core) && above-- == 0) return core;
+  }
+  return -1;
+}
+
+FreeCore free_core(const Topology& topology, int rank) {
+  const CoreSet& mine = topology.location(rank).cores;
+  if (mine.empty()) return {-1, fmt::format("which cores rank {} may use is not known", rank), true};
+  int sharing = 0, place = 0;
+  for (int peer = 0; peer < topology.size(); ++peer) {
+    if (topology.node_of(peer) != topology.node_of(rank)) continue;
+    const CoreSet& theirs = topology.location(peer).cores;
+    if (theirs.empty()) return {-1, fmt::format("which cores rank {} may use is not known", peer), peer == rank};
+    if (!theirs.overlaps(mine)) continue;
+    if (theirs != mine)
+      return {-1, fmt::format("ranks {} and {} share some of their cores, not all: none is known to be free", rank, peer), true};
+    if (peer < rank) ++place;
+    ++sharing;
+  }
+  if (mine.count() >= 2 * sharing) return {mine.from_above(place), "", place == 0};
+  return {-1,
+          fmt::format("{} rank{} share{} {} core{}: none is free", sharing, sharing == 1 ? "" : "s", sharing == 1 ? "s" : "",
+                      mine.count(), mine.count() == 1 ? "" : "s"),
+          place == 0};
+}
+
+}  // namespace weir
