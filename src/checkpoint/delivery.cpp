@@ -222,9 +222,12 @@ class Delivery {
   }
 
   /// "residual" of "step/residual": velocities and residuals are sums of their own.
-  static std::string_view kind_of(std::string_view name) { return name.substr(name.rfind('/') + 1); }
+  /// Of a plan, whichever candidate has it; every fused tensor has sums of its own.
+  [[nodiscard]] std::string_view kind_of(std::string_view name) const {
+    return wanted_.kind == Kind::fused ? name : name.substr(name.rfind('/') + 1);
+  }
 
-  static const OutlinedField* first_sum(const OutlinedSubject& subject, std::string_view kind) {
+  [[nodiscard]] const OutlinedField* first_sum(const OutlinedSubject& subject, std::string_view kind) const {
     const auto found = std::find_if(subject.fields.begin(), subject.fields.end(), [&](const OutlinedField& field) {
       return field.array && field.visit.placement.share == Share::summed && kind_of(field.visit.name) == kind;
     });

@@ -5,6 +5,7 @@
 #include <weir/fusion.hpp>
 
 #include "fusion/fused_inputs.hpp"
+#include "support/allocation_count.hpp"
 #include "support/catch.hpp"
 #include "support/inproc_ranks.hpp"
 #include "support/rank_check.hpp"
@@ -389,6 +390,27 @@ TEST_CASE("schemes that adapt settle, and numbers of buffers say so", "[fusion]"
       check.that(fused.explanation().find("settled") == 0 || fused.explanation().find("\nsettled") != std::string::npos, "explanation");
     });
     REQUIRE(check.failure() == "");
+  }
+}
+
+TEST_CASE("iterations allocate nothing once buffers have settled", "[fusion]") {
+  const std::vector<FusedTensor> tensors = odd_tensors();
+  for (const FusionScheme scheme : all_schemes) {
+    for (const char* algorithm : {"topk_allgather", "oktopk"}) {
+      RankCheck check;
+      run_ranks(4, [&](Communicator& comm) {
+        FusedAllreduce fused(comm, config_of(scheme, algorithm), tensors);
+        auto gradients = gradients_of<float>(tensors, comm.rank(), 4, 0);
+        for (int t = 0; t < 40; ++t) {
+          const std::int64_t before = allocations_of_this_thread();
+          for (int i = fused.size(); i-- > 0;) fused.ready(i, std::span<float>(gradients[static_cast<std::size_t>(i)]));
+          fused.wait_all();
+          if (t >= 30) check.at_most(allocations_of_this_thread() - before, std::int64_t{0}, "allocations");
+        }
+      });
+      INFO(name_of(scheme) << ' ' << algorithm);
+      REQUIRE(check.failure() == "");
+    }
   }
 }
 
