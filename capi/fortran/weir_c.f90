@@ -31,9 +31,9 @@ module weir_c
     c_checkpoint_get_integer, c_checkpoint_get_real, c_checkpoint_get_text, c_checkpoint_save, c_checkpoint_test, &
     c_checkpoint_wait, c_checkpoint_wait_for, c_checkpoint_restore, c_checkpoint_steps, c_checkpoint_catch_signal, &
     c_checkpoint_stop_requested, c_checkpoint_get_statistics, c_checkpoint_get_config, c_fused_create, c_fused_destroy, &
-    c_fused_ready, c_fused_skip, c_fused_test, c_fused_wait, c_fused_wait_all, c_fused_find_tensor, c_fused_buffer_of, &
-    c_fused_residual, c_fused_statistics, c_fused_config, c_fused_explanation, c_fused_memory_bytes, c_fused_state_bytes, &
-    c_fused_save_state, c_fused_restore_state, c_fused_reset, to_c, from_c
+    c_fused_ready, c_fused_skip, c_fused_test, c_fused_wait, c_fused_wait_for, c_fused_wait_all, c_fused_find_tensor, &
+    c_fused_buffer_of, c_fused_residual, c_fused_statistics, c_fused_config, c_fused_explanation, c_fused_memory_bytes, &
+    c_fused_state_bytes, c_fused_save_state, c_fused_restore_state, c_fused_reset, to_c, from_c
 
   type, bind(C) :: c_allreduce_config
     integer(c_size_t) :: struct_size = 0
@@ -1056,6 +1056,14 @@ module weir_c
       import :: c_int, c_ptr
       type(c_ptr), value :: fused
       integer(c_int), value :: tensor
+      integer(c_int) :: returned
+    end function
+    function c_fused_wait_for(fused, tensor, seconds, done) bind(C, name='weir_fused_wait_for') result(returned)
+      import :: c_double, c_int, c_ptr
+      type(c_ptr), value :: fused
+      integer(c_int), value :: tensor
+      real(c_double), value :: seconds
+      integer(c_int), intent(inout) :: done
       integer(c_int) :: returned
     end function
     function c_fused_wait_all(fused) bind(C, name='weir_fused_wait_all') result(returned)

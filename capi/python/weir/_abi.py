@@ -401,6 +401,7 @@ FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "weir_fused_skip": (c_int, (c_void_p, c_int, c_void_p, c_int64)),
     "weir_fused_test": (c_int, (c_void_p, c_int, POINTER(c_int))),
     "weir_fused_wait": (c_int, (c_void_p, c_int)),
+    "weir_fused_wait_for": (c_int, (c_void_p, c_int, c_double, POINTER(c_int))),
     "weir_fused_wait_all": (c_int, (c_void_p,)),
     "weir_fused_find_tensor": (c_int, (c_void_p, c_char_p, POINTER(c_int))),
     "weir_fused_buffer_of": (c_int, (c_void_p, c_int, POINTER(c_int))),
