@@ -20,8 +20,8 @@ extern "C" {
 
 typedef struct weir_fused weir_fused; /**< the gradients of one model */
 
-/** Collective. `tensors` are `count`, all of the struct_size of the first, in the order of the forward pass. `*fused` is owned by the caller; see
- *  weir_fused_destroy. On error *fused is NULL. */
+/** Collective. `tensors` are `count`, all of the struct_size of the first, in the order of the forward pass. `*fused` is owned by
+ *  the caller; see weir_fused_destroy. On error *fused is NULL. */
 weir_status weir_fused_create(weir_comm* comm, const weir_fusion_config* config, const weir_fused_tensor* tensors, int count,
                               weir_fused** fused);
 /** Not collective. Finishes exchanges in flight, since the other ranks wait for them. NULL is fine. */
@@ -31,8 +31,8 @@ weir_status weir_fused_destroy(weir_fused* fused);
  *  weir_fused_wait for the tensor, or weir_fused_wait_all, has returned, and then holds the update. What is wrong with the call,
  *  all ranks hear in their waits. */
 weir_status weir_fused_ready(weir_fused* fused, int tensor, void* gradient, int64_t count);
-/** This rank has no gradient for an optional tensor in this iteration: it contributes nothing; `gradient`, `count` elements, gets the
- *  update that the other ranks make. */
+/** This rank has no gradient for an optional tensor in this iteration: it contributes nothing; `gradient`, `count` elements, gets
+ *  the update that the other ranks make. */
 weir_status weir_fused_skip(weir_fused* fused, int tensor, void* gradient, int64_t count);
 /** Makes progress. *done becomes 1 once the update of this tensor is in its gradient. */
 weir_status weir_fused_test(weir_fused* fused, int tensor, int* done);

@@ -377,6 +377,7 @@ FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "weir_checkpoint_destroy": (c_int, (c_void_p,)),
     "weir_checkpoint_add_plan": (c_int, (c_void_p, c_char_p, c_void_p)),
     "weir_checkpoint_add_embedding": (c_int, (c_void_p, c_char_p, c_void_p)),
+    "weir_checkpoint_add_fused": (c_int, (c_void_p, c_char_p, c_void_p)),
     "weir_checkpoint_add_schedule": (c_int, (c_void_p, c_char_p, c_void_p)),
     "weir_checkpoint_add_array": (c_int, (c_void_p, c_char_p, c_void_p, c_int32, c_int32, c_int64, c_int64, c_int64)),
     "weir_checkpoint_set_integer": (c_int, (c_void_p, c_char_p, c_int64)),

@@ -195,8 +195,8 @@ class FusedAllreduce(FusionKeywords, Stateful):
         self._hand_in(lib.weir_fused_skip, tensor, gradient)
 
     def test(self, tensor: Name) -> bool:
-        """Makes progress on everything in flight; True once the update of this tensor is in its gradient. Takes no more gradients in
-        this iteration. Throws what that has ended with."""
+        """Makes progress on everything in flight; True once the update of this tensor is in its gradient. Takes no more gradients
+        in this iteration. Throws what that has ended with."""
         iteration, number = self._waiting(tensor)
         iteration.comm.enter()
         try:
