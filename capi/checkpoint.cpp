@@ -5,6 +5,7 @@
 
 #include "convert.hpp"
 #include "embedding.hpp"
+#include "fusion.hpp"
 #include "plan.hpp"
 #include "schedule.hpp"
 
@@ -74,6 +75,13 @@ weir_status weir_checkpoint_add_embedding(weir_checkpoint* checkpoint, const cha
   return guard_name(checkpoint, name, [&] {
     need_one_of(checkpoint, table);
     checkpoint->checkpoint.add(name, table->table);
+  });
+}
+
+weir_status weir_checkpoint_add_fused(weir_checkpoint* checkpoint, const char* name, weir_fused* fused) {
+  return guard_name(checkpoint, name, [&] {
+    need_one_of(checkpoint, fused);
+    checkpoint->checkpoint.add(name, fused->fused);
   });
 }
 

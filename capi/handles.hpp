@@ -3,13 +3,14 @@
 
 #include <weir/checkpoint.h>
 #include <weir/embedding.h>
+#include <weir/fusion.h>
 #include <weir/weir.h>
 
 #include <string_view>
 
 namespace weir::capi {
 
-enum class HandleKind { communicator, plan, table, schedule, checkpoint };
+enum class HandleKind { communicator, plan, table, schedule, checkpoint, fused };
 [[nodiscard]] std::string_view name_of(HandleKind kind) noexcept;
 
 template <class Handle>
@@ -22,6 +23,8 @@ template <>
 inline constexpr HandleKind handle_kind<weir_schedule> = HandleKind::schedule;
 template <>
 inline constexpr HandleKind handle_kind<weir_checkpoint> = HandleKind::checkpoint;
+template <>
+inline constexpr HandleKind handle_kind<weir_fused> = HandleKind::fused;
 
 /* By any thread at any time. */
 void add_handle(const void* handle, HandleKind kind);

@@ -139,17 +139,23 @@ weir_status destroy_handle(Handle* handle) noexcept {
   });
 }
 
-/// Whether the call has finished after at most `seconds`, with one round of progress at least.
-inline bool finishes_within(Operation& operation, double seconds) {
+/// Whether `test` has said so after at most `seconds`; it is asked once at least, and makes progress.
+template <class Test>
+bool finishes_within(Test&& test, double seconds) {
   using Clock = std::chrono::steady_clock;
   if (!(seconds >= 0))
     throw Error(WEIR_ERR_ARGUMENT, "the time to wait is " + std::to_string(seconds) + " s: it must not be below 0");
   const Clock::time_point begin = Clock::now();
-  while (!operation.test()) {
+  while (!test()) {
     if (std::chrono::duration<double>(Clock::now() - begin).count() >= seconds) return false;
     sched_yield();
   }
   return true;
+}
+
+/// Whether the call has finished by then.
+inline bool finishes_within(Operation& operation, double seconds) {
+  return finishes_within([&] { return operation.test(); }, seconds);
 }
 
 /// `count` bytes; none where the number makes no sense.
@@ -181,17 +187,17 @@ void fill_struct(Struct* out, Struct full) {
   if (size > sizeof full) std::memset(reinterpret_cast<char*>(out) + sizeof full, 0, size - sizeof full);
 }
 
-/// The caller's config; `initial` in the fields that it does not have.
+/// The caller's config, or whatever `what` says it is; `initial` in the fields that it does not have.
 template <class Struct>
-Struct read_struct(const Struct* given, Struct initial, const char* initializer) {
-  need(given != nullptr, "the config is NULL");
+Struct read_struct(const Struct* given, Struct initial, const char* initializer, const std::string& what = "the config") {
+  if (given == nullptr) throw Error(WEIR_ERR_ARGUMENT, what + " is NULL");
   const std::size_t size = given->struct_size;
   // Structs of all versions end at a multiple: another size would cut a field.
   if (size < sizeof(std::size_t) || size > largest_struct || size % alignof(Struct) != 0)
-    throw Error(WEIR_ERR_ARGUMENT, "struct_size of the config is " + std::to_string(size) + ": start from " + initializer);
+    throw Error(WEIR_ERR_ARGUMENT, "struct_size of " + what + " is " + std::to_string(size) + ": start from " + initializer);
   const char* const bytes = reinterpret_cast<const char*>(given);
   if (size > sizeof initial && std::any_of(bytes + sizeof initial, bytes + size, [](char byte) { return byte != 0; }))
-    throw Error(WEIR_ERR_ARGUMENT, "the config is of a newer header, and sets fields that this library (" +
+    throw Error(WEIR_ERR_ARGUMENT, what + " is of a newer header, and sets fields that this library (" +
                                        std::to_string(WEIR_VERSION_MAJOR) + "." + std::to_string(WEIR_VERSION_MINOR) + "." +
                                        std::to_string(WEIR_VERSION_PATCH) +
                                        ") does not know: leave them zero, or use a newer library");

@@ -27,13 +27,13 @@ module weir_c
     c_embedding_set_learning_rate, c_embedding_export_rows, c_embedding_import_rows, c_embedding_get_config, &
     c_embedding_memory_bytes, c_embedding_state_bytes, c_embedding_save_state, c_embedding_restore_state, &
     c_embedding_get_statistics, c_checkpoint_create, c_checkpoint_destroy, c_checkpoint_add_plan, c_checkpoint_add_embedding, &
-    c_checkpoint_add_schedule, c_checkpoint_add_array, c_checkpoint_set_integer, c_checkpoint_set_real, c_checkpoint_set_text, &
-    c_checkpoint_get_integer, c_checkpoint_get_real, c_checkpoint_get_text, c_checkpoint_save, c_checkpoint_test, &
-    c_checkpoint_wait, c_checkpoint_wait_for, c_checkpoint_restore, c_checkpoint_steps, c_checkpoint_catch_signal, &
-    c_checkpoint_stop_requested, c_checkpoint_get_statistics, c_checkpoint_get_config, c_fused_create, c_fused_destroy, &
-    c_fused_ready, c_fused_skip, c_fused_test, c_fused_wait, c_fused_wait_all, c_fused_find_tensor, c_fused_buffer_of, &
-    c_fused_residual, c_fused_statistics, c_fused_config, c_fused_explanation, c_fused_memory_bytes, c_fused_state_bytes, &
-    c_fused_save_state, c_fused_restore_state, c_fused_reset, to_c, from_c
+    c_checkpoint_add_fused, c_checkpoint_add_schedule, c_checkpoint_add_array, c_checkpoint_set_integer, c_checkpoint_set_real, &
+    c_checkpoint_set_text, c_checkpoint_get_integer, c_checkpoint_get_real, c_checkpoint_get_text, c_checkpoint_save, &
+    c_checkpoint_test, c_checkpoint_wait, c_checkpoint_wait_for, c_checkpoint_restore, c_checkpoint_steps, &
+    c_checkpoint_catch_signal, c_checkpoint_stop_requested, c_checkpoint_get_statistics, c_checkpoint_get_config, c_fused_create, &
+    c_fused_destroy, c_fused_ready, c_fused_skip, c_fused_test, c_fused_wait, c_fused_wait_for, c_fused_wait_all, &
+    c_fused_find_tensor, c_fused_buffer_of, c_fused_residual, c_fused_statistics, c_fused_config, c_fused_explanation, &
+    c_fused_memory_bytes, c_fused_state_bytes, c_fused_save_state, c_fused_restore_state, c_fused_reset, to_c, from_c
 
   type, bind(C) :: c_allreduce_config
     integer(c_size_t) :: struct_size = 0
@@ -891,6 +891,13 @@ module weir_c
       type(c_ptr), value :: table
       integer(c_int) :: returned
     end function
+    function c_checkpoint_add_fused(checkpoint, name, fused) bind(C, name='weir_checkpoint_add_fused') result(returned)
+      import :: c_char, c_int, c_ptr
+      type(c_ptr), value :: checkpoint
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_ptr), value :: fused
+      integer(c_int) :: returned
+    end function
     function c_checkpoint_add_schedule(checkpoint, name, schedule) bind(C, name='weir_checkpoint_add_schedule') result(returned)
       import :: c_char, c_int, c_ptr
       type(c_ptr), value :: checkpoint
@@ -1016,10 +1023,10 @@ module weir_c
       integer(c_int) :: returned
     end function
     function c_fused_create(comm, config, tensors, count, fused) bind(C, name='weir_fused_create') result(returned)
-      import :: c_fused_tensor, c_fusion_config, c_int, c_ptr
+      import :: c_fusion_config, c_int, c_ptr
       type(c_ptr), value :: comm
       type(c_fusion_config), intent(in) :: config
-      type(c_fused_tensor), intent(in) :: tensors
+      type(c_ptr), value :: tensors
       integer(c_int), value :: count
       type(c_ptr), intent(inout) :: fused
       integer(c_int) :: returned
@@ -1056,6 +1063,14 @@ module weir_c
       import :: c_int, c_ptr
       type(c_ptr), value :: fused
       integer(c_int), value :: tensor
+      integer(c_int) :: returned
+    end function
+    function c_fused_wait_for(fused, tensor, seconds, done) bind(C, name='weir_fused_wait_for') result(returned)
+      import :: c_double, c_int, c_ptr
+      type(c_ptr), value :: fused
+      integer(c_int), value :: tensor
+      real(c_double), value :: seconds
+      integer(c_int), intent(inout) :: done
       integer(c_int) :: returned
     end function
     function c_fused_wait_all(fused) bind(C, name='weir_fused_wait_all') result(returned)

@@ -11,7 +11,7 @@ module weir_plans
   use weir_types
   implicit none
   private
-  public :: weir_allreduce_plan, c_handle_of
+  public :: weir_allreduce_plan, c_handle_of, copy_values
 
   !> One tensor's allreduce and its state. It cannot be copied. It ends with destroy or with its scope.
   !>
@@ -93,6 +93,7 @@ module weir_plans
     final :: finalise
   end type
 
+  !> For the module of fused tensors, too.
   interface copy_values
     module procedure copy_real32, copy_real64
   end interface

@@ -1,4 +1,4 @@
-"""capi/fortran: weir_types.f90, weir_c.f90, weir_plan_arrays.inc and weir_checkpoint_arrays.inc."""
+"""capi/fortran: weir_types.f90, weir_c.f90, and the files .inc of what takes arrays."""
 import re
 import textwrap
 
@@ -18,7 +18,7 @@ SCALARS = {"int": "integer(c_int)", "int32_t": INT32, "int64_t": INT64, "double"
 RESULTS = {"weir_status": "integer(c_int)", "const char*": POINTER}
 ISO_C_BINDING = "c_char, c_double, c_funptr, c_int, c_int32_t, c_int64_t, c_null_ptr, c_ptr, c_size_t, c_sizeof"
 FUNCTION_POINTERS = {"weir_log_function"}
-ARRAYS = {"ranks", "shares", "steps", "blocks"}  # arguments whose type does not say that they are more than one
+ARRAYS = {"ranks", "shares", "steps", "blocks", "tensors"}  # arguments whose type does not say that they are more than one
 CALLS = {"run": "intent(inout), target", "run_sparse": "intent(in), target", "start": "intent(inout), target, asynchronous",
          "start_sparse": "intent(in), target, asynchronous"}
 
@@ -133,7 +133,7 @@ def argument(interface, given):
     base, stars = given.type.rstrip("*"), given.type.count("*")
     if base in FUNCTION_POINTERS:
         return "type(c_funptr), value"
-    if any(struct.c_name == base for struct in interface.structs):
+    if any(struct.c_name == base for struct in interface.structs) and given.name not in ARRAYS:
         return f"type(c_{short(base)}), intent({'in' if given.const else 'inout'})"
     if stars == 0:
         return f"{SCALARS[base]}, value"
@@ -259,6 +259,24 @@ def plan_arrays_inc():
     return out
 
 
+def fusion_arrays_inc():
+    """What hands in a tensor's gradient, for both types and every rank of arrays."""
+    out = ["! weir_fusion_arrays.inc: for both types and every rank of arrays, what hands in a gradient. Included by weir_fusion.f90.",
+           "! Made by capi/interface/generate.py: change emit_fortran.py."]
+    for call in ("ready", "skip"):
+        for kind in ("real32", "real64"):
+            for rank in (1, 2, 3):
+                out += ["",
+                        f"  subroutine {call}_{kind}_{rank}(self, tensor, gradient, ierr)",
+                        "    class(weir_fused_allreduce), intent(inout) :: self",
+                        "    integer, intent(in) :: tensor",
+                        f"    real({kind}), intent(inout), target, asynchronous :: gradient({', '.join(':' * rank)})",
+                        "    integer, intent(out), optional :: ierr",
+                        f"    call hand_in(self, tensor, view_of(gradient), {'.true.' if call == 'ready' else '.false.'}, ierr)",
+                        "  end subroutine"]
+    return out
+
+
 def checkpoint_arrays_inc():
     """What adds an array to a checkpoint, for every type and rank."""
     out = ["! weir_checkpoint_arrays.inc: for every type and rank of arrays, what adds one. Included by weir_checkpoints.f90.",
@@ -281,4 +299,5 @@ def checkpoint_arrays_inc():
 
 def files(interface):
     return {"capi/fortran/weir_types.f90": types_f90(interface), "capi/fortran/weir_c.f90": c_f90(interface),
-            "capi/fortran/weir_plan_arrays.inc": plan_arrays_inc(), "capi/fortran/weir_checkpoint_arrays.inc": checkpoint_arrays_inc()}
+            "capi/fortran/weir_plan_arrays.inc": plan_arrays_inc(), "capi/fortran/weir_fusion_arrays.inc": fusion_arrays_inc(),
+            "capi/fortran/weir_checkpoint_arrays.inc": checkpoint_arrays_inc()}

@@ -10,6 +10,7 @@
 #define WEIR_CHECKPOINT_H
 
 #include <weir/embedding.h>
+#include <weir/fusion.h>
 #include <weir/weir.h>
 
 #ifdef __cplusplus
@@ -29,6 +30,8 @@ weir_status weir_checkpoint_destroy(weir_checkpoint* checkpoint);
  *  plan or table may be destroyed before the checkpoint, which then saves and restores no more. */
 weir_status weir_checkpoint_add_plan(weir_checkpoint* checkpoint, const char* name, weir_plan* plan);
 weir_status weir_checkpoint_add_embedding(weir_checkpoint* checkpoint, const char* name, weir_embedding* table);
+/** Between its iterations; it may be destroyed before the checkpoint, too. */
+weir_status weir_checkpoint_add_fused(weir_checkpoint* checkpoint, const char* name, weir_fused* fused);
 /** Checks that a restored run has the same blocks. The schedule may be destroyed before the checkpoint. */
 weir_status weir_checkpoint_add_schedule(weir_checkpoint* checkpoint, const char* name, weir_schedule* schedule);
 /** The caller's own array: `count` elements of `type` (weir_element_type) at `data`, in host memory, which outlives the

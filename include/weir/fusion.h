@@ -20,8 +20,8 @@ extern "C" {
 
 typedef struct weir_fused weir_fused; /**< the gradients of one model */
 
-/** Collective. `tensors` are `count` of one struct_size, in the order of the forward pass. `*fused` is owned by the caller; see
- *  weir_fused_destroy. On error *fused is NULL. */
+/** Collective. `tensors` are `count`, all of the struct_size of the first, in the order of the forward pass. `*fused` is owned by
+ *  the caller; see weir_fused_destroy. On error *fused is NULL. */
 weir_status weir_fused_create(weir_comm* comm, const weir_fusion_config* config, const weir_fused_tensor* tensors, int count,
                               weir_fused** fused);
 /** Not collective. Finishes exchanges in flight, since the other ranks wait for them. NULL is fine. */
@@ -31,12 +31,14 @@ weir_status weir_fused_destroy(weir_fused* fused);
  *  weir_fused_wait for the tensor, or weir_fused_wait_all, has returned, and then holds the update. What is wrong with the call,
  *  all ranks hear in their waits. */
 weir_status weir_fused_ready(weir_fused* fused, int tensor, void* gradient, int64_t count);
-/** This rank has no gradient for an optional tensor in this iteration: it contributes nothing; `gradient`, `count` elements, gets the
- *  update that the other ranks make. */
+/** This rank has no gradient for an optional tensor in this iteration: it contributes nothing; `gradient`, `count` elements, gets
+ *  the update that the other ranks make. */
 weir_status weir_fused_skip(weir_fused* fused, int tensor, void* gradient, int64_t count);
 /** Makes progress. *done becomes 1 once the update of this tensor is in its gradient. */
 weir_status weir_fused_test(weir_fused* fused, int tensor, int* done);
 weir_status weir_fused_wait(weir_fused* fused, int tensor);
+/** Waits for at most so many seconds; *done as in weir_fused_test. */
+weir_status weir_fused_wait_for(weir_fused* fused, int tensor, double seconds, int* done);
 /** Ends the iteration: every rank calls it before its next weir_fused_ready. */
 weir_status weir_fused_wait_all(weir_fused* fused);
 
@@ -44,8 +46,8 @@ weir_status weir_fused_wait_all(weir_fused* fused);
 weir_status weir_fused_find_tensor(const weir_fused* fused, const char* name, int* tensor);
 /** *buffer becomes the number of the buffer that the tensor travels in; -1 with WEIR_FUSION_AHEAD. */
 weir_status weir_fused_buffer_of(const weir_fused* fused, int tensor, int* buffer);
-/** What error feedback keeps of a tensor on this rank, valid until the next weir_fused_ready, weir_fused_reset or
- *  weir_fused_destroy. */
+/** What error feedback keeps of a tensor on this rank, valid until the next weir_fused_ready, weir_fused_reset,
+ *  weir_fused_restore_state or weir_fused_destroy. WEIR_ERR_BUSY within an iteration, as the functions of the state. */
 weir_status weir_fused_residual(const weir_fused* fused, int tensor, weir_residual* residual);
 /** Of the last iteration that has ended. */
 weir_status weir_fused_statistics(const weir_fused* fused, weir_fusion_statistics* statistics);

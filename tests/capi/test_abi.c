@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <weir/checkpoint.h>
 #include <weir/embedding.h>
+#include <weir/fusion.h>
 #include <weir/weir.h>
 
 static_assert(sizeof(weir_allreduce_config) == 176, "weir_allreduce_config");
@@ -108,6 +109,58 @@ static_assert(offsetof(weir_checkpoint_statistics, bytes_read) == 40, "bytes_rea
 static_assert(offsetof(weir_checkpoint_statistics, seconds_snapshot) == 48, "seconds_snapshot");
 static_assert(offsetof(weir_checkpoint_statistics, seconds_save) == 56, "seconds_save");
 static_assert(offsetof(weir_checkpoint_statistics, seconds_restore) == 64, "seconds_restore");
+static_assert(sizeof(weir_fused_tensor) == 48, "weir_fused_tensor");
+static_assert(offsetof(weir_fused_tensor, count) == 8, "count");
+static_assert(offsetof(weir_fused_tensor, k) == 16, "k");
+static_assert(offsetof(weir_fused_tensor, density) == 24, "density");
+static_assert(offsetof(weir_fused_tensor, name) == 32, "name");
+static_assert(offsetof(weir_fused_tensor, dense) == 40, "dense");
+static_assert(offsetof(weir_fused_tensor, optional) == 44, "optional");
+static_assert(sizeof(weir_fusion_config) == 112, "weir_fusion_config");
+static_assert(offsetof(weir_fusion_config, density) == 8, "density");
+static_assert(offsetof(weir_fusion_config, buffer_bytes) == 16, "buffer_bytes");
+static_assert(offsetof(weir_fusion_config, threshold_period) == 24, "threshold_period");
+static_assert(offsetof(weir_fusion_config, boundary_period) == 32, "boundary_period");
+static_assert(offsetof(weir_fusion_config, balance_trigger) == 40, "balance_trigger");
+static_assert(offsetof(weir_fusion_config, algorithm) == 48, "algorithm");
+static_assert(offsetof(weir_fusion_config, name) == 56, "name");
+static_assert(offsetof(weir_fusion_config, scheme) == 64, "scheme");
+static_assert(offsetof(weir_fusion_config, type) == 68, "type");
+static_assert(offsetof(weir_fusion_config, threshold) == 72, "threshold");
+static_assert(offsetof(weir_fusion_config, samplings) == 76, "samplings");
+static_assert(offsetof(weir_fusion_config, wire_format) == 80, "wire_format");
+static_assert(offsetof(weir_fusion_config, wire_values) == 84, "wire_values");
+static_assert(offsetof(weir_fusion_config, window) == 88, "window");
+static_assert(offsetof(weir_fusion_config, non_finite) == 92, "non_finite");
+static_assert(offsetof(weir_fusion_config, error_feedback) == 96, "error_feedback");
+static_assert(offsetof(weir_fusion_config, average) == 100, "average");
+static_assert(offsetof(weir_fusion_config, priority) == 104, "priority");
+static_assert(sizeof(weir_fusion_statistics) == 376, "weir_fusion_statistics");
+static_assert(offsetof(weir_fusion_statistics, iteration) == 8, "iteration");
+static_assert(offsetof(weir_fusion_statistics, exchanges) == 16, "exchanges");
+static_assert(offsetof(weir_fusion_statistics, tensors_skipped) == 24, "tensors_skipped");
+static_assert(offsetof(weir_fusion_statistics, tensors_missing) == 32, "tensors_missing");
+static_assert(offsetof(weir_fusion_statistics, buffers_skipped) == 40, "buffers_skipped");
+static_assert(offsetof(weir_fusion_statistics, selected_local) == 48, "selected_local");
+static_assert(offsetof(weir_fusion_statistics, selected_global) == 56, "selected_global");
+static_assert(offsetof(weir_fusion_statistics, payload_bytes_sent) == 64, "payload_bytes_sent");
+static_assert(offsetof(weir_fusion_statistics, payload_bytes_received) == 72, "payload_bytes_received");
+static_assert(offsetof(weir_fusion_statistics, control_bytes_sent) == 80, "control_bytes_sent");
+static_assert(offsetof(weir_fusion_statistics, control_bytes_received) == 88, "control_bytes_received");
+static_assert(offsetof(weir_fusion_statistics, bytes_sent) == 96, "bytes_sent");
+static_assert(offsetof(weir_fusion_statistics, bytes_received) == 152, "bytes_received");
+static_assert(offsetof(weir_fusion_statistics, messages_sent) == 208, "messages_sent");
+static_assert(offsetof(weir_fusion_statistics, messages_received) == 264, "messages_received");
+static_assert(offsetof(weir_fusion_statistics, seconds_select) == 320, "seconds_select");
+static_assert(offsetof(weir_fusion_statistics, seconds_exchange) == 328, "seconds_exchange");
+static_assert(offsetof(weir_fusion_statistics, seconds_backward) == 336, "seconds_backward");
+static_assert(offsetof(weir_fusion_statistics, seconds_waited) == 344, "seconds_waited");
+static_assert(offsetof(weir_fusion_statistics, seconds_total) == 352, "seconds_total");
+static_assert(offsetof(weir_fusion_statistics, regroupings) == 360, "regroupings");
+static_assert(offsetof(weir_fusion_statistics, settled) == 368, "settled");
+static_assert(WEIR_FUSION_NONE == 0 && WEIR_FUSION_BEHIND == 1 && WEIR_FUSION_AHEAD == 2 && WEIR_FUSION_AHEAD_INTER == 3, "schemes");
+static_assert(WEIR_FUSION_AHEAD_INTER_INTRA == 4 && WEIR_FUSION_OMGS == 5 && WEIR_FUSION_CUPCAKE == 6, "schemes");
+static_assert(WEIR_FUSION_AHEAD_FITTED == 7 && WEIR_THRESHOLD_REDSYNC == 6, "schemes, threshold");
 static_assert(WEIR_ELEMENT_FLOAT32 == 0 && WEIR_ELEMENT_FLOAT64 == 1 && WEIR_ELEMENT_INT32 == 2, "element types");
 static_assert(WEIR_ELEMENT_INT64 == 3 && WEIR_ELEMENT_UINT8 == 4, "element types");
 static_assert(WEIR_DISTRIBUTION_REPLICATED == 0 && WEIR_DISTRIBUTION_BLOCK == 1 && WEIR_DISTRIBUTION_LOCAL == 2, "distribution");

@@ -51,6 +51,25 @@ static weir_embedding* make_table(weir_comm* comm) {
   return table;
 }
 
+static weir_fused* make_fused(weir_comm* comm) {
+  weir_fusion_config config = WEIR_FUSION_CONFIG_INIT;
+  weir_fused_tensor tensors[2] = {WEIR_FUSED_TENSOR_INIT, WEIR_FUSED_TENSOR_INIT};
+  weir_fused* fused = NULL;
+  config.scheme = WEIR_FUSION_AHEAD_INTER;
+  tensors[0].name = "encoder";
+  tensors[0].count = n / 2;
+  tensors[1].name = "decoder";
+  tensors[1].count = n - n / 2;
+  EXPECT(weir_fused_create(comm, &config, tensors, 2, &fused) == WEIR_OK);
+  return fused;
+}
+
+static void train_fused(weir_fused* fused, float* gradients) {
+  EXPECT(weir_fused_ready(fused, 1, gradients + n / 2, n - n / 2) == WEIR_OK);
+  EXPECT(weir_fused_ready(fused, 0, gradients, n / 2) == WEIR_OK);
+  EXPECT(weir_fused_wait_all(fused) == WEIR_OK);
+}
+
 /* One step of training; `vectors` become what was looked up. */
 static void train(weir_embedding* table, int step, float vectors[batch * width]) {
   int32_t ids[batch];
@@ -67,13 +86,14 @@ static weir_schedule* make_schedule(weir_comm* comm, const char* last) {
   return schedule;
 }
 
-/* Plans, tables and schedules go on from a file bit for bit. */
+/* Plans, tables, fused tensors and schedules go on from a file bit for bit. */
 static void check_objects(weir_comm* comm) {
   weir_plan *first = make_plan(comm), *second = make_plan(comm);
   weir_embedding *trained = make_table(comm), *restored = make_table(comm);
   weir_schedule *same = make_schedule(comm, "decoder"), *other = make_schedule(comm, "softmax");
+  weir_fused *fused = make_fused(comm), *again = make_fused(comm);
   weir_checkpoint *saving, *loading, *refused;
-  float a[n], b[n], rows_a[batch * width], rows_b[batch * width];
+  float a[n], b[n], c[n], d[n], rows_a[batch * width], rows_b[batch * width];
   int64_t found = 7;
   int step;
   next_folder();
@@ -82,6 +102,10 @@ static void check_objects(weir_comm* comm) {
   refused = make(comm);
   EXPECT(weir_checkpoint_add_plan(saving, "gradient", first) == WEIR_OK);
   EXPECT(weir_checkpoint_add_embedding(saving, "words", trained) == WEIR_OK);
+  EXPECT(weir_checkpoint_add_fused(saving, "model", fused) == WEIR_OK);
+  EXPECT(weir_checkpoint_add_fused(loading, "model", again) == WEIR_OK);
+  EXPECT(weir_checkpoint_add_fused(refused, "model", again) == WEIR_OK);
+  EXPECT(weir_checkpoint_add_fused(saving, "plan", (weir_fused*)first) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_checkpoint_add_schedule(saving, "step", same) == WEIR_OK);
   EXPECT(weir_checkpoint_add_schedule(loading, "step", same) == WEIR_OK);
   EXPECT(weir_schedule_destroy(same) == WEIR_OK); /* before the checkpoint: its blocks are known */
@@ -94,11 +118,15 @@ static void check_objects(weir_comm* comm) {
   for (step = 0; step < 4; ++step) {
     fill(a, step);
     EXPECT(weir_plan_run(first, a) == WEIR_OK);
+    fill(c, step);
+    train_fused(fused, c);
     train(trained, step, rows_a);
   }
   EXPECT(weir_checkpoint_save(saving, step) == WEIR_OK);
   fill(a, step); /* behind the save */
   EXPECT(weir_plan_run(first, a) == WEIR_OK);
+  fill(c, step);
+  train_fused(fused, c);
   train(trained, step, rows_a);
   EXPECT(weir_checkpoint_wait(saving) == WEIR_OK);
 
@@ -107,6 +135,9 @@ static void check_objects(weir_comm* comm) {
   EXPECT(weir_checkpoint_restore(loading, -1, &found) == WEIR_OK && found == 4);
   fill(b, step);
   EXPECT(weir_plan_run(second, b) == WEIR_OK && memcmp(a, b, sizeof(a)) == 0);
+  fill(d, step);
+  train_fused(again, d);
+  EXPECT(memcmp(c, d, sizeof(c)) == 0);
   train(restored, step, rows_b);
   EXPECT(memcmp(rows_a, rows_b, sizeof(rows_a)) == 0);
 
@@ -119,6 +150,7 @@ static void check_objects(weir_comm* comm) {
   EXPECT(weir_checkpoint_destroy(saving) == WEIR_OK && weir_checkpoint_destroy(loading) == WEIR_OK);
   EXPECT(weir_checkpoint_destroy(refused) == WEIR_OK && weir_schedule_destroy(other) == WEIR_OK);
   EXPECT(weir_plan_destroy(second) == WEIR_OK && weir_embedding_destroy(trained) == WEIR_OK);
+  EXPECT(weir_fused_destroy(fused) == WEIR_OK && weir_fused_destroy(again) == WEIR_OK);
 }
 
 /* The caller's arrays of every type, in every distribution. */

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <weir/embedding.h>
+#include <weir/fusion.h>
 #include <weir/mpi.h>
 
 #include "expect.h"
@@ -40,6 +41,7 @@ static void check_dead_handles(void) {
   EXPECT(weir_plan_explanation(plan) == NULL);
   EXPECT(weir_embedding_update_wait((weir_embedding*)plan) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_schedule_wait_all((weir_schedule*)plan) == WEIR_ERR_ARGUMENT);
+  EXPECT(weir_fused_wait_all((weir_fused*)plan) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_comm_destroy(comm) == WEIR_OK);
   EXPECT(weir_comm_rank(comm, &value) == WEIR_ERR_ARGUMENT && weir_comm_destroy(comm) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_comm_topology(comm) == NULL);

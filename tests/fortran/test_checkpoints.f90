@@ -86,15 +86,29 @@ contains
     call table%update_wait()
   end subroutine
 
+  subroutine train_fused(fused, step, gradient)
+    type(weir_fused_allreduce), intent(inout) :: fused
+    integer, intent(in) :: step
+    real(real32), intent(out), asynchronous :: gradient(n)
+    integer :: i
+
+    gradient = [(real(mod(i * 7919 + step * 1049 + rank * 31, 1009) - 504, real32), i = 1, n)]
+    call fused%ready(2, gradient(n / 2 + 1:))
+    call fused%ready(1, gradient(:n / 2))
+    call fused%wait_all()
+  end subroutine
+
   !> Bit for bit, with other objects of the same configuration.
   subroutine check_going_on(comm)
     type(weir_communicator), intent(in) :: comm
     type(weir_allreduce_plan) :: first, second
     type(weir_embedding_table) :: trained, restored
+    type(weir_fused_allreduce) :: fused, again
+    type(weir_fused_tensor) :: tensors(2)
     type(weir_schedule) :: schedule
     type(weir_checkpoint) :: saving, loading
     type(weir_embedding_config) :: config
-    real(real32), asynchronous :: a(n), b(n), rows_a(2, 3), rows_b(2, 3)
+    real(real32), asynchronous :: a(n), b(n), c(n), d(n), rows_a(2, 3), rows_b(2, 3)
     integer(int64) :: found
     integer :: step, ierr
 
@@ -105,28 +119,36 @@ contains
     call second%create(comm, weir_allreduce_config(count=n))
     call trained%create(comm, config)
     call restored%create(comm, config)
+    tensors = [weir_fused_tensor(name='encoder', count=n / 2), weir_fused_tensor(name='decoder', count=n / 2)]
+    call fused%create(comm, weir_fusion_config(scheme=WEIR_FUSION_AHEAD_INTER), tensors)
+    call again%create(comm, weir_fusion_config(scheme=WEIR_FUSION_AHEAD_INTER), tensors)
     call schedule%create(comm, ['encoder', 'decoder'])
     call open_folder(comm, saving)
     call saving%add('gradient  ', first)
     call saving%add('words', trained)
+    call saving%add('model', fused)
     call saving%add('step', schedule)
     call open_folder(comm, loading)
     call loading%add('gradient', second)
     call loading%add('words', restored)
+    call loading%add('model', again)
     call loading%add('step', schedule)
     call schedule%destroy()
     call loading%restore(found)
     call expect(found == -1, 'an empty folder restores nothing')
     do step = 0, 2
       call train(first, trained, step, a, rows_a)
+      call train_fused(fused, step, c)
     end do
     call saving%save(3_int64)
     call train(first, trained, 3, a, rows_a) ! behind the save
+    call train_fused(fused, 3, c)
     call saving%wait()
     call loading%restore(found)
     call expect(found == 3, 'the step that was saved is restored')
     call train(second, restored, 3, b, rows_b)
-    call expect(all(a == b) .and. all(rows_a == rows_b), 'a restored run goes on bit for bit')
+    call train_fused(again, 3, d)
+    call expect(all(a == b) .and. all(c == d) .and. all(rows_a == rows_b), 'a restored run goes on bit for bit')
 
     call first%destroy()
     call saving%save(4_int64)

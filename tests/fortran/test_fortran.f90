@@ -2,6 +2,8 @@
 program test_fortran
   use checkpoints_of_runs, only: check_checkpoints
   use checks
+  use fusion_of_real32, only: check_fusion32 => check_fusion
+  use fusion_of_real64, only: check_fusion64 => check_fusion
   use communicators_of_mpi, only: check_communicators, check_library
   use mpi_f08
   use plans_of_real32, only: check_real32 => check_plans
@@ -24,6 +26,8 @@ program test_fortran
   call check_real32(comm)
   call check_real64(comm)
   call check_tables(comm)
+  call check_fusion32(comm)
+  call check_fusion64(comm)
   call check_checkpoints(comm)
   call late%create(comm, weir_allreduce_config(count=size(gradient)))
   call MPI_Finalize()

@@ -102,6 +102,31 @@ def test_going_on(comm, folder):
     table.close()
 
 
+def test_fused_tensors_go_on(comm, folder):
+    def train(fused, step):
+        gradient = np.random.default_rng([step, comm.rank]).standard_normal(1000).astype(np.float32)
+        fused.ready("decoder", gradient[600:])
+        fused.ready("encoder", gradient[:600])
+        fused.wait_all()
+        return gradient
+
+    with weir.FusedAllreduce(comm, {"encoder": 600, "decoder": 400}, scheme="ahead_inter") as fused:
+        with weir.Checkpoint(comm, folder=folder) as checkpoint:
+            checkpoint.add("model", fused)
+            for step in range(3):
+                train(fused, step)
+            checkpoint.save(3)
+            expected = train(fused, 3)  # behind the save
+    with weir.FusedAllreduce(comm, {"encoder": 600, "decoder": 400}, scheme="ahead_inter") as fused:
+        with weir.Checkpoint(comm, folder=folder) as checkpoint:
+            checkpoint.add("model", fused)
+            assert checkpoint.restore() == 3
+            np.testing.assert_array_equal(train(fused, 3), expected)
+            fused.close()
+            with pytest.raises(weir.StateError, match="'model' was destroyed"):
+                checkpoint.save(4).wait()
+
+
 @pytest.mark.parametrize("compression", [0, 3])
 def test_arrays(comm, folder, compression):
     rank, size = comm.rank, comm.size
@@ -250,7 +275,7 @@ def test_refused_arguments(comm, checkpoint):
             checkpoint.add_block("x", np.zeros(3), first, total)
     with pytest.raises(weir.ArgumentError, match="first, in bytes, is"):
         checkpoint.add_block("x", np.zeros(3, np.int16), 2**62, 2**62 + 3)
-    with pytest.raises(weir.ArgumentError, match="'x' is of type ndarray: give a plan, a table or a schedule"):
+    with pytest.raises(weir.ArgumentError, match="'x' is of type ndarray: give a plan, a table, a FusedAllreduce or a schedule"):
         checkpoint.add("x", np.zeros(3))
     with pytest.raises(weir.ArgumentError, match="name is 5"):
         checkpoint.add_local(5, np.zeros(3))

@@ -612,3 +612,100 @@ def test_bad_groups_of_a_state_change_nothing(comm):
             assert all(group.carried is None for group in gradients._groups)
     gradients.load_state_dict(good)
     assert gradients._groups[0].plan.save_state() != before[0]
+
+
+def test_fused_gradients(comm, add):
+    """Of every step, what ranks give is what they are given and what waits; gradients come in while backward() runs."""
+    model = network()
+    with_hooks = weir.torch.fuse_gradients(model, comm, density=0.05, buffer_bytes=1 << 18, algorithm="topk_allgather")
+    allreduce = with_hooks.allreduce
+    assert [tensor.name for tensor in allreduce.tensors] == [name for name, _ in model.named_parameters()]
+    assert [tensor.dense for tensor in allreduce.tensors] == [parameter.numel() < 8192 for parameter in model.parameters()]
+    given, delivered = {}, {}
+    for step in range(3):
+        inputs = inputs_of(comm, step)
+        own = own_gradients(model, inputs)
+        model.zero_grad()
+        if step == 2:
+            with with_hooks.no_sync():
+                loss_of(model, inputs).backward()
+            own = {name: 2 * gradient for name, gradient in own.items()}
+        loss_of(model, inputs).backward()
+        with_hooks.wait_all()
+        for sums, values in ((given, own), (delivered, gradients_of(model))):
+            for name, value in values.items():
+                sums[name] = sums.get(name, 0) + value.double().numpy()
+    assert allreduce.statistics.iteration == 3 and allreduce.statistics.tensors_missing == 0
+    for name in given:
+        residual = allreduce.residual(name)
+        kept = residual if residual.size else np.zeros(given[name].size)
+        total = add(kept) + delivered[name].ravel() * comm.size
+        np.testing.assert_allclose(total, add(given[name].ravel()), rtol=1e-4, atol=1e-6)
+    assert "FusedAllreduce 'fused'" in repr(with_hooks)
+    with_hooks.close()
+    model.zero_grad()
+    loss_of(model, inputs_of(comm, 0)).backward()
+    assert_same(gradients_of(model), own_gradients(model, inputs_of(comm, 0)))
+
+
+class Branches(nn.Module):
+    """Two layers, of which a pass uses one."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(20, 500), nn.Linear(20, 500)
+
+    def forward(self, inputs, which):
+        return getattr(self, which)(inputs)
+
+
+def test_fused_gradients_of_unused_parameters(comm):
+    torch.manual_seed(0)
+    model, inputs = Branches(), torch.ones(4, 20)
+    strict = weir.torch.fuse_gradients(model, comm, density=1.0)
+    model(inputs, "first").sum().backward()
+    with pytest.raises(weir.ArgumentError, match="'second.(weight|bias)': rank 0 waited before it was ready"):
+        strict.wait_all()
+    strict.close()
+    model.zero_grad(set_to_none=True)
+    gradients = weir.torch.fuse_gradients(model, comm, density=1.0, optional=True, average=False)
+    model(inputs, "first" if comm.rank == 0 else "second").sum().backward()
+    gradients.wait_all()
+    assert (model.first.weight.grad == 4).all()
+    assert (model.second.weight.grad == 4 * (comm.size - 1)).all()
+    model.zero_grad()
+    both = model(inputs, "first").sum() + model(inputs, "second").sum()
+    both.backward()
+    gradients.wait_all()
+    assert (model.first.weight.grad == 4 * comm.size).all() and (model.second.weight.grad == 4 * comm.size).all()
+    gradients.close()
+
+
+def test_fused_gradients_that_are_refused(comm):
+    model = network()
+    for made, text in (
+        (lambda: weir.torch.fuse_gradients(model.double().half(), comm), "all float32 or all float64"),
+        (lambda: weir.torch.fuse_gradients("model", comm), "give a torch.nn.Module"),
+        (lambda: weir.torch.fuse_gradients(model.float(), comm, type="float32"), "type is no keyword here"),
+        (lambda: weir.torch.fuse_gradients(DistributedDataParallel(model), comm), "use ddp_hook"),
+    ):
+        with pytest.raises(weir.ArgumentError, match=text):
+            made()
+    with pytest.raises(TypeError, match="did you mean 'density'"):
+        weir.torch.fuse_gradients(model, comm, densty=0.1)
+    gradients = weir.torch.fuse_gradients(model, comm, scheme="none")
+    for step, factor in enumerate((np.nan, 1.0)):
+        model.zero_grad()
+        (factor * loss_of(model, inputs_of(comm, step))).backward()
+        if step == 1:
+            gradients.wait_all()
+        else:
+            with pytest.raises(weir.NonFiniteError):
+                gradients.wait_all()
+    gradients.close()
+    words = nn.Embedding(30, 4, sparse=comm.rank == 0)
+    gradients = weir.torch.fuse_gradients(words, comm)
+    words(torch.arange(5)).sum().backward()
+    with pytest.raises(weir.ArgumentError, match="has the layout torch.sparse_coo" if comm.rank == 0 else "rank 0 gave a null"):
+        gradients.wait_all()
+    gradients.close()

@@ -19,6 +19,7 @@ from .checkpoint import Checkpoint, catch_signal
 from .communicator import Communicator, Topology
 from .embedding import EmbeddingTable
 from .encoded import decode, inspect
+from .fusion import FusedAllreduce
 from .operation import Operation
 from .plan import AllreducePlan, Residual, SparseResult
 from .registry import Versions, algorithms, compressors, exchanges, log_to, set_log_function, settings, versions
@@ -30,6 +31,7 @@ __all__ = [
     "Checkpoint",
     "Communicator",
     "EmbeddingTable",
+    "FusedAllreduce",
     "LibraryError",
     "Operation",
     "Residual",

@@ -1,4 +1,4 @@
-"""What plans, tables and checkpoints have in common: made from a configuration, refuse arrays on all ranks alike, close."""
+"""What plans, tables, checkpoints and fused allreduces have in common: made from a configuration, refuse arrays on all ranks alike, close."""
 from __future__ import annotations
 
 import ctypes
@@ -19,36 +19,42 @@ CREATE = {
     "plan": lib.weir_allreduce_plan_create,
     "table": lib.weir_embedding_create,
     "checkpoint": lib.weir_checkpoint_create,
+    "fused": lib.weir_fused_create,
 }
+NOTHING = {"fused": (None, 0)}  # in place of what it takes besides a configuration
 
 
 def refuse_making(comm: CommHandle, kind: str, problem: Exception) -> NoReturn:
     """Throws what is wrong with this rank's configuration. The other ranks are in the call already: they hear of it."""
     try:
-        comm.call(CREATE[kind], comm.address(), None, ctypes.c_void_p())
+        comm.call(CREATE[kind], comm.address(), None, *NOTHING.get(kind, ()), ctypes.c_void_p())
     except Error as refused:
         raise problem from refused
     raise problem
 
 
 class Object:
-    """A plan, a table or a checkpoint."""
+    """A plan, a table, a checkpoint or a fused allreduce."""
 
     _kind: str  # for messages
+    _taker: Optional[str] = None  # the same for messages about arrays, where that differs
     _functions: str  # what the names of its functions begin with
     _open_handle: Optional[Handle] = None
 
-    def _create(self, comm: CommHandle, config: Struct, wanted: Type[Struct]) -> None:
+    def _create(
+        self, comm: CommHandle, config: Struct, wanted: Type[Struct], more: Callable[[], Tuple[Any, ...]] = tuple
+    ) -> None:
+        """`more` gives what it takes besides a configuration, and throws what is wrong with that."""
         self._name = str(getattr(config, "name", ""))
         try:
             if not isinstance(config, wanted):
                 raise TypeError(f"the configuration is of type {type(config).__name__}: give a weir.{wanted.__name__}")
-            c = config._to_c()
+            c, others = config._to_c(), more()
         except Exception as error:
             refuse_making(comm, self._kind, self._refusal(str(error)))
         self._open_handle = Handle(comm, self._function("destroy"))  # before the call: Ctrl-C may come as it returns
         comm.adopt(self)
-        comm.call(CREATE[self._kind], comm.address(), c, self._open_handle.pointer)
+        comm.call(CREATE[self._kind], comm.address(), c, *others, self._open_handle.pointer)
 
     def _refused(self, comm: Any, error: Exception) -> NoReturn:
         """The keywords make no sense."""
@@ -74,7 +80,7 @@ class Object:
         """Where an array is; or NOWHERE, and what is wrong with it."""
         try:
             memory = memory_of(array)
-            problem = problem_of(memory, dtypes, cuda, writable, self._kind)
+            problem = problem_of(memory, dtypes, cuda, writable, self._taker or self._kind)
         except (TypeError, ValueError) as error:
             problem = str(error)
         except Exception as error:  # what the array's own library has against it
@@ -154,7 +160,7 @@ class Object:
 
 
 class Stateful(Object):
-    """A plan or a table."""
+    """A plan, a table or a fused allreduce."""
 
     @property
     def memory_bytes(self) -> int:

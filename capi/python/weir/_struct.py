@@ -13,6 +13,7 @@ from typing import Any, Callable, ClassVar, Collection, Dict, List, Mapping, Tup
 Self = TypeVar("Self", bound="Struct")
 Init = TypeVar("Init", bound=Callable[..., None])
 TypeLike = Any  # a DataType, its name, or the dtype of an array
+TensorsLike = Any  # FusedTensors, or names with numbers of elements
 
 
 class Text(str):

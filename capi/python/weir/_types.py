@@ -9,7 +9,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Dict, Type, Union
 
 from . import _abi
-from ._struct import Struct, TypeLike, named
+from ._struct import Struct, TensorsLike, TypeLike, named
 
 if TYPE_CHECKING:
     from .communicator import Communicator
@@ -1040,6 +1040,79 @@ class FusionConfig(Struct):
         "threshold_period": int, "boundary_period": int, "balance_trigger": float, "window": int, "non_finite": NonFinite,
         "priority": int, "name": str,
     }
+
+
+class FusionKeywords:
+    """Made with the fields of FusionConfig as keywords."""
+
+    @named
+    def __init__(
+        self,
+        comm: Communicator,
+        tensors: TensorsLike,
+        *,
+        scheme: Union[FusionScheme, str] = FusionScheme.ahead_inter_intra,
+        buffer_bytes: int = 26214400,
+        type: TypeLike = DataType.float32,
+        density: float = 0.01,
+        algorithm: str = "auto",
+        threshold: Union[Threshold, str] = Threshold.exact,
+        samplings: int = 30,
+        error_feedback: Union[Feedback, str] = Feedback.automatic,
+        average: bool = True,
+        wire_format: Union[WireFormat, str] = WireFormat.compact,
+        wire_values: Union[WireValues, str] = WireValues.native,
+        threshold_period: int = 32,
+        boundary_period: int = 64,
+        balance_trigger: float = 4.0,
+        window: int = 4,
+        non_finite: Union[NonFinite, str] = NonFinite.error,
+        priority: int = 0,
+        name: str = "fused",
+    ) -> None:
+        """Describes how the gradients of a model are fused and reduced. All fields but `name` and `priority` must be equal on all
+        ranks.
+
+        Collective. `comm` is a Communicator; the keywords are the fields of FusionConfig. An enumeration's value may be given as
+        its name. `type` also takes the dtype of an array.
+
+        scheme: which tensors travel together, and what is sparsified
+        buffer_bytes: size of a buffer, as bytes of gradients: with `behind` a buffer takes so many; with `ahead` and `ahead_inter`
+            as many entries as the density selects of so many. `ahead_inter_intra` and `ahead_fitted` begin with it, and the former
+            takes no larger ones; the others ignore it
+        type: of the gradients' elements: float32 or float64, in host memory
+        density: k / count in (0, 1] of tensors that say nothing else
+        algorithm: a sparse one from the list of algorithms: it exchanges the entries of a buffer. Those that shard within nodes run
+            flat. gtopk, oktopk and hi_oktopk deliver the largest entries of a buffer, so that tensors may go missing again; the
+            others deliver all that ranks have selected. "auto": the cheapest of these by the cost functions
+        threshold: how entries are selected
+        samplings: N of MSTopK (CommLib Algorithm 1), and most bisections of redsync
+        error_feedback: residual or none; automatic is residual
+        average: divide the delivered sum by the number of ranks
+        wire_format: how indices travel
+        wire_values: how values travel; bfloat16 and float16 need float32. Dense tensors travel as they are
+        threshold_period: tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48
+        boundary_period: tau of Ok-Topk Algorithm 1, 1 to 2^48
+        balance_trigger: oktopk balances when the largest part exceeds this many times the mean
+        window: exchanges in flight during split-and-reduce, 1 to 65536
+        non_finite: what NaN and infinity do to the buffer of their tensor; other buffers are delivered
+        priority: of the buffer with the last tensor of the forward pass; the earlier a buffer is needed, the higher its own. May
+            differ between ranks
+        name: for messages and dumps
+        """
+        self._make(
+            comm,
+            FusionConfig(
+                scheme=scheme, buffer_bytes=buffer_bytes, type=type, density=density, algorithm=algorithm, threshold=threshold,
+                samplings=samplings, error_feedback=error_feedback, average=average, wire_format=wire_format,
+                wire_values=wire_values, threshold_period=threshold_period, boundary_period=boundary_period,
+                balance_trigger=balance_trigger, window=window, non_finite=non_finite, priority=priority, name=name,
+            ),
+            tensors,
+        )
+
+    def _make(self, comm: Communicator, config: FusionConfig, tensors: TensorsLike) -> None:
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, repr=False)

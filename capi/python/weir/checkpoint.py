@@ -23,6 +23,7 @@ from ._types import (
 )
 from .communicator import Communicator, c_int_of, handle_of
 from .embedding import EmbeddingTable
+from .fusion import FusedAllreduce
 from .operation import Operation
 from .plan import AllreducePlan
 from .schedule import StepSchedule
@@ -49,7 +50,7 @@ class Checkpoint(CheckpointKeywords, Object):
     """Checkpoints of one run, in one folder. Its keywords are the fields of CheckpointConfig.
 
         checkpoint = weir.Checkpoint(comm, folder="checkpoints")
-        checkpoint.add("gradient", plan)                        # a plan, a table or a schedule
+        checkpoint.add("gradient", plan)                        # a plan, a table, fused tensors or a schedule
         checkpoint.add_replicated("weights", weights)           # an array of NumPy, or a tensor of PyTorch on the CPU
         step = checkpoint.restore() or 0                        # from the newest file, whatever number of ranks has written it
         while step < steps:
@@ -61,7 +62,7 @@ class Checkpoint(CheckpointKeywords, Object):
         checkpoint.save(step).wait()
 
     What is added is saved and restored together, under names that are the same on all ranks: letters, digits, '_', '-' and '.',
-    all different. The checkpoint keeps it alive. A plan or table that is closed ends that: the next save throws StateError.
+    all different. The checkpoint keeps it alive. A plan, table or FusedAllreduce that is closed ends that: the next save throws StateError.
 
     A file gets its name, checkpoint-STEP.h5, once all ranks' parts are on the disk: whatever stops a run, a file of that name is
     whole. Making a checkpoint is collective, and so are save, restore and stop_requested.
@@ -81,19 +82,21 @@ class Checkpoint(CheckpointKeywords, Object):
         checkpoint._make(comm, config)
         return checkpoint
 
-    def add(self, name: str, what: Union[AllreducePlan, EmbeddingTable, StepSchedule]) -> None:
-        """A plan, a table or a schedule, of the checkpoint's communicator. Of a schedule, restore checks the blocks. Not
-        collective, but all ranks add the same; save and restore say where they did not."""
+    def add(self, name: str, what: Union[AllreducePlan, EmbeddingTable, FusedAllreduce, StepSchedule]) -> None:
+        """A plan, a table, a FusedAllreduce between its iterations, or a schedule, of the checkpoint's communicator. Of a schedule,
+        restore checks the blocks. Not collective, but all ranks add the same; save and restore say where they did not."""
         if isinstance(what, AllreducePlan):
             self._call("add_plan", encoded("name", name), what._handle().pointer)
         elif isinstance(what, EmbeddingTable):
             self._call("add_embedding", encoded("name", name), what._handle().pointer)
+        elif isinstance(what, FusedAllreduce):
+            self._call("add_fused", encoded("name", name), what._handle().pointer)
         elif isinstance(what, StepSchedule):
             self._call("add_schedule", encoded("name", name), what._handle().pointer)
         else:
             raise self._refusal(
-                f"'{name}' is of type {type(what).__name__}: give a plan, a table or a schedule; arrays go to add_replicated, "
-                "add_block or add_local"
+                f"'{name}' is of type {type(what).__name__}: give a plan, a table, a FusedAllreduce or a schedule; arrays go to "
+                "add_replicated, add_block or add_local"
             )
         self._added.append(what)
 

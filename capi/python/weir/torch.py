@@ -7,8 +7,12 @@
 
     weir.torch.all_reduce_gradients(model, density=0.01)      # a plain loop: between backward() and the optimizer's step()
 
+    gradients = weir.torch.fuse_gradients(model, density=0.01)
+    loss.backward(); gradients.wait_all(); optimizer.step()   # the same, exchanged while backward() computes
+
 What of a gradient is not delivered belongs to its parameter, and waits in a residual. Optimizers are given the ranks' averaged
-sparse update, which is 0 where nothing was delivered. Saving: state_dict() and load_state_dict() of a GradientAllreduce.
+sparse update, which is 0 where nothing was delivered. Saving: state_dict() and load_state_dict() of a GradientAllreduce; the
+`allreduce` of FusedGradients goes into a weir.Checkpoint.
 
 PyTorch 1.13 or later. Programs are started by mpirun; init_process_group() makes the process group that DDP needs for itself.
 """
@@ -17,7 +21,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import weakref
-from typing import Any, Collection, ContextManager, Dict, Iterable, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Collection, ContextManager, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
 
 import numpy as np
 import torch
@@ -26,12 +30,13 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ._object import refuse_making
 from ._struct import refuse_unknown, whole_number
-from ._types import AllreduceConfig, ArgumentError, BusyError, Error, StateError
+from ._types import AllreduceConfig, ArgumentError, BusyError, Error, FusedTensor, FusionConfig, StateError
 from .communicator import Communicator, handle_of
+from .fusion import FusedAllreduce
 from .operation import Operation
 from .plan import AllreducePlan
 
-__all__ = ["GradientAllreduce", "all_reduce_gradients", "ddp_hook", "init_process_group"]
+__all__ = ["FusedGradients", "GradientAllreduce", "all_reduce_gradients", "ddp_hook", "fuse_gradients", "init_process_group"]
 
 # The 16-bit types are summed in float32, as in all of Weir.
 SUM_TYPES = {
@@ -635,6 +640,127 @@ def all_reduce_gradients(model: Any, comm: Optional[Communicator] = None, **keyw
         problem = ArgumentError(f"the keywords are {given}, those of this model's first call {made_with}: give the same")
     gradients._run(problem)
     return gradients
+
+
+class FusedGradients:
+    """Hands the gradients of a model to a weir.FusedAllreduce while backward() computes them. fuse_gradients() makes one.
+
+    `allreduce` is that FusedAllreduce: for statistics, explain() and checkpoints. Its tensors are the parameters that need
+    gradients, in the model's order. It belongs to one thread at a time, and each iteration is one backward pass and wait_all().
+    """
+
+    def __init__(
+        self, model: Any, comm: Optional[Communicator] = None, *, min_elements: int = 8192, optional: bool = False, **keywords: Any
+    ) -> None:
+        comm = Communicator() if comm is None else comm
+        try:
+            if isinstance(model, DistributedDataParallel):
+                raise ArgumentError("the model is a DistributedDataParallel, which averages gradients itself: use ddp_hook(model)")
+            if "type" in keywords:
+                raise ArgumentError("type is no keyword here: it follows from the model's parameters")
+            refuse_unknown(type(self).__name__, keywords, [*FusionConfig._kinds, "min_elements", "optional"])
+            self._parameters = parameters_of(model)
+            types = {parameter.dtype for parameter in self._parameters.values()}
+            if len(types) > 1 or types - {torch.float32, torch.float64} or next(iter(self._parameters.values())).is_cuda:
+                raise ArgumentError("the model's parameters must be all float32 or all float64, on the CPU")
+            tensors = [
+                FusedTensor(name=name, count=parameter.numel(), dense=parameter.numel() < min_elements, optional=optional)
+                for name, parameter in self._parameters.items()
+            ]
+        except Exception as error:
+            refuse_making(handle_of(comm), "fused", error)
+        self.allreduce = FusedAllreduce(comm, tensors, type=types.pop(), **keywords)
+        self._optional = optional
+        self._paused = False
+        self._arrived: Dict[str, Any] = {}  # of this iteration
+        self._failure: Optional[Error] = None  # what a ready() of this iteration has thrown
+        # Nodes that add to a parameter's gradient live only as long as somebody refers to them.
+        self._nodes = {name: accumulator(parameter) for name, parameter in self._parameters.items()}
+        ours = weakref.ref(self)
+        self._hooks = [node.register_hook(hook_of(ours, name)) for name, node in self._nodes.items()]
+
+    def _take(self, name: str) -> None:
+        """The gradient of a parameter is complete."""
+        if self._paused:
+            return
+        self._arrived[name] = gradient = self._parameters[name].grad
+        try:
+            self.allreduce.ready(name, gradient.detach())
+        except Error as error:  # out of a hook, PyTorch 1.13 would make a RuntimeError of it
+            self._failure = self._failure or error
+
+    def wait_all(self) -> None:
+        """Collective, once for each backward pass: until each parameter's `grad` is the update. With `optional`, a `grad` that is
+        None gets one. Throws what any rank's gradients had wrong, on all ranks. Ctrl-C ends it; it may be called again."""
+        if self._optional:
+            for name, parameter in self._parameters.items():
+                if name not in self._arrived:
+                    if parameter.grad is None:
+                        parameter.grad = torch.zeros_like(parameter)
+                    self._arrived[name] = parameter.grad
+                    self.allreduce.skip(name, parameter.grad.detach())
+        failure: Optional[Error] = None
+        try:
+            self.allreduce.wait_all()
+        except Error as error:
+            failure = error
+        failure, self._failure = self._failure or failure, None
+        self._arrived = {}
+        if failure is not None:
+            raise failure
+
+    @contextlib.contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Backward passes within only add to the gradients, which the next one outside hands in."""
+        self._paused, before = True, self._paused
+        try:
+            yield
+        finally:
+            self._paused = before
+
+    def close(self) -> None:
+        """Not collective. Takes the hooks off the model, and ends the allreduce; what waits in residuals is lost."""
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks, self._nodes = [], {}
+        self.allreduce.close()
+
+    def __repr__(self) -> str:
+        return f"<weir.torch.FusedGradients: {self.allreduce!r}>"
+
+
+def accumulator(parameter: Any) -> Any:
+    """What adds to the parameter's gradient, at the end of its way back."""
+    return parameter.expand_as(parameter).grad_fn.next_functions[0][0]
+
+
+def hook_of(gradients: weakref.ref[FusedGradients], name: str) -> Callable[..., None]:
+    def hook(*unused: Any) -> None:
+        ours = gradients()
+        if ours is not None:
+            ours._take(name)
+
+    return hook
+
+
+def fuse_gradients(model: Any, comm: Optional[Communicator] = None, **keywords: Any) -> FusedGradients:
+    """Collective. From now on backward() hands each gradient of `model` to a weir.FusedAllreduce as soon as it is complete, and
+    exchanges begin while it goes on:
+
+        gradients = weir.torch.fuse_gradients(model, density=0.01)
+        for batch in batches:
+            optimizer.zero_grad()
+            loss_of(model, batch).backward()
+            gradients.wait_all()
+            optimizer.step()
+
+    Parameters of fewer than `min_elements` elements (8192), such as biases and norms, travel whole, beside the entries of their
+    buffer. `optional=True` where parameters may get no gradient in some iterations, on some ranks or all. Further keywords are
+    those of weir.FusedAllreduce, but for `type`. All parameters are float32, or all float64, on the CPU. Initial parameters are not
+    broadcast. To accumulate gradients of several passes, run all but the last within no_sync(). Keep what this returns: the
+    hooks do nothing without it.
+    """
+    return FusedGradients(model, comm, **keywords)
 
 
 def init_process_group(comm: Optional[Communicator] = None, backend: str = "gloo", **keywords: Any) -> Communicator:

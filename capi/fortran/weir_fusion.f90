@@ -1,0 +1,440 @@
+! weir_fusion.f90: the gradients of a whole model, reduced while back-propagation brings them in.
+module weir_fusion
+  use, intrinsic :: iso_c_binding, only: c_char, c_int, c_int64_t, c_loc, c_null_char, c_null_ptr, c_ptr, c_sizeof
+  use, intrinsic :: iso_fortran_env, only: int8, int64, real32, real64
+  use weir_arrays, only: array_view, not_contiguous, view_of
+  use weir_c
+  use weir_calls, only: add_user, comm_owner, end_call, end_user, handle_of, number, remove_user, stop_with
+  use weir_communicators, only: owner_of, weir_communicator
+  use weir_plans, only: copy_values
+  use weir_text, only: text_of
+  use weir_types
+  implicit none
+  private
+  public :: weir_fused_allreduce, c_handle_of_fused
+
+  !> The gradients of one model: which of them travel together is the library's business. It cannot be copied. It ends with destroy
+  !> or with its scope.
+  !>
+  !> Tensors are numbered from 1, in the order in which create was given them, which is that of the forward pass.
+  !>
+  !> An iteration has two parts. First each tensor's gradient is handed in with ready, once, in any order, which may differ between
+  !> ranks. Then come the waits, from the first of which on no more gradients are taken; wait_all ends the iteration: every rank
+  !> calls it before its next ready.
+  !>
+  !> A gradient is an array of rank 1 to 3, real32 or real64 as in the configuration, with as many elements as its tensor was
+  !> described with. It is never copied, so it must be contiguous. From ready until wait for its tensor, or wait_all, leave it
+  !> alone, and declare it asynchronous; it then holds the update.
+  !>
+  !> What one rank does wrong in an iteration ends it on every rank: wait of the tensors concerned, or wait_all, ends with the
+  !> error. A wait that ends with an error has ended the iteration as wait_all does. The iteration after it is as any other.
+  type :: weir_fused_allreduce
+    private
+    type(c_ptr) :: handle = c_null_ptr
+    type(comm_owner), pointer :: owner => null()
+    integer(int64), allocatable :: counts(:) !< elements by tensor
+    character(len=6) :: type = '' !< of gradients, as in array_view
+    character(len=WEIR_TEXT_LENGTH) :: name = ''
+    character(len=:), allocatable :: refusal !< what was wrong first with a call of this iteration
+  contains
+    !> Collective. (comm, config, tensors, ierr): a weir_fusion_config, and an array of weir_fused_tensor in the order of the
+    !> forward pass. One that this variable had before ends first, with its residuals.
+    procedure :: create
+    !> (ierr): finishes exchanges in flight, since the other ranks wait for them.
+    procedure :: destroy
+    !> (tensor, gradient, ierr): the gradient of a tensor, by its number, is complete. Every rank calls it for every tensor that is
+    !> not optional. What is wrong with the call, the waits of all ranks report.
+    generic :: ready => ready_real32_1, ready_real32_2, ready_real32_3, ready_real64_1, ready_real64_2, ready_real64_3
+    !> (tensor, gradient, ierr): this rank has no gradient for an optional tensor in this iteration: it contributes nothing, and
+    !> its residual stays; the array gets the update that the other ranks make.
+    generic :: skip => skip_real32_1, skip_real32_2, skip_real32_3, skip_real64_1, skip_real64_2, skip_real64_3
+    !> (tensor, done, ierr): makes progress on everything in flight on the communicator; `done` once the update of this tensor is
+    !> in its gradient. Takes no more gradients in this iteration.
+    procedure :: test
+    !> (tensor, ierr): until the update of this tensor is in its gradient.
+    procedure :: wait
+    !> (ierr): until all updates are there, and all ranks have ended the iteration.
+    procedure :: wait_all
+    !> (name, ierr): the number of the tensor of this name.
+    procedure :: find_tensor
+    !> (tensor, ierr): the number of the buffer that the tensor travels in at present, from 1, in the order in which they are
+    !> expected to start; 0 with WEIR_FUSION_AHEAD, where each rank decides as gradients come.
+    procedure :: buffer_of
+    !> (tensor, values, ierr): a copy of what error feedback keeps of a tensor on this rank; empty without error feedback, and of
+    !> dense tensors. (tensor, count, values, ierr) with type(c_ptr): the address, valid until the next ready, reset or
+    !> restore_state.
+    generic :: residual => residual_real32, residual_real64, residual_address
+    !> (statistics, ierr): what the last iteration that has ended did on this rank, a weir_fusion_statistics.
+    procedure :: statistics => get_statistics
+    !> (config, ierr): what is in force: `algorithm` and `error_feedback` are what automatic choice stands for.
+    procedure :: config => get_config
+    !> (): which buffers there are and why, for people.
+    procedure :: explanation
+    !> (ierr): bytes that this holds, besides the caller's gradients, int64.
+    procedure :: memory_bytes
+    !> (state, ierr): what lives from one iteration to the next, in an allocatable array of int8, which is allocated to its size.
+    procedure :: save_state
+    !> (state, ierr): goes on where the one was that saved `state`: of the same tensors, scheme, algorithm and threshold, on the
+    !> same rank of as many.
+    procedure :: restore_state
+    !> (ierr): forgets residuals, thresholds and iteration count. All ranks must, before the same iteration.
+    procedure :: reset
+    generic :: assignment(=) => refuse_copy
+    procedure, private :: ready_real32_1, ready_real32_2, ready_real32_3, ready_real64_1, ready_real64_2, ready_real64_3
+    procedure, private :: skip_real32_1, skip_real32_2, skip_real32_3, skip_real64_1, skip_real64_2, skip_real64_3
+    procedure, private :: residual_real32, residual_real64, residual_address
+    procedure, private :: refuse_copy
+    final :: finalise
+  end type
+
+contains
+
+  !> For the module of checkpoints.
+  function c_handle_of_fused(fused) result(handle)
+    class(weir_fused_allreduce), intent(in) :: fused
+    type(c_ptr) :: handle
+
+    handle = fused%handle
+  end function
+
+  subroutine create(self, comm, config, tensors, ierr)
+    class(weir_fused_allreduce), intent(inout) :: self
+    class(weir_communicator), intent(in) :: comm
+    type(weir_fusion_config), intent(in) :: config
+    type(weir_fused_tensor), intent(in) :: tensors(:)
+    integer, intent(out), optional :: ierr
+    type(c_fusion_config) :: c
+    type(c_fused_tensor), allocatable, target :: all(:)
+    character(kind=c_char), target :: texts(WEIR_TEXT_LENGTH + 1, 2)
+    character(kind=c_char), allocatable, target :: names(:, :)
+    integer(c_int) :: status
+    integer :: i
+
+    call finalise(self)
+    call to_c(config, c, texts)
+    allocate (all(max(1, size(tensors))), names(WEIR_LONG_TEXT_LENGTH + 1, size(tensors)))
+    do i = 1, size(tensors)
+      call to_c(tensors(i), all(i), names(:, i:i))
+    end do
+    status = c_fused_create(handle_of(owner_of(comm)), c, c_loc(all(1)), int(size(tensors), c_int), self%handle)
+    if (status == WEIR_OK) then
+      call add_user(owner_of(comm), self%owner)
+      self%counts = tensors%count
+      self%type = merge('real64', 'real32', config%type == WEIR_FLOAT64)
+      self%name = config%name
+    end if
+    call end_call(status, owner_of(comm), ierr)
+  end subroutine
+
+  subroutine destroy(self, ierr)
+    class(weir_fused_allreduce), intent(inout) :: self
+    integer, intent(out), optional :: ierr
+    type(comm_owner), pointer :: owner
+    integer(c_int) :: status
+
+    owner => self%owner
+    status = c_fused_destroy(self%handle)
+    if (status == WEIR_OK) then
+      self%handle = c_null_ptr
+      call remove_user(self%owner)
+      nullify (owner)
+    end if
+    call end_call(status, owner, ierr)
+  end subroutine
+
+  impure elemental subroutine finalise(self)
+    type(weir_fused_allreduce), intent(inout) :: self
+    integer(c_int) :: status
+
+    status = c_fused_destroy(self%handle)
+    self%handle = c_null_ptr
+    call end_user(self%owner, status)
+    if (allocated(self%refusal)) deallocate (self%refusal)
+    if (allocated(self%counts)) deallocate (self%counts)
+  end subroutine
+
+  !> What C calls the tensor: it counts from 0. For one that there is not, a number that all ranks refuse, and why.
+  subroutine place(self, tensor, c_number, refusal)
+    class(weir_fused_allreduce), intent(in) :: self
+    integer, intent(in) :: tensor
+    integer(c_int), intent(out) :: c_number
+    character(len=:), allocatable, intent(out) :: refusal
+
+    c_number = -1
+    if (.not. allocated(self%counts)) return
+    if (tensor >= 1 .and. tensor <= size(self%counts)) then
+      c_number = int(tensor - 1, c_int)
+    else
+      refusal = 'fused '''//trim(self%name)//''': there is no tensor '//number(int(tensor, int64))//': they are numbered 1 to '// &
+                number(size(self%counts, kind=int64))
+    end if
+  end subroutine
+
+  !> The first one of an iteration is what its end reports.
+  subroutine remember(self, refusal)
+    class(weir_fused_allreduce), intent(inout) :: self
+    character(len=:), allocatable, intent(inout) :: refusal
+
+    if (allocated(refusal) .and. .not. allocated(self%refusal)) call move_alloc(refusal, self%refusal)
+  end subroutine
+
+  subroutine hand_in(self, tensor, gradient, contributes, ierr)
+    class(weir_fused_allreduce), intent(inout) :: self
+    integer, intent(in) :: tensor
+    type(array_view), intent(in) :: gradient
+    logical, intent(in) :: contributes
+    integer, intent(out), optional :: ierr
+    character(len=:), allocatable :: refusal
+    type(array_view) :: checked
+    integer(c_int) :: c_number, status
+
+    checked = gradient
+    call place(self, tensor, c_number, refusal)
+    if (c_number >= 0 .and. (gradient%type /= self%type .or. .not. gradient%contiguous)) then
+      refusal = 'fused '''//trim(self%name)//''': the gradient of tensor '//number(int(tensor, int64))//' '
+      if (gradient%type /= self%type) then
+        refusal = refusal//'is '//gradient%type//': it takes '//self%type
+      else
+        refusal = refusal//not_contiguous
+      end if
+      ! A null gradient, or where that is none a wrong number of elements: all ranks refuse it.
+      checked%address = c_null_ptr
+      checked%count = max(1_int64, self%counts(tensor))
+    end if
+    if (contributes) then
+      status = c_fused_ready(self%handle, c_number, checked%address, checked%count)
+    else
+      status = c_fused_skip(self%handle, c_number, checked%address, checked%count)
+    end if
+    if (status == WEIR_OK) call remember(self, refusal)
+    call end_call(status, self%owner, ierr)
+  end subroutine
+
+  include 'weir_fusion_arrays.inc'
+
+  !> An error has ended the iteration.
+  subroutine end_wait(self, status, ierr)
+    class(weir_fused_allreduce), intent(inout) :: self
+    integer(c_int), intent(in) :: status
+    integer, intent(out), optional :: ierr
+
+    if (status == WEIR_OK) then
+      call end_call(status, self%owner, ierr)
+    else
+      call end_call(status, self%owner, ierr, self%refusal)
+      if (allocated(self%refusal)) deallocate (self%refusal)
+    end if
+  end subroutine
+
+  subroutine test(self, tensor, done, ierr)
+    class(weir_fused_allreduce), intent(inout) :: self
+    integer, intent(in) :: tensor
+    logical, intent(out) :: done
+    integer, intent(out), optional :: ierr
+    character(len=:), allocatable :: refusal
+    integer(c_int) :: c_number, status, c_done
+
+    call place(self, tensor, c_number, refusal)
+    call remember(self, refusal)
+    c_done = 0
+    status = c_fused_test(self%handle, c_number, c_done)
+    done = c_done /= 0
+    call end_wait(self, status, ierr)
+  end subroutine
+
+  subroutine wait(self, tensor, ierr)
+    class(weir_fused_allreduce), intent(inout) :: self
+    integer, intent(in) :: tensor
+    integer, intent(out), optional :: ierr
+    character(len=:), allocatable :: refusal
+    integer(c_int) :: c_number
+
+    call place(self, tensor, c_number, refusal)
+    call remember(self, refusal)
+    call end_wait(self, c_fused_wait(self%handle, c_number), ierr)
+  end subroutine
+
+  subroutine wait_all(self, ierr)
+    class(weir_fused_allreduce), intent(inout) :: self
+    integer, intent(out), optional :: ierr
+
+    call end_wait(self, c_fused_wait_all(self%handle), ierr)
+  end subroutine
+
+  function find_tensor(self, name, ierr) result(tensor)
+    class(weir_fused_allreduce), intent(in) :: self
+    character(len=*), intent(in) :: name
+    integer, intent(out), optional :: ierr
+    integer :: tensor
+    integer(c_int) :: found
+
+    found = -1
+    call end_call(c_fused_find_tensor(self%handle, trim(name)//c_null_char, found), self%owner, ierr)
+    tensor = found + 1
+  end function
+
+  function buffer_of(self, tensor, ierr) result(buffer)
+    class(weir_fused_allreduce), intent(in) :: self
+    integer, intent(in) :: tensor
+    integer, intent(out), optional :: ierr
+    integer :: buffer
+    character(len=:), allocatable :: refusal
+    integer(c_int) :: c_number, found, status
+
+    found = -1
+    call place(self, tensor, c_number, refusal)
+    status = c_fused_buffer_of(self%handle, c_number, found)
+    call end_call(status, self%owner, ierr, refusal)
+    buffer = found + 1
+  end function
+
+  subroutine residual_real32(self, tensor, values, ierr)
+    class(weir_fused_allreduce), intent(in) :: self
+    integer, intent(in) :: tensor
+    real(real32), allocatable, intent(inout) :: values(:)
+    integer, intent(out), optional :: ierr
+    character(len=:), allocatable :: refusal
+    type(c_residual) :: c
+    integer(c_int) :: status
+
+    call find_residual(self, tensor, 'real32', c, status, refusal)
+    if (status == WEIR_OK .and. .not. allocated(refusal)) call copy_values(c%values, c%count, values)
+    call end_call(status, self%owner, ierr, refusal)
+  end subroutine
+
+  subroutine residual_real64(self, tensor, values, ierr)
+    class(weir_fused_allreduce), intent(in) :: self
+    integer, intent(in) :: tensor
+    real(real64), allocatable, intent(inout) :: values(:)
+    integer, intent(out), optional :: ierr
+    character(len=:), allocatable :: refusal
+    type(c_residual) :: c
+    integer(c_int) :: status
+
+    call find_residual(self, tensor, 'real64', c, status, refusal)
+    if (status == WEIR_OK .and. .not. allocated(refusal)) call copy_values(c%values, c%count, values)
+    call end_call(status, self%owner, ierr, refusal)
+  end subroutine
+
+  subroutine residual_address(self, tensor, count, values, ierr)
+    class(weir_fused_allreduce), intent(in) :: self
+    integer, intent(in) :: tensor
+    integer(int64), intent(out) :: count
+    type(c_ptr), intent(out) :: values
+    integer, intent(out), optional :: ierr
+    character(len=:), allocatable :: refusal
+    type(c_residual) :: c
+    integer(c_int) :: status
+
+    call find_residual(self, tensor, self%type, c, status, refusal)
+    count = c%count
+    values = c%values
+    call end_call(status, self%owner, ierr, refusal)
+  end subroutine
+
+  !> The residual of a tensor, for an array of `type`, or what is wrong with that.
+  subroutine find_residual(self, tensor, type, c, status, refusal)
+    class(weir_fused_allreduce), intent(in) :: self
+    integer, intent(in) :: tensor
+    character(len=*), intent(in) :: type
+    type(c_residual), intent(inout) :: c
+    integer(c_int), intent(out) :: status
+    character(len=:), allocatable, intent(out) :: refusal
+    integer(c_int) :: c_number
+
+    call place(self, tensor, c_number, refusal)
+    c%struct_size = c_sizeof(c)
+    status = c_fused_residual(self%handle, c_number, c)
+    if (associated(self%owner) .and. .not. allocated(refusal) .and. type /= self%type) then
+      refusal = 'fused '''//trim(self%name)//''': its residuals are '//self%type//': the array for the values is '//type
+    end if
+  end subroutine
+
+  subroutine get_statistics(self, statistics, ierr)
+    class(weir_fused_allreduce), intent(in) :: self
+    type(weir_fusion_statistics), intent(inout) :: statistics
+    integer, intent(out), optional :: ierr
+    type(c_fusion_statistics) :: c
+    integer(c_int) :: status
+
+    c%struct_size = c_sizeof(c)
+    status = c_fused_statistics(self%handle, c)
+    if (status == WEIR_OK) call from_c(c, statistics)
+    call end_call(status, self%owner, ierr)
+  end subroutine
+
+  subroutine get_config(self, config, ierr)
+    class(weir_fused_allreduce), intent(in) :: self
+    type(weir_fusion_config), intent(inout) :: config
+    integer, intent(out), optional :: ierr
+    type(c_fusion_config) :: c
+    integer(c_int) :: status
+
+    c%struct_size = c_sizeof(c)
+    status = c_fused_config(self%handle, c)
+    if (status == WEIR_OK) call from_c(c, config)
+    call end_call(status, self%owner, ierr)
+  end subroutine
+
+  function explanation(self) result(text)
+    class(weir_fused_allreduce), intent(in) :: self
+    character(len=:), allocatable :: text
+
+    text = text_of(c_fused_explanation(self%handle))
+  end function
+
+  function memory_bytes(self, ierr) result(bytes)
+    class(weir_fused_allreduce), intent(in) :: self
+    integer, intent(out), optional :: ierr
+    integer(int64) :: bytes
+    integer(c_int64_t) :: found
+
+    found = 0
+    call end_call(c_fused_memory_bytes(self%handle, found), self%owner, ierr)
+    bytes = found
+  end function
+
+  subroutine save_state(self, state, ierr)
+    class(weir_fused_allreduce), intent(in) :: self
+    integer(int8), allocatable, intent(inout), target :: state(:)
+    integer, intent(out), optional :: ierr
+    integer(c_int) :: status
+    integer(c_int64_t) :: bytes
+
+    status = c_fused_state_bytes(self%handle, bytes)
+    if (status == WEIR_OK) then
+      if (allocated(state)) deallocate (state)
+      allocate (state(bytes))
+      status = c_fused_save_state(self%handle, c_loc(state(1)), bytes)
+    end if
+    call end_call(status, self%owner, ierr)
+  end subroutine
+
+  subroutine restore_state(self, state, ierr)
+    class(weir_fused_allreduce), intent(inout) :: self
+    integer(int8), intent(in), target :: state(:)
+    integer, intent(out), optional :: ierr
+    type(array_view) :: view
+    character(len=:), allocatable :: refusal
+
+    view = view_of(state)
+    if (.not. view%contiguous) refusal = 'fused '''//trim(self%name)//''': the state '//not_contiguous
+    call end_call(c_fused_restore_state(self%handle, view%address, view%count), self%owner, ierr, refusal)
+  end subroutine
+
+  subroutine reset(self, ierr)
+    class(weir_fused_allreduce), intent(inout) :: self
+    integer, intent(out), optional :: ierr
+
+    call end_call(c_fused_reset(self%handle), self%owner, ierr)
+  end subroutine
+
+  subroutine refuse_copy(to, from)
+    class(weir_fused_allreduce), intent(inout) :: to
+    type(weir_fused_allreduce), intent(in) :: from
+
+    if (associated(to%owner) .or. associated(from%owner)) &
+      call stop_with('a weir_fused_allreduce cannot be copied: pass it as an argument, or point to it')
+  end subroutine
+
+end module
