@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "base/fields.hpp"
+#include "base/config_check.hpp"
 #include "cli/bench_fusion.hpp"
 
 namespace weir::cli {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <numeric>
@@ -16,6 +17,8 @@ namespace {
 // Primes: together they repeat after 4e10 entries, so that few magnitudes are equal.
 constexpr std::size_t shared_period = 100003, noise_period = 393241;
 constexpr float tensor_spread = 1.5F, entry_spread = 1.0F, iteration_spread = 0.2F, head_start = 4.0F;
+
+constexpr std::array row_names = {"backward", "ready", "wait", "forward"};
 
 /// A number that looks like a standard normal one, for every number.
 float normal(std::uint64_t x) {
@@ -93,10 +96,9 @@ PassTimes pass_times(const FusionModel& model, int batch, double flops) {
 FusionTraining::FusionTraining(const Communicator& comm, const FusionConfig& config, const FusionModel& model, bool dense,
                                PassTimes times, WaitingHost host)
     : comm_(comm), fused_(comm, config, described(model, dense)), times_(std::move(times)), host_(std::move(host)) {
-  if (Tracer* const tracer = comm.state()->engine.tracer()) {
-    backward_row_ = tracer->add_row(fmt::format("backward pass, {}", config.name));
-    forward_row_ = tracer->add_row(fmt::format("forward pass, {}", config.name));
-  }
+  Tracer* const tracer = comm.state()->engine.tracer();
+  if (tracer == nullptr) return;
+  for (std::size_t i = 0; i < rows_.size(); ++i) rows_[i] = tracer->add_row(fmt::format("{}: {}", config.name, row_names[i]));
 }
 
 double FusionTraining::step(MadeUpGradients& gradients) {
@@ -105,17 +107,17 @@ double FusionTraining::step(MadeUpGradients& gradients) {
   for (int i = fused_.size() - 1; i >= 0; --i) {
     const double start = computed;
     computed += times_.backward[static_cast<std::size_t>(i)];
-    trace(backward_row_, i, start, computed);
+    trace(backward, i, start, computed);
     wait_until(computed);
-    fused_.ready(i, gradients.of(i));
+    traced(ready, i, [&] { fused_.ready(i, gradients.of(i)); });
   }
   for (int i = 0; i < fused_.size(); ++i) {
-    fused_.wait(i);
+    traced(wait, i, [&] { fused_.wait(i); });
     const double start = std::max(computed, now());
     computed = start + times_.forward[static_cast<std::size_t>(i)];
-    trace(forward_row_, i, start, computed);
+    trace(forward, i, start, computed);
   }
-  fused_.wait_all();
+  traced(wait, fused_.size(), [&] { fused_.wait_all(); });
   wait_until(computed);
   return now() - begin;
 }
@@ -131,8 +133,15 @@ void FusionTraining::wait_until(double time) {
   }
 }
 
-void FusionTraining::trace(int row, int tensor, double begin, double end) {
-  if (row >= 0) comm_.state()->engine.tracer()->run(row, tensor, time_point(begin), time_point(end), false);
+template <class Body>
+void FusionTraining::traced(Row row, int tensor, Body body) {
+  const double begin = now();
+  body();
+  trace(row, tensor, begin, now());
+}
+
+void FusionTraining::trace(Row row, int tensor, double begin, double end) {
+  if (rows_[row] >= 0) comm_.state()->engine.tracer()->run(rows_[row], tensor, time_point(begin), time_point(end), false);
 }
 
 }  // namespace weir::cli

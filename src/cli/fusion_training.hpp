@@ -1,6 +1,7 @@
 // fusion_training.hpp: training steps whose computing is waiting and whose gradients are made up, around a FusedAllreduce.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -56,13 +57,16 @@ class FusionTraining {
 
  private:
   void wait_until(double time);
-  void trace(int row, int tensor, double begin, double end);
+  enum Row { backward, ready, wait, forward };
+  template <class Body>
+  void traced(Row row, int tensor, Body body);
+  void trace(Row row, int tensor, double begin, double end);
 
   Communicator comm_;
   FusedAllreduce fused_;
   PassTimes times_;
   WaitingHost host_;
-  int backward_row_ = -1, forward_row_ = -1;  ///< of the trace
+  std::array<int, 4> rows_ = {-1, -1, -1, -1};  ///< of the trace
 };
 
 }  // namespace weir::cli
