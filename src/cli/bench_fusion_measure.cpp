@@ -57,7 +57,7 @@ class Subject {
     const FusionConfig& config = training_.fused().config();
     const std::vector<double> steps = column(step);
     FusionResult r{.scheme = config.name,
-                   .algorithm = config.algorithm,
+                   .algorithm = config.name == dense_scheme ? "" : config.algorithm,
                    .step_ms = median(steps) * 1e3,
                    .step_min_ms = minimum(steps) * 1e3,
                    .exposed_ms = (median(steps) - compute_) * 1e3,

@@ -91,8 +91,10 @@ void print_fusion(const FusionResults& results, const FusionOptions& options, in
   const FusionModel& model = results.model;
   fmt::print("{}: {} tensors, {} elements", model.name, model.tensors.size(), model.elements());
   if (options.shrink > 1) fmt::print(" (shrunk by {})", options.shrink);
-  fmt::print(", {} ranks; {:.3f} ms of computing: {} x {} at {} GFLOP/s; card: {:.1f} MB/s\n", ranks, results.compute_ms,
-             results.batch, model.sample, options.gflops, results.card_mb_per_s);
+  fmt::print(", {} ranks; {:.3f} ms of computing: {} x {} at {} GFLOP/s", ranks, results.compute_ms, results.batch, model.sample,
+             options.gflops);
+  if (ranks > 1) fmt::print("; card: {:.1f} MB/s", results.card_mb_per_s);
+  fmt::print("\n");
   fmt::print("{:<18} {:<18} {:>10} {:>10} {:>10} {:>10} {:>10} {:>8} {:>10} {:>10} {:>8} {:>8} {:>10} {:>8}\n", "scheme",
              "algorithm", "step ms", "min ms", "NOCT ms", "select ms", "waited ms", "startups", "MB sent", "received", "missing",
              "x none", "x better", "/ limit");
