@@ -132,10 +132,10 @@ def main():
     axes[-1, 0].set_xlim(0, 1.01 * longest)
     axes[-1, 0].set_xlabel("ms since the backward pass began")
     handles = [matplotlib.patches.Patch(color=COLOURS[part], label=WORDS[part]) for part in ("backward", "forward", "ready", "wait", "exchange")]
-    figure.legend(handles=handles, ncols=5, loc="upper center", frameon=False, fontsize=9, bbox_to_anchor=(0.5, 1.0 if not options.title else 0.965))
-    if options.title:
-        figure.suptitle(options.title, fontsize=12, weight="bold", y=0.995)
-    figure.tight_layout(rect=(0, 0, 1, 0.95 if not options.title else 0.92))
+    height = figure.get_figheight()
+    figure.legend(handles=handles, ncols=5, loc="upper center", frameon=False, fontsize=9, bbox_to_anchor=(0.5, 1 - (0.3 if options.title else 0) / height))
+    figure.suptitle(options.title, fontsize=12, weight="bold", y=1 - 0.08 / height)
+    figure.tight_layout(rect=(0, 0, 1, 1 - (0.55 if options.title else 0.25) / height))
     figure.savefig(options.picture, dpi=110)
 
 
