@@ -5,9 +5,9 @@ _weir() {
   for ((i = 1; i < COMP_CWORD; i++)); do
     case "$command ${COMP_WORDS[i]}" in
       " info" | " bench" | "bench select" | "bench allreduce" | "bench codec" | "bench compress" | "bench overlap" | \
-        "bench rows" | "bench embedding" | "bench capi" | "bench checkpoint" | " calibrate" | " predict" | " selftest" | " trace" | \
-        "trace merge" | "trace summary" | "trace diagnose" | " checkpoint" | "checkpoint ls" | "checkpoint show" | \
-        "checkpoint verify" | "checkpoint diff" | "checkpoint reshard")
+        "bench rows" | "bench embedding" | "bench fusion" | "bench capi" | "bench checkpoint" | " calibrate" | " predict" | \
+        " selftest" | " trace" | "trace merge" | "trace summary" | "trace diagnose" | " checkpoint" | "checkpoint ls" | \
+        "checkpoint show" | "checkpoint verify" | "checkpoint diff" | "checkpoint reshard")
         command="${command:+$command }${COMP_WORDS[i]}" ;;
     esac
   done
@@ -22,7 +22,9 @@ _weir() {
       "bench overlap --iterations" | "bench rows --rows" | "bench rows --width" | "bench rows --tokens" | \
       "bench rows --iterations" | "bench embedding --rows" | "bench embedding --width" | "bench embedding --tokens" | \
       "bench embedding --compute-ms" | "bench embedding --dense-count" | "bench embedding --iterations" | \
-      "bench embedding --warmup" | "bench capi --count" | "bench capi --calls" | "bench capi --rounds" | \
+      "bench embedding --warmup" | "bench fusion --model" | "bench fusion --density" | "bench fusion --buffer-mib" | \
+      "bench fusion --rate" | "bench fusion --batch" | "bench fusion --shrink" | "bench fusion --poll-us" | \
+      "bench fusion --iterations" | "bench fusion --warmup" | "bench capi --count" | "bench capi --calls" | "bench capi --rounds" | \
       "bench checkpoint --size" | "bench checkpoint --folder" | "bench checkpoint --compression" | "bench checkpoint --rounds" | \
       "bench checkpoint --count" | "bench checkpoint --batch" | "calibrate --seconds" | "predict --network" | "predict --count" | \
       "predict --density" | "predict --nodes" | "predict --ranks-per-node" | "predict --compressor-parameters" | \
@@ -30,25 +32,25 @@ _weir() {
       "trace summary --communicator" | "trace diagnose --communicator" | "checkpoint reshard --ranks" | \
       "checkpoint reshard --per-node")
       words= ;;
-    "info --values" | "bench allreduce --values" | "bench embedding --values" | "predict --values")
+    "info --values" | "bench allreduce --values" | "bench embedding --values" | "bench fusion --values" | "predict --values")
       words="bfloat16 float16 native" ;;
     "bench select --algorithm")
-      words="all reuse exact exact_cold mstopk sampled gaussian sidco" ;;
+      words="all reuse exact exact_cold mstopk sampled gaussian sidco redsync" ;;
     "bench select --memory" | "bench allreduce --memory")
       words="cuda host" ;;
     "bench select --input" | "bench select --json" | "bench allreduce --input" | "bench allreduce --json" | \
       "bench codec --json" | "bench compress --input" | "bench compress --json" | "bench overlap --json" | "bench rows --json" | \
-      "bench embedding --text" | "bench embedding --json" | "bench capi --json" | "bench checkpoint --json" | \
-      "calibrate --output" | "predict --machine" | "predict --json" | "selftest --json" | "trace merge --output" | \
-      "trace summary --json" | "checkpoint ls --json" | "checkpoint show --json")
+      "bench embedding --text" | "bench embedding --json" | "bench fusion --json" | "bench capi --json" | \
+      "bench checkpoint --json" | "calibrate --output" | "predict --machine" | "predict --json" | "selftest --json" | \
+      "trace merge --output" | "trace summary --json" | "checkpoint ls --json" | "checkpoint show --json")
       files=yes ;;
     "bench allreduce --algorithm")
       words="all auto auto_sparse dense_ring dense_rabenseifner dense_torus2d dense_mpi dense_nccl topk_allgather topk_dsa gtopk
         gaussiank hitopk oktopk hi_oktopk packed_allgather packed_reduce_scatter" list=yes ;;
     "bench allreduce --result")
       words="sparse in_place both" ;;
-    "bench allreduce --threshold")
-      words="exact gaussian mstopk reuse sampled sidco" ;;
+    "bench allreduce --threshold" | "bench fusion --threshold")
+      words="exact gaussian mstopk redsync reuse sampled sidco" ;;
     "bench allreduce --wire" | "bench codec --format" | "predict --wire")
       words="compact coo" ;;
     "bench compress --compressor")
@@ -63,6 +65,10 @@ _weir() {
       words="automatic by_node direct" ;;
     "bench embedding --optimizer")
       words="adagrad adam momentum sgd" ;;
+    "bench fusion --scheme")
+      words="all none behind ahead ahead_inter ahead_inter_intra omgs cupcake ahead_fitted dense" list=yes ;;
+    "bench fusion --algorithm")
+      words="auto topk_allgather topk_dsa gtopk gaussiank hitopk oktopk hi_oktopk" ;;
     "predict --compressor")
       words="all none eight_bit one_bit_sgd sign_sgd signum ef_sign_sgd qsgd natural terngrad inceptionn block_quantise lossless top_k
         random_k threshold_v dgc chunked_topk adaptive_threshold sketchml shared_random_k power_sgd" list=yes ;;
@@ -70,7 +76,7 @@ _weir() {
       case "$command" in
         "") words="info bench calibrate predict selftest trace checkpoint -h --help --version" ;;
         "info") words="-h --help --plan --compressors --count --density --algorithm --compressor --compressor-parameters --values" ;;
-        "bench") words="select allreduce codec compress overlap rows embedding capi checkpoint -h --help" ;;
+        "bench") words="select allreduce codec compress overlap rows embedding fusion capi checkpoint -h --help" ;;
         "bench select") words="-h --help --count --density --algorithm --memory --samplings --iterations --input --json" ;;
         "bench allreduce") words="-h --help --count --density --algorithm --compressor --compressor-parameters --memory --trial-iterations --result
           --baseline --no-baseline --side-by-side --threshold --wire --values --iterations --warmup --input --json" ;;
@@ -79,6 +85,8 @@ _weir() {
         "bench overlap") words="-h --help --count --urgent-count --algorithm --urgent-algorithm --density --iterations --json" ;;
         "bench rows") words="-h --help --rows --width --tokens --iterations --json" ;;
         "bench embedding") words="-h --help --rows --width --tokens --exchange --values --routing --optimizer --text --compute-ms --dense-count
+          --iterations --warmup --json" ;;
+        "bench fusion") words="-h --help --model --scheme --algorithm --threshold --values --density --buffer-mib --rate --batch --shrink --poll-us
           --iterations --warmup --json" ;;
         "bench capi") words="-h --help --count --calls --rounds --json" ;;
         "bench checkpoint") words="-h --help --size --folder --compression --rounds --steps --count --batch --json" ;;

@@ -2,8 +2,8 @@
 """Writes the tensor tables of well-known networks: names, element counts and multiply-adds of one sample, in forward order.
 
 The architectures are written out here from their papers; nothing is downloaded. MODEL.json beside this file: {"model", "source",
-"sample", "parameters", "tensors": [[name, elements, multiply-adds of the forward pass], ...]}. A backward pass takes twice as many
-multiply-adds. They stand with the weight that takes part in them; biases and norms have one per output element; products of activations with each other, as in attention, are
+"sample", "batch", "parameters", "tensors": [[name, elements, multiply-adds of the forward pass], ...]}. batch: samples of a step that a GPU
+of 16 GB takes. A backward pass takes twice as many multiply-adds. They stand with the weight that takes part in them; biases and norms have one per output element; products of activations with each other, as in attention, are
 not counted.
 `tables.py --check` says which files are not as this program would write them.
 """
@@ -110,22 +110,23 @@ def gpt2_large(words=1024):
     return table
 
 
-# name, table, what a sample is, and the parameters that the field knows it by
+# name, table, what a sample is, how many a GPU of 16 GB takes at a time, and the parameters that the field knows it by
 MODELS = (
-    ("resnet50", resnet((3, 4, 6, 3)), "an image of 224 x 224", 25_557_032),
-    ("resnet152", resnet((3, 8, 36, 3)), "an image of 224 x 224", 60_192_808),
-    ("vgg19", vgg19(), "an image of 224 x 224", 143_667_240),
-    ("bert_base", bert_base(), "128 words", 109_482_240),
-    ("gpt2_large", gpt2_large(), "1,024 words", 774_030_080),
+    ("resnet50", resnet((3, 4, 6, 3)), "an image of 224 x 224", 32, 25_557_032),
+    ("resnet152", resnet((3, 8, 36, 3)), "an image of 224 x 224", 32, 60_192_808),
+    ("vgg19", vgg19(), "an image of 224 x 224", 32, 143_667_240),
+    ("bert_base", bert_base(), "128 words", 32, 109_482_240),
+    ("gpt2_large", gpt2_large(), "1,024 words", 2, 774_030_080),
 )
 SOURCES = {"resnet50": resnet, "resnet152": resnet, "vgg19": vgg19, "bert_base": bert_base, "gpt2_large": gpt2_large}
 
 
-def text_of(name, table, sample, parameters):
+def text_of(name, table, sample, batch, parameters):
     total = sum(elements for _, elements, _ in table.tensors)
     if total != parameters:
         sys.exit(f"tables.py: {name} has {total} parameters; it should have {parameters}")
-    head = json.dumps({"model": name, "source": SOURCES[name].__doc__, "sample": sample, "parameters": parameters}, indent=1)[:-2]
+    head = {"model": name, "source": SOURCES[name].__doc__, "sample": sample, "batch": batch, "parameters": parameters}
+    head = json.dumps(head, indent=1)[:-2]
     return head + ',\n "tensors": [\n' + ",\n".join("  " + json.dumps(tensor) for tensor in table.tensors) + "\n ]\n}\n"
 
 
@@ -134,8 +135,8 @@ def main():
     parser.add_argument("--check", action="store_true", help="write nothing; say which files differ")
     options = parser.parse_args()
     stale = []
-    for name, table, sample, parameters in MODELS:
-        file, text = HERE / f"{name}.json", text_of(name, table, sample, parameters)
+    for name, table, sample, batch, parameters in MODELS:
+        file, text = HERE / f"{name}.json", text_of(name, table, sample, batch, parameters)
         if not options.check:
             file.write_text(text)
         elif not file.exists() or file.read_text() != text:

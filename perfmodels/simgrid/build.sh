@@ -1,8 +1,9 @@
 #!/bin/bash
-# build.sh BUILD_DIR [CMAKE_ARGUMENT...]: the simulated program, BUILD_DIR/bin/weir_simulate.so. Needs SimGrid 3.32 (libsimgrid-dev).
+# build.sh BUILD_DIR [CMAKE_ARGUMENT...]: the simulated programs, BUILD_DIR/bin/weir_simulate.so and
+# weir_simulate_fusion.so. Needs SimGrid 3.32 (libsimgrid-dev).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 build=$1
 shift
 cmake -S "$here/../.." -B "$build" -G Ninja -DWEIR_SIMGRID=ON "$@"
-cmake --build "$build" --target weir_simulate
+cmake --build "$build" --target weir_simulate weir_simulate_fusion

@@ -50,6 +50,19 @@ def flat(ranks, scale):
     )
 
 
+def ethernet(gbits):
+    """Every rank on a node of its own with a V100 (675 GB/s, 75 % of its data sheet) and a card of that rate; 50 us between any two."""
+
+    def machine(ranks, scale):
+        return (
+            f'<cluster id="ethernet" prefix="n" suffix="" radical="0-{ranks - 1}" speed="{675e9 / scale}f" '
+            f'bw="{gbits * 125e6 / scale}Bps" lat="25us"/>\n',
+            [f"n{i}" for i in range(ranks)],
+        )
+
+    return machine
+
+
 def groups_of_hosts(name, sizes, host, link, scale):
     """Groups with a switch and a link of their own to all others. `host` and `link` are XML attributes without bandwidths."""
     text = f'<zone id="{name}" routing="Full">\n'
@@ -94,7 +107,7 @@ def commlib(ranks, scale):
     return groups_of_hosts("commlib", sizes, host, {"bandwidth": 3.125e9, "latency": 14e-6}, scale)
 
 
-MACHINES = {"flat": flat, "piz_daint": piz_daint, "commlib": commlib}
+MACHINES = {"flat": flat, "ethernet_1gbit": ethernet(1), "ethernet_10gbit": ethernet(10), "piz_daint": piz_daint, "commlib": commlib}
 
 
 def write_machine(machine, ranks, scale, platform, hosts):

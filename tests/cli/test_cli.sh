@@ -148,6 +148,26 @@ for mode in alone in_order equal priority; do
   grep -q "\"overlap_${mode}_urgent\"" "$work/overlap.json" || fail "no row of mode $mode in overlap.json"
 done
 
+cat >"$work/tiny.json" <<'END'
+{"model": "tiny", "sample": "a word", "batch": 2, "tensors": [["first", 3000, 1000000], ["bias", 10, 0], ["last", 20000, 2000000]]}
+END
+"${mpirun[@]}" 2 "$weir" bench fusion --model "$work/tiny.json" --rate 1 --batch 1 --iterations 2 --warmup 1 --buffer-mib 0.02 --json "$work/fusion.json" >"$work/fusion"
+expect "$(cat "$work/fusion")" "^tiny: 3 tensors, 23010 elements, 2 ranks; 18.000 ms of computing: 1 x a word at 1 GFLOP/s; card: "
+for scheme in none behind ahead ahead_inter ahead_inter_intra omgs cupcake ahead_fitted dense; do
+  grep -q "^$scheme " "$work/fusion" || fail "no row of $scheme in bench fusion"
+  grep -q "\"scheme\": \"$scheme\"" "$work/fusion.json" || fail "no row of $scheme in fusion.json"
+done
+for key in model algorithm threshold ranks elements tensors shrink density buffer_mib batch gflops compute_ms card_mb_per_s median_ms min_ms exposed_ms \
+  select_ms waited_ms startups sent_mb received_mb control_mb tensors_missing regroupings memory_bytes limit_ms limit_ratio none_ratio best_of_none_and_behind_ratio; do
+  grep -q "\"$key\"" "$work/fusion.json" || fail "no $key in fusion.json"
+done
+expect "$(cat "$work/fusion")" "^ahead_inter to ahead: [0-9.]+ times as fast; goal: 1.1"
+expect "$("$weir" bench fusion --model resnet50 --shrink 1000 --rate 1e6 --scheme none --iterations 1 --warmup 0)" "^resnet50: 161 tensors, .*\(shrunk by 1000\), 1 ranks"
+refuse "there is no model 'resnet51' and no file of that name: known in .* are bert_base, .*vgg19" "$weir" bench fusion --model resnet51
+echo '{"model": "odd", "sample": "", "batch": 1, "tensors": [["a", 0, 1]]}' >"$work/odd.json"
+refuse "odd.json' is no table of tensors .*: tensor 'a' has 0 elements" "$weir" bench fusion --model "$work/odd.json"
+refuse "is none of|not in" "$weir" bench fusion --scheme sideways
+
 small=(bench embedding --width 6 --warmup 1 --dense-count 100)
 "$weir" "${small[@]}" --rows 100 --tokens 20 --iterations 2 --compute-ms 2 --exchange allgather,rows --json "$work/embedding.json" >"$work/embedding"
 for line in columns rows allgather Zipf "LM " fifo horizontal 2d "bounds for nodes of one rank at 1 Gbit/s" "bound for 4 nodes"; do

@@ -108,6 +108,9 @@ readelf -d "$prefix/bin/weir" | grep -q "RUNPATH.*\[\$ORIGIN/\.\./lib" || fail "
 [ -s "$(find "$prefix" -name weir.1)" ] || fail "no manual page"
 echo "installed command: ok"
 
+"$prefix/bin/weir" bench fusion --shrink 1000 --scheme none --iterations 1 --warmup 0 | grep -q "^resnet50: 161 tensors" || fail "the installed command finds no tables of networks"
+echo "tables of networks: ok"
+
 slurm=$prefix/share/weir/slurm
 [ "$("$slurm/weir-bench.sbatch" --list --algorithms oktopk --sizes 10,20)" = "oktopk 10 0.01"$'\n'"oktopk 20 0.01" ] || fail "the installed weir-bench.sbatch has no tasks"
 [[ $("$slurm/submit" --help) == *"bench, calibrate, python, test, train"* ]] || fail "the installed slurm/submit does not know its stages"

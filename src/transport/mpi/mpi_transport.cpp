@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <deque>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -286,7 +287,7 @@ class MpiTransport final : public Transport {
   int exceptions_ = std::uncaught_exceptions();  // under way when this was made
   std::vector<MPI_Comm> lanes_;
   std::shared_ptr<Outbox> outbox_;  // of the next notice, made in time
-  std::vector<Message> messages_;   // by slot
+  std::deque<Message> messages_;    // by slot; they stay where they are while more are made
   std::vector<int> backlog_;        // slots whose message is not posted whole, in order of starting
 };
 

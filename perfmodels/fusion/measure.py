@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""Measures tensor fusion by every scheme: on tests/cluster, and on simulated machines.
+
+    measure.py cluster build/bin/weir                                      # as root: models x nodes x rates
+    measure.py simulated build-simgrid/bin/weir_simulate_fusion.so --calibrate build-simgrid/bin/weir_simulate.so
+    measure.py report
+
+Writes ../results/fusion.json and, from it, fusion.md; skips what is in the JSON unless --force. Both shrink models by SHRINK, and
+networks with them, as `weir bench fusion --help` explains; simulated GPUs shrink, too, so that selection takes as long as on the real
+one.
+"""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "perfmodels/results/fusion.json"
+CLUSTER = ROOT / "tests/cluster/cluster"
+sys.path.insert(0, str(ROOT / "perfmodels/simgrid"))
+MODELS = ["resnet50", "resnet152", "vgg19", "bert_base", "gpt2_large"]
+NODES, RATES = [4, 8], [1, 10]  # Gbit/s
+SHRINK = {"resnet50": 16, "resnet152": 16, "vgg19": 16, "bert_base": 16, "gpt2_large": 64}
+SIMULATED_RANKS = 64
+SIMULATED_ELEMENTS = 2e7  # of all ranks together
+
+
+def say(text):
+    print(time.strftime("%H:%M:%S"), text, file=sys.stderr, flush=True)
+
+
+def key_of(where, model, ranks, rate):
+    return f"{where} {model} {ranks} {rate}gbit"
+
+
+def load():
+    return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+
+
+def save(results):
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+
+
+def bench_arguments(options, model, shrink, out):
+    arguments = ["--model", str(ROOT / f"perfmodels/models/{model}.json"), "--shrink", str(shrink), "--iterations", str(options.iterations),
+                 "--warmup", str(options.warmup), "--density", str(options.density), "--threshold", options.threshold, "--json", str(out)]
+    return arguments + (["--algorithm", options.algorithm] if options.algorithm else [])
+
+
+def cluster(*args, env=None, quiet=True):
+    subprocess.run([str(CLUSTER), *args], check=True, env=env, stdout=subprocess.DEVNULL if quiet else None)
+
+
+def measure_cluster(options, results, folder):
+    for nodes in options.nodes:
+        for rate in options.rates:
+            for shrink in sorted({SHRINK[model] for model in options.models}):
+                models = [model for model in options.models if SHRINK[model] == shrink]
+                models = [model for model in models if options.force or key_of("cluster", model, nodes, rate) not in results]
+                if models:
+                    measure_models(options, results, folder, nodes, rate, shrink, models)
+
+
+def measure_models(options, results, folder, nodes, rate, shrink, models):
+    cluster("up", "-n", str(nodes), "-r", f"{rate * 1e6 / shrink:.0f}kbit")
+    machine, out = folder / "machine.json", folder / "rows.json"
+    ranks = ["mpirun", "-n", str(nodes), "-p", "1", "--"]
+    say(f"{nodes} nodes at {rate} / {shrink} Gbit/s: calibrate")
+    cluster(*ranks, str(options.program), "calibrate", "--output", str(machine))
+    for model in models:
+        say(f"{nodes} nodes at {rate} / {shrink} Gbit/s: {model}")
+        cluster(*ranks, str(options.program), "bench", "fusion", *bench_arguments(options, model, shrink, out), quiet=False,
+                env=os.environ | {"WEIR_MACHINE": str(machine)})
+        results[key_of("cluster", model, nodes, rate)] = json.loads(out.read_text())
+        save(results)
+    cluster("down")
+
+
+def measure_simulated(options, results, folder):
+    import machines  # only where SimGrid is
+
+    for rate in options.rates:
+        for model in options.models:
+            key = key_of("simulated", model, SIMULATED_RANKS, rate)
+            if key in results and not options.force:
+                continue
+            table = json.loads((ROOT / f"perfmodels/models/{model}.json").read_text())
+            shrink = max(1, round(table["parameters"] * SIMULATED_RANKS / options.elements))
+            machine, out, name = folder / "machine.json", folder / "rows.json", f"ethernet_{rate}gbit"
+            say(f"{SIMULATED_RANKS} ranks of {name}: {model}, shrunk by {shrink}")
+            os.environ.pop("WEIR_MACHINE", None)
+            machines.simulate(options.calibrate, name, 16, shrink, ["--calibrate", str(machine)])
+            os.environ["WEIR_MACHINE"] = str(machine)
+            machines.simulate(options.program, name, SIMULATED_RANKS, shrink, bench_arguments(options, model, shrink, out))
+            results[key] = json.loads(out.read_text())
+            save(results)
+
+
+def report(results):
+    lines = ["# Tensor fusion by every scheme", "",
+             "A step: the backward pass and the next forward pass, whose layers wait for their updates. Milliseconds of the slowest rank, medians. NOCT: of the",
+             "step, what is not computing. x none, x better: times as fast as `none`, and as the better of `none` and `behind`. / limit: step over the longer of",
+             "computing and these bytes through the card. Models are shrunk, and networks with them: see `weir bench fusion --help`.", ""]
+    for key, rows in results.items():
+        where, model, ranks, rate = key.split()
+        first = rows[0]
+        lines += [f"## {model}, {ranks} {'nodes' if where == 'cluster' else 'simulated nodes'} at {rate.removesuffix('gbit')} Gbit/s", "",
+                  f"{first['tensors']} tensors, {first['elements'] * first['shrink'] / 1e6:.1f} M elements, shrunk by {first['shrink']}; density {first['density']}, "
+                  f"threshold {first['threshold']}; {first['compute_ms']:.1f} ms of computing; card: {first['card_mb_per_s'] * first['shrink']:.0f} MB/s.", "",
+                  "| scheme | algorithm | step | min | NOCT | select | waited | startups | MB sent | missing | x none | x better | / limit |",
+                  "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
+        for row in rows:
+            lines.append(f"| {row['scheme']} | {row['algorithm']} | {row['median_ms']:.1f} | {row['min_ms']:.1f} | {row['exposed_ms']:.1f} | {row['select_ms']:.1f} | "
+                         f"{row['waited_ms']:.1f} | {row['startups']:g} | {row['sent_mb'] * row['shrink']:.2f} | {row['tensors_missing']:g} | {row['none_ratio']:.2f} | "
+                         f"{row['best_of_none_and_behind_ratio']:.2f} | {row['limit_ratio']:.2f} |")
+        lines.append("")
+    RESULTS.with_suffix(".md").write_text("\n".join(lines))
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="what", required=True)
+    commands.add_parser("report")
+    for name in ("cluster", "simulated"):
+        command = commands.add_parser(name)
+        command.add_argument("program", type=pathlib.Path)
+        command.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
+        command.add_argument("--rates", nargs="+", type=int, default=RATES, help="Gbit/s")
+        command.add_argument("--iterations", type=int, default=15 if name == "cluster" else 2)
+        command.add_argument("--warmup", type=int, default=25 if name == "cluster" else 22, help="until buffers have settled")
+        command.add_argument("--density", type=float, default=0.01)
+        command.add_argument("--threshold", default="exact")
+        command.add_argument("--algorithm")
+        command.add_argument("--force", action="store_true", help="measure again what has results")
+    commands.choices["cluster"].add_argument("--nodes", nargs="+", type=int, default=NODES)
+    commands.choices["simulated"].add_argument("--calibrate", type=pathlib.Path, required=True, help="weir_simulate.so")
+    commands.choices["simulated"].add_argument("--elements", type=float, default=SIMULATED_ELEMENTS, help="of all ranks together, at most")
+    return parser.parse_args()
+
+
+def main():
+    options, results = parse(), load()
+    with tempfile.TemporaryDirectory() as folder:
+        if options.what == "cluster":
+            options.program = options.program.resolve()
+            measure_cluster(options, results, pathlib.Path(folder))
+        elif options.what == "simulated":
+            measure_simulated(options, results, pathlib.Path(folder))
+    report(results)
+
+
+main()

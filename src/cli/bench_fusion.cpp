@@ -1,0 +1,39 @@
+// weir bench fusion: every scheme of tensor fusion on the tensors of well-known networks. Start it with mpirun.
+#include "cli/bench_fusion.hpp"
+
+#include <weir/mpi.h>
+
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "cli/commands.hpp"
+#include "cli/report.hpp"
+
+namespace weir::cli {
+namespace {
+
+FusionHost host() {
+  return {[] { MPI_Barrier(MPI_COMM_WORLD); },
+          [](double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }};
+}
+
+void run(const FusionOptions& options) {
+  std::vector<FusionModel> models = load_models(options.models);
+  MPI_Init(nullptr, nullptr);
+  const Communicator comm(MPI_COMM_WORLD);
+  if (comm.rank() == 0) require_writable(options.json);
+  bench_fusion(comm, options, std::move(models), host());
+}
+
+}  // namespace
+
+void add_bench_fusion(CLI::App& bench) {
+  auto options = std::make_shared<FusionOptions>();
+  CLI::App* command =
+      bench.add_subcommand("fusion", "Tensor fusion: training steps of well-known networks by every scheme; start with mpirun");
+  add_fusion_options(*command, *options);
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace weir::cli

@@ -1,0 +1,128 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "base/config_check.hpp"
+#include "cli/bench_fusion.hpp"
+
+namespace weir::cli {
+namespace {
+
+// Of the step times of `ahead` to those of inter, of inter to inter + intra somewhere, and of the better of `none` and `behind` to
+// inter + intra everywhere.
+constexpr double inter_goal = 1.1, intra_goal = 1.3, better_goal = 1.2;
+
+/// The step time of the fastest of `schemes` that were measured; NaN where none was.
+double fastest(const FusionResults& results, std::initializer_list<std::string_view> schemes) {
+  double fastest = std::numeric_limits<double>::quiet_NaN();
+  for (const FusionResult& r : results.schemes) {
+    const bool meant = std::find(schemes.begin(), schemes.end(), r.scheme) != schemes.end();
+    if (meant && !(r.step_ms >= fastest)) fastest = r.step_ms;
+  }
+  return fastest;
+}
+
+/// How many times as fast as those; NaN where they were not measured.
+struct Ratios {
+  double none, behind_or_none, limit;
+};
+
+Ratios ratios_of(const FusionResults& results, const FusionResult& r) {
+  return {fastest(results, {"none"}) / r.step_ms, fastest(results, {"none", "behind"}) / r.step_ms, r.step_ms / r.limit_ms};
+}
+
+std::string text_of(double ratio) { return std::isnan(ratio) ? "" : fmt::format("{:.3f}", ratio); }
+
+void print_goals(const FusionResults& results) {
+  const double inter = fastest(results, {"ahead_inter"}), intra = fastest(results, {"ahead_inter_intra"});
+  const auto print = [](const char* what, double ratio, const std::string& goal) {
+    if (!std::isnan(ratio)) fmt::print("{}: {:.3f} times as fast; goal: {}\n", what, ratio, goal);
+  };
+  print("ahead_inter to ahead", fastest(results, {"ahead"}) / inter, fmt::format("{}", inter_goal));
+  print("ahead_inter_intra to ahead_inter", inter / intra, fmt::format("{} for some model", intra_goal));
+  print("ahead_inter_intra to the better of none and behind", fastest(results, {"none", "behind"}) / intra,
+        fmt::format("{}", better_goal));
+  print("ahead_inter_intra to none", fastest(results, {"none"}) / intra, "at least 1");
+}
+
+nlohmann::ordered_json row_of(const FusionResults& results, const FusionResult& r, const FusionOptions& options, int ranks) {
+  const Ratios ratios = ratios_of(results, r);
+  nlohmann::ordered_json row = {{"benchmark", "fusion"},
+                                {"model", results.model.name},
+                                {"scheme", r.scheme},
+                                {"algorithm", r.algorithm},
+                                {"threshold", name_of(options.config.threshold)},
+                                {"ranks", ranks},
+                                {"elements", results.model.elements()},
+                                {"tensors", results.model.tensors.size()},
+                                {"shrink", options.shrink},
+                                {"density", options.config.density},
+                                {"buffer_mib", options.buffer_mib},
+                                {"batch", results.batch},
+                                {"gflops", options.gflops},
+                                {"compute_ms", results.compute_ms},
+                                {"card_mb_per_s", results.card_mb_per_s},
+                                {"median_ms", r.step_ms},
+                                {"min_ms", r.step_min_ms},
+                                {"exposed_ms", r.exposed_ms},
+                                {"select_ms", r.select_ms},
+                                {"waited_ms", r.waited_ms},
+                                {"startups", r.startups},
+                                {"sent_mb", r.sent_mb},
+                                {"received_mb", r.received_mb},
+                                {"control_mb", r.control_mb},
+                                {"tensors_missing", r.missing},
+                                {"regroupings", r.regroupings},
+                                {"memory_bytes", r.memory_bytes},
+                                {"limit_ms", r.limit_ms},
+                                {"limit_ratio", ratios.limit}};
+  if (!std::isnan(ratios.none)) row["none_ratio"] = ratios.none;
+  if (!std::isnan(ratios.behind_or_none)) row["best_of_none_and_behind_ratio"] = ratios.behind_or_none;
+  return row;
+}
+
+}  // namespace
+
+void print_fusion(const FusionResults& results, const FusionOptions& options, int ranks) {
+  const FusionModel& model = results.model;
+  fmt::print("{}: {} tensors, {} elements", model.name, model.tensors.size(), model.elements());
+  if (options.shrink > 1) fmt::print(" (shrunk by {})", options.shrink);
+  fmt::print(", {} ranks; {:.3f} ms of computing: {} x {} at {} GFLOP/s", ranks, results.compute_ms, results.batch, model.sample,
+             options.gflops);
+  if (ranks > 1) fmt::print("; card: {:.1f} MB/s", results.card_mb_per_s);
+  fmt::print("\n");
+  fmt::print("{:<18} {:<18} {:>10} {:>10} {:>10} {:>10} {:>10} {:>8} {:>10} {:>10} {:>8} {:>8} {:>10} {:>8}\n", "scheme",
+             "algorithm", "step ms", "min ms", "NOCT ms", "select ms", "waited ms", "startups", "MB sent", "received", "missing",
+             "x none", "x better", "/ limit");
+  for (const FusionResult& r : results.schemes) {
+    const Ratios ratios = ratios_of(results, r);
+    fmt::print(
+        "{:<18} {:<18} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.3f} {:>8.5g} {:>10.3f} {:>10.3f} {:>8.5g} {:>8} {:>10} "
+        "{:>8.3f}\n",
+        r.scheme, r.algorithm, r.step_ms, r.step_min_ms, r.exposed_ms, r.select_ms, r.waited_ms, r.startups, r.sent_mb,
+        r.received_mb, r.missing, text_of(ratios.none), text_of(ratios.behind_or_none), ratios.limit);
+  }
+  print_goals(results);
+  fmt::print(
+      "step: backward and forward pass; NOCT: of it, what is not computing; select, waited: of the host in ready(), and in wait()\n"
+      "and wait_all(). Of the slowest rank, medians. startups: buffers exchanged; missing: tensors of which nothing was "
+      "delivered;\n"
+      "x none, x better: times as fast as none, and as the better of none and behind; / limit: step over the longer of computing\n"
+      "and these bytes through the card.\n\n");
+}
+
+void write_fusion(const std::vector<FusionResults>& models, const FusionOptions& options, int ranks) {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const FusionResults& results : models) {
+    for (const FusionResult& r : results.schemes) rows.push_back(row_of(results, r, options, ranks));
+  }
+  std::ofstream out(options.json);
+  out << rows.dump(1) << '\n';
+  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", options.json));
+}
+
+}  // namespace weir::cli

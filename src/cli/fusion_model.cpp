@@ -1,0 +1,83 @@
+#include "cli/fusion_model.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <stdexcept>
+
+namespace weir::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+/// Beside the program, installed or in a build.
+fs::path installed_folder() {
+  std::error_code ignored;
+  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+  return program.parent_path().parent_path() / "share" / "weir" / "models";
+}
+
+FusionModel::Tensor read_tensor(const Json& row) {
+  FusionModel::Tensor tensor{row.at(0).get<std::string>(), row.at(1).get<std::int64_t>(), row.at(2).get<double>()};
+  if (tensor.count < 1 || !(tensor.multiply_adds >= 0))
+    throw std::runtime_error(fmt::format("tensor '{}' has {} elements and {} multiply-adds: there must be at least 1 and 0",
+                                         tensor.name, tensor.count, tensor.multiply_adds));
+  return tensor;
+}
+
+FusionModel read_model(const Json& table) {
+  FusionModel model{table.at("model").get<std::string>(), table.at("sample").get<std::string>(), table.at("batch").get<int>(), {}};
+  if (model.batch < 1) throw std::runtime_error(fmt::format("the batch is {}: it must be at least 1", model.batch));
+  for (const Json& row : table.at("tensors")) model.tensors.push_back(read_tensor(row));
+  if (model.tensors.empty()) throw std::runtime_error("it has no tensors");
+  return model;
+}
+
+}  // namespace
+
+std::int64_t FusionModel::elements() const {
+  return std::accumulate(tensors.begin(), tensors.end(), std::int64_t{0},
+                         [](std::int64_t n, const Tensor& t) { return n + t.count; });
+}
+
+double FusionModel::multiply_adds() const {
+  return std::accumulate(tensors.begin(), tensors.end(), 0.0, [](double n, const Tensor& t) { return n + t.multiply_adds; });
+}
+
+void FusionModel::shrink(std::int64_t times) {
+  for (Tensor& tensor : tensors) tensor.count = std::max<std::int64_t>(1, tensor.count / times);
+}
+
+std::vector<std::string> installed_models() {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(installed_folder(), ignored)) {
+    if (entry.path().extension() == ".json") names.push_back(entry.path().stem());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+FusionModel load_model(const std::string& name_or_file) {
+  const std::vector<std::string> names = installed_models();
+  const bool installed = std::find(names.begin(), names.end(), name_or_file) != names.end();
+  const fs::path file = installed ? installed_folder() / (name_or_file + ".json") : fs::path(name_or_file);
+  std::ifstream in(file);
+  if (!in)
+    throw std::runtime_error(fmt::format("there is no model '{}' and no file of that name: known in {} are {}", name_or_file,
+                                         installed_folder().string(), fmt::join(names, ", ")));
+  try {
+    return read_model(Json::parse(in));
+  } catch (const std::exception& error) {
+    throw std::runtime_error(
+        fmt::format("'{}' is no table of tensors as perfmodels/models/tables.py writes them: {}", file.string(), error.what()));
+  }
+}
+
+}  // namespace weir::cli
