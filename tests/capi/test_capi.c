@@ -44,9 +44,9 @@ static void check_later_fields(weir_comm* comm) {
   EXPECT(weir_plan_destroy(plan) == WEIR_OK);
   config.trial_iterations = 0;
 
-  config.threshold = WEIR_THRESHOLD_SIDCO + 1;
+  config.threshold = WEIR_THRESHOLD_REDSYNC + 1;
   EXPECT(weir_allreduce_plan_create(comm, &config, &plan) == WEIR_ERR_ARGUMENT);
-  EXPECT_TEXT(weir_last_error(comm), "threshold is 6");
+  EXPECT_TEXT(weir_last_error(comm), "threshold is 7");
   config.threshold = WEIR_THRESHOLD_EXACT;
   config.wire_format = -1;
   EXPECT(weir_allreduce_plan_create(comm, &config, &plan) == WEIR_ERR_ARGUMENT);
