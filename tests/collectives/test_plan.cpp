@@ -51,7 +51,7 @@ TEST_CASE("bad configurations are refused on all ranks, saying what would be rig
   refuse("density is 0: it must be above 0", [](AllreduceConfig& c) { c.density = 0; });
   refuse("density is 1.5", [](AllreduceConfig& c) { c.density = 1.5; });
   refuse("density is nan", [](AllreduceConfig& c) { c.density = std::nan(""); });
-  refuse("threshold is 6: it must be exact (0), reuse (1), mstopk (2), sampled (3), gaussian (4) or sidco (5)",
+  refuse("threshold is 7: it must be exact (0), reuse (1), mstopk (2), sampled (3), gaussian (4), sidco (5) or redsync (6)",
          [](AllreduceConfig& c) { c.threshold = static_cast<Threshold>(7); });
   refuse("samplings is 1001: it must be", [](AllreduceConfig& c) { c.samplings = 1001; });
   refuse("samplings is 0: it must be between 1 and 1000", [](AllreduceConfig& c) { c.samplings = 0; });
