@@ -19,7 +19,7 @@ void weir_version(int* major, int* minor, int* patch) {
   X(weir_embedding_config)                                                                                                         \
   X(weir_compressor_info) X(weir_encoded_info)                                                                                     \
   X(weir_embedding_statistics) X(weir_exchange_info) X(weir_checkpoint_config) X(weir_checkpoint_statistics) X(weir_sparse_result) \
-      X(weir_residual)
+      X(weir_residual) X(weir_fused_tensor) X(weir_fusion_config) X(weir_fusion_statistics)
 
 /* 0 for one that is not in the list. */
 size_t size_of(const char* name) {

@@ -648,7 +648,7 @@ def test_fused_gradients(comm, add):
     assert_same(gradients_of(model), own_gradients(model, inputs_of(comm, 0)))
 
 
-class Branches(nn.Module):
+class Either(nn.Module):
     """Two layers, of which a pass uses one."""
 
     def __init__(self):
@@ -661,7 +661,7 @@ class Branches(nn.Module):
 
 def test_fused_gradients_of_unused_parameters(comm):
     torch.manual_seed(0)
-    model, inputs = Branches(), torch.ones(4, 20)
+    model, inputs = Either(), torch.ones(4, 20)
     strict = weir.torch.fuse_gradients(model, comm, density=1.0)
     model(inputs, "first").sum().backward()
     with pytest.raises(weir.ArgumentError, match="'second.(weight|bias)': rank 0 waited before it was ready"):
