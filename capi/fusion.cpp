@@ -18,10 +18,9 @@ std::vector<weir::FusedTensor> read_tensors(const weir_fused_tensor* tensors, in
     if (tensor->struct_size != tensors->struct_size)
       throw weir::Error(WEIR_ERR_ARGUMENT, "struct_size of tensor " + std::to_string(i) + " is " +
                                                std::to_string(tensor->struct_size) + ", and of the first " +
-                                               std::to_string(tensors->struct_size) +
-                                               ": start each from WEIR_FUSED_TENSOR_INIT");
-    described.push_back(from_c(read_struct<weir_fused_tensor>(tensor, WEIR_FUSED_TENSOR_INIT, "WEIR_FUSED_TENSOR_INIT",
-                                                              "tensor " + std::to_string(i))));
+                                               std::to_string(tensors->struct_size) + ": start each from WEIR_FUSED_TENSOR_INIT");
+    described.push_back(from_c(
+        read_struct<weir_fused_tensor>(tensor, WEIR_FUSED_TENSOR_INIT, "WEIR_FUSED_TENSOR_INIT", "tensor " + std::to_string(i))));
   }
   return described;
 }
