@@ -79,6 +79,10 @@ weir_status weir_fused_wait(weir_fused* fused, int tensor) {
   return guard_handle(fused, [&] { fused->fused.wait(tensor); });
 }
 
+weir_status weir_fused_progress(weir_fused* fused) {
+  return guard_handle(fused, [&] { fused->fused.progress(); });
+}
+
 weir_status weir_fused_wait_for(weir_fused* fused, int tensor, double seconds, int* done) {
   return guard_handle(fused, [&] {
     need(done != nullptr, "the address for done is NULL");

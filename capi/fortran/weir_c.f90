@@ -31,9 +31,10 @@ module weir_c
     c_checkpoint_set_text, c_checkpoint_get_integer, c_checkpoint_get_real, c_checkpoint_get_text, c_checkpoint_save, &
     c_checkpoint_test, c_checkpoint_wait, c_checkpoint_wait_for, c_checkpoint_restore, c_checkpoint_steps, &
     c_checkpoint_catch_signal, c_checkpoint_stop_requested, c_checkpoint_get_statistics, c_checkpoint_get_config, c_fused_create, &
-    c_fused_destroy, c_fused_ready, c_fused_skip, c_fused_test, c_fused_wait, c_fused_wait_for, c_fused_wait_all, &
-    c_fused_find_tensor, c_fused_buffer_of, c_fused_residual, c_fused_statistics, c_fused_config, c_fused_explanation, &
-    c_fused_memory_bytes, c_fused_state_bytes, c_fused_save_state, c_fused_restore_state, c_fused_reset, to_c, from_c
+    c_fused_destroy, c_fused_ready, c_fused_skip, c_fused_progress, c_fused_test, c_fused_wait, c_fused_wait_for, &
+    c_fused_wait_all, c_fused_find_tensor, c_fused_buffer_of, c_fused_residual, c_fused_statistics, c_fused_config, &
+    c_fused_explanation, c_fused_memory_bytes, c_fused_state_bytes, c_fused_save_state, c_fused_restore_state, c_fused_reset, &
+    to_c, from_c
 
   type, bind(C) :: c_allreduce_config
     integer(c_size_t) :: struct_size = 0
@@ -1050,6 +1051,11 @@ module weir_c
       integer(c_int), value :: tensor
       type(c_ptr), value :: gradient
       integer(c_int64_t), value :: count
+      integer(c_int) :: returned
+    end function
+    function c_fused_progress(fused) bind(C, name='weir_fused_progress') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: fused
       integer(c_int) :: returned
     end function
     function c_fused_test(fused, tensor, done) bind(C, name='weir_fused_test') result(returned)

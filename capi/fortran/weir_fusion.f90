@@ -55,6 +55,7 @@ module weir_fusion
     procedure :: wait
     !> (ierr): until all updates are there, and all ranks have ended the iteration.
     procedure :: wait_all
+    procedure :: progress
     !> (name, ierr): the number of the tensor of this name.
     procedure :: find_tensor
     !> (tensor, ierr): the number of the buffer that the tensor travels in at present, from 1, in the order in which they are
@@ -252,6 +253,14 @@ contains
     call place(self, tensor, c_number, refusal)
     call remember(self, refusal)
     call end_wait(self, c_fused_wait(self%handle, c_number), ierr)
+  end subroutine
+
+  !> Makes progress on everything in flight. For callers that compute for long between two gradients.
+  subroutine progress(self, ierr)
+    class(weir_fused_allreduce), intent(inout) :: self
+    integer, intent(out), optional :: ierr
+
+    call end_call(c_fused_progress(self%handle), self%owner, ierr)
   end subroutine
 
   subroutine wait_all(self, ierr)

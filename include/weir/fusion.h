@@ -34,6 +34,8 @@ weir_status weir_fused_ready(weir_fused* fused, int tensor, void* gradient, int6
 /** This rank has no gradient for an optional tensor in this iteration: it contributes nothing; `gradient`, `count` elements, gets
  *  the update that the other ranks make. */
 weir_status weir_fused_skip(weir_fused* fused, int tensor, void* gradient, int64_t count);
+/** Makes progress on everything in flight. For callers that compute for long between two gradients. */
+weir_status weir_fused_progress(weir_fused* fused);
 /** Makes progress. *done becomes 1 once the update of this tensor is in its gradient. */
 weir_status weir_fused_test(weir_fused* fused, int tensor, int* done);
 weir_status weir_fused_wait(weir_fused* fused, int tensor);

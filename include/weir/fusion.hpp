@@ -26,7 +26,8 @@ class FusedImpl;
 ///
 /// An iteration has two parts. First the caller hands in gradients with ready(), each tensor once, in any order, which may differ
 /// between ranks. Then it asks for updates with wait(), test() or wait_all(); from the first of these calls on, the iteration takes
-/// no more gradients, and optional tensors that did not come contribute nothing. wait_all() ends the iteration: every rank calls it
+/// no more gradients, and optional tensors that did not come contribute nothing. One before the iteration's first ready() waits for
+/// gradients that were not handed in, which is an error. wait_all() ends the iteration: every rank calls it
 /// before its next ready().
 ///
 /// ready() compensates and selects, and starts the exchange of each buffer that is full. Exchanges advance in the calls of the
@@ -69,6 +70,8 @@ class FusedAllreduce {
   /// The same on raw memory of the object's type.
   void ready_raw(int tensor, void* gradient, std::int64_t count);
   void skip_raw(int tensor, void* gradient, std::int64_t count);
+  /// Makes progress on everything in flight. For callers that compute for long between two gradients.
+  void progress();
   /// Makes progress; true once the update of this tensor is in its gradient. Ends the part of ready().
   bool test(int tensor);
   /// Until the update of this tensor is in its gradient.

@@ -55,6 +55,7 @@ class Channel {
     count_->bytes_received[static_cast<std::size_t>(level)] += bytes;
     ++count_->messages_received[static_cast<std::size_t>(level)];
     count_->kind_received[static_cast<std::size_t>(kind)] += bytes;
+    if (bytes >= Engine::much) run_->receives_much = true;
     return noted(engine_->transport().receive(data, bytes, peer, run_->tag), false, peer, level, bytes);
   }
 

@@ -44,7 +44,7 @@ void Engine::start(Run& run) noexcept {
   run.awaited = {};
   run.gate = nullptr;
   run.completion = nullptr;
-  run.awaits_caller = false;
+  run.awaits_caller = run.receives_much = false;
   run.waited = {};
   run.counted = Clock::now();
   ++run.number;
@@ -166,6 +166,7 @@ bool Engine::poll_runs(Clock::time_point now) noexcept {
 
 bool Engine::held_back(std::size_t index) const {
   for (std::size_t i = 0; i < index && runs_[i]->priority > runs_[index]->priority; ++i) {
+    if (!runs_[i]->holds_at_once && !runs_[i]->receives_much) continue;
     if (left_to_caller(*runs_[i])) continue;
     if (runs_[i]->completion == nullptr && !runs_[i]->awaits_caller && last_poll_ - runs_[i]->moved < hold_time_) return true;
   }

@@ -3,7 +3,8 @@
 //
 // While a run gets on, runs of lower priority are not polled: the transport posts no more pieces of their messages, and the network
 // drains for the urgent one. A run that waits for a GPU, or for its turn there, leaves the network alone and holds nobody back: it
-// may wait for one of those. A run that has not moved for a while no longer holds others back either, since its peers may be
+// may wait for one of those. Nor does one of many that are started while the caller computes (Run::holds_at_once), until it receives
+// a large message: its peers may not have come so far. A run that has not moved for a while no longer holds others back either, since its peers may be
 // waiting for those: priorities may differ between ranks, and ranks may start runs at different times.
 //
 // A run that ends with anything but an AgreedError is broken: what it has posted is abandoned, and its peers, which would wait in
@@ -45,6 +46,8 @@ struct Run {
   int priority = 0;         ///< larger is resumed first
   int tag = 0;              ///< all messages of this run
   bool in_place = false;    ///< the transport reads and writes the caller's memory
+  /// It holds back others from its start on; else only while it receives much: those that it waits for before may be computing.
+  bool holds_at_once = true;
   bool on_gpu = false;      ///< its steps need the caller's GPU: not polled aside
   /// Of the caller's memory: what it may write until it has finished.
   std::span<const std::byte> result{};
@@ -78,6 +81,7 @@ struct Run {
   const bool* gate = nullptr;              ///< awaited besides: another run of this rank makes it true
   const Run* gate_keeper = nullptr;        ///< that run
   Completion* completion = nullptr;        ///< awaited besides
+  bool receives_much = false;              ///< a large message has been asked for
   bool awaits_caller = false;              ///< until its caller's arrays may be touched
   bool owner_gone = false;                 ///< nobody's arrays will be
   std::exception_ptr failure;              ///< thrown at the point of suspension
@@ -92,6 +96,9 @@ class Engine {
   /// Longer than a piece of a message takes on slow networks (1 MiB at 1 Gbit/s: 8 ms), so that an urgent run stays alone while it
   /// is transferring.
   static constexpr std::chrono::milliseconds usual_hold_time{20};
+
+  /// Receives of so many bytes are worth the network to themselves.
+  static constexpr std::int64_t much = 64 << 10;
 
   /// `hold_time`: how long a run without progress still holds back those of lower priority.
   Engine(Transport& transport, double timeout_seconds, std::chrono::nanoseconds hold_time = usual_hold_time);

@@ -128,7 +128,7 @@ void FusionTraining::wait_until(double time) {
       host_.sleep(left);
       continue;
     }
-    comm_.state()->engine.poll();
+    fused_.progress();
     host_.sleep(std::min(left, host_.poll_seconds));
   }
 }

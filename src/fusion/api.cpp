@@ -61,6 +61,10 @@ void FusedAllreduce::skip_raw(int tensor, void* g, std::int64_t count) {
   const auto inside = enter(state_);
   state_->ready(tensor, g, count, state_->config.type, false);
 }
+void FusedAllreduce::progress() {
+  const auto inside = enter(state_);
+  state_->progress();
+}
 bool FusedAllreduce::test(int tensor) {
   const auto inside = enter(state_);
   return state_->test(tensor);

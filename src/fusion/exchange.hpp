@@ -76,6 +76,7 @@ class Exchange final : public detail::AsynchronousCall {
   Exchange(std::shared_ptr<detail::CommunicatorState> communicator, Shared<T>& shared, std::string name, int priority, int tag,
            const AllreduceRow& row, const AllreduceProblem& problem, Contents<T> contents)
       : AsynchronousCall(std::move(communicator), std::move(name), priority, tag), shared_(shared), contents_(std::move(contents)) {
+    run.holds_at_once = false;
     run.what = row.name;
     run.element = name_of(shared.config.type);
     run.count = contents_.count + contents_.dense_count;

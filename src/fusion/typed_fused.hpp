@@ -108,6 +108,11 @@ class TypedFused final : public detail::FusedImpl {
     comm->engine.poll();
   }
 
+  void progress() override {
+    require_usable();
+    comm->engine.poll();
+  }
+
   bool test(std::int64_t tensor) override {
     if (!is_closable(tensor)) return true;  // wait() has the error to throw
     const WaitClock clock(*this);
@@ -166,11 +171,10 @@ class TypedFused final : public detail::FusedImpl {
       std::memcpy(to, from, static_cast<std::size_t>(bytes));
     };
     for (std::size_t i = 0; i < units_.size(); ++i) visit_unit(visitor, *units_[i], i, copy);
-    // Buffers that follow measured times are found anew.
-    if (!adaptation_fixed()) return;
+    if (visitor.restores()) statistics = {};
+    if (!adaptation_fixed()) return;  // buffers that follow measured times are found anew
     for (std::size_t i = 0; i < exchanges_.size(); ++i) visit_exchange(visitor, *exchanges_[i], fmt::format("buffer{}", i));
     for (std::size_t i = 0; i < phases_.size(); ++i) visit_exchange(visitor, *phases_[i], fmt::format("phase{}", i));
-    if (visitor.restores()) statistics = {};
   }
 
   [[nodiscard]] const void* residual(int tensor) const override {

@@ -400,6 +400,7 @@ FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "weir_fused_destroy": (c_int, (c_void_p,)),
     "weir_fused_ready": (c_int, (c_void_p, c_int, c_void_p, c_int64)),
     "weir_fused_skip": (c_int, (c_void_p, c_int, c_void_p, c_int64)),
+    "weir_fused_progress": (c_int, (c_void_p,)),
     "weir_fused_test": (c_int, (c_void_p, c_int, POINTER(c_int))),
     "weir_fused_wait": (c_int, (c_void_p, c_int)),
     "weir_fused_wait_for": (c_int, (c_void_p, c_int, c_double, POINTER(c_int))),

@@ -194,6 +194,11 @@ class FusedAllreduce(FusionKeywords, Stateful):
         `gradient` gets the update that the other ranks make. Optional tensors may also be left out altogether."""
         self._hand_in(lib.weir_fused_skip, tensor, gradient)
 
+    def progress(self) -> None:
+        """Makes progress on everything in flight. For callers that compute for long between two gradients."""
+        handle = self._handle()
+        handle.comm.call(lib.weir_fused_progress, handle.pointer)
+
     def test(self, tensor: Name) -> bool:
         """Makes progress on everything in flight; True once the update of this tensor is in its gradient. Takes no more gradients
         in this iteration. Throws what that has ended with."""
