@@ -56,8 +56,8 @@ class Checkpoint {
 
   /// Adds what is to be saved. Not collective, but all ranks add the same, in any order; save() and restore() say where they did
   /// not. Names, those of values too, are 1 to 128 letters, digits, '_', '-' and '.', do not begin with '.', and are all different.
-  /// Not while a save is in flight: WEIR_ERR_BUSY. Plans, tables, fused tensors and schedules come from the checkpoint's communicator; all but
-  /// schedules may be destroyed before it, after which save() throws. Throws Error(WEIR_ERR_ARGUMENT).
+  /// Not while a save is in flight: WEIR_ERR_BUSY. Plans, tables, fused tensors and schedules come from the checkpoint's
+  /// communicator; all but schedules may be destroyed before it, after which save() throws. Throws Error(WEIR_ERR_ARGUMENT).
   void add(std::string_view name, AllreducePlan& plan);
   void add(std::string_view name, EmbeddingTable& table);
   /// Between iterations of it.
@@ -93,9 +93,9 @@ class Checkpoint {
   [[nodiscard]] const std::string& text(std::string_view name) const;
 
   /// Collective, nonblocking. Takes a snapshot of everything that was added, and returns; the caller may go on with all of it at
-  /// once. A thread of this rank writes; test() and wait() of any operation of the communicator, or its progress thread, advance what
-  /// ranks must tell each other. The file is in its place once the operation has finished. Nobody needs to wait: the next save waits for this one. Where
-  /// a rank has not heard that this one failed, the next one fails with its error on all ranks.
+  /// once. A thread of this rank writes; test() and wait() of any operation of the communicator, or its progress thread, advance
+  /// what ranks must tell each other. The file is in its place once the operation has finished. Nobody needs to wait: the next save
+  /// waits for this one. Where a rank has not heard that this one failed, the next one fails with its error on all ranks.
   ///
   /// Everything added must be at the same iteration on all ranks, and nothing of it in flight. `step`, at least 0, names the file;
   /// one of the same step is replaced. Files beyond the `keep` newest are removed.

@@ -1,5 +1,5 @@
-// weir/fusion.hpp: the gradients of a whole model, reduced while back-propagation brings them in: tensor fusion, with sparsification
-// ahead of it (SAFusion).
+// weir/fusion.hpp: the gradients of a whole model, reduced while back-propagation brings them in: tensor fusion, with
+// sparsification ahead of it (SAFusion).
 //
 //   std::vector<weir::FusedTensor> tensors = {{.name = "conv1.weight", .count = 9408}, ...};   // in the order of the forward pass
 //   weir::FusedAllreduce fused(comm, {.density = 0.01}, tensors);
@@ -43,14 +43,14 @@ class FusedImpl;
 ///
 /// The update is the same on all ranks, and with a residual nothing is lost: for every tensor, sum over ranks (gradient + old
 /// residual) = sum over ranks (new residual) + sum delivered, up to rounding. The same gradients in the same order give the same
-/// bits, with one exception: `ahead_inter_intra` and `ahead_fitted` divide by measured times, and which entries gtopk, oktopk and hi_oktopk deliver
-/// depends on the division. topk_allgather, topk_dsa and gaussiank deliver the same bits whatever the division.
+/// bits, with one exception: `ahead_inter_intra` and `ahead_fitted` divide by measured times, and which entries gtopk, oktopk and
+/// hi_oktopk deliver depends on the division. topk_allgather, topk_dsa and gaussiank deliver the same bits whatever the division.
 ///
 /// Thread-safety: as plans.
 class FusedAllreduce {
  public:
-  /// Collective. `tensors` are in the order of the forward pass. Allocates everything; refuses on all ranks, naming the tensor, when
-  /// descriptions are wrong or differ.
+  /// Collective. `tensors` are in the order of the forward pass. Allocates everything; refuses on all ranks, naming the tensor,
+  /// when descriptions are wrong or differ.
   FusedAllreduce(const Communicator& comm, const FusionConfig& config, std::span<const FusedTensor> tensors);
   FusedAllreduce(FusedAllreduce&&) noexcept;
   FusedAllreduce& operator=(FusedAllreduce&&) noexcept;
@@ -59,12 +59,13 @@ class FusedAllreduce {
   ~FusedAllreduce();
 
   /// The gradient of tensors[tensor] is complete. Collective in the sense that every rank calls it for every tensor that is not
-  /// optional, before its first wait. Throws only what breaks the object; what is wrong with the call, all ranks hear in their waits.
+  /// optional, before its first wait. Throws only what breaks the object; what is wrong with the call, all ranks hear in their
+  /// waits.
   void ready(int tensor, std::span<float> gradient);
   void ready(int tensor, std::span<double> gradient);
-  /// This rank has no gradient for an optional tensor in this iteration (unused parameters): it contributes nothing, and its residual
-  /// stays; `gradient` gets the update that the other ranks make. A rank that leaves an optional tensor out altogether contributes
-  /// nothing either, and does not hear the update.
+  /// This rank has no gradient for an optional tensor in this iteration (unused parameters): it contributes nothing, and its
+  /// residual stays; `gradient` gets the update that the other ranks make. A rank that leaves an optional tensor out altogether
+  /// contributes nothing either, and does not hear the update.
   void skip(int tensor, std::span<float> gradient);
   void skip(int tensor, std::span<double> gradient);
   /// The same on raw memory of the object's type.
@@ -84,8 +85,8 @@ class FusedAllreduce {
   /// below for numbers that are none.
   [[nodiscard]] int tensor(std::string_view name) const;
   [[nodiscard]] const FusedTensor& description(int tensor) const;
-  /// Which buffer the tensor travels in at present, numbered in the order in which they are expected to start; tensors of one buffer
-  /// travel together. -1 with `ahead`, where each rank decides as gradients come.
+  /// Which buffer the tensor travels in at present, numbered in the order in which they are expected to start; tensors of one
+  /// buffer travel together. -1 with `ahead`, where each rank decides as gradients come.
   [[nodiscard]] int buffer_of(int tensor) const;
   /// What error feedback keeps of this tensor on this rank; empty without error feedback, and of dense tensors. Throws
   /// Error(WEIR_ERR_BUSY) within an iteration, as do the functions of the state.

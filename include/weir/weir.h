@@ -152,10 +152,10 @@ weir_status weir_plan_state_bytes(weir_plan* plan, int64_t* bytes);
 /** Writes what lives from one iteration to the next (residual, thresholds, boundaries, iteration count) into `state`, host memory
  *  of `bytes` bytes, exactly weir_plan_state_bytes. Each rank saves its own, and all must be at the same iteration. */
 weir_status weir_plan_save_state(weir_plan* plan, void* state, int64_t bytes);
-/** Goes on where the plan was that saved `state`: one with the same count, type, algorithm, compressor and its parameters, threshold
- *  and error_feedback, on the same rank of as many. Other fields may differ; this plan's are in force. WEIR_ERR_ARGUMENT, naming the
- *  field, where the state is damaged or does not fit; the plan is then as it was. Sends nothing: see to it that all ranks restore
- *  the same iteration, or none. */
+/** Goes on where the plan was that saved `state`: one with the same count, type, algorithm, compressor and its parameters,
+ * threshold and error_feedback, on the same rank of as many. Other fields may differ; this plan's are in force. WEIR_ERR_ARGUMENT,
+ * naming the field, where the state is damaged or does not fit; the plan is then as it was. Sends nothing: see to it that all ranks
+ * restore the same iteration, or none. */
 weir_status weir_plan_restore_state(weir_plan* plan, const void* state, int64_t bytes);
 /** For those who move bytes themselves: most bytes of one weir_plan_encode. WEIR_ERR_STATE for plans that cannot encode: the
  *  algorithm must be flat (or run so) and sparse or packed, the type float32, the memory host, error_feedback not ef21,

@@ -129,10 +129,10 @@ struct SparseView {
 /// Communication advances only inside Weir's calls: test and wait, of any operation of the communicator, advance everything in
 /// flight on it. Where the caller never tests, most of a run happens in its wait, and other ranks may wait for this one meanwhile.
 /// With WEIR_PROGRESS_THREAD (`weir info` says where one would run; over MPI it needs MPI_THREAD_MULTIPLE) a thread of this rank
-/// advances everything while the caller computes. Arrays of callers it leaves alone, but for those that dense algorithms exchange in
-/// place: the dense result of a sparse run, and the vectors of a lookup, are written in the next call of test or wait. Runs in CUDA
-/// memory advance only in calls, as without it. Deadlines count while somebody tests or waits. What is asked of a plan or table
-/// while its run is in flight, statistics above all, may be from the middle of it.
+/// advances everything while the caller computes. Arrays of callers it leaves alone, but for those that dense algorithms exchange
+/// in place: the dense result of a sparse run, and the vectors of a lookup, are written in the next call of test or wait. Runs in
+/// CUDA memory advance only in calls, as without it. Deadlines count while somebody tests or waits. What is asked of a plan or
+/// table while its run is in flight, statistics above all, may be from the middle of it.
 ///
 /// An error of a run is thrown once: by test or wait, or, if nobody has called these, by the next start, which then has not
 /// started anything. So either all ranks wait, or none does. A run that broke off (timeout, transport error, lack of memory, any
@@ -219,8 +219,8 @@ class AllreducePlan {
   /// and `compressor_parameters` have the names in force, also where the field was empty; `error_feedback` has what automatic
   /// stands for.
   [[nodiscard]] const AllreduceConfig& config() const;
-  /// Why the plan uses this algorithm, for people; with automatic choice a table of the predictions, of which trials may have chosen
-  /// another than the first: see config().
+  /// Why the plan uses this algorithm, for people; with automatic choice a table of the predictions, of which trials may have
+  /// chosen another than the first: see config().
   [[nodiscard]] const std::string& explanation() const;
   /// Bytes that this plan holds, besides the caller's gradient.
   [[nodiscard]] std::int64_t memory_bytes() const;

@@ -26,9 +26,8 @@ struct Options {
 };
 
 const std::map<std::string, Threshold, std::less<>> thresholds = {
-    {"exact", Threshold::exact},     {"reuse", Threshold::reuse},       {"mstopk", Threshold::mstopk},
-    {"sampled", Threshold::sampled}, {"gaussian", Threshold::gaussian}, {"sidco", Threshold::sidco},
-    {"redsync", Threshold::redsync}};
+    {"exact", Threshold::exact},       {"reuse", Threshold::reuse}, {"mstopk", Threshold::mstopk},  {"sampled", Threshold::sampled},
+    {"gaussian", Threshold::gaussian}, {"sidco", Threshold::sidco}, {"redsync", Threshold::redsync}};
 
 AllreduceConfig config_of(const Options& options, const std::string& wanted) {
   const std::size_t plus = wanted.find('+');

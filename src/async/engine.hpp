@@ -3,9 +3,10 @@
 //
 // While a run gets on, runs of lower priority are not polled: the transport posts no more pieces of their messages, and the network
 // drains for the urgent one. A run that waits for a GPU, or for its turn there, leaves the network alone and holds nobody back: it
-// may wait for one of those. Nor does one of many that are started while the caller computes (Run::holds_at_once), until it receives
-// a large message: its peers may not have come so far. A run that has not moved for a while no longer holds others back either, since its peers may be
-// waiting for those: priorities may differ between ranks, and ranks may start runs at different times.
+// may wait for one of those. Nor does one of many that are started while the caller computes (Run::holds_at_once), until it
+// receives a large message: its peers may not have come so far. A run that has not moved for a while no longer holds others back
+// either, since its peers may be waiting for those: priorities may differ between ranks, and ranks may start runs at different
+// times.
 //
 // A run that ends with anything but an AgreedError is broken: what it has posted is abandoned, and its peers, which would wait in
 // vain, are told, so that their runs end with the same error. Of a timeout only those take notice who came late: the others are
@@ -48,7 +49,7 @@ struct Run {
   bool in_place = false;    ///< the transport reads and writes the caller's memory
   /// It holds back others from its start on; else only while it receives much: those that it waits for before may be computing.
   bool holds_at_once = true;
-  bool on_gpu = false;      ///< its steps need the caller's GPU: not polled aside
+  bool on_gpu = false;  ///< its steps need the caller's GPU: not polled aside
   /// Of the caller's memory: what it may write until it has finished.
   std::span<const std::byte> result{};
   int trace_row = Tracer::setup_row;

@@ -48,8 +48,8 @@ class Leases {
 
   explicit Leases(int ranks) : ranks_(ranks) {}
 
-  /// Room for `more` leases, so that take() and giving them back allocate nothing. Throws std::bad_alloc, and Error where tags up to
-  /// `max_tag` are too few.
+  /// Room for `more` leases, so that take() and giving them back allocate nothing. Throws std::bad_alloc, and Error where tags up
+  /// to `max_tag` are too few.
   void prepare(int max_tag, int more = 1);
   /// To be told to all ranks, this one too.
   [[nodiscard]] Returned returned() noexcept;

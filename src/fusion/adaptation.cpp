@@ -1,5 +1,7 @@
 #include "fusion/adaptation.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -9,6 +11,7 @@ namespace {
 std::uint64_t nanoseconds(double seconds) { return static_cast<std::uint64_t>(std::max(0.0, seconds) * 1e9); }
 double seconds(std::uint64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-9; }
 
+constexpr double worth_it = 0.97;
 constexpr std::uint64_t turned = std::numeric_limits<std::int64_t>::max();  // minima travel as maxima of what is left to this
 
 }  // namespace
@@ -36,32 +39,58 @@ void Adaptation::write(double total, std::span<const double> ready, std::span<co
 std::optional<Division> Adaptation::learn(const std::uint64_t* words, const Division& division) {
   if (settled_ || iteration_++ < warm_iterations) return std::nullopt;
   const bool first = iteration_ == warm_iterations + 1;
-  const auto shortest = [&](double& known, double now) { known = first ? now : std::min(known, now); };
+  const auto average = [&](double& known, double now) { known = (first ? 0 : known) + now / measured_iterations; };
   exchanges_.resize(division.size());
-  shortest(total_, seconds(*words++));
-  for (Load& load : line_) shortest(load.ready, seconds(*words++));
-  for (double& exchange : exchanges_) shortest(exchange, seconds(turned - *words++));
+  average(total_, seconds(*words++));
+  for (Load& load : line_) average(load.ready, seconds(*words++));
+  for (double& exchange : exchanges_) average(exchange, seconds(turned - *words++));
   if (iteration_ < warm_iterations + measured_iterations) return std::nullopt;
 
   iteration_ = 0;
-  for (std::size_t i = 0; i < division.size(); ++i) samples_.push_back({bytes_of(division[i]), exchanges_[i]});
-  tried_.push_back({division, total_});
-  cost_ = fit(samples_, prior_);
-  std::stable_sort(line_.begin(), line_.end(), [](const Load& a, const Load& b) { return a.ready < b.ready; });
-  Division chosen = next();
-  const bool known = std::any_of(tried_.begin(), tried_.end(), [&](const Tried& t) { return t.division == chosen; });
-  if (++round_ == most_rounds || known) {
-    settled_ = true;
-    chosen = std::min_element(tried_.begin(), tried_.end(), [](const Tried& a, const Tried& b) { return a.total < b.total; })->division;
-  }
+  Division chosen = end_round(division);
   if (chosen == division) return std::nullopt;
   ++regroupings_;
   return chosen;
 }
 
+Division Adaptation::end_round(const Division& division) {
+  if (confirms_) {
+    tried_.front().total = total_;
+    settled_ = true;
+    return best();
+  }
+  tried_.push_back({division, total_});
+  for (std::size_t i = 0; i < division.size(); ++i) samples_.push_back({bytes_of(division[i]), exchanges_[i]});
+  cost_ = fit(samples_, prior_);
+  std::stable_sort(line_.begin(), line_.end(), [](const Load& a, const Load& b) { return a.ready < b.ready; });
+  Division chosen = next();
+  const bool known = std::any_of(tried_.begin(), tried_.end(), [&](const Tried& t) { return t.division == chosen; });
+  if (tried_.size() < most_rounds && !known) return chosen;
+  // The first ran while everything was cold: it has another chance.
+  confirms_ = tried_.size() > 1;
+  settled_ = !confirms_;
+  return tried_.front().division;
+}
+
+/// An earlier one stays where a later one gains no more than times vary.
+Division Adaptation::best() const {
+  const Tried* fastest = &tried_.front();
+  for (const Tried& tried : tried_) {
+    if (tried.total < worth_it * fastest->total) fastest = &tried;
+  }
+  return fastest->division;
+}
+
 Division Adaptation::next() const {
   if (scheme_ == FusionScheme::ahead_fitted) return divide(line_, earliest(line_, cost_, most_buffers));
   return divide(line_, balanced(line_, cost_, most_bytes_));
+}
+
+std::string Adaptation::text() const {
+  std::string text = fmt::format("{}: an exchange takes {:.3g} ms and {:.3g} ms for a MiB;",
+                                 settled_ ? "settled" : "still measuring", cost_.startup * 1e3, cost_.per_byte * 0x1p20 * 1e3);
+  for (const Tried& tried : tried_) text += fmt::format(" {} buffers {:.3f} ms", tried.division.size(), tried.total * 1e3);
+  return text + '\n';
 }
 
 std::int64_t Adaptation::bytes_of(const std::vector<int>& buffer) const {

@@ -2,12 +2,13 @@
 // alike; no communication of its own.
 //
 // Rounds of a few iterations each measure one division. After each, the next is made of what was measured so far, until that is one
-// that was measured before, or the rounds are over; then the fastest stays.
+// that was measured before, or the rounds are over; then the first is measured again, and the fastest stays.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 #include <weir/fusion.hpp>
 
@@ -17,13 +18,14 @@ namespace weir::fusion {
 
 class Adaptation {
  public:
-  /// `line` is in the expected order, `prior` what the cost functions say of an exchange; buffers have at most `most_bytes` where the
-  /// scheme limits them. Other schemes have settled at once.
+  /// `line` is in the expected order, `prior` what the cost functions say of an exchange; buffers have at most `most_bytes` where
+  /// the scheme limits them. Other schemes have settled at once.
   Adaptation(FusionScheme scheme, Line line, const LinearCost& prior, std::int64_t most_bytes);
 
   [[nodiscard]] bool settled() const { return settled_; }
   [[nodiscard]] std::int64_t regroupings() const { return regroupings_; }
-  [[nodiscard]] const LinearCost& cost() const { return cost_; }
+  /// What was measured, for people: a line.
+  [[nodiscard]] std::string text() const;
   /// Another division could not be made: the present one stays.
   void give_up() { settled_ = true; }
 
@@ -37,10 +39,13 @@ class Adaptation {
   [[nodiscard]] const Line& line() const { return line_; }
 
  private:
-  static constexpr int warm_iterations = 1, measured_iterations = 3, most_rounds = 5;
+  static constexpr int warm_iterations = 1, measured_iterations = 5;
+  static constexpr std::size_t most_rounds = 4;
   static constexpr std::size_t most_buffers = 64;
 
+  [[nodiscard]] Division end_round(const Division& division);
   [[nodiscard]] Division next() const;
+  [[nodiscard]] Division best() const;
   [[nodiscard]] std::int64_t bytes_of(const std::vector<int>& buffer) const;
 
   FusionScheme scheme_;
@@ -50,9 +55,10 @@ class Adaptation {
   std::vector<std::int64_t> bytes_;  // by tensor
   bool settled_;
   std::int64_t regroupings_ = 0;
-  int round_ = 0, iteration_ = 0;
-  double total_ = 0;               // of the round, the shortest
-  std::vector<double> exchanges_;  // of the round, the shortest
+  int iteration_ = 0;              // of the round
+  bool confirms_ = false;          // this round measures the first division again
+  double total_ = 0;               // of the round, on average
+  std::vector<double> exchanges_;  // of the round, on average
   std::vector<Sample> samples_;
   struct Tried {
     Division division;

@@ -53,7 +53,8 @@ Ends merged(const Line& line, const LinearCost& cost) {
 
 Ends balanced(const Line& line, const LinearCost& cost, std::int64_t most) {
   return grown(line, cost, [&](double begin, std::int64_t bytes, const Load& next) {
-    return begin + cost(bytes) < next.ready && bytes + next.bytes <= most;
+    const bool comes_meanwhile = next.ready <= begin, comes_late = begin + cost(bytes) < next.ready;
+    return (comes_meanwhile || comes_late) && bytes + next.bytes <= most;
   });
 }
 

@@ -37,8 +37,8 @@ using Ends = std::vector<std::size_t>;
 /// OMGS-SGD (Shi et al. 2020), with the merge rule of MG-WFBP: the next tensor joins where it is ready before the startup of the
 /// stretch that waits for it would be over.
 [[nodiscard]] Ends merged(const Line& line, const LinearCost& cost);
-/// SAFusion-Intra: tensors join a stretch until its exchange takes as long as the next tensor takes to come, or it has `most`
-/// bytes.
+/// SAFusion-Intra: exchanges take as long as the next stretch takes to come. What comes while the network is busy joins, and as
+/// long as the exchange would end before the next tensor comes, that joins, too; up to `most` bytes.
 [[nodiscard]] Ends balanced(const Line& line, const LinearCost& cost, std::int64_t most);
 /// The stretches whose last exchange ends first, one exchange after the other; fewer of them where the ends differ by less than a
 /// tenth of a startup each. At most `most_buffers`.

@@ -19,9 +19,9 @@ namespace weir::fusion {
 /// A tensor as one rank has it in an iteration.
 template <class T>
 struct Slot {
-  T* gradient = nullptr;     ///< null: left out
-  bool ready = false;        ///< handed in, or skipped
-  bool contributes = false;  ///< it is in the sum
+  T* gradient = nullptr;       ///< null: left out
+  bool ready = false;          ///< handed in, or skipped
+  bool contributes = false;    ///< it is in the sum
   double ready_at = 0;         ///< s since the first one
   std::int64_t delivered = 0;  ///< entries of the update
 };
@@ -309,8 +309,8 @@ class Exchange final : public detail::AsynchronousCall {
     for (std::int64_t i = 0; i < back.count; ++i) {
       const std::int64_t index = back.indices[i];
       if (index < place->begin || index >= place->begin + place->unit->count)
-        place = std::prev(std::upper_bound(units.begin(), units.end(), index,
-                                           [](std::int64_t at, const auto& p) { return at < p.begin; }));
+        place = std::prev(
+            std::upper_bound(units.begin(), units.end(), index, [](std::int64_t at, const auto& p) { return at < p.begin; }));
       place->unit->give_back(index - place->begin, back.values[i]);
     }
   }

@@ -48,8 +48,8 @@ double exchange_seconds(const Cost& cost) { return cost.in_node + cost.exchange;
 /// The cheapest that delivers all that ranks have selected.
 const AllreduceRow& cheapest(CommunicatorState& comm, const FusionConfig& config, const Totals& totals, std::string& explanation) {
   const std::int64_t elements = config.buffer_bytes / type_bytes(config.type);
-  const std::int64_t k = std::min<std::int64_t>(
-      totals.k, std::max<std::int64_t>(1, std::llround(config.density * static_cast<double>(elements))));
+  const std::int64_t k =
+      std::min<std::int64_t>(totals.k, std::max<std::int64_t>(1, std::llround(config.density * static_cast<double>(elements))));
   const AllreduceRow* best = nullptr;
   double least = 0;
   explanation = fmt::format("a buffer of {} entries, as predicted:", k);
@@ -82,12 +82,14 @@ Plan planned(CommunicatorState& comm, const FusionConfig& config, std::span<cons
   const std::int64_t entry = type_bytes(config.type) + 4;
   const Cost none = cost_of(comm, config, *plan.row, totals, 0), all = cost_of(comm, config, *plan.row, totals, totals.k);
   plan.cost.startup = std::max(1e-9, exchange_seconds(none));
-  plan.cost.per_byte = totals.k > 0 ? std::max(0.0, exchange_seconds(all) - exchange_seconds(none)) / static_cast<double>(totals.k * entry) : 0;
+  plan.cost.per_byte =
+      totals.k > 0 ? std::max(0.0, exchange_seconds(all) - exchange_seconds(none)) / static_cast<double>(totals.k * entry) : 0;
   double ready = 0;
   for (std::size_t i = tensors.size(); i-- > 0;) {
     const FusedTensor& tensor = tensors[i];
     const std::int64_t k = k_of(config, tensor);
-    if (totals.count > 0 && !tensor.dense) ready += all.select * static_cast<double>(tensor.count) / static_cast<double>(totals.count);
+    if (totals.count > 0 && !tensor.dense)
+      ready += all.select * static_cast<double>(tensor.count) / static_cast<double>(totals.count);
     plan.line.push_back({static_cast<int>(i), tensor.dense ? 0 : tensor.count,
                          tensor.dense ? tensor.count * type_bytes(config.type) : k * entry, ready});
   }
@@ -118,7 +120,8 @@ std::shared_ptr<FusedImpl> make_typed(std::shared_ptr<CommunicatorState> comm, P
 
 std::shared_ptr<FusedImpl> make_fused(std::shared_ptr<CommunicatorState> comm, const FusionConfig& config,
                                       std::span<const FusedTensor> tensors) {
-  Lease lease = open_agreed(*comm, make_card(config, tensors), {"fused", "algorithm", fusion::config_fields(), "number of tensors"}, config.name);
+  Lease lease = open_agreed(*comm, make_card(config, tensors), {"fused", "algorithm", fusion::config_fields(), "number of tensors"},
+                            config.name);
   agree_on_tensors(*comm, config, tensors);
   static_cast<void>(comm->agreed_machine());
   Plan plan;

@@ -43,11 +43,12 @@ class FusedImpl {
 
   const std::shared_ptr<CommunicatorState> comm;
   const std::vector<FusedTensor> tensors;
-  FusionConfig config;         ///< in force
+  FusionConfig config;          ///< in force
   FusionStatistics statistics;  ///< of the last iteration that has ended
 
  protected:
-  FusedImpl(std::shared_ptr<CommunicatorState> communicator, const FusionConfig& configuration, std::span<const FusedTensor> described)
+  FusedImpl(std::shared_ptr<CommunicatorState> communicator, const FusionConfig& configuration,
+            std::span<const FusedTensor> described)
       : comm(std::move(communicator)), tensors(described.begin(), described.end()), config(configuration) {}
 };
 

@@ -88,8 +88,8 @@ void check_config(const FusionConfig& c, std::span<const FusedTensor> tensors) {
   require(c.wire_values == WireValues::native || c.type != DataType::float64,
           "wire_values is {}: it needs float32, and type is {}; choose native", name_of(c.wire_values), name_of(c.type));
   if (c.algorithm != "auto")
-    require(find_allreduce(c.algorithm).sparse(), "algorithm is {}: it must be sparse, or auto; mark tensors dense to send them whole",
-            c.algorithm);
+    require(find_allreduce(c.algorithm).sparse(),
+            "algorithm is {}: it must be sparse, or auto; mark tensors dense to send them whole", c.algorithm);
   require(tensors.size() <= most_tensors, "there are {} tensors: at most {} can be fused", tensors.size(), most_tensors);
   std::unordered_set<std::string_view> names;
   double sparse = 0;
@@ -128,8 +128,8 @@ void agree_on_tensors(detail::CommunicatorState& comm, const FusionConfig& confi
     const std::span<const Prints> ranks = comm.share("comparing tensors", mine);
     std::size_t differs = count, rank = 0;
     for (std::size_t r = 1; r < ranks.size(); ++r) {
-      const std::size_t at = static_cast<std::size_t>(std::mismatch(ranks[r].begin(), ranks[r].end(), ranks[0].begin()).first -
-                                                      ranks[r].begin());
+      const std::size_t at =
+          static_cast<std::size_t>(std::mismatch(ranks[r].begin(), ranks[r].end(), ranks[0].begin()).first - ranks[r].begin());
       if (at >= differs) continue;
       differs = at;
       rank = r;
@@ -155,8 +155,8 @@ int find_tensor(const FusionConfig& config, std::span<const FusedTensor> tensors
   const auto closest = std::min_element(tensors.begin(), tensors.end(), [&](const FusedTensor& a, const FusedTensor& b) {
     return distance(a.name, name) < distance(b.name, name);
   });
-  fail(WEIR_ERR_ARGUMENT, "fused '{}': there is no tensor '{}' among its {}: the closest is '{}'", config.name, name, tensors.size(),
-       closest->name);
+  fail(WEIR_ERR_ARGUMENT, "fused '{}': there is no tensor '{}' among its {}: the closest is '{}'", config.name, name,
+       tensors.size(), closest->name);
 }
 
 std::string text_of(std::span<const FusedTensor> tensors) {
@@ -206,10 +206,11 @@ Error error_of(std::uint64_t word, const FusionConfig& config, std::span<const F
   const auto wrong = [&](const std::string& text) { return Error(WEIR_ERR_ARGUMENT, whose + text); };
   switch (kind) {
     case Wrong::non_finite:
-      return {WEIR_ERR_NON_FINITE,
-              whose + fmt::format("the gradient of rank {} holds NaN or infinity; gradients and residuals of its buffer are as before. "
-                                  "Set non_finite to skip or propagate to accept it",
-                                  rank)};
+      return {
+          WEIR_ERR_NON_FINITE,
+          whose + fmt::format("the gradient of rank {} holds NaN or infinity; gradients and residuals of its buffer are as before. "
+                              "Set non_finite to skip or propagate to accept it",
+                              rank)};
     case Wrong::null_pointer:
       return wrong(fmt::format("rank {} gave a null gradient; give {} elements of {}", rank, tensor.count, name_of(config.type)));
     case Wrong::misaligned:
@@ -222,15 +223,17 @@ Error error_of(std::uint64_t word, const FusionConfig& config, std::span<const F
       return wrong(fmt::format("rank {} gave a gradient of {}{} elements; it was described with {}", rank,
                                count == mask20 ? "at least " : "", count, tensor.count));
     case Wrong::in_use:
-      return wrong(fmt::format("the gradient of rank {} overlaps that of another run in flight, which will write its update there: "
-                               "wait for that run first, or give each an array of its own",
-                               rank));
+      return wrong(
+          fmt::format("the gradient of rank {} overlaps that of another run in flight, which will write its update there: "
+                      "wait for that run first, or give each an array of its own",
+                      rank));
     case Wrong::not_optional:
       return wrong(fmt::format("rank {} skipped it: describe it as optional where ranks may have no gradient for it", rank));
     case Wrong::missing:
-      return wrong(fmt::format("rank {} waited before it was ready: call ready() for every tensor before the first wait, or describe "
-                               "it as optional",
-                               rank));
+      return wrong(
+          fmt::format("rank {} waited before it was ready: call ready() for every tensor before the first wait, or describe "
+                      "it as optional",
+                      rank));
     case Wrong::twice:
       return wrong(fmt::format("it was ready twice on rank {} in one iteration: wait_all() ends an iteration", rank));
     case Wrong::late:

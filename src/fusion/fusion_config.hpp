@@ -45,11 +45,11 @@ enum class Wrong : std::uint32_t {
   wrong_count,
   in_use,
   not_optional,  // skipped
-  missing,    // not ready when the rank waited
-  twice,      // ready again
-  late,       // ready after the rank waited
-  unknown,    // there is no such tensor
-  destroyed,  // the rank has given the object up
+  missing,       // not ready when the rank waited
+  twice,         // ready again
+  late,          // ready after the rank waited
+  unknown,       // there is no such tensor
+  destroyed,     // the rank has given the object up
 };
 
 /// In one word, which travels with the first control message of an exchange: kind (4 bits), the complement of the rank (20), the

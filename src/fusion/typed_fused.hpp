@@ -191,10 +191,7 @@ class TypedFused final : public detail::FusedImpl {
   }
   [[nodiscard]] std::string explanation() const override {
     std::string text = explanation_;
-    if (!adaptation_fixed())
-      text += fmt::format("{}: divided anew {} times; an exchange takes {:.3g} ms and {:.3g} ms for a MiB\n",
-                          adaptation_.settled() ? "settled" : "still measuring", adaptation_.regroupings(),
-                          adaptation_.cost().startup * 1e3, adaptation_.cost().per_byte * 0x1p20 * 1e3);
+    if (!adaptation_fixed()) text += adaptation_.text();
     if (naive_) text += fmt::format("up to {} buffers of {} entries, filled as gradients come\n", most_phases_, capacity_);
     for (std::size_t i = 0; i < division_.size(); ++i) text += fmt::format("buffer {}: {}\n", i, words_of(division_[i]));
     return text;
@@ -248,9 +245,7 @@ class TypedFused final : public detail::FusedImpl {
     explicit WaitClock(TypedFused& fused) : fused_(fused) {}
     WaitClock(const WaitClock&) = delete;
     WaitClock& operator=(const WaitClock&) = delete;
-    ~WaitClock() {
-      fused_.shared_.statistics.seconds_waited += std::chrono::duration<double>(Clock::now() - begin_).count();
-    }
+    ~WaitClock() { fused_.shared_.statistics.seconds_waited += std::chrono::duration<double>(Clock::now() - begin_).count(); }
 
    private:
     TypedFused& fused_;
@@ -404,9 +399,9 @@ class TypedFused final : public detail::FusedImpl {
         }
       }
       const AllreduceProblem problem = problem_of(contents);
-      exchanges.push_back(std::make_unique<Exchange<T>>(comm, shared_, fmt::format("{} {}: {}", config.name, i, words_of(division[i])),
-                                                        priority_of(division[i]), tag(agreements + i), row_, problem,
-                                                        std::move(contents)));
+      exchanges.push_back(
+          std::make_unique<Exchange<T>>(comm, shared_, fmt::format("{} {}: {}", config.name, i, words_of(division[i])),
+                                        priority_of(division[i]), tag(agreements + i), row_, problem, std::move(contents)));
     }
     return exchanges;
   }
@@ -420,8 +415,9 @@ class TypedFused final : public detail::FusedImpl {
     contents.most_selected = weir::most_selected(threshold(), contents.count, contents.k);
     contents.delivers_late = true;
     const AllreduceProblem problem = problem_of(contents);
-    return std::make_unique<Exchange<T>>(comm, shared_, fmt::format("{} {}: as gradients come", config.name, number), config.priority,
-                                         tag(agreements + division_.size() + number), row_, problem, std::move(contents));
+    return std::make_unique<Exchange<T>>(comm, shared_, fmt::format("{} {}: as gradients come", config.name, number),
+                                         config.priority, tag(agreements + division_.size() + number), row_, problem,
+                                         std::move(contents));
   }
 
   void place_tensors() {
@@ -642,7 +638,8 @@ class TypedFused final : public detail::FusedImpl {
         if (const std::exception_ptr& outcome = phase->outcome(); outcome && !error) error = outcome;
       }
     }
-    if (!error && ending_->words[0] != 0) error = std::make_exception_ptr(AgreedError(error_of(ending_->words[0], config, tensors)));
+    if (!error && ending_->words[0] != 0)
+      error = std::make_exception_ptr(AgreedError(error_of(ending_->words[0], config, tensors)));
     begun_ = closed_ = counted_ = delivered_ = false;
     count_statistics();
     if (!adaptation_.settled() && !error) adapt();
@@ -651,7 +648,8 @@ class TypedFused final : public detail::FusedImpl {
 
   void measure() {
     for (std::size_t i = 0; i < exchanges_.size(); ++i) exchange_times_[i] = exchanges_[i]->seconds();
-    adaptation_.write(since_begin(std::max(shared_.last_end, last_ready_)), ready_times_, exchange_times_, ending_->words.data() + 1);
+    adaptation_.write(since_begin(std::max(shared_.last_end, last_ready_)), ready_times_, exchange_times_,
+                      ending_->words.data() + 1);
   }
 
   /// Collective, while buffers follow measured times.
@@ -672,8 +670,8 @@ class TypedFused final : public detail::FusedImpl {
     division_ = std::move(*next);
     exchanges_ = std::move(exchanges);
     place_tensors();
-    log(comm->settings.log, LogLevel::info, "rank {}: fused '{}' has {} buffers now", comm->topology.rank(), config.name,
-        division_.size());
+    log(comm->settings.log, LogLevel::info, "rank {}: fused '{}' has {} buffers now; {}", comm->topology.rank(), config.name,
+        division_.size(), adaptation_.text());
   }
 
   void count_statistics() {
@@ -739,8 +737,8 @@ class TypedFused final : public detail::FusedImpl {
   // Of an iteration:
   bool begun_ = false, closed_ = false, counted_ = false, delivered_ = false, broken_ = false;
   std::uint64_t word_ = 0;
-  std::size_t phase_ = 0;      // that is being filled
-  std::int64_t filled_ = 0;    // entries in it
+  std::size_t phase_ = 0;    // that is being filled
+  std::int64_t filled_ = 0;  // entries in it
   Clock::time_point begun_at_{}, last_ready_{};
   std::vector<double> ready_times_, exchange_times_;
 };

@@ -1,5 +1,5 @@
-// unit.hpp: what is sparsified as one: a tensor, or, where sparsification comes behind fusion, all tensors of a buffer. Its residual
-// and its selector.
+// unit.hpp: what is sparsified as one: a tensor, or, where sparsification comes behind fusion, all tensors of a buffer. Its
+// residual and its selector.
 #pragma once
 
 #include <optional>

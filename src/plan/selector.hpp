@@ -21,9 +21,9 @@ namespace weir {
 /// largest are found among those few. The first threshold is estimated from a sample. When candidates turn out too few or too many,
 /// the pass is repeated with a fresh estimate, and as a last resort the exact k-th magnitude is found by histograms of everything.
 ///
-/// The other methods work on candidates, too. Those of `sampled` are what reaches its sample's threshold. `mstopk`, `gaussian`, `sidco`
-/// and `redsync` sum up the gradient on the way and look for their thresholds among somewhat more than 5/4 k candidates, which answer how
-/// many entries reach any threshold that matters. Where the count misses [3/4 k, 5/4 k], selection is exact.
+/// The other methods work on candidates, too. Those of `sampled` are what reaches its sample's threshold. `mstopk`, `gaussian`,
+/// `sidco` and `redsync` sum up the gradient on the way and look for their thresholds among somewhat more than 5/4 k candidates,
+/// which answer how many entries reach any threshold that matters. Where the count misses [3/4 k, 5/4 k], selection is exact.
 ///
 /// In CUDA memory the host waits once an iteration, for counts: after the pass, and the ranking of the candidates.
 template <class Memory>

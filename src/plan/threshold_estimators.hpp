@@ -65,9 +65,9 @@ template <class T>
 template <class T>
 [[nodiscard]] Key<T> adjusted_threshold(const Candidates<T>& candidates, const Moments<T>& all, double threshold, std::int64_t k);
 
-/// RedSync (Fang et al. 2019), threshold binary search: the ratio between the mean (0) and the largest magnitude (1) is bisected, at
-/// most `samplings` times, until from k to 5/4 k entries reach the threshold; the paper stops at 2 k. The last one tried. At least
-/// the floor.
+/// RedSync (Fang et al. 2019), threshold binary search: the ratio between the mean (0) and the largest magnitude (1) is bisected,
+/// at most `samplings` times, until from k to 5/4 k entries reach the threshold; the paper stops at 2 k. The last one tried. At
+/// least the floor.
 template <class T>
 [[nodiscard]] Key<T> redsync_threshold(const Candidates<T>& candidates, const Exceedances<T>& all, std::int64_t k, int samplings);
 

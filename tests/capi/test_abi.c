@@ -158,7 +158,8 @@ static_assert(offsetof(weir_fusion_statistics, seconds_waited) == 344, "seconds_
 static_assert(offsetof(weir_fusion_statistics, seconds_total) == 352, "seconds_total");
 static_assert(offsetof(weir_fusion_statistics, regroupings) == 360, "regroupings");
 static_assert(offsetof(weir_fusion_statistics, settled) == 368, "settled");
-static_assert(WEIR_FUSION_NONE == 0 && WEIR_FUSION_BEHIND == 1 && WEIR_FUSION_AHEAD == 2 && WEIR_FUSION_AHEAD_INTER == 3, "schemes");
+static_assert(WEIR_FUSION_NONE == 0 && WEIR_FUSION_BEHIND == 1 && WEIR_FUSION_AHEAD == 2 && WEIR_FUSION_AHEAD_INTER == 3,
+              "schemes");
 static_assert(WEIR_FUSION_AHEAD_INTER_INTRA == 4 && WEIR_FUSION_OMGS == 5 && WEIR_FUSION_CUPCAKE == 6, "schemes");
 static_assert(WEIR_FUSION_AHEAD_FITTED == 7 && WEIR_THRESHOLD_REDSYNC == 6, "schemes, threshold");
 static_assert(WEIR_ELEMENT_FLOAT32 == 0 && WEIR_ELEMENT_FLOAT64 == 1 && WEIR_ELEMENT_INT32 == 2, "element types");

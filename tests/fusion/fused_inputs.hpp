@@ -12,17 +12,27 @@
 
 namespace weir::test {
 
-inline constexpr std::array all_schemes = {FusionScheme::none,        FusionScheme::behind,            FusionScheme::ahead,
-                                           FusionScheme::ahead_inter, FusionScheme::ahead_inter_intra, FusionScheme::omgs,
-                                           FusionScheme::cupcake,     FusionScheme::ahead_fitted};
+inline constexpr std::array all_schemes = {FusionScheme::none,
+                                           FusionScheme::behind,
+                                           FusionScheme::ahead,
+                                           FusionScheme::ahead_inter,
+                                           FusionScheme::ahead_inter_intra,
+                                           FusionScheme::omgs,
+                                           FusionScheme::cupcake,
+                                           FusionScheme::ahead_fitted};
 
 /// Tensors of odd sizes: empty ones, single elements, large beside small.
 inline std::vector<FusedTensor> odd_tensors() {
-  return {{.name = "stem", .count = 300},         {.name = "empty", .count = 0},
-          {.name = "scalar", .count = 1},         {.name = "bias", .count = 17, .dense = true},
-          {.name = "wide", .count = 4001},        {.name = "unsent", .count = 50, .k = 0},
-          {.name = "whole", .count = 33, .k = 33}, {.name = "dense_scalar", .count = 1, .dense = true},
-          {.name = "denser", .count = 700, .density = 0.2}, {.name = "head", .count = 129}};
+  return {{.name = "stem", .count = 300},
+          {.name = "empty", .count = 0},
+          {.name = "scalar", .count = 1},
+          {.name = "bias", .count = 17, .dense = true},
+          {.name = "wide", .count = 4001},
+          {.name = "unsent", .count = 50, .k = 0},
+          {.name = "whole", .count = 33, .k = 33},
+          {.name = "dense_scalar", .count = 1, .dense = true},
+          {.name = "denser", .count = 700, .density = 0.2},
+          {.name = "head", .count = 129}};
 }
 
 /// Gradients of one iteration: by tensor. Magnitudes differ by orders between tensors.
@@ -47,7 +57,8 @@ inline std::vector<int> order_of(std::size_t tensors, unsigned seed) {
 }
 
 inline std::string name_of(FusionScheme scheme) {
-  constexpr const char* names[] = {"none", "behind", "ahead", "ahead_inter", "ahead_inter_intra", "omgs", "cupcake", "ahead_fitted"};
+  constexpr const char* names[] = {"none", "behind",  "ahead",       "ahead_inter", "ahead_inter_intra",
+                                   "omgs", "cupcake", "ahead_fitted"};
   return names[static_cast<int>(scheme)];
 }
 

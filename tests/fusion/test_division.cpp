@@ -1,11 +1,10 @@
 // Which tensors travel together: pure functions of sizes and times.
-#include "fusion/division.hpp"
-
 #include <algorithm>
 #include <limits>
 #include <random>
 
 #include "fusion/adaptation.hpp"
+#include "fusion/division.hpp"
 #include "support/catch.hpp"
 
 #if __has_include(<catch2/catch_all.hpp>)
@@ -59,8 +58,8 @@ TEST_CASE("stretches cover the line, whatever makes them") {
   const LinearCost cost{1e-3, 1e-8};
   for (const std::size_t n : {0u, 1u, 2u, 7u, 100u}) {
     const Line line = random_line(n, static_cast<unsigned>(n));
-    for (const Ends& ends : {one_each(line), by_bytes(line, 1), by_bytes(line, 200000), merged(line, cost), balanced(line, cost, 300000),
-                             earliest(line, cost, 64)})
+    for (const Ends& ends : {one_each(line), by_bytes(line, 1), by_bytes(line, 200000), merged(line, cost),
+                             balanced(line, cost, 300000), earliest(line, cost, 64)})
       REQUIRE(covers(line, ends));
   }
 }
@@ -84,6 +83,8 @@ TEST_CASE("a stretch grows until its exchange takes as long as the next tensor t
   REQUIRE((balanced(line_of({{1, 0}, {1, 1}, {1, 2}}), cost, 100) == Ends{1, 2, 3}));
   // Two seconds between tensors: two of them are exchanged in the time that the next takes.
   REQUIRE((balanced(line_of({{1, 0}, {1, 2}, {1, 4}, {1, 6}, {1, 8}}), cost, 100) == Ends{2, 4, 5}));
+  // A tenth of a second between tensors: what comes during one exchange is the next.
+  REQUIRE((balanced(line_of({{1, 0}, {1, 0.1}, {1, 0.2}, {1, 0.9}, {1, 1.5}, {1, 2.5}}), cost, 100) == Ends{1, 4, 6}));
   REQUIRE((balanced(line_of({{1, 0}, {1, 2}, {1, 4}}), cost, 1) == Ends{1, 2, 3}));
 }
 
@@ -140,7 +141,7 @@ TEST_CASE("adaptation settles on the division with the shortest iterations, on a
     std::vector<double> ready(line.size());
     for (std::size_t i = 0; i < ready.size(); ++i) ready[i] = 2e-3 * static_cast<double>(ready.size() - i);
     double first = 0, last = 0;
-    for (int iteration = 0; iteration < 40; ++iteration) {
+    for (int iteration = 0; iteration < 60; ++iteration) {
       std::vector<double> exchanges;
       double free = 0;
       for (const std::vector<int>& buffer : division) {

@@ -85,7 +85,8 @@ TEST_CASE("other ranks take over the residuals of all tensors", "[fusion]") {
       for (std::size_t i = 0; i < tensors.size(); ++i) {
         for (std::size_t e = 0; e < before[0][i].size(); ++e) {
           double sum = 0, magnitude = 0;
-          for (const Tensors& rank : before) sum += static_cast<double>(rank[i][e]), magnitude += std::abs(static_cast<double>(rank[i][e]));
+          for (const Tensors& rank : before)
+            sum += static_cast<double>(rank[i][e]), magnitude += std::abs(static_cast<double>(rank[i][e]));
           for (const Tensors& rank : after) sum -= static_cast<double>(rank[i][e]);
           worst = std::max(worst, std::abs(sum) / (4 * 1.2e-7 * magnitude + 1e-45));
         }

@@ -6,8 +6,8 @@
 
 #include "fusion/fused_inputs.hpp"
 #include "support/catch.hpp"
-#include "support/same_errors.hpp"
 #include "support/same_bits.hpp"
+#include "support/same_errors.hpp"
 
 namespace weir::test {
 namespace {
@@ -150,14 +150,15 @@ TEST_CASE("a tensor that is ready after the first wait", "[fusion]") {
 }
 
 TEST_CASE("a tensor that is skipped and not optional", "[fusion]") {
-  expect_alike(WEIR_ERR_ARGUMENT, "tensor 'second': rank 1 skipped it: describe it as optional", [](auto& fused, int rank, auto& g) {
-    all_ready(fused, g, {1});
-    if (rank == 1)
-      fused.skip(1, std::span<float>(g[1]));
-    else
-      fused.ready(1, std::span<float>(g[1]));
-    fused.wait_all();
-  });
+  expect_alike(WEIR_ERR_ARGUMENT, "tensor 'second': rank 1 skipped it: describe it as optional",
+               [](auto& fused, int rank, auto& g) {
+                 all_ready(fused, g, {1});
+                 if (rank == 1)
+                   fused.skip(1, std::span<float>(g[1]));
+                 else
+                   fused.ready(1, std::span<float>(g[1]));
+                 fused.wait_all();
+               });
 }
 
 TEST_CASE("gradients that are not finite", "[fusion]") {
@@ -185,8 +186,9 @@ TEST_CASE("what is not finite is skipped where that is asked for, and its buffer
       all_ready(fused, gradients);
       fused.wait_all();
       check.that(fused.statistics().buffers_skipped >= 1, "buffers_skipped");
-      check.that(std::all_of(gradients[1].begin(), gradients[1].end(), [](float x) { return x == 0; }) || scheme == FusionScheme::ahead,
-                 "the update of what was skipped");
+      check.that(
+          std::all_of(gradients[1].begin(), gradients[1].end(), [](float x) { return x == 0; }) || scheme == FusionScheme::ahead,
+          "the update of what was skipped");
       for (int i = 0; i < fused.size(); ++i)
         for (const float x : fused.residual<float>(i)) check.that(std::isfinite(x), "residual");
     });
@@ -196,7 +198,8 @@ TEST_CASE("what is not finite is skipped where that is asked for, and its buffer
 }
 
 TEST_CASE("descriptions that differ between ranks, or are wrong", "[fusion]") {
-  const auto refused = [](const std::string& part, weir_status status, auto change, FusionScheme scheme = FusionScheme::ahead_inter) {
+  const auto refused = [](const std::string& part, weir_status status, auto change,
+                          FusionScheme scheme = FusionScheme::ahead_inter) {
     const std::string failure = unlike_errors(3, status, part, [&](Communicator& comm) {
       FusionConfig config = config_of(scheme);
       std::vector<FusedTensor> tensors = few_tensors();
@@ -207,13 +210,19 @@ TEST_CASE("descriptions that differ between ranks, or are wrong", "[fusion]") {
   };
   refused("ranks disagree about tensor 1: rank 0 has 'second' of 300 elements", WEIR_ERR_MISMATCH,
           [](int rank, auto&, auto& t) { t[1].count += rank == 2 ? 1 : 0; });
-  refused("rank 1 has 'other'", WEIR_ERR_MISMATCH, [](int rank, auto&, auto& t) { if (rank == 1) t[4].name = "other"; });
+  refused("rank 1 has 'other'", WEIR_ERR_MISMATCH, [](int rank, auto&, auto& t) {
+    if (rank == 1) t[4].name = "other";
+  });
   refused("ranks disagree about number of tensors: rank 0 has '5', rank 1 has '4'", WEIR_ERR_MISMATCH,
-          [](int rank, auto&, auto& t) { if (rank == 1) t.pop_back(); });
-  refused("ranks disagree about scheme", WEIR_ERR_MISMATCH,
-          [](int rank, auto& c, auto&) { if (rank == 1) c.scheme = FusionScheme::none; });
-  refused("rank 2: tensor 4: its name, 'first', is that of an earlier one", WEIR_ERR_ARGUMENT,
-          [](int rank, auto&, auto& t) { if (rank == 2) t[4].name = "first"; });
+          [](int rank, auto&, auto& t) {
+            if (rank == 1) t.pop_back();
+          });
+  refused("ranks disagree about scheme", WEIR_ERR_MISMATCH, [](int rank, auto& c, auto&) {
+    if (rank == 1) c.scheme = FusionScheme::none;
+  });
+  refused("rank 2: tensor 4: its name, 'first', is that of an earlier one", WEIR_ERR_ARGUMENT, [](int rank, auto&, auto& t) {
+    if (rank == 2) t[4].name = "first";
+  });
   refused("tensor 0: its name is empty", WEIR_ERR_ARGUMENT, [](int, auto&, auto& t) { t[0].name = ""; });
   refused("and no '/'", WEIR_ERR_ARGUMENT, [](int, auto&, auto& t) { t[0].name = "a/b"; });
   refused("tensor 'first': count is -1", WEIR_ERR_ARGUMENT, [](int, auto&, auto& t) { t[0].count = -1; });
@@ -222,45 +231,44 @@ TEST_CASE("descriptions that differ between ranks, or are wrong", "[fusion]") {
   refused("algorithm is dense_ring: it must be sparse", WEIR_ERR_ARGUMENT, [](int, auto& c, auto&) { c.algorithm = "dense_ring"; });
   refused("there is no allreduce algorithm 'oktopkk'", WEIR_ERR_ARGUMENT, [](int, auto& c, auto&) { c.algorithm = "oktopkk"; });
   refused("error_feedback is ef21", WEIR_ERR_ARGUMENT, [](int, auto& c, auto&) { c.error_feedback = Feedback::ef21; });
-  refused("type is bfloat16: it must be float32 or float64", WEIR_ERR_ARGUMENT, [](int, auto& c, auto&) { c.type = DataType::bfloat16; });
+  refused("type is bfloat16: it must be float32 or float64", WEIR_ERR_ARGUMENT,
+          [](int, auto& c, auto&) { c.type = DataType::bfloat16; });
   refused("density is 0", WEIR_ERR_ARGUMENT, [](int, auto& c, auto&) { c.density = 0; });
-  refused("scheme is ahead: the tensors have", WEIR_ERR_ARGUMENT,
-          [](int, auto& c, auto& t) {
-            c.scheme = FusionScheme::ahead;
-            t[0].count = t[1].count = (std::int64_t{1} << 31) + 5;
-          });
+  refused("scheme is ahead: the tensors have", WEIR_ERR_ARGUMENT, [](int, auto& c, auto& t) {
+    c.scheme = FusionScheme::ahead;
+    t[0].count = t[1].count = (std::int64_t{1} << 31) + 5;
+  });
 }
 
 TEST_CASE("a tensor that never comes ends in a timeout that names it", "[fusion]") {
   RankCheck check;
   std::atomic<int> timed_out = 0;
-  run_ranks(
-      3,
-      [&](Communicator& comm) {
-        const std::vector<FusedTensor> tensors = few_tensors();
-        FusedAllreduce fused(comm, config_of(FusionScheme::none), tensors);
-        Gradients gradients = gradients_of<float>(tensors, comm.rank(), 3, 0);
-        all_ready(fused, gradients, comm.rank() == 1 ? std::vector<int>{1} : std::vector<int>{});
-        while (comm.rank() == 1 && timed_out < 2) {  // it is there, but for this tensor
-          comm.state()->engine.poll();
-          std::this_thread::yield();
-        }
-        if (comm.rank() == 1) return;
-        std::string text;
-        try {
-          fused.wait_all();
-        } catch (const Error& error) {
-          text = error.what();
-        }
-        ++timed_out;
-        check.that(text.find("'second'") != std::string::npos, text);
-        try {
-          fused.ready(0, std::span<float>(gradients[0]));
-        } catch (const Error& error) {
-          check.that(error.status() == WEIR_ERR_STATE, error.what());
-        }
-      },
-      {.settings = {.timeout_seconds = 0.3, .dump = ""}});
+  run_ranks(3,
+            [&](Communicator& comm) {
+              const std::vector<FusedTensor> tensors = few_tensors();
+              FusedAllreduce fused(comm, config_of(FusionScheme::none), tensors);
+              Gradients gradients = gradients_of<float>(tensors, comm.rank(), 3, 0);
+              all_ready(fused, gradients, comm.rank() == 1 ? std::vector<int>{1} : std::vector<int>{});
+              while (comm.rank() == 1 && timed_out < 2) {  // it is there, but for this tensor
+                comm.state()->engine.poll();
+                std::this_thread::yield();
+              }
+              if (comm.rank() == 1) return;
+              std::string text;
+              try {
+                fused.wait_all();
+              } catch (const Error& error) {
+                text = error.what();
+              }
+              ++timed_out;
+              check.that(text.find("'second'") != std::string::npos, text);
+              try {
+                fused.ready(0, std::span<float>(gradients[0]));
+              } catch (const Error& error) {
+                check.that(error.status() == WEIR_ERR_STATE, error.what());
+              }
+            },
+            {.settings = {.timeout_seconds = 0.3, .dump = ""}});
   REQUIRE(check.failure() == "");
 }
 
