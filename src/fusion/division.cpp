@@ -61,6 +61,7 @@ Ends balanced(const Line& line, const LinearCost& cost, std::int64_t most) {
 Ends earliest(const Line& line, const LinearCost& cost, std::size_t most_buffers) {
   // done[i]: when the exchanges of the first i tensors have ended, in the best division of these, with a small price on each.
   const std::size_t n = line.size();
+  constexpr std::size_t most_tensors = 4096;  // of a stretch: time grows with their number
   const double price = cost.startup / 10;
   std::vector<double> done(n + 1, std::numeric_limits<double>::infinity());
   std::vector<std::size_t> begin(n + 1, 0), buffers(n + 1, 0);
@@ -68,7 +69,7 @@ Ends earliest(const Line& line, const LinearCost& cost, std::size_t most_buffers
   for (std::size_t i = 1; i <= n; ++i) {
     std::int64_t bytes = 0;
     double ready = 0;
-    for (std::size_t j = i; j-- > 0;) {
+    for (std::size_t j = i; j-- > 0 && i - j <= most_tensors;) {
       bytes += line[j].bytes;
       ready = std::max(ready, line[j].ready);
       const double end = std::max(done[j], ready) + cost(bytes) + price;

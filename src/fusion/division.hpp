@@ -41,7 +41,7 @@ using Ends = std::vector<std::size_t>;
 /// long as the exchange would end before the next tensor comes, that joins, too; up to `most` bytes.
 [[nodiscard]] Ends balanced(const Line& line, const LinearCost& cost, std::int64_t most);
 /// The stretches whose last exchange ends first, one exchange after the other; fewer of them where the ends differ by less than a
-/// tenth of a startup each. At most `most_buffers`.
+/// tenth of a startup each. At most `most_buffers`, and stretches of at most 4,096 tensors.
 [[nodiscard]] Ends earliest(const Line& line, const LinearCost& cost, std::size_t most_buffers);
 
 /// The buffers of these stretches, cut so that none has more than 2^32 - 1 elements.

@@ -20,9 +20,10 @@ constexpr std::int64_t most_sparse = std::numeric_limits<std::uint32_t>::max(), 
 
 void check_tensor(const FusedTensor& t, std::size_t place) {
   require(!t.name.empty(), "tensor {}: its name is empty: give each a name of its own", place);
-  require(t.name.size() <= longest_name && t.name.find('/') == std::string::npos,
-          "tensor {}: its name is '{}': it must have at most {} characters, and no '/'", place, t.name.substr(0, longest_name),
-          longest_name);
+  const bool plain = std::none_of(t.name.begin(), t.name.end(), [](unsigned char c) { return c == '/' || c < ' '; });
+  require(t.name.size() <= longest_name && plain,
+          "tensor {}: its name is '{}': it must have at most {} characters, none of them '/' or a control character", place,
+          t.name.substr(0, longest_name), longest_name);
   require(t.count >= 0 && t.count <= (t.dense ? most_dense : most_sparse),
           "tensor '{}': count is {}: it must be from 0 to {}; split the tensor", t.name, t.count,
           t.dense ? "2^48" : "2^32 - 1, or 2^48 where it is dense");
@@ -92,13 +93,15 @@ void check_config(const FusionConfig& c, std::span<const FusedTensor> tensors) {
             "algorithm is {}: it must be sparse, or auto; mark tensors dense to send them whole", c.algorithm);
   require(tensors.size() <= most_tensors, "there are {} tensors: at most {} can be fused", tensors.size(), most_tensors);
   std::unordered_set<std::string_view> names;
-  double sparse = 0;
+  double sparse = 0, all = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     check_tensor(tensors[i], i);
     require(names.insert(tensors[i].name).second, "tensor {}: its name, '{}', is that of an earlier one: give each its own", i,
             tensors[i].name);
+    all += static_cast<double>(tensors[i].count);
     if (!tensors[i].dense) sparse += static_cast<double>(tensors[i].count);
   }
+  require(all < 0x1p58, "the tensors have {} elements together: at most 2^58 can be fused", all);
   require(c.scheme != FusionScheme::ahead || sparse <= static_cast<double>(most_sparse),
           "scheme is ahead: the tensors have {} elements together, and it takes 2^32 - 1; choose ahead_inter", sparse);
 }

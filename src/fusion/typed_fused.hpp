@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -380,7 +381,8 @@ class TypedFused final : public detail::FusedImpl {
 
   /// Of the forward pass: buffers that it needs first come first.
   [[nodiscard]] int priority_of(const std::vector<int>& buffer) const {
-    return config.priority + static_cast<int>(tensors.size()) - 1 - (buffer.empty() ? 0 : buffer.front());
+    const std::int64_t above = std::ssize(tensors) - 1 - (buffer.empty() ? 0 : buffer.front());
+    return static_cast<int>(std::min<std::int64_t>(config.priority + above, std::numeric_limits<int>::max()));
   }
 
   [[nodiscard]] std::vector<std::unique_ptr<Exchange<T>>> make_exchanges(const Division& division) const {

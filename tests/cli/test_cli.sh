@@ -314,7 +314,7 @@ if "$weir" bench allreduce --count 999 --input "$work/raw.f32" --json "$work/old
 if "$weir" bench allreduce --count 999 --input "$work/raw.f32" --json "$work/new.txt" >/dev/null 2>&1; then fail "999 does not divide"; fi
 [ ! -e "$work/new.txt" ] || fail "a benchmark that was refused has left an empty output"
 
-if "$weir" info | grep -qE "^  none: "; then # no GPU
+if "$weir" info | grep -E "^  none: " >/dev/null; then # no GPU
   for bench in select allreduce; do refuse "--memory cuda cannot run here: rank 0 has no GPU: " "$weir" bench $bench --memory cuda --count 1000; done
 fi
 refuse "density" "$weir" bench select --density 2

@@ -224,7 +224,7 @@ TEST_CASE("descriptions that differ between ranks, or are wrong", "[fusion]") {
     if (rank == 2) t[4].name = "first";
   });
   refused("tensor 0: its name is empty", WEIR_ERR_ARGUMENT, [](int, auto&, auto& t) { t[0].name = ""; });
-  refused("and no '/'", WEIR_ERR_ARGUMENT, [](int, auto&, auto& t) { t[0].name = "a/b"; });
+  refused("none of them '/'", WEIR_ERR_ARGUMENT, [](int, auto&, auto& t) { t[0].name = "a/b"; });
   refused("tensor 'first': count is -1", WEIR_ERR_ARGUMENT, [](int, auto&, auto& t) { t[0].count = -1; });
   refused("tensor 'first': k is 201", WEIR_ERR_ARGUMENT, [](int, auto&, auto& t) { t[0].k = 201; });
   refused("tensor 'first': density is 1.5", WEIR_ERR_ARGUMENT, [](int, auto&, auto& t) { t[0].density = 1.5; });

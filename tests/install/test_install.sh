@@ -103,7 +103,7 @@ if command -v pkg-config >/dev/null; then
   echo "pkg-config of other layouts: ok"
 fi
 
-"$prefix/bin/weir" info | grep -q "^weir " || fail "the installed command does not work"
+"$prefix/bin/weir" info | grep "^weir " >/dev/null || fail "the installed command does not work"
 readelf -d "$prefix/bin/weir" | grep -q "RUNPATH.*\[\$ORIGIN/\.\./lib" || fail "bin/weir does not look for libraries in ../lib"
 [ -s "$(find "$prefix" -name weir.1)" ] || fail "no manual page"
 echo "installed command: ok"

@@ -16,7 +16,7 @@ cmp -s "$work/prefix/bin/weir" "$work/prefix/bin/$(basename "$(readlink "$build/
 for mpi in openmpi mpich; do
   library="mpi (Open MPI v"
   [ $mpi = openmpi ] || library="mpi (MPICH Version: "
-  WEIR_TIMEOUT=20 "$work/prefix/bin/weir-$mpi" info | grep -qF "$library" || fail "weir-$mpi does not run on $library"
+  WEIR_TIMEOUT=20 "$work/prefix/bin/weir-$mpi" info | grep -F "$library" >/dev/null || fail "weir-$mpi does not run on $library"
   cmake -S "$here/c" -B "$work/$mpi" -DCMAKE_PREFIX_PATH="$work/prefix" -DMPI_C_COMPILER=mpicc.$mpi >/dev/null
   cmake --build "$work/$mpi" >/dev/null
   ldd "$work/$mpi/my_code" | grep -q "libweir-$mpi.so.0 => $work/prefix" || fail "find_package with mpicc.$mpi did not take libweir-$mpi"
