@@ -26,20 +26,22 @@ class FusedImpl;
 ///
 /// An iteration has two parts. First the caller hands in gradients with ready(), each tensor once, in any order, which may differ
 /// between ranks. Then it asks for updates with wait(), test() or wait_all(); from the first of these calls on, the iteration takes
-/// no more gradients, and optional tensors that did not come contribute nothing. One before the iteration's first ready() waits for
-/// gradients that were not handed in, which is an error. wait_all() ends the iteration: every rank calls it
-/// before its next ready().
+/// no more gradients, and optional tensors that did not come contribute nothing. A wait before the first ready() of an iteration is
+/// an error: no gradient has been handed in. wait_all() ends the iteration: every rank calls it before its next ready(). With
+/// several objects, every rank ends their iterations in the same order.
 ///
 /// ready() compensates and selects, and starts the exchange of each buffer that is full. Exchanges advance in the calls of the
 /// communicator, ready() among them, and, with WEIR_PROGRESS_THREAD, in a thread of this rank.
 ///
 /// A gradient belongs to the library from ready() until wait() for its tensor, or wait_all(), has returned; it then holds the
-/// update: of a sparse tensor what was delivered, zero elsewhere.
+/// update: of a sparse tensor what was delivered, zero elsewhere. Every tensor needs memory of its own (hand in tied weights once),
+/// and no other run may use it meanwhile.
 ///
 /// Errors. What one rank does wrong in an iteration (a tensor that is ready twice, or missing, or of another size) ends it on every
 /// rank: wait() of the tensors concerned or wait_all() throws the same Error on all ranks, naming tensor and rank. A wait() that
-/// throws has ended the iteration as wait_all() does. Buffers without an error are delivered. The iteration after it is as any
-/// other. A run that broke off (timeout, transport error) breaks the object, as it does a plan.
+/// throws has ended the iteration as wait_all() does. Buffers without an error are delivered; of `ahead`, whose buffers hold other
+/// tensors on other ranks, no sparse tensor is. The iteration after it is as any other. A run that broke off (timeout, transport
+/// error) breaks the object, as it does a plan.
 ///
 /// The update is the same on all ranks, and with a residual nothing is lost: for every tensor, sum over ranks (gradient + old
 /// residual) = sum over ranks (new residual) + sum delivered, up to rounding. The same gradients in the same order give the same
@@ -58,8 +60,8 @@ class FusedAllreduce {
   /// for them; gradients are left alone.
   ~FusedAllreduce();
 
-  /// The gradient of tensors[tensor] is complete. Collective in the sense that every rank calls it for every tensor that is not
-  /// optional, before its first wait. Throws only what breaks the object; what is wrong with the call, all ranks hear in their
+  /// The gradient of tensors[tensor] is complete. Every rank calls it once for every tensor that is not optional, before its first
+  /// wait. Throws only what breaks the object; what is wrong with the call, all ranks hear in their
   /// waits.
   void ready(int tensor, std::span<float> gradient);
   void ready(int tensor, std::span<double> gradient);
@@ -73,7 +75,8 @@ class FusedAllreduce {
   void skip_raw(int tensor, void* gradient, std::int64_t count);
   /// Makes progress on everything in flight. For callers that compute for long between two gradients.
   void progress();
-  /// Makes progress; true once the update of this tensor is in its gradient. Ends the part of ready().
+  /// Makes progress; true once the update of this tensor is in its gradient, and for a number that is none: waits have the error.
+  /// Ends the part of ready().
   bool test(int tensor);
   /// Until the update of this tensor is in its gradient.
   void wait(int tensor);
@@ -99,8 +102,8 @@ class FusedAllreduce {
   /// Which buffers there are and why, for people.
   [[nodiscard]] std::string explanation() const;
   [[nodiscard]] std::int64_t memory_bytes() const;
-  /// As AllreducePlan's. Residuals belong to tensors, by name: a state is restored to an object of the same tensors, scheme,
-  /// algorithm and threshold.
+  /// As AllreducePlan's. Residuals belong to tensors, by name: a state is restored to an object of the same tensors, buffers,
+  /// scheme, algorithm and threshold.
   [[nodiscard]] std::int64_t state_bytes() const;
   void save_state(std::span<std::byte> state) const;
   void restore_state(std::span<const std::byte> state);

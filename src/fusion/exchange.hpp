@@ -128,11 +128,47 @@ class Exchange final : public detail::AsynchronousCall {
   }
   /// For the next iteration.
   void rearm() {
-    started = false;
+    started = failed_ = false;
     error_ = nullptr;
     word_ = 0;
     pieces_.clear();
     update_ = {};
+  }
+
+  // After the run, of buffers that deliver late; the others do this by themselves.
+
+  /// Something was wrong with it on some rank: nothing was delivered.
+  [[nodiscard]] bool failed() const { return failed_; }
+  /// What was delivered leaves the residuals of this rank's units.
+  void settle() {
+    for (const Piece& piece : pieces_) {
+      const SparseVector<T> taken = within(piece.begin, piece.unit->count);
+      piece.unit->settle(taken);
+      if (shared_.config.wire_values != WireValues::native)
+        piece.unit->return_rounded(shared_.config.wire_values, rounded_.data() + piece.first, taken);
+    }
+  }
+  /// What comes back may be of units of other buffers, all of which have settled. In ascending runs: neighbours are mostly of one
+  /// unit.
+  void give_back_undelivered() {
+    const SparseVector<T> back = outcome_.undelivered;
+    const auto& units = contents_.units;
+    auto place = units.begin();
+    for (std::int64_t i = 0; i < back.count; ++i) {
+      const std::int64_t index = back.indices[i];
+      if (index < place->begin || index >= place->begin + place->unit->count)
+        place = std::prev(
+            std::upper_bound(units.begin(), units.end(), index, [](std::int64_t at, const auto& p) { return at < p.begin; }));
+      place->unit->give_back(index - place->begin, back.values[i]);
+    }
+    for (const Piece& piece : pieces_) piece.unit->settled();
+  }
+  /// Residuals become what they were before.
+  void roll_back() {
+    for (const Piece& piece : pieces_) {
+      if (shared_.has_owner) piece.unit->roll_back();
+      piece.unit->settled();
+    }
   }
 
   void reset() {
@@ -186,7 +222,6 @@ class Exchange final : public detail::AsynchronousCall {
       }
     }
     if (word_ != 0) local_.count = 0;
-    shared_.statistics.selected_local += local_.count;
     if (word_ != 0) return;
     for (const auto& place : contents_.dense) {
       const Slot<T>& slot = shared_.slots[static_cast<std::size_t>(place.tensor)];
@@ -201,6 +236,7 @@ class Exchange final : public detail::AsynchronousCall {
         refuse(word_of(Wrong::non_finite, comm->topology.rank(), place.tensor));
     }
     if (word_ != 0) local_.count = 0;
+    shared_.statistics.selected_local += local_.count;
   }
 
   task<void> exchange() {
@@ -227,8 +263,10 @@ class Exchange final : public detail::AsynchronousCall {
       co_await channel().caller();
     }
     const StageScope stage = channel().stage(Stage::apply);
-    if (word != 0)
-      roll_back(word);
+    failed_ = word != 0;
+    update_ = failed_ ? SparseVector<T>{} : outcome_.update;
+    if (failed_)
+      end_failed(word);
     else
       apply();
   }
@@ -247,15 +285,13 @@ class Exchange final : public detail::AsynchronousCall {
       shared_.statistics.seconds_exchange += std::chrono::duration<double>(now - shared_.busy_since).count();
   }
 
-  void roll_back(std::uint64_t word) {
-    for (const Piece& piece : pieces_) {
-      if (shared_.has_owner) piece.unit->roll_back();
-      piece.unit->settled();
-    }
-    if (kind_of(word) != Wrong::non_finite || shared_.config.non_finite != NonFinite::skip)
-      throw AgreedError(error_of(word, shared_.config, shared_.tensors));
+  /// Of a failed run.
+  void end_failed(std::uint64_t word) {
+    const bool skips = kind_of(word) == Wrong::non_finite && shared_.config.non_finite == NonFinite::skip;
+    if (!contents_.delivers_late) roll_back();
+    if (!skips) throw AgreedError(error_of(word, shared_.config, shared_.tensors));
     ++shared_.statistics.buffers_skipped;
-    if (!shared_.has_owner || contents_.delivers_late) return;
+    if (contents_.delivers_late) return;
     for (const auto& place : contents_.units)
       for (const Part& part : place.unit->parts) write(part.tensor, part.count, {});
     for (const auto& place : contents_.dense)
@@ -263,12 +299,10 @@ class Exchange final : public detail::AsynchronousCall {
   }
 
   void apply() {
-    update_ = outcome_.update;
     shared_.statistics.selected_global += update_.count;
-    for (const Piece& piece : pieces_) settle(piece);
-    give_back_undelivered();
-    for (const Piece& piece : pieces_) piece.unit->settled();
     if (contents_.delivers_late) return;
+    settle();
+    give_back_undelivered();
     for (const auto& place : contents_.units) {
       for (const Part& part : place.unit->parts) {
         const SparseVector<T> mine = within(place.begin + part.begin, part.count);
@@ -294,27 +328,6 @@ class Exchange final : public detail::AsynchronousCall {
     return {taken_.data(), found.values, found.count};
   }
 
-  void settle(const Piece& piece) {
-    const SparseVector<T> taken = within(piece.begin, piece.unit->count);
-    piece.unit->settle(taken);
-    if (shared_.config.wire_values != WireValues::native)
-      piece.unit->return_rounded(shared_.config.wire_values, rounded_.data() + piece.first, taken);
-  }
-
-  /// They come in ascending runs: neighbours are mostly of one unit.
-  void give_back_undelivered() {
-    const SparseVector<T> back = outcome_.undelivered;
-    const auto& units = contents_.units;
-    auto place = units.begin();
-    for (std::int64_t i = 0; i < back.count; ++i) {
-      const std::int64_t index = back.indices[i];
-      if (index < place->begin || index >= place->begin + place->unit->count)
-        place = std::prev(
-            std::upper_bound(units.begin(), units.end(), index, [](std::int64_t at, const auto& p) { return at < p.begin; }));
-      place->unit->give_back(index - place->begin, back.values[i]);
-    }
-  }
-
   void write(int tensor, std::int64_t count, SparseVector<T> update) {
     T* const gradient = shared_.has_owner ? shared_.slots[static_cast<std::size_t>(tensor)].gradient : nullptr;
     if (gradient == nullptr) return;
@@ -333,6 +346,7 @@ class Exchange final : public detail::AsynchronousCall {
   SparseOutcome<T> outcome_;
   std::array<std::uint64_t, 2> words_{};
   std::uint64_t word_ = 0;
+  bool failed_ = false;
   std::exception_ptr error_;
   double seconds_ = 0;
 };

@@ -21,7 +21,7 @@ constexpr std::int64_t most_sparse = std::numeric_limits<std::uint32_t>::max(), 
 void check_tensor(const FusedTensor& t, std::size_t place) {
   require(!t.name.empty(), "tensor {}: its name is empty: give each a name of its own", place);
   const bool plain = std::none_of(t.name.begin(), t.name.end(), [](unsigned char c) { return c == '/' || c < ' '; });
-  require(t.name.size() <= longest_name && plain,
+  require(t.name.size() <= longest_name && plain && t.name != "." && t.name != "..",
           "tensor {}: its name is '{}': it must have at most {} characters, none of them '/' or a control character", place,
           t.name.substr(0, longest_name), longest_name);
   require(t.count >= 0 && t.count <= (t.dense ? most_dense : most_sparse),
@@ -209,11 +209,10 @@ Error error_of(std::uint64_t word, const FusionConfig& config, std::span<const F
   const auto wrong = [&](const std::string& text) { return Error(WEIR_ERR_ARGUMENT, whose + text); };
   switch (kind) {
     case Wrong::non_finite:
-      return {
-          WEIR_ERR_NON_FINITE,
-          whose + fmt::format("the gradient of rank {} holds NaN or infinity; gradients and residuals of its buffer are as before. "
-                              "Set non_finite to skip or propagate to accept it",
-                              rank)};
+      return {WEIR_ERR_NON_FINITE,
+              whose + fmt::format("the gradient of rank {} holds NaN or infinity; gradients and residuals of {} are as before. Set "
+                                  "non_finite to skip or propagate to accept it",
+                                  rank, config.scheme == FusionScheme::ahead ? "all sparse tensors" : "its buffer")};
     case Wrong::null_pointer:
       return wrong(fmt::format("rank {} gave a null gradient; give {} elements of {}", rank, tensor.count, name_of(config.type)));
     case Wrong::misaligned:

@@ -160,13 +160,14 @@ class TypedFused final : public detail::FusedImpl {
   }
 
   void visit_state(StateVisitor& visitor) override {
-    require_idle("its state is saved or restored");
+    require_idle("asking for its state");
     visitor.fixed("rank", comm->topology.rank(), Share::layout);
     visitor.fixed("ranks", comm->topology.size(), Share::layout);
     visitor.fixed("element_bytes", sizeof(T));
     visitor.text("tensors", text_of(tensors));
     visitor.text("scheme", name_of(config.scheme));
     visitor.text("algorithm", config.algorithm, Share::layout);
+    if (adaptation_fixed()) visitor.text("buffers", text_of_division(), Share::layout);
     visitor.state(state_);
     const StateVisitor::Copy copy = [](void* to, const void* from, std::int64_t bytes) {
       std::memcpy(to, from, static_cast<std::size_t>(bytes));
@@ -200,8 +201,8 @@ class TypedFused final : public detail::FusedImpl {
   [[nodiscard]] int buffer_of(int tensor) const override { return buffer_of_[static_cast<std::size_t>(tensor)]; }
 
   void require_idle(std::string_view what) const override {
-    if (begun_) fail(WEIR_ERR_BUSY, "fused '{}' is within an iteration: call wait_all() before {}", config.name, what);
     require_usable();
+    if (begun_) fail(WEIR_ERR_BUSY, "fused '{}' is within an iteration: call wait_all() before {}", config.name, what);
   }
 
   bool retire() noexcept override {
@@ -210,7 +211,7 @@ class TypedFused final : public detail::FusedImpl {
     if (!begun_) return true;
     // The other ranks wait for the rest of the iteration.
     try {
-      if (!closed_) abandon();
+      abandon();
       start_naive_end();
       if (naive_) {
         drive_to_end(*counting_);
@@ -442,6 +443,15 @@ class TypedFused final : public detail::FusedImpl {
     return text;
   }
 
+  /// "4 2,3 0,1", and how many entries fill a buffer.
+  [[nodiscard]] std::string text_of_division() const {
+    std::string text = naive_ ? fmt::format("of {}", capacity_) : "";
+    for (const std::vector<int>& buffer : division_) {
+      for (const int tensor : buffer) text += fmt::format("{}{}", tensor == buffer.front() ? " " : ",", tensor);
+    }
+    return text;
+  }
+
   // An iteration
 
   [[nodiscard]] bool any_broken() const {
@@ -520,7 +530,7 @@ class TypedFused final : public detail::FusedImpl {
   void select_for(Exchange<T>& exchange, Unit<T>& unit, const T* gradient) {
     const bool finite = select(unit, gradient);
     exchange.add(unit);
-    if (!finite) exchange.refuse(word(Wrong::non_finite, unit.parts.front().tensor));
+    if (!finite) exchange.refuse(word(Wrong::non_finite, unit.non_finite_tensor()));
   }
   void fill_phase(Unit<T>& unit, bool finite) {
     const std::int64_t count = unit.selection().count;
@@ -550,6 +560,7 @@ class TypedFused final : public detail::FusedImpl {
   void abandon() {
     const std::uint64_t gone = word(Wrong::destroyed, 0);
     word_ = std::max(word_, gone);
+    if (closed_) return;
     for (std::size_t tensor = 0; tensor < tensors.size(); ++tensor)
       if (!shared_.slots[tensor].ready) hand_in(static_cast<int>(tensor), gone);
     closed_ = true;
@@ -577,7 +588,14 @@ class TypedFused final : public detail::FusedImpl {
     if (!call.run.broken) return;
     broken_ = true;
     call.finish();
-    fail(WEIR_ERR_STATE, "fused '{}': an exchange broke off", config.name);
+    require_usable();
+  }
+  void finish(Exchange<T>& exchange) {
+    if (!exchange.run.finished) comm->engine.drive(exchange.run);
+    if (!exchange.run.broken) return;
+    broken_ = true;
+    if (const std::exception_ptr& error = exchange.outcome()) std::rethrow_exception(error);
+    require_usable();
   }
   void drive_to_end(detail::AsynchronousCall& call) noexcept {
     if (!call.run.finished) comm->engine.drive_to_end(call.run);
@@ -600,14 +618,23 @@ class TypedFused final : public detail::FusedImpl {
   }
   void deliver_phases() {
     delivered_ = true;
+    // Ranks have other tensors in a buffer: if one fails, tensors would get a part of their sum. So none is delivered.
+    bool failed = false, skipped = true;
+    for (const auto& phase : phases_) {
+      failed = failed || phase->failed();
+      skipped = skipped && !phase->outcome();
+    }
+    for (const auto& phase : phases_) failed ? phase->roll_back() : phase->settle();
+    if (!failed)
+      for (const auto& phase : phases_) phase->give_back_undelivered();
+    if (!skipped) return;
     const auto& places = phases_.front()->contents().units;
     for (const auto& place : places) {
       const Slot<T>& slot = shared_.slots[static_cast<std::size_t>(place.unit->parts.front().tensor)];
       if (slot.gradient != nullptr) kernels::host::fill_zero(slot.gradient, place.unit->count);
     }
     for (const auto& phase : phases_) {
-      if (!phase->started) continue;
-      const SparseVector<T> update = phase->outcome() ? SparseVector<T>{} : phase->update();
+      const SparseVector<T> update = failed || !phase->started ? SparseVector<T>{} : phase->update();
       auto place = places.begin();
       for (std::int64_t i = 0; i < update.count; ++i) {
         const std::int64_t index = update.indices[i];

@@ -54,6 +54,13 @@ class Unit {
     selection_ = finite ? selector_.selection() : SparseVector<T>{};
     co_return finite;
   }
+  /// After that: one that holds what is not finite, or the first, whose residual does.
+  [[nodiscard]] int non_finite_tensor() const {
+    for (const Part& part : parts) {
+      if (kernels::host::count_non_finite(source_ + part.begin, part.count) > 0) return part.tensor;
+    }
+    return parts.front().tensor;
+  }
   [[nodiscard]] SparseVector<T> selection() const { return selection_; }
 
   /// What was delivered leaves the residual. Indices count from the unit's first element on.

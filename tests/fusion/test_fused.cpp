@@ -127,6 +127,21 @@ TEMPLATE_TEST_CASE("nothing is lost, and every rank gets the same bits, whatever
   }
 }
 
+TEST_CASE("nothing is lost where ranks hand in tensors in other orders", "[fusion]") {
+  for (const char* algorithm : {"gtopk", "oktopk", "hi_oktopk", "topk_dsa", "topk_allgather"}) {
+    for (const WireValues values : {WireValues::native, WireValues::bfloat16}) {
+      for (const FusionScheme scheme : {FusionScheme::ahead, FusionScheme::behind, FusionScheme::ahead_inter}) {
+        for (const int ranks : {4, 5}) {
+          INFO(algorithm << ' ' << name_of(scheme) << " P " << ranks);
+          FusionConfig config = config_of(scheme, algorithm);
+          config.wire_values = values;
+          REQUIRE(worst_loss(Job<float>{.config = config, .ranks = ranks, .iterations = 6, .shuffled = true}.run()) <= 1);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("every sparse algorithm carries a buffer", "[fusion]") {
   for (const AlgorithmInfo& algorithm : algorithms()) {
     if (!algorithm.sparse) continue;

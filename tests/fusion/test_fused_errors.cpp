@@ -164,12 +164,13 @@ TEST_CASE("a tensor that is skipped and not optional", "[fusion]") {
 TEST_CASE("gradients that are not finite", "[fusion]") {
   for (const int tensor : {1, 3}) {
     const std::string name = tensor == 1 ? "second" : "bias";
-    expect_alike(WEIR_ERR_NON_FINITE, "of rank 2 holds NaN or infinity", [&](auto& fused, int rank, auto& g) {
-      if (rank == 2) g[static_cast<std::size_t>(tensor)][7] = std::numeric_limits<float>::quiet_NaN();
-      all_ready(fused, g);
-      fused.wait(tensor);
-      fused.wait_all();
-    });
+    expect_alike(WEIR_ERR_NON_FINITE, "tensor '" + name + "': the gradient of rank 2 holds NaN or infinity",
+                 [&](auto& fused, int rank, auto& g) {
+                   if (rank == 2) g[static_cast<std::size_t>(tensor)][7] = std::numeric_limits<float>::quiet_NaN();
+                   all_ready(fused, g);
+                   fused.wait(tensor);
+                   fused.wait_all();
+                 });
   }
 }
 
@@ -294,6 +295,81 @@ TEST_CASE("an object that goes within an iteration ends that of the others with 
     INFO(name_of(scheme));
     REQUIRE(check.failure() == "");
   }
+}
+
+TEST_CASE("an object that goes after a wait ends the iteration of the others with an error", "[fusion]") {
+  for (const FusionScheme scheme : all_schemes) {
+    RankCheck check;
+    run_ranks(3, [&](Communicator& comm) {
+      const std::vector<FusedTensor> tensors = few_tensors();
+      Gradients gradients = gradients_of<float>(tensors, comm.rank(), 3, 0);
+      FusedAllreduce fused(comm, config_of(scheme), tensors);
+      all_ready(fused, gradients);
+      fused.wait(0);
+      if (comm.rank() == 2) return;
+      try {
+        fused.wait_all();
+        check.that(false, "no error");
+      } catch (const Error& error) {
+        check.that(std::string(error.what()).find("rank 2 destroyed it within an iteration") != std::string::npos, error.what());
+      }
+    });
+    INFO(name_of(scheme));
+    REQUIRE(check.failure() == "");
+  }
+}
+
+TEST_CASE("a timeout is told to those who ask again and again, too", "[fusion]") {
+  RankCheck check;
+  std::atomic<int> timed_out = 0;
+  run_ranks(3,
+            [&](Communicator& comm) {
+              const std::vector<FusedTensor> tensors = few_tensors();
+              FusedAllreduce fused(comm, config_of(FusionScheme::ahead_inter), tensors);
+              Gradients gradients = gradients_of<float>(tensors, comm.rank(), 3, 0);
+              if (comm.rank() != 1) {
+                all_ready(fused, gradients);
+                try {
+                  while (!fused.test(0)) std::this_thread::yield();
+                  check.that(false, "no error");
+                } catch (const Error& error) {
+                  check.that(error.status() == WEIR_ERR_TIMEOUT, error.what());
+                }
+                ++timed_out;
+                try {
+                  fused.reset();
+                } catch (const Error& error) {
+                  check.that(error.status() == WEIR_ERR_STATE, error.what());
+                }
+              }
+              while (timed_out < 2) std::this_thread::yield();
+            },
+            {.settings = {.timeout_seconds = 0.3, .dump = ""}});
+  REQUIRE(check.failure() == "");
+}
+
+TEST_CASE("nothing of an iteration is delivered ahead where a buffer fails, and the next goes on", "[fusion]") {
+  RankCheck check;
+  run_ranks(3, [&](Communicator& comm) {
+    const std::vector<FusedTensor> tensors = few_tensors();
+    FusedAllreduce fused(comm, config_of(FusionScheme::ahead), tensors);
+    Gradients gradients = gradients_of<float>(tensors, comm.rank(), 3, 0);
+    const Gradients before = gradients;
+    gradients[4][3] = comm.rank() == 1 ? std::numeric_limits<float>::quiet_NaN() : gradients[4][3];
+    all_ready(fused, gradients);
+    try {
+      fused.wait_all();
+      check.that(false, "no error");
+    } catch (const Error& error) {
+      check.that(error.status() == WEIR_ERR_NON_FINITE, error.what());
+    }
+    for (const std::size_t i : {0, 1, 2}) {
+      check.that(gradients[i] == before[i], "gradient of " + tensors[i].name);
+      for (const float x : fused.residual<float>(static_cast<int>(i)))
+        check.that(std::abs(x) <= 1e-3F, "residual of " + tensors[i].name);
+    }
+  });
+  REQUIRE(check.failure() == "");
 }
 
 TEST_CASE("names find tensors, or the closest", "[fusion]") {
