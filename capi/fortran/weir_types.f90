@@ -424,7 +424,7 @@ module weir_types
   type :: weir_fusion_statistics
     integer(int64) :: iteration = 0 !< iterations so far, this one included
     integer(int64) :: exchanges = 0 !< buffers that were exchanged: communication startups
-    integer(int64) :: tensors_skipped = 0 !< optional tensors that this rank left out
+    integer(int64) :: tensors_skipped = 0 !< optional tensors that this rank skipped or left out
     !> tensors of which no entry was delivered, though they have elements and k is not 0; the same on all ranks
     integer(int64) :: tensors_missing = 0
     integer(int64) :: buffers_skipped = 0 !< WEIR_NON_FINITE_SKIP took effect on so many

@@ -75,8 +75,8 @@ class FusedAllreduce {
   void skip_raw(int tensor, void* gradient, std::int64_t count);
   /// Makes progress on everything in flight. For callers that compute for long between two gradients.
   void progress();
-  /// Makes progress; true once the update of this tensor is in its gradient, and for a number that is none: waits have the error.
-  /// Ends the part of ready().
+  /// Makes progress; true once the update of this tensor is in its gradient. Ends the part of ready(). Where this rank has done
+  /// something wrong in the iteration, it waits for the other ranks to end it, as wait() does, and throws.
   bool test(int tensor);
   /// Until the update of this tensor is in its gradient.
   void wait(int tensor);

@@ -459,7 +459,7 @@ typedef struct weir_fusion_statistics {
   size_t struct_size;
   int64_t iteration;       /**< iterations so far, this one included */
   int64_t exchanges;       /**< buffers that were exchanged: communication startups */
-  int64_t tensors_skipped; /**< optional tensors that this rank left out */
+  int64_t tensors_skipped; /**< optional tensors that this rank skipped or left out */
   /** tensors of which no entry was delivered, though they have elements and k is not 0; the same on all ranks */
   int64_t tensors_missing;
   int64_t buffers_skipped;    /**< WEIR_NON_FINITE_SKIP took effect on so many */

@@ -390,7 +390,7 @@ struct FusionConfig {
 struct FusionStatistics {
   std::int64_t iteration = 0;        ///< iterations so far, this one included
   std::int64_t exchanges = 0;        ///< buffers that were exchanged: communication startups
-  std::int64_t tensors_skipped = 0;  ///< optional tensors that this rank left out
+  std::int64_t tensors_skipped = 0;  ///< optional tensors that this rank skipped or left out
   /// tensors of which no entry was delivered, though they have elements and k is not 0; the same on all ranks
   std::int64_t tensors_missing = 0;
   std::int64_t buffers_skipped = 0;     ///< NonFinite::skip took effect on so many

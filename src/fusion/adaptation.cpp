@@ -87,9 +87,12 @@ Division Adaptation::next() const {
 }
 
 std::string Adaptation::text() const {
-  std::string text = fmt::format("{}: an exchange takes {:.3g} ms and {:.3g} ms for a MiB;",
+  std::string text = fmt::format("{}: {:.3g} ms for an exchange and {:.3g} ms for each MiB of it",
                                  settled_ ? "settled" : "still measuring", cost_.startup * 1e3, cost_.per_byte * 0x1p20 * 1e3);
-  for (const Tried& tried : tried_) text += fmt::format(" {} buffers {:.3f} ms", tried.division.size(), tried.total * 1e3);
+  if (!tried_.empty()) text += "; iterations";
+  for (const Tried& tried : tried_)
+    text +=
+        fmt::format("{} {:.3f} ms with {} buffers", &tried == &tried_.front() ? "" : ",", tried.total * 1e3, tried.division.size());
   return text + '\n';
 }
 

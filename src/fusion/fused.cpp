@@ -52,16 +52,16 @@ const AllreduceRow& cheapest(CommunicatorState& comm, const FusionConfig& config
       std::min<std::int64_t>(totals.k, std::max<std::int64_t>(1, std::llround(config.density * static_cast<double>(elements))));
   const AllreduceRow* best = nullptr;
   double least = 0;
-  explanation = fmt::format("a buffer of {} entries, as predicted:", k);
+  std::string predicted;
   for (const AllreduceRow& row : allreduce_registry()) {
     if (!row.sparse() || !row.delivers_all || row.sharded || row.threshold) continue;
     const double seconds = exchange_seconds(cost_of(comm, config, row, totals, k));
-    explanation += fmt::format(" {} {:.3f} ms", row.name, seconds * 1e3);
+    predicted += fmt::format("{}{} {:.3f} ms", predicted.empty() ? "" : ", ", row.name, seconds * 1e3);
     if (best != nullptr && seconds >= least) continue;
     best = &row;
     least = seconds;
   }
-  explanation += '\n';
+  explanation = fmt::format("algorithm {}: the cheapest for {} entries; predicted: {}\n", best->name, k, predicted);
   return *best;
 }
 
@@ -71,7 +71,7 @@ Plan planned(CommunicatorState& comm, const FusionConfig& config, std::span<cons
   plan.config = config;
   if (plan.config.error_feedback == Feedback::automatic) plan.config.error_feedback = Feedback::residual;
   const Totals totals = totals_of(config, tensors);
-  if (config.algorithm == "auto")
+  if (config.algorithm == "auto" || config.algorithm == "auto_sparse")
     plan.row = &cheapest(comm, config, totals, plan.explanation);
   else
     plan.row = &find_allreduce(config.algorithm);

@@ -10,6 +10,7 @@
 #include "base/config_check.hpp"
 #include "base/error.hpp"
 #include "collectives/allreduce.hpp"
+#include "communicator/input_error.hpp"
 #include "plan/plan_config.hpp"
 
 namespace weir::fusion {
@@ -88,7 +89,7 @@ void check_config(const FusionConfig& c, std::span<const FusedTensor> tensors) {
   require(c.error_feedback != Feedback::ef21, "error_feedback is ef21: it must be residual, none or automatic");
   require(c.wire_values == WireValues::native || c.type != DataType::float64,
           "wire_values is {}: it needs float32, and type is {}; choose native", name_of(c.wire_values), name_of(c.type));
-  if (c.algorithm != "auto")
+  if (c.algorithm != "auto" && c.algorithm != "auto_sparse")
     require(find_allreduce(c.algorithm).sparse(),
             "algorithm is {}: it must be sparse, or auto; mark tensors dense to send them whole", c.algorithm);
   require(tensors.size() <= most_tensors, "there are {} tensors: at most {} can be fused", tensors.size(), most_tensors);
@@ -214,7 +215,8 @@ Error error_of(std::uint64_t word, const FusionConfig& config, std::span<const F
                                   "non_finite to skip or propagate to accept it",
                                   rank, config.scheme == FusionScheme::ahead ? "all sparse tensors" : "its buffer")};
     case Wrong::null_pointer:
-      return wrong(fmt::format("rank {} gave a null gradient; give {} elements of {}", rank, tensor.count, name_of(config.type)));
+      return wrong(fmt::format("rank {} gave a null gradient; give {} elements of {}{}", rank, tensor.count, name_of(config.type),
+                               refused_by_binding));
     case Wrong::misaligned:
       return wrong(fmt::format("the gradient of rank {} is not aligned to its type {}", rank, name_of(config.type)));
     case Wrong::device_memory:

@@ -102,6 +102,7 @@ class TypedFused final : public detail::FusedImpl {
     const Wrong wrong = !contributes && !described.optional ? Wrong::not_optional : what_is_wrong(described, gradient, count, type);
     slot.ready = true;
     slot.contributes = contributes && wrong == Wrong::none;
+    if (!contributes) ++shared_.statistics.tensors_skipped;
     slot.gradient = wrong == Wrong::none ? static_cast<T*>(gradient) : nullptr;
     hand_in(static_cast<int>(tensor), wrong == Wrong::none ? 0 : word(wrong, tensor, count));
     last_ready_ = Clock::now();
@@ -115,7 +116,10 @@ class TypedFused final : public detail::FusedImpl {
   }
 
   bool test(std::int64_t tensor) override {
-    if (!is_closable(tensor)) return true;  // wait() has the error to throw
+    if (!may_wait(tensor)) {
+      end_iteration();
+      return true;
+    }
     const WaitClock clock(*this);
     comm->engine.poll();
     if (is_phased(tensor)) {
@@ -132,7 +136,7 @@ class TypedFused final : public detail::FusedImpl {
   }
 
   void wait(std::int64_t tensor) override {
-    if (!is_closable(tensor)) return end_iteration();
+    if (!may_wait(tensor)) return end_iteration();
     {
       const WaitClock clock(*this);
       if (is_phased(tensor)) return wait_for_phases();
@@ -573,13 +577,13 @@ class TypedFused final : public detail::FusedImpl {
     counting_->start(1);
   }
 
-  /// For wait() and test(): closes the iteration. False where that ended in an error already, for a tensor that is none.
-  [[nodiscard]] bool is_closable(std::int64_t tensor) {
+  /// For wait() and test(): closes the iteration. False where this rank has done something wrong in it, which ends it.
+  [[nodiscard]] bool may_wait(std::int64_t tensor) {
     require_usable();
     begin();
     if (tensor < 0 || tensor >= std::ssize(tensors)) note(Wrong::unknown, tensor);
     close();
-    return tensor >= 0 && tensor < std::ssize(tensors);
+    return word_ == 0;
   }
 
   /// Drives a call until it has finished. Throws where it broke off.

@@ -1121,7 +1121,7 @@ class FusionStatistics(Struct):
 
     iteration: iterations so far, this one included
     exchanges: buffers that were exchanged: communication startups
-    tensors_skipped: optional tensors that this rank left out
+    tensors_skipped: optional tensors that this rank skipped or left out
     tensors_missing: tensors of which no entry was delivered, though they have elements and k is not 0; the same on all ranks
     buffers_skipped: NonFinite.skip took effect on so many
     selected_local: entries this rank contributed, dense tensors aside
