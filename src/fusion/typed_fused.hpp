@@ -356,7 +356,8 @@ class TypedFused final : public detail::FusedImpl {
     AllreduceProblem problem;
     problem.count = contents.count;
     problem.largest_k = contents.k;
-    problem.largest_local = contents.most_selected;
+    // At least what the units may select together: guards round down, for each.
+    problem.largest_local = weir::most_selected(threshold(), contents.count, contents.k);
     problem.ranks = comm->topology.size();
     problem.divisor = config.average ? problem.ranks : 1;
     problem.topology = &comm->topology;
