@@ -22,7 +22,6 @@ struct Slot {
   T* gradient = nullptr;       ///< null: left out
   bool ready = false;          ///< handed in, or skipped
   bool contributes = false;    ///< it is in the sum
-  double ready_at = 0;         ///< s since the first one
   std::int64_t delivered = 0;  ///< entries of the update
 };
 
@@ -207,6 +206,8 @@ class Exchange final : public detail::AsynchronousCall {
 
   /// Entries of all pieces, sorted by index; dense tensors next to each other.
   void gather() {
+    local_ = {};
+    if (word_ != 0) return;
     std::sort(pieces_.begin(), pieces_.end(), [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
     local_ = {indices_.data(), values_.data(), 0};
     if (contents_.units.size() == 1 && !pieces_.empty()) {
@@ -221,8 +222,6 @@ class Exchange final : public detail::AsynchronousCall {
         local_.count += selection.count;
       }
     }
-    if (word_ != 0) local_.count = 0;
-    if (word_ != 0) return;
     for (const auto& place : contents_.dense) {
       const Slot<T>& slot = shared_.slots[static_cast<std::size_t>(place.tensor)];
       const std::int64_t count = shared_.tensors[static_cast<std::size_t>(place.tensor)].count;

@@ -10,43 +10,14 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "base/keep.hpp"
 #include "base/log.hpp"
 #include "fusion/adaptation.hpp"
+#include "fusion/agreement.hpp"
 #include "fusion/exchange.hpp"
 #include "fusion/fused.hpp"
 #include "plan/plan_config.hpp"
 
 namespace weir::fusion {
-
-/// Maxima over all ranks, and nothing else.
-class Agreement final : public detail::AsynchronousCall {
- public:
-  Agreement(std::shared_ptr<detail::CommunicatorState> communicator, std::string name, int tag, std::size_t most_words,
-            FusionStatistics& statistics)
-      : AsynchronousCall(std::move(communicator), std::move(name), most_urgent, tag),
-        words(most_words),
-        scratch_(most_words),
-        statistics_(statistics) {
-    run.what = "agreement";
-  }
-  /// On the first words.
-  void start(std::size_t count) {
-    check_startable();
-    const auto most = static_cast<std::int64_t>(count);
-    launch([&] { return allreduce_control(channel(), words.data(), most, most, scratch_.data()); });
-  }
-
-  std::vector<std::uint64_t> words;
-
- protected:
-  void completed() override { count_traffic(traffic, statistics_); }
-
- private:
-  static constexpr int most_urgent = 1 << 30;
-  std::vector<std::uint64_t> scratch_;
-  FusionStatistics& statistics_;
-};
 
 /// What an object is made with, agreed on by all ranks.
 struct Plan {
