@@ -76,8 +76,9 @@ weir_status weir_comm_destroy(weir_comm* comm) {
     need_alive(comm);
     Use use(comm);
     if (comm->users > 0) {
-      comm->error = std::to_string(comm->users) +
-                    " plan(s), table(s), schedule(s) or checkpoint(s) still use this communicator: destroy them first";
+      comm->error =
+          std::to_string(comm->users) +
+          " plan(s), table(s), fused allreduce(s), schedule(s) or checkpoint(s) still use this communicator: destroy them first";
       throw weir::Error(WEIR_ERR_BUSY, comm->error);
     }
     remove_handle(comm);

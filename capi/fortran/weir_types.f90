@@ -389,8 +389,7 @@ module weir_types
 
   !> Describes how the gradients of a model are fused and reduced. All fields but `name` and `priority` must be equal on all ranks.
   type :: weir_fusion_config
-    !> WEIR_FUSION_NONE, ...: which tensors travel together, and what is sparsified
-    integer :: scheme = WEIR_FUSION_AHEAD_INTER_INTRA
+    integer :: scheme = WEIR_FUSION_AHEAD_INTER !< WEIR_FUSION_NONE, ...: which tensors travel together, and what is sparsified
     !> size of a buffer, as bytes of gradients: with `behind` a buffer takes so many; with `ahead` and `ahead_inter` as many entries
     !> as the density selects of so many. `ahead_inter_intra` and `ahead_fitted` begin with it, and the former takes no larger ones;
     !> the others ignore it

@@ -448,7 +448,7 @@ typedef struct weir_fusion_config {
 
 #define WEIR_FUSION_CONFIG_INIT                                                                                                    \
   {                                                                                                                                \
-    sizeof(weir_fusion_config), 0.01, 26214400, 32, 64, 4.0, "auto", "fused", WEIR_FUSION_AHEAD_INTER_INTRA, WEIR_FLOAT32,         \
+    sizeof(weir_fusion_config), 0.01, 26214400, 32, 64, 4.0, "auto", "fused", WEIR_FUSION_AHEAD_INTER, WEIR_FLOAT32,               \
     WEIR_THRESHOLD_EXACT, 30, WEIR_WIRE_FORMAT_COMPACT, WEIR_WIRE_VALUES_NATIVE, 4, WEIR_NON_FINITE_ERROR,                         \
     WEIR_FEEDBACK_AUTOMATIC, 1, 0, 0                                                                                               \
   }

@@ -357,7 +357,7 @@ struct FusedTensor {
 
 /// Describes how the gradients of a model are fused and reduced. All fields but `name` and `priority` must be equal on all ranks.
 struct FusionConfig {
-  FusionScheme scheme = FusionScheme::ahead_inter_intra;  ///< which tensors travel together, and what is sparsified
+  FusionScheme scheme = FusionScheme::ahead_inter;  ///< which tensors travel together, and what is sparsified
   /// size of a buffer, as bytes of gradients: with `behind` a buffer takes so many; with `ahead` and `ahead_inter` as many entries
   /// as the density selects of so many. `ahead_inter_intra` and `ahead_fitted` begin with it, and the former takes no larger ones;
   /// the others ignore it

@@ -10,6 +10,7 @@ networks with them, as `weir bench fusion --help` explains; simulated GPUs shrin
 one.
 """
 import argparse
+import itertools
 import json
 import os
 import pathlib
@@ -24,6 +25,9 @@ CLUSTER = ROOT / "tests/cluster/cluster"
 sys.path.insert(0, str(ROOT / "perfmodels/simgrid"))
 MODELS = ["resnet50", "resnet152", "vgg19", "bert_base", "gpt2_large"]
 NODES, RATES = [4, 8], [1, 10]  # Gbit/s
+# GFLOP/s of a GPU (a V100 with 32-bit floats, six times as fast) and MiB of a buffer (PyTorch's DDP, Horovod, and sizes that do not suit).
+SETTINGS = {"v100": (10000, 25), "fast": (60000, 25), "fast-64mib": (60000, 64), "fast-tiny": (60000, 0.25),
+            "fast-whole": (60000, 4096)}
 SHRINK = {"resnet50": 16, "resnet152": 16, "vgg19": 16, "bert_base": 16, "gpt2_large": 64}
 SIMULATED_RANKS = 64
 SIMULATED_ELEMENTS = 2e7  # of all ranks together
@@ -33,8 +37,8 @@ def say(text):
     print(time.strftime("%H:%M:%S"), text, file=sys.stderr, flush=True)
 
 
-def key_of(where, model, ranks, rate):
-    return f"{where} {model} {ranks} {rate}gbit"
+def key_of(where, model, ranks, rate, setting):
+    return f"{where} {model} {ranks} {rate}gbit {setting}"
 
 
 def load():
@@ -45,9 +49,10 @@ def save(results):
     RESULTS.write_text(json.dumps(results, indent=1) + "\n")
 
 
-def bench_arguments(options, model, shrink, out):
+def bench_arguments(options, model, shrink, setting, out):
+    gflops, mib = SETTINGS[setting]
     arguments = ["--model", str(ROOT / f"perfmodels/models/{model}.json"), "--shrink", str(shrink), "--iterations", str(options.iterations),
-                 "--warmup", str(options.warmup), "--density", str(options.density), "--threshold", options.threshold, "--json", str(out)]
+                 "--warmup", str(options.warmup), "--density", str(options.density), "--threshold", options.threshold, "--rate", str(gflops), "--buffer-mib", str(mib), "--json", str(out)]
     return arguments + (["--algorithm", options.algorithm] if options.algorithm else [])
 
 
@@ -59,23 +64,23 @@ def measure_cluster(options, results, folder):
     for nodes in options.nodes:
         for rate in options.rates:
             for shrink in sorted({SHRINK[model] for model in options.models}):
-                models = [model for model in options.models if SHRINK[model] == shrink]
-                models = [model for model in models if options.force or key_of("cluster", model, nodes, rate) not in results]
-                if models:
-                    measure_models(options, results, folder, nodes, rate, shrink, models)
+                wanted = [(model, setting) for setting in options.settings for model in options.models if SHRINK[model] == shrink]
+                wanted = [w for w in wanted if options.force or key_of("cluster", w[0], nodes, rate, w[1]) not in results]
+                if wanted:
+                    measure_shrunk(options, results, folder, nodes, rate, shrink, wanted)
 
 
-def measure_models(options, results, folder, nodes, rate, shrink, models):
+def measure_shrunk(options, results, folder, nodes, rate, shrink, wanted):
     cluster("up", "-n", str(nodes), "-r", f"{rate * 1e6 / shrink:.0f}kbit")
     machine, out = folder / "machine.json", folder / "rows.json"
     ranks = ["mpirun", "-n", str(nodes), "-p", "1", "--"]
     say(f"{nodes} nodes at {rate} / {shrink} Gbit/s: calibrate")
     cluster(*ranks, str(options.program), "calibrate", "--output", str(machine))
-    for model in models:
-        say(f"{nodes} nodes at {rate} / {shrink} Gbit/s: {model}")
-        cluster(*ranks, str(options.program), "bench", "fusion", *bench_arguments(options, model, shrink, out), quiet=False,
+    for model, setting in wanted:
+        say(f"{nodes} nodes at {rate} / {shrink} Gbit/s: {model}, {setting}")
+        cluster(*ranks, str(options.program), "bench", "fusion", *bench_arguments(options, model, shrink, setting, out), quiet=False,
                 env=os.environ | {"WEIR_MACHINE": str(machine)})
-        results[key_of("cluster", model, nodes, rate)] = json.loads(out.read_text())
+        results[key_of("cluster", model, nodes, rate, setting)] = json.loads(out.read_text())
         save(results)
     cluster("down")
 
@@ -84,20 +89,36 @@ def measure_simulated(options, results, folder):
     import machines  # only where SimGrid is
 
     for rate in options.rates:
-        for model in options.models:
-            key = key_of("simulated", model, SIMULATED_RANKS, rate)
+        for model, setting in itertools.product(options.models, options.settings):
+            key = key_of("simulated", model, SIMULATED_RANKS, rate, setting)
             if key in results and not options.force:
                 continue
             table = json.loads((ROOT / f"perfmodels/models/{model}.json").read_text())
             shrink = max(1, round(table["parameters"] * SIMULATED_RANKS / options.elements))
             machine, out, name = folder / "machine.json", folder / "rows.json", f"ethernet_{rate}gbit"
-            say(f"{SIMULATED_RANKS} ranks of {name}: {model}, shrunk by {shrink}")
+            say(f"{SIMULATED_RANKS} ranks of {name}: {model}, {setting}, shrunk by {shrink}")
             os.environ.pop("WEIR_MACHINE", None)
             machines.simulate(options.calibrate, name, 16, shrink, ["--calibrate", str(machine)])
             os.environ["WEIR_MACHINE"] = str(machine)
-            machines.simulate(options.program, name, SIMULATED_RANKS, shrink, bench_arguments(options, model, shrink, out))
+            machines.simulate(options.program, name, SIMULATED_RANKS, shrink, bench_arguments(options, model, shrink, setting, out))
             results[key] = json.loads(out.read_text())
             save(results)
+
+
+def title_of(key, first):
+    where, model, ranks, rate, _ = key.split()
+    return (f"{model}, {ranks} {'nodes' if where == 'cluster' else 'simulated nodes'} at {rate.removesuffix('gbit')} Gbit/s, "
+            f"{first['gflops'] / 1000:g} TFLOP/s, buffers of {first['buffer_mib']:g} MiB")
+
+
+def summary(results):
+    schemes = ["none", "behind", "ahead", "ahead_inter", "ahead_inter_intra", "ahead_fitted", "omgs", "cupcake", "dense"]
+    lines = ["| step, ms | computing | " + " | ".join(schemes) + " | ahead_inter / limit |", "| --- |" + " ---: |" * (len(schemes) + 2)]
+    for key, rows in results.items():
+        by_scheme = {row["scheme"]: row for row in rows}
+        steps = " | ".join(f"{by_scheme[scheme]['median_ms']:.1f}" if scheme in by_scheme else "" for scheme in schemes)
+        lines.append(f"| {title_of(key, rows[0])} | {rows[0]['compute_ms']:.1f} | {steps} | {by_scheme['ahead_inter']['limit_ratio']:.2f} |")
+    return lines + [""]
 
 
 def report(results):
@@ -105,10 +126,10 @@ def report(results):
              "A step: the backward pass and the next forward pass, whose layers wait for their updates. Milliseconds of the slowest rank, medians. NOCT: of the",
              "step, what is not computing. x none, x better: times as fast as `none`, and as the better of `none` and `behind`. / limit: step over the longer of",
              "computing and these bytes through the card. Models are shrunk, and networks with them: see `weir bench fusion --help`.", ""]
+    lines += summary(results)
     for key, rows in results.items():
-        where, model, ranks, rate = key.split()
         first = rows[0]
-        lines += [f"## {model}, {ranks} {'nodes' if where == 'cluster' else 'simulated nodes'} at {rate.removesuffix('gbit')} Gbit/s", "",
+        lines += [f"## {title_of(key, first)}", "",
                   f"{first['tensors']} tensors, {first['elements'] * first['shrink'] / 1e6:.1f} M elements, shrunk by {first['shrink']}; density {first['density']}, "
                   f"threshold {first['threshold']}; {first['compute_ms']:.1f} ms of computing; card: {first['card_mb_per_s'] * first['shrink']:.0f} MB/s.", "",
                   "| scheme | algorithm | step | min | NOCT | select | waited | startups | MB sent | missing | x none | x better | / limit |",
@@ -130,8 +151,9 @@ def parse():
         command.add_argument("program", type=pathlib.Path)
         command.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
         command.add_argument("--rates", nargs="+", type=int, default=RATES, help="Gbit/s")
-        command.add_argument("--iterations", type=int, default=15 if name == "cluster" else 2)
-        command.add_argument("--warmup", type=int, default=25 if name == "cluster" else 22, help="until buffers have settled")
+        command.add_argument("--settings", nargs="+", choices=SETTINGS, default=list(SETTINGS))
+        command.add_argument("--iterations", type=int, default=10 if name == "cluster" else 2)
+        command.add_argument("--warmup", type=int, default=26 if name == "cluster" else 22, help="until buffers have settled")
         command.add_argument("--density", type=float, default=0.01)
         command.add_argument("--threshold", default="exact")
         command.add_argument("--algorithm")

@@ -25,6 +25,25 @@ void copy_bytes(void* to, const void* from, std::int64_t bytes, const StateVisit
     std::memcpy(to, from, static_cast<std::size_t>(bytes));
 }
 
+/// How two texts differ: in the first line that does, and of a long one from there on.
+std::string difference(std::string_view saved, std::string_view here) {
+  constexpr std::size_t longest = 160, before = 20;
+  std::size_t at =
+      static_cast<std::size_t>(std::mismatch(saved.begin(), saved.end(), here.begin(), here.end()).first - saved.begin());
+  const auto line_of = [&](std::string_view text) -> std::string {
+    const std::size_t begin = at == 0 ? 0 : text.rfind('\n', at - 1) + 1;  // npos + 1 is 0
+    if (begin >= text.size()) return "nothing";
+    const std::string_view line = text.substr(begin, text.find('\n', at) - begin);
+    if (line.size() <= longest) return fmt::format("'{}'", line);
+    const std::size_t from = std::max(at - begin, before) - before;
+    return fmt::format("'{}{}{}'", from > 0 ? "..." : "", line.substr(from, longest), from + longest < line.size() ? "..." : "");
+  };
+  const auto line = std::count(saved.begin(), saved.begin() + static_cast<std::ptrdiff_t>(at), '\n');
+  const bool lines = saved.find('\n') != std::string_view::npos || here.find('\n') != std::string_view::npos;
+  return fmt::format("{} is {} in the state and {} here", lines ? fmt::format("line {}", line + 1) : "it", line_of(saved),
+                     line_of(here));
+}
+
 }  // namespace
 
 std::string_view state_type_name(StateType type) { return row_of(type).name; }
@@ -117,7 +136,7 @@ void StateRestorer::field(FieldVisit visit, void* data, const Copy* copy) {
 void StateRestorer::text_field(FieldVisit visit, std::string_view here) {
   const StateField& found = find(visit.name, StateType::text);
   const std::string_view saved(reinterpret_cast<const char*>(found.bytes.data()), static_cast<std::size_t>(found.count));
-  if (saved != here) refuse_field(visit.name, fmt::format("it is '{}' in the state and '{}' here", saved, here));
+  if (saved != here) refuse_field(visit.name, difference(saved, here));
 }
 
 }  // namespace weir

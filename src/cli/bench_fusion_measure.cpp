@@ -33,8 +33,18 @@ class Subject {
  public:
   Subject(const Communicator& comm, const FusionOptions& options, const FusionModel& model, const std::string& scheme,
           const PassTimes& times, const FusionHost& host)
-      : compute_(times.seconds()),
+      : dense_(scheme == dense_scheme),
+        compute_(times.seconds()),
         training_(comm, config_of(options, scheme), model, scheme == dense_scheme, times, {host.sleep, options.poll_us * 1e-6}) {}
+
+  /// Whether it takes part. What has settled rests until the last of the warm-up; whole tensors take many times as long as sparse
+  /// ones, and come every fifth time.
+  [[nodiscard]] bool has_turn(int iteration, const FusionOptions& options) const {
+    const int measured = iteration - options.warmup;
+    if (iteration == 0) return true;
+    if (dense_) return measured >= 0 && measured % 5 == 0;
+    return measured >= -last_warm || !training_.fused().statistics().settled;
+  }
 
   void iterate(MadeUpGradients& gradients, const FusionHost& host, bool counts) {
     gradients.make(iteration_++);
@@ -57,7 +67,7 @@ class Subject {
     const FusionConfig& config = training_.fused().config();
     const std::vector<double> steps = column(step);
     FusionResult r{.scheme = config.name,
-                   .algorithm = config.name == dense_scheme ? "" : config.algorithm,
+                   .algorithm = dense_ ? "" : config.algorithm,
                    .step_ms = median(steps) * 1e3,
                    .step_min_ms = minimum(steps) * 1e3,
                    .exposed_ms = (median(steps) - compute_) * 1e3,
@@ -75,12 +85,15 @@ class Subject {
   }
 
  private:
+  static constexpr int last_warm = 2;
+
   [[nodiscard]] std::vector<double> column(Figure figure) const {
     std::vector<double> values;
     for (std::size_t i = figure; i < samples_.size(); i += figures) values.push_back(samples_[i]);
     return values;
   }
 
+  bool dense_;
   double compute_;
   FusionTraining training_;
   std::int64_t iteration_ = 0;
@@ -119,8 +132,10 @@ FusionResults measure(const Communicator& comm, const FusionOptions& options, Fu
   Progress progress(comm.rank() == 0, model.name, rounds);
   for (int t = 0; t < rounds; ++t) {
     // Each has its turn at every place: the first and the last of an iteration have other neighbours.
-    for (std::size_t i = 0; i < subjects.size(); ++i)
-      subjects[(i + static_cast<std::size_t>(t)) % subjects.size()]->iterate(gradients, host, t >= options.warmup);
+    for (std::size_t i = 0; i < subjects.size(); ++i) {
+      Subject& subject = *subjects[(i + static_cast<std::size_t>(t)) % subjects.size()];
+      if (subject.has_turn(t, options)) subject.iterate(gradients, host, t >= options.warmup);
+    }
     progress.at(t + 1);
   }
   FusionResults results{std::move(model), batch, times.seconds() * 1e3, card_rate * 1e-6, {}};

@@ -54,10 +54,10 @@ void add_fusion_options(CLI::App& command, FusionOptions& options) {
                   "how often exchanges progress while the host waits for gradients; 0: only when it hands one in")
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
-  command.add_option("--iterations", options.iterations, "measured steps of each scheme, which take turns")
+  command.add_option("--iterations", options.iterations, "measured steps of each scheme, which take turns; dense, a fifth")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command.add_option("--warmup", options.warmup, "steps before those that are measured")
+  command.add_option("--warmup", options.warmup, "steps before those that are measured; what has settled rests until the last two")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command.add_option("--json", options.json, "rank 0 also writes the rows to this file");

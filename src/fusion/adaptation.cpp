@@ -22,7 +22,7 @@ Adaptation::Adaptation(FusionScheme scheme, Line line, const LinearCost& prior, 
       prior_(prior),
       cost_(prior),
       most_bytes_(most_bytes),
-      settled_((scheme != FusionScheme::ahead_inter_intra && scheme != FusionScheme::ahead_fitted) || line_.size() < 2) {
+      settled_(!measures() || line_.size() < 2) {
   for (const Load& load : line_) {
     const auto tensor = static_cast<std::size_t>(load.tensor);
     if (bytes_.size() <= tensor) bytes_.resize(tensor + 1);

@@ -22,6 +22,10 @@ class Adaptation {
   /// the scheme limits them. Other schemes have settled at once.
   Adaptation(FusionScheme scheme, Line line, const LinearCost& prior, std::int64_t most_bytes);
 
+  /// Whether the scheme divides by measured times.
+  [[nodiscard]] bool measures() const {
+    return scheme_ == FusionScheme::ahead_inter_intra || scheme_ == FusionScheme::ahead_fitted;
+  }
   [[nodiscard]] bool settled() const { return settled_; }
   [[nodiscard]] std::int64_t regroupings() const { return regroupings_; }
   /// What was measured, for people: a line.

@@ -28,13 +28,21 @@ struct Slot {
 /// What all exchanges of an object have in common.
 template <class T>
 struct Shared {
-  FusionConfig config;
+  FusionConfig config;  ///< in force
+  const AllreduceRow* row = nullptr;
   std::span<const FusedTensor> tensors;
+  std::vector<detail::Lease> leases{};
   std::vector<Slot<T>> slots;
-  FusionStatistics statistics;
+  FusionStatistics statistics{};
   bool has_owner = true;
   int in_flight = 0;
   Clock::time_point busy_since{}, last_end{};
+
+  [[nodiscard]] Threshold threshold() const { return row->threshold.value_or(config.threshold); }
+  /// The same on all ranks.
+  [[nodiscard]] int tag(std::size_t number) const {
+    return leases[number / detail::Lease::tags].tag(static_cast<int>(number % detail::Lease::tags));
+  }
 };
 
 inline void count_traffic(const TrafficCount& traffic, FusionStatistics& statistics) {
@@ -62,19 +70,60 @@ struct Contents {
     int tensor = 0;
     std::int64_t begin = 0;
   };
-  std::vector<Place> units;
+  std::vector<Place> units;  ///< by tensor
   std::vector<DensePlace> dense;
   std::int64_t count = 0, dense_count = 0;  ///< elements
-  std::int64_t k = 0, most_selected = 0;    ///< of one iteration, on a rank
+  std::int64_t k = 0;                       ///< of one iteration, on a rank
   bool delivers_late = false;               ///< the update goes to no gradient: the owner collects it
+
+  void add(Unit<T>& unit) {
+    units.push_back({&unit, count});
+    count += unit.count;
+    k += unit.k;
+  }
+  void add_dense(int tensor, std::int64_t elements) {
+    dense.push_back({tensor, dense_count});
+    dense_count += elements;
+  }
 };
+
+template <class T>
+[[nodiscard]] AllreduceProblem problem_of(const Shared<T>& shared, const Contents<T>& contents, const Topology& topology) {
+  const FusionConfig& config = shared.config;
+  AllreduceProblem problem;
+  problem.count = contents.count;
+  problem.largest_k = contents.k;
+  // At least what the units may select together: guards round down, for each.
+  problem.largest_local = most_selected(shared.threshold(), contents.count, contents.k);
+  problem.ranks = topology.size();
+  problem.divisor = config.average ? problem.ranks : 1;
+  problem.topology = &topology;
+  AllreduceConfig& c = problem.config;
+  c.count = contents.count;
+  c.type = config.type;
+  c.k = contents.k;
+  c.algorithm = config.algorithm;
+  c.threshold = shared.threshold();
+  c.threshold_period = config.threshold_period;
+  c.boundary_period = config.boundary_period;
+  c.balance_trigger = config.balance_trigger;
+  c.window = config.window;
+  c.wire_format = config.wire_format;
+  c.wire_values = config.wire_values;
+  c.average = config.average;
+  c.non_finite = config.non_finite;
+  return problem;
+}
 
 template <class T>
 class Exchange final : public detail::AsynchronousCall {
  public:
+  /// `shared` and the units of `contents` outlive it.
   Exchange(std::shared_ptr<detail::CommunicatorState> communicator, Shared<T>& shared, std::string name, int priority, int tag,
-           const AllreduceRow& row, const AllreduceProblem& problem, Contents<T> contents)
+           Contents<T> contents)
       : AsynchronousCall(std::move(communicator), std::move(name), priority, tag), shared_(shared), contents_(std::move(contents)) {
+    const AllreduceRow& row = *shared.row;
+    const AllreduceProblem problem = problem_of(shared, contents_, comm->topology);
     run.holds_at_once = false;
     run.what = row.name;
     run.element = name_of(shared.config.type);
@@ -100,21 +149,29 @@ class Exchange final : public detail::AsynchronousCall {
     pieces_.reserve(contents_.units.size());
   }
 
-  /// The unit has selected: its entries travel now.
-  void add(Unit<T>& unit) {
-    const auto place = std::find_if(contents_.units.begin(), contents_.units.end(), [&](const auto& p) { return p.unit == &unit; });
+  /// The unit has selected: its entries travel now. `error`: what is wrong with it.
+  void fill(Unit<T>& unit, std::uint64_t error) {
+    const auto tensor = [](const Unit<T>& u) { return u.parts.front().tensor; };
+    const auto place = std::partition_point(contents_.units.begin(), contents_.units.end(),
+                                            [&](const auto& p) { return tensor(*p.unit) < tensor(unit); });
     pieces_.push_back({&unit, place->begin, 0});
+    if (error != 0) refuse(error);
   }
   /// Something is wrong: nothing of this buffer is delivered anywhere.
   void refuse(std::uint64_t word) { word_ = std::max(word_, word); }
   [[nodiscard]] bool refused() const { return word_ != 0; }
+  /// Filling it has failed, for want of memory: it breaks off as soon as it starts.
+  void break_off(std::exception_ptr why) noexcept { broken_off_ = std::move(why); }
 
   /// With what has been added.
   void start() {
     started = true;
     gather();
     if (shared_.in_flight++ == 0) shared_.busy_since = Clock::now();
-    launch([&] { return exchange(); });
+    launch([&] {
+      if (broken_off_) std::rethrow_exception(broken_off_);
+      return exchange();
+    });
   }
   /// After its run: what that has ended with.
   [[nodiscard]] const std::exception_ptr& outcome() noexcept {
@@ -132,6 +189,7 @@ class Exchange final : public detail::AsynchronousCall {
     word_ = 0;
     pieces_.clear();
     update_ = {};
+    awaited = static_cast<int>(contents_.units.size() + contents_.dense.size());
   }
 
   // After the run, of buffers that deliver late; the others do this by themselves.
@@ -174,7 +232,9 @@ class Exchange final : public detail::AsynchronousCall {
     if (sparse_) sparse_->reset();
     rearm();
   }
-  void visit_state(StateVisitor& visitor) {
+  void visit_state(StateVisitor& visitor, const std::string& name) {
+    const StateVisitor::Scope scope(visitor, name);
+    const StateVisitor::Scope inner(visitor, "exchange");
     if (!sparse_) return;
     const StateVisitor::Placed placed(visitor, {Share::agreed, range_of(contents_.count, 0, contents_.count)});
     sparse_->visit_state(visitor);
@@ -346,7 +406,7 @@ class Exchange final : public detail::AsynchronousCall {
   std::array<std::uint64_t, 2> words_{};
   std::uint64_t word_ = 0;
   bool failed_ = false;
-  std::exception_ptr error_;
+  std::exception_ptr error_, broken_off_;
   double seconds_ = 0;
 };
 

@@ -7,6 +7,7 @@
 #include "fusion/fusion_config.hpp"
 #include "fusion/typed_fused.hpp"
 #include "model/cost.hpp"
+#include "plan/plan_config.hpp"
 
 namespace weir::detail {
 

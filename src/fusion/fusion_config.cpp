@@ -166,7 +166,8 @@ int find_tensor(const FusionConfig& config, std::span<const FusedTensor> tensors
 std::string text_of(std::span<const FusedTensor> tensors) {
   std::string text;
   for (const FusedTensor& t : tensors)
-    text += fmt::format("{} {} {} {} {} {}\n", t.count, t.k, t.density, t.dense ? 1 : 0, t.optional ? 1 : 0, t.name);
+    text += fmt::format("{}: count {}, k {}, density {}, dense {}, optional {}\n", t.name, t.count, t.k, t.density, t.dense ? 1 : 0,
+                        t.optional ? 1 : 0);
   return text;
 }
 
@@ -174,10 +175,14 @@ std::vector<FusedTensor> tensors_of(std::string_view text) {
   std::vector<FusedTensor> tensors;
   std::istringstream lines{std::string(text)};
   for (std::string line; std::getline(lines, line);) {
-    FusedTensor t;
-    std::istringstream words(line);
-    words >> t.count >> t.k >> t.density >> t.dense >> t.optional;
-    require(words.good() && words.get() == ' ' && std::getline(words, t.name), "'{}' describes no tensor", line);
+    const std::size_t colon = line.rfind(": count ");
+    require(colon != std::string::npos, "'{}' describes no tensor", line);
+    FusedTensor t{.name = line.substr(0, colon)};
+    std::string numbers = line.substr(colon + 1), word;
+    std::replace(numbers.begin(), numbers.end(), ',', ' ');
+    std::istringstream words(numbers);
+    words >> word >> t.count >> word >> t.k >> word >> t.density >> word >> t.dense >> word >> t.optional;
+    require(!words.fail(), "'{}' describes no tensor", line);
     tensors.push_back(std::move(t));
   }
   return tensors;

@@ -177,7 +177,7 @@ int main(int argc, char** argv) {
 
   /* a communicator freed early is refused and stays usable */
   EXPECT(weir_comm_destroy(comm) == WEIR_ERR_BUSY);
-  EXPECT_TEXT(weir_last_error(comm), "1 plan(s), table(s), schedule(s) or checkpoint(s) still use");
+  EXPECT_TEXT(weir_last_error(comm), "1 plan(s), table(s), fused allreduce(s), schedule(s) or checkpoint(s) still use");
   EXPECT(weir_plan_run(plan, gradient) == WEIR_OK);
   EXPECT(weir_plan_destroy(plan) == WEIR_OK);
   EXPECT(weir_plan_destroy(NULL) == WEIR_OK);

@@ -226,7 +226,7 @@ static void check_bad_calls(weir_comm* comm) {
          statistics.distinct_rows == -5);
 
   EXPECT(weir_comm_destroy(comm) == WEIR_ERR_BUSY);
-  EXPECT_TEXT(weir_last_error(comm), "1 plan(s), table(s), schedule(s) or checkpoint(s) still use");
+  EXPECT_TEXT(weir_last_error(comm), "1 plan(s), table(s), fused allreduce(s), schedule(s) or checkpoint(s) still use");
   EXPECT(weir_embedding_lookup_int64(table, good, batch, vectors) == WEIR_OK); /* destroyed in flight */
   EXPECT(weir_embedding_destroy(table) == WEIR_OK);
   EXPECT(weir_embedding_destroy(NULL) == WEIR_OK);

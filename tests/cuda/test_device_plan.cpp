@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 
 #include <limits>
+#include <weir/fusion.hpp>
 
 #include "cuda/check.hpp"
 #include "cuda/runtime.hpp"
@@ -234,6 +235,23 @@ TEST_CASE("wrong memory and wrong streams are the same error on all ranks", "[de
     Upload<float> elsewhere(std::vector<float>(100), nullptr);
     plan.run(wrong ? elsewhere.data() : there, nullptr);
   });
+}
+
+TEST_CASE("tensor fusion refuses gradients in GPU memory on all ranks", "[device_plan]") {
+  const std::vector<FusedTensor> tensors = {{.name = "first", .count = 100}, {.name = "bias", .count = 7, .dense = true}};
+  for (const int wrong : {0, 1}) {
+    const std::string part =
+        "tensor '" + tensors[static_cast<std::size_t>(wrong)].name + "': the gradient of rank 1 is in GPU memory";
+    REQUIRE(unlike_errors(3, WEIR_ERR_ARGUMENT, part, [&](Communicator& comm) {
+              std::vector<float> first(100), bias(7);
+              Upload<float> there(first, nullptr);
+              FusedAllreduce fused(comm, {}, tensors);
+              const bool mine = comm.rank() == 1;
+              fused.ready(1, std::span(mine && wrong == 1 ? there.data() : bias.data(), 7));
+              fused.ready(0, std::span(mine && wrong == 0 ? there.data() : first.data(), 100));
+              fused.wait_all();
+            }) == "");
+  }
 }
 
 TEST_CASE("why there is no GPU to work with", "[device_plan]") {

@@ -150,7 +150,7 @@ contains
     end do
     call early%destroy(ierr)
     call expect_status(ierr, WEIR_ERR_BUSY, early, 'the end of a communicator that is in use')
-    call expect_text(early%last_error(), '3 plan(s), table(s), schedule(s) or checkpoint(s) still use')
+    call expect_text(early%last_error(), '3 plan(s), table(s), fused allreduce(s), schedule(s) or checkpoint(s) still use')
     deallocate (early) ! its plans keep it
     gradient = 1
     call plans(2)%run(gradient)

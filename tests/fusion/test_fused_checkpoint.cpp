@@ -121,6 +121,17 @@ TEST_CASE("a checkpoint of other tensors is refused, by name", "[fusion]") {
       check.that(error.status() == WEIR_ERR_MISMATCH, text);
     }
     check.that(text.find("tensors") != std::string::npos, text);
+    std::vector<std::byte> state(static_cast<std::size_t>(first.state_bytes()));
+    first.save_state(state);
+    try {
+      second.restore_state(state);
+      check.that(false, "a state of other tensors was restored");
+    } catch (const Error& error) {
+      const std::string why = error.what();
+      check.that(why.find("field 'tensors': line 5 is 'wide: count 4001") != std::string::npos, why);
+      check.that(why.find("in the state and 'wider: count 4001") != std::string::npos, why);
+      check.that(why.find("stem") == std::string::npos, why);
+    }
   });
   REQUIRE(check.failure() == "");
 }

@@ -1,10 +1,14 @@
 // config_input.hpp: what one input of the configurations' fuzzer means: a caller's struct of any size and content, given to the C
 // interface on a communicator of one virtual rank.
 //
-//   byte 0      bit 0: a table's config, else a plan's; bits 1-2: what texts are: valid, unknown or NULL
+//   byte 0      bit 7: a fused allreduce's config, else bit 0: a table's, else a plan's; bits 1-2: what texts are: valid, unknown
+//   or
+//               NULL
 //   bytes 1-2   struct_size
 //   then        the struct behind struct_size; bytes that are missing are the initializer's
 #pragma once
+
+#include <weir/fusion.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -105,8 +109,34 @@ inline bool table_contract_holds(std::span<const std::uint8_t> bytes) {
   return weir_embedding_destroy(table) == WEIR_OK && holds;
 }
 
+inline bool fused_contract_holds(std::span<const std::uint8_t> bytes) {
+  const auto config = given_struct<weir_fusion_config>(bytes, WEIR_FUSION_CONFIG_INIT, [&](weir_fusion_config& c) {
+    c.algorithm = text_of(bytes[0], "oktopk");
+    c.name = text_of(bytes[0], "fuzzed");
+  });
+  weir_fused_tensor tensors[] = {WEIR_FUSED_TENSOR_INIT, WEIR_FUSED_TENSOR_INIT, WEIR_FUSED_TENSOR_INIT};
+  constexpr std::int64_t counts[] = {300, 7, 41};
+  constexpr const char* names[] = {"first", "bias", "last"};
+  for (int i = 0; i < 3; ++i) {
+    tensors[i].name = names[i];
+    tensors[i].count = counts[i];
+  }
+  tensors[1].dense = 1;
+  weir_fused* fused = nullptr;
+  const weir_status made = weir_fused_create(lone_rank(), config.get(), tensors, 3, &fused);
+  if (made != WEIR_OK) return is_expected(made) && fused == nullptr;
+  std::vector<double> gradients[] = {std::vector<double>(300, 1.0), std::vector<double>(7, 1.0), std::vector<double>(41, 1.0)};
+  bool holds = true;
+  for (int t = 0; t < 2; ++t) {
+    for (int i = 2; i >= 0; --i) holds = holds && weir_fused_ready(fused, i, gradients[i].data(), counts[i]) == WEIR_OK;
+    holds = holds && weir_fused_wait_all(fused) == WEIR_OK;
+  }
+  return weir_fused_destroy(fused) == WEIR_OK && holds;
+}
+
 inline bool config_contract_holds(std::span<const std::uint8_t> bytes) {
   if (bytes.size() < 3) return true;
+  if ((bytes[0] & 0x80) != 0) return fused_contract_holds(bytes);
   return (bytes[0] & 1) != 0 ? table_contract_holds(bytes) : plan_contract_holds(bytes);
 }
 

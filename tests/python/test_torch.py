@@ -694,6 +694,8 @@ def test_fused_gradients_that_are_refused(comm):
     with pytest.raises(TypeError, match="did you mean 'density'"):
         weir.torch.fuse_gradients(model, comm, densty=0.1)
     gradients = weir.torch.fuse_gradients(model, comm, scheme="none")
+    with pytest.raises(weir.ArgumentError, match="fused already"):
+        weir.torch.fuse_gradients(model, comm)
     for step, factor in enumerate((np.nan, 1.0)):
         model.zero_grad()
         (factor * loss_of(model, inputs_of(comm, step))).backward()

@@ -1014,7 +1014,7 @@ class FusionConfig(Struct):
     name: for messages and dumps
     """
 
-    scheme: Union[FusionScheme, str] = FusionScheme.ahead_inter_intra
+    scheme: Union[FusionScheme, str] = FusionScheme.ahead_inter
     buffer_bytes: int = 26214400
     type: TypeLike = DataType.float32
     density: float = 0.01
@@ -1051,7 +1051,7 @@ class FusionKeywords:
         comm: Communicator,
         tensors: TensorsLike,
         *,
-        scheme: Union[FusionScheme, str] = FusionScheme.ahead_inter_intra,
+        scheme: Union[FusionScheme, str] = FusionScheme.ahead_inter,
         buffer_bytes: int = 26214400,
         type: TypeLike = DataType.float32,
         density: float = 0.01,

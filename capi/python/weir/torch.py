@@ -642,6 +642,9 @@ def all_reduce_gradients(model: Any, comm: Optional[Communicator] = None, **keyw
     return gradients
 
 
+fusing: weakref.WeakSet[FusedGradients] = weakref.WeakSet()  # that have hooks on a model
+
+
 class FusedGradients:
     """Hands the gradients of a model to a weir.FusedAllreduce while backward() computes them. fuse_gradients() makes one.
 
@@ -660,6 +663,8 @@ class FusedGradients:
                 raise ArgumentError("type is no keyword here: it follows from the model's parameters")
             refuse_unknown(type(self).__name__, keywords, [*FusionConfig._kinds, "min_elements", "optional"])
             self._parameters = parameters_of(model)
+            if any(fused._has_any(self._parameters) for fused in fusing):
+                raise ArgumentError("the model's gradients are fused already: use what fuse_gradients() returned, or close() that first")
             types = {parameter.dtype for parameter in self._parameters.values()}
             if len(types) > 1 or types - {torch.float32, torch.float64} or next(iter(self._parameters.values())).is_cuda:
                 raise ArgumentError("the model's parameters must be all float32 or all float64, on the CPU")
@@ -678,6 +683,12 @@ class FusedGradients:
         self._nodes = {name: accumulator(parameter) for name, parameter in self._parameters.items()}
         ours = weakref.ref(self)
         self._hooks = [node.register_hook(hook_of(ours, name)) for name, node in self._nodes.items()]
+        fusing.add(self)
+
+    def _has_any(self, parameters: Mapping[str, Any]) -> bool:
+        """Whether it takes gradients of any of these."""
+        mine = {id(parameter) for parameter in self._parameters.values()}
+        return any(id(parameter) in mine for parameter in parameters.values())
 
     def _take(self, name: str) -> None:
         """The gradient of a parameter is complete."""
@@ -720,6 +731,7 @@ class FusedGradients:
 
     def close(self) -> None:
         """Not collective. Takes the hooks off the model, and ends the allreduce; what waits in residuals is lost."""
+        fusing.discard(self)
         for hook in self._hooks:
             hook.remove()
         self._hooks, self._nodes = [], {}
