@@ -358,4 +358,81 @@ inline weir_fusion_statistics to_c(const FusionStatistics& full) {
   return c;
 }
 
+inline OperatorConfig from_c(const weir_operator_config& c) {
+  OperatorConfig config;
+  config.division = static_cast<OperatorDivision>(c.division);
+  config.variable = c.variable != 0;
+  config.priority = c.priority;
+  config.name = c.name != nullptr ? c.name : "";
+  return config;
+}
+
+/// `struct_size` is left to the caller. Its texts are those of `full`.
+inline weir_operator_config to_c(const OperatorConfig& full) {
+  weir_operator_config c{};
+  c.division = static_cast<std::int32_t>(full.division);
+  c.variable = full.variable ? 1 : 0;
+  c.priority = full.priority;
+  c.name = full.name.c_str();
+  return c;
+}
+
+/// `struct_size` is left to the caller.
+inline weir_operator_statistics to_c(const OperatorStatistics& full) {
+  weir_operator_statistics c{};
+  c.runs = full.runs;
+  c.seconds_work = full.seconds_work;
+  c.seconds_gather = full.seconds_gather;
+  std::copy(full.bytes_sent.begin(), full.bytes_sent.end(), c.bytes_sent);
+  std::copy(full.bytes_received.begin(), full.bytes_received.end(), c.bytes_received);
+  std::copy(full.messages_sent.begin(), full.messages_sent.end(), c.messages_sent);
+  std::copy(full.messages_received.begin(), full.messages_received.end(), c.messages_received);
+  return c;
+}
+
+inline OptimizerConfig from_c(const weir_optimizer_config& c) {
+  OptimizerConfig config;
+  config.rule = static_cast<OptimizerRule>(c.rule);
+  config.momentum = c.momentum;
+  config.weight_decay = c.weight_decay;
+  config.trust_coefficient = c.trust_coefficient;
+  config.largest_rate = c.largest_rate;
+  config.beta1 = c.beta1;
+  config.beta2 = c.beta2;
+  config.epsilon = c.epsilon;
+  config.norms = static_cast<OperatorDivision>(c.norms);
+  config.update = static_cast<OperatorDivision>(c.update);
+  config.priority = c.priority;
+  config.name = c.name != nullptr ? c.name : "";
+  return config;
+}
+
+/// `struct_size` is left to the caller. Its texts are those of `full`.
+inline weir_optimizer_config to_c(const OptimizerConfig& full) {
+  weir_optimizer_config c{};
+  c.rule = static_cast<std::int32_t>(full.rule);
+  c.momentum = full.momentum;
+  c.weight_decay = full.weight_decay;
+  c.trust_coefficient = full.trust_coefficient;
+  c.largest_rate = full.largest_rate;
+  c.beta1 = full.beta1;
+  c.beta2 = full.beta2;
+  c.epsilon = full.epsilon;
+  c.norms = static_cast<std::int32_t>(full.norms);
+  c.update = static_cast<std::int32_t>(full.update);
+  c.priority = full.priority;
+  c.name = full.name.c_str();
+  return c;
+}
+
+/// `struct_size` is left to the caller.
+inline weir_optimizer_statistics to_c(const OptimizerStatistics& full) {
+  weir_optimizer_statistics c{};
+  c.steps = full.steps;
+  c.seconds_norms = full.seconds_norms;
+  c.seconds_update = full.seconds_update;
+  c.seconds_gather = full.seconds_gather;
+  return c;
+}
+
 }  // namespace weir::capi

@@ -9,11 +9,12 @@ module weir_c
   private
   public :: c_allreduce_config, c_statistics, c_algorithm_info, c_compressor_info, c_encoded_info, c_setting_info, &
     c_embedding_config, c_embedding_statistics, c_exchange_info, c_checkpoint_config, c_checkpoint_statistics, c_fused_tensor, &
-    c_fusion_config, c_fusion_statistics, c_sparse_result, c_residual, c_version, c_status_string, c_last_error, c_algorithm_name, &
-    c_algorithm, c_compressor_name, c_compressor, c_setting, c_level_name, c_set_log_function, c_init, c_finalize, c_mpi_family, &
-    c_mpi_library, c_comm_create_world, c_comm_create_fortran, c_comm_rank, c_comm_size, c_comm_topology, c_comm_level, &
-    c_comm_group, c_comm_nearest_gpu, c_comm_stragglers, c_comm_dump, c_comm_destroy, c_allreduce_plan_create, c_plan_destroy, &
-    c_plan_run, c_plan_run_sparse, c_plan_start, c_plan_start_sparse, c_plan_run_on_stream, c_plan_run_sparse_on_stream, &
+    c_fusion_config, c_fusion_statistics, c_operator_config, c_operator_statistics, c_optimizer_config, c_optimizer_statistics, &
+    c_sparse_result, c_residual, c_version, c_status_string, c_last_error, c_algorithm_name, c_algorithm, c_compressor_name, &
+    c_compressor, c_setting, c_level_name, c_set_log_function, c_init, c_finalize, c_mpi_family, c_mpi_library, &
+    c_comm_create_world, c_comm_create_fortran, c_comm_rank, c_comm_size, c_comm_topology, c_comm_level, c_comm_group, &
+    c_comm_nearest_gpu, c_comm_stragglers, c_comm_dump, c_comm_destroy, c_allreduce_plan_create, c_plan_destroy, c_plan_run, &
+    c_plan_run_sparse, c_plan_start, c_plan_start_sparse, c_plan_run_on_stream, c_plan_run_sparse_on_stream, &
     c_plan_start_on_stream, c_plan_start_sparse_on_stream, c_plan_test, c_plan_wait, c_plan_wait_for, c_plan_sparse_result, &
     c_plan_statistics, c_plan_residual, c_plan_config, c_plan_memory_bytes, c_plan_state_bytes, c_plan_save_state, &
     c_plan_restore_state, c_plan_encoded_bytes, c_plan_encode, c_encoded_inspect, c_decode, c_plan_explanation, c_plan_reset, &
@@ -259,6 +260,50 @@ module weir_c
     integer(c_int64_t) :: regroupings = 0
     integer(c_int32_t) :: settled = 0
     integer(c_int32_t) :: reserved = 0
+  end type
+
+  type, bind(C) :: c_operator_config
+    integer(c_size_t) :: struct_size = 0
+    type(c_ptr) :: name = c_null_ptr
+    integer(c_int32_t) :: division = 0
+    integer(c_int32_t) :: variable = 0
+    integer(c_int32_t) :: priority = 0
+    integer(c_int32_t) :: reserved = 0
+  end type
+
+  type, bind(C) :: c_operator_statistics
+    integer(c_size_t) :: struct_size = 0
+    integer(c_int64_t) :: runs = 0
+    real(c_double) :: seconds_work = 0
+    real(c_double) :: seconds_gather = 0
+    integer(c_int64_t) :: bytes_sent(7) = 0
+    integer(c_int64_t) :: bytes_received(7) = 0
+    integer(c_int64_t) :: messages_sent(7) = 0
+    integer(c_int64_t) :: messages_received(7) = 0
+  end type
+
+  type, bind(C) :: c_optimizer_config
+    integer(c_size_t) :: struct_size = 0
+    real(c_double) :: momentum = 0
+    real(c_double) :: weight_decay = 0
+    real(c_double) :: trust_coefficient = 0
+    real(c_double) :: largest_rate = 0
+    real(c_double) :: beta1 = 0
+    real(c_double) :: beta2 = 0
+    real(c_double) :: epsilon = 0
+    type(c_ptr) :: name = c_null_ptr
+    integer(c_int32_t) :: rule = 0
+    integer(c_int32_t) :: norms = 0
+    integer(c_int32_t) :: update = 0
+    integer(c_int32_t) :: priority = 0
+  end type
+
+  type, bind(C) :: c_optimizer_statistics
+    integer(c_size_t) :: struct_size = 0
+    integer(c_int64_t) :: steps = 0
+    real(c_double) :: seconds_norms = 0
+    real(c_double) :: seconds_update = 0
+    real(c_double) :: seconds_gather = 0
   end type
 
   type, bind(C) :: c_sparse_result
@@ -1156,13 +1201,15 @@ module weir_c
   end interface
 
   interface to_c
-    module procedure allreduce_config_to_c, embedding_config_to_c, checkpoint_config_to_c, fused_tensor_to_c, fusion_config_to_c
+    module procedure allreduce_config_to_c, embedding_config_to_c, checkpoint_config_to_c, fused_tensor_to_c, fusion_config_to_c, &
+      operator_config_to_c, optimizer_config_to_c
   end interface
 
   interface from_c
     module procedure allreduce_config_from_c, statistics_from_c, algorithm_info_from_c, compressor_info_from_c, &
       encoded_info_from_c, setting_info_from_c, embedding_config_from_c, embedding_statistics_from_c, exchange_info_from_c, &
-      checkpoint_config_from_c, checkpoint_statistics_from_c, fused_tensor_from_c, fusion_config_from_c, fusion_statistics_from_c
+      checkpoint_config_from_c, checkpoint_statistics_from_c, fused_tensor_from_c, fusion_config_from_c, fusion_statistics_from_c, &
+      operator_config_from_c, operator_statistics_from_c, optimizer_config_from_c, optimizer_statistics_from_c
   end interface
 
 contains
@@ -1284,6 +1331,40 @@ contains
     c%non_finite = from%non_finite
     c%priority = from%priority
     c%name = c_text(from%name, texts(:, 2))
+  end subroutine
+
+  !> `texts`, WEIR_TEXT_LENGTH + 1 characters for each of 1, must live as long as `c` is in use.
+  subroutine operator_config_to_c(from, c, texts)
+    type(weir_operator_config), intent(in) :: from
+    type(c_operator_config), intent(out) :: c
+    character(kind=c_char), intent(out), target :: texts(:, :)
+
+    c%struct_size = c_sizeof(c)
+    c%division = from%division
+    c%variable = merge(1, 0, from%variable)
+    c%priority = from%priority
+    c%name = c_text(from%name, texts(:, 1))
+  end subroutine
+
+  !> `texts`, WEIR_TEXT_LENGTH + 1 characters for each of 1, must live as long as `c` is in use.
+  subroutine optimizer_config_to_c(from, c, texts)
+    type(weir_optimizer_config), intent(in) :: from
+    type(c_optimizer_config), intent(out) :: c
+    character(kind=c_char), intent(out), target :: texts(:, :)
+
+    c%struct_size = c_sizeof(c)
+    c%rule = from%rule
+    c%momentum = from%momentum
+    c%weight_decay = from%weight_decay
+    c%trust_coefficient = from%trust_coefficient
+    c%largest_rate = from%largest_rate
+    c%beta1 = from%beta1
+    c%beta2 = from%beta2
+    c%epsilon = from%epsilon
+    c%norms = from%norms
+    c%update = from%update
+    c%priority = from%priority
+    c%name = c_text(from%name, texts(:, 1))
   end subroutine
 
   subroutine allreduce_config_from_c(c, to)
@@ -1534,6 +1615,57 @@ contains
     to%seconds_total = c%seconds_total
     to%regroupings = c%regroupings
     to%settled = c%settled /= 0
+  end subroutine
+
+  subroutine operator_config_from_c(c, to)
+    type(c_operator_config), intent(in) :: c
+    type(weir_operator_config), intent(inout) :: to
+
+    to%division = c%division
+    to%variable = c%variable /= 0
+    to%priority = c%priority
+    to%name = text_of(c%name)
+  end subroutine
+
+  subroutine operator_statistics_from_c(c, to)
+    type(c_operator_statistics), intent(in) :: c
+    type(weir_operator_statistics), intent(inout) :: to
+
+    to%runs = c%runs
+    to%seconds_work = c%seconds_work
+    to%seconds_gather = c%seconds_gather
+    to%bytes_sent = c%bytes_sent
+    to%bytes_received = c%bytes_received
+    to%messages_sent = c%messages_sent
+    to%messages_received = c%messages_received
+  end subroutine
+
+  subroutine optimizer_config_from_c(c, to)
+    type(c_optimizer_config), intent(in) :: c
+    type(weir_optimizer_config), intent(inout) :: to
+
+    to%rule = c%rule
+    to%momentum = c%momentum
+    to%weight_decay = c%weight_decay
+    to%trust_coefficient = c%trust_coefficient
+    to%largest_rate = c%largest_rate
+    to%beta1 = c%beta1
+    to%beta2 = c%beta2
+    to%epsilon = c%epsilon
+    to%norms = c%norms
+    to%update = c%update
+    to%priority = c%priority
+    to%name = text_of(c%name)
+  end subroutine
+
+  subroutine optimizer_statistics_from_c(c, to)
+    type(c_optimizer_statistics), intent(in) :: c
+    type(weir_optimizer_statistics), intent(inout) :: to
+
+    to%steps = c%steps
+    to%seconds_norms = c%seconds_norms
+    to%seconds_update = c%seconds_update
+    to%seconds_gather = c%seconds_gather
   end subroutine
 
 end module

@@ -75,7 +75,7 @@ module weir_fusion
     procedure :: memory_bytes
     !> (state, ierr): what lives from one iteration to the next, in an allocatable array of int8, which is allocated to its size.
     procedure :: save_state
-    !> (state, ierr): goes on where the one was that saved `state`: of the same tensors, scheme, algorithm and threshold, on the
+    !> (state, ierr): goes on where the one was that saved `state`: of the same tensors, scheme, algorithm and error feedback, on the
     !> same rank of as many.
     procedure :: restore_state
     !> (ierr): forgets residuals, thresholds and iteration count. All ranks must, before the same iteration.

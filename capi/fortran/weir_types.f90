@@ -141,6 +141,20 @@ module weir_types
   !> as `ahead_inter_intra`, with the division whose last exchange ends first, by measured times
   integer, parameter :: WEIR_FUSION_AHEAD_FITTED = 7
 
+  !> Which ranks share the parts of a parallel operator.
+
+  integer, parameter :: WEIR_OPERATOR_AUTOMATIC = 0 !< whichever of the following the cost functions predict to end first
+  integer, parameter :: WEIR_OPERATOR_REPLICATED = 1 !< none: every rank does all of them
+  !> the ranks of each node: every node does all of them, and nothing crosses the network
+  integer, parameter :: WEIR_OPERATOR_NODE = 2
+  integer, parameter :: WEIR_OPERATOR_ALL = 3 !< all ranks
+
+  !> How a LayerOptimizer steps.
+
+  !> layer-wise adaptive rate scaling, on momentum SGD (You et al. 2018; CommLib equation 11)
+  integer, parameter :: WEIR_OPTIMIZER_LARS = 0
+  integer, parameter :: WEIR_OPTIMIZER_LAMB = 1 !< layer-wise adaptive moments, on Adam (You et al. 2020, Algorithm 2)
+
   !> How much it takes to be logged: a message is when its level is at most the one that WEIR_LOG names.
 
   integer, parameter :: WEIR_LOG_LEVEL_ERROR = 0
@@ -398,7 +412,7 @@ module weir_types
     real(real64) :: density = 0.01_real64 !< k / count in (0, 1] of tensors that say nothing else
     !> a sparse one from the list of algorithms: it exchanges the entries of a buffer. Those that shard within nodes run flat.
     !> gtopk, oktopk and hi_oktopk deliver the largest entries of a buffer, so that tensors may go missing again; the others deliver
-    !> all that ranks have selected. "auto": the cheapest of these by the cost functions
+    !> all that ranks have selected. "auto": topk_allgather or topk_dsa, whichever the cost functions predict to be cheaper
     character(len=WEIR_TEXT_LENGTH) :: algorithm = 'auto'
     integer :: threshold = WEIR_THRESHOLD_EXACT !< WEIR_THRESHOLD_EXACT, ...: how entries are selected
     integer :: samplings = 30 !< N of MSTopK (CommLib Algorithm 1), and most bisections of redsync
@@ -445,6 +459,51 @@ module weir_types
     real(real64) :: seconds_total = 0 !< from the first ready() to the end of the last exchange
     integer(int64) :: regroupings = 0 !< times that buffers were divided anew, so far (ahead_inter_intra, ahead_fitted)
     logical :: settled = .false. !< they will not be again
+  end type
+
+  !> Describes work that is divided among ranks. All fields but `name` and `priority` must be equal on all ranks.
+  type :: weir_operator_config
+    integer :: division = WEIR_OPERATOR_AUTOMATIC !< WEIR_OPERATOR_AUTOMATIC, ...: which ranks share the parts
+    logical :: variable = .false. !< results may be shorter than described, anew in each run: their sizes are gathered first
+    integer :: priority = 0 !< of gathering: higher makes progress first. May differ between ranks
+    character(len=WEIR_TEXT_LENGTH) :: name = 'operator' !< for messages and dumps
+  end type
+
+  !> What the last run of a parallel operator did on this rank; times in seconds.
+  type :: weir_operator_statistics
+    integer(int64) :: runs = 0 !< so far, those included that ended in an error
+    real(real64) :: seconds_work = 0 !< in the body
+    real(real64) :: seconds_gather = 0 !< agreeing and gathering, waiting for slower ranks included
+    integer(int64) :: bytes_sent(0:6) = 0 !< by Level of the peer
+    integer(int64) :: bytes_received(0:6) = 0 !< by Level of the peer
+    integer(int64) :: messages_sent(0:6) = 0 !< by Level of the peer
+    integer(int64) :: messages_received(0:6) = 0 !< by Level of the peer
+  end type
+
+  !> Describes how the layers of a model step. All fields but `name` and `priority` must be equal on all ranks.
+  type :: weir_optimizer_config
+    integer :: rule = WEIR_OPTIMIZER_LARS !< WEIR_OPTIMIZER_LARS, ...: how layers step
+    real(real64) :: momentum = 0.9_real64 !< of lars, from 0 to below 1
+    real(real64) :: weight_decay = 0.0001_real64 !< at least 0
+    real(real64) :: trust_coefficient = 0.001_real64 !< gamma of lars (CommLib equation 11), above 0
+    real(real64) :: largest_rate = 0.0_real64 !< no layer's step is more than so many times the learning rate; 0: no limit
+    real(real64) :: beta1 = 0.9_real64 !< of lamb, from 0 to below 1
+    real(real64) :: beta2 = 0.999_real64 !< of lamb, from 0 to below 1
+    real(real64) :: epsilon = 1e-06_real64 !< of lamb, at least 0
+    integer :: norms = WEIR_OPERATOR_AUTOMATIC !< WEIR_OPERATOR_AUTOMATIC, ...: which ranks share the norms; with lamb, as `update`
+    !> WEIR_OPERATOR_AUTOMATIC, ...: which ranks share the update, and momentum: each keeps that of its part, and weights are
+    !> gathered (ZeRO stage 1)
+    integer :: update = WEIR_OPERATOR_AUTOMATIC
+    integer :: priority = 0 !< of gathering. May differ between ranks
+    character(len=WEIR_TEXT_LENGTH) :: name = 'optimizer' !< for messages and checkpoints
+  end type
+
+  !> What the last step of a LayerOptimizer did on this rank; times in seconds.
+  type :: weir_optimizer_statistics
+    integer(int64) :: steps = 0 !< so far
+    real(real64) :: seconds_norms = 0 !< for norms, those of other ranks not counted
+    real(real64) :: seconds_update = 0 !< stepping weights
+    real(real64) :: seconds_gather = 0 !< agreeing and gathering, waiting for slower ranks included
   end type
 
 end module

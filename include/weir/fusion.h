@@ -46,7 +46,7 @@ weir_status weir_fused_wait_all(weir_fused* fused);
 
 /** *tensor becomes the place of a name in the order of the forward pass. */
 weir_status weir_fused_find_tensor(const weir_fused* fused, const char* name, int* tensor);
-/** *buffer becomes the number of the buffer that the tensor travels in; -1 with WEIR_FUSION_AHEAD. */
+/** *buffer becomes the number of the buffer that the tensor travels in; -1 for the sparse tensors of WEIR_FUSION_AHEAD. */
 weir_status weir_fused_buffer_of(const weir_fused* fused, int tensor, int* buffer);
 /** What error feedback keeps of a tensor on this rank, valid until the next weir_fused_ready, weir_fused_reset,
  *  weir_fused_restore_state or weir_fused_destroy. WEIR_ERR_BUSY within an iteration, as the functions of the state. */

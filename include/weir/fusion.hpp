@@ -39,14 +39,15 @@ class FusedImpl;
 ///
 /// Errors. What one rank does wrong in an iteration (a tensor that is ready twice, or missing, or of another size) ends it on every
 /// rank: wait() of the tensors concerned or wait_all() throws the same Error on all ranks, naming tensor and rank. A wait() that
-/// throws has ended the iteration as wait_all() does. Buffers without an error are delivered; of `ahead`, whose buffers hold other
-/// tensors on other ranks, no sparse tensor is. The iteration after it is as any other. A run that broke off (timeout, transport
-/// error) breaks the object, as it does a plan.
+/// throws has ended the iteration: until the next ready() further waits return at once, and wait_all() may be left out. Buffers
+/// without an error are delivered; of `ahead`, whose buffers hold other tensors on other ranks, no sparse tensor is. The iteration
+/// after it is as any other. A run that broke off (timeout, transport error) breaks the object, as it does a plan.
 ///
 /// The update is the same on all ranks, and with a residual nothing is lost: for every tensor, sum over ranks (gradient + old
 /// residual) = sum over ranks (new residual) + sum delivered, up to rounding. The same gradients in the same order give the same
 /// bits, with one exception: `ahead_inter_intra` and `ahead_fitted` divide by measured times, and which entries gtopk, oktopk and
-/// hi_oktopk deliver depends on the division. topk_allgather, topk_dsa and gaussiank deliver the same bits whatever the division.
+/// hi_oktopk deliver depends on the division. topk_allgather, hitopk and gaussiank deliver the same bits whatever the division, and
+/// so does topk_dsa where values travel as they are.
 ///
 /// Thread-safety: as plans.
 class FusedAllreduce {
@@ -89,7 +90,7 @@ class FusedAllreduce {
   [[nodiscard]] int tensor(std::string_view name) const;
   [[nodiscard]] const FusedTensor& description(int tensor) const;
   /// Which buffer the tensor travels in at present, numbered in the order in which they are expected to start; tensors of one
-  /// buffer travel together. -1 with `ahead`, where each rank decides as gradients come.
+  /// buffer travel together. -1 for the sparse tensors of `ahead`: each rank decides as gradients come.
   [[nodiscard]] int buffer_of(int tensor) const;
   /// What error feedback keeps of this tensor on this rank; empty without error feedback, and of dense tensors. Throws
   /// Error(WEIR_ERR_BUSY) within an iteration, as do the functions of the state.
@@ -103,7 +104,7 @@ class FusedAllreduce {
   [[nodiscard]] std::string explanation() const;
   [[nodiscard]] std::int64_t memory_bytes() const;
   /// As AllreducePlan's. Residuals belong to tensors, by name: a state is restored to an object of the same tensors, buffers,
-  /// scheme, algorithm and threshold.
+  /// scheme and algorithm, with or without error feedback as before.
   [[nodiscard]] std::int64_t state_bytes() const;
   void save_state(std::span<std::byte> state) const;
   void restore_state(std::span<const std::byte> state);

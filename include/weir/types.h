@@ -131,6 +131,20 @@ typedef enum weir_fusion_scheme {
   WEIR_FUSION_AHEAD_FITTED = 7 /**< as `ahead_inter_intra`, with the division whose last exchange ends first, by measured times */
 } weir_fusion_scheme;
 
+/** Which ranks share the parts of a parallel operator. */
+typedef enum weir_operator_division {
+  WEIR_OPERATOR_AUTOMATIC = 0,  /**< whichever of the following the cost functions predict to end first */
+  WEIR_OPERATOR_REPLICATED = 1, /**< none: every rank does all of them */
+  WEIR_OPERATOR_NODE = 2,       /**< the ranks of each node: every node does all of them, and nothing crosses the network */
+  WEIR_OPERATOR_ALL = 3         /**< all ranks */
+} weir_operator_division;
+
+/** How a LayerOptimizer steps. */
+typedef enum weir_optimizer_rule {
+  WEIR_OPTIMIZER_LARS = 0, /**< layer-wise adaptive rate scaling, on momentum SGD (You et al. 2018; CommLib equation 11) */
+  WEIR_OPTIMIZER_LAMB = 1  /**< layer-wise adaptive moments, on Adam (You et al. 2020, Algorithm 2) */
+} weir_optimizer_rule;
+
 /** How much it takes to be logged: a message is when its level is at most the one that WEIR_LOG names. */
 typedef enum weir_log_level {
   WEIR_LOG_LEVEL_ERROR = 0,
@@ -426,7 +440,8 @@ typedef struct weir_fusion_config {
   double balance_trigger;   /**< oktopk balances when the largest part exceeds this many times the mean */
   /** a sparse one from the list of algorithms: it exchanges the entries of a buffer. Those that shard within nodes run flat.
    *  gtopk, oktopk and hi_oktopk deliver the largest entries of a buffer, so that tensors may go missing again; the others
-   *  deliver all that ranks have selected. "auto": the cheapest of these by the cost functions; copied */
+   *  deliver all that ranks have selected. "auto": topk_allgather or topk_dsa, whichever the cost functions predict to be
+   *  cheaper; copied */
   const char* algorithm;
   const char* name;    /**< for messages and dumps; copied */
   int32_t scheme;      /**< weir_fusion_scheme: which tensors travel together, and what is sparsified */
@@ -482,6 +497,71 @@ typedef struct weir_fusion_statistics {
   int32_t settled; /**< nonzero: they will not be again */
   int32_t reserved; /**< 0 */
 } weir_fusion_statistics;
+
+/** Describes work that is divided among ranks. All fields but `name` and `priority` must be equal on all ranks. Start from
+ *  WEIR_OPERATOR_CONFIG_INIT. */
+typedef struct weir_operator_config {
+  size_t struct_size;
+  const char* name; /**< for messages and dumps; copied */
+  int32_t division; /**< weir_operator_division: which ranks share the parts */
+  int32_t variable; /**< nonzero: results may be shorter than described, anew in each run: their sizes are gathered first */
+  int32_t priority; /**< of gathering: higher makes progress first. May differ between ranks */
+  int32_t reserved; /**< 0 */
+} weir_operator_config;
+
+#define WEIR_OPERATOR_CONFIG_INIT                                                                                                  \
+  {                                                                                                                                \
+    sizeof(weir_operator_config), "operator", WEIR_OPERATOR_AUTOMATIC, 0, 0, 0                                                     \
+  }
+
+/** What the last run of a parallel operator did on this rank; times in seconds. Set struct_size to its size before a call fills
+ *  it. */
+typedef struct weir_operator_statistics {
+  size_t struct_size;
+  int64_t runs;                                /**< so far, those included that ended in an error */
+  double seconds_work;                         /**< in the body */
+  double seconds_gather;                       /**< agreeing and gathering, waiting for slower ranks included */
+  int64_t bytes_sent[WEIR_LEVEL_COUNT];        /**< by Level of the peer */
+  int64_t bytes_received[WEIR_LEVEL_COUNT];    /**< by Level of the peer */
+  int64_t messages_sent[WEIR_LEVEL_COUNT];     /**< by Level of the peer */
+  int64_t messages_received[WEIR_LEVEL_COUNT]; /**< by Level of the peer */
+} weir_operator_statistics;
+
+/** Describes how the layers of a model step. All fields but `name` and `priority` must be equal on all ranks. Start from
+ *  WEIR_OPTIMIZER_CONFIG_INIT. */
+typedef struct weir_optimizer_config {
+  size_t struct_size;
+  double momentum;          /**< of lars, from 0 to below 1 */
+  double weight_decay;      /**< at least 0 */
+  double trust_coefficient; /**< gamma of lars (CommLib equation 11), above 0 */
+  double largest_rate;      /**< no layer's step is more than so many times the learning rate; 0: no limit */
+  double beta1;             /**< of lamb, from 0 to below 1 */
+  double beta2;             /**< of lamb, from 0 to below 1 */
+  double epsilon;           /**< of lamb, at least 0 */
+  const char* name;         /**< for messages and checkpoints; copied */
+  int32_t rule;             /**< weir_optimizer_rule: how layers step */
+  int32_t norms;            /**< weir_operator_division: which ranks share the norms; with lamb, as `update` */
+  /** weir_operator_division: which ranks share the update, and momentum: each keeps that of its part, and weights are gathered
+   *  (ZeRO stage 1) */
+  int32_t update;
+  int32_t priority; /**< of gathering. May differ between ranks */
+} weir_optimizer_config;
+
+#define WEIR_OPTIMIZER_CONFIG_INIT                                                                                                 \
+  {                                                                                                                                \
+    sizeof(weir_optimizer_config), 0.9, 0.0001, 0.001, 0.0, 0.9, 0.999, 1e-06, "optimizer", WEIR_OPTIMIZER_LARS,                   \
+    WEIR_OPERATOR_AUTOMATIC, WEIR_OPERATOR_AUTOMATIC, 0                                                                            \
+  }
+
+/** What the last step of a LayerOptimizer did on this rank; times in seconds. Set struct_size to its size before a call fills
+ *  it. */
+typedef struct weir_optimizer_statistics {
+  size_t struct_size;
+  int64_t steps;         /**< so far */
+  double seconds_norms;  /**< for norms, those of other ranks not counted */
+  double seconds_update; /**< stepping weights */
+  double seconds_gather; /**< agreeing and gathering, waiting for slower ranks included */
+} weir_optimizer_statistics;
 
 /** The delivered update, sorted by index, equal on all ranks, in the plan's memory space. Owned by the plan, valid until its
  *  next start, reset or destruction. Set struct_size to its size before a call fills it. */

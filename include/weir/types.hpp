@@ -123,6 +123,20 @@ enum class FusionScheme : std::int32_t {
   ahead_fitted = 7  ///< as `ahead_inter_intra`, with the division whose last exchange ends first, by measured times
 };
 
+/// Which ranks share the parts of a parallel operator.
+enum class OperatorDivision : std::int32_t {
+  automatic = 0,   ///< whichever of the following the cost functions predict to end first
+  replicated = 1,  ///< none: every rank does all of them
+  node = 2,        ///< the ranks of each node: every node does all of them, and nothing crosses the network
+  all = 3          ///< all ranks
+};
+
+/// How a LayerOptimizer steps.
+enum class OptimizerRule : std::int32_t {
+  lars = 0,  ///< layer-wise adaptive rate scaling, on momentum SGD (You et al. 2018; CommLib equation 11)
+  lamb = 1   ///< layer-wise adaptive moments, on Adam (You et al. 2020, Algorithm 2)
+};
+
 /// How much it takes to be logged: a message is when its level is at most the one that WEIR_LOG names.
 enum class LogLevel : std::int32_t { error = 0, warn = 1, info = 2, debug = 3 };
 
@@ -366,7 +380,7 @@ struct FusionConfig {
   double density = 0.01;              ///< k / count in (0, 1] of tensors that say nothing else
   /// a sparse one from the list of algorithms: it exchanges the entries of a buffer. Those that shard within nodes run flat. gtopk,
   /// oktopk and hi_oktopk deliver the largest entries of a buffer, so that tensors may go missing again; the others deliver all
-  /// that ranks have selected. "auto": the cheapest of these by the cost functions
+  /// that ranks have selected. "auto": topk_allgather or topk_dsa, whichever the cost functions predict to be cheaper
   std::string algorithm = "auto";
   Threshold threshold = Threshold::exact;         ///< how entries are selected
   int samplings = 30;                             ///< N of MSTopK (CommLib Algorithm 1), and most bisections of redsync
@@ -411,6 +425,50 @@ struct FusionStatistics {
   double seconds_total = 0;  ///< from the first ready() to the end of the last exchange
   std::int64_t regroupings = 0;  ///< times that buffers were divided anew, so far (ahead_inter_intra, ahead_fitted)
   bool settled = false;  ///< they will not be again
+};
+
+/// Describes work that is divided among ranks. All fields but `name` and `priority` must be equal on all ranks.
+struct OperatorConfig {
+  OperatorDivision division = OperatorDivision::automatic;  ///< which ranks share the parts
+  bool variable = false;  ///< results may be shorter than described, anew in each run: their sizes are gathered first
+  int priority = 0;  ///< of gathering: higher makes progress first. May differ between ranks
+  std::string name = "operator";  ///< for messages and dumps
+};
+
+/// What the last run of a parallel operator did on this rank; times in seconds.
+struct OperatorStatistics {
+  std::int64_t runs = 0;                                      ///< so far, those included that ended in an error
+  double seconds_work = 0;                                    ///< in the body
+  double seconds_gather = 0;                                  ///< agreeing and gathering, waiting for slower ranks included
+  std::array<std::int64_t, level_count> bytes_sent{};         ///< by Level of the peer
+  std::array<std::int64_t, level_count> bytes_received{};     ///< by Level of the peer
+  std::array<std::int64_t, level_count> messages_sent{};      ///< by Level of the peer
+  std::array<std::int64_t, level_count> messages_received{};  ///< by Level of the peer
+};
+
+/// Describes how the layers of a model step. All fields but `name` and `priority` must be equal on all ranks.
+struct OptimizerConfig {
+  OptimizerRule rule = OptimizerRule::lars;  ///< how layers step
+  double momentum = 0.9;  ///< of lars, from 0 to below 1
+  double weight_decay = 0.0001;  ///< at least 0
+  double trust_coefficient = 0.001;  ///< gamma of lars (CommLib equation 11), above 0
+  double largest_rate = 0.0;  ///< no layer's step is more than so many times the learning rate; 0: no limit
+  double beta1 = 0.9;  ///< of lamb, from 0 to below 1
+  double beta2 = 0.999;  ///< of lamb, from 0 to below 1
+  double epsilon = 1e-06;  ///< of lamb, at least 0
+  OperatorDivision norms = OperatorDivision::automatic;  ///< which ranks share the norms; with lamb, as `update`
+  /// which ranks share the update, and momentum: each keeps that of its part, and weights are gathered (ZeRO stage 1)
+  OperatorDivision update = OperatorDivision::automatic;
+  int priority = 0;                ///< of gathering. May differ between ranks
+  std::string name = "optimizer";  ///< for messages and checkpoints
+};
+
+/// What the last step of a LayerOptimizer did on this rank; times in seconds.
+struct OptimizerStatistics {
+  std::int64_t steps = 0;     ///< so far
+  double seconds_norms = 0;   ///< for norms, those of other ranks not counted
+  double seconds_update = 0;  ///< stepping weights
+  double seconds_gather = 0;  ///< agreeing and gathering, waiting for slower ranks included
 };
 
 }  // namespace weir

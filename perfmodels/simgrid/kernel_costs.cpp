@@ -101,6 +101,16 @@ CHARGED_VOID(_ZN4weir7kernels4host11clear_takenIfEEvPT_PKjlS6_l,
 CHARGED_VOID(_ZN4weir7kernels4host6waxpbyIfEEvT_PKS3_S3_S5_PS3_l,
              (float a, const float* x, float b, const float* y, float* out, int64_t count), (a, x, b, y, out, count),
              (y != nullptr ? 12 : 8) * count)
+CHARGED(_ZN4weir7kernels4host12squared_normIfEEdPKT_l, double, (const float* x, int64_t count), (x, count), 4 * count)
+CHARGED_VOID(_ZN4weir7kernels4host13momentum_stepIfEEvPKT_PS3_S6_lS3_S3_S3_,
+             (const float* gradient, float* weights, float* velocity, int64_t count, float rate, float decay, float momentum),
+             (gradient, weights, velocity, count, rate, decay, momentum), 20 * count)
+CHARGED(_ZN4weir7kernels4host12adam_momentsIfEENS_12SquaredNormsEPKT_S6_PS4_S7_lRKNS_11AdamFactorsIS4_EE, SquaredNorms,
+        (const float* gradient, const float* weights, float* first, float* second, int64_t count, const AdamFactors<float>& factors),
+        (gradient, weights, first, second, count, factors), 24 * count)
+CHARGED_VOID(_ZN4weir7kernels4host9adam_stepIfEEvPKT_S5_PS3_lS3_RKNS_11AdamFactorsIS3_EE,
+             (const float* first, const float* second, float* weights, int64_t count, float rate, const AdamFactors<float>& factors),
+             (first, second, weights, count, rate, factors), 16 * count)
 CHARGED_VOID(_ZN4weir7kernels4host11gather_rowsIfEEvPKT_lPKjllPS3_l,
              (const float* x, int64_t x_stride, const uint32_t* rows, int64_t count, int64_t width, float* out, int64_t out_stride),
              (x, x_stride, rows, count, width, out, out_stride), 8 * count * width + 4 * count)

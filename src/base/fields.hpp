@@ -36,6 +36,10 @@ inline constexpr std::array<std::string_view, 3> names_of<Routing> = {"automatic
 template <>
 inline constexpr std::array<std::string_view, 8> names_of<FusionScheme> = {"none", "behind", "ahead", "ahead_inter", "ahead_inter_intra", "omgs", "cupcake", "ahead_fitted"};
 template <>
+inline constexpr std::array<std::string_view, 4> names_of<OperatorDivision> = {"automatic", "replicated", "node", "all"};
+template <>
+inline constexpr std::array<std::string_view, 2> names_of<OptimizerRule> = {"lars", "lamb"};
+template <>
 inline constexpr std::array<std::string_view, 4> names_of<LogLevel> = {"error", "warn", "info", "debug"};
 template <>
 inline constexpr std::array<std::string_view, 5> names_of<ElementType> = {"float32", "float64", "int32", "int64", "uint8"};
@@ -157,6 +161,36 @@ void visit_fields(const FusionConfig& config, Visit&& visit) {
   visit(FieldInfo{.name = "balance_trigger", .least = 1, .example = "4"}, config.balance_trigger);
   visit(FieldInfo{.name = "window", .least = 1, .most = 65536, .most_text = "65536", .example = "4"}, config.window);
   visit(FieldInfo{.name = "non_finite"}, config.non_finite);
+  visit(FieldInfo{.name = "priority", .agreed = false}, config.priority);
+  visit(FieldInfo{.name = "name", .agreed = false}, config.name);
+}
+// clang-format on
+
+/// visit(FieldInfo, value) for every field, in the order of the struct.
+template <class Visit>
+// clang-format off
+void visit_fields(const OperatorConfig& config, Visit&& visit) {
+  visit(FieldInfo{.name = "division"}, config.division);
+  visit(FieldInfo{.name = "variable"}, config.variable);
+  visit(FieldInfo{.name = "priority", .agreed = false}, config.priority);
+  visit(FieldInfo{.name = "name", .agreed = false}, config.name);
+}
+// clang-format on
+
+/// visit(FieldInfo, value) for every field, in the order of the struct.
+template <class Visit>
+// clang-format off
+void visit_fields(const OptimizerConfig& config, Visit&& visit) {
+  visit(FieldInfo{.name = "rule"}, config.rule);
+  visit(FieldInfo{.name = "momentum"}, config.momentum);
+  visit(FieldInfo{.name = "weight_decay"}, config.weight_decay);
+  visit(FieldInfo{.name = "trust_coefficient"}, config.trust_coefficient);
+  visit(FieldInfo{.name = "largest_rate"}, config.largest_rate);
+  visit(FieldInfo{.name = "beta1"}, config.beta1);
+  visit(FieldInfo{.name = "beta2"}, config.beta2);
+  visit(FieldInfo{.name = "epsilon"}, config.epsilon);
+  visit(FieldInfo{.name = "norms"}, config.norms);
+  visit(FieldInfo{.name = "update"}, config.update);
   visit(FieldInfo{.name = "priority", .agreed = false}, config.priority);
   visit(FieldInfo{.name = "name", .agreed = false}, config.name);
 }

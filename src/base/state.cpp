@@ -82,7 +82,7 @@ void StateVisitor::refuse_field(std::string_view name, std::string_view why) con
 // Saving.
 
 void StateSaver::field(FieldVisit visit, void* data, const Copy* copy) {
-  if (saved_.find(visit.name) != nullptr) refuse_field(visit.name, "it is visited twice");
+  if (!names_.insert(visit.name).second) refuse_field(visit.name, "it is visited twice");
   const std::int64_t bytes = visit.bytes();
   StateField& field =
       saved_.fields.emplace_back(StateField{std::move(visit.name), visit.type, visit.count, Buffer<std::byte>(bytes)});
@@ -109,11 +109,12 @@ void StateRestorer::write() {
 }
 
 const StateField& StateRestorer::find(const std::string& name, StateType type) {
-  const StateField* const found = saved_.find(name);
-  if (found == nullptr)
+  const auto place = places_.find(name);
+  if (place == places_.end())
     fail(WEIR_ERR_ARGUMENT,
          "the state has no field '{}', which {} needs: it is incomplete, or was saved from another configuration", name, subject());
-  visited_[static_cast<std::size_t>(found - saved_.fields.data())] = true;
+  visited_[place->second] = true;
+  const StateField* const found = &saved_.fields[place->second];
   if (found->type != type)
     refuse_field(name, fmt::format("it holds {} in the state and {} here", state_type_name(found->type), state_type_name(type)));
   if (found->bytes.size() != found->count * state_type_bytes(type))

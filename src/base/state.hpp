@@ -14,6 +14,8 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -207,6 +209,7 @@ class StateSaver final : public StateVisitor {
   void text_field(FieldVisit visit, std::string_view here) override;
 
   SavedState saved_;
+  std::unordered_set<std::string> names_;
 };
 
 /// Looks until write() is called.
@@ -214,7 +217,9 @@ class StateRestorer final : public StateVisitor {
  public:
   /// `saved` outlives it.
   StateRestorer(const SavedState& saved, std::string subject)
-      : StateVisitor(std::move(subject)), saved_(saved), visited_(saved.fields.size()) {}
+      : StateVisitor(std::move(subject)), saved_(saved), visited_(saved.fields.size()) {
+    for (std::size_t i = 0; i < saved.fields.size(); ++i) places_.emplace(saved.fields[i].name, i);
+  }
   /// After the visit that looked. Throws Error(WEIR_ERR_ARGUMENT) where the saved state has fields that were not visited.
   void check_all_visited() const;
   /// The same; the next visit writes.
@@ -228,6 +233,7 @@ class StateRestorer final : public StateVisitor {
   const StateField& find(const std::string& name, StateType type);
 
   const SavedState& saved_;
+  std::unordered_map<std::string_view, std::size_t> places_;  // by name
   std::vector<bool> visited_;
   bool writes_ = false;
 };

@@ -59,4 +59,16 @@ task<void> allgatherv_ring(Channel channel, const std::vector<std::int64_t>& off
   }
 }
 
+task<void> allgatherv_ring_in_place(Channel channel, const std::vector<std::int64_t>& begin, std::byte* memory) {
+  const int rank = channel.rank();
+  const int size = channel.size();
+  for (int s = 0; s + 1 < size; ++s) {
+    const auto out = static_cast<std::size_t>((rank + s) % size), in = static_cast<std::size_t>((rank + s + 1) % size);
+    std::array<Request, 2> both;
+    both[0] = channel.receive(memory + begin[in], begin[in + 1] - begin[in], (rank + 1) % size, Traffic::payload);
+    both[1] = channel.send(memory + begin[out], begin[out + 1] - begin[out], (rank + size - 1) % size, Traffic::payload);
+    co_await channel.done(both);
+  }
+}
+
 }  // namespace weir

@@ -34,6 +34,9 @@ task<void> allgatherv(Channel channel, const std::vector<std::int64_t>& offset, 
 /// share its card less, and TCP connections carry data one way.
 task<void> allgatherv_ring(Channel channel, const std::vector<std::int64_t>& offset, std::byte* memory);
 
+/// The same in memory where blocks lie in the order of ranks: that of rank r from begin[r] to begin[r + 1].
+task<void> allgatherv_ring_in_place(Channel channel, const std::vector<std::int64_t>& begin, std::byte* memory);
+
 /// Bytes of all blocks from which on the ring is the better one (MPICH's limit of a long allgather).
 constexpr std::int64_t ring_from_bytes = std::int64_t{512} << 10;
 

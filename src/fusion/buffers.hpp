@@ -59,9 +59,9 @@ class Buffers {
                                             std::size_t first_tag) const {
     Exchanges<T> exchanges;
     for (std::size_t i = 0; i < division.size(); ++i)
-      exchanges.push_back(
-          std::make_unique<Exchange<T>>(comm, shared_, fmt::format("{} {}: {}", shared_.config.name, i, words_of(division[i])),
-                                        priority_of(division[i]), shared_.tag(first_tag + i), contents_of(division[i])));
+      exchanges.push_back(std::make_unique<Exchange<T>>(
+          comm, shared_, fmt::format("{} {}: {}", shared_.config.name, i, words_of(division[i])), priority_of(division[i]),
+          shared_.tag(first_tag + i), std::make_shared<const Contents<T>>(contents_of(division[i]))));
     return exchanges;
   }
   /// From now on. Allocates nothing that fails.

@@ -14,12 +14,16 @@ Ends one_each(const Line& line) {
 Ends by_bytes(const Line& line, std::int64_t most) {
   Ends ends;
   std::int64_t bytes = 0;
+  bool any_sparse = false;
   for (std::size_t i = 0; i < line.size(); ++i) {
-    if (bytes > 0 && bytes + line[i].bytes > most) {
+    const bool sparse = line[i].elements > 0, rides_along = sparse && !any_sparse && bytes < most;
+    if (bytes > 0 && bytes + line[i].bytes > most && !rides_along) {
       ends.push_back(i);
       bytes = 0;
+      any_sparse = false;
     }
     bytes += line[i].bytes;
+    any_sparse = any_sparse || sparse;
   }
   if (!line.empty()) ends.push_back(line.size());
   return ends;

@@ -120,39 +120,39 @@ class Exchange final : public detail::AsynchronousCall {
  public:
   /// `shared` and the units of `contents` outlive it.
   Exchange(std::shared_ptr<detail::CommunicatorState> communicator, Shared<T>& shared, std::string name, int priority, int tag,
-           Contents<T> contents)
+           std::shared_ptr<const Contents<T>> contents)
       : AsynchronousCall(std::move(communicator), std::move(name), priority, tag), shared_(shared), contents_(std::move(contents)) {
     const AllreduceRow& row = *shared.row;
-    const AllreduceProblem problem = problem_of(shared, contents_, comm->topology);
+    const AllreduceProblem problem = problem_of(shared, *contents_, comm->topology);
     run.holds_at_once = false;
     run.what = row.name;
     run.element = name_of(shared.config.type);
-    run.count = contents_.count + contents_.dense_count;
-    if (contents_.count > 0 || contents_.dense_count == 0) {
+    run.count = contents_->count + contents_->dense_count;
+    if (contents_->count > 0 || contents_->dense_count == 0) {
       sparse_ = row.make_sparse<T>(problem);
       const std::int64_t most = problem.largest_local;
-      if (contents_.units.size() > 1) {
+      if (contents_->units.size() > 1) {
         indices_ = Buffer<std::uint32_t>(most + select_padding);
         values_ = Buffer<T>(most + select_padding);
       }
       if (shared.config.wire_values != WireValues::native) rounded_ = Buffer<T>(most);
       taken_ = Buffer<std::uint32_t>(row.largest_update(problem));
     }
-    if (contents_.dense_count > 0) {
+    if (contents_->dense_count > 0) {
       AllreduceProblem whole = problem;
-      whole.count = contents_.dense_count;
+      whole.count = contents_->dense_count;
       whole.largest_k = whole.largest_local = 0;
-      const bool few = contents_.dense_count * static_cast<std::int64_t>(sizeof(T)) <= most_latency_bound;
+      const bool few = contents_->dense_count * static_cast<std::int64_t>(sizeof(T)) <= most_latency_bound;
       dense_ = find_allreduce(few ? "dense_rabenseifner" : "dense_ring").make_dense<T>(whole);
-      staging_ = Buffer<T>(contents_.dense_count);
+      staging_ = Buffer<T>(contents_->dense_count);
     }
-    pieces_.reserve(contents_.units.size());
+    pieces_.reserve(contents_->units.size());
   }
 
   /// The unit has selected: its entries travel now. `error`: what is wrong with it.
   void fill(Unit<T>& unit, std::uint64_t error) {
     const auto tensor = [](const Unit<T>& u) { return u.parts.front().tensor; };
-    const auto place = std::partition_point(contents_.units.begin(), contents_.units.end(),
+    const auto place = std::partition_point(contents_->units.begin(), contents_->units.end(),
                                             [&](const auto& p) { return tensor(*p.unit) < tensor(unit); });
     pieces_.push_back({&unit, place->begin, 0});
     if (error != 0) refuse(error);
@@ -162,6 +162,8 @@ class Exchange final : public detail::AsynchronousCall {
   [[nodiscard]] bool refused() const { return word_ != 0; }
   /// Filling it has failed, for want of memory: it breaks off as soon as it starts.
   void break_off(std::exception_ptr why) noexcept { broken_off_ = std::move(why); }
+  /// All ranks must hear of it, even where it has no entries.
+  [[nodiscard]] bool has_news() const { return refused() || broken_off_ != nullptr; }
 
   /// With what has been added.
   void start() {
@@ -185,11 +187,12 @@ class Exchange final : public detail::AsynchronousCall {
   /// For the next iteration.
   void rearm() {
     started = failed_ = false;
-    error_ = nullptr;
+    error_ = broken_off_ = nullptr;
     word_ = 0;
     pieces_.clear();
     update_ = {};
-    awaited = static_cast<int>(contents_.units.size() + contents_.dense.size());
+    outcome_ = {};
+    awaited = static_cast<int>(contents_->units.size() + contents_->dense.size());
   }
 
   // After the run, of buffers that deliver late; the others do this by themselves.
@@ -209,7 +212,7 @@ class Exchange final : public detail::AsynchronousCall {
   /// unit.
   void give_back_undelivered() {
     const SparseVector<T> back = outcome_.undelivered;
-    const auto& units = contents_.units;
+    const auto& units = contents_->units;
     auto place = units.begin();
     for (std::int64_t i = 0; i < back.count; ++i) {
       const std::int64_t index = back.indices[i];
@@ -236,15 +239,15 @@ class Exchange final : public detail::AsynchronousCall {
     const StateVisitor::Scope scope(visitor, name);
     const StateVisitor::Scope inner(visitor, "exchange");
     if (!sparse_) return;
-    const StateVisitor::Placed placed(visitor, {Share::agreed, range_of(contents_.count, 0, contents_.count)});
+    const StateVisitor::Placed placed(visitor, {Share::agreed, range_of(contents_->count, 0, contents_->count)});
     sparse_->visit_state(visitor);
   }
-  [[nodiscard]] const Contents<T>& contents() const { return contents_; }
+  [[nodiscard]] const Contents<T>& contents() const { return *contents_; }
   /// Of the last run: sorted, in the buffer's index space, divided.
   [[nodiscard]] SparseVector<T> update() const { return update_; }
   [[nodiscard]] std::int64_t memory_bytes() const {
     return (sparse_ ? sparse_->memory_bytes() : 0) + (dense_ ? dense_->memory_bytes() : 0) + indices_.bytes() + values_.bytes() +
-           rounded_.bytes() + taken_.bytes() + staging_.bytes();
+           rounded_.bytes() + taken_.bytes() + staging_.bytes() + static_cast<std::int64_t>(pieces_.capacity() * sizeof(Piece));
   }
   /// s from when the network was free for it, and it had begun, until it ended.
   [[nodiscard]] double seconds() const { return seconds_; }
@@ -270,7 +273,7 @@ class Exchange final : public detail::AsynchronousCall {
     if (word_ != 0) return;
     std::sort(pieces_.begin(), pieces_.end(), [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
     local_ = {indices_.data(), values_.data(), 0};
-    if (contents_.units.size() == 1 && !pieces_.empty()) {
+    if (contents_->units.size() == 1 && !pieces_.empty()) {
       local_ = pieces_.front().unit->selection();
     } else {
       for (Piece& piece : pieces_) {
@@ -282,7 +285,7 @@ class Exchange final : public detail::AsynchronousCall {
         local_.count += selection.count;
       }
     }
-    for (const auto& place : contents_.dense) {
+    for (const auto& place : contents_->dense) {
       const Slot<T>& slot = shared_.slots[static_cast<std::size_t>(place.tensor)];
       const std::int64_t count = shared_.tensors[static_cast<std::size_t>(place.tensor)].count;
       if (slot.contributes) {
@@ -305,7 +308,7 @@ class Exchange final : public detail::AsynchronousCall {
       SparseOutcome<T> outcome;
       if (sparse_) {
         const StageScope inner = channel().stage(Stage::exchange);
-        outcome = co_await sparse_->run(channel(), rounded(), contents_.k, word);
+        outcome = co_await sparse_->run(channel(), rounded(), contents_->k, word);
         word = outcome.input_error;
       } else {
         const StageScope inner = channel().stage(Stage::agree);
@@ -347,29 +350,29 @@ class Exchange final : public detail::AsynchronousCall {
   /// Of a failed run.
   void end_failed(std::uint64_t word) {
     const bool skips = kind_of(word) == Wrong::non_finite && shared_.config.non_finite == NonFinite::skip;
-    if (!contents_.delivers_late) roll_back();
+    if (!contents_->delivers_late) roll_back();
     if (!skips) throw AgreedError(error_of(word, shared_.config, shared_.tensors));
     ++shared_.statistics.buffers_skipped;
-    if (contents_.delivers_late) return;
-    for (const auto& place : contents_.units)
+    if (contents_->delivers_late) return;
+    for (const auto& place : contents_->units)
       for (const Part& part : place.unit->parts) write(part.tensor, part.count, {});
-    for (const auto& place : contents_.dense)
+    for (const auto& place : contents_->dense)
       write(place.tensor, shared_.tensors[static_cast<std::size_t>(place.tensor)].count, {});
   }
 
   void apply() {
     shared_.statistics.selected_global += update_.count;
-    if (contents_.delivers_late) return;
+    if (contents_->delivers_late) return;
     settle();
     give_back_undelivered();
-    for (const auto& place : contents_.units) {
+    for (const auto& place : contents_->units) {
       for (const Part& part : place.unit->parts) {
         const SparseVector<T> mine = within(place.begin + part.begin, part.count);
         shared_.slots[static_cast<std::size_t>(part.tensor)].delivered = mine.count;
         write(part.tensor, part.count, mine);
       }
     }
-    for (const auto& place : contents_.dense) {
+    for (const auto& place : contents_->dense) {
       const auto tensor = static_cast<std::size_t>(place.tensor);
       T* const gradient = shared_.has_owner ? shared_.slots[tensor].gradient : nullptr;
       if (gradient != nullptr) std::copy_n(staging_.data() + place.begin, shared_.tensors[tensor].count, gradient);
@@ -395,7 +398,7 @@ class Exchange final : public detail::AsynchronousCall {
   }
 
   Shared<T>& shared_;
-  Contents<T> contents_;
+  std::shared_ptr<const Contents<T>> contents_;
   std::unique_ptr<SparseAllreduce<T>> sparse_;
   std::unique_ptr<DenseAllreduce<T>> dense_;
   Buffer<std::uint32_t> indices_, taken_;

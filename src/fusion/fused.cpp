@@ -14,6 +14,7 @@ namespace weir::detail {
 using namespace weir::fusion;
 
 void FusedImpl::check_tensor(int tensor) const {
+  require(!tensors.empty(), "fused '{}': there is no tensor {}: it was made without any", config.name, tensor);
   require(tensor >= 0 && tensor < std::ssize(tensors), "fused '{}': there is no tensor {}: they are numbered 0 to {}", config.name,
           tensor, std::ssize(tensors) - 1);
 }

@@ -25,9 +25,9 @@ void check_tensor(const FusedTensor& t, std::size_t place) {
   require(t.name.size() <= longest_name && plain && t.name != "." && t.name != "..",
           "tensor {}: its name is '{}': it must have at most {} characters, none of them '/' or a control character", place,
           t.name.substr(0, longest_name), longest_name);
-  require(t.count >= 0 && t.count <= (t.dense ? most_dense : most_sparse),
-          "tensor '{}': count is {}: it must be from 0 to {}; split the tensor", t.name, t.count,
-          t.dense ? "2^48" : "2^32 - 1, or 2^48 where it is dense");
+  require(t.count >= 0, "tensor '{}': count is {}: it must be at least 0", t.name, t.count);
+  require(t.count <= (t.dense ? most_dense : most_sparse), "tensor '{}': count is {}: it must be from 0 to {}; split the tensor",
+          t.name, t.count, t.dense ? "2^48" : "2^32 - 1, or 2^48 where it is dense");
   require(t.density >= 0 && t.density <= 1, "tensor '{}': density is {}: it must be above 0 and at most 1, or 0 for that of all",
           t.name, t.density);
   require(t.k >= -1 && t.k <= t.count, "tensor '{}': k is {}: it must be between 0 and the count {}, or -1 to follow from density",
@@ -140,8 +140,8 @@ void agree_on_tensors(detail::CommunicatorState& comm, const FusionConfig& confi
     }
     if (differs == count) continue;
     const std::span<const TensorCard> cards = comm.share("comparing a tensor", TensorCard(tensors[first + differs]));
-    fail_alike(WEIR_ERR_MISMATCH, "fused '{}': ranks disagree about tensor {}: rank 0 has {}, rank {} has {}", config.name,
-               first + differs, cards[0].text(), rank, cards[rank].text());
+    fail_alike(WEIR_ERR_MISMATCH, "fused '{}': ranks disagree about a tensor: rank 0 has {}, rank {} has {}", config.name,
+               cards[0].text(), rank, cards[rank].text());
   }
 }
 
@@ -208,6 +208,10 @@ Error error_of(std::uint64_t word, const FusionConfig& config, std::span<const F
     return {WEIR_ERR_ARGUMENT,
             fmt::format("{}: rank {} named a tensor by a number that is none{}: they are numbered 0 to {}", head, rank,
                         number < mask20 ? fmt::format(", {}", number) : "", static_cast<std::int64_t>(tensors.size()) - 1)};
+  if (kind == Wrong::nothing)
+    return {WEIR_ERR_ARGUMENT, fmt::format("{}: rank {} waited, and has handed in no gradient since its last iteration ended: call "
+                                           "ready() for every tensor before the first wait",
+                                           head, rank)};
   if (kind == Wrong::destroyed)
     return {WEIR_ERR_STATE, fmt::format("{}: rank {} destroyed it within an iteration: call wait_all() first", head, rank)};
   const FusedTensor& tensor = tensors[number];
@@ -240,7 +244,7 @@ Error error_of(std::uint64_t word, const FusionConfig& config, std::span<const F
       return wrong(fmt::format("rank {} skipped it: describe it as optional where ranks may have no gradient for it", rank));
     case Wrong::missing:
       return wrong(
-          fmt::format("rank {} waited before it was ready: call ready() for every tensor before the first wait, or describe "
+          fmt::format("rank {} did not hand it in before its first wait: call ready() for every tensor before that, or describe "
                       "it as optional",
                       rank));
     case Wrong::twice:

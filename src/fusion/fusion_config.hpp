@@ -49,6 +49,7 @@ enum class Wrong : std::uint32_t {
   twice,         // ready again
   late,          // ready after the rank waited
   unknown,       // there is no such tensor
+  nothing,       // waited, and handed in nothing
   destroyed,     // the rank has given the object up
 };
 

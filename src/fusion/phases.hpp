@@ -32,9 +32,10 @@ class Phases {
   void open(const std::shared_ptr<detail::CommunicatorState>& comm, std::size_t first_tag) {
     const std::string& name = shared_.config.name;
     counting_ = std::make_unique<Agreement>(comm, name + ": number of buffers", shared_.tag(first_tag), 1, shared_.statistics);
+    const auto whole = std::make_shared<const Contents<T>>(contents());
     for (std::size_t i = 0; i < most_; ++i)
       exchanges_.push_back(std::make_unique<Exchange<T>>(comm, shared_, fmt::format("{} {}: as gradients come", name, i),
-                                                         shared_.config.priority, shared_.tag(first_tag + 1 + i), contents()));
+                                                         shared_.config.priority, shared_.tag(first_tag + 1 + i), whole));
   }
 
   /// For the next iteration.
@@ -57,7 +58,7 @@ class Phases {
   void end() {
     if (ended_) return;
     ended_ = true;
-    if (filled_ > 0 || filling().refused()) start_next();
+    if (filled_ > 0 || filling().has_news()) start_next();
     counting_->words[0] = begun_;
     counting_->start(1);
   }
@@ -74,6 +75,10 @@ class Phases {
     return std::all_of(exchanges_.begin(), exchanges_.end(), [](const auto& exchange) { return exchange->run.finished; });
   }
   [[nodiscard]] bool delivered() const { return delivered_; }
+  /// After that: the iteration ends in an error.
+  [[nodiscard]] bool threw() const {
+    return std::any_of(exchanges_.begin(), exchanges_.end(), [](const auto& e) { return e->started && e->outcome() != nullptr; });
+  }
   void deliver() {
     delivered_ = true;
     // Ranks have other tensors in a buffer: if one fails, tensors would get a part of their sum. So none is delivered.

@@ -46,6 +46,7 @@ class TypedFused final : public detail::FusedImpl {
   void ready(std::int64_t tensor, void* gradient, std::int64_t count, DataType type, bool contributes) override {
     require_usable();
     begin();
+    told_ = false;
     if (tensor < 0 || tensor >= std::ssize(tensors)) return note(Wrong::unknown, tensor);
     Slot<T>& slot = shared_.slots[static_cast<std::size_t>(tensor)];
     if (closed_) return note(Wrong::late, tensor);
@@ -68,6 +69,7 @@ class TypedFused final : public detail::FusedImpl {
   }
 
   bool test(std::int64_t tensor) override {
+    if (nothing_left()) return true;
     if (!may_wait(tensor)) {
       end_iteration();
       return true;
@@ -77,9 +79,10 @@ class TypedFused final : public detail::FusedImpl {
     if (is_phased(tensor)) {
       if (!phases_->counting().run.finished) return false;
       phases_->start_last();
-      const bool finished = phases_->all_finished();
-      if (finished) wait_for_phases();
-      return finished;
+      if (!phases_->all_finished()) return false;
+      wait_for_phases();
+      if (phases_->threw()) end_iteration();
+      return true;
     }
     Exchange<T>& exchange = buffers_.exchange_of(tensor);
     if (!exchange.run.finished) return false;
@@ -88,22 +91,29 @@ class TypedFused final : public detail::FusedImpl {
   }
 
   void wait(std::int64_t tensor) override {
+    if (nothing_left()) return;
     if (!may_wait(tensor)) return end_iteration();
     {
       const WaitClock clock(*this);
-      if (is_phased(tensor)) return wait_for_phases();
-      Exchange<T>& exchange = buffers_.exchange_of(tensor);
-      finish(exchange);
-      if (!exchange.outcome()) return;
+      if (is_phased(tensor)) {
+        wait_for_phases();
+        if (!phases_->threw()) return;
+      } else {
+        Exchange<T>& exchange = buffers_.exchange_of(tensor);
+        finish(exchange);
+        if (!exchange.outcome()) return;
+      }
     }
     end_iteration();
   }
 
   void wait_all() override {
-    require_usable();
+    const bool left = !nothing_left();
+    told_ = false;
+    if (!left) return;
     begin();
     close();
-    end_iteration();
+    end_iteration(false);
   }
 
   void reset() override {
@@ -159,6 +169,7 @@ class TypedFused final : public detail::FusedImpl {
       if (phases_) {
         phases_->end();
         drive_to_end(phases_->counting());
+        if (any_broken()) return false;
         phases_->start_last();
       }
       for_each_exchange([&](Exchange<T>& exchange) { drive_to_end(exchange); });
@@ -297,12 +308,14 @@ class TypedFused final : public detail::FusedImpl {
   /// No more gradients in this iteration.
   void close() {
     if (closed_) return;
+    const bool any = std::any_of(shared_.slots.begin(), shared_.slots.end(), [](const Slot<T>& slot) { return slot.ready; });
+    const Wrong wrong = any ? Wrong::missing : Wrong::nothing;
     for (std::size_t tensor = 0; tensor < tensors.size(); ++tensor) {
       if (shared_.slots[tensor].ready) continue;
       const bool may = tensors[tensor].optional;
       if (may) ++shared_.statistics.tensors_skipped;
-      if (!may) note(Wrong::missing, static_cast<std::int64_t>(tensor));
-      hand_in(static_cast<int>(tensor), may ? 0 : word(Wrong::missing, static_cast<std::int64_t>(tensor)));
+      if (!may) note(wrong, static_cast<std::int64_t>(tensor));
+      hand_in(static_cast<int>(tensor), may ? 0 : word(wrong, static_cast<std::int64_t>(tensor)));
     }
     closed_ = true;
     if (phases_) phases_->end();
@@ -315,6 +328,11 @@ class TypedFused final : public detail::FusedImpl {
     for (std::size_t tensor = 0; tensor < tensors.size(); ++tensor)
       if (!shared_.slots[tensor].ready) hand_in(static_cast<int>(tensor), gone);
     closed_ = true;
+  }
+  /// The iteration has ended in an error, and somebody has heard of it: its other waits have nothing to wait for.
+  [[nodiscard]] bool nothing_left() const {
+    require_usable();
+    return told_ && !begun_;
   }
   /// For wait() and test(): closes the iteration. False where this rank has done something wrong in it, which ends it.
   [[nodiscard]] bool may_wait(std::int64_t tensor) {
@@ -357,8 +375,9 @@ class TypedFused final : public detail::FusedImpl {
 
   [[nodiscard]] std::size_t end_words() const { return 1 + adaptation_.words(buffers_.division().size()); }
 
-  /// All exchanges, then the agreement on the iteration. Throws the first error of either.
-  void end_iteration() {
+  /// All exchanges, then the agreement on the iteration. Throws the first error of either. `tells`: to a caller who may wait for
+  /// other tensors after that.
+  void end_iteration(bool tells = true) {
     std::exception_ptr error;
     {
       const WaitClock clock(*this);
@@ -379,6 +398,7 @@ class TypedFused final : public detail::FusedImpl {
     begun_ = closed_ = false;
     count_statistics();
     if (!adaptation_.settled() && !error) adapt();
+    told_ = tells && error != nullptr;
     if (error) std::rethrow_exception(error);
   }
 
@@ -440,6 +460,7 @@ class TypedFused final : public detail::FusedImpl {
   Run selecting_;  // for its stages alone
   // Of an iteration:
   bool begun_ = false, closed_ = false, broken_ = false;
+  bool told_ = false;  // of the error that the last one ended with
   std::uint64_t word_ = 0;
   Clock::time_point begun_at_{}, last_ready_{};
   std::vector<double> ready_times_, exchange_times_;

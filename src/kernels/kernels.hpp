@@ -80,6 +80,20 @@ struct Exceedances {
   Key<T> largest = 0;  ///< key; 0 if there are no entries
 };
 
+/// Sums of squares, in double.
+struct SquaredNorms {
+  double weights = 0, other = 0;
+};
+
+/// Of one step of Adam: m and v are its moments, and u = (m / first_correction) / (sqrt(v) / second_correction + epsilon) + decay w
+/// its direction.
+template <class T>
+struct AdamFactors {
+  T beta1, beta2;
+  T first_correction, second_correction;  ///< 1 - beta1^t and sqrt(1 - beta2^t)
+  T epsilon, decay;
+};
+
 // Declared once in a macro-free way: each namespace below implements this list.
 #define WEIR_KERNEL_DECLARATIONS                                                                                                   \
   /* r[i] += g[i]; entries whose sum has key >= threshold go, in index order, to (indices, values). Of these, the ones with key >= \
@@ -179,7 +193,21 @@ struct Exceedances {
      `out` does not overlap x. */                                                                                                  \
   template <class T>                                                                                                               \
   void coalesce_rows(const T* x, std::int64_t width, const std::uint32_t* order, const std::uint32_t* first, std::int64_t groups,  \
-                     T* out);
+                     T* out);                                                                                                      \
+  /* The sum of x[i] x[i], taken in double as in `moments`. */                                                                     \
+  template <class T>                                                                                                               \
+  double squared_norm(const T* x, std::int64_t count);                                                                             \
+  /* Momentum SGD: v[i] = momentum v[i] + rate (g[i] + decay w[i]); w[i] -= v[i]. Every operation rounded by itself. */            \
+  template <class T>                                                                                                               \
+  void momentum_step(const T* gradient, T* weights, T* velocity, std::int64_t count, T rate, T decay, T momentum);                 \
+  /* m[i] = beta1 m[i] + (1 - beta1) g[i]; v[i] = beta2 v[i] + (1 - beta2) g[i] g[i]. Returns the squared norms of the weights and \
+     of the directions, summed as in `moments`. */                                                                                 \
+  template <class T>                                                                                                               \
+  SquaredNorms adam_moments(const T* gradient, const T* weights, T* first, T* second, std::int64_t count,                          \
+                            const AdamFactors<T>& factors);                                                                        \
+  /* w[i] -= rate u[i] */                                                                                                          \
+  template <class T>                                                                                                               \
+  void adam_step(const T* first, const T* second, T* weights, std::int64_t count, T rate, const AdamFactors<T>& factors);
 
 namespace kernels::host {
 WEIR_KERNEL_DECLARATIONS

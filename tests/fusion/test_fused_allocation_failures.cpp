@@ -22,9 +22,13 @@ FusionConfig config_of(FusionScheme scheme) {
   return {.scheme = scheme, .buffer_bytes = 300, .density = 1, .algorithm = "topk_allgather", .average = false, .name = "net"};
 }
 
+/// Iterations from this one on have nothing to send: `ahead` then fills no buffer.
+constexpr int idle = 7;
+
 std::vector<float> gradient(const Communicator& comm, int t) {
   std::int64_t count = 0;
   for (const FusedTensor& tensor : tensors) count += tensor.count;
+  if (t >= idle) return std::vector<float>(static_cast<std::size_t>(count));
   return make_input<float>(Input::integers, count, comm.rank(), comm.size(), t);
 }
 
@@ -39,13 +43,13 @@ void iterate(FusedAllreduce& fused, std::vector<float>& g) {
 }
 
 /// What iterations give when nothing fails: right[t].
-std::vector<std::vector<float>> right_updates(const FailingRank& machine, const FusionConfig& config, int iterations) {
+std::vector<std::vector<float>> right_updates(const FailingRank& machine, const FusionConfig& config, int iterations, int first = 0) {
   std::vector<std::vector<float>> right(static_cast<std::size_t>(iterations));
   run_ranks(machine.ranks,
             [&](Communicator& comm) {
               FusedAllreduce fused(comm, config, tensors);
               for (int t = 0; t < iterations; ++t) {
-                std::vector<float> g = gradient(comm, t);
+                std::vector<float> g = gradient(comm, first + t);
                 iterate(fused, g);
                 if (comm.rank() == 0) right[static_cast<std::size_t>(t)] = g;
               }
@@ -55,8 +59,8 @@ std::vector<std::vector<float>> right_updates(const FailingRank& machine, const 
 }
 
 /// The communicator makes one and iterates.
-void check_usable(FailingCalls& calls, const Communicator& comm, const FusionConfig& config, const std::vector<float>& right) {
-  std::vector<float> g = gradient(comm, 0);
+void check_usable(FailingCalls& calls, const Communicator& comm, const FusionConfig& config, const std::vector<float>& right, int first = 0) {
+  std::vector<float> g = gradient(comm, first);
   calls.call(comm.rank(), "another one afterwards", g, right, {Verdict::right}, [&] {
     FusedAllreduce fused(comm, config, tensors);
     iterate(fused, g);
@@ -78,25 +82,25 @@ void check_making(const FailingRank& machine, const FusionConfig& config) {
   fail_every_allocation("making " + name_of(config.scheme), machine.ranks, machine.victim, machine.description, make);
 }
 
-/// Iteration `failing`.
-void check_iteration(const FailingRank& machine, const FusionConfig& config, int failing) {
-  const auto right = right_updates(machine, config, failing + 2);
+/// Iteration `failing`, of gradients from `first` on.
+void check_iteration(const FailingRank& machine, const FusionConfig& config, int failing, int first = 0) {
+  const auto right = right_updates(machine, config, failing + 2, first);
   const auto right_of = [&](int t) { return right[static_cast<std::size_t>(t)]; };
   const auto run = [&](FailingCalls& calls, const Communicator& comm) {
     FusedAllreduce fused(comm, config, tensors);
     std::vector<float> g;
     for (int t = 0; t < failing; ++t) {
-      g = gradient(comm, t);
+      g = gradient(comm, first + t);
       iterate(fused, g);
     }
-    g = gradient(comm, failing);
-    std::vector<float> next_g = gradient(comm, failing + 1);
+    g = gradient(comm, first + failing);
+    std::vector<float> next_g = gradient(comm, first + failing + 1);
     const Verdict ran = calls.fail(comm.rank(), "the iteration", g, right_of(failing), [&] { iterate(fused, g); });
     if (ran == Verdict::wrong) return;
     const Verdict next = calls.call(comm.rank(), "the next iteration", next_g, right_of(failing + 1),
                                     {ran == Verdict::right ? Verdict::right : Verdict::refused}, [&] { iterate(fused, next_g); });
     if (next == Verdict::wrong) return;
-    check_usable(calls, comm, config, right[0]);
+    check_usable(calls, comm, config, right[0], first);
   };
   fail_every_allocation("iteration " + std::to_string(failing) + " of " + name_of(config.scheme), machine.ranks, machine.victim,
                         machine.description, run);
@@ -115,7 +119,10 @@ TEST_CASE("memory runs out while tensors are fused", "[failures]") {
 TEST_CASE("memory runs out in the first iteration", "[failures]") {
   for (const FusionScheme scheme : schemes) {
     DYNAMIC_SECTION(name_of(scheme)) {
-      for (const FailingRank& machine : machines) check_iteration(machine, config_of(scheme), 0);
+      for (const FailingRank& machine : machines) {
+        check_iteration(machine, config_of(scheme), 0);
+        check_iteration(machine, config_of(scheme), 0, idle);
+      }
     }
   }
 }

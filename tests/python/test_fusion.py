@@ -226,7 +226,7 @@ def test_bad_calls_of_one_rank(comm):
             with pytest.raises(weir.ArgumentError, match="numbered 0 to 3"):
                 call(-1)
         hand_in(fused, {name: gradient for name, gradient in gradients_of(comm.rank).items() if not here or "bias" not in name})
-        with pytest.raises(weir.ArgumentError, match=f"'decoder.bias': rank {culprit} waited before it was ready"):
+        with pytest.raises(weir.ArgumentError, match=f"'decoder.bias': rank {culprit} did not hand it in before"):
             fused.wait_all()
         hand_in(fused, gradients_of(comm.rank))
         fused.wait_all()

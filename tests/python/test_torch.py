@@ -664,7 +664,7 @@ def test_fused_gradients_of_unused_parameters(comm):
     model, inputs = Either(), torch.ones(4, 20)
     strict = weir.torch.fuse_gradients(model, comm, density=1.0)
     model(inputs, "first").sum().backward()
-    with pytest.raises(weir.ArgumentError, match="'second.(weight|bias)': rank 0 waited before it was ready"):
+    with pytest.raises(weir.ArgumentError, match="'second.(weight|bias)': rank 0 did not hand it in before"):
         strict.wait_all()
     strict.close()
     model.zero_grad(set_to_none=True)

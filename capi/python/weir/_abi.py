@@ -261,6 +261,58 @@ class weir_fusion_statistics(Structure):
     ]
 
 
+class weir_operator_config(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("name", c_char_p),
+        ("division", c_int32),
+        ("variable", c_int32),
+        ("priority", c_int32),
+        ("reserved", c_int32),
+    ]
+
+
+class weir_operator_statistics(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("runs", c_int64),
+        ("seconds_work", c_double),
+        ("seconds_gather", c_double),
+        ("bytes_sent", c_int64 * 7),
+        ("bytes_received", c_int64 * 7),
+        ("messages_sent", c_int64 * 7),
+        ("messages_received", c_int64 * 7),
+    ]
+
+
+class weir_optimizer_config(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("momentum", c_double),
+        ("weight_decay", c_double),
+        ("trust_coefficient", c_double),
+        ("largest_rate", c_double),
+        ("beta1", c_double),
+        ("beta2", c_double),
+        ("epsilon", c_double),
+        ("name", c_char_p),
+        ("rule", c_int32),
+        ("norms", c_int32),
+        ("update", c_int32),
+        ("priority", c_int32),
+    ]
+
+
+class weir_optimizer_statistics(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("steps", c_int64),
+        ("seconds_norms", c_double),
+        ("seconds_update", c_double),
+        ("seconds_gather", c_double),
+    ]
+
+
 class weir_sparse_result(Structure):
     _fields_ = [
         ("struct_size", c_size_t),

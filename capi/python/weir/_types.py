@@ -19,9 +19,10 @@ __all__ = [
     "Status", "Error", "ArgumentError", "MismatchError", "BusyError", "StateError", "NonFiniteError", "TimeoutError",
     "TransportError", "MemoryError", "SettingError", "UnsupportedError", "InternalError", "DeviceError", "FileError", "DataType",
     "MemorySpace", "Threshold", "WireFormat", "WireValues", "Feedback", "NonFinite", "Level", "Optimizer", "Routing",
-    "FusionScheme", "LogLevel", "ElementType", "Distribution", "AllreduceConfig", "Statistics", "AlgorithmInfo", "CompressorInfo",
-    "EncodedInfo", "SettingInfo", "EmbeddingConfig", "EmbeddingStatistics", "ExchangeInfo", "CheckpointConfig",
-    "CheckpointStatistics", "FusedTensor", "FusionConfig", "FusionStatistics",
+    "FusionScheme", "OperatorDivision", "OptimizerRule", "LogLevel", "ElementType", "Distribution", "AllreduceConfig",
+    "Statistics", "AlgorithmInfo", "CompressorInfo", "EncodedInfo", "SettingInfo", "EmbeddingConfig", "EmbeddingStatistics",
+    "ExchangeInfo", "CheckpointConfig", "CheckpointStatistics", "FusedTensor", "FusionConfig", "FusionStatistics",
+    "OperatorConfig", "OperatorStatistics", "OptimizerConfig", "OptimizerStatistics",
 ]
 
 
@@ -321,6 +322,32 @@ class FusionScheme(IntEnum):
     omgs = 5
     cupcake = 6
     ahead_fitted = 7
+
+
+class OperatorDivision(IntEnum):
+    """Which ranks share the parts of a parallel operator.
+
+    automatic: whichever of the following the cost functions predict to end first
+    replicated: none: every rank does all of them
+    node: the ranks of each node: every node does all of them, and nothing crosses the network
+    all: all ranks
+    """
+
+    automatic = 0
+    replicated = 1
+    node = 2
+    all = 3
+
+
+class OptimizerRule(IntEnum):
+    """How a LayerOptimizer steps.
+
+    lars: layer-wise adaptive rate scaling, on momentum SGD (You et al. 2018; CommLib equation 11)
+    lamb: layer-wise adaptive moments, on Adam (You et al. 2020, Algorithm 2)
+    """
+
+    lars = 0
+    lamb = 1
 
 
 class LogLevel(IntEnum):
@@ -997,7 +1024,7 @@ class FusionConfig(Struct):
     density: k / count in (0, 1] of tensors that say nothing else
     algorithm: a sparse one from the list of algorithms: it exchanges the entries of a buffer. Those that shard within nodes run
         flat. gtopk, oktopk and hi_oktopk deliver the largest entries of a buffer, so that tensors may go missing again; the others
-        deliver all that ranks have selected. "auto": the cheapest of these by the cost functions
+        deliver all that ranks have selected. "auto": topk_allgather or topk_dsa, whichever the cost functions predict to be cheaper
     threshold: how entries are selected
     samplings: N of MSTopK (CommLib Algorithm 1), and most bisections of redsync
     error_feedback: residual or none; automatic is residual
@@ -1084,7 +1111,8 @@ class FusionKeywords:
         density: k / count in (0, 1] of tensors that say nothing else
         algorithm: a sparse one from the list of algorithms: it exchanges the entries of a buffer. Those that shard within nodes run
             flat. gtopk, oktopk and hi_oktopk deliver the largest entries of a buffer, so that tensors may go missing again; the
-            others deliver all that ranks have selected. "auto": the cheapest of these by the cost functions
+            others deliver all that ranks have selected. "auto": topk_allgather or topk_dsa, whichever the cost functions predict to
+            be cheaper
         threshold: how entries are selected
         samplings: N of MSTopK (CommLib Algorithm 1), and most bisections of redsync
         error_feedback: residual or none; automatic is residual
@@ -1171,4 +1199,113 @@ class FusionStatistics(Struct):
         "control_bytes_sent": int, "control_bytes_received": int, "bytes_sent": [Level], "bytes_received": [Level],
         "messages_sent": [Level], "messages_received": [Level], "seconds_select": float, "seconds_exchange": float,
         "seconds_backward": float, "seconds_waited": float, "seconds_total": float, "regroupings": int, "settled": bool,
+    }
+
+
+@dataclass(repr=False)
+class OperatorConfig(Struct):
+    """Describes work that is divided among ranks. All fields but `name` and `priority` must be equal on all ranks.
+
+    division: which ranks share the parts
+    variable: results may be shorter than described, anew in each run: their sizes are gathered first
+    priority: of gathering: higher makes progress first. May differ between ranks
+    name: for messages and dumps
+    """
+
+    division: Union[OperatorDivision, str] = OperatorDivision.automatic
+    variable: bool = False
+    priority: int = 0
+    name: str = "operator"
+
+    _c = _abi.weir_operator_config
+    _kinds = {
+        "division": OperatorDivision, "variable": bool, "priority": int, "name": str,
+    }
+
+
+@dataclass(frozen=True, repr=False)
+class OperatorStatistics(Struct):
+    """What the last run of a parallel operator did on this rank; times in seconds.
+
+    runs: so far, those included that ended in an error
+    seconds_work: in the body
+    seconds_gather: agreeing and gathering, waiting for slower ranks included
+    bytes_sent: by Level of the peer
+    bytes_received: by Level of the peer
+    messages_sent: by Level of the peer
+    messages_received: by Level of the peer
+    """
+
+    runs: int
+    seconds_work: float
+    seconds_gather: float
+    bytes_sent: Dict[Level, int]
+    bytes_received: Dict[Level, int]
+    messages_sent: Dict[Level, int]
+    messages_received: Dict[Level, int]
+
+    _c = _abi.weir_operator_statistics
+    _kinds = {
+        "runs": int, "seconds_work": float, "seconds_gather": float, "bytes_sent": [Level], "bytes_received": [Level],
+        "messages_sent": [Level], "messages_received": [Level],
+    }
+
+
+@dataclass(repr=False)
+class OptimizerConfig(Struct):
+    """Describes how the layers of a model step. All fields but `name` and `priority` must be equal on all ranks.
+
+    rule: how layers step
+    momentum: of lars, from 0 to below 1
+    weight_decay: at least 0
+    trust_coefficient: gamma of lars (CommLib equation 11), above 0
+    largest_rate: no layer's step is more than so many times the learning rate; 0: no limit
+    beta1: of lamb, from 0 to below 1
+    beta2: of lamb, from 0 to below 1
+    epsilon: of lamb, at least 0
+    norms: which ranks share the norms; with lamb, as `update`
+    update: which ranks share the update, and momentum: each keeps that of its part, and weights are gathered (ZeRO stage 1)
+    priority: of gathering. May differ between ranks
+    name: for messages and checkpoints
+    """
+
+    rule: Union[OptimizerRule, str] = OptimizerRule.lars
+    momentum: float = 0.9
+    weight_decay: float = 0.0001
+    trust_coefficient: float = 0.001
+    largest_rate: float = 0.0
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-06
+    norms: Union[OperatorDivision, str] = OperatorDivision.automatic
+    update: Union[OperatorDivision, str] = OperatorDivision.automatic
+    priority: int = 0
+    name: str = "optimizer"
+
+    _c = _abi.weir_optimizer_config
+    _kinds = {
+        "rule": OptimizerRule, "momentum": float, "weight_decay": float, "trust_coefficient": float, "largest_rate": float,
+        "beta1": float, "beta2": float, "epsilon": float, "norms": OperatorDivision, "update": OperatorDivision, "priority": int,
+        "name": str,
+    }
+
+
+@dataclass(frozen=True, repr=False)
+class OptimizerStatistics(Struct):
+    """What the last step of a LayerOptimizer did on this rank; times in seconds.
+
+    steps: so far
+    seconds_norms: for norms, those of other ranks not counted
+    seconds_update: stepping weights
+    seconds_gather: agreeing and gathering, waiting for slower ranks included
+    """
+
+    steps: int
+    seconds_norms: float
+    seconds_update: float
+    seconds_gather: float
+
+    _c = _abi.weir_optimizer_statistics
+    _kinds = {
+        "steps": int, "seconds_norms": float, "seconds_update": float, "seconds_gather": float,
     }

@@ -676,6 +676,7 @@ class FusedGradients:
             refuse_making(handle_of(comm), "fused", error)
         self.allreduce = FusedAllreduce(comm, tensors, type=types.pop(), **keywords)
         self._optional = optional
+        self._model = weakref.ref(model)
         self._paused = False
         self._arrived: Dict[str, Any] = {}  # of this iteration
         self._failure: Optional[Error] = None  # what a ready() of this iteration has thrown
@@ -694,7 +695,10 @@ class FusedGradients:
         """The gradient of a parameter is complete."""
         if self._paused:
             return
-        self._arrived[name] = gradient = self._parameters[name].grad
+        parameter = self._parameters[name]
+        if not parameter.grad.is_contiguous():  # of a channels_last parameter, for example
+            parameter.grad = parameter.grad.contiguous()
+        self._arrived[name] = gradient = parameter.grad
         try:
             self.allreduce.ready(name, gradient.detach())
         except Error as error:  # out of a hook, PyTorch 1.13 would make a RuntimeError of it
@@ -715,10 +719,23 @@ class FusedGradients:
             self.allreduce.wait_all()
         except Error as error:
             failure = error
-        failure, self._failure = self._failure or failure, None
+        for name, gradient in self._arrived.items():
+            self._parameters[name].grad = gradient  # somebody may have set it to None meanwhile
+        failure, self._failure = self._failure or failure or self._model_change(), None
         self._arrived = {}
         if failure is not None:
             raise failure
+
+    def _model_change(self) -> Optional[Error]:
+        """What is wrong where the model's parameters are others than they were."""
+        model = self._model()
+        if model is None:
+            return None
+        now = parameters_of(model)
+        if list(now) == list(self._parameters) and all(now[name] is parameter for name, parameter in self._parameters.items()):
+            return None
+        return ArgumentError("other parameters of the model need gradients than when they were fused, or some were replaced: close() "
+                             "and call fuse_gradients() again")
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -769,8 +786,9 @@ def fuse_gradients(model: Any, comm: Optional[Communicator] = None, **keywords: 
     Parameters of fewer than `min_elements` elements (8192), such as biases and norms, travel whole, beside the entries of their
     buffer. `optional=True` where parameters may get no gradient in some iterations, on some ranks or all. Further keywords are
     those of weir.FusedAllreduce, but for `type`. All parameters are float32, or all float64, on the CPU. Initial parameters are not
-    broadcast. To accumulate gradients of several passes, run all but the last within no_sync(). Keep what this returns: the
-    hooks do nothing without it.
+    broadcast. To accumulate gradients of several passes, run all but the last within no_sync(). Call optimizer.step() and
+    zero_grad() only after wait_all(); after a backward() that failed, call wait_all() on all ranks and catch what it throws. To
+    freeze, add or replace parameters, close() this and fuse anew. Keep what this returns: the hooks do nothing without it.
     """
     return FusedGradients(model, comm, **keywords)
 

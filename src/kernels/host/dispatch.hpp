@@ -42,4 +42,12 @@ struct RowKernels {
   decltype(&host::coalesce_rows<T>) coalesce_rows;
 };
 
+template <class T>
+struct StepKernels {
+  decltype(&host::squared_norm<T>) squared_norm;
+  decltype(&host::momentum_step<T>) momentum_step;
+  decltype(&host::adam_moments<T>) adam_moments;
+  decltype(&host::adam_step<T>) adam_step;
+};
+
 }  // namespace weir::kernels::host

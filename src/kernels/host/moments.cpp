@@ -10,33 +10,14 @@
 
 #include "kernels/host/dispatch.hpp"
 #include "kernels/host/keys-inl.hpp"
+#include "kernels/host/partial_sums-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace weir::kernels::host::HWY_NAMESPACE {
 namespace {
 
-constexpr std::int64_t partials = 16;
 /// Elements per walk: they stay in the first-level cache where lanes are so few that several walks are needed.
 constexpr std::int64_t chunk = 1024;
-
-using Wide = hn::CappedTag<double, 4>;
-template <class T>
-using Narrow = hn::Rebind<T, Wide>;
-
-struct PartialSums {
-  HWY_ALIGN double of[partials] = {};
-
-  void add(std::int64_t i, double value) { of[i % partials] += value; }
-  double total() {
-    for (std::int64_t distance = partials / 2; distance > 0; distance /= 2) {
-      for (std::int64_t j = 0; j < distance; ++j) of[j] += of[j + distance];
-    }
-    return of[0];
-  }
-};
-
-HWY_INLINE hn::Vec<Wide> widen(hn::Vec<Narrow<float>> x) { return hn::PromoteTo(Wide(), x); }
-HWY_INLINE hn::Vec<Wide> widen(hn::Vec<Narrow<double>> x) { return x; }
 
 enum class Of { values, magnitudes };
 

@@ -276,6 +276,48 @@ void coalesce_rows(const T* x, std::int64_t width, const std::uint32_t* order, c
   }
 }
 
+template <class T>
+double squared_norm(const T* x, std::int64_t count) {
+  double squares[16] = {};
+  for (std::int64_t i = 0; i < count; ++i) squares[i % 16] += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  return total(squares);
+}
+
+template <class T>
+void momentum_step(const T* gradient, T* weights, T* velocity, std::int64_t count, T rate, T decay, T momentum) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    velocity[i] = momentum * velocity[i] + rate * (gradient[i] + decay * weights[i]);
+    weights[i] -= velocity[i];
+  }
+}
+
+namespace {
+template <class T>
+T direction(T first, T second, T weight, const AdamFactors<T>& f) {
+  return first / f.first_correction / (std::sqrt(second) / f.second_correction + f.epsilon) + f.decay * weight;
+}
+}  // namespace
+
+template <class T>
+SquaredNorms adam_moments(const T* gradient, const T* weights, T* first, T* second, std::int64_t count,
+                          const AdamFactors<T>& factors) {
+  double of_weights[16] = {}, of_directions[16] = {};
+  for (std::int64_t i = 0; i < count; ++i) {
+    first[i] = factors.beta1 * first[i] + (1 - factors.beta1) * gradient[i];
+    second[i] = factors.beta2 * second[i] + (1 - factors.beta2) * gradient[i] * gradient[i];
+    const auto w = static_cast<double>(weights[i]);
+    const auto u = static_cast<double>(direction(first[i], second[i], weights[i], factors));
+    of_weights[i % 16] += w * w;
+    of_directions[i % 16] += u * u;
+  }
+  return {total(of_weights), total(of_directions)};
+}
+
+template <class T>
+void adam_step(const T* first, const T* second, T* weights, std::int64_t count, T rate, const AdamFactors<T>& factors) {
+  for (std::int64_t i = 0; i < count; ++i) weights[i] -= rate * direction(first[i], second[i], weights[i], factors);
+}
+
 #define WEIR_INSTANTIATE(T)                                                                                                   \
   template std::int64_t compensate_select(const T*, T*, std::int64_t, Key<T>, Key<T>, std::uint32_t*, T*, std::int64_t);      \
   template std::int64_t select(const T*, std::int64_t, Key<T>, std::uint32_t*, T*, std::int64_t);                             \
@@ -300,7 +342,11 @@ void coalesce_rows(const T* x, std::int64_t width, const std::uint32_t* order, c
   template std::int64_t select_band(const std::uint32_t*, const T*, std::int64_t, Band<T>&, std::uint32_t*, T*, T*, Key<T>);  \
   template void roll_back(const T*, T*, std::int64_t, const std::uint32_t*, const T*, std::int64_t, Key<T>);                  \
   template void gather_rows(const T*, std::int64_t, const std::uint32_t*, std::int64_t, std::int64_t, T*, std::int64_t);      \
-  template void coalesce_rows(const T*, std::int64_t, const std::uint32_t*, const std::uint32_t*, std::int64_t, T*);
+  template void coalesce_rows(const T*, std::int64_t, const std::uint32_t*, const std::uint32_t*, std::int64_t, T*);          \
+  template double squared_norm(const T*, std::int64_t);                                                                       \
+  template void momentum_step(const T*, T*, T*, std::int64_t, T, T, T);                                                       \
+  template SquaredNorms adam_moments(const T*, const T*, T*, T*, std::int64_t, const AdamFactors<T>&);                        \
+  template void adam_step(const T*, const T*, T*, std::int64_t, T, const AdamFactors<T>&);
 
 WEIR_INSTANTIATE(float)
 WEIR_INSTANTIATE(double)

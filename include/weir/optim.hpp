@@ -1,0 +1,127 @@
+// weir/optim.hpp: work that every rank would do alike, divided among ranks: the parallel tensor operator (CommLib section 4.2).
+//
+//   std::vector<weir::OperatorPart> parts;   // one for each layer
+//   for (const Layer& layer : layers) parts.push_back({.seconds = layer.count * 1e-9, .result_bytes = 2 * sizeof(double)});
+//   weir::ParallelOperator norms(comm, {.name = "norms"}, parts);
+//   norms.run([&](int layer, std::span<std::byte> result) { ...; return std::ssize(result); }, results);
+//
+// Every rank has all results then, as if each had done all the work.
+#ifndef WEIR_OPTIM_HPP
+#define WEIR_OPTIM_HPP
+
+#include <weir/weir.hpp>
+
+#pragma GCC visibility push(default)
+namespace weir {
+
+namespace detail {
+class OperatorImpl;
+class OptimizerImpl;
+}  // namespace detail
+
+/// One part of a work that every rank would otherwise do whole. Equal on all ranks.
+struct OperatorPart {
+  double seconds = 0;             ///< that one rank takes for it, as far as one knows: work is divided by these, at least 0
+  std::int64_t result_bytes = 0;  ///< of its result; with `variable`, at most
+};
+
+/// Works on one part, on this rank, and writes its result, part.result_bytes long. Returns how many bytes of it there are; only
+/// with `variable` may that be fewer. The same part gives the same bytes on every rank. What it throws, every rank throws.
+using OperatorBody = std::function<std::int64_t(int part, std::span<std::byte> result)>;
+
+/// r[p] = OP(g[p]) on rank p, then an allgather of all r[p] (CommLib equations 13 and 14). Parts are divided in a row, so that the
+/// rank with the most work has as little as possible; among the ranks of each node, among all ranks, or not at all: by the cost
+/// functions, whichever is predicted to end first, unless OperatorConfig::division says.
+///
+/// Results lie one after the other, in the order of parts, each at its offset; with `variable`, a result that is shorter leaves the
+/// rest of its place as it was. One run at a time per operator. Thread-safety: as plans.
+class ParallelOperator {
+ public:
+  /// Collective. Allocates everything; refuses on all ranks when the ranks' configurations or parts differ.
+  ParallelOperator(const Communicator& comm, const OperatorConfig& config, std::span<const OperatorPart> parts);
+  ParallelOperator(ParallelOperator&&) noexcept;
+  ParallelOperator& operator=(ParallelOperator&&) noexcept;
+  /// Not collective, unless it outlives the last copy of its communicator. Finishes a run in flight, since the other ranks wait for
+  /// it.
+  ~ParallelOperator();
+
+  /// Collective, blocking. Calls body for the parts of this rank, in order. `results` are bytes() long, aligned as the caller
+  /// likes.
+  void run(const OperatorBody& body, std::span<std::byte> results);
+  /// Collective, nonblocking: body is called here, results are gathered in test and wait. They belong to the operator until the
+  /// operation has finished. An error of body comes with the operation's.
+  [[nodiscard]] Operation start(const OperatorBody& body, std::span<std::byte> results);
+
+  [[nodiscard]] int size() const;                              ///< parts
+  [[nodiscard]] std::int64_t bytes() const;                    ///< of all results
+  [[nodiscard]] std::int64_t offset(int part) const;           ///< of a result
+  [[nodiscard]] std::int64_t result_bytes(int part) const;     ///< of a result of the last run
+  [[nodiscard]] bool works_on(int part) const;                 ///< whether this rank does
+  [[nodiscard]] const OperatorConfig& config() const;          ///< in force: `division` is what automatic choice stands for
+  [[nodiscard]] const OperatorStatistics& statistics() const;  ///< of the last run
+  /// Why work is divided as it is, for people.
+  [[nodiscard]] std::string explanation() const;
+  [[nodiscard]] std::int64_t memory_bytes() const;
+
+ private:
+  std::shared_ptr<detail::OperatorImpl> state_;
+};
+
+/// Weights with a learning rate of their own. Equal on all ranks.
+struct OptimizedLayer {
+  std::string name{};      ///< for messages and checkpoints; no two layers have the same
+  std::int64_t count = 0;  ///< elements
+  bool excluded = false;   ///< biases, norms: no weight decay, and the learning rate as it is
+};
+
+/// LARS (You et al. 2018; CommLib equation 11) and LAMB (You et al. 2020, Algorithm 2): each layer steps by a rate of its own, in
+/// proportion to its weights' norm.
+///
+///   lars: rate = trust_coefficient |w| / (|g| + weight_decay |w|); v = momentum v + learning_rate rate (g + weight_decay w); w -=
+///   v lamb: m, v = Adam's moments of g; u = m' / (sqrt(v') + epsilon) + weight_decay w; rate = |w| / |u|; w -= learning_rate rate
+///   u
+///
+/// with m' and v' corrected for their start at zero. The rate is 1 for excluded layers and where a norm is 0, and at most
+/// largest_rate. Weights and gradients are the same on all ranks; so are they after a step, bit for bit, whether work was divided
+/// or not, and on any number of ranks: norms are sums of sums over blocks of 65,536 elements.
+///
+/// Norms are divided among ranks (ParallelOperator), and so may be the update: each rank then keeps momentum for its part only,
+/// steps it, and weights are gathered (ZeRO stage 1). OptimizerConfig::norms and update say how; by default the cost functions do.
+///
+/// Thread-safety: as plans.
+class LayerOptimizer {
+ public:
+  /// Collective. Allocates everything; refuses on all ranks when the ranks' configurations or layers differ.
+  LayerOptimizer(const Communicator& comm, const OptimizerConfig& config, std::span<const OptimizedLayer> layers);
+  LayerOptimizer(LayerOptimizer&&) noexcept;
+  LayerOptimizer& operator=(LayerOptimizer&&) noexcept;
+  /// Not collective, unless it outlives the last copy of its communicator.
+  ~LayerOptimizer();
+
+  /// Collective, blocking. weights[i] and gradients[i] are those of layer i, layers[i].count elements long. Throws on all ranks
+  /// Error(WEIR_ERR_NON_FINITE), naming the layer, where a norm is not finite; with lars nothing has changed then, with lamb the
+  /// moments have taken the gradient up.
+  void step(std::span<float* const> weights, std::span<const float* const> gradients, double learning_rate);
+
+  [[nodiscard]] int size() const;                       ///< layers
+  [[nodiscard]] std::span<const double> rates() const;  ///< of layers, in the last step
+  [[nodiscard]] const OptimizerConfig& config() const;  ///< in force: `norms` and `update` are what automatic choice stands for
+  [[nodiscard]] const OptimizerStatistics& statistics() const;
+  /// Why work is divided as it is, for people.
+  [[nodiscard]] std::string explanation() const;
+  [[nodiscard]] std::int64_t memory_bytes() const;
+  /// As AllreducePlan's.
+  [[nodiscard]] std::int64_t state_bytes() const;
+  void save_state(std::span<std::byte> state) const;
+  void restore_state(std::span<const std::byte> state);
+  void reset();
+  [[nodiscard]] const std::shared_ptr<detail::OptimizerImpl>& state() const noexcept { return state_; }
+
+ private:
+  std::shared_ptr<detail::OptimizerImpl> state_;
+};
+
+}  // namespace weir
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,320 @@
+#include "optim/layer_optimizer.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <unordered_set>
+
+#include "base/config_check.hpp"
+#include "base/error.hpp"
+#include "communicator/config_card.hpp"
+#include "optim/parallel_operator.hpp"
+
+namespace weir::optim {
+
+std::vector<Block> blocks_of(std::span<const OptimizedLayer> layers) {
+  std::vector<Block> blocks;
+  for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+    const std::int64_t count = layers[layer].count;
+    for (std::int64_t begin = 0; begin < count; begin += block_elements)
+      blocks.push_back({static_cast<int>(layer), begin, std::min(block_elements, count - begin)});
+  }
+  return blocks;
+}
+
+void check_layers(std::span<const OptimizedLayer> layers) {
+  constexpr std::size_t most_layers = std::size_t{1} << 20;
+  constexpr std::int64_t most_elements = std::int64_t{1} << 40;
+  require(layers.size() <= most_layers, "there are {} layers: at most {} can be optimized", layers.size(), most_layers);
+  std::unordered_set<std::string_view> names;
+  double elements = 0;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const OptimizedLayer& layer = layers[i];
+    require(!layer.name.empty() && layer.name.find('/') == std::string::npos, "layer {}: its name is '{}': it must be without '/'",
+            i, layer.name);
+    require(names.insert(layer.name).second, "layer {}: its name, '{}', is that of an earlier one: give each its own", i,
+            layer.name);
+    require(layer.count >= 0, "layer '{}': count is {}: it must be at least 0", layer.name, layer.count);
+    elements += static_cast<double>(layer.count);
+  }
+  require(elements <= static_cast<double>(most_elements), "layers have {} elements together: at most {} can be optimized", elements,
+          most_elements);
+}
+
+double rate_of(const OptimizerConfig& config, const OptimizedLayer& layer, const Norms& norms) {
+  if (layer.excluded || norms.weights == 0 || norms.other == 0) return 1;
+  const double rate = config.rule == OptimizerRule::lamb
+                          ? norms.weights / norms.other
+                          : config.trust_coefficient * norms.weights / (norms.other + config.weight_decay * norms.weights);
+  return config.largest_rate > 0 ? std::min(rate, config.largest_rate) : rate;
+}
+
+namespace {
+
+std::string text_of(std::span<const OptimizedLayer> layers) {
+  std::string text;
+  for (const OptimizedLayer& layer : layers)
+    text += fmt::format("{}: count {}, excluded {}\n", layer.name, layer.count, layer.excluded ? 1 : 0);
+  return text;
+}
+
+void check_config(const OptimizerConfig& c) {
+  check_fields(c);
+  const auto below_one = [](const char* name, double value) {
+    require(value >= 0 && value < 1, "{} is {}: it must be from 0 to below 1, for example 0.9", name, value);
+  };
+  below_one("momentum", c.momentum);
+  below_one("beta1", c.beta1);
+  below_one("beta2", c.beta2);
+  require(c.trust_coefficient > 0 && std::isfinite(c.trust_coefficient),
+          "trust_coefficient is {}: it must be above 0, for example 0.001", c.trust_coefficient);
+  const auto not_negative = [](const char* name, double value) {
+    require(value >= 0 && std::isfinite(value), "{} is {}: it must be at least 0, and finite", name, value);
+  };
+  not_negative("weight_decay", c.weight_decay);
+  not_negative("largest_rate", c.largest_rate);
+  not_negative("epsilon", c.epsilon);
+  require(c.rule != OptimizerRule::lamb || c.norms == OperatorDivision::automatic || c.norms == c.update,
+          "norms is {} and update is {}: with lamb they are divided alike; leave norms automatic", name_of(c.norms),
+          name_of(c.update));
+}
+
+constexpr auto for_card_fields = [](const OptimizerConfig& c, auto&& put) { for_agreed_fields(c, put); };
+
+ConfigCard card_of(const OptimizerConfig& config, std::span<const OptimizedLayer> layers) {
+  ConfigCard card;
+  card.outcome = detail::outcome_of([&] {
+    check_config(config);
+    check_layers(layers);
+    card.set_detail(text_of(layers));
+    set_fields(card, config, for_card_fields);
+  });
+  return card;
+}
+
+std::span<const CardField> config_fields() {
+  static const CardFields all = card_fields<OptimizerConfig>(for_card_fields);
+  return all;
+}
+
+// Bytes of an element that cross the memory bus.
+constexpr double lars_norm_bytes = 8, lars_update_bytes = 20, lamb_bytes = 40;
+
+}  // namespace
+}  // namespace weir::optim
+
+namespace weir::detail {
+
+using namespace weir::optim;
+
+OptimizerImpl::OptimizerImpl(std::shared_ptr<CommunicatorState> communicator, const OptimizerConfig& configuration,
+                             std::span<const OptimizedLayer> described)
+    : comm(std::move(communicator)), layers(described.begin(), described.end()), config(configuration) {
+  static_cast<void>(
+      open_agreed(*comm, card_of(configuration, described), {"optimizer", "rule", config_fields(), "layers"}, config.name));
+  comm->agree("optimizing layers", "optimizer", config.name, [&] {
+    blocks_ = blocks_of(layers);
+    sums_.resize(blocks_.size());
+    kept_.resize(blocks_.size());
+    rates.assign(layers.size(), 1);
+  });
+  const auto make = [&](const char* what, double bytes, std::int64_t result_bytes, OperatorDivision division) {
+    OperatorConfig c{.division = division, .priority = config.priority, .name = fmt::format("{}: {}", config.name, what)};
+    return make_operator(comm, c, parts(bytes, result_bytes));
+  };
+  const double update_bytes = lamb() ? lamb_bytes : lars_update_bytes;
+  if (config.update != OperatorDivision::replicated) updates_ = make("update", update_bytes, 0, config.update);
+  if (updates_) config.update = updates_->config.division;
+  if (config.update == OperatorDivision::replicated) updates_.reset();
+  // Of lamb, whoever steps a block has its moments, and these make its norms.
+  norms_ = lamb() ? make("norms", update_bytes, sizeof(SquaredNorms), config.update)
+                  : make("norms", lars_norm_bytes, sizeof(SquaredNorms), config.norms);
+  config.norms = norms_->config.division;
+  comm->agree("keeping moments", "optimizer", config.name, [&] {
+    std::int64_t kept = 0, all = 0;
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+      const bool mine = !updates_ || updates_->works_on(i);
+      kept_[i] = mine ? kept : -1;
+      if (mine) kept += blocks_[i].count;
+      all += blocks_[i].count;
+    }
+    first_ = Buffer<float>(kept);
+    second_ = Buffer<float>(lamb() ? kept : 0);
+    stepped_ = Buffer<float>(updates_ ? all : 0);
+    reset();
+  });
+}
+
+/// Blocks, with this much memory traffic for each element. `result_bytes` 0: the elements themselves.
+std::vector<OperatorPart> OptimizerImpl::parts(double bytes, std::int64_t result_bytes) const {
+  constexpr double bytes_of_an_add = 3;  // y += x: x and y are read, y is written
+  const double rate = bytes_of_an_add * comm->agreed_machine().machine.rates.add;
+  std::vector<OperatorPart> parts;
+  for (const Block& block : blocks_)
+    parts.push_back({.seconds = bytes * static_cast<double>(block.count) / rate,
+                     .result_bytes = result_bytes > 0 ? result_bytes : block.count * static_cast<std::int64_t>(sizeof(float))});
+  return parts;
+}
+
+void OptimizerImpl::reset() {
+  kernels::host::fill_zero(first_.data(), first_.size());
+  kernels::host::fill_zero(second_.data(), second_.size());
+  state_ = {};
+  statistics = {};
+}
+
+Outcome OptimizerImpl::check(const Step& step) const {
+  return outcome_of([&] {
+    require(step.weights.size() == layers.size() && step.gradients.size() == layers.size(),
+            "optimizer '{}', rank {}: there are weights of {} layers and gradients of {}: it has {}", config.name,
+            comm->topology.rank(), step.weights.size(), step.gradients.size(), layers.size());
+    require(std::isfinite(step.learning_rate), "optimizer '{}', rank {}: learning_rate is {}: it must be finite", config.name,
+            comm->topology.rank(), step.learning_rate);
+    for (std::size_t i = 0; i < layers.size(); ++i)
+      require(layers[i].count == 0 || (step.weights[i] != nullptr && step.gradients[i] != nullptr),
+              "optimizer '{}', rank {}, layer '{}': its weights or its gradient are null", config.name, comm->topology.rank(),
+              layers[i].name);
+  });
+}
+
+void OptimizerImpl::step(std::span<float* const> weights, std::span<const float* const> gradients, double learning_rate) {
+  const Step step{weights, gradients, learning_rate, factors()};
+  norms_->start(
+      check(step), [this, &step](int block, std::span<std::byte> result) { return put_sums(step, block, result); },
+      std::as_writable_bytes(std::span(sums_)));
+  norms_->wait();
+  find_rates();
+  if (updates_) {
+    const std::span<std::byte> stepped(reinterpret_cast<std::byte*>(stepped_.data()), static_cast<std::size_t>(stepped_.bytes()));
+    updates_->start(
+        {}, [this, &step](int block, std::span<std::byte> result) { return put_weights(step, block, result); }, stepped);
+    updates_->wait();
+    take_weights(step);
+  } else {
+    for (std::size_t block = 0; block < blocks_.size(); ++block) step_block(step, block);
+  }
+  ++state_.steps;
+  count();
+}
+
+AdamFactors<float> OptimizerImpl::factors() const {
+  const auto t = static_cast<double>(state_.steps + 1);
+  return {static_cast<float>(config.beta1),
+          static_cast<float>(config.beta2),
+          static_cast<float>(1 - std::pow(config.beta1, t)),
+          static_cast<float>(std::sqrt(1 - std::pow(config.beta2, t))),
+          static_cast<float>(config.epsilon),
+          static_cast<float>(config.weight_decay)};
+}
+
+AdamFactors<float> OptimizerImpl::factors_of(const Step& step, const Block& block) const {
+  AdamFactors<float> factors = step.factors;
+  if (layer_of(block).excluded) factors.decay = 0;
+  return factors;
+}
+
+std::int64_t OptimizerImpl::put_sums(const Step& step, int number, std::span<std::byte> result) {
+  const Block& block = blocks_[static_cast<std::size_t>(number)];
+  const auto layer = static_cast<std::size_t>(block.layer);
+  const float* const w = step.weights[layer] + block.begin;
+  const float* const g = step.gradients[layer] + block.begin;
+  SquaredNorms sums;
+  if (lamb()) {
+    const std::int64_t kept = kept_[static_cast<std::size_t>(number)];
+    sums = kernels::host::adam_moments(g, w, first_.data() + kept, second_.data() + kept, block.count, factors_of(step, block));
+  } else {
+    sums = {kernels::host::squared_norm(w, block.count), kernels::host::squared_norm(g, block.count)};
+  }
+  std::memcpy(result.data(), &sums, sizeof sums);
+  return sizeof sums;
+}
+
+/// Sums of a layer's blocks are added in order, whoever made them.
+void OptimizerImpl::find_rates() {
+  for (std::size_t i = 0, layer = 0; layer < layers.size(); ++layer) {
+    SquaredNorms all;
+    for (; i < blocks_.size() && blocks_[i].layer == static_cast<int>(layer); ++i) {
+      all.weights += sums_[i].weights;
+      all.other += sums_[i].other;
+    }
+    if (!std::isfinite(all.weights) || !std::isfinite(all.other))
+      throw AgreedError(
+          Error(WEIR_ERR_NON_FINITE, fmt::format("optimizer '{}', layer '{}': the norm of its {} is not finite", config.name,
+                                                 layers[layer].name, std::isfinite(all.weights) ? "gradient" : "weights")));
+    rates[layer] = rate_of(config, layers[layer], {std::sqrt(all.weights), std::sqrt(all.other)});
+  }
+}
+
+void OptimizerImpl::step_block(const Step& step, std::size_t number) {
+  const Block& block = blocks_[number];
+  const auto layer = static_cast<std::size_t>(block.layer);
+  float* const w = step.weights[layer] + block.begin;
+  float* const first = first_.data() + kept_[number];
+  const auto rate = static_cast<float>(step.learning_rate * rates[layer]);
+  if (lamb()) {
+    kernels::host::adam_step(first, second_.data() + kept_[number], w, block.count, rate, factors_of(step, block));
+  } else {
+    kernels::host::momentum_step(step.gradients[layer] + block.begin, w, first, block.count, rate,
+                                 static_cast<float>(layers[layer].excluded ? 0 : config.weight_decay),
+                                 static_cast<float>(config.momentum));
+  }
+}
+
+std::int64_t OptimizerImpl::put_weights(const Step& step, int number, std::span<std::byte> result) {
+  const Block& block = blocks_[static_cast<std::size_t>(number)];
+  step_block(step, static_cast<std::size_t>(number));
+  std::memcpy(result.data(), step.weights[static_cast<std::size_t>(block.layer)] + block.begin, result.size());
+  return std::ssize(result);
+}
+
+void OptimizerImpl::take_weights(const Step& step) {
+  const float* from = stepped_.data();
+  for (std::size_t i = 0; i < blocks_.size(); from += blocks_[i++].count) {
+    if (kept_[i] < 0)
+      std::copy_n(from, blocks_[i].count, step.weights[static_cast<std::size_t>(blocks_[i].layer)] + blocks_[i].begin);
+  }
+}
+
+void OptimizerImpl::count() {
+  statistics.steps = state_.steps;
+  statistics.seconds_norms = norms_->statistics.seconds_work;
+  statistics.seconds_update = updates_ ? updates_->statistics.seconds_work : 0;
+  statistics.seconds_gather = norms_->statistics.seconds_gather + (updates_ ? updates_->statistics.seconds_gather : 0);
+}
+
+void OptimizerImpl::visit_state(StateVisitor& visitor) {
+  visitor.fixed("rank", comm->topology.rank(), Share::layout);
+  visitor.fixed("ranks", comm->topology.size(), Share::layout);
+  visitor.text("rule", name_of(config.rule));
+  visitor.text("layers", text_of(layers));
+  visitor.state(state_);
+  const StateVisitor::Copy copy = [](void* to, const void* from, std::int64_t bytes) {
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
+  };
+  for (std::size_t i = 0, layer = 0; layer < layers.size(); ++layer) {
+    // Of a layer, a rank keeps blocks that follow each other.
+    std::int64_t kept = 0, begin = 0, count = 0;
+    for (; i < blocks_.size() && blocks_[i].layer == static_cast<int>(layer); ++i) {
+      if (kept_[i] < 0) continue;
+      if (count == 0) kept = kept_[i], begin = blocks_[i].begin;
+      count += blocks_[i].count;
+    }
+    const StateVisitor::Scope scope(visitor, "layer");
+    const StateVisitor::Scope name(visitor, layers[layer].name);
+    const StateVisitor::Placed placed(visitor, {Share::block, range_of(layers[layer].count, begin, count)});
+    visitor.array("first", first_.data() + kept, count, copy);
+    if (lamb()) visitor.array("second", second_.data() + kept, count, copy);
+  }
+  if (visitor.restores()) statistics = {};
+}
+
+std::string OptimizerImpl::explanation() const {
+  return fmt::format("norms: {}update: {}", norms_->explanation, updates_ ? updates_->explanation : "by every rank\n");
+}
+
+std::int64_t OptimizerImpl::memory_bytes() const {
+  return first_.bytes() + second_.bytes() + stepped_.bytes() + norms_->memory_bytes() + (updates_ ? updates_->memory_bytes() : 0);
+}
+
+}  // namespace weir::detail

@@ -1,0 +1,103 @@
+// layer_optimizer.hpp: LARS and LAMB over blocks of layers: what a LayerOptimizer stands for.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+#include <weir/optim.hpp>
+
+#include "base/buffer.hpp"
+#include "base/state.hpp"
+#include "communicator/communicator.hpp"
+#include "communicator/outcome.hpp"
+#include "kernels/kernels.hpp"
+
+namespace weir::optim {
+
+/// Elements of a block: sums over one are the leaves of a layer's norms.
+inline constexpr std::int64_t block_elements = 65536;
+
+/// A piece of a layer.
+struct Block {
+  int layer = 0;
+  std::int64_t begin = 0, count = 0;
+};
+[[nodiscard]] std::vector<Block> blocks_of(std::span<const OptimizedLayer> layers);
+
+/// Throws Error(WEIR_ERR_ARGUMENT) saying what is wrong and what would be right, naming the layer.
+void check_layers(std::span<const OptimizedLayer> layers);
+
+/// A layer's norms: weights' and gradients' with lars, weights' and directions' with lamb.
+struct Norms {
+  double weights = 0, other = 0;
+};
+/// By which factor the layer's step differs from the learning rate.
+[[nodiscard]] double rate_of(const OptimizerConfig& config, const OptimizedLayer& layer, const Norms& norms);
+
+}  // namespace weir::optim
+
+namespace weir::detail {
+
+/// See LayerOptimizer.
+class OptimizerImpl {
+ public:
+  /// Collective.
+  OptimizerImpl(std::shared_ptr<CommunicatorState> communicator, const OptimizerConfig& configuration,
+                std::span<const OptimizedLayer> described);
+  OptimizerImpl(const OptimizerImpl&) = delete;
+  OptimizerImpl& operator=(const OptimizerImpl&) = delete;
+
+  void step(std::span<float* const> weights, std::span<const float* const> gradients, double learning_rate);
+  void visit_state(StateVisitor& visitor);
+  void reset();
+  [[nodiscard]] std::string explanation() const;
+  [[nodiscard]] std::int64_t memory_bytes() const;
+
+  const std::shared_ptr<CommunicatorState> comm;
+  const std::vector<OptimizedLayer> layers;
+  OptimizerConfig config;  ///< in force
+  OptimizerStatistics statistics;
+  std::vector<double> rates;  ///< by layer
+
+ private:
+  using Block = optim::Block;
+  /// What lives on, besides moments.
+  struct State {
+    std::int64_t steps = 0;
+
+    void visit(StateVisitor& visitor) {
+      visitor.value("steps", steps);
+      visitor.check(steps >= 0, "steps", "at least 0");
+    }
+  };
+  /// What a step is made of.
+  struct Step {
+    std::span<float* const> weights;
+    std::span<const float* const> gradients;
+    double learning_rate;
+    AdamFactors<float> factors;
+  };
+
+  [[nodiscard]] bool lamb() const { return config.rule == OptimizerRule::lamb; }
+  [[nodiscard]] const OptimizedLayer& layer_of(const Block& block) const { return layers[static_cast<std::size_t>(block.layer)]; }
+  [[nodiscard]] std::vector<OperatorPart> parts(double bytes, std::int64_t result_bytes) const;
+  [[nodiscard]] Outcome check(const Step& step) const;
+  [[nodiscard]] AdamFactors<float> factors() const;
+  [[nodiscard]] AdamFactors<float> factors_of(const Step& step, const Block& block) const;
+  std::int64_t put_sums(const Step& step, int number, std::span<std::byte> result);
+  void find_rates();
+  void step_block(const Step& step, std::size_t number);
+  std::int64_t put_weights(const Step& step, int number, std::span<std::byte> result);
+  void take_weights(const Step& step);
+  void count();
+
+  std::vector<Block> blocks_;
+  std::shared_ptr<OperatorImpl> norms_, updates_;  // updates_: null where every rank steps all
+  std::vector<SquaredNorms> sums_;                 // by block
+  std::vector<std::int64_t> kept_;                 // by block: where its moments begin; -1: another rank keeps them
+  Buffer<float> first_, second_;                   // momentum, or moments
+  Buffer<float> stepped_;                          // weights of all blocks, on the way to other ranks
+  State state_;
+};
+
+}  // namespace weir::detail

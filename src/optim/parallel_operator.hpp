@@ -1,0 +1,83 @@
+// parallel_operator.hpp: work on parts divided among ranks, and its results gathered: what a ParallelOperator stands for.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+#include <weir/optim.hpp>
+
+#include "base/buffer.hpp"
+#include "collectives/allgatherv.hpp"
+#include "communicator/asynchronous_call.hpp"
+#include "communicator/outcome.hpp"
+#include "optim/division.hpp"
+
+namespace weir::optim {
+
+/// What an operator is made with, agreed on by all ranks.
+struct OperatorPlan {
+  OperatorConfig config;  ///< in force
+  std::string explanation;
+};
+
+}  // namespace weir::optim
+
+namespace weir::detail {
+
+/// See ParallelOperator. A run is: body on own parts; then the owners gather their results, and all ranks agree on how it went.
+class OperatorImpl final : public AsynchronousCall {
+ public:
+  OperatorImpl(std::shared_ptr<CommunicatorState> communicator, optim::OperatorPlan plan, Lease lease,
+               std::span<const OperatorPart> described);
+
+  /// `ahead`: what this rank has wrong before its work; there is none then.
+  void start(const Outcome& ahead, const OperatorBody& body, std::span<std::byte> results);
+  void check_part(int part) const;
+  /// Whether this rank does.
+  [[nodiscard]] bool works_on(std::size_t part) const { return part >= begins_[me_] && part < begins_[me_ + 1]; }
+  [[nodiscard]] std::int64_t memory_bytes() const { return staging_.bytes(); }
+
+  const OperatorConfig config;  ///< in force
+  const std::string explanation;
+  const std::vector<OperatorPart> parts;
+  std::vector<std::int64_t> offsets;  ///< of results, and the end
+  std::vector<std::int64_t> sizes;    ///< of results of the last run
+  OperatorStatistics statistics;
+
+ protected:
+  void completed() override;
+
+ private:
+  static constexpr std::int64_t size_bytes = sizeof(std::int64_t);
+
+  /// Much goes round a ring, from and to the caller's memory.
+  [[nodiscard]] bool goes_round() const { return offsets.back() >= ring_from_bytes; }
+  void work(const OperatorBody& body);
+  task<void> exchange();
+  task<void> agree();
+  task<void> gather_staged(Channel group);
+  task<void> gather_variable(Channel group);
+  void unpack(const std::byte* block, std::size_t owner);
+
+  Lease lease_;
+  std::vector<int> owners_;            // ranks among which parts are divided
+  std::size_t me_ = 0;                 // this rank among them
+  optim::Begins begins_;               // by owner
+  std::vector<std::int64_t> bounds_;   // by owner: where its results lie
+  std::vector<std::int64_t> rotated_;  // by distance from this owner: where its block lies in staging_
+  std::vector<std::int64_t> block_bytes_, block_scratch_;
+  Buffer<std::byte> staging_;
+  // Of a run:
+  std::span<std::byte> results_;  // the caller's
+  Outcome outcome_;               // of this rank's work
+  double seconds_work_ = 0;
+  std::array<std::uint64_t, 48> words_{}, scratch_{};
+};
+
+/// Collective.
+[[nodiscard]] std::shared_ptr<OperatorImpl> make_operator(std::shared_ptr<CommunicatorState> comm, const OperatorConfig& config,
+                                                          std::span<const OperatorPart> parts);
+
+}  // namespace weir::detail
