@@ -681,6 +681,42 @@ def test_fused_gradients_of_unused_parameters(comm):
     gradients.close()
 
 
+def test_fused_models_that_change(comm):
+    def train(model, gradients, step):
+        loss_of(model, inputs_of(comm, step)).backward()
+        gradients.wait_all()
+
+    model = network()
+    first = next(model.parameters())
+    first.requires_grad_(False)
+    gradients = weir.torch.fuse_gradients(model, comm, density=1.0)
+    train(model, gradients, 0)
+    first.requires_grad_(True)
+    with pytest.raises(weir.ArgumentError, match="other parameters of the model need gradients"):
+        train(model, gradients, 1)
+    gradients.close()
+    gradients = weir.torch.fuse_gradients(model, comm, density=1.0)
+    train(model, gradients, 2)
+    model.add_module("more", nn.Linear(7, 7))
+    with pytest.raises(weir.ArgumentError, match="close\\(\\) and call fuse_gradients"):
+        train(model, gradients, 3)
+    gradients.close()
+
+
+def test_fused_gradients_of_any_layout(comm):
+    torch.manual_seed(0)
+    model = nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
+    inputs = torch.ones(2, 3, 8, 8).to(memory_format=torch.channels_last)
+    gradients = weir.torch.fuse_gradients(model, comm, density=1.0, average=False, min_elements=0)
+    for _ in range(2):
+        model.zero_grad(set_to_none=True)
+        model(inputs).sum().backward()
+        model.zero_grad(set_to_none=True)  # too early: what was handed in comes back all the same
+        gradients.wait_all()
+        assert (model.weight.grad == 72 * comm.size).all() and (model.bias.grad == 72 * comm.size).all()
+    gradients.close()
+
+
 def test_fused_gradients_that_are_refused(comm):
     model = network()
     for made, text in (
