@@ -192,7 +192,9 @@ void OptimizerImpl::step(std::span<float* const> weights, std::span<const float*
     updates_->wait();
     take_weights(step);
   } else {
+    const Clock::time_point begin = Clock::now();
     for (std::size_t block = 0; block < blocks_.size(); ++block) step_block(step, block);
+    statistics.seconds_update = std::chrono::duration<double>(Clock::now() - begin).count();
   }
   ++state_.steps;
   count();
@@ -279,7 +281,7 @@ void OptimizerImpl::take_weights(const Step& step) {
 void OptimizerImpl::count() {
   statistics.steps = state_.steps;
   statistics.seconds_norms = norms_->statistics.seconds_work;
-  statistics.seconds_update = updates_ ? updates_->statistics.seconds_work : 0;
+  if (updates_) statistics.seconds_update = updates_->statistics.seconds_work;
   statistics.seconds_gather = norms_->statistics.seconds_gather + (updates_ ? updates_->statistics.seconds_gather : 0);
 }
 
