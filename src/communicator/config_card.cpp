@@ -1,6 +1,7 @@
 #include "communicator/config_card.hpp"
 
 #include "base/error.hpp"
+#include "base/fingerprint.hpp"
 
 namespace weir {
 namespace {
@@ -53,10 +54,10 @@ void ConfigCard::set_detail(std::string_view content) noexcept {
   detail = {};
   const std::size_t room = detail.size() - 1;
   if (content.copy(detail.data(), room) == content.size()) return;
-  std::uint64_t fingerprint = 0xcbf29ce484222325;  // FNV-1a
-  for (const char c : content) fingerprint = (fingerprint ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  Fingerprint whole;
+  whole.add(content);
   constexpr std::size_t digits = 20;  // "...#" and 16 of them
-  fmt::format_to_n(detail.data() + room - digits, digits, "...#{:016x}", fingerprint);
+  fmt::format_to_n(detail.data() + room - digits, digits, "...#{:016x}", whole.value());
 }
 
 detail::Lease open_agreed(detail::CommunicatorState& comm, ConfigCard mine, const CardNames& names, std::string_view name) {

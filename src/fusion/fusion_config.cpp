@@ -9,6 +9,7 @@
 
 #include "base/config_check.hpp"
 #include "base/error.hpp"
+#include "base/fingerprint.hpp"
 #include "collectives/allreduce.hpp"
 #include "communicator/input_error.hpp"
 #include "plan/plan_config.hpp"
@@ -37,16 +38,14 @@ void check_tensor(const FusedTensor& t, std::size_t place) {
 /// put(field, bits) for all that ranks must agree on.
 constexpr auto for_card_fields = [](const FusionConfig& c, auto&& put) { for_agreed_fields(c, put); };
 
-/// FNV-1a over all that ranks must agree on.
+/// Of all that ranks must agree on.
 std::uint64_t fingerprint(const FusedTensor& t) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  const auto add = [&](std::uint64_t byte) { hash = (hash ^ byte) * 0x100000001b3; };
-  for (const char c : t.name) add(static_cast<unsigned char>(c));
+  Fingerprint all;
+  all.add(t.name);
   const std::uint64_t numbers[] = {static_cast<std::uint64_t>(t.count), static_cast<std::uint64_t>(t.k),
                                    std::bit_cast<std::uint64_t>(t.density), t.dense ? 1u : 0u, t.optional ? 1u : 0u};
-  for (const std::uint64_t number : numbers)
-    for (int shift = 0; shift < 64; shift += 8) add(number >> shift & 0xff);
-  return hash;
+  for (const std::uint64_t number : numbers) all.add(number);
+  return all.value();
 }
 
 /// One rank's tensor, for people. Plain bytes.

@@ -7,11 +7,15 @@
 namespace weir {
 namespace {
 
-void retire(std::shared_ptr<detail::OperatorImpl>& state) noexcept {
+bool retire(detail::OperatorImpl& state) noexcept { return detail::retire(state); }
+bool retire(detail::OptimizerImpl& state) noexcept { return state.retire(); }
+
+template <class Impl>
+void retire(std::shared_ptr<Impl>& state) noexcept {
   if (!state) return;
-  const std::shared_ptr<detail::CommunicatorState> comm = state->comm;  // ends after the operator, with nobody inside
+  const std::shared_ptr<detail::CommunicatorState> comm = state->comm;  // ends after the object, with nobody inside
   const auto inside = comm->enter();
-  if (detail::retire(*state))
+  if (retire(*state))
     state.reset();
   else
     keep_forever(std::move(state));
@@ -59,12 +63,17 @@ const OperatorStatistics& ParallelOperator::statistics() const { return state_->
 std::string ParallelOperator::explanation() const { return state_->explanation; }
 std::int64_t ParallelOperator::memory_bytes() const { return state_->memory_bytes(); }
 
-// A step blocks: nothing is ever in flight between calls, but its operators outlive what has broken off.
 LayerOptimizer::LayerOptimizer(const Communicator& comm, const OptimizerConfig& config, std::span<const OptimizedLayer> layers)
     : state_(comm.state()->guarded([&] { return std::make_shared<detail::OptimizerImpl>(comm.state(), config, layers); })) {}
 LayerOptimizer::LayerOptimizer(LayerOptimizer&&) noexcept = default;
-LayerOptimizer& LayerOptimizer::operator=(LayerOptimizer&&) noexcept = default;
-LayerOptimizer::~LayerOptimizer() = default;
+LayerOptimizer& LayerOptimizer::operator=(LayerOptimizer&& other) noexcept {
+  if (this != &other) {
+    retire(state_);
+    state_ = std::move(other.state_);
+  }
+  return *this;
+}
+LayerOptimizer::~LayerOptimizer() { retire(state_); }
 
 void LayerOptimizer::step(std::span<float* const> weights, std::span<const float* const> gradients, double learning_rate) {
   const auto inside = state_->comm->enter();

@@ -164,6 +164,11 @@ void OptimizerImpl::reset() {
   statistics = {};
 }
 
+bool OptimizerImpl::retire() noexcept {
+  const bool norms = detail::retire(*norms_), updates = !updates_ || detail::retire(*updates_);
+  return norms && updates;
+}
+
 Outcome OptimizerImpl::check(const Step& step) const {
   return outcome_of([&] {
     require(step.weights.size() == layers.size() && step.gradients.size() == layers.size(),

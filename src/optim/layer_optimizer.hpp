@@ -50,6 +50,8 @@ class OptimizerImpl {
   void step(std::span<float* const> weights, std::span<const float* const> gradients, double learning_rate);
   void visit_state(StateVisitor& visitor);
   void reset();
+  /// False where a gathering broke off: memory must be kept until the process ends, for the network may still write to it.
+  [[nodiscard]] bool retire() noexcept;
   [[nodiscard]] std::string explanation() const;
   [[nodiscard]] std::int64_t memory_bytes() const;
 

@@ -6,6 +6,7 @@
 
 #include "base/config_check.hpp"
 #include "base/error.hpp"
+#include "base/fingerprint.hpp"
 #include "base/log.hpp"
 #include "collectives/allgatherv.hpp"
 #include "collectives/control.hpp"
@@ -33,15 +34,12 @@ void check_parts(std::span<const OperatorPart> parts) {
 }
 
 std::string fingerprint(std::span<const OperatorPart> parts) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  const auto add = [&](std::uint64_t word) {
-    for (int shift = 0; shift < 64; shift += 8) hash = (hash ^ (word >> shift & 0xff)) * 0x100000001b3;
-  };
+  Fingerprint all;
   for (const OperatorPart& part : parts) {
-    add(std::bit_cast<std::uint64_t>(part.seconds + 0.0));
-    add(static_cast<std::uint64_t>(part.result_bytes));
+    all.add(std::bit_cast<std::uint64_t>(part.seconds + 0.0));
+    all.add(static_cast<std::uint64_t>(part.result_bytes));
   }
-  return fmt::format("{} parts, {:016x}", parts.size(), hash);
+  return fmt::format("{} parts, {:016x}", parts.size(), all.value());
 }
 
 constexpr auto for_card_fields = [](const OperatorConfig& c, auto&& put) { for_agreed_fields(c, put); };

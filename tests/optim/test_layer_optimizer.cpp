@@ -1,4 +1,5 @@
 // LARS and LAMB against loops written from the papers, bit for bit, whoever does which part of the work.
+#include <barrier>
 #include <cmath>
 #include <numeric>
 #include <weir/optim.hpp>
@@ -245,6 +246,38 @@ TEST_CASE("bad layers and bad steps are told on all ranks alike", "[optim]") {
   });
   REQUIRE(errors.failure() == "");
   REQUIRE(check.failure() == "");
+}
+
+TEST_CASE("a step for which another rank does not come breaks the optimizer, and nothing else", "[optim]") {
+  for (const OptimizerRule rule : rules) {
+    RankCheck check;
+    std::barrier<> together(2);
+    run_ranks(2,
+              [&](Communicator& comm) {
+                const std::vector<OptimizedLayer> layers = odd_layers();
+                {
+                  LayerOptimizer optimizer(comm, {.rule = rule, .update = OperatorDivision::all}, layers);
+                  Arrays weights = arrays_of(layers, 0, 1);
+                  const auto status_of = [&](int t) {
+                    try {
+                      step(optimizer, weights, layers, t);
+                    } catch (const Error& error) {
+                      return error.status();
+                    }
+                    return WEIR_OK;
+                  };
+                  check.that(status_of(0) == WEIR_OK, "the first step");
+                  if (comm.rank() == 0) {
+                    check.that(status_of(1) == WEIR_ERR_TIMEOUT, "a step alone");
+                    check.that(status_of(2) == WEIR_ERR_STATE, "the step after that");
+                  }
+                  together.arrive_and_wait();
+                }
+                together.arrive_and_wait();
+              },
+              {.settings = {.timeout_seconds = 0.3, .log = LogLevel::error}});
+    REQUIRE(check.failure() == "");
+  }
 }
 
 TEST_CASE("a step in the steady state allocates nothing", "[optim]") {
