@@ -209,8 +209,7 @@ task<void> OperatorImpl::gather_variable(Channel group) {
   const std::size_t owners = owners_.size();
   std::byte* end = staging_.data();
   const auto put = [&](const void* from, std::int64_t bytes) {
-    std::memcpy(end, from, static_cast<std::size_t>(bytes));
-    end += bytes;
+    end = std::copy_n(static_cast<const std::byte*>(from), bytes, end);
   };
   const std::size_t first = begins_[me_], last = begins_[me_ + 1];
   if (first < last) put(&sizes[first], static_cast<std::int64_t>(last - first) * size_bytes);
@@ -234,7 +233,7 @@ void OperatorImpl::unpack(const std::byte* block, std::size_t owner) {
   std::memcpy(&sizes[first], block, (last - first) * sizeof sizes[0]);
   block += (last - first) * sizeof sizes[0];
   for (std::size_t i = first; i < last; ++i) {
-    std::memcpy(results_.data() + offsets[i], block, static_cast<std::size_t>(sizes[i]));
+    std::copy_n(block, sizes[i], results_.data() + offsets[i]);
     block += sizes[i];
   }
 }
