@@ -435,4 +435,84 @@ inline weir_optimizer_statistics to_c(const OptimizerStatistics& full) {
   return c;
 }
 
+inline SampleCacheConfig from_c(const weir_sample_cache_config& c) {
+  SampleCacheConfig config;
+  config.folder = c.folder != nullptr ? c.folder : "";
+  config.folder_bytes = c.folder_bytes;
+  config.memory_bytes = c.memory_bytes;
+  config.largest_batch = c.largest_batch;
+  config.in_flight = c.in_flight;
+  config.pack_samples = c.pack_samples;
+  config.threads = c.threads;
+  config.on_error = static_cast<SampleErrors>(c.on_error);
+  config.retries = c.retries;
+  config.priority = c.priority;
+  config.name = c.name != nullptr ? c.name : "";
+  return config;
+}
+
+/// `struct_size` is left to the caller. Its texts are those of `full`.
+inline weir_sample_cache_config to_c(const SampleCacheConfig& full) {
+  weir_sample_cache_config c{};
+  c.folder = full.folder.c_str();
+  c.folder_bytes = full.folder_bytes;
+  c.memory_bytes = full.memory_bytes;
+  c.largest_batch = full.largest_batch;
+  c.in_flight = full.in_flight;
+  c.pack_samples = full.pack_samples;
+  c.threads = full.threads;
+  c.on_error = static_cast<std::int32_t>(full.on_error);
+  c.retries = full.retries;
+  c.priority = full.priority;
+  c.name = full.name.c_str();
+  return c;
+}
+
+/// `struct_size` is left to the caller.
+inline weir_sample_cache_statistics to_c(const SampleCacheStatistics& full) {
+  weir_sample_cache_statistics c{};
+  c.batches = full.batches;
+  c.asked = full.asked;
+  c.from_node = full.from_node;
+  c.from_ranks = full.from_ranks;
+  c.served = full.served;
+  c.kept = full.kept;
+  c.decoded = full.decoded;
+  c.from_folder = full.from_folder;
+  c.from_store = full.from_store;
+  c.folder_bytes_read = full.folder_bytes_read;
+  c.store_bytes_read = full.store_bytes_read;
+  c.damaged = full.damaged;
+  c.retried = full.retried;
+  c.skipped = full.skipped;
+  c.seconds_store = full.seconds_store;
+  c.seconds_folder = full.seconds_folder;
+  c.seconds_decode = full.seconds_decode;
+  c.seconds_waited = full.seconds_waited;
+  std::copy(full.bytes_sent.begin(), full.bytes_sent.end(), c.bytes_sent);
+  std::copy(full.bytes_received.begin(), full.bytes_received.end(), c.bytes_received);
+  return c;
+}
+
+inline SampleLoaderConfig from_c(const weir_sample_loader_config& c) {
+  SampleLoaderConfig config;
+  config.batch = c.batch;
+  config.seed = c.seed;
+  config.exchanged_share = c.exchanged_share;
+  config.shuffle = static_cast<Shuffle>(c.shuffle);
+  config.progress = static_cast<ProgressDisplay>(c.progress);
+  return config;
+}
+
+/// `struct_size` is left to the caller.
+inline weir_sample_loader_config to_c(const SampleLoaderConfig& full) {
+  weir_sample_loader_config c{};
+  c.batch = full.batch;
+  c.seed = full.seed;
+  c.exchanged_share = full.exchanged_share;
+  c.shuffle = static_cast<std::int32_t>(full.shuffle);
+  c.progress = static_cast<std::int32_t>(full.progress);
+  return c;
+}
+
 }  // namespace weir::capi

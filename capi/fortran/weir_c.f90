@@ -10,17 +10,17 @@ module weir_c
   public :: c_allreduce_config, c_statistics, c_algorithm_info, c_compressor_info, c_encoded_info, c_setting_info, &
     c_embedding_config, c_embedding_statistics, c_exchange_info, c_checkpoint_config, c_checkpoint_statistics, c_fused_tensor, &
     c_fusion_config, c_fusion_statistics, c_operator_config, c_operator_statistics, c_optimizer_config, c_optimizer_statistics, &
-    c_sparse_result, c_residual, c_version, c_status_string, c_last_error, c_algorithm_name, c_algorithm, c_compressor_name, &
-    c_compressor, c_setting, c_level_name, c_set_log_function, c_init, c_finalize, c_mpi_family, c_mpi_library, &
-    c_comm_create_world, c_comm_create_fortran, c_comm_rank, c_comm_size, c_comm_topology, c_comm_level, c_comm_group, &
-    c_comm_nearest_gpu, c_comm_stragglers, c_comm_dump, c_comm_destroy, c_allreduce_plan_create, c_plan_destroy, c_plan_run, &
-    c_plan_run_sparse, c_plan_start, c_plan_start_sparse, c_plan_run_on_stream, c_plan_run_sparse_on_stream, &
-    c_plan_start_on_stream, c_plan_start_sparse_on_stream, c_plan_test, c_plan_wait, c_plan_wait_for, c_plan_sparse_result, &
-    c_plan_statistics, c_plan_residual, c_plan_config, c_plan_memory_bytes, c_plan_state_bytes, c_plan_save_state, &
-    c_plan_restore_state, c_plan_encoded_bytes, c_plan_encode, c_encoded_inspect, c_decode, c_plan_explanation, c_plan_reset, &
-    c_schedule_create, c_schedule_destroy, c_schedule_priority, c_schedule_started, c_schedule_test, c_schedule_wait, &
-    c_schedule_wait_all, c_schedule_pending, c_exchange_name, c_exchange, c_embedding_create, c_embedding_destroy, &
-    c_embedding_lookup_int32, c_embedding_lookup_int64, c_embedding_lookup_test, c_embedding_lookup_wait, &
+    c_sample_cache_config, c_sample_cache_statistics, c_sample_loader_config, c_sparse_result, c_residual, c_version, &
+    c_status_string, c_last_error, c_algorithm_name, c_algorithm, c_compressor_name, c_compressor, c_setting, c_level_name, &
+    c_set_log_function, c_init, c_finalize, c_mpi_family, c_mpi_library, c_comm_create_world, c_comm_create_fortran, c_comm_rank, &
+    c_comm_size, c_comm_topology, c_comm_level, c_comm_group, c_comm_nearest_gpu, c_comm_stragglers, c_comm_dump, c_comm_destroy, &
+    c_allreduce_plan_create, c_plan_destroy, c_plan_run, c_plan_run_sparse, c_plan_start, c_plan_start_sparse, &
+    c_plan_run_on_stream, c_plan_run_sparse_on_stream, c_plan_start_on_stream, c_plan_start_sparse_on_stream, c_plan_test, &
+    c_plan_wait, c_plan_wait_for, c_plan_sparse_result, c_plan_statistics, c_plan_residual, c_plan_config, c_plan_memory_bytes, &
+    c_plan_state_bytes, c_plan_save_state, c_plan_restore_state, c_plan_encoded_bytes, c_plan_encode, c_encoded_inspect, c_decode, &
+    c_plan_explanation, c_plan_reset, c_schedule_create, c_schedule_destroy, c_schedule_priority, c_schedule_started, &
+    c_schedule_test, c_schedule_wait, c_schedule_wait_all, c_schedule_pending, c_exchange_name, c_exchange, c_embedding_create, &
+    c_embedding_destroy, c_embedding_lookup_int32, c_embedding_lookup_int64, c_embedding_lookup_test, c_embedding_lookup_wait, &
     c_embedding_lookup_wait_for, c_embedding_prefetch_int32, c_embedding_prefetch_int64, c_embedding_prefetch_test, &
     c_embedding_prefetch_wait, c_embedding_prefetch_wait_for, c_embedding_update, c_embedding_update_test, &
     c_embedding_update_wait, c_embedding_update_wait_for, c_embedding_lookup_int32_on_stream, c_embedding_lookup_int64_on_stream, &
@@ -304,6 +304,54 @@ module weir_c
     real(c_double) :: seconds_norms = 0
     real(c_double) :: seconds_update = 0
     real(c_double) :: seconds_gather = 0
+  end type
+
+  type, bind(C) :: c_sample_cache_config
+    integer(c_size_t) :: struct_size = 0
+    type(c_ptr) :: folder = c_null_ptr
+    integer(c_int64_t) :: folder_bytes = 0
+    integer(c_int64_t) :: memory_bytes = 0
+    integer(c_int64_t) :: largest_batch = 0
+    integer(c_int32_t) :: in_flight = 0
+    integer(c_int32_t) :: pack_samples = 0
+    integer(c_int32_t) :: threads = 0
+    integer(c_int32_t) :: on_error = 0
+    integer(c_int32_t) :: retries = 0
+    integer(c_int32_t) :: priority = 0
+    type(c_ptr) :: name = c_null_ptr
+  end type
+
+  type, bind(C) :: c_sample_cache_statistics
+    integer(c_size_t) :: struct_size = 0
+    integer(c_int64_t) :: batches = 0
+    integer(c_int64_t) :: asked = 0
+    integer(c_int64_t) :: from_node = 0
+    integer(c_int64_t) :: from_ranks = 0
+    integer(c_int64_t) :: served = 0
+    integer(c_int64_t) :: kept = 0
+    integer(c_int64_t) :: decoded = 0
+    integer(c_int64_t) :: from_folder = 0
+    integer(c_int64_t) :: from_store = 0
+    integer(c_int64_t) :: folder_bytes_read = 0
+    integer(c_int64_t) :: store_bytes_read = 0
+    integer(c_int64_t) :: damaged = 0
+    integer(c_int64_t) :: retried = 0
+    integer(c_int64_t) :: skipped = 0
+    real(c_double) :: seconds_store = 0
+    real(c_double) :: seconds_folder = 0
+    real(c_double) :: seconds_decode = 0
+    real(c_double) :: seconds_waited = 0
+    integer(c_int64_t) :: bytes_sent(7) = 0
+    integer(c_int64_t) :: bytes_received(7) = 0
+  end type
+
+  type, bind(C) :: c_sample_loader_config
+    integer(c_size_t) :: struct_size = 0
+    integer(c_int64_t) :: batch = 0
+    integer(c_int64_t) :: seed = 0
+    real(c_double) :: exchanged_share = 0
+    integer(c_int32_t) :: shuffle = 0
+    integer(c_int32_t) :: progress = 0
   end type
 
   type, bind(C) :: c_sparse_result
@@ -1202,14 +1250,15 @@ module weir_c
 
   interface to_c
     module procedure allreduce_config_to_c, embedding_config_to_c, checkpoint_config_to_c, fused_tensor_to_c, fusion_config_to_c, &
-      operator_config_to_c, optimizer_config_to_c
+      operator_config_to_c, optimizer_config_to_c, sample_cache_config_to_c, sample_loader_config_to_c
   end interface
 
   interface from_c
     module procedure allreduce_config_from_c, statistics_from_c, algorithm_info_from_c, compressor_info_from_c, &
       encoded_info_from_c, setting_info_from_c, embedding_config_from_c, embedding_statistics_from_c, exchange_info_from_c, &
       checkpoint_config_from_c, checkpoint_statistics_from_c, fused_tensor_from_c, fusion_config_from_c, fusion_statistics_from_c, &
-      operator_config_from_c, operator_statistics_from_c, optimizer_config_from_c, optimizer_statistics_from_c
+      operator_config_from_c, operator_statistics_from_c, optimizer_config_from_c, optimizer_statistics_from_c, &
+      sample_cache_config_from_c, sample_cache_statistics_from_c, sample_loader_config_from_c
   end interface
 
 contains
@@ -1365,6 +1414,40 @@ contains
     c%update = from%update
     c%priority = from%priority
     c%name = c_text(from%name, texts(:, 1))
+  end subroutine
+
+  !> `texts`, WEIR_LONG_TEXT_LENGTH + 1 characters for each of 2, must live as long as `c` is in use.
+  subroutine sample_cache_config_to_c(from, c, texts)
+    type(weir_sample_cache_config), intent(in) :: from
+    type(c_sample_cache_config), intent(out) :: c
+    character(kind=c_char), intent(out), target :: texts(:, :)
+
+    c%struct_size = c_sizeof(c)
+    c%folder = c_text(from%folder, texts(:, 1))
+    c%folder_bytes = from%folder_bytes
+    c%memory_bytes = from%memory_bytes
+    c%largest_batch = from%largest_batch
+    c%in_flight = from%in_flight
+    c%pack_samples = from%pack_samples
+    c%threads = from%threads
+    c%on_error = from%on_error
+    c%retries = from%retries
+    c%priority = from%priority
+    c%name = c_text(from%name, texts(:, 2))
+  end subroutine
+
+  !> `texts`, WEIR_TEXT_LENGTH + 1 characters for each of 0, must live as long as `c` is in use.
+  subroutine sample_loader_config_to_c(from, c, texts)
+    type(weir_sample_loader_config), intent(in) :: from
+    type(c_sample_loader_config), intent(out) :: c
+    character(kind=c_char), intent(out), target :: texts(:, :)
+
+    c%struct_size = c_sizeof(c)
+    c%batch = from%batch
+    c%seed = from%seed
+    c%exchanged_share = from%exchanged_share
+    c%shuffle = from%shuffle
+    c%progress = from%progress
   end subroutine
 
   subroutine allreduce_config_from_c(c, to)
@@ -1666,6 +1749,60 @@ contains
     to%seconds_norms = c%seconds_norms
     to%seconds_update = c%seconds_update
     to%seconds_gather = c%seconds_gather
+  end subroutine
+
+  subroutine sample_cache_config_from_c(c, to)
+    type(c_sample_cache_config), intent(in) :: c
+    type(weir_sample_cache_config), intent(inout) :: to
+
+    to%folder = text_of(c%folder)
+    to%folder_bytes = c%folder_bytes
+    to%memory_bytes = c%memory_bytes
+    to%largest_batch = c%largest_batch
+    to%in_flight = c%in_flight
+    to%pack_samples = c%pack_samples
+    to%threads = c%threads
+    to%on_error = c%on_error
+    to%retries = c%retries
+    to%priority = c%priority
+    to%name = text_of(c%name)
+  end subroutine
+
+  subroutine sample_cache_statistics_from_c(c, to)
+    type(c_sample_cache_statistics), intent(in) :: c
+    type(weir_sample_cache_statistics), intent(inout) :: to
+
+    to%batches = c%batches
+    to%asked = c%asked
+    to%from_node = c%from_node
+    to%from_ranks = c%from_ranks
+    to%served = c%served
+    to%kept = c%kept
+    to%decoded = c%decoded
+    to%from_folder = c%from_folder
+    to%from_store = c%from_store
+    to%folder_bytes_read = c%folder_bytes_read
+    to%store_bytes_read = c%store_bytes_read
+    to%damaged = c%damaged
+    to%retried = c%retried
+    to%skipped = c%skipped
+    to%seconds_store = c%seconds_store
+    to%seconds_folder = c%seconds_folder
+    to%seconds_decode = c%seconds_decode
+    to%seconds_waited = c%seconds_waited
+    to%bytes_sent = c%bytes_sent
+    to%bytes_received = c%bytes_received
+  end subroutine
+
+  subroutine sample_loader_config_from_c(c, to)
+    type(c_sample_loader_config), intent(in) :: c
+    type(weir_sample_loader_config), intent(inout) :: to
+
+    to%batch = c%batch
+    to%seed = c%seed
+    to%exchanged_share = c%exchanged_share
+    to%shuffle = c%shuffle
+    to%progress = c%progress
   end subroutine
 
 end module

@@ -155,6 +155,27 @@ module weir_types
   integer, parameter :: WEIR_OPTIMIZER_LARS = 0
   integer, parameter :: WEIR_OPTIMIZER_LAMB = 1 !< layer-wise adaptive moments, on Adam (You et al. 2020, Algorithm 2)
 
+  !> What becomes of a sample that cannot be read or decoded.
+
+  integer, parameter :: WEIR_SAMPLES_ERROR = 0 !< the batch ends in an error on all ranks, which names the sample
+  !> its size is -1 and its value all zeros; it is counted, and tried anew when it is next asked for
+  integer, parameter :: WEIR_SAMPLES_SKIP = 1
+  !> it is read and decoded anew, `retries` times, after longer and longer pauses; then as error
+  integer, parameter :: WEIR_SAMPLES_RETRY = 2
+
+  !> The order in which an epoch's samples come.
+
+  integer, parameter :: WEIR_SHUFFLE_NONE = 0 !< that of the data set
+  integer, parameter :: WEIR_SHUFFLE_GLOBAL = 1 !< any permutation, anew in each epoch
+  !> each node permutes its own samples, but for `exchanged_share` of them, anew in each epoch, which go to any node
+  integer, parameter :: WEIR_SHUFFLE_NODE = 2
+
+  !> Whether rank 0 writes to standard error how far the first epoch has got.
+
+  integer, parameter :: WEIR_PROGRESS_AUTOMATIC = 0 !< on a terminal
+  integer, parameter :: WEIR_PROGRESS_OFF = 1
+  integer, parameter :: WEIR_PROGRESS_ON = 2 !< always
+
   !> How much it takes to be logged: a message is when its level is at most the one that WEIR_LOG names.
 
   integer, parameter :: WEIR_LOG_LEVEL_ERROR = 0
@@ -504,6 +525,58 @@ module weir_types
     real(real64) :: seconds_norms = 0 !< for norms, those of other ranks not counted
     real(real64) :: seconds_update = 0 !< stepping weights
     real(real64) :: seconds_gather = 0 !< agreeing and gathering, waiting for slower ranks included
+  end type
+
+  !> Describes where samples are kept. All fields but `folder`, `folder_bytes`, `threads` and `priority` must be equal on all ranks.
+  type :: weir_sample_cache_config
+    !> level 1: a folder in the node's own storage, which runs and data sets share. Made if its parent is there. Empty: none
+    character(len=WEIR_LONG_TEXT_LENGTH) :: folder = ''
+    integer(int64) :: folder_bytes = 0_int64 !< limit of the folder: what was used least recently goes first; 0: none
+    !> limit of level 2 on each node; 0: nothing stays in memory; -1: half of what the smallest node has available, or what the
+    !> samples take
+    integer(int64) :: memory_bytes = -1_int64
+    integer(int64) :: largest_batch = 256_int64 !< samples that a rank asks for at once
+    integer :: in_flight = 2 !< batches asked for at once
+    integer :: pack_samples = 64 !< samples that are read from the store together, and are a file of level 1
+    integer :: threads = 1 !< of this rank, which read and decode
+    integer :: on_error = WEIR_SAMPLES_ERROR !< WEIR_SAMPLES_ERROR, ...: what becomes of a sample that cannot be read or decoded
+    integer :: retries = 3 !< with `retry`: after 0.1 s, 0.2 s, 0.4 s, ..., at most 10 s each
+    integer :: priority = -1 !< of messages: below the 0 of plans. May differ between ranks
+    !> of the data set: its folder within level 1, 1 to 64 letters, digits, '_', '-' and '.'
+    character(len=WEIR_TEXT_LENGTH) :: name = 'samples'
+  end type
+
+  !> What a sample cache has done on this rank so far; times in seconds, of all threads together.
+  type :: weir_sample_cache_statistics
+    integer(int64) :: batches = 0 !< that have ended
+    integer(int64) :: asked = 0 !< samples that this rank has asked for
+    integer(int64) :: from_node = 0 !< of these: read from memory of this node
+    integer(int64) :: from_ranks = 0 !< of these: received from their owners
+    integer(int64) :: served = 0 !< samples that this rank has sent to others
+    integer(int64) :: kept = 0 !< samples of this rank's part that are in memory now
+    integer(int64) :: decoded = 0 !< samples, each time
+    integer(int64) :: from_folder = 0 !< samples that level 1 had
+    integer(int64) :: from_store = 0 !< samples that were read from the store
+    integer(int64) :: folder_bytes_read = 0 !< from level 1
+    integer(int64) :: store_bytes_read = 0 !< from the store
+    integer(int64) :: damaged = 0 !< samples of level 1 whose checksum was wrong: read from the store anew
+    integer(int64) :: retried = 0 !< times that a sample was tried again
+    integer(int64) :: skipped = 0 !< samples that this rank has asked for and not got
+    real(real64) :: seconds_store = 0 !< reading from the store
+    real(real64) :: seconds_folder = 0 !< reading and writing level 1
+    real(real64) :: seconds_decode = 0 !< decoding
+    real(real64) :: seconds_waited = 0 !< by the caller, in get(), next() and the operations
+    integer(int64) :: bytes_sent(0:6) = 0 !< by Level of the peer
+    integer(int64) :: bytes_received(0:6) = 0 !< by Level of the peer
+  end type
+
+  !> Describes the epochs of a data set. All fields but `progress` must be equal on all ranks.
+  type :: weir_sample_loader_config
+    integer(int64) :: batch = 32_int64 !< samples of a rank in a step, at most the cache's `largest_batch`
+    integer(int64) :: seed = 0_int64 !< of all permutations
+    real(real64) :: exchanged_share = 0.1_real64 !< with `node`: of a node's samples, those that go to any node, from 0 to 1
+    integer :: shuffle = WEIR_SHUFFLE_GLOBAL !< WEIR_SHUFFLE_NONE, ...: the order of samples
+    integer :: progress = WEIR_PROGRESS_AUTOMATIC !< WEIR_PROGRESS_AUTOMATIC, ...: whether the first epoch's progress is shown
   end type
 
 end module

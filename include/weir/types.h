@@ -145,6 +145,28 @@ typedef enum weir_optimizer_rule {
   WEIR_OPTIMIZER_LAMB = 1  /**< layer-wise adaptive moments, on Adam (You et al. 2020, Algorithm 2) */
 } weir_optimizer_rule;
 
+/** What becomes of a sample that cannot be read or decoded. */
+typedef enum weir_sample_errors {
+  WEIR_SAMPLES_ERROR = 0, /**< the batch ends in an error on all ranks, which names the sample */
+  WEIR_SAMPLES_SKIP = 1,  /**< its size is -1 and its value all zeros; it is counted, and tried anew when it is next asked for */
+  WEIR_SAMPLES_RETRY = 2  /**< it is read and decoded anew, `retries` times, after longer and longer pauses; then as error */
+} weir_sample_errors;
+
+/** The order in which an epoch's samples come. */
+typedef enum weir_shuffle {
+  WEIR_SHUFFLE_NONE = 0,   /**< that of the data set */
+  WEIR_SHUFFLE_GLOBAL = 1, /**< any permutation, anew in each epoch */
+  /** each node permutes its own samples, but for `exchanged_share` of them, anew in each epoch, which go to any node */
+  WEIR_SHUFFLE_NODE = 2
+} weir_shuffle;
+
+/** Whether rank 0 writes to standard error how far the first epoch has got. */
+typedef enum weir_progress_display {
+  WEIR_PROGRESS_AUTOMATIC = 0, /**< on a terminal */
+  WEIR_PROGRESS_OFF = 1,
+  WEIR_PROGRESS_ON = 2 /**< always */
+} weir_progress_display;
+
 /** How much it takes to be logged: a message is when its level is at most the one that WEIR_LOG names. */
 typedef enum weir_log_level {
   WEIR_LOG_LEVEL_ERROR = 0,
@@ -562,6 +584,74 @@ typedef struct weir_optimizer_statistics {
   double seconds_update; /**< stepping weights */
   double seconds_gather; /**< agreeing and gathering, waiting for slower ranks included */
 } weir_optimizer_statistics;
+
+/** Describes where samples are kept. All fields but `folder`, `folder_bytes`, `threads` and `priority` must be equal on all
+ *  ranks. Start from WEIR_SAMPLE_CACHE_CONFIG_INIT. */
+typedef struct weir_sample_cache_config {
+  size_t struct_size;
+  /** level 1: a folder in the node's own storage, which runs and data sets share. Made if its parent is there. Empty: none;
+   *  copied */
+  const char* folder;
+  int64_t folder_bytes; /**< limit of the folder: what was used least recently goes first; 0: none */
+  /** limit of level 2 on each node; 0: nothing stays in memory; -1: half of what the smallest node has available, or what the
+   *  samples take */
+  int64_t memory_bytes;
+  int64_t largest_batch; /**< samples that a rank asks for at once */
+  int32_t in_flight;     /**< batches asked for at once */
+  int32_t pack_samples;  /**< samples that are read from the store together, and are a file of level 1 */
+  int32_t threads;       /**< of this rank, which read and decode */
+  int32_t on_error;      /**< weir_sample_errors: what becomes of a sample that cannot be read or decoded */
+  int32_t retries;       /**< with `retry`: after 0.1 s, 0.2 s, 0.4 s, ..., at most 10 s each */
+  int32_t priority;      /**< of messages: below the 0 of plans. May differ between ranks */
+  const char* name;      /**< of the data set: its folder within level 1, 1 to 64 letters, digits, '_', '-' and '.'; copied */
+} weir_sample_cache_config;
+
+#define WEIR_SAMPLE_CACHE_CONFIG_INIT                                                                                              \
+  {                                                                                                                                \
+    sizeof(weir_sample_cache_config), "", 0, -1, 256, 2, 64, 1, WEIR_SAMPLES_ERROR, 3, -1, "samples"                               \
+  }
+
+/** What a sample cache has done on this rank so far; times in seconds, of all threads together. Set struct_size to its size
+ *  before a call fills it. */
+typedef struct weir_sample_cache_statistics {
+  size_t struct_size;
+  int64_t batches;                          /**< that have ended */
+  int64_t asked;                            /**< samples that this rank has asked for */
+  int64_t from_node;                        /**< of these: read from memory of this node */
+  int64_t from_ranks;                       /**< of these: received from their owners */
+  int64_t served;                           /**< samples that this rank has sent to others */
+  int64_t kept;                             /**< samples of this rank's part that are in memory now */
+  int64_t decoded;                          /**< samples, each time */
+  int64_t from_folder;                      /**< samples that level 1 had */
+  int64_t from_store;                       /**< samples that were read from the store */
+  int64_t folder_bytes_read;                /**< from level 1 */
+  int64_t store_bytes_read;                 /**< from the store */
+  int64_t damaged;                          /**< samples of level 1 whose checksum was wrong: read from the store anew */
+  int64_t retried;                          /**< times that a sample was tried again */
+  int64_t skipped;                          /**< samples that this rank has asked for and not got */
+  double seconds_store;                     /**< reading from the store */
+  double seconds_folder;                    /**< reading and writing level 1 */
+  double seconds_decode;                    /**< decoding */
+  double seconds_waited;                    /**< by the caller, in get(), next() and the operations */
+  int64_t bytes_sent[WEIR_LEVEL_COUNT];     /**< by Level of the peer */
+  int64_t bytes_received[WEIR_LEVEL_COUNT]; /**< by Level of the peer */
+} weir_sample_cache_statistics;
+
+/** Describes the epochs of a data set. All fields but `progress` must be equal on all ranks. Start from
+ *  WEIR_SAMPLE_LOADER_CONFIG_INIT. */
+typedef struct weir_sample_loader_config {
+  size_t struct_size;
+  int64_t batch;          /**< samples of a rank in a step, at most the cache's `largest_batch` */
+  int64_t seed;           /**< of all permutations */
+  double exchanged_share; /**< with `node`: of a node's samples, those that go to any node, from 0 to 1 */
+  int32_t shuffle;        /**< weir_shuffle: the order of samples */
+  int32_t progress;       /**< weir_progress_display: whether the first epoch's progress is shown */
+} weir_sample_loader_config;
+
+#define WEIR_SAMPLE_LOADER_CONFIG_INIT                                                                                             \
+  {                                                                                                                                \
+    sizeof(weir_sample_loader_config), 32, 0, 0.1, WEIR_SHUFFLE_GLOBAL, WEIR_PROGRESS_AUTOMATIC                                    \
+  }
 
 /** The delivered update, sorted by index, equal on all ranks, in the plan's memory space. Owned by the plan, valid until its
  *  next start, reset or destruction. Set struct_size to its size before a call fills it. */

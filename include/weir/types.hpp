@@ -137,6 +137,27 @@ enum class OptimizerRule : std::int32_t {
   lamb = 1   ///< layer-wise adaptive moments, on Adam (You et al. 2020, Algorithm 2)
 };
 
+/// What becomes of a sample that cannot be read or decoded.
+enum class SampleErrors : std::int32_t {
+  error = 0,  ///< the batch ends in an error on all ranks, which names the sample
+  skip = 1,   ///< its size is -1 and its value all zeros; it is counted, and tried anew when it is next asked for
+  retry = 2   ///< it is read and decoded anew, `retries` times, after longer and longer pauses; then as error
+};
+
+/// The order in which an epoch's samples come.
+enum class Shuffle : std::int32_t {
+  none = 0,    ///< that of the data set
+  global = 1,  ///< any permutation, anew in each epoch
+  node = 2     ///< each node permutes its own samples, but for `exchanged_share` of them, anew in each epoch, which go to any node
+};
+
+/// Whether rank 0 writes to standard error how far the first epoch has got.
+enum class ProgressDisplay : std::int32_t {
+  automatic = 0,  ///< on a terminal
+  off = 1,
+  on = 2  ///< always
+};
+
 /// How much it takes to be logged: a message is when its level is at most the one that WEIR_LOG names.
 enum class LogLevel : std::int32_t { error = 0, warn = 1, info = 2, debug = 3 };
 
@@ -469,6 +490,57 @@ struct OptimizerStatistics {
   double seconds_norms = 0;   ///< for norms, those of other ranks not counted
   double seconds_update = 0;  ///< stepping weights
   double seconds_gather = 0;  ///< agreeing and gathering, waiting for slower ranks included
+};
+
+/// Describes where samples are kept. All fields but `folder`, `folder_bytes`, `threads` and `priority` must be equal on all ranks.
+struct SampleCacheConfig {
+  /// level 1: a folder in the node's own storage, which runs and data sets share. Made if its parent is there. Empty: none
+  std::string folder = "";
+  std::int64_t folder_bytes = 0;  ///< limit of the folder: what was used least recently goes first; 0: none
+  /// limit of level 2 on each node; 0: nothing stays in memory; -1: half of what the smallest node has available, or what the
+  /// samples take
+  std::int64_t memory_bytes = -1;
+  std::int64_t largest_batch = 256;  ///< samples that a rank asks for at once
+  int in_flight = 2;  ///< batches asked for at once
+  int pack_samples = 64;  ///< samples that are read from the store together, and are a file of level 1
+  int threads = 1;  ///< of this rank, which read and decode
+  SampleErrors on_error = SampleErrors::error;  ///< what becomes of a sample that cannot be read or decoded
+  int retries = 3;  ///< with `retry`: after 0.1 s, 0.2 s, 0.4 s, ..., at most 10 s each
+  int priority = -1;  ///< of messages: below the 0 of plans. May differ between ranks
+  std::string name = "samples";  ///< of the data set: its folder within level 1, 1 to 64 letters, digits, '_', '-' and '.'
+};
+
+/// What a sample cache has done on this rank so far; times in seconds, of all threads together.
+struct SampleCacheStatistics {
+  std::int64_t batches = 0;  ///< that have ended
+  std::int64_t asked = 0;  ///< samples that this rank has asked for
+  std::int64_t from_node = 0;  ///< of these: read from memory of this node
+  std::int64_t from_ranks = 0;  ///< of these: received from their owners
+  std::int64_t served = 0;  ///< samples that this rank has sent to others
+  std::int64_t kept = 0;  ///< samples of this rank's part that are in memory now
+  std::int64_t decoded = 0;  ///< samples, each time
+  std::int64_t from_folder = 0;  ///< samples that level 1 had
+  std::int64_t from_store = 0;  ///< samples that were read from the store
+  std::int64_t folder_bytes_read = 0;  ///< from level 1
+  std::int64_t store_bytes_read = 0;  ///< from the store
+  std::int64_t damaged = 0;  ///< samples of level 1 whose checksum was wrong: read from the store anew
+  std::int64_t retried = 0;  ///< times that a sample was tried again
+  std::int64_t skipped = 0;  ///< samples that this rank has asked for and not got
+  double seconds_store = 0;  ///< reading from the store
+  double seconds_folder = 0;  ///< reading and writing level 1
+  double seconds_decode = 0;  ///< decoding
+  double seconds_waited = 0;  ///< by the caller, in get(), next() and the operations
+  std::array<std::int64_t, level_count> bytes_sent{};  ///< by Level of the peer
+  std::array<std::int64_t, level_count> bytes_received{};  ///< by Level of the peer
+};
+
+/// Describes the epochs of a data set. All fields but `progress` must be equal on all ranks.
+struct SampleLoaderConfig {
+  std::int64_t batch = 32;  ///< samples of a rank in a step, at most the cache's `largest_batch`
+  std::int64_t seed = 0;  ///< of all permutations
+  double exchanged_share = 0.1;  ///< with `node`: of a node's samples, those that go to any node, from 0 to 1
+  Shuffle shuffle = Shuffle::global;  ///< the order of samples
+  ProgressDisplay progress = ProgressDisplay::automatic;  ///< whether the first epoch's progress is shown
 };
 
 }  // namespace weir

@@ -40,6 +40,12 @@ inline constexpr std::array<std::string_view, 4> names_of<OperatorDivision> = {"
 template <>
 inline constexpr std::array<std::string_view, 2> names_of<OptimizerRule> = {"lars", "lamb"};
 template <>
+inline constexpr std::array<std::string_view, 3> names_of<SampleErrors> = {"error", "skip", "retry"};
+template <>
+inline constexpr std::array<std::string_view, 3> names_of<Shuffle> = {"none", "global", "node"};
+template <>
+inline constexpr std::array<std::string_view, 3> names_of<ProgressDisplay> = {"automatic", "off", "on"};
+template <>
 inline constexpr std::array<std::string_view, 4> names_of<LogLevel> = {"error", "warn", "info", "debug"};
 template <>
 inline constexpr std::array<std::string_view, 5> names_of<ElementType> = {"float32", "float64", "int32", "int64", "uint8"};
@@ -193,6 +199,36 @@ void visit_fields(const OptimizerConfig& config, Visit&& visit) {
   visit(FieldInfo{.name = "update"}, config.update);
   visit(FieldInfo{.name = "priority", .agreed = false}, config.priority);
   visit(FieldInfo{.name = "name", .agreed = false}, config.name);
+}
+// clang-format on
+
+/// visit(FieldInfo, value) for every field, in the order of the struct.
+template <class Visit>
+// clang-format off
+void visit_fields(const SampleCacheConfig& config, Visit&& visit) {
+  visit(FieldInfo{.name = "folder", .agreed = false}, config.folder);
+  visit(FieldInfo{.name = "folder_bytes", .agreed = false, .least = 0, .most = 0x1p60, .most_text = "2^60", .example = "107374182400"}, config.folder_bytes);
+  visit(FieldInfo{.name = "memory_bytes", .least = -1, .most = 0x1p48, .most_text = "2^48", .example = "17179869184"}, config.memory_bytes);
+  visit(FieldInfo{.name = "largest_batch", .least = 1, .most = 0x1p24, .most_text = "2^24", .example = "256"}, config.largest_batch);
+  visit(FieldInfo{.name = "in_flight", .least = 1, .most = 64, .most_text = "64", .example = "2"}, config.in_flight);
+  visit(FieldInfo{.name = "pack_samples", .least = 1, .most = 1048576, .most_text = "1048576", .example = "64"}, config.pack_samples);
+  visit(FieldInfo{.name = "threads", .agreed = false, .least = 1, .most = 256, .most_text = "256", .example = "4"}, config.threads);
+  visit(FieldInfo{.name = "on_error"}, config.on_error);
+  visit(FieldInfo{.name = "retries", .least = 0, .most = 1000, .most_text = "1000", .example = "3"}, config.retries);
+  visit(FieldInfo{.name = "priority", .agreed = false}, config.priority);
+  visit(FieldInfo{.name = "name"}, config.name);
+}
+// clang-format on
+
+/// visit(FieldInfo, value) for every field, in the order of the struct.
+template <class Visit>
+// clang-format off
+void visit_fields(const SampleLoaderConfig& config, Visit&& visit) {
+  visit(FieldInfo{.name = "batch", .least = 1, .most = 0x1p24, .most_text = "2^24", .example = "32"}, config.batch);
+  visit(FieldInfo{.name = "seed"}, config.seed);
+  visit(FieldInfo{.name = "exchanged_share", .least = 0, .most = 1, .most_text = "1"}, config.exchanged_share);
+  visit(FieldInfo{.name = "shuffle"}, config.shuffle);
+  visit(FieldInfo{.name = "progress", .agreed = false}, config.progress);
 }
 // clang-format on
 

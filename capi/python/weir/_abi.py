@@ -313,6 +313,60 @@ class weir_optimizer_statistics(Structure):
     ]
 
 
+class weir_sample_cache_config(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("folder", c_char_p),
+        ("folder_bytes", c_int64),
+        ("memory_bytes", c_int64),
+        ("largest_batch", c_int64),
+        ("in_flight", c_int32),
+        ("pack_samples", c_int32),
+        ("threads", c_int32),
+        ("on_error", c_int32),
+        ("retries", c_int32),
+        ("priority", c_int32),
+        ("name", c_char_p),
+    ]
+
+
+class weir_sample_cache_statistics(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("batches", c_int64),
+        ("asked", c_int64),
+        ("from_node", c_int64),
+        ("from_ranks", c_int64),
+        ("served", c_int64),
+        ("kept", c_int64),
+        ("decoded", c_int64),
+        ("from_folder", c_int64),
+        ("from_store", c_int64),
+        ("folder_bytes_read", c_int64),
+        ("store_bytes_read", c_int64),
+        ("damaged", c_int64),
+        ("retried", c_int64),
+        ("skipped", c_int64),
+        ("seconds_store", c_double),
+        ("seconds_folder", c_double),
+        ("seconds_decode", c_double),
+        ("seconds_waited", c_double),
+        ("bytes_sent", c_int64 * 7),
+        ("bytes_received", c_int64 * 7),
+    ]
+
+
+class weir_sample_loader_config(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("batch", c_int64),
+        ("seed", c_int64),
+        ("exchanged_share", c_double),
+        ("shuffle", c_int32),
+        ("progress", c_int32),
+    ]
+
+
 class weir_sparse_result(Structure):
     _fields_ = [
         ("struct_size", c_size_t),

@@ -19,10 +19,11 @@ __all__ = [
     "Status", "Error", "ArgumentError", "MismatchError", "BusyError", "StateError", "NonFiniteError", "TimeoutError",
     "TransportError", "MemoryError", "SettingError", "UnsupportedError", "InternalError", "DeviceError", "FileError", "DataType",
     "MemorySpace", "Threshold", "WireFormat", "WireValues", "Feedback", "NonFinite", "Level", "Optimizer", "Routing",
-    "FusionScheme", "OperatorDivision", "OptimizerRule", "LogLevel", "ElementType", "Distribution", "AllreduceConfig",
-    "Statistics", "AlgorithmInfo", "CompressorInfo", "EncodedInfo", "SettingInfo", "EmbeddingConfig", "EmbeddingStatistics",
-    "ExchangeInfo", "CheckpointConfig", "CheckpointStatistics", "FusedTensor", "FusionConfig", "FusionStatistics",
-    "OperatorConfig", "OperatorStatistics", "OptimizerConfig", "OptimizerStatistics",
+    "FusionScheme", "OperatorDivision", "OptimizerRule", "SampleErrors", "Shuffle", "ProgressDisplay", "LogLevel", "ElementType",
+    "Distribution", "AllreduceConfig", "Statistics", "AlgorithmInfo", "CompressorInfo", "EncodedInfo", "SettingInfo",
+    "EmbeddingConfig", "EmbeddingStatistics", "ExchangeInfo", "CheckpointConfig", "CheckpointStatistics", "FusedTensor",
+    "FusionConfig", "FusionStatistics", "OperatorConfig", "OperatorStatistics", "OptimizerConfig", "OptimizerStatistics",
+    "SampleCacheConfig", "SampleCacheStatistics", "SampleLoaderConfig",
 ]
 
 
@@ -348,6 +349,44 @@ class OptimizerRule(IntEnum):
 
     lars = 0
     lamb = 1
+
+
+class SampleErrors(IntEnum):
+    """What becomes of a sample that cannot be read or decoded.
+
+    error: the batch ends in an error on all ranks, which names the sample
+    skip: its size is -1 and its value all zeros; it is counted, and tried anew when it is next asked for
+    retry: it is read and decoded anew, `retries` times, after longer and longer pauses; then as error
+    """
+
+    error = 0
+    skip = 1
+    retry = 2
+
+
+class Shuffle(IntEnum):
+    """The order in which an epoch's samples come.
+
+    none: that of the data set
+    global: any permutation, anew in each epoch
+    node: each node permutes its own samples, but for `exchanged_share` of them, anew in each epoch, which go to any node
+    """
+
+    none = 0
+    global = 1
+    node = 2
+
+
+class ProgressDisplay(IntEnum):
+    """Whether rank 0 writes to standard error how far the first epoch has got.
+
+    automatic: on a terminal
+    on: always
+    """
+
+    automatic = 0
+    off = 1
+    on = 2
 
 
 class LogLevel(IntEnum):
@@ -1308,4 +1347,121 @@ class OptimizerStatistics(Struct):
     _c = _abi.weir_optimizer_statistics
     _kinds = {
         "steps": int, "seconds_norms": float, "seconds_update": float, "seconds_gather": float,
+    }
+
+
+@dataclass(repr=False)
+class SampleCacheConfig(Struct):
+    """Describes where samples are kept. All fields but `folder`, `folder_bytes`, `threads` and `priority` must be equal on all
+    ranks.
+
+    folder: level 1: a folder in the node's own storage, which runs and data sets share. Made if its parent is there. Empty: none
+    folder_bytes: limit of the folder: what was used least recently goes first; 0: none
+    memory_bytes: limit of level 2 on each node; 0: nothing stays in memory; -1: half of what the smallest node has available, or
+        what the samples take
+    largest_batch: samples that a rank asks for at once
+    in_flight: batches asked for at once
+    pack_samples: samples that are read from the store together, and are a file of level 1
+    threads: of this rank, which read and decode
+    on_error: what becomes of a sample that cannot be read or decoded
+    retries: with `retry`: after 0.1 s, 0.2 s, 0.4 s, ..., at most 10 s each
+    priority: of messages: below the 0 of plans. May differ between ranks
+    name: of the data set: its folder within level 1, 1 to 64 letters, digits, '_', '-' and '.'
+    """
+
+    folder: str = ""
+    folder_bytes: int = 0
+    memory_bytes: int = -1
+    largest_batch: int = 256
+    in_flight: int = 2
+    pack_samples: int = 64
+    threads: int = 1
+    on_error: Union[SampleErrors, str] = SampleErrors.error
+    retries: int = 3
+    priority: int = -1
+    name: str = "samples"
+
+    _c = _abi.weir_sample_cache_config
+    _kinds = {
+        "folder": str, "folder_bytes": int, "memory_bytes": int, "largest_batch": int, "in_flight": int, "pack_samples": int,
+        "threads": int, "on_error": SampleErrors, "retries": int, "priority": int, "name": str,
+    }
+
+
+@dataclass(frozen=True, repr=False)
+class SampleCacheStatistics(Struct):
+    """What a sample cache has done on this rank so far; times in seconds, of all threads together.
+
+    batches: that have ended
+    asked: samples that this rank has asked for
+    from_node: of these: read from memory of this node
+    from_ranks: of these: received from their owners
+    served: samples that this rank has sent to others
+    kept: samples of this rank's part that are in memory now
+    decoded: samples, each time
+    from_folder: samples that level 1 had
+    from_store: samples that were read from the store
+    folder_bytes_read: from level 1
+    store_bytes_read: from the store
+    damaged: samples of level 1 whose checksum was wrong: read from the store anew
+    retried: times that a sample was tried again
+    skipped: samples that this rank has asked for and not got
+    seconds_store: reading from the store
+    seconds_folder: reading and writing level 1
+    seconds_decode: decoding
+    seconds_waited: by the caller, in get(), next() and the operations
+    bytes_sent: by Level of the peer
+    bytes_received: by Level of the peer
+    """
+
+    batches: int
+    asked: int
+    from_node: int
+    from_ranks: int
+    served: int
+    kept: int
+    decoded: int
+    from_folder: int
+    from_store: int
+    folder_bytes_read: int
+    store_bytes_read: int
+    damaged: int
+    retried: int
+    skipped: int
+    seconds_store: float
+    seconds_folder: float
+    seconds_decode: float
+    seconds_waited: float
+    bytes_sent: Dict[Level, int]
+    bytes_received: Dict[Level, int]
+
+    _c = _abi.weir_sample_cache_statistics
+    _kinds = {
+        "batches": int, "asked": int, "from_node": int, "from_ranks": int, "served": int, "kept": int, "decoded": int,
+        "from_folder": int, "from_store": int, "folder_bytes_read": int, "store_bytes_read": int, "damaged": int, "retried": int,
+        "skipped": int, "seconds_store": float, "seconds_folder": float, "seconds_decode": float, "seconds_waited": float,
+        "bytes_sent": [Level], "bytes_received": [Level],
+    }
+
+
+@dataclass(repr=False)
+class SampleLoaderConfig(Struct):
+    """Describes the epochs of a data set. All fields but `progress` must be equal on all ranks.
+
+    batch: samples of a rank in a step, at most the cache's `largest_batch`
+    seed: of all permutations
+    exchanged_share: with `node`: of a node's samples, those that go to any node, from 0 to 1
+    shuffle: the order of samples
+    progress: whether the first epoch's progress is shown
+    """
+
+    batch: int = 32
+    seed: int = 0
+    exchanged_share: float = 0.1
+    shuffle: Union[Shuffle, str] = Shuffle.global
+    progress: Union[ProgressDisplay, str] = ProgressDisplay.automatic
+
+    _c = _abi.weir_sample_loader_config
+    _kinds = {
+        "batch": int, "seed": int, "exchanged_share": float, "shuffle": Shuffle, "progress": ProgressDisplay,
     }
