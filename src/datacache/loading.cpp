@@ -1,0 +1,239 @@
+#include "datacache/loading.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+
+#include "base/error.hpp"
+
+namespace weir::datacache {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class Timer {
+ public:
+  explicit Timer(std::atomic<std::int64_t>& nanoseconds) : nanoseconds_(nanoseconds) {}
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+  ~Timer() { nanoseconds_.fetch_add(std::chrono::nanoseconds(Clock::now() - begin_).count(), std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::int64_t>& nanoseconds_;
+  Clock::time_point begin_ = Clock::now();
+};
+
+/// Sample `index` of some that were read together.
+std::span<const std::byte> part(const Samples& samples, std::int64_t index) {
+  std::int64_t begin = 0;
+  for (std::int64_t i = 0; i < index; ++i) begin += samples.sizes[static_cast<std::size_t>(i)];
+  return std::span(samples.bytes)
+      .subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(samples.sizes[static_cast<std::size_t>(index)]));
+}
+
+/// What a source throws says what is wrong with a file, unless it says otherwise.
+template <class Load>
+detail::Outcome outcome_of_loading(std::int64_t sample, Load&& load) {
+  detail::Outcome outcome = detail::outcome_of([&] {
+    try {
+      load();
+    } catch (const Error&) {
+      throw;
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const std::exception& error) {
+      fail(WEIR_ERR_FILE, "{}", error.what());
+    }
+  });
+  if (outcome.failed()) {
+    const detail::Outcome why = outcome;
+    outcome.set_formatted(static_cast<weir_status>(why.status), "sample {}: {}", sample, why.text.data());
+  }
+  return outcome;
+}
+
+}  // namespace
+
+OwnSamples::OwnSamples(const SampleCacheConfig& config, std::shared_ptr<SampleSource> source, const Ownership& ownership,
+                       StoreOwner& store, PackFolder* folder)
+    : config_(config), source_(std::move(source)), ownership_(ownership), store_(store), folder_(folder) {}
+
+std::int64_t OwnSamples::load(std::int64_t sample, std::span<std::byte> value) {
+  const int tries = config_.on_error == SampleErrors::retry ? config_.retries : 0;
+  std::chrono::milliseconds pause{100};
+  for (int i = 0; i < tries; ++i) {
+    try {
+      return try_load(sample, value);
+    } catch (const std::exception&) {  // again
+    }
+    counts_.retried.fetch_add(1, std::memory_order_relaxed);
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, std::chrono::milliseconds(10000));
+  }
+  return try_load(sample, value);
+}
+
+std::int64_t OwnSamples::try_load(std::int64_t sample, std::span<std::byte> value) {
+  if (const StorePart::Value kept = store_.part().find(sample); kept.data != nullptr) {
+    std::copy_n(kept.data, kept.bytes, value.data());
+    return kept.bytes;
+  }
+  const SampleRange pack = ownership_.pack(ownership_.pack_of(sample));
+  const std::int64_t together = pack.count * source_->value_bytes();
+  if (folder_ == nullptr && pack.count > 1 && store_.has_room(together)) return load_pack(sample, value);
+
+  std::vector<std::byte> encoded;
+  bool found = false;
+  if (folder_ != nullptr) {
+    const Timer timer(counts_.folder_nanoseconds);
+    found = folder_->read(sample, encoded);
+  }
+  if (found) {
+    counts_.from_folder.fetch_add(1, std::memory_order_relaxed);
+  } else if (folder_ != nullptr) {
+    const Samples all = folder_->obtain(ownership_.pack_of(sample), [&] { return read(pack); });
+    const std::span<const std::byte> mine = part(all, sample - pack.first);
+    encoded.assign(mine.begin(), mine.end());
+  } else {
+    encoded = read({sample, 1}).bytes;
+  }
+  const std::int64_t bytes = decode(sample, encoded, value);
+  store_.keep(sample, value.first(static_cast<std::size_t>(bytes)));
+  return bytes;
+}
+
+/// Without level 1, what else is read with a sample would have to be read again: all of it is decoded and kept. Others of the pack
+/// that cannot be decoded are left for when they are asked for.
+std::int64_t OwnSamples::load_pack(std::int64_t sample, std::span<std::byte> value) {
+  const std::int64_t number = ownership_.pack_of(sample);
+  const SampleRange pack = ownership_.pack(number);
+  const std::lock_guard lock(packs_[static_cast<std::size_t>(number) % packs_.size()]);
+  if (const StorePart::Value kept = store_.part().find(sample); kept.data != nullptr) {
+    std::copy_n(kept.data, kept.bytes, value.data());
+    return kept.bytes;
+  }
+  Samples all;
+  try {
+    all = read(pack);
+  } catch (const std::exception&) {
+    // One that cannot be read must not take the others with it.
+    const std::int64_t bytes = decode(sample, read({sample, 1}).bytes, value);
+    store_.keep(sample, value.first(static_cast<std::size_t>(bytes)));
+    return bytes;
+  }
+  std::vector<std::byte> other(value.size());
+  std::int64_t begin = 0;
+  for (std::int64_t i = 0; i < pack.count; ++i) {
+    const std::int64_t encoded_bytes = all.sizes[static_cast<std::size_t>(i)];
+    const std::span<const std::byte> encoded =
+        std::span<const std::byte>(all.bytes).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(encoded_bytes));
+    begin += encoded_bytes;
+    if (pack.first + i == sample || store_.part().find(pack.first + i).data != nullptr) continue;
+    try {
+      const std::int64_t bytes = decode(pack.first + i, encoded, other);
+      store_.keep(pack.first + i, std::span(other).first(static_cast<std::size_t>(bytes)));
+    } catch (const std::exception&) {  // its turn will come
+    }
+  }
+  const std::int64_t bytes = decode(sample, part(all, sample - pack.first), value);
+  store_.keep(sample, value.first(static_cast<std::size_t>(bytes)));
+  return bytes;
+}
+
+Samples OwnSamples::read(SampleRange range) {
+  const Timer timer(counts_.store_nanoseconds);
+  Samples samples;
+  samples.sizes.assign(static_cast<std::size_t>(range.count), 0);
+  source_->read(range.first, range.count, samples.bytes, samples.sizes);
+  std::int64_t bytes = 0;
+  for (const std::int64_t size : samples.sizes) {
+    require(size >= 0 && size <= std::ssize(samples.bytes), "read() of samples {} to {} says that one of them has {} bytes",
+            range.first, range.first + range.count - 1, size);
+    bytes += size;
+  }
+  require(bytes == std::ssize(samples.bytes), "read() of samples {} to {} gave {} bytes and sizes of {} together", range.first,
+          range.first + range.count - 1, samples.bytes.size(), bytes);
+  counts_.from_store.fetch_add(range.count, std::memory_order_relaxed);
+  counts_.store_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  return samples;
+}
+
+std::int64_t OwnSamples::decode(std::int64_t sample, std::span<const std::byte> encoded, std::span<std::byte> value) {
+  const Timer timer(counts_.decode_nanoseconds);
+  const std::int64_t most = std::ssize(value), bytes = source_->decode(sample, encoded, value);
+  require(bytes == most || (source_->variable() && bytes >= 0 && bytes < most), "decode() returned {} bytes: it must be {}{}",
+          bytes, source_->variable() ? "from 0 to " : "", most);
+  counts_.decoded.fetch_add(1, std::memory_order_relaxed);
+  return bytes;
+}
+
+LoadPool::LoadPool(OwnSamples& samples, int threads, std::size_t most_jobs) : samples_(samples) {
+  jobs_.reserve(most_jobs);
+  threads_.reserve(static_cast<std::size_t>(threads));
+  // Signals are the program's own threads' to handle.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { loop(); });
+  } catch (...) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    {
+      const std::lock_guard lock(mutex_);
+      ends_ = true;
+    }
+    wake_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+    throw;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+LoadPool::~LoadPool() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  wake_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void LoadPool::begin(LoadJob& job, std::span<LoadItem> items) {
+  job.items_ = items;
+  job.next_ = 0;
+  job.failed_ = -1;
+  job.left_.store(items.size(), std::memory_order_release);
+  {
+    const std::lock_guard lock(mutex_);
+    jobs_.push_back(&job);
+  }
+  wake_.notify_all();
+}
+
+void LoadPool::loop() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    wake_.wait(lock, [&] { return ends_ || !jobs_.empty(); });
+    if (ends_) return;
+    LoadJob& job = *jobs_.front();
+    const std::size_t index = job.next_++;
+    if (job.next_ == job.items_.size()) jobs_.erase(jobs_.begin());
+    LoadItem& item = job.items_[index];
+    lock.unlock();
+    const auto capacity = static_cast<std::size_t>(samples_.source().value_bytes());
+    const detail::Outcome outcome = outcome_of_loading(item.sample, [&] {
+      item.bytes = samples_.load(item.sample, {item.value, capacity});
+    });
+    lock.lock();
+    if (outcome.failed()) {
+      item.bytes = -1;
+      if (job.failed_ < 0 || static_cast<std::int64_t>(index) < job.failed_) {
+        job.failed_ = static_cast<std::int64_t>(index);
+        job.outcome_ = outcome;
+      }
+    }
+    job.left_.fetch_sub(1, std::memory_order_release);
+  }
+}
+
+}  // namespace weir::datacache

@@ -1,0 +1,74 @@
+// sample_cache.hpp: what a SampleCache stands for.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+#include <weir/datacache.hpp>
+
+#include "base/buffer.hpp"
+#include "datacache/batch_call.hpp"
+#include "datacache/loading.hpp"
+#include "datacache/node_store.hpp"
+#include "datacache/order.hpp"
+#include "datacache/ownership.hpp"
+#include "datacache/pack_folder.hpp"
+
+namespace weir::detail {
+
+/// See SampleCache.
+class SampleCacheImpl : public std::enable_shared_from_this<SampleCacheImpl> {
+ public:
+  /// After what is agreed: local.
+  SampleCacheImpl(std::shared_ptr<CommunicatorState> communicator, const SampleCacheConfig& configuration,
+                  std::shared_ptr<SampleSource> source_of_samples, std::vector<Lease> taken, std::int64_t store_bytes,
+                  const std::string& why_by_messages);
+  SampleCacheImpl(const SampleCacheImpl&) = delete;
+  SampleCacheImpl& operator=(const SampleCacheImpl&) = delete;
+
+  /// The call that has been started.
+  std::shared_ptr<BatchCall> start(std::span<const std::int64_t> samples, std::span<std::byte> values,
+                                   std::span<std::int64_t> sizes);
+  [[nodiscard]] int owner(std::int64_t sample) const;
+  [[nodiscard]] SampleCacheStatistics statistics() const;
+  [[nodiscard]] std::int64_t memory_bytes() const;
+  /// Where an epoch begins, for all ranks; and which part is this rank's.
+  [[nodiscard]] datacache::Position beginning(const SampleLoaderConfig& loader) const;
+  [[nodiscard]] datacache::Seat seat(Shuffle shuffle) const;
+  /// Waits for what is in flight. False where memory must be kept until the process ends.
+  [[nodiscard]] bool retire() noexcept;
+
+  const std::shared_ptr<CommunicatorState> comm;
+  const SampleCacheConfig config;
+  const std::shared_ptr<SampleSource> source;
+  const std::int64_t samples, value_bytes;
+  std::string explanation;
+  int loaders = 0;  ///< that are alive
+
+ private:
+  [[nodiscard]] std::vector<const datacache::StorePart*> readable_parts(std::int64_t store_bytes);
+  [[nodiscard]] std::size_t place_of(int rank) const;
+
+  std::vector<Lease> leases_;
+  std::vector<int> rank_at_;  // by place: ranks of a node come together
+  const datacache::Ownership ownership_;
+  Buffer<std::byte> private_memory_;                // where the node shares none
+  std::vector<datacache::StorePart> node_parts_;    // of all ranks of the node
+  std::vector<const datacache::StorePart*> parts_;  // by rank
+  std::optional<datacache::StoreOwner> store_;
+  std::optional<datacache::PackFolder> folder_;
+  std::optional<datacache::OwnSamples> own_;
+  SampleCacheStatistics statistics_;  // of batches
+  std::optional<datacache::LoadPool> pool_;
+  std::optional<datacache::BatchSetup> setup_;
+  std::vector<std::shared_ptr<BatchCall>> calls_;
+  std::size_t started_ = 0;
+};
+
+/// Collective.
+[[nodiscard]] std::shared_ptr<SampleCacheImpl> make_sample_cache(std::shared_ptr<CommunicatorState> comm,
+                                                                 const SampleCacheConfig& config,
+                                                                 std::shared_ptr<SampleSource> source);
+
+}  // namespace weir::detail
