@@ -52,5 +52,6 @@ void add_predict(CLI::App& app);
 void add_selftest(CLI::App& app);
 void add_trace(CLI::App& app);
 void add_checkpoint(CLI::App& app);
+void add_cache(CLI::App& app);
 
 }  // namespace weir::cli

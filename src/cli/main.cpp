@@ -51,9 +51,10 @@ int main(int argc, char** argv) {
   weir::cli::add_selftest(app);
   weir::cli::add_trace(app);
   weir::cli::add_checkpoint(app);
+  weir::cli::add_cache(app);
 
   // As diff(1): scripts tell a command line that is wrong from files that are.
-  const bool of_files = argc > 1 && argv[1] == std::string_view("checkpoint");
+  const bool of_files = argc > 1 && (argv[1] == std::string_view("checkpoint") || argv[1] == std::string_view("cache"));
   int status = 0;
   bool all_alike = false;  // all ranks end with this status, and none waits for another
   try {

@@ -1,0 +1,77 @@
+// weir cache: folders of the sample cache, looked at and made smaller, without MPI.
+#include <fmt/format.h>
+
+#include <functional>
+#include <weir/weir.hpp>
+
+#include "cli/cache_folders.hpp"
+#include "cli/checkpoint_files.hpp"
+#include "cli/commands.hpp"
+
+namespace weir::cli {
+namespace {
+
+/// A subcommand's end: CLI11 passes the status on, and prints nothing of its own.
+void end_with(const std::function<int()>& run) {
+  int status = status_trouble;
+  try {
+    status = run();
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "weir: {}\n", error.what());
+  }
+  if (status != 0) throw CLI::RuntimeError(status);
+}
+
+}  // namespace
+
+void add_cache(CLI::App& app) {
+  CLI::App* group = app.add_subcommand("cache", "Folders of the sample cache: list, prune, verify; without MPI");
+  group->require_subcommand(1);
+  group->footer("Status: 0; 1 where a pack is damaged; 2 where the command line is wrong, or something else is in the way.");
+
+  struct Options {
+    std::string folder, json;
+    Pruning pruning;
+    bool remove = false;
+  };
+  const auto add = [&](const char* name, const char* what, Options& options) {
+    CLI::App* command = group->add_subcommand(name, what);
+    command->add_option("folder", options.folder, "of the cache, which runs and data sets share")
+        ->required()
+        ->check(CLI::ExistingDirectory);
+    return command;
+  };
+
+  auto options = std::make_shared<Options>();
+  CLI::App* command = add("ls", "List the data sets of a folder", *options);
+  command->footer(
+      "Name, packs, bytes and time of last use of each data set, what identifies it, and what is being written, or was left by\n"
+      "a process that has ended. Nothing is changed.");
+  command->add_option("--json", options->json, "also write it to this file; -: to stdout, and nothing else");
+  command->callback([options] { end_with([&] { return list_cache(options->folder, options->json); }); });
+
+  options = std::make_shared<Options>();
+  command = add("prune", "Remove packs from a folder", *options);
+  command->footer(
+      "Always what dead writers have left. Packs besides as the options say; several options: only what all of them mean.\n"
+      "Runs may go on meanwhile: what they have open they read to its end, and the rest they read from the store.");
+  Pruning& pruning = options->pruning;
+  command->add_option("--dataset", pruning.data_set, "of this data set only; with no other option, all of it");
+  command->add_option("--older-than", pruning.days, "packs that were last used so many days ago")
+      ->type_name("DAYS")
+      ->check(CLI::NonNegativeNumber);
+  command
+      ->add_option("--to", pruning.bytes,
+                   "what was used least recently, until there is no more than this: 500G, say; K, M, G, T: 1000 of")
+      ->type_name("BYTES")
+      ->transform(CLI::AsSizeValue(true));
+  command->callback([options] { end_with([&] { return prune_cache(options->folder, options->pruning); }); });
+
+  options = std::make_shared<Options>();
+  command = add("verify", "Read every byte of all packs, and hold it against its checksum", *options);
+  command->footer("A line for each data set, and for each damaged pack.");
+  command->add_flag("--remove", options->remove, "remove damaged packs: runs read their samples from the store anew");
+  command->callback([options] { end_with([&] { return verify_cache(options->folder, options->remove); }); });
+}
+
+}  // namespace weir::cli

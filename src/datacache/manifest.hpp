@@ -1,0 +1,41 @@
+// manifest.hpp: what a folder's packs are packs of.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "datacache/files.hpp"
+
+namespace weir::datacache {
+
+struct DataSet {
+  std::string name, identity;
+  std::int64_t samples = 0, pack_samples = 0;
+
+  [[nodiscard]] std::int64_t packs() const { return (samples + pack_samples - 1) / pack_samples; }
+  /// Fewer than pack_samples in the last one.
+  [[nodiscard]] std::int64_t samples_of(std::int64_t pack) const;
+  /// Another one where identity, samples or pack_samples are others.
+  [[nodiscard]] std::uint64_t fingerprint() const;
+};
+
+/// 1 to 64 letters, digits, '_', '-' and '.', and the first is no '.'.
+[[nodiscard]] bool is_data_set_name(std::string_view name);
+
+struct Manifest {
+  DataSet set;  ///< bytes of its identity that are no UTF-8 are replaced
+  std::uint64_t fingerprint = 0;
+  std::int64_t version = 1;
+};
+inline constexpr std::int64_t manifest_version = 1;
+inline constexpr const char* manifest_name = "manifest.json";
+inline constexpr const char* unfinished_manifest_name = ".manifest.json";
+
+/// Of the data set in `folder`. Nothing where there is none, or it is damaged.
+[[nodiscard]] std::optional<Manifest> read_manifest(const Descriptor& folder);
+/// False: errno says why.
+[[nodiscard]] bool write_manifest(const Descriptor& folder, const DataSet& set);
+
+}  // namespace weir::datacache
