@@ -26,6 +26,7 @@ class ArraySource final : public SampleSource {
     if (labels_) line += fmt::format("; labels {} {}", labels_->file.stamp(), labels_->shape.text());
     return line;
   }
+  [[nodiscard]] std::string layout() const override { return items_.shape.layout(labels_.has_value()); }
   void read(std::int64_t first, std::int64_t count, std::vector<std::byte>& encoded, std::span<std::int64_t> sizes) override {
     check_range(first, count, size());
     encoded.resize(static_cast<std::size_t>(count * layout_.encoded_bytes()));
@@ -55,6 +56,11 @@ class ArraySource final : public SampleSource {
 }  // namespace
 
 std::string Shape::text() const { return fmt::format("{} {}", element.name(), fmt::join(dimensions, "x")); }
+
+std::string Shape::layout(bool labelled) const {
+  return fmt::format("{}[{}]{}", element.name(), fmt::join(dimensions.begin() + 1, dimensions.end(), ","),
+                     labelled ? " int32[]" : "");
+}
 
 void Shape::measure(const std::string& what) {
   if (dimensions.empty())

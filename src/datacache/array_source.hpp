@@ -22,6 +22,8 @@ struct Shape {
   /// Of an item.
   [[nodiscard]] std::int64_t bytes() const { return bytes_; }
   [[nodiscard]] std::string text() const;  ///< "uint8 60000x28x28"
+  /// Of a sample, as SampleSource::layout().
+  [[nodiscard]] std::string layout(bool labelled) const;
 
   /// Fills bytes(). Throws Error(WEIR_ERR_FILE), which names `what`, where there are no items to speak of or 64 bits cannot count
   /// their bytes.

@@ -110,6 +110,7 @@ class Hdf5Source final : public SampleSource {
     layout_ = LabelledLayout(shape, label_shape, fmt::format("'{}' of {}", labels, path));
     label_bytes_ = label_shape ? label_shape->bytes() : 0;
     size_ = shape.items();
+    layout_text_ = shape.layout(label_shape.has_value());
     identity_ += fmt::format(" {} {}", one_line(dataset), shape.text());
     if (label_shape) identity_ += fmt::format("; labels {} {}", one_line(labels), label_shape->text());
     opened_ = std::move(opened);
@@ -125,6 +126,7 @@ class Hdf5Source final : public SampleSource {
   [[nodiscard]] std::int64_t size() const override { return size_; }
   [[nodiscard]] std::int64_t value_bytes() const override { return layout_.value_bytes(); }
   [[nodiscard]] std::string identity() const override { return identity_; }
+  [[nodiscard]] std::string layout() const override { return layout_text_; }
   void read(std::int64_t first, std::int64_t count, std::vector<std::byte>& encoded, std::span<std::int64_t> sizes) override {
     check_range(first, count, size_);
     encoded.resize(static_cast<std::size_t>(count * layout_.encoded_bytes()));
@@ -145,7 +147,7 @@ class Hdf5Source final : public SampleSource {
 
  private:
   std::unique_ptr<Opened> opened_;
-  std::string identity_;
+  std::string identity_, layout_text_;
   std::int64_t size_ = 0, label_bytes_ = 0;
   LabelledLayout layout_;
 };

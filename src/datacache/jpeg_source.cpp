@@ -95,6 +95,7 @@ class JpegSource final : public SampleSource {
     return label_place(image_bytes_) + static_cast<std::int64_t>(sizeof(std::int32_t));
   }
   [[nodiscard]] std::string identity() const override { return "jpeg " + files_.stamp(); }
+  [[nodiscard]] std::string layout() const override { return fmt::format("uint8[{},{},3] int32[]", extent_.height, extent_.width); }
   void read(std::int64_t first, std::int64_t count, std::vector<std::byte>& encoded, std::span<std::int64_t> sizes) override {
     check_range(first, count, size());
     for (std::int64_t i = 0; i < count; ++i) {

@@ -40,6 +40,7 @@ void check_idx_type(const std::string& folder, int code) {
   write_file(folder + "/items", idx_header(code, {7, 3, 5}) + elements(values, true));
   const std::shared_ptr<SampleSource> source = idx_source(folder + "/items");
   check_values(*source, labelled(elements(values, false), 15 * sizeof(T), {}));
+  CHECK_THAT(source->layout(), ContainsSubstring("[3,5]"));
   CHECK(source->identity().find('\n') == std::string::npos);
   CHECK(source->identity().find(folder) == std::string::npos);
   CHECK(source->identity().find("7x3x5") != std::string::npos);
@@ -84,6 +85,9 @@ TEST_CASE("labels follow their items, whatever type they have") {
     check_values(*idx_source(items, labels), labelled(bytes, item, {1, -2, 3, 2147483647, -2147483647 - 1, 0}));
   }
   CHECK(idx_source(items)->identity() != idx_source(items, labels)->identity());
+  CHECK(idx_source(items)->layout() == "uint8[784]");
+  CHECK(idx_source(items, labels)->layout() == "uint8[784] int32[]");
+  CHECK(idx_source(labels)->layout() == "int32[]");
 }
 
 TEST_CASE("labels that do not fit are refused") {

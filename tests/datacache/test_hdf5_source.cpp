@@ -109,6 +109,7 @@ TEST_CASE("labels of the same file, in groups, and truth values") {
   CHECK(values_of(*hdf5_source(path, "/train/images", "truth")) == labelled(bytes, 3, {1, 0, 0, 1, 1}));
   CHECK(hdf5_source(path, "none")->size() == 0);
   CHECK(values_of(*hdf5_source(path, "none")).empty());
+  CHECK(hdf5_source(path, "train/images", "train/labels")->layout() == "uint8[3] int32[]");
   const std::string identity = hdf5_source(path, "train/images", "train/labels")->identity();
   CHECK(identity != hdf5_source(path, "train/images")->identity());
   CHECK_THAT(identity, ContainsSubstring("uint8 5x3") && ContainsSubstring("train/labels int64 5"));

@@ -217,6 +217,7 @@ TEST_CASE("folders of files by class, in the order of their bytes") {
   const std::shared_ptr<SampleSource> source = jpeg_source(folder.path() + "/", 5, 7);
   REQUIRE(source->size() == 4);
   CHECK(source->value_bytes() == 5 * 7 * 3 + 3 + 4);
+  CHECK(source->layout() == "uint8[5,7,3] int32[]");
   const std::vector<Bytes> values = values_of(*source);
   const std::int32_t classes[] = {0, 1, 1, 2};
   const Extent2 extents[] = {{22, 20}, {21, 20}, {20, 20}, {23, 20}};
