@@ -19,7 +19,7 @@ Handles& handles() {
 }  // namespace
 
 std::string_view name_of(HandleKind kind) noexcept {
-  constexpr std::string_view names[] = {"communicator", "plan", "table", "schedule", "checkpoint", "fused allreduce"};
+  constexpr std::string_view names[] = {"communicator", "plan", "table", "schedule", "checkpoint", "fused allreduce", "source", "cache", "loader"};
   return names[static_cast<int>(kind)];
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <weir/checkpoint.h>
+#include <weir/datacache.h>
 #include <weir/embedding.h>
 #include <weir/fusion.h>
 #include <weir/weir.h>
@@ -10,7 +11,7 @@
 
 namespace weir::capi {
 
-enum class HandleKind { communicator, plan, table, schedule, checkpoint, fused };
+enum class HandleKind { communicator, plan, table, schedule, checkpoint, fused, source, cache, loader };
 [[nodiscard]] std::string_view name_of(HandleKind kind) noexcept;
 
 template <class Handle>
@@ -25,6 +26,12 @@ template <>
 inline constexpr HandleKind handle_kind<weir_checkpoint> = HandleKind::checkpoint;
 template <>
 inline constexpr HandleKind handle_kind<weir_fused> = HandleKind::fused;
+template <>
+inline constexpr HandleKind handle_kind<weir_source> = HandleKind::source;
+template <>
+inline constexpr HandleKind handle_kind<weir_cache> = HandleKind::cache;
+template <>
+inline constexpr HandleKind handle_kind<weir_loader> = HandleKind::loader;
 
 /* By any thread at any time. */
 void add_handle(const void* handle, HandleKind kind);

@@ -7,7 +7,7 @@ build=$root/build-tests
 jobs=$(nproc)
 install=yes
 stages=(openmpi mpich cluster address thread)
-packages=(g++ gfortran cmake ninja-build ccache pkg-config libopenmpi-dev openmpi-bin libmpich-dev mpich libhwloc-dev libhwy-dev libhdf5-dev libxxhash-dev libfmt-dev libcli11-dev
+packages=(g++ gfortran cmake ninja-build ccache pkg-config libopenmpi-dev openmpi-bin libmpich-dev mpich libhwloc-dev libhwy-dev libhdf5-dev libjpeg-dev libxxhash-dev libfmt-dev libcli11-dev
   nlohmann-json3-dev catch2 libopenblas-dev zlib1g-dev dataset-fashion-mnist dict-gcide gnuplot-nox libsimgrid-dev python3 python3-numpy
   python3-pytest python3-mpi4py mypy iproute2 procps slurm-wlm munge environment-modules zsh shellcheck)
 

@@ -43,6 +43,9 @@ class SampleSource {
   /// A line that is another one when the data are others: names, sizes, times of change. What is cached of a data set is used for
   /// one of the same identity only. Equal on all ranks.
   [[nodiscard]] virtual std::string identity() const = 0;
+  /// How the numbers of a value lie, for languages with arrays of several dimensions: a type and dimensions, and those of a label,
+  /// at the next multiple of four bytes. "uint8[28,28] int32[]", say; empty: nobody knows.
+  [[nodiscard]] virtual std::string layout() const { return {}; }
   /// Reads samples [first, first + count) from the store, as they are there: appends their bytes, one after the other, to
   /// `encoded`, which is empty, and writes how many each has to sizes, `count` long.
   virtual void read(std::int64_t first, std::int64_t count, std::vector<std::byte>& encoded, std::span<std::int64_t> sizes) = 0;
@@ -52,23 +55,30 @@ class SampleSource {
 };
 
 /// A file of records of equal size, after a header. Values are the records. All of these throw Error(WEIR_ERR_FILE) where a file
-/// cannot be read or is none of its kind.
+/// cannot be read, is none of its kind, or is damaged: where it has fewer or more bytes than its header says. They keep their files
+/// open. In an identity(), files are named without their folders, which nodes may have mounted elsewhere, with their sizes and
+/// times of change.
 [[nodiscard]] std::shared_ptr<SampleSource> record_source(const std::string& path, std::int64_t record_bytes,
                                                           std::int64_t header_bytes = 0);
-/// A file in the IDX format, as MNIST's. A value is an item along the first dimension, elements in this machine's byte order. With
-/// `labels`, another such file of one number for each item, its label follows as a std::int32_t, at the next multiple of four
-/// bytes.
+/// A file in the IDX format, as MNIST's, decompressed. A value is an item along the first dimension, elements in this machine's
+/// byte order. With `labels`, another such file of one integer for each item, its label follows as a std::int32_t, at the next
+/// multiple of four bytes.
 [[nodiscard]] std::shared_ptr<SampleSource> idx_source(const std::string& path, const std::string& labels = "");
-/// A NumPy file (.npy, C order): likewise.
+/// A NumPy file (.npy, versions 1 to 3), an array of numbers in the order of C: likewise.
 [[nodiscard]] std::shared_ptr<SampleSource> npy_source(const std::string& path, const std::string& labels = "");
-/// A data set of an HDF5 file: likewise. `labels` names another one of the same file. Throws Error(WEIR_ERR_UNSUPPORTED) in builds
-/// without HDF5.
+/// A data set of integers or real numbers in an HDF5 file: likewise. `labels` names another one of the same file. Where a chunk has
+/// many samples, let pack_samples be a multiple of them. One thread of the process at a time reads, since the HDF5 library need not
+/// be made for more; a program that calls that library itself while samples are read needs one that is (H5is_library_threadsafe).
+/// Throws Error(WEIR_ERR_UNSUPPORTED) in builds without HDF5.
 [[nodiscard]] std::shared_ptr<SampleSource> hdf5_source(const std::string& path, const std::string& dataset,
                                                         const std::string& labels = "");
-/// JPEG files in the subfolders of `folder`, one subfolder for each class, in the order of their names. A value is an image of
-/// height x width x 3 bytes (rows, pixels, red green blue): the largest centred part of its shape, resized; then the number of its
-/// class as a std::int32_t, at the next multiple of four bytes. A file that is replaced by one of the same name is not noticed by
-/// identity(). Throws Error(WEIR_ERR_UNSUPPORTED) in builds without libjpeg.
+/// JPEG files (.jpg, .jpeg, in any case) in the subfolders of `folder`, one subfolder for each class, in the order of their names'
+/// bytes; names that begin with a dot are left out. A value is an image of height x width x 3 bytes (rows, pixels, red green blue):
+/// the largest centred part of its shape, resized, which first halves images that are at least twice as large, as their decoder
+/// does, and then interpolates between pixels; then the number of its class as a std::int32_t, at the next multiple of four bytes.
+/// The same libjpeg decodes to the same bytes on every machine. A sample is refused that is damaged, ends early, or claims more
+/// than 2^26 pixels or 100 scans. A file that is replaced by one of the same name is not noticed by identity(). Throws
+/// Error(WEIR_ERR_UNSUPPORTED) in builds without libjpeg.
 [[nodiscard]] std::shared_ptr<SampleSource> jpeg_source(const std::string& folder, int height, int width);
 
 /// Samples by number, from wherever they are. Each belongs to one rank, its owner: of P ranks, rank r owns a run of about size() /

@@ -26,6 +26,8 @@ if(NOT weir_is_shared)
   find_dependency(ZLIB)
   include(${CMAKE_CURRENT_LIST_DIR}/hdf5.cmake)
   weir_hdf5(weir_hdf5_version)
+  include(${CMAKE_CURRENT_LIST_DIR}/jpeg.cmake)
+  weir_jpeg(weir_jpeg_version)
 endif()
 include(${CMAKE_CURRENT_LIST_DIR}/${weir_MPI}/weirTargets.cmake)
 

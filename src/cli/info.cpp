@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/hdf5_file.hpp"
 #include "cli/build_info.hpp"
 #include "cli/commands.hpp"
 #include "cli/mpi_start.hpp"
@@ -17,6 +18,7 @@
 #include "compress/compressor.hpp"
 #include "cuda/nccl.hpp"
 #include "cuda/runtime.hpp"
+#include "datacache/jpeg_image.hpp"
 #include "kernels/kernels.hpp"
 #include "topology/gpus.hpp"
 
@@ -86,6 +88,8 @@ void print_build_and_machine(const Communicator& comm, const std::vector<int>& n
   fmt::print("  sanitizers    {}\n", build_sanitizers[0] != '\0' ? build_sanitizers : "none");
   fmt::print("  hwloc         {} (built with {})\n", hwloc_version_text(hwloc_get_api_version()),
              hwloc_version_text(HWLOC_API_VERSION));
+  fmt::print("  HDF5          {}\n", checkpoint::hdf5_version());
+  fmt::print("  JPEG          {}\n", datacache::jpeg_version());
   fmt::print("  kernels       {}\n", kernels::host::instruction_set());
   fmt::print("\ntransports\n");
   fmt::print("  in use        {}\n", comm.state()->transport->name());

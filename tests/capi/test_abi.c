@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <stddef.h>
 #include <weir/checkpoint.h>
+#include <weir/datacache.h>
 #include <weir/embedding.h>
 #include <weir/fusion.h>
 #include <weir/weir.h>
@@ -190,6 +191,65 @@ static_assert(offsetof(weir_optimizer_statistics, steps) == 8, "steps");
 static_assert(offsetof(weir_optimizer_statistics, seconds_norms) == 16, "seconds_norms");
 static_assert(offsetof(weir_optimizer_statistics, seconds_update) == 24, "seconds_update");
 static_assert(offsetof(weir_optimizer_statistics, seconds_gather) == 32, "seconds_gather");
+static_assert(sizeof(weir_sample_cache_config) == 72, "weir_sample_cache_config");
+static_assert(offsetof(weir_sample_cache_config, folder) == 8, "folder");
+static_assert(offsetof(weir_sample_cache_config, folder_bytes) == 16, "folder_bytes");
+static_assert(offsetof(weir_sample_cache_config, memory_bytes) == 24, "memory_bytes");
+static_assert(offsetof(weir_sample_cache_config, largest_batch) == 32, "largest_batch");
+static_assert(offsetof(weir_sample_cache_config, in_flight) == 40, "in_flight");
+static_assert(offsetof(weir_sample_cache_config, pack_samples) == 44, "pack_samples");
+static_assert(offsetof(weir_sample_cache_config, threads) == 48, "threads");
+static_assert(offsetof(weir_sample_cache_config, on_error) == 52, "on_error");
+static_assert(offsetof(weir_sample_cache_config, retries) == 56, "retries");
+static_assert(offsetof(weir_sample_cache_config, priority) == 60, "priority");
+static_assert(offsetof(weir_sample_cache_config, name) == 64, "name");
+static_assert(sizeof(weir_sample_cache_statistics) == 264, "weir_sample_cache_statistics");
+static_assert(offsetof(weir_sample_cache_statistics, batches) == 8, "batches");
+static_assert(offsetof(weir_sample_cache_statistics, asked) == 16, "asked");
+static_assert(offsetof(weir_sample_cache_statistics, from_node) == 24, "from_node");
+static_assert(offsetof(weir_sample_cache_statistics, from_ranks) == 32, "from_ranks");
+static_assert(offsetof(weir_sample_cache_statistics, served) == 40, "served");
+static_assert(offsetof(weir_sample_cache_statistics, kept) == 48, "kept");
+static_assert(offsetof(weir_sample_cache_statistics, decoded) == 56, "decoded");
+static_assert(offsetof(weir_sample_cache_statistics, from_folder) == 64, "from_folder");
+static_assert(offsetof(weir_sample_cache_statistics, from_store) == 72, "from_store");
+static_assert(offsetof(weir_sample_cache_statistics, folder_bytes_read) == 80, "folder_bytes_read");
+static_assert(offsetof(weir_sample_cache_statistics, store_bytes_read) == 88, "store_bytes_read");
+static_assert(offsetof(weir_sample_cache_statistics, damaged) == 96, "damaged");
+static_assert(offsetof(weir_sample_cache_statistics, retried) == 104, "retried");
+static_assert(offsetof(weir_sample_cache_statistics, skipped) == 112, "skipped");
+static_assert(offsetof(weir_sample_cache_statistics, seconds_store) == 120, "seconds_store");
+static_assert(offsetof(weir_sample_cache_statistics, seconds_folder) == 128, "seconds_folder");
+static_assert(offsetof(weir_sample_cache_statistics, seconds_decode) == 136, "seconds_decode");
+static_assert(offsetof(weir_sample_cache_statistics, seconds_waited) == 144, "seconds_waited");
+static_assert(offsetof(weir_sample_cache_statistics, bytes_sent) == 152, "bytes_sent");
+static_assert(offsetof(weir_sample_cache_statistics, bytes_received) == 208, "bytes_received");
+static_assert(sizeof(weir_sample_loader_config) == 40, "weir_sample_loader_config");
+static_assert(offsetof(weir_sample_loader_config, batch) == 8, "batch");
+static_assert(offsetof(weir_sample_loader_config, seed) == 16, "seed");
+static_assert(offsetof(weir_sample_loader_config, exchanged_share) == 24, "exchanged_share");
+static_assert(offsetof(weir_sample_loader_config, shuffle) == 32, "shuffle");
+static_assert(offsetof(weir_sample_loader_config, progress) == 36, "progress");
+static_assert(sizeof(weir_sample_batch) == 64, "weir_sample_batch");
+static_assert(offsetof(weir_sample_batch, epoch) == 8, "epoch");
+static_assert(offsetof(weir_sample_batch, step) == 16, "step");
+static_assert(offsetof(weir_sample_batch, count) == 24, "count");
+static_assert(offsetof(weir_sample_batch, value_bytes) == 32, "value_bytes");
+static_assert(offsetof(weir_sample_batch, samples) == 40, "samples");
+static_assert(offsetof(weir_sample_batch, values) == 48, "values");
+static_assert(offsetof(weir_sample_batch, sizes) == 56, "sizes");
+static_assert(sizeof(weir_source_functions) == 64, "weir_source_functions");
+static_assert(offsetof(weir_source_functions, size) == 8, "size");
+static_assert(offsetof(weir_source_functions, value_bytes) == 16, "value_bytes");
+static_assert(offsetof(weir_source_functions, identity) == 24, "identity");
+static_assert(offsetof(weir_source_functions, variable) == 32, "variable");
+static_assert(offsetof(weir_source_functions, reserved) == 36, "reserved");
+static_assert(offsetof(weir_source_functions, read) == 40, "read");
+static_assert(offsetof(weir_source_functions, decode) == 48, "decode");
+static_assert(offsetof(weir_source_functions, release) == 56, "release");
+static_assert(WEIR_SAMPLES_ERROR == 0 && WEIR_SAMPLES_SKIP == 1 && WEIR_SAMPLES_RETRY == 2, "sample errors");
+static_assert(WEIR_SHUFFLE_NONE == 0 && WEIR_SHUFFLE_GLOBAL == 1 && WEIR_SHUFFLE_NODE == 2, "shuffle");
+static_assert(WEIR_PROGRESS_AUTOMATIC == 0 && WEIR_PROGRESS_OFF == 1 && WEIR_PROGRESS_ON == 2, "progress");
 static_assert(WEIR_FUSION_NONE == 0 && WEIR_FUSION_BEHIND == 1 && WEIR_FUSION_AHEAD == 2 && WEIR_FUSION_AHEAD_INTER == 3,
               "schemes");
 static_assert(WEIR_FUSION_AHEAD_INTER_INTRA == 4 && WEIR_FUSION_OMGS == 5 && WEIR_FUSION_CUPCAKE == 6, "schemes");

@@ -12,8 +12,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "capi/inter
 import model  # noqa: E402
 
 VERSION = "WEIR_0.1"
-CXX = re.compile(r"weir::(Communicator|AllreducePlan|Operation|EmbeddingTable|StepSchedule|FusedAllreduce|ParallelOperator|LayerOptimizer|Checkpoint|detail::communicator_from_mpi|version|algorithms|compressors|inspect|decode|exchanges"
-                 r"|settings|set_log_function|level_name)\b|.*weir::(AllreducePlan|FusedAllreduce)::(residual|sparse_result)<|(typeinfo|typeinfo name|vtable) for weir::Error")
+CXX = re.compile(r"weir::(Communicator|AllreducePlan|Operation|EmbeddingTable|StepSchedule|FusedAllreduce|ParallelOperator|LayerOptimizer|Checkpoint|SampleSource|SampleCache|SampleLoader|(record|idx|npy|hdf5|jpeg)_source|detail::communicator_from_mpi|version|algorithms|compressors|inspect|decode|exchanges"
+                 r"|settings|set_log_function|level_name)\b|.*weir::(AllreducePlan|FusedAllreduce)::(residual|sparse_result)<|(typeinfo|typeinfo name|vtable) for weir::(Error|SampleSource)")
 
 
 def exported(library, *options):
@@ -26,7 +26,7 @@ def exported(library, *options):
 def main():
     library = sys.argv[1]
     symbols = exported(library)
-    declared = {function.name for header in ("weir.h", "embedding.h", "checkpoint.h", "fusion.h", "mpi.h") for function in model.functions(header)}
+    declared = {function.name for header in ("weir.h", "embedding.h", "checkpoint.h", "fusion.h", "datacache.h", "mpi.h") for function in model.functions(header)}
     in_c = {name for name in symbols if not name.startswith("_Z")}
     if len(declared) < 20 or len(in_c) < 20:
         sys.exit(f"only {len(declared)} functions declared and {len(in_c)} exported: have headers or nm's output changed their form?")

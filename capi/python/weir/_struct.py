@@ -92,7 +92,7 @@ def named(init: Init) -> Init:
         try:
             check(self, *arguments, **given)
         except TypeError as error:
-            self._refused(arguments[0] if arguments else given.get("comm"), error)
+            self._refused(arguments[0] if arguments else given.get(others[1]), error)
         init(self, *arguments, **given)
 
     return cast(Init, checked)

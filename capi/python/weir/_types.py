@@ -13,6 +13,7 @@ from ._struct import Struct, TensorsLike, TypeLike, named
 
 if TYPE_CHECKING:
     from .communicator import Communicator
+    from .datacache import SampleCache, SampleSource
 
 
 __all__ = [
@@ -1388,6 +1389,61 @@ class SampleCacheConfig(Struct):
     }
 
 
+class CacheKeywords:
+    """Made with the fields of SampleCacheConfig as keywords."""
+
+    @named
+    def __init__(
+        self,
+        comm: Communicator,
+        source: SampleSource,
+        *,
+        folder: str = "",
+        folder_bytes: int = 0,
+        memory_bytes: int = -1,
+        largest_batch: int = 256,
+        in_flight: int = 2,
+        pack_samples: int = 64,
+        threads: int = 1,
+        on_error: Union[SampleErrors, str] = SampleErrors.error,
+        retries: int = 3,
+        priority: int = -1,
+        name: str = "samples",
+    ) -> None:
+        """Describes where samples are kept. All fields but `folder`, `folder_bytes`, `threads` and `priority` must be equal on all
+        ranks.
+
+        Collective. `comm` is a Communicator; the keywords are the fields of SampleCacheConfig. An enumeration's value may be given
+        as its name.
+
+        folder: level 1: a folder in the node's own storage, which runs and data sets share. Made if its parent is there. Empty:
+            none
+        folder_bytes: limit of the folder: what was used least recently goes first; 0: none
+        memory_bytes: limit of level 2 on each node; 0: nothing stays in memory; -1: half of what the smallest node has available,
+            or what the samples take
+        largest_batch: samples that a rank asks for at once
+        in_flight: batches asked for at once
+        pack_samples: samples that are read from the store together, and are a file of level 1
+        threads: of this rank, which read and decode
+        on_error: what becomes of a sample that cannot be read or decoded
+        retries: with `retry`: after 0.1 s, 0.2 s, 0.4 s, ..., at most 10 s each
+        priority: of messages: below the 0 of plans. May differ between ranks
+        name: of the data set: its folder within level 1, 1 to 64 letters, digits, '_', '-' and '.'
+        """
+        self._make(
+            comm,
+            SampleCacheConfig(
+                folder=folder, folder_bytes=folder_bytes, memory_bytes=memory_bytes, largest_batch=largest_batch,
+                in_flight=in_flight, pack_samples=pack_samples, threads=threads, on_error=on_error, retries=retries,
+                priority=priority, name=name,
+            ),
+            source,
+        )
+
+    def _make(self, comm: Communicator, config: SampleCacheConfig, source: SampleSource) -> None:
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, repr=False)
 class SampleCacheStatistics(Struct):
     """What a sample cache has done on this rank so far; times in seconds, of all threads together.
@@ -1465,3 +1521,39 @@ class SampleLoaderConfig(Struct):
     _kinds = {
         "batch": int, "seed": int, "exchanged_share": float, "shuffle": Shuffle, "progress": ProgressDisplay,
     }
+
+
+class LoaderKeywords:
+    """Made with the fields of SampleLoaderConfig as keywords."""
+
+    @named
+    def __init__(
+        self,
+        cache: SampleCache,
+        *,
+        batch: int = 32,
+        seed: int = 0,
+        exchanged_share: float = 0.1,
+        shuffle: Union[Shuffle, str] = Shuffle.global,
+        progress: Union[ProgressDisplay, str] = ProgressDisplay.automatic,
+    ) -> None:
+        """Describes the epochs of a data set. All fields but `progress` must be equal on all ranks.
+
+        Collective. `cache` is a SampleCache; the keywords are the fields of SampleLoaderConfig. An enumeration's value may be given
+        as its name.
+
+        batch: samples of a rank in a step, at most the cache's `largest_batch`
+        seed: of all permutations
+        exchanged_share: with `node`: of a node's samples, those that go to any node, from 0 to 1
+        shuffle: the order of samples
+        progress: whether the first epoch's progress is shown
+        """
+        self._make(
+            cache,
+            SampleLoaderConfig(
+                batch=batch, seed=seed, exchanged_share=exchanged_share, shuffle=shuffle, progress=progress,
+            ),
+        )
+
+    def _make(self, cache: SampleCache, config: SampleLoaderConfig) -> None:
+        raise NotImplementedError

@@ -1,0 +1,230 @@
+// The C ABI of the sample cache: thin shims over weir/datacache.hpp.
+#include <limits>
+
+#include "convert.hpp"
+#include "source.hpp"
+
+using namespace weir::capi;
+
+struct weir_cache {
+  struct Batch {
+    std::int64_t number;
+    weir::Operation operation;
+  };
+
+  weir_comm* comm;
+  weir::SampleCache cache;
+  std::vector<Batch> batches{};  ///< that were started and not waited for
+  std::int64_t started = 0;
+  mutable std::string explanation{};  ///< that was asked for last
+};
+
+struct weir_loader {
+  weir_comm* comm;
+  weir::SampleLoader loader;
+  mutable std::string position{};  ///< that was asked for last
+};
+
+namespace {
+
+/// As many elements as the caller says. A count that makes no sense becomes a huge size, and so does one whose bytes 64 bits cannot
+/// count: the call refuses it on all ranks, which are in it by now.
+template <class T>
+std::span<T> elements_at(T* data, std::int64_t count) {
+  return {data, static_cast<std::size_t>(count)};
+}
+std::span<std::byte> values_at(const weir_cache* cache, void* values, std::int64_t count) {
+  constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
+  if (values == nullptr) return {};
+  const auto samples = static_cast<std::size_t>(count), bytes = static_cast<std::size_t>(cache->cache.value_bytes());
+  return {static_cast<std::byte*>(values), bytes == 0 || samples <= most / bytes ? samples * bytes : most};
+}
+std::span<std::int64_t> sizes_at(std::int64_t* sizes, std::int64_t count) {
+  return sizes != nullptr ? elements_at(sizes, count) : std::span<std::int64_t>();
+}
+
+/// Whether a batch has ended, as `ends` says, which may throw what it has ended with. Then it is forgotten.
+template <class Ends>
+bool has_ended(weir_cache* cache, std::int64_t number, const Ends& ends) {
+  if (number < 0 || number >= cache->started)
+    throw weir::Error(WEIR_ERR_ARGUMENT, "there is no batch " + std::to_string(number) + ": " + std::to_string(cache->started) +
+                                             " were started, numbered from 0");
+  const auto found = std::find_if(cache->batches.begin(), cache->batches.end(),
+                                  [number](const weir_cache::Batch& batch) { return batch.number == number; });
+  if (found == cache->batches.end()) return true;
+  try {
+    if (!ends(found->operation)) return false;
+  } catch (...) {
+    cache->batches.erase(found);
+    throw;
+  }
+  cache->batches.erase(found);
+  return true;
+}
+
+weir_sample_batch to_c(const weir::SampleBatch& batch) {
+  weir_sample_batch c{};
+  c.epoch = batch.epoch;
+  c.step = batch.step;
+  c.count = static_cast<std::int64_t>(batch.samples.size());
+  c.value_bytes = batch.value_bytes;
+  c.samples = batch.samples.data();
+  c.values = batch.values.data();
+  c.sizes = batch.sizes.data();
+  return c;
+}
+
+template <class Handle, class Value, class Get>
+weir_status get_value(const Handle* handle, Value* value, const char* problem, const Get& get) noexcept {
+  return guard_handle(handle, [&] {
+    need(value != nullptr, problem);
+    *value = get();
+  });
+}
+
+}  // namespace
+
+extern "C" {
+
+weir_status weir_cache_create(weir_comm* comm, const weir_sample_cache_config* config, weir_source* source, weir_cache** cache) {
+  return make_handle(comm, cache, [&] {
+    weir::SampleCacheConfig described;
+    std::shared_ptr<weir::SampleSource> samples;
+    try {
+      need(cache != nullptr, "the address for the cache is NULL");
+      described =
+          from_c(read_struct<weir_sample_cache_config>(config, WEIR_SAMPLE_CACHE_CONFIG_INIT, "WEIR_SAMPLE_CACHE_CONFIG_INIT"));
+      need_alive(source);
+      samples = source->source;
+    } catch (const weir::Error& error) {
+      weir::detail::refuse_making(comm->communicator.state(), "cache", error);
+    }
+    return std::unique_ptr<weir_cache>(new weir_cache{comm, weir::SampleCache(comm->communicator, described, std::move(samples))});
+  });
+}
+
+weir_status weir_cache_destroy(weir_cache* cache) { return destroy_handle(cache); }
+
+weir_status weir_cache_get(weir_cache* cache, const std::int64_t* samples, std::int64_t count, void* values, std::int64_t* sizes) {
+  return guard_handle(
+      cache, [&] { cache->cache.get(elements_at(samples, count), values_at(cache, values, count), sizes_at(sizes, count)); });
+}
+
+weir_status weir_cache_start(weir_cache* cache, const std::int64_t* samples, std::int64_t count, void* values, std::int64_t* sizes,
+                             std::int64_t* batch) {
+  return guard_handle(cache, [&] {
+    cache->batches.reserve(cache->batches.size() + 1);  // nothing can be lost once it has started
+    cache->batches.push_back(
+        {cache->started, cache->cache.start(elements_at(samples, count), values_at(cache, values, count), sizes_at(sizes, count))});
+    const std::int64_t number = cache->started++;
+    need(batch != nullptr, "the address for the number of the batch is NULL");
+    *batch = number;
+  });
+}
+
+weir_status weir_cache_test(weir_cache* cache, std::int64_t batch, int* done) {
+  return guard_handle(cache, [&] {
+    need(done != nullptr, "the address for done is NULL");
+    *done = has_ended(cache, batch, [](weir::Operation& operation) { return operation.test(); }) ? 1 : 0;
+  });
+}
+
+weir_status weir_cache_wait(weir_cache* cache, std::int64_t batch) {
+  return guard_handle(cache, [&] {
+    has_ended(cache, batch, [](weir::Operation& operation) {
+      operation.wait();
+      return true;
+    });
+  });
+}
+
+weir_status weir_cache_wait_for(weir_cache* cache, std::int64_t batch, double seconds, int* done) {
+  return guard_handle(cache, [&] {
+    need(done != nullptr, "the address for done is NULL");
+    need(seconds >= 0, "the time to wait is below 0");
+    *done = has_ended(cache, batch, [&](weir::Operation& operation) { return finishes_within(operation, seconds); }) ? 1 : 0;
+  });
+}
+
+weir_status weir_cache_size(const weir_cache* cache, std::int64_t* samples) {
+  return get_value(cache, samples, "the address for the number of samples is NULL", [&] { return cache->cache.size(); });
+}
+
+weir_status weir_cache_value_bytes(const weir_cache* cache, std::int64_t* bytes) {
+  return get_value(cache, bytes, "the address for the bytes is NULL", [&] { return cache->cache.value_bytes(); });
+}
+
+weir_status weir_cache_owner(const weir_cache* cache, std::int64_t sample, int* rank) {
+  return get_value(cache, rank, "the address for the rank is NULL", [&] { return cache->cache.owner(sample); });
+}
+
+weir_status weir_cache_statistics(const weir_cache* cache, weir_sample_cache_statistics* statistics) {
+  return guard_handle(cache, [&] { fill_struct(statistics, to_c(cache->cache.statistics())); });
+}
+
+weir_status weir_cache_config(const weir_cache* cache, weir_sample_cache_config* config) {
+  return guard_handle(cache, [&] { fill_struct(config, to_c(cache->cache.config())); });
+}
+
+const char* weir_cache_explanation(const weir_cache* cache) {
+  const weir_status status = guard_handle(cache, [&] { cache->explanation = cache->cache.explanation(); });
+  return status == WEIR_OK ? cache->explanation.c_str() : nullptr;
+}
+
+weir_status weir_cache_memory_bytes(const weir_cache* cache, std::int64_t* bytes) {
+  return get_value(cache, bytes, "the address for the bytes is NULL", [&] { return cache->cache.memory_bytes(); });
+}
+
+weir_status weir_loader_create(weir_cache* cache, const weir_sample_loader_config* config, weir_loader** loader) {
+  if (loader != nullptr) *loader = nullptr;
+  if (const weir_status status = guard_handle(cache, [] {}); status != WEIR_OK) return status;
+  return make_handle(cache->comm, loader, [&] {
+    weir::SampleLoaderConfig described;
+    try {
+      need(loader != nullptr, "the address for the loader is NULL");
+      described =
+          from_c(read_struct<weir_sample_loader_config>(config, WEIR_SAMPLE_LOADER_CONFIG_INIT, "WEIR_SAMPLE_LOADER_CONFIG_INIT"));
+    } catch (const weir::Error& error) {
+      weir::detail::refuse_making(cache->comm->communicator.state(), "loader", error);
+    }
+    return std::unique_ptr<weir_loader>(new weir_loader{cache->comm, weir::SampleLoader(cache->cache, described)});
+  });
+}
+
+weir_status weir_loader_destroy(weir_loader* loader) { return destroy_handle(loader); }
+
+weir_status weir_loader_next(weir_loader* loader, weir_sample_batch* batch, int* there) {
+  return guard_handle(loader, [&] {
+    const std::optional<weir::SampleBatch> next = loader->loader.next();
+    need(there != nullptr, "the address for whether a batch is there is NULL");
+    fill_struct(batch, to_c(next.value_or(weir::SampleBatch{})));
+    *there = next ? 1 : 0;
+  });
+}
+
+weir_status weir_loader_epoch(const weir_loader* loader, std::int64_t* epoch) {
+  return get_value(loader, epoch, "the address for the epoch is NULL", [&] { return loader->loader.epoch(); });
+}
+
+weir_status weir_loader_step(const weir_loader* loader, std::int64_t* step) {
+  return get_value(loader, step, "the address for the step is NULL", [&] { return loader->loader.step(); });
+}
+
+weir_status weir_loader_steps(const weir_loader* loader, std::int64_t* steps) {
+  return get_value(loader, steps, "the address for the steps is NULL", [&] { return loader->loader.steps(); });
+}
+
+const char* weir_loader_position(const weir_loader* loader) {
+  const weir_status status = guard_handle(loader, [&] { loader->position = loader->loader.position(); });
+  return status == WEIR_OK ? loader->position.c_str() : nullptr;
+}
+
+weir_status weir_loader_seek(weir_loader* loader, const char* position) {
+  return guard_handle(loader, [&] { loader->loader.seek(position != nullptr ? position : "NULL"); });
+}
+
+weir_status weir_loader_config(const weir_loader* loader, weir_sample_loader_config* config) {
+  return guard_handle(loader, [&] { fill_struct(config, to_c(loader->loader.config())); });
+}
+
+}  // extern "C"
