@@ -4,13 +4,14 @@
 #include <weir/checkpoint.h>
 #include <weir/embedding.h>
 #include <weir/fusion.h>
+#include <weir/optim.h>
 #include <weir/weir.h>
 
 #include <string_view>
 
 namespace weir::capi {
 
-enum class HandleKind { communicator, plan, table, schedule, checkpoint, fused };
+enum class HandleKind { communicator, plan, table, schedule, checkpoint, fused, parallel_operator, optimizer };
 [[nodiscard]] std::string_view name_of(HandleKind kind) noexcept;
 
 template <class Handle>
@@ -25,6 +26,10 @@ template <>
 inline constexpr HandleKind handle_kind<weir_checkpoint> = HandleKind::checkpoint;
 template <>
 inline constexpr HandleKind handle_kind<weir_fused> = HandleKind::fused;
+template <>
+inline constexpr HandleKind handle_kind<weir_operator> = HandleKind::parallel_operator;
+template <>
+inline constexpr HandleKind handle_kind<weir_layer_optimizer> = HandleKind::optimizer;
 
 /* By any thread at any time. */
 void add_handle(const void* handle, HandleKind kind);
