@@ -48,8 +48,8 @@ module weir_operators
     !> Collective, blocking. (body, results, context, ierr): calls body, a weir_operator_body, for the parts of this rank, in order,
     !> with `context`, which is optional and may be of any type.
     generic :: run => run_int8, run_real32, run_real64
-    !> Collective, nonblocking. The same: the body is called here, and results, which belong to the operator until then, are gathered
-    !> in test and wait. An error of the body comes with theirs. Declare them asynchronous.
+    !> Collective, nonblocking. The same: the body is called here, and results, which belong to the operator until then, are
+    !> gathered in test and wait. An error of the body comes with theirs. Declare them asynchronous.
     generic :: start => start_int8, start_real32, start_real64
     !> (done, ierr): makes progress on everything in flight on the communicator; `done` once the run has ended, and where there was
     !> none.

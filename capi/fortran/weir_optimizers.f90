@@ -45,10 +45,11 @@ module weir_optimizers
     procedure :: explanation
     !> (ierr): bytes that this holds, besides the caller's arrays, int64.
     procedure :: memory_bytes
-    !> (state, ierr): momentum or moments, as this rank keeps them, and the number of steps, in an allocatable array of int8, which is
-    !> allocated to its size.
+    !> (state, ierr): momentum or moments, as this rank keeps them, and the number of steps, in an allocatable array of int8, which
+    !> is allocated to its size.
     procedure :: save_state
-    !> (state, ierr): goes on where the one was that saved `state`: of the same rule, layers and division, on the same rank of as many.
+    !> (state, ierr): goes on where the one was that saved `state`: of the same rule, layers and division, on the same rank of as
+    !> many.
     procedure :: restore_state
     !> (ierr): forgets momentum or moments, and the number of steps. All ranks must, before the same step.
     procedure :: reset

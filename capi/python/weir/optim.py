@@ -47,7 +47,9 @@ def part_of(number: int, given: Any) -> OperatorPart:
     try:
         seconds, result_bytes = given
     except (TypeError, ValueError):
-        raise TypeError(f"part {number} is {given!r}: give a weir.OperatorPart, or its seconds and the bytes of its result") from None
+        raise TypeError(
+            f"part {number} is {given!r}: give a weir.OperatorPart, or its seconds and the bytes of its result"
+        ) from None
     return OperatorPart(seconds=seconds, result_bytes=result_bytes)
 
 
@@ -286,7 +288,8 @@ class LayerOptimizer(OptimizerKeywords, Stateful):
         return made
 
     def step(self, weights: Any, gradients: Any, learning_rate: float) -> None:
-        """Collective, blocking. Overwrites the weights. Both are lists of arrays in the order of layers, or mappings from their names.
+        """Collective, blocking. Overwrites the weights. Both are lists of arrays in the order of layers, or mappings from their
+        names.
 
         NonFiniteError on all ranks, naming the layer, where a norm is not finite: with LARS nothing has changed then, with LAMB the
         moments have taken the gradient up."""
@@ -324,7 +327,8 @@ class LayerOptimizer(OptimizerKeywords, Stateful):
         """As a list. Throws TypeError and ValueError."""
         if not isinstance(arrays, Mapping):
             if not isinstance(arrays, (list, tuple)):
-                raise TypeError(f"the {what} are of type {type(arrays).__name__}: give a list of arrays, or a mapping from layers' names")
+                kind = type(arrays).__name__
+                raise TypeError(f"the {what} are of type {kind}: give a list of arrays, or a mapping from layers' names")
             return list(arrays)
         names = [layer.name for layer in self._layers]
         for name in names:
