@@ -6,6 +6,7 @@
 #include "convert.hpp"
 #include "embedding.hpp"
 #include "fusion.hpp"
+#include "optim.hpp"
 #include "plan.hpp"
 #include "schedule.hpp"
 
@@ -82,6 +83,13 @@ weir_status weir_checkpoint_add_fused(weir_checkpoint* checkpoint, const char* n
   return guard_name(checkpoint, name, [&] {
     need_one_of(checkpoint, fused);
     checkpoint->checkpoint.add(name, fused->fused);
+  });
+}
+
+weir_status weir_checkpoint_add_optimizer(weir_checkpoint* checkpoint, const char* name, weir_layer_optimizer* optimizer) {
+  return guard_name(checkpoint, name, [&] {
+    need_one_of(checkpoint, optimizer);
+    checkpoint->checkpoint.add(name, optimizer->optimizer);
   });
 }
 

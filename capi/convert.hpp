@@ -358,6 +358,21 @@ inline weir_fusion_statistics to_c(const FusionStatistics& full) {
   return c;
 }
 
+inline OperatorPart from_c(const weir_operator_part& c) {
+  OperatorPart config;
+  config.seconds = c.seconds;
+  config.result_bytes = c.result_bytes;
+  return config;
+}
+
+/// `struct_size` is left to the caller.
+inline weir_operator_part to_c(const OperatorPart& full) {
+  weir_operator_part c{};
+  c.seconds = full.seconds;
+  c.result_bytes = full.result_bytes;
+  return c;
+}
+
 inline OperatorConfig from_c(const weir_operator_config& c) {
   OperatorConfig config;
   config.division = static_cast<OperatorDivision>(c.division);
@@ -387,6 +402,23 @@ inline weir_operator_statistics to_c(const OperatorStatistics& full) {
   std::copy(full.bytes_received.begin(), full.bytes_received.end(), c.bytes_received);
   std::copy(full.messages_sent.begin(), full.messages_sent.end(), c.messages_sent);
   std::copy(full.messages_received.begin(), full.messages_received.end(), c.messages_received);
+  return c;
+}
+
+inline OptimizedLayer from_c(const weir_optimized_layer& c) {
+  OptimizedLayer config;
+  config.name = c.name != nullptr ? c.name : "";
+  config.count = c.count;
+  config.excluded = c.excluded != 0;
+  return config;
+}
+
+/// `struct_size` is left to the caller. Its texts are those of `full`.
+inline weir_optimized_layer to_c(const OptimizedLayer& full) {
+  weir_optimized_layer c{};
+  c.name = full.name.c_str();
+  c.count = full.count;
+  c.excluded = full.excluded ? 1 : 0;
   return c;
 }
 

@@ -7,24 +7,6 @@ using namespace weir::capi;
 
 namespace {
 
-/// Tensors that follow each other as far apart as the caller's header says.
-std::vector<weir::FusedTensor> read_tensors(const weir_fused_tensor* tensors, int count) {
-  need(count >= 0, "the number of tensors is negative");
-  need(tensors != nullptr || count == 0, "the tensors are NULL");
-  std::vector<weir::FusedTensor> described;
-  for (int i = 0; i < count; ++i) {
-    const auto* const bytes = reinterpret_cast<const char*>(tensors) + static_cast<std::size_t>(i) * tensors->struct_size;
-    const auto* const tensor = reinterpret_cast<const weir_fused_tensor*>(bytes);
-    if (tensor->struct_size != tensors->struct_size)
-      throw weir::Error(WEIR_ERR_ARGUMENT, "struct_size of tensor " + std::to_string(i) + " is " +
-                                               std::to_string(tensor->struct_size) + ", and of the first " +
-                                               std::to_string(tensors->struct_size) + ": start each from WEIR_FUSED_TENSOR_INIT");
-    described.push_back(from_c(
-        read_struct<weir_fused_tensor>(tensor, WEIR_FUSED_TENSOR_INIT, "WEIR_FUSED_TENSOR_INIT", "tensor " + std::to_string(i))));
-  }
-  return described;
-}
-
 weir_residual residual_of(const weir_fused& fused, int tensor) {
   weir_residual result{};
   const auto set = [&](const auto& view) {
@@ -50,7 +32,8 @@ weir_status weir_fused_create(weir_comm* comm, const weir_fusion_config* config,
     try {
       need(fused != nullptr, "the address for the fused allreduce is NULL");
       described = from_c(read_struct<weir_fusion_config>(config, WEIR_FUSION_CONFIG_INIT, "WEIR_FUSION_CONFIG_INIT"));
-      all = read_tensors(tensors, count);
+      read_structs<weir_fused_tensor>(tensors, count, WEIR_FUSED_TENSOR_INIT, "WEIR_FUSED_TENSOR_INIT", "tensor",
+                                      [&](const weir_fused_tensor& tensor) { all.push_back(from_c(tensor)); });
     } catch (const weir::Error& error) {
       weir::detail::refuse_making(comm->communicator.state(), "fused", error);
     }

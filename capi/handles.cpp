@@ -19,7 +19,8 @@ Handles& handles() {
 }  // namespace
 
 std::string_view name_of(HandleKind kind) noexcept {
-  constexpr std::string_view names[] = {"communicator", "plan", "table", "schedule", "checkpoint", "fused allreduce", "source", "cache", "loader"};
+  constexpr std::string_view names[] = {"communicator", "plan",      "table",  "schedule", "checkpoint", "fused allreduce",
+                                        "operator",     "optimizer", "source", "cache",    "loader"};
   return names[static_cast<int>(kind)];
 }
 

@@ -5,13 +5,26 @@
 #include <weir/datacache.h>
 #include <weir/embedding.h>
 #include <weir/fusion.h>
+#include <weir/optim.h>
 #include <weir/weir.h>
 
 #include <string_view>
 
 namespace weir::capi {
 
-enum class HandleKind { communicator, plan, table, schedule, checkpoint, fused, source, cache, loader };
+enum class HandleKind {
+  communicator,
+  plan,
+  table,
+  schedule,
+  checkpoint,
+  fused,
+  parallel_operator,
+  optimizer,
+  source,
+  cache,
+  loader
+};
 [[nodiscard]] std::string_view name_of(HandleKind kind) noexcept;
 
 template <class Handle>
@@ -26,6 +39,10 @@ template <>
 inline constexpr HandleKind handle_kind<weir_checkpoint> = HandleKind::checkpoint;
 template <>
 inline constexpr HandleKind handle_kind<weir_fused> = HandleKind::fused;
+template <>
+inline constexpr HandleKind handle_kind<weir_operator> = HandleKind::parallel_operator;
+template <>
+inline constexpr HandleKind handle_kind<weir_layer_optimizer> = HandleKind::optimizer;
 template <>
 inline constexpr HandleKind handle_kind<weir_source> = HandleKind::source;
 template <>

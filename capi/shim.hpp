@@ -76,7 +76,8 @@ class Use {
     if (comm_->in_use.test_and_set(std::memory_order_acquire)) {
       comm_ = nullptr;
       throw Error(WEIR_ERR_BUSY,
-                  "another call on this communicator is under way, in another thread or around this one (in a log function): a "
+                  "another call on this communicator is under way, in another thread or around this one (in a log function, or in "
+                  "the body of an operator): a "
                   "communicator and what was made from it belong to one thread at a time");
     }
   }
@@ -203,6 +204,24 @@ Struct read_struct(const Struct* given, Struct initial, const char* initializer,
                                        ") does not know: leave them zero, or use a newer library");
   std::memcpy(static_cast<void*>(&initial), given, std::min(size, sizeof initial));
   return initial;
+}
+
+/// Calls take(struct) for `count` structs of the caller, which follow each other as far apart as the header says that the first is
+/// of. `what`: "tensor", which `initializer` starts.
+template <class Struct, class Take>
+void read_structs(const Struct* given, int count, const Struct& initial, const char* initializer, const std::string& what,
+                  Take&& take) {
+  if (count < 0) throw Error(WEIR_ERR_ARGUMENT, "the number of " + what + "s is negative");
+  if (given == nullptr && count > 0) throw Error(WEIR_ERR_ARGUMENT, "the " + what + "s are NULL");
+  for (int i = 0; i < count; ++i) {
+    const auto* const bytes = reinterpret_cast<const char*>(given) + static_cast<std::size_t>(i) * given->struct_size;
+    const auto* const one = reinterpret_cast<const Struct*>(bytes);
+    if (one->struct_size != given->struct_size)
+      throw Error(WEIR_ERR_ARGUMENT, "struct_size of " + what + " " + std::to_string(i) + " is " +
+                                         std::to_string(one->struct_size) + ", and of the first " +
+                                         std::to_string(given->struct_size) + ": start each from " + initializer);
+    take(read_struct<Struct>(one, initial, initializer, what + " " + std::to_string(i)));
+  }
 }
 
 }  // namespace weir::capi

@@ -9,18 +9,19 @@ module weir_c
   private
   public :: c_allreduce_config, c_statistics, c_algorithm_info, c_compressor_info, c_encoded_info, c_setting_info, &
     c_embedding_config, c_embedding_statistics, c_exchange_info, c_checkpoint_config, c_checkpoint_statistics, c_fused_tensor, &
-    c_fusion_config, c_fusion_statistics, c_operator_config, c_operator_statistics, c_optimizer_config, c_optimizer_statistics, &
-    c_sample_cache_config, c_sample_cache_statistics, c_sample_loader_config, c_sparse_result, c_residual, c_version, &
-    c_status_string, c_last_error, c_algorithm_name, c_algorithm, c_compressor_name, c_compressor, c_setting, c_level_name, &
-    c_set_log_function, c_init, c_finalize, c_mpi_family, c_mpi_library, c_comm_create_world, c_comm_create_fortran, c_comm_rank, &
-    c_comm_size, c_comm_topology, c_comm_level, c_comm_group, c_comm_nearest_gpu, c_comm_stragglers, c_comm_dump, c_comm_destroy, &
-    c_allreduce_plan_create, c_plan_destroy, c_plan_run, c_plan_run_sparse, c_plan_start, c_plan_start_sparse, &
-    c_plan_run_on_stream, c_plan_run_sparse_on_stream, c_plan_start_on_stream, c_plan_start_sparse_on_stream, c_plan_test, &
-    c_plan_wait, c_plan_wait_for, c_plan_sparse_result, c_plan_statistics, c_plan_residual, c_plan_config, c_plan_memory_bytes, &
-    c_plan_state_bytes, c_plan_save_state, c_plan_restore_state, c_plan_encoded_bytes, c_plan_encode, c_encoded_inspect, c_decode, &
-    c_plan_explanation, c_plan_reset, c_schedule_create, c_schedule_destroy, c_schedule_priority, c_schedule_started, &
-    c_schedule_test, c_schedule_wait, c_schedule_wait_all, c_schedule_pending, c_exchange_name, c_exchange, c_embedding_create, &
-    c_embedding_destroy, c_embedding_lookup_int32, c_embedding_lookup_int64, c_embedding_lookup_test, c_embedding_lookup_wait, &
+    c_fusion_config, c_fusion_statistics, c_operator_part, c_operator_config, c_operator_statistics, c_optimized_layer, &
+    c_optimizer_config, c_optimizer_statistics, c_sample_cache_config, c_sample_cache_statistics, c_sample_loader_config, &
+    c_sparse_result, c_residual, c_version, c_status_string, c_last_error, c_algorithm_name, c_algorithm, c_compressor_name, &
+    c_compressor, c_setting, c_level_name, c_set_log_function, c_init, c_finalize, c_mpi_family, c_mpi_library, &
+    c_comm_create_world, c_comm_create_fortran, c_comm_rank, c_comm_size, c_comm_topology, c_comm_level, c_comm_group, &
+    c_comm_nearest_gpu, c_comm_stragglers, c_comm_dump, c_comm_destroy, c_allreduce_plan_create, c_plan_destroy, c_plan_run, &
+    c_plan_run_sparse, c_plan_start, c_plan_start_sparse, c_plan_run_on_stream, c_plan_run_sparse_on_stream, &
+    c_plan_start_on_stream, c_plan_start_sparse_on_stream, c_plan_test, c_plan_wait, c_plan_wait_for, c_plan_sparse_result, &
+    c_plan_statistics, c_plan_residual, c_plan_config, c_plan_memory_bytes, c_plan_state_bytes, c_plan_save_state, &
+    c_plan_restore_state, c_plan_encoded_bytes, c_plan_encode, c_encoded_inspect, c_decode, c_plan_explanation, c_plan_reset, &
+    c_schedule_create, c_schedule_destroy, c_schedule_priority, c_schedule_started, c_schedule_test, c_schedule_wait, &
+    c_schedule_wait_all, c_schedule_pending, c_exchange_name, c_exchange, c_embedding_create, c_embedding_destroy, &
+    c_embedding_lookup_int32, c_embedding_lookup_int64, c_embedding_lookup_test, c_embedding_lookup_wait, &
     c_embedding_lookup_wait_for, c_embedding_prefetch_int32, c_embedding_prefetch_int64, c_embedding_prefetch_test, &
     c_embedding_prefetch_wait, c_embedding_prefetch_wait_for, c_embedding_update, c_embedding_update_test, &
     c_embedding_update_wait, c_embedding_update_wait_for, c_embedding_lookup_int32_on_stream, c_embedding_lookup_int64_on_stream, &
@@ -28,14 +29,19 @@ module weir_c
     c_embedding_set_learning_rate, c_embedding_export_rows, c_embedding_import_rows, c_embedding_get_config, &
     c_embedding_memory_bytes, c_embedding_state_bytes, c_embedding_save_state, c_embedding_restore_state, &
     c_embedding_get_statistics, c_checkpoint_create, c_checkpoint_destroy, c_checkpoint_add_plan, c_checkpoint_add_embedding, &
-    c_checkpoint_add_fused, c_checkpoint_add_schedule, c_checkpoint_add_array, c_checkpoint_set_integer, c_checkpoint_set_real, &
-    c_checkpoint_set_text, c_checkpoint_get_integer, c_checkpoint_get_real, c_checkpoint_get_text, c_checkpoint_save, &
-    c_checkpoint_test, c_checkpoint_wait, c_checkpoint_wait_for, c_checkpoint_restore, c_checkpoint_steps, &
-    c_checkpoint_catch_signal, c_checkpoint_stop_requested, c_checkpoint_get_statistics, c_checkpoint_get_config, c_fused_create, &
-    c_fused_destroy, c_fused_ready, c_fused_skip, c_fused_progress, c_fused_test, c_fused_wait, c_fused_wait_for, &
-    c_fused_wait_all, c_fused_find_tensor, c_fused_buffer_of, c_fused_residual, c_fused_statistics, c_fused_config, &
-    c_fused_explanation, c_fused_memory_bytes, c_fused_state_bytes, c_fused_save_state, c_fused_restore_state, c_fused_reset, &
-    to_c, from_c
+    c_checkpoint_add_fused, c_checkpoint_add_optimizer, c_checkpoint_add_schedule, c_checkpoint_add_array, &
+    c_checkpoint_set_integer, c_checkpoint_set_real, c_checkpoint_set_text, c_checkpoint_get_integer, c_checkpoint_get_real, &
+    c_checkpoint_get_text, c_checkpoint_save, c_checkpoint_test, c_checkpoint_wait, c_checkpoint_wait_for, c_checkpoint_restore, &
+    c_checkpoint_steps, c_checkpoint_catch_signal, c_checkpoint_stop_requested, c_checkpoint_get_statistics, &
+    c_checkpoint_get_config, c_fused_create, c_fused_destroy, c_fused_ready, c_fused_skip, c_fused_progress, c_fused_test, &
+    c_fused_wait, c_fused_wait_for, c_fused_wait_all, c_fused_find_tensor, c_fused_buffer_of, c_fused_residual, &
+    c_fused_statistics, c_fused_config, c_fused_explanation, c_fused_memory_bytes, c_fused_state_bytes, c_fused_save_state, &
+    c_fused_restore_state, c_fused_reset, c_operator_create, c_operator_destroy, c_operator_run, c_operator_start, &
+    c_operator_test, c_operator_wait, c_operator_wait_for, c_operator_bytes, c_operator_offset, c_operator_result_bytes, &
+    c_operator_works_on, c_operator_get_statistics, c_operator_get_config, c_operator_explanation, c_operator_memory_bytes, &
+    c_optimizer_create, c_optimizer_destroy, c_optimizer_step, c_optimizer_rates, c_optimizer_get_statistics, &
+    c_optimizer_get_config, c_optimizer_explanation, c_optimizer_memory_bytes, c_optimizer_state_bytes, c_optimizer_save_state, &
+    c_optimizer_restore_state, c_optimizer_reset, to_c, from_c
 
   type, bind(C) :: c_allreduce_config
     integer(c_size_t) :: struct_size = 0
@@ -262,6 +268,12 @@ module weir_c
     integer(c_int32_t) :: reserved = 0
   end type
 
+  type, bind(C) :: c_operator_part
+    integer(c_size_t) :: struct_size = 0
+    real(c_double) :: seconds = 0
+    integer(c_int64_t) :: result_bytes = 0
+  end type
+
   type, bind(C) :: c_operator_config
     integer(c_size_t) :: struct_size = 0
     type(c_ptr) :: name = c_null_ptr
@@ -280,6 +292,14 @@ module weir_c
     integer(c_int64_t) :: bytes_received(7) = 0
     integer(c_int64_t) :: messages_sent(7) = 0
     integer(c_int64_t) :: messages_received(7) = 0
+  end type
+
+  type, bind(C) :: c_optimized_layer
+    integer(c_size_t) :: struct_size = 0
+    integer(c_int64_t) :: count = 0
+    type(c_ptr) :: name = c_null_ptr
+    integer(c_int32_t) :: excluded = 0
+    integer(c_int32_t) :: reserved = 0
   end type
 
   type, bind(C) :: c_optimizer_config
@@ -992,6 +1012,14 @@ module weir_c
       type(c_ptr), value :: fused
       integer(c_int) :: returned
     end function
+    function c_checkpoint_add_optimizer(checkpoint, name, optimizer) bind(C, name='weir_checkpoint_add_optimizer') &
+      result(returned)
+      import :: c_char, c_int, c_ptr
+      type(c_ptr), value :: checkpoint
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_ptr), value :: optimizer
+      integer(c_int) :: returned
+    end function
     function c_checkpoint_add_schedule(checkpoint, name, schedule) bind(C, name='weir_checkpoint_add_schedule') result(returned)
       import :: c_char, c_int, c_ptr
       type(c_ptr), value :: checkpoint
@@ -1246,19 +1274,199 @@ module weir_c
       type(c_ptr), value :: fused
       integer(c_int) :: returned
     end function
+    function c_operator_create(comm, config, parts, count, work) bind(C, name='weir_operator_create') result(returned)
+      import :: c_int, c_operator_config, c_ptr
+      type(c_ptr), value :: comm
+      type(c_operator_config), intent(in) :: config
+      type(c_ptr), value :: parts
+      integer(c_int), value :: count
+      type(c_ptr), intent(inout) :: work
+      integer(c_int) :: returned
+    end function
+    function c_operator_destroy(work) bind(C, name='weir_operator_destroy') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: work
+      integer(c_int) :: returned
+    end function
+    function c_operator_run(work, body, context, results, bytes) bind(C, name='weir_operator_run') result(returned)
+      import :: c_funptr, c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: work
+      type(c_funptr), value :: body
+      type(c_ptr), value :: context
+      type(c_ptr), value :: results
+      integer(c_int64_t), value :: bytes
+      integer(c_int) :: returned
+    end function
+    function c_operator_start(work, body, context, results, bytes) bind(C, name='weir_operator_start') result(returned)
+      import :: c_funptr, c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: work
+      type(c_funptr), value :: body
+      type(c_ptr), value :: context
+      type(c_ptr), value :: results
+      integer(c_int64_t), value :: bytes
+      integer(c_int) :: returned
+    end function
+    function c_operator_test(work, done) bind(C, name='weir_operator_test') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: work
+      integer(c_int), intent(inout) :: done
+      integer(c_int) :: returned
+    end function
+    function c_operator_wait(work) bind(C, name='weir_operator_wait') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: work
+      integer(c_int) :: returned
+    end function
+    function c_operator_wait_for(work, seconds, done) bind(C, name='weir_operator_wait_for') result(returned)
+      import :: c_double, c_int, c_ptr
+      type(c_ptr), value :: work
+      real(c_double), value :: seconds
+      integer(c_int), intent(inout) :: done
+      integer(c_int) :: returned
+    end function
+    function c_operator_bytes(work, bytes) bind(C, name='weir_operator_bytes') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: work
+      integer(c_int64_t), intent(inout) :: bytes
+      integer(c_int) :: returned
+    end function
+    function c_operator_offset(work, part, offset) bind(C, name='weir_operator_offset') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: work
+      integer(c_int), value :: part
+      integer(c_int64_t), intent(inout) :: offset
+      integer(c_int) :: returned
+    end function
+    function c_operator_result_bytes(work, part, bytes) bind(C, name='weir_operator_result_bytes') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: work
+      integer(c_int), value :: part
+      integer(c_int64_t), intent(inout) :: bytes
+      integer(c_int) :: returned
+    end function
+    function c_operator_works_on(work, part, works) bind(C, name='weir_operator_works_on') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: work
+      integer(c_int), value :: part
+      integer(c_int), intent(inout) :: works
+      integer(c_int) :: returned
+    end function
+    function c_operator_get_statistics(work, statistics) bind(C, name='weir_operator_get_statistics') result(returned)
+      import :: c_int, c_operator_statistics, c_ptr
+      type(c_ptr), value :: work
+      type(c_operator_statistics), intent(inout) :: statistics
+      integer(c_int) :: returned
+    end function
+    function c_operator_get_config(work, config) bind(C, name='weir_operator_get_config') result(returned)
+      import :: c_int, c_operator_config, c_ptr
+      type(c_ptr), value :: work
+      type(c_operator_config), intent(inout) :: config
+      integer(c_int) :: returned
+    end function
+    function c_operator_explanation(work) bind(C, name='weir_operator_explanation') result(returned)
+      import :: c_ptr
+      type(c_ptr), value :: work
+      type(c_ptr) :: returned
+    end function
+    function c_operator_memory_bytes(work, bytes) bind(C, name='weir_operator_memory_bytes') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: work
+      integer(c_int64_t), intent(inout) :: bytes
+      integer(c_int) :: returned
+    end function
+    function c_optimizer_create(comm, config, layers, count, optimizer) bind(C, name='weir_optimizer_create') result(returned)
+      import :: c_int, c_optimizer_config, c_ptr
+      type(c_ptr), value :: comm
+      type(c_optimizer_config), intent(in) :: config
+      type(c_ptr), value :: layers
+      integer(c_int), value :: count
+      type(c_ptr), intent(inout) :: optimizer
+      integer(c_int) :: returned
+    end function
+    function c_optimizer_destroy(optimizer) bind(C, name='weir_optimizer_destroy') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: optimizer
+      integer(c_int) :: returned
+    end function
+    function c_optimizer_step(optimizer, weights, gradients, count, learning_rate) bind(C, name='weir_optimizer_step') &
+      result(returned)
+      import :: c_double, c_int, c_ptr
+      type(c_ptr), value :: optimizer
+      type(c_ptr), value :: weights
+      type(c_ptr), value :: gradients
+      integer(c_int), value :: count
+      real(c_double), value :: learning_rate
+      integer(c_int) :: returned
+    end function
+    function c_optimizer_rates(optimizer, rates, count) bind(C, name='weir_optimizer_rates') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: optimizer
+      type(c_ptr), value :: rates
+      integer(c_int), value :: count
+      integer(c_int) :: returned
+    end function
+    function c_optimizer_get_statistics(optimizer, statistics) bind(C, name='weir_optimizer_get_statistics') result(returned)
+      import :: c_int, c_optimizer_statistics, c_ptr
+      type(c_ptr), value :: optimizer
+      type(c_optimizer_statistics), intent(inout) :: statistics
+      integer(c_int) :: returned
+    end function
+    function c_optimizer_get_config(optimizer, config) bind(C, name='weir_optimizer_get_config') result(returned)
+      import :: c_int, c_optimizer_config, c_ptr
+      type(c_ptr), value :: optimizer
+      type(c_optimizer_config), intent(inout) :: config
+      integer(c_int) :: returned
+    end function
+    function c_optimizer_explanation(optimizer) bind(C, name='weir_optimizer_explanation') result(returned)
+      import :: c_ptr
+      type(c_ptr), value :: optimizer
+      type(c_ptr) :: returned
+    end function
+    function c_optimizer_memory_bytes(optimizer, bytes) bind(C, name='weir_optimizer_memory_bytes') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: optimizer
+      integer(c_int64_t), intent(inout) :: bytes
+      integer(c_int) :: returned
+    end function
+    function c_optimizer_state_bytes(optimizer, bytes) bind(C, name='weir_optimizer_state_bytes') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: optimizer
+      integer(c_int64_t), intent(inout) :: bytes
+      integer(c_int) :: returned
+    end function
+    function c_optimizer_save_state(optimizer, state, bytes) bind(C, name='weir_optimizer_save_state') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: optimizer
+      type(c_ptr), value :: state
+      integer(c_int64_t), value :: bytes
+      integer(c_int) :: returned
+    end function
+    function c_optimizer_restore_state(optimizer, state, bytes) bind(C, name='weir_optimizer_restore_state') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: optimizer
+      type(c_ptr), value :: state
+      integer(c_int64_t), value :: bytes
+      integer(c_int) :: returned
+    end function
+    function c_optimizer_reset(optimizer) bind(C, name='weir_optimizer_reset') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: optimizer
+      integer(c_int) :: returned
+    end function
   end interface
 
   interface to_c
     module procedure allreduce_config_to_c, embedding_config_to_c, checkpoint_config_to_c, fused_tensor_to_c, fusion_config_to_c, &
-      operator_config_to_c, optimizer_config_to_c, sample_cache_config_to_c, sample_loader_config_to_c
+      operator_part_to_c, operator_config_to_c, optimized_layer_to_c, optimizer_config_to_c, sample_cache_config_to_c, &
+      sample_loader_config_to_c
   end interface
 
   interface from_c
     module procedure allreduce_config_from_c, statistics_from_c, algorithm_info_from_c, compressor_info_from_c, &
       encoded_info_from_c, setting_info_from_c, embedding_config_from_c, embedding_statistics_from_c, exchange_info_from_c, &
       checkpoint_config_from_c, checkpoint_statistics_from_c, fused_tensor_from_c, fusion_config_from_c, fusion_statistics_from_c, &
-      operator_config_from_c, operator_statistics_from_c, optimizer_config_from_c, optimizer_statistics_from_c, &
-      sample_cache_config_from_c, sample_cache_statistics_from_c, sample_loader_config_from_c
+      operator_part_from_c, operator_config_from_c, operator_statistics_from_c, optimized_layer_from_c, optimizer_config_from_c, &
+      optimizer_statistics_from_c, sample_cache_config_from_c, sample_cache_statistics_from_c, sample_loader_config_from_c
   end interface
 
 contains
@@ -1382,6 +1590,15 @@ contains
     c%name = c_text(from%name, texts(:, 2))
   end subroutine
 
+  subroutine operator_part_to_c(from, c)
+    type(weir_operator_part), intent(in) :: from
+    type(c_operator_part), intent(out) :: c
+
+    c%struct_size = c_sizeof(c)
+    c%seconds = from%seconds
+    c%result_bytes = from%result_bytes
+  end subroutine
+
   !> `texts`, WEIR_TEXT_LENGTH + 1 characters for each of 1, must live as long as `c` is in use.
   subroutine operator_config_to_c(from, c, texts)
     type(weir_operator_config), intent(in) :: from
@@ -1393,6 +1610,18 @@ contains
     c%variable = merge(1, 0, from%variable)
     c%priority = from%priority
     c%name = c_text(from%name, texts(:, 1))
+  end subroutine
+
+  !> `texts`, WEIR_LONG_TEXT_LENGTH + 1 characters for each of 1, must live as long as `c` is in use.
+  subroutine optimized_layer_to_c(from, c, texts)
+    type(weir_optimized_layer), intent(in) :: from
+    type(c_optimized_layer), intent(out) :: c
+    character(kind=c_char), intent(out), target :: texts(:, :)
+
+    c%struct_size = c_sizeof(c)
+    c%name = c_text(from%name, texts(:, 1))
+    c%count = from%count
+    c%excluded = merge(1, 0, from%excluded)
   end subroutine
 
   !> `texts`, WEIR_TEXT_LENGTH + 1 characters for each of 1, must live as long as `c` is in use.
@@ -1436,11 +1665,9 @@ contains
     c%name = c_text(from%name, texts(:, 2))
   end subroutine
 
-  !> `texts`, WEIR_TEXT_LENGTH + 1 characters for each of 0, must live as long as `c` is in use.
-  subroutine sample_loader_config_to_c(from, c, texts)
+  subroutine sample_loader_config_to_c(from, c)
     type(weir_sample_loader_config), intent(in) :: from
     type(c_sample_loader_config), intent(out) :: c
-    character(kind=c_char), intent(out), target :: texts(:, :)
 
     c%struct_size = c_sizeof(c)
     c%batch = from%batch
@@ -1700,6 +1927,14 @@ contains
     to%settled = c%settled /= 0
   end subroutine
 
+  subroutine operator_part_from_c(c, to)
+    type(c_operator_part), intent(in) :: c
+    type(weir_operator_part), intent(inout) :: to
+
+    to%seconds = c%seconds
+    to%result_bytes = c%result_bytes
+  end subroutine
+
   subroutine operator_config_from_c(c, to)
     type(c_operator_config), intent(in) :: c
     type(weir_operator_config), intent(inout) :: to
@@ -1721,6 +1956,15 @@ contains
     to%bytes_received = c%bytes_received
     to%messages_sent = c%messages_sent
     to%messages_received = c%messages_received
+  end subroutine
+
+  subroutine optimized_layer_from_c(c, to)
+    type(c_optimized_layer), intent(in) :: c
+    type(weir_optimized_layer), intent(inout) :: to
+
+    to%name = text_of(c%name)
+    to%count = c%count
+    to%excluded = c%excluded /= 0
   end subroutine
 
   subroutine optimizer_config_from_c(c, to)

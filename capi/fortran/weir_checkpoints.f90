@@ -8,6 +8,7 @@ module weir_checkpoints
   use weir_calls, only: add_user, comm_owner, end_call, end_user, handle_of, remove_user, stop_with
   use weir_communicators, only: owner_of, weir_communicator
   use weir_fusion, only: c_handle_of_fused, weir_fused_allreduce
+  use weir_optimizers, only: c_handle_of_optimizer, weir_layer_optimizer
   use weir_plans, only: c_handle_of, weir_allreduce_plan
   use weir_schedules, only: c_handle_of_schedule, weir_schedule
   use weir_tables, only: c_handle_of_table, weir_embedding_table
@@ -35,10 +36,10 @@ module weir_checkpoints
     procedure :: create
     !> (ierr): finishes a save in flight, since the other ranks wait for it.
     procedure :: destroy
-    !> (name, plan, ierr), (name, table, ierr), (name, fused, ierr), (name, schedule, ierr): adds what is to be saved; all ranks add
-    !> the same. A plan, a table or a weir_fused_allreduce may end before the checkpoint, which then saves and restores no more. Of
-    !> a schedule, restore checks the blocks.
-    generic :: add => add_plan, add_table, add_fused, add_schedule
+    !> (name, plan, ierr), (name, table, ierr), (name, fused, ierr), (name, optimizer, ierr), (name, schedule, ierr): adds what is to
+    !> be saved; all ranks add the same. A plan, a table, a weir_fused_allreduce or a weir_layer_optimizer may end before the
+    !> checkpoint, which then saves and restores no more. Of a schedule, restore checks the blocks.
+    generic :: add => add_plan, add_table, add_fused, add_optimizer, add_schedule
     !> (name, array, distribution, first, total, ierr): the caller's own array, int8, int32, int64, real32 or real64 of rank 1, or
     !> real32 or real64 of rank 2 or 3. It is never copied, so it must be contiguous; restore writes into it. Declare it target,
     !> and keep it until the last save and restore. `distribution` is WEIR_DISTRIBUTION_REPLICATED, ...; for
@@ -71,7 +72,7 @@ module weir_checkpoints
     !> (config, ierr): what is in force.
     procedure :: config => get_config
     generic :: assignment(=) => refuse_copy
-    procedure, private :: add_plan, add_table, add_fused, add_schedule
+    procedure, private :: add_plan, add_table, add_fused, add_optimizer, add_schedule
     procedure, private :: add_int8_1, add_int32_1, add_int64_1, add_real32_1, add_real32_2, add_real32_3
     procedure, private :: add_real64_1, add_real64_2, add_real64_3
     procedure, private :: set_integer, set_real, set_text, get_integer, get_real, get_text
@@ -160,6 +161,16 @@ contains
     integer, intent(out), optional :: ierr
 
     call end_call(c_checkpoint_add_fused(self%handle, trim(name)//c_null_char, c_handle_of_fused(fused)), self%owner, ierr)
+  end subroutine
+
+  subroutine add_optimizer(self, name, optimizer, ierr)
+    class(weir_checkpoint), intent(inout) :: self
+    character(len=*), intent(in) :: name
+    class(weir_layer_optimizer), intent(in) :: optimizer
+    integer, intent(out), optional :: ierr
+
+    call end_call(c_checkpoint_add_optimizer(self%handle, trim(name)//c_null_char, c_handle_of_optimizer(optimizer)), self%owner, &
+                  ierr)
   end subroutine
 
   subroutine add_schedule(self, name, schedule, ierr)

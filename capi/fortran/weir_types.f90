@@ -482,6 +482,12 @@ module weir_types
     logical :: settled = .false. !< they will not be again
   end type
 
+  !> One part of a work that every rank would otherwise do whole. Equal on all ranks.
+  type :: weir_operator_part
+    real(real64) :: seconds = 0.0_real64 !< that one rank takes for it, as far as one knows: work is divided by these, at least 0
+    integer(int64) :: result_bytes = 0_int64 !< of its result; with `variable`, at most
+  end type
+
   !> Describes work that is divided among ranks. All fields but `name` and `priority` must be equal on all ranks.
   type :: weir_operator_config
     integer :: division = WEIR_OPERATOR_AUTOMATIC !< WEIR_OPERATOR_AUTOMATIC, ...: which ranks share the parts
@@ -499,6 +505,13 @@ module weir_types
     integer(int64) :: bytes_received(0:6) = 0 !< by Level of the peer
     integer(int64) :: messages_sent(0:6) = 0 !< by Level of the peer
     integer(int64) :: messages_received(0:6) = 0 !< by Level of the peer
+  end type
+
+  !> Weights with a learning rate of their own. Equal on all ranks.
+  type :: weir_optimized_layer
+    character(len=WEIR_LONG_TEXT_LENGTH) :: name = '' !< for messages and checkpoints, without '/'; no two layers have the same
+    integer(int64) :: count = 0_int64 !< elements
+    logical :: excluded = .false. !< biases, norms: no weight decay, and the learning rate as it is
   end type
 
   !> Describes how the layers of a model step. All fields but `name` and `priority` must be equal on all ranks.

@@ -6,7 +6,7 @@ import model
 from model import CONSTANTS, ROOT
 
 WIDTH = 132
-HEADERS = ("weir.h", "embedding.h", "checkpoint.h", "fusion.h")
+HEADERS = ("weir.h", "embedding.h", "checkpoint.h", "fusion.h", "optim.h")
 TEXT_LENGTH = 64  # of texts in configurations
 LONG_TEXT_LENGTH = 4096  # of those that may be paths: Linux takes none of so many characters
 INT64, FLOAT64, INT32, POINTER = "integer(c_int64_t)", "real(c_double)", "integer(c_int32_t)", "type(c_ptr)"
@@ -17,8 +17,8 @@ FIELDS = {"int64": ("integer(int64)", INT64), "uint64": ("integer(int64)", INT64
 SCALARS = {"int": "integer(c_int)", "int32_t": INT32, "int64_t": INT64, "double": FLOAT64, "weir_status": "integer(c_int)"}
 RESULTS = {"weir_status": "integer(c_int)", "const char*": POINTER}
 ISO_C_BINDING = "c_char, c_double, c_funptr, c_int, c_int32_t, c_int64_t, c_null_ptr, c_ptr, c_size_t, c_sizeof"
-FUNCTION_POINTERS = {"weir_log_function"}
-ARRAYS = {"ranks", "shares", "steps", "blocks", "tensors"}  # arguments whose type does not say that they are more than one
+FUNCTION_POINTERS = {"weir_log_function", "weir_operator_body"}
+ARRAYS = {"ranks", "shares", "steps", "blocks", "tensors", "parts", "layers", "rates"}  # arguments whose type does not say that they are more than one
 CALLS = {"run": "intent(inout), target", "run_sparse": "intent(in), target", "start": "intent(inout), target, asynchronous",
          "start_sparse": "intent(in), target, asynchronous"}
 
@@ -175,13 +175,13 @@ def struct_lines(interface, struct):
 def to_c_lines(struct):
     texts = [field for field in struct.fields if field.type == "text"]
     length = f"WEIR_{'LONG_' if any(field.long for field in texts) else ''}TEXT_LENGTH"
-    out = [f"  !> `texts`, {length} + 1 characters for each of {len(texts)}, must live as long as `c` is in use.",
-           f"  subroutine {short(struct.c_name)}_to_c(from, c, texts)",
-           f"    type({struct.c_name}), intent(in) :: from",
-           f"    type(c_{short(struct.c_name)}), intent(out) :: c",
-           "    character(kind=c_char), intent(out), target :: texts(:, :)",
-           "",
-           "    c%struct_size = c_sizeof(c)"]
+    out = [f"  !> `texts`, {length} + 1 characters for each of {len(texts)}, must live as long as `c` is in use."] if texts else []
+    out += [f"  subroutine {short(struct.c_name)}_to_c(from, c{', texts' if texts else ''})",
+            f"    type({struct.c_name}), intent(in) :: from",
+            f"    type(c_{short(struct.c_name)}), intent(out) :: c",
+            *(["    character(kind=c_char), intent(out), target :: texts(:, :)"] if texts else []),
+            "",
+            "    c%struct_size = c_sizeof(c)"]
     for field in struct.fields:
         value = f"from%{field.name}"
         if field.type == "text":

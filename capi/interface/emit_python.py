@@ -12,15 +12,15 @@ STATUS = re.compile(r'X\((?:ERR_)?(\w+), (\d+), "([^"]*)"\)')
 # Which of Python's own exceptions an error of that status is, too.
 BASES = {"ARGUMENT": "ValueError", "TIMEOUT": "builtins.TimeoutError", "MEMORY": "builtins.MemoryError"}
 # Keywords of what makes a plan or a table.
-MAKERS = {"AllreduceConfig": "PlanKeywords", "EmbeddingConfig": "TableKeywords", "CheckpointConfig": "CheckpointKeywords", "FusionConfig": "FusionKeywords", "SampleCacheConfig": "CacheKeywords", "SampleLoaderConfig": "LoaderKeywords"}
+MAKERS = {"AllreduceConfig": "PlanKeywords", "EmbeddingConfig": "TableKeywords", "CheckpointConfig": "CheckpointKeywords", "FusionConfig": "FusionKeywords", "OperatorConfig": "OperatorKeywords", "OptimizerConfig": "OptimizerKeywords", "SampleCacheConfig": "CacheKeywords", "SampleLoaderConfig": "LoaderKeywords"}
 # What those take besides a communicator and keywords: a name and its type.
-MORE = {"FusionConfig": ("tensors", "TensorsLike"), "SampleCacheConfig": ("source", "SampleSource")}
+MORE = {"FusionConfig": ("tensors", "TensorsLike"), "OperatorConfig": ("parts", "PartsLike"), "OptimizerConfig": ("layers", "LayersLike"), "SampleCacheConfig": ("source", "SampleSource")}
 # What they are made from, where that is no communicator.
 OWNERS = {"SampleLoaderConfig": ("cache", "SampleCache")}
 RESULTS = {"weir_status": "c_int", "const char*": "c_char_p", "void": "None", "int": "c_int"}
 # Addresses of one value that a call fills. Arrays are given as numbers: c_void_p.
 ADDRESSES = {"int*": "POINTER(c_int)", "int32_t*": "POINTER(c_int32)", "int64_t*": "POINTER(c_int64)", "double*": "POINTER(c_double)", "char**": "POINTER(c_char_p)", "char*": "c_char_p"}
-VALUES = {"int": "c_int", "int32_t": "c_int32", "int64_t": "c_int64", "double": "c_double", "weir_status": "c_int", "weir_log_function": "LOG_FUNCTION"}
+VALUES = {"int": "c_int", "int32_t": "c_int32", "int64_t": "c_int64", "double": "c_double", "weir_status": "c_int", "weir_log_function": "LOG_FUNCTION", "weir_operator_body": "OPERATOR_BODY"}
 
 
 def wrapped(text, first, rest):
@@ -136,7 +136,7 @@ def keyword_lines(interface, struct):
 
 def types_py(interface):
     out = [f'"""Enumerations, exceptions, configurations and results.{HEAD}"""', "from __future__ import annotations", "", "import builtins", "from dataclasses import dataclass", "from enum import IntEnum",
-           "from typing import TYPE_CHECKING, Dict, Type, Union", "", "from . import _abi", "from ._struct import Struct, TensorsLike, TypeLike, named", "", "if TYPE_CHECKING:", "    from .communicator import Communicator", "    from .datacache import SampleCache, SampleSource", "", ""]
+           "from typing import TYPE_CHECKING, Dict, Type, Union", "", "from . import _abi", "from ._struct import LayersLike, PartsLike, Struct, TensorsLike, TypeLike, named", "", "if TYPE_CHECKING:", "    from .communicator import Communicator", "    from .datacache import SampleCache, SampleSource", "", ""]
     names = ["Status", "Error", *(error_name(name) for name, _, _ in statuses() if name != "OK"), *(enum.name for enum in interface.enums), *(struct.name for struct in interface.structs if not struct.is_array)]
     out += ["__all__ = [", *packed([f'"{name}"' for name in names], "    "), "]", "", ""]
     out += status_lines()
@@ -167,7 +167,8 @@ def abi_py(interface):
     header = (model.ROOT / "include/weir/weir.h").read_text()
     version = [re.search(rf"WEIR_VERSION_{part} (\d+)", header)[1] for part in ("MAJOR", "MINOR", "PATCH")]
     out = [f'"""The C interface as ctypes sees it.{HEAD}"""', "from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_void_p", "from typing import Any, Dict, Tuple", "",
-           f"VERSION = ({', '.join(version)})", "LOG_FUNCTION = CFUNCTYPE(None, c_void_p, c_int32, c_char_p)"]
+           f"VERSION = ({', '.join(version)})", "LOG_FUNCTION = CFUNCTYPE(None, c_void_p, c_int32, c_char_p)",
+           "OPERATOR_BODY = CFUNCTYPE(c_int64, c_void_p, c_int, c_void_p, c_int64, POINTER(c_char_p))"]
     for struct in interface.structs:
         out += ["", "", f"class {struct.c_name}(Structure):", "    _fields_ = [", '        ("struct_size", c_size_t),']
         for field in struct.c_fields:
@@ -178,7 +179,7 @@ def abi_py(interface):
             out.append('        ("reserved", c_int32),')
         out.append("    ]")
     out += ["", "", "# What each function gives and takes.", "FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {"]
-    for header in ("weir.h", "embedding.h", "checkpoint.h", "fusion.h", "datacache.h"):
+    for header in ("weir.h", "embedding.h", "checkpoint.h", "fusion.h", "optim.h", "datacache.h"):
         for function in model.functions(header):
             types = [argument_type(interface, argument) for argument in function.arguments]
             arguments = f"({', '.join(types)}{',' if len(types) == 1 else ''})"

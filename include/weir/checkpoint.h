@@ -11,6 +11,7 @@
 
 #include <weir/embedding.h>
 #include <weir/fusion.h>
+#include <weir/optim.h>
 #include <weir/weir.h>
 
 #ifdef __cplusplus
@@ -32,6 +33,8 @@ weir_status weir_checkpoint_add_plan(weir_checkpoint* checkpoint, const char* na
 weir_status weir_checkpoint_add_embedding(weir_checkpoint* checkpoint, const char* name, weir_embedding* table);
 /** Between its iterations; it may be destroyed before the checkpoint, too. */
 weir_status weir_checkpoint_add_fused(weir_checkpoint* checkpoint, const char* name, weir_fused* fused);
+/** Saved as one whole, whether its update is divided or not; it may be destroyed before the checkpoint, too. */
+weir_status weir_checkpoint_add_optimizer(weir_checkpoint* checkpoint, const char* name, weir_layer_optimizer* optimizer);
 /** Checks that a restored run has the same blocks. The schedule may be destroyed before the checkpoint. */
 weir_status weir_checkpoint_add_schedule(weir_checkpoint* checkpoint, const char* name, weir_schedule* schedule);
 /** The caller's own array: `count` elements of `type` (weir_element_type) at `data`, in host memory, which outlives the

@@ -18,6 +18,7 @@
 #include <optional>
 #include <weir/embedding.hpp>
 #include <weir/fusion.hpp>
+#include <weir/optim.hpp>
 #include <weir/schedule.hpp>
 #include <weir/weir.hpp>
 
@@ -56,12 +57,14 @@ class Checkpoint {
 
   /// Adds what is to be saved. Not collective, but all ranks add the same, in any order; save() and restore() say where they did
   /// not. Names, those of values too, are 1 to 128 letters, digits, '_', '-' and '.', do not begin with '.', and are all different.
-  /// Not while a save is in flight: WEIR_ERR_BUSY. Plans, tables, fused tensors and schedules come from the checkpoint's
+  /// Not while a save is in flight: WEIR_ERR_BUSY. Plans, tables, fused tensors, optimizers and schedules come from the checkpoint's
   /// communicator; all but schedules may be destroyed before it, after which save() throws. Throws Error(WEIR_ERR_ARGUMENT).
   void add(std::string_view name, AllreducePlan& plan);
   void add(std::string_view name, EmbeddingTable& table);
   /// Between iterations of it.
   void add(std::string_view name, FusedAllreduce& fused);
+  /// Saved as one whole, whether its update is divided or not: that may change, too.
+  void add(std::string_view name, LayerOptimizer& optimizer);
   /// Checks that a restored run has the same blocks. The schedule outlives the checkpoint's last save and restore.
   void add(std::string_view name, const StepSchedule& schedule);
   /// The caller's own array, in host memory; it outlives the checkpoint's last save and restore. T: float, double, std::int32_t,

@@ -19,12 +19,6 @@ class OperatorImpl;
 class OptimizerImpl;
 }  // namespace detail
 
-/// One part of a work that every rank would otherwise do whole. Equal on all ranks.
-struct OperatorPart {
-  double seconds = 0;             ///< that one rank takes for it, as far as one knows: work is divided by these, at least 0
-  std::int64_t result_bytes = 0;  ///< of its result; with `variable`, at most
-};
-
 /// Works on one part, on this rank, and writes its result, part.result_bytes long. Returns how many bytes of it there are; only
 /// with `variable` may that be fewer. The same part gives the same bytes on every rank. What it throws, every rank throws.
 using OperatorBody = std::function<std::int64_t(int part, std::span<std::byte> result)>;
@@ -65,13 +59,6 @@ class ParallelOperator {
 
  private:
   std::shared_ptr<detail::OperatorImpl> state_;
-};
-
-/// Weights with a learning rate of their own. Equal on all ranks.
-struct OptimizedLayer {
-  std::string name{};      ///< for messages and checkpoints; no two layers have the same
-  std::int64_t count = 0;  ///< elements
-  bool excluded = false;   ///< biases, norms: no weight decay, and the learning rate as it is
 };
 
 /// LARS (You et al. 2018; CommLib equation 11) and LAMB (You et al. 2020, Algorithm 2): each layer steps by a rate of its own, in

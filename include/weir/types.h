@@ -520,6 +520,18 @@ typedef struct weir_fusion_statistics {
   int32_t reserved; /**< 0 */
 } weir_fusion_statistics;
 
+/** One part of a work that every rank would otherwise do whole. Equal on all ranks. Start from WEIR_OPERATOR_PART_INIT. */
+typedef struct weir_operator_part {
+  size_t struct_size;
+  double seconds;       /**< that one rank takes for it, as far as one knows: work is divided by these, at least 0 */
+  int64_t result_bytes; /**< of its result; with `variable`, at most */
+} weir_operator_part;
+
+#define WEIR_OPERATOR_PART_INIT                                                                                                    \
+  {                                                                                                                                \
+    sizeof(weir_operator_part), 0.0, 0                                                                                             \
+  }
+
 /** Describes work that is divided among ranks. All fields but `name` and `priority` must be equal on all ranks. Start from
  *  WEIR_OPERATOR_CONFIG_INIT. */
 typedef struct weir_operator_config {
@@ -548,6 +560,20 @@ typedef struct weir_operator_statistics {
   int64_t messages_sent[WEIR_LEVEL_COUNT];     /**< by Level of the peer */
   int64_t messages_received[WEIR_LEVEL_COUNT]; /**< by Level of the peer */
 } weir_operator_statistics;
+
+/** Weights with a learning rate of their own. Equal on all ranks. Start from WEIR_OPTIMIZED_LAYER_INIT. */
+typedef struct weir_optimized_layer {
+  size_t struct_size;
+  int64_t count;    /**< elements */
+  const char* name; /**< for messages and checkpoints, without '/'; no two layers have the same; copied */
+  int32_t excluded; /**< nonzero: biases, norms: no weight decay, and the learning rate as it is */
+  int32_t reserved; /**< 0 */
+} weir_optimized_layer;
+
+#define WEIR_OPTIMIZED_LAYER_INIT                                                                                                  \
+  {                                                                                                                                \
+    sizeof(weir_optimized_layer), 0, "", 0, 0                                                                                      \
+  }
 
 /** Describes how the layers of a model step. All fields but `name` and `priority` must be equal on all ranks. Start from
  *  WEIR_OPTIMIZER_CONFIG_INIT. */

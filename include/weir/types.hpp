@@ -448,6 +448,12 @@ struct FusionStatistics {
   bool settled = false;  ///< they will not be again
 };
 
+/// One part of a work that every rank would otherwise do whole. Equal on all ranks.
+struct OperatorPart {
+  double seconds = 0.0;           ///< that one rank takes for it, as far as one knows: work is divided by these, at least 0
+  std::int64_t result_bytes = 0;  ///< of its result; with `variable`, at most
+};
+
 /// Describes work that is divided among ranks. All fields but `name` and `priority` must be equal on all ranks.
 struct OperatorConfig {
   OperatorDivision division = OperatorDivision::automatic;  ///< which ranks share the parts
@@ -465,6 +471,13 @@ struct OperatorStatistics {
   std::array<std::int64_t, level_count> bytes_received{};     ///< by Level of the peer
   std::array<std::int64_t, level_count> messages_sent{};      ///< by Level of the peer
   std::array<std::int64_t, level_count> messages_received{};  ///< by Level of the peer
+};
+
+/// Weights with a learning rate of their own. Equal on all ranks.
+struct OptimizedLayer {
+  std::string name = "";   ///< for messages and checkpoints, without '/'; no two layers have the same
+  std::int64_t count = 0;  ///< elements
+  bool excluded = false;   ///< biases, norms: no weight decay, and the learning rate as it is
 };
 
 /// Describes how the layers of a model step. All fields but `name` and `priority` must be equal on all ranks.

@@ -175,11 +175,30 @@ void visit_fields(const FusionConfig& config, Visit&& visit) {
 /// visit(FieldInfo, value) for every field, in the order of the struct.
 template <class Visit>
 // clang-format off
+void visit_fields(const OperatorPart& config, Visit&& visit) {
+  visit(FieldInfo{.name = "seconds"}, config.seconds);
+  visit(FieldInfo{.name = "result_bytes"}, config.result_bytes);
+}
+// clang-format on
+
+/// visit(FieldInfo, value) for every field, in the order of the struct.
+template <class Visit>
+// clang-format off
 void visit_fields(const OperatorConfig& config, Visit&& visit) {
   visit(FieldInfo{.name = "division"}, config.division);
   visit(FieldInfo{.name = "variable"}, config.variable);
   visit(FieldInfo{.name = "priority", .agreed = false}, config.priority);
   visit(FieldInfo{.name = "name", .agreed = false}, config.name);
+}
+// clang-format on
+
+/// visit(FieldInfo, value) for every field, in the order of the struct.
+template <class Visit>
+// clang-format off
+void visit_fields(const OptimizedLayer& config, Visit&& visit) {
+  visit(FieldInfo{.name = "name"}, config.name);
+  visit(FieldInfo{.name = "count"}, config.count);
+  visit(FieldInfo{.name = "excluded"}, config.excluded);
 }
 // clang-format on
 

@@ -5,6 +5,7 @@
 #include "checkpoint/signals.hpp"
 #include "embedding/table.hpp"
 #include "fusion/fused.hpp"
+#include "optim/layer_optimizer.hpp"
 #include "plan/plan.hpp"
 
 namespace weir {
@@ -53,6 +54,12 @@ void Checkpoint::add(std::string_view name, EmbeddingTable& table) {
 void Checkpoint::add(std::string_view name, FusedAllreduce& fused) {
   require(fused.state()->comm == state_->comm, "fused '{}' is of another communicator than checkpoint '{}'", name, config().name);
   state_->add(checkpoint::added_fused(std::string(name), fused.state()));
+}
+void Checkpoint::add(std::string_view name, LayerOptimizer& optimizer) {
+  const auto inside = enter(state_);
+  require(optimizer.state()->comm == state_->comm, "optimizer '{}' is of another communicator than checkpoint '{}'", name,
+          config().name);
+  state_->add(checkpoint::added_optimizer(std::string(name), optimizer.state()));
 }
 void Checkpoint::add(std::string_view name, const StepSchedule& schedule) {
   const auto inside = enter(state_);

@@ -307,6 +307,7 @@ SavedState deliver(Source& source, const OutlinedSubject& subject) {
                                        [&](const Subject& s) { return s.kind == subject.kind && s.name == subject.name; });
   Delivery delivery(source, saved, subject);
   if (subject.kind == Kind::array) return delivery.array();
+  if (subject.kind == Kind::optimizer) return delivery.divided_anew();  // it keeps what its own division says, whatever the ranks
   const bool as_it_was = source.same_layout && (source.same_switches || !goes_along_switches(source, saved));
   return as_it_was ? delivery.own() : delivery.divided_anew();
 }

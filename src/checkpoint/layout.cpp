@@ -11,8 +11,8 @@ namespace {
 struct KindRow {
   std::string_view group, word;
 };
-constexpr std::array kind_rows = {KindRow{"plans", "plan"}, KindRow{"tables", "table"}, KindRow{"schedules", "schedule"},
-                                  KindRow{"arrays", "array"}, KindRow{"fused", "fused"}};
+constexpr std::array kind_rows = {KindRow{"plans", "plan"},   KindRow{"tables", "table"}, KindRow{"schedules", "schedule"},
+                                  KindRow{"arrays", "array"}, KindRow{"fused", "fused"},  KindRow{"optimizers", "optimizer"}};
 
 const KindRow& row_of(Kind kind) { return kind_rows[static_cast<std::size_t>(kind)]; }
 

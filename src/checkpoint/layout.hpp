@@ -1,8 +1,8 @@
 // layout.hpp: what a checkpoint file holds and where in the file it is. Pure: no file is touched here.
 //
-// A *subject* is what was added under a name: a plan, a table, a schedule or an array. Its fields are *datasets*; each rank has a
-// *piece* of a dataset. Numbers and texts are small: rank 0 gathers and writes them. Arrays are cut into *chunks*, which each rank
-// writes and reads at their places in the file by itself.
+// A *subject* is what was added under a name: a plan, a table, fused tensors, an optimizer, a schedule or an array. Its fields are
+// *datasets*; each rank has a *piece* of a dataset. Numbers and texts are small: rank 0 gathers and writes them. Arrays are cut
+// into *chunks*, which each rank writes and reads at their places in the file by itself.
 #pragma once
 
 #include <cstdint>
@@ -73,11 +73,11 @@ struct Dataset {
   return count <= 0 ? 0 : (count + chunk_elements - 1) / chunk_elements;
 }
 
-enum class Kind { plan, table, schedule, array, fused };
+enum class Kind { plan, table, schedule, array, fused, optimizer };
 /// "plans": the name of the group that has all of a kind, and "plan", for people.
 [[nodiscard]] std::string_view group_of(Kind kind);
 [[nodiscard]] std::string_view word_of(Kind kind);
-inline constexpr std::array kinds = {Kind::plan, Kind::table, Kind::schedule, Kind::array, Kind::fused};
+inline constexpr std::array kinds = {Kind::plan, Kind::table, Kind::schedule, Kind::array, Kind::fused, Kind::optimizer};
 
 struct Subject {
   Kind kind{};

@@ -7,6 +7,7 @@
 #include "checkpoint/outline.hpp"
 #include "embedding/table.hpp"
 #include "fusion/fused.hpp"
+#include "optim/layer_optimizer.hpp"
 #include "plan/plan.hpp"
 
 namespace weir::checkpoint {
@@ -97,6 +98,15 @@ AddedSubject added_table(std::string name, const std::shared_ptr<detail::Embeddi
 
 AddedSubject added_fused(std::string name, const std::shared_ptr<detail::FusedImpl>& fused) {
   return added(Kind::fused, std::move(name), fused, [](const detail::FusedImpl& f) { return f.config; });
+}
+
+AddedSubject added_optimizer(std::string name, const std::shared_ptr<detail::OptimizerImpl>& optimizer) {
+  const std::weak_ptr<detail::OptimizerImpl> weak = optimizer;
+  return {Kind::optimizer, name,
+          [=](StateVisitor& visitor, Purpose purpose) {
+            alive(weak, Kind::optimizer, name)->visit_state(visitor, purpose == Purpose::save);
+          },
+          [=] { return values_of(alive(weak, Kind::optimizer, name)->config); }};
 }
 
 AddedSubject added_schedule(std::string name, const StepSchedule& schedule) {

@@ -13,7 +13,7 @@
 
 namespace weir::checkpoint {
 
-/// What a visit is for: an array that all ranks have is saved in parts, and restored whole.
+/// What a visit is for: what all ranks have alike is saved in parts, and restored whole.
 enum class Purpose { save, restore };
 
 class AddedSubject {
@@ -42,6 +42,7 @@ class AddedSubject {
 [[nodiscard]] AddedSubject added_plan(std::string name, const std::shared_ptr<detail::PlanImpl>& plan);
 [[nodiscard]] AddedSubject added_table(std::string name, const std::shared_ptr<detail::EmbeddingState>& table);
 [[nodiscard]] AddedSubject added_fused(std::string name, const std::shared_ptr<detail::FusedImpl>& fused);
+[[nodiscard]] AddedSubject added_optimizer(std::string name, const std::shared_ptr<detail::OptimizerImpl>& optimizer);
 [[nodiscard]] AddedSubject added_schedule(std::string name, const StepSchedule& schedule);
 
 struct ArrayView {

@@ -23,6 +23,7 @@
 #include "cli/checkpoint_files.hpp"
 #include "communicator/communicator.hpp"
 #include "fusion/fusion_config.hpp"
+#include "optim/layer_optimizer.hpp"
 #include "topology/topology.hpp"
 #include "transport/inproc/inproc_transport.hpp"
 
@@ -120,6 +121,15 @@ FusedContents fused_of(const Subject& subject) {
   return {subject.name, config_of<FusionConfig>(subject), fusion::tensors_of(text_of(subject, "tensors"))};
 }
 
+struct OptimizerContents {
+  std::string name;
+  OptimizerConfig config;
+  std::vector<OptimizedLayer> layers;
+};
+OptimizerContents optimizer_of(const Subject& subject) {
+  return {subject.name, config_of<OptimizerConfig>(subject), optim::layers_of(text_of(subject, "layers"))};
+}
+
 /// The caller's array on all new ranks.
 struct WholeArray {
   struct Part {
@@ -175,6 +185,7 @@ struct Contents {
       if (subject.kind == checkpoint::Kind::plan) plans.emplace_back(subject.name, plan_config(subject));
       if (subject.kind == checkpoint::Kind::table) tables.emplace_back(subject.name, table_config(subject));
       if (subject.kind == checkpoint::Kind::fused) fused.push_back(fused_of(subject));
+      if (subject.kind == checkpoint::Kind::optimizer) optimizers.push_back(optimizer_of(subject));
       if (subject.kind == checkpoint::Kind::schedule) schedules.emplace_back(subject.name, schedule_of(subject));
       if (subject.kind == checkpoint::Kind::array) arrays.push_back(array_of(subject, ranks));
     }
@@ -182,6 +193,7 @@ struct Contents {
   std::vector<std::pair<std::string, AllreduceConfig>> plans;
   std::vector<std::pair<std::string, EmbeddingConfig>> tables;
   std::vector<FusedContents> fused;
+  std::vector<OptimizerContents> optimizers;
   std::vector<std::pair<std::string, StepSchedule>> schedules;
   std::vector<WholeArray> arrays;
 };
@@ -194,10 +206,13 @@ void restore_and_save(const Communicator& comm, Contents& contents, const Checkp
   for (const auto& [name, table] : contents.tables) tables.emplace_back(comm, table);
   std::vector<FusedAllreduce> fused;
   for (const FusedContents& f : contents.fused) fused.emplace_back(comm, f.config, f.tensors);
+  std::vector<LayerOptimizer> optimizers;
+  for (const OptimizerContents& o : contents.optimizers) optimizers.emplace_back(comm, o.config, o.layers);
   Checkpoint checkpoint(comm, config);
   for (std::size_t i = 0; i < plans.size(); ++i) checkpoint.add(contents.plans[i].first, plans[i]);
   for (std::size_t i = 0; i < tables.size(); ++i) checkpoint.add(contents.tables[i].first, tables[i]);
   for (std::size_t i = 0; i < fused.size(); ++i) checkpoint.add(contents.fused[i].name, fused[i]);
+  for (std::size_t i = 0; i < optimizers.size(); ++i) checkpoint.add(contents.optimizers[i].name, optimizers[i]);
   for (const auto& [name, schedule] : contents.schedules) checkpoint.add(name, schedule);
   for (WholeArray& array : contents.arrays) {
     WholeArray::Part& mine = array.parts[static_cast<std::size_t>(comm.rank())];

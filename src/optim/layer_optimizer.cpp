@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <sstream>
 #include <unordered_set>
 
 #include "base/config_check.hpp"
@@ -50,14 +51,31 @@ double rate_of(const OptimizerConfig& config, const OptimizedLayer& layer, const
   return config.largest_rate > 0 ? std::min(rate, config.largest_rate) : rate;
 }
 
-namespace {
-
 std::string text_of(std::span<const OptimizedLayer> layers) {
   std::string text;
   for (const OptimizedLayer& layer : layers)
     text += fmt::format("{}: count {}, excluded {}\n", layer.name, layer.count, layer.excluded ? 1 : 0);
   return text;
 }
+
+std::vector<OptimizedLayer> layers_of(std::string_view text) {
+  std::vector<OptimizedLayer> layers;
+  std::istringstream lines{std::string(text)};
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t colon = line.rfind(": count ");
+    require(colon != std::string::npos, "'{}' describes no layer", line);
+    OptimizedLayer layer{.name = line.substr(0, colon)};
+    std::string numbers = line.substr(colon + 1), word;
+    std::replace(numbers.begin(), numbers.end(), ',', ' ');
+    std::istringstream words(numbers);
+    words >> word >> layer.count >> word >> layer.excluded;
+    require(!words.fail(), "'{}' describes no layer", line);
+    layers.push_back(std::move(layer));
+  }
+  return layers;
+}
+
+namespace {
 
 void check_config(const OptimizerConfig& c) {
   check_fields(c);
@@ -290,7 +308,19 @@ void OptimizerImpl::count() {
   statistics.seconds_gather = norms_->statistics.seconds_gather + (updates_ ? updates_->statistics.seconds_gather : 0);
 }
 
-void OptimizerImpl::visit_state(StateVisitor& visitor) {
+bool OptimizerImpl::visits(std::size_t number, bool once) const {
+  if (kept_[number] < 0 || !once) return kept_[number] >= 0;
+  // Every rank, every node, or nobody else keeps the block, too: each of these takes its share of all blocks.
+  const Topology& topology = comm->topology;
+  std::size_t keepers = 1, mine = 0;
+  if (config.update == OperatorDivision::replicated)
+    keepers = static_cast<std::size_t>(topology.size()), mine = static_cast<std::size_t>(topology.rank());
+  if (config.update == OperatorDivision::node)
+    keepers = static_cast<std::size_t>(topology.node_count()), mine = static_cast<std::size_t>(topology.node_of(topology.rank()));
+  return number >= blocks_.size() * mine / keepers && number < blocks_.size() * (mine + 1) / keepers;
+}
+
+void OptimizerImpl::visit_state(StateVisitor& visitor, bool once) {
   visitor.fixed("rank", comm->topology.rank(), Share::layout);
   visitor.fixed("ranks", comm->topology.size(), Share::layout);
   visitor.text("rule", name_of(config.rule));
@@ -300,10 +330,10 @@ void OptimizerImpl::visit_state(StateVisitor& visitor) {
     std::memcpy(to, from, static_cast<std::size_t>(bytes));
   };
   for (std::size_t i = 0, layer = 0; layer < layers.size(); ++layer) {
-    // Of a layer, a rank keeps blocks that follow each other.
+    // Of a layer, a rank visits blocks that follow each other.
     std::int64_t kept = 0, begin = 0, count = 0;
     for (; i < blocks_.size() && blocks_[i].layer == static_cast<int>(layer); ++i) {
-      if (kept_[i] < 0) continue;
+      if (!visits(i, once)) continue;
       if (count == 0) kept = kept_[i], begin = blocks_[i].begin;
       count += blocks_[i].count;
     }

@@ -24,6 +24,10 @@ struct Block {
 };
 [[nodiscard]] std::vector<Block> blocks_of(std::span<const OptimizedLayer> layers);
 
+/// Layers as a text with a line for each, and back.
+[[nodiscard]] std::string text_of(std::span<const OptimizedLayer> layers);
+[[nodiscard]] std::vector<OptimizedLayer> layers_of(std::string_view text);
+
 /// Throws Error(WEIR_ERR_ARGUMENT) saying what is wrong and what would be right, naming the layer.
 void check_layers(std::span<const OptimizedLayer> layers);
 
@@ -48,7 +52,8 @@ class OptimizerImpl {
   OptimizerImpl& operator=(const OptimizerImpl&) = delete;
 
   void step(std::span<float* const> weights, std::span<const float* const> gradients, double learning_rate);
-  void visit_state(StateVisitor& visitor);
+  /// With `once`, of what several ranks keep alike, each block on one of them.
+  void visit_state(StateVisitor& visitor, bool once = false);
   void reset();
   /// False where a gathering broke off: memory must be kept until the process ends, for the network may still write to it.
   [[nodiscard]] bool retire() noexcept;
@@ -92,6 +97,7 @@ class OptimizerImpl {
   std::int64_t put_weights(const Step& step, int number, std::span<std::byte> result);
   void take_weights(const Step& step);
   void count();
+  [[nodiscard]] bool visits(std::size_t number, bool once) const;
 
   std::vector<Block> blocks_;
   std::shared_ptr<OperatorImpl> norms_, updates_;  // updates_: null where every rank steps all

@@ -5,6 +5,7 @@
 #include <weir/datacache.h>
 #include <weir/embedding.h>
 #include <weir/fusion.h>
+#include <weir/optim.h>
 #include <weir/weir.h>
 
 static_assert(sizeof(weir_allreduce_config) == 176, "weir_allreduce_config");
@@ -159,6 +160,9 @@ static_assert(offsetof(weir_fusion_statistics, seconds_waited) == 344, "seconds_
 static_assert(offsetof(weir_fusion_statistics, seconds_total) == 352, "seconds_total");
 static_assert(offsetof(weir_fusion_statistics, regroupings) == 360, "regroupings");
 static_assert(offsetof(weir_fusion_statistics, settled) == 368, "settled");
+static_assert(sizeof(weir_operator_part) == 24, "weir_operator_part");
+static_assert(offsetof(weir_operator_part, seconds) == 8, "seconds");
+static_assert(offsetof(weir_operator_part, result_bytes) == 16, "result_bytes");
 static_assert(sizeof(weir_operator_config) == 32, "weir_operator_config");
 static_assert(offsetof(weir_operator_config, name) == 8, "name");
 static_assert(offsetof(weir_operator_config, division) == 16, "division");
@@ -173,6 +177,11 @@ static_assert(offsetof(weir_operator_statistics, bytes_sent) == 32, "bytes_sent"
 static_assert(offsetof(weir_operator_statistics, bytes_received) == 88, "bytes_received");
 static_assert(offsetof(weir_operator_statistics, messages_sent) == 144, "messages_sent");
 static_assert(offsetof(weir_operator_statistics, messages_received) == 200, "messages_received");
+static_assert(sizeof(weir_optimized_layer) == 32, "weir_optimized_layer");
+static_assert(offsetof(weir_optimized_layer, count) == 8, "count");
+static_assert(offsetof(weir_optimized_layer, name) == 16, "name");
+static_assert(offsetof(weir_optimized_layer, excluded) == 24, "excluded");
+static_assert(offsetof(weir_optimized_layer, reserved) == 28, "reserved");
 static_assert(sizeof(weir_optimizer_config) == 88, "weir_optimizer_config");
 static_assert(offsetof(weir_optimizer_config, momentum) == 8, "momentum");
 static_assert(offsetof(weir_optimizer_config, weight_decay) == 16, "weight_decay");
@@ -254,6 +263,9 @@ static_assert(WEIR_FUSION_NONE == 0 && WEIR_FUSION_BEHIND == 1 && WEIR_FUSION_AH
               "schemes");
 static_assert(WEIR_FUSION_AHEAD_INTER_INTRA == 4 && WEIR_FUSION_OMGS == 5 && WEIR_FUSION_CUPCAKE == 6, "schemes");
 static_assert(WEIR_FUSION_AHEAD_FITTED == 7 && WEIR_THRESHOLD_REDSYNC == 6, "schemes, threshold");
+static_assert(WEIR_OPERATOR_AUTOMATIC == 0 && WEIR_OPERATOR_REPLICATED == 1 && WEIR_OPERATOR_NODE == 2 && WEIR_OPERATOR_ALL == 3,
+              "division");
+static_assert(WEIR_OPTIMIZER_LARS == 0 && WEIR_OPTIMIZER_LAMB == 1, "rule");
 static_assert(WEIR_ELEMENT_FLOAT32 == 0 && WEIR_ELEMENT_FLOAT64 == 1 && WEIR_ELEMENT_INT32 == 2, "element types");
 static_assert(WEIR_ELEMENT_INT64 == 3 && WEIR_ELEMENT_UINT8 == 4, "element types");
 static_assert(WEIR_DISTRIBUTION_REPLICATED == 0 && WEIR_DISTRIBUTION_BLOCK == 1 && WEIR_DISTRIBUTION_LOCAL == 2, "distribution");

@@ -70,6 +70,29 @@ static void train_fused(weir_fused* fused, float* gradients) {
   EXPECT(weir_fused_wait_all(fused) == WEIR_OK);
 }
 
+static weir_layer_optimizer* make_optimizer(weir_comm* comm, int update) {
+  weir_optimizer_config config = WEIR_OPTIMIZER_CONFIG_INIT;
+  weir_optimized_layer layers[2] = {WEIR_OPTIMIZED_LAYER_INIT, WEIR_OPTIMIZED_LAYER_INIT};
+  weir_layer_optimizer* optimizer = NULL;
+  config.update = update;
+  layers[0].name = "encoder";
+  layers[0].count = n / 2;
+  layers[1].name = "decoder";
+  layers[1].count = n - n / 2;
+  EXPECT(weir_optimizer_create(comm, &config, layers, 2, &optimizer) == WEIR_OK);
+  return optimizer;
+}
+
+/* Gradients are the same on all ranks. */
+static void train_optimizer(weir_layer_optimizer* optimizer, int step, float* weights) {
+  float gradients[n];
+  void* const w[2] = {weights, weights + n / 2};
+  const void* const g[2] = {gradients, gradients + n / 2};
+  int i;
+  for (i = 0; i < n; ++i) gradients[i] = (float)((i * 7919 + step * 104729) % 1009 - 504) / 504.0f;
+  EXPECT(weir_optimizer_step(optimizer, w, g, 2, 0.1) == WEIR_OK);
+}
+
 /* One step of training; `vectors` become what was looked up. */
 static void train(weir_embedding* table, int step, float vectors[batch * width]) {
   int32_t ids[batch];
@@ -86,14 +109,16 @@ static weir_schedule* make_schedule(weir_comm* comm, const char* last) {
   return schedule;
 }
 
-/* Plans, tables, fused tensors and schedules go on from a file bit for bit. */
+/* Plans, tables, fused tensors, optimizers and schedules go on from a file bit for bit. */
 static void check_objects(weir_comm* comm) {
   weir_plan *first = make_plan(comm), *second = make_plan(comm);
   weir_embedding *trained = make_table(comm), *restored = make_table(comm);
   weir_schedule *same = make_schedule(comm, "decoder"), *other = make_schedule(comm, "softmax");
   weir_fused *fused = make_fused(comm), *again = make_fused(comm);
+  weir_layer_optimizer* optimizer = make_optimizer(comm, WEIR_OPERATOR_ALL);
+  weir_layer_optimizer* optimizer_again = make_optimizer(comm, WEIR_OPERATOR_REPLICATED);
   weir_checkpoint *saving, *loading, *refused;
-  float a[n], b[n], c[n], d[n], rows_a[batch * width], rows_b[batch * width];
+  float a[n], b[n], c[n], d[n], weights[n] = {0}, weights_again[n], rows_a[batch * width], rows_b[batch * width];
   int64_t found = 7;
   int step;
   next_folder();
@@ -105,6 +130,10 @@ static void check_objects(weir_comm* comm) {
   EXPECT(weir_checkpoint_add_fused(saving, "model", fused) == WEIR_OK);
   EXPECT(weir_checkpoint_add_fused(loading, "model", again) == WEIR_OK);
   EXPECT(weir_checkpoint_add_fused(refused, "model", again) == WEIR_OK);
+  EXPECT(weir_checkpoint_add_optimizer(saving, "optimizer", optimizer) == WEIR_OK);
+  EXPECT(weir_checkpoint_add_optimizer(loading, "optimizer", optimizer_again) == WEIR_OK);
+  EXPECT(weir_checkpoint_add_optimizer(refused, "optimizer", optimizer_again) == WEIR_OK);
+  EXPECT(weir_checkpoint_add_optimizer(saving, "plan", NULL) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_checkpoint_add_fused(saving, "plan", (weir_fused*)first) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_checkpoint_add_schedule(saving, "step", same) == WEIR_OK);
   EXPECT(weir_checkpoint_add_schedule(loading, "step", same) == WEIR_OK);
@@ -120,10 +149,13 @@ static void check_objects(weir_comm* comm) {
     EXPECT(weir_plan_run(first, a) == WEIR_OK);
     fill(c, step);
     train_fused(fused, c);
+    train_optimizer(optimizer, step, weights);
     train(trained, step, rows_a);
   }
   EXPECT(weir_checkpoint_save(saving, step) == WEIR_OK);
-  fill(a, step); /* behind the save */
+  memcpy(weights_again, weights, sizeof(weights));
+  train_optimizer(optimizer, step, weights); /* behind the save */
+  fill(a, step);
   EXPECT(weir_plan_run(first, a) == WEIR_OK);
   fill(c, step);
   train_fused(fused, c);
@@ -138,6 +170,8 @@ static void check_objects(weir_comm* comm) {
   fill(d, step);
   train_fused(again, d);
   EXPECT(memcmp(c, d, sizeof(c)) == 0);
+  train_optimizer(optimizer_again, step, weights_again);
+  EXPECT(memcmp(weights, weights_again, sizeof(weights)) == 0);
   train(restored, step, rows_b);
   EXPECT(memcmp(rows_a, rows_b, sizeof(rows_a)) == 0);
 
@@ -151,6 +185,7 @@ static void check_objects(weir_comm* comm) {
   EXPECT(weir_checkpoint_destroy(refused) == WEIR_OK && weir_schedule_destroy(other) == WEIR_OK);
   EXPECT(weir_plan_destroy(second) == WEIR_OK && weir_embedding_destroy(trained) == WEIR_OK);
   EXPECT(weir_fused_destroy(fused) == WEIR_OK && weir_fused_destroy(again) == WEIR_OK);
+  EXPECT(weir_optimizer_destroy(optimizer) == WEIR_OK && weir_optimizer_destroy(optimizer_again) == WEIR_OK);
 }
 
 /* The caller's arrays of every type, in every distribution. */

@@ -5,6 +5,7 @@
 #include <weir/embedding.h>
 #include <weir/fusion.h>
 #include <weir/mpi.h>
+#include <weir/optim.h>
 
 #include "expect.h"
 
@@ -42,6 +43,8 @@ static void check_dead_handles(void) {
   EXPECT(weir_embedding_update_wait((weir_embedding*)plan) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_schedule_wait_all((weir_schedule*)plan) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_fused_wait_all((weir_fused*)plan) == WEIR_ERR_ARGUMENT);
+  EXPECT(weir_operator_wait((weir_operator*)plan) == WEIR_ERR_ARGUMENT);
+  EXPECT(weir_optimizer_reset((weir_layer_optimizer*)plan) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_comm_destroy(comm) == WEIR_OK);
   EXPECT(weir_comm_rank(comm, &value) == WEIR_ERR_ARGUMENT && weir_comm_destroy(comm) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_comm_topology(comm) == NULL);

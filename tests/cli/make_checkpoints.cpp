@@ -1,4 +1,5 @@
 // make_checkpoints.cpp: the files that test_checkpoint.sh looks at: make_checkpoints FOLDER [SEED] [COMPRESSION].
+#include <array>
 #include <cstdio>
 #include <numeric>
 #include <string>
@@ -17,6 +18,9 @@ void train(const Communicator& comm, const std::string& folder, int seed, std::i
   const auto rank = static_cast<std::size_t>(comm.rank());
   AllreducePlan plan(comm, {.count = elements, .density = 0.05, .algorithm = "oktopk", .threshold = Threshold::exact});
   EmbeddingTable table(comm, {.rows = 40, .width = 8, .largest_batch = 16, .optimizer = Optimizer::adam, .seed = 7});
+  LayerOptimizer optimizer(
+      comm, {.rule = OptimizerRule::lamb, .update = OperatorDivision::all},
+      std::vector<OptimizedLayer>{{.name = "wide", .count = 70000}, {.name = "bias", .count = 30, .excluded = true}});
   const StepSchedule schedule({"lower", "upper"});
   std::vector<float> weights(1000);
   std::iota(weights.begin(), weights.end(), static_cast<float>(seed));
@@ -27,6 +31,7 @@ void train(const Communicator& comm, const std::string& folder, int seed, std::i
   Checkpoint checkpoint(comm, {.folder = folder, .run = "test", .keep = 2, .compression = compression});
   checkpoint.add("gradient", plan);
   checkpoint.add("words", table);
+  checkpoint.add("layers", optimizer);
   checkpoint.add("blocks", schedule);
   checkpoint.add_replicated("weights", std::span(weights));
   checkpoint.add_block("parts", std::span(block), 25 * comm.rank(), 25 * ranks);
@@ -35,7 +40,7 @@ void train(const Communicator& comm, const std::string& folder, int seed, std::i
   checkpoint.set("loss", 0.5);
   checkpoint.set("note", "a test");
   std::vector<std::int64_t> ids(16);
-  std::vector<float> vectors(ids.size() * 8);
+  std::vector<float> vectors(ids.size() * 8), wide(70000, 1.0F), bias(30, 1.0F);
   for (std::int64_t step = 1; step <= steps; ++step) {
     std::vector<float> gradient =
         make_input<float>(Input::heavy_tailed, elements, comm.rank(), ranks, static_cast<int>(step) + seed);
@@ -44,6 +49,8 @@ void train(const Communicator& comm, const std::string& folder, int seed, std::i
       ids[i] = static_cast<std::int64_t>((3 * i + rank + static_cast<std::size_t>(step)) % 40);
     table.lookup(ids, vectors).wait();
     table.update(vectors).wait();
+    const std::vector<float> same = make_input<float>(Input::heavy_tailed, 70000, 0, 1, static_cast<int>(step) + seed);
+    optimizer.step(std::array{wide.data(), bias.data()}, std::array{same.data(), same.data()}, 0.1);
     checkpoint.save(step).wait();
   }
 }

@@ -63,7 +63,7 @@ import json
 there = json.load(open("show.json"))
 assert there["step"] == 3 and there["ranks"] == 4 and there["node_of_rank"] == [0, 0, 1, 1] and there["values"]["epoch"] == 3, there
 subjects = {s["name"]: s for s in there["subjects"]}
-assert subjects.keys() == {"gradient", "words", "blocks", "weights", "parts", "own"}, subjects.keys()
+assert subjects.keys() == {"gradient", "words", "blocks", "weights", "parts", "own", "layers"}, subjects.keys()
 assert subjects["gradient"]["configuration"]["algorithm"] == "oktopk"
 assert [d["elements"] for d in subjects["own"]["datasets"]] == [[1, 2, 3, 4]], subjects["own"]'
 
@@ -105,12 +105,13 @@ shown=$("$weir" checkpoint show 7.h5)
 expect "$shown" "step 3, 7 ranks on 3 nodes, .*run 'test'"
 expect "$shown" "^  epoch = 3$"
 expect "$shown" "residual +float32 +summed .* 5000 on each of 7 ranks$"
+expect "$shown" "layer/wide/second +float32 +block"
 expect "$shown" "elements +float64 +block .* 14 to 15 on each of 7 ranks$"
 expect "$shown" "elements +int64 +each .* 0 to 4 on each of 7 ranks$"
 ends 1 "^ranks: 4 and 7" "$weir" checkpoint diff "$file" 7.h5
 "$weir" checkpoint reshard 7.h5 4.h5 --ranks 4 --per-node 2 >/dev/null 2>&1
 back=$("$weir" checkpoint diff "$file" 4.h5) || true
-expect_not "$back" "array|table|schedule|value|^step|^run|nodes"
+expect_not "$back" "array|table|optimizer|schedule|value|^step|^run|nodes"
 "$weir" checkpoint reshard "$file" 1.h5 --ranks 1 >/dev/null 2>notes
 expect "$(cat notes)" "array 'own' is local: what ranks 1 to 3 have of it is not in the new file"
 "$weir" checkpoint reshard "$file" again.h5 --ranks 4 >/dev/null # as many ranks on the same nodes

@@ -98,6 +98,18 @@ contains
     call fused%wait_all()
   end subroutine
 
+  !> Gradients are the same on all ranks.
+  subroutine train_optimizer(optimizer, step, weights)
+    type(weir_layer_optimizer), intent(inout) :: optimizer
+    integer, intent(in) :: step
+    real(real32), intent(inout) :: weights(n)
+    real(real32) :: gradient(n)
+    integer :: i
+
+    gradient = [(real(mod(i * 7919 + step * 1049, 1009) - 504, real32), i = 1, n)]
+    call optimizer%step(weights, gradient, 0.1_real64)
+  end subroutine
+
   !> Bit for bit, with other objects of the same configuration.
   subroutine check_going_on(comm)
     type(weir_communicator), intent(in) :: comm
@@ -105,10 +117,12 @@ contains
     type(weir_embedding_table) :: trained, restored
     type(weir_fused_allreduce) :: fused, again
     type(weir_fused_tensor) :: tensors(2)
+    type(weir_layer_optimizer) :: optimizer, optimizer_again
+    type(weir_optimized_layer) :: layers(2)
     type(weir_schedule) :: schedule
     type(weir_checkpoint) :: saving, loading
     type(weir_embedding_config) :: config
-    real(real32), asynchronous :: a(n), b(n), c(n), d(n), rows_a(2, 3), rows_b(2, 3)
+    real(real32), asynchronous :: a(n), b(n), c(n), d(n), weights(n), weights_again(n), rows_a(2, 3), rows_b(2, 3)
     integer(int64) :: found
     integer :: step, ierr
 
@@ -122,33 +136,44 @@ contains
     tensors = [weir_fused_tensor(name='encoder', count=n / 2), weir_fused_tensor(name='decoder', count=n / 2)]
     call fused%create(comm, weir_fusion_config(scheme=WEIR_FUSION_AHEAD_INTER), tensors)
     call again%create(comm, weir_fusion_config(scheme=WEIR_FUSION_AHEAD_INTER), tensors)
+    layers = [weir_optimized_layer(name='encoder', count=n / 2), weir_optimized_layer(name='decoder', count=n / 2)]
+    call optimizer%create(comm, weir_optimizer_config(rule=WEIR_OPTIMIZER_LAMB, update=WEIR_OPERATOR_ALL), layers)
+    call optimizer_again%create(comm, weir_optimizer_config(rule=WEIR_OPTIMIZER_LAMB), layers)
     call schedule%create(comm, ['encoder', 'decoder'])
     call open_folder(comm, saving)
     call saving%add('gradient  ', first)
     call saving%add('words', trained)
     call saving%add('model', fused)
+    call saving%add('optimizer', optimizer)
     call saving%add('step', schedule)
     call open_folder(comm, loading)
     call loading%add('gradient', second)
     call loading%add('words', restored)
     call loading%add('model', again)
+    call loading%add('optimizer', optimizer_again)
     call loading%add('step', schedule)
     call schedule%destroy()
     call loading%restore(found)
     call expect(found == -1, 'an empty folder restores nothing')
+    weights = 1
     do step = 0, 2
       call train(first, trained, step, a, rows_a)
       call train_fused(fused, step, c)
+      call train_optimizer(optimizer, step, weights)
     end do
     call saving%save(3_int64)
-    call train(first, trained, 3, a, rows_a) ! behind the save
+    weights_again = weights
+    call train_optimizer(optimizer, 3, weights) ! behind the save
+    call train(first, trained, 3, a, rows_a)
     call train_fused(fused, 3, c)
     call saving%wait()
     call loading%restore(found)
     call expect(found == 3, 'the step that was saved is restored')
     call train(second, restored, 3, b, rows_b)
     call train_fused(again, 3, d)
+    call train_optimizer(optimizer_again, 3, weights_again)
     call expect(all(a == b) .and. all(c == d) .and. all(rows_a == rows_b), 'a restored run goes on bit for bit')
+    call expect(all(weights == weights_again), 'a restored optimizer goes on bit for bit')
 
     call first%destroy()
     call saving%save(4_int64)

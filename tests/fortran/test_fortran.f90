@@ -6,6 +6,7 @@ program test_fortran
   use fusion_of_real64, only: check_fusion64 => check_fusion
   use communicators_of_mpi, only: check_communicators, check_library
   use mpi_f08
+  use optim_of_layers, only: check_optim
   use plans_of_real32, only: check_real32 => check_plans
   use plans_of_real64, only: check_real64 => check_plans
   use tables_of_words, only: check_tables
@@ -28,6 +29,7 @@ program test_fortran
   call check_tables(comm)
   call check_fusion32(comm)
   call check_fusion64(comm)
+  call check_optim(comm)
   call check_checkpoints(comm)
   call late%create(comm, weir_allreduce_config(count=size(gradient)))
   call MPI_Finalize()

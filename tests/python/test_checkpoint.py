@@ -127,6 +127,38 @@ def test_fused_tensors_go_on(comm, folder):
                 checkpoint.save(4).wait()
 
 
+@pytest.mark.parametrize("rule", list(weir.OptimizerRule))
+def test_optimizers_go_on(comm, folder, rule):
+    """With another division of the update, too."""
+    layers = {"encoder": 70000, "decoder": 400}
+
+    def train(optimizer, weights, step):
+        gradients = [random_gradient(0, count, 10 * step + i) for i, count in enumerate(layers.values())]
+        optimizer.step(weights, gradients, 0.1)
+
+    weights = [random_gradient(0, count, 99) for count in layers.values()]
+    with weir.LayerOptimizer(comm, layers, rule=rule, update="all") as optimizer:
+        with weir.Checkpoint(comm, folder=folder) as checkpoint:
+            checkpoint.add("optimizer", optimizer)
+            for step in range(3):
+                train(optimizer, weights, step)
+            operation = checkpoint.save(3)
+            restored = [weight.copy() for weight in weights]
+            train(optimizer, weights, 3)  # behind the save
+            operation.wait()
+    with weir.LayerOptimizer(comm, layers, rule=rule, update="replicated") as optimizer:
+        with weir.Checkpoint(comm, folder=folder) as checkpoint:
+            checkpoint.add("optimizer", optimizer)
+            assert checkpoint.restore() == 3 and optimizer.statistics.steps == 0
+            train(optimizer, restored, 3)
+            assert optimizer.statistics.steps == 4
+            optimizer.close()
+            with pytest.raises(weir.StateError, match="optimizer 'optimizer' was destroyed"):
+                checkpoint.save(4).wait()
+    for weight, expected in zip(restored, weights):
+        np.testing.assert_array_equal(weight, expected)
+
+
 @pytest.mark.parametrize("compression", [0, 3])
 def test_arrays(comm, folder, compression):
     rank, size = comm.rank, comm.size
@@ -275,7 +307,7 @@ def test_refused_arguments(comm, checkpoint):
             checkpoint.add_block("x", np.zeros(3), first, total)
     with pytest.raises(weir.ArgumentError, match="first, in bytes, is"):
         checkpoint.add_block("x", np.zeros(3, np.int16), 2**62, 2**62 + 3)
-    with pytest.raises(weir.ArgumentError, match="'x' is of type ndarray: give a plan, a table, a FusedAllreduce or a schedule"):
+    with pytest.raises(weir.ArgumentError, match="'x' is of type ndarray: give a plan, a table, a FusedAllreduce, a LayerOptimizer"):
         checkpoint.add("x", np.zeros(3))
     with pytest.raises(weir.ArgumentError, match="name is 5"):
         checkpoint.add_local(5, np.zeros(3))

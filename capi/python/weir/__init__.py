@@ -21,6 +21,7 @@ from .embedding import EmbeddingTable
 from .encoded import decode, inspect
 from .fusion import FusedAllreduce
 from .operation import Operation
+from .optim import LayerOptimizer, ParallelOperator
 from .plan import AllreducePlan, Residual, SparseResult
 from .registry import Versions, algorithms, compressors, exchanges, log_to, set_log_function, settings, versions
 from .schedule import StepSchedule
@@ -32,8 +33,10 @@ __all__ = [
     "Communicator",
     "EmbeddingTable",
     "FusedAllreduce",
+    "LayerOptimizer",
     "LibraryError",
     "Operation",
+    "ParallelOperator",
     "Residual",
     "SparseResult",
     "StepSchedule",

@@ -6,6 +6,7 @@ from typing import Any, Dict, Tuple
 
 VERSION = (0, 1, 0)
 LOG_FUNCTION = CFUNCTYPE(None, c_void_p, c_int32, c_char_p)
+OPERATOR_BODY = CFUNCTYPE(c_int64, c_void_p, c_int, c_void_p, c_int64, POINTER(c_char_p))
 
 
 class weir_allreduce_config(Structure):
@@ -261,6 +262,14 @@ class weir_fusion_statistics(Structure):
     ]
 
 
+class weir_operator_part(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("seconds", c_double),
+        ("result_bytes", c_int64),
+    ]
+
+
 class weir_operator_config(Structure):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -282,6 +291,16 @@ class weir_operator_statistics(Structure):
         ("bytes_received", c_int64 * 7),
         ("messages_sent", c_int64 * 7),
         ("messages_received", c_int64 * 7),
+    ]
+
+
+class weir_optimized_layer(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("count", c_int64),
+        ("name", c_char_p),
+        ("excluded", c_int32),
+        ("reserved", c_int32),
     ]
 
 
@@ -484,6 +503,7 @@ FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "weir_checkpoint_add_plan": (c_int, (c_void_p, c_char_p, c_void_p)),
     "weir_checkpoint_add_embedding": (c_int, (c_void_p, c_char_p, c_void_p)),
     "weir_checkpoint_add_fused": (c_int, (c_void_p, c_char_p, c_void_p)),
+    "weir_checkpoint_add_optimizer": (c_int, (c_void_p, c_char_p, c_void_p)),
     "weir_checkpoint_add_schedule": (c_int, (c_void_p, c_char_p, c_void_p)),
     "weir_checkpoint_add_array": (c_int, (c_void_p, c_char_p, c_void_p, c_int32, c_int32, c_int64, c_int64, c_int64)),
     "weir_checkpoint_set_integer": (c_int, (c_void_p, c_char_p, c_int64)),
@@ -522,6 +542,33 @@ FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "weir_fused_save_state": (c_int, (c_void_p, c_void_p, c_int64)),
     "weir_fused_restore_state": (c_int, (c_void_p, c_void_p, c_int64)),
     "weir_fused_reset": (c_int, (c_void_p,)),
+    "weir_operator_create": (c_int, (c_void_p, POINTER(weir_operator_config), POINTER(weir_operator_part), c_int, POINTER(c_void_p))),
+    "weir_operator_destroy": (c_int, (c_void_p,)),
+    "weir_operator_run": (c_int, (c_void_p, OPERATOR_BODY, c_void_p, c_void_p, c_int64)),
+    "weir_operator_start": (c_int, (c_void_p, OPERATOR_BODY, c_void_p, c_void_p, c_int64)),
+    "weir_operator_test": (c_int, (c_void_p, POINTER(c_int))),
+    "weir_operator_wait": (c_int, (c_void_p,)),
+    "weir_operator_wait_for": (c_int, (c_void_p, c_double, POINTER(c_int))),
+    "weir_operator_bytes": (c_int, (c_void_p, POINTER(c_int64))),
+    "weir_operator_offset": (c_int, (c_void_p, c_int, POINTER(c_int64))),
+    "weir_operator_result_bytes": (c_int, (c_void_p, c_int, POINTER(c_int64))),
+    "weir_operator_works_on": (c_int, (c_void_p, c_int, POINTER(c_int))),
+    "weir_operator_get_statistics": (c_int, (c_void_p, POINTER(weir_operator_statistics))),
+    "weir_operator_get_config": (c_int, (c_void_p, POINTER(weir_operator_config))),
+    "weir_operator_explanation": (c_char_p, (c_void_p,)),
+    "weir_operator_memory_bytes": (c_int, (c_void_p, POINTER(c_int64))),
+    "weir_optimizer_create": (c_int, (c_void_p, POINTER(weir_optimizer_config), POINTER(weir_optimized_layer), c_int, POINTER(c_void_p))),
+    "weir_optimizer_destroy": (c_int, (c_void_p,)),
+    "weir_optimizer_step": (c_int, (c_void_p, c_void_p, c_void_p, c_int, c_double)),
+    "weir_optimizer_rates": (c_int, (c_void_p, POINTER(c_double), c_int)),
+    "weir_optimizer_get_statistics": (c_int, (c_void_p, POINTER(weir_optimizer_statistics))),
+    "weir_optimizer_get_config": (c_int, (c_void_p, POINTER(weir_optimizer_config))),
+    "weir_optimizer_explanation": (c_char_p, (c_void_p,)),
+    "weir_optimizer_memory_bytes": (c_int, (c_void_p, POINTER(c_int64))),
+    "weir_optimizer_state_bytes": (c_int, (c_void_p, POINTER(c_int64))),
+    "weir_optimizer_save_state": (c_int, (c_void_p, c_void_p, c_int64)),
+    "weir_optimizer_restore_state": (c_int, (c_void_p, c_void_p, c_int64)),
+    "weir_optimizer_reset": (c_int, (c_void_p,)),
     "weir_source_create_records": (c_int, (c_char_p, c_int64, c_int64, POINTER(c_void_p))),
     "weir_source_create_idx": (c_int, (c_char_p, c_char_p, POINTER(c_void_p))),
     "weir_source_create_npy": (c_int, (c_char_p, c_char_p, POINTER(c_void_p))),

@@ -49,6 +49,22 @@ def memory_of(array: Any) -> Memory:
     return of_numpy(np.asarray(view), view)
 
 
+BYTES = {"bfloat16": 2}  # of elements of types that NumPy does not know
+
+
+def item_bytes(memory: Memory) -> int:
+    """Of one element. Throws ValueError for what is no number."""
+    if memory.dtype in BYTES:
+        return BYTES[memory.dtype]
+    try:
+        dtype = np.dtype(memory.dtype)
+    except TypeError:
+        dtype = np.dtype(object)
+    if dtype.kind not in "biufc":
+        raise ValueError(f"has type {memory.dtype}: give numbers, or a view of them as bytes, array.view('uint8')")
+    return dtype.itemsize
+
+
 def of_numpy(array: Any, owner: Any) -> Memory:
     if isinstance(array, np.ma.MaskedArray) and bool(np.any(array.mask)):
         raise ValueError("has masked elements, whose values would count: give array.filled(0)")
@@ -176,13 +192,13 @@ def contiguous_copy(memory: Memory) -> str:
 
 
 def problem_of(
-    memory: Memory, dtypes: Tuple[str, ...], cuda: Optional[bool], writable: bool, taker: str = "plan"
+    memory: Memory, dtypes: Optional[Tuple[str, ...]], cuda: Optional[bool], writable: bool, taker: str = "plan"
 ) -> Optional[str]:
     """What is wrong with an array that should have one of these types, be in GPU memory or not (None: either), and take
     values. `taker` is what it is for. Where there are no elements, nothing is wrong with them."""
     if not memory.elements:
         return None
-    if memory.dtype not in dtypes:
+    if dtypes is not None and memory.dtype not in dtypes:
         return f"has type {memory.dtype}; the {taker} takes {' or '.join(dtypes)}"
     if not memory.contiguous:
         return f"is not contiguous: its elements must follow each other in memory, as those of {contiguous_copy(memory)} do"

@@ -219,8 +219,9 @@ class Run:
         self.wait_for = wait_for
         self.arrays = arrays
         self.refusal = refusal  # what is wrong with this rank's arrays; the other ranks get an error, too
+        self.cause: Optional[BaseException] = None  # what a function of the caller has thrown; the other ranks get an error, too
         self.done = False
-        self.error: Optional[Exception] = None
+        self.error: Optional[BaseException] = None
 
     def begin(self) -> None:
         """Makes the call, unless it has been made. The caller has the communicator's lock."""
@@ -242,9 +243,13 @@ class Run:
         self.finish(error_of(status, self.comm.pointer) if status else None)
         return True
 
-    def finish(self, error: Optional[Exception]) -> None:
+    def finish(self, error: Optional[BaseException]) -> None:
         if error is not None and getattr(error, "status", None) in BROKEN:
             Process.kept.append(self.arrays)
+        if error is not None and isinstance(self.cause, Exception):
+            error.__cause__ = self.cause
+        elif error is not None and self.cause is not None:  # Ctrl-C, for instance: what ends a program, ends this one
+            self.cause.__cause__, error = error, self.cause
         if self.refusal is not None:
             self.refusal.__cause__, error = error, self.refusal
         self.done, self.error, self.arrays = True, error, None

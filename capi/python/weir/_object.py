@@ -1,4 +1,4 @@
-"""What plans, tables, checkpoints and fused allreduces have in common: made from a configuration, refuse arrays on all ranks alike, close."""
+"""What plans, tables, checkpoints, fused allreduces, operators and optimizers have in common: made from a configuration, refuse arrays on all ranks alike, close."""
 from __future__ import annotations
 
 import ctypes
@@ -8,7 +8,7 @@ from typing import Any, Callable, NoReturn, Optional, Tuple, Type, TypeVar
 from ._arrays import NOWHERE, Memory, memory_of, problem_of
 from ._handles import CommHandle, Handle, Process, Run
 from ._library import lib
-from ._struct import Struct, whole_number
+from ._struct import Struct, Text, whole_number
 from ._types import ArgumentError, BusyError, Error, StateError
 from .communicator import Communicator
 
@@ -20,8 +20,10 @@ CREATE = {
     "table": lib.weir_embedding_create,
     "checkpoint": lib.weir_checkpoint_create,
     "fused": lib.weir_fused_create,
+    "operator": lib.weir_operator_create,
+    "optimizer": lib.weir_optimizer_create,
 }
-NOTHING = {"fused": (None, 0)}  # in place of what it takes besides a configuration
+NOTHING = {"fused": (None, 0), "operator": (None, 0), "optimizer": (None, 0)}  # in place of what it takes besides a configuration
 
 
 def refuse_making(comm: CommHandle, kind: str, problem: Exception) -> NoReturn:
@@ -34,7 +36,7 @@ def refuse_making(comm: CommHandle, kind: str, problem: Exception) -> NoReturn:
 
 
 class Object:
-    """A plan, a table, a checkpoint or a fused allreduce."""
+    """A plan, a table, a checkpoint, a fused allreduce, an operator or an optimizer."""
 
     _kind: str  # for messages
     _taker: Optional[str] = None  # the same for messages about arrays, where that differs
@@ -74,10 +76,19 @@ class Object:
         handle = self._handle()
         handle.comm.call(self._function(name), handle.pointer, *arguments)
 
+    def _text(self, name: str) -> Text:
+        """A text that the library makes of it."""
+        handle = self._handle()
+        handle.comm.enter()
+        try:
+            return Text((self._function(name)(handle.pointer) or b"").decode(errors="replace"))
+        finally:
+            handle.comm.lock.release()
+
     def _memory(
-        self, what: str, array: Any, dtypes: Tuple[str, ...], cuda: Optional[bool], writable: bool
+        self, what: str, array: Any, dtypes: Optional[Tuple[str, ...]], cuda: Optional[bool], writable: bool
     ) -> Tuple[Memory, Optional[Exception]]:
-        """Where an array is; or NOWHERE, and what is wrong with it."""
+        """Where an array is; or NOWHERE, and what is wrong with it. `dtypes`: what it may have; None: any."""
         try:
             memory = memory_of(array)
             problem = problem_of(memory, dtypes, cuda, writable, self._taker or self._kind)
@@ -160,7 +171,7 @@ class Object:
 
 
 class Stateful(Object):
-    """A plan, a table or a fused allreduce."""
+    """A plan, a table, a fused allreduce or an optimizer."""
 
     @property
     def memory_bytes(self) -> int:

@@ -14,6 +14,8 @@ Self = TypeVar("Self", bound="Struct")
 Init = TypeVar("Init", bound=Callable[..., None])
 TypeLike = Any  # a DataType, its name, or the dtype of an array
 TensorsLike = Any  # FusedTensors, or names with numbers of elements
+PartsLike = Any  # OperatorParts, or pairs of seconds and bytes
+LayersLike = Any  # OptimizedLayers, or names with numbers of elements
 
 
 class Text(str):

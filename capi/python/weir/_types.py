@@ -9,7 +9,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Dict, Type, Union
 
 from . import _abi
-from ._struct import Struct, TensorsLike, TypeLike, named
+from ._struct import LayersLike, PartsLike, Struct, TensorsLike, TypeLike, named
 
 if TYPE_CHECKING:
     from .communicator import Communicator
@@ -23,8 +23,8 @@ __all__ = [
     "FusionScheme", "OperatorDivision", "OptimizerRule", "SampleErrors", "Shuffle", "ProgressDisplay", "LogLevel", "ElementType",
     "Distribution", "AllreduceConfig", "Statistics", "AlgorithmInfo", "CompressorInfo", "EncodedInfo", "SettingInfo",
     "EmbeddingConfig", "EmbeddingStatistics", "ExchangeInfo", "CheckpointConfig", "CheckpointStatistics", "FusedTensor",
-    "FusionConfig", "FusionStatistics", "OperatorConfig", "OperatorStatistics", "OptimizerConfig", "OptimizerStatistics",
-    "SampleCacheConfig", "SampleCacheStatistics", "SampleLoaderConfig",
+    "FusionConfig", "FusionStatistics", "OperatorPart", "OperatorConfig", "OperatorStatistics", "OptimizedLayer",
+    "OptimizerConfig", "OptimizerStatistics", "SampleCacheConfig", "SampleCacheStatistics", "SampleLoaderConfig",
 ]
 
 
@@ -1243,6 +1243,23 @@ class FusionStatistics(Struct):
 
 
 @dataclass(repr=False)
+class OperatorPart(Struct):
+    """One part of a work that every rank would otherwise do whole. Equal on all ranks.
+
+    seconds: that one rank takes for it, as far as one knows: work is divided by these, at least 0
+    result_bytes: of its result; with `variable`, at most
+    """
+
+    seconds: float = 0.0
+    result_bytes: int = 0
+
+    _c = _abi.weir_operator_part
+    _kinds = {
+        "seconds": float, "result_bytes": int,
+    }
+
+
+@dataclass(repr=False)
 class OperatorConfig(Struct):
     """Describes work that is divided among ranks. All fields but `name` and `priority` must be equal on all ranks.
 
@@ -1261,6 +1278,42 @@ class OperatorConfig(Struct):
     _kinds = {
         "division": OperatorDivision, "variable": bool, "priority": int, "name": str,
     }
+
+
+class OperatorKeywords:
+    """Made with the fields of OperatorConfig as keywords."""
+
+    @named
+    def __init__(
+        self,
+        comm: Communicator,
+        parts: PartsLike,
+        *,
+        division: Union[OperatorDivision, str] = OperatorDivision.automatic,
+        variable: bool = False,
+        priority: int = 0,
+        name: str = "operator",
+    ) -> None:
+        """Describes work that is divided among ranks. All fields but `name` and `priority` must be equal on all ranks.
+
+        Collective. `comm` is a Communicator; the keywords are the fields of OperatorConfig. An enumeration's value may be given as
+        its name.
+
+        division: which ranks share the parts
+        variable: results may be shorter than described, anew in each run: their sizes are gathered first
+        priority: of gathering: higher makes progress first. May differ between ranks
+        name: for messages and dumps
+        """
+        self._make(
+            comm,
+            OperatorConfig(
+                division=division, variable=variable, priority=priority, name=name,
+            ),
+            parts,
+        )
+
+    def _make(self, comm: Communicator, config: OperatorConfig, parts: PartsLike) -> None:
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, repr=False)
@@ -1288,6 +1341,25 @@ class OperatorStatistics(Struct):
     _kinds = {
         "runs": int, "seconds_work": float, "seconds_gather": float, "bytes_sent": [Level], "bytes_received": [Level],
         "messages_sent": [Level], "messages_received": [Level],
+    }
+
+
+@dataclass(repr=False)
+class OptimizedLayer(Struct):
+    """Weights with a learning rate of their own. Equal on all ranks.
+
+    name: for messages and checkpoints, without '/'; no two layers have the same
+    count: elements
+    excluded: biases, norms: no weight decay, and the learning rate as it is
+    """
+
+    name: str = ""
+    count: int = 0
+    excluded: bool = False
+
+    _c = _abi.weir_optimized_layer
+    _kinds = {
+        "name": str, "count": int, "excluded": bool,
     }
 
 
@@ -1328,6 +1400,60 @@ class OptimizerConfig(Struct):
         "beta1": float, "beta2": float, "epsilon": float, "norms": OperatorDivision, "update": OperatorDivision, "priority": int,
         "name": str,
     }
+
+
+class OptimizerKeywords:
+    """Made with the fields of OptimizerConfig as keywords."""
+
+    @named
+    def __init__(
+        self,
+        comm: Communicator,
+        layers: LayersLike,
+        *,
+        rule: Union[OptimizerRule, str] = OptimizerRule.lars,
+        momentum: float = 0.9,
+        weight_decay: float = 0.0001,
+        trust_coefficient: float = 0.001,
+        largest_rate: float = 0.0,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-06,
+        norms: Union[OperatorDivision, str] = OperatorDivision.automatic,
+        update: Union[OperatorDivision, str] = OperatorDivision.automatic,
+        priority: int = 0,
+        name: str = "optimizer",
+    ) -> None:
+        """Describes how the layers of a model step. All fields but `name` and `priority` must be equal on all ranks.
+
+        Collective. `comm` is a Communicator; the keywords are the fields of OptimizerConfig. An enumeration's value may be given as
+        its name.
+
+        rule: how layers step
+        momentum: of lars, from 0 to below 1
+        weight_decay: at least 0
+        trust_coefficient: gamma of lars (CommLib equation 11), above 0
+        largest_rate: no layer's step is more than so many times the learning rate; 0: no limit
+        beta1: of lamb, from 0 to below 1
+        beta2: of lamb, from 0 to below 1
+        epsilon: of lamb, at least 0
+        norms: which ranks share the norms; with lamb, as `update`
+        update: which ranks share the update, and momentum: each keeps that of its part, and weights are gathered (ZeRO stage 1)
+        priority: of gathering. May differ between ranks
+        name: for messages and checkpoints
+        """
+        self._make(
+            comm,
+            OptimizerConfig(
+                rule=rule, momentum=momentum, weight_decay=weight_decay, trust_coefficient=trust_coefficient,
+                largest_rate=largest_rate, beta1=beta1, beta2=beta2, epsilon=epsilon, norms=norms, update=update,
+                priority=priority, name=name,
+            ),
+            layers,
+        )
+
+    def _make(self, comm: Communicator, config: OptimizerConfig, layers: LayersLike) -> None:
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, repr=False)

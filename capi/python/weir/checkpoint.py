@@ -8,7 +8,7 @@ from typing import Any, List, Optional, Tuple, Union, cast
 import numpy as np
 
 from . import _abi
-from ._arrays import Memory, contiguous_copy, memory_of
+from ._arrays import Memory, contiguous_copy, item_bytes, memory_of
 from ._library import check, lib
 from ._object import Object
 from ._struct import whole_number
@@ -25,13 +25,13 @@ from .communicator import Communicator, c_int_of, handle_of
 from .embedding import EmbeddingTable
 from .fusion import FusedAllreduce
 from .operation import Operation
+from .optim import LayerOptimizer
 from .plan import AllreducePlan
 from .schedule import StepSchedule
 
 Value = Union[int, float, str]
 NEWEST = -1  # in place of a step
 NO_STEP = -2  # of a call that makes no sense here: all ranks refuse it
-BYTES = {"bfloat16": 2}  # of elements of types that NumPy does not know
 
 
 def catch_signal(signum: int) -> None:
@@ -50,7 +50,7 @@ class Checkpoint(CheckpointKeywords, Object):
     """Checkpoints of one run, in one folder. Its keywords are the fields of CheckpointConfig.
 
         checkpoint = weir.Checkpoint(comm, folder="checkpoints")
-        checkpoint.add("gradient", plan)                        # a plan, a table, fused tensors or a schedule
+        checkpoint.add("gradient", plan)                        # a plan, a table, fused tensors, an optimizer or a schedule
         checkpoint.add_replicated("weights", weights)           # an array of NumPy, or a tensor of PyTorch on the CPU
         step = checkpoint.restore() or 0                        # from the newest file, whatever number of ranks has written it
         while step < steps:
@@ -62,7 +62,7 @@ class Checkpoint(CheckpointKeywords, Object):
         checkpoint.save(step).wait()
 
     What is added is saved and restored together, under names that are the same on all ranks: letters, digits, '_', '-' and '.',
-    all different. The checkpoint keeps it alive. A plan, table or FusedAllreduce that is closed ends that: the next save throws StateError.
+    all different. The checkpoint keeps it alive. A plan, table, FusedAllreduce or LayerOptimizer that is closed ends that: the next save throws StateError.
 
     A file gets its name, checkpoint-STEP.h5, once all ranks' parts are on the disk: whatever stops a run, a file of that name is
     whole. Making a checkpoint is collective, and so are save, restore and stop_requested.
@@ -82,21 +82,25 @@ class Checkpoint(CheckpointKeywords, Object):
         checkpoint._make(comm, config)
         return checkpoint
 
-    def add(self, name: str, what: Union[AllreducePlan, EmbeddingTable, FusedAllreduce, StepSchedule]) -> None:
-        """A plan, a table, a FusedAllreduce between its iterations, or a schedule, of the checkpoint's communicator. Of a schedule,
-        restore checks the blocks. Not collective, but all ranks add the same; save and restore say where they did not."""
+    def add(
+        self, name: str, what: Union[AllreducePlan, EmbeddingTable, FusedAllreduce, LayerOptimizer, StepSchedule]
+    ) -> None:
+        """A plan, a table, a FusedAllreduce between its iterations, a LayerOptimizer or a schedule, of the checkpoint's communicator.
+        An optimizer is saved as one whole, whether its update is divided or not. Of a schedule, restore checks the blocks. Not collective, but all ranks add the same; save and restore say where they did not."""
         if isinstance(what, AllreducePlan):
             self._call("add_plan", encoded("name", name), what._handle().pointer)
         elif isinstance(what, EmbeddingTable):
             self._call("add_embedding", encoded("name", name), what._handle().pointer)
         elif isinstance(what, FusedAllreduce):
             self._call("add_fused", encoded("name", name), what._handle().pointer)
+        elif isinstance(what, LayerOptimizer):
+            self._call("add_optimizer", encoded("name", name), what._handle().pointer)
         elif isinstance(what, StepSchedule):
             self._call("add_schedule", encoded("name", name), what._handle().pointer)
         else:
             raise self._refusal(
-                f"'{name}' is of type {type(what).__name__}: give a plan, a table, a FusedAllreduce or a schedule; arrays go to "
-                "add_replicated, add_block or add_local"
+                f"'{name}' is of type {type(what).__name__}: give a plan, a table, a FusedAllreduce, a LayerOptimizer or a schedule; "
+                "arrays go to add_replicated, add_block or add_local"
             )
         self._added.append(what)
 
@@ -272,19 +276,6 @@ class Checkpoint(CheckpointKeywords, Object):
         if self._open_handle is None:
             return f"<weir.Checkpoint '{self._name}', closed>"
         return f"<weir.Checkpoint '{self._name}' in {self.config.folder}>"
-
-
-def item_bytes(memory: Memory) -> int:
-    """Of one element. Throws ValueError for what is no number."""
-    if memory.dtype in BYTES:
-        return BYTES[memory.dtype]
-    try:
-        dtype = np.dtype(memory.dtype)
-    except TypeError:
-        dtype = np.dtype(object)
-    if dtype.kind not in "biufc":
-        raise ValueError(f"has type {memory.dtype}: give numbers, or a view of them as bytes, array.view('uint8')")
-    return dtype.itemsize
 
 
 def check_memory(memory: Memory) -> None:

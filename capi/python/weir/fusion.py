@@ -262,12 +262,7 @@ class FusedAllreduce(FusionKeywords, Stateful):
 
     def explain(self) -> Text:
         """Which buffers there are and why."""
-        handle = self._handle()
-        handle.comm.enter()
-        try:
-            return Text((lib.weir_fused_explanation(handle.pointer) or b"").decode(errors="replace"))
-        finally:
-            handle.comm.lock.release()
+        return self._text("explanation")
 
     def reset(self) -> None:
         """Forgets residuals, thresholds and iteration count; the division into buffers stays. Sends nothing, but every rank must

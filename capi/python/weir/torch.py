@@ -10,6 +10,8 @@
     gradients = weir.torch.fuse_gradients(model, density=0.01)
     loss.backward(); gradients.wait_all(); optimizer.step()   # the same, exchanged while backward() computes
 
+    optimizer = weir.torch.LayerOptimizer(model, lr=0.1)      # LARS or LAMB, whose work the ranks share
+
 What of a gradient is not delivered belongs to its parameter, and waits in a residual. Optimizers are given the ranks' averaged
 sparse update, which is 0 where nothing was delivered. Saving: state_dict() and load_state_dict() of a GradientAllreduce; the
 `allreduce` of FusedGradients goes into a weir.Checkpoint.
@@ -30,21 +32,24 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ._object import refuse_making
 from ._struct import refuse_unknown, whole_number
+from ._torch_models import SUM_TYPES, entry_of, parameters_of, trainable
+from ._torch_optimizer import LayerOptimizer
 from ._types import AllreduceConfig, ArgumentError, BusyError, Error, FusedTensor, FusionConfig, StateError
 from .communicator import Communicator, handle_of
 from .fusion import FusedAllreduce
 from .operation import Operation
 from .plan import AllreducePlan
 
-__all__ = ["FusedGradients", "GradientAllreduce", "all_reduce_gradients", "ddp_hook", "fuse_gradients", "init_process_group"]
+__all__ = [
+    "FusedGradients",
+    "GradientAllreduce",
+    "LayerOptimizer",
+    "all_reduce_gradients",
+    "ddp_hook",
+    "fuse_gradients",
+    "init_process_group",
+]
 
-# The 16-bit types are summed in float32, as in all of Weir.
-SUM_TYPES = {
-    torch.float32: torch.float32,
-    torch.float64: torch.float64,
-    torch.float16: torch.float32,
-    torch.bfloat16: torch.float32,
-}
 STATE_VERSION = 1
 RENEW = "call close(), and make a new one, on all ranks"
 
@@ -485,34 +490,6 @@ class GradientAllreduce:
         return f"<weir.torch.GradientAllreduce: {elements:,} elements in {len(self._groups)} groups>"
 
 
-def parameters_of(model: Any) -> Dict[str, Any]:
-    """Those that need gradients, by the names that they have in the model itself."""
-    if not isinstance(model, torch.nn.Module):
-        raise ArgumentError(f"the model is of type {type(model).__name__}: give a torch.nn.Module")
-    parameters = trainable(model)
-    if not parameters:
-        raise ArgumentError("the model has no parameter that needs a gradient")
-    devices = sorted({str(parameter.device) for parameter in parameters.values()})
-    if len(devices) > 1:
-        raise ArgumentError(f"the model's parameters are on the devices {', '.join(devices)}: they must be on one")
-    if devices[0] != "cpu" and not devices[0].startswith("cuda"):
-        raise ArgumentError(f"the model is on the device '{devices[0]}': it must be on the CPU or a CUDA GPU")
-    for name, parameter in parameters.items():
-        if parameter.dtype not in SUM_TYPES:
-            types = ", ".join(str(dtype)[len("torch.") :] for dtype in SUM_TYPES)
-            raise ArgumentError(
-                f"the parameter '{name}' has type {str(parameter.dtype)[len('torch.'):]}; it must be one of {types}"
-            )
-    return parameters
-
-
-def trainable(model: Any) -> Dict[str, Any]:
-    ignored: Iterable[str] = ()
-    if isinstance(model, DistributedDataParallel):
-        ignored, model = model.parameters_to_ignore, model.module
-    return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad and name not in ignored}
-
-
 def refuse_keywords(maker: str, keywords: Mapping[str, Any], min_elements: Any, group_elements: Any) -> None:
     for name in ("count", "type", "memory", "average", "name"):
         if name in keywords:
@@ -525,18 +502,6 @@ def refuse_keywords(maker: str, keywords: Mapping[str, Any], min_elements: Any, 
             raise ArgumentError(str(error)) from None
         if number < least:
             raise ArgumentError(f"{name} is {number}: it must be at least {least}")
-
-
-def entry_of(what: str, mapping: Any, name: str, kind: Any, required: bool = True) -> Any:
-    """mapping[name], if it may be what state_dict() has put there."""
-    if not isinstance(mapping, Mapping):
-        raise ArgumentError(f"{what} is of type {type(mapping).__name__}: give what state_dict() has returned")
-    if required and name not in mapping:
-        raise ArgumentError(f"{what} has no '{name}': give what state_dict() has returned")
-    value = mapping.get(name)
-    if required and not isinstance(value, kind):
-        raise ArgumentError(f"'{name}' in {what} is of type {type(value).__name__}: give what state_dict() has returned")
-    return value
 
 
 def check_carried(group: Group, carried: Any) -> None:

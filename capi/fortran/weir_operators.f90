@@ -1,0 +1,403 @@
+! weir_operators.f90: work that every rank would do alike, divided among ranks.
+module weir_operators
+  use, intrinsic :: iso_c_binding, only: c_char, c_f_pointer, c_funloc, c_int, c_int64_t, c_loc, c_null_char, c_null_ptr, c_ptr, &
+                                         c_sizeof
+  use, intrinsic :: iso_fortran_env, only: int8, int64, real32, real64
+  use weir_arrays, only: array_view, not_contiguous, view_of
+  use weir_c
+  use weir_calls, only: add_user, comm_owner, end_call, end_user, handle_of, number, remove_user, stop_with
+  use weir_communicators, only: owner_of, weir_communicator
+  use weir_text, only: text_of
+  use weir_types
+  implicit none
+  private
+  public :: weir_parallel_operator, weir_operator_body
+
+  abstract interface
+    !> Works on one part, numbered from 1, on this rank, and writes its result. The same part gives the same bytes on every rank.
+    !> It must not call what belongs to the operator's communicator: that is WEIR_ERR_BUSY.
+    subroutine weir_operator_body(context, part, output, bytes, error)
+      import :: int8, int64
+      class(*), intent(inout) :: context !< that of the call; an integer where it had none
+      integer, intent(in) :: part
+      integer(int8), intent(inout), target :: output(:) !< the result's place: output = transfer(value, output)
+      integer(int64), intent(inout) :: bytes !< of the result: the size of output; with `variable`, set it where there are fewer
+      character(len=:), allocatable, intent(inout) :: error !< allocate it to fail: the run ends so on every rank, with this text
+    end subroutine
+  end interface
+
+  !> Work in parts, divided among ranks, whose results every rank has then. It cannot be copied. It ends with destroy or with its
+  !> scope.
+  !>
+  !> Parts are numbered from 1, in the order in which create was given them. Results lie one after the other in that order; with
+  !> `variable`, one that is shorter leaves the rest of its place as it was. They are an array of rank 1, int8, real32 or real64,
+  !> contiguous, as long as all results: bytes(). One run at a time.
+  type :: weir_parallel_operator
+    private
+    type(c_ptr) :: handle = c_null_ptr
+    type(comm_owner), pointer :: owner => null()
+    integer :: parts = 0
+    character(len=WEIR_TEXT_LENGTH) :: name = ''
+    character(len=:), allocatable :: refusal !< what was wrong with the last start
+  contains
+    !> Collective. (comm, config, parts, ierr): a weir_operator_config, and an array of weir_operator_part. One that this variable
+    !> had before ends first.
+    procedure :: create
+    !> (ierr): finishes a run in flight, since the other ranks wait for it.
+    procedure :: destroy
+    !> Collective, blocking. (body, results, context, ierr): calls body, a weir_operator_body, for the parts of this rank, in order,
+    !> with `context`, which is optional and may be of any type.
+    generic :: run => run_int8, run_real32, run_real64
+    !> Collective, nonblocking. The same: the body is called here, and results, which belong to the operator until then, are
+    !> gathered in test and wait. An error of the body comes with theirs. Declare them asynchronous.
+    generic :: start => start_int8, start_real32, start_real64
+    !> (done, ierr): makes progress on everything in flight on the communicator; `done` once the run has ended, and where there was
+    !> none.
+    procedure :: test
+    !> (ierr): until the run has ended.
+    procedure :: wait
+    !> (ierr): bytes of all results, int64.
+    procedure :: bytes
+    !> (part, ierr): bytes before the result of a part, int64: it begins behind them.
+    procedure :: offset
+    !> (part, ierr): bytes of a part's result in the last run, int64.
+    procedure :: result_bytes
+    !> (part, ierr): whether this rank works on a part.
+    procedure :: works_on
+    !> (statistics, ierr): what the last run did on this rank, a weir_operator_statistics.
+    procedure :: statistics => get_statistics
+    !> (config, ierr): what is in force: `division` is what automatic choice stands for.
+    procedure :: config => get_config
+    !> (): why work is divided as it is, for people.
+    procedure :: explanation
+    !> (ierr): bytes that this holds, besides the caller's results, int64.
+    procedure :: memory_bytes
+    generic :: assignment(=) => refuse_copy
+    procedure, private :: run_int8, run_real32, run_real64, start_int8, start_real32, start_real64
+    procedure, private :: refuse_copy
+    final :: finalise
+  end type
+
+  !> One call of C, as its body is given it back.
+  type :: call_frame
+    procedure(weir_operator_body), pointer, nopass :: body => null()
+    class(*), pointer :: context => null()
+    character(kind=c_char), allocatable :: text(:) !< why the body has failed
+    integer(int8) :: nothing(1) = 0_int8 !< in place of a result of no bytes
+  end type
+
+contains
+
+  subroutine create(self, comm, config, parts, ierr)
+    class(weir_parallel_operator), intent(inout) :: self
+    class(weir_communicator), intent(in) :: comm
+    type(weir_operator_config), intent(in) :: config
+    type(weir_operator_part), intent(in) :: parts(:)
+    integer, intent(out), optional :: ierr
+    type(c_operator_config) :: c
+    type(c_operator_part), allocatable, target :: all(:)
+    character(kind=c_char), target :: texts(WEIR_TEXT_LENGTH + 1, 1)
+    integer(c_int) :: status
+    integer :: i
+
+    call finalise(self)
+    call to_c(config, c, texts)
+    allocate (all(max(1, size(parts))))
+    do i = 1, size(parts)
+      call to_c(parts(i), all(i))
+    end do
+    status = c_operator_create(handle_of(owner_of(comm)), c, c_loc(all(1)), int(size(parts), c_int), self%handle)
+    if (status == WEIR_OK) then
+      call add_user(owner_of(comm), self%owner)
+      self%parts = size(parts)
+      self%name = config%name
+    end if
+    call end_call(status, owner_of(comm), ierr)
+  end subroutine
+
+  subroutine destroy(self, ierr)
+    class(weir_parallel_operator), intent(inout) :: self
+    integer, intent(out), optional :: ierr
+    type(comm_owner), pointer :: owner
+    integer(c_int) :: status
+
+    owner => self%owner
+    status = c_operator_destroy(self%handle)
+    if (status == WEIR_OK) then
+      self%handle = c_null_ptr
+      call remove_user(self%owner)
+      nullify (owner)
+    end if
+    call end_call(status, owner, ierr)
+  end subroutine
+
+  impure elemental subroutine finalise(self)
+    type(weir_parallel_operator), intent(inout) :: self
+    integer(c_int) :: status
+
+    status = c_operator_destroy(self%handle)
+    self%handle = c_null_ptr
+    call end_user(self%owner, status)
+    if (allocated(self%refusal)) deallocate (self%refusal)
+    self%parts = 0
+  end subroutine
+
+  !> What C calls: passes a part on to the body of the call.
+  function pass_part(context, part, output, bytes, error) bind(C, name='weir_fortran_pass_part') result(returned)
+    type(c_ptr), value :: context, output
+    integer(c_int), value :: part
+    integer(c_int64_t), value :: bytes
+    type(c_ptr), intent(inout) :: error
+    integer(c_int64_t) :: returned
+    type(call_frame), pointer :: frame
+    integer(int8), pointer, contiguous :: place(:)
+    character(len=:), allocatable :: why
+    integer(int64) :: written
+    integer :: i
+
+    call c_f_pointer(context, frame)
+    place => frame%nothing(1:0)
+    if (bytes > 0) call c_f_pointer(output, place, [bytes])
+    written = bytes
+    call frame%body(frame%context, part + 1, place, written, why)
+    returned = written
+    if (.not. allocated(why) .and. written < 0) why = 'its body says that its result has '//number(written)//' bytes'
+    if (.not. allocated(why)) return
+    why = 'part '//number(part + 1_int64)//': '//trim(why)//c_null_char
+    frame%text = [(why(i:i), i=1, len(why))]
+    error = c_loc(frame%text)
+    returned = -WEIR_ERR_INTERNAL
+  end function
+
+  !> Begins a run, and with `whole` ends it.
+  subroutine begin(self, body, results, context, whole, ierr)
+    class(weir_parallel_operator), intent(inout) :: self
+    procedure(weir_operator_body) :: body
+    type(array_view), intent(in) :: results
+    class(*), intent(inout), target, optional :: context
+    logical, intent(in) :: whole
+    integer, intent(out), optional :: ierr
+    type(call_frame), target :: frame
+    integer, target :: no_context
+    integer(int64) :: room
+    integer(c_int) :: status
+    character(len=:), allocatable :: refusal
+
+    no_context = 0
+    frame%context => no_context
+    if (present(context)) frame%context => context
+    frame%body => body
+    room = results%count
+    if (results%type == 'real32') room = 4*room
+    if (results%type == 'real64') room = 8*room
+    if (.not. results%contiguous) refusal = 'operator '''//trim(self%name)//''': the array for results '//not_contiguous
+    if (whole) then
+      status = c_operator_run(self%handle, c_funloc(pass_part), c_loc(frame), results%address, room)
+      call end_call(status, self%owner, ierr, refusal)
+    else
+      status = c_operator_start(self%handle, c_funloc(pass_part), c_loc(frame), results%address, room)
+      if (status == WEIR_OK) call move_alloc(refusal, self%refusal)
+      call end_call(status, self%owner, ierr)
+    end if
+  end subroutine
+
+  subroutine run_int8(self, body, results, context, ierr)
+    class(weir_parallel_operator), intent(inout) :: self
+    procedure(weir_operator_body) :: body
+    integer(int8), intent(inout), target :: results(:)
+    class(*), intent(inout), optional :: context
+    integer, intent(out), optional :: ierr
+    call begin(self, body, view_of(results), context, .true., ierr)
+  end subroutine
+
+  subroutine run_real32(self, body, results, context, ierr)
+    class(weir_parallel_operator), intent(inout) :: self
+    procedure(weir_operator_body) :: body
+    real(real32), intent(inout), target :: results(:)
+    class(*), intent(inout), optional :: context
+    integer, intent(out), optional :: ierr
+    call begin(self, body, view_of(results), context, .true., ierr)
+  end subroutine
+
+  subroutine run_real64(self, body, results, context, ierr)
+    class(weir_parallel_operator), intent(inout) :: self
+    procedure(weir_operator_body) :: body
+    real(real64), intent(inout), target :: results(:)
+    class(*), intent(inout), optional :: context
+    integer, intent(out), optional :: ierr
+    call begin(self, body, view_of(results), context, .true., ierr)
+  end subroutine
+
+  subroutine start_int8(self, body, results, context, ierr)
+    class(weir_parallel_operator), intent(inout) :: self
+    procedure(weir_operator_body) :: body
+    integer(int8), intent(inout), target, asynchronous :: results(:)
+    class(*), intent(inout), optional :: context
+    integer, intent(out), optional :: ierr
+    call begin(self, body, view_of(results), context, .false., ierr)
+  end subroutine
+
+  subroutine start_real32(self, body, results, context, ierr)
+    class(weir_parallel_operator), intent(inout) :: self
+    procedure(weir_operator_body) :: body
+    real(real32), intent(inout), target, asynchronous :: results(:)
+    class(*), intent(inout), optional :: context
+    integer, intent(out), optional :: ierr
+    call begin(self, body, view_of(results), context, .false., ierr)
+  end subroutine
+
+  subroutine start_real64(self, body, results, context, ierr)
+    class(weir_parallel_operator), intent(inout) :: self
+    procedure(weir_operator_body) :: body
+    real(real64), intent(inout), target, asynchronous :: results(:)
+    class(*), intent(inout), optional :: context
+    integer, intent(out), optional :: ierr
+    call begin(self, body, view_of(results), context, .false., ierr)
+  end subroutine
+
+  subroutine test(self, done, ierr)
+    class(weir_parallel_operator), intent(inout) :: self
+    logical, intent(out) :: done
+    integer, intent(out), optional :: ierr
+    integer(c_int) :: status, c_done
+
+    c_done = 0
+    status = c_operator_test(self%handle, c_done)
+    done = c_done /= 0
+    call end_call(status, self%owner, ierr, self%refusal)
+  end subroutine
+
+  subroutine wait(self, ierr)
+    class(weir_parallel_operator), intent(inout) :: self
+    integer, intent(out), optional :: ierr
+
+    call end_call(c_operator_wait(self%handle), self%owner, ierr, self%refusal)
+  end subroutine
+
+  function bytes(self, ierr) result(found)
+    class(weir_parallel_operator), intent(in) :: self
+    integer, intent(out), optional :: ierr
+    integer(int64) :: found
+    integer(c_int64_t) :: c_found
+
+    c_found = 0
+    call end_call(c_operator_bytes(self%handle, c_found), self%owner, ierr)
+    found = c_found
+  end function
+
+  !> What C calls the part: it counts from 0. For one that there is not, a number that C refuses, and why.
+  subroutine place_of(self, part, c_part, refusal)
+    class(weir_parallel_operator), intent(in) :: self
+    integer, intent(in) :: part
+    integer(c_int), intent(out) :: c_part
+    character(len=:), allocatable, intent(out) :: refusal
+
+    c_part = -1
+    if (part >= 1 .and. part <= self%parts) then
+      c_part = int(part - 1, c_int)
+    else if (associated(self%owner)) then
+      refusal = 'operator '''//trim(self%name)//''': there is no part '//number(int(part, int64))//': they are numbered 1 to '// &
+                number(int(self%parts, int64))
+    end if
+  end subroutine
+
+  function offset(self, part, ierr) result(found)
+    class(weir_parallel_operator), intent(in) :: self
+    integer, intent(in) :: part
+    integer, intent(out), optional :: ierr
+    integer(int64) :: found
+    character(len=:), allocatable :: refusal
+    integer(c_int64_t) :: c_found
+    integer(c_int) :: c_part, status
+
+    c_found = 0
+    call place_of(self, part, c_part, refusal)
+    status = c_operator_offset(self%handle, c_part, c_found)
+    call end_call(status, self%owner, ierr, refusal)
+    found = c_found
+  end function
+
+  function result_bytes(self, part, ierr) result(found)
+    class(weir_parallel_operator), intent(in) :: self
+    integer, intent(in) :: part
+    integer, intent(out), optional :: ierr
+    integer(int64) :: found
+    character(len=:), allocatable :: refusal
+    integer(c_int64_t) :: c_found
+    integer(c_int) :: c_part, status
+
+    c_found = 0
+    call place_of(self, part, c_part, refusal)
+    status = c_operator_result_bytes(self%handle, c_part, c_found)
+    call end_call(status, self%owner, ierr, refusal)
+    found = c_found
+  end function
+
+  function works_on(self, part, ierr) result(works)
+    class(weir_parallel_operator), intent(in) :: self
+    integer, intent(in) :: part
+    integer, intent(out), optional :: ierr
+    logical :: works
+    character(len=:), allocatable :: refusal
+    integer(c_int) :: c_part, status, c_works
+
+    c_works = 0
+    call place_of(self, part, c_part, refusal)
+    status = c_operator_works_on(self%handle, c_part, c_works)
+    call end_call(status, self%owner, ierr, refusal)
+    works = c_works /= 0
+  end function
+
+  subroutine get_statistics(self, statistics, ierr)
+    class(weir_parallel_operator), intent(in) :: self
+    type(weir_operator_statistics), intent(inout) :: statistics
+    integer, intent(out), optional :: ierr
+    type(c_operator_statistics) :: c
+    integer(c_int) :: status
+
+    c%struct_size = c_sizeof(c)
+    status = c_operator_get_statistics(self%handle, c)
+    if (status == WEIR_OK) call from_c(c, statistics)
+    call end_call(status, self%owner, ierr)
+  end subroutine
+
+  subroutine get_config(self, config, ierr)
+    class(weir_parallel_operator), intent(in) :: self
+    type(weir_operator_config), intent(inout) :: config
+    integer, intent(out), optional :: ierr
+    type(c_operator_config) :: c
+    integer(c_int) :: status
+
+    c%struct_size = c_sizeof(c)
+    status = c_operator_get_config(self%handle, c)
+    if (status == WEIR_OK) call from_c(c, config)
+    call end_call(status, self%owner, ierr)
+  end subroutine
+
+  function explanation(self) result(text)
+    class(weir_parallel_operator), intent(in) :: self
+    character(len=:), allocatable :: text
+
+    text = text_of(c_operator_explanation(self%handle))
+  end function
+
+  function memory_bytes(self, ierr) result(found)
+    class(weir_parallel_operator), intent(in) :: self
+    integer, intent(out), optional :: ierr
+    integer(int64) :: found
+    integer(c_int64_t) :: c_found
+
+    c_found = 0
+    call end_call(c_operator_memory_bytes(self%handle, c_found), self%owner, ierr)
+    found = c_found
+  end function
+
+  subroutine refuse_copy(to, from)
+    class(weir_parallel_operator), intent(inout) :: to
+    type(weir_parallel_operator), intent(in) :: from
+
+    if (associated(to%owner) .or. associated(from%owner)) &
+      call stop_with('a weir_parallel_operator cannot be copied: pass it as an argument, or point to it')
+  end subroutine
+
+end module

@@ -1,0 +1,322 @@
+! weir_optimizers.f90: LARS and LAMB over the layers of a model.
+module weir_optimizers
+  use, intrinsic :: iso_c_binding, only: c_char, c_f_pointer, c_int, c_int64_t, c_loc, c_null_ptr, c_ptr, c_sizeof
+  use, intrinsic :: iso_fortran_env, only: int8, int64, real32, real64
+  use weir_arrays, only: array_view, not_contiguous, view_of
+  use weir_c
+  use weir_calls, only: add_user, comm_owner, end_call, end_user, handle_of, number, remove_user, stop_with
+  use weir_communicators, only: owner_of, weir_communicator
+  use weir_text, only: text_of
+  use weir_types
+  implicit none
+  private
+  public :: weir_layer_optimizer, c_handle_of_optimizer
+
+  !> LARS or LAMB: each layer steps by a rate of its own, in proportion to its weights' norm. It cannot be copied. It ends with
+  !> destroy or with its scope.
+  !>
+  !> Weights and gradients are real32, and the same on all ranks; so are the weights after a step, bit for bit, whether work was
+  !> divided or not, and on any number of ranks.
+  type :: weir_layer_optimizer
+    private
+    type(c_ptr) :: handle = c_null_ptr
+    type(comm_owner), pointer :: owner => null()
+    integer(int64), allocatable :: counts(:) !< elements by layer
+    type(c_ptr), allocatable :: weights(:), gradients(:) !< of a step, by layer
+    character(len=WEIR_TEXT_LENGTH) :: name = ''
+  contains
+    !> Collective. (comm, config, layers, ierr): a weir_optimizer_config, and an array of weir_optimized_layer. One that this
+    !> variable had before ends first, with its momentum.
+    procedure :: create
+    !> (ierr)
+    procedure :: destroy
+    !> Collective, blocking. (weights, gradients, learning_rate, ierr): arrays of rank 1 with all layers one after the other, real32
+    !> and contiguous; or arrays of type(c_ptr), the address of each layer's. `learning_rate` is real64. WEIR_ERR_NON_FINITE on all
+    !> ranks, naming the layer, where a norm is not finite; with WEIR_OPTIMIZER_LARS nothing has changed then, with
+    !> WEIR_OPTIMIZER_LAMB the moments have taken the gradient up.
+    generic :: step => step_flat, step_addresses
+    !> (rates, ierr): what layers' steps were in the last step, besides the learning rate: an allocatable array of real64.
+    procedure :: rates => get_rates
+    !> (statistics, ierr): what the last step did on this rank, a weir_optimizer_statistics.
+    procedure :: statistics => get_statistics
+    !> (config, ierr): what is in force: `norms` and `update` are what automatic choice stands for.
+    procedure :: config => get_config
+    !> (): why work is divided as it is, for people.
+    procedure :: explanation
+    !> (ierr): bytes that this holds, besides the caller's arrays, int64.
+    procedure :: memory_bytes
+    !> (state, ierr): momentum or moments, as this rank keeps them, and the number of steps, in an allocatable array of int8, which
+    !> is allocated to its size.
+    procedure :: save_state
+    !> (state, ierr): goes on where the one was that saved `state`: of the same rule, layers and division, on the same rank of as
+    !> many.
+    procedure :: restore_state
+    !> (ierr): forgets momentum or moments, and the number of steps. All ranks must, before the same step.
+    procedure :: reset
+    generic :: assignment(=) => refuse_copy
+    procedure, private :: step_flat, step_addresses
+    procedure, private :: refuse_copy
+    final :: finalise
+  end type
+
+contains
+
+  !> For the module of checkpoints.
+  function c_handle_of_optimizer(optimizer) result(handle)
+    class(weir_layer_optimizer), intent(in) :: optimizer
+    type(c_ptr) :: handle
+
+    handle = optimizer%handle
+  end function
+
+  subroutine create(self, comm, config, layers, ierr)
+    class(weir_layer_optimizer), intent(inout) :: self
+    class(weir_communicator), intent(in) :: comm
+    type(weir_optimizer_config), intent(in) :: config
+    type(weir_optimized_layer), intent(in) :: layers(:)
+    integer, intent(out), optional :: ierr
+    type(c_optimizer_config) :: c
+    type(c_optimized_layer), allocatable, target :: all(:)
+    character(kind=c_char), target :: texts(WEIR_TEXT_LENGTH + 1, 1)
+    character(kind=c_char), allocatable, target :: names(:, :)
+    integer(c_int) :: status
+    integer :: i
+
+    call finalise(self)
+    call to_c(config, c, texts)
+    allocate (all(max(1, size(layers))), names(WEIR_LONG_TEXT_LENGTH + 1, size(layers)))
+    do i = 1, size(layers)
+      call to_c(layers(i), all(i), names(:, i:i))
+    end do
+    status = c_optimizer_create(handle_of(owner_of(comm)), c, c_loc(all(1)), int(size(layers), c_int), self%handle)
+    if (status == WEIR_OK) then
+      call add_user(owner_of(comm), self%owner)
+      self%counts = layers%count
+      allocate (self%weights(size(layers)), self%gradients(size(layers)))
+      self%name = config%name
+    end if
+    call end_call(status, owner_of(comm), ierr)
+  end subroutine
+
+  subroutine destroy(self, ierr)
+    class(weir_layer_optimizer), intent(inout) :: self
+    integer, intent(out), optional :: ierr
+    type(comm_owner), pointer :: owner
+    integer(c_int) :: status
+
+    owner => self%owner
+    status = c_optimizer_destroy(self%handle)
+    if (status == WEIR_OK) then
+      self%handle = c_null_ptr
+      call remove_user(self%owner)
+      nullify (owner)
+    end if
+    call end_call(status, owner, ierr)
+  end subroutine
+
+  impure elemental subroutine finalise(self)
+    type(weir_layer_optimizer), intent(inout) :: self
+    integer(c_int) :: status
+
+    status = c_optimizer_destroy(self%handle)
+    self%handle = c_null_ptr
+    call end_user(self%owner, status)
+    if (allocated(self%counts)) deallocate (self%counts)
+    if (allocated(self%weights)) deallocate (self%weights, self%gradients)
+  end subroutine
+
+  subroutine step_flat(self, weights, gradients, learning_rate, ierr)
+    class(weir_layer_optimizer), intent(inout) :: self
+    real(real32), intent(inout), target :: weights(:)
+    real(real32), intent(in), target :: gradients(:)
+    real(real64), intent(in) :: learning_rate
+    integer, intent(out), optional :: ierr
+    character(len=:), allocatable :: refusal
+    type(array_view) :: w, g
+
+    if (.not. allocated(self%counts)) then
+      call end_call(c_optimizer_step(self%handle, c_null_ptr, c_null_ptr, 0_c_int, learning_rate), self%owner, ierr)
+      return
+    end if
+    w = view_of(weights)
+    g = view_of(gradients)
+    call check_flat(self, 'the array of weights', w, refusal)
+    if (.not. allocated(refusal)) call check_flat(self, 'the array of gradients', g, refusal)
+    ! Null pointers: all ranks refuse them.
+    self%weights = c_null_ptr
+    self%gradients = c_null_ptr
+    if (.not. allocated(refusal)) then
+      call place_layers(self%counts, w, self%weights)
+      call place_layers(self%counts, g, self%gradients)
+    end if
+    call step_by(self, self%weights, self%gradients, learning_rate, ierr, refusal)
+  end subroutine
+
+  subroutine check_flat(self, what, view, refusal)
+    class(weir_layer_optimizer), intent(in) :: self
+    character(len=*), intent(in) :: what
+    type(array_view), intent(in) :: view
+    character(len=:), allocatable, intent(out) :: refusal
+
+    if (.not. view%contiguous) then
+      refusal = 'optimizer '''//trim(self%name)//''': '//what//' '//not_contiguous
+    else if (view%count /= sum(self%counts)) then
+      refusal = 'optimizer '''//trim(self%name)//''': '//what//' has '//number(view%count)//' elements: layers have '// &
+                number(sum(self%counts))
+    end if
+  end subroutine
+
+  !> The address of each layer in an array of all.
+  subroutine place_layers(counts, view, addresses)
+    integer(int64), intent(in) :: counts(:)
+    type(array_view), intent(in) :: view
+    type(c_ptr), intent(inout) :: addresses(:)
+    real(real32), pointer, contiguous :: all(:)
+    integer(int64) :: begin
+    integer :: i
+
+    if (view%count == 0) return
+    call c_f_pointer(view%address, all, [view%count])
+    begin = 1
+    do i = 1, size(counts)
+      if (counts(i) > 0) addresses(i) = c_loc(all(begin))
+      begin = begin + counts(i)
+    end do
+  end subroutine
+
+  subroutine step_addresses(self, weights, gradients, learning_rate, ierr)
+    class(weir_layer_optimizer), intent(inout) :: self
+    type(c_ptr), intent(in) :: weights(:), gradients(:)
+    real(real64), intent(in) :: learning_rate
+    integer, intent(out), optional :: ierr
+    character(len=:), allocatable :: refusal
+    type(c_ptr), allocatable :: nowhere(:)
+
+    if (size(weights) == size(gradients)) then
+      call step_by(self, weights, gradients, learning_rate, ierr)
+      return
+    end if
+    refusal = 'optimizer '''//trim(self%name)//''': there are weights of '//number(size(weights, kind=int64))// &
+              ' layers and gradients of '//number(size(gradients, kind=int64))
+    allocate (nowhere(max(size(weights), size(gradients))))
+    nowhere = c_null_ptr
+    call step_by(self, nowhere, nowhere, learning_rate, ierr, refusal)
+  end subroutine
+
+  subroutine step_by(self, weights, gradients, learning_rate, ierr, refusal)
+    class(weir_layer_optimizer), intent(inout) :: self
+    type(c_ptr), intent(in), target, contiguous :: weights(:), gradients(:)
+    real(real64), intent(in) :: learning_rate
+    integer, intent(out), optional :: ierr
+    character(len=*), intent(in), optional :: refusal
+    type(c_ptr) :: w, g
+    integer(c_int) :: status
+
+    w = c_null_ptr
+    g = c_null_ptr
+    if (size(weights) > 0) w = c_loc(weights(1))
+    if (size(gradients) > 0) g = c_loc(gradients(1))
+    status = c_optimizer_step(self%handle, w, g, int(size(weights), c_int), learning_rate)
+    call end_call(status, self%owner, ierr, refusal)
+  end subroutine
+
+  subroutine get_rates(self, rates, ierr)
+    class(weir_layer_optimizer), intent(in) :: self
+    real(real64), allocatable, intent(inout), target :: rates(:)
+    integer, intent(out), optional :: ierr
+    real(real64), target :: all(max(1, size(self%weights)))
+    integer(c_int) :: status
+
+    status = c_optimizer_rates(self%handle, c_loc(all), int(size(self%weights), c_int))
+    if (status == WEIR_OK) rates = all(:size(self%weights))
+    call end_call(status, self%owner, ierr)
+  end subroutine
+
+  subroutine get_statistics(self, statistics, ierr)
+    class(weir_layer_optimizer), intent(in) :: self
+    type(weir_optimizer_statistics), intent(inout) :: statistics
+    integer, intent(out), optional :: ierr
+    type(c_optimizer_statistics) :: c
+    integer(c_int) :: status
+
+    c%struct_size = c_sizeof(c)
+    status = c_optimizer_get_statistics(self%handle, c)
+    if (status == WEIR_OK) call from_c(c, statistics)
+    call end_call(status, self%owner, ierr)
+  end subroutine
+
+  subroutine get_config(self, config, ierr)
+    class(weir_layer_optimizer), intent(in) :: self
+    type(weir_optimizer_config), intent(inout) :: config
+    integer, intent(out), optional :: ierr
+    type(c_optimizer_config) :: c
+    integer(c_int) :: status
+
+    c%struct_size = c_sizeof(c)
+    status = c_optimizer_get_config(self%handle, c)
+    if (status == WEIR_OK) call from_c(c, config)
+    call end_call(status, self%owner, ierr)
+  end subroutine
+
+  function explanation(self) result(text)
+    class(weir_layer_optimizer), intent(in) :: self
+    character(len=:), allocatable :: text
+
+    text = text_of(c_optimizer_explanation(self%handle))
+  end function
+
+  function memory_bytes(self, ierr) result(bytes)
+    class(weir_layer_optimizer), intent(in) :: self
+    integer, intent(out), optional :: ierr
+    integer(int64) :: bytes
+    integer(c_int64_t) :: found
+
+    found = 0
+    call end_call(c_optimizer_memory_bytes(self%handle, found), self%owner, ierr)
+    bytes = found
+  end function
+
+  subroutine save_state(self, state, ierr)
+    class(weir_layer_optimizer), intent(in) :: self
+    integer(int8), allocatable, intent(inout), target :: state(:)
+    integer, intent(out), optional :: ierr
+    integer(c_int) :: status
+    integer(c_int64_t) :: bytes
+
+    status = c_optimizer_state_bytes(self%handle, bytes)
+    if (status == WEIR_OK) then
+      if (allocated(state)) deallocate (state)
+      allocate (state(bytes))
+      status = c_optimizer_save_state(self%handle, c_loc(state(1)), bytes)
+    end if
+    call end_call(status, self%owner, ierr)
+  end subroutine
+
+  subroutine restore_state(self, state, ierr)
+    class(weir_layer_optimizer), intent(inout) :: self
+    integer(int8), intent(in), target :: state(:)
+    integer, intent(out), optional :: ierr
+    type(array_view) :: view
+    character(len=:), allocatable :: refusal
+
+    view = view_of(state)
+    if (.not. view%contiguous) refusal = 'optimizer '''//trim(self%name)//''': the state '//not_contiguous
+    call end_call(c_optimizer_restore_state(self%handle, view%address, view%count), self%owner, ierr, refusal)
+  end subroutine
+
+  subroutine reset(self, ierr)
+    class(weir_layer_optimizer), intent(inout) :: self
+    integer, intent(out), optional :: ierr
+
+    call end_call(c_optimizer_reset(self%handle), self%owner, ierr)
+  end subroutine
+
+  subroutine refuse_copy(to, from)
+    class(weir_layer_optimizer), intent(inout) :: to
+    type(weir_layer_optimizer), intent(in) :: from
+
+    if (associated(to%owner) .or. associated(from%owner)) &
+      call stop_with('a weir_layer_optimizer cannot be copied: pass it as an argument, or point to it')
+  end subroutine
+
+end module

@@ -1,0 +1,25 @@
+// optim.hpp: what a weir_operator and a weir_layer_optimizer are.
+#pragma once
+
+#include <weir/optim.h>
+
+#include <optional>
+#include <vector>
+#include <weir/optim.hpp>
+
+#include "shim.hpp"
+
+struct weir_operator {
+  weir_comm* comm;
+  weir::ParallelOperator work;
+  std::optional<weir::Operation> operation{};  ///< the last one started
+  mutable std::string explanation{};           ///< that was asked for last
+};
+
+struct weir_layer_optimizer {
+  weir_comm* comm;
+  weir::LayerOptimizer optimizer;
+  std::vector<float*> weights{};  ///< of a step, by layer
+  std::vector<const float*> gradients{};
+  mutable std::string explanation{};  ///< that was asked for last
+};

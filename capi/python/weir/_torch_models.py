@@ -1,0 +1,57 @@
+"""What weir.torch knows of models, and of states that torch.load has read."""
+from __future__ import annotations
+
+from typing import Any, Dict, Iterable, Mapping
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+from ._types import ArgumentError
+
+# The 16-bit types are summed in float32, as in all of Weir.
+SUM_TYPES = {
+    torch.float32: torch.float32,
+    torch.float64: torch.float64,
+    torch.float16: torch.float32,
+    torch.bfloat16: torch.float32,
+}
+
+
+def parameters_of(model: Any) -> Dict[str, Any]:
+    """Those that need gradients, by the names that they have in the model itself."""
+    if not isinstance(model, torch.nn.Module):
+        raise ArgumentError(f"the model is of type {type(model).__name__}: give a torch.nn.Module")
+    parameters = trainable(model)
+    if not parameters:
+        raise ArgumentError("the model has no parameter that needs a gradient")
+    devices = sorted({str(parameter.device) for parameter in parameters.values()})
+    if len(devices) > 1:
+        raise ArgumentError(f"the model's parameters are on the devices {', '.join(devices)}: they must be on one")
+    if devices[0] != "cpu" and not devices[0].startswith("cuda"):
+        raise ArgumentError(f"the model is on the device '{devices[0]}': it must be on the CPU or a CUDA GPU")
+    for name, parameter in parameters.items():
+        if parameter.dtype not in SUM_TYPES:
+            types = ", ".join(str(dtype)[len("torch.") :] for dtype in SUM_TYPES)
+            raise ArgumentError(
+                f"the parameter '{name}' has type {str(parameter.dtype)[len('torch.'):]}; it must be one of {types}"
+            )
+    return parameters
+
+
+def trainable(model: Any) -> Dict[str, Any]:
+    ignored: Iterable[str] = ()
+    if isinstance(model, DistributedDataParallel):
+        ignored, model = model.parameters_to_ignore, model.module
+    return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad and name not in ignored}
+
+
+def entry_of(what: str, mapping: Any, name: str, kind: Any, required: bool = True) -> Any:
+    """mapping[name], if it may be what state_dict() has put there."""
+    if not isinstance(mapping, Mapping):
+        raise ArgumentError(f"{what} is of type {type(mapping).__name__}: give what state_dict() has returned")
+    if required and name not in mapping:
+        raise ArgumentError(f"{what} has no '{name}': give what state_dict() has returned")
+    value = mapping.get(name)
+    if required and not isinstance(value, kind):
+        raise ArgumentError(f"'{name}' in {what} is of type {type(value).__name__}: give what state_dict() has returned")
+    return value

@@ -1,0 +1,122 @@
+"""LARS and LAMB for PyTorch's training loops."""
+from __future__ import annotations
+
+from typing import Any, Callable, Collection, Dict, Mapping, Optional
+
+import numpy as np
+import torch
+
+from . import optim
+from ._object import refuse_making
+from ._struct import refuse_unknown
+from ._torch_models import entry_of, parameters_of
+from ._types import ArgumentError, OptimizedLayer, OptimizerConfig
+from .communicator import Communicator, handle_of
+
+
+class LayerOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
+    """LARS or LAMB, by weir.LayerOptimizer, in the place of one of torch.optim:
+
+        optimizer = weir.torch.LayerOptimizer(model, lr=0.1, rule="lars", weight_decay=5e-5)
+        loss_of(model, batch).backward()
+        gradients.run()                         # or another exchange: gradients are the same on all ranks
+        optimizer.step()
+
+    A parameter is a layer. `excluded` names those without weight decay whose learning rate stays as it is; by default they are the
+    parameters of fewer than two dimensions, such as biases and norms. Further keywords are those of weir.LayerOptimizer. The
+    learning rate is that of param_groups, so that schedulers of torch.optim.lr_scheduler change it: alike on all ranks.
+
+    Parameters are float32, contiguous, on the CPU, and have the same values on all ranks, which must all give each of them a
+    gradient before step(). `optimizer` is the weir.LayerOptimizer: it has rates and statistics, and goes into a weir.Checkpoint.
+
+    Making it is collective, and so is step(). It is made for the parameters that need gradients then.
+    """
+
+    def __init__(
+        self, model: Any, comm: Optional[Communicator] = None, *, lr: float, excluded: Optional[Collection[str]] = None, **keywords: Any
+    ) -> None:
+        if comm is None:
+            comm = Communicator()
+        try:
+            refuse_unknown(type(self).__name__, keywords, [*OptimizerConfig._kinds, "lr", "excluded"])
+            parameters = parameters_of(model)
+            check(parameters)
+            layers = layers_of(parameters, excluded)
+        except Exception as error:
+            refuse_making(handle_of(comm), "optimizer", error)
+        self._of = (comm.rank, comm.size)
+        self.optimizer = optim.LayerOptimizer(comm, layers, **keywords)
+        super().__init__(parameters.values(), {"lr": lr})
+
+    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
+        """Collective, blocking. Steps all parameters by their `grad`, and gives what `closure` gives, which is called before.
+        NonFiniteError on all ranks, naming the parameter, where a norm is not finite."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        parameters = self.param_groups[0]["params"]
+        gradients = [None if parameter.grad is None else parameter.grad.detach().contiguous() for parameter in parameters]
+        self.optimizer.step([parameter.detach() for parameter in parameters], gradients, self.param_groups[0]["lr"])
+        return loss
+
+    def add_param_group(self, param_group: Dict[str, Any]) -> None:
+        """There is one, with the parameters of the model."""
+        if self.param_groups:
+            raise ArgumentError("all parameters of the model are there already: a LayerOptimizer has one group of them")
+        super().add_param_group(param_group)
+
+    def state_dict(self) -> Dict[str, Any]:
+        """What lives from one step to the next on this rank, for torch.save; every rank saves its own, after the same step. To go on
+        with another number of ranks, add `optimizer` to a weir.Checkpoint instead."""
+        state = torch.from_numpy(np.frombuffer(bytearray(self.optimizer.save_state()), np.uint8))
+        rank, ranks = self._of
+        return {**super().state_dict(), "rank": rank, "ranks": ranks, "optimizer": state}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Goes on where state_dict() was called: on as many ranks, each with its own, all at the same step. Not collective.
+        ArgumentError where the state is of another rank, rule, model or division, or damaged; then nothing changes."""
+        of = entry_of("the state", state_dict, "rank", int), entry_of("the state", state_dict, "ranks", int)
+        if of != self._of:
+            mine = self._of
+            raise ArgumentError(f"the state is of rank {of[0]} of {of[1]}: this is rank {mine[0]} of {mine[1]}; each loads its own")
+        state = entry_of("the state", state_dict, "optimizer", torch.Tensor)
+        groups = entry_of("the state", state_dict, "param_groups", list)
+        before = self.optimizer.save_state()
+        self.optimizer.restore_state(state.cpu().numpy().tobytes())
+        try:
+            super().load_state_dict({"state": {}, "param_groups": groups})
+        except BaseException:
+            self.optimizer.restore_state(before)
+            raise
+
+    def close(self) -> None:
+        """Not collective. Ends the weir.LayerOptimizer."""
+        self.optimizer.close()
+
+    def __repr__(self) -> str:
+        return f"<weir.torch.LayerOptimizer: {self.optimizer!r}>"
+
+
+def check(parameters: Mapping[str, Any]) -> None:
+    for name, parameter in parameters.items():
+        if parameter.dtype != torch.float32 or parameter.is_cuda:
+            raise ArgumentError(
+                f"the parameter '{name}' has type {str(parameter.dtype)[len('torch.'):]} and is on the device '{parameter.device}': "
+                "it must be float32, on the CPU"
+            )
+
+
+def layers_of(parameters: Mapping[str, Any], excluded: Optional[Collection[str]]) -> Any:
+    if excluded is not None:
+        if isinstance(excluded, str):
+            raise ArgumentError(f"excluded is '{excluded}': give a list of names of parameters")
+        for name in excluded:
+            if name not in parameters:
+                raise ArgumentError(f"excluded has '{name}', which is no parameter of the model that needs a gradient")
+    return [
+        OptimizedLayer(
+            name=name, count=parameter.numel(), excluded=parameter.dim() < 2 if excluded is None else name in excluded
+        )
+        for name, parameter in parameters.items()
+    ]

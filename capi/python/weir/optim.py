@@ -1,0 +1,390 @@
+"""Work that every rank would do alike, divided among ranks; LARS and LAMB on it."""
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import operator
+from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple, Type, TypeVar
+
+import numpy as np
+
+from . import _abi
+from ._arrays import NOWHERE, Memory, item_bytes, product
+from ._library import lib
+from ._object import Object, Stateful
+from ._struct import LayersLike, PartsLike, Struct, Text, real_number, whole_number
+from ._types import (
+    Error,
+    OperatorConfig,
+    OperatorKeywords,
+    OperatorPart,
+    OperatorStatistics,
+    OptimizedLayer,
+    OptimizerConfig,
+    OptimizerKeywords,
+    OptimizerStatistics,
+    Status,
+)
+from .communicator import Communicator, handle_of
+from .operation import Operation
+
+Described = TypeVar("Described", bound=Struct)
+Body = Callable[[int, Any], Optional[int]]
+NOT_A_NUMBER = float("nan")  # a learning rate that all ranks refuse
+
+
+def listed(what: str, given: Any) -> List[Any]:
+    """What describes parts or layers, as a list. Throws TypeError."""
+    try:
+        return list(given.items() if isinstance(given, Mapping) else given)
+    except TypeError:
+        raise TypeError(f"the {what} are of type {type(given).__name__}: give a list") from None
+
+
+def part_of(number: int, given: Any) -> OperatorPart:
+    if isinstance(given, OperatorPart):
+        return dataclasses.replace(given)
+    try:
+        seconds, result_bytes = given
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"part {number} is {given!r}: give a weir.OperatorPart, or its seconds and the bytes of its result"
+        ) from None
+    return OperatorPart(seconds=seconds, result_bytes=result_bytes)
+
+
+def layer_of(number: int, given: Any) -> OptimizedLayer:
+    if isinstance(given, OptimizedLayer):
+        return dataclasses.replace(given)
+    try:
+        name, what = given
+    except (TypeError, ValueError):
+        name = None
+    if not isinstance(name, str):
+        raise TypeError(f"layer {number} is {given!r}: give a weir.OptimizedLayer, or a name and a number of elements or an array")
+    if not isinstance(what, (int, np.integer)) and hasattr(what, "shape"):
+        return OptimizedLayer(name=name, count=product(what.shape))
+    try:
+        return OptimizedLayer(name=name, count=operator.index(what))
+    except TypeError:
+        raise TypeError(f"layer '{name}' is {what!r}: give its number of elements, or an array") from None
+
+
+def array_of(kind: Type[ctypes.Structure], what: str, described: Sequence[Described]) -> Any:
+    """The structs of C. Throws TypeError and ValueError, naming the one that is wrong."""
+
+    def to_c(number: int, one: Struct) -> Any:
+        try:
+            return one._to_c()
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{what} {number}: {error}") from None
+
+    return (kind * len(described))(*(to_c(number, one) for number, one in enumerate(described)))
+
+
+class Place:
+    """Where a result goes, within memory that `owner` keeps alive. NumPy sees an array of bytes in it."""
+
+    def __init__(self, pointer: int, count: int, owner: Any) -> None:
+        self.owner = owner
+        self.__array_interface__ = {"shape": (count,), "typestr": "|u1", "data": (pointer, False), "strides": None, "version": 3}
+
+
+def status_of(thrown: BaseException) -> int:
+    """What the other ranks get for it."""
+    if isinstance(thrown, Error):
+        return thrown.status
+    return Status.MEMORY if isinstance(thrown, MemoryError) else Status.INTERNAL
+
+
+class ParallelOperator(OperatorKeywords, Object):
+    """Work in parts that every rank would do alike, divided among ranks; every rank then has all results (CommLib, section 4.2).
+    Its keywords are the fields of OperatorConfig.
+
+        norms = weir.ParallelOperator(comm, [(seconds, 8) for seconds in costs])
+
+        def norm(part, result):                                 # called for the parts of this rank
+            result.view(np.float64)[0] = np.linalg.norm(layers[part])
+
+        all_norms = norms.run(norm, np.empty(len(layers)))      # filled with those of all ranks
+
+    `parts` are a list of OperatorPart, or of pairs: the seconds that one rank takes for a part, as far as one knows, and the
+    bytes of its result. They are the same on all ranks. Making it is collective, and so are run() and start().
+
+    Results lie one after the other, in the order of parts; with `variable`, one that is shorter leaves the rest of its place as it
+    was. One run at a time.
+    """
+
+    _kind = "operator"
+    _functions = "weir_operator_"
+    _parts: Sequence[OperatorPart] = ()
+
+    def _make(self, comm: Communicator, config: OperatorConfig, parts: PartsLike) -> None:
+        def arguments() -> Tuple[Any, int]:
+            self._parts = [part_of(number, one) for number, one in enumerate(listed("parts", parts))]
+            return array_of(_abi.weir_operator_part, "part", self._parts), len(self._parts)
+
+        self._create(handle_of(comm), config, OperatorConfig, arguments)
+
+    @classmethod
+    def from_config(cls, comm: Communicator, config: OperatorConfig, parts: PartsLike) -> ParallelOperator:
+        """Collective. Made from a configuration that exists."""
+        made = cls.__new__(cls)
+        made._make(comm, config, parts)
+        return made
+
+    def run(self, body: Body, results: Any = None) -> Any:
+        """Collective, blocking. Calls body(part, result) for the parts of this rank, in order: `part` is its number, from 0, and
+        `result` an array of the bytes of its result, to be written. It returns None, or, where fewer bytes are the result, how
+        many: only with `variable`. The same part has the same result on every rank.
+
+        Gives `results`, in which all of them are then: a contiguous array of any type, of as many bytes; by default a new array of
+        bytes. What body throws on one rank, run() throws on all, as an Error with its text; there it is the error's __cause__.
+        Within body, this communicator is not to be used."""
+        return self.start(body, results).result()
+
+    def start(self, body: Body, results: Any = None) -> Operation[Any]:
+        """Collective, nonblocking. As run(), whose result the operation has: body is called here, and results are gathered in its
+        test() and wait(), which also throw what body has thrown."""
+        size = self.bytes
+        if results is None:
+            results = np.empty(size, np.uint8)
+        memory, refusal = self._results(results, size)
+        if refusal is None and not callable(body):
+            refusal = self._refusal(f"the body is of type {type(body).__name__}: give a function of a part's number and its result")
+        handle = self._handle()
+        texts: List[bytes] = []  # that the library may read until the call has returned
+
+        def call(context: Optional[int], part: int, place: Optional[int], count: int, error: Any) -> int:
+            try:
+                result = np.asarray(Place(place, count, memory.owner)) if place and count else np.empty(0, np.uint8)
+                written = body(part, result)
+                return count if written is None else whole_number("what the body returns", written, 64)
+            except BaseException as thrown:  # Ctrl-C, too: the other ranks wait for this one's results
+                handle.runs["run"].cause = thrown
+                texts.append(f"part {part}: {type(thrown).__name__}: {thrown}".replace("\0", " ").encode())
+                error[0] = texts[0]
+                return -status_of(thrown)
+
+        # Without a body, all ranks refuse the run.
+        c_body = _abi.OPERATOR_BODY(call) if refusal is None else _abi.OPERATOR_BODY(0)
+        arguments = (c_body, None, memory.pointer or None, size)
+        run = self._begin("run", lib.weir_operator_start, lib.weir_operator_wait_for, arguments, memory.owner, refusal)
+        run.arguments = ()  # the body is not called any more
+        return Operation(self, run, lambda: results)
+
+    def _results(self, results: Any, size: int) -> Tuple[Memory, Optional[Exception]]:
+        """Where results go; or NOWHERE, and what is wrong with that."""
+        memory, refusal = self._memory("the array for results", results, None, None, True)
+        if refusal is not None:
+            return NOWHERE, refusal
+        problem: Optional[str] = None
+        try:
+            there = memory.elements * item_bytes(memory)
+            if memory.cuda and there:
+                problem = "is in GPU memory: it must be in host memory"
+            elif there != size:
+                problem = f"has {there} bytes: results take {size}"
+        except ValueError as error:
+            problem = str(error)
+        return (memory, None) if problem is None else (NOWHERE, self._refusal(f"the array for results {problem}"))
+
+    @property
+    def bytes(self) -> int:
+        """Of all results."""
+        return self._int64("bytes")
+
+    def offset(self, part: int) -> int:
+        """Where a part's result begins, in bytes."""
+        return self._int64("offset", self._known(part))
+
+    def result_bytes(self, part: int) -> int:
+        """Of a part's result in the last run."""
+        return self._int64("result_bytes", self._known(part))
+
+    def works_on(self, part: int) -> bool:
+        """Whether this rank does."""
+        works = ctypes.c_int()
+        self._call("works_on", self._known(part), works)
+        return bool(works.value)
+
+    def _int64(self, function: str, *arguments: Any) -> int:
+        value = ctypes.c_int64()
+        self._call(function, *arguments, value)
+        return value.value
+
+    def _known(self, part: Any) -> int:
+        try:
+            return whole_number("the part", part, 32)
+        except (TypeError, ValueError) as error:
+            raise self._refusal(str(error)) from None
+
+    @property
+    def parts(self) -> Sequence[OperatorPart]:
+        """As described."""
+        return tuple(self._parts)
+
+    @property
+    def statistics(self) -> OperatorStatistics:
+        """What the last run did on this rank; times in seconds."""
+        c = _abi.weir_operator_statistics(ctypes.sizeof(_abi.weir_operator_statistics))
+        self._call("get_statistics", c)
+        return OperatorStatistics._from_c(c)
+
+    @property
+    def config(self) -> OperatorConfig:
+        """What is in force: `division` is what automatic choice stands for."""
+        c = _abi.weir_operator_config(ctypes.sizeof(_abi.weir_operator_config))
+        self._call("get_config", c)
+        return OperatorConfig._from_c(c)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes that this holds on this rank, besides the caller's results."""
+        return self._int64("memory_bytes")
+
+    def explain(self) -> Text:
+        """Why work is divided as it is."""
+        return self._text("explanation")
+
+    def __repr__(self) -> str:
+        if self._open_handle is None:
+            return f"<weir.ParallelOperator '{self._name}', closed>"
+        return f"<weir.ParallelOperator '{self._name}': {len(self._parts)} parts, {self.bytes} bytes>"
+
+
+class LayerOptimizer(OptimizerKeywords, Stateful):
+    """LARS (You et al. 2018) and LAMB (You et al. 2020): each layer steps by a rate of its own, in proportion to its weights' norm.
+    Its keywords are the fields of OptimizerConfig.
+
+        layers = [weir.OptimizedLayer(name="fc.weight", count=4096), weir.OptimizedLayer(name="fc.bias", count=16, excluded=True)]
+        optimizer = weir.LayerOptimizer(comm, layers, rule="lars", weight_decay=5e-5)
+        optimizer.step([weight, bias], [weight_gradient, bias_gradient], learning_rate=0.1)
+
+    `layers` are the same on all ranks: a list of OptimizedLayer, which say most, or of pairs of a name and a number of elements, or
+    a mapping of these; an array may stand for its number of elements. Making it is collective.
+
+    Weights and gradients are float32, in any shape, contiguous, in host memory: arrays of NumPy, tensors of PyTorch, or anything
+    with DLPack or the buffer protocol. They are the same on all ranks; so are the weights after a step, bit for bit, whether work
+    was divided or not, and on any number of ranks.
+    """
+
+    _kind = "optimizer"
+    _functions = "weir_optimizer_"
+    _layers: Sequence[OptimizedLayer] = ()
+
+    def _make(self, comm: Communicator, config: OptimizerConfig, layers: LayersLike) -> None:
+        def arguments() -> Tuple[Any, int]:
+            self._layers = [layer_of(number, one) for number, one in enumerate(listed("layers", layers))]
+            return array_of(_abi.weir_optimized_layer, "layer", self._layers), len(self._layers)
+
+        self._create(handle_of(comm), config, OptimizerConfig, arguments)
+
+    @classmethod
+    def from_config(cls, comm: Communicator, config: OptimizerConfig, layers: LayersLike) -> LayerOptimizer:
+        """Collective. Made from a configuration that exists."""
+        made = cls.__new__(cls)
+        made._make(comm, config, layers)
+        return made
+
+    def step(self, weights: Any, gradients: Any, learning_rate: float) -> None:
+        """Collective, blocking. Overwrites the weights. Both are lists of arrays in the order of layers, or mappings from their
+        names.
+
+        NonFiniteError on all ranks, naming the layer, where a norm is not finite: with LARS nothing has changed then, with LAMB the
+        moments have taken the gradient up."""
+        self._handle()  # which refuses a closed one
+        places = [(ctypes.c_void_p * len(self._layers))() for _ in range(2)]
+        owners: List[Any] = []
+        refusal: Optional[Exception] = None
+        rate, count = NOT_A_NUMBER, len(self._layers)  # what is wrong, all ranks refuse
+        try:
+            given = [self._in_order("weights", weights), self._in_order("gradients", gradients)]
+            for what, arrays in zip(("weights", "gradients"), given):
+                if len(arrays) != len(self._layers):
+                    raise ValueError(f"there are {what} of {len(arrays)} layers: it has {len(self._layers)}")
+            rate = real_number("learning_rate", learning_rate)
+        except (TypeError, ValueError) as error:
+            refusal = self._refusal(str(error))
+        for number, layer in enumerate(self._layers if refusal is None else ()):
+            for place, arrays, what in zip(places, given, ("weights", "gradient")):
+                memory, problem = self._layer_memory(layer, what, arrays[number])
+                place[number] = memory.pointer or None
+                owners.append(memory.owner)
+                refusal = refusal or problem
+                if problem is not None and not layer.count:
+                    rate = NOT_A_NUMBER
+        try:
+            self._call("step", *places, count, rate)
+        except Error as error:
+            if refusal is None:
+                raise
+            raise refusal from error
+        if refusal is not None:
+            raise refusal
+
+    def _in_order(self, what: str, arrays: Any) -> List[Any]:
+        """As a list. Throws TypeError and ValueError."""
+        if not isinstance(arrays, Mapping):
+            if not isinstance(arrays, (list, tuple)):
+                kind = type(arrays).__name__
+                raise TypeError(f"the {what} are of type {kind}: give a list of arrays, or a mapping from layers' names")
+            return list(arrays)
+        names = [layer.name for layer in self._layers]
+        for name in names:
+            if name not in arrays:
+                raise ValueError(f"there are no {what} of layer '{name}'")
+        for name in arrays:
+            if name not in names:
+                raise ValueError(f"there are {what} of '{name}', which is none of its layers")
+        return [arrays[name] for name in names]
+
+    def _layer_memory(self, layer: OptimizedLayer, what: str, array: Any) -> Tuple[Memory, Optional[Exception]]:
+        """Where an array of a layer is; or NOWHERE, and what is wrong with it."""
+        text = f"layer '{layer.name}': the array of {what}" if what == "weights" else f"layer '{layer.name}': the {what}"
+        memory, refusal = self._memory(text, array, ("float32",), None, what == "weights")
+        if refusal is None and memory.cuda and memory.elements:
+            refusal = self._refusal(f"{text} is in GPU memory: it must be in host memory")
+        if refusal is None and memory.elements != layer.count:
+            refusal = self._refusal(f"{text} has {memory.elements} elements: the layer has {layer.count}")
+        return (memory, None) if refusal is None else (NOWHERE, refusal)
+
+    @property
+    def layers(self) -> Sequence[OptimizedLayer]:
+        """As described."""
+        return tuple(self._layers)
+
+    @property
+    def rates(self) -> Any:
+        """What layers' steps were in the last step, besides the learning rate: a new array of float64."""
+        rates = np.empty(len(self._layers))
+        self._call("rates", rates.ctypes.data_as(ctypes.POINTER(ctypes.c_double)), rates.size)
+        return rates
+
+    @property
+    def statistics(self) -> OptimizerStatistics:
+        """What the last step did on this rank; times in seconds."""
+        c = _abi.weir_optimizer_statistics(ctypes.sizeof(_abi.weir_optimizer_statistics))
+        self._call("get_statistics", c)
+        return OptimizerStatistics._from_c(c)
+
+    @property
+    def config(self) -> OptimizerConfig:
+        """What is in force: `norms` and `update` are what automatic choice stands for."""
+        c = _abi.weir_optimizer_config(ctypes.sizeof(_abi.weir_optimizer_config))
+        self._call("get_config", c)
+        return OptimizerConfig._from_c(c)
+
+    def explain(self) -> Text:
+        """Why work is divided as it is."""
+        return self._text("explanation")
+
+    def reset(self) -> None:
+        """Forgets momentum or moments, and the number of steps. Sends nothing, but every rank must call it before the same step."""
+        self._call("reset")
+
+    def __repr__(self) -> str:
+        if self._open_handle is None:
+            return f"<weir.LayerOptimizer '{self._name}', closed>"
+        elements = sum(layer.count for layer in self._layers)
+        return f"<weir.LayerOptimizer '{self._name}': {len(self._layers)} layers, {elements} float32>"

@@ -1,0 +1,100 @@
+/* weir/optim.h: the C interface of work that every rank would do alike, divided among ranks, and of LARS and LAMB on it. C11.
+ * Errors, struct_size, collective calls and thread-safety are as in weir/weir.h; what happens in which call, as in
+ * weir/optim.hpp.
+ *
+ *   weir_optimized_layer layers[2] = {WEIR_OPTIMIZED_LAYER_INIT, WEIR_OPTIMIZED_LAYER_INIT};
+ *   layers[0].name = "fc.weight"; layers[0].count = 4096;
+ *   layers[1].name = "fc.bias"; layers[1].count = 16; layers[1].excluded = 1;
+ *   weir_optimizer_create(comm, &config, layers, 2, &optimizer);
+ *   weir_optimizer_step(optimizer, weights, gradients, 2, 0.1);           arrays of pointers, one for each layer */
+#ifndef WEIR_OPTIM_H
+#define WEIR_OPTIM_H
+
+#include <weir/weir.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+typedef struct weir_operator weir_operator;               /**< work in parts, divided among ranks */
+typedef struct weir_layer_optimizer weir_layer_optimizer; /**< LARS or LAMB over the layers of one model */
+
+/** Works on one part, on this rank: writes its result, `bytes` of them at `result`, and returns how many bytes of it there are;
+ * with weir_operator_config's `variable` these may be fewer. The same part gives the same bytes on every rank. `context` is that of
+ *  the call.
+ *
+ *  A body that fails returns a weir_status, negated: the run ends with it on every rank. *error, NULL before, may become a text
+ *  that says why; it stays as it is until this function is called again or the call that it is called from has returned. It must
+ *  not throw, jump out, or call functions of the same communicator: these are WEIR_ERR_BUSY. */
+typedef int64_t (*weir_operator_body)(void* context, int part, void* result, int64_t bytes, const char** error);
+
+/** Collective. `parts` are `count`, all of the struct_size of the first. `*work` is owned by the caller; see
+ *  weir_operator_destroy. On error *work is NULL. */
+weir_status weir_operator_create(weir_comm* comm, const weir_operator_config* config, const weir_operator_part* parts, int count,
+                                 weir_operator** work);
+/** Not collective. Finishes a run in flight, since the other ranks wait for it. NULL is fine. */
+weir_status weir_operator_destroy(weir_operator* work);
+
+/** Collective, blocking. Calls `body` for the parts of this rank, in order; then `results`, `bytes` long as weir_operator_bytes
+ *  says, has those of all parts. */
+weir_status weir_operator_run(weir_operator* work, weir_operator_body body, void* context, void* results, int64_t bytes);
+/** Collective, nonblocking: `body` is called here, and never afterwards; results are gathered in test and wait, and belong to the
+ *  library until one of these says that the run has ended. An error of the body is returned there. */
+weir_status weir_operator_start(weir_operator* work, weir_operator_body body, void* context, void* results, int64_t bytes);
+/** Makes progress. *done becomes 1 once the run has ended; also where nothing was started. */
+weir_status weir_operator_test(weir_operator* work, int* done);
+weir_status weir_operator_wait(weir_operator* work);
+/** Waits for at most so many seconds; *done as in weir_operator_test. */
+weir_status weir_operator_wait_for(weir_operator* work, double seconds, int* done);
+
+/** *bytes become those of all results, which lie one after the other in the order of parts. */
+weir_status weir_operator_bytes(const weir_operator* work, int64_t* bytes);
+/** *offset becomes where a part's result begins. */
+weir_status weir_operator_offset(const weir_operator* work, int part, int64_t* offset);
+/** *bytes become those of a part's result in the last run. */
+weir_status weir_operator_result_bytes(const weir_operator* work, int part, int64_t* bytes);
+/** *works becomes 1 where this rank works on the part. */
+weir_status weir_operator_works_on(const weir_operator* work, int part, int* works);
+/** Of the last run. */
+weir_status weir_operator_get_statistics(const weir_operator* work, weir_operator_statistics* statistics);
+/** What is in force: `division` is what automatic choice stands for. Texts are valid as long as the operator. */
+weir_status weir_operator_get_config(const weir_operator* work, weir_operator_config* config);
+/** Why work is divided as it is, for people. Valid until the next call for this operator; NULL for a NULL operator. */
+const char* weir_operator_explanation(const weir_operator* work);
+weir_status weir_operator_memory_bytes(const weir_operator* work, int64_t* bytes);
+
+/** Collective. `layers` are `count`, all of the struct_size of the first. `*optimizer` is owned by the caller; see
+ *  weir_optimizer_destroy. On error *optimizer is NULL. */
+weir_status weir_optimizer_create(weir_comm* comm, const weir_optimizer_config* config, const weir_optimized_layer* layers,
+                                  int count, weir_layer_optimizer** optimizer);
+/** Not collective. NULL is fine. */
+weir_status weir_optimizer_destroy(weir_layer_optimizer* optimizer);
+
+/** Collective, blocking. weights[i] and gradients[i] are those of layer i, float32; `count` is the number of layers. On every rank
+ *  the weights are the same then, bit for bit. WEIR_ERR_NON_FINITE on all ranks, naming the layer, where a norm is not finite;
+ *  with WEIR_OPTIMIZER_LARS nothing has changed then, with WEIR_OPTIMIZER_LAMB the moments have taken the gradient up. */
+weir_status weir_optimizer_step(weir_layer_optimizer* optimizer, void* const* weights, const void* const* gradients, int count,
+                                double learning_rate);
+/** Copies the rates that layers had in the last step, besides the learning rate: `count` of them, as many as layers. */
+weir_status weir_optimizer_rates(const weir_layer_optimizer* optimizer, double* rates, int count);
+/** Of the last step. */
+weir_status weir_optimizer_get_statistics(const weir_layer_optimizer* optimizer, weir_optimizer_statistics* statistics);
+/** What is in force: `norms` and `update` are what automatic choice stands for. Texts are valid as long as the optimizer. */
+weir_status weir_optimizer_get_config(const weir_layer_optimizer* optimizer, weir_optimizer_config* config);
+/** Why work is divided as it is, for people. Valid until the next call for this optimizer; NULL for a NULL optimizer. */
+const char* weir_optimizer_explanation(const weir_layer_optimizer* optimizer);
+weir_status weir_optimizer_memory_bytes(const weir_layer_optimizer* optimizer, int64_t* bytes);
+/** As weir_plan_state_bytes, weir_plan_save_state and weir_plan_restore_state. */
+weir_status weir_optimizer_state_bytes(weir_layer_optimizer* optimizer, int64_t* bytes);
+weir_status weir_optimizer_save_state(weir_layer_optimizer* optimizer, void* state, int64_t bytes);
+weir_status weir_optimizer_restore_state(weir_layer_optimizer* optimizer, const void* state, int64_t bytes);
+/** Forgets momentum or moments, and the number of steps. Every rank must call it before the same step. */
+weir_status weir_optimizer_reset(weir_layer_optimizer* optimizer);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+
+#endif

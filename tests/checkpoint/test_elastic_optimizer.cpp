@@ -1,0 +1,213 @@
+// test_elastic_optimizer.cpp: LARS and LAMB go on bit for bit with other ranks, other nodes, and another division of the update.
+#include <functional>
+#include <numeric>
+#include <weir/checkpoint.hpp>
+#include <weir/optim.hpp>
+
+#include "base/config_check.hpp"
+#include "support/catch.hpp"
+#include "support/inproc_ranks.hpp"
+#include "support/inputs.hpp"
+#include "support/rank_check.hpp"
+#include "support/same_bits.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace weir::test {
+namespace {
+
+using Arrays = std::vector<std::vector<float>>;
+
+struct Job {
+  int ranks;
+  const char* machine;
+  OperatorDivision update;
+};
+struct Change {
+  Job from, to;
+};
+constexpr auto replicated = OperatorDivision::replicated, node = OperatorDivision::node, all = OperatorDivision::all,
+               automatic = OperatorDivision::automatic;
+constexpr std::array changes = {Change{{4, "", all}, {4, "", all}},
+                                Change{{4, "", replicated}, {4, "", replicated}},
+                                Change{{4, "", replicated}, {4, "", all}},
+                                Change{{4, "", all}, {4, "", replicated}},
+                                Change{{4, "", all}, {3, "", all}},
+                                Change{{7, "", automatic}, {1, "", automatic}},
+                                Change{{1, "", replicated}, {5, "", all}},
+                                Change{{3, "", replicated}, {33, "", all}},
+                                Change{{33, "", all}, {2, "", replicated}},
+                                Change{{33, "", replicated}, {2, "", all}},
+                                Change{{6, "node:2 rank:3", node}, {8, "node:4 rank:2", node}},
+                                Change{{6, "node:2 rank:3", node}, {6, "node:3 rank:2", node}},
+                                Change{{5, "nodes:2,3", node}, {7, "nodes:4,3", all}},
+                                Change{{4, "node:4 rank:1", node}, {4, "node:2 rank:2", node}},
+                                Change{{1, "", all}, {5, "nodes:2,3", node}}};
+
+/// Of several blocks, of one, and of nothing.
+const std::vector<OptimizedLayer>& layers() {
+  static const std::vector<OptimizedLayer> all_layers = {{.name = "stem: count 3", .count = 300},
+                                                         {.name = "bias", .count = 17, .excluded = true},
+                                                         {.name = "empty", .count = 0},
+                                                         {.name = "wide", .count = 3 * 65536 + 5},
+                                                         {.name = "scalar", .count = 1}};
+  return all_layers;
+}
+
+OptimizerConfig config_of(OptimizerRule rule, OperatorDivision update) {
+  return {.rule = rule, .weight_decay = 0.01, .update = update};
+}
+
+Arrays arrays_of(int t) {
+  Arrays arrays;
+  for (std::size_t i = 0; i < layers().size(); ++i)
+    arrays.push_back(make_input<float>(Input::heavy_tailed, layers()[i].count, 0, 1, t * 100 + static_cast<int>(i)));
+  return arrays;
+}
+
+void train(LayerOptimizer& optimizer, Arrays& weights, int from, int to) {
+  for (int t = from; t < to; ++t) {
+    Arrays gradients = arrays_of(t);
+    std::vector<float*> w;
+    std::vector<const float*> g;
+    for (std::size_t i = 0; i < weights.size(); ++i) w.push_back(weights[i].data()), g.push_back(gradients[i].data());
+    optimizer.step(w, g, 0.1 / (1 + t));
+  }
+}
+
+bool same(const Arrays& a, const Arrays& b) {
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (!same_bits<float>(a[i], b[i])) return false;
+  }
+  return true;
+}
+
+/// Of one rank that has never stopped.
+Arrays never_stopped(OptimizerRule rule, int steps) {
+  Arrays weights = arrays_of(1000);
+  run_ranks(1, [&](Communicator& comm) {
+    LayerOptimizer optimizer(comm, config_of(rule, replicated), layers());
+    train(optimizer, weights, 0, steps);
+  });
+  return weights;
+}
+
+}  // namespace
+
+TEST_CASE("optimizers go on bit for bit with any ranks and any division", "[checkpoint][optim]") {
+  constexpr int before = 3, after = 6;
+  for (const OptimizerRule rule : {OptimizerRule::lars, OptimizerRule::lamb}) {
+    const Arrays expected = never_stopped(rule, after);
+    const std::int64_t elements = std::accumulate(layers().begin(), layers().end(), std::int64_t{0},
+                                                  [](std::int64_t sum, const OptimizedLayer& layer) { return sum + layer.count; });
+    for (const Change& change : changes) {
+      const TemporaryFolder folder;
+      RankCheck check;
+      std::vector<std::int64_t> bytes(static_cast<std::size_t>(change.from.ranks));
+      run_ranks(change.from.ranks,
+                [&](Communicator& comm) {
+                  Arrays weights = arrays_of(1000);
+                  LayerOptimizer optimizer(comm, config_of(rule, change.from.update), layers());
+                  train(optimizer, weights, 0, before);
+                  Checkpoint checkpoint(comm, {.folder = folder.path()});
+                  checkpoint.add("optimizer", optimizer);
+                  for (std::size_t i = 0; i < weights.size(); ++i)
+                    checkpoint.add_replicated("weights." + std::to_string(i), std::span(weights[i]));
+                  checkpoint.save(before).wait();
+                  bytes[static_cast<std::size_t>(comm.rank())] = checkpoint.statistics().snapshot_bytes;
+                },
+                {.machine = change.from.machine});
+      run_ranks(change.to.ranks,
+                [&](Communicator& comm) {
+                  Arrays weights = arrays_of(7);
+                  LayerOptimizer optimizer(comm, config_of(rule, change.to.update), layers());
+                  train(optimizer, weights, 0, 1);  // all of it is forgotten
+                  Checkpoint checkpoint(comm, {.folder = folder.path()});
+                  checkpoint.add("optimizer", optimizer);
+                  for (std::size_t i = 0; i < weights.size(); ++i)
+                    checkpoint.add_replicated("weights." + std::to_string(i), std::span(weights[i]));
+                  check.that(checkpoint.restore() == before, "the step");
+                  train(optimizer, weights, before, after);
+                  check.that(optimizer.statistics().steps == after, "the number of steps");
+                  check.that(same(weights, expected), "weights of rank " + std::to_string(comm.rank()));
+                },
+                {.machine = change.to.machine});
+      INFO(name_of(rule) << ": " << change.from.ranks << " ranks on '" << change.from.machine << "', "
+                         << name_of(change.from.update) << ", to " << change.to.ranks << " on '" << change.to.machine << "', "
+                         << name_of(change.to.update));
+      REQUIRE(check.failure() == "");
+      // Weights and moments once, however many ranks have them; and a little of each rank.
+      const std::int64_t arrays = rule == OptimizerRule::lamb ? 3 : 2;
+      REQUIRE(std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0}) <= arrays * 4 * elements + 2000 * change.from.ranks);
+    }
+  }
+}
+
+TEST_CASE("an optimizer of other layers or of another rule is refused, and stays as it was", "[checkpoint][optim]") {
+  const auto other_name = [](std::vector<OptimizedLayer>& l) { l[3].name = "wider"; };
+  const auto other_count = [](std::vector<OptimizedLayer>& l) { l[3].count += 1; };
+  const auto more = [](std::vector<OptimizedLayer>& l) { l.push_back({.name = "head", .count = 3}); };
+  const auto fewer = [](std::vector<OptimizedLayer>& l) { l.pop_back(); };
+  const auto excluded = [](std::vector<OptimizedLayer>& l) { l[0].excluded = true; };
+  struct Case {
+    std::function<void(std::vector<OptimizedLayer>&)> change;
+    OptimizerRule rule;
+    const char* text;
+  };
+  const Case cases[] = {{other_name, OptimizerRule::lars, "optimizer 'o': field 'layer/wider/first': the file has none"},
+                        {other_count, OptimizerRule::lars, "optimizer 'o': field 'layer/wide/first': the whole has 196613 x 1"},
+                        {more, OptimizerRule::lars, "optimizer 'o': field 'layer/head/first': the file has none"},
+                        {fewer, OptimizerRule::lars, "optimizer 'o': field 'layers': line 5 is 'scalar: count 1"},
+                        {excluded, OptimizerRule::lars, "optimizer 'o': field 'layers': line 1 is 'stem: count 3: count 300"},
+                        {{}, OptimizerRule::lamb, "optimizer 'o': field 'layer/stem: count 3/second': the file has none"}};
+  const TemporaryFolder folder;
+  RankCheck check;
+  run_ranks(3, [&](Communicator& comm) {
+    LayerOptimizer optimizer(comm, config_of(OptimizerRule::lars, all), layers());
+    Checkpoint checkpoint(comm, {.folder = folder.path()});
+    checkpoint.add("o", optimizer);
+    checkpoint.save(0).wait();
+    for (const Case& one : cases) {
+      std::vector<OptimizedLayer> others = layers();
+      if (one.change) one.change(others);
+      LayerOptimizer other(comm, config_of(one.rule, all), others);
+      Checkpoint again(comm, {.folder = folder.path()});
+      again.add("o", other);
+      std::vector<std::byte> state(static_cast<std::size_t>(other.state_bytes())), now(state.size());
+      other.save_state(state);
+      std::string text;
+      try {
+        again.restore();
+      } catch (const Error& error) {
+        text = error.what();
+        check.that(error.status() == WEIR_ERR_MISMATCH, text);
+      }
+      check.that(text.find(one.text) != std::string::npos, text);
+      other.save_state(now);
+      check.that(state == now, text);
+    }
+  });
+  REQUIRE(check.failure() == "");
+}
+
+TEST_CASE("a checkpoint saves no optimizer that is gone", "[checkpoint][optim]") {
+  const TemporaryFolder folder;
+  RankCheck check;
+  run_ranks(2, [&](Communicator& comm) {
+    Checkpoint checkpoint(comm, {.folder = folder.path()});
+    {
+      LayerOptimizer optimizer(comm, {}, layers());
+      checkpoint.add("o", optimizer);
+    }
+    std::string text;
+    try {
+      checkpoint.save(0).wait();
+    } catch (const Error& error) {
+      text = error.what();
+      check.that(error.status() == WEIR_ERR_STATE, text);
+    }
+    check.that(text.find("optimizer 'o' was destroyed") != std::string::npos, text);
+  });
+  REQUIRE(check.failure() == "");
+}
+
+}  // namespace weir::test
