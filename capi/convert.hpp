@@ -434,6 +434,7 @@ inline OptimizerConfig from_c(const weir_optimizer_config& c) {
   config.epsilon = c.epsilon;
   config.norms = static_cast<OperatorDivision>(c.norms);
   config.update = static_cast<OperatorDivision>(c.update);
+  config.type = static_cast<DataType>(c.type);
   config.priority = c.priority;
   config.name = c.name != nullptr ? c.name : "";
   return config;
@@ -452,6 +453,7 @@ inline weir_optimizer_config to_c(const OptimizerConfig& full) {
   c.epsilon = full.epsilon;
   c.norms = static_cast<std::int32_t>(full.norms);
   c.update = static_cast<std::int32_t>(full.update);
+  c.type = static_cast<std::int32_t>(full.type);
   c.priority = full.priority;
   c.name = full.name.c_str();
   return c;
@@ -464,6 +466,29 @@ inline weir_optimizer_statistics to_c(const OptimizerStatistics& full) {
   c.seconds_norms = full.seconds_norms;
   c.seconds_update = full.seconds_update;
   c.seconds_gather = full.seconds_gather;
+  return c;
+}
+
+inline SparseAdamConfig from_c(const weir_sparse_adam_config& c) {
+  SparseAdamConfig config;
+  config.count = c.count;
+  config.beta1 = c.beta1;
+  config.beta2 = c.beta2;
+  config.epsilon = c.epsilon;
+  config.exact = c.exact != 0;
+  config.name = c.name != nullptr ? c.name : "";
+  return config;
+}
+
+/// `struct_size` is left to the caller. Its texts are those of `full`.
+inline weir_sparse_adam_config to_c(const SparseAdamConfig& full) {
+  weir_sparse_adam_config c{};
+  c.count = full.count;
+  c.beta1 = full.beta1;
+  c.beta2 = full.beta2;
+  c.epsilon = full.epsilon;
+  c.exact = full.exact ? 1 : 0;
+  c.name = full.name.c_str();
   return c;
 }
 

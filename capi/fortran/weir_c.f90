@@ -10,9 +10,9 @@ module weir_c
   public :: c_allreduce_config, c_statistics, c_algorithm_info, c_compressor_info, c_encoded_info, c_setting_info, &
     c_embedding_config, c_embedding_statistics, c_exchange_info, c_checkpoint_config, c_checkpoint_statistics, c_fused_tensor, &
     c_fusion_config, c_fusion_statistics, c_operator_part, c_operator_config, c_operator_statistics, c_optimized_layer, &
-    c_optimizer_config, c_optimizer_statistics, c_sample_cache_config, c_sample_cache_statistics, c_sample_loader_config, &
-    c_sparse_result, c_residual, c_version, c_status_string, c_last_error, c_algorithm_name, c_algorithm, c_compressor_name, &
-    c_compressor, c_setting, c_level_name, c_set_log_function, c_init, c_finalize, c_mpi_family, c_mpi_library, &
+    c_optimizer_config, c_optimizer_statistics, c_sparse_adam_config, c_sample_cache_config, c_sample_cache_statistics, &
+    c_sample_loader_config, c_sparse_result, c_residual, c_version, c_status_string, c_last_error, c_algorithm_name, c_algorithm, &
+    c_compressor_name, c_compressor, c_setting, c_level_name, c_set_log_function, c_init, c_finalize, c_mpi_family, c_mpi_library, &
     c_comm_create_world, c_comm_create_fortran, c_comm_rank, c_comm_size, c_comm_topology, c_comm_level, c_comm_group, &
     c_comm_nearest_gpu, c_comm_stragglers, c_comm_dump, c_comm_destroy, c_allreduce_plan_create, c_plan_destroy, c_plan_run, &
     c_plan_run_sparse, c_plan_start, c_plan_start_sparse, c_plan_run_on_stream, c_plan_run_sparse_on_stream, &
@@ -316,6 +316,8 @@ module weir_c
     integer(c_int32_t) :: norms = 0
     integer(c_int32_t) :: update = 0
     integer(c_int32_t) :: priority = 0
+    integer(c_int32_t) :: type = 0
+    integer(c_int32_t) :: reserved = 0
   end type
 
   type, bind(C) :: c_optimizer_statistics
@@ -324,6 +326,17 @@ module weir_c
     real(c_double) :: seconds_norms = 0
     real(c_double) :: seconds_update = 0
     real(c_double) :: seconds_gather = 0
+  end type
+
+  type, bind(C) :: c_sparse_adam_config
+    integer(c_size_t) :: struct_size = 0
+    integer(c_int64_t) :: count = 0
+    real(c_double) :: beta1 = 0
+    real(c_double) :: beta2 = 0
+    real(c_double) :: epsilon = 0
+    type(c_ptr) :: name = c_null_ptr
+    integer(c_int32_t) :: exact = 0
+    integer(c_int32_t) :: reserved = 0
   end type
 
   type, bind(C) :: c_sample_cache_config
@@ -1457,8 +1470,8 @@ module weir_c
 
   interface to_c
     module procedure allreduce_config_to_c, embedding_config_to_c, checkpoint_config_to_c, fused_tensor_to_c, fusion_config_to_c, &
-      operator_part_to_c, operator_config_to_c, optimized_layer_to_c, optimizer_config_to_c, sample_cache_config_to_c, &
-      sample_loader_config_to_c
+      operator_part_to_c, operator_config_to_c, optimized_layer_to_c, optimizer_config_to_c, sparse_adam_config_to_c, &
+      sample_cache_config_to_c, sample_loader_config_to_c
   end interface
 
   interface from_c
@@ -1466,7 +1479,8 @@ module weir_c
       encoded_info_from_c, setting_info_from_c, embedding_config_from_c, embedding_statistics_from_c, exchange_info_from_c, &
       checkpoint_config_from_c, checkpoint_statistics_from_c, fused_tensor_from_c, fusion_config_from_c, fusion_statistics_from_c, &
       operator_part_from_c, operator_config_from_c, operator_statistics_from_c, optimized_layer_from_c, optimizer_config_from_c, &
-      optimizer_statistics_from_c, sample_cache_config_from_c, sample_cache_statistics_from_c, sample_loader_config_from_c
+      optimizer_statistics_from_c, sparse_adam_config_from_c, sample_cache_config_from_c, sample_cache_statistics_from_c, &
+      sample_loader_config_from_c
   end interface
 
 contains
@@ -1641,7 +1655,23 @@ contains
     c%epsilon = from%epsilon
     c%norms = from%norms
     c%update = from%update
+    c%type = from%type
     c%priority = from%priority
+    c%name = c_text(from%name, texts(:, 1))
+  end subroutine
+
+  !> `texts`, WEIR_TEXT_LENGTH + 1 characters for each of 1, must live as long as `c` is in use.
+  subroutine sparse_adam_config_to_c(from, c, texts)
+    type(weir_sparse_adam_config), intent(in) :: from
+    type(c_sparse_adam_config), intent(out) :: c
+    character(kind=c_char), intent(out), target :: texts(:, :)
+
+    c%struct_size = c_sizeof(c)
+    c%count = from%count
+    c%beta1 = from%beta1
+    c%beta2 = from%beta2
+    c%epsilon = from%epsilon
+    c%exact = merge(1, 0, from%exact)
     c%name = c_text(from%name, texts(:, 1))
   end subroutine
 
@@ -1981,6 +2011,7 @@ contains
     to%epsilon = c%epsilon
     to%norms = c%norms
     to%update = c%update
+    to%type = c%type
     to%priority = c%priority
     to%name = text_of(c%name)
   end subroutine
@@ -1993,6 +2024,18 @@ contains
     to%seconds_norms = c%seconds_norms
     to%seconds_update = c%seconds_update
     to%seconds_gather = c%seconds_gather
+  end subroutine
+
+  subroutine sparse_adam_config_from_c(c, to)
+    type(c_sparse_adam_config), intent(in) :: c
+    type(weir_sparse_adam_config), intent(inout) :: to
+
+    to%count = c%count
+    to%beta1 = c%beta1
+    to%beta2 = c%beta2
+    to%epsilon = c%epsilon
+    to%exact = c%exact /= 0
+    to%name = text_of(c%name)
   end subroutine
 
   subroutine sample_cache_config_from_c(c, to)

@@ -22,7 +22,8 @@ module weir_types
   integer, parameter :: WEIR_ERR_DEVICE = 12 !< the GPU or its driver failed
   integer, parameter :: WEIR_ERR_FILE = 13 !< a file cannot be written or read, or is damaged
 
-  !> Element type of a gradient. The 16-bit types are for CUDA memory only; residuals, sums and updates are float32 with them.
+  !> Element type of gradients. Of plans, the 16-bit types are for CUDA memory only; residuals, sums and updates are float32 with
+  !> them.
 
   integer, parameter :: WEIR_FLOAT32 = 0
   integer, parameter :: WEIR_FLOAT64 = 1
@@ -528,6 +529,9 @@ module weir_types
     !> WEIR_OPERATOR_AUTOMATIC, ...: which ranks share the update, and momentum: each keeps that of its part, and weights are
     !> gathered (ZeRO stage 1)
     integer :: update = WEIR_OPERATOR_AUTOMATIC
+    !> WEIR_FLOAT32, ...: of weights and gradients: float32, float16 or bfloat16. Momentum and moments are float32; beside 16-bit
+    !> weights, so are weights of the optimizer's own
+    integer :: type = WEIR_FLOAT32
     integer :: priority = 0 !< of gathering. May differ between ranks
     character(len=WEIR_TEXT_LENGTH) :: name = 'optimizer' !< for messages and checkpoints
   end type
@@ -538,6 +542,17 @@ module weir_types
     real(real64) :: seconds_norms = 0 !< for norms, those of other ranks not counted
     real(real64) :: seconds_update = 0 !< stepping weights
     real(real64) :: seconds_gather = 0 !< agreeing and gathering, waiting for slower ranks included
+  end type
+
+  !> Describes Adam for sparse updates. Equal on all ranks, if their weights are to stay equal.
+  type :: weir_sparse_adam_config
+    integer(int64) :: count = 0_int64 !< weights
+    real(real64) :: beta1 = 0.9_real64 !< from 0 to below 1
+    real(real64) :: beta2 = 0.999_real64 !< from 0 to below 1
+    real(real64) :: epsilon = 1e-08_real64 !< above 0
+    !> weights also move while no update touches them, as in dense Adam; a step then takes time in proportion to `count`
+    logical :: exact = .false.
+    character(len=WEIR_TEXT_LENGTH) :: name = 'sparse_adam' !< for messages and checkpoints
   end type
 
   !> Describes where samples are kept. All fields but `folder`, `folder_bytes`, `threads` and `priority` must be equal on all ranks.

@@ -75,6 +75,12 @@ class ParallelOperator {
 /// Norms are divided among ranks (ParallelOperator), and so may be the update: each rank then keeps momentum for its part only,
 /// steps it, and weights are gathered (ZeRO stage 1). OptimizerConfig::norms and update say how; by default the cost functions do.
 ///
+/// With 16-bit weights (OptimizerConfig::type), the optimizer keeps float32 ones beside them, where it keeps their momentum: it
+/// takes them from the first step's weights, steps them in float32, and rounds them to the weights: to nearest, ties to even, and
+/// to the largest finite number what is beyond it. Weights that are no longer what it has made of its own have been set by the
+/// caller, and are taken over. memory_bytes() and the saved state count them. What travels is of 16 bits. The norm of weights is
+/// that of the 16-bit ones with lars, of the float32 ones with lamb.
+///
 /// Thread-safety: as plans.
 class LayerOptimizer {
  public:
@@ -89,6 +95,8 @@ class LayerOptimizer {
   /// Error(WEIR_ERR_NON_FINITE), naming the layer, where a norm is not finite; with lars nothing has changed then, with lamb the
   /// moments have taken the gradient up.
   void step(std::span<float* const> weights, std::span<const float* const> gradients, double learning_rate);
+  /// The same for arrays of OptimizerConfig::type, aligned to it.
+  void step_raw(std::span<void* const> weights, std::span<const void* const> gradients, double learning_rate);
 
   [[nodiscard]] int size() const;                       ///< layers
   [[nodiscard]] std::span<const double> rates() const;  ///< of layers, in the last step

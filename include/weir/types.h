@@ -6,7 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Element type of a gradient. The 16-bit types are for CUDA memory only; residuals, sums and updates are float32 with them. */
+/** Element type of gradients. Of plans, the 16-bit types are for CUDA memory only; residuals, sums and updates are float32 with
+ *  them. */
 typedef enum weir_data_type {
   WEIR_FLOAT32 = 0,
   WEIR_FLOAT64 = 1,
@@ -593,12 +594,16 @@ typedef struct weir_optimizer_config {
    *  (ZeRO stage 1) */
   int32_t update;
   int32_t priority; /**< of gathering. May differ between ranks */
+  /** weir_data_type: of weights and gradients: float32, float16 or bfloat16. Momentum and moments are float32; beside 16-bit
+   *  weights, so are weights of the optimizer's own */
+  int32_t type;
+  int32_t reserved; /**< 0 */
 } weir_optimizer_config;
 
 #define WEIR_OPTIMIZER_CONFIG_INIT                                                                                                 \
   {                                                                                                                                \
     sizeof(weir_optimizer_config), 0.9, 0.0001, 0.001, 0.0, 0.9, 0.999, 1e-06, "optimizer", WEIR_OPTIMIZER_LARS,                   \
-    WEIR_OPERATOR_AUTOMATIC, WEIR_OPERATOR_AUTOMATIC, 0                                                                            \
+    WEIR_OPERATOR_AUTOMATIC, WEIR_OPERATOR_AUTOMATIC, 0, WEIR_FLOAT32, 0                                                           \
   }
 
 /** What the last step of a LayerOptimizer did on this rank; times in seconds. Set struct_size to its size before a call fills
@@ -610,6 +615,25 @@ typedef struct weir_optimizer_statistics {
   double seconds_update; /**< stepping weights */
   double seconds_gather; /**< agreeing and gathering, waiting for slower ranks included */
 } weir_optimizer_statistics;
+
+/** Describes Adam for sparse updates. Equal on all ranks, if their weights are to stay equal. Start from
+ *  WEIR_SPARSE_ADAM_CONFIG_INIT. */
+typedef struct weir_sparse_adam_config {
+  size_t struct_size;
+  int64_t count;    /**< weights */
+  double beta1;     /**< from 0 to below 1 */
+  double beta2;     /**< from 0 to below 1 */
+  double epsilon;   /**< above 0 */
+  const char* name; /**< for messages and checkpoints; copied */
+  /** nonzero: weights also move while no update touches them, as in dense Adam; a step then takes time in proportion to `count` */
+  int32_t exact;
+  int32_t reserved; /**< 0 */
+} weir_sparse_adam_config;
+
+#define WEIR_SPARSE_ADAM_CONFIG_INIT                                                                                               \
+  {                                                                                                                                \
+    sizeof(weir_sparse_adam_config), 0, 0.9, 0.999, 1e-08, "sparse_adam", 0, 0                                                     \
+  }
 
 /** Describes where samples are kept. All fields but `folder`, `folder_bytes`, `threads` and `priority` must be equal on all
  *  ranks. Start from WEIR_SAMPLE_CACHE_CONFIG_INIT. */

@@ -10,7 +10,8 @@
 
 namespace weir {
 
-/// Element type of a gradient. The 16-bit types are for CUDA memory only; residuals, sums and updates are float32 with them.
+/// Element type of gradients. Of plans, the 16-bit types are for CUDA memory only; residuals, sums and updates are float32 with
+/// them.
 enum class DataType : std::int32_t { float32 = 0, float64 = 1, float16 = 2, bfloat16 = 3 };
 
 /// Where gradient, residual and update are.
@@ -493,6 +494,9 @@ struct OptimizerConfig {
   OperatorDivision norms = OperatorDivision::automatic;  ///< which ranks share the norms; with lamb, as `update`
   /// which ranks share the update, and momentum: each keeps that of its part, and weights are gathered (ZeRO stage 1)
   OperatorDivision update = OperatorDivision::automatic;
+  /// of weights and gradients: float32, float16 or bfloat16. Momentum and moments are float32; beside 16-bit weights, so are
+  /// weights of the optimizer's own
+  DataType type = DataType::float32;
   int priority = 0;                ///< of gathering. May differ between ranks
   std::string name = "optimizer";  ///< for messages and checkpoints
 };
@@ -503,6 +507,17 @@ struct OptimizerStatistics {
   double seconds_norms = 0;   ///< for norms, those of other ranks not counted
   double seconds_update = 0;  ///< stepping weights
   double seconds_gather = 0;  ///< agreeing and gathering, waiting for slower ranks included
+};
+
+/// Describes Adam for sparse updates. Equal on all ranks, if their weights are to stay equal.
+struct SparseAdamConfig {
+  std::int64_t count = 0;  ///< weights
+  double beta1 = 0.9;      ///< from 0 to below 1
+  double beta2 = 0.999;    ///< from 0 to below 1
+  double epsilon = 1e-08;  ///< above 0
+  /// weights also move while no update touches them, as in dense Adam; a step then takes time in proportion to `count`
+  bool exact = false;
+  std::string name = "sparse_adam";  ///< for messages and checkpoints
 };
 
 /// Describes where samples are kept. All fields but `folder`, `folder_bytes`, `threads` and `priority` must be equal on all ranks.

@@ -216,8 +216,22 @@ void visit_fields(const OptimizerConfig& config, Visit&& visit) {
   visit(FieldInfo{.name = "epsilon"}, config.epsilon);
   visit(FieldInfo{.name = "norms"}, config.norms);
   visit(FieldInfo{.name = "update"}, config.update);
+  visit(FieldInfo{.name = "type"}, config.type);
   visit(FieldInfo{.name = "priority", .agreed = false}, config.priority);
   visit(FieldInfo{.name = "name", .agreed = false}, config.name);
+}
+// clang-format on
+
+/// visit(FieldInfo, value) for every field, in the order of the struct.
+template <class Visit>
+// clang-format off
+void visit_fields(const SparseAdamConfig& config, Visit&& visit) {
+  visit(FieldInfo{.name = "count", .least = 0, .most = 4294967295, .most_text = "4294967295"}, config.count);
+  visit(FieldInfo{.name = "beta1"}, config.beta1);
+  visit(FieldInfo{.name = "beta2"}, config.beta2);
+  visit(FieldInfo{.name = "epsilon"}, config.epsilon);
+  visit(FieldInfo{.name = "exact"}, config.exact);
+  visit(FieldInfo{.name = "name"}, config.name);
 }
 // clang-format on
 

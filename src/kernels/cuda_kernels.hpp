@@ -125,4 +125,16 @@ template <class T>
 void coalesce_rows(Queue queue, const T* x, std::int64_t width, const std::uint32_t* order, const std::uint32_t* first,
                    std::int64_t groups, T* out);
 
+/// found[b] is the norm of block b: elements [b * block, (b + 1) * block), or to the end. At least one is written; 1 <= block.
+template <class T>
+void squared_norm(Queue queue, const T* x, std::int64_t count, std::int64_t block, double* found);
+template <class T>
+void momentum_step(Queue queue, const T* gradient, T* weights, T* velocity, std::int64_t count, T rate, T decay, T momentum);
+/// Norms by block, as squared_norm's.
+template <class T>
+void adam_moments(Queue queue, const T* gradient, const T* weights, T* first, T* second, std::int64_t count, std::int64_t block,
+                  const AdamFactors<T>& factors, SquaredNorms* found);
+template <class T>
+void adam_step(Queue queue, const T* first, const T* second, T* weights, std::int64_t count, T rate, const AdamFactors<T>& factors);
+
 }  // namespace weir::kernels::cuda

@@ -79,6 +79,10 @@ void LayerOptimizer::step(std::span<float* const> weights, std::span<const float
   const auto inside = state_->comm->enter();
   state_->step(weights, gradients, learning_rate);
 }
+void LayerOptimizer::step_raw(std::span<void* const> weights, std::span<const void* const> gradients, double learning_rate) {
+  const auto inside = state_->comm->enter();
+  state_->step(weights, gradients, learning_rate);
+}
 int LayerOptimizer::size() const { return static_cast<int>(state_->layers.size()); }
 std::span<const double> LayerOptimizer::rates() const { return state_->rates; }
 const OptimizerConfig& LayerOptimizer::config() const { return state_->config; }

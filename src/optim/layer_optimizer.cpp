@@ -10,6 +10,8 @@
 #include "base/config_check.hpp"
 #include "base/error.hpp"
 #include "communicator/config_card.hpp"
+#include "optim/adam_factors.hpp"
+#include "optim/narrow_weights.hpp"
 #include "optim/parallel_operator.hpp"
 
 namespace weir::optim {
@@ -93,6 +95,7 @@ void check_config(const OptimizerConfig& c) {
   not_negative("weight_decay", c.weight_decay);
   not_negative("largest_rate", c.largest_rate);
   not_negative("epsilon", c.epsilon);
+  require(c.type != DataType::float64, "type is float64: it must be float32, float16 or bfloat16");
   require(c.rule != OptimizerRule::lamb || c.norms == OperatorDivision::automatic || c.norms == c.update,
           "norms is {} and update is {}: with lamb they are divided alike; leave norms automatic", name_of(c.norms),
           name_of(c.update));
@@ -116,8 +119,11 @@ std::span<const CardField> config_fields() {
   return all;
 }
 
-// Bytes of an element that cross the memory bus.
-constexpr double lars_norm_bytes = 8, lars_update_bytes = 20, lamb_bytes = 40;
+/// Bytes of an element that cross the memory bus.
+struct BusBytes {
+  double lars_norms, lars_update, lamb;
+};
+constexpr BusBytes bus_bytes(DataType type) { return type == DataType::float32 ? BusBytes{8, 20, 40} : BusBytes{4, 22, 44}; }
 
 }  // namespace
 }  // namespace weir::optim
@@ -141,13 +147,14 @@ OptimizerImpl::OptimizerImpl(std::shared_ptr<CommunicatorState> communicator, co
     OperatorConfig c{.division = division, .priority = config.priority, .name = fmt::format("{}: {}", config.name, what)};
     return make_operator(comm, c, parts(bytes, result_bytes));
   };
-  const double update_bytes = lamb() ? lamb_bytes : lars_update_bytes;
+  const BusBytes bus = bus_bytes(config.type);
+  const double update_bytes = lamb() ? bus.lamb : bus.lars_update;
   if (config.update != OperatorDivision::replicated) updates_ = make("update", update_bytes, 0, config.update);
   if (updates_) config.update = updates_->config.division;
   if (config.update == OperatorDivision::replicated) updates_.reset();
   // Of lamb, whoever steps a block has its moments, and these make its norms.
   norms_ = lamb() ? make("norms", update_bytes, sizeof(SquaredNorms), config.update)
-                  : make("norms", lars_norm_bytes, sizeof(SquaredNorms), config.norms);
+                  : make("norms", bus.lars_norms, sizeof(SquaredNorms), config.norms);
   config.norms = norms_->config.division;
   comm->agree("keeping moments", "optimizer", config.name, [&] {
     std::int64_t kept = 0, all = 0;
@@ -159,7 +166,11 @@ OptimizerImpl::OptimizerImpl(std::shared_ptr<CommunicatorState> communicator, co
     }
     first_ = Buffer<float>(kept);
     second_ = Buffer<float>(lamb() ? kept : 0);
-    stepped_ = Buffer<float>(updates_ ? all : 0);
+    wide_ = Buffer<float>(is_narrow() ? kept : 0);
+    scratch_ = Buffer<float>(is_narrow() ? block_elements : 0);
+    stepped_ = Buffer<std::byte>(updates_ ? all * element_bytes() : 0);
+    step_.weights.resize(layers.size());
+    step_.gradients.resize(layers.size());
     reset();
   });
 }
@@ -171,13 +182,14 @@ std::vector<OperatorPart> OptimizerImpl::parts(double bytes, std::int64_t result
   std::vector<OperatorPart> parts;
   for (const Block& block : blocks_)
     parts.push_back({.seconds = bytes * static_cast<double>(block.count) / rate,
-                     .result_bytes = result_bytes > 0 ? result_bytes : block.count * static_cast<std::int64_t>(sizeof(float))});
+                     .result_bytes = result_bytes > 0 ? result_bytes : block.count * element_bytes()});
   return parts;
 }
 
 void OptimizerImpl::reset() {
   kernels::host::fill_zero(first_.data(), first_.size());
   kernels::host::fill_zero(second_.data(), second_.size());
+  kernels::host::fill_zero(wide_.data(), wide_.size());
   state_ = {};
   statistics = {};
 }
@@ -187,69 +199,96 @@ bool OptimizerImpl::retire() noexcept {
   return norms && updates;
 }
 
-Outcome OptimizerImpl::check(const Step& step) const {
+/// Keeps what a step is made of; what is wrong with it.
+template <class T>
+Outcome OptimizerImpl::take(std::span<T* const> weights, std::span<const T* const> gradients, double learning_rate) {
   return outcome_of([&] {
-    require(step.weights.size() == layers.size() && step.gradients.size() == layers.size(),
+    require(std::is_same_v<T, void> || !is_narrow(),
+            "optimizer '{}', rank {}: weights and gradients are given as float32: its type is {}, give them to step_raw",
+            config.name, comm->topology.rank(), name_of(config.type));
+    require(weights.size() == layers.size() && gradients.size() == layers.size(),
             "optimizer '{}', rank {}: there are weights of {} layers and gradients of {}: it has {}", config.name,
-            comm->topology.rank(), step.weights.size(), step.gradients.size(), layers.size());
-    require(std::isfinite(step.learning_rate), "optimizer '{}', rank {}: learning_rate is {}: it must be finite", config.name,
-            comm->topology.rank(), step.learning_rate);
+            comm->topology.rank(), weights.size(), gradients.size(), layers.size());
+    require(std::isfinite(learning_rate), "optimizer '{}', rank {}: learning_rate is {}: it must be finite", config.name,
+            comm->topology.rank(), learning_rate);
     for (std::size_t i = 0; i < layers.size(); ++i)
-      require(layers[i].count == 0 || (step.weights[i] != nullptr && step.gradients[i] != nullptr),
+      require(layers[i].count == 0 || (weights[i] != nullptr && gradients[i] != nullptr),
               "optimizer '{}', rank {}, layer '{}': its weights or its gradient are null", config.name, comm->topology.rank(),
               layers[i].name);
+    std::copy(weights.begin(), weights.end(), step_.weights.begin());
+    std::copy(gradients.begin(), gradients.end(), step_.gradients.begin());
+    step_.learning_rate = learning_rate;
+    step_.factors = adam_factors(config.beta1, config.beta2, config.epsilon, config.weight_decay, state_.steps + 1);
   });
 }
 
-void OptimizerImpl::step(std::span<float* const> weights, std::span<const float* const> gradients, double learning_rate) {
-  const Step step{weights, gradients, learning_rate, factors()};
+template <class T>
+void OptimizerImpl::step(std::span<T* const> weights, std::span<const T* const> gradients, double learning_rate) {
+  run_step(take(weights, gradients, learning_rate));
+}
+template void OptimizerImpl::step(std::span<float* const>, std::span<const float* const>, double);
+template void OptimizerImpl::step(std::span<void* const>, std::span<const void* const>, double);
+
+void OptimizerImpl::run_step(const Outcome& taken) {
   norms_->start(
-      check(step), [this, &step](int block, std::span<std::byte> result) { return put_sums(step, block, result); },
+      taken, [this](int block, std::span<std::byte> result) { return put_sums(block, result); },
       std::as_writable_bytes(std::span(sums_)));
   norms_->wait();
   find_rates();
   if (updates_) {
-    const std::span<std::byte> stepped(reinterpret_cast<std::byte*>(stepped_.data()), static_cast<std::size_t>(stepped_.bytes()));
+    const std::span<std::byte> stepped(stepped_.data(), static_cast<std::size_t>(stepped_.bytes()));
     updates_->start(
-        {}, [this, &step](int block, std::span<std::byte> result) { return put_weights(step, block, result); }, stepped);
+        {}, [this](int block, std::span<std::byte> result) { return put_weights(block, result); }, stepped);
     updates_->wait();
-    take_weights(step);
+    take_weights();
   } else {
     const Clock::time_point begin = Clock::now();
-    for (std::size_t block = 0; block < blocks_.size(); ++block) step_block(step, block);
+    for (std::size_t block = 0; block < blocks_.size(); ++block) step_block(block);
     statistics.seconds_update = std::chrono::duration<double>(Clock::now() - begin).count();
   }
   ++state_.steps;
   count();
 }
 
-AdamFactors<float> OptimizerImpl::factors() const {
-  const auto t = static_cast<double>(state_.steps + 1);
-  return {static_cast<float>(config.beta1),
-          static_cast<float>(config.beta2),
-          static_cast<float>(1 - std::pow(config.beta1, t)),
-          static_cast<float>(std::sqrt(1 - std::pow(config.beta2, t))),
-          static_cast<float>(config.epsilon),
-          static_cast<float>(config.weight_decay)};
-}
-
-AdamFactors<float> OptimizerImpl::factors_of(const Step& step, const Block& block) const {
-  AdamFactors<float> factors = step.factors;
+AdamFactors<float> OptimizerImpl::factors_of(const Block& block) const {
+  AdamFactors<float> factors = step_.factors;
   if (layer_of(block).excluded) factors.decay = 0;
   return factors;
 }
 
-std::int64_t OptimizerImpl::put_sums(const Step& step, int number, std::span<std::byte> result) {
+std::byte* OptimizerImpl::weights_of(const Block& block) const {
+  return static_cast<std::byte*>(step_.weights[static_cast<std::size_t>(block.layer)]) + block.begin * element_bytes();
+}
+const void* OptimizerImpl::gradient_of(const Block& block) const {
+  return static_cast<const std::byte*>(step_.gradients[static_cast<std::size_t>(block.layer)]) + block.begin * element_bytes();
+}
+
+/// At most a block, until the next call.
+const float* OptimizerImpl::widened(const void* x, std::int64_t count) {
+  if (!is_narrow()) return static_cast<const float*>(x);
+  widen(config.type, x, count, scratch_.data());
+  return scratch_.data();
+}
+
+/// Those that the step of a block is added to. This rank keeps its moments.
+float* OptimizerImpl::wide_weights(std::size_t number) {
+  const Block& block = blocks_[number];
+  if (!is_narrow()) return reinterpret_cast<float*>(weights_of(block));
+  float* const wide = wide_.data() + kept_[number];
+  take_over(config.type, weights_of(block), block.count, wide);
+  return wide;
+}
+
+std::int64_t OptimizerImpl::put_sums(int number, std::span<std::byte> result) {
   const Block& block = blocks_[static_cast<std::size_t>(number)];
-  const auto layer = static_cast<std::size_t>(block.layer);
-  const float* const w = step.weights[layer] + block.begin;
-  const float* const g = step.gradients[layer] + block.begin;
   SquaredNorms sums;
   if (lamb()) {
     const std::int64_t kept = kept_[static_cast<std::size_t>(number)];
-    sums = kernels::host::adam_moments(g, w, first_.data() + kept, second_.data() + kept, block.count, factors_of(step, block));
+    sums = kernels::host::adam_moments(widened(gradient_of(block), block.count), wide_weights(static_cast<std::size_t>(number)),
+                                       first_.data() + kept, second_.data() + kept, block.count, factors_of(block));
   } else {
-    sums = {kernels::host::squared_norm(w, block.count), kernels::host::squared_norm(g, block.count)};
+    sums.weights = kernels::host::squared_norm(widened(weights_of(block), block.count), block.count);
+    sums.other = kernels::host::squared_norm(widened(gradient_of(block), block.count), block.count);
   }
   std::memcpy(result.data(), &sums, sizeof sums);
   return sizeof sums;
@@ -271,33 +310,34 @@ void OptimizerImpl::find_rates() {
   }
 }
 
-void OptimizerImpl::step_block(const Step& step, std::size_t number) {
+void OptimizerImpl::step_block(std::size_t number) {
   const Block& block = blocks_[number];
   const auto layer = static_cast<std::size_t>(block.layer);
-  float* const w = step.weights[layer] + block.begin;
+  float* const w = wide_weights(number);
   float* const first = first_.data() + kept_[number];
-  const auto rate = static_cast<float>(step.learning_rate * rates[layer]);
+  const auto rate = static_cast<float>(step_.learning_rate * rates[layer]);
   if (lamb()) {
-    kernels::host::adam_step(first, second_.data() + kept_[number], w, block.count, rate, factors_of(step, block));
+    kernels::host::adam_step(first, second_.data() + kept_[number], w, block.count, rate, factors_of(block));
   } else {
-    kernels::host::momentum_step(step.gradients[layer] + block.begin, w, first, block.count, rate,
+    kernels::host::momentum_step(widened(gradient_of(block), block.count), w, first, block.count, rate,
                                  static_cast<float>(layers[layer].excluded ? 0 : config.weight_decay),
                                  static_cast<float>(config.momentum));
   }
+  if (is_narrow()) narrow(config.type, w, block.count, weights_of(block));
 }
 
-std::int64_t OptimizerImpl::put_weights(const Step& step, int number, std::span<std::byte> result) {
-  const Block& block = blocks_[static_cast<std::size_t>(number)];
-  step_block(step, static_cast<std::size_t>(number));
-  std::memcpy(result.data(), step.weights[static_cast<std::size_t>(block.layer)] + block.begin, result.size());
+std::int64_t OptimizerImpl::put_weights(int number, std::span<std::byte> result) {
+  step_block(static_cast<std::size_t>(number));
+  std::memcpy(result.data(), weights_of(blocks_[static_cast<std::size_t>(number)]), result.size());
   return std::ssize(result);
 }
 
-void OptimizerImpl::take_weights(const Step& step) {
-  const float* from = stepped_.data();
-  for (std::size_t i = 0; i < blocks_.size(); from += blocks_[i++].count) {
-    if (kept_[i] < 0)
-      std::copy_n(from, blocks_[i].count, step.weights[static_cast<std::size_t>(blocks_[i].layer)] + blocks_[i].begin);
+void OptimizerImpl::take_weights() {
+  const std::byte* from = stepped_.data();
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    const std::int64_t bytes = blocks_[i].count * element_bytes();
+    if (kept_[i] < 0) std::copy_n(from, bytes, weights_of(blocks_[i]));
+    from += bytes;
   }
 }
 
@@ -324,6 +364,7 @@ void OptimizerImpl::visit_state(StateVisitor& visitor, bool once) {
   visitor.fixed("rank", comm->topology.rank(), Share::layout);
   visitor.fixed("ranks", comm->topology.size(), Share::layout);
   visitor.text("rule", name_of(config.rule));
+  visitor.text("type", name_of(config.type));
   visitor.text("layers", text_of(layers));
   visitor.state(state_);
   const StateVisitor::Copy copy = [](void* to, const void* from, std::int64_t bytes) {
@@ -342,6 +383,7 @@ void OptimizerImpl::visit_state(StateVisitor& visitor, bool once) {
     const StateVisitor::Placed placed(visitor, {Share::block, range_of(layers[layer].count, begin, count)});
     visitor.array("first", first_.data() + kept, count, copy);
     if (lamb()) visitor.array("second", second_.data() + kept, count, copy);
+    if (is_narrow()) visitor.array("weights", wide_.data() + kept, count, copy);
   }
   if (visitor.restores()) statistics = {};
 }
@@ -351,7 +393,8 @@ std::string OptimizerImpl::explanation() const {
 }
 
 std::int64_t OptimizerImpl::memory_bytes() const {
-  return first_.bytes() + second_.bytes() + stepped_.bytes() + norms_->memory_bytes() + (updates_ ? updates_->memory_bytes() : 0);
+  return first_.bytes() + second_.bytes() + wide_.bytes() + scratch_.bytes() + stepped_.bytes() + norms_->memory_bytes() +
+         (updates_ ? updates_->memory_bytes() : 0);
 }
 
 }  // namespace weir::detail

@@ -51,7 +51,9 @@ class OptimizerImpl {
   OptimizerImpl(const OptimizerImpl&) = delete;
   OptimizerImpl& operator=(const OptimizerImpl&) = delete;
 
-  void step(std::span<float* const> weights, std::span<const float* const> gradients, double learning_rate);
+  /// Of float: for `type` float32; of void: for any type.
+  template <class T>
+  void step(std::span<T* const> weights, std::span<const T* const> gradients, double learning_rate);
   /// With `once`, of what several ranks keep alike, each block on one of them.
   void visit_state(StateVisitor& visitor, bool once = false);
   void reset();
@@ -77,25 +79,32 @@ class OptimizerImpl {
       visitor.check(steps >= 0, "steps", "at least 0");
     }
   };
-  /// What a step is made of.
+  /// What a step is made of: arrays of the type, by layer.
   struct Step {
-    std::span<float* const> weights;
-    std::span<const float* const> gradients;
-    double learning_rate;
-    AdamFactors<float> factors;
+    std::vector<void*> weights;
+    std::vector<const void*> gradients;
+    double learning_rate = 0;
+    AdamFactors<float> factors{};
   };
 
   [[nodiscard]] bool lamb() const { return config.rule == OptimizerRule::lamb; }
+  [[nodiscard]] bool is_narrow() const { return config.type != DataType::float32; }
+  [[nodiscard]] std::int64_t element_bytes() const { return is_narrow() ? 2 : 4; }
   [[nodiscard]] const OptimizedLayer& layer_of(const Block& block) const { return layers[static_cast<std::size_t>(block.layer)]; }
   [[nodiscard]] std::vector<OperatorPart> parts(double bytes, std::int64_t result_bytes) const;
-  [[nodiscard]] Outcome check(const Step& step) const;
-  [[nodiscard]] AdamFactors<float> factors() const;
-  [[nodiscard]] AdamFactors<float> factors_of(const Step& step, const Block& block) const;
-  std::int64_t put_sums(const Step& step, int number, std::span<std::byte> result);
+  template <class T>
+  [[nodiscard]] Outcome take(std::span<T* const> weights, std::span<const T* const> gradients, double learning_rate);
+  void run_step(const Outcome& taken);
+  [[nodiscard]] AdamFactors<float> factors_of(const Block& block) const;
+  [[nodiscard]] std::byte* weights_of(const Block& block) const;
+  [[nodiscard]] const void* gradient_of(const Block& block) const;
+  const float* widened(const void* x, std::int64_t count);
+  float* wide_weights(std::size_t number);
+  std::int64_t put_sums(int number, std::span<std::byte> result);
   void find_rates();
-  void step_block(const Step& step, std::size_t number);
-  std::int64_t put_weights(const Step& step, int number, std::span<std::byte> result);
-  void take_weights(const Step& step);
+  void step_block(std::size_t number);
+  std::int64_t put_weights(int number, std::span<std::byte> result);
+  void take_weights();
   void count();
   [[nodiscard]] bool visits(std::size_t number, bool once) const;
 
@@ -104,7 +113,10 @@ class OptimizerImpl {
   std::vector<SquaredNorms> sums_;                 // by block
   std::vector<std::int64_t> kept_;                 // by block: where its moments begin; -1: another rank keeps them
   Buffer<float> first_, second_;                   // momentum, or moments
-  Buffer<float> stepped_;                          // weights of all blocks, on the way to other ranks
+  Buffer<float> wide_;                             // beside 16-bit weights: those that steps are added to
+  Buffer<float> scratch_;                          // beside 16-bit arrays: a block of one, widened
+  Buffer<std::byte> stepped_;                      // weights of all blocks, on the way to other ranks
+  Step step_;                                      // the one that is being made
   State state_;
 };
 

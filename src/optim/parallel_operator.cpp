@@ -116,9 +116,9 @@ OperatorImpl::OperatorImpl(std::shared_ptr<CommunicatorState> communicator, Oper
   if (config.variable) {
     block_bytes_.resize(owners_.size());
     block_scratch_.resize(owners_.size());
-    staging_ = Buffer<std::byte>(offsets.back() + std::ssize(parts) * size_bytes);
+    staging_ = Buffer<std::byte>(offsets.back() + std::ssize(parts) * word_bytes);
   } else if (!goes_round()) {
-    staging_ = Buffer<std::byte>(offsets.back());
+    staging_ = Buffer<std::byte>(offsets.back() + std::ssize(owners_) * word_bytes);
   }
 }
 
@@ -160,7 +160,7 @@ void OperatorImpl::work(const OperatorBody& body) {
 
 task<void> OperatorImpl::exchange() {
   const StageScope stage = channel().stage(Stage::communicate);
-  co_await agree();
+  if (!tells_outcome()) co_await agree();
   if (owners_.size() == 1) co_return;
   const Channel group = channel().group(owners_);
   if (config.variable)
@@ -178,10 +178,13 @@ task<void> OperatorImpl::agree() {
   const auto ranks = static_cast<std::uint64_t>(comm->topology.size()), rank = static_cast<std::uint64_t>(comm->topology.rank());
   words_[0] = outcome_.failed() ? ranks - rank : 0;
   co_await allreduce_control(channel(), words_.data(), 1, 1, scratch_.data());
-  if (words_[0] == 0) co_return;
-  const bool mine = words_[0] == ranks - rank;
+  if (words_[0] != 0) co_await throw_outcome_of(static_cast<int>(ranks - words_[0]));
+}
+
+/// Throws on all ranks what the work of rank `failed` ended with: all know that it is this rank's.
+task<void> OperatorImpl::throw_outcome_of(int failed) {
   words_ = {};
-  if (mine) {
+  if (comm->topology.rank() == failed) {
     words_[0] = static_cast<std::uint64_t>(static_cast<std::uint32_t>(outcome_.status));
     std::memcpy(&words_[1], outcome_.text.data(), std::min(outcome_.text.size(), (words_.size() - 1) * sizeof(words_[0]) - 1));
   }
@@ -191,20 +194,44 @@ task<void> OperatorImpl::agree() {
       Error(static_cast<weir_status>(static_cast<std::int32_t>(words_[0])), reinterpret_cast<const char*>(&words_[1])));
 }
 
-/// In Bruck's form, through memory in which owners come in the order of their distance from this one.
+/// In Bruck's form, through memory in which owners come in the order of their distance from this one. A block: where it says how
+/// work went, a word, 0 if well; then the owner's results.
 task<void> OperatorImpl::gather_staged(Channel group) {
-  const StageScope stage = group.stage(Stage::allgatherv);
+  StageScope stage = group.stage(Stage::allgatherv);
   const std::size_t owners = owners_.size();
+  const std::int64_t head = tells_outcome() ? word_bytes : 0;
   for (std::size_t i = 0; i < owners; ++i) {
     const std::size_t owner = (me_ + i) % owners;
-    rotated_[i + 1] = rotated_[i] + bounds_[owner + 1] - bounds_[owner];
+    rotated_[i + 1] = rotated_[i] + head + bounds_[owner + 1] - bounds_[owner];
   }
   const auto begin = [&](std::size_t owner) { return results_.data() + bounds_[owner]; };
-  std::copy_n(begin(me_), rotated_[1], staging_.data());
+  const std::uint64_t failed = outcome_.failed() ? 1 : 0;
+  std::memcpy(staging_.data(), &failed, static_cast<std::size_t>(head));
+  if (failed == 0)
+    std::copy_n(begin(me_), rotated_[1] - head, staging_.data() + head);
+  else
+    std::fill_n(staging_.data() + head, rotated_[1] - head, std::byte{});
   co_await allgatherv(group, rotated_, staging_.data());
+  if (head > 0) {
+    const int lowest = lowest_failed();
+    if (lowest >= 0) {
+      stage.next(Stage::agree);
+      co_await throw_outcome_of(lowest);
+    }
+  }
   co_await channel().caller();
   for (std::size_t i = 1; i < owners && !run.owner_gone; ++i)
-    std::copy_n(staging_.data() + rotated_[i], rotated_[i + 1] - rotated_[i], begin((me_ + i) % owners));
+    std::copy_n(staging_.data() + rotated_[i] + head, rotated_[i + 1] - rotated_[i] - head, begin((me_ + i) % owners));
+}
+
+/// By the words in staging_; -1 for none.
+int OperatorImpl::lowest_failed() const {
+  for (std::size_t owner = 0; owner < owners_.size(); ++owner) {
+    std::uint64_t failed = 0;
+    std::memcpy(&failed, staging_.data() + rotated_[(owner + owners_.size() - me_) % owners_.size()], sizeof failed);
+    if (failed != 0) return owners_[owner];
+  }
+  return -1;
 }
 
 /// A block: sizes of the owner's results, then these without gaps.
@@ -216,7 +243,7 @@ task<void> OperatorImpl::gather_variable(Channel group) {
     end = std::copy_n(static_cast<const std::byte*>(from), bytes, end);
   };
   const std::size_t first = begins_[me_], last = begins_[me_ + 1];
-  if (first < last) put(&sizes[first], static_cast<std::int64_t>(last - first) * size_bytes);
+  if (first < last) put(&sizes[first], static_cast<std::int64_t>(last - first) * word_bytes);
   for (std::size_t i = first; i < last; ++i) put(results_.data() + offsets[i], sizes[i]);
   const std::int64_t mine = end - staging_.data();
   co_await allgather_control(group, reinterpret_cast<const std::byte*>(&mine), sizeof mine,

@@ -26,7 +26,8 @@ struct OperatorPlan {
 
 namespace weir::detail {
 
-/// See ParallelOperator. A run is: body on own parts; then the owners gather their results, and all ranks agree on how it went.
+/// See ParallelOperator. A run is: body on own parts; then all ranks agree on how it went, and the owners gather their results; in
+/// one exchange where results come by way of memory of the operator's own.
 class OperatorImpl final : public AsynchronousCall {
  public:
   OperatorImpl(std::shared_ptr<CommunicatorState> communicator, optim::OperatorPlan plan, Lease lease,
@@ -50,14 +51,20 @@ class OperatorImpl final : public AsynchronousCall {
   void completed() override;
 
  private:
-  static constexpr std::int64_t size_bytes = sizeof(std::int64_t);
+  static constexpr std::int64_t word_bytes = sizeof(std::uint64_t);  // of a size, and of how work went
 
   /// Much goes round a ring, from and to the caller's memory.
   [[nodiscard]] bool goes_round() const { return offsets.back() >= ring_from_bytes; }
   void work(const OperatorBody& body);
+  /// What is gathered says how work went, too: it reaches all ranks, and the caller's memory only after that.
+  [[nodiscard]] bool tells_outcome() const {
+    return owners_.size() > 1 && std::ssize(owners_) == comm->topology.size() && !config.variable && !goes_round();
+  }
   task<void> exchange();
   task<void> agree();
+  task<void> throw_outcome_of(int failed);
   task<void> gather_staged(Channel group);
+  [[nodiscard]] int lowest_failed() const;
   task<void> gather_variable(Channel group);
   void unpack(const std::byte* block, std::size_t owner);
 

@@ -12,7 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "capi/inter
 import model  # noqa: E402
 
 VERSION = "WEIR_0.1"
-CXX = re.compile(r"weir::(Communicator|AllreducePlan|Operation|EmbeddingTable|StepSchedule|FusedAllreduce|ParallelOperator|LayerOptimizer|Checkpoint|SampleSource|SampleCache|SampleLoader|(record|idx|npy|hdf5|jpeg)_source|detail::communicator_from_mpi|version|algorithms|compressors|inspect|decode|exchanges"
+CXX = re.compile(r"weir::(Communicator|AllreducePlan|Operation|EmbeddingTable|StepSchedule|FusedAllreduce|ParallelOperator|LayerOptimizer|SparseAdam|Checkpoint|SampleSource|SampleCache|SampleLoader|(record|idx|npy|hdf5|jpeg)_source|detail::communicator_from_mpi|version|algorithms|compressors|inspect|decode|exchanges"
                  r"|settings|set_log_function|level_name)\b|.*weir::(AllreducePlan|FusedAllreduce)::(residual|sparse_result)<|(typeinfo|typeinfo name|vtable) for weir::(Error|SampleSource)")
 
 

@@ -135,6 +135,11 @@ for key in benchmark count density entries values format bytes_per_entry encode_
   grep -q "\"$key\"" "$work/codec.json" || fail "no $key in codec.json"
 done
 
+"$weir" bench adam --count 10000 --density 0.01 --iterations 2 --json "$work/adam.json" | grep -q "^step: " || fail "no legend in bench adam"
+for key in benchmark count density entries median_ms min_ms ns_per_entry baseline baseline_ms baseline_min_ms speedup; do
+  grep -q "\"$key\"" "$work/adam.json" || fail "no $key in adam.json"
+done
+
 "$weir" bench rows --rows 1000 --tokens 300 --width 7 64 --iterations 2 --json "$work/rows.json" | grep -q "^bounds: " || fail "no bounds in bench rows"
 for key in benchmark rows width tokens distinct gather_ms coalesce_ms baseline gather_baseline_ms coalesce_baseline_ms gather_ratio \
   coalesce_ratio gather_bound coalesce_bound; do
@@ -323,6 +328,7 @@ refuse "dense_ring" "$weir" bench allreduce --algorithm quick
 refuse "quick" "$weir" bench overlap --urgent-algorithm quick
 refuse "zip" "$weir" bench codec --format zip
 refuse "width" "$weir" bench rows --width 0
+refuse "density" "$weir" bench adam --density 2
 refuse "File does not exist" "$weir" bench select --input /no/such/file
 refuse "subcommand" "$weir"
 refuse "'bogus' is no subcommand: did you mean '.*'\? There are info, .*predict" "$weir" bogus

@@ -1,4 +1,5 @@
 // Divided work gives every rank the results, bit for bit, that it would have got by itself.
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <weir/optim.hpp>
@@ -115,7 +116,10 @@ TEST_CASE("what a body throws on one rank, all ranks throw, and the next run is 
                   }
                   return std::ssize(result);
                 };
+                std::fill(results.begin(), results.end(), std::byte{0xee});
                 errors.expect(comm.rank(), WEIR_ERR_INTERNAL, "no such norm", [&] { op.run(throws, results); });
+                check.that(std::count(results.begin(), results.end(), std::byte{0xee}) == std::ssize(results),
+                           "results are written where work has failed");
                 op.run(body, results);
                 errors.expect(comm.rank(), WEIR_ERR_ARGUMENT, "its body returned -1 bytes",
                               [&] { op.run([](int, std::span<std::byte>) { return std::int64_t{-1}; }, results); });
@@ -130,6 +134,20 @@ TEST_CASE("what a body throws on one rank, all ranks throw, and the next run is 
     REQUIRE(errors.failure() == "");
     REQUIRE(check.failure() == "");
   }
+}
+
+TEST_CASE("how work went travels with the results of all ranks, not by itself", "[optim]") {
+  constexpr int ranks = 8, rounds = 3;
+  RankCheck check;
+  run_ranks(ranks, [&](Communicator& comm) {
+    const std::vector<OperatorPart> parts(23, {.result_bytes = 16});
+    ParallelOperator op(comm, {.division = OperatorDivision::all}, parts);
+    std::vector<std::byte> results(static_cast<std::size_t>(op.bytes()));
+    op.run([](int, std::span<std::byte> result) { return std::ssize(result); }, results);
+    const auto& messages = op.statistics().messages_sent;
+    check.that(std::accumulate(messages.begin(), messages.end(), std::int64_t{0}) == rounds, "messages");
+  });
+  REQUIRE(check.failure() == "");
 }
 
 TEST_CASE("ranks that disagree about parts are told", "[optim]") {

@@ -353,6 +353,38 @@ struct Cuda {
     a.fetch(), m.fetch(), f.fetch(), o.fetch();
   }
 
+  static double squared_norm(const T* x, std::int64_t count) {
+    OnDevice<const T> a(x, count);
+    Delivered<double> found;
+    kernels::cuda::squared_norm(TestQueue(count), a.get(), count, count + 1, found.get());
+    a.fetch();
+    return found.fetch();
+  }
+
+  static void momentum_step(const T* gradient, T* weights, T* velocity, std::int64_t count, T rate, T decay, T momentum) {
+    OnDevice<const T> g(gradient, count);
+    OnDevice<T> w(weights, count), v(velocity, count);
+    kernels::cuda::momentum_step(TestQueue(count), g.get(), w.get(), v.get(), count, rate, decay, momentum);
+    g.fetch(), w.fetch(), v.fetch();
+  }
+
+  static SquaredNorms adam_moments(const T* gradient, const T* weights, T* first, T* second, std::int64_t count,
+                                   const AdamFactors<T>& factors) {
+    OnDevice<const T> g(gradient, count), w(weights, count);
+    OnDevice<T> m(first, count), v(second, count);
+    Delivered<SquaredNorms> found;
+    kernels::cuda::adam_moments(TestQueue(count), g.get(), w.get(), m.get(), v.get(), count, count + 1, factors, found.get());
+    g.fetch(), w.fetch(), m.fetch(), v.fetch();
+    return found.fetch();
+  }
+
+  static void adam_step(const T* first, const T* second, T* weights, std::int64_t count, T rate, const AdamFactors<T>& factors) {
+    OnDevice<const T> m(first, count), v(second, count);
+    OnDevice<T> w(weights, count);
+    kernels::cuda::adam_step(TestQueue(count), m.get(), v.get(), w.get(), count, rate, factors);
+    m.fetch(), v.fetch(), w.fetch();
+  }
+
  private:
   /// One more than the largest index; the last one of sorted ones.
   static std::int64_t range(const std::uint32_t* indices, std::int64_t count, bool unsorted = false) {

@@ -40,6 +40,10 @@ namespace weir::test {
     static constexpr auto roll_back = &weir::kernels::SPACE::roll_back<V>;                 \
     static constexpr auto gather_rows = &weir::kernels::SPACE::gather_rows<V>;             \
     static constexpr auto coalesce_rows = &weir::kernels::SPACE::coalesce_rows<V>;         \
+    static constexpr auto squared_norm = &weir::kernels::SPACE::squared_norm<V>;           \
+    static constexpr auto momentum_step = &weir::kernels::SPACE::momentum_step<V>;         \
+    static constexpr auto adam_moments = &weir::kernels::SPACE::adam_moments<V>;           \
+    static constexpr auto adam_step = &weir::kernels::SPACE::adam_step<V>;                 \
   };
 WEIR_KERNEL_SET(Host, host)
 WEIR_KERNEL_SET(Reference, reference)

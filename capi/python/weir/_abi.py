@@ -319,6 +319,8 @@ class weir_optimizer_config(Structure):
         ("norms", c_int32),
         ("update", c_int32),
         ("priority", c_int32),
+        ("type", c_int32),
+        ("reserved", c_int32),
     ]
 
 
@@ -329,6 +331,19 @@ class weir_optimizer_statistics(Structure):
         ("seconds_norms", c_double),
         ("seconds_update", c_double),
         ("seconds_gather", c_double),
+    ]
+
+
+class weir_sparse_adam_config(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("count", c_int64),
+        ("beta1", c_double),
+        ("beta2", c_double),
+        ("epsilon", c_double),
+        ("name", c_char_p),
+        ("exact", c_int32),
+        ("reserved", c_int32),
     ]
 
 

@@ -24,7 +24,8 @@ __all__ = [
     "Distribution", "AllreduceConfig", "Statistics", "AlgorithmInfo", "CompressorInfo", "EncodedInfo", "SettingInfo",
     "EmbeddingConfig", "EmbeddingStatistics", "ExchangeInfo", "CheckpointConfig", "CheckpointStatistics", "FusedTensor",
     "FusionConfig", "FusionStatistics", "OperatorPart", "OperatorConfig", "OperatorStatistics", "OptimizedLayer",
-    "OptimizerConfig", "OptimizerStatistics", "SampleCacheConfig", "SampleCacheStatistics", "SampleLoaderConfig",
+    "OptimizerConfig", "OptimizerStatistics", "SparseAdamConfig", "SampleCacheConfig", "SampleCacheStatistics",
+    "SampleLoaderConfig",
 ]
 
 
@@ -149,7 +150,8 @@ ERRORS: Dict[int, Type[Error]] = {
 
 
 class DataType(IntEnum):
-    """Element type of a gradient. The 16-bit types are for CUDA memory only; residuals, sums and updates are float32 with them."""
+    """Element type of gradients. Of plans, the 16-bit types are for CUDA memory only; residuals, sums and updates are float32 with
+    them."""
 
     float32 = 0
     float64 = 1
@@ -1377,6 +1379,8 @@ class OptimizerConfig(Struct):
     epsilon: of lamb, at least 0
     norms: which ranks share the norms; with lamb, as `update`
     update: which ranks share the update, and momentum: each keeps that of its part, and weights are gathered (ZeRO stage 1)
+    type: of weights and gradients: float32, float16 or bfloat16. Momentum and moments are float32; beside 16-bit weights, so are
+        weights of the optimizer's own
     priority: of gathering. May differ between ranks
     name: for messages and checkpoints
     """
@@ -1391,14 +1395,15 @@ class OptimizerConfig(Struct):
     epsilon: float = 1e-06
     norms: Union[OperatorDivision, str] = OperatorDivision.automatic
     update: Union[OperatorDivision, str] = OperatorDivision.automatic
+    type: TypeLike = DataType.float32
     priority: int = 0
     name: str = "optimizer"
 
     _c = _abi.weir_optimizer_config
     _kinds = {
         "rule": OptimizerRule, "momentum": float, "weight_decay": float, "trust_coefficient": float, "largest_rate": float,
-        "beta1": float, "beta2": float, "epsilon": float, "norms": OperatorDivision, "update": OperatorDivision, "priority": int,
-        "name": str,
+        "beta1": float, "beta2": float, "epsilon": float, "norms": OperatorDivision, "update": OperatorDivision, "type": DataType,
+        "priority": int, "name": str,
     }
 
 
@@ -1421,13 +1426,14 @@ class OptimizerKeywords:
         epsilon: float = 1e-06,
         norms: Union[OperatorDivision, str] = OperatorDivision.automatic,
         update: Union[OperatorDivision, str] = OperatorDivision.automatic,
+        type: TypeLike = DataType.float32,
         priority: int = 0,
         name: str = "optimizer",
     ) -> None:
         """Describes how the layers of a model step. All fields but `name` and `priority` must be equal on all ranks.
 
         Collective. `comm` is a Communicator; the keywords are the fields of OptimizerConfig. An enumeration's value may be given as
-        its name.
+        its name. `type` also takes the dtype of an array.
 
         rule: how layers step
         momentum: of lars, from 0 to below 1
@@ -1439,6 +1445,8 @@ class OptimizerKeywords:
         epsilon: of lamb, at least 0
         norms: which ranks share the norms; with lamb, as `update`
         update: which ranks share the update, and momentum: each keeps that of its part, and weights are gathered (ZeRO stage 1)
+        type: of weights and gradients: float32, float16 or bfloat16. Momentum and moments are float32; beside 16-bit weights, so
+            are weights of the optimizer's own
         priority: of gathering. May differ between ranks
         name: for messages and checkpoints
         """
@@ -1446,7 +1454,7 @@ class OptimizerKeywords:
             comm,
             OptimizerConfig(
                 rule=rule, momentum=momentum, weight_decay=weight_decay, trust_coefficient=trust_coefficient,
-                largest_rate=largest_rate, beta1=beta1, beta2=beta2, epsilon=epsilon, norms=norms, update=update,
+                largest_rate=largest_rate, beta1=beta1, beta2=beta2, epsilon=epsilon, norms=norms, update=update, type=type,
                 priority=priority, name=name,
             ),
             layers,
@@ -1474,6 +1482,31 @@ class OptimizerStatistics(Struct):
     _c = _abi.weir_optimizer_statistics
     _kinds = {
         "steps": int, "seconds_norms": float, "seconds_update": float, "seconds_gather": float,
+    }
+
+
+@dataclass(repr=False)
+class SparseAdamConfig(Struct):
+    """Describes Adam for sparse updates. Equal on all ranks, if their weights are to stay equal.
+
+    count: weights
+    beta1: from 0 to below 1
+    beta2: from 0 to below 1
+    epsilon: above 0
+    exact: weights also move while no update touches them, as in dense Adam; a step then takes time in proportion to `count`
+    name: for messages and checkpoints
+    """
+
+    count: int = 0
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-08
+    exact: bool = False
+    name: str = "sparse_adam"
+
+    _c = _abi.weir_sparse_adam_config
+    _kinds = {
+        "count": int, "beta1": float, "beta2": float, "epsilon": float, "exact": bool, "name": str,
     }
 
 
