@@ -62,6 +62,10 @@ enum class Stage : std::uint8_t {
   delayed_rows,
   export_rows,
   import_rows,
+  // Of sample caches:
+  request_samples,
+  load_samples,
+  exchange_samples,
   // Of checkpoints:
   agree_on_file,
   prepare_file,
@@ -127,6 +131,9 @@ inline constexpr std::array stage_list = {
     StageInfo{Stage::delayed_rows, "delayed_rows", "all other rows"},
     StageInfo{Stage::export_rows, "export_rows", "rows go to the caller"},
     StageInfo{Stage::import_rows, "import_rows", "rows come from the caller"},
+    StageInfo{Stage::request_samples, "request_samples", "owners hear which of their samples are asked for"},
+    StageInfo{Stage::load_samples, "load_samples", "samples that are not in memory are read and decoded"},
+    StageInfo{Stage::exchange_samples, "exchange_samples", "samples go to who asks for them"},
     StageInfo{Stage::agree_on_file, "agree_on_file", "ranks tell rank 0 what they save, and hear where it goes"},
     StageInfo{Stage::prepare_file, "prepare_file", "checksums and compression"},
     StageInfo{Stage::write_file, "write_file", "all ranks write their parts"},

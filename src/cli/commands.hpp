@@ -46,6 +46,7 @@ void add_bench_embedding(CLI::App& bench);
 void add_bench_fusion(CLI::App& bench);
 void add_bench_pto(CLI::App& bench);
 void add_bench_adam(CLI::App& bench);
+void add_bench_datacache(CLI::App& bench);
 void add_bench_capi(CLI::App& bench);
 void add_bench_checkpoint(CLI::App& bench);
 void add_calibrate(CLI::App& app);

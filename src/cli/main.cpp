@@ -45,6 +45,7 @@ int main(int argc, char** argv) {
   weir::cli::add_bench_fusion(*bench);
   weir::cli::add_bench_pto(*bench);
   weir::cli::add_bench_adam(*bench);
+  weir::cli::add_bench_datacache(*bench);
   weir::cli::add_bench_capi(*bench);
   weir::cli::add_bench_checkpoint(*bench);
   weir::cli::add_calibrate(app);

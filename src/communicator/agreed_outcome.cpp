@@ -8,16 +8,19 @@ namespace weir::detail {
 
 task<void> agree_on_outcome(Channel channel, const Outcome& mine, AgreementWords& memory) {
   const StageScope stage = channel.stage(Stage::agree);
-  auto& words = memory.words;
-  static_assert(sizeof words >= sizeof words[0] + sizeof mine.text);
   // The lower the rank, the larger the word.
   const auto ranks = static_cast<std::uint64_t>(channel.size()), rank = static_cast<std::uint64_t>(channel.rank());
-  words[0] = mine.failed() ? ranks - rank : 0;
-  co_await allreduce_control(channel, words.data(), 1, 1, memory.scratch.data());
-  if (words[0] == 0) co_return;
-  const bool is_mine = words[0] == ranks - rank;
+  memory.words[0] = mine.failed() ? ranks - rank : 0;
+  co_await allreduce_control(channel, memory.words.data(), 1, 1, memory.scratch.data());
+  if (memory.words[0] != 0) co_await throw_outcome_of(channel, static_cast<int>(ranks - memory.words[0]), mine, memory);
+}
+
+task<void> throw_outcome_of(Channel channel, int failed, const Outcome& mine, AgreementWords& memory) {
+  const StageScope stage = channel.stage(Stage::agree);
+  auto& words = memory.words;
+  static_assert(sizeof words >= sizeof words[0] + sizeof mine.text);
   words = {};
-  if (is_mine) {
+  if (channel.rank() == failed) {
     words[0] = static_cast<std::uint64_t>(static_cast<std::uint32_t>(mine.status));
     std::memcpy(&words[1], mine.text.data(), sizeof mine.text);
   }

@@ -17,5 +17,7 @@ struct AgreementWords {
 
 /// Throws AgreedError on all ranks with what the lowest failed rank has in `mine`. Nothing else is sent where none has failed.
 task<void> agree_on_outcome(Channel channel, const Outcome& mine, AgreementWords& memory);
+/// Throws it where all know already that `failed` is the lowest such rank.
+task<void> throw_outcome_of(Channel channel, int failed, const Outcome& mine, AgreementWords& memory);
 
 }  // namespace weir::detail

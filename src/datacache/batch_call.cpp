@@ -139,6 +139,7 @@ task<void> BatchCall::exchange() {
 
   // 3. Where all of it is.
   if (!own_items.empty()) {
+    const StageScope loading = channel().stage(Stage::load_samples);
     co_await channel().done(own_job_);
     note_failure(own_job_);
     for (std::int64_t i = 0; i < own.total; ++i) {
@@ -179,7 +180,7 @@ void BatchCall::post(Traffic kind, const BlockOf& block_of) {
 /// In the first round, all peers hear from this one, with room for as many samples as a round takes; later, those who are asked for
 /// more.
 task<void> BatchCall::exchange_requests(std::int64_t round) {
-  const StageScope stage = channel().stage(Stage::alltoallv_sizes);
+  const StageScope stage = channel().stage(Stage::request_samples);
   const auto bytes = [&](std::int64_t count) {
     if (round == 0) count = quota_;
     return count == 0 ? 0 : (1 + count) * word_bytes;
@@ -204,6 +205,7 @@ task<void> BatchCall::exchange_requests(std::int64_t round) {
 
 /// Own samples for others, those of each peer without gaps.
 task<void> BatchCall::load(std::int64_t round) {
+  const StageScope stage = channel().stage(Stage::load_samples);
   std::size_t missing = 0;
   const StorePart* const part = setup_.parts[static_cast<std::size_t>(me_)];
   for (int slot = 0; slot < ranks_ - 1; ++slot) {
@@ -245,29 +247,25 @@ task<void> BatchCall::load(std::int64_t round) {
 }
 
 task<void> BatchCall::exchange_values(std::int64_t round) {
+  const StageScope stage = channel().stage(Stage::exchange_samples);
+
   // 1. Sizes.
-  {
-    const StageScope stage = channel().stage(Stage::alltoallv_sizes);
-    post(Traffic::control, [&](int slot, int peer) {
-      const Peer& ask = asks_[static_cast<std::size_t>(peer)];
-      return Block{in_sizes_.data() + ask.first + round * quota_, in_round(ask.total, round) * word_bytes,
-                   out_sizes_.data() + slot * quota_, in_round(serves_[static_cast<std::size_t>(peer)].total, round) * word_bytes};
-    });
-    co_await channel().done(std::span<Request>(requests_));
-  }
+  post(Traffic::control, [&](int slot, int peer) {
+    const Peer& ask = asks_[static_cast<std::size_t>(peer)];
+    return Block{in_sizes_.data() + ask.first + round * quota_, in_round(ask.total, round) * word_bytes,
+                 out_sizes_.data() + slot * quota_, in_round(serves_[static_cast<std::size_t>(peer)].total, round) * word_bytes};
+  });
+  co_await channel().done(std::span<Request>(requests_));
 
   // 2. Values.
-  {
-    const StageScope stage = channel().stage(Stage::alltoallv);
-    post(Traffic::payload, [&](int slot, int peer) {
-      const Peer& ask = asks_[static_cast<std::size_t>(peer)];
-      const std::int64_t first = ask.first + round * quota_;
-      return Block{in_.data() + first * value_bytes_, sum_of(in_sizes_.data() + first, in_round(ask.total, round)),
-                   out_.data() + slot * quota_ * value_bytes_,
-                   sum_of(out_sizes_.data() + slot * quota_, in_round(serves_[static_cast<std::size_t>(peer)].total, round))};
-    });
-    co_await channel().done(std::span<Request>(requests_));
-  }
+  post(Traffic::payload, [&](int slot, int peer) {
+    const Peer& ask = asks_[static_cast<std::size_t>(peer)];
+    const std::int64_t first = ask.first + round * quota_;
+    return Block{in_.data() + first * value_bytes_, sum_of(in_sizes_.data() + first, in_round(ask.total, round)),
+                 out_.data() + slot * quota_ * value_bytes_,
+                 sum_of(out_sizes_.data() + slot * quota_, in_round(serves_[static_cast<std::size_t>(peer)].total, round))};
+  });
+  co_await channel().done(std::span<Request>(requests_));
 
   // 3. Where they are.
   for (int slot = 0; slot < ranks_ - 1; ++slot) {

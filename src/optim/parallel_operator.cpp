@@ -160,7 +160,7 @@ void OperatorImpl::work(const OperatorBody& body) {
 
 task<void> OperatorImpl::exchange() {
   const StageScope stage = channel().stage(Stage::communicate);
-  if (!tells_outcome()) co_await agree();
+  if (!tells_outcome()) co_await agree_on_outcome(channel(), outcome_, agreement_);
   if (owners_.size() == 1) co_return;
   const Channel group = channel().group(owners_);
   if (config.variable)
@@ -171,33 +171,10 @@ task<void> OperatorImpl::exchange() {
     co_await gather_staged(group);
 }
 
-/// Throws on all ranks what the lowest rank's work ended with, if any's has failed.
-task<void> OperatorImpl::agree() {
-  const StageScope stage = channel().stage(Stage::agree);
-  // The lower the rank, the larger the word.
-  const auto ranks = static_cast<std::uint64_t>(comm->topology.size()), rank = static_cast<std::uint64_t>(comm->topology.rank());
-  words_[0] = outcome_.failed() ? ranks - rank : 0;
-  co_await allreduce_control(channel(), words_.data(), 1, 1, scratch_.data());
-  if (words_[0] != 0) co_await throw_outcome_of(static_cast<int>(ranks - words_[0]));
-}
-
-/// Throws on all ranks what the work of rank `failed` ended with: all know that it is this rank's.
-task<void> OperatorImpl::throw_outcome_of(int failed) {
-  words_ = {};
-  if (comm->topology.rank() == failed) {
-    words_[0] = static_cast<std::uint64_t>(static_cast<std::uint32_t>(outcome_.status));
-    std::memcpy(&words_[1], outcome_.text.data(), std::min(outcome_.text.size(), (words_.size() - 1) * sizeof(words_[0]) - 1));
-  }
-  const auto count = static_cast<std::int64_t>(words_.size());
-  co_await allreduce_control(channel(), words_.data(), count, count, scratch_.data());
-  throw AgreedError(
-      Error(static_cast<weir_status>(static_cast<std::int32_t>(words_[0])), reinterpret_cast<const char*>(&words_[1])));
-}
-
 /// In Bruck's form, through memory in which owners come in the order of their distance from this one. A block: where it says how
 /// work went, a word, 0 if well; then the owner's results.
 task<void> OperatorImpl::gather_staged(Channel group) {
-  StageScope stage = group.stage(Stage::allgatherv);
+  const StageScope stage = group.stage(Stage::allgatherv);
   const std::size_t owners = owners_.size();
   const std::int64_t head = tells_outcome() ? word_bytes : 0;
   for (std::size_t i = 0; i < owners; ++i) {
@@ -214,10 +191,7 @@ task<void> OperatorImpl::gather_staged(Channel group) {
   co_await allgatherv(group, rotated_, staging_.data());
   if (head > 0) {
     const int lowest = lowest_failed();
-    if (lowest >= 0) {
-      stage.next(Stage::agree);
-      co_await throw_outcome_of(lowest);
-    }
+    if (lowest >= 0) co_await throw_outcome_of(channel(), lowest, outcome_, agreement_);
   }
   co_await channel().caller();
   for (std::size_t i = 1; i < owners && !run.owner_gone; ++i)

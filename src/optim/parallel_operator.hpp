@@ -1,7 +1,6 @@
 // parallel_operator.hpp: work on parts divided among ranks, and its results gathered: what a ParallelOperator stands for.
 #pragma once
 
-#include <array>
 #include <memory>
 #include <span>
 #include <string>
@@ -10,6 +9,7 @@
 
 #include "base/buffer.hpp"
 #include "collectives/allgatherv.hpp"
+#include "communicator/agreed_outcome.hpp"
 #include "communicator/asynchronous_call.hpp"
 #include "communicator/outcome.hpp"
 #include "optim/division.hpp"
@@ -61,8 +61,6 @@ class OperatorImpl final : public AsynchronousCall {
     return owners_.size() > 1 && std::ssize(owners_) == comm->topology.size() && !config.variable && !goes_round();
   }
   task<void> exchange();
-  task<void> agree();
-  task<void> throw_outcome_of(int failed);
   task<void> gather_staged(Channel group);
   [[nodiscard]] int lowest_failed() const;
   task<void> gather_variable(Channel group);
@@ -80,7 +78,7 @@ class OperatorImpl final : public AsynchronousCall {
   std::span<std::byte> results_;  // the caller's
   Outcome outcome_;               // of this rank's work
   double seconds_work_ = 0;
-  std::array<std::uint64_t, 48> words_{}, scratch_{};
+  AgreementWords agreement_;
 };
 
 /// Collective.

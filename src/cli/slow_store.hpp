@@ -1,0 +1,59 @@
+// slow_store.hpp: a store of samples behind a network card: one rank serves records over TCP, others read them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+#include <weir/datacache.hpp>
+
+namespace weir::cli {
+
+/// Byte `offset` of the made-up data.
+[[nodiscard]] std::byte stored_byte(std::int64_t offset);
+
+/// Serves until it is destroyed. A request is two 64-bit numbers, offset and bytes; the answer is these bytes.
+class StoreServer {
+ public:
+  StoreServer();
+  StoreServer(const StoreServer&) = delete;
+  StoreServer& operator=(const StoreServer&) = delete;
+  ~StoreServer();
+  [[nodiscard]] int port() const { return port_; }
+
+ private:
+  void accept_all();
+
+  int listener_ = -1, port_ = 0;
+  std::mutex mutex_;
+  std::vector<int> connections_;
+  std::vector<std::thread> threads_;
+  std::thread accepting_;
+};
+
+/// Records that a StoreServer has.
+class StoreClient final : public SampleSource {
+ public:
+  StoreClient(std::string address, int port, std::int64_t samples, std::int64_t record_bytes);
+  ~StoreClient() override;
+  [[nodiscard]] std::int64_t size() const override { return samples_; }
+  [[nodiscard]] std::int64_t value_bytes() const override { return record_bytes_; }
+  [[nodiscard]] std::string identity() const override;
+  void read(std::int64_t first, std::int64_t count, std::vector<std::byte>& encoded, std::span<std::int64_t> sizes) override;
+
+ private:
+  [[nodiscard]] int connection();
+
+  std::string address_;
+  int port_;
+  std::int64_t samples_, record_bytes_;
+  std::mutex mutex_;
+  std::vector<int> idle_;  // connections
+};
+
+/// This host's address on the network by which it would send to others.
+[[nodiscard]] std::string own_address();
+
+}  // namespace weir::cli
