@@ -45,11 +45,12 @@ OptimizerConfig in_cuda_memory(OptimizerConfig config) {
   return config;
 }
 
-/// The gradients come by the stream, and the weights are fetched by it: nothing else waits.
-void step(LayerOptimizer& optimizer, GpuArrays& weights, const std::vector<OptimizedLayer>& layers, int t, void* stream) {
-  const GpuArrays gradients(arrays_of(layers, 1 + t, 0.1F), stream);
+/// The gradients come by the stream. They are returned, since memory that is given back waits for the GPU.
+[[nodiscard]] GpuArrays step(LayerOptimizer& optimizer, GpuArrays& weights, const std::vector<OptimizedLayer>& layers, int t,
+                             void* stream) {
+  GpuArrays gradients(arrays_of(layers, 1 + t, 0.1F), stream);
   optimizer.step(weights.write(), gradients.read(), learning_rate_of(t), stream);
-  cuda::synchronize(stream);  // before the gradients go
+  return gradients;
 }
 
 void step_on_host(LayerOptimizer& optimizer, Arrays& weights, const std::vector<OptimizedLayer>& layers, int t) {
@@ -80,8 +81,9 @@ TEST_CASE("weights in CUDA memory are those of the papers' loops", "[device_opti
                   const cuda::Stream stream;
                   LayerOptimizer optimizer(comm, in_cuda_memory(config), layers);
                   GpuArrays weights(arrays_of(layers, 0, 1), stream.get());
-                  for (int t = 0; t < steps; ++t) step(optimizer, weights, layers, t, stream.get());
-                  check.that(weights.fetch() == right, "weights");
+                  std::vector<GpuArrays> gradients;
+                  for (int t = 0; t < steps; ++t) gradients.push_back(step(optimizer, weights, layers, t, stream.get()));
+                  check.that(weights.fetch() == right, "weights");  // by the stream: nothing else waits
                 },
                 {.machine = job.machine});
       INFO("P " << job.ranks << " '" << job.machine << "'");
@@ -99,7 +101,7 @@ TEST_CASE("states of optimizers go from CUDA memory to host memory and back", "[
       const cuda::Stream stream;
       GpuArrays weights(arrays_of(layers, 0, 1), stream.get());
       LayerOptimizer on_gpu(comm, in_cuda_memory(config), layers);
-      step(on_gpu, weights, layers, 0, stream.get());
+      const GpuArrays first = step(on_gpu, weights, layers, 0, stream.get());
       std::vector<std::byte> state(static_cast<std::size_t>(on_gpu.state_bytes()));
       on_gpu.save_state(state);
       Arrays here = weights.fetch();
@@ -112,7 +114,8 @@ TEST_CASE("states of optimizers go from CUDA memory to host memory and back", "[
       on_gpu.reset();
       on_gpu.restore_state(state);
       GpuArrays goes_on(here, stream.get());
-      for (int t = 2; t < steps; ++t) step(on_gpu, goes_on, layers, t, stream.get());
+      std::vector<GpuArrays> gradients;
+      for (int t = 2; t < steps; ++t) gradients.push_back(step(on_gpu, goes_on, layers, t, stream.get()));
       check.that(goes_on.fetch() == right, "weights");
     });
     REQUIRE(check.failure() == "");
