@@ -435,6 +435,7 @@ inline OptimizerConfig from_c(const weir_optimizer_config& c) {
   config.norms = static_cast<OperatorDivision>(c.norms);
   config.update = static_cast<OperatorDivision>(c.update);
   config.type = static_cast<DataType>(c.type);
+  config.memory = static_cast<MemorySpace>(c.memory);
   config.priority = c.priority;
   config.name = c.name != nullptr ? c.name : "";
   return config;
@@ -454,6 +455,7 @@ inline weir_optimizer_config to_c(const OptimizerConfig& full) {
   c.norms = static_cast<std::int32_t>(full.norms);
   c.update = static_cast<std::int32_t>(full.update);
   c.type = static_cast<std::int32_t>(full.type);
+  c.memory = static_cast<std::int32_t>(full.memory);
   c.priority = full.priority;
   c.name = full.name.c_str();
   return c;

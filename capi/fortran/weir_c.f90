@@ -317,7 +317,7 @@ module weir_c
     integer(c_int32_t) :: update = 0
     integer(c_int32_t) :: priority = 0
     integer(c_int32_t) :: type = 0
-    integer(c_int32_t) :: reserved = 0
+    integer(c_int32_t) :: memory = 0
   end type
 
   type, bind(C) :: c_optimizer_statistics
@@ -1656,6 +1656,7 @@ contains
     c%norms = from%norms
     c%update = from%update
     c%type = from%type
+    c%memory = from%memory
     c%priority = from%priority
     c%name = c_text(from%name, texts(:, 1))
   end subroutine
@@ -2012,6 +2013,7 @@ contains
     to%norms = c%norms
     to%update = c%update
     to%type = c%type
+    to%memory = c%memory
     to%priority = c%priority
     to%name = text_of(c%name)
   end subroutine

@@ -532,6 +532,9 @@ module weir_types
     !> WEIR_FLOAT32, ...: of weights and gradients: float32, float16 or bfloat16. Momentum and moments are float32; beside 16-bit
     !> weights, so are weights of the optimizer's own
     integer :: type = WEIR_FLOAT32
+    !> WEIR_MEMORY_HOST, ...: cuda: weights, gradients, momentum and moments are on the GPU that is current when the optimizer is
+    !> made; `type` is float32
+    integer :: memory = WEIR_MEMORY_HOST
     integer :: priority = 0 !< of gathering. May differ between ranks
     character(len=WEIR_TEXT_LENGTH) :: name = 'optimizer' !< for messages and checkpoints
   end type

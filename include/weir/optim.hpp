@@ -81,6 +81,11 @@ class ParallelOperator {
 /// caller, and are taken over. memory_bytes() and the saved state count them. What travels is of 16 bits. The norm of weights is
 /// that of the 16-bit ones with lars, of the float32 ones with lamb.
 ///
+/// In CUDA memory (OptimizerConfig::memory) all arrays are float32 on the optimizer's GPU, and `stream`, a cudaStream_t, says when:
+/// a step comes after what is on the stream, and what is put onto it after the call sees the weights. The host waits for norms, and
+/// for weights that go to other ranks, which pass through its memory; weights that come from there arrive behind the call. They
+/// have the bits that they would have in host memory. Elsewhere `stream` stays nullptr.
+///
 /// Thread-safety: as plans.
 class LayerOptimizer {
  public:
@@ -94,9 +99,10 @@ class LayerOptimizer {
   /// Collective, blocking. weights[i] and gradients[i] are those of layer i, layers[i].count elements long. Throws on all ranks
   /// Error(WEIR_ERR_NON_FINITE), naming the layer, where a norm is not finite; with lars nothing has changed then, with lamb the
   /// moments have taken the gradient up.
-  void step(std::span<float* const> weights, std::span<const float* const> gradients, double learning_rate);
+  void step(std::span<float* const> weights, std::span<const float* const> gradients, double learning_rate, void* stream = nullptr);
   /// The same for arrays of OptimizerConfig::type, aligned to it.
-  void step_raw(std::span<void* const> weights, std::span<const void* const> gradients, double learning_rate);
+  void step_raw(std::span<void* const> weights, std::span<const void* const> gradients, double learning_rate,
+                void* stream = nullptr);
 
   [[nodiscard]] int size() const;                       ///< layers
   [[nodiscard]] std::span<const double> rates() const;  ///< of layers, in the last step

@@ -597,13 +597,15 @@ typedef struct weir_optimizer_config {
   /** weir_data_type: of weights and gradients: float32, float16 or bfloat16. Momentum and moments are float32; beside 16-bit
    *  weights, so are weights of the optimizer's own */
   int32_t type;
-  int32_t reserved; /**< 0 */
+  /** weir_memory_space: cuda: weights, gradients, momentum and moments are on the GPU that is current when the optimizer is
+   *  made; `type` is float32 */
+  int32_t memory;
 } weir_optimizer_config;
 
 #define WEIR_OPTIMIZER_CONFIG_INIT                                                                                                 \
   {                                                                                                                                \
     sizeof(weir_optimizer_config), 0.9, 0.0001, 0.001, 0.0, 0.9, 0.999, 1e-06, "optimizer", WEIR_OPTIMIZER_LARS,                   \
-    WEIR_OPERATOR_AUTOMATIC, WEIR_OPERATOR_AUTOMATIC, 0, WEIR_FLOAT32, 0                                                           \
+    WEIR_OPERATOR_AUTOMATIC, WEIR_OPERATOR_AUTOMATIC, 0, WEIR_FLOAT32, WEIR_MEMORY_HOST                                            \
   }
 
 /** What the last step of a LayerOptimizer did on this rank; times in seconds. Set struct_size to its size before a call fills

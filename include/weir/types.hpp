@@ -497,6 +497,8 @@ struct OptimizerConfig {
   /// of weights and gradients: float32, float16 or bfloat16. Momentum and moments are float32; beside 16-bit weights, so are
   /// weights of the optimizer's own
   DataType type = DataType::float32;
+  /// cuda: weights, gradients, momentum and moments are on the GPU that is current when the optimizer is made; `type` is float32
+  MemorySpace memory = MemorySpace::host;
   int priority = 0;                ///< of gathering. May differ between ranks
   std::string name = "optimizer";  ///< for messages and checkpoints
 };

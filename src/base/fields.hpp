@@ -217,6 +217,7 @@ void visit_fields(const OptimizerConfig& config, Visit&& visit) {
   visit(FieldInfo{.name = "norms"}, config.norms);
   visit(FieldInfo{.name = "update"}, config.update);
   visit(FieldInfo{.name = "type"}, config.type);
+  visit(FieldInfo{.name = "memory"}, config.memory);
   visit(FieldInfo{.name = "priority", .agreed = false}, config.priority);
   visit(FieldInfo{.name = "name", .agreed = false}, config.name);
 }

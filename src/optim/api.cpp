@@ -75,13 +75,15 @@ LayerOptimizer& LayerOptimizer::operator=(LayerOptimizer&& other) noexcept {
 }
 LayerOptimizer::~LayerOptimizer() { retire(state_); }
 
-void LayerOptimizer::step(std::span<float* const> weights, std::span<const float* const> gradients, double learning_rate) {
+void LayerOptimizer::step(std::span<float* const> weights, std::span<const float* const> gradients, double learning_rate,
+                          void* stream) {
   const auto inside = state_->comm->enter();
-  state_->step(weights, gradients, learning_rate);
+  state_->step(weights, gradients, learning_rate, stream);
 }
-void LayerOptimizer::step_raw(std::span<void* const> weights, std::span<const void* const> gradients, double learning_rate) {
+void LayerOptimizer::step_raw(std::span<void* const> weights, std::span<const void* const> gradients, double learning_rate,
+                              void* stream) {
   const auto inside = state_->comm->enter();
-  state_->step(weights, gradients, learning_rate);
+  state_->step(weights, gradients, learning_rate, stream);
 }
 int LayerOptimizer::size() const { return static_cast<int>(state_->layers.size()); }
 std::span<const double> LayerOptimizer::rates() const { return state_->rates; }

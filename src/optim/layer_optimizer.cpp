@@ -11,17 +11,19 @@
 #include "base/error.hpp"
 #include "communicator/config_card.hpp"
 #include "optim/adam_factors.hpp"
-#include "optim/narrow_weights.hpp"
 #include "optim/parallel_operator.hpp"
 
 namespace weir::optim {
 
 std::vector<Block> blocks_of(std::span<const OptimizedLayer> layers) {
   std::vector<Block> blocks;
+  std::int64_t at = 0;
   for (std::size_t layer = 0; layer < layers.size(); ++layer) {
     const std::int64_t count = layers[layer].count;
-    for (std::int64_t begin = 0; begin < count; begin += block_elements)
-      blocks.push_back({static_cast<int>(layer), begin, std::min(block_elements, count - begin)});
+    for (std::int64_t begin = 0; begin < count; begin += block_elements) {
+      blocks.push_back({static_cast<int>(layer), begin, std::min(block_elements, count - begin), at});
+      at += blocks.back().count;
+    }
   }
   return blocks;
 }
@@ -96,6 +98,8 @@ void check_config(const OptimizerConfig& c) {
   not_negative("largest_rate", c.largest_rate);
   not_negative("epsilon", c.epsilon);
   require(c.type != DataType::float64, "type is float64: it must be float32, float16 or bfloat16");
+  require(c.memory == MemorySpace::host || c.type == DataType::float32, "type is {}: in CUDA memory it must be float32",
+          name_of(c.type));
   require(c.rule != OptimizerRule::lamb || c.norms == OperatorDivision::automatic || c.norms == c.update,
           "norms is {} and update is {}: with lamb they are divided alike; leave norms automatic", name_of(c.norms),
           name_of(c.update));
@@ -123,7 +127,18 @@ std::span<const CardField> config_fields() {
 struct BusBytes {
   double lars_norms, lars_update, lamb;
 };
-constexpr BusBytes bus_bytes(DataType type) { return type == DataType::float32 ? BusBytes{8, 20, 40} : BusBytes{4, 22, 44}; }
+[[nodiscard]] constexpr BusBytes bus_bytes(DataType type) {
+  return type == DataType::float32 ? BusBytes{8, 20, 40} : BusBytes{4, 22, 44};
+}
+
+/// However a step ends, the caller's stream goes on behind it.
+struct StepEnd {
+  LayerSpace* space;
+
+  ~StepEnd() {
+    if (space != nullptr) space->end();
+  }
+};
 
 }  // namespace
 }  // namespace weir::optim
@@ -138,9 +153,9 @@ OptimizerImpl::OptimizerImpl(std::shared_ptr<CommunicatorState> communicator, co
   static_cast<void>(
       open_agreed(*comm, card_of(configuration, described), {"optimizer", "rule", config_fields(), "layers"}, config.name));
   comm->agree("optimizing layers", "optimizer", config.name, [&] {
-    blocks_ = blocks_of(layers);
-    sums_.resize(blocks_.size());
-    kept_.resize(blocks_.size());
+    work_.layers = layers;
+    work_.blocks = blocks_of(layers);
+    sums_.resize(work_.blocks.size());
     rates.assign(layers.size(), 1);
   });
   const auto make = [&](const char* what, double bytes, std::int64_t result_bytes, OperatorDivision division) {
@@ -157,20 +172,11 @@ OptimizerImpl::OptimizerImpl(std::shared_ptr<CommunicatorState> communicator, co
                   : make("norms", bus.lars_norms, sizeof(SquaredNorms), config.norms);
   config.norms = norms_->config.division;
   comm->agree("keeping moments", "optimizer", config.name, [&] {
-    std::int64_t kept = 0, all = 0;
-    for (std::size_t i = 0; i < blocks_.size(); ++i) {
-      const bool mine = !updates_ || updates_->works_on(i);
-      kept_[i] = mine ? kept : -1;
-      if (mine) kept += blocks_[i].count;
-      all += blocks_[i].count;
-    }
-    first_ = Buffer<float>(kept);
-    second_ = Buffer<float>(lamb() ? kept : 0);
-    wide_ = Buffer<float>(is_narrow() ? kept : 0);
-    scratch_ = Buffer<float>(is_narrow() ? block_elements : 0);
-    stepped_ = Buffer<std::byte>(updates_ ? all * element_bytes() : 0);
+    share_work();
     step_.weights.resize(layers.size());
     step_.gradients.resize(layers.size());
+    step_.rates.resize(layers.size());
+    space_ = config.memory == MemorySpace::cuda ? make_device_layers(work_) : make_host_layers(work_);
     reset();
   });
 }
@@ -180,16 +186,26 @@ std::vector<OperatorPart> OptimizerImpl::parts(double bytes, std::int64_t result
   constexpr double bytes_of_an_add = 3;  // y += x: x and y are read, y is written
   const double rate = bytes_of_an_add * comm->agreed_machine().machine.rates.add;
   std::vector<OperatorPart> parts;
-  for (const Block& block : blocks_)
+  for (const Block& block : work_.blocks)
     parts.push_back({.seconds = bytes * static_cast<double>(block.count) / rate,
-                     .result_bytes = result_bytes > 0 ? result_bytes : block.count * element_bytes()});
+                     .result_bytes = result_bytes > 0 ? result_bytes : block.count * element_bytes(config.type)});
   return parts;
 }
 
+/// By what the operators have made of it.
+void OptimizerImpl::share_work() {
+  work_.config = config;
+  work_.gathers = updates_ != nullptr;
+  for (std::size_t i = 0; i < work_.blocks.size(); ++i) {
+    const bool mine = !updates_ || updates_->works_on(i);
+    work_.summed.push_back(norms_->works_on(i) ? 1 : 0);
+    work_.kept.push_back(mine ? work_.kept_elements : -1);
+    if (mine) work_.kept_elements += work_.blocks[i].count;
+  }
+}
+
 void OptimizerImpl::reset() {
-  kernels::host::fill_zero(first_.data(), first_.size());
-  kernels::host::fill_zero(second_.data(), second_.size());
-  kernels::host::fill_zero(wide_.data(), wide_.size());
+  space_->reset();
   state_ = {};
   statistics = {};
 }
@@ -201,95 +217,75 @@ bool OptimizerImpl::retire() noexcept {
 
 /// Keeps what a step is made of; what is wrong with it.
 template <class T>
-Outcome OptimizerImpl::take(std::span<T* const> weights, std::span<const T* const> gradients, double learning_rate) {
+Outcome OptimizerImpl::take(std::span<T* const> weights, std::span<const T* const> gradients, double learning_rate, void* stream) {
   return outcome_of([&] {
-    require(std::is_same_v<T, void> || !is_narrow(),
+    const int rank = comm->topology.rank();
+    require(std::is_same_v<T, void> || config.type == DataType::float32,
             "optimizer '{}', rank {}: weights and gradients are given as float32: its type is {}, give them to step_raw",
-            config.name, comm->topology.rank(), name_of(config.type));
+            config.name, rank, name_of(config.type));
     require(weights.size() == layers.size() && gradients.size() == layers.size(),
-            "optimizer '{}', rank {}: there are weights of {} layers and gradients of {}: it has {}", config.name,
-            comm->topology.rank(), weights.size(), gradients.size(), layers.size());
-    require(std::isfinite(learning_rate), "optimizer '{}', rank {}: learning_rate is {}: it must be finite", config.name,
-            comm->topology.rank(), learning_rate);
+            "optimizer '{}', rank {}: there are weights of {} layers and gradients of {}: it has {}", config.name, rank,
+            weights.size(), gradients.size(), layers.size());
+    require(std::isfinite(learning_rate), "optimizer '{}', rank {}: learning_rate is {}: it must be finite", config.name, rank,
+            learning_rate);
     for (std::size_t i = 0; i < layers.size(); ++i)
       require(layers[i].count == 0 || (weights[i] != nullptr && gradients[i] != nullptr),
-              "optimizer '{}', rank {}, layer '{}': its weights or its gradient are null", config.name, comm->topology.rank(),
-              layers[i].name);
+              "optimizer '{}', rank {}, layer '{}': its weights or its gradient are null", config.name, rank, layers[i].name);
     std::copy(weights.begin(), weights.end(), step_.weights.begin());
     std::copy(gradients.begin(), gradients.end(), step_.gradients.begin());
+    step_.stream = stream;
     step_.learning_rate = learning_rate;
     step_.factors = adam_factors(config.beta1, config.beta2, config.epsilon, config.weight_decay, state_.steps + 1);
+    const InputError error = space_->enter(step_);
+    if (error != InputError::none)
+      fail(WEIR_ERR_ARGUMENT, "optimizer '{}': {}", config.name,
+           memory_error_text(error, rank, "optimizer", "array of weights or gradients"));
   });
 }
 
 template <class T>
-void OptimizerImpl::step(std::span<T* const> weights, std::span<const T* const> gradients, double learning_rate) {
-  run_step(take(weights, gradients, learning_rate));
+void OptimizerImpl::step(std::span<T* const> weights, std::span<const T* const> gradients, double learning_rate, void* stream) {
+  run_step(take(weights, gradients, learning_rate, stream));
 }
-template void OptimizerImpl::step(std::span<float* const>, std::span<const float* const>, double);
-template void OptimizerImpl::step(std::span<void* const>, std::span<const void* const>, double);
+template void OptimizerImpl::step(std::span<float* const>, std::span<const float* const>, double, void*);
+template void OptimizerImpl::step(std::span<void* const>, std::span<const void* const>, double, void*);
 
 void OptimizerImpl::run_step(const Outcome& taken) {
+  const StepEnd end{taken.failed() ? nullptr : space_.get()};
   norms_->start(
       taken, [this](int block, std::span<std::byte> result) { return put_sums(block, result); },
       std::as_writable_bytes(std::span(sums_)));
   norms_->wait();
   find_rates();
+  space_->begin_update();
   if (updates_) {
-    const std::span<std::byte> stepped(stepped_.data(), static_cast<std::size_t>(stepped_.bytes()));
-    updates_->start(
-        {}, [this](int block, std::span<std::byte> result) { return put_weights(block, result); }, stepped);
-    updates_->wait();
-    take_weights();
+    gather_update();
   } else {
     const Clock::time_point begin = Clock::now();
-    for (std::size_t block = 0; block < blocks_.size(); ++block) step_block(block);
+    for (std::size_t block = 0; block < work_.blocks.size(); ++block) space_->step(block);
     statistics.seconds_update = std::chrono::duration<double>(Clock::now() - begin).count();
   }
   ++state_.steps;
   count();
 }
 
-AdamFactors<float> OptimizerImpl::factors_of(const Block& block) const {
-  AdamFactors<float> factors = step_.factors;
-  if (layer_of(block).excluded) factors.decay = 0;
-  return factors;
-}
-
-std::byte* OptimizerImpl::weights_of(const Block& block) const {
-  return static_cast<std::byte*>(step_.weights[static_cast<std::size_t>(block.layer)]) + block.begin * element_bytes();
-}
-const void* OptimizerImpl::gradient_of(const Block& block) const {
-  return static_cast<const std::byte*>(step_.gradients[static_cast<std::size_t>(block.layer)]) + block.begin * element_bytes();
-}
-
-/// At most a block, until the next call.
-const float* OptimizerImpl::widened(const void* x, std::int64_t count) {
-  if (!is_narrow()) return static_cast<const float*>(x);
-  widen(config.type, x, count, scratch_.data());
-  return scratch_.data();
-}
-
-/// Those that the step of a block is added to. This rank keeps its moments.
-float* OptimizerImpl::wide_weights(std::size_t number) {
-  const Block& block = blocks_[number];
-  if (!is_narrow()) return reinterpret_cast<float*>(weights_of(block));
-  float* const wide = wide_.data() + kept_[number];
-  take_over(config.type, weights_of(block), block.count, wide);
-  return wide;
-}
-
-std::int64_t OptimizerImpl::put_sums(int number, std::span<std::byte> result) {
-  const Block& block = blocks_[static_cast<std::size_t>(number)];
-  SquaredNorms sums;
-  if (lamb()) {
-    const std::int64_t kept = kept_[static_cast<std::size_t>(number)];
-    sums = kernels::host::adam_moments(widened(gradient_of(block), block.count), wide_weights(static_cast<std::size_t>(number)),
-                                       first_.data() + kept, second_.data() + kept, block.count, factors_of(block));
-  } else {
-    sums.weights = kernels::host::squared_norm(widened(weights_of(block), block.count), block.count);
-    sums.other = kernels::host::squared_norm(widened(gradient_of(block), block.count), block.count);
+void OptimizerImpl::gather_update() {
+  const std::span<std::byte> message(space_->message(), static_cast<std::size_t>(work_.message_bytes()));
+  updates_->start(
+      {},
+      [this](int block, std::span<std::byte> result) {
+        space_->step_to(static_cast<std::size_t>(block));
+        return std::ssize(result);
+      },
+      message);
+  updates_->wait();
+  for (std::size_t block = 0; block < work_.blocks.size(); ++block) {
+    if (work_.kept[block] < 0) space_->take(block);
   }
+}
+
+std::int64_t OptimizerImpl::put_sums(int block, std::span<std::byte> result) {
+  const SquaredNorms sums = space_->sums(static_cast<std::size_t>(block));
   std::memcpy(result.data(), &sums, sizeof sums);
   return sizeof sums;
 }
@@ -298,7 +294,7 @@ std::int64_t OptimizerImpl::put_sums(int number, std::span<std::byte> result) {
 void OptimizerImpl::find_rates() {
   for (std::size_t i = 0, layer = 0; layer < layers.size(); ++layer) {
     SquaredNorms all;
-    for (; i < blocks_.size() && blocks_[i].layer == static_cast<int>(layer); ++i) {
+    for (; i < work_.blocks.size() && work_.blocks[i].layer == static_cast<int>(layer); ++i) {
       all.weights += sums_[i].weights;
       all.other += sums_[i].other;
     }
@@ -307,37 +303,7 @@ void OptimizerImpl::find_rates() {
           Error(WEIR_ERR_NON_FINITE, fmt::format("optimizer '{}', layer '{}': the norm of its {} is not finite", config.name,
                                                  layers[layer].name, std::isfinite(all.weights) ? "gradient" : "weights")));
     rates[layer] = rate_of(config, layers[layer], {std::sqrt(all.weights), std::sqrt(all.other)});
-  }
-}
-
-void OptimizerImpl::step_block(std::size_t number) {
-  const Block& block = blocks_[number];
-  const auto layer = static_cast<std::size_t>(block.layer);
-  float* const w = wide_weights(number);
-  float* const first = first_.data() + kept_[number];
-  const auto rate = static_cast<float>(step_.learning_rate * rates[layer]);
-  if (lamb()) {
-    kernels::host::adam_step(first, second_.data() + kept_[number], w, block.count, rate, factors_of(block));
-  } else {
-    kernels::host::momentum_step(widened(gradient_of(block), block.count), w, first, block.count, rate,
-                                 static_cast<float>(layers[layer].excluded ? 0 : config.weight_decay),
-                                 static_cast<float>(config.momentum));
-  }
-  if (is_narrow()) narrow(config.type, w, block.count, weights_of(block));
-}
-
-std::int64_t OptimizerImpl::put_weights(int number, std::span<std::byte> result) {
-  step_block(static_cast<std::size_t>(number));
-  std::memcpy(result.data(), weights_of(blocks_[static_cast<std::size_t>(number)]), result.size());
-  return std::ssize(result);
-}
-
-void OptimizerImpl::take_weights() {
-  const std::byte* from = stepped_.data();
-  for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    const std::int64_t bytes = blocks_[i].count * element_bytes();
-    if (kept_[i] < 0) std::copy_n(from, bytes, weights_of(blocks_[i]));
-    from += bytes;
+    step_.rates[layer] = static_cast<float>(step_.learning_rate * rates[layer]);
   }
 }
 
@@ -349,7 +315,7 @@ void OptimizerImpl::count() {
 }
 
 bool OptimizerImpl::visits(std::size_t number, bool once) const {
-  if (kept_[number] < 0 || !once) return kept_[number] >= 0;
+  if (work_.kept[number] < 0 || !once) return work_.kept[number] >= 0;
   // Every rank, every node, or nobody else keeps the block, too: each of these takes its share of all blocks.
   const Topology& topology = comm->topology;
   std::size_t keepers = 1, mine = 0;
@@ -357,7 +323,7 @@ bool OptimizerImpl::visits(std::size_t number, bool once) const {
     keepers = static_cast<std::size_t>(topology.size()), mine = static_cast<std::size_t>(topology.rank());
   if (config.update == OperatorDivision::node)
     keepers = static_cast<std::size_t>(topology.node_count()), mine = static_cast<std::size_t>(topology.node_of(topology.rank()));
-  return number >= blocks_.size() * mine / keepers && number < blocks_.size() * (mine + 1) / keepers;
+  return number >= work_.blocks.size() * mine / keepers && number < work_.blocks.size() * (mine + 1) / keepers;
 }
 
 void OptimizerImpl::visit_state(StateVisitor& visitor, bool once) {
@@ -367,23 +333,18 @@ void OptimizerImpl::visit_state(StateVisitor& visitor, bool once) {
   visitor.text("type", name_of(config.type));
   visitor.text("layers", text_of(layers));
   visitor.state(state_);
-  const StateVisitor::Copy copy = [](void* to, const void* from, std::int64_t bytes) {
-    std::memcpy(to, from, static_cast<std::size_t>(bytes));
-  };
   for (std::size_t i = 0, layer = 0; layer < layers.size(); ++layer) {
     // Of a layer, a rank visits blocks that follow each other.
     std::int64_t kept = 0, begin = 0, count = 0;
-    for (; i < blocks_.size() && blocks_[i].layer == static_cast<int>(layer); ++i) {
+    for (; i < work_.blocks.size() && work_.blocks[i].layer == static_cast<int>(layer); ++i) {
       if (!visits(i, once)) continue;
-      if (count == 0) kept = kept_[i], begin = blocks_[i].begin;
-      count += blocks_[i].count;
+      if (count == 0) kept = work_.kept[i], begin = work_.blocks[i].begin;
+      count += work_.blocks[i].count;
     }
     const StateVisitor::Scope scope(visitor, "layer");
     const StateVisitor::Scope name(visitor, layers[layer].name);
     const StateVisitor::Placed placed(visitor, {Share::block, range_of(layers[layer].count, begin, count)});
-    visitor.array("first", first_.data() + kept, count, copy);
-    if (lamb()) visitor.array("second", second_.data() + kept, count, copy);
-    if (is_narrow()) visitor.array("weights", wide_.data() + kept, count, copy);
+    space_->visit(visitor, kept, count);
   }
   if (visitor.restores()) statistics = {};
 }
@@ -393,8 +354,7 @@ std::string OptimizerImpl::explanation() const {
 }
 
 std::int64_t OptimizerImpl::memory_bytes() const {
-  return first_.bytes() + second_.bytes() + wide_.bytes() + scratch_.bytes() + stepped_.bytes() + norms_->memory_bytes() +
-         (updates_ ? updates_->memory_bytes() : 0);
+  return space_->memory_bytes() + norms_->memory_bytes() + (updates_ ? updates_->memory_bytes() : 0);
 }
 
 }  // namespace weir::detail

@@ -6,22 +6,14 @@
 #include <vector>
 #include <weir/optim.hpp>
 
-#include "base/buffer.hpp"
 #include "base/state.hpp"
 #include "communicator/communicator.hpp"
 #include "communicator/outcome.hpp"
 #include "kernels/kernels.hpp"
+#include "optim/layer_space.hpp"
 
 namespace weir::optim {
 
-/// Elements of a block: sums over one are the leaves of a layer's norms.
-inline constexpr std::int64_t block_elements = 65536;
-
-/// A piece of a layer.
-struct Block {
-  int layer = 0;
-  std::int64_t begin = 0, count = 0;
-};
 [[nodiscard]] std::vector<Block> blocks_of(std::span<const OptimizedLayer> layers);
 
 /// Layers as a text with a line for each, and back.
@@ -53,7 +45,7 @@ class OptimizerImpl {
 
   /// Of float: for `type` float32; of void: for any type.
   template <class T>
-  void step(std::span<T* const> weights, std::span<const T* const> gradients, double learning_rate);
+  void step(std::span<T* const> weights, std::span<const T* const> gradients, double learning_rate, void* stream);
   /// With `once`, of what several ranks keep alike, each block on one of them.
   void visit_state(StateVisitor& visitor, bool once = false);
   void reset();
@@ -69,7 +61,6 @@ class OptimizerImpl {
   std::vector<double> rates;  ///< by layer
 
  private:
-  using Block = optim::Block;
   /// What lives on, besides moments.
   struct State {
     std::int64_t steps = 0;
@@ -79,44 +70,23 @@ class OptimizerImpl {
       visitor.check(steps >= 0, "steps", "at least 0");
     }
   };
-  /// What a step is made of: arrays of the type, by layer.
-  struct Step {
-    std::vector<void*> weights;
-    std::vector<const void*> gradients;
-    double learning_rate = 0;
-    AdamFactors<float> factors{};
-  };
-
   [[nodiscard]] bool lamb() const { return config.rule == OptimizerRule::lamb; }
-  [[nodiscard]] bool is_narrow() const { return config.type != DataType::float32; }
-  [[nodiscard]] std::int64_t element_bytes() const { return is_narrow() ? 2 : 4; }
-  [[nodiscard]] const OptimizedLayer& layer_of(const Block& block) const { return layers[static_cast<std::size_t>(block.layer)]; }
   [[nodiscard]] std::vector<OperatorPart> parts(double bytes, std::int64_t result_bytes) const;
+  void share_work();
   template <class T>
-  [[nodiscard]] Outcome take(std::span<T* const> weights, std::span<const T* const> gradients, double learning_rate);
+  [[nodiscard]] Outcome take(std::span<T* const> weights, std::span<const T* const> gradients, double learning_rate, void* stream);
   void run_step(const Outcome& taken);
-  [[nodiscard]] AdamFactors<float> factors_of(const Block& block) const;
-  [[nodiscard]] std::byte* weights_of(const Block& block) const;
-  [[nodiscard]] const void* gradient_of(const Block& block) const;
-  const float* widened(const void* x, std::int64_t count);
-  float* wide_weights(std::size_t number);
-  std::int64_t put_sums(int number, std::span<std::byte> result);
+  std::int64_t put_sums(int block, std::span<std::byte> result);
   void find_rates();
-  void step_block(std::size_t number);
-  std::int64_t put_weights(int number, std::span<std::byte> result);
-  void take_weights();
+  void gather_update();
   void count();
   [[nodiscard]] bool visits(std::size_t number, bool once) const;
 
-  std::vector<Block> blocks_;
   std::shared_ptr<OperatorImpl> norms_, updates_;  // updates_: null where every rank steps all
   std::vector<SquaredNorms> sums_;                 // by block
-  std::vector<std::int64_t> kept_;                 // by block: where its moments begin; -1: another rank keeps them
-  Buffer<float> first_, second_;                   // momentum, or moments
-  Buffer<float> wide_;                             // beside 16-bit weights: those that steps are added to
-  Buffer<float> scratch_;                          // beside 16-bit arrays: a block of one, widened
-  Buffer<std::byte> stepped_;                      // weights of all blocks, on the way to other ranks
-  Step step_;                                      // the one that is being made
+  optim::LayerWork work_;
+  std::unique_ptr<optim::LayerSpace> space_;
+  optim::LayerStep step_;  // the one that is being made
   State state_;
 };
 

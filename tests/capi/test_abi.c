@@ -196,7 +196,7 @@ static_assert(offsetof(weir_optimizer_config, norms) == 76, "norms");
 static_assert(offsetof(weir_optimizer_config, update) == 80, "update");
 static_assert(offsetof(weir_optimizer_config, priority) == 84, "priority");
 static_assert(offsetof(weir_optimizer_config, type) == 88, "type");
-static_assert(offsetof(weir_optimizer_config, reserved) == 92, "reserved");
+static_assert(offsetof(weir_optimizer_config, memory) == 92, "memory");
 static_assert(sizeof(weir_optimizer_statistics) == 40, "weir_optimizer_statistics");
 static_assert(offsetof(weir_optimizer_statistics, steps) == 8, "steps");
 static_assert(offsetof(weir_optimizer_statistics, seconds_norms) == 16, "seconds_norms");

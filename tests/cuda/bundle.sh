@@ -10,8 +10,8 @@ usage() {
   cat <<'END'
 Usage: bundle.sh [--build DIR] [--architectures LIST]
 
-Builds test_gpu_kernels, test_gpu_compressors, test_gpu_plan, test_gpu_table and bench_gpu without MPI and packs them with the
-libraries they need: DIR/weir-gpu-tests.tar.gz (DIR is build-gpu unless given). On the machine with the GPU:
+Builds test_gpu_kernels, test_gpu_compressors, test_gpu_optim, test_gpu_plan, test_gpu_table and bench_gpu without MPI and packs them
+with the libraries they need: DIR/weir-gpu-tests.tar.gz (DIR is build-gpu unless given). On the machine with the GPU:
 
   tar xf weir-gpu-tests.tar.gz && weir-gpu-tests/run.sh              tests, then benchmarks (minutes; bench_gpu.json)
   weir-gpu-tests/run.sh tests | bench | sanitize                     one of these; sanitize: tests under compute-sanitizer
@@ -30,7 +30,7 @@ while [ $# -gt 0 ]; do
   shift
 done
 
-programs=(test_gpu_kernels test_gpu_compressors test_gpu_plan test_gpu_table bench_gpu)
+programs=(test_gpu_kernels test_gpu_compressors test_gpu_optim test_gpu_plan test_gpu_table bench_gpu)
 # shellcheck disable=SC2016
 cmake -S "$root" -B "$build" -G Ninja -DWEIR_WITH_MPI=OFF -DWEIR_WITH_CUDA=ON -DWEIR_WERROR=ON ${architectures:+"-DWEIR_CUDA_ARCHITECTURES=$architectures"} \
   -DCMAKE_EXE_LINKER_FLAGS="-static-libgcc -s -Wl,--disable-new-dtags" '-DCMAKE_BUILD_RPATH=$ORIGIN/lib' -DCMAKE_BUILD_RPATH_USE_ORIGIN=ON >/dev/null
@@ -57,6 +57,7 @@ for what in "$@"; do
     tests)
       ./test_gpu_kernels
       ./test_gpu_compressors
+      ./test_gpu_optim
       ./test_gpu_plan
       ./test_gpu_table
       ;;
@@ -68,7 +69,7 @@ for what in "$@"; do
     sanitize) # compute-sanitizer comes with the CUDA toolkit
       command -v compute-sanitizer >/dev/null || { echo "run.sh: compute-sanitizer is not here" >&2 && exit 1; }
       # Not under the tool: what it needs itself of GPU memory, and NCCL's own calls that fail. For races every eighth case will do.
-      for test in 'kernels ~*rows may begin*' 'compressors ~*nothing is allocated*' 'plan ~*no allocation*' 'table ~*no allocation*'; do
+      for test in 'kernels ~*rows may begin*' 'compressors ~*nothing is allocated*' 'optim *' 'plan ~*no allocation*' 'table ~*no allocation*'; do
         compute-sanitizer --tool memcheck --report-api-errors no --error-exitcode 1 "./test_gpu_${test%% *}" "${test#* }"
       done
       TEST_EVERY=8 compute-sanitizer --tool racecheck --error-exitcode 1 ./test_gpu_kernels '~*rows may begin*' '~*graph*'

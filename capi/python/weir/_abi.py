@@ -320,7 +320,7 @@ class weir_optimizer_config(Structure):
         ("update", c_int32),
         ("priority", c_int32),
         ("type", c_int32),
-        ("reserved", c_int32),
+        ("memory", c_int32),
     ]
 
 

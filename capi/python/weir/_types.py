@@ -1381,6 +1381,8 @@ class OptimizerConfig(Struct):
     update: which ranks share the update, and momentum: each keeps that of its part, and weights are gathered (ZeRO stage 1)
     type: of weights and gradients: float32, float16 or bfloat16. Momentum and moments are float32; beside 16-bit weights, so are
         weights of the optimizer's own
+    memory: cuda: weights, gradients, momentum and moments are on the GPU that is current when the optimizer is made; `type` is
+        float32
     priority: of gathering. May differ between ranks
     name: for messages and checkpoints
     """
@@ -1396,6 +1398,7 @@ class OptimizerConfig(Struct):
     norms: Union[OperatorDivision, str] = OperatorDivision.automatic
     update: Union[OperatorDivision, str] = OperatorDivision.automatic
     type: TypeLike = DataType.float32
+    memory: Union[MemorySpace, str] = MemorySpace.host
     priority: int = 0
     name: str = "optimizer"
 
@@ -1403,7 +1406,7 @@ class OptimizerConfig(Struct):
     _kinds = {
         "rule": OptimizerRule, "momentum": float, "weight_decay": float, "trust_coefficient": float, "largest_rate": float,
         "beta1": float, "beta2": float, "epsilon": float, "norms": OperatorDivision, "update": OperatorDivision, "type": DataType,
-        "priority": int, "name": str,
+        "memory": MemorySpace, "priority": int, "name": str,
     }
 
 
