@@ -7,28 +7,32 @@ using namespace weir::capi;
 
 namespace {
 
+/// One call, and what it is given.
+struct Call {
+  const weir_operator& work;
+  weir_operator_body body;
+  void* context;
+};
+
 /// Throws what the body says it has failed with.
-[[noreturn]] void fail(const weir_operator& work, int part, std::int64_t returned, const char* error) {
+[[noreturn]] void fail(const Call& call, int part, std::int64_t returned, const char* error) {
   const weir_status status = returned >= -WEIR_ERR_FILE ? static_cast<weir_status>(-returned) : WEIR_ERR_INTERNAL;
-  const std::string where = "operator '" + work.work.config().name + "', rank " + std::to_string(work.comm->communicator.rank());
+  const std::string where =
+      "operator '" + call.work.work.config().name + "', rank " + std::to_string(call.work.comm->communicator.rank());
   if (error != nullptr) throw weir::Error(status, where + ": " + error);
   throw weir::Error(status, where + ", part " + std::to_string(part) + ": its body returned " + std::to_string(returned));
 }
 
-/// One that calls `body`. Empty where that is: all ranks refuse it then.
-weir::OperatorBody calling(const weir_operator& work, weir_operator_body body, void* context) {
-  if (body == nullptr) return {};
-  return [&work, body, context](int part, std::span<std::byte> result) {
+/// One that calls the caller's, and fits into a std::function without memory of its own. Empty where there is none: all ranks
+/// refuse it then.
+weir::OperatorBody body_of(const Call& call) {
+  if (call.body == nullptr) return {};
+  return [&call](int part, std::span<std::byte> result) {
     const char* error = nullptr;
-    const std::int64_t bytes = body(context, part, result.data(), std::ssize(result), &error);
-    if (bytes < 0) fail(work, part, bytes, error);
+    const std::int64_t bytes = call.body(call.context, part, result.data(), std::ssize(result), &error);
+    if (bytes < 0) fail(call, part, bytes, error);
     return bytes;
   };
-}
-
-/// A start that is refused leaves the one in flight to be waited for.
-void start(weir_operator& work, weir_operator_body body, void* context, void* results, std::int64_t bytes) {
-  work.operation = work.work.start(calling(work, body, context), bytes_at(results, bytes));
 }
 
 }  // namespace
@@ -55,11 +59,18 @@ weir_status weir_operator_create(weir_comm* comm, const weir_operator_config* co
 weir_status weir_operator_destroy(weir_operator* work) { return destroy_handle(work); }
 
 weir_status weir_operator_run(weir_operator* work, weir_operator_body body, void* context, void* results, std::int64_t bytes) {
-  return guard_handle(work, [&] { work->work.run(calling(*work, body, context), bytes_at(results, bytes)); });
+  return guard_handle(work, [&] {
+    const Call call{*work, body, context};
+    work->work.run(body_of(call), bytes_at(results, bytes));
+  });
 }
 
 weir_status weir_operator_start(weir_operator* work, weir_operator_body body, void* context, void* results, std::int64_t bytes) {
-  return guard_handle(work, [&] { start(*work, body, context, results, bytes); });
+  return guard_handle(work, [&] {
+    const Call call{*work, body, context};
+    // One that is refused leaves the one in flight to be waited for.
+    work->operation = work->work.start(body_of(call), bytes_at(results, bytes));
+  });
 }
 
 weir_status weir_operator_test(weir_operator* work, int* done) {

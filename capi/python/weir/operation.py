@@ -10,7 +10,8 @@ AWAIT_SLICE = 1e-4  # seconds for which an event loop is kept from its other tas
 
 
 class Operation(Generic[T]):
-    """A call in flight: of a plan's start() and start_sparse(), a table's lookup(), prefetch() and update().
+    """A call in flight: of a plan's start() and start_sparse(), a table's lookup(), prefetch() and update(), an operator's
+    start(), a checkpoint's save().
 
     Communication advances only inside calls of Weir: wait(), test() and `await`, of any operation of the communicator, advance
     everything in flight on it. Where nobody calls, most of a run happens in its wait, and other ranks may wait for this one. With
