@@ -7,7 +7,8 @@ _weir() {
       " info" | " bench" | "bench select" | "bench allreduce" | "bench codec" | "bench compress" | "bench overlap" | \
         "bench rows" | "bench embedding" | "bench fusion" | "bench pto" | "bench capi" | "bench checkpoint" | " calibrate" | \
         " predict" | " selftest" | " trace" | "trace merge" | "trace summary" | "trace diagnose" | " checkpoint" | \
-        "checkpoint ls" | "checkpoint show" | "checkpoint verify" | "checkpoint diff" | "checkpoint reshard")
+        "checkpoint ls" | "checkpoint show" | "checkpoint verify" | "checkpoint diff" | "checkpoint reshard" | " cache" | \
+        "cache ls" | "cache prune" | "cache verify")
         command="${command:+$command }${COMP_WORDS[i]}" ;;
     esac
   done
@@ -31,7 +32,7 @@ _weir() {
       "predict --nodes" | "predict --ranks-per-node" | "predict --compressor-parameters" | "selftest --count" | \
       "selftest --density" | "selftest --steps" | "selftest --seconds" | "trace merge --communicator" | \
       "trace summary --communicator" | "trace diagnose --communicator" | "checkpoint reshard --ranks" | \
-      "checkpoint reshard --per-node")
+      "checkpoint reshard --per-node" | "cache prune --dataset" | "cache prune --older-than" | "cache prune --to")
       words= ;;
     "info --values" | "bench allreduce --values" | "bench embedding --values" | "bench fusion --values" | "predict --values")
       words="bfloat16 float16 native" ;;
@@ -43,7 +44,7 @@ _weir() {
       "bench codec --json" | "bench compress --input" | "bench compress --json" | "bench overlap --json" | "bench rows --json" | \
       "bench embedding --text" | "bench embedding --json" | "bench fusion --json" | "bench pto --json" | "bench capi --json" | \
       "bench checkpoint --json" | "calibrate --output" | "predict --machine" | "predict --json" | "selftest --json" | \
-      "trace merge --output" | "trace summary --json" | "checkpoint ls --json" | "checkpoint show --json")
+      "trace merge --output" | "trace summary --json" | "checkpoint ls --json" | "checkpoint show --json" | "cache ls --json")
       files=yes ;;
     "bench allreduce --algorithm")
       words="all auto auto_sparse dense_ring dense_rabenseifner dense_torus2d dense_mpi dense_nccl topk_allgather topk_dsa gtopk
@@ -75,7 +76,7 @@ _weir() {
         random_k threshold_v dgc chunked_topk adaptive_threshold sketchml shared_random_k power_sgd" list=yes ;;
     *)
       case "$command" in
-        "") words="info bench calibrate predict selftest trace checkpoint -h --help --version" ;;
+        "") words="info bench calibrate predict selftest trace checkpoint cache -h --help --version" ;;
         "info") words="-h --help --plan --compressors --count --density --algorithm --compressor --compressor-parameters --values" ;;
         "bench") words="select allreduce codec compress overlap rows embedding fusion pto capi checkpoint -h --help" ;;
         "bench select") words="-h --help --count --density --algorithm --memory --samplings --iterations --input --json" ;;
@@ -106,6 +107,10 @@ _weir() {
         "checkpoint verify") words="-h --help" ;;
         "checkpoint diff") words="-h --help" ;;
         "checkpoint reshard") words="-h --help --ranks --per-node --force" ;;
+        "cache") words="ls prune verify -h --help" ;;
+        "cache ls") words="-h --help --json" folders=yes ;;
+        "cache prune") words="-h --help --dataset --older-than --to" folders=yes ;;
+        "cache verify") words="-h --help --remove" folders=yes ;;
       esac ;;
   esac
   if [[ -n $files ]]; then
