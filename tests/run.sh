@@ -19,7 +19,7 @@ Stages: ${stages[*]}
   openmpi   every test, on the build with Open MPI (and CUDA, where its compiler is), warnings as errors
   mpich     the tests that use MPI, on a build with MPICH, of which ccache has what does not see mpi.h
   cluster   the sparse algorithms across network namespaces, and where /dev/shm is small, with both MPIs (needs root; skipped with a reason otherwise)
-  address   unit, collective, table and checkpoint tests with AddressSanitizer and UndefinedBehaviorSanitizer, every eighth case of large grids
+  address   unit, collective, table, checkpoint and sample cache tests with AddressSanitizer and UndefinedBehaviorSanitizer, every eighth case of large grids
   thread    collective tests with ThreadSanitizer, likewise
 END
 }
@@ -64,7 +64,7 @@ release=(-DWEIR_WERROR=ON)
 export CCACHE_NODIRECT=1
 if command -v ccache >/dev/null; then release+=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
 # Volumes and conservation run the same code on more inputs: nothing new for ThreadSanitizer, and minutes under it.
-thread_tests="test_engine test_observation test_progress_thread test_exact test_dense test_plan test_common_resources test_large_index test_table_steady test_resume test_fused_errors"
+thread_tests="test_engine test_observation test_progress_thread test_exact test_dense test_plan test_common_resources test_large_index test_table_steady test_resume test_fused_errors test_pack_folder test_pack_processes"
 # CUDA code is the same whatever the MPI: built in the first stage only.
 mpi_tests="trainee fashion_mnist start_here_c start_here_cpp checkpoint_start_c checkpoint_start_cpp test_mpi test_mpi_table test_mpi_checkpoint killed_run odd_ends test_lives
   test_large_shared test_capi test_checkpoint test_embedding test_fusion test_optim test_abi tests_fortran weir_cli stuck_ranks test_handles absent_rank test_first_header other_abi"
@@ -85,7 +85,7 @@ build_stage() {
   case $1 in
     openmpi) build openmpi mpicc.openmpi all "${release[@]}" -DWEIR_CUDA_ARCHITECTURES=80 ;;
     mpich) build mpich mpicc.mpich "$mpi_tests" "${release[@]}" -DWEIR_WITH_CUDA=OFF -DWEIR_OTHER_BUILD="$build/openmpi" ;;
-    address) build address mpicc.openmpi "tests_unit tests_collectives tests_embedding tests_checkpoint tests_compress" "${sanitize[@]}" -DWEIR_SANITIZE=address,undefined ;;
+    address) build address mpicc.openmpi "tests_unit tests_collectives tests_embedding tests_checkpoint tests_datacache tests_compress" "${sanitize[@]}" -DWEIR_SANITIZE=address,undefined ;;
     thread) build thread mpicc.openmpi "$thread_tests" "${sanitize[@]}" -DWEIR_SANITIZE=thread ;;
     cluster)
       [[ " ${stages[*]} " == *" openmpi "* ]] || build openmpi mpicc.openmpi "$mpi_tests" "${release[@]}"
@@ -106,7 +106,7 @@ test_stage() {
   case $1 in
     openmpi) run_tests openmpi -LE cluster ;;
     mpich) run_tests mpich -L mpi ;;
-    address) TEST_EVERY=8 run_tests address -L '^(unit|collectives|embedding|checkpoint|compress)$' ;;
+    address) TEST_EVERY=8 run_tests address -L '^(unit|collectives|embedding|checkpoint|datacache|compress)$' ;;
     thread) TEST_EVERY=8 run_tests thread -R "^(${thread_tests// /|})$" ;;
     cluster) run_tests openmpi -L cluster && run_tests mpich -L cluster ;;
   esac

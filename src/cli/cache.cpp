@@ -60,9 +60,7 @@ void add_cache(CLI::App& app) {
   command->add_option("--older-than", pruning.days, "packs that were last used so many days ago")
       ->type_name("DAYS")
       ->check(CLI::NonNegativeNumber);
-  command
-      ->add_option("--to", pruning.bytes,
-                   "what was used least recently, until there is no more than this: 500G, say; K, M, G, T: 1000 of")
+  command->add_option("--to", pruning.bytes, "what was used least recently, until no more than this is left, 500G for instance")
       ->type_name("BYTES")
       ->transform(CLI::AsSizeValue(true));
   command->callback([options] { end_with([&] { return prune_cache(options->folder, options->pruning); }); });

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <ctime>
 #include <nlohmann/json.hpp>
@@ -62,7 +63,10 @@ std::string identity_text(const Listed& listed) {
   if (!listed.manifest) return "manifest.json is damaged";
   const Manifest& manifest = *listed.manifest;
   if (manifest.version != datacache::manifest_version) return fmt::format("of another version of Weir: {}", manifest.version);
-  return manifest.set.identity;
+  std::string text = manifest.set.identity;
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char letter) { return letter < ' '; }, ' ');  // for a terminal
+  return text;
 }
 
 }  // namespace
@@ -106,7 +110,8 @@ int list_cache(const std::string& path, const std::string& json) {
   if (!there.unfinished.empty())
     fmt::print("{} ({}) of packs being written, or left by processes that have ended: `weir cache prune` removes the latter\n",
                count_text(there.unfinished.size(), "file"), format_bytes(unfinished));
-  fmt::print("{}{}\n", format_bytes(there.bytes()), folder.in_use() ? "; a run works with the folder" : "");
+  fmt::print("{} in {}{}\n", format_bytes(there.bytes()), count_text(there.packs.size(), "pack"),
+             folder.in_use() ? "; a run works with the folder" : "");
   return 0;
 }
 
@@ -185,7 +190,10 @@ int verify_cache(const std::string& path, bool remove) {
         if (pack.data_set != listed.name) continue;
         const bool known = pack.pack < manifest.set.packs();
         Descriptor file = open_in(set_folder, pack.name, O_RDONLY);
-        if (!file) continue;  // evicted meanwhile
+        if (!file && errno == ENOENT) continue;  // evicted meanwhile
+        if (!file)
+          throw std::runtime_error(
+              fmt::format("cannot read {}/{}/{}: {}", path, pack.data_set, pack.name, datacache::reason(errno)));
         const auto open = known ? PackFile::open(std::move(file), pack.status.bytes,
                                                  {manifest.fingerprint, pack.pack, manifest.set.samples_of(pack.pack)})
                                 : std::nullopt;

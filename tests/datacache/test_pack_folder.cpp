@@ -339,7 +339,7 @@ TEST_CASE("other data under the same name are refused", "[datacache]") {
 TEST_CASE("an identity may have any bytes", "[datacache]") {
   const TemporaryFolder folder;
   MadeUp data;
-  data.set.identity = std::string("\xff\xfe \"quoted\" \n\0 \xc3\xbc", 20);
+  data.set.identity = std::string("\xff\xfe \"quoted\" \n\0 \xc3\xbc", 17);
   (void)PackFolder(folder.path(), 0, data.set);
   (void)PackFolder(folder.path(), 0, data.set);
   data.set.identity.back() = '\xbd';

@@ -6,7 +6,7 @@
 #include <csignal>
 #include <functional>
 #include <new>
-#include <thread>
+#include <utility>
 
 #include "datacache/packs.hpp"
 #include "support/catch.hpp"
@@ -210,15 +210,20 @@ TEST_CASE("where a writer dies, whoever waits for it writes", "[datacache]") {
   wait_until([&] { return counts->ready == 1; });
   PackFolder packs(folder.path(), 0, data.set);
   CHECK(packs.folder().in_use());
-  int fetches = 0;
-  std::thread killer([&] {
+  Child killer([&] {
     usleep(20000);
-    CHECK(fetches == 0);
+    ++counts->ready;
     writer.signal(SIGKILL);
   });
-  CHECK(same(obtain(packs, data, 0, &fetches), data.pack(0)));
-  killer.join();
-  CHECK(fetches == 1);
+  const Samples samples = packs.obtain(0, [&] {
+    ++counts->fetches;
+    counts->wrong = counts->ready == 2 ? 0 : 1;  // it did wait
+    return data.pack(0);
+  });
+  CHECK(same(samples, data.pack(0)));
+  CHECK(counts->fetches == 1);
+  CHECK(counts->wrong == 0);
+  CHECK(killer.wait() == 0);
   (void)writer.wait();
   CHECK(packs_of(folder.path(), data) == std::set<std::int64_t>{0});
   check_whole(folder.path(), data, 0);
