@@ -27,21 +27,23 @@ struct weir_loader {
 
 namespace {
 
-/// As many elements as the caller says. A count that makes no sense becomes a huge size, and so does one whose bytes 64 bits cannot
-/// count: the call refuses it on all ranks, which are in it by now.
-template <class T>
-std::span<T> elements_at(T* data, std::int64_t count) {
-  return {data, static_cast<std::size_t>(count)};
-}
-std::span<std::byte> values_at(const weir_cache* cache, void* values, std::int64_t count) {
-  constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
-  if (values == nullptr) return {};
-  const auto samples = static_cast<std::size_t>(count), bytes = static_cast<std::size_t>(cache->cache.value_bytes());
-  return {static_cast<std::byte*>(values), bytes == 0 || samples <= most / bytes ? samples * bytes : most};
-}
-std::span<std::int64_t> sizes_at(std::int64_t* sizes, std::int64_t count) {
-  return sizes != nullptr ? elements_at(sizes, count) : std::span<std::int64_t>();
-}
+/// What a rank asks for, as C++ has it. The other ranks are in the call by now: what makes no sense becomes something that all
+/// refuse.
+struct Question {
+  Question(const weir_cache* cache, const std::int64_t* numbers, std::int64_t count, void* memory, std::int64_t* bytes) {
+    static constexpr std::int64_t none_such = -1;
+    constexpr auto most = static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max());
+    const bool nowhere = numbers == nullptr && count > 0;
+    const std::size_t asked = count < 0 ? most : nowhere ? 1 : static_cast<std::size_t>(count);
+    const auto each = static_cast<std::size_t>(cache->cache.value_bytes());
+    samples = {nowhere ? &none_such : numbers, asked};
+    if (memory != nullptr) values = {static_cast<std::byte*>(memory), asked <= most / each ? asked * each : most};
+    if (bytes != nullptr) sizes = {bytes, asked};
+  }
+  std::span<const std::int64_t> samples;
+  std::span<std::byte> values;
+  std::span<std::int64_t> sizes;
+};
 
 /// Whether a batch has ended, as `ends` says, which may throw what it has ended with. Then it is forgotten.
 template <class Ends>
@@ -106,17 +108,22 @@ weir_status weir_cache_create(weir_comm* comm, const weir_sample_cache_config* c
 weir_status weir_cache_destroy(weir_cache* cache) { return destroy_handle(cache); }
 
 weir_status weir_cache_get(weir_cache* cache, const std::int64_t* samples, std::int64_t count, void* values, std::int64_t* sizes) {
-  return guard_handle(
-      cache, [&] { cache->cache.get(elements_at(samples, count), values_at(cache, values, count), sizes_at(sizes, count)); });
+  return guard_handle(cache, [&] {
+    const Question asked(cache, samples, count, values, sizes);
+    cache->cache.get(asked.samples, asked.values, asked.sizes);
+  });
 }
 
 weir_status weir_cache_start(weir_cache* cache, const std::int64_t* samples, std::int64_t count, void* values, std::int64_t* sizes,
                              std::int64_t* batch) {
   return guard_handle(cache, [&] {
     cache->batches.reserve(cache->batches.size() + 1);  // nothing can be lost once it has started
-    cache->batches.push_back(
-        {cache->started, cache->cache.start(elements_at(samples, count), values_at(cache, values, count), sizes_at(sizes, count))});
+    const Question asked(cache, samples, count, values, sizes);
+    cache->batches.push_back({cache->started, cache->cache.start(asked.samples, asked.values, asked.sizes)});
     const std::int64_t number = cache->started++;
+    // What was so long ago has been waited for by now; its operation is this one's.
+    std::erase_if(cache->batches,
+                  [&](const weir_cache::Batch& old) { return number - old.number >= cache->cache.config().in_flight; });
     need(batch != nullptr, "the address for the number of the batch is NULL");
     *batch = number;
   });
@@ -180,14 +187,21 @@ weir_status weir_loader_create(weir_cache* cache, const weir_sample_loader_confi
   if (const weir_status status = guard_handle(cache, [] {}); status != WEIR_OK) return status;
   return make_handle(cache->comm, loader, [&] {
     weir::SampleLoaderConfig described;
+    std::optional<weir::Error> refusal;
     try {
       need(loader != nullptr, "the address for the loader is NULL");
       described =
           from_c(read_struct<weir_sample_loader_config>(config, WEIR_SAMPLE_LOADER_CONFIG_INIT, "WEIR_SAMPLE_LOADER_CONFIG_INIT"));
     } catch (const weir::Error& error) {
-      weir::detail::refuse_making(cache->comm->communicator.state(), "loader", error);
+      refusal = error;
+      described.batch = -1;  // all ranks refuse it
     }
-    return std::unique_ptr<weir_loader>(new weir_loader{cache->comm, weir::SampleLoader(cache->cache, described)});
+    try {
+      return std::unique_ptr<weir_loader>(new weir_loader{cache->comm, weir::SampleLoader(cache->cache, described)});
+    } catch (const weir::Error&) {
+      if (refusal) throw *refusal;
+      throw;
+    }
   });
 }
 

@@ -1,4 +1,5 @@
 """capi/python/weir/_types.py: enumerations, exceptions and structs; and _abi.py: what ctypes must know of the library."""
+import keyword
 import re
 import textwrap
 
@@ -21,6 +22,11 @@ RESULTS = {"weir_status": "c_int", "const char*": "c_char_p", "void": "None", "i
 # Addresses of one value that a call fills. Arrays are given as numbers: c_void_p.
 ADDRESSES = {"int*": "POINTER(c_int)", "int32_t*": "POINTER(c_int32)", "int64_t*": "POINTER(c_int64)", "double*": "POINTER(c_double)", "char**": "POINTER(c_char_p)", "char*": "c_char_p"}
 VALUES = {"int": "c_int", "int32_t": "c_int32", "int64_t": "c_int64", "double": "c_double", "weir_status": "c_int", "weir_log_function": "LOG_FUNCTION", "weir_operator_body": "OPERATOR_BODY"}
+
+
+def python_name(name):
+    """global -> global_, as Python's own modules have such names."""
+    return name + "_" if keyword.iskeyword(name) else name
 
 
 def wrapped(text, first, rest):
@@ -67,7 +73,7 @@ def type_of(interface, field, given):
 
 def default_of(interface, field):
     if interface.enum(field.type):
-        return f"{field.type}.{field.default}"
+        return f"{field.type}.{python_name(field.default)}"
     if field.type == "text":
         return f'"{field.default}"'
     return str(field.default)
@@ -104,8 +110,8 @@ def status_lines():
 
 
 def enum_lines(enum):
-    return ["", "", f"class {enum.name}(IntEnum):", *docstring(enum.doc, [(value.name, value.doc) for value in enum.values], "    "), "",
-            *(f"    {value.name} = {value.value}" for value in enum.values)]
+    return ["", "", f"class {enum.name}(IntEnum):", *docstring(enum.doc, [(python_name(value.name), value.doc) for value in enum.values], "    "), "",
+            *(f"    {python_name(value.name)} = {value.value}" for value in enum.values)]
 
 
 def struct_lines(interface, struct):
@@ -136,7 +142,7 @@ def keyword_lines(interface, struct):
 
 def types_py(interface):
     out = [f'"""Enumerations, exceptions, configurations and results.{HEAD}"""', "from __future__ import annotations", "", "import builtins", "from dataclasses import dataclass", "from enum import IntEnum",
-           "from typing import TYPE_CHECKING, Dict, Type, Union", "", "from . import _abi", "from ._struct import LayersLike, PartsLike, Struct, TensorsLike, TypeLike, named", "", "if TYPE_CHECKING:", "    from .communicator import Communicator", "    from .datacache import SampleCache, SampleSource", "", ""]
+           "from typing import TYPE_CHECKING, Dict, Type, Union", "", "from . import _abi", "from ._struct import LayersLike, PartsLike, Struct, TensorsLike, TypeLike, named", "", "if TYPE_CHECKING:", "    from .communicator import Communicator", "    from .datacache import SampleCache", "    from .sources import SampleSource", "", ""]
     names = ["Status", "Error", *(error_name(name) for name, _, _ in statuses() if name != "OK"), *(enum.name for enum in interface.enums), *(struct.name for struct in interface.structs if not struct.is_array)]
     out += ["__all__ = [", *packed([f'"{name}"' for name in names], "    "), "]", "", ""]
     out += status_lines()

@@ -85,15 +85,15 @@ weir_status weir_cache_destroy(weir_cache* cache);
 
 /** Collective, blocking. Each rank asks for `count` samples of its own, perhaps none. Value i goes to the bytes from i x
  *  weir_cache_value_bytes on of `values`, its number of bytes to sizes[i], -1 for one that was skipped, whose value is all zeros.
- *  `values` and `sizes` may be NULL: they are not wanted. */
+ *  `sizes` may be NULL. */
 weir_status weir_cache_get(weir_cache* cache, const int64_t* samples, int64_t count, void* values, int64_t* sizes);
 /** Collective, nonblocking. `samples` must last only until the call returns; `values` and `sizes` until the batch has finished.
- *  *batch becomes its number, from 0. weir_sample_cache_config::in_flight may be in flight at once; one more waits for the first.
- */
+ *  *batch becomes its number, from 0. weir_sample_cache_config::in_flight may be in flight at once; one more waits for the first of
+ *  them, and returns its error where it has ended with one. */
 weir_status weir_cache_start(weir_cache* cache, const int64_t* samples, int64_t count, void* values, int64_t* sizes,
                              int64_t* batch);
-/** Makes progress on everything in flight; *done becomes 1 once the batch has finished. Its error is returned once, by its test or
- *  wait; a batch that was waited for before is finished. */
+/** Makes progress on everything in flight; *done becomes 1 once the batch has finished. Its error is returned once. A
+ *  batch that was waited for before is finished. */
 weir_status weir_cache_test(weir_cache* cache, int64_t batch, int* done);
 weir_status weir_cache_wait(weir_cache* cache, int64_t batch);
 /** As weir_plan_wait_for. */

@@ -106,8 +106,11 @@ SampleCacheImpl::SampleCacheImpl(std::shared_ptr<CommunicatorState> communicator
   const auto me = static_cast<std::size_t>(topology.rank());
   const SampleRange mine = ownership_.owned(static_cast<std::int64_t>(place_of(topology.rank())));
   store_.emplace(*parts_[me]);
-  if (!config.folder.empty())
-    folder_.emplace(config.folder, config.folder_bytes, DataSet{config.name, source->identity(), samples, config.pack_samples});
+  if (!config.folder.empty()) {
+    folder_.emplace(config.folder, config.folder_bytes, DataSet{config.name, source->identity(), samples, config.pack_samples},
+                    comm->settings.log);
+    folder_->claim(ownership_.pack_of(mine.first), ownership_.pack_of(mine.first + mine.count + config.pack_samples - 1));
+  }
   own_.emplace(config, source, ownership_, *store_, folder_ ? &*folder_ : nullptr);
   // A call may load for this rank and for others at the same time.
   pool_.emplace(*own_, config.threads, 2 * static_cast<std::size_t>(config.in_flight));

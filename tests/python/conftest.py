@@ -1,6 +1,7 @@
 """What the tests share. Every rank runs all of them in the same order."""
 import pathlib
 import sys
+import tempfile
 
 import numpy as np
 import pytest
@@ -64,6 +65,22 @@ def add(comm):
     yield total
     for plan in plans.values():
         plan.close()
+
+
+def shared_folder(comm):
+    """A new one of rank 0, on all ranks."""
+    letters = np.zeros(200)
+    if comm.rank == 0:
+        path = tempfile.mkdtemp()
+        letters[: len(path)] = list(path.encode())
+    with weir.AllreducePlan(comm, count=200, type="float64", algorithm="dense_ring", average=False, name="path") as plan:
+        plan.run(letters)
+    return bytes(int(letter) for letter in letters if letter).decode()
+
+
+def barrier(comm):
+    with weir.AllreducePlan(comm, count=1, algorithm="dense_ring", name="barrier") as plan:
+        plan.run(np.zeros(1, np.float32))
 
 
 def random_gradient(rank, count, seed=0, dtype=np.float32):

@@ -2,30 +2,13 @@ import gc
 import os
 import shutil
 import signal
-import tempfile
 
 import numpy as np
 import pytest
-from conftest import random_gradient
+from conftest import barrier, random_gradient, shared_folder
 
 import weir
 from weir import _handles
-
-
-def shared_folder(comm):
-    """A new one of rank 0, on all ranks."""
-    letters = np.zeros(200)
-    if comm.rank == 0:
-        path = tempfile.mkdtemp()
-        letters[: len(path)] = list(path.encode())
-    with weir.AllreducePlan(comm, count=200, type="float64", algorithm="dense_ring", average=False, name="path") as plan:
-        plan.run(letters)
-    return bytes(int(letter) for letter in letters if letter).decode()
-
-
-def barrier(comm):
-    with weir.AllreducePlan(comm, count=1, algorithm="dense_ring", name="barrier") as plan:
-        plan.run(np.zeros(1, np.float32))
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -17,6 +17,7 @@ from ._struct import Text
 from ._types import *
 from .checkpoint import Checkpoint, catch_signal
 from .communicator import Communicator, Topology
+from .datacache import SampleBatch, SampleCache, SampleLoader
 from .embedding import EmbeddingTable
 from .encoded import decode, inspect
 from .fusion import FusedAllreduce
@@ -25,6 +26,7 @@ from .optim import LayerOptimizer, ParallelOperator
 from .plan import AllreducePlan, Residual, SparseResult
 from .registry import Versions, algorithms, compressors, exchanges, log_to, set_log_function, settings, versions
 from .schedule import StepSchedule
+from .sources import SampleSource, hdf5_source, idx_source, jpeg_source, npy_source, record_source
 
 __version__ = ".".join(map(str, VERSION))
 __all__ = [
@@ -38,6 +40,10 @@ __all__ = [
     "Operation",
     "ParallelOperator",
     "Residual",
+    "SampleBatch",
+    "SampleCache",
+    "SampleLoader",
+    "SampleSource",
     "SparseResult",
     "StepSchedule",
     "Text",
@@ -48,8 +54,13 @@ __all__ = [
     "compressors",
     "decode",
     "exchanges",
+    "hdf5_source",
+    "idx_source",
     "inspect",
+    "jpeg_source",
     "log_to",
+    "npy_source",
+    "record_source",
     "set_log_function",
     "settings",
     "versions",

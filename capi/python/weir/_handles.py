@@ -133,6 +133,7 @@ class Handle:
         self.destroy = destroy
         self.runs: Dict[str, Run] = {}  # the last one of each kind
         self.lent: weakref.WeakSet[Lent] = weakref.WeakSet()  # arrays in its memory
+        self.keeps: Any = None  # what must live as long
         self.counted = True
         comm.living += 1
 

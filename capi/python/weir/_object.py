@@ -22,14 +22,17 @@ CREATE = {
     "fused": lib.weir_fused_create,
     "operator": lib.weir_operator_create,
     "optimizer": lib.weir_optimizer_create,
+    "cache": lib.weir_cache_create,
+    "loader": lib.weir_loader_create,
 }
-NOTHING = {"fused": (None, 0), "operator": (None, 0), "optimizer": (None, 0)}  # in place of what it takes besides a configuration
+# In place of what it takes besides a configuration.
+NOTHING = {"fused": (None, 0), "operator": (None, 0), "optimizer": (None, 0), "cache": (None,)}
 
 
-def refuse_making(comm: CommHandle, kind: str, problem: Exception) -> NoReturn:
+def refuse_making(comm: CommHandle, kind: str, problem: Exception, origin: Any = None) -> NoReturn:
     """Throws what is wrong with this rank's configuration. The other ranks are in the call already: they hear of it."""
     try:
-        comm.call(CREATE[kind], comm.address(), None, *NOTHING.get(kind, ()), ctypes.c_void_p())
+        comm.call(CREATE[kind], origin or comm.address(), None, *NOTHING.get(kind, ()), ctypes.c_void_p())
     except Error as refused:
         raise problem from refused
     raise problem
@@ -44,19 +47,25 @@ class Object:
     _open_handle: Optional[Handle] = None
 
     def _create(
-        self, comm: CommHandle, config: Struct, wanted: Type[Struct], more: Callable[[], Tuple[Any, ...]] = tuple
+        self,
+        comm: CommHandle,
+        config: Struct,
+        wanted: Type[Struct],
+        more: Callable[[], Tuple[Any, ...]] = tuple,
+        origin: Any = None,
     ) -> None:
-        """`more` gives what it takes besides a configuration, and throws what is wrong with that."""
+        """`more` gives what it takes besides a configuration, and throws what is wrong with that. `origin` is what it is made
+        from, where that is not the communicator."""
         self._name = str(getattr(config, "name", ""))
         try:
             if not isinstance(config, wanted):
                 raise TypeError(f"the configuration is of type {type(config).__name__}: give a weir.{wanted.__name__}")
             c, others = config._to_c(), more()
         except Exception as error:
-            refuse_making(comm, self._kind, self._refusal(str(error)))
+            refuse_making(comm, self._kind, self._refusal(str(error)), origin)
         self._open_handle = Handle(comm, self._function("destroy"))  # before the call: Ctrl-C may come as it returns
         comm.adopt(self)
-        comm.call(CREATE[self._kind], comm.address(), c, *others, self._open_handle.pointer)
+        comm.call(CREATE[self._kind], origin or comm.address(), c, *others, self._open_handle.pointer)
 
     def _refused(self, comm: Any, error: Exception) -> NoReturn:
         """The keywords make no sense."""

@@ -32,9 +32,9 @@ def enumerator(enum: Type[IntEnum], field: str, value: Any) -> IntEnum:
     """The value of an enumeration, from itself, its name, its number, or for element types a dtype. Throws ValueError."""
     if not isinstance(value, (str, int)):  # a dtype of NumPy or PyTorch
         value = str(getattr(value, "name", None) or getattr(value, "__name__", None) or value).rpartition(".")[2]
-    names = ", ".join(enum.__members__)
+    names = ", ".join(name.rstrip("_") for name in enum.__members__)
     try:
-        return enum[value] if isinstance(value, str) else enum(value)
+        return enum[value if value in enum.__members__ else f"{value}_"] if isinstance(value, str) else enum(value)
     except (KeyError, ValueError):
         raise ValueError(f"{field} is {value!r}: it must be one of {names}") from None
 
@@ -166,7 +166,7 @@ def plain(value: Any) -> str:
     """A field in a repr; of arrays what is not 0."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{by.name}: {number}" for by, number in value.items() if number) + "}"
-    return value.name if isinstance(value, IntEnum) else repr(value)
+    return value.name.rstrip("_") if isinstance(value, IntEnum) else repr(value)
 
 
 def shown(name: str, value: Any) -> str:
@@ -176,5 +176,5 @@ def shown(name: str, value: Any) -> str:
     if name.startswith("seconds_"):
         return f"{value * 1e3:,.3f} ms"
     if isinstance(value, IntEnum):
-        return value.name
+        return value.name.rstrip("_")
     return f"{value:,}" if type(value) is int else str(value)

@@ -13,7 +13,8 @@ from ._struct import LayersLike, PartsLike, Struct, TensorsLike, TypeLike, named
 
 if TYPE_CHECKING:
     from .communicator import Communicator
-    from .datacache import SampleCache, SampleSource
+    from .datacache import SampleCache
+    from .sources import SampleSource
 
 
 __all__ = [
@@ -371,12 +372,12 @@ class Shuffle(IntEnum):
     """The order in which an epoch's samples come.
 
     none: that of the data set
-    global: any permutation, anew in each epoch
+    global_: any permutation, anew in each epoch
     node: each node permutes its own samples, but for `exchanged_share` of them, anew in each epoch, which go to any node
     """
 
     none = 0
-    global = 1
+    global_ = 1
     node = 2
 
 
@@ -1676,7 +1677,7 @@ class SampleLoaderConfig(Struct):
     batch: int = 32
     seed: int = 0
     exchanged_share: float = 0.1
-    shuffle: Union[Shuffle, str] = Shuffle.global
+    shuffle: Union[Shuffle, str] = Shuffle.global_
     progress: Union[ProgressDisplay, str] = ProgressDisplay.automatic
 
     _c = _abi.weir_sample_loader_config
@@ -1696,7 +1697,7 @@ class LoaderKeywords:
         batch: int = 32,
         seed: int = 0,
         exchanged_share: float = 0.1,
-        shuffle: Union[Shuffle, str] = Shuffle.global,
+        shuffle: Union[Shuffle, str] = Shuffle.global_,
         progress: Union[ProgressDisplay, str] = ProgressDisplay.automatic,
     ) -> None:
         """Describes the epochs of a data set. All fields but `progress` must be equal on all ranks.

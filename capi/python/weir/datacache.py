@@ -1,0 +1,323 @@
+"""Training samples that are read and decoded once, and live in the memory of the nodes."""
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from typing import Any, Iterator, Mapping, NoReturn, Optional, Tuple
+
+import numpy as np
+
+from . import _abi
+from ._handles import Handle, Process, Run, lend
+from ._library import lib
+from ._object import Object, refuse_making
+from ._struct import Text, named
+from ._types import (
+    CacheKeywords,
+    Error,
+    LoaderKeywords,
+    SampleCacheConfig,
+    SampleCacheStatistics,
+    SampleLoaderConfig,
+)
+from .communicator import Communicator, handle_of
+from .operation import Operation
+from .sources import SampleSource
+
+NONE_SUCH = np.array([-1], np.int64)  # a sample that all ranks refuse
+
+
+class weir_sample_batch(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        ("epoch", ctypes.c_int64),
+        ("step", ctypes.c_int64),
+        ("count", ctypes.c_int64),
+        ("value_bytes", ctypes.c_int64),
+        ("samples", ctypes.c_void_p),
+        ("values", ctypes.c_void_p),
+        ("sizes", ctypes.c_void_p),
+    ]
+
+
+class SampleBatch:
+    """Samples: `samples`, their numbers; `values`, an array of len(batch) x value_bytes bytes; `sizes`, how many bytes each has, -1
+    for one that was skipped, whose value is all zeros. Of a loader also `epoch` and `step`.
+
+    The fields of the source's dtype are attributes, arrays whose first dimension is the batch: those of files have `items`, and
+    `labels` where there are any. With dtype=[("images", "u1", (28, 28)), ("labels", "i4")] there are `images` and `labels`.
+    `array` is all of it as one structured array. All of these are views of `values`, without a copy."""
+
+    def __init__(self, samples: Any, values: Any, sizes: Any, dtype: Any, epoch: int = 0, step: int = 0) -> None:
+        self.samples, self.values, self.sizes = samples, values, sizes
+        self.epoch, self.step = epoch, step
+        self.array = values.reshape(-1).view(dtype)
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, field: str) -> Any:
+        return self.array[field]
+
+    def __getattr__(self, name: str) -> Any:
+        array = self.__dict__.get("array")
+        if array is not None and name in array.dtype.names:
+            return array[name]
+        fields = "" if array is None else f": it has {', '.join(array.dtype.names)}, besides array, values, samples and sizes"
+        raise AttributeError(f"the batch has no '{name}'{fields}")
+
+    def __repr__(self) -> str:
+        return f"<weir.SampleBatch of epoch {self.epoch}, step {self.step}: {len(self)} samples>"
+
+
+class Asked(Run):
+    """A batch that was asked for."""
+
+    def __init__(self, handle: Handle, arguments: Tuple[Any, ...], arrays: Any, refusal: Optional[Exception]) -> None:
+        self.number = ctypes.c_int64()
+
+        def wait_for(pointer: Any, seconds: float, done: Any) -> int:
+            return int(lib.weir_cache_wait_for(pointer, self.number.value, seconds, done))
+
+        super().__init__(handle, lib.weir_cache_start, (*arguments, self.number), wait_for, arrays, refusal)
+
+
+def int64s_at(array: Any) -> Any:
+    return array.ctypes.data_as(ctypes.POINTER(ctypes.c_int64))
+
+
+class SampleCache(CacheKeywords, Object):
+    """Samples of a source by number, kept by the ranks of the nodes. Its keywords are the fields of SampleCacheConfig.
+
+        source = weir.idx_source("train-images-idx3-ubyte", "train-labels-idx1-ubyte")
+        cache = weir.SampleCache(comm, source, folder="/local/weir-cache", name="mnist")
+        for epoch in range(10):
+            for batch in loader:                      # weir.SampleLoader(cache, batch=64, seed=1)
+                train(batch.items, batch.labels)
+
+    Each sample belongs to one rank, which reads it when somebody first asks for it, decodes it, and keeps it in memory that its
+    node shares, and in `folder`, in the node's own storage, where later runs find it.
+
+    Making it is collective, and so are get and start.
+    """
+
+    _kind = "cache"
+    _functions = "weir_cache_"
+
+    def _make(self, comm: Communicator, config: SampleCacheConfig, source: SampleSource) -> None:
+        def arguments() -> Tuple[Any, ...]:
+            if not isinstance(source, SampleSource) or not hasattr(source, "_pointer"):
+                raise TypeError(f"the source is {source!r}: give a weir.SampleSource, whose __init__ has been called")
+            return (source._pointer,)
+
+        self._create(handle_of(comm), config, SampleCacheConfig, arguments)
+        self._handle().keeps = source  # its functions may be called as long as the library has the cache
+        self._source = source
+        self._in_flight = self.config.in_flight
+        self._asked = 0
+
+    @classmethod
+    def from_config(cls, comm: Communicator, config: SampleCacheConfig, source: SampleSource) -> SampleCache:
+        """Collective. Made from a configuration that exists."""
+        cache = cls.__new__(cls)
+        cache._make(comm, config, source)
+        return cache
+
+    def get(self, samples: Any) -> SampleBatch:
+        """Collective, blocking: start(samples).result()."""
+        return self.start(samples).result()
+
+    def start(self, samples: Any) -> Operation[SampleBatch]:
+        """Collective, nonblocking. Each rank asks for samples of its own, a sequence of numbers, perhaps none, at most
+        `largest_batch`. The operation's result is a SampleBatch, whose arrays are new ones. `in_flight` may be in flight; one more
+        waits for the first of them."""
+        refusal: Optional[Exception] = None
+        try:
+            numbers = np.array(samples if len(samples) else [], np.int64 if not len(samples) else None).reshape(-1)
+            if numbers.dtype.kind not in "iu":
+                raise TypeError(f"the samples are numbers of type {numbers.dtype}: they must be integers")
+            numbers = numbers.astype(np.int64)
+            values = np.empty((len(numbers), self._source.value_bytes), np.uint8)
+        except (TypeError, ValueError, OverflowError, MemoryError) as error:
+            refusal, numbers, values = self._refusal(str(error)), NONE_SUCH, np.empty((1, self._source.value_bytes), np.uint8)
+        sizes = np.empty(len(numbers), np.int64)
+        handle = self._handle()
+        place = f"batch {self._asked % self._in_flight}"
+        before = handle.runs.get(place)
+        if before is not None and not before.done:
+            with contextlib.suppress(Error):  # which its operation throws
+                before.wait()
+        arguments = (numbers.ctypes.data, len(numbers), values.ctypes.data, int64s_at(sizes))
+        handle.comm.enter()
+        try:
+            run = handle.runs[place] = Asked(handle, arguments, (numbers, values, sizes), refusal)
+            self._asked += 1
+            run.begin()
+        except BaseException:
+            Process.abandoned.update(handle.in_flight())
+            raise
+        finally:
+            handle.comm.lock.release()
+        if run.error is not None:
+            raise run.error
+        dtype = self._source.dtype
+        return Operation(self, run, lambda: SampleBatch(numbers, values, sizes, dtype))
+
+    def __len__(self) -> int:
+        """Samples of the data set."""
+        return self._number("size")
+
+    @property
+    def value_bytes(self) -> int:
+        """Bytes of a decoded sample, at most."""
+        return self._number("value_bytes")
+
+    def owner(self, sample: int) -> int:
+        """Whose sample this is: a rank."""
+        rank = ctypes.c_int()
+        self._call("owner", sample, rank)
+        return rank.value
+
+    @property
+    def memory_bytes(self) -> int:
+        """Of this rank: its part of the node's memory, and what batches in flight take."""
+        return self._number("memory_bytes")
+
+    @property
+    def statistics(self) -> SampleCacheStatistics:
+        """What the cache has done on this rank so far; times in seconds, of all threads together."""
+        c = _abi.weir_sample_cache_statistics(ctypes.sizeof(_abi.weir_sample_cache_statistics))
+        self._call("statistics", c)
+        return SampleCacheStatistics._from_c(c)
+
+    @property
+    def config(self) -> SampleCacheConfig:
+        """What is in force."""
+        c = _abi.weir_sample_cache_config(ctypes.sizeof(_abi.weir_sample_cache_config))
+        self._call("config", c)
+        return SampleCacheConfig._from_c(c)
+
+    def explain(self) -> Text:
+        """How much of the data set fits where."""
+        return self._text("explanation")
+
+    def _number(self, name: str) -> int:
+        number = ctypes.c_int64()
+        self._call(name, number)
+        return number.value
+
+    def __repr__(self) -> str:
+        if self._open_handle is None:
+            return f"<weir.SampleCache '{self._name}', closed>"
+        return f"<weir.SampleCache '{self._name}': {len(self._source)} samples of {self._source.value_bytes} bytes>"
+
+
+class SampleLoader(LoaderKeywords, Object):
+    """Epochs over the samples of a cache: in each, every sample comes exactly once, on one rank. Its keywords are the fields of
+    SampleLoaderConfig.
+
+        loader = weir.SampleLoader(cache, batch=64, seed=1)
+        for epoch in range(10):
+            for batch in loader:                      # one epoch; len(loader) steps
+                train(batch.items, batch.labels)
+
+    A batch's arrays are views of the loader's memory: the next batch overwrites them. Copy what is to last. Where a loop ends
+    early, the next one goes on with the rest of that epoch.
+
+    In a checkpoint, save the position: checkpoint["loader"] = loader.position. Go on by loader.seek(checkpoint["loader"]).
+
+    Making it is collective, and so are next, which loops call, and seek.
+    """
+
+    _kind = "loader"
+    _functions = "weir_loader_"
+
+    def _make(self, cache: SampleCache, config: SampleLoaderConfig) -> None:
+        if not isinstance(cache, SampleCache):
+            raise TypeError(f"the cache is of type {type(cache).__name__}: give a weir.SampleCache")
+        there = cache._handle()
+        self._create(there.comm, config, SampleLoaderConfig, origin=there.pointer)
+        self._name = cache._name
+        self._source = cache._source
+        self._handle().keeps = cache._source
+
+    @classmethod
+    def from_config(cls, cache: SampleCache, config: SampleLoaderConfig) -> SampleLoader:
+        """Collective. Made from a configuration that exists."""
+        loader = cls.__new__(cls)
+        loader._make(cache, config)
+        return loader
+
+    def _refused(self, comm: Any, error: Exception) -> NoReturn:
+        if isinstance(comm, SampleCache) and comm._open_handle is not None:
+            there = comm._open_handle
+            refuse_making(there.comm, self._kind, error, there.pointer)
+        raise error
+
+    def next(self) -> Optional[SampleBatch]:
+        """Collective. The next batch, as soon as it is there; None at the end of an epoch, on all ranks alike: the next call begins
+        the next one. Towards the end of an epoch batches have fewer samples, and perhaps none on some ranks."""
+        c = weir_sample_batch(ctypes.sizeof(weir_sample_batch))
+        there = ctypes.c_int()
+        self._call("next", ctypes.byref(c), there)
+        if not there.value:
+            return None
+        handle = self._handle()
+        samples = lend(handle, c.samples, c.count, "int64", False)
+        sizes = lend(handle, c.sizes, c.count, "int64", False)
+        values = lend(handle, c.values, c.count * c.value_bytes, "uint8", False).reshape(c.count, c.value_bytes)
+        return SampleBatch(samples, values, sizes, self._source.dtype, c.epoch, c.step)
+
+    def __iter__(self) -> Iterator[SampleBatch]:
+        """What is left of the present epoch, or else the next one."""
+        batch = self.next()
+        while batch is not None:
+            yield batch
+            batch = self.next()
+
+    def __len__(self) -> int:
+        """Steps of the epoch that the next batch belongs to."""
+        return self.steps
+
+    @property
+    def epoch(self) -> int:
+        """That the next batch belongs to, from 0."""
+        return self._number("epoch")
+
+    @property
+    def step(self) -> int:
+        """Of the next batch, from 0; at the end of the epoch as many as it has."""
+        return self._number("step")
+
+    @property
+    def steps(self) -> int:
+        """Of that epoch."""
+        return self._number("steps")
+
+    @property
+    def position(self) -> str:
+        """Where the run is, after the batches that were given, as a line of text. The same on all ranks."""
+        return str(self._text("position"))
+
+    def seek(self, position: str) -> None:
+        """Collective. Goes on from a position of a loader over as many samples, on any number of ranks: what is left of its epoch
+        comes exactly once. ArgumentError on all ranks for other text."""
+        text = position if isinstance(position, str) and "\0" not in position else repr(position).replace("\0", "")
+        self._call("seek", text.encode(errors="replace"))
+
+    @property
+    def config(self) -> SampleLoaderConfig:
+        """What is in force."""
+        c = _abi.weir_sample_loader_config(ctypes.sizeof(_abi.weir_sample_loader_config))
+        self._call("config", c)
+        return SampleLoaderConfig._from_c(c)
+
+    def _number(self, name: str) -> int:
+        number = ctypes.c_int64()
+        self._call(name, number)
+        return number.value
+
+    def __repr__(self) -> str:
+        if self._open_handle is None:
+            return f"<weir.SampleLoader of '{self._name}', closed>"
+        return f"<weir.SampleLoader of '{self._name}': epoch {self.epoch}, step {self.step} of {self.steps}>"
