@@ -22,6 +22,7 @@ HEAD = """<?xml version='1.0'?>
 # Polling costs nothing (simulated_machine.cpp waits), computing is charged by kernel_costs.cpp.
 SETTINGS = [
     "smpi/simulate-computation:no",
+    "smpi/iprobe:0",
     "smpi/test:0",
     "smpi/wtime:0",
     "smpi/bw-factor:0:1",

@@ -3,34 +3,54 @@
 // the program once per rank.
 #include <hwloc.h>
 #include <mpi.h>
+#include <simgrid/actor.h>
 #include <simgrid/engine.h>
 #include <simgrid/host.h>
 #include <smpi/smpi.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace {
 
-struct Awaited {
-  MPI_Request* request;
-  MPI_Status status;
-};
-std::vector<Awaited> unfinished;  // tested in vain since the last wait
-std::vector<Awaited> finished;    // by a wait, not yet told
+std::unordered_map<const MPI_Request*, double> looked_at;  // requests in flight, and the simulated time of the last look at them
+std::vector<MPI_Request*> tested;                          // of these, tested in vain
+std::unordered_map<const MPI_Request*, MPI_Status> done;   // by a wait, not yet told
 
-/// Takes the entry of `request` out of `list`, if there is one.
-bool take(std::vector<Awaited>& list, const MPI_Request* request, MPI_Status* status) {
-  for (Awaited& entry : list) {
-    if (entry.request != request) continue;
-    if (status != MPI_STATUS_IGNORE) *status = entry.status;
-    entry = list.back();
-    list.pop_back();
-    return true;
+/// A request that has been cancelled.
+MPI_Request cancelled() {
+  static MPI_Request only = MPI_REQUEST_NULL;
+  if (only == MPI_REQUEST_NULL) {
+    MPI_Irecv(nullptr, 0, MPI_BYTE, 0, 0, MPI_COMM_SELF, &only);
+    MPI_Cancel(&only);
   }
-  return false;
+  return only;
+}
+
+/// Takes what was waited for out of `tested`. `at_once`: does not wait, and returns false where none is done.
+bool wait_for_tested(bool at_once) {
+  static std::vector<MPI_Request> requests;
+  requests.clear();
+  for (const MPI_Request* request : tested) requests.push_back(*request);
+  if (at_once) requests.push_back(cancelled());
+  int index = MPI_UNDEFINED;
+  MPI_Status status;
+  MPI_Waitany(static_cast<int>(requests.size()), requests.data(), &index, &status);
+  if (index == MPI_UNDEFINED) {
+    sg_actor_yield();  // forgets the wait, which SimGrid 3.32 does not when one throws
+    return false;
+  }
+  MPI_Request* const request = tested[static_cast<std::size_t>(index)];
+  *request = requests[static_cast<std::size_t>(index)];
+  done.insert_or_assign(request, status);
+  looked_at.erase(request);
+  tested[static_cast<std::size_t>(index)] = tested.back();
+  tested.pop_back();
+  return true;
 }
 
 }  // namespace
@@ -56,31 +76,46 @@ int __wrap_gethostname(char* name, size_t length) {
 /// The machine that simulates has nothing to say about sockets and caches of the simulated one.
 int __wrap_hwloc_topology_load(hwloc_topology_t) { return -1; }
 
-// Polling costs simulated time (SMPI's smpi/test) or never ends, and what MPI_Test completes stays in lists that SimGrid 3.32
-// searches from end to end. So the first test of a request is in vain, and a rank that yields waits until one of the requests that
-// it tested is done: what infinitely fast polling would see.
+// What MPI_Test completes stays in lists that SimGrid 3.32 searches from end to end; what a wait completes does not. So tests are
+// waits that end at once, since a cancelled request is among what they wait for: one for all requests that were tested in vain, and
+// only where time has passed. Polling takes no time, and would never end: a rank that yields waits until one of these is done,
+// which is what infinitely fast polling would see.
 
-int __real_MPI_Test(MPI_Request* request, int* flag, MPI_Status* status);
+int __real_MPI_Isend(const void* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm, MPI_Request* request);
+int __wrap_MPI_Isend(const void* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm, MPI_Request* request) {
+  looked_at.insert_or_assign(request, simgrid_get_clock());
+  return __real_MPI_Isend(data, count, type, to, tag, comm, request);
+}
+
+int __real_MPI_Irecv(void* data, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm, MPI_Request* request);
+int __wrap_MPI_Irecv(void* data, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm, MPI_Request* request) {
+  looked_at.insert_or_assign(request, simgrid_get_clock());
+  return __real_MPI_Irecv(data, count, type, from, tag, comm, request);
+}
+
 int __wrap_MPI_Test(MPI_Request* request, int* flag, MPI_Status* status) {
-  *flag = take(finished, request, status) ? 1 : 0;
-  if (*flag == 1) return MPI_SUCCESS;
-  int code = MPI_SUCCESS;
-  if (take(unfinished, request, MPI_STATUS_IGNORE)) code = __real_MPI_Test(request, flag, status);  // a caller that never yields
-  if (code == MPI_SUCCESS && *flag == 0) unfinished.push_back({request, {}});
-  return code;
+  const double now = simgrid_get_clock();
+  const auto look = looked_at.find(request);
+  if (look != looked_at.end()) {
+    if (std::find(tested.begin(), tested.end(), request) == tested.end()) tested.push_back(request);
+    if (look->second < now) {
+      while (!tested.empty() && wait_for_tested(true)) {
+      }
+      for (const MPI_Request* other : tested) looked_at[other] = now;
+    }
+  }
+  const auto found = done.find(request);
+  *flag = found != done.end() || *request == MPI_REQUEST_NULL ? 1 : 0;
+  if (found == done.end()) return MPI_SUCCESS;
+  if (status != MPI_STATUS_IGNORE) *status = found->second;
+  done.erase(found);
+  return MPI_SUCCESS;
 }
 
 int __wrap_sched_yield() {
-  if (unfinished.empty()) return 0;
-  std::vector<MPI_Request> requests;
-  for (const Awaited& entry : unfinished) requests.push_back(*entry.request);
-  int index = MPI_UNDEFINED;
-  Awaited done{};
-  MPI_Waitany(static_cast<int>(requests.size()), requests.data(), &index, &done.status);
-  done.request = unfinished[static_cast<std::size_t>(index)].request;
-  *done.request = requests[static_cast<std::size_t>(index)];
-  finished.push_back(done);
-  unfinished.clear();
+  if (tested.empty()) return 0;
+  wait_for_tested(false);
+  for (const MPI_Request* other : tested) looked_at[other] = simgrid_get_clock();
   return 0;
 }
 
