@@ -1431,6 +1431,7 @@ class OptimizerKeywords:
         norms: Union[OperatorDivision, str] = OperatorDivision.automatic,
         update: Union[OperatorDivision, str] = OperatorDivision.automatic,
         type: TypeLike = DataType.float32,
+        memory: Union[MemorySpace, str] = MemorySpace.host,
         priority: int = 0,
         name: str = "optimizer",
     ) -> None:
@@ -1451,6 +1452,8 @@ class OptimizerKeywords:
         update: which ranks share the update, and momentum: each keeps that of its part, and weights are gathered (ZeRO stage 1)
         type: of weights and gradients: float32, float16 or bfloat16. Momentum and moments are float32; beside 16-bit weights, so
             are weights of the optimizer's own
+        memory: cuda: weights, gradients, momentum and moments are on the GPU that is current when the optimizer is made; `type` is
+            float32
         priority: of gathering. May differ between ranks
         name: for messages and checkpoints
         """
@@ -1459,7 +1462,7 @@ class OptimizerKeywords:
             OptimizerConfig(
                 rule=rule, momentum=momentum, weight_decay=weight_decay, trust_coefficient=trust_coefficient,
                 largest_rate=largest_rate, beta1=beta1, beta2=beta2, epsilon=epsilon, norms=norms, update=update, type=type,
-                priority=priority, name=name,
+                memory=memory, priority=priority, name=name,
             ),
             layers,
         )
