@@ -12,28 +12,10 @@
 #include <weir/checkpoint.hpp>
 
 #include "support/catch.hpp"
-#include "support/temporary_folder.hpp"
+#include "support/shared_folder.hpp"
 
 namespace weir::test {
 namespace {
-
-/// Rank 0's, by all.
-class SharedFolder {
- public:
-  explicit SharedFolder(const Communicator& comm) : path_(own_.path()) {
-    path_.resize(200);
-    MPI_Bcast(path_.data(), static_cast<int>(path_.size()), MPI_CHAR, 0, MPI_COMM_WORLD);
-    path_ = path_.c_str();
-    last_ = comm.size() - 1;
-  }
-  [[nodiscard]] const std::string& path() const { return path_; }
-  [[nodiscard]] int last() const { return last_; }
-
- private:
-  TemporaryFolder own_;
-  std::string path_;
-  int last_ = 0;
-};
 
 struct Model {
   explicit Model(const Communicator& comm) : plan(comm, {.count = 50000, .k = 300}) {}
