@@ -31,6 +31,7 @@ SETTINGS = {"v100": (10000, 25), "fast": (60000, 25), "fast-64mib": (60000, 64),
 SHRINK = {"resnet50": 16, "resnet152": 16, "vgg19": 16, "bert_base": 16, "gpt2_large": 64}
 SIMULATED_RANKS = 64
 SIMULATED_ELEMENTS = 2e7  # of all ranks together
+SIMULATED_SCHEMES = ["none", "behind", "ahead", "ahead_inter", "ahead_inter_intra", "ahead_fitted"]
 
 
 def say(text):
@@ -100,7 +101,8 @@ def measure_simulated(options, results, folder):
             os.environ.pop("WEIR_MACHINE", None)
             machines.simulate(options.calibrate, name, 16, shrink, ["--calibrate", str(machine)])
             os.environ["WEIR_MACHINE"] = str(machine)
-            machines.simulate(options.program, name, SIMULATED_RANKS, shrink, bench_arguments(options, model, shrink, setting, out))
+            arguments = bench_arguments(options, model, shrink, setting, out) + ["--scheme", ",".join(options.schemes)]
+            machines.simulate(options.program, name, SIMULATED_RANKS, shrink, arguments)
             results[key] = json.loads(out.read_text())
             save(results)
 
@@ -109,6 +111,10 @@ def title_of(key, first):
     where, model, ranks, rate, _ = key.split()
     return (f"{model}, {ranks} {'nodes' if where == 'cluster' else 'simulated nodes'} at {rate.removesuffix('gbit')} Gbit/s, "
             f"{first['gflops'] / 1000:g} TFLOP/s, buffers of {first['buffer_mib']:g} MiB")
+
+
+def ratio_of(row, name):
+    return f"{row[name]:.2f}" if name in row else ""
 
 
 def summary(results):
@@ -136,8 +142,8 @@ def report(results):
                   "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
         for row in rows:
             lines.append(f"| {row['scheme']} | {row['algorithm']} | {row['median_ms']:.1f} | {row['min_ms']:.1f} | {row['exposed_ms']:.1f} | {row['select_ms']:.1f} | "
-                         f"{row['waited_ms']:.1f} | {row['startups']:g} | {row['sent_mb'] * row['shrink']:.2f} | {row['tensors_missing']:g} | {row['none_ratio']:.2f} | "
-                         f"{row['best_of_none_and_behind_ratio']:.2f} | {row['limit_ratio']:.2f} |")
+                         f"{row['waited_ms']:.1f} | {row['startups']:g} | {row['sent_mb'] * row['shrink']:.2f} | {row['tensors_missing']:g} | {ratio_of(row, 'none_ratio')} | "
+                         f"{ratio_of(row, 'best_of_none_and_behind_ratio')} | {row['limit_ratio']:.2f} |")
         lines.append("")
     RESULTS.with_suffix(".md").write_text("\n".join(lines))
 
@@ -160,6 +166,7 @@ def parse():
         command.add_argument("--force", action="store_true", help="measure again what has results")
     commands.choices["cluster"].add_argument("--nodes", nargs="+", type=int, default=NODES)
     commands.choices["simulated"].add_argument("--calibrate", type=pathlib.Path, required=True, help="weir_simulate.so")
+    commands.choices["simulated"].add_argument("--schemes", nargs="+", default=SIMULATED_SCHEMES)
     commands.choices["simulated"].add_argument("--elements", type=float, default=SIMULATED_ELEMENTS, help="of all ranks together, at most")
     return parser.parse_args()
 
