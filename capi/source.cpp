@@ -27,7 +27,7 @@ class SourceOfFunctions final : public weir::SampleSource {
   void read(std::int64_t first, std::int64_t count, std::vector<std::byte>& encoded, std::span<std::int64_t> sizes) override {
     weir_source_call call{&encoded};
     std::fill(sizes.begin(), sizes.end(), -1);
-    check(functions_.read(user_, first, count, sizes.data(), &call), call, "read", first);
+    check(functions_.read(user_, first, count, sizes.data(), &call), call, "read", first, count);
     std::int64_t rest = static_cast<std::int64_t>(encoded.size());
     for (const std::int64_t size : sizes) rest = size < 0 || size > rest ? -1 : rest - size;
     if (rest != 0)
@@ -41,7 +41,7 @@ class SourceOfFunctions final : public weir::SampleSource {
     const auto room = static_cast<std::int64_t>(value.size());
     std::int64_t bytes = room;
     check(functions_.decode(user_, sample, encoded.data(), static_cast<std::int64_t>(encoded.size()), value.data(), &bytes, &call),
-          call, "decode", sample);
+          call, "decode", sample, 1);
     if (bytes < 0 || bytes > room || (bytes < room && functions_.variable == 0))
       throw weir::Error(WEIR_ERR_ARGUMENT, "decode of the caller's source says that sample " + std::to_string(sample) + " has " +
                                                std::to_string(bytes) + " bytes: there is room for " + std::to_string(room) +
@@ -50,12 +50,15 @@ class SourceOfFunctions final : public weir::SampleSource {
   }
 
  private:
-  static void check(weir_status status, const weir_source_call& call, const char* function, std::int64_t sample) {
+  static void check(weir_status status, const weir_source_call& call, const char* function, std::int64_t first,
+                    std::int64_t count) {
     if (status == WEIR_OK && call.error.empty()) return;
     const bool known = status > WEIR_OK && status <= WEIR_ERR_FILE;
     const std::string text = "status " + std::to_string(static_cast<int>(status)) + ", without a text";
-    throw weir::Error(known ? status : WEIR_ERR_FILE, std::string(function) + " of the caller's source fails at sample " +
-                                                          std::to_string(sample) + ": " + (call.error.empty() ? text : call.error));
+    const std::string samples = count == 1 ? "sample " + std::to_string(first)
+                                           : "samples " + std::to_string(first) + " to " + std::to_string(first + count - 1);
+    throw weir::Error(known ? status : WEIR_ERR_FILE, std::string(function) + " of the caller's source fails at " + samples + ": " +
+                                                          (call.error.empty() ? text : call.error));
   }
 
   weir_source_functions functions_;

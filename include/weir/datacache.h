@@ -130,8 +130,8 @@ weir_status weir_loader_destroy(weir_loader* loader);
 /** Collective, blocking until the batch is there: *there becomes 1. At the end of an epoch it becomes 0, on all ranks alike, and
  * the batch is empty; the next call begins the next one. */
 weir_status weir_loader_next(weir_loader* loader, weir_sample_batch* batch, int* there);
-/** The epoch that the next batch belongs to; its step, which at the end of the epoch is as many as it has; and how many these are.
- */
+/** The epoch and the step of the next batch, from 0; at the end of an epoch that one, and as many steps as it has. How many these
+ *  are. */
 weir_status weir_loader_epoch(const weir_loader* loader, int64_t* epoch);
 weir_status weir_loader_step(const weir_loader* loader, int64_t* step);
 weir_status weir_loader_steps(const weir_loader* loader, int64_t* steps);

@@ -332,11 +332,11 @@ static void check_loader(weir_comm* comm, int ranks) {
   EXPECT(weir_cache_destroy(cache) == WEIR_OK && weir_source_destroy(source) == WEIR_OK); /* loaders go on */
   for (epoch = 0; epoch < 2; ++epoch) {
     memset(seen, 0, sizeof(seen));
-    EXPECT(weir_loader_epoch(loader, &i) == WEIR_OK && i == epoch);
     EXPECT(weir_loader_steps(loader, &steps) == WEIR_OK && steps == (samples + 4 * ranks - 1) / (4 * ranks));
     for (step = 0;; ++step) {
-      EXPECT(weir_loader_step(loader, &i) == WEIR_OK && i == step);
       EXPECT(weir_loader_next(loader, &batch, &there) == WEIR_OK);
+      EXPECT(weir_loader_epoch(loader, &i) == WEIR_OK && i == epoch);
+      EXPECT(weir_loader_step(loader, &i) == WEIR_OK && i == step + there);
       if (!there) break;
       EXPECT(batch.epoch == epoch && batch.step == step && batch.value_bytes == item_bytes && batch.count <= 4);
       for (i = 0; i < batch.count; ++i) {
