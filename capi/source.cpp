@@ -2,12 +2,10 @@
 #include "source.hpp"
 
 #include <algorithm>
-#include <limits>
-#include <numeric>
+#include <condition_variable>
+#include <mutex>
 
-using namespace weir::capi;
-
-namespace {
+namespace weir::capi {
 
 /// A data set that functions of C know how to read.
 class SourceOfFunctions final : public weir::SampleSource {
@@ -16,8 +14,14 @@ class SourceOfFunctions final : public weir::SampleSource {
       : functions_(functions), user_(user), identity_(functions.identity) {}
   SourceOfFunctions(const SourceOfFunctions&) = delete;
   SourceOfFunctions& operator=(const SourceOfFunctions&) = delete;
-  ~SourceOfFunctions() override {
+  ~SourceOfFunctions() override { close(); }
+  /// After this, none of the functions is called any more, nor under way.
+  void close() {
+    std::unique_lock lock(mutex_);
+    closed_ = true;
+    ended_.wait(lock, [&] { return under_way_ == 0; });
     if (functions_.release != nullptr) functions_.release(user_);
+    functions_.release = nullptr;
   }
 
   [[nodiscard]] std::int64_t size() const override { return functions_.size; }
@@ -25,9 +29,10 @@ class SourceOfFunctions final : public weir::SampleSource {
   [[nodiscard]] bool variable() const override { return functions_.variable != 0; }
   [[nodiscard]] std::string identity() const override { return identity_; }
   void read(std::int64_t first, std::int64_t count, std::vector<std::byte>& encoded, std::span<std::int64_t> sizes) override {
+    const Visit visit(*this);
     weir_source_call call{&encoded};
     std::fill(sizes.begin(), sizes.end(), -1);
-    check(functions_.read(user_, first, count, sizes.data(), &call), call, "read", first);
+    check(functions_.read(user_, first, count, sizes.data(), &call), call, "read", first, count);
     std::int64_t rest = static_cast<std::int64_t>(encoded.size());
     for (const std::int64_t size : sizes) rest = size < 0 || size > rest ? -1 : rest - size;
     if (rest != 0)
@@ -37,11 +42,12 @@ class SourceOfFunctions final : public weir::SampleSource {
   }
   std::int64_t decode(std::int64_t sample, std::span<const std::byte> encoded, std::span<std::byte> value) override {
     if (functions_.decode == nullptr) return SampleSource::decode(sample, encoded, value);
+    const Visit visit(*this);
     weir_source_call call{nullptr};
     const auto room = static_cast<std::int64_t>(value.size());
     std::int64_t bytes = room;
     check(functions_.decode(user_, sample, encoded.data(), static_cast<std::int64_t>(encoded.size()), value.data(), &bytes, &call),
-          call, "decode", sample);
+          call, "decode", sample, 1);
     if (bytes < 0 || bytes > room || (bytes < room && functions_.variable == 0))
       throw weir::Error(WEIR_ERR_ARGUMENT, "decode of the caller's source says that sample " + std::to_string(sample) + " has " +
                                                std::to_string(bytes) + " bytes: there is room for " + std::to_string(room) +
@@ -50,18 +56,50 @@ class SourceOfFunctions final : public weir::SampleSource {
   }
 
  private:
-  static void check(weir_status status, const weir_source_call& call, const char* function, std::int64_t sample) {
+  /// A call of a function.
+  class Visit {
+   public:
+    explicit Visit(SourceOfFunctions& source) : source_(source) {
+      const std::lock_guard lock(source_.mutex_);
+      if (source_.closed_) throw weir::Error(WEIR_ERR_STATE, "the caller's source was closed by weir_source_close");
+      ++source_.under_way_;
+    }
+    Visit(const Visit&) = delete;
+    Visit& operator=(const Visit&) = delete;
+    ~Visit() {
+      const std::lock_guard lock(source_.mutex_);
+      if (--source_.under_way_ == 0) source_.ended_.notify_all();
+    }
+
+   private:
+    SourceOfFunctions& source_;
+  };
+
+  static void check(weir_status status, const weir_source_call& call, const char* function, std::int64_t first,
+                    std::int64_t count) {
     if (status == WEIR_OK && call.error.empty()) return;
     const bool known = status > WEIR_OK && status <= WEIR_ERR_FILE;
     const std::string text = "status " + std::to_string(static_cast<int>(status)) + ", without a text";
-    throw weir::Error(known ? status : WEIR_ERR_FILE, std::string(function) + " of the caller's source fails at sample " +
-                                                          std::to_string(sample) + ": " + (call.error.empty() ? text : call.error));
+    const std::string samples = count == 1 ? "sample " + std::to_string(first)
+                                           : "samples " + std::to_string(first) + " to " + std::to_string(first + count - 1);
+    throw weir::Error(known ? status : WEIR_ERR_FILE, std::string(function) + " of the caller's source fails at " + samples + ": " +
+                                                          (call.error.empty() ? text : call.error));
   }
 
   weir_source_functions functions_;
   void* user_;
   std::string identity_;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  int under_way_ = 0;
+  bool closed_ = false;
 };
+
+}  // namespace weir::capi
+
+using namespace weir::capi;
+
+namespace {
 
 template <class Make>
 weir_status make_source(weir_source** source, const Make& make) noexcept {
@@ -69,6 +107,7 @@ weir_status make_source(weir_source** source, const Make& make) noexcept {
   return guard(nullptr, [&] {
     need(source != nullptr, "the address for the source is NULL");
     auto made = std::make_unique<weir_source>(weir_source{make()});
+    made->functions = dynamic_cast<SourceOfFunctions*>(made->source.get());
     add_handle(made.get(), handle_kind<weir_source>);
     *source = made.release();
   });
@@ -163,6 +202,13 @@ weir_status weir_source_destroy(weir_source* source) {
     need_alive(source);
     remove_handle(source);
     delete source;
+  });
+}
+
+weir_status weir_source_close(weir_source* source) {
+  return guard(nullptr, [&] {
+    need_alive(source);
+    if (source->functions != nullptr) source->functions->close();
   });
 }
 

@@ -6,8 +6,13 @@
 
 #include "shim.hpp"
 
+namespace weir::capi {
+class SourceOfFunctions;
+}
+
 struct weir_source {
   std::shared_ptr<weir::SampleSource> source;
+  weir::capi::SourceOfFunctions* functions = nullptr;  ///< the same, where it is one
 };
 
 struct weir_source_call {

@@ -53,7 +53,8 @@ typedef struct weir_source_functions {
    *  decoded sample has. NULL: samples are copied. */
   weir_status (*decode)(void* user, int64_t sample, const void* encoded, int64_t encoded_bytes, void* value, int64_t* value_bytes,
                         weir_source_call* call);
-  /** Once, when nothing uses the source any more, in the thread that destroys the last that did. NULL: nothing is called. */
+  /** Once: by weir_source_close, or when nothing uses the source any more, in the thread that destroys the last that did. NULL:
+   *  nothing is called. */
   void (*release)(void* user);
 } weir_source_functions;
 #define WEIR_SOURCE_FUNCTIONS_INIT \
@@ -68,6 +69,10 @@ weir_status weir_source_fail(weir_source_call* call, const char* text);
 
 /** A cache that was made of it goes on using it. NULL is fine. */
 weir_status weir_source_destroy(weir_source* source);
+/** Of a source of the caller's functions: waits until none is under way, releases it, and from then on calls none. Samples that
+ * would have to be read or decoded end in WEIR_ERR_STATE. For programs that lose these functions, as an interpreter does that ends.
+ */
+weir_status weir_source_close(weir_source* source);
 weir_status weir_source_size(const weir_source* source, int64_t* samples);
 weir_status weir_source_value_bytes(const weir_source* source, int64_t* bytes);
 /** Valid until this thread's next call; NULL for a source that is none. */
@@ -130,8 +135,8 @@ weir_status weir_loader_destroy(weir_loader* loader);
 /** Collective, blocking until the batch is there: *there becomes 1. At the end of an epoch it becomes 0, on all ranks alike, and
  * the batch is empty; the next call begins the next one. */
 weir_status weir_loader_next(weir_loader* loader, weir_sample_batch* batch, int* there);
-/** The epoch that the next batch belongs to; its step, which at the end of the epoch is as many as it has; and how many these are.
- */
+/** The epoch and the step of the next batch, from 0; at the end of an epoch that one, and as many steps as it has. How many these
+ *  are. */
 weir_status weir_loader_epoch(const weir_loader* loader, int64_t* epoch);
 weir_status weir_loader_step(const weir_loader* loader, int64_t* step);
 weir_status weir_loader_steps(const weir_loader* loader, int64_t* steps);

@@ -152,7 +152,7 @@ class SampleLoader {
   /// next one. On a terminal, rank 0 shows how far the first epoch of the run has got.
   [[nodiscard]] std::optional<SampleBatch> next();
 
-  [[nodiscard]] std::int64_t epoch() const;  ///< that the next batch belongs to
+  [[nodiscard]] std::int64_t epoch() const;  ///< that the next batch belongs to; at the end of an epoch that one
   [[nodiscard]] std::int64_t step() const;   ///< of that batch; steps() at the end of the epoch
   [[nodiscard]] std::int64_t steps() const;  ///< of that epoch
   /// Where the run is, after the batches that next() has returned, as a line of text. The same on all ranks.

@@ -169,6 +169,10 @@ static void check_functions(void) {
   EXPECT(weir_source_create(&functions, &made, &source) == WEIR_OK);
   EXPECT(weir_source_get(source, 33, value, &number) == WEIR_OK && number == 16 && value[0] == 33);
   EXPECT(weir_source_destroy(source) == WEIR_OK && made.released == 2);
+  EXPECT(weir_source_create(&functions, &made, &source) == WEIR_OK);
+  EXPECT(weir_source_close(source) == WEIR_OK && made.released == 3 && weir_source_close(source) == WEIR_OK);
+  EXPECT(weir_source_get(source, 33, value, &number) == WEIR_ERR_STATE);
+  EXPECT(weir_source_destroy(source) == WEIR_OK && made.released == 3 && weir_source_close(source) == WEIR_ERR_ARGUMENT);
   functions.size = -1;
   EXPECT(weir_source_create(&functions, &made, &source) == WEIR_ERR_ARGUMENT && source == NULL);
   functions = functions_made();
@@ -181,7 +185,7 @@ static void check_functions(void) {
   functions = functions_made();
   functions.value_bytes = 0;
   EXPECT(weir_source_create(&functions, &made, &source) == WEIR_ERR_ARGUMENT);
-  EXPECT(weir_source_create(NULL, &made, &source) == WEIR_ERR_ARGUMENT && made.released == 2);
+  EXPECT(weir_source_create(NULL, &made, &source) == WEIR_ERR_ARGUMENT && made.released == 3);
   EXPECT(weir_source_append(NULL, 1, NULL) == WEIR_ERR_ARGUMENT && weir_source_fail(NULL, "x") == WEIR_ERR_ARGUMENT);
 }
 
@@ -332,11 +336,11 @@ static void check_loader(weir_comm* comm, int ranks) {
   EXPECT(weir_cache_destroy(cache) == WEIR_OK && weir_source_destroy(source) == WEIR_OK); /* loaders go on */
   for (epoch = 0; epoch < 2; ++epoch) {
     memset(seen, 0, sizeof(seen));
-    EXPECT(weir_loader_epoch(loader, &i) == WEIR_OK && i == epoch);
     EXPECT(weir_loader_steps(loader, &steps) == WEIR_OK && steps == (samples + 4 * ranks - 1) / (4 * ranks));
     for (step = 0;; ++step) {
-      EXPECT(weir_loader_step(loader, &i) == WEIR_OK && i == step);
       EXPECT(weir_loader_next(loader, &batch, &there) == WEIR_OK);
+      EXPECT(weir_loader_epoch(loader, &i) == WEIR_OK && i == epoch);
+      EXPECT(weir_loader_step(loader, &i) == WEIR_OK && i == step + there);
       if (!there) break;
       EXPECT(batch.epoch == epoch && batch.step == step && batch.value_bytes == item_bytes && batch.count <= 4);
       for (i = 0; i < batch.count; ++i) {

@@ -135,6 +135,28 @@ del comms[0], plans[0]
     assert "Traceback" not in finished.stderr and "Exception" not in finished.stderr, finished
 
 
+def test_an_exception_while_python_reads_samples():
+    """Threads of the library are in Python while it ends."""
+    finished = run_alone(
+        """
+import struct, time, weir
+class Slow(weir.SampleSource):
+    def __init__(self):
+        super().__init__(size=1000, value_bytes=8, identity="slow", dtype="i8")
+    def read(self, first, count):
+        time.sleep(0.001)
+        return [struct.pack("q", i) for i in range(first, first + count)]
+comm = weir.Communicator()
+cache = weir.SampleCache(comm, Slow(), threads=3, pack_samples=1)
+loader = weir.SampleLoader(cache, batch=200)
+operation = cache.start(range(200))
+del cache, loader
+raise RuntimeError("of the program")
+"""
+    )
+    assert finished.returncode == 1 and finished.stderr.strip().endswith("RuntimeError: of the program"), finished
+
+
 def test_info_and_bench(tmp_path):
     finished = run_alone("import runpy, sys; sys.argv[0] = 'weir'; runpy.run_module('weir', run_name='__main__')", "info")
     assert finished.returncode == 0, finished

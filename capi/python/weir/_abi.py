@@ -593,6 +593,7 @@ FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "weir_source_append": (c_int, (c_void_p, c_int64, c_void_p)),
     "weir_source_fail": (c_int, (c_void_p, c_char_p)),
     "weir_source_destroy": (c_int, (c_void_p,)),
+    "weir_source_close": (c_int, (c_void_p,)),
     "weir_source_size": (c_int, (c_void_p, POINTER(c_int64))),
     "weir_source_value_bytes": (c_int, (c_void_p, POINTER(c_int64))),
     "weir_source_identity": (c_char_p, (c_void_p,)),

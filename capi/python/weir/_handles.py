@@ -32,6 +32,7 @@ class Process:
     kept: List[Any] = []  # until the process ends
     number: Optional[int] = None  # of the process that has made the first communicator
     abandoned: Set[Run] = set()  # runs that nobody here has waited for to the end, and other ranks may still wait for
+    last_calls: List[Callable[[], None]] = []  # to be made when nothing is called any more
     ended = False
 
     @classmethod
@@ -187,11 +188,11 @@ class Handle:
             return
         in_flight = self.in_flight()
         if Process.abandoned.intersection(in_flight):
-            Process.kept.append([run.arrays for run in in_flight])
+            Process.kept.append([self.keeps, *(run.arrays for run in in_flight)])
             return
         if not self.comm.lock.acquire(False):  # another thread's call, or one of this thread that the garbage collector came into
             self.comm.left.append((self.destroy, self.pointer))
-            Process.kept.append([run.arrays for run in in_flight])
+            Process.kept.append([self.keeps, *(run.arrays for run in in_flight)])
             return
         try:
             self.end()
@@ -329,4 +330,6 @@ def end() -> None:
     lib.weir_set_log_function(_abi.LOG_FUNCTION(0), None)
     if not abandoned:
         lib.weir_finalize()
+    for call in Process.last_calls:
+        call()
     Process.ended = True

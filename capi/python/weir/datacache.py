@@ -276,12 +276,12 @@ class SampleLoader(LoaderKeywords, Object):
             batch = self.next()
 
     def __len__(self) -> int:
-        """Steps of the epoch that the next batch belongs to."""
+        """Steps of the present epoch."""
         return self.steps
 
     @property
     def epoch(self) -> int:
-        """That the next batch belongs to, from 0."""
+        """That the next batch belongs to, from 0; at the end of an epoch that one. To go on: range(loader.epoch, epochs)."""
         return self._number("epoch")
 
     @property

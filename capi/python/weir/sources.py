@@ -3,12 +3,14 @@ from __future__ import annotations
 
 import ctypes
 import operator
+import os
 import re
 import weakref
 from typing import Any, Callable, ClassVar, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from ._handles import Process
 from ._library import check, lib
 from ._struct import whole_number
 from ._types import Error, StateError, Status
@@ -119,6 +121,15 @@ def layout_type(layout: str, value_bytes: int) -> Optional[np.dtype[Any]]:
         return None
 
 
+def close_all() -> None:
+    """Python is about to end: where an exception has ended the program, threads of the library may still read samples."""
+    for source in list(SampleSource._of_python.values()):
+        lib.weir_source_close(source._pointer)
+
+
+Process.last_calls.append(close_all)
+
+
 class SampleSource:
     """A data set: numbered samples, how they are read, and how they are decoded. Every rank makes a source of its own for the same
     data. record_source, idx_source, npy_source, hdf5_source and jpeg_source make those of files. Derive from it for a format of
@@ -167,7 +178,7 @@ class SampleSource:
     def _open(self, make: Callable[..., int], arguments: Tuple[Any, ...], dtype: Any) -> None:
         self._pointer = ctypes.c_void_p()
         check(make(*arguments, self._pointer))
-        weakref.finalize(self, lib.weir_source_destroy, self._pointer)
+        weakref.finalize(self, lib.weir_source_destroy, self._pointer).atexit = False  # close_all comes later
         size = ctypes.c_int64()
         check(lib.weir_source_size(self._pointer, size))
         self._size = size.value
@@ -236,8 +247,6 @@ class SampleSource:
 
 def path_of(what: str, path: Any) -> bytes:
     """The bytes of a path, as the file system has them."""
-    import os
-
     name = os.fsencode(path)
     if b"\0" in name:
         raise ValueError(f"{what} is {path!r}: it must not have null characters")
@@ -261,12 +270,14 @@ def record_source(path: Any, record_bytes: int, header_bytes: int = 0, *, dtype:
 def idx_source(path: Any, labels: Any = None, *, dtype: Any = None) -> SampleSource:
     """A file in the IDX format, as MNIST's, decompressed: items along the first dimension. `labels` is another such file of one
     integer for each item; they become int32."""
-    return of_files(lib.weir_source_create_idx, [path_of("path", path), None if labels is None else path_of("labels", labels)], dtype)
+    paths = [path_of("path", path), None if labels is None else path_of("labels", labels)]
+    return of_files(lib.weir_source_create_idx, paths, dtype)
 
 
 def npy_source(path: Any, labels: Any = None, *, dtype: Any = None) -> SampleSource:
     """A file of numpy.save, an array of numbers in the order of C: likewise."""
-    return of_files(lib.weir_source_create_npy, [path_of("path", path), None if labels is None else path_of("labels", labels)], dtype)
+    paths = [path_of("path", path), None if labels is None else path_of("labels", labels)]
+    return of_files(lib.weir_source_create_npy, paths, dtype)
 
 
 def hdf5_source(path: Any, dataset: str, labels: Optional[str] = None, *, dtype: Any = None) -> SampleSource:
@@ -277,7 +288,7 @@ def hdf5_source(path: Any, dataset: str, labels: Optional[str] = None, *, dtype:
 
 
 def jpeg_source(folder: Any, height: int, width: int, *, dtype: Any = None) -> SampleSource:
-    """JPEG files in the subfolders of `folder`, one for each class, in the order of their names' bytes. Items are images of height x
-    width x 3 bytes: the largest centred part of their shape, resized. Labels are the numbers of their classes."""
+    """JPEG files in the subfolders of `folder`, one for each class, in the order of their names' bytes. Items are images of
+    height x width x 3 bytes: the largest centred part of their shape, resized. Labels are the numbers of their classes."""
     extent = [whole_number("height", height, 32), whole_number("width", width, 32)]
     return of_files(lib.weir_source_create_jpeg, [path_of("folder", folder), *extent], dtype)
