@@ -302,7 +302,7 @@ std::int64_t CacheFolder::remove_data_set(const std::string& name) {
   for (const auto* files : {&there.packs, &there.unfinished}) {
     for (const CacheFile& file : *files) {
       if (file.data_set != name) continue;
-      if (::unlinkat(*folder, file.name.c_str(), 0) != 0)
+      if (::unlinkat(*folder, file.name.c_str(), 0) != 0 && errno != ENOENT)
         fail_with(path_, fmt::format("{}/{} cannot be removed", name, file.name), errno);
       usage.set(usage.bytes() - file.status.bytes);
       removed += file.status.bytes;

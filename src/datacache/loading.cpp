@@ -78,10 +78,6 @@ std::int64_t OwnSamples::try_load(std::int64_t sample, std::span<std::byte> valu
     std::copy_n(kept.data, kept.bytes, value.data());
     return kept.bytes;
   }
-  const SampleRange pack = ownership_.pack(ownership_.pack_of(sample));
-  const std::int64_t together = pack.count * source_->value_bytes();
-  if (folder_ == nullptr && pack.count > 1 && store_.has_room(together)) return load_pack(sample, value);
-
   std::vector<std::byte> encoded;
   bool found = false;
   if (folder_ != nullptr) {
@@ -90,20 +86,31 @@ std::int64_t OwnSamples::try_load(std::int64_t sample, std::span<std::byte> valu
   }
   if (found) {
     counts_.from_folder.fetch_add(1, std::memory_order_relaxed);
-  } else if (folder_ != nullptr) {
-    const Samples all = folder_->obtain(ownership_.pack_of(sample), [&] { return read(pack); });
-    const std::span<const std::byte> mine = part(all, sample - pack.first);
-    encoded.assign(mine.begin(), mine.end());
   } else {
-    encoded = read({sample, 1}).bytes;
+    const SampleRange pack = ownership_.pack(ownership_.pack_of(sample));
+    const bool folder_keeps = folder_ != nullptr && folder_->keeps();
+    if (!folder_keeps && pack.count > 1 && store_.has_room(pack.count * source_->value_bytes())) return load_pack(sample, value);
+    encoded = folder_keeps ? read_into_folder(sample, pack) : read({sample, 1}).bytes;
   }
   const std::int64_t bytes = decode(sample, encoded, value);
   store_.keep(sample, value.first(static_cast<std::size_t>(bytes)));
   return bytes;
 }
 
-/// Without level 1, what else is read with a sample would have to be read again: all of it is decoded and kept. Others of the pack
-/// that cannot be decoded are left for when they are asked for.
+/// Reads the whole pack, for level 1 to keep it.
+std::vector<std::byte> OwnSamples::read_into_folder(std::int64_t sample, const SampleRange& pack) {
+  Samples all;
+  try {
+    all = folder_->obtain(ownership_.pack_of(sample), [&] { return read(pack); });
+  } catch (const std::exception&) {
+    return read({sample, 1}).bytes;  // one that cannot be read must not take the others with it
+  }
+  const std::span<const std::byte> mine = part(all, sample - pack.first);
+  return {mine.begin(), mine.end()};
+}
+
+/// Where level 1 keeps nothing, what else is read with a sample would have to be read again: all of it is decoded and kept. Others
+/// of the pack that cannot be decoded are left for when they are asked for.
 std::int64_t OwnSamples::load_pack(std::int64_t sample, std::span<std::byte> value) {
   const std::int64_t number = ownership_.pack_of(sample);
   const SampleRange pack = ownership_.pack(number);

@@ -2,9 +2,7 @@
 
 #include <fcntl.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <numeric>
 #include <random>
 
 #include "base/error.hpp"
@@ -81,7 +79,7 @@ std::optional<PackFolder::Unfinished> PackFolder::begin(std::int64_t pack) {
     Descriptor file = open_in(set_folder_, name, O_RDWR | O_CREAT);
     const Locked locked = file ? lock(file, LockKind::exclusive, folder_.options().patience) : Locked::elsewhere;
     if (!file || locked == Locked::elsewhere) {
-      say_not_kept(trouble(errno));
+      not_kept(Reserved::failed);
       return {};
     }
     // Who had it locked has finished it, or given it up.
@@ -99,28 +97,38 @@ void PackFolder::keep(std::int64_t pack, const Unfinished& unfinished, const Sam
     return;
   const int error = errno;
   folder_.discard(set_folder_, unfinished.name, unfinished.file);
-  if (reserved != Reserved::no_room) return say_not_kept(trouble(error));
-  if (!said_full_.exchange(true))
-    log(folder_.options().log, LogLevel::info,
-        "sample cache folder {}: its limit of {} bytes is taken by packs that are in use: further ones of '{}' are not kept",
-        folder_.path(), folder_.options().limit, set_.name);
+  errno = error;
+  not_kept(reserved);
 }
+
+void PackFolder::not_kept(Reserved reserved) {
+  const int error = errno;
+  keeps_from_ = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  const CacheFolder::Options& options = folder_.options();
+  if (reserved == Reserved::no_room) {
+    if (!said_full_.exchange(true))
+      log(options.log, LogLevel::info,
+          "sample cache folder {}: its limit of {} bytes is taken by packs that are in use: further ones of '{}' are not kept",
+          folder_.path(), options.limit, set_.name);
+  } else if (!said_not_kept_.exchange(true)) {
+    log(options.log, LogLevel::warn,
+        "sample cache folder {}: samples of '{}' cannot be kept, and are read from the store each time: {}", folder_.path(),
+        set_.name, trouble(error));
+  }
+}
+
+bool PackFolder::keeps() const { return std::chrono::steady_clock::now() >= keeps_from_.load(); }
 
 void PackFolder::check(std::int64_t pack, const Samples& samples) const {
-  const std::int64_t count = set_.samples_of(pack),
-                     bytes = std::accumulate(samples.sizes.begin(), samples.sizes.end(), std::int64_t{0});
-  const bool fits = std::all_of(samples.sizes.begin(), samples.sizes.end(), [](std::int64_t size) { return size >= 0; }) &&
-                    bytes == static_cast<std::int64_t>(samples.bytes.size());
-  require(static_cast<std::int64_t>(samples.sizes.size()) == count && fits,
-          "pack {} of '{}' has {} samples of {} bytes together: the source has said {} samples of {} bytes", pack, set_.name, count,
-          samples.bytes.size(), samples.sizes.size(), bytes);
-}
-
-void PackFolder::say_not_kept(const std::string& why) {
-  if (said_not_kept_.exchange(true)) return;
-  log(folder_.options().log, LogLevel::warn,
-      "sample cache folder {}: samples of '{}' cannot be kept, and are read from the store each time: {}", folder_.path(),
-      set_.name, why);
+  const std::int64_t count = set_.samples_of(pack);
+  auto left = static_cast<std::int64_t>(samples.bytes.size());
+  bool fits = static_cast<std::int64_t>(samples.sizes.size()) == count;
+  for (const std::int64_t size : samples.sizes) {
+    fits = fits && size >= 0 && size <= left;
+    left -= fits ? size : 0;
+  }
+  require(fits && left == 0, "pack {} of '{}': the source has read {} bytes for {} samples, and its {} sizes do not add up to that",
+          pack, set_.name, samples.bytes.size(), count, samples.sizes.size());
 }
 
 }  // namespace weir::datacache

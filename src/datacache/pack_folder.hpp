@@ -41,6 +41,8 @@ class PackFolder {
   /// waited for it finds them here. What does not fit under the limit, or cannot be written, because the disk is full say, is
   /// returned all the same, and the log says so once. Throws what fetch() throws.
   [[nodiscard]] Samples obtain(std::int64_t pack, const std::function<Samples()>& fetch);
+  /// False for ten seconds after a pack could not be kept: whoever needs one sample need not read its whole pack for the others.
+  [[nodiscard]] bool keeps() const;
 
   [[nodiscard]] const FolderCounts& counts() const { return counts_; }
   [[nodiscard]] CacheFolder& folder() { return folder_; }
@@ -57,9 +59,9 @@ class PackFolder {
   /// The file that `pack` is written to, locked. Nothing where it cannot be kept.
   [[nodiscard]] std::optional<Unfinished> begin(std::int64_t pack);
   void keep(std::int64_t pack, const Unfinished& unfinished, const Samples& samples);
+  /// With errno where the reason is not that there is no room.
+  void not_kept(Reserved reserved);
   void check(std::int64_t pack, const Samples& samples) const;
-  /// Once.
-  void say_not_kept(const std::string& why);
 
   CacheFolder folder_;
   DataSet set_;
@@ -67,6 +69,7 @@ class PackFolder {
   Descriptor set_folder_;
   FolderCounts counts_;
   std::atomic<bool> said_not_kept_{false}, said_full_{false}, said_damaged_{false};
+  std::atomic<std::chrono::steady_clock::time_point> keeps_from_{std::chrono::steady_clock::time_point::min()};
 };
 
 }  // namespace weir::datacache

@@ -223,6 +223,7 @@ TEST_CASE("files that may not grow", "[datacache]") {
     setrlimit(RLIMIT_FSIZE, &before);
     CHECK_THAT(log.all(), Catch::Contains("File too large"));
     CHECK(packs.folder().usage() == bytes_on_disk(folder.path()));
+    CHECK_FALSE(packs.keeps());
     for (std::int64_t pack = 0; pack < 5; ++pack) (void)obtain(packs, data, pack);
     CHECK(packs_of(folder.path(), data).size() == 5);
   }

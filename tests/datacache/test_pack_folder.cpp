@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <limits>
 #include <thread>
 
 #include "datacache/packs.hpp"
@@ -64,13 +65,13 @@ TEST_CASE("a source that fails, or lies about sizes, leaves nothing behind", "[d
   Samples wrong = data.pack(1);
   wrong.sizes.pop_back();
   CHECK_THAT(error_of([&] { (void)packs.obtain(1, [&] { return wrong; }); }, WEIR_ERR_ARGUMENT),
-             Catch::Contains("pack 1 of 'made-up' has 4 samples"));
+             Catch::Contains("pack 1 of 'made-up': the source has read") && Catch::Contains("for 4 samples, and its 3 sizes"));
   wrong = data.pack(1);
   wrong.bytes.emplace_back();
   CHECK_FALSE(error_of([&] { (void)packs.obtain(1, [&] { return wrong; }); }, WEIR_ERR_ARGUMENT).empty());
   wrong = data.pack(1);
-  wrong.sizes[0] -= 1000;
-  wrong.sizes[1] += 1000;
+  wrong.sizes[0] = std::numeric_limits<std::int64_t>::max();
+  wrong.sizes[1] = std::numeric_limits<std::int64_t>::max();
   CHECK_FALSE(error_of([&] { (void)packs.obtain(1, [&] { return wrong; }); }, WEIR_ERR_ARGUMENT).empty());
   CHECK(pack_files(folder.path()).empty());
   CHECK(packs.folder().usage() == 0);
@@ -163,7 +164,9 @@ TEST_CASE("packs of a run that do not all fit stay, rather than pushing out each
   };
   {
     PackFolder packs(folder.path(), limit, data.set);
+    CHECK(packs.keeps());
     CHECK(epoch(packs) == 0);
+    CHECK_FALSE(packs.keeps());
     const std::int64_t second = epoch(packs);
     CHECK(second >= 4);  // a smaller one may fit, too
     CHECK(epoch(packs) == second);
@@ -463,6 +466,29 @@ TEST_CASE("threads share the work", "[datacache]") {
   CHECK(wrong == 0);
   CHECK(packs.folder().usage() == data.file_bytes());
   CHECK(bytes_on_disk(folder.path()) == data.file_bytes());
+}
+
+TEST_CASE("where a writer fails, whoever waits for it writes", "[datacache]") {
+  const TemporaryFolder folder;
+  const MadeUp data;
+  PackFolder packs(folder.path(), 0, data.set);
+  std::atomic<bool> fetching{false};
+  std::thread fails([&] {
+    try {
+      (void)packs.obtain(0, [&]() -> Samples {
+        fetching = true;
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        throw std::runtime_error("the store is away");
+      });
+    } catch (const std::runtime_error&) {
+    }
+  });
+  while (!fetching) std::this_thread::yield();
+  CHECK(same(obtain(packs, data, 0), data.pack(0)));
+  fails.join();
+  bool right = true;
+  CHECK(there(packs, data, 0, right) == 4);
+  CHECK(packs.folder().usage() == data.file_bytes(0));
 }
 
 TEST_CASE("threads evict each other's packs", "[datacache]") {
