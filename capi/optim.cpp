@@ -156,11 +156,8 @@ weir_status weir_optimizer_create(weir_comm* comm, const weir_optimizer_config* 
     } catch (const weir::Error& error) {
       weir::detail::refuse_making(comm->communicator.state(), "optimizer", error);
     }
-    auto made = std::unique_ptr<weir_layer_optimizer>(
+    return std::unique_ptr<weir_layer_optimizer>(
         new weir_layer_optimizer{comm, weir::LayerOptimizer(comm->communicator, described, all)});
-    made->weights.reserve(all.size());
-    made->gradients.reserve(all.size());
-    return made;
   });
 }
 
@@ -169,15 +166,9 @@ weir_status weir_optimizer_destroy(weir_layer_optimizer* optimizer) { return des
 weir_status weir_optimizer_step(weir_layer_optimizer* optimizer, void* const* weights, const void* const* gradients, int count,
                                 double learning_rate) {
   return guard_handle(optimizer, [&] {
-    // What makes no sense, all ranks refuse: numbers that are not those of the layers, and null pointers.
-    const auto layers = static_cast<std::size_t>(std::clamp(count, 0, optimizer->optimizer.size() + 1));
-    optimizer->weights.assign(layers, nullptr);
-    optimizer->gradients.assign(layers, nullptr);
-    for (std::size_t i = 0; i < layers && weights != nullptr && gradients != nullptr; ++i) {
-      optimizer->weights[i] = static_cast<float*>(weights[i]);
-      optimizer->gradients[i] = static_cast<const float*>(gradients[i]);
-    }
-    optimizer->optimizer.step(optimizer->weights, optimizer->gradients, learning_rate);
+    const auto layers = static_cast<std::size_t>(std::max(count, 0));
+    const auto of_layers = [&](auto* arrays) { return std::span(arrays, arrays != nullptr ? layers : 0); };
+    optimizer->optimizer.step_raw(of_layers(weights), of_layers(gradients), learning_rate);
   });
 }
 

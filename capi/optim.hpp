@@ -4,7 +4,6 @@
 #include <weir/optim.h>
 
 #include <optional>
-#include <vector>
 #include <weir/optim.hpp>
 
 #include "shim.hpp"
@@ -19,7 +18,5 @@ struct weir_operator {
 struct weir_layer_optimizer {
   weir_comm* comm;
   weir::LayerOptimizer optimizer;
-  std::vector<float*> weights{};  ///< of a step, by layer
-  std::vector<const float*> gradients{};
   mutable std::string explanation{};  ///< that was asked for last
 };

@@ -15,14 +15,15 @@ module weir_optimizers
   !> LARS or LAMB: each layer steps by a rate of its own, in proportion to its weights' norm. It cannot be copied. It ends with
   !> destroy or with its scope.
   !>
-  !> Weights and gradients are real32, and the same on all ranks; so are the weights after a step, bit for bit, whether work was
-  !> divided or not, and on any number of ranks.
+  !> Weights and gradients are the same on all ranks; so are the weights after a step, bit for bit, whether work was divided or not,
+  !> and on any number of ranks. They are real32; those of 16 bits, of which Fortran has none, are given by their addresses.
   type :: weir_layer_optimizer
     private
     type(c_ptr) :: handle = c_null_ptr
     type(comm_owner), pointer :: owner => null()
     integer(int64), allocatable :: counts(:) !< elements by layer
     type(c_ptr), allocatable :: weights(:), gradients(:) !< of a step, by layer
+    logical :: narrow = .false. !< weights and gradients have 16 bits
     character(len=WEIR_TEXT_LENGTH) :: name = ''
   contains
     !> Collective. (comm, config, layers, ierr): a weir_optimizer_config, and an array of weir_optimized_layer. One that this
@@ -93,6 +94,7 @@ contains
       call add_user(owner_of(comm), self%owner)
       self%counts = layers%count
       allocate (self%weights(size(layers)), self%gradients(size(layers)))
+      self%narrow = config%type /= WEIR_FLOAT32
       self%name = config%name
     end if
     call end_call(status, owner_of(comm), ierr)
@@ -158,7 +160,9 @@ contains
     type(array_view), intent(in) :: view
     character(len=:), allocatable, intent(out) :: refusal
 
-    if (.not. view%contiguous) then
+    if (self%narrow) then
+      refusal = 'optimizer '''//trim(self%name)//''': '//what//' is real32: it takes those of 16 bits, by addresses'
+    else if (.not. view%contiguous) then
       refusal = 'optimizer '''//trim(self%name)//''': '//what//' '//not_contiguous
     else if (view%count /= sum(self%counts)) then
       refusal = 'optimizer '''//trim(self%name)//''': '//what//' has '//number(view%count)//' elements: layers have '// &

@@ -71,9 +71,10 @@ weir_status weir_optimizer_create(weir_comm* comm, const weir_optimizer_config* 
 /** Not collective. NULL is fine. */
 weir_status weir_optimizer_destroy(weir_layer_optimizer* optimizer);
 
-/** Collective, blocking. weights[i] and gradients[i] are those of layer i, float32; `count` is the number of layers. On every rank
- *  the weights are the same then, bit for bit. WEIR_ERR_NON_FINITE on all ranks, naming the layer, where a norm is not finite;
- *  with WEIR_OPTIMIZER_LARS nothing has changed then, with WEIR_OPTIMIZER_LAMB the moments have taken the gradient up. */
+/** Collective, blocking. weights[i] and gradients[i] are those of layer i, of the configuration's type; `count` is the number of
+ *  layers. On every rank the weights are the same then, bit for bit. WEIR_ERR_NON_FINITE on all ranks, naming the layer, where a
+ * norm is not finite; with WEIR_OPTIMIZER_LARS nothing has changed then, with WEIR_OPTIMIZER_LAMB the moments have taken the
+ * gradient up. */
 weir_status weir_optimizer_step(weir_layer_optimizer* optimizer, void* const* weights, const void* const* gradients, int count,
                                 double learning_rate);
 /** Copies the rates that layers had in the last step, besides the learning rate: `count` of them, as many as layers. */

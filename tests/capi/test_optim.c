@@ -7,7 +7,7 @@
 
 #include "expect.h"
 
-enum { parts = 9, layers = 4, wide = 70001, narrow = 300, bias = 5, all = wide + narrow + bias };
+enum { parts = 9, layers = 4, wide = 70001, narrow = 300, bias = 5, all = wide + narrow + bias, halves = 500 };
 
 static int ranks;
 
@@ -268,6 +268,19 @@ static void check_lars(weir_comm* comm, int update) {
   free(weights), free(gradients), free(expected), free(momentum);
 }
 
+static uint16_t upper_half(float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof(bits));
+  return (uint16_t)(bits >> 16);
+}
+
+static float from_upper_half(uint16_t half) {
+  const uint32_t bits = (uint32_t)half << 16;
+  float value;
+  memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
 /* One goes on, bit for bit, from what another one has saved. */
 static void check_saved_state(weir_comm* comm, int rule) {
   weir_layer_optimizer* const first = make_optimizer(comm, rule, WEIR_OPERATOR_ALL);
@@ -302,6 +315,33 @@ static void check_saved_state(weir_comm* comm, int rule) {
   EXPECT(weir_optimizer_destroy(other) == WEIR_OK);
 }
 
+/* Weights of 16 bits: bfloat16 is the upper half of a float32. */
+static void check_narrow_weights(weir_comm* comm) {
+  weir_optimizer_config config = WEIR_OPTIMIZER_CONFIG_INIT;
+  weir_optimized_layer described = WEIR_OPTIMIZED_LAYER_INIT;
+  weir_layer_optimizer *whole = NULL, *halved = NULL;
+  float weights[halves], gradients[halves];
+  uint16_t weights16[halves], gradients16[halves];
+  void *w = weights, *w16 = weights16;
+  const void *g = gradients, *g16 = gradients16;
+  int i, t;
+  described.name = "layer";
+  described.count = halves;
+  config.rule = WEIR_OPTIMIZER_LAMB;
+  config.update = WEIR_OPERATOR_ALL;
+  EXPECT(weir_optimizer_create(comm, &config, &described, 1, &whole) == WEIR_OK);
+  config.type = WEIR_BFLOAT16;
+  EXPECT(weir_optimizer_create(comm, &config, &described, 1, &halved) == WEIR_OK);
+  for (i = 0; i < halves; ++i) weights[i] = 1.0f + (float)(i % 64) / 64.0f, weights16[i] = upper_half(weights[i]);
+  for (t = 0; t < 3; ++t) {
+    for (i = 0; i < halves; ++i) gradients[i] = (float)(i * (t + 3) % 128 - 64), gradients16[i] = upper_half(gradients[i]);
+    EXPECT(weir_optimizer_step(whole, &w, &g, 1, 0.1) == WEIR_OK);
+    EXPECT(weir_optimizer_step(halved, &w16, &g16, 1, 0.1) == WEIR_OK);
+    for (i = 0; i < halves; ++i) EXPECT(fabs((double)from_upper_half(weights16[i]) - weights[i]) <= fabs(weights[i]) / 256);
+  }
+  EXPECT(weir_optimizer_destroy(whole) == WEIR_OK && weir_optimizer_destroy(halved) == WEIR_OK);
+}
+
 static void check_refused_steps(weir_comm* comm) {
   const int last = rank == ranks - 1;
   const weir_optimizer_config config = WEIR_OPTIMIZER_CONFIG_INIT;
@@ -326,12 +366,13 @@ static void check_refused_steps(weir_comm* comm) {
   place(weights, w);
   place(gradients, g);
   EXPECT(weir_optimizer_step(optimizer, last ? NULL : w, (const void* const*)g, layers, 0.1) == WEIR_ERR_ARGUMENT);
-  EXPECT_TEXT(weir_last_error(comm), "layer 'fc1.weight': its weights or its gradient are null");
+  EXPECT_TEXT(weir_last_error(comm), "there are weights of 0 layers and gradients of 4: it has 4");
   EXPECT(weir_optimizer_step(optimizer, w, (const void* const*)g, last ? layers - 1 : layers, 0.1) == WEIR_ERR_ARGUMENT);
   EXPECT_TEXT(weir_last_error(comm), "there are weights of 3 layers and gradients of 3: it has 4");
   EXPECT(weir_optimizer_step(optimizer, w, (const void* const*)g, last ? -1 : layers, 0.1) == WEIR_ERR_ARGUMENT);
   if (last) w[1] = NULL;
   EXPECT(weir_optimizer_step(optimizer, w, (const void* const*)g, layers, 0.1) == WEIR_ERR_ARGUMENT);
+  EXPECT_TEXT(weir_last_error(comm), "layer 'fc2.weight': its weights or its gradient are null");
   EXPECT(step(optimizer, weights, gradients, last ? NAN : 0.1) == WEIR_ERR_ARGUMENT);
   gradients[wide + 1] = INFINITY;
   EXPECT(step(optimizer, weights, gradients, 0.1) == WEIR_ERR_NON_FINITE);
@@ -362,6 +403,7 @@ int main(int argc, char** argv) {
   check_refused_runs(comm);
   check_saved_state(comm, WEIR_OPTIMIZER_LARS);
   check_saved_state(comm, WEIR_OPTIMIZER_LAMB);
+  check_narrow_weights(comm);
   check_refused_steps(comm);
   EXPECT(weir_comm_destroy(comm) == WEIR_OK);
   MPI_Finalize();

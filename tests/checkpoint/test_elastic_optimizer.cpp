@@ -1,4 +1,6 @@
 // test_elastic_optimizer.cpp: LARS and LAMB go on bit for bit with other ranks, other nodes, and another division of the update.
+#include <algorithm>
+#include <bit>
 #include <functional>
 #include <numeric>
 #include <weir/checkpoint.hpp>
@@ -9,13 +11,14 @@
 #include "support/inproc_ranks.hpp"
 #include "support/inputs.hpp"
 #include "support/rank_check.hpp"
-#include "support/same_bits.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace weir::test {
 namespace {
 
-using Arrays = std::vector<std::vector<float>>;
+/// Of float, or of 16 bits: bfloat16.
+template <class T>
+using Arrays = std::vector<std::vector<T>>;
 
 struct Job {
   int ranks;
@@ -53,39 +56,64 @@ const std::vector<OptimizedLayer>& layers() {
   return all_layers;
 }
 
+template <class T = float>
 OptimizerConfig config_of(OptimizerRule rule, OperatorDivision update) {
-  return {.rule = rule, .weight_decay = 0.01, .update = update};
+  return {.rule = rule,
+          .weight_decay = 0.01,
+          .update = update,
+          .type = std::is_same_v<T, float> ? DataType::float32 : DataType::bfloat16};
 }
 
-Arrays arrays_of(int t) {
-  Arrays arrays;
-  for (std::size_t i = 0; i < layers().size(); ++i)
-    arrays.push_back(make_input<float>(Input::heavy_tailed, layers()[i].count, 0, 1, t * 100 + static_cast<int>(i)));
+template <class T>
+Arrays<T> arrays_of(int t) {
+  Arrays<T> arrays;
+  for (std::size_t i = 0; i < layers().size(); ++i) {
+    const std::vector<float> wide = make_input<float>(Input::heavy_tailed, layers()[i].count, 0, 1, t * 100 + static_cast<int>(i));
+    if constexpr (std::is_same_v<T, float>) {
+      arrays.push_back(wide);
+    } else {
+      arrays.emplace_back();
+      for (const float x : wide) arrays.back().push_back(static_cast<T>(std::bit_cast<std::uint32_t>(x) >> 16));
+    }
+  }
   return arrays;
 }
 
-void train(LayerOptimizer& optimizer, Arrays& weights, int from, int to) {
+template <class T>
+void train(LayerOptimizer& optimizer, Arrays<T>& weights, int from, int to) {
   for (int t = from; t < to; ++t) {
-    Arrays gradients = arrays_of(t);
-    std::vector<float*> w;
-    std::vector<const float*> g;
+    const Arrays<T> gradients = arrays_of<T>(t);
+    std::vector<void*> w;
+    std::vector<const void*> g;
     for (std::size_t i = 0; i < weights.size(); ++i) w.push_back(weights[i].data()), g.push_back(gradients[i].data());
-    optimizer.step(w, g, 0.1 / (1 + t));
+    optimizer.step_raw(w, g, 0.1 / (1 + t));
   }
 }
 
-bool same(const Arrays& a, const Arrays& b) {
+template <class T>
+bool same(const Arrays<T>& a, const Arrays<T>& b) {
   for (std::size_t i = 0; i < a.size(); ++i) {
-    if (!same_bits<float>(a[i], b[i])) return false;
+    if (!std::ranges::equal(std::as_bytes(std::span(a[i])), std::as_bytes(std::span(b[i])))) return false;
   }
   return true;
 }
 
+/// As bytes: bfloat16 is none of a checkpoint's types.
+template <class T>
+void add_weights(Checkpoint& checkpoint, Arrays<T>& weights) {
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    const std::span<std::byte> bytes = std::as_writable_bytes(std::span(weights[i]));
+    checkpoint.add_replicated("weights." + std::to_string(i),
+                              std::span(reinterpret_cast<std::uint8_t*>(bytes.data()), bytes.size()));
+  }
+}
+
 /// Of one rank that has never stopped.
-Arrays never_stopped(OptimizerRule rule, int steps) {
-  Arrays weights = arrays_of(1000);
+template <class T>
+Arrays<T> never_stopped(OptimizerRule rule, int steps) {
+  Arrays<T> weights = arrays_of<T>(1000);
   run_ranks(1, [&](Communicator& comm) {
-    LayerOptimizer optimizer(comm, config_of(rule, replicated), layers());
+    LayerOptimizer optimizer(comm, config_of<T>(rule, replicated), layers());
     train(optimizer, weights, 0, steps);
   });
   return weights;
@@ -93,10 +121,11 @@ Arrays never_stopped(OptimizerRule rule, int steps) {
 
 }  // namespace
 
-TEST_CASE("optimizers go on bit for bit with any ranks and any division", "[checkpoint][optim]") {
+TEMPLATE_TEST_CASE("optimizers go on bit for bit with any ranks and any division", "[checkpoint][optim]", float, std::uint16_t) {
+  using T = TestType;
   constexpr int before = 3, after = 6;
   for (const OptimizerRule rule : {OptimizerRule::lars, OptimizerRule::lamb}) {
-    const Arrays expected = never_stopped(rule, after);
+    const Arrays<T> expected = never_stopped<T>(rule, after);
     const std::int64_t elements = std::accumulate(layers().begin(), layers().end(), std::int64_t{0},
                                                   [](std::int64_t sum, const OptimizedLayer& layer) { return sum + layer.count; });
     for (const Change& change : changes) {
@@ -105,26 +134,24 @@ TEST_CASE("optimizers go on bit for bit with any ranks and any division", "[chec
       std::vector<std::int64_t> bytes(static_cast<std::size_t>(change.from.ranks));
       run_ranks(change.from.ranks,
                 [&](Communicator& comm) {
-                  Arrays weights = arrays_of(1000);
-                  LayerOptimizer optimizer(comm, config_of(rule, change.from.update), layers());
+                  Arrays<T> weights = arrays_of<T>(1000);
+                  LayerOptimizer optimizer(comm, config_of<T>(rule, change.from.update), layers());
                   train(optimizer, weights, 0, before);
                   Checkpoint checkpoint(comm, {.folder = folder.path()});
                   checkpoint.add("optimizer", optimizer);
-                  for (std::size_t i = 0; i < weights.size(); ++i)
-                    checkpoint.add_replicated("weights." + std::to_string(i), std::span(weights[i]));
+                  add_weights(checkpoint, weights);
                   checkpoint.save(before).wait();
                   bytes[static_cast<std::size_t>(comm.rank())] = checkpoint.statistics().snapshot_bytes;
                 },
                 {.machine = change.from.machine});
       run_ranks(change.to.ranks,
                 [&](Communicator& comm) {
-                  Arrays weights = arrays_of(7);
-                  LayerOptimizer optimizer(comm, config_of(rule, change.to.update), layers());
+                  Arrays<T> weights = arrays_of<T>(7);
+                  LayerOptimizer optimizer(comm, config_of<T>(rule, change.to.update), layers());
                   train(optimizer, weights, 0, 1);  // all of it is forgotten
                   Checkpoint checkpoint(comm, {.folder = folder.path()});
                   checkpoint.add("optimizer", optimizer);
-                  for (std::size_t i = 0; i < weights.size(); ++i)
-                    checkpoint.add_replicated("weights." + std::to_string(i), std::span(weights[i]));
+                  add_weights(checkpoint, weights);
                   check.that(checkpoint.restore() == before, "the step");
                   train(optimizer, weights, before, after);
                   check.that(optimizer.statistics().steps == after, "the number of steps");
@@ -135,9 +162,10 @@ TEST_CASE("optimizers go on bit for bit with any ranks and any division", "[chec
                          << name_of(change.from.update) << ", to " << change.to.ranks << " on '" << change.to.machine << "', "
                          << name_of(change.to.update));
       REQUIRE(check.failure() == "");
-      // Weights and moments once, however many ranks have them; and a little of each rank.
-      const std::int64_t arrays = rule == OptimizerRule::lamb ? 3 : 2;
-      REQUIRE(std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0}) <= arrays * 4 * elements + 2000 * change.from.ranks);
+      // Weights and what the optimizer keeps of each once, however many ranks have them; and a little of each rank.
+      const std::int64_t moments = rule == OptimizerRule::lamb ? 2 : 1;
+      const std::int64_t each = 4 * moments + (sizeof(T) == 4 ? 4 : 2 + 4);
+      REQUIRE(std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0}) <= each * elements + 2000 * change.from.ranks);
     }
   }
 }

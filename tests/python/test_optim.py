@@ -356,6 +356,23 @@ def test_saved_states(comm, rule):
         optimizer.close()
 
 
+def test_weights_of_16_bits(comm):
+    """Those that the optimizer keeps are stepped as weights of float32 are, which LAMB makes its norms of."""
+    narrow = [weight.astype(np.float16) for weight in weights_of()]
+    wide = [weight.astype(np.float32) for weight in narrow]
+    keywords = {"rule": "lamb", "update": "replicated"}
+    with weir.LayerOptimizer(comm, LAYERS, type=np.float16, **keywords) as one, weir.LayerOptimizer(comm, LAYERS, **keywords) as two:
+        assert repr(one).endswith("70330 float16>") and one.memory_bytes > two.memory_bytes
+        for turn in range(4):
+            gradients = [gradient.astype(np.float16) for gradient in gradients_of(turn)]
+            one.step(narrow, gradients, 0.001)
+            two.step(wide, [gradient.astype(np.float32) for gradient in gradients], 0.001)
+            for a, b in zip(narrow, wide):
+                np.testing.assert_array_equal(a, b.astype(np.float16))
+        with pytest.raises(weir.ArgumentError, match="the array of weights has type float32; the optimizer takes float16"):
+            one.step(wide, gradients, 0.1)
+
+
 def change(arrays, number, array):
     return [*arrays[:number], array, *arrays[number + 1 :]]
 

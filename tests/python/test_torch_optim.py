@@ -86,6 +86,25 @@ def test_states(comm):
     again.close()
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_parameters_of_16_bits(comm, dtype):
+    """They are the rounded ones of float32, which the optimizer keeps: steps that are too small for 16 bits are not lost."""
+    narrow = network().to(dtype)
+    wide = copy.deepcopy(narrow).float()
+    optimizers = [weir.torch.LayerOptimizer(model, comm, lr=1e-4, rule="lamb", update="all") for model in (narrow, wide)]
+    for step in range(20):
+        backward(wide, step)
+        for one, other in zip(narrow.parameters(), wide.parameters()):
+            one.grad = other.grad.to(dtype)
+            other.grad = one.grad.float()
+        for optimizer in optimizers:
+            optimizer.step()
+        for one, other in zip(narrow.parameters(), wide.parameters()):
+            assert torch.equal(one, other.to(dtype))
+    for optimizer in optimizers:
+        optimizer.close()
+
+
 def test_refused_on_every_rank(comm):
     culprit = comm.size - 1
     here = comm.rank == culprit
@@ -93,6 +112,7 @@ def test_refused_on_every_rank(comm):
     cases = (
         (lambda: weir.torch.LayerOptimizer(5, comm, lr=0.1), "the model is of type int"),
         (lambda: weir.torch.LayerOptimizer(network().double(), comm, lr=0.1), "'0.weight' has type float64 and is on the device 'cpu'"),
+        (lambda: weir.torch.LayerOptimizer(model, comm, lr=0.1, type="float32"), "type is no keyword here"),
         (lambda: weir.torch.LayerOptimizer(model, comm, lr=0.1, rul="lars"), "did you mean 'rule'"),
         (lambda: weir.torch.LayerOptimizer(model, comm, lr=0.1, excluded=["9.bias"]), "excluded has '9.bias', which is no parameter"),
         (lambda: weir.torch.LayerOptimizer(model, comm, lr=0.1, excluded="0.bias"), "excluded is '0.bias': give a list"),

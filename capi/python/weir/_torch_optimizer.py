@@ -13,6 +13,8 @@ from ._torch_models import entry_of, parameters_of
 from ._types import ArgumentError, OptimizedLayer, OptimizerConfig
 from .communicator import Communicator, handle_of
 
+TYPES = (torch.float32, torch.float16, torch.bfloat16)
+
 
 class LayerOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
     """LARS or LAMB, by weir.LayerOptimizer, in the place of one of torch.optim:
@@ -26,26 +28,35 @@ class LayerOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
     parameters of fewer than two dimensions, such as biases and norms. Further keywords are those of weir.LayerOptimizer. The
     learning rate is that of param_groups, so that schedulers of torch.optim.lr_scheduler change it: alike on all ranks.
 
-    Parameters are float32, contiguous, on the CPU, and have the same values on all ranks, which must all give each of them a
-    gradient before step(). `optimizer` is the weir.LayerOptimizer: it has rates and statistics, and goes into a weir.Checkpoint.
+    Parameters are all float32, all float16 or all bfloat16, contiguous, on the CPU, and have the same values on all ranks, which
+    must all give each of them a gradient before step(). `optimizer` is the weir.LayerOptimizer: it has rates and statistics, and
+    goes into a weir.Checkpoint.
 
     Making it is collective, and so is step(). It is made for the parameters that need gradients then.
     """
 
     def __init__(
-        self, model: Any, comm: Optional[Communicator] = None, *, lr: float, excluded: Optional[Collection[str]] = None, **keywords: Any
+        self,
+        model: Any,
+        comm: Optional[Communicator] = None,
+        *,
+        lr: float,
+        excluded: Optional[Collection[str]] = None,
+        **keywords: Any,
     ) -> None:
         if comm is None:
             comm = Communicator()
         try:
+            if "type" in keywords:
+                raise ArgumentError("type is no keyword here: it follows from the model's parameters")
             refuse_unknown(type(self).__name__, keywords, [*OptimizerConfig._kinds, "lr", "excluded"])
             parameters = parameters_of(model)
-            check(parameters)
+            dtype = type_of(parameters)
             layers = layers_of(parameters, excluded)
         except Exception as error:
             refuse_making(handle_of(comm), "optimizer", error)
         self._of = (comm.rank, comm.size)
-        self.optimizer = optim.LayerOptimizer(comm, layers, **keywords)
+        self.optimizer = optim.LayerOptimizer(comm, layers, type=dtype, **keywords)
         super().__init__(parameters.values(), {"lr": lr})
 
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
@@ -67,8 +78,8 @@ class LayerOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         super().add_param_group(param_group)
 
     def state_dict(self) -> Dict[str, Any]:
-        """What lives from one step to the next on this rank, for torch.save; every rank saves its own, after the same step. To go on
-        with another number of ranks, add `optimizer` to a weir.Checkpoint instead."""
+        """What lives from one step to the next on this rank, for torch.save; every rank saves its own, after the same step. To go
+        on with another number of ranks, add `optimizer` to a weir.Checkpoint instead."""
         state = torch.from_numpy(np.frombuffer(bytearray(self.optimizer.save_state()), np.uint8))
         rank, ranks = self._of
         return {**super().state_dict(), "rank": rank, "ranks": ranks, "optimizer": state}
@@ -98,13 +109,17 @@ class LayerOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         return f"<weir.torch.LayerOptimizer: {self.optimizer!r}>"
 
 
-def check(parameters: Mapping[str, Any]) -> None:
+def type_of(parameters: Mapping[str, Any]) -> Any:
+    """Of all parameters."""
+    dtype = next(iter(parameters.values())).dtype
     for name, parameter in parameters.items():
-        if parameter.dtype != torch.float32 or parameter.is_cuda:
+        if parameter.dtype != dtype or dtype not in TYPES or parameter.is_cuda:
+            kind = str(parameter.dtype)[len("torch.") :]
             raise ArgumentError(
-                f"the parameter '{name}' has type {str(parameter.dtype)[len('torch.'):]} and is on the device '{parameter.device}': "
-                "it must be float32, on the CPU"
+                f"the parameter '{name}' has type {kind} and is on the device '{parameter.device}': all must be float32, all "
+                "float16 or all bfloat16, on the CPU"
             )
+    return dtype
 
 
 def layers_of(parameters: Mapping[str, Any], excluded: Optional[Collection[str]]) -> Any:

@@ -14,6 +14,7 @@ from ._library import lib
 from ._object import Object, Stateful
 from ._struct import LayersLike, PartsLike, Struct, Text, real_number, whole_number
 from ._types import (
+    DataType,
     Error,
     OperatorConfig,
     OperatorKeywords,
@@ -264,9 +265,9 @@ class LayerOptimizer(OptimizerKeywords, Stateful):
     `layers` are the same on all ranks: a list of OptimizedLayer, which say most, or of pairs of a name and a number of elements, or
     a mapping of these; an array may stand for its number of elements. Making it is collective.
 
-    Weights and gradients are float32, in any shape, contiguous, in host memory: arrays of NumPy, tensors of PyTorch, or anything
-    with DLPack or the buffer protocol. They are the same on all ranks; so are the weights after a step, bit for bit, whether work
-    was divided or not, and on any number of ranks.
+    Weights and gradients are of the optimizer's type, in any shape, contiguous, in host memory: arrays of NumPy, tensors of
+    PyTorch, or anything with DLPack or the buffer protocol. They are the same on all ranks; so are the weights after a step, bit
+    for bit, whether work was divided or not, and on any number of ranks.
     """
 
     _kind = "optimizer"
@@ -279,6 +280,7 @@ class LayerOptimizer(OptimizerKeywords, Stateful):
             return array_of(_abi.weir_optimized_layer, "layer", self._layers), len(self._layers)
 
         self._create(handle_of(comm), config, OptimizerConfig, arguments)
+        self._type = DataType(self.config.type)
 
     @classmethod
     def from_config(cls, comm: Communicator, config: OptimizerConfig, layers: LayersLike) -> LayerOptimizer:
@@ -342,7 +344,7 @@ class LayerOptimizer(OptimizerKeywords, Stateful):
     def _layer_memory(self, layer: OptimizedLayer, what: str, array: Any) -> Tuple[Memory, Optional[Exception]]:
         """Where an array of a layer is; or NOWHERE, and what is wrong with it."""
         text = f"layer '{layer.name}': the array of {what}" if what == "weights" else f"layer '{layer.name}': the {what}"
-        memory, refusal = self._memory(text, array, ("float32",), None, what == "weights")
+        memory, refusal = self._memory(text, array, (self._type.name,), None, what == "weights")
         if refusal is None and memory.cuda and memory.elements:
             refusal = self._refusal(f"{text} is in GPU memory: it must be in host memory")
         if refusal is None and memory.elements != layer.count:
@@ -387,4 +389,4 @@ class LayerOptimizer(OptimizerKeywords, Stateful):
         if self._open_handle is None:
             return f"<weir.LayerOptimizer '{self._name}', closed>"
         elements = sum(layer.count for layer in self._layers)
-        return f"<weir.LayerOptimizer '{self._name}': {len(self._layers)} layers, {elements} float32>"
+        return f"<weir.LayerOptimizer '{self._name}': {len(self._layers)} layers, {elements} {self._type.name}>"
