@@ -84,7 +84,8 @@ class ParallelOperator {
 /// In CUDA memory (OptimizerConfig::memory) all arrays are float32 on the optimizer's GPU, and `stream`, a cudaStream_t, says when:
 /// a step comes after what is on the stream, and what is put onto it after the call sees the weights. The host waits for norms, and
 /// for weights that go to other ranks, which pass through its memory; weights that come from there arrive behind the call. They
-/// have the bits that they would have in host memory. Elsewhere `stream` stays nullptr.
+/// have the bits that they would have in host memory. Automatic choice divides nothing there: machine files do not know how fast a
+/// GPU is. Elsewhere `stream` stays nullptr.
 ///
 /// Thread-safety: as plans.
 class LayerOptimizer {

@@ -158,6 +158,10 @@ OptimizerImpl::OptimizerImpl(std::shared_ptr<CommunicatorState> communicator, co
     sums_.resize(work_.blocks.size());
     rates.assign(layers.size(), 1);
   });
+  if (config.memory == MemorySpace::cuda) {  // machine files do not know how fast GPUs are, which seldom leave much to divide
+    if (config.norms == OperatorDivision::automatic) config.norms = OperatorDivision::replicated;
+    if (config.update == OperatorDivision::automatic) config.update = OperatorDivision::replicated;
+  }
   const auto make = [&](const char* what, double bytes, std::int64_t result_bytes, OperatorDivision division) {
     OperatorConfig c{.division = division, .priority = config.priority, .name = fmt::format("{}: {}", config.name, what)};
     return make_operator(comm, c, parts(bytes, result_bytes));

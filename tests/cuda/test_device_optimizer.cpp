@@ -84,6 +84,8 @@ TEST_CASE("weights in CUDA memory are those of the papers' loops", "[device_opti
                   std::vector<GpuArrays> gradients;
                   for (int t = 0; t < steps; ++t) gradients.push_back(step(optimizer, weights, layers, t, stream.get()));
                   check.that(weights.fetch() == right, "weights");  // by the stream: nothing else waits
+                  if (config.update == OperatorDivision::automatic)
+                    check.that(optimizer.config().update == OperatorDivision::replicated, "automatic choice");
                 },
                 {.machine = job.machine});
       INFO("P " << job.ranks << " '" << job.machine << "'");
