@@ -74,10 +74,7 @@ std::int64_t OwnSamples::load(std::int64_t sample, std::span<std::byte> value) {
 }
 
 std::int64_t OwnSamples::try_load(std::int64_t sample, std::span<std::byte> value) {
-  if (const StorePart::Value kept = store_.part().find(sample); kept.data != nullptr) {
-    std::copy_n(kept.data, kept.bytes, value.data());
-    return kept.bytes;
-  }
+  if (const std::int64_t bytes = copy_kept(sample, value); bytes >= 0) return bytes;
   std::vector<std::byte> encoded;
   bool found = false;
   if (folder_ != nullptr) {
@@ -92,9 +89,15 @@ std::int64_t OwnSamples::try_load(std::int64_t sample, std::span<std::byte> valu
     if (!folder_keeps && pack.count > 1 && store_.has_room(pack.count * source_->value_bytes())) return load_pack(sample, value);
     encoded = folder_keeps ? read_into_folder(sample, pack) : read({sample, 1}).bytes;
   }
-  const std::int64_t bytes = decode(sample, encoded, value);
-  store_.keep(sample, value.first(static_cast<std::size_t>(bytes)));
-  return bytes;
+  return decode_and_keep(sample, encoded, value);
+}
+
+/// -1: it is not in memory.
+std::int64_t OwnSamples::copy_kept(std::int64_t sample, std::span<std::byte> value) const {
+  const StorePart::Value kept = store_.part().find(sample);
+  if (kept.data == nullptr) return -1;
+  std::copy_n(kept.data, kept.bytes, value.data());
+  return kept.bytes;
 }
 
 /// Reads the whole pack, for level 1 to keep it.
@@ -115,18 +118,13 @@ std::int64_t OwnSamples::load_pack(std::int64_t sample, std::span<std::byte> val
   const std::int64_t number = ownership_.pack_of(sample);
   const SampleRange pack = ownership_.pack(number);
   const std::lock_guard lock(packs_[static_cast<std::size_t>(number) % packs_.size()]);
-  if (const StorePart::Value kept = store_.part().find(sample); kept.data != nullptr) {
-    std::copy_n(kept.data, kept.bytes, value.data());
-    return kept.bytes;
-  }
+  if (const std::int64_t bytes = copy_kept(sample, value); bytes >= 0) return bytes;
   Samples all;
   try {
     all = read(pack);
   } catch (const std::exception&) {
     // One that cannot be read must not take the others with it.
-    const std::int64_t bytes = decode(sample, read({sample, 1}).bytes, value);
-    store_.keep(sample, value.first(static_cast<std::size_t>(bytes)));
-    return bytes;
+    return decode_and_keep(sample, read({sample, 1}).bytes, value);
   }
   std::vector<std::byte> other(value.size());
   std::int64_t begin = 0;
@@ -137,12 +135,15 @@ std::int64_t OwnSamples::load_pack(std::int64_t sample, std::span<std::byte> val
     begin += encoded_bytes;
     if (pack.first + i == sample || store_.part().find(pack.first + i).data != nullptr) continue;
     try {
-      const std::int64_t bytes = decode(pack.first + i, encoded, other);
-      store_.keep(pack.first + i, std::span(other).first(static_cast<std::size_t>(bytes)));
+      decode_and_keep(pack.first + i, encoded, other);
     } catch (const std::exception&) {  // its turn will come
     }
   }
-  const std::int64_t bytes = decode(sample, part(all, sample - pack.first), value);
+  return decode_and_keep(sample, part(all, sample - pack.first), value);
+}
+
+std::int64_t OwnSamples::decode_and_keep(std::int64_t sample, std::span<const std::byte> encoded, std::span<std::byte> value) {
+  const std::int64_t bytes = decode(sample, encoded, value);
   store_.keep(sample, value.first(static_cast<std::size_t>(bytes)));
   return bytes;
 }

@@ -44,6 +44,8 @@ class OwnSamples {
   std::int64_t load_pack(std::int64_t sample, std::span<std::byte> value);
   [[nodiscard]] std::vector<std::byte> read_into_folder(std::int64_t sample, const SampleRange& pack);
   [[nodiscard]] Samples read(SampleRange range);
+  [[nodiscard]] std::int64_t copy_kept(std::int64_t sample, std::span<std::byte> value) const;
+  std::int64_t decode_and_keep(std::int64_t sample, std::span<const std::byte> encoded, std::span<std::byte> value);
   std::int64_t decode(std::int64_t sample, std::span<const std::byte> encoded, std::span<std::byte> value);
 
   const SampleCacheConfig& config_;
