@@ -129,7 +129,7 @@ CacheFolder::CacheFolder(const std::string& path) : path_(fs::absolute(path).str
 
 std::optional<CacheFolder::Usage> CacheFolder::change() {
   std::unique_lock threads(mutex_);
-  for (;;) {
+  for (int i = 0; i < most_tries; ++i) {
     Descriptor file = open_in(folder_, usage_name, O_RDWR | O_CREAT);
     if (!file) return {};
     const Locked locked = lock(file, LockKind::exclusive, impatient_ ? std::chrono::milliseconds(0) : options_.patience);
@@ -149,6 +149,8 @@ std::optional<CacheFolder::Usage> CacheFolder::change() {
     if (!usage.known()) (void)clean(usage);
     return usage;
   }
+  errno = ESTALE;
+  return {};
 }
 
 CacheFolder::Usage CacheFolder::change_or_throw() {

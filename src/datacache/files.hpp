@@ -45,6 +45,9 @@ struct FileStatus {
 [[nodiscard]] std::optional<FileStatus> status_in(const Descriptor& folder, const std::string& name);
 /// The file still has that name.
 [[nodiscard]] bool is_named(const Descriptor& folder, const std::string& name, const Descriptor& file);
+/// How often a name is looked up again that others have taken away; where it never fits, the file system numbers files anew each
+/// time.
+inline constexpr int most_tries = 1000;
 /// It was used now.
 void touch(const Descriptor& file) noexcept;
 void touch_in(const Descriptor& folder, const std::string& name) noexcept;

@@ -75,7 +75,7 @@ std::optional<PackFolder::Unfinished> PackFolder::begin(std::int64_t pack) {
     std::random_device random;
     name += fmt::format(".{:08x}{:08x}", random(), random());
   }
-  for (;;) {
+  for (int i = 0; i < most_tries; ++i) {
     Descriptor file = open_in(set_folder_, name, O_RDWR | O_CREAT);
     const Locked locked = file ? lock(file, LockKind::exclusive, folder_.options().patience) : Locked::elsewhere;
     if (!file || locked == Locked::elsewhere) {
@@ -86,6 +86,9 @@ std::optional<PackFolder::Unfinished> PackFolder::begin(std::int64_t pack) {
     if (locked == Locked::yes && !is_named(set_folder_, name, file)) continue;
     return Unfinished{std::move(file), std::move(name)};
   }
+  errno = ESTALE;
+  not_kept(Reserved::failed);
+  return {};
 }
 
 void PackFolder::keep(std::int64_t pack, const Unfinished& unfinished, const Samples& samples) {

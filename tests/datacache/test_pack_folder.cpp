@@ -289,6 +289,33 @@ TEST_CASE("left-overs of dead writers are taken up or removed", "[datacache]") {
   CHECK(packs.folder().usage() == data.file_bytes(2));
 }
 
+TEST_CASE("what a dead writer had counted is not counted twice, and what is another's is not published", "[datacache]") {
+  const TemporaryFolder folder;
+  const MadeUp data;
+  PackFolder packs(folder.path(), 0, data.set);
+  const std::string unfinished = folder.path() + "/made-up/.pack-2";
+  {
+    const datacache::Descriptor dead(open(unfinished.c_str(), O_RDWR | O_CREAT, 0666));
+    REQUIRE(packs.folder().reserve(dead, 5000) == datacache::Reserved::yes);
+  }
+  CHECK(packs.folder().usage() == 5000);
+  (void)obtain(packs, data, 2);
+  CHECK(packs.folder().usage() == data.file_bytes(2));
+  CHECK(bytes_on_disk(folder.path()) == data.file_bytes(2));
+
+  LogLines log;
+  const std::string other = folder.path() + "/made-up/.pack-3";
+  const Samples samples = packs.obtain(3, [&] {
+    REQUIRE(std::filesystem::remove(other));  // pruned, and begun by somebody else
+    set_contents(other, "unfinished");
+    return data.pack(3);
+  });
+  CHECK(same(samples, data.pack(3)));
+  CHECK(contents_of(other) == "unfinished");
+  CHECK(packs_of(folder.path(), data) == std::set<std::int64_t>{2});
+  CHECK_THAT(log.all(), Catch::Contains("cannot be kept"));
+}
+
 TEST_CASE("other data under the same name are refused", "[datacache]") {
   const TemporaryFolder folder;
   MadeUp data;
