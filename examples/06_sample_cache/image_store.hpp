@@ -1,0 +1,43 @@
+// Images on a slow store, one file each: NUMBER.img has the pixels' bytes and a last one, the class. images.txt says how many there
+// are, and how large.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <string>
+#include <weir/datacache.hpp>
+
+namespace sample_cache {
+
+/// Samples of such a store. A decoded one is its pixels as floats, then its class as a std::int32_t.
+class ImageStore final : public weir::SampleSource {
+ public:
+  static constexpr int classes = 10;
+
+  /// Writes `count` made-up images into `folder`: stripes, each class in a direction of its own, under noise.
+  static void make(const std::string& folder, std::int64_t count);
+
+  /// A folder, or http://HOST:PORT of a server that has it, such as `python3 -m http.server`.
+  explicit ImageStore(std::string place);
+
+  [[nodiscard]] int pixels() const { return side_ * side_; }
+  [[nodiscard]] std::int64_t size() const override { return count_; }
+  [[nodiscard]] std::int64_t value_bytes() const override { return (pixels() + 1) * std::int64_t{sizeof(float)}; }
+  [[nodiscard]] std::string identity() const override { return "images: " + description_; }
+  void read(std::int64_t first, std::int64_t count, std::vector<std::byte>& encoded, std::span<std::int64_t> sizes) override;
+  std::int64_t decode(std::int64_t sample, std::span<const std::byte> encoded, std::span<std::byte> value) override;
+
+ private:
+  [[nodiscard]] std::string get(const std::string& name) const;
+  [[nodiscard]] std::string get_by_http(const std::string& name) const;
+
+  std::string place_;
+  sockaddr_storage server_{};
+  socklen_t server_bytes_ = 0;  // 0: place_ is a folder
+  std::string description_;
+  std::int64_t count_ = 0;
+  int side_ = 0;
+};
+
+}  // namespace sample_cache
