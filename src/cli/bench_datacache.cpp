@@ -59,16 +59,20 @@ double over(const Job& job, double value, MPI_Op op) {
   return value;
 }
 
-/// A GPU's work, while which the program gets on with what is in flight.
-void compute(const Communicator& comm, double ms) {
+/// A GPU's work, then gradients, for which ranks wait for each other; the program gets on with what is in flight meanwhile.
+void compute(const Communicator& comm, const Job& job, double ms) {
+  const auto poll = [&] {
+    const auto inside = comm.state()->enter();
+    comm.state()->engine.poll();
+  };
   const double end = now() + ms * 1e-3;
   while (now() < end) {
-    {
-      const auto inside = comm.state()->enter();
-      comm.state()->engine.poll();
-    }
+    poll();
     std::this_thread::sleep_for(std::chrono::microseconds(500));
   }
+  MPI_Request gradients = MPI_REQUEST_NULL;
+  MPI_Ibarrier(job.ranks, &gradients);
+  for (int there = 0; there == 0; MPI_Test(&gradients, &there, MPI_STATUS_IGNORE)) poll();
 }
 
 /// Values of a file are not known; those of the made-up store are.
@@ -103,7 +107,7 @@ Epoch without_cache(const Communicator& comm, const Job& job, const Options& opt
       bytes += size[0];
     }
     io += now() - asked;
-    compute(comm, options.compute_ms);
+    compute(comm, job, options.compute_ms);
   }
   const double total = now() - begin;
   return {"without", epoch, over(job, io, MPI_MAX), over(job, total, MPI_MAX),
@@ -123,7 +127,7 @@ Epoch with_cache(const Communicator& comm, const Job& job, const Options& option
     io += now() - asked;
     if (!batch) break;
     for (std::size_t i = 0; i < batch->samples.size(); ++i) check(options, batch->samples[i], batch->value(i).data());
-    compute(comm, options.compute_ms);
+    compute(comm, job, options.compute_ms);
   }
   const double total = now() - begin;
   const auto read = static_cast<double>(cache.statistics().store_bytes_read - before);
@@ -176,7 +180,8 @@ double seconds_to_get(const Job& job, SampleCache& cache, const Options& options
 /// The same samples copied out of an array of one's own.
 double seconds_to_copy(const Job& job, const Options& options, std::int64_t samples, std::int64_t batches) {
   std::vector<std::byte> all(static_cast<std::size_t>(samples * options.sample_bytes), std::byte{1});
-  std::vector<std::byte> values(static_cast<std::size_t>(options.batch * options.sample_bytes));
+  const std::int64_t lane_bytes = options.batch * options.sample_bytes;
+  std::vector<std::byte> values(static_cast<std::size_t>(options.in_flight * lane_bytes));
   std::vector<std::int64_t> order(static_cast<std::size_t>(samples));
   std::iota(order.begin(), order.end(), 0);
   std::mt19937_64 random(1);
@@ -187,7 +192,7 @@ double seconds_to_copy(const Job& job, const Options& options, std::int64_t samp
     const double begin = now();
     for (std::int64_t b = 0; b < batches; ++b) {
       for (std::int64_t i = 0; i < options.batch; ++i)
-        std::memcpy(values.data() + i * options.sample_bytes,
+        std::memcpy(values.data() + b % options.in_flight * lane_bytes + i * options.sample_bytes,
                     all.data() + order[static_cast<std::size_t>((b * options.batch + i) % samples)] * options.sample_bytes,
                     static_cast<std::size_t>(options.sample_bytes));
     }
@@ -196,8 +201,8 @@ double seconds_to_copy(const Job& job, const Options& options, std::int64_t samp
   return best;
 }
 
-/// As many bytes to the next rank and from the one before, by MPI.
-double seconds_on_wire(const Job& job, const Options& options, std::int64_t batches) {
+/// As many bytes to a rank of the next node and from one of the node before, by MPI. `apart`: how many ranks they are apart.
+double seconds_on_wire(const Job& job, const Options& options, std::int64_t batches, int apart) {
   const auto bytes = static_cast<int>(options.batch * options.sample_bytes);
   std::vector<std::byte> out(static_cast<std::size_t>(bytes), std::byte{1}), in(out.size());
   double best = 1e300;
@@ -205,8 +210,8 @@ double seconds_on_wire(const Job& job, const Options& options, std::int64_t batc
     MPI_Barrier(job.ranks);
     const double begin = now();
     for (std::int64_t b = 0; b < batches; ++b)
-      MPI_Sendrecv(out.data(), bytes, MPI_BYTE, (job.rank + 1) % job.size, 0, in.data(), bytes, MPI_BYTE,
-                   (job.rank + job.size - 1) % job.size, 0, job.ranks, MPI_STATUS_IGNORE);
+      MPI_Sendrecv(out.data(), bytes, MPI_BYTE, (job.rank + apart) % job.size, 0, in.data(), bytes, MPI_BYTE,
+                   (job.rank + job.size - apart) % job.size, 0, job.ranks, MPI_STATUS_IGNORE);
     best = std::min(best, over(job, now() - begin, MPI_MAX));
   }
   return best;
@@ -221,25 +226,27 @@ std::vector<Rate> rates(const Communicator& comm, const Job& job, const Options&
                      .name = "rates"},
                     job.source);
   const Topology& topology = comm.state()->topology;
-  std::vector<bool> node(static_cast<std::size_t>(job.size)), next(node.size());
-  for (const int rank : topology.node_peers()) node[static_cast<std::size_t>(rank)] = true;
-  next[static_cast<std::size_t>((job.rank + 1) % job.size)] = true;
-  const std::vector<std::int64_t> near = samples_of(cache, node), far = samples_of(cache, next);
-  // All of it into memory.
-  (void)seconds_to_get(job, cache, options, near, std::ssize(near) / options.batch + 1);
-  (void)seconds_to_get(job, cache, options, far, std::ssize(far) / options.batch + 1);
-  if (cache.statistics().kept == 0) return {};
-  const double gigabytes = static_cast<double>(options.batch * options.sample_bytes) * 1e-9;
+  std::vector<bool> node(static_cast<std::size_t>(job.size)), others(node.size(), true);
+  for (const int rank : topology.node_peers()) {
+    node[static_cast<std::size_t>(rank)] = true;
+    others[static_cast<std::size_t>(rank)] = false;
+  }
+  const std::vector<std::int64_t> near = samples_of(cache, node), far = samples_of(cache, others);
+  if (over(job, static_cast<double>(std::ssize(near)), MPI_MIN) == 0) return {};
+  // All of it into memory, each sample by its owner's node.
+  const auto batches = static_cast<std::int64_t>(over(job, static_cast<double>(std::ssize(near) / options.batch + 1), MPI_MAX));
+  (void)seconds_to_get(job, cache, options, near, batches);
+  if (over(job, static_cast<double>(cache.statistics().kept), MPI_MIN) == 0) return {};
   std::vector<Rate> found;
-  const auto add = [&](const char* what, const char* limit, std::int64_t batches, double seconds, double least) {
-    found.push_back(
-        {what, limit, gigabytes * static_cast<double>(batches) / seconds, gigabytes * static_cast<double>(batches) / least});
+  const auto add = [&](const char* what, const char* limit, std::int64_t count, double seconds, double least) {
+    const double gigabytes = static_cast<double>(count * options.batch * options.sample_bytes) * 1e-9;
+    found.push_back({what, limit, gigabytes / seconds, gigabytes / least});
   };
-  const std::int64_t batches = std::max<std::int64_t>(std::ssize(near) / options.batch, 1);
   add("memory of the node", "memcpy", batches, seconds_to_get(job, cache, options, near, batches),
       seconds_to_copy(job, options, std::ssize(near), batches));
-  if (topology.node_count() > 1 && !node[static_cast<std::size_t>((job.rank + 1) % job.size)])
-    add("another node", "MPI_Sendrecv", 20, seconds_to_get(job, cache, options, far, 20), seconds_on_wire(job, options, 20));
+  if (topology.node_count() > 1)
+    add("other nodes", "MPI_Sendrecv", 20, seconds_to_get(job, cache, options, far, 20),
+        seconds_on_wire(job, options, 20, topology.largest_node()));
   return found;
 }
 
