@@ -32,6 +32,7 @@ BatchCall::BatchCall(std::shared_ptr<CommunicatorState> communicator, const Batc
       setup_(setup),
       batch_(setup.config.largest_batch),
       value_bytes_(setup.value_bytes),
+      tells_sizes_(setup.variable || setup.config.on_error == SampleErrors::skip),
       quota_(quota_of(batch_, comm->topology.size())),
       ranks_(comm->topology.size()),
       me_(comm->topology.rank()) {
@@ -41,7 +42,7 @@ BatchCall::BatchCall(std::shared_ptr<CommunicatorState> communicator, const Batc
   run.element = "sample";
   places_.resize(batch);
   asked_.resize(batch);
-  in_sizes_.resize(batch);
+  in_sizes_.resize(batch, value_bytes_);
   found_.resize(batch);
   own_items_.resize(batch);
   in_ = Buffer<std::byte>(batch_ * value_bytes_);
@@ -238,6 +239,10 @@ task<void> BatchCall::load(std::int64_t round) {
         from = value.data;
         bytes = value.bytes;
       }
+      if (bytes < 0 && !tells_sizes_) {  // an error of the batch: nobody gets to see the value
+        std::fill_n(out_.data() + (slot * quota_ + i) * value_bytes_, value_bytes_, std::byte{0});
+        bytes = value_bytes_;
+      }
       out_sizes_[static_cast<std::size_t>(slot * quota_ + i)] = bytes;
       if (bytes > 0 && from != end) std::memmove(end, from, static_cast<std::size_t>(bytes));
       end += std::max<std::int64_t>(bytes, 0);
@@ -249,13 +254,15 @@ task<void> BatchCall::load(std::int64_t round) {
 task<void> BatchCall::exchange_values(std::int64_t round) {
   const StageScope stage = channel().stage(Stage::exchange_samples);
 
-  // 1. Sizes.
-  post(Traffic::control, [&](int slot, int peer) {
-    const Peer& ask = asks_[static_cast<std::size_t>(peer)];
-    return Block{in_sizes_.data() + ask.first + round * quota_, in_round(ask.total, round) * word_bytes,
-                 out_sizes_.data() + slot * quota_, in_round(serves_[static_cast<std::size_t>(peer)].total, round) * word_bytes};
-  });
-  co_await channel().done(std::span<Request>(requests_));
+  // 1. Sizes, where they are not all the same.
+  if (tells_sizes_) {
+    post(Traffic::control, [&](int slot, int peer) {
+      const Peer& ask = asks_[static_cast<std::size_t>(peer)];
+      return Block{in_sizes_.data() + ask.first + round * quota_, in_round(ask.total, round) * word_bytes,
+                   out_sizes_.data() + slot * quota_, in_round(serves_[static_cast<std::size_t>(peer)].total, round) * word_bytes};
+    });
+    co_await channel().done(std::span<Request>(requests_));
+  }
 
   // 2. Values.
   post(Traffic::payload, [&](int slot, int peer) {

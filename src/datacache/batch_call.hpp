@@ -19,6 +19,7 @@ struct BatchSetup {
   const SampleCacheConfig& config;
   const Ownership& ownership;
   std::int64_t samples = 0, value_bytes = 0;
+  bool variable = false;                    ///< samples may be shorter
   std::span<const int> rank_at;             ///< by place
   std::span<const StorePart* const> parts;  ///< by rank: the part of memory that can be read here; null: it cannot
   LoadPool& pool;
@@ -83,7 +84,9 @@ class BatchCall final : public AsynchronousCall {
   void note_failure(const datacache::LoadJob& job);
 
   const datacache::BatchSetup& setup_;
-  const std::int64_t batch_, value_bytes_, quota_;
+  const std::int64_t batch_, value_bytes_;
+  const bool tells_sizes_;  // an owner does: samples are of many sizes, or may be skipped
+  const std::int64_t quota_;
   int ranks_, me_;
   // Of what is asked for, grouped by owner:
   std::vector<std::int64_t> places_;    // in the batch

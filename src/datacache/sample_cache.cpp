@@ -114,7 +114,7 @@ SampleCacheImpl::SampleCacheImpl(std::shared_ptr<CommunicatorState> communicator
   own_.emplace(config, source, ownership_, *store_, folder_ ? &*folder_ : nullptr);
   // A call may load for this rank and for others at the same time.
   pool_.emplace(*own_, config.threads, 2 * static_cast<std::size_t>(config.in_flight));
-  setup_.emplace(BatchSetup{config, ownership_, samples, value_bytes, rank_at_, parts_, *pool_, statistics_});
+  setup_.emplace(BatchSetup{config, ownership_, samples, value_bytes, source->variable(), rank_at_, parts_, *pool_, statistics_});
   for (int i = 0; i < config.in_flight; ++i)
     calls_.push_back(
         std::make_shared<BatchCall>(comm, *setup_, leases_[static_cast<std::size_t>(i / Lease::tags)].tag(i % Lease::tags)));
