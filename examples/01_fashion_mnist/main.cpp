@@ -34,7 +34,7 @@ void define_options(CLI::App& app, CommandLine& line) {
                                                            {"residual", weir::Feedback::residual},
                                                            {"ef21", weir::Feedback::ef21}};
   const std::map<std::string, Optimizer> optimizers = {
-      {"automatic", Optimizer::automatic}, {"before", Optimizer::before}, {"after", Optimizer::after}};
+      {"automatic", Optimizer::automatic}, {"before", Optimizer::before}, {"after", Optimizer::after}, {"lars", Optimizer::lars}};
   Options& training = line.training;
   app.add_option("--algorithm", training.algorithm, "how gradients are averaged: a name from `weir info`, auto or auto_sparse")
       ->capture_default_str();
@@ -49,8 +49,8 @@ void define_options(CLI::App& app, CommandLine& line) {
   app.add_option(
          "--optimizer", training.optimizer,
          "learning rate and momentum enter before the plan, or after it; automatic (default): after it where a compressor's "
-         "bytes, values or factors travel")
-      ->transform(CLI::CheckedTransformer(optimizers).description("automatic|before|after"));
+         "bytes, values or factors travel; lars: after it, and every layer steps in proportion to its weights")
+      ->transform(CLI::CheckedTransformer(optimizers).description("automatic|before|after|lars"));
   app.add_option("--density", training.density, "fraction of the gradient that a sparse algorithm delivers")
       ->check(CLI::Range(1e-9, 1.0))
       ->capture_default_str();
@@ -63,6 +63,13 @@ void define_options(CLI::App& app, CommandLine& line) {
   app.add_option("--batch", training.batch, "images per rank and step")->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--learning-rate", training.learning_rate, "its peak")->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--momentum", training.momentum, "of the gradient")->check(CLI::Range(0.0, 1.0))->capture_default_str();
+  app.add_option("--trust-coefficient", training.trust_coefficient, "of lars: how far a layer steps, as a part of its weights")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--learning-rate-warmup", training.learning_rate_warmup_epochs,
+                 "epochs in which the learning rate rises to its peak")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app.add_option("--seed", training.seed, "of initial parameters and image order")->capture_default_str();
   app.add_option("--evaluate-every", training.evaluate_every, "steps from one test to the next")
       ->check(CLI::PositiveNumber)

@@ -37,6 +37,16 @@ Network::Network(std::vector<int> widths) {
   }
 }
 
+std::vector<Network::Array> Network::arrays() const {
+  std::vector<Array> arrays;
+  for (const Layer& layer : layers_) {
+    const std::string name = "layer" + std::to_string(&layer - layers_.data() + 1);
+    arrays.push_back({name + ".weight", layer.weights, static_cast<std::int64_t>(layer.bias - layer.weights), false});
+    arrays.push_back({name + ".bias", layer.bias, layer.outputs, true});
+  }
+  return arrays;
+}
+
 std::vector<float> Network::initial_parameters(std::uint64_t seed) const {
   std::vector<float> parameters(static_cast<std::size_t>(parameter_count_), 0.0F);
   std::mt19937_64 random(seed);

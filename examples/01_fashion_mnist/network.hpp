@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "dataset.hpp"
@@ -15,6 +16,14 @@ class Network {
   /// `widths`: units of the input, of each hidden layer and of the output.
   explicit Network(std::vector<int> widths);
   [[nodiscard]] std::int64_t parameter_count() const noexcept { return parameter_count_; }
+  /// The weights or the biases of a layer: where they lie among all parameters.
+  struct Array {
+    std::string name;
+    std::size_t begin;
+    std::int64_t count;
+    bool is_bias;
+  };
+  [[nodiscard]] std::vector<Array> arrays() const;
 
   /// He initialisation; the same seed gives the same parameters on every rank.
   [[nodiscard]] std::vector<float> initial_parameters(std::uint64_t seed) const;

@@ -19,6 +19,10 @@ void Resume::add(weir::AllreducePlan& plan, std::span<float> parameters, std::sp
   checkpoint_->add_local("tally", tally);
 }
 
+void Resume::add(weir::LayerOptimizer& optimizer) {
+  if (checkpoint_) checkpoint_->add("optimizer", optimizer);
+}
+
 std::optional<Resume::Progress> Resume::restore() {
   if (!checkpoint_ || !checkpoint_->restore()) return {};
   return Progress{checkpoint_->real("epochs"), checkpoint_->text("curve")};

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 #include <weir/checkpoint.hpp>
+#include <weir/optim.hpp>
 
 namespace fashion_mnist {
 
@@ -24,6 +25,7 @@ class Resume {
   Resume(const weir::Communicator& comm, const CheckpointOptions& options);
   /// The same on all ranks; this rank's own. They outlive the training.
   void add(weir::AllreducePlan& plan, std::span<float> parameters, std::span<float> velocity, std::span<double> tally);
+  void add(weir::LayerOptimizer& optimizer);
 
   /// Collective. How far the run had got, in epochs of data, and the curve so far, as text; nothing where it begins.
   struct Progress {

@@ -66,14 +66,32 @@ Trainer::Trainer(MPI_Comm comm, const Dataset& train, const Dataset& test, Optio
       network_({train.pixels, 1024, 256, 10}),
       plan_(comm_, plan_config(options_, network_.parameter_count(), sampler_.batches_per_epoch())),
       sparse_(algorithm_of(plan_).sparse),
-      after_(options_.optimizer == Optimizer::after || (options_.optimizer == Optimizer::automatic && travels_compressed(plan_))),
+      after_(options_.optimizer == Optimizer::after || options_.optimizer == Optimizer::lars ||
+             (options_.optimizer == Optimizer::automatic && travels_compressed(plan_))),
       entries_(sparse_ && !after_ && options_.error_feedback != weir::Feedback::ef21),
       parameters_(network_.initial_parameters(options_.seed)),
       velocity_(parameters_.size(), 0.0F),
       update_(after_ || travels_compressed(plan_) || (sparse_ && !entries_) ? parameters_.size() : 0, 0.0F),
       resume_(comm_, options_.checkpoint) {
   static_assert(sizeof(Tally) % sizeof(double) == 0);
+  if (options_.optimizer == Optimizer::lars) make_layer_optimizer();
   resume_.add(plan_, parameters_, velocity_, {&tally_.split.compute, sizeof(Tally) / sizeof(double)});
+  if (lars_) resume_.add(*lars_);
+}
+
+void Trainer::make_layer_optimizer() {
+  std::vector<weir::OptimizedLayer> layers;
+  for (const Network::Array& array : network_.arrays()) {
+    layers.push_back({.name = array.name, .count = array.count, .excluded = array.is_bias});
+    layer_weights_.push_back(&parameters_[array.begin]);
+    layer_gradients_.push_back(&update_[array.begin]);
+  }
+  weir::OptimizerConfig config;
+  config.rule = weir::OptimizerRule::lars;
+  config.momentum = options_.momentum;
+  config.weight_decay = 0;
+  config.trust_coefficient = options_.trust_coefficient;
+  lars_.emplace(comm_, config, layers);
 }
 
 TrainingResult Trainer::run(Observer& observer) {
@@ -139,6 +157,10 @@ void Trainer::step(std::int64_t number) {
 }
 
 void Trainer::update_parameters(float rate, float momentum) {
+  if (lars_) {
+    lars_->step(layer_weights_, layer_gradients_, rate);
+    return;
+  }
   const auto count = static_cast<int>(parameters_.size());
   if (after_) {
     cblas_sscal(count, momentum, velocity_.data(), 1);

@@ -4,9 +4,10 @@
 #include <mpi.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
-#include <weir/weir.hpp>
+#include <weir/optim.hpp>
 
 #include "dataset.hpp"
 #include "network.hpp"
@@ -18,7 +19,8 @@ namespace fashion_mnist {
 enum class Optimizer : std::uint8_t {
   automatic,  ///< before, where entries travel or nothing is compressed; else after
   before,     ///< what waits in a residual keeps the learning rate and the momentum that it was made with
-  after       ///< gradients are compressed, and the optimizer sees what is delivered
+  after,      ///< gradients are compressed, and the optimizer sees what is delivered
+  lars        ///< after, and every layer steps in proportion to its weights
 };
 
 struct Options {
@@ -35,6 +37,7 @@ struct Options {
   int batch = 128;  ///< images per rank and step
   double learning_rate = 0.2;
   double momentum = 0.9;
+  double trust_coefficient = 0.02;  ///< of LARS
   double learning_rate_warmup_epochs = 0.5;
   int evaluate_every = 50;  ///< steps between two points of the curve
   std::uint64_t seed = 1;
@@ -92,6 +95,8 @@ class Trainer {
   std::int64_t resume(std::vector<CurvePoint>& curve);
   void step(std::int64_t number);
   void update_parameters(float rate, float momentum);
+  /// LARS over the network's arrays. Collective.
+  void make_layer_optimizer();
   [[nodiscard]] double learning_rate(std::int64_t step) const;
   CurvePoint measure(std::int64_t step);
   double test_accuracy();
@@ -110,8 +115,11 @@ class Trainer {
   bool after_;    ///< the optimizer comes after the plan
   bool entries_;  ///< the plan delivers entries, not the whole
   std::vector<float> parameters_;
-  std::vector<float> velocity_;  ///< the step with momentum: of this rank, or, after the plan, of all
-  std::vector<float> update_;    ///< what goes into the plan and comes out, where that is not the velocity itself
+  std::vector<float> velocity_;                ///< the step with momentum: of this rank, or, after the plan, of all
+  std::vector<float> update_;                  ///< what goes into the plan and comes out, where that is not the velocity itself
+  std::optional<weir::LayerOptimizer> lars_;   ///< keeps a velocity of its own
+  std::vector<float*> layer_weights_;          ///< in parameters_
+  std::vector<const float*> layer_gradients_;  ///< in update_
   /// Summed on this rank, over all steps but for the loss, which is since the last point of the curve. All doubles.
   struct Tally {
     StepSplit split;

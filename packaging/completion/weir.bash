@@ -26,7 +26,7 @@ _weir() {
       "bench embedding --warmup" | "bench fusion --model" | "bench fusion --density" | "bench fusion --buffer-mib" | \
       "bench fusion --rate" | "bench fusion --batch" | "bench fusion --shrink" | "bench fusion --poll-us" | \
       "bench fusion --iterations" | "bench fusion --warmup" | "bench pto --model" | "bench pto --smallest" | \
-      "bench pto --iterations" | "bench adam --count" | "bench adam --density" | "bench adam --iterations" | \
+      "bench pto --iterations" | "bench pto --warmup" | "bench adam --count" | "bench adam --density" | "bench adam --iterations" | \
       "bench datacache --path" | "bench datacache --samples" | "bench datacache --sample-bytes" | "bench datacache --batch" | \
       "bench datacache --pack" | "bench datacache --epochs" | "bench datacache --threads" | "bench datacache --in-flight" | \
       "bench datacache --compute-ms" | "bench datacache --folder" | "bench capi --count" | "bench capi --calls" | \
@@ -95,7 +95,7 @@ _weir() {
           --iterations --warmup --json" ;;
         "bench fusion") words="-h --help --model --scheme --algorithm --threshold --values --density --buffer-mib --rate --batch --shrink --poll-us
           --iterations --warmup --json" ;;
-        "bench pto") words="-h --help --model --smallest --iterations --json" ;;
+        "bench pto") words="-h --help --model --smallest --iterations --warmup --json" ;;
         "bench adam") words="-h --help --count --density --iterations --json" ;;
         "bench datacache") words="-h --help --path --samples --sample-bytes --batch --pack --epochs --threads --in-flight --compute-ms --folder --json" ;;
         "bench capi") words="-h --help --count --calls --rounds --json" ;;

@@ -125,10 +125,12 @@ std::span<const CardField> config_fields() {
 
 /// Bytes of an element that cross the memory bus.
 struct BusBytes {
-  double lars_norms, lars_update, lamb;
+  double norms, update;
 };
-[[nodiscard]] constexpr BusBytes bus_bytes(DataType type) {
-  return type == DataType::float32 ? BusBytes{8, 20, 40} : BusBytes{4, 22, 44};
+[[nodiscard]] constexpr BusBytes bus_bytes(const OptimizerConfig& config) {
+  const bool narrow = config.type != DataType::float32;
+  if (config.rule == OptimizerRule::lamb) return narrow ? BusBytes{24, 20} : BusBytes{24, 16};
+  return narrow ? BusBytes{4, 22} : BusBytes{8, 20};
 }
 
 /// However a step ends, the caller's stream goes on behind it.
@@ -166,14 +168,15 @@ OptimizerImpl::OptimizerImpl(std::shared_ptr<CommunicatorState> communicator, co
     OperatorConfig c{.division = division, .priority = config.priority, .name = fmt::format("{}: {}", config.name, what)};
     return make_operator(comm, c, parts(bytes, result_bytes));
   };
-  const BusBytes bus = bus_bytes(config.type);
-  const double update_bytes = lamb() ? bus.lamb : bus.lars_update;
+  const BusBytes bus = bus_bytes(config);
+  // Of lamb, norms are divided as the update is, by parts with the work of both.
+  const double update_bytes = lamb() ? bus.norms + bus.update : bus.update;
   if (config.update != OperatorDivision::replicated) updates_ = make("update", update_bytes, 0, config.update);
   if (updates_) config.update = updates_->config.division;
   if (config.update == OperatorDivision::replicated) updates_.reset();
   // Of lamb, whoever steps a block has its moments, and these make its norms.
   norms_ = lamb() ? make("norms", update_bytes, sizeof(SquaredNorms), config.update)
-                  : make("norms", bus.lars_norms, sizeof(SquaredNorms), config.norms);
+                  : make("norms", bus.norms, sizeof(SquaredNorms), config.norms);
   config.norms = norms_->config.division;
   comm->agree("keeping moments", "optimizer", config.name, [&] {
     share_work();
@@ -351,6 +354,17 @@ void OptimizerImpl::visit_state(StateVisitor& visitor, bool once) {
     space_->visit(visitor, kept, count);
   }
   if (visitor.restores()) statistics = {};
+}
+
+StepCost OptimizerImpl::predicted() const {
+  const BusBytes bus = bus_bytes(config);
+  const double norms_part = lamb() ? bus.norms / (bus.norms + bus.update) : 1;
+  const double norms = norms_part * norms_->predicted.work;
+  if (!updates_) {
+    const std::vector<OperatorPart> all = parts(bus.update, 0);
+    return {norms, longest(all, {0, all.size()}), norms_->predicted.gather};
+  }
+  return {norms, (lamb() ? 1 - norms_part : 1) * updates_->predicted.work, norms_->predicted.gather + updates_->predicted.gather};
 }
 
 std::string OptimizerImpl::explanation() const {

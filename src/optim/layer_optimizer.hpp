@@ -30,6 +30,13 @@ struct Norms {
 /// By which factor the layer's step differs from the learning rate.
 [[nodiscard]] double rate_of(const OptimizerConfig& config, const OptimizedLayer& layer, const Norms& norms);
 
+/// What a step takes, by the cost functions; as OptimizerStatistics, of the rank with the most work.
+struct StepCost {
+  double norms = 0, update = 0, gather = 0;  ///< s
+
+  [[nodiscard]] double seconds() const { return norms + update + gather; }
+};
+
 }  // namespace weir::optim
 
 namespace weir::detail {
@@ -51,6 +58,7 @@ class OptimizerImpl {
   void reset();
   /// False where a gathering broke off: memory must be kept until the process ends, for the network may still write to it.
   [[nodiscard]] bool retire() noexcept;
+  [[nodiscard]] optim::StepCost predicted() const;
   [[nodiscard]] std::string explanation() const;
   [[nodiscard]] std::int64_t memory_bytes() const;
 

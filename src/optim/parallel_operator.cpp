@@ -65,16 +65,16 @@ OperatorPlan planned(CommunicatorState& comm, const OperatorConfig& config, std:
   constexpr std::array divisions = {OperatorDivision::replicated, OperatorDivision::node, OperatorDivision::all};
   constexpr std::array words = {"by every rank", "among the ranks of each node", "among all ranks"};
   const Problem ranks = make_problem(comm.topology, 1, 1);
-  OperatorPlan plan{config, {}};
-  double least = 0;
+  OperatorPlan plan{config, {}, {}};
   std::string predicted;
   for (std::size_t i = 0; i < divisions.size(); ++i) {
     const OperatorCost cost = cost_of(comm.agreed_machine().machine, ranks, parts, config.variable, divisions[i]);
     predicted += fmt::format("{}{} {:.3f} ms, of which gathering {:.3f} ms", i == 0 ? "" : "; ", words[i], cost.seconds() * 1e3,
                              cost.gather * 1e3);
-    if (config.division != OperatorDivision::automatic || (i > 0 && cost.seconds() >= least)) continue;
+    const bool better = i == 0 || cost.seconds() < plan.predicted.seconds();
+    if (config.division == OperatorDivision::automatic ? !better : config.division != divisions[i]) continue;
     plan.config.division = divisions[i];
-    least = cost.seconds();
+    plan.predicted = cost;
   }
   const auto chosen =
       static_cast<std::size_t>(std::find(divisions.begin(), divisions.end(), plan.config.division) - divisions.begin());
@@ -89,6 +89,7 @@ OperatorImpl::OperatorImpl(std::shared_ptr<CommunicatorState> communicator, Oper
                            std::span<const OperatorPart> described)
     : AsynchronousCall(std::move(communicator), plan.config.name, plan.config.priority, lease.tag()),
       config(plan.config),
+      predicted(plan.predicted),
       explanation(std::move(plan.explanation)),
       parts(described.begin(), described.end()),
       offsets(parts.size() + 1),

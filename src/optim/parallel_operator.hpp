@@ -19,6 +19,7 @@ namespace weir::optim {
 /// What an operator is made with, agreed on by all ranks.
 struct OperatorPlan {
   OperatorConfig config;  ///< in force
+  OperatorCost predicted;
   std::string explanation;
 };
 
@@ -40,7 +41,8 @@ class OperatorImpl final : public AsynchronousCall {
   [[nodiscard]] bool works_on(std::size_t part) const { return part >= begins_[me_] && part < begins_[me_ + 1]; }
   [[nodiscard]] std::int64_t memory_bytes() const { return staging_.bytes(); }
 
-  const OperatorConfig config;  ///< in force
+  const OperatorConfig config;          ///< in force
+  const optim::OperatorCost predicted;  ///< of a run
   const std::string explanation;
   const std::vector<OperatorPart> parts;
   std::vector<std::int64_t> offsets;  ///< of results, and the end

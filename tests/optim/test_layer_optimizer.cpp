@@ -4,6 +4,7 @@
 #include <weir/optim.hpp>
 
 #include "optim/layer_loops.hpp"
+#include "optim/layer_optimizer.hpp"
 #include "support/allocation_count.hpp"
 #include "support/catch.hpp"
 #include "support/inproc_ranks.hpp"
@@ -51,6 +52,27 @@ TEST_CASE("weights are those of the papers' loops, on any number of ranks", "[op
 
 TEST_CASE("rates are limited where one asks", "[optim]") {
   for (const OptimizerRule rule : rules) check_weights(jobs[1], {.rule = rule, .weight_decay = 0, .largest_rate = 1e-3});
+}
+
+TEST_CASE("a step is predicted by the bytes that its passes move, on the rank with the most work", "[optim]") {
+  constexpr int ranks = 3;
+  const std::vector<OptimizedLayer> layers = {{.name = "a", .count = 2 * optim::block_elements},
+                                              {.name = "b", .count = optim::block_elements}};
+  const auto close = [](double a, double b) { return std::abs(a - b) <= 1e-9 * std::abs(b); };
+  for (const OptimizerRule rule : rules) {
+    RankCheck check;
+    run_ranks(ranks, [&](Communicator& comm) {
+      const auto predicted = [&](OperatorDivision division) {
+        return LayerOptimizer(comm, {.rule = rule, .norms = division, .update = division}, layers).state()->predicted();
+      };
+      const optim::StepCost each = predicted(OperatorDivision::replicated), divided = predicted(OperatorDivision::all);
+      check.that(close(each.update / each.norms, rule == OptimizerRule::lars ? 20.0 / 8 : 16.0 / 24), "passes");
+      check.that(close(divided.norms, each.norms / ranks) && close(divided.update, each.update / ranks), "a third of the work");
+      check.that(divided.gather > each.gather && each.gather > 0, "gathering");
+      check.that(close(each.seconds(), each.norms + each.update + each.gather), "sum");
+    });
+    REQUIRE(check.failure() == "");
+  }
 }
 
 TEST_CASE("an optimizer goes on from a saved state", "[optim]") {

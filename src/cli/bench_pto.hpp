@@ -1,0 +1,37 @@
+// bench_pto.hpp: LARS and LAMB, divided among ranks and by each: what is asked for.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+#include <weir/weir.hpp>
+
+#include "cli/fusion_model.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace weir::cli {
+
+struct PtoOptions {
+  std::vector<std::string> models = {"resnet50"};
+  std::int64_t smallest = 8192;
+  int iterations = 15, warmup = 2;
+  std::string json;
+};
+void add_pto_options(CLI::App& command, PtoOptions& options);
+
+/// How ranks come to a common start, and what weights and gradients are at first: filled tensor by tensor.
+struct PtoHost {
+  std::function<void()> start_together;
+  std::function<void(std::span<float> values)> fill;
+};
+
+/// Collective. Measures each model by every division, one after another in every iteration. Rank 0 prints and writes what comes
+/// out, beside what the cost functions predict.
+void bench_pto(const Communicator& comm, const PtoOptions& options, std::span<const FusionModel> models, const PtoHost& host);
+
+}  // namespace weir::cli
