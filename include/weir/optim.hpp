@@ -19,8 +19,9 @@ class OperatorImpl;
 class OptimizerImpl;
 }  // namespace detail
 
-/// Works on one part, on this rank, and writes its result, part.result_bytes long. Returns how many bytes of it there are; only
-/// with `variable` may that be fewer. The same part gives the same bytes on every rank. What it throws, every rank throws.
+/// Calls nothing of its operator. Works on one part, on this rank, and writes its result, part.result_bytes long. Returns how many
+/// bytes of it there are; only with `variable` may that be fewer. The same part gives the same bytes on every rank. What it throws,
+/// every rank throws.
 using OperatorBody = std::function<std::int64_t(int part, std::span<std::byte> result)>;
 
 /// r[p] = OP(g[p]) on rank p, then an allgather of all r[p] (CommLib equations 13 and 14). Parts are divided in a row, so that the
@@ -64,9 +65,13 @@ class ParallelOperator {
 /// LARS (You et al. 2018; CommLib equation 11) and LAMB (You et al. 2020, Algorithm 2): each layer steps by a rate of its own, in
 /// proportion to its weights' norm.
 ///
-///   lars: rate = trust_coefficient |w| / (|g| + weight_decay |w|); v = momentum v + learning_rate rate (g + weight_decay w); w -=
-///   v lamb: m, v = Adam's moments of g; u = m' / (sqrt(v') + epsilon) + weight_decay w; rate = |w| / |u|; w -= learning_rate rate
-///   u
+/// - lars: rate = trust_coefficient |w| / (|g| + weight_decay |w|)
+///
+///         v = momentum v + learning_rate rate (g + weight_decay w); w -= v
+///
+/// - lamb: m and v are Adam's moments of g; u = m' / (sqrt(v') + epsilon) + weight_decay w; rate = |w| / |u|
+///
+///         w -= learning_rate rate u
 ///
 /// with m' and v' corrected for their start at zero. The rate is 1 for excluded layers and where a norm is 0, and at most
 /// largest_rate. Weights and gradients are the same on all ranks; so are they after a step, bit for bit, whether work was divided
@@ -97,9 +102,9 @@ class LayerOptimizer {
   /// Not collective, unless it outlives the last copy of its communicator.
   ~LayerOptimizer();
 
-  /// Collective, blocking. weights[i] and gradients[i] are those of layer i, layers[i].count elements long. Throws on all ranks
-  /// Error(WEIR_ERR_NON_FINITE), naming the layer, where a norm is not finite; with lars nothing has changed then, with lamb the
-  /// moments have taken the gradient up.
+  /// Collective, blocking. weights[i] and gradients[i] are those of layer i, layers[i].count elements long; learning_rate is equal
+  /// on all ranks. Throws on all ranks Error(WEIR_ERR_NON_FINITE), naming the layer, where a norm is not finite; with lars nothing
+  /// has changed then, with lamb the moments have taken the gradient up: reset() or restore_state() before the next step.
   void step(std::span<float* const> weights, std::span<const float* const> gradients, double learning_rate, void* stream = nullptr);
   /// The same for arrays of OptimizerConfig::type, aligned to it.
   void step_raw(std::span<void* const> weights, std::span<const void* const> gradients, double learning_rate,

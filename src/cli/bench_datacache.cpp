@@ -251,8 +251,8 @@ std::vector<Rate> rates(const Communicator& comm, const Job& job, const Options&
 }
 
 void print(const Job& job, const Options& options, const std::vector<Epoch>& epochs, const std::vector<Rate>& found) {
-  fmt::print("{} samples of {} bytes, {} ranks, batches of {}, {} ms of computing each\n", options.samples, options.sample_bytes,
-             job.size, options.batch, options.compute_ms);
+  fmt::print("{} samples of {} bytes, {} rank{}, batches of {}, {} ms of computing each\n", options.samples, options.sample_bytes,
+             job.size, job.size == 1 ? "" : "s", options.batch, options.compute_ms);
   fmt::print("{:<24} {:>6} {:>10} {:>10} {:>12} {:>14}\n", "run", "epoch", "I/O s", "epoch s", "samples/s", "MB from store");
   for (const Epoch& e : epochs)
     fmt::print("{:<24} {:>6} {:>10.3f} {:>10.3f} {:>12.0f} {:>14.1f}\n", e.run, e.epoch, e.io_s, e.total_s,

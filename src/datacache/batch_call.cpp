@@ -289,7 +289,10 @@ task<void> BatchCall::exchange_values(std::int64_t round) {
 
 /// A sample that is skipped is nobody's error.
 void BatchCall::note_failure(const LoadJob& job) {
-  if (job.failed() && !outcome_.failed() && setup_.config.on_error != SampleErrors::skip) outcome_ = job.outcome();
+  if (!job.failed() || outcome_.failed() || setup_.config.on_error == SampleErrors::skip) return;
+  const Outcome& why = job.outcome();
+  outcome_.set_formatted(static_cast<weir_status>(why.status), "samples '{}', rank {}: {}", setup_.config.name, me_,
+                         why.text.data());
 }
 
 void BatchCall::deliver() {

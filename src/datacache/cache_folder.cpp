@@ -182,10 +182,10 @@ Descriptor CacheFolder::make_data_set(const DataSet& set) {
          found->version, manifest_version, remedy());
   if (found->fingerprint != set.fingerprint())
     fail(WEIR_ERR_MISMATCH,
-         "sample cache folder {}: '{}' has other data: {} samples in packs of {}, \"{}\"; here it is {} samples in packs of {}, "
-         "\"{}\": {}",
-         path_, set.name, found->set.samples, found->set.pack_samples, found->set.identity, set.samples, set.pack_samples,
-         set.identity, remedy());
+         "sample cache folder {}: '{}' has other data: {}. There: {} samples in packs of {}, \"{}\"; here: {} samples in packs of "
+         "{}, \"{}\"",
+         path_, set.name, remedy(), found->set.samples, found->set.pack_samples, found->set.identity, set.samples, set.pack_samples,
+         set.identity);
   return folder;
 }
 

@@ -185,7 +185,7 @@ Position position_of(std::string_view text) {
   double together = 0;  // where numbers would overflow, they do not fit either
   for (const std::int64_t count : position.order.counts) together += static_cast<double>(count);
   if (together > static_cast<double>(most_samples) || position.samples() != samples)
-    words.wrong("samples", fmt::format("{}", samples));
+    words.wrong("counts", joined(position.order.counts));
   bool fits = position.taken.size() == groups;
   for (std::size_t i = 0; fits && i < groups; ++i) fits = position.taken[i] <= position.order.counts[i];
   if (!fits) words.wrong("taken", joined(position.taken));

@@ -129,6 +129,7 @@ void OperatorImpl::check_part(int part) const {
 }
 
 void OperatorImpl::start(const Outcome& ahead, const OperatorBody& body, std::span<std::byte> results) {
+  if (working_) fail(WEIR_ERR_BUSY, "operator '{}' is started by its own body: let that return first", config.name);
   check_startable();
   results_ = results;
   outcome_ = ahead;
@@ -146,6 +147,7 @@ void OperatorImpl::start(const Outcome& ahead, const OperatorBody& body, std::sp
 }
 
 void OperatorImpl::work(const OperatorBody& body) {
+  const WorkScope working(working_);
   const Clock::time_point begin = Clock::now();
   for (std::size_t i = begins_[me_]; i < begins_[me_ + 1]; ++i) {
     const std::int64_t most = parts[i].result_bytes;

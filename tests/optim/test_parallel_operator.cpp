@@ -198,4 +198,24 @@ TEST_CASE("a run in the steady state allocates nothing", "[optim]") {
   REQUIRE(check.failure() == "");
 }
 
+TEST_CASE("a body that starts its own operator is an error on all ranks") {
+  for (const int ranks : {1, 3}) {
+    const std::string failure = unlike_errors(ranks, WEIR_ERR_BUSY, "is started by its own body", [&](Communicator& comm) {
+      const std::vector<OperatorPart> parts = odd_parts(9, 50);
+      ParallelOperator op(comm, {.division = OperatorDivision::all}, parts);
+      std::vector<std::byte> results(static_cast<std::size_t>(op.bytes()));
+      const OperatorBody plain = [](int, std::span<std::byte> result) { return std::ssize(result); };
+      op.run(plain, results);
+      op.run(
+          [&](int part, std::span<std::byte> result) {
+            if (part == 0) op.run(plain, results);
+            return std::ssize(result);
+          },
+          results);
+    });
+    INFO("P " << ranks);
+    REQUIRE(failure == "");
+  }
+}
+
 }  // namespace weir::test
