@@ -162,6 +162,24 @@ def test_optimizers_are_as_in_host_memory(comm, rule, update):
         np.testing.assert_array_equal(weights[0].cpu().numpy(), expected[0])
 
 
+@pytest.mark.parametrize("rule", ["lars", "lamb"])
+def test_an_optimizer_of_pytorch_is_as_on_the_cpu(comm, rule):
+    models = [network(), network().cuda()]
+    optimizers = [weir.torch.LayerOptimizer(model, comm, lr=0.1, rule=rule) for model in models]
+    for turn in range(3):
+        for model, optimizer in zip(models, optimizers):
+            for number, parameter in enumerate(model.parameters()):
+                random = np.random.default_rng([turn, number]).standard_normal(tuple(parameter.shape))
+                parameter.grad = torch.from_numpy(random.astype(np.float32)).to(parameter.device)
+            optimizer.step()
+    for on_cpu, on_gpu in zip(*(model.parameters() for model in models)):
+        np.testing.assert_array_equal(on_gpu.detach().cpu().numpy(), on_cpu.detach().numpy())
+    for optimizer in optimizers:
+        optimizer.close()
+    with pytest.raises(weir.ArgumentError, match="has type float16 and is on the device 'cuda"):
+        weir.torch.LayerOptimizer(network().half().cuda(), comm, lr=0.1)
+
+
 def network():
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(50, 400), nn.ReLU(), nn.Linear(400, 600), nn.ReLU(), nn.Linear(600, 7))
