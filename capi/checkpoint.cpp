@@ -9,6 +9,7 @@
 #include "optim.hpp"
 #include "plan.hpp"
 #include "schedule.hpp"
+#include "sparse_adam.hpp"
 
 using namespace weir::capi;
 
@@ -90,6 +91,13 @@ weir_status weir_checkpoint_add_optimizer(weir_checkpoint* checkpoint, const cha
   return guard_name(checkpoint, name, [&] {
     need_one_of(checkpoint, optimizer);
     checkpoint->checkpoint.add(name, optimizer->optimizer);
+  });
+}
+
+weir_status weir_checkpoint_add_sparse_adam(weir_checkpoint* checkpoint, const char* name, weir_sparse_adam* adam) {
+  return guard_name(checkpoint, name, [&] {
+    need_alive(adam);
+    checkpoint->checkpoint.add(name, adam->adam);
   });
 }
 

@@ -20,7 +20,7 @@ Handles& handles() {
 
 std::string_view name_of(HandleKind kind) noexcept {
   constexpr std::string_view names[] = {"communicator", "plan",      "table",  "schedule", "checkpoint", "fused allreduce",
-                                        "operator",     "optimizer", "source", "cache",    "loader"};
+                                        "operator",     "optimizer", "source", "cache",    "loader",     "sparse Adam optimizer"};
   return names[static_cast<int>(kind)];
 }
 

@@ -6,6 +6,7 @@
 #include <weir/embedding.h>
 #include <weir/fusion.h>
 #include <weir/optim.h>
+#include <weir/sparse_adam.h>
 #include <weir/weir.h>
 
 #include <string_view>
@@ -23,7 +24,8 @@ enum class HandleKind {
   optimizer,
   source,
   cache,
-  loader
+  loader,
+  sparse_adam
 };
 [[nodiscard]] std::string_view name_of(HandleKind kind) noexcept;
 
@@ -49,6 +51,8 @@ template <>
 inline constexpr HandleKind handle_kind<weir_cache> = HandleKind::cache;
 template <>
 inline constexpr HandleKind handle_kind<weir_loader> = HandleKind::loader;
+template <>
+inline constexpr HandleKind handle_kind<weir_sparse_adam> = HandleKind::sparse_adam;
 
 /* By any thread at any time. */
 void add_handle(const void* handle, HandleKind kind);

@@ -163,13 +163,18 @@ weir_status weir_optimizer_create(weir_comm* comm, const weir_optimizer_config* 
 
 weir_status weir_optimizer_destroy(weir_layer_optimizer* optimizer) { return destroy_handle(optimizer); }
 
-weir_status weir_optimizer_step(weir_layer_optimizer* optimizer, void* const* weights, const void* const* gradients, int count,
-                                double learning_rate) {
+weir_status weir_optimizer_step_on_stream(weir_layer_optimizer* optimizer, void* const* weights, const void* const* gradients,
+                                          int count, double learning_rate, void* stream) {
   return guard_handle(optimizer, [&] {
     const auto layers = static_cast<std::size_t>(std::max(count, 0));
     const auto of_layers = [&](auto* arrays) { return std::span(arrays, arrays != nullptr ? layers : 0); };
-    optimizer->optimizer.step_raw(of_layers(weights), of_layers(gradients), learning_rate);
+    optimizer->optimizer.step_raw(of_layers(weights), of_layers(gradients), learning_rate, stream);
   });
+}
+
+weir_status weir_optimizer_step(weir_layer_optimizer* optimizer, void* const* weights, const void* const* gradients, int count,
+                                double learning_rate) {
+  return weir_optimizer_step_on_stream(optimizer, weights, gradients, count, learning_rate, nullptr);
 }
 
 weir_status weir_optimizer_rates(const weir_layer_optimizer* optimizer, double* rates, int count) {

@@ -67,7 +67,7 @@ if command -v ccache >/dev/null; then release+=(-DCMAKE_C_COMPILER_LAUNCHER=ccac
 thread_tests="test_engine test_observation test_progress_thread test_exact test_dense test_plan test_common_resources test_large_index test_table_steady test_resume test_fused_errors test_pack_folder test_pack_processes test_sample_cache test_sample_loader"
 # CUDA code is the same whatever the MPI: built in the first stage only.
 mpi_tests="trainee fashion_mnist start_here_c start_here_cpp checkpoint_start_c checkpoint_start_cpp test_mpi test_mpi_table test_mpi_samples test_mpi_checkpoint killed_run odd_ends test_lives
-  test_large_shared test_capi test_checkpoint test_embedding test_fusion test_optim test_datacache test_abi tests_fortran weir_cli stuck_ranks test_handles absent_rank test_first_header other_abi"
+  test_large_shared test_capi test_checkpoint test_embedding test_fusion test_optim test_adam test_datacache test_abi tests_fortran weir_cli stuck_ranks test_handles absent_rank test_first_header other_abi"
 sanitize=(-DWEIR_WITH_CUDA=OFF -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1")
 
 # build NAME MPICC TARGETS CMAKE_ARGS...

@@ -29,19 +29,22 @@ module weir_c
     c_embedding_set_learning_rate, c_embedding_export_rows, c_embedding_import_rows, c_embedding_get_config, &
     c_embedding_memory_bytes, c_embedding_state_bytes, c_embedding_save_state, c_embedding_restore_state, &
     c_embedding_get_statistics, c_checkpoint_create, c_checkpoint_destroy, c_checkpoint_add_plan, c_checkpoint_add_embedding, &
-    c_checkpoint_add_fused, c_checkpoint_add_optimizer, c_checkpoint_add_schedule, c_checkpoint_add_array, &
-    c_checkpoint_set_integer, c_checkpoint_set_real, c_checkpoint_set_text, c_checkpoint_get_integer, c_checkpoint_get_real, &
-    c_checkpoint_get_text, c_checkpoint_save, c_checkpoint_test, c_checkpoint_wait, c_checkpoint_wait_for, c_checkpoint_restore, &
-    c_checkpoint_steps, c_checkpoint_catch_signal, c_checkpoint_stop_requested, c_checkpoint_get_statistics, &
+    c_checkpoint_add_fused, c_checkpoint_add_optimizer, c_checkpoint_add_sparse_adam, c_checkpoint_add_schedule, &
+    c_checkpoint_add_array, c_checkpoint_set_integer, c_checkpoint_set_real, c_checkpoint_set_text, c_checkpoint_get_integer, &
+    c_checkpoint_get_real, c_checkpoint_get_text, c_checkpoint_save, c_checkpoint_test, c_checkpoint_wait, c_checkpoint_wait_for, &
+    c_checkpoint_restore, c_checkpoint_steps, c_checkpoint_catch_signal, c_checkpoint_stop_requested, c_checkpoint_get_statistics, &
     c_checkpoint_get_config, c_fused_create, c_fused_destroy, c_fused_ready, c_fused_skip, c_fused_progress, c_fused_test, &
     c_fused_wait, c_fused_wait_for, c_fused_wait_all, c_fused_find_tensor, c_fused_buffer_of, c_fused_residual, &
     c_fused_statistics, c_fused_config, c_fused_explanation, c_fused_memory_bytes, c_fused_state_bytes, c_fused_save_state, &
     c_fused_restore_state, c_fused_reset, c_operator_create, c_operator_destroy, c_operator_run, c_operator_start, &
     c_operator_test, c_operator_wait, c_operator_wait_for, c_operator_bytes, c_operator_offset, c_operator_result_bytes, &
     c_operator_works_on, c_operator_get_statistics, c_operator_get_config, c_operator_explanation, c_operator_memory_bytes, &
-    c_optimizer_create, c_optimizer_destroy, c_optimizer_step, c_optimizer_rates, c_optimizer_get_statistics, &
-    c_optimizer_get_config, c_optimizer_explanation, c_optimizer_memory_bytes, c_optimizer_state_bytes, c_optimizer_save_state, &
-    c_optimizer_restore_state, c_optimizer_reset, to_c, from_c
+    c_optimizer_create, c_optimizer_destroy, c_optimizer_step, c_optimizer_step_on_stream, c_optimizer_rates, &
+    c_optimizer_get_statistics, c_optimizer_get_config, c_optimizer_explanation, c_optimizer_memory_bytes, &
+    c_optimizer_state_bytes, c_optimizer_save_state, c_optimizer_restore_state, c_optimizer_reset, c_sparse_adam_create, &
+    c_sparse_adam_destroy, c_sparse_adam_step, c_sparse_adam_step_part, c_sparse_adam_steps, c_sparse_adam_get_config, &
+    c_sparse_adam_memory_bytes, c_sparse_adam_state_bytes, c_sparse_adam_save_state, c_sparse_adam_restore_state, &
+    c_sparse_adam_reset, to_c, from_c
 
   type, bind(C) :: c_allreduce_config
     integer(c_size_t) :: struct_size = 0
@@ -1033,6 +1036,13 @@ module weir_c
       type(c_ptr), value :: optimizer
       integer(c_int) :: returned
     end function
+    function c_checkpoint_add_sparse_adam(checkpoint, name, adam) bind(C, name='weir_checkpoint_add_sparse_adam') result(returned)
+      import :: c_char, c_int, c_ptr
+      type(c_ptr), value :: checkpoint
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_ptr), value :: adam
+      integer(c_int) :: returned
+    end function
     function c_checkpoint_add_schedule(checkpoint, name, schedule) bind(C, name='weir_checkpoint_add_schedule') result(returned)
       import :: c_char, c_int, c_ptr
       type(c_ptr), value :: checkpoint
@@ -1411,6 +1421,17 @@ module weir_c
       real(c_double), value :: learning_rate
       integer(c_int) :: returned
     end function
+    function c_optimizer_step_on_stream(optimizer, weights, gradients, count, learning_rate, stream) bind(C, &
+      name='weir_optimizer_step_on_stream') result(returned)
+      import :: c_double, c_int, c_ptr
+      type(c_ptr), value :: optimizer
+      type(c_ptr), value :: weights
+      type(c_ptr), value :: gradients
+      integer(c_int), value :: count
+      real(c_double), value :: learning_rate
+      type(c_ptr), value :: stream
+      integer(c_int) :: returned
+    end function
     function c_optimizer_rates(optimizer, rates, count) bind(C, name='weir_optimizer_rates') result(returned)
       import :: c_int, c_ptr
       type(c_ptr), value :: optimizer
@@ -1464,6 +1485,84 @@ module weir_c
     function c_optimizer_reset(optimizer) bind(C, name='weir_optimizer_reset') result(returned)
       import :: c_int, c_ptr
       type(c_ptr), value :: optimizer
+      integer(c_int) :: returned
+    end function
+    function c_sparse_adam_create(config, adam) bind(C, name='weir_sparse_adam_create') result(returned)
+      import :: c_int, c_ptr, c_sparse_adam_config
+      type(c_sparse_adam_config), intent(in) :: config
+      type(c_ptr), intent(inout) :: adam
+      integer(c_int) :: returned
+    end function
+    function c_sparse_adam_destroy(adam) bind(C, name='weir_sparse_adam_destroy') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: adam
+      integer(c_int) :: returned
+    end function
+    function c_sparse_adam_step(adam, indices, values, entries, weights, count, learning_rate) bind(C, &
+      name='weir_sparse_adam_step') result(returned)
+      import :: c_double, c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: adam
+      type(c_ptr), value :: indices
+      type(c_ptr), value :: values
+      integer(c_int64_t), value :: entries
+      type(c_ptr), value :: weights
+      integer(c_int64_t), value :: count
+      real(c_double), value :: learning_rate
+      integer(c_int) :: returned
+    end function
+    function c_sparse_adam_step_part(adam, indices, values, entries, weights, count, learning_rate) bind(C, &
+      name='weir_sparse_adam_step_part') result(returned)
+      import :: c_double, c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: adam
+      type(c_ptr), value :: indices
+      type(c_ptr), value :: values
+      integer(c_int64_t), value :: entries
+      type(c_ptr), value :: weights
+      integer(c_int64_t), value :: count
+      real(c_double), value :: learning_rate
+      integer(c_int) :: returned
+    end function
+    function c_sparse_adam_steps(adam, number) bind(C, name='weir_sparse_adam_steps') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: adam
+      integer(c_int64_t), intent(inout) :: number
+      integer(c_int) :: returned
+    end function
+    function c_sparse_adam_get_config(adam, config) bind(C, name='weir_sparse_adam_get_config') result(returned)
+      import :: c_int, c_ptr, c_sparse_adam_config
+      type(c_ptr), value :: adam
+      type(c_sparse_adam_config), intent(inout) :: config
+      integer(c_int) :: returned
+    end function
+    function c_sparse_adam_memory_bytes(adam, bytes) bind(C, name='weir_sparse_adam_memory_bytes') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: adam
+      integer(c_int64_t), intent(inout) :: bytes
+      integer(c_int) :: returned
+    end function
+    function c_sparse_adam_state_bytes(adam, bytes) bind(C, name='weir_sparse_adam_state_bytes') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: adam
+      integer(c_int64_t), intent(inout) :: bytes
+      integer(c_int) :: returned
+    end function
+    function c_sparse_adam_save_state(adam, state, bytes) bind(C, name='weir_sparse_adam_save_state') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: adam
+      type(c_ptr), value :: state
+      integer(c_int64_t), value :: bytes
+      integer(c_int) :: returned
+    end function
+    function c_sparse_adam_restore_state(adam, state, bytes) bind(C, name='weir_sparse_adam_restore_state') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: adam
+      type(c_ptr), value :: state
+      integer(c_int64_t), value :: bytes
+      integer(c_int) :: returned
+    end function
+    function c_sparse_adam_reset(adam) bind(C, name='weir_sparse_adam_reset') result(returned)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: adam
       integer(c_int) :: returned
     end function
   end interface

@@ -11,6 +11,7 @@ module weir_checkpoints
   use weir_optimizers, only: c_handle_of_optimizer, weir_layer_optimizer
   use weir_plans, only: c_handle_of, weir_allreduce_plan
   use weir_schedules, only: c_handle_of_schedule, weir_schedule
+  use weir_sparse_adams, only: c_handle_of_adam, weir_sparse_adam
   use weir_tables, only: c_handle_of_table, weir_embedding_table
   use weir_text, only: text_of
   use weir_types
@@ -36,10 +37,11 @@ module weir_checkpoints
     procedure :: create
     !> (ierr): finishes a save in flight, since the other ranks wait for it.
     procedure :: destroy
-    !> (name, plan, ierr), (name, table, ierr), (name, fused, ierr), (name, optimizer, ierr), (name, schedule, ierr): adds what is to
-    !> be saved; all ranks add the same. A plan, a table, a weir_fused_allreduce or a weir_layer_optimizer may end before the
-    !> checkpoint, which then saves and restores no more. Of a schedule, restore checks the blocks.
-    generic :: add => add_plan, add_table, add_fused, add_optimizer, add_schedule
+    !> (name, plan, ierr), (name, table, ierr), (name, fused, ierr), (name, optimizer, ierr), (name, adam, ierr),
+    !> (name, schedule, ierr): adds what is to be saved; all ranks add the same. All but schedules may end before the checkpoint,
+    !> which then saves and restores no more. Of a schedule, restore checks the blocks. A weir_sparse_adam is saved between its
+    !> steps.
+    generic :: add => add_plan, add_table, add_fused, add_optimizer, add_adam, add_schedule
     !> (name, array, distribution, first, total, ierr): the caller's own array, int8, int32, int64, real32 or real64 of rank 1, or
     !> real32 or real64 of rank 2 or 3. It is never copied, so it must be contiguous; restore writes into it. Declare it target,
     !> and keep it until the last save and restore. `distribution` is WEIR_DISTRIBUTION_REPLICATED, ...; for
@@ -72,7 +74,7 @@ module weir_checkpoints
     !> (config, ierr): what is in force.
     procedure :: config => get_config
     generic :: assignment(=) => refuse_copy
-    procedure, private :: add_plan, add_table, add_fused, add_optimizer, add_schedule
+    procedure, private :: add_plan, add_table, add_fused, add_optimizer, add_adam, add_schedule
     procedure, private :: add_int8_1, add_int32_1, add_int64_1, add_real32_1, add_real32_2, add_real32_3
     procedure, private :: add_real64_1, add_real64_2, add_real64_3
     procedure, private :: set_integer, set_real, set_text, get_integer, get_real, get_text
@@ -171,6 +173,15 @@ contains
 
     call end_call(c_checkpoint_add_optimizer(self%handle, trim(name)//c_null_char, c_handle_of_optimizer(optimizer)), self%owner, &
                   ierr)
+  end subroutine
+
+  subroutine add_adam(self, name, adam, ierr)
+    class(weir_checkpoint), intent(inout) :: self
+    character(len=*), intent(in) :: name
+    class(weir_sparse_adam), intent(in) :: adam
+    integer, intent(out), optional :: ierr
+
+    call end_call(c_checkpoint_add_sparse_adam(self%handle, trim(name)//c_null_char, c_handle_of_adam(adam)), self%owner, ierr)
   end subroutine
 
   subroutine add_schedule(self, name, schedule, ierr)

@@ -16,7 +16,8 @@ module weir_optimizers
   !> destroy or with its scope.
   !>
   !> Weights and gradients are the same on all ranks; so are the weights after a step, bit for bit, whether work was divided or not,
-  !> and on any number of ranks. They are real32; those of 16 bits, of which Fortran has none, are given by their addresses.
+  !> and on any number of ranks. They are real32; those of 16 bits, of which Fortran has none, and those in CUDA memory are given by
+  !> their addresses.
   type :: weir_layer_optimizer
     private
     type(c_ptr) :: handle = c_null_ptr
@@ -35,7 +36,9 @@ module weir_optimizers
     !> and contiguous; or arrays of type(c_ptr), the address of each layer's. `learning_rate` is real64. WEIR_ERR_NON_FINITE on all
     !> ranks, naming the layer, where a norm is not finite; with WEIR_OPTIMIZER_LARS nothing has changed then, with
     !> WEIR_OPTIMIZER_LAMB the moments have taken the gradient up.
-    generic :: step => step_flat, step_addresses
+    !> In CUDA memory (weights, gradients, learning_rate, stream, ierr): arrays of addresses, and a cudaStream_t, all type(c_ptr).
+    !> The step comes after what is on the stream, and what is put onto it after the call sees the weights.
+    generic :: step => step_flat, step_addresses, step_on_stream
     !> (rates, ierr): what layers' steps were in the last step, besides the learning rate: an allocatable array of real64.
     procedure :: rates => get_rates
     !> (statistics, ierr): what the last step did on this rank, a weir_optimizer_statistics.
@@ -55,7 +58,7 @@ module weir_optimizers
     !> (ierr): forgets momentum or moments, and the number of steps. All ranks must, before the same step.
     procedure :: reset
     generic :: assignment(=) => refuse_copy
-    procedure, private :: step_flat, step_addresses
+    procedure, private :: step_flat, step_addresses, step_on_stream
     procedure, private :: refuse_copy
     final :: finalise
   end type
@@ -151,7 +154,7 @@ contains
       call place_layers(self%counts, w, self%weights)
       call place_layers(self%counts, g, self%gradients)
     end if
-    call step_by(self, self%weights, self%gradients, learning_rate, ierr, refusal)
+    call step_by(self, self%weights, self%gradients, learning_rate, c_null_ptr, ierr, refusal)
   end subroutine
 
   subroutine check_flat(self, what, view, refusal)
@@ -193,24 +196,34 @@ contains
     type(c_ptr), intent(in) :: weights(:), gradients(:)
     real(real64), intent(in) :: learning_rate
     integer, intent(out), optional :: ierr
+
+    call step_on_stream(self, weights, gradients, learning_rate, c_null_ptr, ierr)
+  end subroutine
+
+  subroutine step_on_stream(self, weights, gradients, learning_rate, stream, ierr)
+    class(weir_layer_optimizer), intent(inout) :: self
+    type(c_ptr), intent(in) :: weights(:), gradients(:), stream
+    real(real64), intent(in) :: learning_rate
+    integer, intent(out), optional :: ierr
     character(len=:), allocatable :: refusal
     type(c_ptr), allocatable :: nowhere(:)
 
     if (size(weights) == size(gradients)) then
-      call step_by(self, weights, gradients, learning_rate, ierr)
+      call step_by(self, weights, gradients, learning_rate, stream, ierr)
       return
     end if
     refusal = 'optimizer '''//trim(self%name)//''': there are weights of '//number(size(weights, kind=int64))// &
               ' layers and gradients of '//number(size(gradients, kind=int64))
     allocate (nowhere(max(size(weights), size(gradients))))
     nowhere = c_null_ptr
-    call step_by(self, nowhere, nowhere, learning_rate, ierr, refusal)
+    call step_by(self, nowhere, nowhere, learning_rate, stream, ierr, refusal)
   end subroutine
 
-  subroutine step_by(self, weights, gradients, learning_rate, ierr, refusal)
+  subroutine step_by(self, weights, gradients, learning_rate, stream, ierr, refusal)
     class(weir_layer_optimizer), intent(inout) :: self
     type(c_ptr), intent(in), target, contiguous :: weights(:), gradients(:)
     real(real64), intent(in) :: learning_rate
+    type(c_ptr), intent(in) :: stream
     integer, intent(out), optional :: ierr
     character(len=*), intent(in), optional :: refusal
     type(c_ptr) :: w, g
@@ -220,7 +233,7 @@ contains
     g = c_null_ptr
     if (size(weights) > 0) w = c_loc(weights(1))
     if (size(gradients) > 0) g = c_loc(gradients(1))
-    status = c_optimizer_step(self%handle, w, g, int(size(weights), c_int), learning_rate)
+    status = c_optimizer_step_on_stream(self%handle, w, g, int(size(weights), c_int), learning_rate, stream)
     call end_call(status, self%owner, ierr, refusal)
   end subroutine
 

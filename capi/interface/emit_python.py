@@ -13,11 +13,11 @@ STATUS = re.compile(r'X\((?:ERR_)?(\w+), (\d+), "([^"]*)"\)')
 # Which of Python's own exceptions an error of that status is, too.
 BASES = {"ARGUMENT": "ValueError", "TIMEOUT": "builtins.TimeoutError", "MEMORY": "builtins.MemoryError"}
 # Keywords of what makes a plan or a table.
-MAKERS = {"AllreduceConfig": "PlanKeywords", "EmbeddingConfig": "TableKeywords", "CheckpointConfig": "CheckpointKeywords", "FusionConfig": "FusionKeywords", "OperatorConfig": "OperatorKeywords", "OptimizerConfig": "OptimizerKeywords", "SampleCacheConfig": "CacheKeywords", "SampleLoaderConfig": "LoaderKeywords"}
+MAKERS = {"AllreduceConfig": "PlanKeywords", "EmbeddingConfig": "TableKeywords", "CheckpointConfig": "CheckpointKeywords", "FusionConfig": "FusionKeywords", "OperatorConfig": "OperatorKeywords", "OptimizerConfig": "OptimizerKeywords", "SparseAdamConfig": "SparseAdamKeywords", "SampleCacheConfig": "CacheKeywords", "SampleLoaderConfig": "LoaderKeywords"}
 # What those take besides a communicator and keywords: a name and its type.
 MORE = {"FusionConfig": ("tensors", "TensorsLike"), "OperatorConfig": ("parts", "PartsLike"), "OptimizerConfig": ("layers", "LayersLike"), "SampleCacheConfig": ("source", "SampleSource")}
-# What they are made from, where that is no communicator.
-OWNERS = {"SampleLoaderConfig": ("cache", "SampleCache")}
+# What they are made from, where that is no communicator; None: nothing.
+OWNERS = {"SampleLoaderConfig": ("cache", "SampleCache"), "SparseAdamConfig": None}
 RESULTS = {"weir_status": "c_int", "const char*": "c_char_p", "void": "None", "int": "c_int"}
 # Addresses of one value that a call fills. Arrays are given as numbers: c_void_p.
 ADDRESSES = {"int*": "POINTER(c_int)", "int32_t*": "POINTER(c_int32)", "int64_t*": "POINTER(c_int64)", "double*": "POINTER(c_double)", "char**": "POINTER(c_char_p)", "char*": "c_char_p"}
@@ -127,17 +127,21 @@ def struct_lines(interface, struct):
 def keyword_lines(interface, struct):
     """The base class whose constructor has the fields as keywords."""
     parameters = [f"{field.name}: {type_of(interface, field, True)}" + ("" if field.required else f" = {default_of(interface, field)}") for field in struct.fields]
-    owner, owner_type = OWNERS.get(struct.name, ("comm", "Communicator"))
-    text = f"{struct.doc.strip()}\n\nCollective. `{owner}` is a {owner_type}; the keywords are the fields of {struct.name}. An enumeration's value may be given as its name."
+    owner = OWNERS.get(struct.name, ("comm", "Communicator"))
+    makers = [owner[0]] if owner else []
+    made_from = [f"{owner[0]}: {owner[1]}"] if owner else []
+    text = f"{struct.doc.strip()}\n\n" + (f"Collective. `{owner[0]}` is a {owner[1]}; the" if owner else "The") + f" keywords are the fields of {struct.name}."
+    if any(interface.enum(field.type) for field in struct.fields):
+        text += " An enumeration's value may be given as its name."
     if any(field.type == "DataType" for field in struct.fields):
         text += " `type` also takes the dtype of an array."
     more = MORE.get(struct.name)
     given = [f"{more[0]}: {more[1]}"] if more else []
-    return ["", "", f"class {MAKERS[struct.name]}:", f'    """Made with the fields of {struct.name} as keywords."""', "", "    @named", "    def __init__(", "        self,", f"        {owner}: {owner_type},", *(f"        {item}," for item in given), "        *,",
+    return ["", "", f"class {MAKERS[struct.name]}:", f'    """Made with the fields of {struct.name} as keywords."""', "", "    @named", "    def __init__(", "        self,", *(f"        {item}," for item in made_from + given), "        *,",
             *(f"        {parameter}," for parameter in parameters), "    ) -> None:",
             *docstring(text, [(field.name, field.doc) for field in struct.fields], "        "),
-            "        self._make(", f"            {owner},", f"            {struct.name}(", *packed([f"{field.name}={field.name}" for field in struct.fields], "                "), "            ),", *([f"            {more[0]},"] if more else []), "        )", "",
-            f"    def _make({', '.join(['self', f'{owner}: {owner_type}', f'config: {struct.name}', *given])}) -> None:", "        raise NotImplementedError"]
+            "        self._make(", *(f"            {item}," for item in makers), f"            {struct.name}(", *packed([f"{field.name}={field.name}" for field in struct.fields], "                "), "            ),", *([f"            {more[0]},"] if more else []), "        )", "",
+            f"    def _make({', '.join(['self', *made_from, f'config: {struct.name}', *given])}) -> None:", "        raise NotImplementedError"]
 
 
 def types_py(interface):
@@ -185,7 +189,7 @@ def abi_py(interface):
             out.append('        ("reserved", c_int32),')
         out.append("    ]")
     out += ["", "", "# What each function gives and takes.", "FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {"]
-    for header in ("weir.h", "embedding.h", "checkpoint.h", "fusion.h", "optim.h", "datacache.h"):
+    for header in ("weir.h", "embedding.h", "checkpoint.h", "fusion.h", "optim.h", "sparse_adam.h", "datacache.h"):
         for function in model.functions(header):
             types = [argument_type(interface, argument) for argument in function.arguments]
             arguments = f"({', '.join(types)}{',' if len(types) == 1 else ''})"

@@ -12,6 +12,7 @@
 #include <weir/embedding.h>
 #include <weir/fusion.h>
 #include <weir/optim.h>
+#include <weir/sparse_adam.h>
 #include <weir/weir.h>
 
 #ifdef __cplusplus
@@ -35,6 +36,8 @@ weir_status weir_checkpoint_add_embedding(weir_checkpoint* checkpoint, const cha
 weir_status weir_checkpoint_add_fused(weir_checkpoint* checkpoint, const char* name, weir_fused* fused);
 /** Saved as one whole, whether its update is divided or not; it may be destroyed before the checkpoint, too. */
 weir_status weir_checkpoint_add_optimizer(weir_checkpoint* checkpoint, const char* name, weir_layer_optimizer* optimizer);
+/** Between steps; saved once, since all ranks have the same, and it may be destroyed before the checkpoint, too. */
+weir_status weir_checkpoint_add_sparse_adam(weir_checkpoint* checkpoint, const char* name, weir_sparse_adam* adam);
 /** Checks that a restored run has the same blocks. The schedule may be destroyed before the checkpoint. */
 weir_status weir_checkpoint_add_schedule(weir_checkpoint* checkpoint, const char* name, weir_schedule* schedule);
 /** The caller's own array: `count` elements of `type` (weir_element_type) at `data`, in host memory, which outlives the

@@ -20,6 +20,7 @@
 #include <weir/fusion.hpp>
 #include <weir/optim.hpp>
 #include <weir/schedule.hpp>
+#include <weir/sparse_adam.hpp>
 #include <weir/weir.hpp>
 
 #pragma GCC visibility push(default)
@@ -57,14 +58,17 @@ class Checkpoint {
 
   /// Adds what is to be saved. Not collective, but all ranks add the same, in any order; save() and restore() say where they did
   /// not. Names, those of values too, are 1 to 128 letters, digits, '_', '-' and '.', do not begin with '.', and are all different.
-  /// Not while a save is in flight: WEIR_ERR_BUSY. Plans, tables, fused tensors, optimizers and schedules come from the checkpoint's
-  /// communicator; all but schedules may be destroyed before it, after which save() throws. Throws Error(WEIR_ERR_ARGUMENT).
+  /// Not while a save is in flight: WEIR_ERR_BUSY. Plans, tables, fused tensors, LayerOptimizers and schedules come from the
+  /// checkpoint's communicator; all but schedules may be destroyed before it, after which save() throws. Throws
+  /// Error(WEIR_ERR_ARGUMENT).
   void add(std::string_view name, AllreducePlan& plan);
   void add(std::string_view name, EmbeddingTable& table);
   /// Between iterations of it.
   void add(std::string_view name, FusedAllreduce& fused);
   /// Saved as one whole, whether its update is divided or not: that may change, too.
   void add(std::string_view name, LayerOptimizer& optimizer);
+  /// Between steps. All ranks have the same: it is saved once.
+  void add(std::string_view name, SparseAdam& adam);
   /// Checks that a restored run has the same blocks. The schedule outlives the checkpoint's last save and restore.
   void add(std::string_view name, const StepSchedule& schedule);
   /// The caller's own array, in host memory; it outlives the checkpoint's last save and restore. T: float, double, std::int32_t,
@@ -113,7 +117,7 @@ class Checkpoint {
   ///
   /// With another number of ranks or another node layout, what ranks hold is divided anew. Residuals: their sum over all ranks
   /// stays what it was, to one rounding per element; with more ranks than before, each of the old ones' residuals goes to one of
-  /// the new, and the others begin with zero. Tables and the optimizer's state: exactly. Thresholds and boundaries go on from what
+  /// the new, and the others begin with zero. Tables and optimizers' state: exactly. Thresholds and boundaries go on from what
   /// was saved; of plans that choose their algorithm, what trials have measured is forgotten. Arrays: as their Distribution says.
   ///
   /// Throws the same Error on all ranks, and leaves everything as it was, where the file is damaged (WEIR_ERR_FILE) or does not fit

@@ -77,6 +77,11 @@ weir_status weir_optimizer_destroy(weir_layer_optimizer* optimizer);
  * gradient up. */
 weir_status weir_optimizer_step(weir_layer_optimizer* optimizer, void* const* weights, const void* const* gradients, int count,
                                 double learning_rate);
+/** The same in CUDA memory: the arrays are float32 on the optimizer's GPU, and `stream` is the cudaStream_t that says when: the
+ * step comes after what is on it, and what is put onto it after the call sees the weights. NULL is the default stream; in host
+ * memory it must be NULL. */
+weir_status weir_optimizer_step_on_stream(weir_layer_optimizer* optimizer, void* const* weights, const void* const* gradients,
+                                          int count, double learning_rate, void* stream);
 /** Copies the rates that layers had in the last step, besides the learning rate: `count` of them, as many as layers. */
 weir_status weir_optimizer_rates(const weir_layer_optimizer* optimizer, double* rates, int count);
 /** Of the last step. */

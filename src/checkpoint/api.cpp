@@ -61,6 +61,11 @@ void Checkpoint::add(std::string_view name, LayerOptimizer& optimizer) {
           config().name);
   state_->add(checkpoint::added_optimizer(std::string(name), optimizer.state()));
 }
+void Checkpoint::add(std::string_view name, SparseAdam& adam) {
+  const auto inside = enter(state_);
+  const Topology& topology = state_->comm->topology;
+  state_->add(checkpoint::added_sparse_adam(std::string(name), adam.state(), topology.rank(), topology.size()));
+}
 void Checkpoint::add(std::string_view name, const StepSchedule& schedule) {
   const auto inside = enter(state_);
   state_->add(checkpoint::added_schedule(std::string(name), schedule));

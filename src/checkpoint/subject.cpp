@@ -8,6 +8,7 @@
 #include "embedding/table.hpp"
 #include "fusion/fused.hpp"
 #include "optim/layer_optimizer.hpp"
+#include "optim/sparse_adam.hpp"
 #include "plan/plan.hpp"
 
 namespace weir::checkpoint {
@@ -71,11 +72,11 @@ void visit_array(StateVisitor& visitor, const ArrayView& array, std::int64_t ski
   }
 }
 
-/// Elements of an array that all ranks have, of which `rank` saves [part, next part).
-std::int64_t part_begin_of(const ArrayView& array, int rank, int ranks) {
+/// Of `count` elements that all ranks have, `rank` saves [part, next part).
+std::int64_t part_begin_of(std::int64_t count, int rank, int ranks) {
   const std::int64_t chunk = chunk_bytes;  // as good as any: whole chunks, whatever the type
-  const std::int64_t chunks = (array.count + chunk - 1) / chunk;
-  return std::min(array.count, chunks * rank / ranks * chunk);
+  const std::int64_t chunks = (count + chunk - 1) / chunk;
+  return std::min(count, chunks * rank / ranks * chunk);
 }
 
 }  // namespace
@@ -105,6 +106,18 @@ AddedSubject added_optimizer(std::string name, const std::shared_ptr<detail::Opt
   return {Kind::optimizer, name,
           [=](StateVisitor& visitor, Purpose purpose) {
             alive(weak, Kind::optimizer, name)->visit_state(visitor, purpose == Purpose::save);
+          },
+          [=] { return values_of(alive(weak, Kind::optimizer, name)->config); }};
+}
+
+AddedSubject added_sparse_adam(std::string name, const std::shared_ptr<detail::SparseAdamState>& adam, int rank, int ranks) {
+  const std::weak_ptr<detail::SparseAdamState> weak = adam;
+  return {Kind::optimizer, name,
+          [=](StateVisitor& visitor, Purpose purpose) {
+            const auto there = alive(weak, Kind::optimizer, name);
+            const std::int64_t all = there->config.count;
+            if (purpose == Purpose::restore) return there->visit_state(visitor, 0, all);
+            there->visit_state(visitor, part_begin_of(all, rank, ranks), part_begin_of(all, rank + 1, ranks));
           },
           [=] { return values_of(alive(weak, Kind::optimizer, name)->config); }};
 }
@@ -140,8 +153,8 @@ AddedSubject added_array(std::string name, const ArrayView& array, int rank, int
               placement = {Share::block, range_of(array.total, array.first, count)};
             } else if (array.distribution == Distribution::replicated) {
               if (purpose == Purpose::save) {
-                skip = part_begin_of(array, rank, ranks);
-                count = part_begin_of(array, rank + 1, ranks) - skip;
+                skip = part_begin_of(array.count, rank, ranks);
+                count = part_begin_of(array.count, rank + 1, ranks) - skip;
               }
               placement = {Share::block, range_of(array.count, skip, count)};
             }

@@ -43,6 +43,8 @@ class AddedSubject {
 [[nodiscard]] AddedSubject added_table(std::string name, const std::shared_ptr<detail::EmbeddingState>& table);
 [[nodiscard]] AddedSubject added_fused(std::string name, const std::shared_ptr<detail::FusedImpl>& fused);
 [[nodiscard]] AddedSubject added_optimizer(std::string name, const std::shared_ptr<detail::OptimizerImpl>& optimizer);
+[[nodiscard]] AddedSubject added_sparse_adam(std::string name, const std::shared_ptr<detail::SparseAdamState>& adam, int rank,
+                                             int ranks);
 [[nodiscard]] AddedSubject added_schedule(std::string name, const StepSchedule& schedule);
 
 struct ArrayView {

@@ -130,6 +130,9 @@ OptimizerContents optimizer_of(const Subject& subject) {
   return {subject.name, config_of<OptimizerConfig>(subject), optim::layers_of(text_of(subject, "layers"))};
 }
 
+/// Of the two kinds of optimizers, one has layers.
+bool has_layers(const Subject& subject) { return subject.find("layers") != nullptr; }
+
 /// The caller's array on all new ranks.
 struct WholeArray {
   struct Part {
@@ -185,7 +188,9 @@ struct Contents {
       if (subject.kind == checkpoint::Kind::plan) plans.emplace_back(subject.name, plan_config(subject));
       if (subject.kind == checkpoint::Kind::table) tables.emplace_back(subject.name, table_config(subject));
       if (subject.kind == checkpoint::Kind::fused) fused.push_back(fused_of(subject));
-      if (subject.kind == checkpoint::Kind::optimizer) optimizers.push_back(optimizer_of(subject));
+      if (subject.kind == checkpoint::Kind::optimizer && has_layers(subject)) optimizers.push_back(optimizer_of(subject));
+      if (subject.kind == checkpoint::Kind::optimizer && !has_layers(subject))
+        adams.emplace_back(subject.name, config_of<SparseAdamConfig>(subject));
       if (subject.kind == checkpoint::Kind::schedule) schedules.emplace_back(subject.name, schedule_of(subject));
       if (subject.kind == checkpoint::Kind::array) arrays.push_back(array_of(subject, ranks));
     }
@@ -194,6 +199,7 @@ struct Contents {
   std::vector<std::pair<std::string, EmbeddingConfig>> tables;
   std::vector<FusedContents> fused;
   std::vector<OptimizerContents> optimizers;
+  std::vector<std::pair<std::string, SparseAdamConfig>> adams;
   std::vector<std::pair<std::string, StepSchedule>> schedules;
   std::vector<WholeArray> arrays;
 };
@@ -208,11 +214,14 @@ void restore_and_save(const Communicator& comm, Contents& contents, const Checkp
   for (const FusedContents& f : contents.fused) fused.emplace_back(comm, f.config, f.tensors);
   std::vector<LayerOptimizer> optimizers;
   for (const OptimizerContents& o : contents.optimizers) optimizers.emplace_back(comm, o.config, o.layers);
+  std::vector<SparseAdam> adams;
+  for (const auto& [name, adam] : contents.adams) adams.emplace_back(adam);
   Checkpoint checkpoint(comm, config);
   for (std::size_t i = 0; i < plans.size(); ++i) checkpoint.add(contents.plans[i].first, plans[i]);
   for (std::size_t i = 0; i < tables.size(); ++i) checkpoint.add(contents.tables[i].first, tables[i]);
   for (std::size_t i = 0; i < fused.size(); ++i) checkpoint.add(contents.fused[i].name, fused[i]);
   for (std::size_t i = 0; i < optimizers.size(); ++i) checkpoint.add(contents.optimizers[i].name, optimizers[i]);
+  for (std::size_t i = 0; i < adams.size(); ++i) checkpoint.add(contents.adams[i].first, adams[i]);
   for (const auto& [name, schedule] : contents.schedules) checkpoint.add(name, schedule);
   for (WholeArray& array : contents.arrays) {
     WholeArray::Part& mine = array.parts[static_cast<std::size_t>(comm.rank())];

@@ -144,7 +144,7 @@ void SparseAdamState::step_all(float* weights, float rate) {
   kernels::host::fill_zero(gradient_.data(), gradient_.size());
 }
 
-void SparseAdamState::visit_state(StateVisitor& visitor) {
+void SparseAdamState::visit_state(StateVisitor& visitor, std::int64_t begin, std::int64_t end) {
   if (begun_)
     fail(WEIR_ERR_BUSY, "optimizer '{}' is between the parts of a step: end it by step() before its state is saved or restored",
          config.name);
@@ -154,10 +154,10 @@ void SparseAdamState::visit_state(StateVisitor& visitor) {
   const StateVisitor::Copy copy = [](void* to, const void* from, std::int64_t bytes) {
     std::memcpy(to, from, static_cast<std::size_t>(bytes));
   };
-  const StateVisitor::Placed placed(visitor, {Share::block, range_of(config.count, 0, config.count)});
-  visitor.array("first", first_.data(), first_.size(), copy);
-  visitor.array("second", second_.data(), second_.size(), copy);
-  if (!config.exact) visitor.array("touched", touched_.data(), touched_.size(), copy);
+  const StateVisitor::Placed placed(visitor, {Share::block, range_of(config.count, begin, end - begin)});
+  visitor.array("first", first_.data() + begin, end - begin, copy);
+  visitor.array("second", second_.data() + begin, end - begin, copy);
+  if (!config.exact) visitor.array("touched", touched_.data() + begin, end - begin, copy);
 }
 
 std::int64_t SparseAdamState::memory_bytes() const {

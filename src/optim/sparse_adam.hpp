@@ -37,7 +37,9 @@ class SparseAdamState {
 
   /// With `last`, the step ends.
   void step(const SparseView<float>& part, std::span<float> weights, double learning_rate, bool last);
-  void visit_state(StateVisitor& visitor);
+  void visit_state(StateVisitor& visitor) { visit_state(visitor, 0, config.count); }
+  /// Of moments, those of weights [begin, end).
+  void visit_state(StateVisitor& visitor, std::int64_t begin, std::int64_t end);
   void reset();
   [[nodiscard]] std::int64_t steps() const { return state_.steps; }
   [[nodiscard]] std::int64_t memory_bytes() const;

@@ -93,6 +93,21 @@ static void train_optimizer(weir_layer_optimizer* optimizer, int step, float* we
   EXPECT(weir_optimizer_step(optimizer, w, g, 2, 0.1) == WEIR_OK);
 }
 
+static weir_sparse_adam* make_adam(void) {
+  weir_sparse_adam_config config = WEIR_SPARSE_ADAM_CONFIG_INIT;
+  weir_sparse_adam* adam = NULL;
+  config.count = n;
+  EXPECT(weir_sparse_adam_create(&config, &adam) == WEIR_OK);
+  return adam;
+}
+
+/* Updates are the same on all ranks. */
+static void train_adam(weir_sparse_adam* adam, int step, float* weights) {
+  const uint32_t indices[3] = {0, (uint32_t)(step + 1), n - 1};
+  const float values[3] = {(float)step - 2, 1, 0.5f};
+  EXPECT(weir_sparse_adam_step(adam, indices, values, 3, weights, n, 0.1) == WEIR_OK);
+}
+
 /* One step of training; `vectors` become what was looked up. */
 static void train(weir_embedding* table, int step, float vectors[batch * width]) {
   int32_t ids[batch];
@@ -117,8 +132,10 @@ static void check_objects(weir_comm* comm) {
   weir_fused *fused = make_fused(comm), *again = make_fused(comm);
   weir_layer_optimizer* optimizer = make_optimizer(comm, WEIR_OPERATOR_ALL);
   weir_layer_optimizer* optimizer_again = make_optimizer(comm, WEIR_OPERATOR_REPLICATED);
+  weir_sparse_adam *adam = make_adam(), *adam_again = make_adam();
   weir_checkpoint *saving, *loading, *refused;
-  float a[n], b[n], c[n], d[n], weights[n] = {0}, weights_again[n], rows_a[batch * width], rows_b[batch * width];
+  float a[n], b[n], c[n], d[n], weights[n] = {0}, weights_again[n], sparse[n] = {0}, sparse_again[n], rows_a[batch * width],
+                                rows_b[batch * width];
   int64_t found = 7;
   int step;
   next_folder();
@@ -134,6 +151,10 @@ static void check_objects(weir_comm* comm) {
   EXPECT(weir_checkpoint_add_optimizer(loading, "optimizer", optimizer_again) == WEIR_OK);
   EXPECT(weir_checkpoint_add_optimizer(refused, "optimizer", optimizer_again) == WEIR_OK);
   EXPECT(weir_checkpoint_add_optimizer(saving, "plan", NULL) == WEIR_ERR_ARGUMENT);
+  EXPECT(weir_checkpoint_add_sparse_adam(saving, "adam", adam) == WEIR_OK);
+  EXPECT(weir_checkpoint_add_sparse_adam(loading, "adam", adam_again) == WEIR_OK);
+  EXPECT(weir_checkpoint_add_sparse_adam(refused, "adam", adam_again) == WEIR_OK);
+  EXPECT(weir_checkpoint_add_sparse_adam(saving, "plan", NULL) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_checkpoint_add_fused(saving, "plan", (weir_fused*)first) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_checkpoint_add_schedule(saving, "step", same) == WEIR_OK);
   EXPECT(weir_checkpoint_add_schedule(loading, "step", same) == WEIR_OK);
@@ -150,11 +171,14 @@ static void check_objects(weir_comm* comm) {
     fill(c, step);
     train_fused(fused, c);
     train_optimizer(optimizer, step, weights);
+    train_adam(adam, step, sparse);
     train(trained, step, rows_a);
   }
   EXPECT(weir_checkpoint_save(saving, step) == WEIR_OK);
   memcpy(weights_again, weights, sizeof(weights));
   train_optimizer(optimizer, step, weights); /* behind the save */
+  memcpy(sparse_again, sparse, sizeof(sparse));
+  train_adam(adam, step, sparse);
   fill(a, step);
   EXPECT(weir_plan_run(first, a) == WEIR_OK);
   fill(c, step);
@@ -172,6 +196,8 @@ static void check_objects(weir_comm* comm) {
   EXPECT(memcmp(c, d, sizeof(c)) == 0);
   train_optimizer(optimizer_again, step, weights_again);
   EXPECT(memcmp(weights, weights_again, sizeof(weights)) == 0);
+  train_adam(adam_again, step, sparse_again);
+  EXPECT(memcmp(sparse, sparse_again, sizeof(sparse)) == 0);
   train(restored, step, rows_b);
   EXPECT(memcmp(rows_a, rows_b, sizeof(rows_a)) == 0);
 
@@ -186,6 +212,7 @@ static void check_objects(weir_comm* comm) {
   EXPECT(weir_plan_destroy(second) == WEIR_OK && weir_embedding_destroy(trained) == WEIR_OK);
   EXPECT(weir_fused_destroy(fused) == WEIR_OK && weir_fused_destroy(again) == WEIR_OK);
   EXPECT(weir_optimizer_destroy(optimizer) == WEIR_OK && weir_optimizer_destroy(optimizer_again) == WEIR_OK);
+  EXPECT(weir_sparse_adam_destroy(adam) == WEIR_OK && weir_sparse_adam_destroy(adam_again) == WEIR_OK);
 }
 
 /* The caller's arrays of every type, in every distribution. */

@@ -373,6 +373,10 @@ static void check_refused_steps(weir_comm* comm) {
   if (last) w[1] = NULL;
   EXPECT(weir_optimizer_step(optimizer, w, (const void* const*)g, layers, 0.1) == WEIR_ERR_ARGUMENT);
   EXPECT_TEXT(weir_last_error(comm), "layer 'fc2.weight': its weights or its gradient are null");
+  place(weights, w);
+  EXPECT(weir_optimizer_step_on_stream(optimizer, w, (const void* const*)g, layers, 0.1, last ? w : NULL) == WEIR_ERR_ARGUMENT);
+  EXPECT_TEXT(weir_last_error(comm), "stream");
+  EXPECT(weir_optimizer_step_on_stream(optimizer, w, (const void* const*)g, layers, 0.1, NULL) == WEIR_OK);
   EXPECT(step(optimizer, weights, gradients, last ? NAN : 0.1) == WEIR_ERR_ARGUMENT);
   gradients[wide + 1] = INFINITY;
   EXPECT(step(optimizer, weights, gradients, 0.1) == WEIR_ERR_NON_FINITE);

@@ -1,10 +1,12 @@
-// test_elastic_optimizer.cpp: LARS and LAMB go on bit for bit with other ranks, other nodes, and another division of the update.
+// test_elastic_optimizer.cpp: LARS, LAMB and sparse Adam go on bit for bit with other ranks, other nodes, and another division of
+// the update.
 #include <algorithm>
 #include <bit>
 #include <functional>
 #include <numeric>
 #include <weir/checkpoint.hpp>
 #include <weir/optim.hpp>
+#include <weir/sparse_adam.hpp>
 
 #include "base/config_check.hpp"
 #include "support/catch.hpp"
@@ -234,6 +236,104 @@ TEST_CASE("a checkpoint saves no optimizer that is gone", "[checkpoint][optim]")
       check.that(error.status() == WEIR_ERR_STATE, text);
     }
     check.that(text.find("optimizer 'o' was destroyed") != std::string::npos, text);
+  });
+  REQUIRE(check.failure() == "");
+}
+
+namespace {
+
+/// Entry i comes every i % 5 + 1 steps.
+void train(SparseAdam& adam, std::vector<float>& weights, int from, int to) {
+  for (int t = from; t < to; ++t) {
+    std::vector<std::uint32_t> indices;
+    std::vector<float> values;
+    for (std::uint32_t i = 0; i < weights.size(); ++i)
+      if (static_cast<std::uint32_t>(t) % (i % 5 + 1) == 0) indices.push_back(i), values.push_back(static_cast<float>(i % 9) - 4);
+    adam.step({indices, values}, weights, 0.01 / (1 + t));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("sparse Adam goes on bit for bit with any ranks", "[checkpoint][optim]") {
+  constexpr int before = 4, after = 9;
+  // Of more than one chunk, of less, and of nothing.
+  for (const std::int64_t count : {std::int64_t{300007}, std::int64_t{5}, std::int64_t{0}}) {
+    for (const bool exact : {false, true}) {
+      const SparseAdamConfig config{.count = count, .exact = exact};
+      std::vector<float> expected(static_cast<std::size_t>(count), 1);
+      SparseAdam never_stopped(config);
+      train(never_stopped, expected, 0, after);
+      for (const auto& [from, to] : {std::pair{1, 1}, {1, 4}, {4, 4}, {3, 7}, {7, 2}, {5, 1}}) {
+        const TemporaryFolder folder;
+        RankCheck check;
+        std::vector<std::int64_t> bytes(static_cast<std::size_t>(from));
+        run_ranks(from, [&](Communicator& comm) {
+          std::vector<float> weights(static_cast<std::size_t>(count), 1);
+          SparseAdam adam(config);
+          train(adam, weights, 0, before);
+          Checkpoint checkpoint(comm, {.folder = folder.path()});
+          checkpoint.add("adam", adam);
+          checkpoint.add_replicated("weights", std::span(weights));
+          checkpoint.save(before).wait();
+          bytes[static_cast<std::size_t>(comm.rank())] = checkpoint.statistics().snapshot_bytes;
+        });
+        run_ranks(to, [&](Communicator& comm) {
+          std::vector<float> weights(static_cast<std::size_t>(count), 7);
+          SparseAdam adam(config);
+          train(adam, weights, 0, 1);  // all of it is forgotten
+          Checkpoint checkpoint(comm, {.folder = folder.path()});
+          checkpoint.add("adam", adam);
+          checkpoint.add_replicated("weights", std::span(weights));
+          check.that(checkpoint.restore() == before && adam.steps() == before, "the step");
+          train(adam, weights, before, after);
+          check.that(weights == expected, "weights of rank " + std::to_string(comm.rank()));
+        });
+        INFO(count << " weights, exact " << exact << ", " << from << " ranks, to " << to);
+        REQUIRE(check.failure() == "");
+        // Weights and moments once, however many ranks have them; and a little of each rank.
+        REQUIRE(std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0}) <= (exact ? 12 : 16) * count + 2000 * from);
+      }
+    }
+  }
+}
+
+TEST_CASE("sparse Adam that does not fit a checkpoint is refused", "[checkpoint][optim]") {
+  const TemporaryFolder folder;
+  RankCheck check;
+  run_ranks(3, [&](Communicator& comm) {
+    Checkpoint checkpoint(comm, {.folder = folder.path()});
+    const auto refused = [&](Checkpoint& with, weir_status status, const char* text, const auto& call) {
+      std::string heard;
+      try {
+        call(with);
+      } catch (const Error& error) {
+        heard = error.what();
+        check.that(error.status() == status, heard);
+      }
+      check.that(heard.find(text) != std::string::npos, heard);
+    };
+    const auto save = [](Checkpoint& with) { with.save(0).wait(); };
+    const auto restore = [](Checkpoint& with) { static_cast<void>(with.restore()); };
+    std::vector<float> weights(10);
+    {
+      SparseAdam adam({.count = 10});
+      checkpoint.add("a", adam);
+      save(checkpoint);
+      if (comm.rank() == 1) adam.step_part({}, weights, 0.1);
+      refused(checkpoint, WEIR_ERR_BUSY, "between the parts of a step", save);
+      for (const SparseAdamConfig& config : {SparseAdamConfig{.count = 11}, SparseAdamConfig{.count = 10, .exact = true}}) {
+        SparseAdam other(config);
+        Checkpoint again(comm, {.folder = folder.path()});
+        again.add("a", other);
+        refused(again, WEIR_ERR_MISMATCH, "optimizer 'a': field", restore);
+      }
+      LayerOptimizer layered(comm, {}, layers());
+      Checkpoint again(comm, {.folder = folder.path()});
+      again.add("a", layered);
+      refused(again, WEIR_ERR_MISMATCH, "optimizer 'a': field", restore);
+    }
+    refused(checkpoint, WEIR_ERR_STATE, "optimizer 'a' was destroyed", save);
   });
   REQUIRE(check.failure() == "");
 }

@@ -21,6 +21,7 @@ void train(const Communicator& comm, const std::string& folder, int seed, std::i
   LayerOptimizer optimizer(
       comm, {.rule = OptimizerRule::lamb, .update = OperatorDivision::all},
       std::vector<OptimizedLayer>{{.name = "wide", .count = 70000}, {.name = "bias", .count = 30, .excluded = true}});
+  SparseAdam adam({.count = elements});
   const StepSchedule schedule({"lower", "upper"});
   std::vector<float> weights(1000);
   std::iota(weights.begin(), weights.end(), static_cast<float>(seed));
@@ -32,6 +33,7 @@ void train(const Communicator& comm, const std::string& folder, int seed, std::i
   checkpoint.add("gradient", plan);
   checkpoint.add("words", table);
   checkpoint.add("layers", optimizer);
+  checkpoint.add("moments", adam);
   checkpoint.add("blocks", schedule);
   checkpoint.add_replicated("weights", std::span(weights));
   checkpoint.add_block("parts", std::span(block), 25 * comm.rank(), 25 * ranks);
@@ -40,11 +42,12 @@ void train(const Communicator& comm, const std::string& folder, int seed, std::i
   checkpoint.set("loss", 0.5);
   checkpoint.set("note", "a test");
   std::vector<std::int64_t> ids(16);
-  std::vector<float> vectors(ids.size() * 8), wide(70000, 1.0F), bias(30, 1.0F);
+  std::vector<float> vectors(ids.size() * 8), wide(70000, 1.0F), bias(30, 1.0F), sparse(elements, 1.0F);
   for (std::int64_t step = 1; step <= steps; ++step) {
     std::vector<float> gradient =
         make_input<float>(Input::heavy_tailed, elements, comm.rank(), ranks, static_cast<int>(step) + seed);
-    plan.run(gradient);
+    plan.run_sparse(gradient);
+    adam.step(plan.sparse_result<float>(), sparse, 0.1);
     for (std::size_t i = 0; i < ids.size(); ++i)
       ids[i] = static_cast<std::int64_t>((3 * i + rank + static_cast<std::size_t>(step)) % 40);
     table.lookup(ids, vectors).wait();

@@ -63,7 +63,7 @@ import json
 there = json.load(open("show.json"))
 assert there["step"] == 3 and there["ranks"] == 4 and there["node_of_rank"] == [0, 0, 1, 1] and there["values"]["epoch"] == 3, there
 subjects = {s["name"]: s for s in there["subjects"]}
-assert subjects.keys() == {"gradient", "words", "blocks", "weights", "parts", "own", "layers"}, subjects.keys()
+assert subjects.keys() == {"gradient", "words", "blocks", "weights", "parts", "own", "layers", "moments"}, subjects.keys()
 assert subjects["gradient"]["configuration"]["algorithm"] == "oktopk"
 assert [d["elements"] for d in subjects["own"]["datasets"]] == [[1, 2, 3, 4]], subjects["own"]'
 
@@ -106,6 +106,7 @@ expect "$shown" "step 3, 7 ranks on 3 nodes, .*run 'test'"
 expect "$shown" "^  epoch = 3$"
 expect "$shown" "residual +float32 +summed .* 5000 on each of 7 ranks$"
 expect "$shown" "layer/wide/second +float32 +block"
+expect "$shown" "touched +uint32 +block"
 expect "$shown" "elements +float64 +block .* 14 to 15 on each of 7 ranks$"
 expect "$shown" "elements +int64 +each .* 0 to 4 on each of 7 ranks$"
 ends 1 "^ranks: 4 and 7" "$weir" checkpoint diff "$file" 7.h5

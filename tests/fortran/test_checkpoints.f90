@@ -119,10 +119,12 @@ contains
     type(weir_fused_tensor) :: tensors(2)
     type(weir_layer_optimizer) :: optimizer, optimizer_again
     type(weir_optimized_layer) :: layers(2)
+    type(weir_sparse_adam) :: adam, adam_again
     type(weir_schedule) :: schedule
     type(weir_checkpoint) :: saving, loading
     type(weir_embedding_config) :: config
     real(real32), asynchronous :: a(n), b(n), c(n), d(n), weights(n), weights_again(n), rows_a(2, 3), rows_b(2, 3)
+    real(real32) :: sparse(n), sparse_again(n)
     integer(int64) :: found
     integer :: step, ierr
 
@@ -139,31 +141,39 @@ contains
     layers = [weir_optimized_layer(name='encoder', count=n / 2), weir_optimized_layer(name='decoder', count=n / 2)]
     call optimizer%create(comm, weir_optimizer_config(rule=WEIR_OPTIMIZER_LAMB, update=WEIR_OPERATOR_ALL), layers)
     call optimizer_again%create(comm, weir_optimizer_config(rule=WEIR_OPTIMIZER_LAMB), layers)
+    call adam%create(weir_sparse_adam_config(count=n))
+    call adam_again%create(weir_sparse_adam_config(count=n))
     call schedule%create(comm, ['encoder', 'decoder'])
     call open_folder(comm, saving)
     call saving%add('gradient  ', first)
     call saving%add('words', trained)
     call saving%add('model', fused)
     call saving%add('optimizer', optimizer)
+    call saving%add('adam', adam)
     call saving%add('step', schedule)
     call open_folder(comm, loading)
     call loading%add('gradient', second)
     call loading%add('words', restored)
     call loading%add('model', again)
     call loading%add('optimizer', optimizer_again)
+    call loading%add('adam', adam_again)
     call loading%add('step', schedule)
     call schedule%destroy()
     call loading%restore(found)
     call expect(found == -1, 'an empty folder restores nothing')
     weights = 1
+    sparse = 1
     do step = 0, 2
       call train(first, trained, step, a, rows_a)
       call train_fused(fused, step, c)
       call train_optimizer(optimizer, step, weights)
+      call adam%step([1_int64, n - 1_int64], [real(step + 1, real32), -1.0_real32], sparse, 0.1_real64)
     end do
     call saving%save(3_int64)
     weights_again = weights
+    sparse_again = sparse
     call train_optimizer(optimizer, 3, weights) ! behind the save
+    call adam%step([1_int64], [2.0_real32], sparse, 0.1_real64)
     call train(first, trained, 3, a, rows_a)
     call train_fused(fused, 3, c)
     call saving%wait()
@@ -172,8 +182,10 @@ contains
     call train(second, restored, 3, b, rows_b)
     call train_fused(again, 3, d)
     call train_optimizer(optimizer_again, 3, weights_again)
+    call adam_again%step([1_int64], [2.0_real32], sparse_again, 0.1_real64)
     call expect(all(a == b) .and. all(c == d) .and. all(rows_a == rows_b), 'a restored run goes on bit for bit')
     call expect(all(weights == weights_again), 'a restored optimizer goes on bit for bit')
+    call expect(all(sparse == sparse_again), 'a restored sparse Adam goes on bit for bit')
 
     call first%destroy()
     call saving%save(4_int64)

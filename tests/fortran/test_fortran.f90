@@ -1,5 +1,6 @@
 ! test_fortran.f90: every procedure of module weir, and what it refuses, under mpirun.
 program test_fortran
+  use adam_of_updates, only: check_adam
   use checkpoints_of_runs, only: check_checkpoints
   use checks
   use fusion_of_real32, only: check_fusion32 => check_fusion
@@ -30,6 +31,7 @@ program test_fortran
   call check_fusion32(comm)
   call check_fusion64(comm)
   call check_optim(comm)
+  call check_adam(comm)
   call check_checkpoints(comm)
   call late%create(comm, weir_allreduce_config(count=size(gradient)))
   call MPI_Finalize()

@@ -369,6 +369,8 @@ contains
     call optimizer%step(nowhere, nowhere, 0.1_real64, ierr)
     call expect_status(ierr, WEIR_ERR_ARGUMENT, comm, 'five layers')
     call expect_text(comm%last_error(), 'there are weights of 5 layers and gradients of 5: it has 4')
+    call optimizer%step(nowhere(:4), nowhere(:4), 0.1_real64, c_loc(weights(1)), ierr)
+    call expect_status(ierr, WEIR_ERR_ARGUMENT, comm, 'a stream in host memory')
     call optimizer%step(nowhere(:4), nowhere, 0.1_real64, ierr)
     call expect_status(ierr, WEIR_ERR_ARGUMENT, comm, 'weights of four layers and gradients of five')
     call expect_text(comm%last_error(), "optimizer 'sgd': there are weights of 4 layers and gradients of 5")

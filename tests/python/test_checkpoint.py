@@ -142,6 +142,36 @@ def test_optimizers_go_on(comm, folder, rule):
         np.testing.assert_array_equal(weight, expected)
 
 
+@pytest.mark.parametrize("exact", [False, True])
+def test_sparse_adam_goes_on(comm, folder, exact):
+    def train(adam, weights, step):
+        adam.step((np.array([0, step, 100000], np.uint32), random_gradient(0, 3, step)), weights, 0.1)
+
+    weights = random_gradient(0, 200000, 99)
+    with weir.SparseAdam(count=200000, exact=exact) as adam, weir.Checkpoint(comm, folder=folder) as checkpoint:
+        checkpoint.add("adam", adam)
+        for step in range(1, 4):
+            train(adam, weights, step)
+        operation = checkpoint.save(3)
+        restored = weights.copy()
+        train(adam, weights, 4)  # behind the save
+        operation.wait()
+    adam = weir.SparseAdam(count=200000, exact=exact)
+    with weir.Checkpoint(comm, folder=folder) as checkpoint:
+        checkpoint.add("adam", adam)
+        assert checkpoint.restore() == 3 and adam.steps == 3
+        train(adam, restored, 4)
+        adam.step_part((np.array([1], np.uint32), np.ones(1, np.float32)), restored.copy(), 0.1)
+        with pytest.raises(weir.BusyError, match="between the parts of a step"):
+            checkpoint.save(4).wait()
+        adam.close()
+        with pytest.raises(weir.StateError, match="optimizer 'adam' was destroyed"):
+            checkpoint.save(4).wait()
+        with pytest.raises(weir.StateError, match="optimizer 'sparse_adam' is closed"):
+            checkpoint.add("again", adam)
+    np.testing.assert_array_equal(restored, weights)
+
+
 @pytest.mark.parametrize("compression", [0, 3])
 def test_arrays(comm, folder, compression):
     rank, size = comm.rank, comm.size
@@ -290,7 +320,7 @@ def test_refused_arguments(comm, checkpoint):
             checkpoint.add_block("x", np.zeros(3), first, total)
     with pytest.raises(weir.ArgumentError, match="first, in bytes, is"):
         checkpoint.add_block("x", np.zeros(3, np.int16), 2**62, 2**62 + 3)
-    with pytest.raises(weir.ArgumentError, match="'x' is of type ndarray: give a plan, a table, a FusedAllreduce, a LayerOptimizer"):
+    with pytest.raises(weir.ArgumentError, match="'x' is of type ndarray: give a plan, a table, a FusedAllreduce, a LayerOptimizer, a SparseAdam"):
         checkpoint.add("x", np.zeros(3))
     with pytest.raises(weir.ArgumentError, match="name is 5"):
         checkpoint.add_local(5, np.zeros(3))

@@ -131,6 +131,55 @@ def test_tables_are_as_in_host_memory(comm, optimizer):
                 cuda.update(late).wait()
 
 
+@pytest.mark.parametrize("rule", list(weir.OptimizerRule))
+@pytest.mark.parametrize("update", ["replicated", "all"])
+def test_optimizers_are_as_in_host_memory(comm, rule, update):
+    layers = {"fc.weight": 70001, "fc.bias": 40}
+    keywords = {"rule": rule, "update": update}
+
+    def arrays(turn):
+        return [np.random.default_rng([turn, i]).standard_normal(count).astype(np.float32) for i, count in enumerate(layers.values())]
+
+    expected = arrays(100)
+    weights = [torch.from_numpy(array).cuda() for array in expected]
+    with weir.LayerOptimizer(comm, layers, **keywords) as host, weir.LayerOptimizer(comm, layers, memory="cuda", **keywords) as cuda:
+        for turn in range(3):
+            host.step(expected, arrays(turn), 0.1)
+            with torch.cuda.stream(torch.cuda.Stream()):
+                busy()
+                late = [torch.from_numpy(array).cuda() * 1 for array in arrays(turn)]
+                cuda.step(weights, late, 0.1)
+                seen = [weight.cpu().numpy() for weight in weights]
+            for array, there in zip(expected, seen):
+                np.testing.assert_array_equal(there, array)
+        with pytest.raises(weir.ArgumentError, match="is in host memory: it must be in GPU memory" if comm.rank == 0 else "rank 0"):
+            cuda.step(expected if comm.rank == 0 else weights, late, 0.1)
+        stream = torch.cuda.Stream()
+        torch.cuda.synchronize()
+        cuda.step(weights, late, 0.1, stream=stream.cuda_stream)
+        host.step(expected, arrays(2), 0.1)
+        stream.synchronize()
+        np.testing.assert_array_equal(weights[0].cpu().numpy(), expected[0])
+
+
+@pytest.mark.parametrize("rule", ["lars", "lamb"])
+def test_an_optimizer_of_pytorch_is_as_on_the_cpu(comm, rule):
+    models = [network(), network().cuda()]
+    optimizers = [weir.torch.LayerOptimizer(model, comm, lr=0.1, rule=rule) for model in models]
+    for turn in range(3):
+        for model, optimizer in zip(models, optimizers):
+            for number, parameter in enumerate(model.parameters()):
+                random = np.random.default_rng([turn, number]).standard_normal(tuple(parameter.shape))
+                parameter.grad = torch.from_numpy(random.astype(np.float32)).to(parameter.device)
+            optimizer.step()
+    for on_cpu, on_gpu in zip(*(model.parameters() for model in models)):
+        np.testing.assert_array_equal(on_gpu.detach().cpu().numpy(), on_cpu.detach().numpy())
+    for optimizer in optimizers:
+        optimizer.close()
+    with pytest.raises(weir.ArgumentError, match="has type float16 and is on the device 'cuda"):
+        weir.torch.LayerOptimizer(network().half().cuda(), comm, lr=0.1)
+
+
 def network():
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(50, 400), nn.ReLU(), nn.Linear(400, 600), nn.ReLU(), nn.Linear(600, 7))

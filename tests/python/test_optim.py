@@ -431,6 +431,23 @@ def test_bad_steps_of_one_rank(comm, what):
         assert optimizer.statistics.steps == 1
 
 
+@pytest.mark.parametrize(
+    "stream, mine, theirs",
+    [
+        ("x", "stream is 'x': it must be a whole number", "learning_rate is nan"),
+        (7, "gave a stream, but the optimizer is for host memory", "gave a stream"),
+    ],
+)
+def test_a_bad_stream_of_one_rank(comm, stream, mine, theirs):
+    here = comm.rank == comm.size - 1
+    with weir.LayerOptimizer(comm, LAYERS) as optimizer:
+        weights = weights_of()
+        with pytest.raises(weir.ArgumentError, match=mine if here else theirs):
+            optimizer.step(weights, gradients_of(0), 0.1, **({"stream": stream} if here else {}))
+        np.testing.assert_array_equal(weights[0], weights_of()[0])
+        optimizer.step(weights, gradients_of(0), 0.1)
+
+
 def test_nan(comm):
     with weir.LayerOptimizer(comm, LAYERS) as optimizer:
         weights, gradients = weights_of(), gradients_of(0)

@@ -113,6 +113,7 @@ def test_refused_on_every_rank(comm):
         (lambda: weir.torch.LayerOptimizer(5, comm, lr=0.1), "the model is of type int"),
         (lambda: weir.torch.LayerOptimizer(network().double(), comm, lr=0.1), "'0.weight' has type float64 and is on the device 'cpu'"),
         (lambda: weir.torch.LayerOptimizer(model, comm, lr=0.1, type="float32"), "type is no keyword here"),
+        (lambda: weir.torch.LayerOptimizer(model, comm, lr=0.1, memory="host"), "memory is no keyword here"),
         (lambda: weir.torch.LayerOptimizer(model, comm, lr=0.1, rul="lars"), "did you mean 'rule'"),
         (lambda: weir.torch.LayerOptimizer(model, comm, lr=0.1, excluded=["9.bias"]), "excluded has '9.bias', which is no parameter"),
         (lambda: weir.torch.LayerOptimizer(model, comm, lr=0.1, excluded="0.bias"), "excluded is '0.bias': give a list"),

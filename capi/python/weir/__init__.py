@@ -27,6 +27,7 @@ from .plan import AllreducePlan, Residual, SparseResult
 from .registry import Versions, algorithms, compressors, exchanges, log_to, set_log_function, settings, versions
 from .schedule import StepSchedule
 from .sources import SampleSource, hdf5_source, idx_source, jpeg_source, npy_source, record_source
+from .sparse_adam import SparseAdam
 
 __version__ = ".".join(map(str, VERSION))
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "SampleCache",
     "SampleLoader",
     "SampleSource",
+    "SparseAdam",
     "SparseResult",
     "StepSchedule",
     "Text",

@@ -1,6 +1,7 @@
 """LARS and LAMB for PyTorch's training loops."""
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Callable, Collection, Dict, Mapping, Optional
 
 import numpy as np
@@ -10,7 +11,7 @@ from . import optim
 from ._object import refuse_making
 from ._struct import refuse_unknown
 from ._torch_models import entry_of, parameters_of
-from ._types import ArgumentError, OptimizedLayer, OptimizerConfig
+from ._types import ArgumentError, MemorySpace, OptimizedLayer, OptimizerConfig
 from .communicator import Communicator, handle_of
 
 TYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -28,9 +29,9 @@ class LayerOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
     parameters of fewer than two dimensions, such as biases and norms. Further keywords are those of weir.LayerOptimizer. The
     learning rate is that of param_groups, so that schedulers of torch.optim.lr_scheduler change it: alike on all ranks.
 
-    Parameters are all float32, all float16 or all bfloat16, contiguous, on the CPU, and have the same values on all ranks, which
-    must all give each of them a gradient before step(). `optimizer` is the weir.LayerOptimizer: it has rates and statistics, and
-    goes into a weir.Checkpoint.
+    Parameters are contiguous, and on the CPU all float32, all float16 or all bfloat16, on a GPU float32. They have the same values
+    on all ranks, which must all give each of them a gradient before step(). On a GPU, step() is ordered by the current stream.
+    `optimizer` is the weir.LayerOptimizer: it has rates and statistics, and goes into a weir.Checkpoint.
 
     Making it is collective, and so is step(). It is made for the parameters that need gradients then.
     """
@@ -47,8 +48,9 @@ class LayerOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         if comm is None:
             comm = Communicator()
         try:
-            if "type" in keywords:
-                raise ArgumentError("type is no keyword here: it follows from the model's parameters")
+            for name in ("type", "memory"):
+                if name in keywords:
+                    raise ArgumentError(f"{name} is no keyword here: it follows from the model's parameters")
             refuse_unknown(type(self).__name__, keywords, [*OptimizerConfig._kinds, "lr", "excluded"])
             parameters = parameters_of(model)
             dtype = type_of(parameters)
@@ -56,7 +58,9 @@ class LayerOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         except Exception as error:
             refuse_making(handle_of(comm), "optimizer", error)
         self._of = (comm.rank, comm.size)
-        self.optimizer = optim.LayerOptimizer(comm, layers, type=dtype, **keywords)
+        device = next(iter(parameters.values())).device  # of all: parameters_of has seen to it
+        with torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext():
+            self.optimizer = optim.LayerOptimizer(comm, layers, type=dtype, memory=memory_of(device), **keywords)
         super().__init__(parameters.values(), {"lr": lr})
 
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
@@ -113,13 +117,17 @@ def type_of(parameters: Mapping[str, Any]) -> Any:
     """Of all parameters."""
     dtype = next(iter(parameters.values())).dtype
     for name, parameter in parameters.items():
-        if parameter.dtype != dtype or dtype not in TYPES or parameter.is_cuda:
+        if parameter.dtype != dtype or dtype not in (TYPES[:1] if parameter.is_cuda else TYPES):
             kind = str(parameter.dtype)[len("torch.") :]
             raise ArgumentError(
-                f"the parameter '{name}' has type {kind} and is on the device '{parameter.device}': all must be float32, all "
-                "float16 or all bfloat16, on the CPU"
+                f"the parameter '{name}' has type {kind} and is on the device '{parameter.device}': all must be float32, "
+                "on the CPU also all float16 or all bfloat16"
             )
     return dtype
+
+
+def memory_of(device: Any) -> MemorySpace:
+    return MemorySpace.cuda if device.type == "cuda" else MemorySpace.host
 
 
 def layers_of(parameters: Mapping[str, Any], excluded: Optional[Collection[str]]) -> Any:

@@ -980,8 +980,7 @@ class CheckpointKeywords:
     ) -> None:
         """Describes where checkpoints go. All fields but `name` must be equal on all ranks.
 
-        Collective. `comm` is a Communicator; the keywords are the fields of CheckpointConfig. An enumeration's value may be given
-        as its name.
+        Collective. `comm` is a Communicator; the keywords are the fields of CheckpointConfig.
 
         folder: where files go: one that all ranks see. Made if its parent is there
         run: of what training run they are, in its own words. A folder with files of another run is refused; empty: of any
@@ -1515,6 +1514,41 @@ class SparseAdamConfig(Struct):
     _kinds = {
         "count": int, "beta1": float, "beta2": float, "epsilon": float, "exact": bool, "name": str,
     }
+
+
+class SparseAdamKeywords:
+    """Made with the fields of SparseAdamConfig as keywords."""
+
+    @named
+    def __init__(
+        self,
+        *,
+        count: int,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-08,
+        exact: bool = False,
+        name: str = "sparse_adam",
+    ) -> None:
+        """Describes Adam for sparse updates. Equal on all ranks, if their weights are to stay equal.
+
+        The keywords are the fields of SparseAdamConfig.
+
+        count: weights
+        beta1: from 0 to below 1
+        beta2: from 0 to below 1
+        epsilon: above 0
+        exact: weights also move while no update touches them, as in dense Adam; a step then takes time in proportion to `count`
+        name: for messages and checkpoints
+        """
+        self._make(
+            SparseAdamConfig(
+                count=count, beta1=beta1, beta2=beta2, epsilon=epsilon, exact=exact, name=name,
+            ),
+        )
+
+    def _make(self, config: SparseAdamConfig) -> None:
+        raise NotImplementedError
 
 
 @dataclass(repr=False)

@@ -28,6 +28,7 @@ from .operation import Operation
 from .optim import LayerOptimizer
 from .plan import AllreducePlan
 from .schedule import StepSchedule
+from .sparse_adam import SparseAdam
 
 Value = Union[int, float, str]
 NEWEST = -1  # in place of a step
@@ -62,7 +63,8 @@ class Checkpoint(CheckpointKeywords, Object):
         checkpoint.save(step).wait()
 
     What is added is saved and restored together, under names that are the same on all ranks: letters, digits, '_', '-' and '.',
-    all different. The checkpoint keeps it alive. A plan, table, FusedAllreduce or LayerOptimizer that is closed ends that: the next save throws StateError.
+    all different. The checkpoint keeps it alive. A plan, table, FusedAllreduce or
+    optimizer that is closed ends that: the next save throws StateError.
 
     A file gets its name, checkpoint-STEP.h5, once all ranks' parts are on the disk: whatever stops a run, a file of that name is
     whole. Making a checkpoint is collective, and so are save, restore and stop_requested.
@@ -83,10 +85,13 @@ class Checkpoint(CheckpointKeywords, Object):
         return checkpoint
 
     def add(
-        self, name: str, what: Union[AllreducePlan, EmbeddingTable, FusedAllreduce, LayerOptimizer, StepSchedule]
+        self,
+        name: str,
+        what: Union[AllreducePlan, EmbeddingTable, FusedAllreduce, LayerOptimizer, SparseAdam, StepSchedule],
     ) -> None:
-        """A plan, a table, a FusedAllreduce between its iterations, a LayerOptimizer or a schedule, of the checkpoint's communicator.
-        An optimizer is saved as one whole, whether its update is divided or not. Of a schedule, restore checks the blocks. Not collective, but all ranks add the same; save and restore say where they did not."""
+        """A plan, a table, a FusedAllreduce between its iterations, a LayerOptimizer or a schedule, of the checkpoint's communicator;
+        or a SparseAdam between its steps. An optimizer is saved as one whole, whether its update is divided or not. Of a schedule,
+        restore checks the blocks. Not collective, but all ranks add the same; save and restore say where they did not."""
         if isinstance(what, AllreducePlan):
             self._call("add_plan", encoded("name", name), what._handle().pointer)
         elif isinstance(what, EmbeddingTable):
@@ -95,12 +100,14 @@ class Checkpoint(CheckpointKeywords, Object):
             self._call("add_fused", encoded("name", name), what._handle().pointer)
         elif isinstance(what, LayerOptimizer):
             self._call("add_optimizer", encoded("name", name), what._handle().pointer)
+        elif isinstance(what, SparseAdam):
+            self._call("add_sparse_adam", encoded("name", name), what._handle())
         elif isinstance(what, StepSchedule):
             self._call("add_schedule", encoded("name", name), what._handle().pointer)
         else:
             raise self._refusal(
-                f"'{name}' is of type {type(what).__name__}: give a plan, a table, a FusedAllreduce, a LayerOptimizer or a schedule; "
-                "arrays go to add_replicated, add_block or add_local"
+                f"'{name}' is of type {type(what).__name__}: give a plan, a table, a FusedAllreduce, a LayerOptimizer, a SparseAdam or "
+                "a schedule; arrays go to add_replicated, add_block or add_local"
             )
         self._added.append(what)
 

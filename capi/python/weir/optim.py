@@ -16,6 +16,7 @@ from ._struct import LayersLike, PartsLike, Struct, Text, real_number, whole_num
 from ._types import (
     DataType,
     Error,
+    MemorySpace,
     OperatorConfig,
     OperatorKeywords,
     OperatorPart,
@@ -27,6 +28,7 @@ from ._types import (
     Status,
 )
 from .communicator import Communicator, handle_of
+from .embedding import stream_of
 from .operation import Operation
 
 Described = TypeVar("Described", bound=Struct)
@@ -265,9 +267,11 @@ class LayerOptimizer(OptimizerKeywords, Stateful):
     `layers` are the same on all ranks: a list of OptimizedLayer, which say most, or of pairs of a name and a number of elements, or
     a mapping of these; an array may stand for its number of elements. Making it is collective.
 
-    Weights and gradients are of the optimizer's type, in any shape, contiguous, in host memory: arrays of NumPy, tensors of
-    PyTorch, or anything with DLPack or the buffer protocol. They are the same on all ranks; so are the weights after a step, bit
-    for bit, whether work was divided or not, and on any number of ranks.
+    Weights and gradients are of the optimizer's type, in any shape, contiguous, in its memory space: arrays of NumPy, PyTorch or
+    CuPy, or anything with DLPack, __cuda_array_interface__ or the buffer protocol. They are the same on all ranks; so are the
+    weights after a step, bit for bit, whether work was divided or not, and on any number of ranks.
+
+    With memory="cuda", arrays are on the GPU that is current when the optimizer is made, and streams are as for plans.
     """
 
     _kind = "optimizer"
@@ -280,7 +284,9 @@ class LayerOptimizer(OptimizerKeywords, Stateful):
             return array_of(_abi.weir_optimized_layer, "layer", self._layers), len(self._layers)
 
         self._create(handle_of(comm), config, OptimizerConfig, arguments)
-        self._type = DataType(self.config.type)
+        in_force = self.config
+        self._type = DataType(in_force.type)
+        self._cuda = in_force.memory == MemorySpace.cuda
 
     @classmethod
     def from_config(cls, comm: Communicator, config: OptimizerConfig, layers: LayersLike) -> LayerOptimizer:
@@ -289,35 +295,40 @@ class LayerOptimizer(OptimizerKeywords, Stateful):
         made._make(comm, config, layers)
         return made
 
-    def step(self, weights: Any, gradients: Any, learning_rate: float) -> None:
+    def step(self, weights: Any, gradients: Any, learning_rate: float, stream: Optional[int] = None) -> None:
         """Collective, blocking. Overwrites the weights. Both are lists of arrays in the order of layers, or mappings from their
-        names.
+        names. In CUDA memory, the step comes after the work that is on `stream`, or else on that of the first array that has one,
+        and work put onto it after the call sees the weights.
 
         NonFiniteError on all ranks, naming the layer, where a norm is not finite: with LARS nothing has changed then, with LAMB the
         moments have taken the gradient up."""
         self._handle()  # which refuses a closed one
         places = [(ctypes.c_void_p * len(self._layers))() for _ in range(2)]
-        owners: List[Any] = []
-        refusal: Optional[Exception] = None
+        arrays_used: List[Memory] = []
+        stream, refusal = self._stream(stream)
         rate, count = NOT_A_NUMBER, len(self._layers)  # what is wrong, all ranks refuse
         try:
             given = [self._in_order("weights", weights), self._in_order("gradients", gradients)]
             for what, arrays in zip(("weights", "gradients"), given):
                 if len(arrays) != len(self._layers):
                     raise ValueError(f"there are {what} of {len(arrays)} layers: it has {len(self._layers)}")
-            rate = real_number("learning_rate", learning_rate)
+            if refusal is None:
+                rate = real_number("learning_rate", learning_rate)
         except (TypeError, ValueError) as error:
             refusal = self._refusal(str(error))
         for number, layer in enumerate(self._layers if refusal is None else ()):
             for place, arrays, what in zip(places, given, ("weights", "gradient")):
                 memory, problem = self._layer_memory(layer, what, arrays[number])
                 place[number] = memory.pointer or None
-                owners.append(memory.owner)
+                arrays_used.append(memory)
                 refusal = refusal or problem
                 if problem is not None and not layer.count:
                     rate = NOT_A_NUMBER
         try:
-            self._call("step", *places, count, rate)
+            if self._cuda or stream is not None:
+                self._call("step_on_stream", *places, count, rate, stream_of(stream, *arrays_used))
+            else:
+                self._call("step", *places, count, rate)
         except Error as error:
             if refusal is None:
                 raise
@@ -344,9 +355,7 @@ class LayerOptimizer(OptimizerKeywords, Stateful):
     def _layer_memory(self, layer: OptimizedLayer, what: str, array: Any) -> Tuple[Memory, Optional[Exception]]:
         """Where an array of a layer is; or NOWHERE, and what is wrong with it."""
         text = f"layer '{layer.name}': the array of {what}" if what == "weights" else f"layer '{layer.name}': the {what}"
-        memory, refusal = self._memory(text, array, (self._type.name,), None, what == "weights")
-        if refusal is None and memory.cuda and memory.elements:
-            refusal = self._refusal(f"{text} is in GPU memory: it must be in host memory")
+        memory, refusal = self._memory(text, array, (self._type.name,), self._cuda, what == "weights")
         if refusal is None and memory.elements != layer.count:
             refusal = self._refusal(f"{text} has {memory.elements} elements: the layer has {layer.count}")
         return (memory, None) if refusal is None else (NOWHERE, refusal)

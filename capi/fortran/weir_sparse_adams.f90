@@ -1,0 +1,305 @@
+! weir_sparse_adams.f90: Adam for sparse updates.
+module weir_sparse_adams
+  use, intrinsic :: iso_c_binding, only: c_associated, c_char, c_int, c_int32_t, c_int64_t, c_loc, c_null_ptr, c_ptr, c_sizeof
+  use, intrinsic :: iso_fortran_env, only: int8, int64, real32, real64
+  use weir_arrays, only: array_view, not_contiguous, view_of
+  use weir_c
+  use weir_calls, only: comm_owner, end_call, last_text, number, stop_with
+  use weir_types
+  implicit none
+  private
+  public :: weir_sparse_adam, c_handle_of_adam
+
+  !> Adam for the sparse updates of plans, in time proportional to their entries. It belongs to no communicator, and no call is
+  !> collective: ranks that are given the same updates keep the same weights, bit for bit. It cannot be copied. It ends with destroy
+  !> or with its scope.
+  type :: weir_sparse_adam
+    private
+    type(c_ptr) :: handle = c_null_ptr
+    type(comm_owner), pointer :: owner => null() !< of no communicator: it has the text of the last refusal
+    integer(c_int32_t), allocatable :: offsets(:) !< of a step, from 0, unsigned in C
+    character(len=WEIR_TEXT_LENGTH) :: name = ''
+  contains
+    !> (config, ierr): a weir_sparse_adam_config. One that this variable had before ends first, with its moments.
+    procedure :: create
+    !> (ierr)
+    procedure :: destroy
+    !> (indices, values, weights, learning_rate, ierr): one step. `indices`, int64, ascend from 1, none twice, and `values` are
+    !> real32, as sparse_result of a plan gives them; `weights` are real32 of rank 1, contiguous, as many as the configuration says.
+    !> (count, indices, values, weights, learning_rate, ierr): the same with what sparse_result gives as addresses, without a copy.
+    !> WEIR_ERR_ARGUMENT where one of these will not do; nothing has changed then.
+    generic :: step => step_arrays, step_addresses
+    !> As step: a part of an update that comes in several, no index being in two. step with the last part ends the step.
+    generic :: step_part => step_part_arrays, step_part_addresses
+    !> (ierr): those that have ended, int64.
+    procedure :: steps
+    !> (config, ierr): what is in force.
+    procedure :: config => get_config
+    !> (ierr): bytes that this holds, besides the caller's arrays, int64.
+    procedure :: memory_bytes
+    !> (state, ierr): moments and the number of steps, the same on all ranks, in an allocatable array of int8, which is allocated to
+    !> its size. WEIR_ERR_BUSY between the parts of a step.
+    procedure :: save_state
+    !> (state, ierr): goes on where the one was that saved `state`: of the same count and `exact`, on any number of ranks.
+    procedure :: restore_state
+    !> (ierr): forgets moments, the number of steps, and the parts of a step that has not ended.
+    procedure :: reset
+    !> (): text of the last error of these. Entries count from 0 in those that C tells.
+    procedure :: last_error
+    generic :: assignment(=) => refuse_copy
+    procedure, private :: step_arrays, step_addresses, step_part_arrays, step_part_addresses
+    procedure, private :: refuse_copy
+    final :: finalise
+  end type
+
+contains
+
+  !> For the module of checkpoints.
+  function c_handle_of_adam(adam) result(handle)
+    class(weir_sparse_adam), intent(in) :: adam
+    type(c_ptr) :: handle
+
+    handle = adam%handle
+  end function
+
+  subroutine create(self, config, ierr)
+    class(weir_sparse_adam), intent(inout) :: self
+    type(weir_sparse_adam_config), intent(in) :: config
+    integer, intent(out), optional :: ierr
+    type(c_sparse_adam_config) :: c
+    character(kind=c_char), target :: texts(WEIR_TEXT_LENGTH + 1, 1)
+    integer(c_int) :: status
+
+    call finalise(self)
+    if (.not. associated(self%owner)) allocate (self%owner)
+    call to_c(config, c, texts)
+    status = c_sparse_adam_create(c, self%handle)
+    if (status == WEIR_OK) self%name = config%name
+    call end_call(status, self%owner, ierr)
+  end subroutine
+
+  subroutine destroy(self, ierr)
+    class(weir_sparse_adam), intent(inout) :: self
+    integer, intent(out), optional :: ierr
+    integer(c_int) :: status
+
+    status = c_sparse_adam_destroy(self%handle)
+    if (status == WEIR_OK) self%handle = c_null_ptr
+    call end_call(status, self%owner, ierr)
+  end subroutine
+
+  impure elemental subroutine finalise(self)
+    type(weir_sparse_adam), intent(inout) :: self
+    integer(c_int) :: status
+
+    status = c_sparse_adam_destroy(self%handle)
+    self%handle = c_null_ptr
+    if (allocated(self%offsets)) deallocate (self%offsets)
+  end subroutine
+
+  subroutine step_arrays(self, indices, values, weights, learning_rate, ierr)
+    class(weir_sparse_adam), intent(inout) :: self
+    integer(int64), intent(in) :: indices(:)
+    real(real32), intent(in), target :: values(:)
+    real(real32), intent(inout), target :: weights(:)
+    real(real64), intent(in) :: learning_rate
+    integer, intent(out), optional :: ierr
+
+    call step_by(self, .true., indices, view_of(values), view_of(weights), learning_rate, ierr)
+  end subroutine
+
+  subroutine step_part_arrays(self, indices, values, weights, learning_rate, ierr)
+    class(weir_sparse_adam), intent(inout) :: self
+    integer(int64), intent(in) :: indices(:)
+    real(real32), intent(in), target :: values(:)
+    real(real32), intent(inout), target :: weights(:)
+    real(real64), intent(in) :: learning_rate
+    integer, intent(out), optional :: ierr
+
+    call step_by(self, .false., indices, view_of(values), view_of(weights), learning_rate, ierr)
+  end subroutine
+
+  subroutine step_by(self, last, indices, values, weights, learning_rate, ierr)
+    class(weir_sparse_adam), intent(inout), target :: self
+    logical, intent(in) :: last
+    integer(int64), intent(in) :: indices(:)
+    type(array_view), intent(in) :: values, weights
+    real(real64), intent(in) :: learning_rate
+    integer, intent(out), optional :: ierr
+    character(len=:), allocatable :: refusal
+    integer(int64) :: i
+    type(c_ptr) :: offsets
+
+    if (.not. values%contiguous) refusal = 'the array of values '//not_contiguous
+    if (.not. weights%contiguous) refusal = 'the array of weights '//not_contiguous
+    if (size(indices, kind=int64) /= values%count) refusal = 'an update has '//number(size(indices, kind=int64))// &
+      ' indices and '//number(values%count)//' values: as many of each'
+    if (allocated(self%offsets)) then
+      if (size(self%offsets) < size(indices)) deallocate (self%offsets)
+    end if
+    if (.not. allocated(self%offsets)) allocate (self%offsets(max(1, size(indices))))
+    do i = 1, size(indices, kind=int64)
+      if (indices(i) < 1 .or. indices(i) > weights%count) then
+        refusal = 'the update has an entry '//number(indices(i))//': weights are numbered 1 to '//number(weights%count)
+        exit
+      end if
+      self%offsets(i) = unsigned(indices(i) - 1)
+    end do
+    if (allocated(refusal)) then
+      call refuse(self, refusal, ierr)
+      return
+    end if
+    offsets = c_loc(self%offsets(1))
+    if (last) then
+      call end_call(c_sparse_adam_step(self%handle, offsets, values%address, values%count, weights%address, weights%count, &
+                                        learning_rate), self%owner, ierr)
+    else
+      call end_call(c_sparse_adam_step_part(self%handle, offsets, values%address, values%count, weights%address, weights%count, &
+                                             learning_rate), self%owner, ierr)
+    end if
+  end subroutine
+
+  !> Of a number from 0 to 2**32 - 1, the bits.
+  pure function unsigned(value) result(bits)
+    integer(int64), intent(in) :: value
+    integer(c_int32_t) :: bits
+    integer(int64), parameter :: whole = 4294967296_int64
+
+    bits = int(merge(value - whole, value, value >= whole / 2), c_int32_t)
+  end function
+
+  !> Ends a call that is refused here, C not being asked but for the handle.
+  subroutine refuse(self, refusal, ierr)
+    class(weir_sparse_adam), intent(in) :: self
+    character(len=*), intent(in) :: refusal
+    integer, intent(out), optional :: ierr
+    integer(c_int64_t) :: made
+
+    made = 0
+    call end_call(c_sparse_adam_steps(self%handle, made), self%owner, ierr, 'optimizer '''//trim(self%name)//''': '//refusal)
+  end subroutine
+
+  subroutine step_addresses(self, count, indices, values, weights, learning_rate, ierr)
+    class(weir_sparse_adam), intent(inout) :: self
+    integer(int64), intent(in) :: count
+    type(c_ptr), intent(in) :: indices, values
+    real(real32), intent(inout), target :: weights(:)
+    real(real64), intent(in) :: learning_rate
+    integer, intent(out), optional :: ierr
+    type(array_view) :: w
+
+    w = view_of(weights)
+    if (w%contiguous) then
+      call end_call(c_sparse_adam_step(self%handle, indices, values, count, w%address, w%count, learning_rate), self%owner, ierr)
+    else
+      call refuse(self, 'the array of weights '//not_contiguous, ierr)
+    end if
+  end subroutine
+
+  subroutine step_part_addresses(self, count, indices, values, weights, learning_rate, ierr)
+    class(weir_sparse_adam), intent(inout) :: self
+    integer(int64), intent(in) :: count
+    type(c_ptr), intent(in) :: indices, values
+    real(real32), intent(inout), target :: weights(:)
+    real(real64), intent(in) :: learning_rate
+    integer, intent(out), optional :: ierr
+    type(array_view) :: w
+
+    w = view_of(weights)
+    if (w%contiguous) then
+      call end_call(c_sparse_adam_step_part(self%handle, indices, values, count, w%address, w%count, learning_rate), self%owner, &
+                    ierr)
+    else
+      call refuse(self, 'the array of weights '//not_contiguous, ierr)
+    end if
+  end subroutine
+
+  function steps(self, ierr) result(made)
+    class(weir_sparse_adam), intent(in) :: self
+    integer, intent(out), optional :: ierr
+    integer(int64) :: made
+    integer(c_int64_t) :: found
+
+    found = 0
+    call end_call(c_sparse_adam_steps(self%handle, found), self%owner, ierr)
+    made = found
+  end function
+
+  subroutine get_config(self, config, ierr)
+    class(weir_sparse_adam), intent(in) :: self
+    type(weir_sparse_adam_config), intent(inout) :: config
+    integer, intent(out), optional :: ierr
+    type(c_sparse_adam_config) :: c
+    integer(c_int) :: status
+
+    c%struct_size = c_sizeof(c)
+    status = c_sparse_adam_get_config(self%handle, c)
+    if (status == WEIR_OK) call from_c(c, config)
+    call end_call(status, self%owner, ierr)
+  end subroutine
+
+  function memory_bytes(self, ierr) result(bytes)
+    class(weir_sparse_adam), intent(in) :: self
+    integer, intent(out), optional :: ierr
+    integer(int64) :: bytes
+    integer(c_int64_t) :: found
+
+    found = 0
+    call end_call(c_sparse_adam_memory_bytes(self%handle, found), self%owner, ierr)
+    bytes = found
+    if (allocated(self%offsets)) bytes = bytes + 4 * size(self%offsets, kind=int64)
+  end function
+
+  subroutine save_state(self, state, ierr)
+    class(weir_sparse_adam), intent(in) :: self
+    integer(int8), allocatable, intent(inout), target :: state(:)
+    integer, intent(out), optional :: ierr
+    integer(c_int) :: status
+    integer(c_int64_t) :: bytes
+
+    status = c_sparse_adam_state_bytes(self%handle, bytes)
+    if (status == WEIR_OK) then
+      if (allocated(state)) deallocate (state)
+      allocate (state(bytes))
+      status = c_sparse_adam_save_state(self%handle, c_loc(state(1)), bytes)
+    end if
+    call end_call(status, self%owner, ierr)
+  end subroutine
+
+  subroutine restore_state(self, state, ierr)
+    class(weir_sparse_adam), intent(inout) :: self
+    integer(int8), intent(in), target :: state(:)
+    integer, intent(out), optional :: ierr
+    type(array_view) :: view
+
+    view = view_of(state)
+    if (view%contiguous) then
+      call end_call(c_sparse_adam_restore_state(self%handle, view%address, view%count), self%owner, ierr)
+    else
+      call refuse(self, 'the state '//not_contiguous, ierr)
+    end if
+  end subroutine
+
+  subroutine reset(self, ierr)
+    class(weir_sparse_adam), intent(inout) :: self
+    integer, intent(out), optional :: ierr
+
+    call end_call(c_sparse_adam_reset(self%handle), self%owner, ierr)
+  end subroutine
+
+  function last_error(self) result(text)
+    class(weir_sparse_adam), intent(in) :: self
+    character(len=:), allocatable :: text
+
+    text = last_text(self%owner)
+  end function
+
+  subroutine refuse_copy(to, from)
+    class(weir_sparse_adam), intent(inout) :: to
+    type(weir_sparse_adam), intent(in) :: from
+
+    if (c_associated(to%handle) .or. c_associated(from%handle)) &
+      call stop_with('a weir_sparse_adam cannot be copied: pass it as an argument, or point to it')
+  end subroutine
+
+end module
