@@ -573,14 +573,15 @@ module weir_types
     integer :: on_error = WEIR_SAMPLES_ERROR !< WEIR_SAMPLES_ERROR, ...: what becomes of a sample that cannot be read or decoded
     integer :: retries = 3 !< with `retry`: after 0.1 s, 0.2 s, 0.4 s, ..., at most 10 s each
     integer :: priority = -1 !< of messages: below the 0 of plans. May differ between ranks
-    !> of the data set: its folder within level 1, 1 to 64 letters, digits, '_', '-' and '.'
+    !> of the data set: its folder within level 1, 1 to 64 letters, digits, '_', '-' and '.', the first no '.'
     character(len=WEIR_TEXT_LENGTH) :: name = 'samples'
   end type
 
   !> What a sample cache has done on this rank so far; times in seconds, of all threads together.
   type :: weir_sample_cache_statistics
     integer(int64) :: batches = 0 !< that have ended
-    integer(int64) :: asked = 0 !< samples that this rank has asked for
+    !> samples that this rank has asked for; those that neither of the following counts it has read itself
+    integer(int64) :: asked = 0
     integer(int64) :: from_node = 0 !< of these: read from memory of this node
     integer(int64) :: from_ranks = 0 !< of these: received from their owners
     integer(int64) :: served = 0 !< samples that this rank has sent to others

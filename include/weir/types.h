@@ -655,7 +655,8 @@ typedef struct weir_sample_cache_config {
   int32_t on_error;      /**< weir_sample_errors: what becomes of a sample that cannot be read or decoded */
   int32_t retries;       /**< with `retry`: after 0.1 s, 0.2 s, 0.4 s, ..., at most 10 s each */
   int32_t priority;      /**< of messages: below the 0 of plans. May differ between ranks */
-  const char* name;      /**< of the data set: its folder within level 1, 1 to 64 letters, digits, '_', '-' and '.'; copied */
+  /** of the data set: its folder within level 1, 1 to 64 letters, digits, '_', '-' and '.', the first no '.'; copied */
+  const char* name;
 } weir_sample_cache_config;
 
 #define WEIR_SAMPLE_CACHE_CONFIG_INIT                                                                                              \
@@ -667,25 +668,25 @@ typedef struct weir_sample_cache_config {
  *  before a call fills it. */
 typedef struct weir_sample_cache_statistics {
   size_t struct_size;
-  int64_t batches;                          /**< that have ended */
-  int64_t asked;                            /**< samples that this rank has asked for */
-  int64_t from_node;                        /**< of these: read from memory of this node */
-  int64_t from_ranks;                       /**< of these: received from their owners */
-  int64_t served;                           /**< samples that this rank has sent to others */
-  int64_t kept;                             /**< samples of this rank's part that are in memory now */
-  int64_t decoded;                          /**< samples, each time */
-  int64_t from_folder;                      /**< samples that level 1 had */
-  int64_t from_store;                       /**< samples that were read from the store */
-  int64_t folder_bytes_read;                /**< from level 1 */
-  int64_t store_bytes_read;                 /**< from the store */
-  int64_t damaged;                          /**< samples of level 1 whose checksum was wrong: read from the store anew */
-  int64_t retried;                          /**< times that a sample was tried again */
-  int64_t skipped;                          /**< samples that this rank has asked for and not got */
-  double seconds_store;                     /**< reading from the store */
-  double seconds_folder;                    /**< reading and writing level 1 */
-  double seconds_decode;                    /**< decoding */
-  double seconds_waited;                    /**< by the caller, in get(), next() and the operations */
-  int64_t bytes_sent[WEIR_LEVEL_COUNT];     /**< by Level of the peer */
+  int64_t batches; /**< that have ended */
+  int64_t asked; /**< samples that this rank has asked for; those that neither of the following counts it has read itself */
+  int64_t from_node; /**< of these: read from memory of this node */
+  int64_t from_ranks; /**< of these: received from their owners */
+  int64_t served; /**< samples that this rank has sent to others */
+  int64_t kept; /**< samples of this rank's part that are in memory now */
+  int64_t decoded; /**< samples, each time */
+  int64_t from_folder; /**< samples that level 1 had */
+  int64_t from_store; /**< samples that were read from the store */
+  int64_t folder_bytes_read; /**< from level 1 */
+  int64_t store_bytes_read; /**< from the store */
+  int64_t damaged; /**< samples of level 1 whose checksum was wrong: read from the store anew */
+  int64_t retried; /**< times that a sample was tried again */
+  int64_t skipped; /**< samples that this rank has asked for and not got */
+  double seconds_store; /**< reading from the store */
+  double seconds_folder; /**< reading and writing level 1 */
+  double seconds_decode; /**< decoding */
+  double seconds_waited; /**< by the caller, in get(), next() and the operations */
+  int64_t bytes_sent[WEIR_LEVEL_COUNT]; /**< by Level of the peer */
   int64_t bytes_received[WEIR_LEVEL_COUNT]; /**< by Level of the peer */
 } weir_sample_cache_statistics;
 

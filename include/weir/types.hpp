@@ -530,20 +530,21 @@ struct SampleCacheConfig {
   /// limit of level 2 on each node; 0: nothing stays in memory; -1: half of what the smallest node has available, or what the
   /// samples take
   std::int64_t memory_bytes = -1;
-  std::int64_t largest_batch = 256;  ///< samples that a rank asks for at once
-  int in_flight = 2;  ///< batches asked for at once
-  int pack_samples = 64;  ///< samples that are read from the store together, and are a file of level 1
-  int threads = 1;  ///< of this rank, which read and decode
+  std::int64_t largest_batch = 256;             ///< samples that a rank asks for at once
+  int in_flight = 2;                            ///< batches asked for at once
+  int pack_samples = 64;                        ///< samples that are read from the store together, and are a file of level 1
+  int threads = 1;                              ///< of this rank, which read and decode
   SampleErrors on_error = SampleErrors::error;  ///< what becomes of a sample that cannot be read or decoded
-  int retries = 3;  ///< with `retry`: after 0.1 s, 0.2 s, 0.4 s, ..., at most 10 s each
-  int priority = -1;  ///< of messages: below the 0 of plans. May differ between ranks
-  std::string name = "samples";  ///< of the data set: its folder within level 1, 1 to 64 letters, digits, '_', '-' and '.'
+  int retries = 3;                              ///< with `retry`: after 0.1 s, 0.2 s, 0.4 s, ..., at most 10 s each
+  int priority = -1;                            ///< of messages: below the 0 of plans. May differ between ranks
+  /// of the data set: its folder within level 1, 1 to 64 letters, digits, '_', '-' and '.', the first no '.'
+  std::string name = "samples";
 };
 
 /// What a sample cache has done on this rank so far; times in seconds, of all threads together.
 struct SampleCacheStatistics {
   std::int64_t batches = 0;  ///< that have ended
-  std::int64_t asked = 0;  ///< samples that this rank has asked for
+  std::int64_t asked = 0;  ///< samples that this rank has asked for; those that neither of the following counts it has read itself
   std::int64_t from_node = 0;  ///< of these: read from memory of this node
   std::int64_t from_ranks = 0;  ///< of these: received from their owners
   std::int64_t served = 0;  ///< samples that this rank has sent to others

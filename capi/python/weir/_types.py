@@ -1567,7 +1567,7 @@ class SampleCacheConfig(Struct):
     on_error: what becomes of a sample that cannot be read or decoded
     retries: with `retry`: after 0.1 s, 0.2 s, 0.4 s, ..., at most 10 s each
     priority: of messages: below the 0 of plans. May differ between ranks
-    name: of the data set: its folder within level 1, 1 to 64 letters, digits, '_', '-' and '.'
+    name: of the data set: its folder within level 1, 1 to 64 letters, digits, '_', '-' and '.', the first no '.'
     """
 
     folder: str = ""
@@ -1628,7 +1628,7 @@ class CacheKeywords:
         on_error: what becomes of a sample that cannot be read or decoded
         retries: with `retry`: after 0.1 s, 0.2 s, 0.4 s, ..., at most 10 s each
         priority: of messages: below the 0 of plans. May differ between ranks
-        name: of the data set: its folder within level 1, 1 to 64 letters, digits, '_', '-' and '.'
+        name: of the data set: its folder within level 1, 1 to 64 letters, digits, '_', '-' and '.', the first no '.'
         """
         self._make(
             comm,
@@ -1649,7 +1649,7 @@ class SampleCacheStatistics(Struct):
     """What a sample cache has done on this rank so far; times in seconds, of all threads together.
 
     batches: that have ended
-    asked: samples that this rank has asked for
+    asked: samples that this rank has asked for; those that neither of the following counts it has read itself
     from_node: of these: read from memory of this node
     from_ranks: of these: received from their owners
     served: samples that this rank has sent to others
