@@ -128,6 +128,7 @@ void OperatorImpl::check_part(int part) const {
 }
 
 void OperatorImpl::start(const Outcome& ahead, const OperatorBody& body, std::span<std::byte> results) {
+  if (works_) fail(WEIR_ERR_BUSY, "'{}' is running: its body cannot start it again", config.name);
   check_startable();
   results_ = results;
   outcome_ = ahead;
@@ -139,8 +140,10 @@ void OperatorImpl::start(const Outcome& ahead, const OperatorBody& body, std::sp
               comm->topology.rank());
       require(body != nullptr, "operator '{}', rank {}: there is no body: give a function that works on a part", config.name,
               comm->topology.rank());
+      works_ = true;
       work(body);
     });
+  works_ = false;
   launch([&] { return exchange(); });
 }
 

@@ -76,6 +76,7 @@ class OperatorImpl final : public AsynchronousCall {
   Buffer<std::byte> staging_;
   // Of a run:
   std::span<std::byte> results_;  // the caller's
+  bool works_ = false;            // its body is being called
   Outcome outcome_;               // of this rank's work
   double seconds_work_ = 0;
   AgreementWords agreement_;
