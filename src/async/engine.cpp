@@ -44,7 +44,7 @@ void Engine::start(Run& run) noexcept {
   run.awaited = {};
   run.gate = nullptr;
   run.completion = nullptr;
-  run.awaits_caller = run.receives_much = false;
+  run.awaits_caller = run.receives_much = run.owner_gone = false;
   run.waited = {};
   run.counted = Clock::now();
   ++run.number;

@@ -9,6 +9,7 @@ namespace {
 void retire(std::shared_ptr<detail::SampleCacheImpl>& state) noexcept {
   if (!state) return;
   if (state->loaders > 0) {  // they go on
+    state->left = true;
     state.reset();
     return;
   }
@@ -28,8 +29,8 @@ void retire(std::shared_ptr<detail::SampleLoaderImpl>& state) noexcept {
     const auto inside = comm->enter();
     state.reset();
   }
-  // Whoever is last sees to what may have broken off.
-  if (cache.use_count() == 1) retire(cache);
+  // Whoever is last sees to what is in flight, and to what may have broken off.
+  if (cache->left && cache->loaders == 0) retire(cache);
 }
 
 }  // namespace
@@ -65,7 +66,7 @@ std::string SampleCache::explanation() const { return state_->explanation; }
 std::int64_t SampleCache::memory_bytes() const { return state_->memory_bytes(); }
 
 SampleLoader::SampleLoader(SampleCache& cache, const SampleLoaderConfig& config)
-    : state_(cache.state()->comm->guarded([&] { return std::make_shared<detail::SampleLoaderImpl>(cache.state(), config); })) {}
+    : state_(cache.state()->comm->guarded([&] { return detail::make_sample_loader(cache.state(), config); })) {}
 SampleLoader::SampleLoader(SampleLoader&&) noexcept = default;
 SampleLoader& SampleLoader::operator=(SampleLoader&& other) noexcept {
   if (this != &other) {
@@ -85,8 +86,7 @@ std::int64_t SampleLoader::step() const { return state_->returned().position().s
 std::int64_t SampleLoader::steps() const { return step() + state_->returned().steps_left(); }
 std::string SampleLoader::position() const { return datacache::text_of(state_->returned().position()); }
 void SampleLoader::seek(std::string_view position) {
-  const auto inside = state_->cache->comm->enter();
-  state_->seek(position);
+  state_->cache->comm->guarded([&] { state_->seek(position); });
 }
 const SampleLoaderConfig& SampleLoader::config() const { return state_->config; }
 

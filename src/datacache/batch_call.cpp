@@ -58,8 +58,24 @@ BatchCall::BatchCall(std::shared_ptr<CommunicatorState> communicator, const Batc
 
 std::int64_t BatchCall::memory_bytes() const { return in_.bytes() + out_.bytes(); }
 
-void BatchCall::start(std::span<const std::int64_t> samples, std::span<std::byte> values, std::span<std::int64_t> sizes) {
+void BatchCall::make_free() {
+  if (end_ == nullptr) return wait();
+  try {
+    wait();
+  } catch (...) {  // its owner's to throw
+  }
+}
+
+void BatchCall::leave(const BatchEnd& end) {
+  if (end_ != &end) return;
+  end_ = nullptr;
+  set_heard();
+}
+
+void BatchCall::start(std::span<const std::int64_t> samples, std::span<std::byte> values, std::span<std::int64_t> sizes,
+                      BatchEnd* end) {
   check_startable();
+  end_ = end;
   values_ = values;
   sizes_ = sizes;
   count_ = from_node_ = served_ = 0;
@@ -308,6 +324,7 @@ void BatchCall::deliver() {
 }
 
 void BatchCall::completed() {
+  if (end_ != nullptr) *std::exchange(end_, nullptr) = {true, run.error};
   SampleCacheStatistics& all = setup_.statistics;
   all.batches += 1;
   all.seconds_waited += seconds_waited();

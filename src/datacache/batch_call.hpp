@@ -1,6 +1,7 @@
 // batch_call.hpp: one batch on its way from the owners of its samples to the rank that asked for them.
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <span>
 #include <vector>
@@ -26,6 +27,12 @@ struct BatchSetup {
   SampleCacheStatistics& statistics;
 };
 
+/// How a batch has ended, for whoever asked for it: by then its call may be on its way with another batch.
+struct BatchEnd {
+  bool reached = false;
+  std::exception_ptr error{};
+};
+
 }  // namespace weir::datacache
 
 namespace weir::detail {
@@ -36,7 +43,13 @@ class BatchCall final : public AsynchronousCall {
  public:
   BatchCall(std::shared_ptr<CommunicatorState> communicator, const datacache::BatchSetup& setup, int tag);
 
-  void start(std::span<const std::int64_t> samples, std::span<std::byte> values, std::span<std::int64_t> sizes);
+  /// Waits for the batch before. Throws what that ended with, unless it is told there.
+  void make_free();
+  /// `end`, if it is not null, is told how this batch ends; until then, or leave(), it stays.
+  void start(std::span<const std::int64_t> samples, std::span<std::byte> values, std::span<std::int64_t> sizes,
+             datacache::BatchEnd* end);
+  /// Nobody is told any more how the batch ends that `end` was to be told of.
+  void leave(const datacache::BatchEnd& end);
   [[nodiscard]] std::int64_t memory_bytes() const;
 
  protected:
@@ -106,6 +119,7 @@ class BatchCall final : public AsynchronousCall {
   std::vector<Found> found_;  // by place in the batch
   std::span<std::byte> values_;
   std::span<std::int64_t> sizes_;
+  datacache::BatchEnd* end_ = nullptr;
   std::int64_t count_ = 0, from_node_ = 0, served_ = 0;
   Outcome outcome_;
 };

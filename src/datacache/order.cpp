@@ -50,6 +50,12 @@ std::int64_t Permutation::operator()(std::int64_t position) const {
 }
 
 EpochOrder::EpochOrder(const OrderSetup& setup, std::int64_t epoch) : shuffled_(setup.shuffle != Shuffle::none), exchange_(0, 0) {
+  begin(setup, epoch);
+}
+
+void EpochOrder::begin(const OrderSetup& setup, std::int64_t epoch) {
+  groups_.clear();
+  groups_.reserve(setup.counts.size());
   std::int64_t first = 0, first_exchanged = 0;
   for (std::size_t i = 0; i < setup.counts.size(); ++i) {
     const std::int64_t count = setup.counts[i];
@@ -162,7 +168,7 @@ std::string text_of(const Position& position) {
 }
 
 Position position_of(std::string_view text) {
-  constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max();
+  constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max(), furthest = any / 2;
   Words words(text);
   Position position;
   const std::int64_t samples = words.number("samples", 0, most_samples);
@@ -173,8 +179,8 @@ Position position_of(std::string_view text) {
   position.order.shuffle = static_cast<Shuffle>(found - names.begin());
   position.order.exchanged_share = words.real("share");
   position.order.seed = words.number("seed", -any - 1, any);
-  position.epoch = words.number("epoch", 0, any - 1);
-  position.step = words.number("step", 0, any - 1);
+  position.epoch = words.number("epoch", 0, furthest);
+  position.step = words.number("step", 0, furthest);
   position.ranks = words.list("ranks", 1, most_groups);
   position.order.counts = words.list("counts", 0, most_samples);
   position.taken = words.list("taken", 0, most_samples);
@@ -211,8 +217,10 @@ void Course::go_to(Position position) {
           there.exchanged_share, here.exchanged_share);
   const bool same_ranks = position.ranks == here_.ranks && there.counts == here.counts;
   if (!same_ranks) position.taken_of_rest = std::max<std::int64_t>(position.taken_of_rest, 0);
-  order_ = EpochOrder(there, position.epoch);
+  order_.begin(there, position.epoch);
   position_ = std::move(position);
+  // The next epoch begins without allocations.
+  for (auto* list : {&position_.ranks, &position_.order.counts, &position_.taken}) list->reserve(here_.ranks.size());
 }
 
 std::int64_t Course::steps_left() const {
@@ -259,7 +267,7 @@ void Course::begin_epoch() {
   const std::int64_t next = position_.epoch + 1;
   position_ = here_;
   position_.epoch = next;
-  order_ = EpochOrder(position_.order, next);
+  order_.begin(position_.order, next);
 }
 
 }  // namespace weir::datacache

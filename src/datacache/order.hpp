@@ -34,6 +34,8 @@ struct OrderSetup {
 class EpochOrder {
  public:
   EpochOrder(const OrderSetup& setup, std::int64_t epoch);
+  /// As if made anew. Allocates nothing for as many groups, or fewer.
+  void begin(const OrderSetup& setup, std::int64_t epoch);
   /// The sample at `position` of those that a group works on. Over all groups and positions, each sample comes once.
   [[nodiscard]] std::int64_t sample(std::size_t group, std::int64_t position) const;
 

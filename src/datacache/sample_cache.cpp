@@ -17,6 +17,7 @@ using namespace weir::datacache;
 namespace {
 
 constexpr std::int64_t most_samples = std::int64_t{1} << 48, most_value_bytes = std::int64_t{1} << 40;
+constexpr std::int64_t most_bytes = std::int64_t{1} << 60, most_batch_bytes = std::int64_t{1} << 46;
 
 void check_name(std::string_view name) {
   const auto fits = [](char c) {
@@ -32,6 +33,15 @@ void check_source(const SampleSource* source) {
           source->size());
   require(source->value_bytes() >= 1 && source->value_bytes() <= most_value_bytes,
           "the source's value_bytes() is {}: it must be from 1 to 2^40", source->value_bytes());
+  require(source->size() <= most_bytes / source->value_bytes(),
+          "the source has {} samples of up to {} bytes: together they must not have more than 2^60", source->size(),
+          source->value_bytes());
+}
+
+/// The memory of a batch can be counted.
+void check_batch(std::int64_t largest_batch, std::int64_t value_bytes) {
+  require(largest_batch <= most_batch_bytes / value_bytes, "largest_batch is {}: of samples of {} bytes, it must be at most {}",
+          largest_batch, value_bytes, most_batch_bytes / value_bytes);
 }
 
 constexpr auto for_card_fields = [](const SampleCacheConfig& c, auto&& put) { for_agreed_fields(c, put); };
@@ -47,6 +57,7 @@ ConfigCard card_of(const SampleCacheConfig& config, const SampleSource* source) 
     check_fields(config);
     check_name(config.name);
     check_source(source);
+    check_batch(config.largest_batch, source->value_bytes());
     Fingerprint identity;
     identity.add(config.name);
     identity.add(source->identity());
@@ -72,8 +83,10 @@ std::int64_t store_bytes(CommunicatorState& comm, const SampleCacheConfig& confi
   const std::int64_t needed = StorePart::bytes_for(most, source.value_bytes());
   const auto ranks = static_cast<std::int64_t>(topology.node_peers().size());
   MemoryCard mine;
-  mine.available = static_cast<std::int64_t>(std::min(available_memory(), 1e18)) / ranks;
-  mine.room = comm.transport->shared_memory_room() / ranks;
+  comm.agree("making a sample cache", "sample cache", config.name, [&] {
+    mine.available = static_cast<std::int64_t>(std::min(available_memory(), 1e18)) / ranks;
+    mine.room = comm.transport->shared_memory_room() / ranks;
+  });
   std::int64_t limit = std::numeric_limits<std::int64_t>::max();
   for (const MemoryCard& card : comm.share("looking for memory of samples", mine)) {
     limit = std::min(limit, card.available / 2);
@@ -158,10 +171,10 @@ std::size_t SampleCacheImpl::place_of(int rank) const {
 }
 
 std::shared_ptr<BatchCall> SampleCacheImpl::start(std::span<const std::int64_t> asked, std::span<std::byte> values,
-                                                  std::span<std::int64_t> sizes) {
+                                                  std::span<std::int64_t> sizes, BatchEnd* end) {
   const std::shared_ptr<BatchCall>& call = calls_[started_ % calls_.size()];
-  call->wait();
-  call->start(asked, values, sizes);
+  call->make_free();
+  call->start(asked, values, sizes, end);
   ++started_;
   return {shared_from_this(), call.get()};
 }

@@ -27,9 +27,9 @@ class SampleCacheImpl : public std::enable_shared_from_this<SampleCacheImpl> {
   SampleCacheImpl(const SampleCacheImpl&) = delete;
   SampleCacheImpl& operator=(const SampleCacheImpl&) = delete;
 
-  /// The call that has been started.
+  /// The call that has been started. `end`: as BatchCall::start's.
   std::shared_ptr<BatchCall> start(std::span<const std::int64_t> samples, std::span<std::byte> values,
-                                   std::span<std::int64_t> sizes);
+                                   std::span<std::int64_t> sizes, datacache::BatchEnd* end = nullptr);
   [[nodiscard]] int owner(std::int64_t sample) const;
   [[nodiscard]] SampleCacheStatistics statistics() const;
   [[nodiscard]] std::int64_t memory_bytes() const;
@@ -44,7 +44,8 @@ class SampleCacheImpl : public std::enable_shared_from_this<SampleCacheImpl> {
   const std::shared_ptr<SampleSource> source;
   const std::int64_t samples, value_bytes;
   std::string explanation;
-  int loaders = 0;  ///< that are alive
+  int loaders = 0;    ///< that are alive
+  bool left = false;  ///< by its SampleCache, to its loaders
 
  private:
   [[nodiscard]] std::vector<const datacache::StorePart*> readable_parts(std::int64_t store_bytes);

@@ -53,24 +53,14 @@ SampleLoaderImpl::SampleLoaderImpl(std::shared_ptr<SampleCacheImpl> samples, con
     : cache(std::move(samples)),
       config(configuration),
       seat_(cache->seat(config.shuffle)),
-      returned_(cache->beginning(config), std::max<std::int64_t>(config.batch, 1)),
+      returned_(cache->beginning(config), config.batch),
       asked_(returned_) {
-  LoaderCard mine;
-  mine.fingerprint = fingerprint_of(config);
-  mine.outcome = outcome_of([&] {
-    check_fields(config);
-    require(config.exchanged_share >= 0 && config.exchanged_share <= 1, "exchanged_share is {}: it must be from 0 to 1",
-            config.exchanged_share);
-    require(config.batch <= cache->config.largest_batch, "batch is {}: the cache's largest_batch is {}", config.batch,
-            cache->config.largest_batch);
-    batches_.resize(static_cast<std::size_t>(cache->config.in_flight) + 1);
-    for (Batch& batch : batches_) {
-      batch.samples.reserve(static_cast<std::size_t>(config.batch));
-      batch.sizes.resize(static_cast<std::size_t>(config.batch));
-      batch.values = Buffer<std::byte>(config.batch * cache->value_bytes);
-    }
-  });
-  agree_on(*cache->comm, cache->config, "configuration", mine);
+  batches_.resize(static_cast<std::size_t>(cache->config.in_flight) + 1);
+  for (Batch& batch : batches_) {
+    batch.samples.reserve(static_cast<std::size_t>(config.batch));
+    batch.sizes.resize(static_cast<std::size_t>(config.batch));
+    batch.values = Buffer<std::byte>(config.batch * cache->value_bytes);
+  }
   shows_ = cache->comm->topology.rank() == 0 && (config.progress == ProgressDisplay::on ||
                                                  (config.progress == ProgressDisplay::automatic && isatty(STDERR_FILENO) == 1));
   ++cache->loaders;
@@ -78,7 +68,11 @@ SampleLoaderImpl::SampleLoaderImpl(std::shared_ptr<SampleCacheImpl> samples, con
 
 SampleLoaderImpl::~SampleLoaderImpl() {
   for (Batch& batch : batches_) {
-    if (batch.call) (void)retire(*batch.call);
+    if (!batch.call) continue;
+    if (!batch.end.reached) {
+      (void)retire(*batch.call);
+      batch.call->leave(batch.end);
+    }
     batch.call.reset();
   }
   --cache->loaders;
@@ -101,7 +95,7 @@ std::optional<SampleBatch> SampleLoaderImpl::next() {
   }
   try {
     ask_ahead();
-    batches_[first_].call->wait();
+    wait_for(batches_[first_]);
   } catch (...) {
     forget_asked();
     throw;
@@ -131,11 +125,17 @@ void SampleLoaderImpl::ask_ahead() {
     batch.step = asked_.position().step;
     asked_.samples(seat_, batch.samples);
     const std::size_t count = batch.samples.size();
+    batch.end = {};
     batch.call = cache->start(batch.samples, std::span(batch.values.data(), count * static_cast<std::size_t>(cache->value_bytes)),
-                              std::span(batch.sizes.data(), count));
+                              std::span(batch.sizes.data(), count), &batch.end);
     asked_.advance();
     ++in_flight_;
   }
+}
+
+void SampleLoaderImpl::wait_for(Batch& batch) {
+  if (!batch.end.reached) batch.call->wait();
+  if (batch.end.error) std::rethrow_exception(batch.end.error);
 }
 
 /// After an error, or for another place: what was asked for ahead of time is not returned.
@@ -144,7 +144,7 @@ void SampleLoaderImpl::forget_asked() noexcept {
     Batch& batch = batches_[first_];
     first_ = (first_ + 1) % batches_.size();
     try {
-      batch.call->wait();
+      wait_for(batch);
     } catch (...) {  // the same again, or nobody's any more
     }
     batch.call.reset();
@@ -154,14 +154,20 @@ void SampleLoaderImpl::forget_asked() noexcept {
 
 void SampleLoaderImpl::seek(std::string_view text) {
   forget_asked();
-  Course found = returned_;
+  std::optional<Course> found, again;
   LoaderCard mine;
   Fingerprint all;
   all.add(text);
   mine.fingerprint = all.value();
-  mine.outcome = outcome_of([&] { found.go_to(position_of(text)); });
+  mine.outcome = outcome_of([&] {
+    for (std::optional<Course>* course : {&found, &again}) {
+      course->emplace(returned_);
+      (*course)->go_to(position_of(text));
+    }
+  });
   agree_on(*cache->comm, cache->config, "position to go to", mine);
-  returned_ = asked_ = std::move(found);
+  returned_ = std::move(*found);
+  asked_ = std::move(*again);
   ended_ = false;
   epoch_begun_ = {};
 }
@@ -181,6 +187,23 @@ void SampleLoaderImpl::show_progress() {
              last ? seconds : static_cast<double>(cache->samples - taken) / std::max(rate, 1e-9), last ? "altogether" : "left",
              last ? "\n" : "");
   std::fflush(stderr);
+}
+
+std::shared_ptr<SampleLoaderImpl> make_sample_loader(const std::shared_ptr<SampleCacheImpl>& cache,
+                                                     const SampleLoaderConfig& config) {
+  std::shared_ptr<SampleLoaderImpl> made;
+  LoaderCard mine;
+  mine.fingerprint = fingerprint_of(config);
+  mine.outcome = outcome_of([&] {
+    check_fields(config);
+    require(config.exchanged_share >= 0 && config.exchanged_share <= 1, "exchanged_share is {}: it must be from 0 to 1",
+            config.exchanged_share);
+    require(config.batch <= cache->config.largest_batch, "batch is {}: the cache's largest_batch is {}", config.batch,
+            cache->config.largest_batch);
+    made = std::make_shared<SampleLoaderImpl>(cache, config);
+  });
+  agree_on(*cache->comm, cache->config, "configuration", mine);
+  return made;
 }
 
 }  // namespace weir::detail

@@ -17,7 +17,6 @@ namespace weir::detail {
 /// See SampleLoader.
 class SampleLoaderImpl {
  public:
-  /// Collective: throws on all ranks alike.
   SampleLoaderImpl(std::shared_ptr<SampleCacheImpl> samples, const SampleLoaderConfig& configuration);
   SampleLoaderImpl(const SampleLoaderImpl&) = delete;
   SampleLoaderImpl& operator=(const SampleLoaderImpl&) = delete;
@@ -38,9 +37,12 @@ class SampleLoaderImpl {
     std::vector<std::int64_t> samples, sizes;
     Buffer<std::byte> values;
     std::shared_ptr<BatchCall> call;
+    datacache::BatchEnd end;
   };
 
   void ask_ahead();
+  /// Throws what the batch has ended with.
+  static void wait_for(Batch& batch);
   void forget_asked() noexcept;
   void show_progress();
 
@@ -55,5 +57,9 @@ class SampleLoaderImpl {
   std::chrono::steady_clock::time_point epoch_begun_{}, shown_{};
   std::int64_t before_ = 0;  // samples of the epoch that came before this loader
 };
+
+/// Collective: throws on all ranks alike.
+[[nodiscard]] std::shared_ptr<SampleLoaderImpl> make_sample_loader(const std::shared_ptr<SampleCacheImpl>& cache,
+                                                                   const SampleLoaderConfig& config);
 
 }  // namespace weir::detail

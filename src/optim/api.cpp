@@ -64,7 +64,7 @@ std::string ParallelOperator::explanation() const { return state_->explanation; 
 std::int64_t ParallelOperator::memory_bytes() const { return state_->memory_bytes(); }
 
 LayerOptimizer::LayerOptimizer(const Communicator& comm, const OptimizerConfig& config, std::span<const OptimizedLayer> layers)
-    : state_(comm.state()->guarded([&] { return std::make_shared<detail::OptimizerImpl>(comm.state(), config, layers); })) {}
+    : state_(comm.state()->guarded([&] { return detail::make_optimizer(comm.state(), config, layers); })) {}
 LayerOptimizer::LayerOptimizer(LayerOptimizer&&) noexcept = default;
 LayerOptimizer& LayerOptimizer::operator=(LayerOptimizer&& other) noexcept {
   if (this != &other) {

@@ -149,12 +149,13 @@ namespace weir::detail {
 
 using namespace weir::optim;
 
-OptimizerImpl::OptimizerImpl(std::shared_ptr<CommunicatorState> communicator, const OptimizerConfig& configuration,
-                             std::span<const OptimizedLayer> described)
-    : comm(std::move(communicator)), layers(described.begin(), described.end()), config(configuration) {
+void OptimizerImpl::open(const OptimizerConfig& configuration, std::span<const OptimizedLayer> described) {
   static_cast<void>(
-      open_agreed(*comm, card_of(configuration, described), {"optimizer", "rule", config_fields(), "layers"}, config.name));
-  comm->agree("optimizing layers", "optimizer", config.name, [&] {
+      open_agreed(*comm, card_of(configuration, described), {"optimizer", "rule", config_fields(), "layers"}, configuration.name));
+  static_cast<void>(comm->agreed_machine());
+  comm->agree("optimizing layers", "optimizer", configuration.name, [&] {
+    layers.assign(described.begin(), described.end());
+    config = configuration;
     work_.layers = layers;
     work_.blocks = blocks_of(layers);
     sums_.resize(work_.blocks.size());
@@ -165,8 +166,13 @@ OptimizerImpl::OptimizerImpl(std::shared_ptr<CommunicatorState> communicator, co
     if (config.update == OperatorDivision::automatic) config.update = OperatorDivision::replicated;
   }
   const auto make = [&](const char* what, double bytes, std::int64_t result_bytes, OperatorDivision division) {
-    OperatorConfig c{.division = division, .priority = config.priority, .name = fmt::format("{}: {}", config.name, what)};
-    return make_operator(comm, c, parts(bytes, result_bytes));
+    OperatorConfig c{.division = division, .priority = config.priority};
+    std::vector<OperatorPart> blocks;
+    comm->agree("optimizing layers", "optimizer", config.name, [&] {
+      c.name = fmt::format("{}: {}", config.name, what);
+      blocks = parts(bytes, result_bytes);
+    });
+    return make_operator(comm, c, blocks);
   };
   const BusBytes bus = bus_bytes(config);
   // Of lamb, norms are divided as the update is, by parts with the work of both.
@@ -373,6 +379,14 @@ std::string OptimizerImpl::explanation() const {
 
 std::int64_t OptimizerImpl::memory_bytes() const {
   return space_->memory_bytes() + norms_->memory_bytes() + (updates_ ? updates_->memory_bytes() : 0);
+}
+
+std::shared_ptr<OptimizerImpl> make_optimizer(const std::shared_ptr<CommunicatorState>& comm, const OptimizerConfig& config,
+                                              std::span<const OptimizedLayer> layers) {
+  std::shared_ptr<OptimizerImpl> made;
+  comm->agree("making an optimizer", "optimizer", config.name, [&] { made = std::make_shared<OptimizerImpl>(comm); });
+  made->open(config, layers);
+  return made;
 }
 
 }  // namespace weir::detail

@@ -44,12 +44,12 @@ namespace weir::detail {
 /// See LayerOptimizer.
 class OptimizerImpl {
  public:
-  /// Collective.
-  OptimizerImpl(std::shared_ptr<CommunicatorState> communicator, const OptimizerConfig& configuration,
-                std::span<const OptimizedLayer> described);
+  explicit OptimizerImpl(std::shared_ptr<CommunicatorState> communicator) : comm(std::move(communicator)) {}
   OptimizerImpl(const OptimizerImpl&) = delete;
   OptimizerImpl& operator=(const OptimizerImpl&) = delete;
 
+  /// Collective, first and once.
+  void open(const OptimizerConfig& configuration, std::span<const OptimizedLayer> described);
   /// Of float: for `type` float32; of void: for any type.
   template <class T>
   void step(std::span<T* const> weights, std::span<const T* const> gradients, double learning_rate, void* stream);
@@ -63,7 +63,7 @@ class OptimizerImpl {
   [[nodiscard]] std::int64_t memory_bytes() const;
 
   const std::shared_ptr<CommunicatorState> comm;
-  const std::vector<OptimizedLayer> layers;
+  std::vector<OptimizedLayer> layers;
   OptimizerConfig config;  ///< in force
   OptimizerStatistics statistics;
   std::vector<double> rates;  ///< by layer
@@ -97,5 +97,9 @@ class OptimizerImpl {
   optim::LayerStep step_;  // the one that is being made
   State state_;
 };
+
+/// Collective.
+[[nodiscard]] std::shared_ptr<OptimizerImpl> make_optimizer(const std::shared_ptr<CommunicatorState>& comm,
+                                                            const OptimizerConfig& config, std::span<const OptimizedLayer> layers);
 
 }  // namespace weir::detail

@@ -129,7 +129,7 @@ void OperatorImpl::check_part(int part) const {
 }
 
 void OperatorImpl::start(const Outcome& ahead, const OperatorBody& body, std::span<std::byte> results) {
-  if (working_) fail(WEIR_ERR_BUSY, "operator '{}' is started by its own body: let that return first", config.name);
+  if (works_) fail(WEIR_ERR_BUSY, "'{}' is running: its body cannot start it again", config.name);
   check_startable();
   results_ = results;
   outcome_ = ahead;
@@ -141,13 +141,14 @@ void OperatorImpl::start(const Outcome& ahead, const OperatorBody& body, std::sp
               comm->topology.rank());
       require(body != nullptr, "operator '{}', rank {}: there is no body: give a function that works on a part", config.name,
               comm->topology.rank());
+      works_ = true;
       work(body);
     });
+  works_ = false;
   launch([&] { return exchange(); });
 }
 
 void OperatorImpl::work(const OperatorBody& body) {
-  const WorkScope working(working_);
   const Clock::time_point begin = Clock::now();
   for (std::size_t i = begins_[me_]; i < begins_[me_ + 1]; ++i) {
     const std::int64_t most = parts[i].result_bytes;

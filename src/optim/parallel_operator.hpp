@@ -57,17 +57,6 @@ class OperatorImpl final : public AsynchronousCall {
 
   /// Much goes round a ring, from and to the caller's memory.
   [[nodiscard]] bool goes_round() const { return offsets.back() >= ring_from_bytes; }
-  /// That the body is called until the end of the block, however that comes.
-  class WorkScope {
-   public:
-    explicit WorkScope(bool& working) : working_(working) { working_ = true; }
-    WorkScope(const WorkScope&) = delete;
-    WorkScope& operator=(const WorkScope&) = delete;
-    ~WorkScope() { working_ = false; }
-
-   private:
-    bool& working_;
-  };
   void work(const OperatorBody& body);
   /// What is gathered says how work went, too: it reaches all ranks, and the caller's memory only after that.
   [[nodiscard]] bool tells_outcome() const {
@@ -89,10 +78,10 @@ class OperatorImpl final : public AsynchronousCall {
   Buffer<std::byte> staging_;
   // Of a run:
   std::span<std::byte> results_;  // the caller's
+  bool works_ = false;            // its body is being called
   Outcome outcome_;               // of this rank's work
   double seconds_work_ = 0;
   AgreementWords agreement_;
-  bool working_ = false;  // within the body
 };
 
 /// Collective.

@@ -258,6 +258,11 @@ TEST_CASE("wrong calls and configurations are the same error on all ranks") {
     expect(WEIR_ERR_ARGUMENT, "there is no source", [&](Communicator& comm) { SampleCache(comm, {}, nullptr); });
     expect(WEIR_ERR_ARGUMENT, "value_bytes() is 0",
            [&](Communicator& comm) { SampleCache(comm, {}, std::make_shared<MadeSamples>(3, 0)); });
+    constexpr std::int64_t huge = std::int64_t{1} << 40;
+    expect(WEIR_ERR_ARGUMENT, "largest_batch is 16777216",
+           [&](Communicator& comm) { SampleCache(comm, {.largest_batch = 1 << 24}, std::make_shared<MadeSamples>(3, huge)); });
+    expect(WEIR_ERR_ARGUMENT, "together they must not have more than 2^60",
+           [&](Communicator& comm) { SampleCache(comm, {}, std::make_shared<MadeSamples>(huge, huge)); });
     if (job.ranks == 1) continue;
     expect(WEIR_ERR_MISMATCH, "number of samples",
            [&](Communicator& comm) { SampleCache(comm, {}, source(100 + comm.rank() / 2)); });

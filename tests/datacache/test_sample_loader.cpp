@@ -185,6 +185,71 @@ TEST_CASE("a loader may outlive its cache, and end in the middle") {
   REQUIRE(check.failure() == "");
 }
 
+TEST_CASE("a loader that ends with batches in flight leaves the cache as it was") {
+  for (const bool fails : {false, true}) {
+    RankCheck check;
+    run_ranks(3, [&](Communicator& comm) {
+      const auto source = std::make_shared<MadeSamples>(60, 8);
+      std::atomic<bool> away{fails};
+      source->cannot_decode = [&](std::int64_t sample) { return sample == 30 && away; };
+      SampleCache cache(comm, {.largest_batch = 10, .pack_samples = 5}, source);
+      {
+        SampleLoader loader(cache, {.batch = 10, .shuffle = Shuffle::none});
+        try {
+          (void)loader.next();
+        } catch (const Error&) {
+        }
+        away = false;
+      }
+      for (std::int64_t sample = 0; sample < 4; ++sample) {
+        std::vector<std::byte> value(8);
+        std::int64_t size = 0;
+        cache.get(std::span(&sample, 1), value, std::span(&size, 1));
+        const std::string wrong = wrong_value(*source, sample, value, size);
+        check.that(wrong.empty(), wrong);
+      }
+    });
+    REQUIRE(check.failure() == "");
+  }
+}
+
+TEST_CASE("a loader hears of its errors whatever else the cache is asked for") {
+  for (const bool second_loader : {false, true}) {
+    RankCheck check;
+    std::atomic<int> errors{0};
+    run_ranks(3, [&](Communicator& comm) {
+      const auto source = std::make_shared<MadeSamples>(60, 8);
+      std::atomic<int> failures{0};
+      source->cannot_decode = [&](std::int64_t sample) { return sample == 30 && failures++ < 2; };
+      SampleCache cache(comm, {.pack_samples = 5}, source);
+      SampleLoader loader(cache, {.batch = 2, .seed = 1}), other(cache, {.batch = 3, .seed = 5});
+      const auto take = [&](SampleLoader& from) {
+        try {
+          const std::optional<SampleBatch> batch = from.next();
+          const std::string wrong = batch ? check_values(*source, *batch) : "";
+          check.that(wrong.empty(), wrong);
+          return batch.has_value();
+        } catch (const Error&) {
+          ++errors;
+          return true;
+        }
+      };
+      while (take(loader)) {
+        if (second_loader) {
+          (void)take(other);
+          continue;
+        }
+        const std::int64_t sample = 3;
+        std::vector<std::byte> value(8);
+        cache.get(std::span(&sample, 1), value);
+        check.that(wrong_value(*source, sample, value, 8).empty(), "what is asked for in between");
+      }
+    });
+    REQUIRE(check.failure() == "");
+    REQUIRE(errors > 0);
+  }
+}
+
 TEST_CASE("wrong loaders and positions are the same error on all ranks") {
   const auto expect = [](weir_status status, const char* part, const std::function<void(SampleCache&, int)>& body) {
     INFO(part);
