@@ -31,12 +31,10 @@ namespace {
 /// refuse.
 struct Question {
   Question(const weir_cache* cache, const std::int64_t* numbers, std::int64_t count, void* memory, std::int64_t* bytes) {
-    static constexpr std::int64_t none_such = -1;
     constexpr auto most = static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max());
-    const bool nowhere = numbers == nullptr && count > 0;
-    const std::size_t asked = count < 0 ? most : nowhere ? 1 : static_cast<std::size_t>(count);
+    const std::size_t asked = count < 0 ? most : static_cast<std::size_t>(count);
     const auto each = static_cast<std::size_t>(cache->cache.value_bytes());
-    samples = {nowhere ? &none_such : numbers, asked};
+    samples = {numbers, asked};
     if (memory != nullptr) values = {static_cast<std::byte*>(memory), asked <= most / each ? asked * each : most};
     if (bytes != nullptr) sizes = {bytes, asked};
   }
@@ -165,11 +163,11 @@ weir_status weir_cache_owner(const weir_cache* cache, std::int64_t sample, int* 
   return get_value(cache, rank, "the address for the rank is NULL", [&] { return cache->cache.owner(sample); });
 }
 
-weir_status weir_cache_statistics(const weir_cache* cache, weir_sample_cache_statistics* statistics) {
+weir_status weir_cache_get_statistics(const weir_cache* cache, weir_sample_cache_statistics* statistics) {
   return guard_handle(cache, [&] { fill_struct(statistics, to_c(cache->cache.statistics())); });
 }
 
-weir_status weir_cache_config(const weir_cache* cache, weir_sample_cache_config* config) {
+weir_status weir_cache_get_config(const weir_cache* cache, weir_sample_cache_config* config) {
   return guard_handle(cache, [&] { fill_struct(config, to_c(cache->cache.config())); });
 }
 
@@ -237,7 +235,7 @@ weir_status weir_loader_seek(weir_loader* loader, const char* position) {
   return guard_handle(loader, [&] { loader->loader.seek(position != nullptr ? position : "NULL"); });
 }
 
-weir_status weir_loader_config(const weir_loader* loader, weir_sample_loader_config* config) {
+weir_status weir_loader_get_config(const weir_loader* loader, weir_sample_loader_config* config) {
   return guard_handle(loader, [&] { fill_struct(config, to_c(loader->loader.config())); });
 }
 

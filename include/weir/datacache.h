@@ -4,9 +4,10 @@
  *
  *   weir_source_create_idx("train-images-idx3-ubyte", "train-labels-idx1-ubyte", &source);
  *   weir_cache_create(comm, &config, source, &cache);
- *   weir_loader_create(cache, &loader_config, &loader);
- *   for (epoch = 0; epoch < epochs; ++epoch)
- *     while (weir_loader_next(loader, &batch, &there) == WEIR_OK && there) train(&batch); */
+ *   status = weir_loader_create(cache, &loader_config, &loader);
+ *   for (epoch = 0; epoch < epochs && status == WEIR_OK; ++epoch)
+ *     while ((status = weir_loader_next(loader, &batch, &there)) == WEIR_OK && there) train(&batch);
+ *   if (status != WEIR_OK) fprintf(stderr, "%s\n", weir_last_error(comm)); */
 #ifndef WEIR_DATACACHE_H
 #define WEIR_DATACACHE_H
 
@@ -108,9 +109,9 @@ weir_status weir_cache_size(const weir_cache* cache, int64_t* samples);
 weir_status weir_cache_value_bytes(const weir_cache* cache, int64_t* bytes);
 /** *rank becomes whose sample this is. */
 weir_status weir_cache_owner(const weir_cache* cache, int64_t sample, int* rank);
-weir_status weir_cache_statistics(const weir_cache* cache, weir_sample_cache_statistics* statistics);
+weir_status weir_cache_get_statistics(const weir_cache* cache, weir_sample_cache_statistics* statistics);
 /** What is in force. Texts are valid as long as the cache. */
-weir_status weir_cache_config(const weir_cache* cache, weir_sample_cache_config* config);
+weir_status weir_cache_get_config(const weir_cache* cache, weir_sample_cache_config* config);
 /** How much of the data set fits where, for people. Valid until the next call for this cache; NULL for a NULL cache. */
 const char* weir_cache_explanation(const weir_cache* cache);
 weir_status weir_cache_memory_bytes(const weir_cache* cache, int64_t* bytes);
@@ -146,7 +147,7 @@ const char* weir_loader_position(const weir_loader* loader);
 /** Collective, blocking. Goes on from a position. */
 weir_status weir_loader_seek(weir_loader* loader, const char* position);
 /** What is in force. */
-weir_status weir_loader_config(const weir_loader* loader, weir_sample_loader_config* config);
+weir_status weir_loader_get_config(const weir_loader* loader, weir_sample_loader_config* config);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "communicator/input_error.hpp"
 
 namespace weir::detail {
 
@@ -90,6 +91,8 @@ void BatchCall::start(std::span<const std::int64_t> samples, std::span<std::byte
 
 void BatchCall::check(std::span<const std::int64_t> samples, std::span<std::byte> values, std::span<std::int64_t> sizes) const {
   const std::string& name = setup_.config.name;
+  require(samples.data() != nullptr || samples.empty(), "samples '{}', rank {}: the address for the numbers of samples is null{}",
+          name, me_, refused_by_binding);
   require(std::ssize(samples) <= batch_, "samples '{}', rank {}: {} samples are asked for at once: largest_batch is {}", name, me_,
           samples.size(), batch_);
   require(std::ssize(values) == std::ssize(samples) * value_bytes_,

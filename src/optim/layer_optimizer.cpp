@@ -10,6 +10,7 @@
 #include "base/config_check.hpp"
 #include "base/error.hpp"
 #include "communicator/config_card.hpp"
+#include "communicator/input_error.hpp"
 #include "optim/adam_factors.hpp"
 #include "optim/parallel_operator.hpp"
 
@@ -239,11 +240,12 @@ Outcome OptimizerImpl::take(std::span<T* const> weights, std::span<const T* cons
     require(weights.size() == layers.size() && gradients.size() == layers.size(),
             "optimizer '{}', rank {}: there are weights of {} layers and gradients of {}: it has {}", config.name, rank,
             weights.size(), gradients.size(), layers.size());
-    require(std::isfinite(learning_rate), "optimizer '{}', rank {}: learning_rate is {}: it must be finite", config.name, rank,
-            learning_rate);
+    require(std::isfinite(learning_rate), "optimizer '{}', rank {}: learning_rate is {}: it must be finite{}", config.name, rank,
+            learning_rate, std::isnan(learning_rate) ? refused_by_binding : std::string_view());
     for (std::size_t i = 0; i < layers.size(); ++i)
       require(layers[i].count == 0 || (weights[i] != nullptr && gradients[i] != nullptr),
-              "optimizer '{}', rank {}, layer '{}': its weights or its gradient are null", config.name, rank, layers[i].name);
+              "optimizer '{}', rank {}, layer '{}': its weights or its gradient are null{}", config.name, rank, layers[i].name,
+              refused_by_binding);
     std::copy(weights.begin(), weights.end(), step_.weights.begin());
     std::copy(gradients.begin(), gradients.end(), step_.gradients.begin());
     step_.stream = stream;

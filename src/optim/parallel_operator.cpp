@@ -11,6 +11,7 @@
 #include "collectives/allgatherv.hpp"
 #include "collectives/control.hpp"
 #include "communicator/config_card.hpp"
+#include "communicator/input_error.hpp"
 
 namespace weir::detail {
 
@@ -137,10 +138,10 @@ void OperatorImpl::start(const Outcome& ahead, const OperatorBody& body, std::sp
     outcome_ = outcome_of([&] {
       require(std::ssize(results) == offsets.back(), "operator '{}', rank {}: there are {} bytes for results: they take {}",
               config.name, comm->topology.rank(), results.size(), offsets.back());
-      require(results.data() != nullptr || results.empty(), "operator '{}', rank {}: the address for results is null", config.name,
-              comm->topology.rank());
-      require(body != nullptr, "operator '{}', rank {}: there is no body: give a function that works on a part", config.name,
-              comm->topology.rank());
+      require(results.data() != nullptr || results.empty(), "operator '{}', rank {}: the address for results is null{}",
+              config.name, comm->topology.rank(), refused_by_binding);
+      require(body != nullptr, "operator '{}', rank {}: there is no body: give a function that works on a part{}", config.name,
+              comm->topology.rank(), refused_by_binding);
       works_ = true;
       work(body);
     });

@@ -215,7 +215,7 @@ static void check_cache(weir_comm* comm, int ranks) {
   EXPECT(weir_cache_value_bytes(cache, &number) == WEIR_OK && number == item_bytes);
   EXPECT(weir_cache_memory_bytes(cache, &number) == WEIR_OK && number > 0);
   EXPECT_TEXT(weir_cache_explanation(cache), "53 samples");
-  EXPECT(weir_cache_config(cache, &in_force) == WEIR_OK && in_force.pack_samples == 8 && strcmp(in_force.name, "made") == 0);
+  EXPECT(weir_cache_get_config(cache, &in_force) == WEIR_OK && in_force.pack_samples == 8 && strcmp(in_force.name, "made") == 0);
   EXPECT(weir_cache_owner(cache, 0, &owner) == WEIR_OK && owner == 0);
   EXPECT(weir_cache_owner(cache, 52, &owner) == WEIR_OK && owner == ranks - 1);
   EXPECT(weir_cache_owner(cache, 53, &owner) == WEIR_ERR_ARGUMENT);
@@ -240,8 +240,8 @@ static void check_cache(weir_comm* comm, int ranks) {
     for (i = 0; i < 10; ++i) expect_item(values[k] + i * item_bytes, (i + 10 * k + rank) % samples);
   EXPECT(weir_cache_wait(cache, 3) == WEIR_ERR_ARGUMENT && weir_cache_wait(cache, -1) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_cache_test(cache, 0, NULL) == WEIR_ERR_ARGUMENT && weir_cache_wait_for(cache, 0, -1, &done) == WEIR_ERR_ARGUMENT);
-  EXPECT(weir_cache_statistics(cache, &statistics) == WEIR_OK && statistics.asked == samples - rank + 5 + 30);
-  EXPECT(weir_cache_statistics(cache, NULL) == WEIR_ERR_ARGUMENT);
+  EXPECT(weir_cache_get_statistics(cache, &statistics) == WEIR_OK && statistics.asked == samples - rank + 5 + 30);
+  EXPECT(weir_cache_get_statistics(cache, NULL) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_cache_destroy(cache) == WEIR_OK && weir_cache_destroy(NULL) == WEIR_OK);
   EXPECT(weir_cache_size(cache, &number) == WEIR_ERR_ARGUMENT && weir_cache_explanation(cache) == NULL);
 }
@@ -256,6 +256,7 @@ static void check_wrong_questions(weir_comm* comm, int ranks) {
   EXPECT(weir_cache_get(cache, asked, last ? 2 : 1, values, NULL) == WEIR_ERR_ARGUMENT);
   EXPECT_TEXT(weir_last_error(comm), "no sample 53");
   EXPECT(weir_cache_get(cache, last ? NULL : asked, 1, values, NULL) == WEIR_ERR_ARGUMENT);
+  EXPECT_TEXT(weir_last_error(comm), "the address for the numbers of samples is null");
   EXPECT(weir_cache_get(cache, asked, last ? -1 : 1, values, NULL) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_cache_get(cache, asked, last ? INT64_MAX : 1, values, NULL) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_cache_get(cache, asked, 1, last ? NULL : values, NULL) == WEIR_ERR_ARGUMENT);
@@ -332,7 +333,7 @@ static void check_loader(weir_comm* comm, int ranks) {
   int64_t epoch, step, steps = 0, i;
   char position[512] = "";
   int seen[samples], there = 0, also = 0;
-  EXPECT(weir_loader_config(loader, &in_force) == WEIR_OK && in_force.batch == 4 && in_force.seed == 3);
+  EXPECT(weir_loader_get_config(loader, &in_force) == WEIR_OK && in_force.batch == 4 && in_force.seed == 3);
   EXPECT(weir_cache_destroy(cache) == WEIR_OK && weir_source_destroy(source) == WEIR_OK); /* loaders go on */
   for (epoch = 0; epoch < 2; ++epoch) {
     memset(seen, 0, sizeof(seen));

@@ -169,6 +169,22 @@ def test_source_in_python():
         weir.SampleSource(size=2, value_bytes=1, identity=3)
 
 
+def test_a_source_whose_init_forgets_the_base(comm):
+    class Forgetful(weir.SampleSource):
+        def __init__(self):
+            self.given = 3
+
+    source = Forgetful()
+    assert repr(source) == "<weir.Forgetful, whose __init__ has not called super().__init__>" and source.given == 3
+    assert not hasattr(source, "more")
+    text = r"Forgetful.__init__ has not called super\(\).__init__\(size="
+    for use in (lambda: source[0], lambda: len(source), lambda: source.value_bytes, lambda: source.identity, lambda: source.dtype):
+        with pytest.raises(weir.StateError, match=text):
+            use()
+    with pytest.raises(weir.ArgumentError, match=text):
+        weir.SampleCache(comm, source)
+
+
 class Odd(weir.SampleSource):
     def __init__(self, given, **more):
         self.given = given
@@ -229,14 +245,30 @@ def test_get(comm, source):
             cache.owner(50)
 
 
-@pytest.mark.parametrize("wrong, text", [([50], "no sample 50"), ([0.5], "integers"), ("ab", "integers"), ([2**63], ""), (3, "")])
+WRONG = [
+    ([50], "no sample 50"),
+    ([0.5], "0.5 is among the samples: give their numbers, which are integers"),
+    (["a"], "'a' is among the samples"),
+    ("ab", "'ab' is among the samples"),
+    ([True], "True is among the samples"),
+    ([2**63], f"{2**63} is among the samples"),
+    ([2**70], f"{2**70} is among the samples"),
+    (3, "the samples are of type int: give a list of their numbers, or an array of integers"),
+    ([[1], [2, 3]], "give"),
+]
+
+
+@pytest.mark.parametrize("wrong, text", WRONG)
 def test_wrong_questions(comm, source, wrong, text):
     """Of one rank are errors on all; then all goes on."""
     with weir.SampleCache(comm, source, name="images") as cache:
         with pytest.raises(weir.ArgumentError) as caught:
             cache.get(wrong if comm.rank == comm.size - 1 else [1])
         if comm.rank == comm.size - 1:
-            assert text in str(caught.value)
+            assert text in str(caught.value) and caught.value.__cause__ is None
+        elif wrong != [50]:
+            assert f"rank {comm.size - 1}: " in str(caught.value) and "that rank's own error says" in str(caught.value)
+        assert cache.get(np.array([1, 2], object)).labels.tolist() == LABELS[1:3].tolist()
         assert cache.get([1]).labels.tolist() == [LABELS[1]]
 
 
@@ -284,7 +316,7 @@ def test_refused_making(comm, source):
             weir.SampleLoader(cache, **({"bach": 2} if last else {}))
         with pytest.raises(weir.ArgumentError, match="batch is" if last else ""):
             weir.SampleLoader(cache, batch=100000 if last else 8)
-        with pytest.raises(weir.ArgumentError, match="shuffle" if last else ""):
+        with pytest.raises(weir.ArgumentError, match="^loader 'samples': shuffle" if last else ""):
             weir.SampleLoader(cache, shuffle="some" if last else "node")
         with pytest.raises(TypeError, match="give a weir.SampleCache"):
             weir.SampleLoader(comm)
@@ -338,6 +370,41 @@ def test_positions(comm, source):
                 other.seek(wrong)
         loader.close()
         other.close()
+
+
+@pytest.mark.parametrize("stop", ["in the middle", "after the last batch", "behind the end"])
+def test_a_loop_over_epochs_resumes(comm, add, source, stop):
+    """range(loader.epoch, epochs) has as many passes as there are epochs, none of them empty, wherever the position was taken."""
+    with weir.SampleCache(comm, source, name="images") as cache:
+        loader = weir.SampleLoader(cache, batch=4, seed=1)
+        seen = [[], [], []]
+        for batch in loader:
+            seen[0].append(batch.samples.copy())
+            if batch.step == {"in the middle": 1, "after the last batch": loader.steps - 1, "behind the end": -1}[stop]:
+                break
+        over = stop != "in the middle"
+        other = weir.SampleLoader(cache, batch=4, seed=1)
+        other.seek(loader.position)
+        for one in (loader, other):
+            assert (one.epoch, one.step) == ((1, 0) if over else (0, 2)) and one.position == loader.position
+        begun = len(seen[0])
+        passes = []
+        for epoch in range(other.epoch, 3):
+            passes.append(epoch)
+            for batch in other:
+                assert batch.epoch == epoch
+                seen[epoch].append(batch.samples.copy())
+        assert passes == ([1, 2] if over else [0, 1, 2]) and (over or len(seen[0]) > begun)
+        assert [samples_of(add, epoch) for epoch in seen] == [[1] * 50] * 3
+        assert next(iter(loader)).epoch == over
+        loader.close()
+        other.close()
+
+
+def test_epochs_of_nothing(comm):
+    with weir.SampleCache(comm, Squares(0), name="nothing") as cache, weir.SampleLoader(cache, batch=4) as loader:
+        assert (loader.epoch, loader.step, loader.steps) == (0, 0, 0)
+        assert list(loader) == [] and list(loader) == []
 
 
 def test_batches_outlive_their_loader(comm, source):

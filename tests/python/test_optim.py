@@ -169,9 +169,9 @@ def test_ctrl_c_in_a_body(comm):
 
 def test_the_communicator_is_busy_within_a_body(comm):
     def body(part, result):
-        with pytest.raises(weir.BusyError):
+        with pytest.raises(weir.BusyError, match="from within another one on this communicator, in the body of an operator"):
             comm.level(0)
-        with pytest.raises(weir.BusyError):
+        with pytest.raises(weir.BusyError, match="from within another one"):
             work.run(squares)
         squares(part, result)
 
@@ -213,8 +213,10 @@ def test_bad_runs_of_one_rank(comm, what):
     culprit = comm.size - 1
     with make(comm, division="all") as work:
         body, results = bad() if comm.rank == culprit else (squares, None)
-        with pytest.raises(weir.ArgumentError, match=text if comm.rank == culprit else f"rank {culprit}: "):
+        theirs = f"rank {culprit}: .*; in Python and Fortran, that rank's own error says"
+        with pytest.raises(weir.ArgumentError, match=text if comm.rank == culprit else theirs) as caught:
             work.run(body, results)
+        assert caught.value.__cause__ is None and (comm.rank != culprit or caught.value.__suppress_context__)
         operation = work.start(body, results)
         with pytest.raises(weir.ArgumentError, match=text if comm.rank == culprit else f"rank {culprit}: "):
             operation.wait()
@@ -393,6 +395,11 @@ BAD_STEPS = {
         "layer 'fc.weight': the gradient has type float64; the optimizer takes float32",
         "layer 'fc.weight': its weights or its gradient are null",
     ),
+    "no gradient": (
+        lambda w, g: (w, change(g, 2, None), 0.1),
+        "'fc.weight' has no gradient: every layer",
+        "layer 'fc.weight': its weights or its gradient are null; in Python and Fortran, that rank's own error says",
+    ),
     "gaps": (
         lambda w, g: (change(w, 0, np.zeros(600, np.float32)[::2]), g, 0.1),
         "layer 'stem.weight': the array of weights is not contiguous",
@@ -423,8 +430,9 @@ def test_bad_steps_of_one_rank(comm, what):
     with weir.LayerOptimizer(comm, LAYERS) as optimizer:
         weights, gradients, before = weights_of(), gradients_of(0), weights_of()
         given = bad(weights, gradients) if comm.rank == culprit else (weights, gradients, 0.1)
-        with pytest.raises(weir.ArgumentError, match=mine if comm.rank == culprit else f"rank {culprit}.*{theirs}"):
+        with pytest.raises(weir.ArgumentError, match=mine if comm.rank == culprit else f"rank {culprit}.*{theirs}") as caught:
             optimizer.step(*given)
+        assert caught.value.__cause__ is None
         for weight, was in zip(weights, before):
             np.testing.assert_array_equal(weight, was)
         optimizer.step(weights, gradients, 0.1)

@@ -622,8 +622,8 @@ FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "weir_cache_size": (c_int, (c_void_p, POINTER(c_int64))),
     "weir_cache_value_bytes": (c_int, (c_void_p, POINTER(c_int64))),
     "weir_cache_owner": (c_int, (c_void_p, c_int64, POINTER(c_int))),
-    "weir_cache_statistics": (c_int, (c_void_p, POINTER(weir_sample_cache_statistics))),
-    "weir_cache_config": (c_int, (c_void_p, POINTER(weir_sample_cache_config))),
+    "weir_cache_get_statistics": (c_int, (c_void_p, POINTER(weir_sample_cache_statistics))),
+    "weir_cache_get_config": (c_int, (c_void_p, POINTER(weir_sample_cache_config))),
     "weir_cache_explanation": (c_char_p, (c_void_p,)),
     "weir_cache_memory_bytes": (c_int, (c_void_p, POINTER(c_int64))),
     "weir_loader_create": (c_int, (c_void_p, POINTER(weir_sample_loader_config), POINTER(c_void_p))),
@@ -634,5 +634,5 @@ FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "weir_loader_steps": (c_int, (c_void_p, POINTER(c_int64))),
     "weir_loader_position": (c_char_p, (c_void_p,)),
     "weir_loader_seek": (c_int, (c_void_p, c_char_p)),
-    "weir_loader_config": (c_int, (c_void_p, POINTER(weir_sample_loader_config))),
+    "weir_loader_get_config": (c_int, (c_void_p, POINTER(weir_sample_loader_config))),
 }

@@ -25,6 +25,14 @@ SLICE = 0.05  # seconds for which a wait may keep signals waiting
 BROKEN = (Status.STATE, Status.TIMEOUT, Status.TRANSPORT, Status.MEMORY, Status.INTERNAL, Status.DEVICE)
 
 
+def because(refusal: Exception, error: BaseException) -> Exception:
+    """What this rank throws for what it has refused itself, where the call has ended with `error`: its cause, unless that only says
+    to look here."""
+    refusal.__cause__ = None if "that rank's own error" in str(error) else error
+    refusal.__suppress_context__ = True
+    return refusal
+
+
 class Process:
     """What there is one of."""
 
@@ -58,6 +66,7 @@ class CommHandle:
     def __init__(self, pointer: int) -> None:
         self.pointer: Optional[int] = pointer
         self.lock = threading.Lock()
+        self.user = 0  # the thread that has taken the lock last
         self.children: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # in the order of making
         self.made = 0
         self.living = 0  # objects of the library made from it
@@ -73,7 +82,13 @@ class CommHandle:
         """Takes the lock. What could not be destroyed before is, now."""
         Process.refuse_forks()
         if not self.lock.acquire(False):
+            if self.user == threading.get_ident():
+                raise BusyError(
+                    "this call comes from within another one on this communicator, in the body of an operator or a log function: "
+                    "the communicator and all that is made from it can be used again when that call has returned"
+                )
             raise BusyError("another thread uses this communicator: it and all that is made from it belong to one thread at a time")
+        self.user = threading.get_ident()
         while self.left:
             destroy, pointer = self.left.pop()
             destroy(pointer)
@@ -194,6 +209,7 @@ class Handle:
             self.comm.left.append((self.destroy, self.pointer))
             Process.kept.append([self.keeps, *(run.arrays for run in in_flight)])
             return
+        self.comm.user = threading.get_ident()
         try:
             self.end()
         finally:
@@ -253,7 +269,7 @@ class Run:
         elif error is not None and self.cause is not None:  # Ctrl-C, for instance: what ends a program, ends this one
             self.cause.__cause__, error = error, self.cause
         if self.refusal is not None:
-            self.refusal.__cause__, error = error, self.refusal
+            error = self.refusal if error is None else because(self.refusal, error)
         self.done, self.error, self.arrays = True, error, None
         Process.abandoned.discard(self)
 

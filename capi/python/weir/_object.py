@@ -44,6 +44,7 @@ class Object:
     _kind: str  # for messages
     _taker: Optional[str] = None  # the same for messages about arrays, where that differs
     _functions: str  # what the names of its functions begin with
+    _name = ""
     _open_handle: Optional[Handle] = None
 
     def _create(
@@ -56,7 +57,7 @@ class Object:
     ) -> None:
         """`more` gives what it takes besides a configuration, and throws what is wrong with that. `origin` is what it is made
         from, where that is not the communicator."""
-        self._name = str(getattr(config, "name", ""))
+        self._name = str(getattr(config, "name", self._name))
         try:
             if not isinstance(config, wanted):
                 raise TypeError(f"the configuration is of type {type(config).__name__}: give a weir.{wanted.__name__}")

@@ -90,8 +90,12 @@ class Checkpoint(CheckpointKeywords, Object):
         what: Union[AllreducePlan, EmbeddingTable, FusedAllreduce, LayerOptimizer, SparseAdam, StepSchedule],
     ) -> None:
         """A plan, a table, a FusedAllreduce between its iterations, a LayerOptimizer or a schedule, of the checkpoint's communicator;
-        or a SparseAdam between its steps. An optimizer is saved as one whole, whether its update is divided or not. Of a schedule,
+        or a SparseAdam between its steps. Of a weir.torch.LayerOptimizer it is the `optimizer`: what PyTorch has in param_groups,
+        as the learning rate, is not saved. An optimizer is saved as one whole, whether its update is divided or not. Of a schedule,
         restore checks the blocks. Not collective, but all ranks add the same; save and restore say where they did not."""
+        inner = getattr(what, "optimizer", None)  # that of a weir.torch.LayerOptimizer
+        if isinstance(inner, LayerOptimizer):
+            what = inner
         if isinstance(what, AllreducePlan):
             self._call("add_plan", encoded("name", name), what._handle().pointer)
         elif isinstance(what, EmbeddingTable):

@@ -24,8 +24,6 @@ from .communicator import Communicator, handle_of
 from .operation import Operation
 from .sources import SampleSource
 
-NONE_SUCH = np.array([-1], np.int64)  # a sample that all ranks refuse
-
 
 class weir_sample_batch(ctypes.Structure):
     _fields_ = [
@@ -82,6 +80,20 @@ class Asked(Run):
         super().__init__(handle, lib.weir_cache_start, (*arguments, self.number), wait_for, arrays, refusal)
 
 
+def numbers_of(samples: Any) -> Any:
+    """Those of samples, as an array of int64. Throws TypeError."""
+    try:
+        numbers = np.array(samples if len(samples) else [], None if len(samples) else np.int64).reshape(-1)
+    except (TypeError, ValueError):  # no sequence, or one of sequences of many lengths
+        kind = type(samples).__name__
+        raise TypeError(f"the samples are of type {kind}: give a list of their numbers, or an array of integers") from None
+    if numbers.dtype.kind not in "iu" or numbers.dtype == np.uint64:
+        for number in numbers.tolist():
+            if type(number) is not int or not -(2**63) <= number < 2**63:
+                raise TypeError(f"{number!r} is among the samples: give their numbers, which are integers")
+    return numbers.astype(np.int64)
+
+
 def int64s_at(array: Any) -> Any:
     return array.ctypes.data_as(ctypes.POINTER(ctypes.c_int64))
 
@@ -106,8 +118,8 @@ class SampleCache(CacheKeywords, Object):
 
     def _make(self, comm: Communicator, config: SampleCacheConfig, source: SampleSource) -> None:
         def arguments() -> Tuple[Any, ...]:
-            if not isinstance(source, SampleSource) or not hasattr(source, "_pointer"):
-                raise TypeError(f"the source is {source!r}: give a weir.SampleSource, whose __init__ has been called")
+            if not isinstance(source, SampleSource):
+                raise TypeError(f"the source is {source!r}: give a weir.SampleSource")
             return (source._pointer,)
 
         self._create(handle_of(comm), config, SampleCacheConfig, arguments)
@@ -133,13 +145,11 @@ class SampleCache(CacheKeywords, Object):
         waits for the first of them."""
         refusal: Optional[Exception] = None
         try:
-            numbers = np.array(samples if len(samples) else [], np.int64 if not len(samples) else None).reshape(-1)
-            if numbers.dtype.kind not in "iu":
-                raise TypeError(f"the samples are numbers of type {numbers.dtype}: they must be integers")
-            numbers = numbers.astype(np.int64)
+            numbers = numbers_of(samples)
             values = np.empty((len(numbers), self._source.value_bytes), np.uint8)
-        except (TypeError, ValueError, OverflowError, MemoryError) as error:
-            refusal, numbers, values = self._refusal(str(error)), NONE_SUCH, np.empty((1, self._source.value_bytes), np.uint8)
+        except (TypeError, ValueError, MemoryError) as error:
+            refusal, numbers = self._refusal(str(error)), np.zeros(1, np.int64)
+            values = np.empty((1, self._source.value_bytes), np.uint8)
         sizes = np.empty(len(numbers), np.int64)
         handle = self._handle()
         place = f"batch {self._asked % self._in_flight}"
@@ -147,7 +157,8 @@ class SampleCache(CacheKeywords, Object):
         if before is not None and not before.done:
             with contextlib.suppress(Error):  # which its operation throws
                 before.wait()
-        arguments = (numbers.ctypes.data, len(numbers), values.ctypes.data, int64s_at(sizes))
+        where = numbers.ctypes.data if refusal is None else None  # which all ranks refuse
+        arguments = (where, len(numbers), values.ctypes.data, int64s_at(sizes))
         handle.comm.enter()
         try:
             run = handle.runs[place] = Asked(handle, arguments, (numbers, values, sizes), refusal)
@@ -187,14 +198,14 @@ class SampleCache(CacheKeywords, Object):
     def statistics(self) -> SampleCacheStatistics:
         """What the cache has done on this rank so far; times in seconds, of all threads together."""
         c = _abi.weir_sample_cache_statistics(ctypes.sizeof(_abi.weir_sample_cache_statistics))
-        self._call("statistics", c)
+        self._call("get_statistics", c)
         return SampleCacheStatistics._from_c(c)
 
     @property
     def config(self) -> SampleCacheConfig:
         """What is in force."""
         c = _abi.weir_sample_cache_config(ctypes.sizeof(_abi.weir_sample_cache_config))
-        self._call("config", c)
+        self._call("get_config", c)
         return SampleCacheConfig._from_c(c)
 
     def explain(self) -> Text:
@@ -217,8 +228,8 @@ class SampleLoader(LoaderKeywords, Object):
     SampleLoaderConfig.
 
         loader = weir.SampleLoader(cache, batch=64, seed=1)
-        for epoch in range(10):
-            for batch in loader:                      # one epoch; len(loader) steps
+        for epoch in range(loader.epoch, 10):         # from 0, or from where seek has led to
+            for batch in loader:                      # one epoch, or what is left of it; len(loader) steps
                 train(batch.items, batch.labels)
 
     A batch's arrays are views of the loader's memory: the next batch overwrites them. Copy what is to last. Where a loop ends
@@ -236,8 +247,8 @@ class SampleLoader(LoaderKeywords, Object):
         if not isinstance(cache, SampleCache):
             raise TypeError(f"the cache is of type {type(cache).__name__}: give a weir.SampleCache")
         there = cache._handle()
-        self._create(there.comm, config, SampleLoaderConfig, origin=there.pointer)
         self._name = cache._name
+        self._create(there.comm, config, SampleLoaderConfig, origin=there.pointer)
         self._source = cache._source
         self._handle().keeps = cache._source
 
@@ -271,6 +282,8 @@ class SampleLoader(LoaderKeywords, Object):
     def __iter__(self) -> Iterator[SampleBatch]:
         """What is left of the present epoch, or else the next one."""
         batch = self.next()
+        if batch is None:  # nothing was left
+            batch = self.next()
         while batch is not None:
             yield batch
             batch = self.next()
@@ -281,17 +294,21 @@ class SampleLoader(LoaderKeywords, Object):
 
     @property
     def epoch(self) -> int:
-        """That the next batch belongs to, from 0; at the end of an epoch that one. To go on: range(loader.epoch, epochs)."""
-        return self._number("epoch")
+        """That the next batch belongs to, from 0; at the end of an epoch the next one. To go on: range(loader.epoch, epochs)."""
+        return self._number("epoch") + self._ended()
 
     @property
     def step(self) -> int:
-        """Of the next batch, from 0; at the end of the epoch as many as it has."""
-        return self._number("step")
+        """Of the next batch, from 0."""
+        return 0 if self._ended() else self._number("step")
+
+    def _ended(self) -> bool:
+        """Whether the next batch is that of another epoch."""
+        return len(self._source) > 0 and self._number("step") == self._number("steps")
 
     @property
     def steps(self) -> int:
-        """Of that epoch."""
+        """Of the present epoch: at its end, still of that one."""
         return self._number("steps")
 
     @property
@@ -309,7 +326,7 @@ class SampleLoader(LoaderKeywords, Object):
     def config(self) -> SampleLoaderConfig:
         """What is in force."""
         c = _abi.weir_sample_loader_config(ctypes.sizeof(_abi.weir_sample_loader_config))
-        self._call("config", c)
+        self._call("get_config", c)
         return SampleLoaderConfig._from_c(c)
 
     def _number(self, name: str) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 
 from . import _abi
 from ._arrays import NOWHERE, Memory, item_bytes, product
+from ._handles import because
 from ._library import lib
 from ._object import Object, Stateful
 from ._struct import LayersLike, PartsLike, Struct, Text, real_number, whole_number
@@ -332,7 +333,7 @@ class LayerOptimizer(OptimizerKeywords, Stateful):
         except Error as error:
             if refusal is None:
                 raise
-            raise refusal from error
+            raise because(refusal, error)
         if refusal is not None:
             raise refusal
 
@@ -355,6 +356,9 @@ class LayerOptimizer(OptimizerKeywords, Stateful):
     def _layer_memory(self, layer: OptimizedLayer, what: str, array: Any) -> Tuple[Memory, Optional[Exception]]:
         """Where an array of a layer is; or NOWHERE, and what is wrong with it."""
         text = f"layer '{layer.name}': the array of {what}" if what == "weights" else f"layer '{layer.name}': the {what}"
+        if array is None and what == "gradient":
+            problem = f"'{layer.name}' has no gradient: every layer, or parameter of a model, needs one in each step"
+            return NOWHERE, self._refusal(problem)
         memory, refusal = self._memory(text, array, (self._type.name,), self._cuda, what == "weights")
         if refusal is None and memory.elements != layer.count:
             refusal = self._refusal(f"{text} has {memory.elements} elements: the layer has {layer.count}")

@@ -146,8 +146,9 @@ class SampleSource:
             def decode(self, sample, encoded):                  # what read has given, perhaps in an earlier run
                 return encoded.upper()
 
-    read() and decode() are called by threads of the library, which take Python's lock for it, `threads` of a cache at once: what
-    they share must be safe for that. What they raise is the error of that sample.
+    read() and decode() are called by the `threads` threads of a cache, one at a time, since they need Python's lock; but where one
+    gives it back, as NumPy, Pillow and the reading of files do for long work, and between any two steps of the interpreter, another
+    goes on: what they share must be safe for that. What they raise is the error of that sample.
 
     `size` is the number of samples, `value_bytes` that of the bytes of a decoded sample, with `variable` at most. `identity` is a
     line that is another one when the data are others, the same on all ranks. `dtype` says what a value is, for the arrays of a
@@ -185,6 +186,14 @@ class SampleSource:
         check(lib.weir_source_value_bytes(self._pointer, size))
         self._value_bytes = size.value
         self.dtype = dtype
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("_pointer", "_size", "_value_bytes", "_dtype"):
+            raise StateError(
+                f"{type(self).__name__}.__init__ has not called super().__init__(size=..., value_bytes=..., identity=...), which "
+                "makes the source"
+            )
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __len__(self) -> int:
         """Samples of the data set."""
@@ -242,6 +251,8 @@ class SampleSource:
         return encoded
 
     def __repr__(self) -> str:
+        if "_size" not in vars(self):
+            return f"<weir.{type(self).__name__}, whose __init__ has not called super().__init__>"
         return f"<weir.{type(self).__name__}: {self._size} samples of {self._value_bytes} bytes>"
 
 
