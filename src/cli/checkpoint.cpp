@@ -78,7 +78,8 @@ void add_checkpoint(CLI::App& app) {
   command = group->add_subcommand("reshard", "Write the file that a job of other ranks would have");
   command->footer(
       "That job restores IN and saves at once. Blocks are divided evenly; local arrays stay with the ranks that there still are.\n"
-      "Needs the memory of all its ranks in one process: plans, tables, optimizers and arrays, and twice again what of them is saved.\n"
+      "Needs the memory of all its ranks in one process: plans, tables, optimizers and arrays, and twice again what of them is "
+      "saved.\n"
       "A job that restores IN itself comes to the same, and needs no such file.");
   command->add_option("in", resharding.in, "a checkpoint")->required()->check(CLI::ExistingFile);
   command->add_option("out", resharding.out, "the file to write")->required();

@@ -136,8 +136,8 @@ TEST_CASE("once all samples are in memory, nothing is read, decoded or allocated
               const SampleCacheStatistics before = cache.statistics();
               check.that(before.kept == 100, "own samples in memory");
               const std::int64_t earlier = allocations_of_this_thread();
-        round();
-        const std::int64_t allocations = allocations_of_this_thread() - earlier;
+              round();
+              const std::int64_t allocations = allocations_of_this_thread() - earlier;
               check.that(allocations == 0, "allocations: " + std::to_string(allocations));
               const SampleCacheStatistics after = cache.statistics();
               check.that(source->reads == reads && after.decoded == before.decoded, "read or decoded again");
