@@ -429,6 +429,7 @@ def test_closing_while_another_thread_waits(comm):
     """It is refused, and so is the communicator's end; nothing has changed."""
     with weir.Communicator() as other, weir.AllreducePlan(other, count=1000) as plan:
         other._handle.enter()  # as a call does
+        other._handle.user = 0  # which is another thread
         for close in (plan.close, other.close):
             with pytest.raises(weir.BusyError, match="one thread at a time"):
                 close()
