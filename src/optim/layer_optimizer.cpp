@@ -151,8 +151,6 @@ namespace weir::detail {
 using namespace weir::optim;
 
 void OptimizerImpl::open(const OptimizerConfig& configuration, std::span<const OptimizedLayer> described) {
-  static_cast<void>(
-      open_agreed(*comm, card_of(configuration, described), {"optimizer", "rule", config_fields(), "layers"}, configuration.name));
   static_cast<void>(comm->agreed_machine());
   comm->agree("optimizing layers", "optimizer", configuration.name, [&] {
     layers.assign(described.begin(), described.end());
@@ -385,6 +383,7 @@ std::int64_t OptimizerImpl::memory_bytes() const {
 
 std::shared_ptr<OptimizerImpl> make_optimizer(const std::shared_ptr<CommunicatorState>& comm, const OptimizerConfig& config,
                                               std::span<const OptimizedLayer> layers) {
+  static_cast<void>(open_agreed(*comm, card_of(config, layers), {"optimizer", "rule", config_fields(), "layers"}, config.name));
   std::shared_ptr<OptimizerImpl> made;
   comm->agree("making an optimizer", "optimizer", config.name, [&] { made = std::make_shared<OptimizerImpl>(comm); });
   made->open(config, layers);

@@ -330,11 +330,11 @@ TEST_CASE("other data under the same name are refused", "[datacache]") {
   DataSet other = data.set;
   other.identity = "made anew";
   CHECK_THAT(refused(other),
-             Catch::Contains("20 samples in packs of 4, \"made up\"; here it is 20 samples in packs of 4, \"made anew\"") &&
+             Catch::Contains("20 samples in packs of 4, \"made up\"; here: 20 samples in packs of 4, \"made anew\"") &&
                  Catch::Contains("`weir cache prune " + folder.path() + " --dataset made-up`"));
   other = data.set;
   other.samples = 21;
-  CHECK_THAT(refused(other), Catch::Contains("here it is 21 samples"));
+  CHECK_THAT(refused(other), Catch::Contains("here: 21 samples"));
   other = data.set;
   other.pack_samples = 5;
   CHECK_THAT(refused(other), Catch::Contains("in packs of 5"));
