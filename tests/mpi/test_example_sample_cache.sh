@@ -23,6 +23,7 @@ awk '/^epoch 2/ {right = $5} END {exit !(right > 50)}' <<<"$cached" || { echo "i
 same() { [ "$2" = "$cached" ] || { echo "$1 it learns something else: $2"; exit 1; }; }
 same "without the cache" "$(train --store "$folder/store" --without-cache)"
 if command -v python3 >/dev/null; then
+  : >"$folder/server" # there before the server is
   python3 -u -m http.server 0 --bind 127.0.0.1 --directory "$folder/store" >"$folder/server" 2>/dev/null &
   server=$!
   for ((try = 0; try < 200; try++)); do
