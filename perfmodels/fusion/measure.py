@@ -31,7 +31,7 @@ SETTINGS = {"v100": (10000, 25), "fast": (60000, 25), "fast-64mib": (60000, 64),
 SHRINK = {"resnet50": 16, "resnet152": 16, "vgg19": 16, "bert_base": 16, "gpt2_large": 64}
 SIMULATED_RANKS = 64
 SIMULATED_ELEMENTS = 2e7  # of all ranks together
-SIMULATED_SCHEMES = ["none", "behind", "ahead", "ahead_inter", "ahead_inter_intra", "ahead_fitted"]
+SCHEMES = ["none", "behind", "ahead", "ahead_inter", "ahead_inter_intra", "ahead_fitted", "omgs", "cupcake", "dense"]
 
 
 def say(text):
@@ -92,7 +92,9 @@ def measure_simulated(options, results, folder):
     for rate in options.rates:
         for model, setting in itertools.product(options.models, options.settings):
             key = key_of("simulated", model, SIMULATED_RANKS, rate, setting)
-            if key in results and not options.force:
+            kept = {row["scheme"]: row for row in results.get(key, [])}
+            wanted = [scheme for scheme in options.schemes if options.force or scheme not in kept]
+            if not wanted:
                 continue
             table = json.loads((ROOT / f"perfmodels/models/{model}.json").read_text())
             shrink = max(1, round(table["parameters"] * SIMULATED_RANKS / options.elements))
@@ -101,9 +103,10 @@ def measure_simulated(options, results, folder):
             os.environ.pop("WEIR_MACHINE", None)
             machines.simulate(options.calibrate, name, 16, shrink, ["--calibrate", str(machine)])
             os.environ["WEIR_MACHINE"] = str(machine)
-            arguments = bench_arguments(options, model, shrink, setting, out) + ["--scheme", ",".join(options.schemes)]
+            arguments = bench_arguments(options, model, shrink, setting, out) + ["--scheme", ",".join(wanted)]
             machines.simulate(options.program, name, SIMULATED_RANKS, shrink, arguments)
-            results[key] = json.loads(out.read_text())
+            kept |= {row["scheme"]: row for row in json.loads(out.read_text())}
+            results[key] = sorted(kept.values(), key=lambda row: SCHEMES.index(row["scheme"]))
             save(results)
 
 
@@ -118,11 +121,10 @@ def ratio_of(row, name):
 
 
 def summary(results):
-    schemes = ["none", "behind", "ahead", "ahead_inter", "ahead_inter_intra", "ahead_fitted", "omgs", "cupcake", "dense"]
-    lines = ["| step, ms | computing | " + " | ".join(schemes) + " | ahead_inter / limit |", "| --- |" + " ---: |" * (len(schemes) + 2)]
+    lines = ["| step, ms | computing | " + " | ".join(SCHEMES) + " | ahead_inter / limit |", "| --- |" + " ---: |" * (len(SCHEMES) + 2)]
     for key, rows in results.items():
         by_scheme = {row["scheme"]: row for row in rows}
-        steps = " | ".join(f"{by_scheme[scheme]['median_ms']:.1f}" if scheme in by_scheme else "" for scheme in schemes)
+        steps = " | ".join(f"{by_scheme[scheme]['median_ms']:.1f}" if scheme in by_scheme else "" for scheme in SCHEMES)
         lines.append(f"| {title_of(key, rows[0])} | {rows[0]['compute_ms']:.1f} | {steps} | {by_scheme['ahead_inter']['limit_ratio']:.2f} |")
     return lines + [""]
 
@@ -166,7 +168,7 @@ def parse():
         command.add_argument("--force", action="store_true", help="measure again what has results")
     commands.choices["cluster"].add_argument("--nodes", nargs="+", type=int, default=NODES)
     commands.choices["simulated"].add_argument("--calibrate", type=pathlib.Path, required=True, help="weir_simulate.so")
-    commands.choices["simulated"].add_argument("--schemes", nargs="+", default=SIMULATED_SCHEMES)
+    commands.choices["simulated"].add_argument("--schemes", nargs="+", choices=SCHEMES, default=SCHEMES)
     commands.choices["simulated"].add_argument("--elements", type=float, default=SIMULATED_ELEMENTS, help="of all ranks together, at most")
     return parser.parse_args()
 
