@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""LARS and LAMB divided among ranks and by each, beside what the cost functions predict: in shared memory and on tests/cluster.
+"""LARS and LAMB divided among ranks and by each, beside what the cost functions predict: in shared memory, on tests/cluster, simulated.
 
     measure.py shared build/bin/weir                                       # 2 ranks that share memory
     measure.py cluster build/bin/weir                                      # as root: 4 nodes at 1 and 10 Gbit/s
+    measure.py simulated build-simgrid/bin/weir_simulate_pto.so            # 128 GPUs on 16 nodes, as in CommLib section 5
     measure.py report
 
 Writes ../results/pto.json and, from it, pto.md; skips what is in the JSON unless --force.
@@ -19,9 +20,10 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "perfmodels/results/pto.json"
 CLUSTER = ROOT / "tests/cluster/cluster"
+sys.path.insert(0, str(ROOT / "perfmodels/simgrid"))
 MODELS = ["resnet50", "bert_base"]
 NODES, RATES = 4, [1, 10]  # Gbit/s
-SHARED_RANKS = 2
+SHARED_RANKS, SIMULATED_RANKS = 2, 128
 MPIRUN = ["mpirun", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "-n", str(SHARED_RANKS)]
 
 
@@ -72,11 +74,21 @@ def measure_cluster(measured):
             subprocess.run([str(CLUSTER), "down"], check=True, stdout=subprocess.DEVNULL)
 
 
+def measure_simulated(measured):
+    import machines  # only where SimGrid is
+
+    os.environ["WEIR_MACHINE"] = str(ROOT / "perfmodels/machines/simulated_commlib.json")
+    for model in measured.missing("simulated"):
+        say(f"simulated: {model}")
+        machines.simulate(str(measured.options.program), "commlib", SIMULATED_RANKS, 1, measured.arguments(model))
+        measured.keep("simulated", model)
+
+
 def title_of(key, ranks):
     where, model = key.split()
     if where.startswith("cluster"):
         return f"{model}, {ranks} nodes at {where.removeprefix('cluster-').removesuffix('gbit')} Gbit/s"
-    return f"{model}, {ranks} ranks that share memory"
+    return f"{model}, " + (f"{ranks} ranks that share memory" if where == "shared" else f"{ranks} simulated GPUs, 8 a node, at 25 Gbit/s")
 
 
 def division_of(row):
@@ -88,8 +100,8 @@ def report(results):
     lines = ["# LARS and LAMB, divided and not", "",
              "By `perfmodels/pto/measure.py`. Milliseconds; in brackets, what the cost functions predict with a machine file by `weir calibrate`. A step is the slowest rank's,",
              "median and least; norms and update are work on a rank's share, gather is agreeing and gathering, waiting included: medians of the rank where they are most, which",
-             "need not be the same rank. x: steps of `replicated / replicated` over this, by the least. All ranks share 2 cores, those of the cluster's nodes as well, and other work ran",
-             "on these.", ""]
+             "need not be the same rank. x: steps of `replicated / replicated` over this, by the least. On one machine, ranks share 2 cores: the cluster's 4 nodes as well. Simulated",
+             "GPUs take as long as memory takes; launching kernels costs nothing there.", ""]
     for key, rows in results.items():
         lines += [f"## {title_of(key, rows[0]['ranks'])}", "", "| rule | norms / update | step | least | norms | update | gather | MB | x | x predicted |",
                   "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
@@ -106,12 +118,12 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="what", required=True)
     commands.add_parser("report")
-    for name in ("shared", "cluster"):
+    for name in ("shared", "cluster", "simulated"):
         command = commands.add_parser(name)
         command.add_argument("program", type=pathlib.Path)
         command.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
-        command.add_argument("--iterations", type=int, default=9)
-        command.add_argument("--warmup", type=int, default=2)
+        command.add_argument("--iterations", type=int, default=1 if name == "simulated" else 9)
+        command.add_argument("--warmup", type=int, default=0 if name == "simulated" else 2)
         command.add_argument("--force", action="store_true", help="measure again what has results")
     commands.choices["cluster"].add_argument("--rates", nargs="+", type=int, default=RATES, help="Gbit/s")
     return parser.parse_args()
@@ -124,8 +136,10 @@ def main():
             measured = Measured(options, pathlib.Path(folder))
             if options.what == "shared":
                 measured.by_command("shared", MPIRUN)
-            else:
+            elif options.what == "cluster":
                 measure_cluster(measured)
+            else:
+                measure_simulated(measured)
     report(load())
 
 

@@ -1,9 +1,9 @@
 #!/bin/bash
-# build.sh BUILD_DIR [CMAKE_ARGUMENT...]: the simulated programs, BUILD_DIR/bin/weir_simulate.so and
-# weir_simulate_fusion.so. Needs SimGrid 3.32 (libsimgrid-dev).
+# build.sh BUILD_DIR [CMAKE_ARGUMENT...]: the simulated programs, BUILD_DIR/bin/weir_simulate.so,
+# weir_simulate_fusion.so and weir_simulate_pto.so. Needs SimGrid 3.32 (libsimgrid-dev).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 build=$1
 shift
 cmake -S "$here/../.." -B "$build" -G Ninja -DWEIR_SIMGRID=ON "$@"
-cmake --build "$build" --target weir_simulate weir_simulate_fusion
+cmake --build "$build" --target weir_simulate weir_simulate_fusion weir_simulate_pto

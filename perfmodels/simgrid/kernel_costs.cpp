@@ -30,18 +30,25 @@ void charge(int64_t bytes) {
 
 }  // namespace
 
+// Where arrays have no values (weir_simulate_pto), kernels only cost what they cost, and give zeros.
+#ifdef WEIR_WITHOUT_VALUES
+constexpr bool with_values = false;
+#else
+constexpr bool with_values = true;
+#endif
+
 // CHARGED(symbol, result type, parameters, arguments, bytes): `bytes` may use `result`.
-#define CHARGED(symbol, type, parameters, arguments, bytes) \
-  extern "C" type __real_##symbol parameters;               \
-  extern "C" type __wrap_##symbol parameters {              \
-    const type result = __real_##symbol arguments;          \
-    charge(bytes);                                          \
-    return result;                                          \
+#define CHARGED(symbol, type, parameters, arguments, bytes)               \
+  extern "C" type __real_##symbol parameters;                             \
+  extern "C" type __wrap_##symbol parameters {                            \
+    const type result = with_values ? __real_##symbol arguments : type{}; \
+    charge(bytes);                                                        \
+    return result;                                                        \
   }
 #define CHARGED_VOID(symbol, parameters, arguments, bytes) \
   extern "C" void __real_##symbol parameters;              \
   extern "C" void __wrap_##symbol parameters {             \
-    __real_##symbol arguments;                             \
+    if (with_values) __real_##symbol arguments;            \
     charge(bytes);                                         \
   }
 
@@ -106,10 +113,12 @@ CHARGED_VOID(_ZN4weir7kernels4host13momentum_stepIfEEvPKT_PS3_S6_lS3_S3_S3_,
              (const float* gradient, float* weights, float* velocity, int64_t count, float rate, float decay, float momentum),
              (gradient, weights, velocity, count, rate, decay, momentum), 20 * count)
 CHARGED(_ZN4weir7kernels4host12adam_momentsIfEENS_12SquaredNormsEPKT_S6_PS4_S7_lRKNS_11AdamFactorsIS4_EE, SquaredNorms,
-        (const float* gradient, const float* weights, float* first, float* second, int64_t count, const AdamFactors<float>& factors),
+        (const float* gradient, const float* weights, float* first, float* second, int64_t count,
+         const AdamFactors<float>& factors),
         (gradient, weights, first, second, count, factors), 24 * count)
 CHARGED_VOID(_ZN4weir7kernels4host9adam_stepIfEEvPKT_S5_PS3_lS3_RKNS_11AdamFactorsIS3_EE,
-             (const float* first, const float* second, float* weights, int64_t count, float rate, const AdamFactors<float>& factors),
+             (const float* first, const float* second, float* weights, int64_t count, float rate,
+              const AdamFactors<float>& factors),
              (first, second, weights, count, rate, factors), 16 * count)
 CHARGED_VOID(_ZN4weir7kernels4host11gather_rowsIfEEvPKT_lPKjllPS3_l,
              (const float* x, int64_t x_stride, const uint32_t* rows, int64_t count, int64_t width, float* out, int64_t out_stride),

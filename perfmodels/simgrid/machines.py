@@ -33,6 +33,7 @@ SETTINGS = [
     "smpi/coll-selector:ompi",
     "smpi/send-is-detached-thresh:0",
     "smpi/privatization:dlopen",
+    "smpi/shared-malloc-blocksize:67108864",  # of weir_simulate_pto: a mapping for each of them
     "maxmin/precision:1e-2",
 ]
 

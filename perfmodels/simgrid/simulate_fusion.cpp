@@ -2,24 +2,12 @@
 // what computes is a simulated GPU, and so is what selects.
 #include <mpi.h>
 #include <simgrid/actor.h>
-#include <simgrid/engine.h>
 #include <weir/mpi.h>
 
 #include <CLI/CLI.hpp>
-#include <cmath>
 
 #include "cli/bench_fusion.hpp"
-
-namespace {
-
-/// All ranks go on at the next multiple of a time that no step takes. Without messages: what SMPI's collectives leave behind slows
-/// SimGrid 3.32 down.
-void start_together() {
-  constexpr double period = 1000;
-  sg_actor_sleep_for((std::floor(simgrid_get_clock() / period) + 1) * period - simgrid_get_clock());
-}
-
-}  // namespace
+#include "start_together.hpp"
 
 int main(int argc, char** argv) {
   weir::cli::FusionOptions options;

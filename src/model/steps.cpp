@@ -14,19 +14,24 @@ StepCost& StepCost::operator+=(const StepCost& other) {
   return *this;
 }
 
-double transfer(const Link& link, double bytes, int senders, bool mutual) {
+double transfer_across(const Link& link, double bytes, int senders, bool mutual) {
   const double rate = std::min(link.bandwidth, link.shared / senders);
   return link.latency + bytes / (mutual ? rate * std::min(1.0, link.exchange / link.bandwidth) : rate);
+}
+
+double transfer_inside(const Link& link, double bytes, int senders, bool mutual) {
+  const double rate = mutual ? std::min(link.bandwidth, link.exchange) : link.bandwidth;
+  return link.latency + bytes / std::min(rate, link.shared / senders);
 }
 
 StepCost Network::step(int crossing, int staying, int concurrent, double bytes, bool mutual) const {
   StepCost traffic;
   if (crossing > 0) {
-    traffic.seconds = transfer(across_, bytes, crossing * concurrent, mutual);
+    traffic.seconds = transfer_across(across_, bytes, crossing * concurrent, mutual);
     traffic.bytes_across = bytes;
   }
   if (staying > 0) {
-    traffic.seconds = std::max(traffic.seconds, transfer(inside_, bytes, staying * concurrent, mutual));
+    traffic.seconds = std::max(traffic.seconds, transfer_inside(inside_, bytes, staying * concurrent, mutual));
     traffic.bytes_in_node = bytes;
   }
   return traffic;
@@ -109,11 +114,11 @@ StepCost Network::all_to_all(const Group& group, double bytes, int window) const
   const int senders = group.per_node * group.concurrent;
   // Two ranks are each other's peers at distances s and P - s: that is at once for the share of messages that a window holds.
   const double mutual = std::min(1.0, static_cast<double>(window) / (group.ranks - 1));
-  const auto seconds = [&](const Link& link, double sent) {
+  const auto seconds = [&](auto transfer, const Link& link, double sent) {
     return mutual * transfer(link, sent, senders, true) + (1 - mutual) * transfer(link, sent, senders, false) - link.latency;
   };
-  const double near_seconds = near > 0 ? seconds(inside_, traffic.bytes_in_node) : 0;
-  const double far_seconds = far > 0 ? seconds(across_, traffic.bytes_across) : 0;
+  const double near_seconds = near > 0 ? seconds(transfer_inside, inside_, traffic.bytes_in_node) : 0;
+  const double far_seconds = far > 0 ? seconds(transfer_across, across_, traffic.bytes_across) : 0;
   const int rounds = (group.ranks - 1 + window - 1) / window;
   traffic.seconds =
       rounds * farthest.latency + (group.ranks - 1 - rounds) * farthest.overhead + std::max(near_seconds, far_seconds);
@@ -129,7 +134,7 @@ StepCost Network::local(int senders, int messages, double bytes) const {
   StepCost traffic;
   if (messages < 1) return traffic;
   traffic.bytes_in_node = messages * bytes;
-  traffic.seconds = transfer(inside_, traffic.bytes_in_node, senders, false) + (messages - 1) * inside_.overhead;
+  traffic.seconds = transfer_inside(inside_, traffic.bytes_in_node, senders, false) + (messages - 1) * inside_.overhead;
   return traffic;
 }
 

@@ -19,8 +19,10 @@ struct Group {
   int concurrent = 1;
 };
 
-/// Seconds for `bytes` to a peer while `senders` of this node send over such links; `mutual`: the peer sends back at once.
-[[nodiscard]] double transfer(const Link& link, double bytes, int senders, bool mutual);
+/// Seconds for `bytes` to a peer on another node while `senders` of this node send; `mutual`: the peer sends back at once.
+[[nodiscard]] double transfer_across(const Link& link, double bytes, int senders, bool mutual);
+/// The same to a peer on this node. Link::shared is of ranks that all send and receive, so exchanges take no more of it.
+[[nodiscard]] double transfer_inside(const Link& link, double bytes, int senders, bool mutual);
 
 /// The links of one machine as one problem's ranks see them.
 class Network {

@@ -164,24 +164,26 @@ void OptimizerImpl::open(const OptimizerConfig& configuration, std::span<const O
     if (config.norms == OperatorDivision::automatic) config.norms = OperatorDivision::replicated;
     if (config.update == OperatorDivision::automatic) config.update = OperatorDivision::replicated;
   }
-  const auto make = [&](const char* what, double bytes, std::int64_t result_bytes, OperatorDivision division) {
+  const auto make = [&](const char* what, double bytes, std::int64_t result_bytes, OperatorDivision division, double use_seconds) {
     OperatorConfig c{.division = division, .priority = config.priority};
     std::vector<OperatorPart> blocks;
     comm->agree("optimizing layers", "optimizer", config.name, [&] {
       c.name = fmt::format("{}: {}", config.name, what);
       blocks = parts(bytes, result_bytes);
     });
-    return make_operator(comm, c, blocks);
+    return make_operator(comm, c, blocks, use_seconds);
   };
   const BusBytes bus = bus_bytes(config);
   // Of lamb, norms are divided as the update is, by parts with the work of both.
   const double update_bytes = lamb() ? bus.norms + bus.update : bus.update;
-  if (config.update != OperatorDivision::replicated) updates_ = make("update", update_bytes, 0, config.update);
+  // Weights are copied into the message, or out of it.
+  const double copies = 2.0 * static_cast<double>(work_.elements() * element_bytes(config.type)) / bus_rate();
+  if (config.update != OperatorDivision::replicated) updates_ = make("update", update_bytes, 0, config.update, copies);
   if (updates_) config.update = updates_->config.division;
   if (config.update == OperatorDivision::replicated) updates_.reset();
   // Of lamb, whoever steps a block has its moments, and these make its norms.
-  norms_ = lamb() ? make("norms", update_bytes, sizeof(SquaredNorms), config.update)
-                  : make("norms", bus.norms, sizeof(SquaredNorms), config.norms);
+  norms_ = lamb() ? make("norms", update_bytes, sizeof(SquaredNorms), config.update, 0)
+                  : make("norms", bus.norms, sizeof(SquaredNorms), config.norms, 0);
   config.norms = norms_->config.division;
   comm->agree("keeping moments", "optimizer", config.name, [&] {
     share_work();
@@ -193,10 +195,15 @@ void OptimizerImpl::open(const OptimizerConfig& configuration, std::span<const O
   });
 }
 
+/// Bytes/s that cross the memory bus.
+double OptimizerImpl::bus_rate() const {
+  constexpr double bytes_of_an_add = 3;  // y += x: x and y are read, y is written
+  return bytes_of_an_add * comm->agreed_machine().machine.rates.add;
+}
+
 /// Blocks, with this much memory traffic for each element. `result_bytes` 0: the elements themselves.
 std::vector<OperatorPart> OptimizerImpl::parts(double bytes, std::int64_t result_bytes) const {
-  constexpr double bytes_of_an_add = 3;  // y += x: x and y are read, y is written
-  const double rate = bytes_of_an_add * comm->agreed_machine().machine.rates.add;
+  const double rate = bus_rate();
   std::vector<OperatorPart> parts;
   for (const Block& block : work_.blocks)
     parts.push_back({.seconds = bytes * static_cast<double>(block.count) / rate,

@@ -79,6 +79,7 @@ class OptimizerImpl {
     }
   };
   [[nodiscard]] bool lamb() const { return config.rule == OptimizerRule::lamb; }
+  [[nodiscard]] double bus_rate() const;
   [[nodiscard]] std::vector<OperatorPart> parts(double bytes, std::int64_t result_bytes) const;
   void share_work();
   template <class T>

@@ -55,9 +55,8 @@ struct LayerWork {
 
   [[nodiscard]] bool lamb() const { return config.rule == OptimizerRule::lamb; }
   [[nodiscard]] std::int64_t element_bytes() const { return optim::element_bytes(config.type); }
-  [[nodiscard]] std::int64_t message_bytes() const {
-    return gathers && !blocks.empty() ? (blocks.back().at + blocks.back().count) * element_bytes() : 0;
-  }
+  [[nodiscard]] std::int64_t elements() const { return blocks.empty() ? 0 : blocks.back().at + blocks.back().count; }
+  [[nodiscard]] std::int64_t message_bytes() const { return gathers ? elements() * element_bytes() : 0; }
   [[nodiscard]] float decay_of(const Block& block) const {
     return static_cast<float>(layers[static_cast<std::size_t>(block.layer)].excluded ? 0 : config.weight_decay);
   }

@@ -62,14 +62,16 @@ std::span<const CardField> config_fields() {
 }
 
 /// Whichever is predicted to end first; of equals, the one that sends less.
-OperatorPlan planned(CommunicatorState& comm, const OperatorConfig& config, std::span<const OperatorPart> parts) {
+OperatorPlan planned(CommunicatorState& comm, const OperatorConfig& config, std::span<const OperatorPart> parts,
+                     double use_seconds) {
   constexpr std::array divisions = {OperatorDivision::replicated, OperatorDivision::node, OperatorDivision::all};
   constexpr std::array words = {"by every rank", "among the ranks of each node", "among all ranks"};
   const Problem ranks = make_problem(comm.topology, 1, 1);
   OperatorPlan plan{config, {}, {}};
   std::string predicted;
   for (std::size_t i = 0; i < divisions.size(); ++i) {
-    const OperatorCost cost = cost_of(comm.agreed_machine().machine, ranks, parts, config.variable, divisions[i]);
+    OperatorCost cost = cost_of(comm.agreed_machine().machine, ranks, parts, config.variable, divisions[i]);
+    if (divisions[i] != OperatorDivision::replicated) cost.gather += use_seconds;
     predicted += fmt::format("{}{} {:.3f} ms, of which gathering {:.3f} ms", i == 0 ? "" : "; ", words[i], cost.seconds() * 1e3,
                              cost.gather * 1e3);
     const bool better = i == 0 || cost.seconds() < plan.predicted.seconds();
@@ -259,12 +261,13 @@ void OperatorImpl::completed() {
 }
 
 std::shared_ptr<OperatorImpl> make_operator(std::shared_ptr<CommunicatorState> comm, const OperatorConfig& config,
-                                            std::span<const OperatorPart> parts) {
+                                            std::span<const OperatorPart> parts, double use_seconds) {
   Lease lease = open_agreed(*comm, card_of(config, parts), {"operator", "name", config_fields(), "its parts"}, config.name);
   static_cast<void>(comm->agreed_machine());
   std::shared_ptr<OperatorImpl> made;
-  comm->agree("making an operator", "operator", config.name,
-              [&] { made = std::make_shared<OperatorImpl>(comm, planned(*comm, config, parts), std::move(lease), parts); });
+  comm->agree("making an operator", "operator", config.name, [&] {
+    made = std::make_shared<OperatorImpl>(comm, planned(*comm, config, parts, use_seconds), std::move(lease), parts);
+  });
   log(comm->settings.log, LogLevel::info, "rank {}: operator '{}': {}", comm->topology.rank(), config.name, made->explanation);
   return made;
 }

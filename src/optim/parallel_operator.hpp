@@ -84,8 +84,8 @@ class OperatorImpl final : public AsynchronousCall {
   AgreementWords agreement_;
 };
 
-/// Collective.
+/// Collective. `use_seconds`: what a rank takes to put results to use where others have made some of them.
 [[nodiscard]] std::shared_ptr<OperatorImpl> make_operator(std::shared_ptr<CommunicatorState> comm, const OperatorConfig& config,
-                                                          std::span<const OperatorPart> parts);
+                                                          std::span<const OperatorPart> parts, double use_seconds = 0);
 
 }  // namespace weir::detail

@@ -51,6 +51,16 @@ constexpr double distinct_4 = 0.18549375;  // 1 - 0.95^4: share of positions tha
 
 }  // namespace
 
+TEST_CASE(
+    "two ranks that exchange: inside a node they share what was measured of such ranks, across nodes a card in one direction") {
+  const Link link{.latency = 1, .bandwidth = 100, .exchange = 40, .shared = 80};
+  REQUIRE(model::transfer_inside(link, 400, 2, true) == Approx(1 + 400 / 40.0));
+  REQUIRE(model::transfer_inside(link, 400, 4, true) == Approx(1 + 400 / 20.0));
+  REQUIRE(model::transfer_inside(link, 400, 1, false) == Approx(1 + 400 / 80.0));
+  REQUIRE(model::transfer_across(link, 400, 1, true) == Approx(1 + 400 / (80 * 0.4)));
+  REQUIRE(model::transfer_across(link, 400, 2, false) == Approx(1 + 400 / 40.0));
+}
+
 TEST_CASE("costs of four nodes with one rank each, by hand") {
   const Machine machine = slow_machine();
   const Problem problem = small_problem(4);
