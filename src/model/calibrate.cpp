@@ -17,7 +17,7 @@ constexpr std::int64_t small_bytes = 8, trial_bytes = std::int64_t{1} << 20;
 // Enough to be past what a network lets through in a burst; no more than a rank can spare.
 constexpr std::int64_t least_bytes = std::int64_t{1} << 22, most_bytes = std::int64_t{1} << 24;
 constexpr std::int64_t array_bytes = std::int64_t{1} << 25;  // past the caches, as gradients are
-constexpr int trial_repeats = 10, large_repeats = 3, burst_messages = 64, burst_repeats = 10;
+constexpr int trial_repeats = 10, large_repeats = 3, most_large_repeats = 100, burst_messages = 64, burst_repeats = 10;
 constexpr int most_repeats = 1000;
 constexpr double message_times_per_level = 16;
 
@@ -114,9 +114,11 @@ class Calibrator {
     const double wanted = trial_bytes * seconds_per_message / trial_large;
     const auto bytes = static_cast<std::int64_t>(std::clamp<double>(wanted, least_bytes, most_bytes));
     const auto size = static_cast<double>(bytes);
-    link.bandwidth = size / co_await alone(pairs, Pattern::one_way, bytes, large_repeats);
-    link.exchange = size / co_await alone(pairs, Pattern::both_ways, bytes, large_repeats);
-    co_await together(pairs, across ? Pattern::one_way : Pattern::both_ways, bytes, large_repeats);
+    // Where the largest message takes less than its time, it goes more often.
+    const int often = static_cast<int>(std::clamp<double>(large_repeats * wanted / size, large_repeats, most_large_repeats));
+    link.bandwidth = size / co_await alone(pairs, Pattern::one_way, bytes, often);
+    link.exchange = size / co_await alone(pairs, Pattern::both_ways, bytes, often);
+    co_await together(pairs, across ? Pattern::one_way : Pattern::both_ways, bytes, often);
     link.shared = node_rate(channel_.topology(), pairs, all_, across ? size : 2 * size);
   }
 
