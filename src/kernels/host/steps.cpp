@@ -78,6 +78,9 @@ T direction(T first, T second, T weight, const AdamFactors<T>& f) {
 /// One pass: moments take up the gradient, and norms are summed.
 template <class T>
 struct AdamMoments {
+  /// As many lanes as Wide, or twice as many: divisions and roots take most of the time.
+  using Lanes = hn::CappedTag<T, 32 / sizeof(T)>;
+
   const T* gradient;
   const T* weights;
   T* first;
@@ -92,26 +95,29 @@ struct AdamMoments {
     of_weights.add(i, w * w);
     of_directions.add(i, u * u);
   }
-  /// Entries [i, i + lanes of Narrow): sums go to partial sums i % partials on.
+  /// Entries [i, i + lanes of Lanes): sums go to partial sums i % partials on.
   HWY_INLINE void vector(std::int64_t i, PartialSums& of_weights, PartialSums& of_directions) const {
-    const Narrow<T> d;
-    const Wide dw;
+    const Lanes d;
     const auto g = hn::LoadU(d, gradient + i), w = hn::LoadU(d, weights + i);
     const auto m = hn::Add(hn::Mul(hn::Set(d, f.beta1), hn::LoadU(d, first + i)), hn::Mul(hn::Set(d, 1 - f.beta1), g));
     const auto v = hn::Add(hn::Mul(hn::Set(d, f.beta2), hn::LoadU(d, second + i)), hn::Mul(hn::Mul(hn::Set(d, 1 - f.beta2), g), g));
     hn::StoreU(m, d, first + i);
     hn::StoreU(v, d, second + i);
-    const auto add = [&](PartialSums& sums, auto x) {
-      const auto wide = widen(x);
-      double* const at = sums.of + i % partials;
-      hn::StoreU(hn::Add(hn::LoadU(dw, at), hn::Mul(wide, wide)), dw, at);
-    };
-    add(of_weights, w);
-    add(of_directions, direction(d, m, v, w, f));
+    HWY_ALIGN T directions[hn::MaxLanes(d)];
+    hn::Store(direction(d, m, v, w, f), d, directions);
+    add_squares(weights + i, of_weights.of + i % partials);
+    add_squares(directions, of_directions.of + i % partials);
+  }
+  HWY_INLINE static void add_squares(const T* x, double* sums) {
+    const Wide dw;
+    for (std::size_t piece = 0; piece < hn::Lanes(Lanes()); piece += hn::Lanes(dw)) {
+      const auto wide = widen(hn::LoadU(Narrow<T>(), x + piece));
+      hn::StoreU(hn::Add(hn::LoadU(dw, sums + piece), hn::Mul(wide, wide)), dw, sums + piece);
+    }
   }
 
   SquaredNorms run(std::int64_t count) const {
-    const auto lanes = static_cast<std::int64_t>(hn::Lanes(Wide()));
+    const auto lanes = static_cast<std::int64_t>(hn::Lanes(Lanes()));
     PartialSums of_weights, of_directions;
     std::int64_t i = 0;
     for (; i + lanes <= count; i += lanes) vector(i, of_weights, of_directions);
