@@ -121,7 +121,7 @@ def parse():
     for name in ("shared", "cluster", "simulated"):
         command = commands.add_parser(name)
         command.add_argument("program", type=pathlib.Path)
-        command.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
+        command.add_argument("--models", nargs="+", choices=MODELS, default=MODELS[:1] if name == "simulated" else MODELS)
         command.add_argument("--iterations", type=int, default=1 if name == "simulated" else 9)
         command.add_argument("--warmup", type=int, default=0 if name == "simulated" else 2)
         command.add_argument("--force", action="store_true", help="measure again what has results")
