@@ -144,7 +144,7 @@ weir_status weir_loader_steps(const weir_loader* loader, int64_t* steps);
 /** Where the run is, after the batches that weir_loader_next has given, as a line of text, for weir_checkpoint_set_text. Valid
  * until the next call for this loader; NULL for a NULL loader. */
 const char* weir_loader_position(const weir_loader* loader);
-/** Collective, blocking. Goes on from a position. */
+/** Collective, blocking. Goes on from a position; from the end of an epoch with the next one, which weir_loader_epoch then says. */
 weir_status weir_loader_seek(weir_loader* loader, const char* position);
 /** What is in force. */
 weir_status weir_loader_get_config(const weir_loader* loader, weir_sample_loader_config* config);

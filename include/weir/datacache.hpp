@@ -158,8 +158,8 @@ class SampleLoader {
   /// Where the run is, after the batches that next() has returned, as a line of text. The same on all ranks.
   [[nodiscard]] std::string position() const;
   /// Collective, blocking. Goes on from a position() of a loader over as many samples, on any number of ranks: what is left of its
-  /// epoch comes exactly once. On the same ranks with the same batch, in the same batches. Throws Error(WEIR_ERR_ARGUMENT) on all
-  /// ranks for other text.
+  /// epoch comes exactly once. On the same ranks with the same batch, in the same batches. From the end of an epoch it goes on with
+  /// the next one, which epoch() then is. Throws Error(WEIR_ERR_ARGUMENT) on all ranks for other text.
   void seek(std::string_view position);
   [[nodiscard]] const SampleLoaderConfig& config() const;
 

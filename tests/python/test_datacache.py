@@ -386,7 +386,8 @@ def test_a_loop_over_epochs_resumes(comm, add, source, stop):
         other = weir.SampleLoader(cache, batch=4, seed=1)
         other.seek(loader.position)
         for one in (loader, other):
-            assert (one.epoch, one.step) == ((1, 0) if over else (0, 2)) and one.position == loader.position
+            assert (one.epoch, one.step) == ((1, 0) if over else (0, 2))
+        assert over or other.position == loader.position
         begun = len(seen[0])
         passes = []
         for epoch in range(other.epoch, 3):

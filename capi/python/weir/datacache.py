@@ -318,7 +318,7 @@ class SampleLoader(LoaderKeywords, Object):
 
     def seek(self, position: str) -> None:
         """Collective. Goes on from a position of a loader over as many samples, on any number of ranks: what is left of its epoch
-        comes exactly once. ArgumentError on all ranks for other text."""
+        comes exactly once. From the end of an epoch it goes on with the next one. ArgumentError on all ranks for other text."""
         text = position if isinstance(position, str) and "\0" not in position else repr(position).replace("\0", "")
         self._call("seek", text.encode(errors="replace"))
 
