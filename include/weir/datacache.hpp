@@ -104,9 +104,10 @@ class SampleCache {
   /// Collective, nonblocking. Each rank asks for samples of its own, at most SampleCacheConfig::largest_batch, perhaps none. Value
   /// i goes to values[i * value_bytes() ...], its bytes to sizes[i], -1 for one that was skipped, whose value is all zeros.
   /// `samples` must last until the call returns; `values` and `sizes`, which may be empty, until the operation has finished. As
-  /// many as SampleCacheConfig::in_flight may be in flight; one more waits for the first of them. A number outside [0, size()) on
-  /// any rank is an error on every rank, and so is a sample that cannot be read or decoded, unless on_error skips it: the error
-  /// names it.
+  /// many as SampleCacheConfig::in_flight may be in flight; one more waits for the first of them, and throws what that has ended
+  /// with. An Operation stands for the place of its batch among these: once in_flight further batches have been started, its test
+  /// and wait are about the one that has this place then. A number outside [0, size()) on any rank is an error on every rank, and
+  /// so is a sample that cannot be read or decoded, unless on_error skips it: the error names it.
   [[nodiscard]] Operation start(std::span<const std::int64_t> samples, std::span<std::byte> values,
                                 std::span<std::int64_t> sizes = {});
 
