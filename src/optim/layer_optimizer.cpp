@@ -37,7 +37,10 @@ void check_layers(std::span<const OptimizedLayer> layers) {
   double elements = 0;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const OptimizedLayer& layer = layers[i];
-    require(!layer.name.empty() && layer.name.find('/') == std::string::npos, "layer {}: its name is '{}': it must be without '/'",
+    const bool plain = std::none_of(layer.name.begin(), layer.name.end(), [](unsigned char c) { return c == '/' || c < ' '; });
+    require(!layer.name.empty() && plain && layer.name != "." && layer.name != "..",
+            "layer {}: its name is '{}': it must have at least one character, none of them '/' or a control character, and not be "
+            "'.' or '..'",
             i, layer.name);
     require(names.insert(layer.name).second, "layer {}: its name, '{}', is that of an earlier one: give each its own", i,
             layer.name);

@@ -75,8 +75,9 @@ class OptimizerImpl {
 
     void visit(StateVisitor& visitor) {
       visitor.value("steps", steps);
-      visitor.check(steps >= 0, "steps", "at least 0");
+      visitor.check(steps >= 0 && steps <= most_steps, "steps", "from 0 to 2^53");
     }
+    static constexpr std::int64_t most_steps = std::int64_t{1} << 53;  // Adam's corrections take them as double
   };
   [[nodiscard]] bool lamb() const { return config.rule == OptimizerRule::lamb; }
   [[nodiscard]] std::vector<OperatorPart> parts(double bytes, std::int64_t result_bytes) const;
