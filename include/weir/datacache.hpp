@@ -110,6 +110,9 @@ class SampleCache {
   /// so is a sample that cannot be read or decoded, unless on_error skips it: the error names it.
   [[nodiscard]] Operation start(std::span<const std::int64_t> samples, std::span<std::byte> values,
                                 std::span<std::int64_t> sizes = {});
+  /// Collective, in place of start() or get() where this rank has nothing right to give to them, as the bindings of other languages
+  /// find out: the batch ends with Error(WEIR_ERR_ARGUMENT) on all ranks, whose text names the rank and says `why`.
+  [[nodiscard]] Operation refuse(std::string_view why);
 
   [[nodiscard]] std::int64_t size() const;         ///< samples
   [[nodiscard]] std::int64_t value_bytes() const;  ///< of a decoded sample, at most

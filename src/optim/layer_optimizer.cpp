@@ -241,8 +241,8 @@ Outcome OptimizerImpl::take(std::span<T* const> weights, std::span<const T* cons
     require(weights.size() == layers.size() && gradients.size() == layers.size(),
             "optimizer '{}', rank {}: there are weights of {} layers and gradients of {}: it has {}", config.name, rank,
             weights.size(), gradients.size(), layers.size());
-    require(std::isfinite(learning_rate), "optimizer '{}', rank {}: learning_rate is {}: it must be finite{}", config.name, rank,
-            learning_rate, std::isnan(learning_rate) ? refused_by_binding : std::string_view());
+    require(std::isfinite(learning_rate), "optimizer '{}', rank {}: learning_rate is {}: it must be finite", config.name, rank,
+            learning_rate);
     for (std::size_t i = 0; i < layers.size(); ++i)
       require(layers[i].count == 0 || (weights[i] != nullptr && gradients[i] != nullptr),
               "optimizer '{}', rank {}, layer '{}': its weights or its gradient are null{}", config.name, rank, layers[i].name,
@@ -265,6 +265,12 @@ void OptimizerImpl::step(std::span<T* const> weights, std::span<const T* const> 
 }
 template void OptimizerImpl::step(std::span<float* const>, std::span<const float* const>, double, void*);
 template void OptimizerImpl::step(std::span<void* const>, std::span<const void* const>, double, void*);
+
+void OptimizerImpl::refuse(std::string_view why) {
+  Outcome refused;
+  refused.set_formatted(WEIR_ERR_ARGUMENT, "optimizer '{}', rank {}: {}", config.name, comm->topology.rank(), why);
+  run_step(refused);
+}
 
 void OptimizerImpl::run_step(const Outcome& taken) {
   const StepEnd end{taken.failed() ? nullptr : space_.get()};

@@ -53,6 +53,8 @@ class OptimizerImpl {
   /// Of float: for `type` float32; of void: for any type.
   template <class T>
   void step(std::span<T* const> weights, std::span<const T* const> gradients, double learning_rate, void* stream);
+  /// Takes part in a step that ends with this.
+  void refuse(std::string_view why);
   /// With `once`, of what several ranks keep alike, each block on one of them.
   void visit_state(StateVisitor& visitor, bool once = false);
   void reset();
