@@ -80,9 +80,9 @@ weir_status weir_optimizer_destroy(weir_layer_optimizer* optimizer);
  * gradient up. */
 weir_status weir_optimizer_step(weir_layer_optimizer* optimizer, void* const* weights, const void* const* gradients, int count,
                                 double learning_rate);
-/** The same in CUDA memory: the arrays are float32 on the optimizer's GPU, and `stream` is the cudaStream_t that says when: the
- * step comes after what is on it, and what is put onto it after the call sees the weights. NULL is the default stream; in host
- * memory it must be NULL. */
+/** The same in CUDA memory: the arrays are on the optimizer's GPU, and `stream` is the cudaStream_t that says when: the step comes
+ * after what is on it, and what is put onto it after the call sees the weights. NULL is the default stream; in host memory it must
+ * be NULL. */
 weir_status weir_optimizer_step_on_stream(weir_layer_optimizer* optimizer, void* const* weights, const void* const* gradients,
                                           int count, double learning_rate, void* stream);
 /** Collective, in place of a step, as weir_operator_refuse: returns the error on all ranks, and nothing has changed. */

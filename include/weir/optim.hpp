@@ -89,10 +89,10 @@ class ParallelOperator {
 /// caller, and are taken over. memory_bytes() and the saved state count them. What travels is of 16 bits. The norm of weights is
 /// that of the 16-bit ones with lars, of the float32 ones with lamb.
 ///
-/// In CUDA memory (OptimizerConfig::memory) all arrays are float32 on the optimizer's GPU, and `stream`, a cudaStream_t, says when:
-/// a step comes after what is on the stream, and what is put onto it after the call sees the weights. The host waits for norms, and
-/// for weights that go to other ranks, which pass through its memory; weights that come from there arrive behind the call. They
-/// have the bits that they would have in host memory. Automatic choice divides nothing there: machine files do not know how fast a
+/// In CUDA memory (OptimizerConfig::memory) all arrays are on the optimizer's GPU, and `stream`, a cudaStream_t, says when: a step
+/// comes after what is on the stream, and what is put onto it after the call sees the weights. The host waits for norms, and for
+/// weights that go to other ranks, which pass through its memory; weights that come from there arrive behind the call. They have
+/// the bits that they would have in host memory. Automatic choice divides nothing there: machine files do not know how fast a
 /// GPU is. Elsewhere `stream` stays nullptr.
 ///
 /// Thread-safety: as plans.

@@ -102,8 +102,6 @@ void check_config(const OptimizerConfig& c) {
   not_negative("largest_rate", c.largest_rate);
   not_negative("epsilon", c.epsilon);
   require(c.type != DataType::float64, "type is float64: it must be float32, float16 or bfloat16");
-  require(c.memory == MemorySpace::host || c.type == DataType::float32, "type is {}: in CUDA memory it must be float32",
-          name_of(c.type));
   require(c.rule != OptimizerRule::lamb || c.norms == OperatorDivision::automatic || c.norms == c.update,
           "norms is {} and update is {}: with lamb they are divided alike; leave norms automatic", name_of(c.norms),
           name_of(c.update));
