@@ -62,6 +62,21 @@ bool has_ended(weir_cache* cache, std::int64_t number, const Ends& ends) {
   return true;
 }
 
+/// *batch becomes the number of the one that begin() gives.
+template <class Begin>
+weir_status begin_batch(weir_cache* cache, std::int64_t* batch, const Begin& begin) noexcept {
+  return guard_handle(cache, [&] {
+    cache->batches.reserve(cache->batches.size() + 1);  // nothing can be lost once it has started
+    cache->batches.push_back({cache->started, begin()});
+    const std::int64_t number = cache->started++;
+    // What was so long ago has been waited for by now; its operation is this one's.
+    std::erase_if(cache->batches,
+                  [&](const weir_cache::Batch& old) { return number - old.number >= cache->cache.config().in_flight; });
+    need(batch != nullptr, "the address for the number of the batch is NULL");
+    *batch = number;
+  });
+}
+
 weir_sample_batch to_c(const weir::SampleBatch& batch) {
   weir_sample_batch c{};
   c.epoch = batch.epoch;
@@ -114,17 +129,14 @@ weir_status weir_cache_get(weir_cache* cache, const std::int64_t* samples, std::
 
 weir_status weir_cache_start(weir_cache* cache, const std::int64_t* samples, std::int64_t count, void* values, std::int64_t* sizes,
                              std::int64_t* batch) {
-  return guard_handle(cache, [&] {
-    cache->batches.reserve(cache->batches.size() + 1);  // nothing can be lost once it has started
+  return begin_batch(cache, batch, [&] {
     const Question asked(cache, samples, count, values, sizes);
-    cache->batches.push_back({cache->started, cache->cache.start(asked.samples, asked.values, asked.sizes)});
-    const std::int64_t number = cache->started++;
-    // What was so long ago has been waited for by now; its operation is this one's.
-    std::erase_if(cache->batches,
-                  [&](const weir_cache::Batch& old) { return number - old.number >= cache->cache.config().in_flight; });
-    need(batch != nullptr, "the address for the number of the batch is NULL");
-    *batch = number;
+    return cache->cache.start(asked.samples, asked.values, asked.sizes);
   });
+}
+
+weir_status weir_cache_refuse(weir_cache* cache, const char* why, std::int64_t* batch) {
+  return begin_batch(cache, batch, [&] { return cache->cache.refuse(reason(why)); });
 }
 
 weir_status weir_cache_test(weir_cache* cache, std::int64_t batch, int* done) {

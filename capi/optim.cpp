@@ -73,6 +73,10 @@ weir_status weir_operator_start(weir_operator* work, weir_operator_body body, vo
   });
 }
 
+weir_status weir_operator_refuse(weir_operator* work, const char* why) {
+  return guard_handle(work, [&] { work->operation = work->work.refuse(reason(why)); });
+}
+
 weir_status weir_operator_test(weir_operator* work, int* done) {
   return guard_handle(work, [&] {
     need(done != nullptr, "the address for done is NULL");
@@ -175,6 +179,10 @@ weir_status weir_optimizer_step_on_stream(weir_layer_optimizer* optimizer, void*
 weir_status weir_optimizer_step(weir_layer_optimizer* optimizer, void* const* weights, const void* const* gradients, int count,
                                 double learning_rate) {
   return weir_optimizer_step_on_stream(optimizer, weights, gradients, count, learning_rate, nullptr);
+}
+
+weir_status weir_optimizer_refuse(weir_layer_optimizer* optimizer, const char* why) {
+  return guard_handle(optimizer, [&] { optimizer->optimizer.refuse(reason(why)); });
 }
 
 weir_status weir_optimizer_rates(const weir_layer_optimizer* optimizer, double* rates, int count) {

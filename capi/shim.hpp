@@ -58,6 +58,9 @@ inline void need(bool condition, const char* text) {
   if (!condition) throw Error(WEIR_ERR_ARGUMENT, text);
 }
 
+/// Why a call is refused.
+inline std::string_view reason(const char* why) { return why != nullptr ? why : "no reason is given"; }
+
 /// Throws unless `handle` is one that was made and not destroyed.
 template <class Handle>
 void need_alive(const Handle* handle) {

@@ -2,6 +2,7 @@
 // bits.
 #include <cmath>
 
+#include "kernels/narrow.hpp"
 #include "launch.cuh"
 
 namespace weir::kernels::cuda {
@@ -45,12 +46,12 @@ __device__ void sum_mine(std::int64_t count, std::int64_t block, Each each, Resu
   sum_piece<sums>(begin, end < count ? end : count, each, found + blockIdx.x);
 }
 
-template <class T>
+template <class G>
 struct EachSquare {
-  const T* x;
+  const G* x;
 
   __device__ void operator()(std::int64_t i, double* out) const {
-    const double wide = x[i];
+    const double wide = widen(x[i]);
     out[0] = wide * wide;
   }
   static __device__ double result(double sum, double) { return sum; }
@@ -62,15 +63,39 @@ __device__ __forceinline__ T direction(T first, T second, T weight, const AdamFa
 }
 
 template <class T>
+struct PlainWeights {
+  T* at;
+
+  __device__ T take(std::int64_t i) const { return at[i]; }
+  __device__ void put(std::int64_t i, T weight) const { at[i] = weight; }
+};
+
+template <class G>
+struct WidenedWeights {
+  NarrowWeights<G> at;
+
+  __device__ float take(std::int64_t i) const {
+    const float wide = at.wide[i];
+    const G given = at.given[i];
+    if (narrow_to<G, true>(wide).bits == given.bits) return wide;
+    return at.wide[i] = widen(given);
+  }
+  __device__ void put(std::int64_t i, float weight) const {
+    at.wide[i] = weight;
+    at.given[i] = narrow_to<G, true>(weight);
+  }
+};
+
+template <class G, class T, class Weights>
 struct EachMoments {
-  const T* gradient;
-  const T* weights;
+  const G* gradient;
+  Weights weights;
   T* first;
   T* second;
   AdamFactors<T> f;
 
   __device__ void operator()(std::int64_t i, double* out) const {
-    const T g = gradient[i], weight = weights[i];
+    const T g = widen(gradient[i]), weight = weights.take(i);
     const T m = f.beta1 * first[i] + (1 - f.beta1) * g, v = f.beta2 * second[i] + (1 - f.beta2) * g * g;
     first[i] = m;
     second[i] = v;
@@ -81,64 +106,101 @@ struct EachMoments {
   static __device__ SquaredNorms result(double weights, double other) { return {weights, other}; }
 };
 
-template <class T>
+template <class G>
 __global__ void __launch_bounds__(threads_per_block)
-    squared_norm_kernel(const T* x, std::int64_t count, std::int64_t block, double* found) {
-  sum_mine<1>(count, block, EachSquare<T>{x}, found);
+    squared_norm_kernel(const G* x, std::int64_t count, std::int64_t block, double* found) {
+  sum_mine<1>(count, block, EachSquare<G>{x}, found);
 }
 
-template <class T>
+template <class Each>
 __global__ void __launch_bounds__(threads_per_block)
-    adam_moments_kernel(EachMoments<T> each, std::int64_t count, std::int64_t block, SquaredNorms* found) {
+    adam_moments_kernel(Each each, std::int64_t count, std::int64_t block, SquaredNorms* found) {
   sum_mine<2>(count, block, each, found);
 }
 
-template <class T>
+template <class G, class T, class Weights>
 __global__ void __launch_bounds__(threads_per_block)
-    momentum_step_kernel(const T* gradient, T* weights, T* velocity, std::int64_t count, T rate, T decay, T momentum) {
+    momentum_step_kernel(const G* gradient, Weights weights, T* velocity, std::int64_t count, T rate, T decay, T momentum) {
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * threads_per_block;
   for (std::int64_t i = thread_number(); i < count; i += stride) {
-    const T w = weights[i], v = momentum * velocity[i] + rate * (gradient[i] + decay * w);
+    const T w = weights.take(i), v = momentum * velocity[i] + rate * (widen(gradient[i]) + decay * w);
     velocity[i] = v;
-    weights[i] = w - v;
+    weights.put(i, w - v);
   }
 }
 
-template <class T>
+template <class T, class Weights>
 __global__ void __launch_bounds__(threads_per_block)
-    adam_step_kernel(const T* first, const T* second, T* weights, std::int64_t count, T rate, AdamFactors<T> factors) {
+    adam_step_kernel(const T* first, const T* second, Weights weights, std::int64_t count, T rate, AdamFactors<T> factors) {
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * threads_per_block;
   for (std::int64_t i = thread_number(); i < count; i += stride) {
-    const T w = weights[i];
-    weights[i] = w - rate * direction(first[i], second[i], w, factors);
+    const T w = weights.take(i);
+    weights.put(i, w - rate * direction(first[i], second[i], w, factors));
   }
+}
+
+template <class G, class T, class Weights>
+void put_momentum_step(Queue queue, const G* gradient, Weights weights, T* velocity, std::int64_t count, T rate, T decay,
+                       T momentum) {
+  launch(queue, momentum_step_kernel<G, T, Weights>, resident_blocks(queue, count, threads_per_block, resident), gradient, weights,
+         velocity, count, rate, decay, momentum);
+}
+
+template <class G, class T, class Weights>
+void put_adam_moments(Queue queue, const G* gradient, Weights weights, T* first, T* second, std::int64_t count, std::int64_t block,
+                      const AdamFactors<T>& factors, SquaredNorms* found) {
+  using Each = EachMoments<G, T, Weights>;
+  launch(queue, adam_moments_kernel<Each>, tiles_of(count, block), Each{gradient, weights, first, second, factors}, count, block,
+         found);
+}
+
+template <class T, class Weights>
+void put_adam_step(Queue queue, const T* first, const T* second, Weights weights, std::int64_t count, T rate,
+                   const AdamFactors<T>& factors) {
+  launch(queue, adam_step_kernel<T, Weights>, resident_blocks(queue, count, threads_per_block, resident), first, second, weights,
+         count, rate, factors);
 }
 
 }  // namespace
 
-template <class T>
-void squared_norm(Queue queue, const T* x, std::int64_t count, std::int64_t block, double* found) {
-  launch(queue, squared_norm_kernel<T>, tiles_of(count, block), x, count, block, found);
+template <class G>
+void squared_norm(Queue queue, const G* x, std::int64_t count, std::int64_t block, double* found) {
+  launch(queue, squared_norm_kernel<G>, tiles_of(count, block), x, count, block, found);
 }
 
 template <class T>
 void momentum_step(Queue queue, const T* gradient, T* weights, T* velocity, std::int64_t count, T rate, T decay, T momentum) {
-  launch(queue, momentum_step_kernel<T>, resident_blocks(queue, count, threads_per_block, resident), gradient, weights, velocity,
-         count, rate, decay, momentum);
+  put_momentum_step(queue, gradient, PlainWeights<T>{weights}, velocity, count, rate, decay, momentum);
 }
 
 template <class T>
 void adam_moments(Queue queue, const T* gradient, const T* weights, T* first, T* second, std::int64_t count, std::int64_t block,
                   const AdamFactors<T>& factors, SquaredNorms* found) {
-  launch(queue, adam_moments_kernel<T>, tiles_of(count, block), EachMoments<T>{gradient, weights, first, second, factors}, count,
-         block, found);
+  put_adam_moments(queue, gradient, PlainWeights<const T>{weights}, first, second, count, block, factors, found);
 }
 
 template <class T>
 void adam_step(Queue queue, const T* first, const T* second, T* weights, std::int64_t count, T rate,
                const AdamFactors<T>& factors) {
-  launch(queue, adam_step_kernel<T>, resident_blocks(queue, count, threads_per_block, resident), first, second, weights, count,
-         rate, factors);
+  put_adam_step(queue, first, second, PlainWeights<T>{weights}, count, rate, factors);
+}
+
+template <class G>
+void momentum_step(Queue queue, const G* gradient, NarrowWeights<G> weights, float* velocity, std::int64_t count, float rate,
+                   float decay, float momentum) {
+  put_momentum_step(queue, gradient, WidenedWeights<G>{weights}, velocity, count, rate, decay, momentum);
+}
+
+template <class G>
+void adam_moments(Queue queue, const G* gradient, NarrowWeights<G> weights, float* first, float* second, std::int64_t count,
+                  std::int64_t block, const AdamFactors<float>& factors, SquaredNorms* found) {
+  put_adam_moments(queue, gradient, WidenedWeights<G>{weights}, first, second, count, block, factors, found);
+}
+
+template <class G>
+void adam_step(Queue queue, const float* first, const float* second, NarrowWeights<G> weights, std::int64_t count, float rate,
+               const AdamFactors<float>& factors) {
+  put_adam_step(queue, first, second, WidenedWeights<G>{weights}, count, rate, factors);
 }
 
 #define WEIR_INSTANTIATE(T)                                                                                                        \
@@ -148,6 +210,16 @@ void adam_step(Queue queue, const T* first, const T* second, T* weights, std::in
   template void adam_step(Queue, const T*, const T*, T*, std::int64_t, T, const AdamFactors<T>&);
 WEIR_INSTANTIATE(float)
 WEIR_INSTANTIATE(double)
+#undef WEIR_INSTANTIATE
+
+#define WEIR_INSTANTIATE(G)                                                                                  \
+  template void squared_norm(Queue, const G*, std::int64_t, std::int64_t, double*);                          \
+  template void momentum_step(Queue, const G*, NarrowWeights<G>, float*, std::int64_t, float, float, float); \
+  template void adam_moments(Queue, const G*, NarrowWeights<G>, float*, float*, std::int64_t, std::int64_t,  \
+                             const AdamFactors<float>&, SquaredNorms*);                                      \
+  template void adam_step(Queue, const float*, const float*, NarrowWeights<G>, std::int64_t, float, const AdamFactors<float>&);
+WEIR_INSTANTIATE(float16)
+WEIR_INSTANTIATE(bfloat16)
 #undef WEIR_INSTANTIATE
 
 }  // namespace weir::kernels::cuda

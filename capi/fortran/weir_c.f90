@@ -37,14 +37,14 @@ module weir_c
     c_fused_wait, c_fused_wait_for, c_fused_wait_all, c_fused_find_tensor, c_fused_buffer_of, c_fused_residual, &
     c_fused_statistics, c_fused_config, c_fused_explanation, c_fused_memory_bytes, c_fused_state_bytes, c_fused_save_state, &
     c_fused_restore_state, c_fused_reset, c_operator_create, c_operator_destroy, c_operator_run, c_operator_start, &
-    c_operator_test, c_operator_wait, c_operator_wait_for, c_operator_bytes, c_operator_offset, c_operator_result_bytes, &
-    c_operator_works_on, c_operator_get_statistics, c_operator_get_config, c_operator_explanation, c_operator_memory_bytes, &
-    c_optimizer_create, c_optimizer_destroy, c_optimizer_step, c_optimizer_step_on_stream, c_optimizer_rates, &
-    c_optimizer_get_statistics, c_optimizer_get_config, c_optimizer_explanation, c_optimizer_memory_bytes, &
-    c_optimizer_state_bytes, c_optimizer_save_state, c_optimizer_restore_state, c_optimizer_reset, c_sparse_adam_create, &
-    c_sparse_adam_destroy, c_sparse_adam_step, c_sparse_adam_step_part, c_sparse_adam_steps, c_sparse_adam_get_config, &
-    c_sparse_adam_memory_bytes, c_sparse_adam_state_bytes, c_sparse_adam_save_state, c_sparse_adam_restore_state, &
-    c_sparse_adam_reset, to_c, from_c
+    c_operator_refuse, c_operator_test, c_operator_wait, c_operator_wait_for, c_operator_bytes, c_operator_offset, &
+    c_operator_result_bytes, c_operator_works_on, c_operator_get_statistics, c_operator_get_config, c_operator_explanation, &
+    c_operator_memory_bytes, c_optimizer_create, c_optimizer_destroy, c_optimizer_step, c_optimizer_step_on_stream, &
+    c_optimizer_refuse, c_optimizer_rates, c_optimizer_get_statistics, c_optimizer_get_config, c_optimizer_explanation, &
+    c_optimizer_memory_bytes, c_optimizer_state_bytes, c_optimizer_save_state, c_optimizer_restore_state, c_optimizer_reset, &
+    c_sparse_adam_create, c_sparse_adam_destroy, c_sparse_adam_step, c_sparse_adam_step_part, c_sparse_adam_steps, &
+    c_sparse_adam_get_config, c_sparse_adam_memory_bytes, c_sparse_adam_state_bytes, c_sparse_adam_save_state, &
+    c_sparse_adam_restore_state, c_sparse_adam_reset, to_c, from_c
 
   type, bind(C) :: c_allreduce_config
     integer(c_size_t) :: struct_size = 0
@@ -1329,6 +1329,12 @@ module weir_c
       integer(c_int64_t), value :: bytes
       integer(c_int) :: returned
     end function
+    function c_operator_refuse(work, why) bind(C, name='weir_operator_refuse') result(returned)
+      import :: c_char, c_int, c_ptr
+      type(c_ptr), value :: work
+      character(kind=c_char), intent(in) :: why(*)
+      integer(c_int) :: returned
+    end function
     function c_operator_test(work, done) bind(C, name='weir_operator_test') result(returned)
       import :: c_int, c_ptr
       type(c_ptr), value :: work
@@ -1430,6 +1436,12 @@ module weir_c
       integer(c_int), value :: count
       real(c_double), value :: learning_rate
       type(c_ptr), value :: stream
+      integer(c_int) :: returned
+    end function
+    function c_optimizer_refuse(optimizer, why) bind(C, name='weir_optimizer_refuse') result(returned)
+      import :: c_char, c_int, c_ptr
+      type(c_ptr), value :: optimizer
+      character(kind=c_char), intent(in) :: why(*)
       integer(c_int) :: returned
     end function
     function c_optimizer_rates(optimizer, rates, count) bind(C, name='weir_optimizer_rates') result(returned)

@@ -510,7 +510,8 @@ module weir_types
 
   !> Weights with a learning rate of their own. Equal on all ranks.
   type :: weir_optimized_layer
-    character(len=WEIR_LONG_TEXT_LENGTH) :: name = '' !< for messages and checkpoints, without '/'; no two layers have the same
+    !> for messages and checkpoints, without '/' and control characters; no two layers have the same
+    character(len=WEIR_LONG_TEXT_LENGTH) :: name = ''
     integer(int64) :: count = 0_int64 !< elements
     logical :: excluded = .false. !< biases, norms: no weight decay, and the learning rate as it is
   end type
@@ -533,7 +534,7 @@ module weir_types
     !> weights, so are weights of the optimizer's own
     integer :: type = WEIR_FLOAT32
     !> WEIR_MEMORY_HOST, ...: cuda: weights, gradients, momentum and moments are on the GPU that is current when the optimizer is
-    !> made; `type` is float32
+    !> made
     integer :: memory = WEIR_MEMORY_HOST
     integer :: priority = 0 !< of gathering. May differ between ranks
     character(len=WEIR_TEXT_LENGTH) :: name = 'optimizer' !< for messages and checkpoints

@@ -98,6 +98,10 @@ weir_status weir_cache_get(weir_cache* cache, const int64_t* samples, int64_t co
  *  them, and returns its error where it has ended with one. */
 weir_status weir_cache_start(weir_cache* cache, const int64_t* samples, int64_t count, void* values, int64_t* sizes,
                              int64_t* batch);
+/** Collective, in place of weir_cache_start or weir_cache_get where this rank has nothing right to give to them, as bindings of
+ *  other languages find out: the batch ends with WEIR_ERR_ARGUMENT on all ranks, and a text that names the rank and says `why`.
+ *  *batch as in weir_cache_start. */
+weir_status weir_cache_refuse(weir_cache* cache, const char* why, int64_t* batch);
 /** Makes progress on everything in flight; *done becomes 1 once the batch has finished. Its error is returned once. A
  *  batch that was waited for before is finished. */
 weir_status weir_cache_test(weir_cache* cache, int64_t batch, int* done);
@@ -144,7 +148,7 @@ weir_status weir_loader_steps(const weir_loader* loader, int64_t* steps);
 /** Where the run is, after the batches that weir_loader_next has given, as a line of text, for weir_checkpoint_set_text. Valid
  * until the next call for this loader; NULL for a NULL loader. */
 const char* weir_loader_position(const weir_loader* loader);
-/** Collective, blocking. Goes on from a position. */
+/** Collective, blocking. Goes on from a position; from the end of an epoch with the next one, which weir_loader_epoch then says. */
 weir_status weir_loader_seek(weir_loader* loader, const char* position);
 /** What is in force. */
 weir_status weir_loader_get_config(const weir_loader* loader, weir_sample_loader_config* config);

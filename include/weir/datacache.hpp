@@ -104,11 +104,15 @@ class SampleCache {
   /// Collective, nonblocking. Each rank asks for samples of its own, at most SampleCacheConfig::largest_batch, perhaps none. Value
   /// i goes to values[i * value_bytes() ...], its bytes to sizes[i], -1 for one that was skipped, whose value is all zeros.
   /// `samples` must last until the call returns; `values` and `sizes`, which may be empty, until the operation has finished. As
-  /// many as SampleCacheConfig::in_flight may be in flight; one more waits for the first of them. A number outside [0, size()) on
-  /// any rank is an error on every rank, and so is a sample that cannot be read or decoded, unless on_error skips it: the error
-  /// names it.
+  /// many as SampleCacheConfig::in_flight may be in flight; one more waits for the first of them, and throws what that has ended
+  /// with. An Operation stands for the place of its batch among these: once in_flight further batches have been started, its test
+  /// and wait are about the one that has this place then. A number outside [0, size()) on any rank is an error on every rank, and
+  /// so is a sample that cannot be read or decoded, unless on_error skips it: the error names it.
   [[nodiscard]] Operation start(std::span<const std::int64_t> samples, std::span<std::byte> values,
                                 std::span<std::int64_t> sizes = {});
+  /// Collective, in place of start() or get() where this rank has nothing right to give to them, as the bindings of other languages
+  /// find out: the batch ends with Error(WEIR_ERR_ARGUMENT) on all ranks, whose text names the rank and says `why`.
+  [[nodiscard]] Operation refuse(std::string_view why);
 
   [[nodiscard]] std::int64_t size() const;         ///< samples
   [[nodiscard]] std::int64_t value_bytes() const;  ///< of a decoded sample, at most
@@ -158,8 +162,8 @@ class SampleLoader {
   /// Where the run is, after the batches that next() has returned, as a line of text. The same on all ranks.
   [[nodiscard]] std::string position() const;
   /// Collective, blocking. Goes on from a position() of a loader over as many samples, on any number of ranks: what is left of its
-  /// epoch comes exactly once. On the same ranks with the same batch, in the same batches. Throws Error(WEIR_ERR_ARGUMENT) on all
-  /// ranks for other text.
+  /// epoch comes exactly once. On the same ranks with the same batch, in the same batches. From the end of an epoch it goes on with
+  /// the next one, which epoch() then is. Throws Error(WEIR_ERR_ARGUMENT) on all ranks for other text.
   void seek(std::string_view position);
   [[nodiscard]] const SampleLoaderConfig& config() const;
 

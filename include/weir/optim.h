@@ -42,6 +42,9 @@ weir_status weir_operator_run(weir_operator* work, weir_operator_body body, void
 /** Collective, nonblocking: `body` is called here, and never afterwards; results are gathered in test and wait, and belong to the
  *  library until one of these says that the run has ended. An error of the body is returned there. */
 weir_status weir_operator_start(weir_operator* work, weir_operator_body body, void* context, void* results, int64_t bytes);
+/** Collective, in place of weir_operator_start or weir_operator_run where this rank has nothing right to give to them, as bindings
+ *  of other languages find out: the run ends with WEIR_ERR_ARGUMENT on all ranks, and a text that names the rank and says `why`. */
+weir_status weir_operator_refuse(weir_operator* work, const char* why);
 /** Makes progress. *done becomes 1 once the run has ended; also where nothing was started. */
 weir_status weir_operator_test(weir_operator* work, int* done);
 weir_status weir_operator_wait(weir_operator* work);
@@ -77,11 +80,13 @@ weir_status weir_optimizer_destroy(weir_layer_optimizer* optimizer);
  * gradient up. */
 weir_status weir_optimizer_step(weir_layer_optimizer* optimizer, void* const* weights, const void* const* gradients, int count,
                                 double learning_rate);
-/** The same in CUDA memory: the arrays are float32 on the optimizer's GPU, and `stream` is the cudaStream_t that says when: the
- * step comes after what is on it, and what is put onto it after the call sees the weights. NULL is the default stream; in host
- * memory it must be NULL. */
+/** The same in CUDA memory: the arrays are on the optimizer's GPU, and `stream` is the cudaStream_t that says when: the step comes
+ * after what is on it, and what is put onto it after the call sees the weights. NULL is the default stream; in host memory it must
+ * be NULL. */
 weir_status weir_optimizer_step_on_stream(weir_layer_optimizer* optimizer, void* const* weights, const void* const* gradients,
                                           int count, double learning_rate, void* stream);
+/** Collective, in place of a step, as weir_operator_refuse: returns the error on all ranks, and nothing has changed. */
+weir_status weir_optimizer_refuse(weir_layer_optimizer* optimizer, const char* why);
 /** Copies the rates that layers had in the last step, besides the learning rate: `count` of them, as many as layers. */
 weir_status weir_optimizer_rates(const weir_layer_optimizer* optimizer, double* rates, int count);
 /** Of the last step. */

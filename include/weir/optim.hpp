@@ -46,6 +46,9 @@ class ParallelOperator {
   /// Collective, nonblocking: body is called here, results are gathered in test and wait. They belong to the operator until the
   /// operation has finished. An error of body comes with the operation's.
   [[nodiscard]] Operation start(const OperatorBody& body, std::span<std::byte> results);
+  /// Collective, in place of start() or run() where this rank has nothing right to give to them, as the bindings of other languages
+  /// find out: the run ends with Error(WEIR_ERR_ARGUMENT) on all ranks, whose text names the rank and says `why`.
+  [[nodiscard]] Operation refuse(std::string_view why);
 
   [[nodiscard]] int size() const;                              ///< parts
   [[nodiscard]] std::int64_t bytes() const;                    ///< of all results
@@ -86,10 +89,10 @@ class ParallelOperator {
 /// caller, and are taken over. memory_bytes() and the saved state count them. What travels is of 16 bits. The norm of weights is
 /// that of the 16-bit ones with lars, of the float32 ones with lamb.
 ///
-/// In CUDA memory (OptimizerConfig::memory) all arrays are float32 on the optimizer's GPU, and `stream`, a cudaStream_t, says when:
-/// a step comes after what is on the stream, and what is put onto it after the call sees the weights. The host waits for norms, and
-/// for weights that go to other ranks, which pass through its memory; weights that come from there arrive behind the call. They
-/// have the bits that they would have in host memory. Automatic choice divides nothing there: machine files do not know how fast a
+/// In CUDA memory (OptimizerConfig::memory) all arrays are on the optimizer's GPU, and `stream`, a cudaStream_t, says when: a step
+/// comes after what is on the stream, and what is put onto it after the call sees the weights. The host waits for norms, and for
+/// weights that go to other ranks, which pass through its memory; weights that come from there arrive behind the call. They have
+/// the bits that they would have in host memory. Automatic choice divides nothing there: machine files do not know how fast a
 /// GPU is. Elsewhere `stream` stays nullptr.
 ///
 /// Thread-safety: as plans.
@@ -109,6 +112,8 @@ class LayerOptimizer {
   /// The same for arrays of OptimizerConfig::type, aligned to it.
   void step_raw(std::span<void* const> weights, std::span<const void* const> gradients, double learning_rate,
                 void* stream = nullptr);
+  /// Collective, in place of step(), as ParallelOperator::refuse: throws on all ranks, and nothing has changed.
+  void refuse(std::string_view why);
 
   [[nodiscard]] int size() const;                       ///< layers
   [[nodiscard]] std::span<const double> rates() const;  ///< of layers, in the last step

@@ -566,7 +566,7 @@ typedef struct weir_operator_statistics {
 typedef struct weir_optimized_layer {
   size_t struct_size;
   int64_t count;    /**< elements */
-  const char* name; /**< for messages and checkpoints, without '/'; no two layers have the same; copied */
+  const char* name; /**< for messages and checkpoints, without '/' and control characters; no two layers have the same; copied */
   int32_t excluded; /**< nonzero: biases, norms: no weight decay, and the learning rate as it is */
   int32_t reserved; /**< 0 */
 } weir_optimized_layer;
@@ -597,8 +597,7 @@ typedef struct weir_optimizer_config {
   /** weir_data_type: of weights and gradients: float32, float16 or bfloat16. Momentum and moments are float32; beside 16-bit
    *  weights, so are weights of the optimizer's own */
   int32_t type;
-  /** weir_memory_space: cuda: weights, gradients, momentum and moments are on the GPU that is current when the optimizer is
-   *  made; `type` is float32 */
+  /** weir_memory_space: cuda: weights, gradients, momentum and moments are on the GPU that is current when the optimizer is made */
   int32_t memory;
 } weir_optimizer_config;
 

@@ -476,7 +476,7 @@ struct OperatorStatistics {
 
 /// Weights with a learning rate of their own. Equal on all ranks.
 struct OptimizedLayer {
-  std::string name = "";   ///< for messages and checkpoints, without '/'; no two layers have the same
+  std::string name = "";   ///< for messages and checkpoints, without '/' and control characters; no two layers have the same
   std::int64_t count = 0;  ///< elements
   bool excluded = false;   ///< biases, norms: no weight decay, and the learning rate as it is
 };
@@ -497,7 +497,7 @@ struct OptimizerConfig {
   /// of weights and gradients: float32, float16 or bfloat16. Momentum and moments are float32; beside 16-bit weights, so are
   /// weights of the optimizer's own
   DataType type = DataType::float32;
-  /// cuda: weights, gradients, momentum and moments are on the GPU that is current when the optimizer is made; `type` is float32
+  /// cuda: weights, gradients, momentum and moments are on the GPU that is current when the optimizer is made
   MemorySpace memory = MemorySpace::host;
   int priority = 0;                ///< of gathering. May differ between ranks
   std::string name = "optimizer";  ///< for messages and checkpoints

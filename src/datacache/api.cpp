@@ -54,6 +54,10 @@ Operation SampleCache::start(std::span<const std::int64_t> samples, std::span<st
   const auto inside = state_->comm->enter();
   return Operation(state_->start(samples, values, sizes));
 }
+Operation SampleCache::refuse(std::string_view why) {
+  const auto inside = state_->comm->enter();
+  return Operation(state_->refuse(why));
+}
 std::int64_t SampleCache::size() const { return state_->samples; }
 std::int64_t SampleCache::value_bytes() const { return state_->value_bytes; }
 int SampleCache::owner(std::int64_t sample) const { return state_->owner(sample); }

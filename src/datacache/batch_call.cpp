@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "communicator/input_error.hpp"
 
 namespace weir::detail {
 
@@ -73,26 +72,28 @@ void BatchCall::leave(const BatchEnd& end) {
   set_heard();
 }
 
-void BatchCall::start(std::span<const std::int64_t> samples, std::span<std::byte> values, std::span<std::int64_t> sizes,
-                      BatchEnd* end) {
+void BatchCall::start(const Outcome& ahead, std::span<const std::int64_t> samples, std::span<std::byte> values,
+                      std::span<std::int64_t> sizes, BatchEnd* end) {
   check_startable();
   end_ = end;
   values_ = values;
   sizes_ = sizes;
   count_ = from_node_ = served_ = 0;
   std::fill(asks_.begin(), asks_.end(), Peer{});
-  outcome_ = outcome_of([&] {
-    check(samples, values, sizes);
-    look_up(samples);
-  });
+  outcome_ = ahead;
+  if (!ahead.failed())
+    outcome_ = outcome_of([&] {
+      check(samples, values, sizes);
+      look_up(samples);
+    });
   run.count = count_;
   launch([&] { return exchange(); });
 }
 
 void BatchCall::check(std::span<const std::int64_t> samples, std::span<std::byte> values, std::span<std::int64_t> sizes) const {
   const std::string& name = setup_.config.name;
-  require(samples.data() != nullptr || samples.empty(), "samples '{}', rank {}: the address for the numbers of samples is null{}",
-          name, me_, refused_by_binding);
+  require(samples.data() != nullptr || samples.empty(), "samples '{}', rank {}: the address for the numbers of samples is null",
+          name, me_);
   require(std::ssize(samples) <= batch_, "samples '{}', rank {}: {} samples are asked for at once: largest_batch is {}", name, me_,
           samples.size(), batch_);
   require(std::ssize(values) == std::ssize(samples) * value_bytes_,

@@ -45,9 +45,10 @@ class BatchCall final : public AsynchronousCall {
 
   /// Waits for the batch before. Throws what that ended with, unless it is told there.
   void make_free();
-  /// `end`, if it is not null, is told how this batch ends; until then, or leave(), it stays.
-  void start(std::span<const std::int64_t> samples, std::span<std::byte> values, std::span<std::int64_t> sizes,
-             datacache::BatchEnd* end);
+  /// `ahead`: what this rank has wrong before it asks; it asks for nothing then. `end`, if it is not null, is told how this batch
+  /// ends; until then, or leave(), it stays.
+  void start(const Outcome& ahead, std::span<const std::int64_t> samples, std::span<std::byte> values,
+             std::span<std::int64_t> sizes, datacache::BatchEnd* end);
   /// Nobody is told any more how the batch ends that `end` was to be told of.
   void leave(const datacache::BatchEnd& end);
   [[nodiscard]] std::int64_t memory_bytes() const;

@@ -43,6 +43,8 @@ detail::Outcome outcome_of_loading(std::int64_t sample, Load&& load) {
       throw;
     } catch (const std::exception& error) {
       fail(WEIR_ERR_FILE, "{}", error.what());
+    } catch (...) {
+      fail(WEIR_ERR_FILE, "its source has thrown something that is no std::exception: throw one, whose text says what is wrong");
     }
   });
   if (outcome.failed()) {
@@ -64,7 +66,7 @@ std::int64_t OwnSamples::load(std::int64_t sample, std::span<std::byte> value) {
   for (int i = 0; i < tries; ++i) {
     try {
       return try_load(sample, value);
-    } catch (const std::exception&) {  // again
+    } catch (...) {  // again
     }
     counts_.retried.fetch_add(1, std::memory_order_relaxed);
     std::this_thread::sleep_for(pause);
@@ -105,11 +107,17 @@ std::vector<std::byte> OwnSamples::read_into_folder(std::int64_t sample, const S
   Samples all;
   try {
     all = folder_->obtain(ownership_.pack_of(sample), [&] { return read(pack); });
-  } catch (const std::exception&) {
-    return read({sample, 1}).bytes;  // one that cannot be read must not take the others with it
+  } catch (...) {
+    return read_alone(sample);
   }
   const std::span<const std::byte> mine = part(all, sample - pack.first);
   return {mine.begin(), mine.end()};
+}
+
+/// Where its pack cannot be read: one that cannot must not take the others with it.
+std::vector<std::byte> OwnSamples::read_alone(std::int64_t sample) {
+  counts_.retried.fetch_add(1, std::memory_order_relaxed);
+  return read({sample, 1}).bytes;
 }
 
 /// Where level 1 keeps nothing, what else is read with a sample would have to be read again: all of it is decoded and kept. Others
@@ -122,9 +130,8 @@ std::int64_t OwnSamples::load_pack(std::int64_t sample, std::span<std::byte> val
   Samples all;
   try {
     all = read(pack);
-  } catch (const std::exception&) {
-    // One that cannot be read must not take the others with it.
-    return decode_and_keep(sample, read({sample, 1}).bytes, value);
+  } catch (...) {
+    return decode_and_keep(sample, read_alone(sample), value);
   }
   std::vector<std::byte> other(value.size());
   std::int64_t begin = 0;
@@ -136,7 +143,7 @@ std::int64_t OwnSamples::load_pack(std::int64_t sample, std::span<std::byte> val
     if (pack.first + i == sample || store_.part().find(pack.first + i).data != nullptr) continue;
     try {
       decode_and_keep(pack.first + i, encoded, other);
-    } catch (const std::exception&) {  // its turn will come
+    } catch (...) {  // its turn will come
     }
   }
   return decode_and_keep(sample, part(all, sample - pack.first), value);

@@ -42,6 +42,7 @@ class OwnSamples {
   std::int64_t try_load(std::int64_t sample, std::span<std::byte> value);
   std::int64_t load_pack(std::int64_t sample, std::span<std::byte> value);
   [[nodiscard]] std::vector<std::byte> read_into_folder(std::int64_t sample, const SampleRange& pack);
+  [[nodiscard]] std::vector<std::byte> read_alone(std::int64_t sample);
   [[nodiscard]] Samples read(SampleRange range);
   [[nodiscard]] std::int64_t copy_kept(std::int64_t sample, std::span<std::byte> value) const;
   std::int64_t decode_and_keep(std::int64_t sample, std::span<const std::byte> encoded, std::span<std::byte> value);

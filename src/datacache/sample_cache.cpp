@@ -172,10 +172,24 @@ std::size_t SampleCacheImpl::place_of(int rank) const {
 
 std::shared_ptr<BatchCall> SampleCacheImpl::start(std::span<const std::int64_t> asked, std::span<std::byte> values,
                                                   std::span<std::int64_t> sizes, BatchEnd* end) {
+  std::shared_ptr<BatchCall> call = next_call();
+  call->start({}, asked, values, sizes, end);
+  ++started_;
+  return call;
+}
+
+std::shared_ptr<BatchCall> SampleCacheImpl::refuse(std::string_view why) {
+  Outcome refused;
+  refused.set_formatted(WEIR_ERR_ARGUMENT, "samples '{}', rank {}: {}", config.name, comm->topology.rank(), why);
+  std::shared_ptr<BatchCall> call = next_call();
+  call->start(refused, {}, {}, {}, nullptr);
+  ++started_;
+  return call;
+}
+
+std::shared_ptr<BatchCall> SampleCacheImpl::next_call() {
   const std::shared_ptr<BatchCall>& call = calls_[started_ % calls_.size()];
   call->make_free();
-  call->start(asked, values, sizes, end);
-  ++started_;
   return {shared_from_this(), call.get()};
 }
 

@@ -30,6 +30,8 @@ class SampleCacheImpl : public std::enable_shared_from_this<SampleCacheImpl> {
   /// The call that has been started. `end`: as BatchCall::start's.
   std::shared_ptr<BatchCall> start(std::span<const std::int64_t> samples, std::span<std::byte> values,
                                    std::span<std::int64_t> sizes, datacache::BatchEnd* end = nullptr);
+  /// Takes part in a batch that ends with this.
+  std::shared_ptr<BatchCall> refuse(std::string_view why);
   [[nodiscard]] int owner(std::int64_t sample) const;
   [[nodiscard]] SampleCacheStatistics statistics() const;
   [[nodiscard]] std::int64_t memory_bytes() const;
@@ -48,6 +50,8 @@ class SampleCacheImpl : public std::enable_shared_from_this<SampleCacheImpl> {
   bool left = false;  ///< by its SampleCache, to its loaders
 
  private:
+  /// The call whose turn it is, free.
+  [[nodiscard]] std::shared_ptr<BatchCall> next_call();
   [[nodiscard]] std::vector<const datacache::StorePart*> readable_parts(std::int64_t store_bytes);
   [[nodiscard]] std::size_t place_of(int rank) const;
 

@@ -163,6 +163,7 @@ void SampleLoaderImpl::seek(std::string_view text) {
     for (std::optional<Course>* course : {&found, &again}) {
       course->emplace(returned_);
       (*course)->go_to(position_of(text));
+      if ((*course)->steps_left() == 0 && cache->samples > 0) (*course)->begin_epoch();
     }
   });
   agree_on(*cache->comm, cache->config, "position to go to", mine);

@@ -125,9 +125,10 @@ template <class T>
 void coalesce_rows(Queue queue, const T* x, std::int64_t width, const std::uint32_t* order, const std::uint32_t* first,
                    std::int64_t groups, T* out);
 
-/// found[b] is the norm of block b: elements [b * block, (b + 1) * block), or to the end. At least one is written; 1 <= block.
-template <class T>
-void squared_norm(Queue queue, const T* x, std::int64_t count, std::int64_t block, double* found);
+/// found[b] is the norm of block b: elements [b * block, (b + 1) * block), or to the end. At least one is written; 1 <= block. G
+/// as in compensate_select: widened.
+template <class G>
+void squared_norm(Queue queue, const G* x, std::int64_t count, std::int64_t block, double* found);
 template <class T>
 void momentum_step(Queue queue, const T* gradient, T* weights, T* velocity, std::int64_t count, T rate, T decay, T momentum);
 /// Norms by block, as squared_norm's.
@@ -136,5 +137,23 @@ void adam_moments(Queue queue, const T* gradient, const T* weights, T* first, T*
                   const AdamFactors<T>& factors, SquaredNorms* found);
 template <class T>
 void adam_step(Queue queue, const T* first, const T* second, T* weights, std::int64_t count, T rate, const AdamFactors<T>& factors);
+
+/// Weights of float16 or bfloat16, and the float32 ones that steps are added to. Kernels first take over what somebody has set:
+/// wide[i] becomes given[i] where that is not what wide[i] is rounded to (narrow_to, with `saturate`), as optim::take_over does.
+/// Those that step round wide[i] to given[i].
+template <class G>
+struct NarrowWeights {
+  G* given;
+  float* wide;
+};
+template <class G>
+void momentum_step(Queue queue, const G* gradient, NarrowWeights<G> weights, float* velocity, std::int64_t count, float rate,
+                   float decay, float momentum);
+template <class G>
+void adam_moments(Queue queue, const G* gradient, NarrowWeights<G> weights, float* first, float* second, std::int64_t count,
+                  std::int64_t block, const AdamFactors<float>& factors, SquaredNorms* found);
+template <class G>
+void adam_step(Queue queue, const float* first, const float* second, NarrowWeights<G> weights, std::int64_t count, float rate,
+               const AdamFactors<float>& factors);
 
 }  // namespace weir::kernels::cuda

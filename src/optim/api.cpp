@@ -43,6 +43,11 @@ Operation ParallelOperator::start(const OperatorBody& body, std::span<std::byte>
   state_->start({}, body, results);
   return Operation(state_);
 }
+Operation ParallelOperator::refuse(std::string_view why) {
+  const auto inside = state_->comm->enter();
+  state_->refuse(why);
+  return Operation(state_);
+}
 
 int ParallelOperator::size() const { return static_cast<int>(state_->parts.size()); }
 std::int64_t ParallelOperator::bytes() const { return state_->offsets.back(); }
@@ -84,6 +89,10 @@ void LayerOptimizer::step_raw(std::span<void* const> weights, std::span<const vo
                               void* stream) {
   const auto inside = state_->comm->enter();
   state_->step(weights, gradients, learning_rate, stream);
+}
+void LayerOptimizer::refuse(std::string_view why) {
+  const auto inside = state_->comm->enter();
+  state_->refuse(why);
 }
 int LayerOptimizer::size() const { return static_cast<int>(state_->layers.size()); }
 std::span<const double> LayerOptimizer::rates() const { return state_->rates; }

@@ -1,10 +1,11 @@
 // Layers in CUDA memory: all work on one stream, a launch for what this rank does of a layer.
-#include <algorithm>
+#include <type_traits>
 
 #include "base/error.hpp"
 #include "communicator/caller_stream.hpp"
 #include "cuda/runtime.hpp"
 #include "kernels/cuda_kernels.hpp"
+#include "kernels/narrow.hpp"
 #include "optim/layer_space.hpp"
 
 namespace weir::optim {
@@ -34,6 +35,8 @@ std::vector<Piece> pieces_of(const LayerWork& work, Wanted wanted) {
   return pieces;
 }
 
+/// Of arrays of G: float, float16 or bfloat16.
+template <class G>
 class DeviceLayers final : public LayerSpace {
  public:
   explicit DeviceLayers(const LayerWork& work)
@@ -42,6 +45,7 @@ class DeviceLayers final : public LayerSpace {
         kept_(pieces_of(work, [&](std::size_t i) { return work.kept[i] >= 0; })),
         first_(work.kept_elements),
         second_(work.lamb() ? work.kept_elements : 0),
+        wide_(is_narrow ? work.kept_elements : 0),
         norms_(static_cast<std::int64_t>(work.lamb() ? 0 : 2 * work.blocks.size())),
         sums_(static_cast<std::int64_t>(work.lamb() ? work.blocks.size() : 0)),
         message_(work.message_bytes()) {}
@@ -84,14 +88,14 @@ class DeviceLayers final : public LayerSpace {
   void step_to(std::size_t block) override {
     if (stepped_) return;
     step(block);
-    for (const Piece& piece : kept_) gpu::copy(in_message(piece.at), weights_of(piece), piece.count * bytes, stream_.get());
+    for (const Piece& piece : kept_) gpu::copy(in_message(piece.at), given_of(piece), piece.count * bytes, stream_.get());
     gpu::synchronize(stream_.get());
   }
 
   void take(std::size_t number) override {
     hold();
     const Block& block = work_.blocks[number];
-    gpu::copy(static_cast<float*>(step_->weights[static_cast<std::size_t>(block.layer)]) + block.begin, in_message(block.at),
+    gpu::copy(static_cast<G*>(step_->weights[static_cast<std::size_t>(block.layer)]) + block.begin, in_message(block.at),
               block.count * bytes, stream_.get());
   }
 
@@ -108,19 +112,21 @@ class DeviceLayers final : public LayerSpace {
     };
     visitor.array("first", first_.data() + begin, count, copy);
     if (work_.lamb()) visitor.array("second", second_.data() + begin, count, copy);
+    if (is_narrow) visitor.array("weights", wide_.data() + begin, count, copy);
   }
 
   void reset() override {
-    kernels::cuda::fill_zero(queue(), first_.data(), first_.size());
-    kernels::cuda::fill_zero(queue(), second_.data(), second_.size());
+    for (gpu::DeviceArray<float>* array : {&first_, &second_, &wide_})
+      kernels::cuda::fill_zero(queue(), array->data(), array->size());
   }
 
   [[nodiscard]] std::int64_t memory_bytes() const override {
-    return first_.bytes() + second_.bytes() + norms_.bytes() + sums_.bytes() + message_.bytes();
+    return first_.bytes() + second_.bytes() + wide_.bytes() + norms_.bytes() + sums_.bytes() + message_.bytes();
   }
 
  private:
-  static constexpr std::int64_t bytes = sizeof(float);
+  static constexpr bool is_narrow = !std::is_same_v<G, float>;
+  static constexpr std::int64_t bytes = sizeof(G);
 
   [[nodiscard]] kernels::cuda::Queue queue() const { return {stream_.get(), nullptr, device_}; }
   [[nodiscard]] InputError error_of(const void* array) const {
@@ -128,11 +134,17 @@ class DeviceLayers final : public LayerSpace {
     if (place.kind == gpu::Place::Kind::host || place.kind == gpu::Place::Kind::pinned) return InputError::host_memory;
     return place.device == device_ ? InputError::none : InputError::other_device;
   }
-  [[nodiscard]] float* weights_of(const Piece& piece) const {
-    return static_cast<float*>(step_->weights[piece.layer]) + piece.begin;
+  /// The caller's.
+  [[nodiscard]] G* given_of(const Piece& piece) const { return static_cast<G*>(step_->weights[piece.layer]) + piece.begin; }
+  [[nodiscard]] const G* gradient_of(const Piece& piece) const {
+    return static_cast<const G*>(step_->gradients[piece.layer]) + piece.begin;
   }
-  [[nodiscard]] const float* gradient_of(const Piece& piece) const {
-    return static_cast<const float*>(step_->gradients[piece.layer]) + piece.begin;
+  /// Those of a piece that is `kept`, for kernels that step them.
+  [[nodiscard]] auto weights_of(const Piece& piece) const {
+    if constexpr (is_narrow)
+      return kernels::cuda::NarrowWeights<G>{given_of(piece), wide_.data() + piece.kept};
+    else
+      return given_of(piece);
   }
   [[nodiscard]] std::byte* in_message(std::int64_t at) { return message_.data() + at * bytes; }
 
@@ -151,7 +163,7 @@ class DeviceLayers final : public LayerSpace {
                                     second_.data() + piece.kept, piece.count, block_elements,
                                     step_->factors_of(work_.layers[piece.layer]), sums_.data() + block);
       } else {
-        kernels::cuda::squared_norm<float>(queue(), weights_of(piece), piece.count, block_elements, norms_.data() + block);
+        kernels::cuda::squared_norm<G>(queue(), given_of(piece), piece.count, block_elements, norms_.data() + block);
         kernels::cuda::squared_norm(queue(), gradient_of(piece), piece.count, block_elements,
                                     norms_.data() + norms_.size() / 2 + block);
       }
@@ -180,6 +192,7 @@ class DeviceLayers final : public LayerSpace {
   detail::CallerStream caller_;
   const std::vector<Piece> summed_, kept_;
   gpu::DeviceArray<float> first_, second_;  // momentum, or moments
+  gpu::DeviceArray<float> wide_;            // beside 16-bit weights: those that steps are added to
   gpu::PinnedArray<double> norms_;          // lars: by block, of weights, then of gradients
   gpu::PinnedArray<SquaredNorms> sums_;     // lamb: by block
   gpu::PinnedArray<std::byte> message_;
@@ -192,7 +205,14 @@ class DeviceLayers final : public LayerSpace {
 std::unique_ptr<LayerSpace> make_device_layers(const LayerWork& work) {
   if (!gpu::why_unusable().empty())
     fail(WEIR_ERR_UNSUPPORTED, "an optimizer in CUDA memory cannot be made here: {}", gpu::why_unusable());
-  return std::make_unique<DeviceLayers>(work);
+  switch (work.config.type) {
+    case DataType::float16:
+      return std::make_unique<DeviceLayers<float16>>(work);
+    case DataType::bfloat16:
+      return std::make_unique<DeviceLayers<bfloat16>>(work);
+    default:
+      return std::make_unique<DeviceLayers<float>>(work);
+  }
 }
 
 }  // namespace weir::optim

@@ -37,7 +37,10 @@ void check_layers(std::span<const OptimizedLayer> layers) {
   double elements = 0;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const OptimizedLayer& layer = layers[i];
-    require(!layer.name.empty() && layer.name.find('/') == std::string::npos, "layer {}: its name is '{}': it must be without '/'",
+    const bool plain = std::none_of(layer.name.begin(), layer.name.end(), [](unsigned char c) { return c == '/' || c < ' '; });
+    require(!layer.name.empty() && plain && layer.name != "." && layer.name != "..",
+            "layer {}: its name is '{}': it must have at least one character, none of them '/' or a control character, and not be "
+            "'.' or '..'",
             i, layer.name);
     require(names.insert(layer.name).second, "layer {}: its name, '{}', is that of an earlier one: give each its own", i,
             layer.name);
@@ -99,8 +102,6 @@ void check_config(const OptimizerConfig& c) {
   not_negative("largest_rate", c.largest_rate);
   not_negative("epsilon", c.epsilon);
   require(c.type != DataType::float64, "type is float64: it must be float32, float16 or bfloat16");
-  require(c.memory == MemorySpace::host || c.type == DataType::float32, "type is {}: in CUDA memory it must be float32",
-          name_of(c.type));
   require(c.rule != OptimizerRule::lamb || c.norms == OperatorDivision::automatic || c.norms == c.update,
           "norms is {} and update is {}: with lamb they are divided alike; leave norms automatic", name_of(c.norms),
           name_of(c.update));
@@ -245,8 +246,8 @@ Outcome OptimizerImpl::take(std::span<T* const> weights, std::span<const T* cons
     require(weights.size() == layers.size() && gradients.size() == layers.size(),
             "optimizer '{}', rank {}: there are weights of {} layers and gradients of {}: it has {}", config.name, rank,
             weights.size(), gradients.size(), layers.size());
-    require(std::isfinite(learning_rate), "optimizer '{}', rank {}: learning_rate is {}: it must be finite{}", config.name, rank,
-            learning_rate, std::isnan(learning_rate) ? refused_by_binding : std::string_view());
+    require(std::isfinite(learning_rate), "optimizer '{}', rank {}: learning_rate is {}: it must be finite", config.name, rank,
+            learning_rate);
     for (std::size_t i = 0; i < layers.size(); ++i)
       require(layers[i].count == 0 || (weights[i] != nullptr && gradients[i] != nullptr),
               "optimizer '{}', rank {}, layer '{}': its weights or its gradient are null{}", config.name, rank, layers[i].name,
@@ -269,6 +270,12 @@ void OptimizerImpl::step(std::span<T* const> weights, std::span<const T* const> 
 }
 template void OptimizerImpl::step(std::span<float* const>, std::span<const float* const>, double, void*);
 template void OptimizerImpl::step(std::span<void* const>, std::span<const void* const>, double, void*);
+
+void OptimizerImpl::refuse(std::string_view why) {
+  Outcome refused;
+  refused.set_formatted(WEIR_ERR_ARGUMENT, "optimizer '{}', rank {}: {}", config.name, comm->topology.rank(), why);
+  run_step(refused);
+}
 
 void OptimizerImpl::run_step(const Outcome& taken) {
   const StepEnd end{taken.failed() ? nullptr : space_.get()};

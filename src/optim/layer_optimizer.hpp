@@ -53,6 +53,8 @@ class OptimizerImpl {
   /// Of float: for `type` float32; of void: for any type.
   template <class T>
   void step(std::span<T* const> weights, std::span<const T* const> gradients, double learning_rate, void* stream);
+  /// Takes part in a step that ends with this.
+  void refuse(std::string_view why);
   /// With `once`, of what several ranks keep alike, each block on one of them.
   void visit_state(StateVisitor& visitor, bool once = false);
   void reset();
@@ -75,8 +77,9 @@ class OptimizerImpl {
 
     void visit(StateVisitor& visitor) {
       visitor.value("steps", steps);
-      visitor.check(steps >= 0, "steps", "at least 0");
+      visitor.check(steps >= 0 && steps <= most_steps, "steps", "from 0 to 2^53");
     }
+    static constexpr std::int64_t most_steps = std::int64_t{1} << 53;  // Adam's corrections take them as double
   };
   [[nodiscard]] bool lamb() const { return config.rule == OptimizerRule::lamb; }
   [[nodiscard]] double bus_rate() const;

@@ -142,13 +142,19 @@ void OperatorImpl::start(const Outcome& ahead, const OperatorBody& body, std::sp
               config.name, comm->topology.rank(), results.size(), offsets.back());
       require(results.data() != nullptr || results.empty(), "operator '{}', rank {}: the address for results is null{}",
               config.name, comm->topology.rank(), refused_by_binding);
-      require(body != nullptr, "operator '{}', rank {}: there is no body: give a function that works on a part{}", config.name,
-              comm->topology.rank(), refused_by_binding);
+      require(body != nullptr, "operator '{}', rank {}: there is no body: give a function that works on a part", config.name,
+              comm->topology.rank());
       works_ = true;
       work(body);
     });
   works_ = false;
   launch([&] { return exchange(); });
+}
+
+void OperatorImpl::refuse(std::string_view why) {
+  Outcome refused;
+  refused.set_formatted(WEIR_ERR_ARGUMENT, "operator '{}', rank {}: {}", config.name, comm->topology.rank(), why);
+  start(refused, {}, {});
 }
 
 void OperatorImpl::work(const OperatorBody& body) {

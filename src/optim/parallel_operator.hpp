@@ -36,6 +36,8 @@ class OperatorImpl final : public AsynchronousCall {
 
   /// `ahead`: what this rank has wrong before its work; there is none then.
   void start(const Outcome& ahead, const OperatorBody& body, std::span<std::byte> results);
+  /// Takes part in a run that ends with this.
+  void refuse(std::string_view why);
   void check_part(int part) const;
   /// Whether this rank does.
   [[nodiscard]] bool works_on(std::size_t part) const { return part >= begins_[me_] && part < begins_[me_ + 1]; }

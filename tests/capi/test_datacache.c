@@ -260,8 +260,12 @@ static void check_wrong_questions(weir_comm* comm, int ranks) {
   EXPECT(weir_cache_get(cache, asked, last ? -1 : 1, values, NULL) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_cache_get(cache, asked, last ? INT64_MAX : 1, values, NULL) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_cache_get(cache, asked, 1, last ? NULL : values, NULL) == WEIR_ERR_ARGUMENT);
+  EXPECT((last ? weir_cache_refuse(cache, "0.5 is no sample", &batch) : weir_cache_start(cache, asked, 1, values, NULL, &batch)) ==
+         WEIR_OK);
+  EXPECT(batch == 0 && weir_cache_wait(cache, batch) == WEIR_ERR_ARGUMENT);
+  EXPECT_TEXT(weir_last_error(comm), ": 0.5 is no sample");
   EXPECT(weir_cache_start(cache, asked, 1, values, NULL, last ? NULL : &batch) == (last ? WEIR_ERR_ARGUMENT : WEIR_OK));
-  EXPECT(weir_cache_wait(cache, 0) == WEIR_OK);
+  EXPECT(weir_cache_wait(cache, 1) == WEIR_OK);
   EXPECT(weir_cache_get(cache, asked, 1, values, NULL) == WEIR_OK);
   expect_item(values, 0);
   EXPECT(weir_cache_destroy(cache) == WEIR_OK && weir_source_destroy(source) == WEIR_OK);

@@ -149,6 +149,7 @@ static void check_refused_runs(weir_comm* comm) {
   weir_operator* work = NULL;
   run of = {.failing = -1};
   double results[parts - 1];
+  char heard[100];
   int64_t number = 0;
   int done = 0;
   EXPECT(weir_operator_create(comm, last ? NULL : &config, described, 2, &work) == WEIR_ERR_ARGUMENT && work == NULL);
@@ -171,6 +172,16 @@ static void check_refused_runs(weir_comm* comm) {
   EXPECT_TEXT(weir_last_error(comm), "the address for results is null");
   EXPECT(weir_operator_run(work, square, &of, results, last ? -8 : (int64_t)sizeof(results)) == WEIR_ERR_ARGUMENT);
   EXPECT_TEXT(weir_last_error(comm), "there are 0 bytes for results: they take 64");
+  for (done = 0; done < 2; ++done) {
+    if (last)
+      EXPECT(weir_operator_refuse(work, done ? NULL : "the array has gaps") == WEIR_OK);
+    else
+      EXPECT(weir_operator_start(work, square, &of, results, sizeof(results)) == WEIR_OK);
+    EXPECT(weir_operator_wait(work) == WEIR_ERR_ARGUMENT);
+    snprintf(heard, sizeof(heard), "operator 'squares', rank %d: %s", ranks - 1,
+             done ? "no reason is given" : "the array has gaps");
+    EXPECT(strcmp(weir_last_error(comm), heard) == 0);
+  }
   EXPECT(weir_operator_start(work, square, &of, results, sizeof(results)) == WEIR_OK);
   if (ranks > 1) EXPECT(weir_operator_start(work, square, &of, results, sizeof(results)) == WEIR_ERR_BUSY);
   EXPECT(weir_operator_wait(work) == WEIR_OK && results[7] == 64);
@@ -377,6 +388,9 @@ static void check_refused_steps(weir_comm* comm) {
   EXPECT(weir_optimizer_step_on_stream(optimizer, w, (const void* const*)g, layers, 0.1, last ? w : NULL) == WEIR_ERR_ARGUMENT);
   EXPECT_TEXT(weir_last_error(comm), "stream");
   EXPECT(weir_optimizer_step_on_stream(optimizer, w, (const void* const*)g, layers, 0.1, NULL) == WEIR_OK);
+  EXPECT((last ? weir_optimizer_refuse(optimizer, "the weights are read-only") : step(optimizer, weights, gradients, 0.1)) ==
+         WEIR_ERR_ARGUMENT);
+  EXPECT_TEXT(weir_last_error(comm), ": the weights are read-only");
   EXPECT(step(optimizer, weights, gradients, last ? NAN : 0.1) == WEIR_ERR_ARGUMENT);
   gradients[wide + 1] = INFINITY;
   EXPECT(step(optimizer, weights, gradients, 0.1) == WEIR_ERR_NON_FINITE);

@@ -1,11 +1,9 @@
 // test_device_optimizer.cpp: LARS and LAMB in CUDA memory are the papers' loops, bit for bit, and their states those of host
 // memory.
 #include <cmath>
-#include <weir/optim.hpp>
 
-#include "optim/layer_loops.hpp"
+#include "cuda/device_layers.hpp"
 #include "support/catch.hpp"
-#include "support/device_arrays.hpp"
 #include "support/inproc_ranks.hpp"
 #include "support/rank_check.hpp"
 #include "support/same_errors.hpp"
@@ -13,42 +11,10 @@
 namespace weir::test {
 namespace {
 
-constexpr std::array device_jobs = {Job{1, ""}, Job{3, "node:3 rank:1"}, Job{5, "nodes:2,3"}};
-
-/// Arrays of all layers, in CUDA memory.
-class GpuArrays {
- public:
-  GpuArrays(const Arrays& arrays, void* stream) {
-    for (const auto& array : arrays) there_.push_back(std::make_unique<Upload<float>>(array, stream));
-  }
-  [[nodiscard]] std::vector<float*> write() const {
-    std::vector<float*> pointers;
-    for (const auto& array : there_) pointers.push_back(array->data());
-    return pointers;
-  }
-  [[nodiscard]] std::vector<const float*> read() const {
-    const std::vector<float*> pointers = write();
-    return {pointers.begin(), pointers.end()};
-  }
-  [[nodiscard]] Arrays fetch() const {
-    Arrays arrays;
-    for (const auto& array : there_) arrays.push_back(array->fetch());
-    return arrays;
-  }
-
- private:
-  std::vector<std::unique_ptr<Upload<float>>> there_;
-};
-
-OptimizerConfig in_cuda_memory(OptimizerConfig config) {
-  config.memory = MemorySpace::cuda;
-  return config;
-}
-
 /// The gradients come by the stream. They are returned, since memory that is given back waits for the GPU.
-[[nodiscard]] GpuArrays step(LayerOptimizer& optimizer, GpuArrays& weights, const std::vector<OptimizedLayer>& layers, int t,
-                             void* stream) {
-  GpuArrays gradients(arrays_of(layers, 1 + t, 0.1F), stream);
+[[nodiscard]] GpuArrays<float> step(LayerOptimizer& optimizer, GpuArrays<float>& weights, const std::vector<OptimizedLayer>& layers,
+                                    int t, void* stream) {
+  GpuArrays<float> gradients(arrays_of(layers, 1 + t, 0.1F), stream);
   optimizer.step(weights.write(), gradients.read(), learning_rate_of(t), stream);
   return gradients;
 }
@@ -80,8 +46,8 @@ TEST_CASE("weights in CUDA memory are those of the papers' loops", "[device_opti
                 [&](Communicator& comm) {
                   const cuda::Stream stream;
                   LayerOptimizer optimizer(comm, in_cuda_memory(config), layers);
-                  GpuArrays weights(arrays_of(layers, 0, 1), stream.get());
-                  std::vector<GpuArrays> gradients;
+                  GpuArrays<float> weights(arrays_of(layers, 0, 1), stream.get());
+                  std::vector<GpuArrays<float>> gradients;
                   for (int t = 0; t < steps; ++t) gradients.push_back(step(optimizer, weights, layers, t, stream.get()));
                   check.that(weights.fetch() == right, "weights");  // by the stream: nothing else waits
                   if (config.update == OperatorDivision::automatic)
@@ -101,9 +67,9 @@ TEST_CASE("states of optimizers go from CUDA memory to host memory and back", "[
     RankCheck check;
     run_ranks(2, [&](Communicator& comm) {
       const cuda::Stream stream;
-      GpuArrays weights(arrays_of(layers, 0, 1), stream.get());
+      GpuArrays<float> weights(arrays_of(layers, 0, 1), stream.get());
       LayerOptimizer on_gpu(comm, in_cuda_memory(config), layers);
-      const GpuArrays first = step(on_gpu, weights, layers, 0, stream.get());
+      const GpuArrays<float> first = step(on_gpu, weights, layers, 0, stream.get());
       std::vector<std::byte> state(static_cast<std::size_t>(on_gpu.state_bytes()));
       on_gpu.save_state(state);
       Arrays here = weights.fetch();
@@ -115,8 +81,8 @@ TEST_CASE("states of optimizers go from CUDA memory to host memory and back", "[
       on_host.save_state(state);
       on_gpu.reset();
       on_gpu.restore_state(state);
-      GpuArrays goes_on(here, stream.get());
-      std::vector<GpuArrays> gradients;
+      GpuArrays<float> goes_on(here, stream.get());
+      std::vector<GpuArrays<float>> gradients;
       for (int t = 2; t < steps; ++t) gradients.push_back(step(on_gpu, goes_on, layers, t, stream.get()));
       check.that(goes_on.fetch() == right, "weights");
     });
@@ -134,8 +100,6 @@ TEST_CASE("wrong memory of optimizers is the same error on all ranks", "[device_
     const auto expect = [&](weir_status status, const char* text, const auto& call) {
       errors.expect(comm.rank(), status, text, call);
     };
-    expect(WEIR_ERR_ARGUMENT, "type is bfloat16: in CUDA memory it must be float32",
-           [&] { LayerOptimizer(comm, {.type = DataType::bfloat16, .memory = MemorySpace::cuda}, layers); });
     expect(WEIR_ERR_MISMATCH, "memory",
            [&] { LayerOptimizer(comm, {.memory = comm.rank() == 1 ? MemorySpace::cuda : MemorySpace::host}, layers); });
     Arrays here = arrays_of(layers, 0, 1), slopes = arrays_of(layers, 1, 1);
@@ -143,8 +107,8 @@ TEST_CASE("wrong memory of optimizers is the same error on all ranks", "[device_
     const std::vector<const float*> read(g.begin(), g.end());
     {
       LayerOptimizer optimizer(comm, {.memory = MemorySpace::cuda, .name = "net"}, layers);
-      GpuArrays weights(here, stream.get());
-      const GpuArrays gradients(slopes, stream.get());
+      GpuArrays<float> weights(here, stream.get());
+      const GpuArrays<float> gradients(slopes, stream.get());
       const bool wrong = comm.rank() == 1;
       expect(WEIR_ERR_ARGUMENT, "optimizer 'net': the array of weights or gradients of rank 1 is in host memory",
              [&] { optimizer.step(wrong ? w : weights.write(), gradients.read(), 0.1, stream.get()); });
@@ -152,7 +116,7 @@ TEST_CASE("wrong memory of optimizers is the same error on all ranks", "[device_
              [&] { optimizer.step(weights.write(), wrong ? read : gradients.read(), 0.1, stream.get()); });
       Arrays infinite = slopes;
       infinite[3][70000] = std::numeric_limits<float>::infinity();
-      const GpuArrays too_large(infinite, stream.get());
+      const GpuArrays<float> too_large(infinite, stream.get());
       expect(WEIR_ERR_NON_FINITE, "layer 'wide': the norm of its gradient is not finite",
              [&] { optimizer.step(weights.write(), too_large.read(), 0.1, stream.get()); });
       check.that(weights.fetch() == here, "weights after steps that were refused");
@@ -162,7 +126,7 @@ TEST_CASE("wrong memory of optimizers is the same error on all ranks", "[device_
     LayerOptimizer optimizer(comm, {.name = "net"}, layers);
     expect(WEIR_ERR_ARGUMENT, "optimizer 'net': rank 1 gave a stream, but the optimizer is for host memory",
            [&] { optimizer.step(w, read, 0.1, comm.rank() == 1 ? stream.get() : nullptr); });
-    const GpuArrays there(here, stream.get());
+    const GpuArrays<float> there(here, stream.get());
     expect(WEIR_ERR_ARGUMENT, "optimizer 'net': the array of weights or gradients of rank 2 is in GPU memory",
            [&] { optimizer.step(comm.rank() == 2 ? there.write() : w, read, 0.1); });
   });

@@ -9,6 +9,7 @@
 #include "support/inproc_ranks.hpp"
 #include "support/rank_check.hpp"
 #include "support/same_errors.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace weir::test {
 namespace {
@@ -224,6 +225,61 @@ TEST_CASE("a sample that cannot be had is skipped, or tried again") {
     INFO("P " << job.ranks);
     REQUIRE(check.failure() == "");
   }
+}
+
+TEST_CASE("samples of a pack that cannot be read are read alone, which counts as trying again") {
+  for (const bool folder : {false, true}) {
+    const TemporaryFolder place;
+    RankCheck check;
+    std::atomic<std::int64_t> retried{0};
+    run_ranks(2, [&](Communicator& comm) {
+      const auto source = std::make_shared<MadeSamples>(8, 8);
+      source->cannot_read = [](std::int64_t sample) { return sample == 6; };
+      SampleCacheConfig config{.largest_batch = 8, .pack_samples = 4, .on_error = SampleErrors::skip};
+      if (folder) config.folder = place.path() + "/cache";
+      SampleCache cache(comm, config, source);
+      const std::vector<std::int64_t> samples = {0, 1, 2, 3, 4, 5, 6, 7};
+      std::vector<std::int64_t> sizes(8);
+      std::vector<std::byte> values(64);
+      if (comm.rank() == 0) {
+        cache.get(samples, values, sizes);
+        check.that(sizes == std::vector<std::int64_t>{8, 8, 8, 8, 8, 8, -1, 8}, "which are there");
+      } else {
+        cache.get({}, {});
+      }
+      retried += cache.statistics().retried;
+    });
+    REQUIRE(check.failure() == "");
+    REQUIRE(retried == 4);
+  }
+}
+
+TEST_CASE("what is thrown that is no std::exception is an error of the sample, too") {
+  RankCheck check;
+  SameErrors errors(2);
+  run_ranks(2, [&](Communicator& comm) {
+    const auto source = std::make_shared<MadeSamples>(100, 8);
+    const std::vector<std::int64_t> samples = {1, 77, 2, 50};
+    std::vector<std::int64_t> sizes(4);
+    std::vector<std::byte> values(32);
+    source->cannot_read = [](std::int64_t sample) -> bool { return sample == 77 ? throw 1 : false; };
+    SampleCache cache(comm, {.largest_batch = 4, .pack_samples = 4}, source);
+    errors.expect(comm.rank(), WEIR_ERR_FILE, "sample 77: its source has thrown something that is no std::exception",
+                  [&] { cache.get(samples, values, sizes); });
+    SampleCache skipping(comm, {.largest_batch = 4, .pack_samples = 4, .on_error = SampleErrors::skip}, source);
+    skipping.get(samples, values, sizes);
+    check.that(sizes == std::vector<std::int64_t>{8, -1, 8, 8}, "the others are there");
+
+    const auto patchy = std::make_shared<MadeSamples>(100, 8);
+    std::atomic<int> failures{0};
+    patchy->cannot_decode = [&](std::int64_t sample) -> bool { return sample == 77 && failures++ < 1 ? throw "x" : false; };
+    SampleCache retrying(comm, {.largest_batch = 4, .pack_samples = 1, .on_error = SampleErrors::retry}, patchy);
+    retrying.get(samples, values, sizes);
+    check.that(wrong_value(*patchy, 77, std::span(values).subspan(8), sizes[1]).empty(), "a sample after a retry");
+    check.that(retrying.statistics().retried == (retrying.owner(77) == comm.rank() ? 1 : 0), "retries");
+  });
+  REQUIRE(errors.failure() == "");
+  REQUIRE(check.failure() == "");
 }
 
 TEST_CASE("wrong calls and configurations are the same error on all ranks") {

@@ -137,6 +137,48 @@ TEST_CASE("other ranks go on in the middle of an epoch") {
   }
 }
 
+TEST_CASE("from the end of an epoch a loader goes on with the next one") {
+  for (const Shuffle shuffle : shuffles) {
+    for (const Job& other : jobs) {
+      for (const bool behind : {false, true}) {  // where the position was taken: after the last batch, or when nothing followed it
+        std::string position;
+        std::array<Taken, 3> taken;
+        RankCheck check;
+        const auto source = std::make_shared<MadeSamples>(50, 8);
+        const auto run = [&](int ranks, const char* machine, auto&& body) {
+          run_ranks(ranks,
+                    [&](Communicator& comm) {
+                      SampleCache cache(comm, {.pack_samples = 5}, source);
+                      SampleLoader loader(cache, {.batch = 6, .seed = 4, .shuffle = shuffle});
+                      body(comm, loader);
+                    },
+                    {.machine = machine});
+        };
+        run(5, "nodes:2,3", [&](Communicator& comm, SampleLoader& loader) {
+          for (std::int64_t left = loader.steps() + (behind ? 1 : 0); left > 0; --left) (void)loader.next();
+          if (comm.rank() == 4) position = loader.position();
+        });
+        run(other.ranks, other.machine, [&](Communicator& comm, SampleLoader& loader) {
+          loader.seek(position);
+          check.that(loader.epoch() == 1 && loader.step() == 0, "where seek has led to");
+          std::int64_t passes = 0;
+          for (std::int64_t epoch = loader.epoch(); epoch < 3; ++epoch, ++passes) {
+            while (const std::optional<SampleBatch> batch = loader.next()) {
+              check.that(batch->epoch == epoch, "epoch of a batch");
+              taken[static_cast<std::size_t>(epoch)].add(*batch, comm.rank());
+            }
+          }
+          check.that(passes == 2, "passes");
+        });
+        INFO("shuffle " << static_cast<int>(shuffle) << " then P " << other.ranks << " behind " << behind);
+        REQUIRE(check.failure() == "");
+        REQUIRE(taken[1].each_once(50));
+        REQUIRE(taken[2].each_once(50));
+      }
+    }
+  }
+}
+
 TEST_CASE("after an error the same batch is asked for again") {
   Taken taken;
   RankCheck check;

@@ -1,6 +1,8 @@
 // LARS and LAMB against loops written from the papers, bit for bit, whoever does which part of the work.
 #include <barrier>
 #include <cmath>
+#include <cstring>
+#include <limits>
 #include <weir/optim.hpp>
 
 #include "optim/layer_loops.hpp"
@@ -106,6 +108,38 @@ TEST_CASE("an optimizer goes on from a saved state", "[optim]") {
   }
 }
 
+TEST_CASE("a number of steps that makes no sense is refused, and changes nothing", "[optim]") {
+  RankCheck check;
+  run_ranks(1, [&](Communicator& comm) {
+    const std::vector<OptimizedLayer> layers = odd_layers();
+    LayerOptimizer optimizer(comm, {.rule = OptimizerRule::lamb}, layers);
+    Arrays weights = arrays_of(layers, 0, 1);
+    step(optimizer, weights, layers, 0);
+    SavedState saved = save_state(*optimizer.state());
+    const auto error_of = [&](std::int64_t restored) -> std::string {
+      for (StateField& field : saved.fields)
+        if (field.name == "steps") std::memcpy(field.bytes.data(), &restored, sizeof restored);
+      try {
+        restore_state(*optimizer.state(), saved, "optimizer");
+      } catch (const Error& error) {
+        return error.what();
+      }
+      return {};
+    };
+    constexpr std::int64_t most = std::int64_t{1} << 53;
+    for (const std::int64_t wrong : {std::int64_t{-1}, most + 1, std::numeric_limits<std::int64_t>::max()}) {
+      const std::string error = error_of(wrong);
+      check.that(error.find("steps") != std::string::npos && error.find("from 0 to 2^53") != std::string::npos, error);
+    }
+    step(optimizer, weights, layers, 1);
+    check.that(optimizer.statistics().steps == 2, "steps after states that were refused");
+    check.that(error_of(most).empty(), "as many as there may be");
+    step(optimizer, weights, layers, 2);
+    check.that(optimizer.statistics().steps == most + 1, "steps");
+  });
+  REQUIRE(check.failure() == "");
+}
+
 TEST_CASE("bad layers and bad steps are told on all ranks alike", "[optim]") {
   constexpr int ranks = 3;
   SameErrors errors(ranks);
@@ -118,6 +152,10 @@ TEST_CASE("bad layers and bad steps are told on all ranks alike", "[optim]") {
     refused(WEIR_ERR_ARGUMENT, "layer 1: its name, 'a', is that of an earlier one", {}, {{.name = "a"}, {.name = "a"}});
     refused(WEIR_ERR_ARGUMENT, "layer 'a': count is -3", {}, {{.name = "a", .count = -3}});
     refused(WEIR_ERR_ARGUMENT, "layer 0: its name is ''", {}, {{.name = "", .count = 3}});
+    for (const char* name : {"a/b", "a\nb: count 3, excluded 0", "a\r", "\t", ".", ".."}) {
+      const std::string text = std::string("rank 2: layer 1: its name is '") + name + "': it must have at least one character";
+      refused(WEIR_ERR_ARGUMENT, text.c_str(), {}, {{.name = "a"}, {.name = comm.rank() == 2 ? name : "b", .count = 3}});
+    }
     refused(WEIR_ERR_ARGUMENT, "momentum is 1", {.momentum = 1}, {{.name = "a", .count = 3}});
     refused(WEIR_ERR_MISMATCH, "disagree about layers", {}, {{.name = "a", .count = 3 + comm.rank()}});
     for (const OptimizerRule rule : rules) {

@@ -1,8 +1,7 @@
 // LARS and LAMB on weights of 16 bits: the papers' loops on float32 ones, rounded after each step.
 #include <cstring>
 
-#include "kernels/narrow.hpp"
-#include "optim/layer_loops.hpp"
+#include "optim/narrow_loops.hpp"
 #include "optim/narrow_weights.hpp"
 #include "support/allocation_count.hpp"
 #include "support/catch.hpp"
@@ -12,64 +11,6 @@
 
 namespace weir::test {
 namespace {
-
-constexpr std::array types = {DataType::float16, DataType::bfloat16};
-
-using Words = std::vector<std::vector<std::uint16_t>>;
-
-std::uint16_t narrowed(DataType type, float x) {
-  return type == DataType::float16 ? narrow_to<float16, true>(x).bits : narrow_to<bfloat16, true>(x).bits;
-}
-float widened(DataType type, std::uint16_t bits) {
-  return type == DataType::float16 ? widen(float16{bits}) : widen(bfloat16{bits});
-}
-Words narrowed(DataType type, const Arrays& arrays) {
-  Words words;
-  for (const auto& array : arrays) {
-    words.emplace_back();
-    for (const float x : array) words.back().push_back(narrowed(type, x));
-  }
-  return words;
-}
-Arrays widened(DataType type, const Words& words) {
-  Arrays arrays;
-  for (const auto& array : words) {
-    arrays.emplace_back();
-    for (const std::uint16_t x : array) arrays.back().push_back(widened(type, x));
-  }
-  return arrays;
-}
-
-Words gradients_of(DataType type, const std::vector<OptimizedLayer>& layers, int t) {
-  return narrowed(type, arrays_of(layers, 1 + t, 0.1F));
-}
-Words first_weights(DataType type, const std::vector<OptimizedLayer>& layers) { return narrowed(type, arrays_of(layers, 0, 1)); }
-
-void set_some(DataType type, Words& weights) {
-  for (auto& array : weights)
-    for (std::size_t i = 0; i < array.size(); i += 3) array[i] = narrowed(type, static_cast<float>(i % 5) - 2);
-}
-
-/// Before step `change` the caller sets some weights; -1: never.
-Words right_weights(const OptimizerConfig& config, const std::vector<OptimizedLayer>& layers, int change) {
-  Words weights = first_weights(config.type, layers);
-  Arrays wide = widened(config.type, weights);
-  Reference reference(config, layers);
-  for (int t = 0; t < steps; ++t) {
-    if (t == change) {
-      Words set = weights;
-      set_some(config.type, set);
-      for (std::size_t i = 0; i < set.size(); ++i)
-        for (std::size_t j = 0; j < set[i].size(); ++j)
-          if (set[i][j] != weights[i][j]) wide[i][j] = widened(config.type, set[i][j]);
-      weights = set;
-    }
-    reference.step(wide, widened(config.type, gradients_of(config.type, layers, t)), learning_rate_of(t),
-                   widened(config.type, weights));
-    weights = narrowed(config.type, wide);
-  }
-  return weights;
-}
 
 /// Pointers to arrays, for step_raw.
 struct Pointers {
@@ -89,7 +30,7 @@ void step(LayerOptimizer& optimizer, Words& weights, const std::vector<Optimized
 
 void check_weights(const Job& job, const OptimizerConfig& config, int change) {
   const std::vector<OptimizedLayer> layers = odd_layers();
-  const Words right = right_weights(config, layers, change);
+  const Words right = right_words(config, layers, change);
   RankCheck check;
   run_ranks(job.ranks,
             [&](Communicator& comm) {
@@ -107,28 +48,20 @@ void check_weights(const Job& job, const OptimizerConfig& config, int change) {
   REQUIRE(check.failure() == "");
 }
 
-template <class Call>
-void for_each_kind(Call call) {
-  for (const OptimizerRule rule : rules)
-    for (const DataType type : types)
-      for (const OperatorDivision update : updates)
-        call(OptimizerConfig{.rule = rule, .weight_decay = 1e-2, .update = update, .type = type});
-}
-
 }  // namespace
 
 TEST_CASE("16-bit weights are the papers' loops in float32, rounded, on any number of ranks", "[optim]") {
   for (const Job& job : jobs) {
-    if (job.ranks < 10) for_each_kind([&](const OptimizerConfig& config) { check_weights(job, config, -1); });
+    if (job.ranks < 10) for_each_narrow_kind([&](const OptimizerConfig& config) { check_weights(job, config, -1); });
   }
 }
 
 TEST_CASE("16-bit weights that the caller sets are taken over", "[optim]") {
-  for_each_kind([&](const OptimizerConfig& config) { check_weights(jobs[2], config, 2); });
+  for_each_narrow_kind([&](const OptimizerConfig& config) { check_weights(jobs[2], config, 2); });
 }
 
 TEST_CASE("only what differs from what was made of it is taken over", "[optim]") {
-  for (const DataType type : types) {
+  for (const DataType type : narrow_types) {
     for (const std::int64_t count : {0, 1, 1023, 1024, 1025, 5000}) {
       const auto size = static_cast<std::size_t>(count);
       std::vector<float> wide(size), made(size);
@@ -148,8 +81,8 @@ TEST_CASE("only what differs from what was made of it is taken over", "[optim]")
 
 TEST_CASE("an optimizer of 16-bit weights goes on from a saved state", "[optim]") {
   const std::vector<OptimizedLayer> layers = odd_layers();
-  for_each_kind([&](const OptimizerConfig& config) {
-    const Words right = right_weights(config, layers, -1);
+  for_each_narrow_kind([&](const OptimizerConfig& config) {
+    const Words right = right_words(config, layers, -1);
     RankCheck check;
     run_ranks(3, [&](Communicator& comm) {
       Words weights = first_weights(config.type, layers);
@@ -187,7 +120,7 @@ TEST_CASE("wrong types are told on all ranks alike", "[optim]") {
     };
     expect(WEIR_ERR_ARGUMENT, "type is float64: it must be float32, float16 or bfloat16",
            [&] { LayerOptimizer(comm, {.type = DataType::float64}, layers); });
-    expect(WEIR_ERR_MISMATCH, "type", [&] { LayerOptimizer(comm, {.type = types[comm.rank() == 1 ? 1 : 0]}, layers); });
+    expect(WEIR_ERR_MISMATCH, "type", [&] { LayerOptimizer(comm, {.type = narrow_types[comm.rank() == 1 ? 1 : 0]}, layers); });
     LayerOptimizer optimizer(comm, {.type = DataType::float16, .name = "net"}, layers);
     Words weights = first_weights(DataType::float16, layers);
     const Words before = weights;

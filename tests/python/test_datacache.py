@@ -265,9 +265,10 @@ def test_wrong_questions(comm, source, wrong, text):
         with pytest.raises(weir.ArgumentError) as caught:
             cache.get(wrong if comm.rank == comm.size - 1 else [1])
         if comm.rank == comm.size - 1:
-            assert text in str(caught.value) and caught.value.__cause__ is None
-        elif wrong != [50]:
-            assert f"rank {comm.size - 1}: " in str(caught.value) and "that rank's own error says" in str(caught.value)
+            assert caught.value.__cause__ is None
+        else:
+            assert f"rank {comm.size - 1}: " in str(caught.value)
+        assert text in str(caught.value)
         assert cache.get(np.array([1, 2], object)).labels.tolist() == LABELS[1:3].tolist()
         assert cache.get([1]).labels.tolist() == [LABELS[1]]
 
@@ -386,7 +387,8 @@ def test_a_loop_over_epochs_resumes(comm, add, source, stop):
         other = weir.SampleLoader(cache, batch=4, seed=1)
         other.seek(loader.position)
         for one in (loader, other):
-            assert (one.epoch, one.step) == ((1, 0) if over else (0, 2)) and one.position == loader.position
+            assert (one.epoch, one.step) == ((1, 0) if over else (0, 2))
+        assert over or other.position == loader.position
         begun = len(seen[0])
         passes = []
         for epoch in range(other.epoch, 3):

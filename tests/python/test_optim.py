@@ -213,12 +213,12 @@ def test_bad_runs_of_one_rank(comm, what):
     culprit = comm.size - 1
     with make(comm, division="all") as work:
         body, results = bad() if comm.rank == culprit else (squares, None)
-        theirs = f"rank {culprit}: .*; in Python and Fortran, that rank's own error says"
-        with pytest.raises(weir.ArgumentError, match=text if comm.rank == culprit else theirs) as caught:
+        heard = text if comm.rank == culprit else f"rank {culprit}: .*{text}"
+        with pytest.raises(weir.ArgumentError, match=heard) as caught:
             work.run(body, results)
         assert caught.value.__cause__ is None and (comm.rank != culprit or caught.value.__suppress_context__)
         operation = work.start(body, results)
-        with pytest.raises(weir.ArgumentError, match=text if comm.rank == culprit else f"rank {culprit}: "):
+        with pytest.raises(weir.ArgumentError, match=heard):
             operation.wait()
         assert work.run(squares).view(np.float64)[6] == 36
 
@@ -380,57 +380,50 @@ def change(arrays, number, array):
 
 
 BAD_STEPS = {
-    "no list": (lambda w, g: (5, g, 0.1), "the weights are of type int: give a list of arrays", "learning_rate is nan"),
-    "too few": (lambda w, g: (w[:4], g, 0.1), "there are weights of 4 layers: it has 5", "learning_rate is nan"),
-    "names": (lambda w, g: ({"stem.weight": w[0]}, g, 0.1), "there are no weights of layer 'stem.bias'", "learning_rate is nan"),
+    "no list": (lambda w, g: (5, g, 0.1), "the weights are of type int: give a list of arrays"),
+    "too few": (lambda w, g: (w[:4], g, 0.1), "there are weights of 4 layers: it has 5"),
+    "names": (lambda w, g: ({"stem.weight": w[0]}, g, 0.1), "there are no weights of layer 'stem.bias'"),
     "more names": (
         lambda w, g: (w, {"more": 1, **{layer.name: one for layer, one in zip(LAYERS, g)}}, 0.1),
         "there are gradients of 'more', which is none of its layers",
-        "learning_rate is nan",
     ),
-    "a rate": (lambda w, g: (w, g, "high"), "learning_rate is 'high': it must be a number", "learning_rate is nan"),
-    "an infinite rate": (lambda w, g: (w, g, np.inf), "learning_rate is inf: it must be finite", "learning_rate is inf"),
+    "a rate": (lambda w, g: (w, g, "high"), "learning_rate is 'high': it must be a number"),
+    "an infinite rate": (lambda w, g: (w, g, np.inf), "learning_rate is inf: it must be finite"),
     "float64": (
         lambda w, g: (w, change(g, 2, np.zeros(70001)), 0.1),
         "layer 'fc.weight': the gradient has type float64; the optimizer takes float32",
-        "layer 'fc.weight': its weights or its gradient are null",
     ),
     "no gradient": (
         lambda w, g: (w, change(g, 2, None), 0.1),
         "'fc.weight' has no gradient: every layer",
-        "layer 'fc.weight': its weights or its gradient are null; in Python and Fortran, that rank's own error says",
     ),
     "gaps": (
         lambda w, g: (change(w, 0, np.zeros(600, np.float32)[::2]), g, 0.1),
         "layer 'stem.weight': the array of weights is not contiguous",
-        "layer 'stem.weight': its weights or its gradient are null",
     ),
     "read-only": (
         lambda w, g: (change(w, 4, np.frombuffer(bytes(36), np.float32)), g, 0.1),
         "layer 'zero': the array of weights is read-only",
-        "layer 'zero': its weights or its gradient are null",
     ),
     "too short": (
         lambda w, g: (change(w, 1, w[1][1:]), g, 0.1),
         "layer 'stem.bias': the array of weights has 19 elements: the layer has 20",
-        "layer 'stem.bias': its weights or its gradient are null",
     ),
     "of nothing": (
         lambda w, g: (change(w, 3, np.zeros(1, np.float32)), g, 0.1),
         "layer 'empty': the array of weights has 1 elements: the layer has 0",
-        "learning_rate is nan",
     ),
 }
 
 
 @pytest.mark.parametrize("what", BAD_STEPS)
 def test_bad_steps_of_one_rank(comm, what):
-    bad, mine, theirs = BAD_STEPS[what]
+    bad, text = BAD_STEPS[what]
     culprit = comm.size - 1
     with weir.LayerOptimizer(comm, LAYERS) as optimizer:
         weights, gradients, before = weights_of(), gradients_of(0), weights_of()
         given = bad(weights, gradients) if comm.rank == culprit else (weights, gradients, 0.1)
-        with pytest.raises(weir.ArgumentError, match=mine if comm.rank == culprit else f"rank {culprit}.*{theirs}") as caught:
+        with pytest.raises(weir.ArgumentError, match=text if comm.rank == culprit else f"rank {culprit}: {text}") as caught:
             optimizer.step(*given)
         assert caught.value.__cause__ is None
         for weight, was in zip(weights, before):
@@ -442,7 +435,7 @@ def test_bad_steps_of_one_rank(comm, what):
 @pytest.mark.parametrize(
     "stream, mine, theirs",
     [
-        ("x", "stream is 'x': it must be a whole number", "learning_rate is nan"),
+        ("x", "stream is 'x': it must be a whole number", "stream is 'x': it must be a whole number"),
         (7, "gave a stream, but the optimizer is for host memory", "gave a stream"),
     ],
 )

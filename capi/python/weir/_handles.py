@@ -27,8 +27,10 @@ BROKEN = (Status.STATE, Status.TIMEOUT, Status.TRANSPORT, Status.MEMORY, Status.
 
 def because(refusal: Exception, error: BaseException) -> Exception:
     """What this rank throws for what it has refused itself, where the call has ended with `error`: its cause, unless that only says
-    to look here."""
-    refusal.__cause__ = None if "that rank's own error" in str(error) else error
+    to look here, or repeats it."""
+    reason = str(refusal).partition("': ")[2][:200]  # behind the name of what has refused it
+    repeats = "that rank's own error" in str(error) or reason in str(error)
+    refusal.__cause__ = None if repeats else error
     refusal.__suppress_context__ = True
     return refusal
 

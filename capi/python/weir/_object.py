@@ -116,7 +116,14 @@ class Object:
             return None, self._refusal(f"{error}, a cudaStream_t")
 
     def _refusal(self, text: str) -> ArgumentError:
-        return ArgumentError(f"{self._kind} '{self._name}': {text}")
+        return ArgumentError(self._where() + text)
+
+    def _where(self) -> str:
+        return f"{self._kind} '{self._name}': "
+
+    def _reason(self, refusal: Exception) -> bytes:
+        """What the other ranks hear of a refusal: the library says where."""
+        return str(refusal)[len(self._where()) :].replace("\0", " ").encode(errors="replace")
 
     def _begin(
         self,

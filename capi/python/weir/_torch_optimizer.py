@@ -29,9 +29,9 @@ class LayerOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
     parameters of fewer than two dimensions, such as biases and norms. Further keywords are those of weir.LayerOptimizer. The
     learning rate is that of param_groups, so that schedulers of torch.optim.lr_scheduler change it: alike on all ranks.
 
-    Parameters are contiguous, and on the CPU all float32, all float16 or all bfloat16, on a GPU float32. They have the same values
-    on all ranks, which must all give each of them a gradient before step(). On a GPU, step() is ordered by the current stream.
-    `optimizer` is the weir.LayerOptimizer: it has rates and statistics, and goes into a weir.Checkpoint.
+    Parameters are contiguous, and all float32, all float16 or all bfloat16. They have the same values on all ranks, which must all
+    give each of them a gradient before step(). On a GPU, step() is ordered by the current stream. `optimizer` is the
+    weir.LayerOptimizer: it has rates and statistics, and goes into a weir.Checkpoint.
 
     Making it is collective, and so is step(). It is made for the parameters that need gradients then.
     """
@@ -117,12 +117,9 @@ def type_of(parameters: Mapping[str, Any]) -> Any:
     """Of all parameters."""
     dtype = next(iter(parameters.values())).dtype
     for name, parameter in parameters.items():
-        if parameter.dtype != dtype or dtype not in (TYPES[:1] if parameter.is_cuda else TYPES):
+        if parameter.dtype != dtype or dtype not in TYPES:
             kind = str(parameter.dtype)[len("torch.") :]
-            raise ArgumentError(
-                f"the parameter '{name}' has type {kind} and is on the device '{parameter.device}': all must be float32, "
-                "on the CPU also all float16 or all bfloat16"
-            )
+            raise ArgumentError(f"the parameter '{name}' has type {kind}: all must be float32, all float16 or all bfloat16")
     return dtype
 
 

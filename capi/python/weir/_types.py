@@ -1350,7 +1350,7 @@ class OperatorStatistics(Struct):
 class OptimizedLayer(Struct):
     """Weights with a learning rate of their own. Equal on all ranks.
 
-    name: for messages and checkpoints, without '/'; no two layers have the same
+    name: for messages and checkpoints, without '/' and control characters; no two layers have the same
     count: elements
     excluded: biases, norms: no weight decay, and the learning rate as it is
     """
@@ -1381,8 +1381,7 @@ class OptimizerConfig(Struct):
     update: which ranks share the update, and momentum: each keeps that of its part, and weights are gathered (ZeRO stage 1)
     type: of weights and gradients: float32, float16 or bfloat16. Momentum and moments are float32; beside 16-bit weights, so are
         weights of the optimizer's own
-    memory: cuda: weights, gradients, momentum and moments are on the GPU that is current when the optimizer is made; `type` is
-        float32
+    memory: cuda: weights, gradients, momentum and moments are on the GPU that is current when the optimizer is made
     priority: of gathering. May differ between ranks
     name: for messages and checkpoints
     """
@@ -1451,8 +1450,7 @@ class OptimizerKeywords:
         update: which ranks share the update, and momentum: each keeps that of its part, and weights are gathered (ZeRO stage 1)
         type: of weights and gradients: float32, float16 or bfloat16. Momentum and moments are float32; beside 16-bit weights, so
             are weights of the optimizer's own
-        memory: cuda: weights, gradients, momentum and moments are on the GPU that is current when the optimizer is made; `type` is
-            float32
+        memory: cuda: weights, gradients, momentum and moments are on the GPU that is current when the optimizer is made
         priority: of gathering. May differ between ranks
         name: for messages and checkpoints
         """

@@ -71,13 +71,13 @@ class SampleBatch:
 class Asked(Run):
     """A batch that was asked for."""
 
-    def __init__(self, handle: Handle, arguments: Tuple[Any, ...], arrays: Any, refusal: Optional[Exception]) -> None:
+    def __init__(self, handle: Handle, start: Any, arguments: Tuple[Any, ...], arrays: Any, refusal: Optional[Exception]) -> None:
         self.number = ctypes.c_int64()
 
         def wait_for(pointer: Any, seconds: float, done: Any) -> int:
             return int(lib.weir_cache_wait_for(pointer, self.number.value, seconds, done))
 
-        super().__init__(handle, lib.weir_cache_start, (*arguments, self.number), wait_for, arrays, refusal)
+        super().__init__(handle, start, (*arguments, self.number), wait_for, arrays, refusal)
 
 
 def numbers_of(samples: Any) -> Any:
@@ -148,8 +148,8 @@ class SampleCache(CacheKeywords, Object):
             numbers = numbers_of(samples)
             values = np.empty((len(numbers), self._source.value_bytes), np.uint8)
         except (TypeError, ValueError, MemoryError) as error:
-            refusal, numbers = self._refusal(str(error)), np.zeros(1, np.int64)
-            values = np.empty((1, self._source.value_bytes), np.uint8)
+            refusal, numbers = self._refusal(str(error)), np.empty(0, np.int64)
+            values = np.empty((0, self._source.value_bytes), np.uint8)
         sizes = np.empty(len(numbers), np.int64)
         handle = self._handle()
         place = f"batch {self._asked % self._in_flight}"
@@ -157,11 +157,13 @@ class SampleCache(CacheKeywords, Object):
         if before is not None and not before.done:
             with contextlib.suppress(Error):  # which its operation throws
                 before.wait()
-        where = numbers.ctypes.data if refusal is None else None  # which all ranks refuse
-        arguments = (where, len(numbers), values.ctypes.data, int64s_at(sizes))
+        start = lib.weir_cache_start if refusal is None else lib.weir_cache_refuse
+        arguments: Tuple[Any, ...] = (numbers.ctypes.data, len(numbers), values.ctypes.data, int64s_at(sizes))
+        if refusal is not None:
+            arguments = (self._reason(refusal),)
         handle.comm.enter()
         try:
-            run = handle.runs[place] = Asked(handle, arguments, (numbers, values, sizes), refusal)
+            run = handle.runs[place] = Asked(handle, start, arguments, (numbers, values, sizes), refusal)
             self._asked += 1
             run.begin()
         except BaseException:
@@ -318,7 +320,7 @@ class SampleLoader(LoaderKeywords, Object):
 
     def seek(self, position: str) -> None:
         """Collective. Goes on from a position of a loader over as many samples, on any number of ranks: what is left of its epoch
-        comes exactly once. ArgumentError on all ranks for other text."""
+        comes exactly once. From the end of an epoch it goes on with the next one. ArgumentError on all ranks for other text."""
         text = position if isinstance(position, str) and "\0" not in position else repr(position).replace("\0", "")
         self._call("seek", text.encode(errors="replace"))
 

@@ -34,7 +34,6 @@ from .operation import Operation
 
 Described = TypeVar("Described", bound=Struct)
 Body = Callable[[int, Any], Optional[int]]
-NOT_A_NUMBER = float("nan")  # a learning rate that all ranks refuse
 
 
 def listed(what: str, given: Any) -> List[Any]:
@@ -170,10 +169,11 @@ class ParallelOperator(OperatorKeywords, Object):
                 error[0] = texts[0]
                 return -status_of(thrown)
 
-        # Without a body, all ranks refuse the run.
-        c_body = _abi.OPERATOR_BODY(call) if refusal is None else _abi.OPERATOR_BODY(0)
-        arguments = (c_body, None, memory.pointer or None, size)
-        run = self._begin("run", lib.weir_operator_start, lib.weir_operator_wait_for, arguments, memory.owner, refusal)
+        start = lib.weir_operator_start if refusal is None else lib.weir_operator_refuse
+        arguments: Tuple[Any, ...] = (_abi.OPERATOR_BODY(call), None, memory.pointer or None, size)
+        if refusal is not None:
+            arguments = (self._reason(refusal),)
+        run = self._begin("run", start, lib.weir_operator_wait_for, arguments, memory.owner, refusal)
         run.arguments = ()  # the body is not called any more
         return Operation(self, run, lambda: results)
 
@@ -307,7 +307,7 @@ class LayerOptimizer(OptimizerKeywords, Stateful):
         places = [(ctypes.c_void_p * len(self._layers))() for _ in range(2)]
         arrays_used: List[Memory] = []
         stream, refusal = self._stream(stream)
-        rate, count = NOT_A_NUMBER, len(self._layers)  # what is wrong, all ranks refuse
+        rate, count = 0.0, len(self._layers)
         try:
             given = [self._in_order("weights", weights), self._in_order("gradients", gradients)]
             for what, arrays in zip(("weights", "gradients"), given):
@@ -323,19 +323,16 @@ class LayerOptimizer(OptimizerKeywords, Stateful):
                 place[number] = memory.pointer or None
                 arrays_used.append(memory)
                 refusal = refusal or problem
-                if problem is not None and not layer.count:
-                    rate = NOT_A_NUMBER
-        try:
-            if self._cuda or stream is not None:
-                self._call("step_on_stream", *places, count, rate, stream_of(stream, *arrays_used))
-            else:
-                self._call("step", *places, count, rate)
-        except Error as error:
-            if refusal is None:
-                raise
-            raise because(refusal, error)
         if refusal is not None:
+            try:
+                self._call("refuse", self._reason(refusal))
+            except Error as error:
+                raise because(refusal, error)
             raise refusal
+        if self._cuda or stream is not None:
+            self._call("step_on_stream", *places, count, rate, stream_of(stream, *arrays_used))
+        else:
+            self._call("step", *places, count, rate)
 
     def _in_order(self, what: str, arrays: Any) -> List[Any]:
         """As a list. Throws TypeError and ValueError."""
