@@ -5,10 +5,12 @@
 #include <semaphore>
 #include <thread>
 
+#include "support/allocation_count.hpp"
 #include "support/catch.hpp"
 #include "support/inproc_ranks.hpp"
 #include "support/lives.hpp"
 #include "support/rank_check.hpp"
+#include "support/small_plans.hpp"
 
 namespace weir::test {
 namespace {
@@ -74,6 +76,71 @@ TEST_CASE("plans made and destroyed on virtual ranks", "[lives]") {
 
 TEST_CASE("tables made and destroyed on virtual ranks", "[lives]") {
   for (const bool shared_memory : {false, true}) check_lives(5000, shared_memory, table_lives_and_dies);
+}
+
+TEST_CASE("plans that run often on virtual ranks", "[lives]") {
+  RankCheck check;
+  run_ranks(ranks, [&](Communicator& comm) {
+    SmallPlans plans(comm);
+    const int part = plans.round();
+    std::int64_t allocations = 0;
+    const auto work_of = [&](int runs) {
+      const SmallPlans::Work before = plans.work();
+      allocations = -allocations_of_this_thread();
+      bool right = true;
+      for (int i = 0; i < runs; ++i) right = plans.run() && right;
+      allocations += allocations_of_this_thread();
+      check.that(right, "nothing was delivered");
+      return plans.work() - before;
+    };
+    work_of(2 * part);
+    const SmallPlans::Work early = work_of(part);
+    const Holdings before = Holdings::now();
+    work_of(std::max(1, lives(100000) / part) * part);
+    check.at_most(allocations, std::int64_t{0}, "allocations");
+    const std::string grown = growth(before, Holdings::now());
+    const SmallPlans::Work later = work_of(part);
+    check.that(grown.empty(), grown);
+    check.at_most(later.messages, early.messages, "messages");
+    check.at_most(later.control_bytes, early.control_bytes, "control bytes");
+    check.at_most(later.payload_bytes, early.payload_bytes + early.payload_bytes / 10, "payload bytes");
+    check.that(plans.lost() == 0, "lost " + std::to_string(plans.lost()));
+  });
+  REQUIRE(check.failure() == "");
+}
+
+TEST_CASE("plans alive at once on virtual ranks", "[lives]") {
+  const int count = lives(5000);
+  RankCheck check;
+  run_ranks(ranks, [&](Communicator& comm) {
+    Holdings after;
+    for (const bool first : {true, false}) {
+      {
+        std::vector<AllreducePlan> plans;
+        for (int i = 0; i < count; ++i) {
+          plans.emplace_back(comm, config_of_life(i));
+          check.that(runs_right(plans.back(), ranks), "result of a new plan");
+        }
+        for (AllreducePlan& plan : plans) check.that(runs_right(plan, ranks), "result beside others");
+      }
+      check.that(all_leases_returned(comm, count), "leases are not returned");
+      if (first) after = Holdings::now();
+    }
+    const std::string grown = growth(after, Holdings::now());  // what they leave serves as many again
+    check.that(grown.empty(), grown);
+  });
+  REQUIRE(check.failure() == "");
+}
+
+TEST_CASE("communicators made and destroyed on virtual ranks", "[lives]") {
+  RankCheck check;
+  Holdings before;
+  for (int i = 0; i < 240; ++i) {
+    if (i == 40) before = Holdings::now();
+    run_ranks(ranks, [&](Communicator& comm) { check.that(live_and_die(comm, i), "result " + std::to_string(i)); });
+  }
+  REQUIRE(check.failure() == "");
+  CHECK(growth(before, Holdings::now()) == "");
 }
 
 TEST_CASE("runs that one thread starts and another waits for", "[lives]") {

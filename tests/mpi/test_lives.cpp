@@ -8,6 +8,7 @@
 #include "support/catch.hpp"
 #include "support/lives.hpp"
 #include "support/mpi_calls.hpp"
+#include "support/small_plans.hpp"
 
 namespace weir::test {
 namespace {
@@ -61,6 +62,24 @@ TEST_CASE("plans made and destroyed") {
   check_lives(lives(100000), usual_part, [&](int i) { return live_and_die(comm, i); });
 }
 
+TEST_CASE("plans that run often") {
+  const Communicator comm(MPI_COMM_WORLD);
+  SmallPlans plans(comm);
+  const int part = plans.round();
+  const auto runs = [&](int count) { return cost_of(0, count, [&](int) { return plans.run(); }); };
+  runs(2 * part);
+  const Holdings before = Holdings::now();
+  const Cost early = runs(part);
+  runs(std::max(1, lives(100000) / part) * part);
+  const Cost later = runs(part);
+  CHECK(growth(before, Holdings::now()) == "");
+  CHECK(early.allocations == 0);
+  CHECK(later.allocations == 0);
+  check_no_dearer(early, later);
+  CHECK(later.calls.collectives == 0);
+  CHECK(plans.lost() == 0);
+}
+
 TEST_CASE("tables made and destroyed") {
   const Communicator comm(MPI_COMM_WORLD);
   check_lives(lives(10000), usual_part, [&](int i) { return table_lives_and_dies(comm, i); });
@@ -68,7 +87,7 @@ TEST_CASE("tables made and destroyed") {
 
 TEST_CASE("communicators made and destroyed") {
   const Communicator around(MPI_COMM_WORLD);
-  check_lives(lives(100), 40, [&](int i) {
+  check_lives(lives(200), 40, [&](int i) {
     const Communicator comm(MPI_COMM_WORLD);
     return live_and_die(comm, i) && live_and_die(around, i);
   });
@@ -114,6 +133,7 @@ TEST_CASE("plans alive at once") {
   }
   CHECK(growth(after, Holdings::now()) == "");
   CHECK(after.files <= before.files + 64);
+  CHECK(all_leases_returned(comm, count));
 }
 
 TEST_CASE("plans of growing size") {

@@ -13,12 +13,15 @@
 #include <weir/embedding.hpp>
 #include <weir/weir.hpp>
 
+#include "communicator/communicator.hpp"
+
 namespace weir::test {
 
 /// What this process holds.
 struct Holdings {
   std::int64_t heap = 0;      ///< bytes in use
   std::int64_t mapped = 0;    ///< bytes, shared memory and what malloc keeps for later included
+  std::int64_t resident = 0;  ///< bytes of these that are in memory
   std::int64_t shared = 0;    ///< bytes of these that Weir shares with other ranks
   std::int64_t mappings = 0;  ///< pieces of them
   std::int64_t files = 0;     ///< open
@@ -27,9 +30,10 @@ struct Holdings {
     Holdings holdings;
     const struct mallinfo2 info = mallinfo2();
     holdings.heap = static_cast<std::int64_t>(info.uordblks + info.hblkhd);
-    std::int64_t pages = 0;
-    std::ifstream("/proc/self/statm") >> pages;
+    std::int64_t pages = 0, resident_pages = 0;
+    std::ifstream("/proc/self/statm") >> pages >> resident_pages;
     holdings.mapped = pages * sysconf(_SC_PAGESIZE);
+    holdings.resident = resident_pages * sysconf(_SC_PAGESIZE);
     std::ifstream maps("/proc/self/maps");
     for (std::string line; std::getline(maps, line);) {
       ++holdings.mappings;
@@ -50,6 +54,7 @@ inline std::string growth(const Holdings& before, const Holdings& later) {
   };
   compare("bytes in use", before.heap, later.heap, 1 << 19);
   compare("bytes mapped", before.mapped, later.mapped, 1 << 23);
+  compare("bytes resident", before.resident, later.resident, 1 << 23);
   compare("mappings", before.mappings, later.mappings, 30);
   compare("open files", before.files, later.files, 4);
   return text;
@@ -78,6 +83,14 @@ inline bool runs_right(AllreducePlan& plan, int ranks) {
 inline bool live_and_die(const Communicator& comm, int i) {
   AllreducePlan plan(comm, config_of_life(i));
   return runs_right(plan, comm.size());
+}
+
+/// Collective, where no plan or table is alive: whether all that those before have leased is free again. They tell each other while
+/// others are made, 96 of them at a time.
+inline bool all_leases_returned(const Communicator& comm, int plans_before) {
+  for (int i = 0; i <= plans_before / 96; ++i) live_and_die(comm, i);
+  const AllreducePlan last(comm, config_of_life(0));
+  return comm.state()->leases.alive() == 1;
 }
 
 inline bool table_lives_and_dies(const Communicator& comm, int i) {
