@@ -64,7 +64,7 @@ release=(-DWEIR_WERROR=ON)
 export CCACHE_NODIRECT=1
 if command -v ccache >/dev/null; then release+=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
 # Volumes and conservation run the same code on more inputs: nothing new for ThreadSanitizer, and minutes under it.
-thread_tests="test_engine test_observation test_progress_thread test_exact test_dense test_plan test_common_resources test_large_index test_table_steady test_resume test_fused_errors test_pack_folder test_pack_processes test_sample_cache test_sample_loader"
+thread_tests="test_engine test_observation test_progress_thread test_exact test_dense test_plan test_common_resources test_large_index test_table_steady test_resume test_fused_errors test_pack_folder test_pack_processes test_sample_cache test_sample_loader test_elastic_optimizer"
 # CUDA code is the same whatever the MPI: built in the first stage only.
 mpi_tests="trainee fashion_mnist start_here_c start_here_cpp checkpoint_start_c checkpoint_start_cpp test_mpi test_mpi_table test_mpi_samples test_mpi_checkpoint killed_run odd_ends test_lives
   test_large_shared test_capi test_checkpoint test_embedding test_fusion test_optim test_adam test_datacache test_abi tests_fortran weir_cli stuck_ranks test_handles absent_rank test_first_header other_abi"

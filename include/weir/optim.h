@@ -85,7 +85,9 @@ weir_status weir_optimizer_step(weir_layer_optimizer* optimizer, void* const* we
  * be NULL. */
 weir_status weir_optimizer_step_on_stream(weir_layer_optimizer* optimizer, void* const* weights, const void* const* gradients,
                                           int count, double learning_rate, void* stream);
-/** Collective, in place of a step, as weir_operator_refuse: returns the error on all ranks, and nothing has changed. */
+/** Collective, in place of a step, as weir_operator_refuse: returns the error on all ranks. Weights have not changed; with
+ *  WEIR_OPTIMIZER_LAMB the other ranks' moments have taken the gradient up, as wherever a step is refused for one rank's arguments:
+ *  weir_optimizer_reset or weir_optimizer_restore_state before the next one. */
 weir_status weir_optimizer_refuse(weir_layer_optimizer* optimizer, const char* why);
 /** Copies the rates that layers had in the last step, besides the learning rate: `count` of them, as many as layers. */
 weir_status weir_optimizer_rates(const weir_layer_optimizer* optimizer, double* rates, int count);

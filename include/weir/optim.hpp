@@ -107,12 +107,14 @@ class LayerOptimizer {
 
   /// Collective, blocking. weights[i] and gradients[i] are those of layer i, layers[i].count elements long; learning_rate is equal
   /// on all ranks. Throws on all ranks Error(WEIR_ERR_NON_FINITE), naming the layer, where a norm is not finite; with lars nothing
-  /// has changed then, with lamb the moments have taken the gradient up: reset() or restore_state() before the next step.
+  /// has changed then, with lamb the moments have taken the gradient up: reset() or restore_state() before the next step. The same
+  /// holds where one rank's arrays or learning rate are refused: with lamb, the other ranks' moments have taken the gradient up.
   void step(std::span<float* const> weights, std::span<const float* const> gradients, double learning_rate, void* stream = nullptr);
   /// The same for arrays of OptimizerConfig::type, aligned to it.
   void step_raw(std::span<void* const> weights, std::span<const void* const> gradients, double learning_rate,
                 void* stream = nullptr);
-  /// Collective, in place of step(), as ParallelOperator::refuse: throws on all ranks, and nothing has changed.
+  /// Collective, in place of step(), as ParallelOperator::refuse: throws on all ranks. Weights have not changed; of moments, see
+  /// step().
   void refuse(std::string_view why);
 
   [[nodiscard]] int size() const;                       ///< layers

@@ -302,7 +302,8 @@ class LayerOptimizer(OptimizerKeywords, Stateful):
         and work put onto it after the call sees the weights.
 
         NonFiniteError on all ranks, naming the layer, where a norm is not finite: with LARS nothing has changed then, with LAMB the
-        moments have taken the gradient up."""
+        moments have taken the gradient up: reset() before the next step. So they have on the others where one rank's arrays are
+        refused."""
         self._handle()  # which refuses a closed one
         places = [(ctypes.c_void_p * len(self._layers))() for _ in range(2)]
         arrays_used: List[Memory] = []
