@@ -143,22 +143,26 @@ bool Engine::poll_runs(Clock::time_point now) noexcept {
     signals_seen_ = signals_so_far();
     dump_to_file("a signal has asked for it");
   }
-  for (std::size_t i = 0; i < runs_.size();) {
+  // Round after round, until all have been tried in vain since the last one that was resumed.
+  for (std::size_t i = 0, in_vain = 0; in_vain < runs_.size();) {
+    if (i >= runs_.size()) i = 0;
     Run& run = *runs_[i];
-    if (left_to_caller(run) || held_back(i)) {
+    bool is_ready = false;
+    if (!left_to_caller(run) && !held_back(i)) {
+      const std::int64_t pieces_before = transport_.pieces_done();
+      is_ready = ready(run);
+      if (transport_.pieces_done() != pieces_before) got_on(run);
+    }
+    if (!is_ready) {
       ++i;
+      ++in_vain;
       continue;
     }
-    const std::int64_t pieces_before = transport_.pieces_done();
-    const bool is_ready = ready(run);
-    if (transport_.pieces_done() != pieces_before) got_on(run);
-    if (is_ready) {
-      resume(run);
-      moved = true;
-      i = 0;  // what became ready meanwhile and is more urgent goes first
-    } else {
-      ++i;
-    }
+    const int priority = run.priority;
+    resume(run);
+    moved = true;
+    in_vain = 0;
+    if (!runs_.empty() && runs_.front()->priority > priority) i = 0;  // what became ready meanwhile and is more urgent goes first
   }
   if (!moved && now - listened_ > listening_interval) listen(now);
   return moved;

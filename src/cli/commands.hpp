@@ -41,6 +41,7 @@ void add_bench_allreduce(CLI::App& bench);
 void add_bench_codec(CLI::App& bench);
 void add_bench_compress(CLI::App& bench);
 void add_bench_overlap(CLI::App& bench);
+void add_bench_plans(CLI::App& bench);
 void add_bench_rows(CLI::App& bench);
 void add_bench_embedding(CLI::App& bench);
 void add_bench_fusion(CLI::App& bench);

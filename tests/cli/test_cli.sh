@@ -156,6 +156,11 @@ done
 cat >"$work/tiny.json" <<'END'
 {"model": "tiny", "sample": "a word", "batch": 2, "tensors": [["first", 3000, 1000000], ["bias", 10, 0], ["last", 20000, 2000000]]}
 END
+"${mpirun[@]}" 2 "$weir" bench plans --model "$work/tiny.json" --iterations 2 --warmup 1 --json "$work/plans.json" >"$work/plans"
+for mode in one in_flight in_order; do
+  grep -q "^$mode " "$work/plans" || fail "no mode $mode in bench plans"
+  grep -q "\"plans_$mode\"" "$work/plans.json" || fail "no row of mode $mode in plans.json"
+done
 "${mpirun[@]}" 2 "$weir" bench fusion --model "$work/tiny.json" --rate 1 --batch 1 --iterations 2 --warmup 1 --buffer-mib 0.02 --json "$work/fusion.json" >"$work/fusion"
 expect "$(cat "$work/fusion")" "^tiny: 3 tensors, 23010 elements, 2 ranks; 18.000 ms of computing: 1 x a word at 1 GFLOP/s; card: "
 for scheme in none behind ahead ahead_inter ahead_inter_intra omgs cupcake ahead_fitted dense; do
@@ -312,7 +317,7 @@ before_measuring() { # COMMAND...
 before_measuring "$weir" calibrate --seconds 0.1 --output "$work/no/file"
 before_measuring "$weir" predict --json "$work/no/file"
 before_measuring "$weir" selftest --json "$work/no/file"
-for bench in allreduce select codec overlap rows embedding; do before_measuring "$weir" bench $bench --json "$work/no/file"; done
+for bench in allreduce select codec overlap plans rows embedding; do before_measuring "$weir" bench $bench --json "$work/no/file"; done
 echo kept >"$work/old.txt" # what is there stays until it is replaced
 if "$weir" bench allreduce --count 999 --input "$work/raw.f32" --json "$work/old.txt" >/dev/null 2>&1; then fail "999 does not divide"; fi
 [ "$(cat "$work/old.txt")" = kept ] || fail "a benchmark that was refused has emptied its output"

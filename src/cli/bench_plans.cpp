@@ -1,0 +1,158 @@
+// weir bench plans: a plan for every tensor of a network, all in flight and one after another, against one plan of all. Start it
+// with mpirun.
+#include <fmt/format.h>
+#include <weir/mpi.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+
+#include "cli/bench_input.hpp"
+#include "cli/bench_ranks.hpp"
+#include "cli/commands.hpp"
+#include "cli/fusion_model.hpp"
+#include "cli/mpi_start.hpp"
+#include "cli/report.hpp"
+
+namespace weir::cli {
+namespace {
+
+// Of all in flight, to one plan of as many elements: 161 tensors of ResNet-50, 4 ranks.
+constexpr double bound = 1.5;
+
+struct Options {
+  std::string model = "resnet50", algorithm = "oktopk", json;
+  double density = 0.01;
+  int iterations = 20, warmup = 3;
+};
+
+/// Plans for pieces of one gradient, which is only read.
+class Plans {
+ public:
+  Plans(const Communicator& comm, const Options& options, std::span<const float> gradient,
+        const std::vector<std::int64_t>& counts) {
+    for (const std::int64_t count : counts) {
+      plans_.emplace_back(comm, AllreduceConfig{.count = count, .density = options.density, .algorithm = options.algorithm});
+      pieces_.push_back(gradient.first(static_cast<std::size_t>(count)));
+      gradient = gradient.subspan(static_cast<std::size_t>(count));
+    }
+    operations_.reserve(plans_.size());
+  }
+  void run_in_flight() {
+    for (std::size_t i = 0; i < plans_.size(); ++i) operations_.push_back(plans_[i].start_sparse(pieces_[i]));
+    for (Operation& operation : operations_) operation.wait();
+    operations_.clear();
+  }
+  void run_in_order() {
+    for (std::size_t i = 0; i < plans_.size(); ++i) plans_[i].start_sparse(pieces_[i]).wait();
+  }
+  [[nodiscard]] std::size_t size() const { return plans_.size(); }
+
+ private:
+  std::vector<AllreducePlan> plans_;
+  std::vector<std::span<const float>> pieces_;
+  std::vector<Operation> operations_;
+};
+
+struct Mode {
+  std::string name;
+  std::size_t plans;
+  std::function<void()> run;
+  std::vector<double> times{};
+  std::int64_t allocations = 0;
+};
+
+void measure(std::vector<Mode>& modes, const Communicator& comm, const Options& options) {
+  const int rounds = options.warmup + options.iterations;
+  Progress progress(comm.rank() == 0, "plans", rounds);
+  for (int t = 0; t < rounds; ++t) {
+    for (std::size_t i = 0; i < modes.size(); ++i) {
+      Mode& mode = modes[(i + static_cast<std::size_t>(t)) % modes.size()];
+      const std::int64_t before = allocations_so_far();
+      const double ms = milliseconds(mode.run);
+      const std::int64_t made = over_ranks(allocations_so_far() - before, MPI_MAX);
+      if (t < options.warmup) continue;
+      mode.times.push_back(ms);
+      mode.allocations += made;
+    }
+    progress.at(t + 1);
+  }
+}
+
+void print(const std::vector<Mode>& modes, const Options& options) {
+  fmt::print("{:<10} {:>6} {:>10} {:>10} {:>11} {:>7}\n", "mode", "plans", "median ms", "min ms", "to one plan", "allocs");
+  for (const Mode& mode : modes)
+    fmt::print("{:<10} {:>6} {:>10.3f} {:>10.3f} {:>11.3f} {:>7.3g}\n", mode.name, mode.plans, median(mode.times),
+               minimum(mode.times), median(mode.times) / median(modes[0].times),
+               static_cast<double>(mode.allocations) / options.iterations);
+  fmt::print("bound, with resnet50 on 4 ranks: in_flight at most {} of one\n", bound);
+}
+
+std::vector<Row> rows_of(const std::vector<Mode>& modes, const Options& options, std::int64_t count, int ranks) {
+  std::vector<Row> rows;
+  for (const Mode& mode : modes) {
+    Row row;
+    row.benchmark = "plans_" + mode.name;
+    row.algorithm = row.ran_as = options.algorithm;
+    row.count = count;
+    row.density = options.density;
+    row.ranks = ranks;
+    row.median_ms = median(mode.times);
+    row.min_ms = minimum(mode.times);
+    row.baseline = "one";
+    row.baseline_ms = median(modes[0].times);
+    row.ratio = row.median_ms / row.baseline_ms;
+    row.allocations = static_cast<double>(mode.allocations) / options.iterations;
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+void run(const Options& options) {
+  const FusionModel model = load_model(options.model);
+  std::vector<std::int64_t> counts;
+  for (const FusionModel::Tensor& tensor : model.tensors) counts.push_back(tensor.count);
+  std::reverse(counts.begin(), counts.end());  // as the backward pass makes their gradients
+  start_mpi();
+  const Communicator comm(MPI_COMM_WORLD);
+  if (comm.rank() == 0) require_writable(options.json);
+  const std::vector<float> gradient = std::move(make_gradients(model.elements(), comm.rank(), 1)[0]);
+  Plans one(comm, options, gradient, {model.elements()}), each(comm, options, gradient, counts);
+  std::vector<Mode> modes = {{"one", one.size(), [&] { one.run_in_order(); }},
+                             {"in_flight", each.size(), [&] { each.run_in_flight(); }},
+                             {"in_order", each.size(), [&] { each.run_in_order(); }}};
+  measure(modes, comm, options);
+  if (comm.rank() != 0) return;
+  print(modes, options);
+  if (!options.json.empty()) write_json(rows_of(modes, options, model.elements(), comm.size()), options.json);
+}
+
+}  // namespace
+
+void add_bench_plans(CLI::App& bench) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = bench.add_subcommand(
+      "plans", "A plan for every tensor of a network, all in flight and one after another, against one plan; start with mpirun");
+  command
+      ->add_option("--model", options->model,
+                   "whose tensors: an installed table (resnet50, resnet152, vgg19, bert_base, gpt2_large), or a file of one")
+      ->capture_default_str();
+  std::vector<std::string> names;
+  for (const AlgorithmInfo& algorithm : algorithms()) {
+    if (algorithm.sparse && algorithm.host_memory) names.emplace_back(algorithm.name);
+  }
+  command->add_option("--algorithm", options->algorithm, "of all plans")->check(CLI::IsMember(names))->capture_default_str();
+  command->add_option("--density", options->density, "share of entries that is delivered")
+      ->check(CLI::Range(1e-9, 1.0))
+      ->capture_default_str();
+  command->add_option("--iterations", options->iterations, "measured iterations, in each of which all take turns")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--warmup", options->warmup, "iterations before those that are measured")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--json", options->json, "rank 0 also writes the rows to this file");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace weir::cli
