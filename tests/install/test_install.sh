@@ -104,11 +104,11 @@ if command -v pkg-config >/dev/null; then
 fi
 
 "$prefix/bin/weir" info | grep "^weir " >/dev/null || fail "the installed command does not work"
-readelf -d "$prefix/bin/weir" | grep -q "RUNPATH.*\[\$ORIGIN/\.\./lib" || fail "bin/weir does not look for libraries in ../lib"
+readelf -d "$prefix/bin/weir" | grep "RUNPATH.*\[\$ORIGIN/\.\./lib" >/dev/null || fail "bin/weir does not look for libraries in ../lib"
 [ -s "$(find "$prefix" -name weir.1)" ] || fail "no manual page"
 echo "installed command: ok"
 
-"$prefix/bin/weir" bench fusion --shrink 1000 --scheme none --iterations 1 --warmup 0 | grep -q "^resnet50: 161 tensors" || fail "the installed command finds no tables of networks"
+"$prefix/bin/weir" bench fusion --shrink 1000 --scheme none --iterations 1 --warmup 0 | grep "^resnet50: 161 tensors" >/dev/null || fail "the installed command finds no tables of networks"
 echo "tables of networks: ok"
 
 slurm=$prefix/share/weir/slurm
@@ -121,7 +121,7 @@ for site in "$slurm"/sites/*.sh; do
   [[ $(set +u; source "$site" && echo "$site_mpi ${site_launcher[0]}") =~ ^(openmpi|mpich)\ (srun|mpirun)$ ]] || fail "$site names no MPI or no launcher"
 done
 for site in cray-mpich perlmutter lumi alps frontier; do
-  head -n 1 "$slurm/sites/$site.sh" | grep -q "Not run there" || fail "the first line of $site.sh does not say that it was not run there"
+  head -n 1 "$slurm/sites/$site.sh" | grep "Not run there" >/dev/null || fail "the first line of $site.sh does not say that it was not run there"
 done
 echo "job scripts: ok"
 

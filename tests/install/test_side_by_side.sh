@@ -19,7 +19,7 @@ for mpi in openmpi mpich; do
   WEIR_TIMEOUT=20 "$work/prefix/bin/weir-$mpi" info | grep -F "$library" >/dev/null || fail "weir-$mpi does not run on $library"
   cmake -S "$here/c" -B "$work/$mpi" -DCMAKE_PREFIX_PATH="$work/prefix" -DMPI_C_COMPILER=mpicc.$mpi >/dev/null
   cmake --build "$work/$mpi" >/dev/null
-  ldd "$work/$mpi/my_code" | grep -q "libweir-$mpi.so.0 => $work/prefix" || fail "find_package with mpicc.$mpi did not take libweir-$mpi"
+  ldd "$work/$mpi/my_code" | grep "libweir-$mpi.so.0 => $work/prefix" >/dev/null || fail "find_package with mpicc.$mpi did not take libweir-$mpi"
   [ "$("$work/$mpi/my_code")" = "1 rank" ] || fail "the program with $mpi said something else"
   if command -v pkg-config >/dev/null; then
     flags=$(PKG_CONFIG_PATH=$(dirname "$(find "$work/prefix" -name weir-$mpi.pc)") pkg-config --libs "weir-$mpi")
