@@ -109,9 +109,8 @@ test_stage() {
     address) TEST_EVERY=8 run_tests address -L '^(unit|collectives|embedding|checkpoint|datacache|compress)$' ;;
     thread) TEST_EVERY=8 run_tests thread -R "^(${thread_tests// /|})$" ;;
     cluster)  # not joined by &&, before which a failure would not end the script
-      # A second try: where SLURM starts 8 ranks on 2 cores, Open MPI 4.1 crashes now and then before main.
-      run_tests openmpi -L cluster --repeat until-pass:2
-      run_tests mpich -L cluster --repeat until-pass:2
+      run_tests openmpi -L cluster
+      run_tests mpich -L cluster
       ;;
   esac
 }

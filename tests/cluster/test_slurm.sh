@@ -194,7 +194,7 @@ second=$(batch -N1 --nodelist=weir2 --output=second.out "$train" --weir "$weir" 
 hit death "$cluster" kill weir3
 for pid in "${hits[@]}"; do wait "$pid" || exit 1; done
 wait_for 45 "SLURM to tell of the time limit" grep -q "asked to stop" limit.out
-slurm scancel --signal=CONT "${job[limit]}" || echo "limit: told before it was stopped, and over by now"
+slurm scancel --signal=CONT "${job[limit]}" || [ "$(starts limit)" -ge 1 ] || fail "the training that was stopped cannot go on" # or it was told before it was stopped
 wait_for 90 "SLURM to notice that weir3 is dead" grep -q "NODE FAILURE" death.out
 "$cluster" start weir3
 
