@@ -45,8 +45,7 @@ int main(int argc, char** argv) {
   CLI::App app("Weir's LARS and LAMB on a simulated machine");
   weir::cli::add_pto_options(app, options);
   CLI11_PARSE(app, argc, argv);
-  std::vector<weir::cli::FusionModel> models;
-  for (const std::string& name : options.models) models.push_back(weir::cli::load_model(name));
+  const std::vector<weir::cli::FusionModel> models = weir::cli::load_models(options.models);
   MPI_Init(&argc, &argv);
   {
     const weir::Communicator comm(MPI_COMM_WORLD);

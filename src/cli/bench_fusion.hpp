@@ -34,8 +34,6 @@ struct FusionOptions {
 void add_fusion_options(CLI::App& command, FusionOptions& options);
 /// Those of names_of<FusionScheme>, and dense_scheme.
 [[nodiscard]] std::vector<std::string> fusion_schemes();
-/// `all`, or what load_model() takes.
-[[nodiscard]] std::vector<FusionModel> load_models(const std::vector<std::string>& names);
 
 /// How ranks come to a common start, and wait.
 struct FusionHost {

@@ -151,13 +151,6 @@ std::vector<std::string> fusion_schemes() {
   return names;
 }
 
-std::vector<FusionModel> load_models(const std::vector<std::string>& names) {
-  std::vector<FusionModel> models;
-  for (const std::string& name : names == std::vector<std::string>{"all"} ? installed_models() : names)
-    models.push_back(load_model(name));
-  return models;
-}
-
 void bench_fusion(const Communicator& comm, const FusionOptions& options, std::vector<FusionModel> models, const FusionHost& host) {
   const double card_rate = measure_card(comm);
   std::vector<FusionResults> results;

@@ -21,9 +21,7 @@ PtoHost host() {
 }
 
 void run(const PtoOptions& options) {
-  std::vector<FusionModel> models;
-  for (const std::string& name : options.models == std::vector<std::string>{"all"} ? installed_models() : options.models)
-    models.push_back(load_model(name));
+  const std::vector<FusionModel> models = load_models(options.models);
   MPI_Init(nullptr, nullptr);
   const Communicator comm(MPI_COMM_WORLD);
   if (comm.rank() == 0) require_writable(options.json);

@@ -80,4 +80,11 @@ FusionModel load_model(const std::string& name_or_file) {
   }
 }
 
+std::vector<FusionModel> load_models(const std::vector<std::string>& names) {
+  std::vector<FusionModel> models;
+  for (const std::string& name : names == std::vector<std::string>{"all"} ? installed_models() : names)
+    models.push_back(load_model(name));
+  return models;
+}
+
 }  // namespace weir::cli

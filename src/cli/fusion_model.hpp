@@ -28,4 +28,7 @@ struct FusionModel {
 /// One of these, or a file that perfmodels/models/tables.py describes. Throws std::runtime_error saying what is wrong with it.
 [[nodiscard]] FusionModel load_model(const std::string& name_or_file);
 
+/// `all`, or what load_model() takes.
+[[nodiscard]] std::vector<FusionModel> load_models(const std::vector<std::string>& names);
+
 }  // namespace weir::cli
