@@ -116,8 +116,9 @@ class SparseAllreduce {
 /// What exchanges the entries of a sparse algorithm in CUDA memory; several rows of the registry may share one.
 enum class SparseExchange { staged, topk_allgather, topk_dsa, oktopk };  ///< staged: that of host memory, through pinned memory
 
-/// One row of the registry. Either the dense or the sparse factories are set, or the packed one. What is dense in CUDA memory is made by the plan, of
-/// NCCL's operations; the factories of such a row are for host memory, and it has none where it is not for that.
+/// One row of the registry. Either the dense or the sparse factories are set, or the packed one. What is dense in CUDA memory is
+/// made by the plan, of NCCL's operations; the factories of such a row are for host memory, and it has none where it is not for
+/// that.
 ///
 /// A row that shards wraps its algorithm in the in-node steps of HiTopKComm (CommLib Algorithm 2, node_shards.hpp): dense
 /// reduce-scatter in the node, then the algorithm on each shard among the ranks of equal local rank, then a sparse allgather in
@@ -191,6 +192,9 @@ template <class T>
 std::unique_ptr<SparseAllreduce<T>> make_gtopk(const AllreduceProblem& problem);
 template <class T>
 std::unique_ptr<SparseAllreduce<T>> make_oktopk(const AllreduceProblem& problem);
+/// The same bits in one allgather, for small k P: where ranks contribute at most k entries, with native values, in host memory.
+template <class T>
+std::unique_ptr<SparseAllreduce<T>> make_oktopk_one_round(const AllreduceProblem& problem);
 std::unique_ptr<CompressedExchange> make_packed_allgather(const AllreduceProblem& problem, std::unique_ptr<PackedCodec> codec);
 std::unique_ptr<CompressedExchange> make_packed_reduce_scatter(const AllreduceProblem& problem, std::unique_ptr<PackedCodec> codec);
 /// oktopk, in two stages where the problem has switch groups.

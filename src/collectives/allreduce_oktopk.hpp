@@ -18,6 +18,7 @@
 #include "collectives/control.hpp"
 #include "collectives/global_kth.hpp"
 #include "collectives/host_space.hpp"
+#include "collectives/oktopk_state.hpp"
 #include "collectives/regions.hpp"
 #include "collectives/split_reduce.hpp"
 
@@ -118,28 +119,6 @@ class OkTopk final : public SparseAllreduce<T> {
   }
 
  private:
-  /// What lives on.
-  struct State {
-    std::int64_t iteration = 0;
-    Key<T> global_key = 0;  ///< smallest key that the last cut selected; 0: none yet
-    Boundaries boundaries;
-
-    void visit(StateVisitor& visitor) {
-      visitor.value("iteration", iteration);
-      visitor.check(iteration >= 0, "iteration", "at least 0");
-      visitor.value("global_key", global_key);
-      const std::uint64_t n = boundaries.back();
-      visitor.values("boundaries", std::span(boundaries), Share::cuts);
-      visitor.check(boundaries.front() == 0 && boundaries.back() == n && std::is_sorted(boundaries.begin(), boundaries.end()),
-                    "boundaries", fmt::format("ascending from 0 to {}", n));
-    }
-  };
-  [[nodiscard]] State fresh_state() const {
-    State state{.boundaries = Boundaries(size(1))};
-    uniform_boundaries(n(), state.boundaries);
-    return state;
-  }
-
   struct Sizes {
     std::uint32_t above = 0;       // entries of my region above the global cut
     std::uint32_t equal = 0;       // and exactly on it
@@ -364,8 +343,8 @@ class OkTopk final : public SparseAllreduce<T> {
   AllreduceProblem problem_;
   int ranks_;
   std::int64_t result_capacity_;
-  const State fresh_ = fresh_state();  // to copy it takes no memory
-  State state_ = fresh_;
+  const OkTopkState<T> fresh_{problem_.count, ranks_};  // to copy it takes no memory
+  OkTopkState<T> state_ = fresh_;
   Space space_;
   SplitReduce<T, Space> split_;
   typename Space::IndexCopy index_copy_;

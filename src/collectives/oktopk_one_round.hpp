@@ -1,0 +1,108 @@
+// oktopk_one_round.hpp: Ok-Topk where k P is small: every rank gets every rank's selection in one allgather, sums them in the order
+// of the tree, and cuts the sum for itself. The same bits as those of split and reduce.
+//
+// A rank sends ceil(log2 P) messages: (P - 1) times 16 bytes and room for k entries. Ranks contribute at most k entries, with
+// values as they are: of what is rounded, or cut by a remembered threshold, the other schedule's result depends on its regions.
+#pragma once
+
+#include "codec/wire.hpp"
+#include "collectives/allgatherv.hpp"
+#include "collectives/allreduce.hpp"
+#include "collectives/global_kth.hpp"
+#include "collectives/host_space.hpp"
+#include "collectives/merge_tree.hpp"
+#include "collectives/oktopk_state.hpp"
+
+namespace weir {
+
+template <class T>
+class OkTopkOneRound final : public SparseAllreduce<T> {
+ public:
+  explicit OkTopkOneRound(const AllreduceProblem& problem)
+      : problem_(problem),
+        space_(problem, problem.largest_local * problem.ranks, 2 * problem.ranks),
+        tree_(space_, problem.ranks, problem.largest_local * problem.ranks),
+        messages_(problem.ranks * slot_bytes(problem.largest_local)),
+        counts_(static_cast<std::size_t>(problem.ranks)),
+        offset_(static_cast<std::size_t>(problem.ranks) + 1),
+        scratch_(kth_scratch) {}
+
+  void reset() override { state_ = fresh_; }
+  void visit_state(StateVisitor& visitor) override { visitor.state(state_); }
+  [[nodiscard]] std::int64_t memory_bytes() const override { return tree_.memory_bytes() + messages_.bytes() + scratch_.bytes(); }
+
+  task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t k, std::uint64_t input_error) override {
+    SparseOutcome<T> outcome;
+    ++state_.iteration;
+    const int me = channel.rank(), ranks = problem_.ranks;
+    const std::int64_t slot = slot_bytes(std::min(k, problem_.largest_local));
+
+    // 1. everybody's selection to everybody, with what is wrong there; all slots are as large as the largest
+    StageScope stage = channel.stage(Stage::allgatherv);
+    const Header mine{input_error, local.count};
+    std::memcpy(messages_.data(), &mine, sizeof mine);
+    wire::encode(problem_.wire(), local.indices, local.values, local.count, 0, range(), messages_.data() + sizeof mine);
+    for (int i = 0; i <= ranks; ++i) offset_[static_cast<std::size_t>(i)] = i * slot;
+    co_await allgatherv(channel, offset_, messages_.data());
+
+    // 2. the sum, in the order of the tree
+    for (int r = 0; r < ranks; ++r) {
+      Header theirs;
+      std::memcpy(&theirs, message(r, me, slot), sizeof theirs);
+      outcome.input_error = std::max(outcome.input_error, theirs.input_error);
+      counts_[static_cast<std::size_t>(r)] = static_cast<std::uint32_t>(theirs.count);
+    }
+    if (outcome.input_error != 0) co_return outcome;
+    tree_.begin(counts_.data());
+    for (int r = 0; r < ranks; ++r) {
+      const std::int64_t count = counts_[static_cast<std::size_t>(r)];
+      if (count == 0) continue;
+      const coo::Segment<T> leaf = tree_.leaf(r);
+      wire::decode(problem_.wire(), message(r, me, slot) + sizeof(Header), wire::message_bytes<T>(problem_.wire(), count, range()),
+                   count, 0, range(), leaf.indices, leaf.values);
+      tree_.arrived(r);
+    }
+    const coo::Segment<T> sum = tree_.root();
+    if (tree_.total() == 0) co_return outcome;
+
+    // 3. its k largest
+    stage.next(Stage::global_threshold);
+    const std::array<int, 1> myself = {channel.topology().rank()};
+    const GlobalCut<T> cut = co_await global_kth<T>(channel.group(myself), space_, sum, k, state_.global_key, scratch_.data());
+    state_.global_key = static_cast<Key<T>>(cut.key + (cut.ties == 0 ? 1 : 0));
+    const CutCounts counts = kernels::host::count_cut(sum.values, sum.count, cut.key);
+    const std::int64_t ties = std::min<std::int64_t>(static_cast<std::int64_t>(cut.ties), static_cast<std::int64_t>(counts.equal));
+    const coo::Segment<T> update = space_.keep(sum, cut.key, ties, static_cast<std::int64_t>(counts.above) + ties, tree_.spare());
+    space_.divide(update, problem_);
+    outcome.update = {update.indices, update.values, update.count};
+    co_return outcome;
+  }
+
+ private:
+  /// Before the entries of a message.
+  struct Header {
+    std::uint64_t input_error = 0;
+    std::int64_t count = 0;
+  };
+
+  [[nodiscard]] std::uint64_t range() const { return static_cast<std::uint64_t>(problem_.count); }
+  [[nodiscard]] std::int64_t slot_bytes(std::int64_t entries) const {
+    return static_cast<std::int64_t>(sizeof(Header)) + wire::slot_bytes<T>(problem_.wire(), entries, range());
+  }
+  /// Of rank r: mine comes first.
+  [[nodiscard]] const std::byte* message(int r, int me, std::int64_t slot) const {
+    return messages_.data() + (r - me + problem_.ranks) % problem_.ranks * slot;
+  }
+
+  AllreduceProblem problem_;
+  const OkTopkState<T> fresh_{problem_.count, problem_.ranks};  // to copy it takes no memory
+  OkTopkState<T> state_ = fresh_;
+  HostSpace<T> space_;
+  MergeTree<T, HostSpace<T>> tree_;
+  Buffer<std::byte> messages_;
+  std::vector<std::uint32_t> counts_;
+  std::vector<std::int64_t> offset_;
+  Buffer<std::uint64_t> scratch_;
+};
+
+}  // namespace weir

@@ -1,0 +1,115 @@
+// Ok-Topk by every schedule: the same bits.
+#include <map>
+
+#include "collectives/allreduce.hpp"
+#include "kernels/kernels.hpp"
+#include "support/catch.hpp"
+#include "support/inproc_ranks.hpp"
+#include "support/inputs.hpp"
+#include "support/rank_check.hpp"
+#include "support/same_bits.hpp"
+
+namespace weir::test {
+namespace {
+
+constexpr int test_tag = 1000;
+
+template <class T>
+struct Selection {
+  std::vector<std::uint32_t> indices;
+  std::vector<T> values;
+};
+
+/// The k largest nonzero entries; ties go to the lowest index.
+template <class T>
+Selection<T> largest(const std::vector<T>& x, std::int64_t k) {
+  std::vector<std::uint32_t> order;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (x[i] != 0) order.push_back(static_cast<std::uint32_t>(i));
+  }
+  std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) { return std::abs(x[a]) > std::abs(x[b]); });
+  order.resize(std::min(order.size(), static_cast<std::size_t>(k)));
+  std::sort(order.begin(), order.end());
+  Selection<T> s{order, {}};
+  for (const std::uint32_t i : order) s.values.push_back(x[i]);
+  return s;
+}
+
+template <class T>
+struct Exchange {
+  SparseAllreduce<T>* algorithm;
+  const Selection<T>* local;
+  std::int64_t k;
+  std::uint64_t input_error;
+  SparseOutcome<T> outcome;
+
+  static task<void> start(Channel channel, void* argument) {
+    auto& e = *static_cast<Exchange*>(argument);
+    const SparseVector<T> local{e.local->indices.data(), e.local->values.data(), std::ssize(e.local->indices)};
+    e.outcome = co_await e.algorithm->run(channel, local, e.k, e.input_error);
+  }
+  void run(Communicator& comm) { comm.state()->run_blocking("exchange", test_tag, start, this); }
+};
+
+template <class T>
+void compare(int ranks, std::int64_t n, std::int64_t most, WireFormat format, Input input, RankCheck& check) {
+  run_ranks(ranks, [&](Communicator& comm) {
+    AllreduceProblem problem;
+    problem.count = problem.config.count = n;
+    problem.largest_k = problem.largest_local = most;
+    problem.ranks = ranks;
+    problem.divisor = ranks;
+    problem.config.wire_format = format;
+    const auto direct = make_oktopk<T>(problem), one_round = make_oktopk_one_round<T>(problem);
+    for (int t = 0; t < 4; ++t) {
+      const std::int64_t k = t == 2 ? most / 2 : most;
+      const Selection<T> local = largest(compute_input<T>(input, n, comm.rank(), ranks, t), k);
+      Exchange<T> right{direct.get(), &local, k, 0, {}}, other{one_round.get(), &local, k, 0, {}};
+      right.run(comm);
+      other.run(comm);
+      const SparseVector<T> a = right.outcome.update, b = other.outcome.update;
+      check.that(
+          a.count == b.count && std::equal(a.indices, a.indices + a.count, b.indices) &&
+              same_bits(std::span(a.values, static_cast<std::size_t>(a.count)),
+                        std::span(b.values, static_cast<std::size_t>(b.count))),
+          input_name(input) + ", P = " + std::to_string(ranks) + ", n = " + std::to_string(n) + ", k = " + std::to_string(k));
+    }
+  });
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("oktopk in one round has the bits of oktopk by split and reduce", "", float, double) {
+  RankCheck check;
+  for (const int ranks : {1, 2, 3, 5, 7, 8, 33}) {
+    for (const std::int64_t n : {0, 1, 5, 1000}) {
+      for (const std::int64_t k : {std::int64_t{0}, std::int64_t{1}, n / 20, n}) {
+        if (k > n || (ranks == 33 && k > 50)) continue;
+        for (const Input input : all_inputs())
+          compare<TestType>(ranks, n, k, k % 2 == 0 ? WireFormat::compact : WireFormat::coo, input, check);
+      }
+    }
+  }
+  REQUIRE(check.failure().empty());
+}
+
+TEST_CASE("an input error of one rank in one round: all ranks hear the largest, and nothing is delivered") {
+  RankCheck check;
+  run_ranks(5, [&](Communicator& comm) {
+    AllreduceProblem problem;
+    problem.count = problem.config.count = 100;
+    problem.largest_k = problem.largest_local = 3;
+    problem.ranks = 5;
+    const auto algorithm = make_oktopk_one_round<float>(problem);
+    const Selection<float> local{{1, 2, 3}, {1, 2, 3}};
+    Exchange<float> e{algorithm.get(), &local, 3, comm.rank() == 3 ? 7U : comm.rank() == 1 ? 5U : 0U, {}};
+    e.run(comm);
+    check.that(e.outcome.input_error == 7 && e.outcome.update.count == 0, "error");
+    e.input_error = 0;
+    e.run(comm);
+    check.that(e.outcome.input_error == 0 && e.outcome.update.count == 3, "after an error");
+  });
+  REQUIRE(check.failure().empty());
+}
+
+}  // namespace weir::test
