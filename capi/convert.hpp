@@ -33,6 +33,9 @@ inline AllreduceConfig from_c(const weir_allreduce_config& c) {
   config.boundary_period = c.boundary_period;
   config.balance_trigger = c.balance_trigger;
   config.window = c.window;
+  config.schedule = static_cast<ExchangeSchedule>(c.schedule);
+  config.radix = c.radix;
+  config.threads = c.threads;
   config.non_finite = static_cast<NonFinite>(c.non_finite);
   config.dense_iterations = c.dense_iterations;
   config.warmup_iterations = c.warmup_iterations;
@@ -66,6 +69,9 @@ inline weir_allreduce_config to_c(const AllreduceConfig& full) {
   c.boundary_period = full.boundary_period;
   c.balance_trigger = full.balance_trigger;
   c.window = full.window;
+  c.schedule = static_cast<std::int32_t>(full.schedule);
+  c.radix = full.radix;
+  c.threads = full.threads;
   c.non_finite = static_cast<std::int32_t>(full.non_finite);
   c.dense_iterations = full.dense_iterations;
   c.warmup_iterations = full.warmup_iterations;

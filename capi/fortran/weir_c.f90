@@ -75,6 +75,10 @@ module weir_c
     type(c_ptr) :: compressor_parameters = c_null_ptr
     real(c_double) :: feedback_decay = 0
     real(c_double) :: feedback_gain = 0
+    integer(c_int32_t) :: schedule = 0
+    integer(c_int32_t) :: radix = 0
+    integer(c_int32_t) :: threads = 0
+    integer(c_int32_t) :: reserved = 0
   end type
 
   type, bind(C) :: c_statistics
@@ -1625,6 +1629,9 @@ contains
     c%boundary_period = from%boundary_period
     c%balance_trigger = from%balance_trigger
     c%window = from%window
+    c%schedule = from%schedule
+    c%radix = from%radix
+    c%threads = from%threads
     c%non_finite = from%non_finite
     c%dense_iterations = from%dense_iterations
     c%warmup_iterations = from%warmup_iterations
@@ -1845,6 +1852,9 @@ contains
     to%boundary_period = c%boundary_period
     to%balance_trigger = c%balance_trigger
     to%window = c%window
+    to%schedule = c%schedule
+    to%radix = c%radix
+    to%threads = c%threads
     to%non_finite = c%non_finite
     to%dense_iterations = c%dense_iterations
     to%warmup_iterations = c%warmup_iterations

@@ -68,6 +68,17 @@ module weir_types
   integer, parameter :: WEIR_WIRE_VALUES_BFLOAT16 = 1 !< needs float32
   integer, parameter :: WEIR_WIRE_VALUES_FLOAT16 = 2 !< needs float32
 
+  !> How the messages of oktopk, and of the exchanges of hi_oktopk, are arranged. Every schedule delivers the same bits. phased and
+  !> one_round are for host memory, native wire values, and thresholds that select at most k entries (exact, mstopk).
+
+  integer, parameter :: WEIR_EXCHANGE_AUTOMATIC = 0 !< the cheapest by the cost functions, for the k of each iteration
+  !> Ok-Topk section 3.1.1: every rank sends to every other; at most 3 k entries a rank
+  integer, parameter :: WEIR_EXCHANGE_DIRECT = 1
+  !> split and reduce digit by digit of the rank number: about `radix` log P messages in place of P
+  integer, parameter :: WEIR_EXCHANGE_PHASED = 2
+  !> every rank gathers every selection, and sums and cuts for itself: log P messages, for small k P
+  integer, parameter :: WEIR_EXCHANGE_ONE_ROUND = 3
+
   !> Error feedback: what a rank remembers of what it did not deliver (GRACE section IV calls it memory).
 
   integer, parameter :: WEIR_FEEDBACK_NONE = 0 !< nothing: what is not delivered is lost
@@ -255,6 +266,11 @@ module weir_types
     integer(int64) :: boundary_period = 64_int64 !< tau of Ok-Topk Algorithm 1, 1 to 2^48
     real(real64) :: balance_trigger = 4.0_real64 !< balance when the largest part exceeds this many times the mean
     integer :: window = 4 !< exchanges in flight during split-and-reduce, 1 to 65536
+    integer :: schedule = WEIR_EXCHANGE_AUTOMATIC !< WEIR_EXCHANGE_AUTOMATIC, ...: of oktopk and hi_oktopk; others ignore it
+    integer :: radix = 0 !< of the phased schedule: 2, 4, 8, 16, 32 or 64; 0: the cheapest by the cost functions
+    !> threads of this rank that select, merge, encode and apply, in host memory; may differ between ranks. The result does not
+    !> depend on it. 0: WEIR_THREADS, else the cores that this rank has for itself
+    integer :: threads = 0
     integer :: non_finite = WEIR_NON_FINITE_ERROR !< WEIR_NON_FINITE_ERROR, ...: what NaN and infinity do
     integer(int64) :: dense_iterations = 0_int64 !< the first iterations run dense (the Ok-Topk authors use 512); at most 2^48
     !> after those, density falls exponentially from 25 % to its target (DGC), with sparse compressors; at most 2^48

@@ -55,6 +55,16 @@ typedef enum weir_wire_values {
   WEIR_WIRE_VALUES_FLOAT16 = 2   /**< needs float32 */
 } weir_wire_values;
 
+/** How the messages of oktopk, and of the exchanges of hi_oktopk, are arranged. Every schedule delivers the same bits. phased
+ *  and one_round are for host memory, native wire values, and thresholds that select at most k entries (exact, mstopk). */
+typedef enum weir_exchange_schedule {
+  WEIR_EXCHANGE_AUTOMATIC = 0, /**< the cheapest by the cost functions, for the k of each iteration */
+  WEIR_EXCHANGE_DIRECT = 1, /**< Ok-Topk section 3.1.1: every rank sends to every other; at most 3 k entries a rank */
+  WEIR_EXCHANGE_PHASED = 2, /**< split and reduce digit by digit of the rank number: about `radix` log P messages in place of P */
+  /** every rank gathers every selection, and sums and cuts for itself: log P messages, for small k P */
+  WEIR_EXCHANGE_ONE_ROUND = 3
+} weir_exchange_schedule;
+
 /** Error feedback: what a rank remembers of what it did not deliver (GRACE section IV calls it memory). */
 typedef enum weir_feedback {
   WEIR_FEEDBACK_NONE = 0, /**< nothing: what is not delivered is lost */
@@ -251,13 +261,19 @@ typedef struct weir_allreduce_config {
   /** gamma of GRACE section IV: gradients are multiplied by it; finite and not 0. Must be 1 with ef21, and where nothing is
    *  compressed */
   double feedback_gain;
+  int32_t schedule; /**< weir_exchange_schedule: of oktopk and hi_oktopk; others ignore it */
+  int32_t radix;    /**< of the phased schedule: 2, 4, 8, 16, 32 or 64; 0: the cheapest by the cost functions */
+  /** threads of this rank that select, merge, encode and apply, in host memory; may differ between ranks. The result does not
+   *  depend on it. 0: WEIR_THREADS, else the cores that this rank has for itself */
+  int32_t threads;
+  int32_t reserved; /**< 0 */
 } weir_allreduce_config;
 
 #define WEIR_ALLREDUCE_CONFIG_INIT                                                                                                 \
   {                                                                                                                                \
     sizeof(weir_allreduce_config), 0, -1, 0.01, 4.0, 32, 64, 0, 0, "oktopk", "allreduce", WEIR_FLOAT32, WEIR_THRESHOLD_EXACT,      \
     WEIR_NON_FINITE_ERROR, 4, 0, WEIR_FEEDBACK_AUTOMATIC, 1, WEIR_WIRE_FORMAT_COMPACT, WEIR_WIRE_VALUES_NATIVE, 30, 0,             \
-    WEIR_MEMORY_HOST, 1, "", "", 1.0, 1.0                                                                                          \
+    WEIR_MEMORY_HOST, 1, "", "", 1.0, 1.0, WEIR_EXCHANGE_AUTOMATIC, 0, 0, 0                                                        \
   }
 
 /** What one run of a plan did on this rank; times in seconds. Set struct_size to its size before a call fills it. */

@@ -49,6 +49,15 @@ enum class WireValues : std::int32_t {
   float16 = 2    ///< needs float32
 };
 
+/// How the messages of oktopk, and of the exchanges of hi_oktopk, are arranged. Every schedule delivers the same bits. phased and
+/// one_round are for host memory, native wire values, and thresholds that select at most k entries (exact, mstopk).
+enum class ExchangeSchedule : std::int32_t {
+  automatic = 0,  ///< the cheapest by the cost functions, for the k of each iteration
+  direct = 1,     ///< Ok-Topk section 3.1.1: every rank sends to every other; at most 3 k entries a rank
+  phased = 2,     ///< split and reduce digit by digit of the rank number: about `radix` log P messages in place of P
+  one_round = 3   ///< every rank gathers every selection, and sums and cuts for itself: log P messages, for small k P
+};
+
 /// Error feedback: what a rank remembers of what it did not deliver (GRACE section IV calls it memory).
 enum class Feedback : std::int32_t {
   none = 0,  ///< nothing: what is not delivered is lost
@@ -223,10 +232,15 @@ struct AllreduceConfig {
   /// how values travel, with sparse compressors; others ignore it. bfloat16 and float16 do not take gradients of float64. With
   /// `algorithm = auto`, Weir may also choose native
   WireValues wire_values = WireValues::native;
-  std::int64_t threshold_period = 32;       ///< tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48
-  std::int64_t boundary_period = 64;        ///< tau of Ok-Topk Algorithm 1, 1 to 2^48
-  double balance_trigger = 4.0;             ///< balance when the largest part exceeds this many times the mean
-  int window = 4;                           ///< exchanges in flight during split-and-reduce, 1 to 65536
+  std::int64_t threshold_period = 32;  ///< tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48
+  std::int64_t boundary_period = 64;  ///< tau of Ok-Topk Algorithm 1, 1 to 2^48
+  double balance_trigger = 4.0;  ///< balance when the largest part exceeds this many times the mean
+  int window = 4;  ///< exchanges in flight during split-and-reduce, 1 to 65536
+  ExchangeSchedule schedule = ExchangeSchedule::automatic;  ///< of oktopk and hi_oktopk; others ignore it
+  int radix = 0;  ///< of the phased schedule: 2, 4, 8, 16, 32 or 64; 0: the cheapest by the cost functions
+  /// threads of this rank that select, merge, encode and apply, in host memory; may differ between ranks. The result does not
+  /// depend on it. 0: WEIR_THREADS, else the cores that this rank has for itself
+  int threads = 0;
   NonFinite non_finite = NonFinite::error;  ///< what NaN and infinity do
   std::int64_t dense_iterations = 0;        ///< the first iterations run dense (the Ok-Topk authors use 512); at most 2^48
   /// after those, density falls exponentially from 25 % to its target (DGC), with sparse compressors; at most 2^48

@@ -59,6 +59,19 @@ class Channel {
     return noted(engine_->transport().receive(data, bytes, peer, run_->tag), false, peer, level, bytes);
   }
 
+  /// A message of at most `bytes`, which says itself how long it is: note_received() then counts it. See Transport::receive_up_to.
+  [[nodiscard]] Request receive_up_to(void* data, std::int64_t bytes, int from) const {
+    const int peer = in_communicator(from);
+    const Level level = topology_->level(topology_->rank(), peer);
+    ++count_->messages_received[static_cast<std::size_t>(level)];
+    return noted(engine_->transport().receive_up_to(data, bytes, peer, run_->tag), false, peer, level, bytes);
+  }
+  void note_received(std::int64_t bytes, int from, Traffic kind) const {
+    const Level level = topology_->level(topology_->rank(), in_communicator(from));
+    count_->bytes_received[static_cast<std::size_t>(level)] += bytes;
+    count_->kind_received[static_cast<std::size_t>(kind)] += bytes;
+  }
+
   /// The transport's own allreduce over all ranks; its traffic is not counted. See Transport::allreduce.
   [[nodiscard]] Request allreduce(void* data, std::int64_t count, DataType type, int lane) const {
     return noted(engine_->transport().allreduce(data, count, type, lane, run_->tag), true, -1, Level::self, 0);

@@ -8,8 +8,8 @@
 
 namespace weir {
 
-Request Transport::acquire(Kind kind, std::int64_t bytes, int peer, int tag) {
-  if (free_.empty() || (free_.size() <= setup_slots && tag != setup_tag)) {
+Request Transport::acquire(const Slot& content) {
+  if (free_.empty() || (free_.size() <= setup_slots && content.tag != setup_tag)) {
     const int first = static_cast<int>(slots_.size());
     const int count = first == 0 ? 32 : 2 * first;
     grow(count);
@@ -19,24 +19,30 @@ Request Transport::acquire(Kind kind, std::int64_t bytes, int peer, int tag) {
   }
   const int index = free_.back();
   free_.pop_back();
-  slots_[static_cast<std::size_t>(index)] = {kind, peer, tag, bytes};
+  slots_[static_cast<std::size_t>(index)] = content;
   return {index};
 }
 
 Request Transport::send(const void* data, std::int64_t bytes, int to, int tag) {
-  const Request request = acquire(Kind::send, bytes, to, tag);
+  const Request request = acquire({Kind::send, to, tag, bytes});
   post_send(request.slot, data);
   return request;
 }
 
 Request Transport::receive(void* data, std::int64_t bytes, int from, int tag) {
-  const Request request = acquire(Kind::receive, bytes, from, tag);
+  const Request request = acquire({Kind::receive, from, tag, bytes});
+  post_receive(request.slot, data);
+  return request;
+}
+
+Request Transport::receive_up_to(void* data, std::int64_t bytes, int from, int tag) {
+  const Request request = acquire({Kind::receive, from, tag, bytes, true});
   post_receive(request.slot, data);
   return request;
 }
 
 Request Transport::allreduce(void* data, std::int64_t count, DataType type, int lane, int tag) {
-  const Request request = acquire(Kind::allreduce, count * (type == DataType::float32 ? 4 : 8), -1, tag);
+  const Request request = acquire({Kind::allreduce, -1, tag, count * (type == DataType::float32 ? 4 : 8)});
   post_allreduce(request.slot, data, type, lane);
   return request;
 }
@@ -77,7 +83,7 @@ void Transport::abandon(int tag) noexcept {
 std::string Transport::describe(Request request) const {
   const Slot& s = slot(request.slot);
   if (s.kind == Kind::allreduce) return fmt::format("allreduce of {} bytes, tag {}", s.bytes, s.tag);
-  return fmt::format("{} of {} bytes {} rank {}, tag {}", s.kind == Kind::send ? "send" : "receive", s.bytes,
+  return fmt::format("{} of {}{} bytes {} rank {}, tag {}", s.kind == Kind::send ? "send" : "receive", s.up_to ? "up to " : "", s.bytes,
                      s.kind == Kind::send ? "to" : "from", s.peer, s.tag);
 }
 

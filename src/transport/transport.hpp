@@ -1,6 +1,7 @@
 // transport.hpp: nonblocking send and receive between ranks. All that the algorithms know of a network.
 //
-// Matching is by (peer, tag), in the order posted. Sizes are agreed beforehand: a message of another size is an error.
+// Matching is by (peer, tag), in the order posted. Sizes are agreed beforehand: a message of another size is an error. Only where
+// the receiver says so may a message be shorter, and must then say itself how long it is.
 // Nothing here blocks and, once every slot has been used once, nothing allocates. One thread at a time.
 #pragma once
 
@@ -54,6 +55,9 @@ class Transport {
   /// `data` stays untouched by the caller until the request is done. Messages of any size.
   Request send(const void* data, std::int64_t bytes, int to, int tag);
   Request receive(void* data, std::int64_t bytes, int from, int tag);
+  /// A message of at most `bytes`, which are at most longest_open_message.
+  Request receive_up_to(void* data, std::int64_t bytes, int from, int tag);
+  static constexpr std::int64_t longest_open_message = std::int64_t{1} << 20;
   /// Collective, blocking: one more lane for allreduce(). Plans that may run at the same time need one each, since the library's
   /// own collectives match by order of calls. Only where has_allreduce().
   virtual int open_lane();
@@ -107,6 +111,9 @@ class Transport {
     int peer = -1;
     int tag = -1;
     std::int64_t bytes = 0;
+    bool up_to = false;  ///< of a receive: `bytes` are the most
+
+    [[nodiscard]] bool takes(std::int64_t arrived) const { return arrived == bytes || (up_to && arrived < bytes); }
   };
   Transport(int rank, int size) : rank_(rank), size_(size) {}
   [[nodiscard]] const Slot& slot(int index) const { return slots_[static_cast<std::size_t>(index)]; }
@@ -122,7 +129,7 @@ class Transport {
 
  private:
   static constexpr std::size_t setup_slots = 4;
-  Request acquire(Kind kind, std::int64_t bytes, int peer, int tag);
+  Request acquire(const Slot& content);
 
   int rank_, size_;
   std::int64_t pieces_done_ = 0;

@@ -39,6 +39,10 @@ class weir_allreduce_config(Structure):
         ("compressor_parameters", c_char_p),
         ("feedback_decay", c_double),
         ("feedback_gain", c_double),
+        ("schedule", c_int32),
+        ("radix", c_int32),
+        ("threads", c_int32),
+        ("reserved", c_int32),
     ]
 
 

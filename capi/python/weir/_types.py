@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 __all__ = [
     "Status", "Error", "ArgumentError", "MismatchError", "BusyError", "StateError", "NonFiniteError", "TimeoutError",
     "TransportError", "MemoryError", "SettingError", "UnsupportedError", "InternalError", "DeviceError", "FileError", "DataType",
-    "MemorySpace", "Threshold", "WireFormat", "WireValues", "Feedback", "NonFinite", "Level", "Optimizer", "Routing",
-    "FusionScheme", "OperatorDivision", "OptimizerRule", "SampleErrors", "Shuffle", "ProgressDisplay", "LogLevel", "ElementType",
-    "Distribution", "AllreduceConfig", "Statistics", "AlgorithmInfo", "CompressorInfo", "EncodedInfo", "SettingInfo",
-    "EmbeddingConfig", "EmbeddingStatistics", "ExchangeInfo", "CheckpointConfig", "CheckpointStatistics", "FusedTensor",
-    "FusionConfig", "FusionStatistics", "OperatorPart", "OperatorConfig", "OperatorStatistics", "OptimizedLayer",
+    "MemorySpace", "Threshold", "WireFormat", "WireValues", "ExchangeSchedule", "Feedback", "NonFinite", "Level", "Optimizer",
+    "Routing", "FusionScheme", "OperatorDivision", "OptimizerRule", "SampleErrors", "Shuffle", "ProgressDisplay", "LogLevel",
+    "ElementType", "Distribution", "AllreduceConfig", "Statistics", "AlgorithmInfo", "CompressorInfo", "EncodedInfo",
+    "SettingInfo", "EmbeddingConfig", "EmbeddingStatistics", "ExchangeInfo", "CheckpointConfig", "CheckpointStatistics",
+    "FusedTensor", "FusionConfig", "FusionStatistics", "OperatorPart", "OperatorConfig", "OperatorStatistics", "OptimizedLayer",
     "OptimizerConfig", "OptimizerStatistics", "SparseAdamConfig", "SampleCacheConfig", "SampleCacheStatistics",
     "SampleLoaderConfig",
 ]
@@ -215,6 +215,22 @@ class WireValues(IntEnum):
     native = 0
     bfloat16 = 1
     float16 = 2
+
+
+class ExchangeSchedule(IntEnum):
+    """How the messages of oktopk, and of the exchanges of hi_oktopk, are arranged. Every schedule delivers the same bits. phased
+    and one_round are for host memory, native wire values, and thresholds that select at most k entries (exact, mstopk).
+
+    automatic: the cheapest by the cost functions, for the k of each iteration
+    direct: Ok-Topk section 3.1.1: every rank sends to every other; at most 3 k entries a rank
+    phased: split and reduce digit by digit of the rank number: about `radix` log P messages in place of P
+    one_round: every rank gathers every selection, and sums and cuts for itself: log P messages, for small k P
+    """
+
+    automatic = 0
+    direct = 1
+    phased = 2
+    one_round = 3
 
 
 class Feedback(IntEnum):
@@ -467,6 +483,10 @@ class AllreduceConfig(Struct):
     boundary_period: tau of Ok-Topk Algorithm 1, 1 to 2^48
     balance_trigger: balance when the largest part exceeds this many times the mean
     window: exchanges in flight during split-and-reduce, 1 to 65536
+    schedule: of oktopk and hi_oktopk; others ignore it
+    radix: of the phased schedule: 2, 4, 8, 16, 32 or 64; 0: the cheapest by the cost functions
+    threads: threads of this rank that select, merge, encode and apply, in host memory; may differ between ranks. The result does
+        not depend on it. 0: WEIR_THREADS, else the cores that this rank has for itself
     non_finite: what NaN and infinity do
     dense_iterations: the first iterations run dense (the Ok-Topk authors use 512); at most 2^48
     warmup_iterations: after those, density falls exponentially from 25 % to its target (DGC), with sparse compressors; at most 2^48
@@ -496,6 +516,9 @@ class AllreduceConfig(Struct):
     boundary_period: int = 64
     balance_trigger: float = 4.0
     window: int = 4
+    schedule: Union[ExchangeSchedule, str] = ExchangeSchedule.automatic
+    radix: int = 0
+    threads: int = 0
     non_finite: Union[NonFinite, str] = NonFinite.error
     dense_iterations: int = 0
     warmup_iterations: int = 0
@@ -508,8 +531,8 @@ class AllreduceConfig(Struct):
         "trial_iterations": int, "compressor": str, "compressor_parameters": str, "seed": int, "error_feedback": Feedback,
         "feedback_decay": float, "feedback_gain": float, "average": bool, "threshold": Threshold, "samplings": int,
         "wire_format": WireFormat, "wire_values": WireValues, "threshold_period": int, "boundary_period": int,
-        "balance_trigger": float, "window": int, "non_finite": NonFinite, "dense_iterations": int, "warmup_iterations": int,
-        "priority": int, "name": str,
+        "balance_trigger": float, "window": int, "schedule": ExchangeSchedule, "radix": int, "threads": int,
+        "non_finite": NonFinite, "dense_iterations": int, "warmup_iterations": int, "priority": int, "name": str,
     }
 
 
@@ -543,6 +566,9 @@ class PlanKeywords:
         boundary_period: int = 64,
         balance_trigger: float = 4.0,
         window: int = 4,
+        schedule: Union[ExchangeSchedule, str] = ExchangeSchedule.automatic,
+        radix: int = 0,
+        threads: int = 0,
         non_finite: Union[NonFinite, str] = NonFinite.error,
         dense_iterations: int = 0,
         warmup_iterations: int = 0,
@@ -589,6 +615,10 @@ class PlanKeywords:
         boundary_period: tau of Ok-Topk Algorithm 1, 1 to 2^48
         balance_trigger: balance when the largest part exceeds this many times the mean
         window: exchanges in flight during split-and-reduce, 1 to 65536
+        schedule: of oktopk and hi_oktopk; others ignore it
+        radix: of the phased schedule: 2, 4, 8, 16, 32 or 64; 0: the cheapest by the cost functions
+        threads: threads of this rank that select, merge, encode and apply, in host memory; may differ between ranks. The result
+            does not depend on it. 0: WEIR_THREADS, else the cores that this rank has for itself
         non_finite: what NaN and infinity do
         dense_iterations: the first iterations run dense (the Ok-Topk authors use 512); at most 2^48
         warmup_iterations: after those, density falls exponentially from 25 % to its target (DGC), with sparse compressors; at most
@@ -604,8 +634,8 @@ class PlanKeywords:
                 error_feedback=error_feedback, feedback_decay=feedback_decay, feedback_gain=feedback_gain, average=average,
                 threshold=threshold, samplings=samplings, wire_format=wire_format, wire_values=wire_values,
                 threshold_period=threshold_period, boundary_period=boundary_period, balance_trigger=balance_trigger, window=window,
-                non_finite=non_finite, dense_iterations=dense_iterations, warmup_iterations=warmup_iterations, priority=priority,
-                name=name,
+                schedule=schedule, radix=radix, threads=threads, non_finite=non_finite, dense_iterations=dense_iterations,
+                warmup_iterations=warmup_iterations, priority=priority, name=name,
             ),
         )
 

@@ -201,15 +201,15 @@ class InprocTransport final : public Transport {
       box.bell.ring();
       return false;
     }
-    if (message->bytes != s.bytes) {
+    if (!s.takes(message->bytes)) {
       fail(WEIR_ERR_TRANSPORT, "rank {} sent {} bytes under tag {} where {} were agreed", s.peer, message->bytes, s.tag, s.bytes);
     }
-    if (destination.copied == nullptr && s.bytes > 0) {
-      if (copier_) destination.copied = copier_->copy(destination.data, message->data, s.bytes);
+    if (destination.copied == nullptr && message->bytes > 0) {
+      if (copier_) destination.copied = copier_->copy(destination.data, message->data, message->bytes);
       if (destination.copied != nullptr)
         message->copied_by = index;
       else
-        std::memcpy(destination.data, message->data, static_cast<std::size_t>(s.bytes));
+        std::memcpy(destination.data, message->data, static_cast<std::size_t>(message->bytes));
     }
     if (destination.copied != nullptr && !destination.copied->reached()) return false;
     destination.copied = nullptr;
@@ -237,7 +237,7 @@ class InprocTransport final : public Transport {
     if (s.kind == Kind::receive) {
       Destination& destination = destination_[static_cast<std::size_t>(index)];
       abandon_copy(destination, index);
-      if (shared_.fault.late) late_.push_back({destination.data, s.peer, s.tag, s.bytes});
+      if (shared_.fault.late) late_.push_back({destination.data, s});
     }
     if (s.kind != Kind::send) return;
     auto& box = shared_.mailboxes[static_cast<std::size_t>(s.peer)];
@@ -259,13 +259,13 @@ class InprocTransport final : public Transport {
       auto& box = shared_.mailboxes[static_cast<std::size_t>(rank())];
       const std::scoped_lock lock(box.mutex);
       const auto message = std::find_if(box.messages.begin(), box.messages.end(), [&](const Message& m) {
-        return m.from == late.from && m.tag == late.tag && m.bytes == late.bytes;
+        return m.from == late.slot.peer && m.tag == late.slot.tag && late.slot.takes(m.bytes);
       });
       if (message == box.messages.end()) {
         ++i;
         continue;
       }
-      if (late.bytes > 0) std::memcpy(late.data, message->data, static_cast<std::size_t>(late.bytes));
+      if (message->bytes > 0) std::memcpy(late.data, message->data, static_cast<std::size_t>(message->bytes));
       message->taken->store(true, std::memory_order_release);
       shared_.mailboxes[static_cast<std::size_t>(message->from)].bell.ring();
       box.messages.erase(message);
@@ -294,8 +294,7 @@ class InprocTransport final : public Transport {
   /// A receive that was given up.
   struct Late {
     void* data;
-    int from, tag;
-    std::int64_t bytes;
+    Slot slot;
   };
 
   std::int64_t sent_ = 0;
