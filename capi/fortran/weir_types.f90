@@ -266,7 +266,8 @@ module weir_types
     integer(int64) :: boundary_period = 64_int64 !< tau of Ok-Topk Algorithm 1, 1 to 2^48
     real(real64) :: balance_trigger = 4.0_real64 !< balance when the largest part exceeds this many times the mean
     integer :: window = 4 !< exchanges in flight during split-and-reduce, 1 to 65536
-    integer :: schedule = WEIR_EXCHANGE_AUTOMATIC !< WEIR_EXCHANGE_AUTOMATIC, ...: of oktopk and hi_oktopk; others ignore it
+    !> WEIR_EXCHANGE_AUTOMATIC, ...: of oktopk and hi_oktopk; others have one only, and take `automatic`
+    integer :: schedule = WEIR_EXCHANGE_AUTOMATIC
     integer :: radix = 0 !< of the phased schedule: 2, 4, 8, 16, 32 or 64; 0: the cheapest by the cost functions
     !> threads of this rank that select, merge, encode and apply, in host memory; may differ between ranks. The result does not
     !> depend on it. 0: WEIR_THREADS, else the cores that this rank has for itself

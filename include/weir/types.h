@@ -261,7 +261,7 @@ typedef struct weir_allreduce_config {
   /** gamma of GRACE section IV: gradients are multiplied by it; finite and not 0. Must be 1 with ef21, and where nothing is
    *  compressed */
   double feedback_gain;
-  int32_t schedule; /**< weir_exchange_schedule: of oktopk and hi_oktopk; others ignore it */
+  int32_t schedule; /**< weir_exchange_schedule: of oktopk and hi_oktopk; others have one only, and take `automatic` */
   int32_t radix;    /**< of the phased schedule: 2, 4, 8, 16, 32 or 64; 0: the cheapest by the cost functions */
   /** threads of this rank that select, merge, encode and apply, in host memory; may differ between ranks. The result does not
    *  depend on it. 0: WEIR_THREADS, else the cores that this rank has for itself */

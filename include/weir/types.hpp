@@ -236,7 +236,7 @@ struct AllreduceConfig {
   std::int64_t boundary_period = 64;  ///< tau of Ok-Topk Algorithm 1, 1 to 2^48
   double balance_trigger = 4.0;  ///< balance when the largest part exceeds this many times the mean
   int window = 4;  ///< exchanges in flight during split-and-reduce, 1 to 65536
-  ExchangeSchedule schedule = ExchangeSchedule::automatic;  ///< of oktopk and hi_oktopk; others ignore it
+  ExchangeSchedule schedule = ExchangeSchedule::automatic;  ///< of oktopk and hi_oktopk; others have one only, and take `automatic`
   int radix = 0;  ///< of the phased schedule: 2, 4, 8, 16, 32 or 64; 0: the cheapest by the cost functions
   /// threads of this rank that select, merge, encode and apply, in host memory; may differ between ranks. The result does not
   /// depend on it. 0: WEIR_THREADS, else the cores that this rank has for itself

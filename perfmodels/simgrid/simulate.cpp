@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 
 #include "calibrate_simulated.hpp"
@@ -29,10 +30,32 @@ const std::map<std::string, Threshold, std::less<>> thresholds = {
     {"exact", Threshold::exact},       {"reuse", Threshold::reuse}, {"mstopk", Threshold::mstopk},  {"sampled", Threshold::sampled},
     {"gaussian", Threshold::gaussian}, {"sidco", Threshold::sidco}, {"redsync", Threshold::redsync}};
 
+const std::map<std::string, ExchangeSchedule, std::less<>> schedules = {{"direct", ExchangeSchedule::direct},
+                                                                       {"phased", ExchangeSchedule::phased},
+                                                                       {"one_round", ExchangeSchedule::one_round}};
+
+/// "name", "name+threshold", "name:schedule" or "name:phased/radix". False: there is none of that.
+bool parse_algorithm(const std::string& wanted, AllreduceConfig& config) {
+  config.algorithm = wanted.substr(0, wanted.find_first_of("+:"));
+  const bool known = std::ranges::any_of(algorithms(), [&](const AlgorithmInfo& info) { return info.name == config.algorithm; });
+  if (!known) return false;
+  if (config.algorithm == wanted) return true;
+  std::string rest = wanted.substr(config.algorithm.size() + 1);
+  if (wanted[config.algorithm.size()] == '+') {
+    if (thresholds.contains(rest)) config.threshold = thresholds.at(rest);
+    return thresholds.contains(rest);
+  }
+  if (const std::size_t slash = rest.find('/'); slash != std::string::npos) {
+    config.radix = std::atoi(rest.c_str() + slash + 1);
+    rest.resize(slash);
+  }
+  if (schedules.contains(rest)) config.schedule = schedules.at(rest);
+  return schedules.contains(rest);
+}
+
 AllreduceConfig config_of(const Options& options, const std::string& wanted) {
-  const std::size_t plus = wanted.find('+');
-  AllreduceConfig config{.count = options.count, .density = options.density, .algorithm = wanted.substr(0, plus)};
-  if (plus != std::string::npos) config.threshold = thresholds.at(wanted.substr(plus + 1));
+  AllreduceConfig config{.count = options.count, .density = options.density};
+  parse_algorithm(wanted, config);
   return config;
 }
 
@@ -80,6 +103,7 @@ void fill_row(Row& row, std::vector<double> samples) {
 
 void measure(const Communicator& comm, const Options& options, std::span<float> gradient, Row& row) {
   AllreducePlan plan(comm, config_of(options, row.algorithm));
+  if (comm.rank() == 0) fmt::print(stderr, "{}: {}", row.algorithm, plan.explanation());
   std::vector<double> samples;
   for (int t = 0; t < options.warmup + options.iterations; ++t) {
     fill_gradient(gradient, options.spread, comm.rank(), t);
@@ -128,17 +152,13 @@ void run(const Options& options) {
   if (!options.json.empty()) write_json(rows, options.json);
 }
 
-/// "name" or "name+threshold", for CLI11: an error text, or nothing.
+/// For CLI11: an error text, or nothing.
 std::string check_algorithm(const std::string& wanted) {
-  const std::size_t plus = wanted.find('+');
-  if (plus != std::string::npos && !thresholds.contains(wanted.substr(plus + 1)))
-    return fmt::format("there is no threshold '{}'", wanted.substr(plus + 1));
+  AllreduceConfig config;
+  if (parse_algorithm(wanted, config)) return {};
   std::string known;
-  for (const AlgorithmInfo& algorithm : algorithms()) {
-    if (wanted.substr(0, plus) == algorithm.name) return {};
-    known += fmt::format(" {}", algorithm.name);
-  }
-  return fmt::format("there is no allreduce algorithm '{}': known are{}", wanted.substr(0, plus), known);
+  for (const AlgorithmInfo& algorithm : algorithms()) known += fmt::format(" {}", algorithm.name);
+  return fmt::format("'{}' is not NAME, NAME+THRESHOLD, NAME:SCHEDULE or NAME:phased/RADIX; known names are{}", wanted, known);
 }
 
 Options default_options() {
@@ -160,7 +180,7 @@ int main(int argc, char** argv) {
   app.add_option("--density", options.density, "share of entries delivered by sparse algorithms")
       ->check(CLI::Range(1e-9, 1.0))
       ->capture_default_str();
-  app.add_option("--algorithms", options.algorithms, "NAME or NAME+THRESHOLD each; all of the registry by default")
+  app.add_option("--algorithms", options.algorithms, "NAME, NAME+THRESHOLD, NAME:SCHEDULE or NAME:phased/RADIX each; all of the registry by default")
       ->delimiter(',')
       ->check(check_algorithm);
   app.add_option("--iterations", options.iterations, "measured iterations")->check(CLI::PositiveNumber)->capture_default_str();

@@ -42,6 +42,7 @@ void add_bench_codec(CLI::App& bench);
 void add_bench_compress(CLI::App& bench);
 void add_bench_overlap(CLI::App& bench);
 void add_bench_plans(CLI::App& bench);
+void add_bench_schedules(CLI::App& bench);
 void add_bench_rows(CLI::App& bench);
 void add_bench_embedding(CLI::App& bench);
 void add_bench_fusion(CLI::App& bench);

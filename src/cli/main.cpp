@@ -41,6 +41,7 @@ int main(int argc, char** argv) {
   weir::cli::add_bench_compress(*bench);
   weir::cli::add_bench_overlap(*bench);
   weir::cli::add_bench_plans(*bench);
+  weir::cli::add_bench_schedules(*bench);
   weir::cli::add_bench_rows(*bench);
   weir::cli::add_bench_embedding(*bench);
   weir::cli::add_bench_fusion(*bench);

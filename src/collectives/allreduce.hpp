@@ -58,6 +58,8 @@ struct AllreduceProblem {
   double divisor = 1;  ///< delivered values are divided by this
   AllreduceConfig config;
   const Topology* topology = nullptr;
+  ScheduleChoice schedule;                       ///< of the exchange, or of those in switch groups
+  ScheduleChoice across;                         ///< of those among switch groups
   int lane = -1;                                 ///< of the transport's allreduce, for those that need it
   std::shared_ptr<const SwitchGroups> switches;  ///< which the ranks form, for rows that go by them; none: the exchange is flat
   SharedMemory shared;  ///< of count elements, among the ranks of the node; none: they exchange by messages
@@ -133,6 +135,7 @@ struct AllreduceRow {
   bool sharded = false;
   bool by_switch = false;                ///< the exchange goes by switch groups where the ranks form several (switch_groups.hpp)
   bool sums_in_nodes = false;            ///< dense, through memory that a node's ranks share where there is room; sharded ones, too
+  bool schedules = false;                ///< runs by any of ExchangeSchedule
   bool delivers_all = false;             ///< the whole sum is delivered, not only about k entries of it
   bool needs_allreduce = false;          ///< of the transport; without one, dense_ring takes its place
   std::optional<Threshold> threshold{};  ///< the selection this algorithm is defined with, whatever the configuration says
@@ -192,9 +195,6 @@ template <class T>
 std::unique_ptr<SparseAllreduce<T>> make_gtopk(const AllreduceProblem& problem);
 template <class T>
 std::unique_ptr<SparseAllreduce<T>> make_oktopk(const AllreduceProblem& problem);
-/// The same bits in one allgather, for small k P: where ranks contribute at most k entries, with native values, in host memory.
-template <class T>
-std::unique_ptr<SparseAllreduce<T>> make_oktopk_one_round(const AllreduceProblem& problem);
 std::unique_ptr<CompressedExchange> make_packed_allgather(const AllreduceProblem& problem, std::unique_ptr<PackedCodec> codec);
 std::unique_ptr<CompressedExchange> make_packed_reduce_scatter(const AllreduceProblem& problem, std::unique_ptr<PackedCodec> codec);
 /// oktopk, in two stages where the problem has switch groups.

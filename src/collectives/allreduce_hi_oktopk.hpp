@@ -129,6 +129,7 @@ class HiOkTopk final : public SparseAllreduce<T> {
     problem.ranks = whole.switches->groups();
     problem.divisor = 1;
     problem.config.threshold = Threshold::exact;
+    problem.schedule = whole.across;
     problem.switches = nullptr;
     return problem;
   }

@@ -1,7 +1,6 @@
 #include "collectives/allreduce_oktopk.hpp"
 
 #include "collectives/host_space.hpp"
-#include "collectives/oktopk_one_round.hpp"
 
 namespace weir {
 
@@ -11,12 +10,5 @@ std::unique_ptr<SparseAllreduce<T>> make_oktopk(const AllreduceProblem& problem)
 }
 template std::unique_ptr<SparseAllreduce<float>> make_oktopk(const AllreduceProblem&);
 template std::unique_ptr<SparseAllreduce<double>> make_oktopk(const AllreduceProblem&);
-
-template <class T>
-std::unique_ptr<SparseAllreduce<T>> make_oktopk_one_round(const AllreduceProblem& problem) {
-  return std::make_unique<OkTopkOneRound<T>>(problem);
-}
-template std::unique_ptr<SparseAllreduce<float>> make_oktopk_one_round(const AllreduceProblem&);
-template std::unique_ptr<SparseAllreduce<double>> make_oktopk_one_round(const AllreduceProblem&);
 
 }  // namespace weir

@@ -1,5 +1,8 @@
-// allreduce_oktopk.hpp: Ok-Topk, the O(k) sparse allreduce: Li and Hoefler, PPoPP 2022, Algorithm 1. Step numbers below are ours;
-// the paper's lines are named.
+// oktopk_by_regions.hpp: Ok-Topk, the O(k) sparse allreduce: Li and Hoefler, PPoPP 2022, Algorithm 1, directly or by phases. Step
+// numbers below are ours; the paper's lines are named.
+//
+// Direct and phased differ in split and reduce only: by phases, it takes about r log P messages instead of P (phased_reduce.hpp).
+// Where that would carry more entries than its bound, an iteration is direct.
 //
 // Beyond the paper: boundaries that turn out unbalanced are re-cut at once, the global threshold comes from small histograms, mode
 // `exact` delivers exactly Topk(sum Topk(G)), sums do not depend on region boundaries, the volume bound of 3 k entries holds on
@@ -10,6 +13,7 @@
 #include <array>
 #include <limits>
 #include <numeric>
+#include <optional>
 
 #include "base/state.hpp"
 #include "codec/wire.hpp"
@@ -19,15 +23,16 @@
 #include "collectives/global_kth.hpp"
 #include "collectives/host_space.hpp"
 #include "collectives/oktopk_state.hpp"
+#include "collectives/phased_reduce.hpp"
 #include "collectives/regions.hpp"
 #include "collectives/split_reduce.hpp"
 
 namespace weir {
 
 template <class T, class Space>
-class OkTopk final : public SparseAllreduce<T> {
+class OkTopkByRegions {
  public:
-  explicit OkTopk(const AllreduceProblem& problem)
+  explicit OkTopkByRegions(const AllreduceProblem& problem)
       : problem_(problem),
         ranks_(problem.ranks),
         result_capacity_(std::min(problem.count, problem.largest_local)),
@@ -39,7 +44,6 @@ class OkTopk final : public SparseAllreduce<T> {
                         .wire = problem.wire()}),
         index_copy_(problem.largest_local),
         own_counts_(size()),
-        words_(2 * (ranks_ + 1)),
         cut_scratch_(std::max({recut_scratch(ranks_), kth_scratch, std::int64_t{2} * ranks_})),
         sizes_(size()),
         sizes_scratch_(size()),
@@ -49,19 +53,25 @@ class OkTopk final : public SparseAllreduce<T> {
         offset_(size(1)),
         requests_(2 * size()),
         result_indices_(result_capacity_),
-        result_values_(result_capacity_) {}
+        result_values_(result_capacity_) {
+    if constexpr (!Space::asynchronous) {
+      const std::int64_t k = std::min(problem.largest_k, problem.schedule.phased_to);
+      if (k > problem.schedule.one_round_to && ranks_ > 1)
+        phased_.emplace(space_, typename PhasedReduce<T>::Setup{ranks_, problem.schedule.radix, k, problem.wire()});
+    }
+    words_ = Buffer<std::uint64_t>(2 * (1 + load_words() + ranks_));
+  }
 
-  void reset() override { state_ = fresh_; }
-  void visit_state(StateVisitor& visitor) override { visitor.state(state_); }
-
-  [[nodiscard]] std::int64_t memory_bytes() const override {
-    return space_.memory_bytes() + split_.memory_bytes() + result_indices_.bytes() + result_values_.bytes() + index_copy_.bytes() +
+  [[nodiscard]] std::int64_t memory_bytes() const {
+    return space_.memory_bytes() + split_.memory_bytes() + (phased_ ? phased_->memory_bytes() : 0) + result_indices_.bytes() + result_values_.bytes() + index_copy_.bytes() +
            words_.bytes() + cut_scratch_.bytes();
   }
 
-  task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t k, std::uint64_t input_error) override {
+  task<SparseOutcome<T>> run(Channel channel, OkTopkState<T>& state, SparseVector<T> local, std::int64_t k,
+                             std::uint64_t input_error) {
     SparseOutcome<T> outcome;
-    const std::int64_t iteration = state_.iteration++;
+    state_ = &state;
+    const std::int64_t iteration = state.iteration++;
 
     // 1. region boundaries, every tau iterations (lines 5-7)
     if (iteration % problem_.config.boundary_period == 0) {
@@ -70,32 +80,38 @@ class OkTopk final : public SparseAllreduce<T> {
         co_await space_.quantiles(channel, local, ranks_, cut_scratch_.data());
       else
         uniform_cuts(n(), ranks_, cut_scratch_.data());
-      co_await average_boundaries(channel, state_.boundaries, cut_scratch_.data());
+      co_await average_boundaries(channel, state_->boundaries, cut_scratch_.data());
     }
 
-    // 2. announce: faults and region sizes; unbalanced regions are re-cut at once
+    // 2. announce: faults, region sizes, and what ranks would carry in the phases; unbalanced regions are re-cut at once
     StageScope stage = channel.stage(Stage::announce);
-    co_await space_.count_regions(channel, local, state_.boundaries, own_counts_.data());
+    co_await space_.count_regions(channel, local, state_->boundaries, own_counts_.data());
+    const int maxima = 1 + load_words(), words = maxima + ranks_;
     words_[0] = input_error;
-    std::copy(own_counts_.begin(), own_counts_.end(), words_.data() + 1);
-    co_await allreduce_control(channel, words_.data(), ranks_ + 1, 1, words_.data() + ranks_ + 1);
+    if (phased_) phased_->largest_parts(own_counts_.data(), words_.data() + 1);
+    std::copy(own_counts_.begin(), own_counts_.end(), words_.data() + maxima);
+    co_await allreduce_control(channel, words_.data(), words, maxima, words_.data() + words);
     outcome.input_error = words_[0];
     if (outcome.input_error != 0) co_return outcome;
-    const std::uint64_t* const region_totals = words_.data() + 1;
+    const std::uint64_t* const region_totals = words_.data() + maxima;
     const std::uint64_t total = std::accumulate(region_totals, region_totals + ranks_, std::uint64_t{0});
     if (total == 0) co_return outcome;
     if (*std::max_element(region_totals, region_totals + ranks_) > balanced_region_limit(total / at(ranks_), k)) {
       stage.next(Stage::recut);
       const auto indices = co_await space_.indices_of(channel, local, index_copy_);
-      co_await recut_boundaries(channel, indices, total, n(), state_.boundaries, cut_scratch_.data());
-      co_await space_.count_regions(channel, local, state_.boundaries, own_counts_.data());
+      co_await recut_boundaries(channel, indices, total, n(), state_->boundaries, cut_scratch_.data());
+      co_await space_.count_regions(channel, local, state_->boundaries, own_counts_.data());
       outcome.recut = true;
     }
 
     stage.end();
 
     // 3. split and reduce (line 8)
-    co_await split_.run(channel, local, state_.boundaries, own_counts_.data());
+    by_phases_ = phased_ && k <= problem_.schedule.phased_to && !outcome.recut && phased_->carries(k, words_.data() + 1, region_totals);
+    if (by_phases_)
+      co_await phased_->run(channel, local, state_->boundaries);
+    else
+      co_await split_.run(channel, local, state_->boundaries, own_counts_.data());
 
     // 4. global threshold (lines 9-12) and everybody's share of the selection
     co_await select_global(channel, k, iteration, outcome);
@@ -133,6 +149,7 @@ class OkTopk final : public SparseAllreduce<T> {
   [[nodiscard]] std::size_t size(int more = 0) const { return static_cast<std::size_t>(ranks_ + more); }
   [[nodiscard]] static std::size_t at(int i) { return static_cast<std::size_t>(i); }
   [[nodiscard]] std::uint64_t n() const { return static_cast<std::uint64_t>(problem_.count); }
+  [[nodiscard]] int load_words() const { return phased_ ? phased_->phases() : 0; }
   [[nodiscard]] bool reuse() const { return problem_.config.threshold == Threshold::reuse; }
 
   // Above this a region is re-cut. Relative to the smaller of the mean and k, so that what a rank receives stays below 3 k entries
@@ -152,9 +169,9 @@ class OkTopk final : public SparseAllreduce<T> {
   [[nodiscard]] Message gathered() { return split_.spent(); }
 
   task<void> select_global(Channel channel, std::int64_t k, std::int64_t iteration, SparseOutcome<T>& outcome) {
-    const coo::Segment<T> reduced = split_.reduced();
-    const bool reevaluate = !reuse() || state_.global_key == 0 || iteration % problem_.config.threshold_period == 0;
-    GlobalCut<T> cut{static_cast<Key<T>>(state_.global_key - 1), 0};
+    const coo::Segment<T> reduced = by_phases_ ? phased_->reduced() : split_.reduced();
+    const bool reevaluate = !reuse() || state_->global_key == 0 || iteration % problem_.config.threshold_period == 0;
+    GlobalCut<T> cut{static_cast<Key<T>>(state_->global_key - 1), 0};
     if (reevaluate) cut = co_await find_cut(channel, reduced, k, outcome);
     co_await share_sizes(channel, reduced, cut);
 
@@ -183,13 +200,13 @@ class OkTopk final : public SparseAllreduce<T> {
 
     const auto mine = static_cast<std::int64_t>(selected_counts_[at(channel.rank())]);
     const std::int64_t ties = mine - sizes_[at(channel.rank())].above;
-    selected_ = space_.keep(reduced, cut.key, ties, mine, split_.spare());
+    selected_ = space_.keep(reduced, cut.key, ties, mine, by_phases_ ? phased_->spare() : split_.spare());
   }
 
   task<GlobalCut<T>> find_cut(Channel channel, coo::Segment<T> reduced, std::int64_t k, SparseOutcome<T>& outcome) {
     const StageScope stage = channel.stage(Stage::global_threshold);
-    const GlobalCut<T> cut = co_await global_kth<T>(channel, space_, reduced, k, state_.global_key, cut_scratch_.data());
-    state_.global_key = static_cast<Key<T>>(cut.key + (cut.ties == 0 ? 1 : 0));
+    const GlobalCut<T> cut = co_await global_kth<T>(channel, space_, reduced, k, state_->global_key, cut_scratch_.data());
+    state_->global_key = static_cast<Key<T>>(cut.key + (cut.ties == 0 ? 1 : 0));
     outcome.rethresholded = reuse();
     co_return cut;
   }
@@ -200,7 +217,7 @@ class OkTopk final : public SparseAllreduce<T> {
     const StageScope stage = channel.stage(Stage::global_sizes);
     const CutCounts counts = co_await space_.count_cut(channel, reduced, cut.key);
     const Sizes mine{static_cast<std::uint32_t>(counts.above), static_cast<std::uint32_t>(counts.equal),
-                     split_.sent(channel.rank())};
+                     by_phases_ ? 0 : split_.sent(channel.rank())};
     co_await allgather_control(channel, reinterpret_cast<const std::byte*>(&mine), sizeof(Sizes),
                                reinterpret_cast<std::byte*>(sizes_.data()), reinterpret_cast<std::byte*>(sizes_scratch_.data()));
     std::uint64_t ties = cut.ties;
@@ -246,7 +263,7 @@ class OkTopk final : public SparseAllreduce<T> {
     }
   }
   [[nodiscard]] std::uint64_t region_range(int region) const {
-    return state_.boundaries[at(region) + 1] - state_.boundaries[at(region)];
+    return state_->boundaries[at(region) + 1] - state_->boundaries[at(region)];
   }
   [[nodiscard]] std::int64_t piece_bytes(int region, Range piece) const {
     return wire::message_bytes<T>(problem_.wire(), piece.count(), region_range(region));
@@ -322,7 +339,7 @@ class OkTopk final : public SparseAllreduce<T> {
       for_pieces(block(r, balanced), [&](int region, Range piece) {
         const auto first = static_cast<std::int64_t>(piece.begin);
         space_.decode(problem_.wire(), memory, piece_bytes(region, piece), piece.count(),
-                      static_cast<std::uint32_t>(state_.boundaries[at(region)]), region_range(region),
+                      static_cast<std::uint32_t>(state_->boundaries[at(region)]), region_range(region),
                       result_indices_.data() + first, result_values_.data() + first);
         memory += slot_bytes(region, piece);
       });
@@ -336,17 +353,18 @@ class OkTopk final : public SparseAllreduce<T> {
   SparseVector<T> rounding_loss(int me) {
     if (problem_.config.wire_values == WireValues::native) return {};
     space_.subtract_rounded(problem_.config.wire_values, selected_);
-    space_.shift(selected_, static_cast<std::uint32_t>(state_.boundaries[at(me)]));
+    space_.shift(selected_, static_cast<std::uint32_t>(state_->boundaries[at(me)]));
     return {selected_.indices, selected_.values, selected_.count};
   }
 
   AllreduceProblem problem_;
   int ranks_;
   std::int64_t result_capacity_;
-  const OkTopkState<T> fresh_{problem_.count, ranks_};  // to copy it takes no memory
-  OkTopkState<T> state_ = fresh_;
+  OkTopkState<T>* state_ = nullptr;  // of the run
   Space space_;
   SplitReduce<T, Space> split_;
+  std::optional<PhasedReduce<T>> phased_;
+  bool by_phases_ = false;  // in this run
   typename Space::IndexCopy index_copy_;
   std::vector<std::uint64_t> own_counts_;  // my entries by region
   Buffer<std::uint64_t> words_;            // the announcement and its scratch

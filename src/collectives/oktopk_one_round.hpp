@@ -16,26 +16,26 @@
 namespace weir {
 
 template <class T>
-class OkTopkOneRound final : public SparseAllreduce<T> {
+class OkTopkOneRound {
  public:
   explicit OkTopkOneRound(const AllreduceProblem& problem)
       : problem_(problem),
-        space_(problem, problem.largest_local * problem.ranks, 2 * problem.ranks),
-        tree_(space_, problem.ranks, problem.largest_local * problem.ranks),
-        messages_(problem.ranks * slot_bytes(problem.largest_local)),
+        most_(std::min(problem.largest_local, problem.schedule.one_round_to)),
+        space_(problem, most_ * problem.ranks, 2 * problem.ranks),
+        tree_(space_, problem.ranks, most_ * problem.ranks),
+        messages_(problem.ranks * slot_bytes(most_)),
         counts_(static_cast<std::size_t>(problem.ranks)),
         offset_(static_cast<std::size_t>(problem.ranks) + 1),
         scratch_(kth_scratch) {}
 
-  void reset() override { state_ = fresh_; }
-  void visit_state(StateVisitor& visitor) override { visitor.state(state_); }
-  [[nodiscard]] std::int64_t memory_bytes() const override { return tree_.memory_bytes() + messages_.bytes() + scratch_.bytes(); }
+  [[nodiscard]] std::int64_t memory_bytes() const { return tree_.memory_bytes() + messages_.bytes() + scratch_.bytes(); }
 
-  task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t k, std::uint64_t input_error) override {
+  task<SparseOutcome<T>> run(Channel channel, OkTopkState<T>& state, SparseVector<T> local, std::int64_t k,
+                             std::uint64_t input_error) {
     SparseOutcome<T> outcome;
-    ++state_.iteration;
+    ++state.iteration;
     const int me = channel.rank(), ranks = problem_.ranks;
-    const std::int64_t slot = slot_bytes(std::min(k, problem_.largest_local));
+    const std::int64_t slot = slot_bytes(std::min(k, most_));
 
     // 1. everybody's selection to everybody, with what is wrong there; all slots are as large as the largest
     StageScope stage = channel.stage(Stage::allgatherv);
@@ -68,8 +68,8 @@ class OkTopkOneRound final : public SparseAllreduce<T> {
     // 3. its k largest
     stage.next(Stage::global_threshold);
     const std::array<int, 1> myself = {channel.topology().rank()};
-    const GlobalCut<T> cut = co_await global_kth<T>(channel.group(myself), space_, sum, k, state_.global_key, scratch_.data());
-    state_.global_key = static_cast<Key<T>>(cut.key + (cut.ties == 0 ? 1 : 0));
+    const GlobalCut<T> cut = co_await global_kth<T>(channel.group(myself), space_, sum, k, state.global_key, scratch_.data());
+    state.global_key = static_cast<Key<T>>(cut.key + (cut.ties == 0 ? 1 : 0));
     const CutCounts counts = kernels::host::count_cut(sum.values, sum.count, cut.key);
     const std::int64_t ties = std::min<std::int64_t>(static_cast<std::int64_t>(cut.ties), static_cast<std::int64_t>(counts.equal));
     const coo::Segment<T> update = space_.keep(sum, cut.key, ties, static_cast<std::int64_t>(counts.above) + ties, tree_.spare());
@@ -95,8 +95,7 @@ class OkTopkOneRound final : public SparseAllreduce<T> {
   }
 
   AllreduceProblem problem_;
-  const OkTopkState<T> fresh_{problem_.count, problem_.ranks};  // to copy it takes no memory
-  OkTopkState<T> state_ = fresh_;
+  std::int64_t most_;  // entries of a rank
   HostSpace<T> space_;
   MergeTree<T, HostSpace<T>> tree_;
   Buffer<std::byte> messages_;

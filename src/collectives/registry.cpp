@@ -66,6 +66,7 @@ constexpr std::array rows = {
     AllreduceRow{.name = "oktopk",
                  .description = "Ok-Topk: O(k) sparse allreduce, a rank sends at most 3 k entries",
                  .cost = cost_oktopk,
+                 .schedules = true,
                  WEIR_SPARSE_CUDA(oktopk)},
     AllreduceRow{
         .name = "hi_oktopk",
@@ -73,6 +74,7 @@ constexpr std::array rows = {
         .cost = cost_hi_oktopk,
         .sharded = true,
         .by_switch = true,
+        .schedules = true,
         .cuda_memory = true,
         .exchange = SparseExchange::oktopk,
         WEIR_SPARSE_HOST(make_hi_oktopk)},

@@ -32,6 +32,9 @@ void book_in_node(Cost& cost, const StepCost& traffic);
 /// Entries that go into the merges of a tree over `leaves` vectors of k entries out of `range`.
 [[nodiscard]] double merged_entries(double range, double k, int leaves);
 
+/// Every rank sums its region of k entries out of `range` from each.
+[[nodiscard]] StepCost split_and_reduce(const Setting& setting, const Group& group, double range, double k);
+
 /// Dense sums of the node's gradients: every rank shows or sends each shard to its owner, who adds.
 [[nodiscard]] StepCost node_reduce_scatter(const Setting& setting);
 /// Every rank of the node ends with all shards of the dense array.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <limits>
 
 namespace weir::model {
@@ -47,6 +46,8 @@ int crossing_shift(const Group& group, int distance) {
 
 /// The most ranks of a node whose mirrored peer is on another node.
 int crossing_mirror(const Group& group, int doubling, int distance) {
+  if (group.per_node >= group.ranks) return 0;
+  if (group.per_node == 1) return distance < doubling ? 1 : 0;
   int most = 0;
   for (int first = 0; first < doubling; first += group.per_node) {
     int crossing = 0;
@@ -154,7 +155,15 @@ double message_bytes(const Problem& problem, double entries, double range) {
 double distinct(double range, double k, int contributions) {
   if (!(range > 0)) return 0;
   if (k >= range) return range;
-  return -range * std::expm1(contributions * std::log1p(-k / range));
+  // 1 - (1 - k / range)^contributions, digit by digit. Not by the mathematics library: ranks choose schedules by what comes out, and
+  // its last bits depend on the processor.
+  const double share = k / range;
+  double filled = 0;
+  for (unsigned digit = std::bit_floor(static_cast<unsigned>(contributions)); digit > 0; digit /= 2) {
+    filled *= 2 - filled;
+    if ((static_cast<unsigned>(contributions) & digit) != 0) filled += share * (1 - filled);
+  }
+  return range * filled;
 }
 
 int tree_depth(int ranks) { return static_cast<int>(std::bit_width(static_cast<unsigned>(ranks - 1))); }

@@ -1,12 +1,14 @@
 #include "plan/plan_config.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
 #include "base/config_check.hpp"
 #include "base/error.hpp"
 #include "collectives/allreduce.hpp"
+#include "collectives/schedules.hpp"
 #include "communicator/input_error.hpp"
 #include "plan/compression.hpp"
 
@@ -39,12 +41,30 @@ void check_memory(const AllreduceConfig& c) {
       c.algorithm);
 }
 
+void check_schedule(const AllreduceConfig& c) {
+  require(c.radix == 0 || (c.radix >= 2 && std::has_single_bit(static_cast<unsigned>(c.radix))),
+          "radix is {}: it must be 2, 4, 8, 16, 32 or 64, or 0 for the cheapest", c.radix);
+  if (c.schedule == ExchangeSchedule::automatic) return;
+  const bool automatic = c.algorithm == "auto" || c.algorithm == "auto_sparse";
+  require(automatic || find_allreduce(c.algorithm).schedules,
+          "schedule is {}: algorithm {} has one schedule only; leave it automatic, or choose oktopk or hi_oktopk", name_of(c.schedule),
+          c.algorithm);
+  if (c.schedule == ExchangeSchedule::direct) return;
+  require(c.memory == MemorySpace::host, "schedule is {}: it is for host memory, and memory is {}; choose direct",
+          name_of(c.schedule), name_of(c.memory));
+  require(c.wire_values == WireValues::native, "schedule is {}: it needs wire_values native, and they are {}; choose direct",
+          name_of(c.schedule), name_of(c.wire_values));
+  require(any_schedule(c), "schedule is {}: it needs a threshold that selects at most k entries, and that is {}; choose exact, mstopk, "
+          "or schedule direct", name_of(c.schedule), name_of(c.threshold));
+}
+
 }  // namespace
 
 void check_config(const AllreduceConfig& c) {
   require(c.count >= 0, "count is {}: it must not be negative", c.count);
   check_fields(c);
   check_memory(c);
+  check_schedule(c);
   check_compression(c);
   const bool sparse = c.algorithm != "auto" && (c.algorithm == "auto_sparse" || find_allreduce(c.algorithm).sparse());
   if (c.k == -1) {

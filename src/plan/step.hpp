@@ -10,6 +10,7 @@
 #include "base/log.hpp"
 #include "collectives/allreduce.hpp"
 #include "collectives/control.hpp"
+#include "collectives/schedules.hpp"
 #include "collectives/switch_groups.hpp"
 #include "communicator/input_error.hpp"
 #include "plan/compressed.hpp"
@@ -80,6 +81,10 @@ class Step {
     if (config_.dense_iterations > 0) dense_ = Memory::make_dense(in_nodes ? "dense_torus2d" : Memory::flat_dense, whole, nccl);
     forget_residual();  // the estimate is every rank's
     if (sharding_ && sharding_->map.mine() < 0) return;
+    if (row.schedules) {
+      choose_schedules(comm_.agreed_machine().machine, whole, sharding_.has_value(), exchange);
+      plan_.explanation += schedule_text(exchange);
+    }
     sparse_ = Memory::make_sparse(row, exchange);
     selector_.emplace(setup, *memory_);
     gradient_memory_.emplace(rules, exchange.count, *memory_);

@@ -8,7 +8,7 @@
 #include <weir/optim.h>
 #include <weir/weir.h>
 
-static_assert(sizeof(weir_allreduce_config) == 176, "weir_allreduce_config");
+static_assert(sizeof(weir_allreduce_config) == 184, "weir_allreduce_config");
 static_assert(offsetof(weir_allreduce_config, count) == 8, "count");
 static_assert(offsetof(weir_allreduce_config, k) == 16, "k");
 static_assert(offsetof(weir_allreduce_config, density) == 24, "density");

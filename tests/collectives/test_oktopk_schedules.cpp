@@ -13,6 +13,7 @@ namespace weir::test {
 namespace {
 
 constexpr int test_tag = 1000;
+constexpr std::int64_t any_k = std::int64_t{1} << 62;
 
 template <class T>
 struct Selection {
@@ -60,26 +61,40 @@ void compare(int ranks, std::int64_t n, std::int64_t most, WireFormat format, In
     problem.ranks = ranks;
     problem.divisor = ranks;
     problem.config.wire_format = format;
-    const auto direct = make_oktopk<T>(problem), one_round = make_oktopk_one_round<T>(problem);
+    std::vector<std::pair<std::string, std::unique_ptr<SparseAllreduce<T>>>> others;
+    for (const int radix : {2, 4, 8}) {
+      problem.schedule = {.one_round_to = -1, .phased_to = any_k, .radix = radix};
+      others.emplace_back("radix " + std::to_string(radix), make_oktopk<T>(problem));
+    }
+    problem.schedule = {.one_round_to = any_k};
+    others.emplace_back("one round", make_oktopk<T>(problem));
+    problem.schedule = {.one_round_to = most / 2, .phased_to = any_k, .radix = 4};
+    others.emplace_back("one round for half of k", make_oktopk<T>(problem));
+    problem.schedule = {};
+    const auto direct = make_oktopk<T>(problem);
     for (int t = 0; t < 4; ++t) {
       const std::int64_t k = t == 2 ? most / 2 : most;
       const Selection<T> local = largest(compute_input<T>(input, n, comm.rank(), ranks, t), k);
-      Exchange<T> right{direct.get(), &local, k, 0, {}}, other{one_round.get(), &local, k, 0, {}};
+      Exchange<T> right{direct.get(), &local, k, 0, {}};
       right.run(comm);
-      other.run(comm);
-      const SparseVector<T> a = right.outcome.update, b = other.outcome.update;
-      check.that(
-          a.count == b.count && std::equal(a.indices, a.indices + a.count, b.indices) &&
-              same_bits(std::span(a.values, static_cast<std::size_t>(a.count)),
-                        std::span(b.values, static_cast<std::size_t>(b.count))),
-          input_name(input) + ", P = " + std::to_string(ranks) + ", n = " + std::to_string(n) + ", k = " + std::to_string(k));
+      const SparseVector<T> a = right.outcome.update;
+      for (auto& [name, algorithm] : others) {
+        Exchange<T> other{algorithm.get(), &local, k, 0, {}};
+        other.run(comm);
+        const SparseVector<T> b = other.outcome.update;
+        check.that(a.count == b.count && std::equal(a.indices, a.indices + a.count, b.indices) &&
+                       same_bits(std::span(a.values, static_cast<std::size_t>(a.count)),
+                                 std::span(b.values, static_cast<std::size_t>(b.count))),
+                   name + ", " + input_name(input) + ", P = " + std::to_string(ranks) + ", n = " + std::to_string(n) +
+                       ", k = " + std::to_string(k));
+      }
     }
   });
 }
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("oktopk in one round has the bits of oktopk by split and reduce", "", float, double) {
+TEMPLATE_TEST_CASE("oktopk has the same bits by every schedule", "", float, double) {
   RankCheck check;
   for (const int ranks : {1, 2, 3, 5, 7, 8, 33}) {
     for (const std::int64_t n : {0, 1, 5, 1000}) {
@@ -100,7 +115,8 @@ TEST_CASE("an input error of one rank in one round: all ranks hear the largest, 
     problem.count = problem.config.count = 100;
     problem.largest_k = problem.largest_local = 3;
     problem.ranks = 5;
-    const auto algorithm = make_oktopk_one_round<float>(problem);
+    problem.schedule.one_round_to = any_k;
+    const auto algorithm = make_oktopk<float>(problem);
     const Selection<float> local{{1, 2, 3}, {1, 2, 3}};
     Exchange<float> e{algorithm.get(), &local, 3, comm.rank() == 3 ? 7U : comm.rank() == 1 ? 5U : 0U, {}};
     e.run(comm);

@@ -483,7 +483,7 @@ class AllreduceConfig(Struct):
     boundary_period: tau of Ok-Topk Algorithm 1, 1 to 2^48
     balance_trigger: balance when the largest part exceeds this many times the mean
     window: exchanges in flight during split-and-reduce, 1 to 65536
-    schedule: of oktopk and hi_oktopk; others ignore it
+    schedule: of oktopk and hi_oktopk; others have one only, and take `automatic`
     radix: of the phased schedule: 2, 4, 8, 16, 32 or 64; 0: the cheapest by the cost functions
     threads: threads of this rank that select, merge, encode and apply, in host memory; may differ between ranks. The result does
         not depend on it. 0: WEIR_THREADS, else the cores that this rank has for itself
@@ -615,7 +615,7 @@ class PlanKeywords:
         boundary_period: tau of Ok-Topk Algorithm 1, 1 to 2^48
         balance_trigger: balance when the largest part exceeds this many times the mean
         window: exchanges in flight during split-and-reduce, 1 to 65536
-        schedule: of oktopk and hi_oktopk; others ignore it
+        schedule: of oktopk and hi_oktopk; others have one only, and take `automatic`
         radix: of the phased schedule: 2, 4, 8, 16, 32 or 64; 0: the cheapest by the cost functions
         threads: threads of this rank that select, merge, encode and apply, in host memory; may differ between ranks. The result
             does not depend on it. 0: WEIR_THREADS, else the cores that this rank has for itself

@@ -1,0 +1,190 @@
+// weir bench schedules: oktopk by each of its schedules over sizes, against MPI_Allreduce of the dense array. Start it with mpirun.
+#include <fmt/format.h>
+#include <weir/mpi.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+
+#include "cli/bench_input.hpp"
+#include "cli/bench_ranks.hpp"
+#include "cli/commands.hpp"
+#include "cli/mpi_start.hpp"
+#include "cli/report.hpp"
+#include "kernels/kernels.hpp"
+
+namespace weir::cli {
+namespace {
+
+struct Options {
+  std::vector<std::int64_t> counts = {256, 1024, 4096, 16384, 65536, 262144, 524288, 1048576, 4194304};
+  std::string json;
+  double density = 0.01;
+  int radix = 0, iterations = 20, warmup = 3;
+};
+
+// Automatic choice, to the best schedule.
+constexpr double choice_bound = 1.15;
+// Runs of small arrays are measured together: so many elements at least.
+constexpr std::int64_t elements_at_once = 100000, most_at_once = 50;
+
+/// What is measured at one size: one run of it.
+struct Mode {
+  std::string name;
+  std::function<void()> run;
+  std::function<void()> prepare = [] {};
+  std::vector<double> times{};
+  std::int64_t allocations = 0;
+
+  [[nodiscard]] double milliseconds() const { return median(times); }
+};
+
+class Size {
+ public:
+  Size(const Communicator& comm, const Options& options, std::int64_t count)
+      : comm_(comm), options_(options), count_(count), gradients_(make_gradients(count, comm.rank(), 3)) {
+    at_once_ = std::clamp<std::int64_t>(elements_at_once / count, 1, most_at_once);
+    for (const std::string_view name : {"automatic", "direct", "phased", "one_round"}) {
+      AllreduceConfig config{.count = count, .density = options.density};
+      for (const ExchangeSchedule schedule : {ExchangeSchedule::automatic, ExchangeSchedule::direct, ExchangeSchedule::phased,
+                                              ExchangeSchedule::one_round}) {
+        if (name_of(schedule) == name) config.schedule = schedule;
+      }
+      config.radix = options.radix;
+      plans_.push_back(std::make_unique<AllreducePlan>(comm, config));
+    }
+    in_place_ = std::make_unique<AllreducePlan>(comm, AllreduceConfig{.count = count, .density = options.density});
+  }
+
+  void measure(Progress& progress, int done) {
+    std::vector<float> dense(gradients_[0]), sum(gradients_[0]);
+    std::vector<Mode> modes = {{"MPI_Allreduce",
+                                [&] { MPI_Allreduce(MPI_IN_PLACE, dense.data(), static_cast<int>(count_), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD); },
+                                [&] { dense = gradient(); }},
+                               {"add", [&] { kernels::host::add(gradient().data(), sum.data(), count_); }}};
+    for (auto& plan : plans_)
+      modes.push_back({std::string(name_of(plan->config().schedule)), [&, p = plan.get()] { p->run_sparse(gradient()); }});
+    modes.push_back({"in place", [&] { in_place_->run(dense); }, [&] { dense = gradient(); }});
+    for (int t = 0; t < options_.warmup + options_.iterations; ++t) {
+      turn_ = static_cast<std::size_t>(t);
+      for (std::size_t i = 0; i < modes.size(); ++i) {
+        Mode& mode = modes[(i + turn_) % modes.size()];
+        mode.prepare();
+        const std::int64_t before = allocations_so_far();
+        const double ms = milliseconds([&] {
+          for (std::int64_t repeat = 0; repeat < at_once_; ++repeat) mode.run();
+        });
+        const std::int64_t made = over_ranks(allocations_so_far() - before, MPI_MAX);
+        if (t < options_.warmup) continue;
+        mode.times.push_back(ms / static_cast<double>(at_once_));
+        mode.allocations += made;
+      }
+      progress.at(done + t + 1);
+    }
+    modes_ = std::move(modes);
+  }
+
+  void print() const {
+    const double mpi = modes_[0].milliseconds();
+    fmt::print("{:>10} {:>8} {:>9.4f} {:>9.4f}", count_, plans_[0]->statistics().k, mpi, modes_[1].milliseconds());
+    for (std::size_t i = 2; i < modes_.size(); ++i) fmt::print(" {:>9.3f}", modes_[i].milliseconds() / mpi);
+    fmt::print(" {:>9.3f}  {}\n", to_best(), chosen());
+  }
+  void add_rows(std::vector<Row>& rows) const {
+    for (const Mode& mode : modes_) {
+      Row row;
+      row.benchmark = "schedules";
+      row.algorithm = mode.name;
+      row.ran_as = mode.name == "automatic" ? chosen() : mode.name;
+      row.count = count_;
+      row.density = options_.density;
+      row.ranks = comm_.size();
+      row.median_ms = mode.milliseconds();
+      row.min_ms = minimum(mode.times);
+      row.baseline = "MPI_Allreduce";
+      row.baseline_ms = modes_[0].milliseconds();
+      row.ratio = row.median_ms / row.baseline_ms;
+      row.allocations = static_cast<double>(mode.allocations) / options_.iterations / static_cast<double>(at_once_);
+      rows.push_back(std::move(row));
+    }
+  }
+
+ private:
+  [[nodiscard]] const std::vector<float>& gradient() const { return gradients_[turn_ % gradients_.size()]; }
+  /// Automatic choice, to the fastest schedule.
+  [[nodiscard]] double to_best() const {
+    const auto best = std::min_element(modes_.begin() + 3, modes_.begin() + 6,
+                                       [](const Mode& a, const Mode& b) { return a.milliseconds() < b.milliseconds(); });
+    return modes_[2].milliseconds() / best->milliseconds();
+  }
+  /// What automatic choice stands for, as the plan explains it.
+  [[nodiscard]] std::string chosen() const {
+    constexpr std::string_view begin = "schedule: ";
+    const std::string& text = plans_[0]->explanation();
+    const std::size_t place = text.find(begin);
+    if (place == std::string::npos) return {};
+    return text.substr(place + begin.size(), text.find('\n', place) - place - begin.size());
+  }
+
+  const Communicator& comm_;
+  const Options& options_;
+  std::int64_t count_, at_once_ = 1;
+  Gradients gradients_;
+  std::vector<std::unique_ptr<AllreducePlan>> plans_;
+  std::unique_ptr<AllreducePlan> in_place_;
+  std::size_t turn_ = 0;
+  std::vector<Mode> modes_;
+};
+
+void run(const Options& options) {
+  start_mpi();
+  const Communicator comm(MPI_COMM_WORLD);
+  if (comm.rank() == 0) require_writable(options.json);
+  const int rounds = options.warmup + options.iterations;
+  Progress progress(comm.rank() == 0, "schedules", rounds * static_cast<int>(options.counts.size()));
+  if (comm.rank() == 0)
+    fmt::print("{:>10} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n", "elements", "k", "MPI ms", "add ms", "automatic",
+               "direct", "phased", "one_round", "in place", "to best");
+  std::vector<Row> rows;
+  int done = 0;
+  for (const std::int64_t count : options.counts) {
+    Size size(comm, options, count);
+    size.measure(progress, done);
+    done += rounds;
+    if (comm.rank() != 0) continue;
+    size.print();
+    size.add_rows(rows);
+  }
+  if (comm.rank() != 0) return;
+  fmt::print("schedules: times of MPI_Allreduce; add: r[i] += g[i] by all ranks at once; to best: automatic to the fastest schedule, at most "
+             "{}\n", choice_bound);
+  if (!options.json.empty()) write_json(rows, options.json);
+}
+
+}  // namespace
+
+void add_bench_schedules(CLI::App& bench) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      bench.add_subcommand("schedules", "oktopk by each of its schedules over sizes, against MPI_Allreduce; start with mpirun");
+  command->add_option("--count", options->counts, "elements of the gradient, one size or several with commas between them")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{2147483647}))
+      ->delimiter(',')
+      ->capture_default_str();
+  command->add_option("--density", options->density, "share of entries that is delivered")
+      ->check(CLI::Range(1e-9, 1.0))
+      ->capture_default_str();
+  command->add_option("--radix", options->radix, "of the phased schedule; 0: the cheapest by the cost functions")
+      ->check(CLI::IsMember({0, 2, 4, 8, 16, 32, 64}))
+      ->capture_default_str();
+  command->add_option("--iterations", options->iterations, "measured iterations, in each of which all take turns")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--warmup", options->warmup, "iterations before those that are measured")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--json", options->json, "rank 0 also writes the rows to this file");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace weir::cli

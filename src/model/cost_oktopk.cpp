@@ -1,0 +1,211 @@
+// Cost functions of Ok-Topk: its schedules, which of them is the cheapest, and the two algorithms that exchange by them.
+#include <algorithm>
+#include <bit>
+
+#include "collectives/global_kth.hpp"
+#include "model/stages.hpp"
+
+namespace weir {
+
+using namespace model;
+
+namespace {
+
+constexpr double header_bytes = 16;  // size and fault
+constexpr double histogram_bytes = kth_words * 8;
+constexpr int histogram_rounds = 3;  // of global_kth; two or three with a good guess
+constexpr int largest_radix = 64;
+constexpr std::int64_t any_k = std::int64_t{1} << 62;
+
+/// The k largest of a sum whose regions lie at their ranks, encoded, at every rank.
+StepCost cut_and_gather(const Setting& setting, const Group& group, double range, double k) {
+  const Rates& rates = setting.machine.rates;
+  const double region = range / group.ranks, part = k / group.ranks;
+  StepCost traffic;
+  for (int round = 0; round < histogram_rounds; ++round) traffic += setting.network.allreduce_control(group, histogram_bytes);
+  traffic += setting.network.allgather(group, 12);
+  traffic += setting.network.allgather(group, message_bytes(setting.problem, part, region));
+  traffic.seconds += distinct(region, part, group.ranks) / rates.cut + part / rates.encode;
+  return traffic;
+}
+
+StepCost direct(const Setting& setting, const Group& group, double range, double k) {
+  StepCost traffic = split_and_reduce(setting, group, range, k);
+  traffic += cut_and_gather(setting, group, range, k);
+  return traffic;
+}
+
+/// Digits of a rank's number go from the lowest, so that what is summed on the way is what the tree sums.
+StepCost phased(const Setting& setting, const Group& group, double range, double k, int radix) {
+  const Rates& rates = setting.machine.rates;
+  const int holders = static_cast<int>(std::bit_floor(static_cast<unsigned>(group.ranks)));
+  const bool folds = holders < group.ranks;
+  StepCost traffic = setting.network.allreduce_control(group, (group.ranks + 2) * 8.0);
+  if (folds) traffic += setting.network.fold(group, message_bytes(setting.problem, k, range), false);
+  double held = k, width = range;  // entries of a rank, of as many positions
+  const Link& link = setting.machine.link(group.per_node < group.ranks ? setting.problem.across : setting.problem.inside);
+  for (int block = 1; block < holders;) {
+    const int digits = std::min(radix, holders / block);
+    const double part = held / digits;
+    // Messages of a phase are under way at once: one of them waits for the network, all of them use it.
+    const double bytes = header_bytes + message_bytes(setting.problem, part, width / digits);
+    StepCost phase = setting.network.mirror(group, block * (digits / 2), (digits - 1) * bytes);
+    phase.seconds += (digits - 2) * link.overhead;
+    phase.seconds += (held - part) * (1 / rates.encode + 1 / rates.decode) + merged_entries(width / digits, part, digits) / rates.merge;
+    traffic += phase;
+    width /= digits;
+    held = distinct(width, part, digits);
+    block *= digits;
+  }
+  if (folds) {
+    traffic.seconds += held / rates.merge;
+    traffic += setting.network.fold(group, message_bytes(setting.problem, held, width), false);
+  }
+  traffic += cut_and_gather(setting, group, range, k);
+  return traffic;
+}
+
+StepCost one_round(const Setting& setting, const Group& group, double range, double k) {
+  const Rates& rates = setting.machine.rates;
+  StepCost traffic = setting.network.allgather(group, header_bytes + message_bytes(setting.problem, k, range));
+  traffic.seconds += k / rates.encode + (group.ranks - 1) * k / rates.decode + merged_entries(range, k, group.ranks) / rates.merge +
+                     distinct(range, k, group.ranks) / rates.cut;
+  return traffic;
+}
+
+/// By the choice for it; ends with every rank holding the k largest of the sum, encoded.
+StepCost by_schedule(const Setting& setting, const Group& group, double range, double k, const ScheduleChoice& choice) {
+  switch (choice.at(static_cast<std::int64_t>(k))) {
+    case ExchangeSchedule::one_round:
+      return one_round(setting, group, range, k);
+    case ExchangeSchedule::phased:
+      return phased(setting, group, range, k, choice.radix);
+    default:
+      return direct(setting, group, range, k);
+  }
+}
+
+/// An exchange of oktopk: among whom, and about what.
+struct Exchange {
+  Setting setting;
+  Group group;
+  double range, k;
+};
+
+/// That `problem` outlives the result, and so must `near`, which becomes the problem as ranks of a switch group have it.
+Exchange exchange_of(const Machine& machine, const Problem& problem, OkTopkExchange exchange, Problem& near) {
+  const Setting setting(machine, problem);
+  const double shard = setting.n / setting.shards, shard_k = setting.k / setting.shards;
+  near = problem;
+  near.across = Level::switch_group;
+  switch (exchange) {
+    case OkTopkExchange::whole:
+      return {setting, setting.all, setting.n, setting.k};
+    case OkTopkExchange::rings:
+      return {setting, setting.rings, shard, shard_k};
+    case OkTopkExchange::switch_group:
+      return {Setting(machine, near),
+              {.ranks = problem.largest_switch, .per_node = 1, .concurrent = setting.shards},
+              shard,
+              shard_k};
+    default:
+      return {setting,
+              {.ranks = problem.switches, .per_node = 1, .concurrent = setting.shards},
+              shard / problem.smallest_switch,
+              shard_k / problem.smallest_switch};
+  }
+}
+
+StepCost cost_of(const Machine& machine, const Problem& problem, OkTopkExchange exchange) {
+  Problem near;
+  const Exchange e = exchange_of(machine, problem, exchange, near);
+  return by_schedule(e.setting, e.group, e.range, e.k, choose_schedule(machine, problem, exchange));
+}
+
+/// The same in two stages: in every switch group, then, part by part, among the groups.
+StepCost oktopk_by_switch(const Machine& machine, const Problem& problem) {
+  constexpr double maxima = 5, card_bytes = 24;  // of what owners of a part, and then ranks of a group, tell each other
+  const Rates& rates = machine.rates;
+  Problem in_group, unused;
+  const Exchange inner = exchange_of(machine, problem, OkTopkExchange::switch_group, in_group);
+  const Exchange outer = exchange_of(machine, problem, OkTopkExchange::among_switches, unused);
+  const int parts = problem.smallest_switch;
+  StepCost traffic = cost_of(machine, problem, OkTopkExchange::switch_group);
+  traffic.seconds += inner.k / rates.decode;
+  traffic += outer.setting.network.allreduce_control(outer.group, (maxima + parts) * 8);
+  traffic += cost_of(machine, problem, OkTopkExchange::among_switches);
+  traffic.seconds += outer.k * (1 / rates.decode + 1 / rates.encode);
+  traffic += inner.setting.network.allgather(inner.group, card_bytes);
+  traffic += inner.setting.network.allgather(inner.group, message_bytes(problem, outer.k, outer.range) * parts / inner.group.ranks);
+  return traffic;
+}
+
+}  // namespace
+
+ScheduleChoice choose_schedule(const Machine& machine, const Problem& problem, OkTopkExchange exchange) {
+  ScheduleChoice choice;
+  if (!problem.any_schedule || problem.values != WireValues::native || problem.schedule == ExchangeSchedule::direct) return choice;
+  Problem near;
+  const Exchange e = exchange_of(machine, problem, exchange, near);
+  if (problem.schedule == ExchangeSchedule::one_round) {
+    choice.one_round_to = any_k;
+    return choice;
+  }
+  const auto best_radix = [&](double k, double& seconds) {
+    int best = 2;
+    for (int radix = 2; radix <= std::min(largest_radix, std::max(2, e.group.ranks)); radix *= 2) {
+      if (problem.radix != 0 && radix != problem.radix) continue;
+      const double taken = phased(e.setting, e.group, e.range, k, radix).seconds;
+      if (seconds > 0 && taken >= seconds) continue;
+      seconds = taken;
+      best = radix;
+    }
+    return problem.radix != 0 ? problem.radix : best;
+  };
+  if (problem.schedule == ExchangeSchedule::phased) {
+    double seconds = 0;
+    choice.radix = best_radix(e.k, seconds);
+    choice.phased_to = any_k;
+    return choice;
+  }
+  // Messages cost the more the smaller they are: what saves them pays below some k.
+  for (double k = e.k; k >= 0.5; k /= 2) {
+    const std::int64_t limit = k == e.k ? any_k : static_cast<std::int64_t>(k);
+    double by_phases = 0;
+    const int radix = best_radix(k, by_phases);
+    const double at_once = one_round(e.setting, e.group, e.range, k).seconds;
+    const double straight = direct(e.setting, e.group, e.range, k).seconds;
+    if (at_once <= straight && at_once <= by_phases) {
+      choice.one_round_to = limit;
+      return choice;
+    }
+    if (by_phases < straight && choice.phased_to < 0) {
+      choice.phased_to = limit;
+      choice.radix = radix;
+    }
+  }
+  return choice;
+}
+
+Cost cost_oktopk(const Machine& machine, const Problem& problem) {
+  const Setting setting(machine, problem);
+  Cost cost;
+  cost.select = select_seconds(setting, setting.n, setting.k);
+  book_flat(cost, setting, cost_of(machine, problem, OkTopkExchange::whole));
+  cost.apply = apply_seconds(setting, setting.k);
+  return cost;
+}
+
+Cost cost_hi_oktopk(const Machine& machine, const Problem& problem) {
+  const Setting setting(machine, problem);
+  const double range = setting.n / setting.shards, k = setting.k / setting.shards;
+  Cost cost;
+  book_in_node(cost, node_reduce_scatter(setting));
+  cost.select = select_seconds(setting, range, k);
+  book_across(cost, problem.switches > 1 ? oktopk_by_switch(machine, problem) : cost_of(machine, problem, OkTopkExchange::rings));
+  book_in_node(cost, node_allgather(setting, message_bytes(problem, k, range)));
+  cost.apply = apply_seconds(setting, setting.k);
+  return cost;
+}
+
+}  // namespace weir
