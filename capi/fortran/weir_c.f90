@@ -77,8 +77,7 @@ module weir_c
     real(c_double) :: feedback_gain = 0
     integer(c_int32_t) :: schedule = 0
     integer(c_int32_t) :: radix = 0
-    integer(c_int32_t) :: threads = 0
-    integer(c_int32_t) :: reserved = 0
+    integer(c_int64_t) :: threads = 0
   end type
 
   type, bind(C) :: c_statistics

@@ -271,7 +271,7 @@ module weir_types
     integer :: radix = 0 !< of the phased schedule: 2, 4, 8, 16, 32 or 64; 0: the cheapest by the cost functions
     !> threads of this rank that select, merge, encode and apply, in host memory; may differ between ranks. The result does not
     !> depend on it. 0: WEIR_THREADS, else the cores that this rank has for itself
-    integer :: threads = 0
+    integer(int64) :: threads = 0_int64
     integer :: non_finite = WEIR_NON_FINITE_ERROR !< WEIR_NON_FINITE_ERROR, ...: what NaN and infinity do
     integer(int64) :: dense_iterations = 0_int64 !< the first iterations run dense (the Ok-Topk authors use 512); at most 2^48
     !> after those, density falls exponentially from 25 % to its target (DGC), with sparse compressors; at most 2^48

@@ -265,15 +265,14 @@ typedef struct weir_allreduce_config {
   int32_t radix;    /**< of the phased schedule: 2, 4, 8, 16, 32 or 64; 0: the cheapest by the cost functions */
   /** threads of this rank that select, merge, encode and apply, in host memory; may differ between ranks. The result does not
    *  depend on it. 0: WEIR_THREADS, else the cores that this rank has for itself */
-  int32_t threads;
-  int32_t reserved; /**< 0 */
+  int64_t threads;
 } weir_allreduce_config;
 
 #define WEIR_ALLREDUCE_CONFIG_INIT                                                                                                 \
   {                                                                                                                                \
     sizeof(weir_allreduce_config), 0, -1, 0.01, 4.0, 32, 64, 0, 0, "oktopk", "allreduce", WEIR_FLOAT32, WEIR_THRESHOLD_EXACT,      \
     WEIR_NON_FINITE_ERROR, 4, 0, WEIR_FEEDBACK_AUTOMATIC, 1, WEIR_WIRE_FORMAT_COMPACT, WEIR_WIRE_VALUES_NATIVE, 30, 0,             \
-    WEIR_MEMORY_HOST, 1, "", "", 1.0, 1.0, WEIR_EXCHANGE_AUTOMATIC, 0, 0, 0                                                        \
+    WEIR_MEMORY_HOST, 1, "", "", 1.0, 1.0, WEIR_EXCHANGE_AUTOMATIC, 0, 0                                                           \
   }
 
 /** What one run of a plan did on this rank; times in seconds. Set struct_size to its size before a call fills it. */

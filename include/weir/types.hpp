@@ -240,7 +240,7 @@ struct AllreduceConfig {
   int radix = 0;  ///< of the phased schedule: 2, 4, 8, 16, 32 or 64; 0: the cheapest by the cost functions
   /// threads of this rank that select, merge, encode and apply, in host memory; may differ between ranks. The result does not
   /// depend on it. 0: WEIR_THREADS, else the cores that this rank has for itself
-  int threads = 0;
+  std::int64_t threads = 0;
   NonFinite non_finite = NonFinite::error;  ///< what NaN and infinity do
   std::int64_t dense_iterations = 0;        ///< the first iterations run dense (the Ok-Topk authors use 512); at most 2^48
   /// after those, density falls exponentially from 25 % to its target (DGC), with sparse compressors; at most 2^48

@@ -8,7 +8,7 @@
 #include <weir/optim.h>
 #include <weir/weir.h>
 
-static_assert(sizeof(weir_allreduce_config) == 184, "weir_allreduce_config");
+static_assert(sizeof(weir_allreduce_config) == 192, "weir_allreduce_config");
 static_assert(offsetof(weir_allreduce_config, count) == 8, "count");
 static_assert(offsetof(weir_allreduce_config, k) == 16, "k");
 static_assert(offsetof(weir_allreduce_config, density) == 24, "density");
@@ -31,6 +31,9 @@ static_assert(offsetof(weir_allreduce_config, compressor) == 144, "compressor");
 static_assert(offsetof(weir_allreduce_config, compressor_parameters) == 152, "compressor_parameters");
 static_assert(offsetof(weir_allreduce_config, feedback_decay) == 160, "feedback_decay");
 static_assert(offsetof(weir_allreduce_config, feedback_gain) == 168, "feedback_gain");
+static_assert(offsetof(weir_allreduce_config, schedule) == 176, "schedule");
+static_assert(offsetof(weir_allreduce_config, radix) == 180, "radix");
+static_assert(offsetof(weir_allreduce_config, threads) == 184, "threads");
 static_assert(WEIR_FEEDBACK_NONE == 0 && WEIR_FEEDBACK_RESIDUAL == 1 && WEIR_FEEDBACK_EF21 == 2 && WEIR_FEEDBACK_AUTOMATIC == 3,
               "feedback");
 static_assert(WEIR_FLOAT16 == 2 && WEIR_BFLOAT16 == 3 && WEIR_MEMORY_CUDA == 1, "data types and memory spaces");

@@ -41,8 +41,7 @@ class weir_allreduce_config(Structure):
         ("feedback_gain", c_double),
         ("schedule", c_int32),
         ("radix", c_int32),
-        ("threads", c_int32),
-        ("reserved", c_int32),
+        ("threads", c_int64),
     ]
 
 
