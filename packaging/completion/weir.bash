@@ -6,9 +6,9 @@ _weir() {
     case "$command ${COMP_WORDS[i]}" in
       " info" | " bench" | "bench select" | "bench allreduce" | "bench codec" | "bench compress" | "bench overlap" | \
         "bench plans" | "bench rows" | "bench embedding" | "bench fusion" | "bench pto" | "bench adam" | "bench datacache" | \
-        "bench capi" | "bench checkpoint" | " calibrate" | " predict" | " selftest" | " trace" | "trace merge" | "trace summary" | \
-        "trace diagnose" | " checkpoint" | "checkpoint ls" | "checkpoint show" | "checkpoint verify" | "checkpoint diff" | \
-        "checkpoint reshard" | " cache" | "cache ls" | "cache prune" | "cache verify")
+        "bench capi" | "bench threads" | "bench checkpoint" | " calibrate" | " predict" | " selftest" | " trace" | "trace merge" | \
+        "trace summary" | "trace diagnose" | " checkpoint" | "checkpoint ls" | "checkpoint show" | "checkpoint verify" | \
+        "checkpoint diff" | "checkpoint reshard" | " cache" | "cache ls" | "cache prune" | "cache verify")
         command="${command:+$command }${COMP_WORDS[i]}" ;;
     esac
   done
@@ -30,13 +30,14 @@ _weir() {
       "bench adam --density" | "bench adam --iterations" | "bench datacache --path" | "bench datacache --samples" | \
       "bench datacache --sample-bytes" | "bench datacache --batch" | "bench datacache --pack" | "bench datacache --epochs" | \
       "bench datacache --threads" | "bench datacache --in-flight" | "bench datacache --compute-ms" | "bench datacache --folder" | \
-      "bench capi --count" | "bench capi --calls" | "bench capi --rounds" | "bench checkpoint --size" | \
-      "bench checkpoint --folder" | "bench checkpoint --compression" | "bench checkpoint --rounds" | "bench checkpoint --count" | \
-      "bench checkpoint --batch" | "calibrate --seconds" | "predict --network" | "predict --count" | "predict --density" | \
-      "predict --nodes" | "predict --ranks-per-node" | "predict --compressor-parameters" | "selftest --count" | \
-      "selftest --density" | "selftest --steps" | "selftest --seconds" | "trace merge --communicator" | \
-      "trace summary --communicator" | "trace diagnose --communicator" | "checkpoint reshard --ranks" | \
-      "checkpoint reshard --per-node" | "cache prune --dataset" | "cache prune --older-than" | "cache prune --to")
+      "bench capi --count" | "bench capi --calls" | "bench capi --rounds" | "bench threads --count" | "bench threads --density" | \
+      "bench threads --threads" | "bench threads --iterations" | "bench checkpoint --size" | "bench checkpoint --folder" | \
+      "bench checkpoint --compression" | "bench checkpoint --rounds" | "bench checkpoint --count" | "bench checkpoint --batch" | \
+      "calibrate --seconds" | "predict --network" | "predict --count" | "predict --density" | "predict --nodes" | \
+      "predict --ranks-per-node" | "predict --compressor-parameters" | "selftest --count" | "selftest --density" | \
+      "selftest --steps" | "selftest --seconds" | "trace merge --communicator" | "trace summary --communicator" | \
+      "trace diagnose --communicator" | "checkpoint reshard --ranks" | "checkpoint reshard --per-node" | "cache prune --dataset" | \
+      "cache prune --older-than" | "cache prune --to")
       words= ;;
     "info --values" | "bench allreduce --values" | "bench embedding --values" | "bench fusion --values" | "predict --values")
       words="bfloat16 float16 native" ;;
@@ -47,9 +48,9 @@ _weir() {
     "bench select --input" | "bench select --json" | "bench allreduce --input" | "bench allreduce --json" | \
       "bench codec --json" | "bench compress --input" | "bench compress --json" | "bench overlap --json" | "bench plans --json" | \
       "bench rows --json" | "bench embedding --text" | "bench embedding --json" | "bench fusion --json" | "bench pto --json" | \
-      "bench adam --json" | "bench datacache --json" | "bench capi --json" | "bench checkpoint --json" | "calibrate --output" | \
-      "predict --machine" | "predict --json" | "selftest --json" | "trace merge --output" | "trace summary --json" | \
-      "checkpoint ls --json" | "checkpoint show --json" | "cache ls --json")
+      "bench adam --json" | "bench datacache --json" | "bench capi --json" | "bench threads --json" | "bench checkpoint --json" | \
+      "calibrate --output" | "predict --machine" | "predict --json" | "selftest --json" | "trace merge --output" | \
+      "trace summary --json" | "checkpoint ls --json" | "checkpoint show --json" | "cache ls --json")
       files=yes ;;
     "bench allreduce --algorithm")
       words="all auto auto_sparse dense_ring dense_rabenseifner dense_torus2d dense_mpi dense_nccl topk_allgather topk_dsa gtopk
@@ -85,7 +86,7 @@ _weir() {
       case "$command" in
         "") words="info bench calibrate predict selftest trace checkpoint cache -h --help --version" ;;
         "info") words="-h --help --plan --compressors --count --density --algorithm --compressor --compressor-parameters --values" ;;
-        "bench") words="select allreduce codec compress overlap plans rows embedding fusion pto adam datacache capi checkpoint -h --help" ;;
+        "bench") words="select allreduce codec compress overlap plans rows embedding fusion pto adam datacache capi threads checkpoint -h --help" ;;
         "bench select") words="-h --help --count --density --algorithm --memory --samplings --iterations --input --json" ;;
         "bench allreduce") words="-h --help --count --density --algorithm --compressor --compressor-parameters --memory --trial-iterations --result
           --baseline --no-baseline --side-by-side --threshold --wire --values --iterations --warmup --input --json" ;;
@@ -102,6 +103,7 @@ _weir() {
         "bench adam") words="-h --help --count --density --iterations --json" ;;
         "bench datacache") words="-h --help --path --samples --sample-bytes --batch --pack --epochs --threads --in-flight --compute-ms --folder --json" ;;
         "bench capi") words="-h --help --count --calls --rounds --json" ;;
+        "bench threads") words="-h --help --count --density --threads --iterations --json" ;;
         "bench checkpoint") words="-h --help --size --folder --compression --rounds --steps --count --batch --json" ;;
         "calibrate") words="-h --help --output --seconds" ;;
         "predict") words="-h --help --machine --network --count --density --nodes --ranks-per-node --compressor --compressor-parameters --wire

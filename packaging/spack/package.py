@@ -18,6 +18,7 @@ class Weir(CMakePackage, CudaPackage):
     variant("fortran", default=True, description="Build the Fortran module")
     variant("hdf5", default=True, description="Checkpoints, and samples in HDF5 files")
     variant("jpeg", default=True, description="Samples in JPEG files")
+    variant("tbb", default=True, description="Several threads a rank")
     variant("nccl", default=True, when="+cuda", description="Dense plans in CUDA memory through NCCL")
 
     depends_on("c", type="build")
@@ -37,6 +38,7 @@ class Weir(CMakePackage, CudaPackage):
     depends_on("xxhash", type="build")
     depends_on("hdf5@1.10.5: ~mpi", when="+hdf5")
     depends_on("libjpeg-turbo", when="+jpeg")
+    depends_on("intel-oneapi-tbb", when="+tbb")
     depends_on("cuda@12:", when="+cuda")
     depends_on("nccl@2.27.3-1:", when="+nccl")
 
@@ -55,6 +57,7 @@ class Weir(CMakePackage, CudaPackage):
             self.define_from_variant("WEIR_WITH_CUDA", "cuda"),
             self.define_from_variant("WEIR_WITH_HDF5", "hdf5"),
             self.define_from_variant("WEIR_WITH_JPEG", "jpeg"),
+            self.define_from_variant("WEIR_WITH_TBB", "tbb"),
         ]
         if self.spec.satisfies("+cuda"):
             args.append(self.define_from_variant("WEIR_WITH_NCCL", "nccl"))

@@ -78,6 +78,12 @@ void set_progress_thread(Settings& settings, std::string_view text) {
   fail(WEIR_ERR_SETTING, "WEIR_PROGRESS_THREAD is '{}': it must be one of {}", text, fmt::join(progress_thread_names, ", "));
 }
 
+void set_threads(Settings& settings, std::string_view text) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), settings.threads);
+  if (error != std::errc{} || end != text.data() + text.size() || settings.threads < 0 || settings.threads > 1024)
+    fail(WEIR_ERR_SETTING, "WEIR_THREADS is '{}': it must be a number of threads up to 1024, or 0, by the cores of a rank", text);
+}
+
 void set_trace(Settings& settings, std::string_view text) { settings.trace = text; }
 void set_dump(Settings& settings, std::string_view text) { settings.dump = text; }
 void set_metrics(Settings& settings, std::string_view text) { settings.metrics = text; }
@@ -139,6 +145,8 @@ constexpr std::array rows = {
         "off: only Weir's calls do",
         set_progress_thread,
         [](const Settings& s) { return std::string(progress_thread_names[static_cast<std::size_t>(s.progress_thread)]); }},
+    Row{"WEIR_THREADS", "threads of a rank that select, merge and apply, unless a plan says its own; 0: the cores it has for itself",
+        set_threads, [](const Settings& s) { return fmt::format("{}", s.threads); }},
     Row{"WEIR_TRACE", "folder for traces, one file a rank, for Perfetto, chrome://tracing and `weir trace`; empty: none", set_trace,
         [](const Settings& s) { return s.trace; }},
     Row{"WEIR_DUMP",

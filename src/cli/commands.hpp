@@ -50,6 +50,7 @@ void add_bench_pto(CLI::App& bench);
 void add_bench_adam(CLI::App& bench);
 void add_bench_datacache(CLI::App& bench);
 void add_bench_capi(CLI::App& bench);
+void add_bench_threads(CLI::App& bench);
 void add_bench_checkpoint(CLI::App& bench);
 void add_calibrate(CLI::App& app);
 void add_predict(CLI::App& app);

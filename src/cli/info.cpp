@@ -75,6 +75,15 @@ void print_progress_threads(const detail::CommunicatorState& comm) {
   }
 }
 
+/// Of a plan that does not say its own.
+void print_threads(const detail::CommunicatorState& comm) {
+  const bool progress_threads = comm.settings.progress_thread != ProgressThreadSetting::off;
+  fmt::print("\nthreads: {}\n", comm.settings.threads > 0 ? "as WEIR_THREADS says" : "the cores that a rank has for itself");
+  for (int rank = 0; rank < comm.topology.size(); ++rank)
+    fmt::print("  rank {}: {}\n", rank,
+               comm.settings.threads > 0 ? comm.settings.threads : own_cores(comm.topology, rank, progress_threads));
+}
+
 std::string hwloc_version_text(unsigned version) {
   return fmt::format("{}.{}.{}", version >> 16, (version >> 8) & 0xff, version & 0xff);
 }
@@ -90,12 +99,14 @@ void print_build_and_machine(const Communicator& comm, const std::vector<int>& n
              hwloc_version_text(HWLOC_API_VERSION));
   fmt::print("  HDF5          {}\n", checkpoint::hdf5_version());
   fmt::print("  JPEG          {}\n", datacache::jpeg_version());
+  fmt::print("  threads       {}\n", threads_version());
   fmt::print("  kernels       {}\n", kernels::host::instruction_set());
   fmt::print("\ntransports\n");
   fmt::print("  in use        {}\n", comm.state()->transport->name());
   fmt::print("  built in      mpi, inproc\n");
   fmt::print("  CUDA memory   {}\n", comm.state()->device_path.why);
   print_gpus(nearest_gpus);
+  print_threads(*comm.state());
   print_progress_threads(*comm.state());
   fmt::print("\nallreduce algorithms\n");
   for (const AlgorithmInfo& algorithm : algorithms()) fmt::print("  {:<22} {}\n", algorithm.name, algorithm.description);

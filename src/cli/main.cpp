@@ -49,6 +49,7 @@ int main(int argc, char** argv) {
   weir::cli::add_bench_adam(*bench);
   weir::cli::add_bench_datacache(*bench);
   weir::cli::add_bench_capi(*bench);
+  weir::cli::add_bench_threads(*bench);
   weir::cli::add_bench_checkpoint(*bench);
   weir::cli::add_calibrate(app);
   weir::cli::add_predict(app);

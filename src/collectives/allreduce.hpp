@@ -12,6 +12,7 @@
 
 #include "async/channel.hpp"
 #include "async/task.hpp"
+#include "base/threads.hpp"
 #include "codec/wire.hpp"
 #include "model/cost.hpp"
 
@@ -63,6 +64,7 @@ struct AllreduceProblem {
   int lane = -1;                                 ///< of the transport's allreduce, for those that need it
   std::shared_ptr<const SwitchGroups> switches;  ///< which the ranks form, for rows that go by them; none: the exchange is flat
   SharedMemory shared;  ///< of count elements, among the ranks of the node; none: they exchange by messages
+  Threads threads;      ///< that work on what is in host memory
   // Of plans in CUDA memory:
   void* stream = nullptr;  ///< cudaStream_t of the plan
   int device = 0;          ///< its GPU

@@ -5,6 +5,7 @@
 #include "base/buffer.hpp"
 #include "collectives/allgatherv.hpp"
 #include "collectives/allreduce.hpp"
+#include "collectives/shared_work.hpp"
 #include "kernels/kernels.hpp"
 
 namespace weir {
@@ -18,6 +19,7 @@ class DenseRabenseifner final : public DenseAllreduce<T> {
   explicit DenseRabenseifner(const AllreduceProblem& problem)
       : count_(problem.count),
         divisor_(static_cast<T>(problem.divisor)),
+        threads_(problem.threads),
         incoming_(problem.ranks == 1 ? 0 : (problem.count + 1) / 2) {}
 
   task<void> run(Channel channel, T* data) override {
@@ -34,7 +36,7 @@ class DenseRabenseifner final : public DenseAllreduce<T> {
       both[0] = channel.receive(incoming_.data(), bytes(count_ - middle), partner, Traffic::payload);
       both[1] = channel.send(data, bytes(middle), partner, Traffic::payload);
       co_await channel.done(both);
-      kernels::host::add(incoming_.data(), data + middle, count_ - middle);
+      add_values(threads_, incoming_.data(), data + middle, count_ - middle);
       co_await channel.done(channel.send(data + middle, bytes(count_ - middle), partner, Traffic::payload));
       stage.next(Stage::unfold);
       co_await channel.done(channel.receive(data, bytes(count_), partner, Traffic::payload));
@@ -47,7 +49,7 @@ class DenseRabenseifner final : public DenseAllreduce<T> {
       both[0] = channel.receive(incoming_.data(), bytes(middle), partner, Traffic::payload);
       both[1] = channel.send(data + middle, bytes(count_ - middle), partner, Traffic::payload);
       co_await channel.done(both);
-      kernels::host::add(incoming_.data(), data, middle);
+      add_values(threads_, incoming_.data(), data, middle);
       co_await channel.done(channel.receive(data + middle, bytes(count_ - middle), partner, Traffic::payload));
     }
 
@@ -67,7 +69,7 @@ class DenseRabenseifner final : public DenseAllreduce<T> {
       co_await channel.done(both);
       splits[static_cast<std::size_t>(depth++)] = lower ? end : begin;
       (lower ? end : begin) = split;
-      kernels::host::add(incoming_.data(), data + begin, end - begin);
+      add_values(threads_, incoming_.data(), data + begin, end - begin);
     }
     if (divisor_ != 1) kernels::host::scale(data + begin, end - begin, 1 / divisor_);
 
@@ -99,6 +101,7 @@ class DenseRabenseifner final : public DenseAllreduce<T> {
 
   std::int64_t count_;
   T divisor_;
+  Threads threads_;
   Buffer<T> incoming_;
 };
 

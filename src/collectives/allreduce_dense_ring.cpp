@@ -4,6 +4,7 @@
 #include "base/buffer.hpp"
 #include "collectives/allgatherv.hpp"
 #include "collectives/allreduce.hpp"
+#include "collectives/shared_work.hpp"
 #include "kernels/kernels.hpp"
 
 namespace weir {
@@ -16,6 +17,7 @@ class DenseRing final : public DenseAllreduce<T> {
   explicit DenseRing(const AllreduceProblem& problem)
       : count_(static_cast<std::uint64_t>(problem.count)),
         divisor_(static_cast<T>(problem.divisor)),
+        threads_(problem.threads),
         incoming_(problem.ranks == 1 ? 0 : (problem.count + problem.ranks - 1) / problem.ranks) {}
 
   task<void> run(Channel channel, T* data) override {
@@ -33,7 +35,7 @@ class DenseRing final : public DenseAllreduce<T> {
       both[0] = channel.receive(incoming_.data(), in.bytes(), previous, Traffic::payload);
       both[1] = channel.send(out.data, out.bytes(), next, Traffic::payload);
       co_await channel.done(both);
-      kernels::host::add(incoming_.data(), in.data, in.count);
+      add_values(threads_, incoming_.data(), in.data, in.count);
     }
     const Part own = part(data, (rank + 1) % size, size);
     if (divisor_ != 1) kernels::host::scale(own.data, own.count, 1 / divisor_);
@@ -65,6 +67,7 @@ class DenseRing final : public DenseAllreduce<T> {
 
   std::uint64_t count_;
   T divisor_;
+  Threads threads_;
   Buffer<T> incoming_;
 };
 

@@ -16,6 +16,7 @@
 #include "codec/wire.hpp"
 #include "collectives/allreduce.hpp"
 #include "collectives/regions.hpp"
+#include "collectives/shared_work.hpp"
 #include "kernels/kernels.hpp"
 
 namespace weir {
@@ -45,8 +46,9 @@ class HostSpace {
   };
 
   /// No vector, message or sum has more than `most` entries; of at most `pieces` messages at a time.
-  HostSpace(const AllreduceProblem&, std::int64_t /*most*/, std::int64_t /*pieces*/) {}
-  [[nodiscard]] std::int64_t memory_bytes() const { return 0; }
+  HostSpace(const AllreduceProblem& problem, std::int64_t most, std::int64_t /*pieces*/)
+      : threads_(problem.threads), merge_(problem.threads, most) {}
+  [[nodiscard]] std::int64_t memory_bytes() const { return merge_.memory_bytes(); }
 
   /// Until all that was asked for is done. Throws Error(WEIR_ERR_TRANSPORT) if a message that was read is malformed.
   task<void> done(Channel) { co_return; }
@@ -97,7 +99,7 @@ class HostSpace {
 
   /// The memory of `to` becomes a + b, or a; returns it with its count. `number` is that of the sum among those of one tree.
   [[nodiscard]] Segment merge_add(Segment a, Segment b, Segment to, int /*number*/) {
-    to.count = kernels::host::merge_add(a.indices, a.values, a.count, b.indices, b.values, b.count, to.indices, to.values);
+    to.count = merge_.merge_add(a, b, to);
     return to;
   }
   [[nodiscard]] Segment copy(Segment a, Segment to) {
@@ -129,7 +131,7 @@ class HostSpace {
   }
 
   /// Dense: y += x, and y = x.
-  void add_values(const T* x, T* y, std::int64_t count) { kernels::host::add(x, y, count); }
+  void add_values(const T* x, T* y, std::int64_t count) { weir::add_values(threads_, x, y, count); }
   void copy_values(const T* x, T* y, std::int64_t count) { std::copy_n(x, count, y); }
   /// By the problem's divisor.
   void divide(Segment entries, const AllreduceProblem& problem) {
@@ -139,6 +141,10 @@ class HostSpace {
   void subtract_rounded(WireValues wire_values, Segment entries) {
     wire::subtract_rounded(wire_values, entries.values, entries.count);
   }
+
+ private:
+  Threads threads_;
+  SharedMerge<T> merge_;
 };
 
 }  // namespace weir

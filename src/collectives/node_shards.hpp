@@ -15,6 +15,7 @@
 #include "collectives/allreduce.hpp"
 #include "collectives/control.hpp"
 #include "collectives/host_space.hpp"
+#include "collectives/shared_work.hpp"
 #include "kernels/kernels.hpp"
 
 namespace weir {
@@ -62,7 +63,7 @@ template <class T>
 class NodeReduceScatter {
  public:
   /// `in_place`: sums take the place of gradients, and messages are sent from there. Else no message uses a gradient's memory.
-  NodeReduceScatter(const ShardMap& map, const AllreduceProblem& problem, bool in_place) : map_(map) {
+  NodeReduceScatter(const ShardMap& map, const AllreduceProblem& problem, bool in_place) : map_(map), threads_(problem.threads) {
     if (map.node().size() == 1) return;
     shared_ = problem.shared;
     if (shared_) return;
@@ -76,14 +77,14 @@ class NodeReduceScatter {
   void publish(int me, const T* gradient, T* own) {
     own_ = my_size() > 0 ? gradient + map_.begin(me) : nullptr;
     if (own != nullptr && own_ != nullptr) {
-      std::copy_n(own_, my_size(), own);
+      copy_values(threads_, own_, own, my_size());
       own_ = own;
     }
     T* const shown = shared_ ? memory(me) : copy_.data();
     published_ = shown != nullptr ? shown : gradient;
     if (shown == nullptr) return;
     for (int other = 0; other < map_.shards(); ++other) {
-      if (other != me) std::copy_n(gradient + map_.begin(other), map_.size(other), shown + map_.begin(other));
+      if (other != me) copy_values(threads_, gradient + map_.begin(other), shown + map_.begin(other), map_.size(other));
     }
     sync_shared_memory();
   }
@@ -172,14 +173,17 @@ class NodeReduceScatter {
     if (map_.mine() < 0) return;
     const int me = node.rank(), ranks = node.size();
     const std::int64_t begin = map_.begin(me);
-    for (std::int64_t first = 0; first < my_size(); first += chunk) {
-      const std::int64_t size = part(my_size(), first);
-      begin_sum(shard, first, size);
-      for (int s = 1; s < ranks; ++s) kernels::host::add(memory((me - s + ranks) % ranks) + begin + first, shard + first, size);
-    }
+    threads_.run_ranges(my_size(), least_of_pass, line, [&](PartRange mine) {
+      for (std::int64_t first = mine.begin; first < mine.end; first += chunk) {
+        const std::int64_t size = part(mine.end, first);
+        begin_sum(shard, first, size);
+        for (int s = 1; s < ranks; ++s) kernels::host::add(memory((me - s + ranks) % ranks) + begin + first, shard + first, size);
+      }
+    });
   }
 
   ShardMap map_;
+  Threads threads_;
   SharedMemory shared_;
   const T* own_ = nullptr;        // my shard of my gradient
   const T* published_ = nullptr;  // what messages are sent from

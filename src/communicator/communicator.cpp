@@ -251,6 +251,21 @@ void CommunicatorState::start_progress_thread() {
   }
 }
 
+Threads CommunicatorState::threads_for(int wanted) {
+  const int rank = transport->rank();
+  const int asked_for = wanted > 0 ? wanted : settings.threads;
+  const int cores = topology.location(rank).cores.count();
+  if (cores > 0 && asked_for > cores && !std::exchange(warned_of_threads_, true))
+    log(settings.log, LogLevel::warn, "rank {}: {} threads are asked for, and it may use {} core{}: they take turns", rank, asked_for,
+        cores, cores == 1 ? "" : "s");
+  const int count =
+      asked_for > 0 ? asked_for : own_cores(topology, rank, settings.progress_thread != ProgressThreadSetting::off);
+  if (threads_.count() == count) return threads_;
+  const Threads threads(count);
+  if (wanted == 0) threads_ = threads;
+  return threads;
+}
+
 void CommunicatorState::throw_out_of_memory() const { std::rethrow_exception(out_of_memory_); }
 
 namespace {

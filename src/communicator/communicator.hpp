@@ -16,6 +16,7 @@
 #include "async/engine.hpp"
 #include "base/buffer.hpp"
 #include "base/settings.hpp"
+#include "base/threads.hpp"
 #include "communicator/leases.hpp"
 #include "communicator/metrics.hpp"
 #include "communicator/outcome.hpp"
@@ -103,6 +104,9 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   /// Plans made now hand it to MPI: see cuda/nccl.hpp.
   [[nodiscard]] bool hands_over_gpu_memory() const { return device_path.direct && nccl == nullptr; }
   std::unique_ptr<Metrics> metrics;  ///< null: none are kept
+  /// Threads of this rank for a plan that asks for `wanted`; 0: as the settings and the cores have it. More than it has cores are a
+  /// warning, once.
+  [[nodiscard]] Threads threads_for(int wanted);
   bool warned_of_messages = false;   ///< in place of shared memory: once is enough
 
  private:
@@ -110,6 +114,8 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   void drive_setup(Run& run);
   [[noreturn]] void throw_out_of_memory() const;
 
+  Threads threads_;  // unless a plan says its own
+  bool warned_of_threads_ = false;
   std::exception_ptr out_of_memory_;  // made in time
   Identity identity_;
   Clock::time_point dumped_{};

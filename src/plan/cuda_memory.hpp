@@ -49,13 +49,14 @@ class CudaMemory {
 
   /// For arrays of `count` elements; on_host() is asked for up to `most_on_host` values. `stream` outlives it, as what `channel`
   /// refers to does.
-  CudaMemory(Channel channel, void* stream, std::int64_t count, std::int64_t most_on_host)
+  CudaMemory(Channel channel, void* stream, std::int64_t count, std::int64_t most_on_host, const Threads& /*threads*/)
       : channel_(channel),
         stream_(stream),
         scratch_(kernels::cuda::scratch_bytes(count)),
         on_device_(1),
         told_(1),
         values_on_host_(most_on_host) {}
+  void reserve(std::int64_t /*capacity*/) {}
   [[nodiscard]] std::int64_t memory_bytes() const {
     return scratch_.bytes() + on_device_.bytes() + told_.bytes() + values_on_host_.bytes();
   }

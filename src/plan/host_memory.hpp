@@ -6,14 +6,18 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <coroutine>
 #include <cstring>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "base/buffer.hpp"
+#include "base/threads.hpp"
 #include "codec/wire.hpp"
 #include "collectives/allreduce.hpp"
 #include "collectives/compressed_exchange.hpp"
@@ -82,8 +86,22 @@ class HostMemory {
   };
 
   /// For arrays of `count` elements; on_host() is asked for up to `most_on_host` values.
-  HostMemory(std::optional<Channel> /*channel*/, void* /*stream*/, std::int64_t /*count*/, std::int64_t /*most_on_host*/) {}
-  [[nodiscard]] std::int64_t memory_bytes() const { return 0; }
+  HostMemory(std::optional<Channel> /*channel*/, void* /*stream*/, std::int64_t count, std::int64_t /*most_on_host*/,
+             Threads threads = {})
+      : threads_(std::move(threads)), parts_(threads_.parts(count, least_selected)), count_(count) {}
+  /// compensate() is asked for up to `capacity` entries from now on.
+  void reserve(std::int64_t capacity) {
+    if (parts_ == 1) return;
+    sums_ = Buffer<Sums>((count_ + block - 1) / block);
+    finds_.resize(static_cast<std::size_t>(parts_));
+    for (int part = 1; part < parts_; ++part)
+      finds_[static_cast<std::size_t>(part)].entries = Entries(std::min(capacity, range(part).count()));
+  }
+  [[nodiscard]] std::int64_t memory_bytes() const {
+    std::int64_t bytes = sums_.bytes();
+    for (const Find& find : finds_) bytes += find.entries.bytes();
+    return bytes;
+  }
 
   [[nodiscard]] static std::unique_ptr<SparseAllreduce<T>> make_sparse(const AllreduceRow& row, const AllreduceProblem& problem) {
     return row.make_sparse<T>(problem);
@@ -117,22 +135,21 @@ class HostMemory {
                   std::int64_t capacity) {
     told_.moments = {};
     told_.exceedances = {};
-    std::int64_t hits = 0, stored = 0;
-    for (std::int64_t begin = 0; begin < count; begin += block) {
-      const std::int64_t size = summary != Summary::none ? std::min(block, count - begin) : count;
-      T* const r = residual != nullptr ? residual + begin : nullptr;
-      add_up(summary, gradient + begin, r, size);
-      std::uint32_t* const indices = out.indices.data() + stored;
-      T* const values = out.values.data() + stored;
-      hits += r != nullptr
-                  ? kernels::host::compensate_select(gradient + begin, r, size, floor, keep_old, indices, values, capacity - stored)
-                  : kernels::host::select(gradient + begin, size, floor, indices, values, capacity - stored);
-      const std::int64_t before = stored;
-      stored = std::min(hits, capacity);
-      for (std::int64_t i = before; begin > 0 && i < stored; ++i) out.indices[i] += static_cast<std::uint32_t>(begin);
-      if (size == count) break;
+    const Pass pass{gradient, residual, floor, keep_old, summary};
+    if (parts_ == 1) {
+      told_.found.hits =
+          compensate_range(pass, {0, count}, out, capacity, [this](std::int64_t, const Sums& sums) { add_up(sums); });
+      return;
     }
-    told_.found.hits = hits;
+    threads_.run(parts_, [&](int part) {
+      Find& find = finds_[static_cast<std::size_t>(part)];
+      Entries& to = part == 0 ? out : find.entries;
+      find.room = std::min(capacity, part == 0 ? capacity : range(part).count());
+      find.hits = compensate_range(pass, range(part), to, find.room,
+                                   [this](std::int64_t number, const Sums& sums) { sums_[number] = sums; });
+    });
+    for (std::int64_t i = 0; summary != Summary::none && i < sums_.size(); ++i) add_up(sums_[i]);
+    told_.found.hits = gather(out, capacity, residual, keep_old);
   }
   /// Whether all sums of the last compensate() are finite; it has left `stored` entries in `out`.
   [[nodiscard]] bool is_finite(const T* gradient, std::int64_t count, const Entries& out, std::int64_t stored) const {
@@ -151,7 +168,11 @@ class HostMemory {
     told_.exceedances = kernels::host::exceedances<T>(x, nullptr, count, threshold);
   }
   /// In told().exceedances.count.
-  void count_non_finite(const T* x, std::int64_t count) { told_.exceedances.count = kernels::host::count_non_finite(x, count); }
+  void count_non_finite(const T* x, std::int64_t count) {
+    std::atomic<std::int64_t> found = 0;
+    over(count, [&](PartRange mine) { found += kernels::host::count_non_finite(x + mine.begin, mine.count()); });
+    told_.exceedances.count = found;
+  }
   void sample(const T* x, const T* y, const ThresholdSample& of, T* out) {
     kernels::host::sample(x, y, of.size, of.stride, of.rest, of.offset, out);
   }
@@ -212,23 +233,44 @@ class HostMemory {
   [[nodiscard]] OnHost on_host(const Entries& entries, std::int64_t /*count*/) const { return {entries.values.data()}; }
 
   void settle(T* residual, SparseVector<T> entries, SparseVector<T> taken) {
-    kernels::host::settle(residual, entries.indices, entries.values, entries.count, taken.indices, taken.count);
+    threads_.run_ranges(entries.count, least_entries, 1, [&](PartRange mine) {
+      if (mine.count() == 0) return;
+      const auto all = taken.index_span();
+      const auto first = std::lower_bound(all.begin(), all.end(), entries.indices[mine.begin]);
+      const auto last = std::upper_bound(first, all.end(), entries.indices[mine.end - 1]);
+      kernels::host::settle(residual, entries.indices + mine.begin, entries.values + mine.begin, mine.count(),
+                            taken.indices + (first - all.begin()), last - first);
+    });
   }
   /// `spare` has room for as many values as there are entries.
   void roll_back(const T* gradient, T* residual, std::int64_t count, SparseVector<T> held, Key<T> keep_old, Entries& /*spare*/) {
     kernels::host::roll_back(gradient, residual, count, held.indices, held.values, held.count, keep_old);
   }
   /// y += x
-  void add(const T* x, T* y, std::int64_t count) { kernels::host::add(x, y, count); }
-  void waxpby(T a, const T* x, T b, const T* y, T* out, std::int64_t count) { kernels::host::waxpby(a, x, b, y, out, count); }
+  void add(const T* x, T* y, std::int64_t count) {
+    over(count, [=](PartRange mine) { kernels::host::add(x + mine.begin, y + mine.begin, mine.count()); });
+  }
+  void waxpby(T a, const T* x, T b, const T* y, T* out, std::int64_t count) {
+    over(count, [=](PartRange mine) {
+      kernels::host::waxpby(a, x + mine.begin, b, y != nullptr ? y + mine.begin : nullptr, out + mine.begin, mine.count());
+    });
+  }
   /// out = x, of which they are no part of each other.
-  void narrow(const T* x, T* out, std::int64_t count) { std::copy_n(x, count, out); }
+  void narrow(const T* x, T* out, std::int64_t count) {
+    over(count, [=](PartRange mine) { std::copy(x + mine.begin, x + mine.end, out + mine.begin); });
+  }
   /// Of the entries that are among `taken`.
   void clear_taken(T* dense, SparseVector<T> entries, SparseVector<T> taken) {
     kernels::host::clear_taken(dense, entries.indices, entries.count, taken.indices, taken.count);
   }
-  void fill_zero(T* x, std::int64_t count) { kernels::host::fill_zero(x, count); }
-  void scatter(T* dense, SparseVector<T> entries) { kernels::host::scatter(dense, entries.indices, entries.values, entries.count); }
+  void fill_zero(T* x, std::int64_t count) {
+    over(count, [=](PartRange mine) { kernels::host::fill_zero(x + mine.begin, mine.count()); });
+  }
+  void scatter(T* dense, SparseVector<T> entries) {
+    threads_.run_ranges(entries.count, least_entries, 1, [=](PartRange mine) {
+      kernels::host::scatter(dense, entries.indices + mine.begin, entries.values + mine.begin, mine.count());
+    });
+  }
   /// No index twice in a run of ascending ones; the ends of these are in `runs`, where it is one, in none.
   void scatter_add(T* dense, SparseVector<T> entries, std::span<const std::int64_t> /*runs*/) {
     kernels::host::scatter_add(dense, entries.indices, entries.values, entries.count);
@@ -250,19 +292,106 @@ class HostMemory {
  private:
   /// Elements that are summed up just before they are compensated, so that they are read from memory once.
   static constexpr std::int64_t block = 16384;
+  /// What a thread's part should have to pay for waking it, which takes some ten microseconds: so many elements of a pass that
+  /// selects, of one that only moves, and so many entries.
+  static constexpr std::int64_t least_selected = 8 * block, least_moved = 16 * block, least_entries = 32768;
 
-  void add_up(Summary summary, const T* gradient, const T* residual, std::int64_t size) {
-    if (summary == Summary::moments) {
-      const Moments<T> part = kernels::host::moments(gradient, residual, size);
-      Moments<T>& sum = told_.moments;
-      sum = {sum.count + part.count, sum.sum + part.sum, sum.sum_squares + part.sum_squares, std::max(sum.largest, part.largest)};
-    } else if (summary == Summary::magnitudes) {
-      const Exceedances<T> part = kernels::host::exceedances(gradient, residual, size, Key<T>{0});
-      Exceedances<T>& sum = told_.exceedances;
-      sum = {sum.count + part.count, sum.sum_magnitudes + part.sum_magnitudes, std::max(sum.largest, part.largest)};
+  /// What compensate() does to each range.
+  struct Pass {
+    const T* gradient;
+    T* residual;
+    Key<T> floor, keep_old;
+    Summary summary;
+  };
+  /// Of one block.
+  struct Sums {
+    Moments<T> moments;
+    Exceedances<T> exceedances;
+  };
+  /// What a part of several has found; part 0's entries go to where all shall be.
+  struct Find {
+    Entries entries;
+    std::int64_t room = 0, hits = 0;
+    [[nodiscard]] std::int64_t stored() const { return std::min(hits, room); }
+  };
+
+  [[nodiscard]] PartRange range(int part) const { return part_range(count_, block, part, parts_); }
+  template <class Body>
+  void over(std::int64_t count, const Body& body) const {
+    threads_.run_ranges(count, least_moved, block, body);
+  }
+
+  /// `range` begins where a block does. note(block, sums) for each one, in order. Returns the hits.
+  template <class Note>
+  static std::int64_t compensate_range(const Pass& pass, PartRange range, Entries& out, std::int64_t capacity, const Note& note) {
+    std::int64_t hits = 0, stored = 0;
+    for (std::int64_t begin = range.begin; begin < range.end;) {
+      const std::int64_t size = pass.summary != Summary::none ? std::min(block, range.end - begin) : range.count();
+      const T* const g = pass.gradient + begin;
+      T* const r = pass.residual != nullptr ? pass.residual + begin : nullptr;
+      if (pass.summary != Summary::none) note(begin / block, sums_of(pass.summary, g, r, size));
+      std::uint32_t* const indices = out.indices.data() + stored;
+      T* const values = out.values.data() + stored;
+      hits += r != nullptr
+                  ? kernels::host::compensate_select(g, r, size, pass.floor, pass.keep_old, indices, values, capacity - stored)
+                  : kernels::host::select(g, size, pass.floor, indices, values, capacity - stored);
+      const std::int64_t before = stored;
+      stored = std::min(hits, capacity);
+      for (std::int64_t i = before; begin > 0 && i < stored; ++i) out.indices[i] += static_cast<std::uint32_t>(begin);
+      begin += size;
+    }
+    return hits;
+  }
+
+  /// All parts' entries next to each other, as if one thread had found them: those that there is no room for are in the residual as
+  /// entries beyond the capacity are. Returns the hits.
+  std::int64_t gather(Entries& out, std::int64_t capacity, T* residual, Key<T> keep_old) {
+    std::int64_t hits = 0;
+    for (const Find& find : finds_) hits += find.hits;
+    threads_.run(hits >= least_entries ? parts_ : 1, [&](int of) {
+      std::int64_t before = finds_[0].hits;
+      for (int part = 1; part < parts_; ++part) {
+        const Find& find = finds_[static_cast<std::size_t>(part)];
+        if (hits < least_entries || part == of) append(find, std::min(before, capacity), capacity, out, residual, keep_old);
+        before += find.hits;
+      }
+    });
+    return hits;
+  }
+  static void append(const Find& find, std::int64_t at, std::int64_t capacity, Entries& out, T* residual, Key<T> keep_old) {
+    const Entries& from = find.entries;
+    const std::int64_t stored = find.stored(), taken = std::min(stored, capacity - at);
+    std::copy_n(from.indices.data(), taken, out.indices.data() + at);
+    std::copy_n(from.values.data(), taken, out.values.data() + at);
+    for (std::int64_t i = taken; residual != nullptr && i < stored; ++i) {
+      const Key<T> key = key_of(from.values[i]);
+      if (key >= keep_old && key < key_infinity<T>) residual[from.indices[i]] = from.values[i];
     }
   }
 
+  [[nodiscard]] static Sums sums_of(Summary summary, const T* gradient, const T* residual, std::int64_t size) {
+    Sums sums;
+    if (summary == Summary::moments)
+      sums.moments = kernels::host::moments(gradient, residual, size);
+    else
+      sums.exceedances = kernels::host::exceedances(gradient, residual, size, Key<T>{0});
+    return sums;
+  }
+  void add_up(const Sums& part) {
+    Moments<T>& m = told_.moments;
+    m = {m.count + part.moments.count, m.sum + part.moments.sum, m.sum_squares + part.moments.sum_squares,
+         std::max(m.largest, part.moments.largest)};
+    Exceedances<T>& e = told_.exceedances;
+    e = {e.count + part.exceedances.count, e.sum_magnitudes + part.exceedances.sum_magnitudes,
+         std::max(e.largest, part.exceedances.largest)};
+  }
+
+  Threads threads_;
+  int parts_ = 1;  // of passes over all elements
+  std::int64_t count_ = 0;
+  // Of several parts:
+  Buffer<Sums> sums_;  // of each block
+  std::vector<Find> finds_;
   Told<T> told_;
 };
 

@@ -38,7 +38,9 @@ class Selector {
         capacity_(setup.capacity()),
         candidates_(capacity_),
         kept_elsewhere_(Memory::in_place ? Entries() : Entries(capacity_)),
-        sample_(ThresholdSample::largest(setup.count, setup.largest_k, setup.samples_always())) {}
+        sample_(ThresholdSample::largest(setup.count, setup.largest_k, setup.samples_always())) {
+    memory_.reserve(capacity_);
+  }
 
   /// residual += gradient, and the selection out of the sum. Without residual (nullptr) out of the gradient. Of the selected
   /// entries the residual holds the sum too, or, where that is far above the threshold, still the old value: see roll_back().

@@ -63,7 +63,7 @@ class Step {
       if (compressor_.row->picking_value != nullptr) setup.picking_value = compressor_.row->picking_value(compressor_.parameters);
       setup.scales_up = compressor_.row->scales_up != nullptr && compressor_.row->scales_up(compressor_.parameters);
     }
-    memory_.emplace(channel(), whole.stream, exchange.count, row.sparse() && setup.uses_moments() ? setup.capacity() : 0);
+    memory_.emplace(channel(), whole.stream, exchange.count, row.sparse() && setup.uses_moments() ? setup.capacity() : 0, whole.threads);
     if (!row.sparse() && !compressor_) {
       dense_ = Memory::make_dense(row.name, whole, nccl);
       return;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 
 #include "topology/topology.hpp"
@@ -47,6 +48,20 @@ FreeCore free_core(const Topology& topology, int rank) {
           fmt::format("{} rank{} share{} {} core{}: none is free", sharing, sharing == 1 ? "" : "s", sharing == 1 ? "s" : "",
                       mine.count(), mine.count() == 1 ? "" : "s"),
           place == 0};
+}
+
+int own_cores(const Topology& topology, int rank, bool progress_threads) {
+  const CoreSet& mine = topology.location(rank).cores;
+  int sharing = 0;
+  for (int peer = 0; peer < topology.size(); ++peer) {
+    if (topology.node_of(peer) != topology.node_of(rank)) continue;
+    const CoreSet& theirs = topology.location(peer).cores;
+    if (theirs.empty() || (theirs.overlaps(mine) && theirs != mine)) return 1;
+    sharing += theirs == mine;
+  }
+  if (sharing == 0) return 1;
+  const int each = mine.count() / sharing;
+  return std::max(1, progress_threads && each > 1 ? (mine.count() - sharing) / sharing : each);
 }
 
 }  // namespace weir

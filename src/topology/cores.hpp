@@ -40,6 +40,10 @@ struct FreeCore {
 /// that share a set of cores have two or more each: the uppermost is the first rank's, the next one below the second's.
 [[nodiscard]] FreeCore free_core(const Topology& topology, int rank);
 
+/// How many cores the rank has for itself: an equal share of those that ranks of its node share, less the ones of progress threads,
+/// if `progress_threads`. At least 1, and that where it is not known, or ranks share some of their cores, not all. Pure.
+[[nodiscard]] int own_cores(const Topology& topology, int rank, bool progress_threads);
+
 /// From now on the calling thread runs on that core alone. False: the system refuses.
 [[nodiscard]] bool bind_this_thread(int core);
 

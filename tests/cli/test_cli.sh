@@ -21,6 +21,9 @@ expect "$info" "WEIR_LOG +warn +\(default\)"
 expect "$info" "^progress threads: none, WEIR_PROGRESS_THREAD is off. With on:"
 expect "$(WEIR_PROGRESS_THREAD=anywhere "$weir" info)" "^progress threads: one for each rank, on any core, WEIR_PROGRESS_THREAD is anywhere"
 expect "$(WEIR_PROGRESS_THREAD=on "$weir" info 2>&1)" "^  rank 0: (on core [0-9]+|not started: )"
+expect "$info" "^  threads +(oneTBB 20|none: built without)"
+expect "$info" "^threads: the cores that a rank has for itself"
+expect "$(WEIR_THREADS=3 "$weir" info 2>&1)" "^  rank 0: 3$"
 expect "$info" "WEIR_TYPO .*not a setting of Weir"
 expect "$info" "oktopk"
 expect "$info" "CUDA memory +(direct|staged through pinned memory): "
@@ -133,6 +136,11 @@ refuse "are of --plan: add it" "$weir" info --compressor qsgd
 for key in benchmark count density entries values format bytes_per_entry encode_gbs decode_gbs baseline baseline_gbs encode_ratio \
   decode_ratio; do
   grep -q "\"$key\"" "$work/codec.json" || fail "no $key in codec.json"
+done
+
+"$weir" bench threads --count 100000 --threads 2 --iterations 2 --json "$work/threads.json" | grep "^select " >/dev/null || fail "no selection in bench threads"
+for key in benchmark loop count density threads one_thread_ms median_ms speedup baseline baseline_speedup; do
+  grep -q "\"$key\"" "$work/threads.json" || fail "no $key in threads.json"
 done
 
 "$weir" bench adam --count 10000 --density 0.01 --iterations 2 --json "$work/adam.json" | grep "^step: " >/dev/null || fail "no legend in bench adam"

@@ -14,7 +14,7 @@ SOURCES = {".hpp", ".cpp", ".h", ".cu", ".cuh"}
 # How an include of a library begins, and the name that the table gives it. The C++ standard library and POSIX are free to use.
 LIBRARIES = {"mpi": "MPI", "weir/mpi.h": "MPI", "cuda_": "CUDA", "cub/": "CUDA", "nvtx3/": "CUDA", "nccl.h": "NCCL", "hwloc": "hwloc",
              "hwy/": "Highway", "fmt/": "fmt", "nlohmann/": "nlohmann-json", "CLI/": "CLI11",
-             "zlib.h": "zlib", "xxhash.h": "xxHash", "hdf5.h": "HDF5", "H5FD": "HDF5", "jpeglib.h": "libjpeg", "jerror.h": "libjpeg"}
+             "zlib.h": "zlib", "oneapi/tbb/": "TBB", "xxhash.h": "xxHash", "hdf5.h": "HDF5", "H5FD": "HDF5", "jpeglib.h": "libjpeg", "jerror.h": "libjpeg"}
 POSIX = re.compile(r"(sys/\w+|arpa/\w+|netinet/\w+|net/if|ifaddrs|unistd|sched|dlfcn|link|fcntl|signal|pthread|poll|time)\.h")
 
 

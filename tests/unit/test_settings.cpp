@@ -39,6 +39,15 @@ TEST_CASE("settings come from the environment, nonsense is named") {
   REQUIRE_THROWS_WITH(read_settings(), ContainsSubstring("WEIR_PROGRESS_THREAD is '1': it must be one of off, on, anywhere"));
   setenv("WEIR_PROGRESS_THREAD", "anywhere", 1);
   REQUIRE(read_settings().progress_thread == ProgressThreadSetting::anywhere);
+  REQUIRE(read_settings().threads == 0);
+  for (const char* nonsense : {"", "two", "-1", "1025", "2x", "99999999999"}) {
+    setenv("WEIR_THREADS", nonsense, 1);
+    REQUIRE_THROWS_WITH(read_settings(),
+                        ContainsSubstring("WEIR_THREADS is '" + std::string(nonsense) + "': it must be a number of threads up to 1024"));
+  }
+  setenv("WEIR_THREADS", "3", 1);
+  REQUIRE(read_settings().threads == 3);
+  unsetenv("WEIR_THREADS");
   setenv("WEIR_DUMP_SIGNAL", "", 1);
   REQUIRE(read_settings().dump_signal == 0);
   unsetenv("WEIR_DUMP_SIGNAL");

@@ -431,6 +431,30 @@ TEST_CASE("a set of cores says what is in it") {
   REQUIRE((set.overlaps(cores(60, 63)) && !set.overlaps(cores(1, 62))));
 }
 
+TEST_CASE("ranks divide the cores that they share", "[topology]") {
+  const auto own = [](const std::string& machine, const std::vector<CoreSet>& sets, bool progress_threads) {
+    std::vector<Location> locations = synthetic_machine(machine);
+    for (std::size_t rank = 0; rank < locations.size(); ++rank) locations[rank].cores = sets[rank % sets.size()];
+    std::vector<int> counts;
+    for (int rank = 0; rank < static_cast<int>(locations.size()); ++rank)
+      counts.push_back(own_cores(Topology(locations, rank), rank, progress_threads));
+    return counts;
+  };
+  using Counts = std::vector<int>;
+  CHECK(own("rank:1", {cores(0, 7)}, false) == Counts{8});
+  CHECK(own("rank:1", {cores(0, 7)}, true) == Counts{7});
+  CHECK(own("rank:1", {cores(0, 0)}, true) == Counts{1});
+  CHECK(own("rank:3", {cores(0, 7)}, false) == Counts{2, 2, 2});
+  CHECK(own("rank:3", {cores(0, 7)}, true) == Counts{1, 1, 1});
+  CHECK(own("rank:4", {cores(0, 1)}, false) == Counts{1, 1, 1, 1});
+  CHECK(own("node:2 rank:2", {cores(0, 3)}, false) == Counts{2, 2, 2, 2});
+  CHECK(own("rank:4", {cores(0, 7), cores(8, 11)}, false) == Counts{4, 2, 4, 2});
+  // Nothing is guessed.
+  CHECK(own("rank:2", {cores(0, 7), cores(4, 11)}, false) == Counts{1, 1});
+  CHECK(own("rank:2", {{}}, false) == Counts{1, 1});
+  CHECK(own("rank:2", {cores(0, 7), {}}, false) == Counts{1, 1});
+}
+
 TEST_CASE("progress threads get cores from above, where ranks have two or more each") {
   using Texts = std::vector<std::string>;
   // Unbound ranks of a node share all its cores.

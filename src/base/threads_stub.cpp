@@ -1,0 +1,16 @@
+// threads_stub.cpp: builds without TBB.
+#include "base/threads.hpp"
+
+namespace weir {
+
+struct Threads::Pool {};
+
+Threads::Threads(int /*count*/) {}
+
+void Threads::run(int parts, void (*call)(const void*, int), const void* body) const {
+  for (int part = 0; part < parts; ++part) call(body, part);
+}
+
+const char* threads_version() { return "none: built without oneTBB, every rank has one thread"; }
+
+}  // namespace weir

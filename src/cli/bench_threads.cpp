@@ -1,0 +1,178 @@
+// weir bench threads: what plans do in host memory, on one thread and on several, beside a plain pass over the same arrays.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "base/threads.hpp"
+#include "cli/bench_input.hpp"
+#include "cli/commands.hpp"
+#include "cli/report.hpp"
+#include "collectives/shared_work.hpp"
+#include "plan/selector.hpp"
+#include "topology/topology.hpp"
+
+namespace weir::cli {
+namespace {
+
+struct Options {
+  std::int64_t count = 16777216;
+  double density = 0.01;
+  int threads = 0;
+  int iterations = 20;
+  std::string json;
+};
+
+/// Of one loop.
+struct LoopTimes {
+  std::string loop;
+  std::vector<double> one, several;
+
+  [[nodiscard]] double speedup() const { return median(one) / median(several); }
+};
+
+enum Loop { stream, zeros, select, settle, apply, merge, loops };
+constexpr const char* loop_names[loops] = {"r[i] += g[i]", "x[i] = 0", "select", "settle", "apply", "merge"};
+
+/// What one rank of a plan has, on so many threads.
+class Rank {
+ public:
+  using Entries = HostMemory<float>::Entries;
+
+  Rank(std::int64_t count, std::int64_t k, int threads)
+      : count_(count),
+        k_(k),
+        memory_({}, nullptr, count, 0, Threads(threads)),
+        selector_({count, k, Threshold::exact, 1, 30}, memory_),
+        merge_(Threads(threads), 2 * k),
+        residual_(count),
+        result_(count),
+        sum_(2 * k) {
+    memory_.fill_zero(residual_.data(), count);
+    memory_.fill_zero(result_.data(), count);
+  }
+
+  /// ms of each loop, by their numbers; `other` is another rank's selection.
+  void measure(const float* gradient, const float* unrelated, const Entries& other, std::int64_t other_count, double* ms) {
+    const FramePool::Scope scope(frames_);
+    ms[select] = milliseconds([&] { static_cast<void>(run_here(selector_.select(gradient, residual_.data(), k_, true))); });
+    const SparseVector<float> mine = selector_.selection();
+    ms[settle] = milliseconds([&] { selector_.settle(residual_.data(), mine); });
+    ms[apply] = milliseconds([&] {
+      memory_.fill_zero(result_.data(), count_);
+      memory_.scatter(result_.data(), mine);
+    });
+    const auto segment = [](const SparseVector<float>& entries) {
+      return coo::Segment<float>{const_cast<float*>(entries.values), const_cast<std::uint32_t*>(entries.indices), entries.count};
+    };
+    const SparseVector<float> theirs = other.first(other_count);
+    ms[merge] = milliseconds([&] {
+      static_cast<void>(merge_.merge_add(segment(mine), segment(theirs), {sum_.values.data(), sum_.indices.data(), 0}));
+    });
+    ms[zeros] = milliseconds([&] { memory_.fill_zero(result_.data(), count_); });
+    ms[stream] = milliseconds([&] { memory_.add(unrelated, result_.data(), count_); });
+  }
+
+ private:
+  template <class Body>
+  static double milliseconds(Body body) {
+    const auto begin = std::chrono::steady_clock::now();
+    body();
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  }
+
+  std::int64_t count_, k_;
+  FramePool frames_;
+  HostMemory<float> memory_;
+  Selector<HostMemory<float>> selector_;
+  SharedMerge<float> merge_;
+  Buffer<float> residual_, result_;
+  Entries sum_;
+};
+
+void print_loops(const std::vector<LoopTimes>& rows, const Options& options) {
+  fmt::print("{} elements, density {:.4g}, {}\n", options.count, options.density, threads_version());
+  fmt::print("{:<14} {:>14} {:>14} {:>9} {:>16}\n", "loop", "1 thread, ms", fmt::format("{} threads, ms", options.threads),
+             "speedup", "of r[i] += g[i]");
+  for (const LoopTimes& row : rows)
+    fmt::print("{:<14} {:>14.3f} {:>14.3f} {:>9.2f} {:>16.2f}\n", row.loop, median(row.one), median(row.several), row.speedup(),
+               rows[stream].speedup());
+}
+
+void write_loops(const std::vector<LoopTimes>& rows, const Options& options) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const LoopTimes& row : rows) {
+    list.push_back({{"benchmark", "threads"},
+                    {"loop", row.loop},
+                    {"count", options.count},
+                    {"density", options.density},
+                    {"threads", options.threads},
+                    {"one_thread_ms", median(row.one)},
+                    {"median_ms", median(row.several)},
+                    {"speedup", row.speedup()},
+                    {"baseline", rows[stream].loop},
+                    {"baseline_speedup", rows[stream].speedup()}});
+  }
+  std::ofstream out(options.json);
+  out << list.dump(1) << '\n';
+  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", options.json));
+}
+
+void run(Options options) {
+  require_writable(options.json);
+  if (options.threads == 0) options.threads = std::max(1, locate().cores.count());
+  const std::int64_t k = std::max<std::int64_t>(1, std::llround(options.density * static_cast<double>(options.count)));
+  const Gradients gradients = make_gradients(options.count, 0, 4), others = make_gradients(options.count, 1, 1);
+  HostMemory<float> memory({}, nullptr, options.count, 0);
+  const Key<float> floor = kernels::host::kth_key(others[0].data(), options.count, k).key;
+  Rank::Entries other(k);
+  memory.select(others[0].data(), options.count, floor, other, k);
+  const std::int64_t other_count = std::min(k, memory.told().found.hits);
+
+  Rank one(options.count, k, 1), several(options.count, k, options.threads);
+  std::vector<LoopTimes> rows;
+  for (const char* const name : loop_names) rows.push_back({name, {}, {}});
+  constexpr int warm = 3;
+  for (int t = 0; t < options.iterations + warm; ++t) {
+    const float* gradient = gradients[static_cast<std::size_t>(t) % gradients.size()].data();
+    const float* unrelated = gradients[static_cast<std::size_t>(t + 2) % gradients.size()].data();  // cold in the caches
+    double of_one[loops], of_several[loops];
+    one.measure(gradient, unrelated, other, other_count, of_one);
+    several.measure(gradient, unrelated, other, other_count, of_several);
+    for (std::size_t loop = 0; t >= warm && loop < loops; ++loop) {
+      rows[loop].one.push_back(of_one[loop]);
+      rows[loop].several.push_back(of_several[loop]);
+    }
+  }
+  print_loops(rows, options);
+  if (!options.json.empty()) write_loops(rows, options);
+}
+
+}  // namespace
+
+void add_bench_threads(CLI::App& bench) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = bench.add_subcommand(
+      "threads", "Selection, settling, the dense result and merging, on one thread and on several, beside one r[i] += g[i] pass");
+  command->add_option("--count", options->count, "elements of the gradient")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--density", options->density, "share of entries selected and merged")
+      ->check(CLI::Range(1e-9, 1.0))
+      ->capture_default_str();
+  command->add_option("--threads", options->threads, "how many; 0: the cores that the command may use")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  command->add_option("--iterations", options->iterations, "measured iterations")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--json", options->json, "also write the rows to this file");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace weir::cli
