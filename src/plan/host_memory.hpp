@@ -228,7 +228,10 @@ class HostMemory {
     kernels::host::clear_taken(dense, entries.indices, entries.count, taken.indices, taken.count);
   }
   void fill_zero(T* x, std::int64_t count) { kernels::host::fill_zero(x, count); }
-  void scatter(T* dense, SparseVector<T> entries) { kernels::host::scatter(dense, entries.indices, entries.values, entries.count); }
+  /// All of `dense`: zeros, but for the sorted entries.
+  void densify(T* dense, std::int64_t count, SparseVector<T> entries) {
+    kernels::host::densify(dense, 0, count, entries.indices, entries.values, entries.count);
+  }
   /// No index twice in a run of ascending ones; the ends of these are in `runs`, where it is one, in none.
   void scatter_add(T* dense, SparseVector<T> entries, std::span<const std::int64_t> /*runs*/) {
     kernels::host::scatter_add(dense, entries.indices, entries.values, entries.count);
