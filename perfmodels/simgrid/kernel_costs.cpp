@@ -86,6 +86,9 @@ CHARGED_VOID(_ZN4weir7kernels4host6settleIfEEvPT_PKjPKS3_lS6_l,
 CHARGED_VOID(_ZN4weir7kernels4host7scatterIfEEvPT_PKjPKS3_l,
              (float* dense, const uint32_t* indices, const float* values, int64_t count), (dense, indices, values, count),
              (8 + scattered) * count)
+CHARGED_VOID(_ZN4weir7kernels4host7densifyIfEEvPT_llPKjPKS3_l,
+             (float* dense, int64_t begin, int64_t end, const uint32_t* indices, const float* values, int64_t count),
+             (dense, begin, end, indices, values, count), 4 * (end - begin) + 8 * count)
 CHARGED_VOID(_ZN4weir7kernels4host11scatter_addIfEEvPT_PKjPKS3_l,
              (float* dense, const uint32_t* indices, const float* values, int64_t count), (dense, indices, values, count),
              (8 + 2 * scattered) * count)

@@ -206,6 +206,11 @@ class CudaMemory {
     kernels::cuda::fill_zero(queue(), x, count);
   }
   template <class X>
+  void densify(X* dense, std::int64_t count, SparseVector<T> entries) {
+    fill_zero(dense, count);
+    scatter(dense, entries);
+  }
+  template <class X>
   void scatter(X* dense, SparseVector<T> entries) {
     kernels::cuda::scatter<X, T>(queue(), dense, entries.indices, entries.values, {entries.count});
   }

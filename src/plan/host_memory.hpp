@@ -266,9 +266,17 @@ class HostMemory {
   void fill_zero(T* x, std::int64_t count) {
     over(count, [=](PartRange mine) { kernels::host::fill_zero(x + mine.begin, mine.count()); });
   }
-  void scatter(T* dense, SparseVector<T> entries) {
-    threads_.run_ranges(entries.count, least_entries, 1, [=](PartRange mine) {
-      kernels::host::scatter(dense, entries.indices + mine.begin, entries.values + mine.begin, mine.count());
+  /// All of `dense`: zeros, but for the sorted entries.
+  void densify(T* dense, std::int64_t count, SparseVector<T> entries) {
+    over(count, [=](PartRange mine) {
+      const std::uint32_t* const end = entries.indices + entries.count;
+      const auto place = [&](std::int64_t element) {
+        return std::lower_bound(entries.indices, end, element,
+                                [](std::uint32_t index, std::int64_t of) { return static_cast<std::int64_t>(index) < of; }) -
+               entries.indices;
+      };
+      const std::int64_t first = place(mine.begin), last = place(mine.end);
+      kernels::host::densify(dense, mine.begin, mine.end, entries.indices + first, entries.values + first, last - first);
     });
   }
   /// No index twice in a run of ascending ones; the ends of these are in `runs`, where it is one, in none.

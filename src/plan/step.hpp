@@ -355,8 +355,7 @@ class Step {
     if (estimate_.size() > 0 && !statistics_.skipped) {
       deliver_estimate(result, update_);
     } else if (result != nullptr) {
-      memory_->fill_zero(result, config_.count);
-      memory_->scatter(result, update_);
+      memory_->densify(result, config_.count, update_);
     }
   }
 

@@ -30,6 +30,7 @@ namespace weir::test {
     static constexpr auto merge_add = &weir::kernels::SPACE::merge_add<V>;                 \
     static constexpr auto settle = &weir::kernels::SPACE::settle<V>;                       \
     static constexpr auto scatter = &weir::kernels::SPACE::scatter<V>;                     \
+    static constexpr auto densify = &weir::kernels::SPACE::densify<V>;                     \
     static constexpr auto scatter_add = &weir::kernels::SPACE::scatter_add<V>;             \
     static constexpr auto sample = &weir::kernels::SPACE::sample<V>;                       \
     static constexpr auto count_cut = &weir::kernels::SPACE::count_cut<V>;                 \
@@ -51,12 +52,14 @@ WEIR_KERNEL_SET(Reference, reference)
 
 }  // namespace weir::test
 
+// What CUDA memory has no kernel for.
+#define WEIR_HOST_KERNELS \
+  weir::test::Reference<float>, weir::test::Reference<double>, weir::test::Host<float>, weir::test::Host<double>
 // For kernels of indices alone one type of values is enough.
 #ifdef WEIR_TEST_CUDA_KERNELS
 #define WEIR_ALL_KERNELS weir::test::Cuda<float>, weir::test::Cuda<double>
 #define WEIR_ALL_INDEX_KERNELS weir::test::Cuda<float>
 #else
 #define WEIR_ALL_INDEX_KERNELS weir::test::Reference<float>, weir::test::Host<float>
-#define WEIR_ALL_KERNELS \
-  weir::test::Reference<float>, weir::test::Reference<double>, weir::test::Host<float>, weir::test::Host<double>
+#define WEIR_ALL_KERNELS WEIR_HOST_KERNELS
 #endif

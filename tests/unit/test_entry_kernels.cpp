@@ -135,6 +135,30 @@ TEMPLATE_TEST_CASE("settle zeroes what was taken and puts back the rest; scatter
   }
 }
 
+TEMPLATE_TEST_CASE("densify writes entries among zeros, cached and streamed", "[kernels]", WEIR_HOST_KERNELS) {
+  using T = typename TestType::T;
+  for (const std::int64_t n : {0, 1, 2, 15, 33, 1000, 262144, 262145, 600001}) {
+    for (const std::int64_t count : {std::int64_t{0}, std::int64_t{1}, n / 100, n / 2, n}) {
+      if (count > n) continue;
+      const Indices places =
+          sorted_indices(static_cast<std::size_t>(count), static_cast<std::uint32_t>(std::max(n, std::int64_t{1})), 1);
+      const auto values = numbers<T>(Kind::special, count, 2);
+      for (const std::int64_t begin : {0, 3}) {
+        Indices indices = places;
+        for (std::uint32_t& index : indices) index += static_cast<std::uint32_t>(begin);
+        std::vector<T> before = numbers<T>(Kind::heavy_tailed, n + begin + 5, 3), expected = before;
+        std::fill_n(expected.begin() + begin, n, T{0});
+        for (std::size_t i = 0; i < indices.size(); ++i) expected[indices[i]] = values[i];
+        Guarded<T> dense(before);
+        INFO("elements " << n << " from " << begin << " on, entries " << count);
+        TestType::densify(dense.data(), begin, begin + n, indices.data(), values.data(), count);
+        REQUIRE(same(dense.all(), expected));
+        REQUIRE(dense.intact());
+      }
+    }
+  }
+}
+
 TEMPLATE_TEST_CASE("scatter_add adds, sample picks", "[kernels]", WEIR_ALL_KERNELS) {
   using T = typename TestType::T;
   for (const std::size_t count : {0, 1, 33, 5000}) {

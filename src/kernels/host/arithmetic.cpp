@@ -96,15 +96,17 @@ CutCounts count_cut(const T* x, std::int64_t count, Key<T> key) {
   return counts;
 }
 
+/// About the size of a second-level cache: what is larger would be evicted before anybody reads it.
+template <class T>
+constexpr std::int64_t most_cached = (1 << 20) / sizeof(T);
+
 template <class T>
 void fill_zero(T* x, std::int64_t count) {
-  // About the size of a second-level cache: what is larger would be evicted before anybody reads it.
-  constexpr std::int64_t stream_bytes = 1 << 20;
   const Tag<T> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const auto zero = hn::Zero(d);
   std::int64_t i = 0;
-  if (count * static_cast<std::int64_t>(sizeof(T)) > stream_bytes) {
+  if (count > most_cached<T>) {
     const auto vector_bytes = static_cast<std::uintptr_t>(lanes) * sizeof(T);
     for (; reinterpret_cast<std::uintptr_t>(x + i) % vector_bytes != 0; ++i) x[i] = 0;
     for (; i + lanes <= count; i += lanes) hn::Stream(zero, d, x + i);
@@ -115,9 +117,52 @@ void fill_zero(T* x, std::int64_t count) {
   for (; i < count; ++i) x[i] = 0;
 }
 
+/// The sorted entries that a walk through an array has not come to.
+template <class T>
+struct EntriesLeft {
+  const std::uint32_t* indices;
+  const T* values;
+  std::int64_t count;
+
+  /// x[index - base] = value of those before `end`.
+  HWY_INLINE void place(T* x, std::int64_t base, std::int64_t end) {
+    for (; count > 0 && *indices < end; ++indices, ++values, --count) x[*indices - base] = *values;
+  }
+};
+
+template <class T>
+void densify(T* dense, std::int64_t begin, std::int64_t end, const std::uint32_t* indices, const T* values, std::int64_t count) {
+  EntriesLeft<T> left{indices, values, count};
+  if (end - begin <= most_cached<T>) {
+    fill_zero(dense + begin, end - begin);
+    left.place(dense, 0, end);
+    return;
+  }
+  const Tag<T> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto vector_bytes = static_cast<std::uintptr_t>(lanes) * sizeof(T);
+  std::int64_t i = begin;
+  for (; reinterpret_cast<std::uintptr_t>(dense + i) % vector_bytes != 0; ++i) dense[i] = 0;
+  left.place(dense, 0, i);
+  // Parts are put together in the first-level cache: written behind streaming stores, each entry would fetch its line again.
+  constexpr std::int64_t part = (16 << 10) / sizeof(T);
+  alignas(64) T x[part] = {};
+  while (i + lanes <= end) {
+    const std::int64_t size = std::min(part, (end - i) / lanes * lanes);
+    const std::uint32_t* const first = left.indices;
+    left.place(x, i, i + size);
+    for (std::int64_t j = 0; j < size; j += lanes) hn::Stream(hn::LoadU(d, x + j), d, dense + i + j);
+    for (const std::uint32_t* index = first; index != left.indices; ++index) x[*index - i] = 0;
+    i += size;
+  }
+  hwy::FlushStream();
+  for (std::int64_t j = i; j < end; ++j) dense[j] = 0;
+  left.place(dense, 0, end);
+}
+
 template <class T>
 ArithmeticKernels<T> arithmetic_kernels() {
-  return {add<T>, scale<T>, divide<T>, waxpby<T>, count_non_finite<T>, count_cut<T>, fill_zero<T>};
+  return {add<T>, scale<T>, divide<T>, waxpby<T>, count_non_finite<T>, count_cut<T>, fill_zero<T>, densify<T>};
 }
 ArithmeticKernels<float> float_kernels() { return arithmetic_kernels<float>(); }
 ArithmeticKernels<double> double_kernels() { return arithmetic_kernels<double>(); }
@@ -183,6 +228,11 @@ void fill_zero(T* x, std::int64_t count) {
   chosen<T>().fill_zero(x, count);
 }
 
+template <class T>
+void densify(T* dense, std::int64_t begin, std::int64_t end, const std::uint32_t* indices, const T* values, std::int64_t count) {
+  chosen<T>().densify(dense, begin, end, indices, values, count);
+}
+
 #define WEIR_INSTANTIATE(T)                                         \
   template void add(const T*, T*, std::int64_t);                    \
   template void scale(T*, std::int64_t, T);                         \
@@ -190,7 +240,8 @@ void fill_zero(T* x, std::int64_t count) {
   template void waxpby(T, const T*, T, const T*, T*, std::int64_t); \
   template std::int64_t count_non_finite(const T*, std::int64_t);   \
   template CutCounts count_cut(const T*, std::int64_t, Key<T>);     \
-  template void fill_zero(T*, std::int64_t);
+  template void fill_zero(T*, std::int64_t);                        \
+  template void densify(T*, std::int64_t, std::int64_t, const std::uint32_t*, const T*, std::int64_t);
 
 WEIR_INSTANTIATE(float)
 WEIR_INSTANTIATE(double)

@@ -15,6 +15,7 @@ struct ArithmeticKernels {
   decltype(&host::count_non_finite<T>) count_non_finite;
   decltype(&host::count_cut<T>) count_cut;
   decltype(&host::fill_zero<T>) fill_zero;
+  decltype(&host::densify<T>) densify;
 };
 
 template <class T>

@@ -182,6 +182,12 @@ void scatter(T* dense, const std::uint32_t* indices, const T* values, std::int64
 }
 
 template <class T>
+void densify(T* dense, std::int64_t begin, std::int64_t end, const std::uint32_t* indices, const T* values, std::int64_t count) {
+  for (std::int64_t i = begin; i < end; ++i) dense[i] = 0;
+  for (std::int64_t i = 0; i < count; ++i) dense[indices[i]] = values[i];
+}
+
+template <class T>
 void scatter_add(T* dense, const std::uint32_t* indices, const T* values, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) dense[indices[i]] += values[i];
 }
@@ -336,6 +342,7 @@ void adam_step(const T* first, const T* second, T* weights, std::int64_t count, 
                                   std::uint32_t*, T*);                                                                        \
   template void settle(T*, const std::uint32_t*, const T*, std::int64_t, const std::uint32_t*, std::int64_t);                 \
   template void scatter(T*, const std::uint32_t*, const T*, std::int64_t);                                                    \
+  template void densify(T*, std::int64_t, std::int64_t, const std::uint32_t*, const T*, std::int64_t);                        \
   template void scatter_add(T*, const std::uint32_t*, const T*, std::int64_t);                                                \
   template void sample(const T*, const T*, std::int64_t, std::int64_t, std::int64_t, std::int64_t, T*);                       \
   template CutCounts count_cut(const T*, std::int64_t, Key<T>);                                                               \
