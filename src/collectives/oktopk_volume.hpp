@@ -2,20 +2,68 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
+#include <weir/weir.hpp>
 
 #include "collectives/control.hpp"
 #include "collectives/global_kth.hpp"
+#include "collectives/phased_reduce.hpp"
 #include "collectives/regions.hpp"
 
 namespace weir {
 
-/// Most payload words (4 bytes) that a rank sends or receives in one iteration, on any input, for float32: 6 k, that is 3 k entries
-/// of index and value. Every rank sends at most its k entries in split-and-reduce, and at most 2 k (P - 1) / P in balance and
+/// Most payload words (4 bytes) that a rank sends or receives in one iteration of the direct schedule, on any input, for float32: 6
+/// k, that is 3 k entries of index and value. Every rank sends at most its k entries in split-and-reduce, and at most 2 k (P - 1) / P in balance and
 /// allgatherv. Parts that do not divide evenly add an entry each, and a region cannot be cut finer than one index, which every rank
 /// may contribute to.
 [[nodiscard]] constexpr std::int64_t oktopk_payload_words(std::int64_t k, int ranks) {
   return ranks == 1 ? 0 : 6 * k + 2 * std::int64_t{ranks} + 8;
+}
+
+/// How many phases the phased schedule has; radix 0: the most that any has.
+[[nodiscard]] constexpr int oktopk_phases(int ranks, int radix) {
+  int phases = 0;
+  for (int block = 1; 2 * block <= ranks; block *= radix == 0 ? 2 : radix) ++phases;
+  return phases;
+}
+
+/// Most messages of the phases: radix - 1 a phase, and one to and one from a rank beyond the largest power of two; radix 0: as above.
+[[nodiscard]] constexpr int oktopk_phase_messages(int ranks, int radix) {
+  if (radix == 0) radix = 64;
+  int messages = std::has_single_bit(static_cast<unsigned>(ranks)) ? 0 : 2;
+  const int holders = static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks)));
+  for (int block = 1; block < holders; block *= radix) messages += std::min(radix, holders / block) - 1;
+  return messages;
+}
+
+/// Most messages that a rank sends in one iteration of the phased schedule that does not average or re-cut boundaries, where it finds
+/// its threshold in `rounds` histograms, and no message is so long that it takes two: announcement, phases, histograms, sizes,
+/// allgatherv. Balancing adds up to P - 1.
+[[nodiscard]] inline int oktopk_phased_messages(int ranks, int radix, int rounds) {
+  const int gather = static_cast<int>(std::bit_width(static_cast<unsigned>(ranks - 1)));
+  return (1 + rounds) * allreduce_control_messages(ranks) + oktopk_phase_messages(ranks, radix) + 2 * gather;
+}
+
+/// Most payload words that a rank sends or receives in one iteration of the phased schedule, on any input, for float32: what it holds
+/// in every phase and hands over before and after, at most phased_load() entries each; and 2 k (P - 1) / P entries in balance and
+/// allgatherv. Where an input would exceed that, the iteration is direct. A message begins with 8 bytes.
+[[nodiscard]] constexpr std::int64_t oktopk_phased_words(std::int64_t k, int ranks, int radix) {
+  if (ranks == 1) return 0;
+  const std::int64_t held = (oktopk_phases(ranks, radix) + 2) * 2 * phased_load(k, ranks) + 6 * oktopk_phase_messages(ranks, radix);
+  return std::max(oktopk_payload_words(k, ranks), held + 4 * k + std::int64_t{2} * ranks + 8);
+}
+
+/// Most payload words that a rank sends or receives in one iteration in one round: k entries of every other rank, and 16 bytes each.
+[[nodiscard]] constexpr std::int64_t oktopk_one_round_words(std::int64_t k, int ranks) {
+  return (2 * k + 6) * (std::int64_t{ranks} - 1);
+}
+
+/// As these, of a plan.
+[[nodiscard]] constexpr std::int64_t oktopk_payload_words(std::int64_t k, int ranks, ExchangeSchedule schedule, int radix) {
+  if (schedule == ExchangeSchedule::direct) return oktopk_payload_words(k, ranks);
+  if (schedule == ExchangeSchedule::phased) return oktopk_phased_words(k, ranks, radix);
+  return oktopk_one_round_words(k, ranks);
 }
 
 /// Most control words that a rank sends in one iteration: boundaries, announcement, a re-cut, sizes, histograms, twice in mode
@@ -26,7 +74,7 @@ template <class T>
   const std::int64_t p = ranks;
   const std::int64_t messages = allreduce_control_messages(ranks);
   const std::int64_t boundaries = messages * 2 * (p - 1);
-  const std::int64_t announcement = messages * 2 * (p + 1);
+  const std::int64_t announcement = messages * 2 * (p + 1 + oktopk_phases(ranks, 2));
   const std::int64_t recut = messages * 2 * (recut_coarse_bins + std::int64_t{recut_fine_rounds} * recut_fine_bins * (p - 1));
   const std::int64_t sizes = (p - 1) + 3 * 3 * (p - 1);
   const std::int64_t histograms = 2 * messages * 2 * kth_words * kth_rounds<T>;

@@ -64,7 +64,7 @@ constexpr std::array rows = {
                  .delivers_all = true,
                  WEIR_SPARSE_CUDA(topk_allgather)},
     AllreduceRow{.name = "oktopk",
-                 .description = "Ok-Topk: O(k) sparse allreduce, a rank sends at most 3 k entries",
+                 .description = "Ok-Topk: O(k) sparse allreduce; directly, a rank sends at most 3 k entries",
                  .cost = cost_oktopk,
                  .schedules = true,
                  WEIR_SPARSE_CUDA(oktopk)},

@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "collectives/schedules.hpp"
 #include "collectives/allreduce.hpp"
 #include "compress/compressor.hpp"
 #include "model/choose.hpp"
@@ -131,6 +132,11 @@ PlanCase make_plan_case(Dice& dice, int ranks) {
   config.balance_trigger = static_cast<double>(dice.between(4, 20)) / 4;
   config.window = dice.one_of({1, 2, 3, 4, 16, 1000});
   config.non_finite = dice.one_of({NonFinite::error, NonFinite::skip, NonFinite::propagate});
+  const bool automatic = config.algorithm.starts_with("auto");
+  if (!automatic && find_allreduce(config.algorithm).schedules && any_schedule(config) && dice.chance(70)) {
+    config.schedule = dice.one_of({ExchangeSchedule::direct, ExchangeSchedule::phased, ExchangeSchedule::one_round});
+    config.radix = dice.one_of({0, 2, 4, 8});
+  }
   if (dice.chance(15)) config.dense_iterations = dice.between(1, 3);
   if (dice.chance(15)) config.warmup_iterations = dice.between(1, 4);
   plan.input = dice.one_of(all_inputs());
@@ -164,14 +170,14 @@ JobCase make_job(std::uint64_t seed) {
 std::string PlanCase::text() const {
   const AllreduceConfig& c = config;
   std::string line = fmt::format(
-      "{}: {} of {} (seed {}) {} priority {} n {} k {} density {} trials {} feedback {} average {} threshold {} samplings {} wire "
+      "{}: {} of {} (seed {}) {} priority {} n {} k {} density {} trials {} feedback {} average {} threshold {} schedule {} {} samplings {} wire "
       "{} {} periods {} "
       "{} trigger "
       "{} "
       "window {} non-finite {} dense {} warm-up {} input {} from {}; runs:",
       c.name, c.algorithm, c.compressor.empty() ? "its default" : c.compressor, c.seed,
       c.type == DataType::float64 ? "float64" : "float32", c.priority, c.count, c.k, c.density, c.trial_iterations,
-      static_cast<int>(c.error_feedback), c.average, threshold_name(c.threshold), c.samplings, static_cast<int>(c.wire_format),
+      static_cast<int>(c.error_feedback), c.average, threshold_name(c.threshold), name_of(c.schedule), c.radix, c.samplings, static_cast<int>(c.wire_format),
       static_cast<int>(c.wire_values), c.threshold_period, c.boundary_period, c.balance_trigger, c.window,
       static_cast<int>(c.non_finite), c.dense_iterations, c.warmup_iterations, input_name(input), first_iteration);
   constexpr std::array troubles = {"", " poisoned", " wrong count", " wrong type", " null"};

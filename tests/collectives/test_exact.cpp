@@ -8,8 +8,9 @@ namespace weir::test {
 namespace {
 
 template <class T>
-void check_exact(const ContractCase& c) {
+void check_exact(ContractCase c) {
   if (left_out()) return;
+  if (find_allreduce(c.algorithm).schedules) c.schedule = static_cast<ExchangeSchedule>(c.seed % 4);
   const ContractData<T> data(c);
   RankCheck check;
   run_ranks(c.ranks, [&](Communicator& comm) { check_contract<T>(comm, c, data, check); },

@@ -1,5 +1,8 @@
 // The volume bounds of Ok-Topk, in every iteration, for P = 2, 3, 4, 5, 8, 16, 33; and the count guard of mode `reuse`.
 #include "collectives/oktopk_volume.hpp"
+
+#include <bit>
+
 #include "support/catch.hpp"
 #include "support/inproc_ranks.hpp"
 #include "support/inputs.hpp"
@@ -18,7 +21,7 @@ void check_volume(int ranks, std::int64_t n, std::int64_t k, Input input, Thresh
   RankCheck check;
   run_ranks(ranks,
             [&](Communicator& comm) {
-              AllreducePlan plan(comm, {.count = n, .k = k, .threshold = threshold, .threshold_period = 100, .boundary_period = 4});
+              AllreducePlan plan(comm, {.count = n, .k = k, .threshold = threshold, .threshold_period = 100, .boundary_period = 4, .schedule = ExchangeSchedule::direct});
               for (int t = 0; t < iterations; ++t) {
                 plan.run_sparse(make_input<float>(input, n, comm.rank(), ranks, t));
                 const Statistics& s = plan.statistics();
@@ -70,6 +73,74 @@ TEST_CASE("6k words with few entries", "[oktopk][volume]") {
         check_volume(ranks, 1000, k, input, Threshold::exact, false);
     }
   }
+}
+
+namespace {
+
+/// Calls check(plan, iteration) after each run of a plan by these schedule and radix.
+template <class Check>
+void by_schedule(int ranks, std::int64_t n, std::int64_t k, Input input, ExchangeSchedule schedule, int radix, Check check) {
+  run_ranks(ranks,
+            [&](Communicator& comm) {
+              AllreducePlan plan(comm, {.count = n, .k = k, .boundary_period = 4, .schedule = schedule, .radix = radix});
+              for (int t = 0; t < iterations; ++t) {
+                plan.run_sparse(make_input<float>(input, n, comm.rank(), ranks, t));
+                check(plan.statistics(), t);
+              }
+            },
+            {.seed = static_cast<std::uint64_t>(ranks)});
+}
+
+std::int64_t messages(const Statistics& s) {
+  std::int64_t sum = 0;
+  for (const std::int64_t of_level : s.messages_sent) sum += of_level;
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("the stated bounds of phases and of one round on any input", "[oktopk][volume]") {
+  RankCheck check;
+  for (const int ranks : {2, 3, 5, 8, 13, 33}) {
+    for (const Input input : all_inputs()) {
+      for (const auto& [schedule, radix] : {std::pair{ExchangeSchedule::phased, 2}, {ExchangeSchedule::phased, 4},
+                                            {ExchangeSchedule::phased, 16}, {ExchangeSchedule::one_round, 0}}) {
+        if (left_out()) continue;
+        constexpr std::int64_t k = 101;
+        const std::int64_t bound = 4 * oktopk_payload_words(k, ranks, schedule, radix);
+        by_schedule(ranks, 5003, k, input, schedule, radix, [&, radix = radix](const Statistics& s, int t) {
+          const std::string where = input_name(input) + " P " + std::to_string(ranks) + " radix " + std::to_string(radix) +
+                                    " iteration " + std::to_string(t);
+          check.at_most(s.payload_bytes_sent, bound, where + " bytes sent");
+          check.at_most(s.payload_bytes_received, bound, where + " bytes received");
+        });
+      }
+    }
+  }
+  REQUIRE(check.failure() == "");
+}
+
+TEST_CASE("messages of each schedule where coordinates roughly agree", "[oktopk][volume]") {
+  RankCheck check;
+  constexpr std::int64_t n = 40009, k = 2003;
+  for (const int ranks : {2, 3, 4, 5, 8, 16, 33}) {
+    const int gather = static_cast<int>(std::bit_width(static_cast<unsigned>(ranks - 1)));
+    by_schedule(ranks, n, k, Input::heavy_tailed, ExchangeSchedule::one_round, 0, [&](const Statistics& s, int t) {
+      check.that(messages(s) == gather, "one round, P " + std::to_string(ranks) + " iteration " + std::to_string(t));
+    });
+    for (const int radix : {2, 4, 8}) {
+      by_schedule(ranks, n, k, Input::heavy_tailed, ExchangeSchedule::phased, radix, [&](const Statistics& s, int t) {
+        if (t % 4 == 0) return;  // boundaries are averaged
+        const std::string where = "P " + std::to_string(ranks) + " radix " + std::to_string(radix) + " iteration " + std::to_string(t);
+        check.at_most(messages(s), oktopk_phased_messages(ranks, radix, 3), where);
+        check.that(!s.recut && !s.balanced, where + ": nothing is out of balance");
+      });
+    }
+  }
+  // On 256 and on 1,024 ranks.
+  REQUIRE(oktopk_phased_messages(256, 4, 3) == 60);
+  REQUIRE(oktopk_phased_messages(1024, 4, 3) == 75);
+  REQUIRE(check.failure() == "");
 }
 
 }  // namespace weir::test

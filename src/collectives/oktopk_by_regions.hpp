@@ -1,0 +1,383 @@
+// oktopk_by_regions.hpp: Ok-Topk, the O(k) sparse allreduce: Li and Hoefler, PPoPP 2022, Algorithm 1, directly or by phases. Step
+// numbers below are ours; the paper's lines are named.
+//
+// Direct and phased differ in split and reduce only: by phases, it takes about r log P messages instead of P (phased_reduce.hpp).
+// Where that would carry more entries than its bound, an iteration is direct.
+//
+// Beyond the paper: boundaries that turn out unbalanced are re-cut at once, the global threshold comes from small histograms, mode
+// `exact` delivers exactly Topk(sum Topk(G)), sums do not depend on region boundaries, the volume bound of 3 k entries holds on
+// any input, and what travels is encoded.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <numeric>
+#include <optional>
+
+#include "base/state.hpp"
+#include "codec/wire.hpp"
+#include "collectives/allgatherv.hpp"
+#include "collectives/allreduce.hpp"
+#include "collectives/control.hpp"
+#include "collectives/global_kth.hpp"
+#include "collectives/host_space.hpp"
+#include "collectives/oktopk_state.hpp"
+#include "collectives/phased_reduce.hpp"
+#include "collectives/regions.hpp"
+#include "collectives/split_reduce.hpp"
+
+namespace weir {
+
+template <class T, class Space>
+class OkTopkByRegions {
+ public:
+  explicit OkTopkByRegions(const AllreduceProblem& problem)
+      : problem_(problem),
+        ranks_(problem.ranks),
+        result_capacity_(std::min(problem.count, problem.largest_local)),
+        space_(problem, std::max(problem.largest_local, region_capacity(problem)), 2 * problem.ranks),
+        split_(space_, {.ranks = ranks_,
+                        .largest_local = std::max(problem.largest_local, result_capacity_),
+                        .region_capacity = region_capacity(problem),
+                        .window = problem.config.window,
+                        .wire = problem.wire()}),
+        index_copy_(problem.largest_local),
+        own_counts_(size()),
+        cut_scratch_(std::max({recut_scratch(ranks_), kth_scratch, std::int64_t{2} * ranks_})),
+        sizes_(size()),
+        sizes_scratch_(size()),
+        selected_counts_(size()),
+        prefix_(2 * size() + 1),
+        held_(size(1)),
+        offset_(size(1)),
+        requests_(2 * size()),
+        result_indices_(result_capacity_),
+        result_values_(result_capacity_) {
+    if constexpr (!Space::asynchronous) {
+      const std::int64_t k = std::min(problem.largest_k, problem.schedule.phased_to);
+      if (k > problem.schedule.one_round_to && ranks_ > 1)
+        phased_.emplace(space_, typename PhasedReduce<T>::Setup{ranks_, problem.schedule.radix, k, problem.wire()});
+    }
+    words_ = Buffer<std::uint64_t>(2 * (1 + load_words() + ranks_));
+  }
+
+  [[nodiscard]] std::int64_t memory_bytes() const {
+    return space_.memory_bytes() + split_.memory_bytes() + (phased_ ? phased_->memory_bytes() : 0) + result_indices_.bytes() + result_values_.bytes() + index_copy_.bytes() +
+           words_.bytes() + cut_scratch_.bytes();
+  }
+
+  task<SparseOutcome<T>> run(Channel channel, OkTopkState<T>& state, SparseVector<T> local, std::int64_t k,
+                             std::uint64_t input_error) {
+    SparseOutcome<T> outcome;
+    state_ = &state;
+    const std::int64_t iteration = state.iteration++;
+
+    // 1. region boundaries, every tau iterations (lines 5-7)
+    if (iteration % problem_.config.boundary_period == 0) {
+      const StageScope stage = channel.stage(Stage::average_boundaries);
+      if (local.count > 0)
+        co_await space_.quantiles(channel, local, ranks_, cut_scratch_.data());
+      else
+        uniform_cuts(n(), ranks_, cut_scratch_.data());
+      co_await average_boundaries(channel, state_->boundaries, cut_scratch_.data());
+    }
+
+    // 2. announce: faults, region sizes, and what ranks would carry in the phases; unbalanced regions are re-cut at once
+    StageScope stage = channel.stage(Stage::announce);
+    co_await space_.count_regions(channel, local, state_->boundaries, own_counts_.data());
+    const int maxima = 1 + load_words(), words = maxima + ranks_;
+    words_[0] = input_error;
+    if (phased_) phased_->largest_parts(own_counts_.data(), words_.data() + 1);
+    std::copy(own_counts_.begin(), own_counts_.end(), words_.data() + maxima);
+    co_await allreduce_control(channel, words_.data(), words, maxima, words_.data() + words);
+    outcome.input_error = words_[0];
+    if (outcome.input_error != 0) co_return outcome;
+    const std::uint64_t* const region_totals = words_.data() + maxima;
+    const std::uint64_t total = std::accumulate(region_totals, region_totals + ranks_, std::uint64_t{0});
+    if (total == 0) co_return outcome;
+    if (*std::max_element(region_totals, region_totals + ranks_) > balanced_region_limit(total / at(ranks_), k)) {
+      stage.next(Stage::recut);
+      const auto indices = co_await space_.indices_of(channel, local, index_copy_);
+      co_await recut_boundaries(channel, indices, total, n(), state_->boundaries, cut_scratch_.data());
+      co_await space_.count_regions(channel, local, state_->boundaries, own_counts_.data());
+      outcome.recut = true;
+    }
+
+    stage.end();
+
+    // 3. split and reduce (line 8)
+    by_phases_ = phased_ && k <= problem_.schedule.phased_to && !outcome.recut && phased_->carries(k, words_.data() + 1, region_totals);
+    if (by_phases_)
+      co_await phased_->run(channel, local, state_->boundaries);
+    else
+      co_await split_.run(channel, local, state_->boundaries, own_counts_.data());
+
+    // 4. global threshold (lines 9-12) and everybody's share of the selection
+    co_await select_global(channel, k, iteration, outcome);
+
+    // 5. balance and allgatherv (line 13)
+    outcome.balanced = must_balance();
+    lay_out_blocks(channel.rank(), outcome.balanced);
+    if (outcome.balanced) {
+      co_await balance(channel);
+    } else {
+      encode_selected(channel.rank(), 0, selected_.count, gathered());
+      space_.push(gathered(), offset_[1]);
+      co_await space_.done(channel);
+    }
+    stage.next(Stage::allgatherv);
+    co_await allgatherv(channel, offset_, gathered().wire);
+    outcome.update = decode(channel.rank(), outcome.balanced);
+    outcome.undelivered = rounding_loss(channel.rank());
+    co_await space_.done(channel);
+    co_return outcome;
+  }
+
+ private:
+  struct Sizes {
+    std::uint32_t above = 0;       // entries of my region above the global cut
+    std::uint32_t equal = 0;       // and exactly on it
+    std::uint32_t split_sent = 0;  // entries I sent in split-and-reduce
+  };
+  /// Entries [begin, end) of the update.
+  struct Range {
+    std::uint64_t begin, end;
+    [[nodiscard]] std::int64_t count() const { return static_cast<std::int64_t>(end - begin); }
+  };
+
+  [[nodiscard]] std::size_t size(int more = 0) const { return static_cast<std::size_t>(ranks_ + more); }
+  [[nodiscard]] static std::size_t at(int i) { return static_cast<std::size_t>(i); }
+  [[nodiscard]] std::uint64_t n() const { return static_cast<std::uint64_t>(problem_.count); }
+  [[nodiscard]] int load_words() const { return phased_ ? phased_->phases() : 0; }
+  [[nodiscard]] bool reuse() const { return problem_.config.threshold == Threshold::reuse; }
+
+  // Above this a region is re-cut. Relative to the smaller of the mean and k, so that what a rank receives stays below 3 k entries
+  // in mode `reuse` too, where ranks contribute up to 1.25 k.
+  [[nodiscard]] std::uint64_t balanced_region_limit(std::uint64_t mean, std::int64_t k) const {
+    const std::uint64_t base = std::min(mean, static_cast<std::uint64_t>(k));
+    return base + base / 2 + at(ranks_);
+  }
+
+  // Regions within balanced_region_limit, and re-cut ones, which exceed a mean of at most 1.25 k by an eighth.
+  [[nodiscard]] static std::int64_t region_capacity(const AllreduceProblem& problem) {
+    const std::int64_t everything = problem.largest_local * problem.ranks;
+    return std::min(everything, problem.largest_k + problem.largest_k / 2 + 2 * problem.ranks + 2);
+  }
+
+  /// Memory of the update on its way: the reduced region's, which is spent once the selection is out of it.
+  [[nodiscard]] Message gathered() { return split_.spent(); }
+
+  task<void> select_global(Channel channel, std::int64_t k, std::int64_t iteration, SparseOutcome<T>& outcome) {
+    const coo::Segment<T> reduced = by_phases_ ? phased_->reduced() : split_.reduced();
+    const bool reevaluate = !reuse() || state_->global_key == 0 || iteration % problem_.config.threshold_period == 0;
+    GlobalCut<T> cut{static_cast<Key<T>>(state_->global_key - 1), 0};
+    if (reevaluate) cut = co_await find_cut(channel, reduced, k, outcome);
+    co_await share_sizes(channel, reduced, cut);
+
+    if (reuse()) {
+      const auto target = static_cast<std::uint64_t>(k);
+      const std::uint64_t selected = std::accumulate(selected_counts_.begin(), selected_counts_.end(), std::uint64_t{0});
+      const bool too_few = 5 * selected < 4 * target && cut.key > 0;  // a cut at 0 takes all there is
+      if (!reevaluate && (too_few || 4 * selected > 5 * target)) {
+        cut = co_await find_cut(channel, reduced, k, outcome);
+        co_await share_sizes(channel, reduced, cut);
+      }
+    }
+    if (problem_.largest_local > problem_.largest_k) {
+      // Only where ranks contributed more than k and the sum is skewed as well: deliver a little less rather than send more than 3
+      // k entries.
+      const std::uint64_t budget = 3 * static_cast<std::uint64_t>(k);
+      const std::uint64_t split = most_split_sent();
+      if (ranks_ > 1 &&
+          split + std::min(allgatherv_max_sent(selected_counts_, prefix_), balanced_max_sent(selected_counts_)) > budget) {
+        const std::uint64_t reduced_k = (budget - split) * at(ranks_) / (2 * at(ranks_ - 1));
+        cut = co_await find_cut(channel, reduced, std::min(k, std::max<std::int64_t>(1, static_cast<std::int64_t>(reduced_k))),
+                                outcome);
+        co_await share_sizes(channel, reduced, cut);
+      }
+    }
+
+    const auto mine = static_cast<std::int64_t>(selected_counts_[at(channel.rank())]);
+    const std::int64_t ties = mine - sizes_[at(channel.rank())].above;
+    selected_ = space_.keep(reduced, cut.key, ties, mine, by_phases_ ? phased_->spare() : split_.spare());
+  }
+
+  task<GlobalCut<T>> find_cut(Channel channel, coo::Segment<T> reduced, std::int64_t k, SparseOutcome<T>& outcome) {
+    const StageScope stage = channel.stage(Stage::global_threshold);
+    const GlobalCut<T> cut = co_await global_kth<T>(channel, space_, reduced, k, state_->global_key, cut_scratch_.data());
+    state_->global_key = static_cast<Key<T>>(cut.key + (cut.ties == 0 ? 1 : 0));
+    outcome.rethresholded = reuse();
+    co_return cut;
+  }
+
+  /// selected_counts_[r]: how many entries of region r the cut selects. Ties go to the lowest ranks, whose regions have the lowest
+  /// indices.
+  task<void> share_sizes(Channel channel, coo::Segment<T> reduced, GlobalCut<T> cut) {
+    const StageScope stage = channel.stage(Stage::global_sizes);
+    const CutCounts counts = co_await space_.count_cut(channel, reduced, cut.key);
+    const Sizes mine{static_cast<std::uint32_t>(counts.above), static_cast<std::uint32_t>(counts.equal),
+                     by_phases_ ? 0 : split_.sent(channel.rank())};
+    co_await allgather_control(channel, reinterpret_cast<const std::byte*>(&mine), sizeof(Sizes),
+                               reinterpret_cast<std::byte*>(sizes_.data()), reinterpret_cast<std::byte*>(sizes_scratch_.data()));
+    std::uint64_t ties = cut.ties;
+    for (int r = 0; r < ranks_; ++r) {
+      const std::uint64_t taken = std::min<std::uint64_t>(ties, sizes_[at(r)].equal);
+      selected_counts_[at(r)] = sizes_[at(r)].above + taken;
+      ties -= taken;
+    }
+  }
+
+  [[nodiscard]] std::uint64_t most_split_sent() const {
+    return std::max_element(sizes_.begin(), sizes_.end(),
+                            [](const Sizes& a, const Sizes& b) { return a.split_sent < b.split_sent; })
+        ->split_sent;
+  }
+
+  // The paper's trigger (largest above 4 x the mean), and the volume bound, which skew below that trigger would break for many
+  // ranks.
+  [[nodiscard]] bool must_balance() {
+    const std::uint64_t selected = std::accumulate(selected_counts_.begin(), selected_counts_.end(), std::uint64_t{0});
+    const std::uint64_t largest = *std::max_element(selected_counts_.begin(), selected_counts_.end());
+    if (static_cast<double>(largest) * ranks_ > problem_.config.balance_trigger * static_cast<double>(selected)) return true;
+    const std::uint64_t unbalanced = allgatherv_max_sent(selected_counts_, prefix_);
+    return unbalanced * at(ranks_) > 2 * selected * at(ranks_ - 1) && unbalanced > balanced_max_sent(selected_counts_);
+  }
+
+  /// What rank r gives to the allgatherv: its region's selection, or the r-th of P equal parts of all.
+  [[nodiscard]] Range block(int r, bool balanced) const {
+    const std::uint64_t total = held_.back();
+    return balanced ? Range{part_begin(total, r, ranks_), part_begin(total, r + 1, ranks_)} : Range{held_[at(r)], held_[at(r) + 1]};
+  }
+
+  /// Calls f(region, piece) for what `range` has of each region, in order. A piece is what is encoded at once: its size follows
+  /// from its count and its region.
+  template <class F>
+  void for_pieces(Range range, F f) const {
+    int region = 0;
+    while (range.begin < range.end) {
+      while (held_[at(region) + 1] <= range.begin) ++region;
+      const Range piece{range.begin, std::min(range.end, held_[at(region) + 1])};
+      f(region, piece);
+      range.begin = piece.end;
+    }
+  }
+  [[nodiscard]] std::uint64_t region_range(int region) const {
+    return state_->boundaries[at(region) + 1] - state_->boundaries[at(region)];
+  }
+  [[nodiscard]] std::int64_t piece_bytes(int region, Range piece) const {
+    return wire::message_bytes<T>(problem_.wire(), piece.count(), region_range(region));
+  }
+  [[nodiscard]] std::int64_t slot_bytes(int region, Range piece) const {
+    return wire::slot_bytes<T>(problem_.wire(), piece.count(), region_range(region));
+  }
+
+  /// offset_[i]: where the block of rank (me + i) mod P begins in gathered().
+  void lay_out_blocks(int me, bool balanced) {
+    std::exclusive_scan(selected_counts_.begin(), selected_counts_.end(), held_.begin(), std::uint64_t{0});
+    held_[at(ranks_)] = held_[at(ranks_ - 1)] + selected_counts_[at(ranks_ - 1)];
+    offset_[0] = 0;
+    for (int i = 0; i < ranks_; ++i) {
+      std::int64_t bytes = 0;
+      for_pieces(block((me + i) % ranks_, balanced), [&](int region, Range piece) { bytes += slot_bytes(region, piece); });
+      offset_[at(i) + 1] = offset_[at(i)] + bytes;
+    }
+  }
+
+  void encode_selected(int me, std::uint64_t first, std::int64_t count, Message to) {
+    space_.encode(problem_.wire(), selected_.indices + first, selected_.values + first, count, 0, region_range(me), to);
+  }
+
+  /// Calls f(owner, piece) for what of my region's selection belongs to other ranks' parts.
+  template <class F>
+  void for_pieces_given(int me, F f) const {
+    for (int owner = 0; owner < ranks_; ++owner) {
+      const Range target = block(owner, true);
+      const Range piece{std::max(held_[at(me)], target.begin), std::min(held_[at(me) + 1], target.end)};
+      if (owner != me && piece.begin < piece.end) f(owner, piece);
+    }
+  }
+
+  task<void> balance(Channel channel) {
+    const StageScope stage = channel.stage(Stage::balance);
+    const int me = channel.rank();
+    const auto first = [&](Range piece) { return piece.begin - held_[at(me)]; };
+    std::int64_t in_offset = 0, out_offset = 0;
+    for_pieces(block(me, true), [&](int holder, Range piece) {
+      if (holder == me) {
+        encode_selected(me, first(piece), piece.count(), gathered() + in_offset);
+        space_.push(gathered() + in_offset, piece_bytes(me, piece));
+      }
+      in_offset += slot_bytes(holder, piece);
+    });
+    for_pieces_given(me, [&](int, Range piece) {
+      encode_selected(me, first(piece), piece.count(), split_.outgoing() + out_offset);
+      out_offset += slot_bytes(me, piece);
+    });
+    space_.push(split_.outgoing(), out_offset);
+    co_await space_.done(channel);
+
+    std::size_t posted = 0;
+    in_offset = out_offset = 0;
+    for_pieces(block(me, true), [&](int holder, Range piece) {
+      const Message place = gathered() + in_offset;
+      if (holder != me) requests_[posted++] = channel.receive(place.wire, piece_bytes(holder, piece), holder, Traffic::payload);
+      in_offset += slot_bytes(holder, piece);
+    });
+    for_pieces_given(me, [&](int owner, Range piece) {
+      const Message message = split_.outgoing() + out_offset;
+      requests_[posted++] = channel.send(message.wire, piece_bytes(me, piece), owner, Traffic::payload);
+      out_offset += slot_bytes(me, piece);
+    });
+    co_await channel.done(std::span(requests_).first(posted));
+  }
+
+  SparseVector<T> decode(int me, bool balanced) {
+    space_.pull(gathered(), offset_.back());
+    for (int r = 0; r < ranks_; ++r) {
+      const std::byte* memory = gathered().local + offset_[at((r - me + ranks_) % ranks_)];
+      for_pieces(block(r, balanced), [&](int region, Range piece) {
+        const auto first = static_cast<std::int64_t>(piece.begin);
+        space_.decode(problem_.wire(), memory, piece_bytes(region, piece), piece.count(),
+                      static_cast<std::uint32_t>(state_->boundaries[at(region)]), region_range(region),
+                      result_indices_.data() + first, result_values_.data() + first);
+        memory += slot_bytes(region, piece);
+      });
+    }
+    const auto total = static_cast<std::int64_t>(held_.back());
+    space_.divide({result_values_.data(), nullptr, total}, problem_);
+    return {result_indices_.data(), result_values_.data(), total};
+  }
+
+  /// What rounding on the wire took from the entries of my region.
+  SparseVector<T> rounding_loss(int me) {
+    if (problem_.config.wire_values == WireValues::native) return {};
+    space_.subtract_rounded(problem_.config.wire_values, selected_);
+    space_.shift(selected_, static_cast<std::uint32_t>(state_->boundaries[at(me)]));
+    return {selected_.indices, selected_.values, selected_.count};
+  }
+
+  AllreduceProblem problem_;
+  int ranks_;
+  std::int64_t result_capacity_;
+  OkTopkState<T>* state_ = nullptr;  // of the run
+  Space space_;
+  SplitReduce<T, Space> split_;
+  std::optional<PhasedReduce<T>> phased_;
+  bool by_phases_ = false;  // in this run
+  typename Space::IndexCopy index_copy_;
+  std::vector<std::uint64_t> own_counts_;  // my entries by region
+  Buffer<std::uint64_t> words_;            // the announcement and its scratch
+  Buffer<std::uint64_t> cut_scratch_;
+  std::vector<Sizes> sizes_, sizes_scratch_;
+  std::vector<std::uint64_t> selected_counts_;  // entries of the update by region
+  std::vector<std::uint64_t> prefix_;
+  std::vector<std::uint64_t> held_;  // entries of the update before each region
+  std::vector<std::int64_t> offset_;
+  std::vector<Request> requests_;
+  coo::Segment<T> selected_;  // of my region, indices relative to it
+  typename Space::template Array<std::uint32_t> result_indices_;
+  typename Space::template Array<T> result_values_;
+};
+
+}  // namespace weir
