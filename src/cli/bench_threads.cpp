@@ -65,10 +65,7 @@ class Rank {
     ms[select] = milliseconds([&] { static_cast<void>(run_here(selector_.select(gradient, residual_.data(), k_, true))); });
     const SparseVector<float> mine = selector_.selection();
     ms[settle] = milliseconds([&] { selector_.settle(residual_.data(), mine); });
-    ms[apply] = milliseconds([&] {
-      memory_.fill_zero(result_.data(), count_);
-      memory_.scatter(result_.data(), mine);
-    });
+    ms[apply] = milliseconds([&] { memory_.densify(result_.data(), count_, mine); });
     const auto segment = [](const SparseVector<float>& entries) {
       return coo::Segment<float>{const_cast<float*>(entries.values), const_cast<std::uint32_t*>(entries.indices), entries.count};
     };
