@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace weir {
 
@@ -28,8 +29,10 @@ class Threads {
  public:
   /// None besides the caller's own.
   Threads() = default;
-  /// `count` from 1 up, the caller's own included. More than there are cores take turns. Throws std::bad_alloc.
-  explicit Threads(int count);
+  /// `count` from 1 up, the caller's own included. More than there are cores take turns. `cores` are the numbers that the system
+  /// gives the processors of each core, for this process alone: each worker stays on one that the caller is not on. Empty: the
+  /// system puts workers anywhere. Throws std::bad_alloc.
+  explicit Threads(int count, std::vector<std::vector<int>> cores = {});
 
   [[nodiscard]] int count() const noexcept { return count_; }
   /// Into how many parts to divide `count` elements, of which a thread's part should be `least` or more to pay for waking it.
@@ -42,7 +45,8 @@ class Threads {
   template <class Body>
   void run(int parts, const Body& body) const {
     if (parts == 1) return body(0);
-    run(parts, [](const void* of, int part) { (*static_cast<const Body*>(of))(part); }, &body);
+    run(
+        parts, [](const void* of, int part) { (*static_cast<const Body*>(of))(part); }, &body);
   }
   /// Calls body(range) for parts of `count` elements as above; `multiple` as for part_range.
   template <class Body>

@@ -5,7 +5,7 @@ namespace weir {
 
 struct Threads::Pool {};
 
-Threads::Threads(int /*count*/) {}
+Threads::Threads(int /*count*/, std::vector<std::vector<int>> /*cores*/) {}
 
 void Threads::run(int parts, void (*call)(const void*, int), const void* body) const {
   for (int part = 0; part < parts; ++part) call(body, part);

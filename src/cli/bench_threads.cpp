@@ -46,12 +46,12 @@ class Rank {
  public:
   using Entries = HostMemory<float>::Entries;
 
-  Rank(std::int64_t count, std::int64_t k, int threads)
+  Rank(std::int64_t count, std::int64_t k, const Threads& threads)
       : count_(count),
         k_(k),
-        memory_({}, nullptr, count, 0, Threads(threads)),
+        memory_({}, nullptr, count, 0, threads),
         selector_({count, k, Threshold::exact, 1, 30}, memory_),
-        merge_(Threads(threads), 2 * k),
+        merge_(threads, 2 * k),
         residual_(count),
         result_(count),
         sum_(2 * k) {
@@ -65,10 +65,7 @@ class Rank {
     ms[select] = milliseconds([&] { static_cast<void>(run_here(selector_.select(gradient, residual_.data(), k_, true))); });
     const SparseVector<float> mine = selector_.selection();
     ms[settle] = milliseconds([&] { selector_.settle(residual_.data(), mine); });
-    ms[apply] = milliseconds([&] {
-      memory_.fill_zero(result_.data(), count_);
-      memory_.scatter(result_.data(), mine);
-    });
+    ms[apply] = milliseconds([&] { memory_.densify(result_.data(), count_, mine); });
     const auto segment = [](const SparseVector<float>& entries) {
       return coo::Segment<float>{const_cast<float*>(entries.values), const_cast<std::uint32_t*>(entries.indices), entries.count};
     };
@@ -136,7 +133,7 @@ void run(Options options) {
   memory.select(others[0].data(), options.count, floor, other, k);
   const std::int64_t other_count = std::min(k, memory.told().found.hits);
 
-  Rank one(options.count, k, 1), several(options.count, k, options.threads);
+  Rank one(options.count, k, Threads()), several(options.count, k, Threads(options.threads, processors_by_core()));
   std::vector<LoopTimes> rows;
   for (const char* const name : loop_names) rows.push_back({name, {}, {}});
   constexpr int warm = 3;

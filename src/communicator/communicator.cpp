@@ -256,12 +256,14 @@ Threads CommunicatorState::threads_for(int wanted) {
   const int asked_for = wanted > 0 ? wanted : settings.threads;
   const int cores = topology.location(rank).cores.count();
   if (cores > 0 && asked_for > cores && !std::exchange(warned_of_threads_, true))
-    log(settings.log, LogLevel::warn, "rank {}: {} threads are asked for, and it may use {} core{}: they take turns", rank, asked_for,
-        cores, cores == 1 ? "" : "s");
-  const int count =
-      asked_for > 0 ? asked_for : own_cores(topology, rank, settings.progress_thread != ProgressThreadSetting::off);
+    log(settings.log, LogLevel::warn, "rank {}: {} threads are asked for, and it may use {} core{}: they take turns", rank,
+        asked_for, cores, cores == 1 ? "" : "s");
+  const int count = asked_for > 0 ? asked_for : own_cores(topology, rank, settings.progress_thread != ProgressThreadSetting::off);
   if (threads_.count() == count) return threads_;
-  const Threads threads(count);
+  // Where the rank has its cores to itself, and no progress thread is on one of them, each worker gets its own.
+  const bool alone = settings.progress_thread == ProgressThreadSetting::off && cores > 1 && count <= cores &&
+                     own_cores(topology, rank, false) == cores;
+  const Threads threads(count, alone ? processors_by_core() : std::vector<std::vector<int>>());
   if (wanted == 0) threads_ = threads;
   return threads;
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace weir {
 
@@ -43,6 +44,9 @@ struct FreeCore {
 /// How many cores the rank has for itself: an equal share of those that ranks of its node share, less the ones of progress threads,
 /// if `progress_threads`. At least 1, and that where it is not known, or ranks share some of their cores, not all. Pure.
 [[nodiscard]] int own_cores(const Topology& topology, int rank, bool progress_threads);
+
+/// The numbers that the system gives the processors of each core that this process may use. Empty: not known. Takes milliseconds.
+[[nodiscard]] std::vector<std::vector<int>> processors_by_core();
 
 /// From now on the calling thread runs on that core alone. False: the system refuses.
 [[nodiscard]] bool bind_this_thread(int core);

@@ -83,6 +83,20 @@ bool bind_this_thread(int core) {
   return !hwloc_bitmap_iszero(cpus.get()) && hwloc_set_cpubind(topology.get(), cpus.get(), HWLOC_CPUBIND_THREAD) == 0;
 }
 
+std::vector<std::vector<int>> processors_by_core() {
+  const Hwloc topology = load_hwloc();
+  const CpuSet cpus(hwloc_bitmap_alloc(), &hwloc_bitmap_free), part(hwloc_bitmap_alloc(), &hwloc_bitmap_free);
+  if (!topology || !cpus || !part || hwloc_get_cpubind(topology.get(), cpus.get(), HWLOC_CPUBIND_PROCESS) != 0) return {};
+  std::vector<std::vector<int>> cores;
+  for (hwloc_obj_t core = nullptr; (core = hwloc_get_next_obj_by_type(topology.get(), HWLOC_OBJ_CORE, core)) != nullptr;) {
+    hwloc_bitmap_and(part.get(), cpus.get(), core->cpuset);
+    if (hwloc_bitmap_iszero(part.get())) continue;
+    std::vector<int>& processors = cores.emplace_back();
+    for (int cpu = hwloc_bitmap_first(part.get()); cpu >= 0; cpu = hwloc_bitmap_next(part.get(), cpu)) processors.push_back(cpu);
+  }
+  return cores;
+}
+
 Location locate() {
   Location location;
   const std::string host = host_name();

@@ -232,13 +232,13 @@ TEMPLATE_TEST_CASE("passes over arrays and entries have the same bits on any num
   const SparseVector<T> entries{indices.data(), values.data(), std::ssize(indices)};
   const auto pass = [&](int threads) {
     HostMemory<T> memory({}, nullptr, n, 0, Threads(threads));
-    std::vector<std::vector<T>> results(5, y);
+    std::vector<std::vector<T>> results(6, y);
     memory.add(x.data(), results[0].data(), n);
     memory.waxpby(T(0.3), x.data(), T(0.7), y.data(), results[1].data(), n);
     memory.waxpby(T(0.3), x.data(), T(0), nullptr, results[2].data(), n);
     memory.narrow(x.data(), results[3].data(), n);
     memory.fill_zero(results[4].data(), n);
-    memory.scatter(results[4].data(), entries);
+    memory.densify(results[5].data(), n, entries);
     memory.settle(results[0].data(), entries, {indices.data(), nullptr, entries.count / 2});
     memory.count_non_finite(x.data(), n);
     REQUIRE(memory.told().exceedances.count == 0);
