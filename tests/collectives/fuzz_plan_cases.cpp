@@ -177,7 +177,7 @@ std::string PlanCase::text() const {
       "window {} non-finite {} dense {} warm-up {} input {} from {}; runs:",
       c.name, c.algorithm, c.compressor.empty() ? "its default" : c.compressor, c.seed,
       c.type == DataType::float64 ? "float64" : "float32", c.priority, c.count, c.k, c.density, c.trial_iterations,
-      static_cast<int>(c.error_feedback), c.average, threshold_name(c.threshold), name_of(c.schedule), c.radix, c.samplings, static_cast<int>(c.wire_format),
+      static_cast<int>(c.error_feedback), c.average, threshold_name(c.threshold), static_cast<int>(c.schedule), c.radix, c.samplings, static_cast<int>(c.wire_format),
       static_cast<int>(c.wire_values), c.threshold_period, c.boundary_period, c.balance_trigger, c.window,
       static_cast<int>(c.non_finite), c.dense_iterations, c.warmup_iterations, input_name(input), first_iteration);
   constexpr std::array troubles = {"", " poisoned", " wrong count", " wrong type", " null"};
