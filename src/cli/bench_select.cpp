@@ -19,6 +19,11 @@
 namespace weir::cli {
 namespace {
 
+std::string instruction_set_in_use() {
+  const std::string names = kernels::host::instruction_set();
+  return names.substr(0, names.find(' '));
+}
+
 template <class Body>
 double milliseconds(Body body) {
   const auto begin = std::chrono::steady_clock::now();
@@ -101,7 +106,6 @@ void run(SelectOptions options) {
     if (on_host && method.threshold == Threshold::exact && !method.cold)
       rows.push_back(against_nth_element(options, gradients, rows.back()));
   }
-  if (on_host) fmt::print("kernels: {}\n", kernels::host::instruction_set());
   print_selection_table(rows);
   if (!options.json.empty()) write_json(rows, options.json);
 }
@@ -120,7 +124,8 @@ SelectMeasurement::SelectMeasurement(const SelectOptions& options, const SelectM
            .count = options.count,
            .density = options.density,
            .baseline = baseline,
-           .selected_local_min = options.count} {}
+           .selected_local_min = options.count,
+           .kernels = options.memory == MemorySpace::host ? instruction_set_in_use() : "cuda"} {}
 
 void SelectMeasurement::add(double ms, double base_ms, std::int64_t allocations, const SparseVector<float>& selection,
                             const float* sums) {
@@ -158,7 +163,7 @@ void add_bench_select(CLI::App& bench) {
       "normal quantile; sidco: SIDCo's exponential fits in stages; redsync: RedSync's bisection between mean and maximum. The\n"
       "last four select exactly where they would miss [3/4 k, 5/4 k].\n"
       "count error: |count - k| / k, mean and largest over the iterations; overlap: share of the k largest that was selected;\n"
-      "ratio: median ms / baseline ms; allocs: calls of operator new per iteration.\n"
+      "kernels: the instruction set in use; ratio: median ms / baseline ms; allocs: calls of operator new per iteration.\n"
       "With --memory cuda the time is that of a plan's selection, until the host has what is selected, and the baseline copies "
       "the\n"
       "12 bytes an element that compensation must move.");

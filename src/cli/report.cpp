@@ -66,13 +66,14 @@ void print_table(const std::vector<Row>& rows) {
 }
 
 void print_selection_table(const std::vector<Row>& rows) {
-  fmt::print("{:<12} {:>12} {:>8} {:>10} {:>10}  {:<12} {:>11} {:>7} {:>21} {:>12} {:>11} {:>8} {:>7}\n", "algorithm", "count",
-             "density", "median ms", "min ms", "baseline", "baseline ms", "ratio", "selected", "count error", "largest", "overlap",
-             "allocs");
+  fmt::print("{:<12} {:<10} {:>12} {:>8} {:>10} {:>10}  {:<12} {:>11} {:>7} {:>21} {:>12} {:>11} {:>8} {:>7}\n", "algorithm",
+             "kernels", "count", "density", "median ms", "min ms", "baseline", "baseline ms", "ratio", "selected", "count error",
+             "largest", "overlap", "allocs");
   for (const Row& r : rows) {
     fmt::print(
-        "{:<12} {:>12} {:>8.4g} {:>10.3f} {:>10.3f}  {:<12} {:>11.3f} {:>7.3f} {:>21} {:>12.4f} {:>11.4f} {:>8.4f} {:>7.3g}\n",
-        r.algorithm, r.count, r.density, r.median_ms, r.min_ms, r.baseline, r.baseline_ms, r.ratio,
+        "{:<12} {:<10} {:>12} {:>8.4g} {:>10.3f} {:>10.3f}  {:<12} {:>11.3f} {:>7.3f} {:>21} {:>12.4f} {:>11.4f} {:>8.4f} "
+        "{:>7.3g}\n",
+        r.algorithm, r.kernels, r.count, r.density, r.median_ms, r.min_ms, r.baseline, r.baseline_ms, r.ratio,
         fmt::format("{}..{}", r.selected_local_min, r.selected_local_max), r.count_error_mean, r.count_error_max, r.overlap,
         r.allocations);
   }
@@ -122,7 +123,8 @@ void write_json(const std::vector<Row>& rows, const std::string& file) {
                     {"allocations_per_iteration", r.allocations},
                     {"count_error_mean", r.count_error_mean},
                     {"count_error_max", r.count_error_max},
-                    {"overlap", r.overlap}});
+                    {"overlap", r.overlap},
+                    {"kernels", r.kernels}});
   }
   std::ofstream out(file);
   out << list.dump(1) << '\n';

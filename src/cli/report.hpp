@@ -31,6 +31,7 @@ struct Row {
   double select_ms = 0, in_node_ms = 0, exchange_ms = 0, apply_ms = 0;
   double allocations = 0;                            ///< per iteration, by operator new, after warm-up
   double count_error_mean = 0, count_error_max = 0;  ///< of |count - k| / k over the iterations, selection only
+  std::string kernels{};                             ///< the instruction set in use, or cuda; selection only
   double overlap = 0;                                ///< share of the k largest entries selected, mean, selection only
 };
 

@@ -55,7 +55,7 @@ expect_not "$(WEIR_TIMOUT=5 WEIR_LOG=error "$weir" info 2>&1 >/dev/null)" "did y
 for method in reuse exact exact_cold mstopk sampled gaussian sidco; do
   grep -q "\"algorithm\": \"$method\"" "$work/select.json" || fail "no row for $method"
 done
-for key in count_error_mean count_error_max overlap allocations_per_iteration; do
+for key in kernels count_error_mean count_error_max overlap allocations_per_iteration; do
   grep -q "\"$key\"" "$work/select.json" || fail "no $key in select.json"
 done
 expect "$("$weir" bench select --help)" "count error: .count - k. / k"
