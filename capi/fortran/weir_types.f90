@@ -71,7 +71,7 @@ module weir_types
   !> How the messages of oktopk, and of the exchanges of hi_oktopk, are arranged. Every schedule delivers the same bits. phased and
   !> one_round are for host memory, native wire values, and thresholds that select at most k entries (exact, mstopk).
 
-  integer, parameter :: WEIR_EXCHANGE_AUTOMATIC = 0 !< the cheapest by the cost functions, for the k of each iteration
+  integer, parameter :: WEIR_EXCHANGE_AUTOMATIC = 0 !< direct
   !> Ok-Topk section 3.1.1: every rank sends to every other; at most 3 k entries a rank
   integer, parameter :: WEIR_EXCHANGE_DIRECT = 1
   !> split and reduce digit by digit of the rank number: about `radix` log P messages in place of P
@@ -269,8 +269,8 @@ module weir_types
     !> WEIR_EXCHANGE_AUTOMATIC, ...: of oktopk and hi_oktopk; others have one only, and take `automatic`
     integer :: schedule = WEIR_EXCHANGE_AUTOMATIC
     integer :: radix = 0 !< of the phased schedule: 2, 4, 8, 16, 32 or 64; 0: the cheapest by the cost functions
-    !> threads of this rank that select, merge, encode and apply, in host memory; may differ between ranks. The result does not
-    !> depend on it. 0: WEIR_THREADS, else the cores that this rank has for itself
+    !> threads of this rank that select, merge and apply, in host memory; may differ between ranks. The result does not depend on
+    !> it. 0: WEIR_THREADS, else the cores that this rank has for itself
     integer(int64) :: threads = 0_int64
     integer :: non_finite = WEIR_NON_FINITE_ERROR !< WEIR_NON_FINITE_ERROR, ...: what NaN and infinity do
     integer(int64) :: dense_iterations = 0_int64 !< the first iterations run dense (the Ok-Topk authors use 512); at most 2^48

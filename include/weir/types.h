@@ -58,7 +58,7 @@ typedef enum weir_wire_values {
 /** How the messages of oktopk, and of the exchanges of hi_oktopk, are arranged. Every schedule delivers the same bits. phased
  *  and one_round are for host memory, native wire values, and thresholds that select at most k entries (exact, mstopk). */
 typedef enum weir_exchange_schedule {
-  WEIR_EXCHANGE_AUTOMATIC = 0, /**< the cheapest by the cost functions, for the k of each iteration */
+  WEIR_EXCHANGE_AUTOMATIC = 0, /**< direct */
   WEIR_EXCHANGE_DIRECT = 1, /**< Ok-Topk section 3.1.1: every rank sends to every other; at most 3 k entries a rank */
   WEIR_EXCHANGE_PHASED = 2, /**< split and reduce digit by digit of the rank number: about `radix` log P messages in place of P */
   /** every rank gathers every selection, and sums and cuts for itself: log P messages, for small k P */
@@ -263,8 +263,8 @@ typedef struct weir_allreduce_config {
   double feedback_gain;
   int32_t schedule; /**< weir_exchange_schedule: of oktopk and hi_oktopk; others have one only, and take `automatic` */
   int32_t radix;    /**< of the phased schedule: 2, 4, 8, 16, 32 or 64; 0: the cheapest by the cost functions */
-  /** threads of this rank that select, merge, encode and apply, in host memory; may differ between ranks. The result does not
-   *  depend on it. 0: WEIR_THREADS, else the cores that this rank has for itself */
+  /** threads of this rank that select, merge and apply, in host memory; may differ between ranks. The result does not depend on
+   *  it. 0: WEIR_THREADS, else the cores that this rank has for itself */
   int64_t threads;
 } weir_allreduce_config;
 

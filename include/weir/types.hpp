@@ -52,7 +52,7 @@ enum class WireValues : std::int32_t {
 /// How the messages of oktopk, and of the exchanges of hi_oktopk, are arranged. Every schedule delivers the same bits. phased and
 /// one_round are for host memory, native wire values, and thresholds that select at most k entries (exact, mstopk).
 enum class ExchangeSchedule : std::int32_t {
-  automatic = 0,  ///< the cheapest by the cost functions, for the k of each iteration
+  automatic = 0,  ///< direct
   direct = 1,     ///< Ok-Topk section 3.1.1: every rank sends to every other; at most 3 k entries a rank
   phased = 2,     ///< split and reduce digit by digit of the rank number: about `radix` log P messages in place of P
   one_round = 3   ///< every rank gathers every selection, and sums and cuts for itself: log P messages, for small k P
@@ -238,8 +238,8 @@ struct AllreduceConfig {
   int window = 4;  ///< exchanges in flight during split-and-reduce, 1 to 65536
   ExchangeSchedule schedule = ExchangeSchedule::automatic;  ///< of oktopk and hi_oktopk; others have one only, and take `automatic`
   int radix = 0;  ///< of the phased schedule: 2, 4, 8, 16, 32 or 64; 0: the cheapest by the cost functions
-  /// threads of this rank that select, merge, encode and apply, in host memory; may differ between ranks. The result does not
-  /// depend on it. 0: WEIR_THREADS, else the cores that this rank has for itself
+  /// threads of this rank that select, merge and apply, in host memory; may differ between ranks. The result does not depend on it.
+  /// 0: WEIR_THREADS, else the cores that this rank has for itself
   std::int64_t threads = 0;
   NonFinite non_finite = NonFinite::error;  ///< what NaN and infinity do
   std::int64_t dense_iterations = 0;        ///< the first iterations run dense (the Ok-Topk authors use 512); at most 2^48

@@ -5,10 +5,10 @@ _weir() {
   for ((i = 1; i < COMP_CWORD; i++)); do
     case "$command ${COMP_WORDS[i]}" in
       " info" | " bench" | "bench select" | "bench allreduce" | "bench codec" | "bench compress" | "bench overlap" | \
-        "bench plans" | "bench rows" | "bench embedding" | "bench fusion" | "bench pto" | "bench adam" | "bench datacache" | \
-        "bench capi" | "bench threads" | "bench checkpoint" | " calibrate" | " predict" | " selftest" | " trace" | "trace merge" | \
-        "trace summary" | "trace diagnose" | " checkpoint" | "checkpoint ls" | "checkpoint show" | "checkpoint verify" | \
-        "checkpoint diff" | "checkpoint reshard" | " cache" | "cache ls" | "cache prune" | "cache verify")
+        "bench plans" | "bench schedules" | "bench rows" | "bench embedding" | "bench fusion" | "bench pto" | "bench adam" | \
+        "bench datacache" | "bench capi" | "bench threads" | "bench checkpoint" | " calibrate" | " predict" | " selftest" | \
+        " trace" | "trace merge" | "trace summary" | "trace diagnose" | " checkpoint" | "checkpoint ls" | "checkpoint show" | \
+        "checkpoint verify" | "checkpoint diff" | "checkpoint reshard" | " cache" | "cache ls" | "cache prune" | "cache verify")
         command="${command:+$command }${COMP_WORDS[i]}" ;;
     esac
   done
@@ -21,7 +21,8 @@ _weir() {
       "bench compress --compressor-parameters" | "bench compress --count" | "bench compress --density" | \
       "bench compress --iterations" | "bench overlap --count" | "bench overlap --urgent-count" | "bench overlap --density" | \
       "bench overlap --iterations" | "bench plans --model" | "bench plans --density" | "bench plans --iterations" | \
-      "bench plans --warmup" | "bench rows --rows" | "bench rows --width" | "bench rows --tokens" | "bench rows --iterations" | \
+      "bench plans --warmup" | "bench schedules --count" | "bench schedules --density" | "bench schedules --iterations" | \
+      "bench schedules --warmup" | "bench rows --rows" | "bench rows --width" | "bench rows --tokens" | "bench rows --iterations" | \
       "bench embedding --rows" | "bench embedding --width" | "bench embedding --tokens" | "bench embedding --compute-ms" | \
       "bench embedding --dense-count" | "bench embedding --iterations" | "bench embedding --warmup" | "bench fusion --model" | \
       "bench fusion --density" | "bench fusion --buffer-mib" | "bench fusion --rate" | "bench fusion --batch" | \
@@ -47,10 +48,11 @@ _weir() {
       words="cuda host" ;;
     "bench select --input" | "bench select --json" | "bench allreduce --input" | "bench allreduce --json" | \
       "bench codec --json" | "bench compress --input" | "bench compress --json" | "bench overlap --json" | "bench plans --json" | \
-      "bench rows --json" | "bench embedding --text" | "bench embedding --json" | "bench fusion --json" | "bench pto --json" | \
-      "bench adam --json" | "bench datacache --json" | "bench capi --json" | "bench threads --json" | "bench checkpoint --json" | \
-      "calibrate --output" | "predict --machine" | "predict --json" | "selftest --json" | "trace merge --output" | \
-      "trace summary --json" | "checkpoint ls --json" | "checkpoint show --json" | "cache ls --json")
+      "bench schedules --json" | "bench rows --json" | "bench embedding --text" | "bench embedding --json" | \
+      "bench fusion --json" | "bench pto --json" | "bench adam --json" | "bench datacache --json" | "bench capi --json" | \
+      "bench threads --json" | "bench checkpoint --json" | "calibrate --output" | "predict --machine" | "predict --json" | \
+      "selftest --json" | "trace merge --output" | "trace summary --json" | "checkpoint ls --json" | "checkpoint show --json" | \
+      "cache ls --json")
       files=yes ;;
     "bench allreduce --algorithm")
       words="all auto auto_sparse dense_ring dense_rabenseifner dense_torus2d dense_mpi dense_nccl topk_allgather topk_dsa gtopk
@@ -69,6 +71,8 @@ _weir() {
         packed_allgather packed_reduce_scatter" ;;
     "bench plans --algorithm")
       words="topk_allgather topk_dsa gtopk gaussiank hitopk oktopk hi_oktopk" ;;
+    "bench schedules --radix")
+      words="0 2 4 8 16 32 64" ;;
     "bench embedding --exchange")
       words="columns rows hashed_rows server allgather dense_allreduce" list=yes ;;
     "bench embedding --routing")
@@ -86,7 +90,8 @@ _weir() {
       case "$command" in
         "") words="info bench calibrate predict selftest trace checkpoint cache -h --help --version" ;;
         "info") words="-h --help --plan --compressors --count --density --algorithm --compressor --compressor-parameters --values" ;;
-        "bench") words="select allreduce codec compress overlap plans rows embedding fusion pto adam datacache capi threads checkpoint -h --help" ;;
+        "bench") words="select allreduce codec compress overlap plans schedules rows embedding fusion pto adam datacache capi threads checkpoint
+          -h --help" ;;
         "bench select") words="-h --help --count --density --algorithm --memory --samplings --iterations --input --json" ;;
         "bench allreduce") words="-h --help --count --density --algorithm --compressor --compressor-parameters --memory --trial-iterations --result
           --baseline --no-baseline --side-by-side --threshold --wire --values --iterations --warmup --input --json" ;;
@@ -94,6 +99,7 @@ _weir() {
         "bench compress") words="-h --help --compressor --compressor-parameters --count --density --iterations --input --json" ;;
         "bench overlap") words="-h --help --count --urgent-count --algorithm --urgent-algorithm --density --iterations --json" ;;
         "bench plans") words="-h --help --model --algorithm --density --iterations --warmup --json" ;;
+        "bench schedules") words="-h --help --count --density --radix --iterations --warmup --json" ;;
         "bench rows") words="-h --help --rows --width --tokens --iterations --json" ;;
         "bench embedding") words="-h --help --rows --width --tokens --exchange --values --routing --optimizer --text --compute-ms --dense-count
           --iterations --warmup --json" ;;

@@ -1,11 +1,10 @@
 // oktopk_state.hpp: what Ok-Topk remembers from run to run, whatever its schedule.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdint>
 
+#include "base/error.hpp"
 #include "base/state.hpp"
 #include "collectives/regions.hpp"
 #include "kernels/kernels.hpp"

@@ -1,7 +1,6 @@
 #include "collectives/schedules.hpp"
 
-#include <fmt/format.h>
-
+#include "base/error.hpp"
 #include "collectives/switch_groups.hpp"
 
 namespace weir {

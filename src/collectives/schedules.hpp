@@ -13,7 +13,7 @@ namespace weir {
 /// Sets the schedules of `exchange`: all of `whole`, or, `sharded`, a shard of it among nodes. The same on every rank.
 void choose_schedules(const Machine& machine, const AllreduceProblem& whole, bool sharded, AllreduceProblem& exchange);
 
-/// For people, a line: "schedule: one round up to k 100, else phased with radix 4".
+/// For people, a line: "schedule: phased with radix 4".
 [[nodiscard]] std::string schedule_text(const AllreduceProblem& exchange);
 
 }  // namespace weir

@@ -144,6 +144,8 @@ StepCost oktopk_by_switch(const Machine& machine, const Problem& problem) {
 
 ScheduleChoice choose_schedule(const Machine& machine, const Problem& problem, OkTopkExchange exchange) {
   ScheduleChoice choice;
+  // Among switch groups, ranks have more entries than the k of their part.
+  if (exchange == OkTopkExchange::among_switches || problem.schedule == ExchangeSchedule::automatic) return choice;
   if (!problem.any_schedule || problem.values != WireValues::native || problem.schedule == ExchangeSchedule::direct) return choice;
   Problem near;
   const Exchange e = exchange_of(machine, problem, exchange, near);
@@ -162,28 +164,9 @@ ScheduleChoice choose_schedule(const Machine& machine, const Problem& problem, O
     }
     return problem.radix != 0 ? problem.radix : best;
   };
-  if (problem.schedule == ExchangeSchedule::phased) {
-    double seconds = 0;
-    choice.radix = best_radix(e.k, seconds);
-    choice.phased_to = any_k;
-    return choice;
-  }
-  // Messages cost the more the smaller they are: what saves them pays below some k.
-  for (double k = e.k; k >= 0.5; k /= 2) {
-    const std::int64_t limit = k == e.k ? any_k : static_cast<std::int64_t>(k);
-    double by_phases = 0;
-    const int radix = best_radix(k, by_phases);
-    const double at_once = one_round(e.setting, e.group, e.range, k).seconds;
-    const double straight = direct(e.setting, e.group, e.range, k).seconds;
-    if (at_once <= straight && at_once <= by_phases) {
-      choice.one_round_to = limit;
-      return choice;
-    }
-    if (by_phases < straight && choice.phased_to < 0) {
-      choice.phased_to = limit;
-      choice.radix = radix;
-    }
-  }
+  double seconds = 0;
+  choice.radix = best_radix(e.k, seconds);
+  choice.phased_to = any_k;
   return choice;
 }
 

@@ -221,7 +221,7 @@ class ExchangeSchedule(IntEnum):
     """How the messages of oktopk, and of the exchanges of hi_oktopk, are arranged. Every schedule delivers the same bits. phased
     and one_round are for host memory, native wire values, and thresholds that select at most k entries (exact, mstopk).
 
-    automatic: the cheapest by the cost functions, for the k of each iteration
+    automatic: direct
     direct: Ok-Topk section 3.1.1: every rank sends to every other; at most 3 k entries a rank
     phased: split and reduce digit by digit of the rank number: about `radix` log P messages in place of P
     one_round: every rank gathers every selection, and sums and cuts for itself: log P messages, for small k P
@@ -485,8 +485,8 @@ class AllreduceConfig(Struct):
     window: exchanges in flight during split-and-reduce, 1 to 65536
     schedule: of oktopk and hi_oktopk; others have one only, and take `automatic`
     radix: of the phased schedule: 2, 4, 8, 16, 32 or 64; 0: the cheapest by the cost functions
-    threads: threads of this rank that select, merge, encode and apply, in host memory; may differ between ranks. The result does
-        not depend on it. 0: WEIR_THREADS, else the cores that this rank has for itself
+    threads: threads of this rank that select, merge and apply, in host memory; may differ between ranks. The result does not depend
+        on it. 0: WEIR_THREADS, else the cores that this rank has for itself
     non_finite: what NaN and infinity do
     dense_iterations: the first iterations run dense (the Ok-Topk authors use 512); at most 2^48
     warmup_iterations: after those, density falls exponentially from 25 % to its target (DGC), with sparse compressors; at most 2^48
@@ -617,8 +617,8 @@ class PlanKeywords:
         window: exchanges in flight during split-and-reduce, 1 to 65536
         schedule: of oktopk and hi_oktopk; others have one only, and take `automatic`
         radix: of the phased schedule: 2, 4, 8, 16, 32 or 64; 0: the cheapest by the cost functions
-        threads: threads of this rank that select, merge, encode and apply, in host memory; may differ between ranks. The result
-            does not depend on it. 0: WEIR_THREADS, else the cores that this rank has for itself
+        threads: threads of this rank that select, merge and apply, in host memory; may differ between ranks. The result does not
+            depend on it. 0: WEIR_THREADS, else the cores that this rank has for itself
         non_finite: what NaN and infinity do
         dense_iterations: the first iterations run dense (the Ok-Topk authors use 512); at most 2^48
         warmup_iterations: after those, density falls exponentially from 25 % to its target (DGC), with sparse compressors; at most
