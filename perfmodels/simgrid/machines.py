@@ -9,7 +9,6 @@ elements then take as long as n elements on the machine itself.
 """
 import argparse
 import itertools
-import json
 import os
 import subprocess
 import tempfile
@@ -126,22 +125,6 @@ def write_machine(machine, ranks, scale, platform, hosts):
         file.write("\n".join(names) + "\n")
 
 
-def write_figures(machine, scale, file):
-    """What `weir calibrate` measured on the simulated machine (calibrate_simulated), as it is when scaled. False: nobody has."""
-    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "machines", f"simulated_{machine}.json")
-    if not os.path.exists(source):
-        return False
-    with open(source) as found:
-        figures = json.load(found)
-    for link in figures["levels"].values():
-        for rate in ("bandwidth", "exchange", "shared"):
-            link[rate] /= scale
-    figures["rates"] = {name: rate / scale for name, rate in figures["rates"].items()}
-    with open(file, "w") as scaled:
-        json.dump(figures, scaled)
-    return True
-
-
 def simulate(program, machine, ranks, scale, arguments):
     """Runs `program` on every rank. Returns its real seconds and peak memory in bytes; raises CalledProcessError."""
     with tempfile.TemporaryDirectory() as folder:
@@ -151,11 +134,7 @@ def simulate(program, machine, ranks, scale, arguments):
         settings = SETTINGS + (ETHERNET_PRECISION if machine.startswith("ethernet") else USUAL_PRECISION)
         command += [f"--cfg={setting}" for setting in settings] + ["--log=root.thresh:warning", program, *arguments]
         begin = os.times().elapsed
-        environment = os.environ | {"TMPDIR": folder, "WEIR_SHARED_MEMORY": "0"}
-        figures = os.path.join(folder, "machine.json")
-        if write_figures(machine, scale, figures):
-            environment["WEIR_MACHINE"] = figures
-        process = subprocess.Popen(command, env=environment)
+        process = subprocess.Popen(command, env=os.environ | {"TMPDIR": folder, "WEIR_SHARED_MEMORY": "0"})
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:

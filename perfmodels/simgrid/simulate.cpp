@@ -7,8 +7,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <map>
 
 #include "calibrate_simulated.hpp"
@@ -30,9 +30,8 @@ const std::map<std::string, Threshold, std::less<>> thresholds = {
     {"exact", Threshold::exact},       {"reuse", Threshold::reuse}, {"mstopk", Threshold::mstopk},  {"sampled", Threshold::sampled},
     {"gaussian", Threshold::gaussian}, {"sidco", Threshold::sidco}, {"redsync", Threshold::redsync}};
 
-const std::map<std::string, ExchangeSchedule, std::less<>> schedules = {{"direct", ExchangeSchedule::direct},
-                                                                       {"phased", ExchangeSchedule::phased},
-                                                                       {"one_round", ExchangeSchedule::one_round}};
+const std::map<std::string, ExchangeSchedule, std::less<>> schedules = {
+    {"direct", ExchangeSchedule::direct}, {"phased", ExchangeSchedule::phased}, {"one_round", ExchangeSchedule::one_round}};
 
 /// "name", "name+threshold", "name:schedule" or "name:phased/radix". False: there is none of that.
 bool parse_algorithm(const std::string& wanted, AllreduceConfig& config) {
@@ -46,7 +45,9 @@ bool parse_algorithm(const std::string& wanted, AllreduceConfig& config) {
     return thresholds.contains(rest);
   }
   if (const std::size_t slash = rest.find('/'); slash != std::string::npos) {
-    config.radix = std::atoi(rest.c_str() + slash + 1);
+    const char* const end = rest.data() + rest.size();
+    const auto [parsed, error] = std::from_chars(rest.data() + slash + 1, end, config.radix);
+    if (error != std::errc{} || parsed != end) return false;
     rest.resize(slash);
   }
   if (schedules.contains(rest)) config.schedule = schedules.at(rest);
@@ -180,7 +181,8 @@ int main(int argc, char** argv) {
   app.add_option("--density", options.density, "share of entries delivered by sparse algorithms")
       ->check(CLI::Range(1e-9, 1.0))
       ->capture_default_str();
-  app.add_option("--algorithms", options.algorithms, "NAME, NAME+THRESHOLD, NAME:SCHEDULE or NAME:phased/RADIX each; all of the registry by default")
+  app.add_option("--algorithms", options.algorithms,
+                 "NAME, NAME+THRESHOLD, NAME:SCHEDULE or NAME:phased/RADIX each; all of the registry by default")
       ->delimiter(',')
       ->check(check_algorithm);
   app.add_option("--iterations", options.iterations, "measured iterations")->check(CLI::PositiveNumber)->capture_default_str();

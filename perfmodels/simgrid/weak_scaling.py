@@ -22,7 +22,7 @@ import machines
 MODELS = {
     "vgg16": {"count": 14728266, "density": 0.02, "ranks": [16, 32], "paper": "1.51x-8.83x at 32 ranks"},
     "lstm": {"count": 27569568, "density": 0.02, "ranks": [16, 32, 64], "paper": "1.34x-7.71x at 64 ranks"},
-    "bert": {"count": 133547324, "density": 0.01, "ranks": [16, 32, 64, 128, 256, 1024], "paper": "3.29x-12.95x at 256 ranks"},
+    "bert": {"count": 133547324, "density": 0.01, "ranks": [16, 32, 64, 128, 256], "paper": "3.29x-12.95x at 256 ranks"},
 }
 GATHERING = ["topk_allgather", "gaussiank", "topk_dsa"]  # up to P k entries a rank: at 256 ranks some 80 bytes an element
 # CommLib, figure 7: data aggregation time over vector length on 16 instances of 8 ranks.

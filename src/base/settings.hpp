@@ -26,7 +26,7 @@ struct Settings {
   int dump_signal = 0;                                    ///< WEIR_DUMP_SIGNAL; 0: none
   std::string metrics{};                                  ///< WEIR_METRICS, a folder; empty: off
   ProgressThreadSetting progress_thread = ProgressThreadSetting::off;  ///< WEIR_PROGRESS_THREAD
-  int threads = 0;  ///< WEIR_THREADS, of a rank; 0: by its cores
+  int threads = 0;                                                     ///< WEIR_THREADS, of a rank; 0: by its cores
 };
 
 inline constexpr const char* default_dump_folder = "weir-dump";

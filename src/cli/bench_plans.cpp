@@ -4,11 +4,10 @@
 #include <weir/mpi.h>
 
 #include <algorithm>
-#include <functional>
 #include <memory>
 
 #include "cli/bench_input.hpp"
-#include "cli/bench_ranks.hpp"
+#include "cli/bench_turns.hpp"
 #include "cli/commands.hpp"
 #include "cli/fusion_model.hpp"
 #include "cli/mpi_start.hpp"
@@ -54,55 +53,31 @@ class Plans {
   std::vector<Operation> operations_;
 };
 
-struct Mode {
-  std::string name;
-  std::size_t plans;
-  std::function<void()> run;
-  std::vector<double> times{};
-  std::int64_t allocations = 0;
-};
-
-void measure(std::vector<Mode>& modes, const Communicator& comm, const Options& options) {
-  const int rounds = options.warmup + options.iterations;
-  Progress progress(comm.rank() == 0, "plans", rounds);
-  for (int t = 0; t < rounds; ++t) {
-    for (std::size_t i = 0; i < modes.size(); ++i) {
-      Mode& mode = modes[(i + static_cast<std::size_t>(t)) % modes.size()];
-      const std::int64_t before = allocations_so_far();
-      const double ms = milliseconds(mode.run);
-      const std::int64_t made = over_ranks(allocations_so_far() - before, MPI_MAX);
-      if (t < options.warmup) continue;
-      mode.times.push_back(ms);
-      mode.allocations += made;
-    }
-    progress.at(t + 1);
-  }
-}
-
-void print(const std::vector<Mode>& modes, const Options& options) {
+/// `plans`: how many each way has.
+void print(const std::vector<Way>& ways, const std::vector<std::size_t>& plans, const Options& options) {
   fmt::print("{:<10} {:>6} {:>10} {:>10} {:>11} {:>7}\n", "mode", "plans", "median ms", "min ms", "to one plan", "allocs");
-  for (const Mode& mode : modes)
-    fmt::print("{:<10} {:>6} {:>10.3f} {:>10.3f} {:>11.3f} {:>7.3g}\n", mode.name, mode.plans, median(mode.times),
-               minimum(mode.times), median(mode.times) / median(modes[0].times),
-               static_cast<double>(mode.allocations) / options.iterations);
+  for (std::size_t i = 0; i < ways.size(); ++i)
+    fmt::print("{:<10} {:>6} {:>10.3f} {:>10.3f} {:>11.3f} {:>7.3g}\n", ways[i].name, plans[i], ways[i].milliseconds(),
+               minimum(ways[i].times), ways[i].milliseconds() / ways[0].milliseconds(),
+               static_cast<double>(ways[i].allocations) / options.iterations);
   fmt::print("bound, with resnet50 on 4 ranks: in_flight at most {} of one\n", bound);
 }
 
-std::vector<Row> rows_of(const std::vector<Mode>& modes, const Options& options, std::int64_t count, int ranks) {
+std::vector<Row> rows_of(const std::vector<Way>& ways, const Options& options, std::int64_t count, int ranks) {
   std::vector<Row> rows;
-  for (const Mode& mode : modes) {
+  for (const Way& way : ways) {
     Row row;
-    row.benchmark = "plans_" + mode.name;
+    row.benchmark = "plans_" + way.name;
     row.algorithm = row.ran_as = options.algorithm;
     row.count = count;
     row.density = options.density;
     row.ranks = ranks;
-    row.median_ms = median(mode.times);
-    row.min_ms = minimum(mode.times);
+    row.median_ms = way.milliseconds();
+    row.min_ms = minimum(way.times);
     row.baseline = "one";
-    row.baseline_ms = median(modes[0].times);
+    row.baseline_ms = ways[0].milliseconds();
     row.ratio = row.median_ms / row.baseline_ms;
-    row.allocations = static_cast<double>(mode.allocations) / options.iterations;
+    row.allocations = static_cast<double>(way.allocations) / options.iterations;
     rows.push_back(std::move(row));
   }
   return rows;
@@ -118,13 +93,14 @@ void run(const Options& options) {
   if (comm.rank() == 0) require_writable(options.json);
   const std::vector<float> gradient = std::move(make_gradients(model.elements(), comm.rank(), 1)[0]);
   Plans one(comm, options, gradient, {model.elements()}), each(comm, options, gradient, counts);
-  std::vector<Mode> modes = {{"one", one.size(), [&] { one.run_in_order(); }},
-                             {"in_flight", each.size(), [&] { each.run_in_flight(); }},
-                             {"in_order", each.size(), [&] { each.run_in_order(); }}};
-  measure(modes, comm, options);
+  std::vector<Way> ways = {{"one", [&](int) { one.run_in_order(); }},
+                           {"in_flight", [&](int) { each.run_in_flight(); }},
+                           {"in_order", [&](int) { each.run_in_order(); }}};
+  Progress progress(comm.rank() == 0, "plans", options.warmup + options.iterations);
+  take_turns(ways, options.warmup, options.iterations, 1, progress);
   if (comm.rank() != 0) return;
-  print(modes, options);
-  if (!options.json.empty()) write_json(rows_of(modes, options, model.elements(), comm.size()), options.json);
+  print(ways, {one.size(), each.size(), each.size()}, options);
+  if (!options.json.empty()) write_json(rows_of(ways, options, model.elements(), comm.size()), options.json);
 }
 
 }  // namespace

@@ -3,11 +3,10 @@
 #include <weir/mpi.h>
 
 #include <algorithm>
-#include <functional>
 #include <memory>
 
 #include "cli/bench_input.hpp"
-#include "cli/bench_ranks.hpp"
+#include "cli/bench_turns.hpp"
 #include "cli/commands.hpp"
 #include "cli/mpi_start.hpp"
 #include "cli/report.hpp"
@@ -28,94 +27,64 @@ constexpr double choice_bound = 1.15;
 // Runs of small arrays are measured together: so many elements at least.
 constexpr std::int64_t elements_at_once = 100000, most_at_once = 50;
 
-/// What is measured at one size: one run of it.
-struct Mode {
-  std::string name;
-  std::function<void()> run;
-  std::function<void()> prepare = [] {};
-  std::vector<double> times{};
-  std::int64_t allocations = 0;
-
-  [[nodiscard]] double milliseconds() const { return median(times); }
-};
-
 class Size {
  public:
   Size(const Communicator& comm, const Options& options, std::int64_t count)
       : comm_(comm), options_(options), count_(count), gradients_(make_gradients(count, comm.rank(), 3)) {
     at_once_ = std::clamp<std::int64_t>(elements_at_once / count, 1, most_at_once);
-    for (const std::string_view name : {"automatic", "direct", "phased", "one_round"}) {
-      AllreduceConfig config{.count = count, .density = options.density};
-      for (const ExchangeSchedule schedule : {ExchangeSchedule::automatic, ExchangeSchedule::direct, ExchangeSchedule::phased,
-                                              ExchangeSchedule::one_round}) {
-        if (name_of(schedule) == name) config.schedule = schedule;
-      }
-      config.radix = options.radix;
-      plans_.push_back(std::make_unique<AllreducePlan>(comm, config));
-    }
+    for (const ExchangeSchedule schedule :
+         {ExchangeSchedule::automatic, ExchangeSchedule::direct, ExchangeSchedule::phased, ExchangeSchedule::one_round})
+      plans_.push_back(std::make_unique<AllreducePlan>(
+          comm, AllreduceConfig{.count = count, .density = options.density, .schedule = schedule, .radix = options.radix}));
     in_place_ = std::make_unique<AllreducePlan>(comm, AllreduceConfig{.count = count, .density = options.density});
   }
 
   void measure(Progress& progress, int done) {
     std::vector<float> dense(gradients_[0]), sum(gradients_[0]);
-    std::vector<Mode> modes = {{"MPI_Allreduce",
-                                [&] { MPI_Allreduce(MPI_IN_PLACE, dense.data(), static_cast<int>(count_), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD); },
-                                [&] { dense = gradient(); }},
-                               {"add", [&] { kernels::host::add(gradient().data(), sum.data(), count_); }}};
+    ways_ = {{"MPI_Allreduce",
+              [&](int) { MPI_Allreduce(MPI_IN_PLACE, dense.data(), static_cast<int>(count_), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD); },
+              [&](int t) { dense = gradient(t); }},
+             {"add", [&](int t) { kernels::host::add(gradient(t).data(), sum.data(), count_); }}};
     for (auto& plan : plans_)
-      modes.push_back({std::string(name_of(plan->config().schedule)), [&, p = plan.get()] { p->run_sparse(gradient()); }});
-    modes.push_back({"in place", [&] { in_place_->run(dense); }, [&] { dense = gradient(); }});
-    for (int t = 0; t < options_.warmup + options_.iterations; ++t) {
-      turn_ = static_cast<std::size_t>(t);
-      for (std::size_t i = 0; i < modes.size(); ++i) {
-        Mode& mode = modes[(i + turn_) % modes.size()];
-        mode.prepare();
-        const std::int64_t before = allocations_so_far();
-        const double ms = milliseconds([&] {
-          for (std::int64_t repeat = 0; repeat < at_once_; ++repeat) mode.run();
-        });
-        const std::int64_t made = over_ranks(allocations_so_far() - before, MPI_MAX);
-        if (t < options_.warmup) continue;
-        mode.times.push_back(ms / static_cast<double>(at_once_));
-        mode.allocations += made;
-      }
-      progress.at(done + t + 1);
-    }
-    modes_ = std::move(modes);
+      ways_.push_back({std::string(name_of(plan->config().schedule)), [&, p = plan.get()](int t) { p->run_sparse(gradient(t)); }});
+    ways_.push_back({"in place", [&](int) { in_place_->run(dense); }, [&](int t) { dense = gradient(t); }});
+    take_turns(ways_, options_.warmup, options_.iterations, at_once_, progress, done);
   }
 
   void print() const {
-    const double mpi = modes_[0].milliseconds();
-    fmt::print("{:>10} {:>8} {:>9.4f} {:>9.4f}", count_, plans_[0]->statistics().k, mpi, modes_[1].milliseconds());
-    for (std::size_t i = 2; i < modes_.size(); ++i) fmt::print(" {:>9.3f}", modes_[i].milliseconds() / mpi);
+    const double mpi = ways_[0].milliseconds();
+    fmt::print("{:>10} {:>8} {:>9.4f} {:>9.4f}", count_, plans_[0]->statistics().k, mpi, ways_[1].milliseconds());
+    for (std::size_t i = 2; i < ways_.size(); ++i) fmt::print(" {:>9.3f}", ways_[i].milliseconds() / mpi);
     fmt::print(" {:>9.3f}  {}\n", to_best(), chosen());
   }
   void add_rows(std::vector<Row>& rows) const {
-    for (const Mode& mode : modes_) {
+    for (const Way& way : ways_) {
       Row row;
       row.benchmark = "schedules";
-      row.algorithm = mode.name;
-      row.ran_as = mode.name == "automatic" ? chosen() : mode.name;
+      row.algorithm = way.name;
+      row.ran_as = way.name == "automatic" ? chosen() : way.name;
       row.count = count_;
       row.density = options_.density;
       row.ranks = comm_.size();
-      row.median_ms = mode.milliseconds();
-      row.min_ms = minimum(mode.times);
+      row.median_ms = way.milliseconds();
+      row.min_ms = minimum(way.times);
       row.baseline = "MPI_Allreduce";
-      row.baseline_ms = modes_[0].milliseconds();
+      row.baseline_ms = ways_[0].milliseconds();
       row.ratio = row.median_ms / row.baseline_ms;
-      row.allocations = static_cast<double>(mode.allocations) / options_.iterations / static_cast<double>(at_once_);
+      row.allocations = static_cast<double>(way.allocations) / options_.iterations / static_cast<double>(at_once_);
       rows.push_back(std::move(row));
     }
   }
 
  private:
-  [[nodiscard]] const std::vector<float>& gradient() const { return gradients_[turn_ % gradients_.size()]; }
+  [[nodiscard]] const std::vector<float>& gradient(int t) const {
+    return gradients_[static_cast<std::size_t>(t) % gradients_.size()];
+  }
   /// Automatic choice, to the fastest schedule.
   [[nodiscard]] double to_best() const {
-    const auto best = std::min_element(modes_.begin() + 3, modes_.begin() + 6,
-                                       [](const Mode& a, const Mode& b) { return a.milliseconds() < b.milliseconds(); });
-    return modes_[2].milliseconds() / best->milliseconds();
+    const auto best = std::min_element(ways_.begin() + 3, ways_.begin() + 6,
+                                       [](const Way& a, const Way& b) { return a.milliseconds() < b.milliseconds(); });
+    return ways_[2].milliseconds() / best->milliseconds();
   }
   /// What automatic choice stands for, as the plan explains it.
   [[nodiscard]] std::string chosen() const {
@@ -132,8 +101,7 @@ class Size {
   Gradients gradients_;
   std::vector<std::unique_ptr<AllreducePlan>> plans_;
   std::unique_ptr<AllreducePlan> in_place_;
-  std::size_t turn_ = 0;
-  std::vector<Mode> modes_;
+  std::vector<Way> ways_;
 };
 
 void run(const Options& options) {
@@ -156,8 +124,11 @@ void run(const Options& options) {
     size.add_rows(rows);
   }
   if (comm.rank() != 0) return;
-  fmt::print("schedules: times of MPI_Allreduce; add: r[i] += g[i] by all ranks at once; to best: automatic to the fastest schedule, at most "
-             "{}\n", choice_bound);
+  fmt::print(
+      "schedules: times of MPI_Allreduce; add: r[i] += g[i] by all ranks at once; to best: automatic to the fastest schedule, at "
+      "most "
+      "{}\n",
+      choice_bound);
   if (!options.json.empty()) write_json(rows, options.json);
 }
 

@@ -32,6 +32,19 @@ struct SparseVector {
   [[nodiscard]] std::span<const std::uint32_t> index_span() const { return {indices, static_cast<std::size_t>(count)}; }
 };
 
+/// Those with begin <= index < end of sorted entries.
+template <class T>
+[[nodiscard]] SparseVector<T> entries_between(SparseVector<T> entries, std::int64_t begin, std::int64_t end) {
+  const std::span<const std::uint32_t> indices = entries.index_span();
+  const auto place = [&](std::int64_t element) {
+    return std::lower_bound(indices.begin(), indices.end(), element,
+                            [](std::uint32_t index, std::int64_t of) { return static_cast<std::int64_t>(index) < of; }) -
+           indices.begin();
+  };
+  const std::int64_t first = place(begin), last = place(end);
+  return {entries.indices + first, entries.values + first, last - first};
+}
+
 /// Moves the entries of `list` whose index is in `taken` to the front of (indices, values), which may be the list's own memory;
 /// returns how many. Both sorted.
 template <class T>
@@ -59,8 +72,9 @@ struct AllreduceProblem {
   double divisor = 1;  ///< delivered values are divided by this
   AllreduceConfig config;
   const Topology* topology = nullptr;
-  ScheduleChoice schedule;                       ///< of the exchange, or of those in switch groups
-  ScheduleChoice across;                         ///< of those among switch groups
+  ExchangeSchedule schedule =
+      ExchangeSchedule::direct;                  ///< of rows with `schedules`: of the exchange, or of those in switch groups
+  int radix = 2;                                 ///< of the phased one, a power of two
   int lane = -1;                                 ///< of the transport's allreduce, for those that need it
   std::shared_ptr<const SwitchGroups> switches;  ///< which the ranks form, for rows that go by them; none: the exchange is flat
   SharedMemory shared;  ///< of count elements, among the ranks of the node; none: they exchange by messages

@@ -129,7 +129,7 @@ class HiOkTopk final : public SparseAllreduce<T> {
     problem.ranks = whole.switches->groups();
     problem.divisor = 1;
     problem.config.threshold = Threshold::exact;
-    problem.schedule = whole.across;
+    problem.schedule = ExchangeSchedule::direct;  // owners have more entries than the k of their part
     problem.switches = nullptr;
     return problem;
   }
@@ -171,14 +171,7 @@ class HiOkTopk final : public SparseAllreduce<T> {
 
   /// The entries of part p.
   [[nodiscard]] SparseVector<T> within(SparseVector<T> entries, int p) const {
-    const auto place = [&](std::int64_t element) {
-      const std::uint32_t* const end = entries.indices + entries.count;
-      return std::lower_bound(entries.indices, end, element,
-                              [](std::uint32_t index, std::int64_t of) { return static_cast<std::int64_t>(index) < of; }) -
-             entries.indices;
-    };
-    const std::int64_t first = place(parts_.begin(p)), last = place(parts_.begin(p + 1));
-    return {entries.indices + first, entries.values + first, last - first};
+    return entries_between(entries, parts_.begin(p), parts_.begin(p + 1));
   }
 
   /// What was dropped in the group but is delivered for other groups goes back to who has given it; what is not delivered at all

@@ -55,16 +55,15 @@ class OkTopkByRegions {
         result_indices_(result_capacity_),
         result_values_(result_capacity_) {
     if constexpr (!Space::asynchronous) {
-      const std::int64_t k = std::min(problem.largest_k, problem.schedule.phased_to);
-      if (k > problem.schedule.one_round_to && ranks_ > 1)
-        phased_.emplace(space_, typename PhasedReduce<T>::Setup{ranks_, problem.schedule.radix, k, problem.wire()});
+      if (problem.schedule == ExchangeSchedule::phased && ranks_ > 1)
+        phased_.emplace(space_, typename PhasedReduce<T>::Setup{ranks_, problem.radix, problem.largest_k, problem.wire()});
     }
     words_ = Buffer<std::uint64_t>(2 * (1 + load_words() + ranks_));
   }
 
   [[nodiscard]] std::int64_t memory_bytes() const {
-    return space_.memory_bytes() + split_.memory_bytes() + (phased_ ? phased_->memory_bytes() : 0) + result_indices_.bytes() + result_values_.bytes() + index_copy_.bytes() +
-           words_.bytes() + cut_scratch_.bytes();
+    return space_.memory_bytes() + split_.memory_bytes() + (phased_ ? phased_->memory_bytes() : 0) + result_indices_.bytes() +
+           result_values_.bytes() + index_copy_.bytes() + words_.bytes() + cut_scratch_.bytes();
   }
 
   task<SparseOutcome<T>> run(Channel channel, OkTopkState<T>& state, SparseVector<T> local, std::int64_t k,
@@ -107,7 +106,7 @@ class OkTopkByRegions {
     stage.end();
 
     // 3. split and reduce (line 8)
-    by_phases_ = phased_ && k <= problem_.schedule.phased_to && !outcome.recut && phased_->carries(k, words_.data() + 1, region_totals);
+    by_phases_ = phased_ && !outcome.recut && phased_->carries(k, words_.data() + 1, region_totals);
     if (by_phases_)
       co_await phased_->run(channel, local, state_->boundaries);
     else

@@ -20,10 +20,9 @@ class OkTopkOneRound {
  public:
   explicit OkTopkOneRound(const AllreduceProblem& problem)
       : problem_(problem),
-        most_(std::min(problem.largest_local, problem.schedule.one_round_to)),
-        space_(problem, most_ * problem.ranks, 2 * problem.ranks),
-        tree_(space_, problem.ranks, most_ * problem.ranks),
-        messages_(problem.ranks * slot_bytes(most_)),
+        space_(problem, problem.largest_local * problem.ranks, 2 * problem.ranks),
+        tree_(space_, problem.ranks, problem.largest_local * problem.ranks),
+        messages_(problem.ranks * slot_bytes(problem.largest_local)),
         counts_(static_cast<std::size_t>(problem.ranks)),
         offset_(static_cast<std::size_t>(problem.ranks) + 1),
         scratch_(kth_scratch) {}
@@ -35,7 +34,7 @@ class OkTopkOneRound {
     SparseOutcome<T> outcome;
     ++state.iteration;
     const int me = channel.rank(), ranks = problem_.ranks;
-    const std::int64_t slot = slot_bytes(std::min(k, most_));
+    const std::int64_t slot = slot_bytes(std::min(k, problem_.largest_local));
 
     // 1. everybody's selection to everybody, with what is wrong there; all slots are as large as the largest
     StageScope stage = channel.stage(Stage::allgatherv);
@@ -95,7 +94,6 @@ class OkTopkOneRound {
   }
 
   AllreduceProblem problem_;
-  std::int64_t most_;  // entries of a rank
   HostSpace<T> space_;
   MergeTree<T, HostSpace<T>> tree_;
   Buffer<std::byte> messages_;

@@ -14,9 +14,9 @@
 namespace weir {
 
 /// Most payload words (4 bytes) that a rank sends or receives in one iteration of the direct schedule, on any input, for float32: 6
-/// k, that is 3 k entries of index and value. Every rank sends at most its k entries in split-and-reduce, and at most 2 k (P - 1) / P in balance and
-/// allgatherv. Parts that do not divide evenly add an entry each, and a region cannot be cut finer than one index, which every rank
-/// may contribute to.
+/// k, that is 3 k entries of index and value. Every rank sends at most its k entries in split-and-reduce, and at most 2 k (P - 1) /
+/// P in balance and allgatherv. Parts that do not divide evenly add an entry each, and a region cannot be cut finer than one index,
+/// which every rank may contribute to.
 [[nodiscard]] constexpr std::int64_t oktopk_payload_words(std::int64_t k, int ranks) {
   return ranks == 1 ? 0 : 6 * k + 2 * std::int64_t{ranks} + 8;
 }
@@ -28,7 +28,8 @@ namespace weir {
   return phases;
 }
 
-/// Most messages of the phases: radix - 1 a phase, and one to and one from a rank beyond the largest power of two; radix 0: as above.
+/// Most messages of the phases: radix - 1 a phase, and one to and one from a rank beyond the largest power of two; radix 0: as
+/// above.
 [[nodiscard]] constexpr int oktopk_phase_messages(int ranks, int radix) {
   if (radix == 0) radix = 64;
   int messages = std::has_single_bit(static_cast<unsigned>(ranks)) ? 0 : 2;
@@ -37,24 +38,25 @@ namespace weir {
   return messages;
 }
 
-/// Most messages that a rank sends in one iteration of the phased schedule that does not average or re-cut boundaries, where it finds
-/// its threshold in `rounds` histograms, and no message is so long that it takes two: announcement, phases, histograms, sizes,
-/// allgatherv. Balancing adds up to P - 1.
+/// Most messages that a rank sends in one iteration of the phased schedule that does not average or re-cut boundaries, where it
+/// finds its threshold in `rounds` histograms, and no message is so long that it takes two: announcement, phases, histograms,
+/// sizes, allgatherv. Balancing adds up to P - 1.
 [[nodiscard]] inline int oktopk_phased_messages(int ranks, int radix, int rounds) {
   const int gather = static_cast<int>(std::bit_width(static_cast<unsigned>(ranks - 1)));
   return (1 + rounds) * allreduce_control_messages(ranks) + oktopk_phase_messages(ranks, radix) + 2 * gather;
 }
 
-/// Most payload words that a rank sends or receives in one iteration of the phased schedule, on any input, for float32: what it holds
-/// in every phase and hands over before and after, at most phased_load() entries each; and 2 k (P - 1) / P entries in balance and
-/// allgatherv. Where an input would exceed that, the iteration is direct. A message begins with 8 bytes.
+/// Most payload words that a rank sends or receives in one iteration of the phased schedule, on any input, for float32: what it
+/// holds in every phase and hands over before and after, at most phased_load() entries each; and 2 k (P - 1) / P entries in balance
+/// and allgatherv. Where an input would exceed that, the iteration is direct. A message begins with 8 bytes.
 [[nodiscard]] constexpr std::int64_t oktopk_phased_words(std::int64_t k, int ranks, int radix) {
   if (ranks == 1) return 0;
   const std::int64_t held = (oktopk_phases(ranks, radix) + 2) * 2 * phased_load(k, ranks) + 6 * oktopk_phase_messages(ranks, radix);
   return std::max(oktopk_payload_words(k, ranks), held + 4 * k + std::int64_t{2} * ranks + 8);
 }
 
-/// Most payload words that a rank sends or receives in one iteration in one round: k entries of every other rank, and 16 bytes each.
+/// Most payload words that a rank sends or receives in one iteration in one round: k entries of every other rank, and 16 bytes
+/// each.
 [[nodiscard]] constexpr std::int64_t oktopk_one_round_words(std::int64_t k, int ranks) {
   return (2 * k + 6) * (std::int64_t{ranks} - 1);
 }

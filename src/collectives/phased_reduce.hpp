@@ -53,8 +53,11 @@ class PhasedReduce {
       partners_ = std::max(partners_, digits_.back());
     }
     for (int v = 0; v < (folds() ? 2 : 1); ++v)
-      vectors_.push_back({MergeTree<T, HostSpace<T>>(space, partners_, most_), Buffer<std::byte>(coo::block_bytes<T>(most_)), {},
-                          std::vector<std::int64_t>(at(partners_ + 1)), std::vector<std::uint32_t>(at(partners_))});
+      vectors_.push_back({MergeTree<T, HostSpace<T>>(space, partners_, most_),
+                          Buffer<std::byte>(coo::block_bytes<T>(most_)),
+                          {},
+                          std::vector<std::int64_t>(at(partners_ + 1)),
+                          std::vector<std::uint32_t>(at(partners_))});
     if (folds()) sum_ = Buffer<std::byte>(coo::block_bytes<T>(most_));
     const std::int64_t all_bytes = coo::block_bytes<T>(most_) + partners_ * message_overhead;
     open_bytes_ = std::min(Transport::longest_open_message, all_bytes);
@@ -77,8 +80,8 @@ class PhasedReduce {
       parts[phase] = largest_class(counts, block);
     }
   }
-  /// Whether no rank holds more than phased_load() entries. `parts`: the largest of all ranks' largest_parts(); `totals`: all ranks'
-  /// entries in each region.
+  /// Whether no rank holds more than phased_load() entries. `parts`: the largest of all ranks' largest_parts(); `totals`: all
+  /// ranks' entries in each region.
   [[nodiscard]] bool carries(std::int64_t k, const std::uint64_t* parts, const std::uint64_t* totals) {
     const auto limit = static_cast<std::uint64_t>(phased_load(k, setup_.ranks));
     int block = 1;
@@ -170,7 +173,8 @@ class PhasedReduce {
   }
 
   /// Sends a message in one piece, or in two where it is longer than those of open size may be. `requests` holds two.
-  static void send(Channel channel, const std::byte* message, std::int64_t bytes, std::int64_t open_bytes, int to, Request* requests) {
+  static void send(Channel channel, const std::byte* message, std::int64_t bytes, std::int64_t open_bytes, int to,
+                   Request* requests) {
     const std::int64_t open = std::min(bytes, open_bytes);
     requests[0] = channel.send(message, open, to, Traffic::payload);
     requests[1] = bytes > open ? channel.send(message + open, bytes - open, to, Traffic::payload) : Request{};
@@ -202,8 +206,7 @@ class PhasedReduce {
     channel.note_received(std::min(bytes, open_bytes_), from, Traffic::payload);
     arrived_[at(slot)] = open;
     if (bytes <= open_bytes_) co_return;
-    if (used + bytes > whole_.bytes())
-      fail(WEIR_ERR_INTERNAL, "a phase brings more than the {} bytes planned", whole_.bytes());
+    if (used + bytes > whole_.bytes()) fail(WEIR_ERR_INTERNAL, "a phase brings more than the {} bytes planned", whole_.bytes());
     std::byte* const place = whole_.data() + used;
     used += (bytes + 7) / 8 * 8;
     arrived_[at(slot)] = place;

@@ -107,7 +107,7 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   /// Threads of this rank for a plan that asks for `wanted`; 0: as the settings and the cores have it. More than it has cores are a
   /// warning, once.
   [[nodiscard]] Threads threads_for(int wanted);
-  bool warned_of_messages = false;   ///< in place of shared memory: once is enough
+  bool warned_of_messages = false;  ///< in place of shared memory: once is enough
 
  private:
   void exchange(const char* what, const std::byte* mine, std::int64_t bytes);

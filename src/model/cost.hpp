@@ -30,9 +30,8 @@ struct Problem {
   int switches = 1;                             ///< groups that exchanges may go along; 1: there are none (switch_groups.hpp)
   int smallest_switch = 1, largest_switch = 1;  ///< nodes per group
   // Of oktopk and hi_oktopk:
-  bool any_schedule = true;  ///< all that ExchangeSchedule names may run; else only direct
   ExchangeSchedule schedule = ExchangeSchedule::automatic;
-  int radix = 0;
+  int radix = 0;  ///< of the phased one; 0: the cheapest
   // Of packed algorithms:
   double packed_bytes = 1.02;               ///< of an element, compressed; the default is that of block_quantise
   double encode_adds = 1, decode_adds = 1;  ///< time for an element, in units of what adding one takes
@@ -74,23 +73,11 @@ Cost cost_topk_dsa(const Machine& machine, const Problem& problem);
 Cost cost_gtopk(const Machine& machine, const Problem& problem);
 /// Ok-Topk: balanced split-and-reduce, global threshold by histograms, allgatherv of k entries.
 Cost cost_oktopk(const Machine& machine, const Problem& problem);
-/// The exchanges of oktopk (whole: among all ranks) and of hi_oktopk (rings: of a shard among nodes; switch_group and among_switches:
-/// its two stages where there are switch groups).
-enum class OkTopkExchange { whole, rings, switch_group, among_switches };
-
-/// By which schedule an exchange of oktopk runs, by its k. The same bits on every processor: ranks need not agree on it.
-struct ScheduleChoice {
-  std::int64_t one_round_to = -1;  ///< in one round up to this k
-  std::int64_t phased_to = -1;     ///< by phases up to this k; direct above
-  int radix = 2;                   ///< of the phases, a power of two
-
-  [[nodiscard]] ExchangeSchedule at(std::int64_t k) const noexcept {
-    if (k <= one_round_to) return ExchangeSchedule::one_round;
-    return k <= phased_to ? ExchangeSchedule::phased : ExchangeSchedule::direct;
-  }
-};
-/// What the problem asks for, or the cheapest; for k up to that of the problem.
-[[nodiscard]] ScheduleChoice choose_schedule(const Machine& machine, const Problem& problem, OkTopkExchange exchange);
+/// The exchanges that have a schedule: that of oktopk among all ranks, and of hi_oktopk that of a shard among nodes, or, where
+/// there are switch groups, in each of them.
+enum class OkTopkExchange { whole, rings, switch_group };
+/// The radix of the phases that is asked for, or the cheapest. The same on every processor: ranks need not agree on it.
+[[nodiscard]] int phased_radix(const Machine& machine, const Problem& problem, OkTopkExchange exchange);
 
 /// Allgather of what a compressor makes of every rank's n elements.
 Cost cost_packed_allgather(const Machine& machine, const Problem& problem);

@@ -1,4 +1,4 @@
-// Cost functions of Ok-Topk: its schedules, which of them is the cheapest, and the two algorithms that exchange by them.
+// Cost functions of Ok-Topk: its schedules, and the two algorithms that exchange by them.
 #include <algorithm>
 #include <bit>
 
@@ -15,7 +15,6 @@ constexpr double header_bytes = 16;  // size and fault
 constexpr double histogram_bytes = kth_words * 8;
 constexpr int histogram_rounds = 3;  // of global_kth; two or three with a good guess
 constexpr int largest_radix = 64;
-constexpr std::int64_t any_k = std::int64_t{1} << 62;
 
 /// The k largest of a sum whose regions lie at their ranks, encoded, at every rank.
 StepCost cut_and_gather(const Setting& setting, const Group& group, double range, double k) {
@@ -51,7 +50,8 @@ StepCost phased(const Setting& setting, const Group& group, double range, double
     const double bytes = header_bytes + message_bytes(setting.problem, part, width / digits);
     StepCost phase = setting.network.mirror(group, block * (digits / 2), (digits - 1) * bytes);
     phase.seconds += (digits - 2) * link.overhead;
-    phase.seconds += (held - part) * (1 / rates.encode + 1 / rates.decode) + merged_entries(width / digits, part, digits) / rates.merge;
+    phase.seconds +=
+        (held - part) * (1 / rates.encode + 1 / rates.decode) + merged_entries(width / digits, part, digits) / rates.merge;
     traffic += phase;
     width /= digits;
     held = distinct(width, part, digits);
@@ -73,18 +73,6 @@ StepCost one_round(const Setting& setting, const Group& group, double range, dou
   return traffic;
 }
 
-/// By the choice for it; ends with every rank holding the k largest of the sum, encoded.
-StepCost by_schedule(const Setting& setting, const Group& group, double range, double k, const ScheduleChoice& choice) {
-  switch (choice.at(static_cast<std::int64_t>(k))) {
-    case ExchangeSchedule::one_round:
-      return one_round(setting, group, range, k);
-    case ExchangeSchedule::phased:
-      return phased(setting, group, range, k, choice.radix);
-    default:
-      return direct(setting, group, range, k);
-  }
-}
-
 /// An exchange of oktopk: among whom, and about what.
 struct Exchange {
   Setting setting;
@@ -92,89 +80,66 @@ struct Exchange {
   double range, k;
 };
 
-/// That `problem` outlives the result, and so must `near`, which becomes the problem as ranks of a switch group have it.
+/// `problem` outlives the result, and so does `near`, which becomes the problem as ranks of a switch group have it.
 Exchange exchange_of(const Machine& machine, const Problem& problem, OkTopkExchange exchange, Problem& near) {
   const Setting setting(machine, problem);
   const double shard = setting.n / setting.shards, shard_k = setting.k / setting.shards;
+  if (exchange == OkTopkExchange::whole) return {setting, setting.all, setting.n, setting.k};
+  if (exchange == OkTopkExchange::rings) return {setting, setting.rings, shard, shard_k};
   near = problem;
   near.across = Level::switch_group;
-  switch (exchange) {
-    case OkTopkExchange::whole:
-      return {setting, setting.all, setting.n, setting.k};
-    case OkTopkExchange::rings:
-      return {setting, setting.rings, shard, shard_k};
-    case OkTopkExchange::switch_group:
-      return {Setting(machine, near),
-              {.ranks = problem.largest_switch, .per_node = 1, .concurrent = setting.shards},
-              shard,
-              shard_k};
-    default:
-      return {setting,
-              {.ranks = problem.switches, .per_node = 1, .concurrent = setting.shards},
-              shard / problem.smallest_switch,
-              shard_k / problem.smallest_switch};
-  }
+  return {Setting(machine, near), {.ranks = problem.largest_switch, .per_node = 1, .concurrent = setting.shards}, shard, shard_k};
 }
 
-StepCost cost_of(const Machine& machine, const Problem& problem, OkTopkExchange exchange) {
+/// Ends with every rank holding the k largest of the sum, encoded.
+StepCost by_schedule(const Machine& machine, const Problem& problem, OkTopkExchange exchange) {
   Problem near;
   const Exchange e = exchange_of(machine, problem, exchange, near);
-  return by_schedule(e.setting, e.group, e.range, e.k, choose_schedule(machine, problem, exchange));
+  if (problem.schedule == ExchangeSchedule::one_round) return one_round(e.setting, e.group, e.range, e.k);
+  if (problem.schedule == ExchangeSchedule::phased)
+    return phased(e.setting, e.group, e.range, e.k, phased_radix(machine, problem, exchange));
+  return direct(e.setting, e.group, e.range, e.k);
 }
 
-/// The same in two stages: in every switch group, then, part by part, among the groups.
+/// The same in two stages: in every switch group, then, part by part and directly, among the groups.
 StepCost oktopk_by_switch(const Machine& machine, const Problem& problem) {
   constexpr double maxima = 5, card_bytes = 24;  // of what owners of a part, and then ranks of a group, tell each other
   const Rates& rates = machine.rates;
-  Problem in_group, unused;
+  Problem in_group;
   const Exchange inner = exchange_of(machine, problem, OkTopkExchange::switch_group, in_group);
-  const Exchange outer = exchange_of(machine, problem, OkTopkExchange::among_switches, unused);
+  const Setting setting(machine, problem);
   const int parts = problem.smallest_switch;
-  StepCost traffic = cost_of(machine, problem, OkTopkExchange::switch_group);
+  const Group owners{.ranks = problem.switches, .per_node = 1, .concurrent = setting.shards};
+  StepCost traffic = by_schedule(machine, problem, OkTopkExchange::switch_group);
   traffic.seconds += inner.k / rates.decode;
-  traffic += outer.setting.network.allreduce_control(outer.group, (maxima + parts) * 8);
-  traffic += cost_of(machine, problem, OkTopkExchange::among_switches);
-  traffic.seconds += outer.k * (1 / rates.decode + 1 / rates.encode);
+  traffic += setting.network.allreduce_control(owners, (maxima + parts) * 8);
+  traffic += direct(setting, owners, inner.range / parts, inner.k / parts);
+  traffic.seconds += inner.k / parts * (1 / rates.decode + 1 / rates.encode);
   traffic += inner.setting.network.allgather(inner.group, card_bytes);
-  traffic += inner.setting.network.allgather(inner.group, message_bytes(problem, outer.k, outer.range) * parts / inner.group.ranks);
+  traffic += inner.setting.network.allgather(
+      inner.group, message_bytes(problem, inner.k / parts, inner.range / parts) * parts / inner.group.ranks);
   return traffic;
 }
 
 }  // namespace
 
-ScheduleChoice choose_schedule(const Machine& machine, const Problem& problem, OkTopkExchange exchange) {
-  ScheduleChoice choice;
-  // Among switch groups, ranks have more entries than the k of their part.
-  if (exchange == OkTopkExchange::among_switches || problem.schedule == ExchangeSchedule::automatic) return choice;
-  if (!problem.any_schedule || problem.values != WireValues::native || problem.schedule == ExchangeSchedule::direct) return choice;
+int phased_radix(const Machine& machine, const Problem& problem, OkTopkExchange exchange) {
+  if (problem.radix != 0) return problem.radix;
   Problem near;
   const Exchange e = exchange_of(machine, problem, exchange, near);
-  if (problem.schedule == ExchangeSchedule::one_round) {
-    choice.one_round_to = any_k;
-    return choice;
+  const auto seconds = [&](int radix) { return phased(e.setting, e.group, e.range, e.k, radix).seconds; };
+  int best = 2;
+  for (int radix = 4; radix <= std::min(largest_radix, e.group.ranks); radix *= 2) {
+    if (seconds(radix) < seconds(best)) best = radix;
   }
-  const auto best_radix = [&](double k, double& seconds) {
-    int best = 2;
-    for (int radix = 2; radix <= std::min(largest_radix, std::max(2, e.group.ranks)); radix *= 2) {
-      if (problem.radix != 0 && radix != problem.radix) continue;
-      const double taken = phased(e.setting, e.group, e.range, k, radix).seconds;
-      if (seconds > 0 && taken >= seconds) continue;
-      seconds = taken;
-      best = radix;
-    }
-    return problem.radix != 0 ? problem.radix : best;
-  };
-  double seconds = 0;
-  choice.radix = best_radix(e.k, seconds);
-  choice.phased_to = any_k;
-  return choice;
+  return best;
 }
 
 Cost cost_oktopk(const Machine& machine, const Problem& problem) {
   const Setting setting(machine, problem);
   Cost cost;
   cost.select = select_seconds(setting, setting.n, setting.k);
-  book_flat(cost, setting, cost_of(machine, problem, OkTopkExchange::whole));
+  book_flat(cost, setting, by_schedule(machine, problem, OkTopkExchange::whole));
   cost.apply = apply_seconds(setting, setting.k);
   return cost;
 }
@@ -185,7 +150,8 @@ Cost cost_hi_oktopk(const Machine& machine, const Problem& problem) {
   Cost cost;
   book_in_node(cost, node_reduce_scatter(setting));
   cost.select = select_seconds(setting, range, k);
-  book_across(cost, problem.switches > 1 ? oktopk_by_switch(machine, problem) : cost_of(machine, problem, OkTopkExchange::rings));
+  book_across(cost,
+              problem.switches > 1 ? oktopk_by_switch(machine, problem) : by_schedule(machine, problem, OkTopkExchange::rings));
   book_in_node(cost, node_allgather(setting, message_bytes(problem, k, range)));
   cost.apply = apply_seconds(setting, setting.k);
   return cost;

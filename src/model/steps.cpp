@@ -155,8 +155,8 @@ double message_bytes(const Problem& problem, double entries, double range) {
 double distinct(double range, double k, int contributions) {
   if (!(range > 0)) return 0;
   if (k >= range) return range;
-  // 1 - (1 - k / range)^contributions, digit by digit. Not by the mathematics library: ranks choose schedules by what comes out, and
-  // its last bits depend on the processor.
+  // 1 - (1 - k / range)^contributions, digit by digit. Not by the mathematics library: ranks choose schedules by what comes out,
+  // and its last bits depend on the processor.
   const double share = k / range;
   double filled = 0;
   for (unsigned digit = std::bit_floor(static_cast<unsigned>(contributions)); digit > 0; digit /= 2) {

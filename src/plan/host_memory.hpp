@@ -23,6 +23,7 @@
 #include "collectives/compressed_exchange.hpp"
 #include "collectives/host_space.hpp"
 #include "collectives/node_sum.hpp"
+#include "collectives/shared_work.hpp"
 #include "communicator/input_error.hpp"
 #include "compress/compressor.hpp"
 #include "compress/strata.hpp"
@@ -247,18 +248,14 @@ class HostMemory {
     kernels::host::roll_back(gradient, residual, count, held.indices, held.values, held.count, keep_old);
   }
   /// y += x
-  void add(const T* x, T* y, std::int64_t count) {
-    over(count, [=](PartRange mine) { kernels::host::add(x + mine.begin, y + mine.begin, mine.count()); });
-  }
+  void add(const T* x, T* y, std::int64_t count) { add_values(threads_, x, y, count); }
   void waxpby(T a, const T* x, T b, const T* y, T* out, std::int64_t count) {
     over(count, [=](PartRange mine) {
       kernels::host::waxpby(a, x + mine.begin, b, y != nullptr ? y + mine.begin : nullptr, out + mine.begin, mine.count());
     });
   }
   /// out = x, of which they are no part of each other.
-  void narrow(const T* x, T* out, std::int64_t count) {
-    over(count, [=](PartRange mine) { std::copy(x + mine.begin, x + mine.end, out + mine.begin); });
-  }
+  void narrow(const T* x, T* out, std::int64_t count) { copy_values(threads_, x, out, count); }
   /// Of the entries that are among `taken`.
   void clear_taken(T* dense, SparseVector<T> entries, SparseVector<T> taken) {
     kernels::host::clear_taken(dense, entries.indices, entries.count, taken.indices, taken.count);
@@ -269,14 +266,8 @@ class HostMemory {
   /// All of `dense`: zeros, but for the sorted entries.
   void densify(T* dense, std::int64_t count, SparseVector<T> entries) {
     over(count, [=](PartRange mine) {
-      const std::uint32_t* const end = entries.indices + entries.count;
-      const auto place = [&](std::int64_t element) {
-        return std::lower_bound(entries.indices, end, element,
-                                [](std::uint32_t index, std::int64_t of) { return static_cast<std::int64_t>(index) < of; }) -
-               entries.indices;
-      };
-      const std::int64_t first = place(mine.begin), last = place(mine.end);
-      kernels::host::densify(dense, mine.begin, mine.end, entries.indices + first, entries.values + first, last - first);
+      const SparseVector<T> part = entries_between(entries, mine.begin, mine.end);
+      kernels::host::densify(dense, mine.begin, mine.end, part.indices, part.values, part.count);
     });
   }
   /// No index twice in a run of ascending ones; the ends of these are in `runs`, where it is one, in none.

@@ -47,15 +47,17 @@ void check_schedule(const AllreduceConfig& c) {
   if (c.schedule == ExchangeSchedule::automatic) return;
   const bool automatic = c.algorithm == "auto" || c.algorithm == "auto_sparse";
   require(automatic || find_allreduce(c.algorithm).schedules,
-          "schedule is {}: algorithm {} has one schedule only; leave it automatic, or choose oktopk or hi_oktopk", name_of(c.schedule),
-          c.algorithm);
+          "schedule is {}: algorithm {} has one schedule only; leave it automatic, or choose oktopk or hi_oktopk",
+          name_of(c.schedule), c.algorithm);
   if (c.schedule == ExchangeSchedule::direct) return;
   require(c.memory == MemorySpace::host, "schedule is {}: it is for host memory, and memory is {}; choose direct",
           name_of(c.schedule), name_of(c.memory));
   require(c.wire_values == WireValues::native, "schedule is {}: it needs wire_values native, and they are {}; choose direct",
           name_of(c.schedule), name_of(c.wire_values));
-  require(any_schedule(c), "schedule is {}: it needs a threshold that selects at most k entries, and that is {}; choose exact, mstopk, "
-          "or schedule direct", name_of(c.schedule), name_of(c.threshold));
+  require(any_schedule(c),
+          "schedule is {}: it needs a threshold that selects at most k entries, and that is {}; choose exact, mstopk, "
+          "or schedule direct",
+          name_of(c.schedule), name_of(c.threshold));
 }
 
 }  // namespace

@@ -63,7 +63,8 @@ class Step {
       if (compressor_.row->picking_value != nullptr) setup.picking_value = compressor_.row->picking_value(compressor_.parameters);
       setup.scales_up = compressor_.row->scales_up != nullptr && compressor_.row->scales_up(compressor_.parameters);
     }
-    memory_.emplace(channel(), whole.stream, exchange.count, row.sparse() && setup.uses_moments() ? setup.capacity() : 0, whole.threads);
+    memory_.emplace(channel(), whole.stream, exchange.count, row.sparse() && setup.uses_moments() ? setup.capacity() : 0,
+                    whole.threads);
     if (!row.sparse() && !compressor_) {
       dense_ = Memory::make_dense(row.name, whole, nccl);
       return;
@@ -82,7 +83,9 @@ class Step {
     forget_residual();  // the estimate is every rank's
     if (sharding_ && sharding_->map.mine() < 0) return;
     if (row.schedules) {
-      choose_schedules(comm_.agreed_machine().machine, whole, sharding_.has_value(), exchange);
+      if (config_.schedule != ExchangeSchedule::automatic) exchange.schedule = config_.schedule;
+      if (exchange.schedule == ExchangeSchedule::phased)
+        exchange.radix = choose_radix(comm_.agreed_machine().machine, whole, sharding_.has_value(), exchange);
       plan_.explanation += schedule_text(exchange);
     }
     sparse_ = Memory::make_sparse(row, exchange);

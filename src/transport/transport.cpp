@@ -83,8 +83,8 @@ void Transport::abandon(int tag) noexcept {
 std::string Transport::describe(Request request) const {
   const Slot& s = slot(request.slot);
   if (s.kind == Kind::allreduce) return fmt::format("allreduce of {} bytes, tag {}", s.bytes, s.tag);
-  return fmt::format("{} of {}{} bytes {} rank {}, tag {}", s.kind == Kind::send ? "send" : "receive", s.up_to ? "up to " : "", s.bytes,
-                     s.kind == Kind::send ? "to" : "from", s.peer, s.tag);
+  return fmt::format("{} of {}{} bytes {} rank {}, tag {}", s.kind == Kind::send ? "send" : "receive", s.up_to ? "up to " : "",
+                     s.bytes, s.kind == Kind::send ? "to" : "from", s.peer, s.tag);
 }
 
 }  // namespace weir

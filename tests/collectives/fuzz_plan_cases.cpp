@@ -5,8 +5,8 @@
 
 #include <limits>
 
-#include "collectives/schedules.hpp"
 #include "collectives/allreduce.hpp"
+#include "collectives/schedules.hpp"
 #include "compress/compressor.hpp"
 #include "model/choose.hpp"
 #include "support/thresholds.hpp"
@@ -170,16 +170,18 @@ JobCase make_job(std::uint64_t seed) {
 std::string PlanCase::text() const {
   const AllreduceConfig& c = config;
   std::string line = fmt::format(
-      "{}: {} of {} (seed {}) {} priority {} n {} k {} density {} trials {} feedback {} average {} threshold {} schedule {} {} samplings {} wire "
+      "{}: {} of {} (seed {}) {} priority {} n {} k {} density {} trials {} feedback {} average {} threshold {} schedule {} {} "
+      "samplings {} wire "
       "{} {} periods {} "
       "{} trigger "
       "{} "
       "window {} non-finite {} dense {} warm-up {} input {} from {}; runs:",
       c.name, c.algorithm, c.compressor.empty() ? "its default" : c.compressor, c.seed,
       c.type == DataType::float64 ? "float64" : "float32", c.priority, c.count, c.k, c.density, c.trial_iterations,
-      static_cast<int>(c.error_feedback), c.average, threshold_name(c.threshold), static_cast<int>(c.schedule), c.radix, c.samplings, static_cast<int>(c.wire_format),
-      static_cast<int>(c.wire_values), c.threshold_period, c.boundary_period, c.balance_trigger, c.window,
-      static_cast<int>(c.non_finite), c.dense_iterations, c.warmup_iterations, input_name(input), first_iteration);
+      static_cast<int>(c.error_feedback), c.average, threshold_name(c.threshold), static_cast<int>(c.schedule), c.radix,
+      c.samplings, static_cast<int>(c.wire_format), static_cast<int>(c.wire_values), c.threshold_period, c.boundary_period,
+      c.balance_trigger, c.window, static_cast<int>(c.non_finite), c.dense_iterations, c.warmup_iterations, input_name(input),
+      first_iteration);
   constexpr std::array troubles = {"", " poisoned", " wrong count", " wrong type", " null"};
   for (const RunCase& run : runs) {
     line += fmt::format(" [{}{}{}", run.reset_before ? "reset, " : "", run.in_place ? "in place" : "sparse",

@@ -13,7 +13,6 @@ namespace weir::test {
 namespace {
 
 constexpr int test_tag = 1000;
-constexpr std::int64_t any_k = std::int64_t{1} << 62;
 
 template <class T>
 struct Selection {
@@ -63,14 +62,13 @@ void compare(int ranks, std::int64_t n, std::int64_t most, WireFormat format, In
     problem.config.wire_format = format;
     std::vector<std::pair<std::string, std::unique_ptr<SparseAllreduce<T>>>> others;
     for (const int radix : {2, 4, 8}) {
-      problem.schedule = {.one_round_to = -1, .phased_to = any_k, .radix = radix};
+      problem.schedule = ExchangeSchedule::phased;
+      problem.radix = radix;
       others.emplace_back("radix " + std::to_string(radix), make_oktopk<T>(problem));
     }
-    problem.schedule = {.one_round_to = any_k};
+    problem.schedule = ExchangeSchedule::one_round;
     others.emplace_back("one round", make_oktopk<T>(problem));
-    problem.schedule = {.one_round_to = most / 2, .phased_to = any_k, .radix = 4};
-    others.emplace_back("one round for half of k", make_oktopk<T>(problem));
-    problem.schedule = {};
+    problem.schedule = ExchangeSchedule::direct;
     const auto direct = make_oktopk<T>(problem);
     for (int t = 0; t < 4; ++t) {
       const std::int64_t k = t == 2 ? most / 2 : most;
@@ -115,7 +113,7 @@ TEST_CASE("an input error of one rank in one round: all ranks hear the largest, 
     problem.count = problem.config.count = 100;
     problem.largest_k = problem.largest_local = 3;
     problem.ranks = 5;
-    problem.schedule.one_round_to = any_k;
+    problem.schedule = ExchangeSchedule::one_round;
     const auto algorithm = make_oktopk<float>(problem);
     const Selection<float> local{{1, 2, 3}, {1, 2, 3}};
     Exchange<float> e{algorithm.get(), &local, 3, comm.rank() == 3 ? 7U : comm.rank() == 1 ? 5U : 0U, {}};

@@ -1,8 +1,7 @@
 // The volume bounds of Ok-Topk, in every iteration, for P = 2, 3, 4, 5, 8, 16, 33; and the count guard of mode `reuse`.
-#include "collectives/oktopk_volume.hpp"
-
 #include <bit>
 
+#include "collectives/oktopk_volume.hpp"
 #include "support/catch.hpp"
 #include "support/inproc_ranks.hpp"
 #include "support/inputs.hpp"
@@ -21,7 +20,12 @@ void check_volume(int ranks, std::int64_t n, std::int64_t k, Input input, Thresh
   RankCheck check;
   run_ranks(ranks,
             [&](Communicator& comm) {
-              AllreducePlan plan(comm, {.count = n, .k = k, .threshold = threshold, .threshold_period = 100, .boundary_period = 4, .schedule = ExchangeSchedule::direct});
+              AllreducePlan plan(comm, {.count = n,
+                                        .k = k,
+                                        .threshold = threshold,
+                                        .threshold_period = 100,
+                                        .boundary_period = 4,
+                                        .schedule = ExchangeSchedule::direct});
               for (int t = 0; t < iterations; ++t) {
                 plan.run_sparse(make_input<float>(input, n, comm.rank(), ranks, t));
                 const Statistics& s = plan.statistics();
@@ -103,8 +107,10 @@ TEST_CASE("the stated bounds of phases and of one round on any input", "[oktopk]
   RankCheck check;
   for (const int ranks : {2, 3, 5, 8, 13, 33}) {
     for (const Input input : all_inputs()) {
-      for (const auto& [schedule, radix] : {std::pair{ExchangeSchedule::phased, 2}, {ExchangeSchedule::phased, 4},
-                                            {ExchangeSchedule::phased, 16}, {ExchangeSchedule::one_round, 0}}) {
+      for (const auto& [schedule, radix] : {std::pair{ExchangeSchedule::phased, 2},
+                                            {ExchangeSchedule::phased, 4},
+                                            {ExchangeSchedule::phased, 16},
+                                            {ExchangeSchedule::one_round, 0}}) {
         if (left_out()) continue;
         constexpr std::int64_t k = 101;
         const std::int64_t bound = 4 * oktopk_payload_words(k, ranks, schedule, radix);
@@ -131,7 +137,8 @@ TEST_CASE("messages of each schedule where coordinates roughly agree", "[oktopk]
     for (const int radix : {2, 4, 8}) {
       by_schedule(ranks, n, k, Input::heavy_tailed, ExchangeSchedule::phased, radix, [&](const Statistics& s, int t) {
         if (t % 4 == 0) return;  // boundaries are averaged
-        const std::string where = "P " + std::to_string(ranks) + " radix " + std::to_string(radix) + " iteration " + std::to_string(t);
+        const std::string where =
+            "P " + std::to_string(ranks) + " radix " + std::to_string(radix) + " iteration " + std::to_string(t);
         check.at_most(messages(s), std::int64_t{oktopk_phased_messages(ranks, radix, 3)}, where);
         check.that(!s.recut && !s.balanced, where + ": nothing is out of balance");
       });

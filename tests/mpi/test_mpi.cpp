@@ -37,8 +37,9 @@ std::vector<Location> places_of(const Communicator& comm) {
 }
 
 template <class T>
-void check_exact(const Communicator& comm, std::int64_t n, std::int64_t k, Input input, const std::string& algorithm = "oktopk") {
-  const ContractCase c{algorithm, comm.size(), n, k, input, 0, "as it is", places_of(comm)};
+void check_exact(const Communicator& comm, std::int64_t n, std::int64_t k, Input input, const std::string& algorithm = "oktopk",
+                 ExchangeSchedule schedule = ExchangeSchedule::automatic) {
+  const ContractCase c{algorithm, comm.size(), n, k, input, 0, "as it is", places_of(comm), schedule};
   const ContractData<T> data(c);
   RankCheck check;
   check_contract<T>(comm, c, data, check);
@@ -81,6 +82,19 @@ TEST_CASE("oktopk over MPI equals the oracle bit for bit") {
     }
   }
   check_exact<float>(comm, 200003, 60001, Input::heavy_tailed);  // messages beyond any eager limit
+}
+
+TEST_CASE("oktopk by every schedule over MPI equals the oracle bit for bit") {
+  const Communicator comm(MPI_COMM_WORLD);
+  for (const ExchangeSchedule schedule : {ExchangeSchedule::direct, ExchangeSchedule::phased, ExchangeSchedule::one_round}) {
+    for (const std::string algorithm : {"oktopk", "hi_oktopk"}) {
+      for (const Input input : all_inputs()) check_exact<float>(comm, 6007, 211, input, algorithm, schedule);
+      check_exact<double>(comm, 2003, 101, Input::heavy_tailed, algorithm, schedule);
+      for (const std::int64_t n : {0, 1, 5}) check_exact<float>(comm, n, n, Input::integers, algorithm, schedule);
+    }
+  }
+  if (comm.size() == 2)  // messages of more than 1 MiB, in two parts
+    check_exact<float>(comm, 1500007, 600011, Input::heavy_tailed, "oktopk", ExchangeSchedule::phased);
 }
 
 TEST_CASE("every sparse algorithm over MPI equals the oracle bit for bit") {

@@ -29,7 +29,8 @@ struct ContractCase {
 
   [[nodiscard]] std::string text() const {
     return algorithm + " on '" + machine + "' P " + std::to_string(ranks) + " n " + std::to_string(n) + " k " + std::to_string(k) +
-           " input " + input_name(input) + " schedule " + std::to_string(static_cast<int>(schedule)) + " seed " + std::to_string(seed);
+           " input " + input_name(input) + " schedule " + std::to_string(static_cast<int>(schedule)) + " seed " +
+           std::to_string(seed);
   }
   [[nodiscard]] std::vector<Location> locations() const {
     if (!places.empty()) return places;
@@ -62,7 +63,9 @@ struct ContractData {
 /// Collective: runs the case on `comm`, in place and sparse in turn, and reports to `check`.
 template <class T>
 void check_contract(const Communicator& comm, const ContractCase& c, const ContractData<T>& data, RankCheck& check) {
-  AllreducePlan plan(comm, {.count = c.n, .type = data_type_of<T>, .k = c.k, .algorithm = c.algorithm, .boundary_period = 3, .schedule = c.schedule});
+  AllreducePlan plan(
+      comm,
+      {.count = c.n, .type = data_type_of<T>, .k = c.k, .algorithm = c.algorithm, .boundary_period = 3, .schedule = c.schedule});
   const auto rank = static_cast<std::size_t>(comm.rank());
   for (std::size_t t = 0; t < ContractCase::iterations; ++t) {
     const std::string where = c.text() + " iteration " + std::to_string(t) + " rank " + std::to_string(rank) + ": ";

@@ -42,8 +42,8 @@ TEST_CASE("settings come from the environment, nonsense is named") {
   REQUIRE(read_settings().threads == 0);
   for (const char* nonsense : {"", "two", "-1", "1025", "2x", "99999999999"}) {
     setenv("WEIR_THREADS", nonsense, 1);
-    REQUIRE_THROWS_WITH(read_settings(),
-                        ContainsSubstring("WEIR_THREADS is '" + std::string(nonsense) + "': it must be a number of threads up to 1024"));
+    REQUIRE_THROWS_WITH(read_settings(), ContainsSubstring("WEIR_THREADS is '" + std::string(nonsense) +
+                                                           "': it must be a number of threads up to 1024"));
   }
   setenv("WEIR_THREADS", "3", 1);
   REQUIRE(read_settings().threads == 3);
