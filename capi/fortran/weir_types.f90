@@ -71,7 +71,8 @@ module weir_types
   !> How the messages of oktopk, and of the exchanges of hi_oktopk, are arranged. Every schedule delivers the same bits. phased and
   !> one_round are for host memory, native wire values, and thresholds that select at most k entries (exact, mstopk).
 
-  integer, parameter :: WEIR_EXCHANGE_AUTOMATIC = 0 !< direct
+  !> the cheapest by the cost functions, for the largest k of the plan; `explanation()` names it
+  integer, parameter :: WEIR_EXCHANGE_AUTOMATIC = 0
   !> Ok-Topk section 3.1.1: every rank sends to every other; at most 3 k entries a rank
   integer, parameter :: WEIR_EXCHANGE_DIRECT = 1
   !> split and reduce digit by digit of the rank number: about `radix` log P messages in place of P

@@ -33,6 +33,7 @@ Problem problem_of(const Options& options) {
   problem.k = std::max<std::int64_t>(1, std::llround(options.density * static_cast<double>(options.count)));
   problem.format = options.wire;
   problem.values = options.values;
+  problem.any_schedule = true;  // exact selection, in host memory
   problem.ranks = options.nodes * options.ranks_per_node;
   problem.nodes = options.nodes;
   problem.smallest_node = problem.largest_node = options.ranks_per_node;

@@ -11,12 +11,23 @@ bool any_schedule(const AllreduceConfig& config) {
   return at_most_k && config.wire_values == WireValues::native && config.memory == MemorySpace::host;
 }
 
-int choose_radix(const Machine& machine, const AllreduceProblem& whole, bool sharded, const AllreduceProblem& exchange) {
+bool chooses_schedule(const AllreduceConfig& config) {
+  if (config.schedule == ExchangeSchedule::automatic) return any_schedule(config);
+  return config.schedule == ExchangeSchedule::phased;
+}
+
+void choose_schedule(const Machine& machine, const AllreduceProblem& whole, bool sharded, AllreduceProblem& exchange) {
   Problem problem = make_problem(*whole.topology, whole.count, whole.largest_k, whole.config.type);
   problem.format = whole.config.wire_format;
+  problem.schedule = whole.config.schedule;
+  problem.any_schedule = any_schedule(whole.config);
   problem.radix = whole.config.radix;
-  if (exchange.switches) return phased_radix(machine, problem, OkTopkExchange::switch_group);
-  return phased_radix(machine, problem, sharded ? OkTopkExchange::rings : OkTopkExchange::whole);
+  const OkTopkExchange which = exchange.switches ? OkTopkExchange::switch_group
+                               : sharded         ? OkTopkExchange::rings
+                                                 : OkTopkExchange::whole;
+  const ScheduleChoice choice = choose_schedule(machine, problem, which);
+  exchange.schedule = choice.schedule;
+  exchange.radix = choice.radix;
 }
 
 std::string schedule_text(const AllreduceProblem& exchange) {

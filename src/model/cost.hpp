@@ -31,7 +31,8 @@ struct Problem {
   int smallest_switch = 1, largest_switch = 1;  ///< nodes per group
   // Of oktopk and hi_oktopk:
   ExchangeSchedule schedule = ExchangeSchedule::automatic;
-  int radix = 0;  ///< of the phased one; 0: the cheapest
+  bool any_schedule = false;  ///< whether automatic choice is free (schedules.hpp); if not, it is direct
+  int radix = 0;              ///< of the phased one; 0: the cheapest
   // Of packed algorithms:
   double packed_bytes = 1.02;               ///< of an element, compressed; the default is that of block_quantise
   double encode_adds = 1, decode_adds = 1;  ///< time for an element, in units of what adding one takes
@@ -76,8 +77,13 @@ Cost cost_oktopk(const Machine& machine, const Problem& problem);
 /// The exchanges that have a schedule: that of oktopk among all ranks, and of hi_oktopk that of a shard among nodes, or, where
 /// there are switch groups, in each of them.
 enum class OkTopkExchange { whole, rings, switch_group };
-/// The radix of the phases that is asked for, or the cheapest. The same on every processor: ranks need not agree on it.
-[[nodiscard]] int phased_radix(const Machine& machine, const Problem& problem, OkTopkExchange exchange);
+/// A schedule, and the radix of the phased one.
+struct ScheduleChoice {
+  ExchangeSchedule schedule = ExchangeSchedule::direct;
+  int radix = 2;
+};
+/// What is asked for, or the cheapest. The same on every processor: ranks need not agree on it.
+[[nodiscard]] ScheduleChoice choose_schedule(const Machine& machine, const Problem& problem, OkTopkExchange exchange);
 
 /// Allgather of what a compressor makes of every rank's n elements.
 Cost cost_packed_allgather(const Machine& machine, const Problem& problem);

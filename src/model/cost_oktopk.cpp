@@ -1,6 +1,7 @@
 // Cost functions of Ok-Topk: its schedules, and the two algorithms that exchange by them.
 #include <algorithm>
 #include <bit>
+#include <vector>
 
 #include "collectives/global_kth.hpp"
 #include "model/stages.hpp"
@@ -15,6 +16,10 @@ constexpr double header_bytes = 16;  // size and fault
 constexpr double histogram_bytes = kth_words * 8;
 constexpr int histogram_rounds = 3;  // of global_kth; two or three with a good guess
 constexpr int largest_radix = 64;
+// Automatic choice stays within the memory of the direct schedule and a megabyte: one round takes room for the entries of all
+// ranks, phases for several times k.
+constexpr double most_in_one_round = 16384, most_in_phases = 2048;
+constexpr int fewest_for_phases = 8;
 
 /// The k largest of a sum whose regions lie at their ranks, encoded, at every rank.
 StepCost cut_and_gather(const Setting& setting, const Group& group, double range, double k) {
@@ -92,13 +97,15 @@ Exchange exchange_of(const Machine& machine, const Problem& problem, OkTopkExcha
 }
 
 /// Ends with every rank holding the k largest of the sum, encoded.
-StepCost by_schedule(const Machine& machine, const Problem& problem, OkTopkExchange exchange) {
-  Problem near;
-  const Exchange e = exchange_of(machine, problem, exchange, near);
-  if (problem.schedule == ExchangeSchedule::one_round) return one_round(e.setting, e.group, e.range, e.k);
-  if (problem.schedule == ExchangeSchedule::phased)
-    return phased(e.setting, e.group, e.range, e.k, phased_radix(machine, problem, exchange));
+StepCost by_schedule(const Exchange& e, const ScheduleChoice& choice) {
+  if (choice.schedule == ExchangeSchedule::one_round) return one_round(e.setting, e.group, e.range, e.k);
+  if (choice.schedule == ExchangeSchedule::phased) return phased(e.setting, e.group, e.range, e.k, choice.radix);
   return direct(e.setting, e.group, e.range, e.k);
+}
+
+StepCost cost_of(const Machine& machine, const Problem& problem, OkTopkExchange exchange) {
+  Problem near;
+  return by_schedule(exchange_of(machine, problem, exchange, near), choose_schedule(machine, problem, exchange));
 }
 
 /// The same in two stages: in every switch group, then, part by part and directly, among the groups.
@@ -110,7 +117,7 @@ StepCost oktopk_by_switch(const Machine& machine, const Problem& problem) {
   const Setting setting(machine, problem);
   const int parts = problem.smallest_switch;
   const Group owners{.ranks = problem.switches, .per_node = 1, .concurrent = setting.shards};
-  StepCost traffic = by_schedule(machine, problem, OkTopkExchange::switch_group);
+  StepCost traffic = cost_of(machine, problem, OkTopkExchange::switch_group);
   traffic.seconds += inner.k / rates.decode;
   traffic += setting.network.allreduce_control(owners, (maxima + parts) * 8);
   traffic += direct(setting, owners, inner.range / parts, inner.k / parts);
@@ -123,23 +130,31 @@ StepCost oktopk_by_switch(const Machine& machine, const Problem& problem) {
 
 }  // namespace
 
-int phased_radix(const Machine& machine, const Problem& problem, OkTopkExchange exchange) {
-  if (problem.radix != 0) return problem.radix;
+ScheduleChoice choose_schedule(const Machine& machine, const Problem& problem, OkTopkExchange exchange) {
+  const bool automatic = problem.schedule == ExchangeSchedule::automatic;
   Problem near;
   const Exchange e = exchange_of(machine, problem, exchange, near);
-  const auto seconds = [&](int radix) { return phased(e.setting, e.group, e.range, e.k, radix).seconds; };
-  int best = 2;
-  for (int radix = 4; radix <= std::min(largest_radix, e.group.ranks); radix *= 2) {
-    if (seconds(radix) < seconds(best)) best = radix;
+  const bool free = problem.any_schedule && problem.values == WireValues::native && e.group.ranks > 1;
+  std::vector<ScheduleChoice> choices;
+  if (problem.schedule == ExchangeSchedule::direct || automatic) choices.push_back({});
+  if (problem.schedule == ExchangeSchedule::one_round || (automatic && free && e.k * e.group.ranks <= most_in_one_round))
+    choices.push_back({.schedule = ExchangeSchedule::one_round});
+  if (problem.schedule == ExchangeSchedule::phased ||
+      (automatic && free && e.group.ranks >= fewest_for_phases && e.k <= most_in_phases)) {
+    for (int radix = 2; radix <= std::clamp(e.group.ranks, 2, largest_radix); radix *= 2) {
+      if (problem.radix == 0) choices.push_back({.schedule = ExchangeSchedule::phased, .radix = radix});
+    }
+    if (problem.radix != 0) choices.push_back({.schedule = ExchangeSchedule::phased, .radix = problem.radix});
   }
-  return best;
+  const auto seconds = [&](const ScheduleChoice& choice) { return by_schedule(e, choice).seconds; };
+  return *std::min_element(choices.begin(), choices.end(), [&](const auto& a, const auto& b) { return seconds(a) < seconds(b); });
 }
 
 Cost cost_oktopk(const Machine& machine, const Problem& problem) {
   const Setting setting(machine, problem);
   Cost cost;
   cost.select = select_seconds(setting, setting.n, setting.k);
-  book_flat(cost, setting, by_schedule(machine, problem, OkTopkExchange::whole));
+  book_flat(cost, setting, cost_of(machine, problem, OkTopkExchange::whole));
   cost.apply = apply_seconds(setting, setting.k);
   return cost;
 }
@@ -150,8 +165,7 @@ Cost cost_hi_oktopk(const Machine& machine, const Problem& problem) {
   Cost cost;
   book_in_node(cost, node_reduce_scatter(setting));
   cost.select = select_seconds(setting, range, k);
-  book_across(cost,
-              problem.switches > 1 ? oktopk_by_switch(machine, problem) : by_schedule(machine, problem, OkTopkExchange::rings));
+  book_across(cost, problem.switches > 1 ? oktopk_by_switch(machine, problem) : cost_of(machine, problem, OkTopkExchange::rings));
   book_in_node(cost, node_allgather(setting, message_bytes(problem, k, range)));
   cost.apply = apply_seconds(setting, setting.k);
   return cost;

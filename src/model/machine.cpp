@@ -32,7 +32,7 @@ Machine make_builtin_machine() {
   set(Level::socket, {.latency = 0.5e-6, .overhead = 0.2e-6, .bandwidth = 8e9, .exchange = 6e9, .shared = 60e9});
   set(Level::node, {.latency = 0.9e-6, .overhead = 0.2e-6, .bandwidth = 6e9, .exchange = 5e9, .shared = 50e9});
   set(Level::system, {.latency = 20e-6, .overhead = 3e-6, .bandwidth = 2.2e9, .exchange = 2e9, .shared = 2.9e9});
-  machine.rates = {.add = 4e9, .select = 1e9, .cut = 2e8, .fill = 3e9, .scatter = 1e8, .merge = 3e8, .encode = 1e9, .decode = 1e9};
+  machine.rates = {.add = 4e9, .select = 1e9, .cut = 6e8, .fill = 3e9, .scatter = 1e8, .merge = 7e8, .encode = 2e9, .decode = 2e9};
   return machine;
 }
 

@@ -7,6 +7,7 @@
 #include "base/config_check.hpp"
 #include "base/error.hpp"
 #include "collectives/allreduce.hpp"
+#include "collectives/schedules.hpp"
 #include "collectives/switch_groups.hpp"
 #include "model/choose.hpp"
 #include "plan/plan_config.hpp"
@@ -99,6 +100,7 @@ void choose_here(const CommunicatorState& comm, const FoundMachine& found, const
   Problem problem = make_problem(comm.topology, config.count, final_k(config), config.type);
   problem.shared_memory = comm.settings.shared_memory;
   problem.schedule = config.schedule;
+  problem.any_schedule = any_schedule(config);
   problem.radix = config.radix;
   Allowed allowed{.algorithms = {},
                   .values = config.wire_values,

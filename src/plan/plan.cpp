@@ -219,7 +219,10 @@ std::shared_ptr<PlanImpl> make_plan(std::shared_ptr<CommunicatorState> comm, con
   }
   Lease lease = open_agreed(*comm, mine, {"plan", "algorithm", config_fields(), "compressor"}, config.name);
   if (is_automatic(config.algorithm)) choice = choose_algorithm(*comm, config);
-  if (config.schedule == ExchangeSchedule::phased) static_cast<void>(comm->agreed_machine());  // they tell its radix
+  const bool asks_costs = std::any_of(choice.candidates.begin(), choice.candidates.end(), [](const AllreduceConfig& c) {
+    return find_allreduce(c.algorithm).schedules && chooses_schedule(c);
+  });
+  if (asks_costs) static_cast<void>(comm->agreed_machine());
 
   // 2. What is taken together.
   const Outcome by_messages = take_resources(*comm, lease, choice.candidates);

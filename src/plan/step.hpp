@@ -84,8 +84,7 @@ class Step {
     if (sharding_ && sharding_->map.mine() < 0) return;
     if (row.schedules) {
       if (config_.schedule != ExchangeSchedule::automatic) exchange.schedule = config_.schedule;
-      if (exchange.schedule == ExchangeSchedule::phased)
-        exchange.radix = choose_radix(comm_.agreed_machine().machine, whole, sharding_.has_value(), exchange);
+      if (chooses_schedule(config_)) choose_schedule(comm_.agreed_machine().machine, whole, sharding_.has_value(), exchange);
       plan_.explanation += schedule_text(exchange);
     }
     sparse_ = Memory::make_sparse(row, exchange);

@@ -309,7 +309,8 @@ TEST_CASE("plans that cannot encode say so", "[encoded]") {
   refuses({.count = 9, .type = DataType::float64}, "its type is float64; encode takes float32");
   refuses({.count = 9, .error_feedback = Feedback::ef21}, "error_feedback is ef21");
   refuses({.count = 9, .dense_iterations = 1}, "dense_iterations must be 0");
-  refuses({.count = 900, .algorithm = "auto_sparse", .trial_iterations = 3}, "candidates still take turns");
+  refuses({.count = 900, .algorithm = "auto_sparse", .trial_iterations = 3, .schedule = ExchangeSchedule::direct},
+          "candidates still take turns");
 }
 
 TEST_CASE("calls of encode that are wrong change nothing", "[encoded]") {
