@@ -60,7 +60,7 @@ void compare(int ranks, const AllreduceConfig& config, Input input = Input::heav
       [&](Communicator& comm) {
         AllreduceConfig of_gpu = config;
         of_gpu.memory = MemorySpace::cuda;
-        AllreducePlan on_host(comm, config), on_gpu(comm, of_gpu);
+        AllreducePlan on_host(comm, as_in_cuda_memory(config)), on_gpu(comm, of_gpu);
         const bool sparse = find_allreduce(config.algorithm).sparse();
         for (int t = 0; t < 4; ++t) {
           auto gradient = make_input<float>(input, config.count, comm.rank(), ranks, t);

@@ -36,7 +36,7 @@ void compare(int ranks, const AllreduceConfig& config, Input input, int iteratio
       [&](Communicator& comm) {
         AllreduceConfig of_gpu = config;
         of_gpu.memory = MemorySpace::cuda;
-        AllreducePlan on_host(comm, config), on_gpu(comm, of_gpu);
+        AllreducePlan on_host(comm, as_in_cuda_memory(config)), on_gpu(comm, of_gpu);
         for (int t = 0; t < iterations; ++t) {
           auto gradient = make_input<T>(input, config.count, comm.rank(), ranks, t);
           if (config.non_finite != NonFinite::error && t % 3 == 1 && !gradient.empty())
@@ -119,7 +119,7 @@ TEST_CASE("skewed inputs are re-cut and balanced in CUDA memory as in host memor
 TEST_CASE("an error in CUDA memory leaves gradient and residual", "[device_plan]") {
   RankCheck check;
   run_ranks(3, [&](Communicator& comm) {
-    AllreducePlan on_host(comm, {.count = 4001}), on_gpu(comm, {.count = 4001, .memory = MemorySpace::cuda});
+    AllreducePlan on_host(comm, as_in_cuda_memory({.count = 4001})), on_gpu(comm, {.count = 4001, .memory = MemorySpace::cuda});
     for (int t = 0; t < 6; ++t) {
       auto gradient = make_input<float>(Input::heavy_tailed, 4001, comm.rank(), 3, t);
       if (t % 2 == 1 && comm.rank() == 1) gradient[77] = std::numeric_limits<float>::quiet_NaN();

@@ -141,6 +141,7 @@ TEST_CASE("a state of host memory goes on in CUDA memory, and back", "[device_st
               for (const Threshold threshold : all_thresholds) {
                 AllreduceConfig config = gpu_config("oktopk");
                 config.threshold = threshold;
+                config.schedule = ExchangeSchedule::direct;  // of both: traffic is compared
                 AllreducePlan on_gpu(comm, config);
                 config.memory = MemorySpace::host;
                 AllreducePlan on_host(comm, config), whole(comm, config);

@@ -138,7 +138,7 @@ TEST_CASE("without NCCL, what shards within nodes runs flat in CUDA memory", "[n
             [&](Communicator& comm) {
               const cuda::OnDevice on(comm.rank());
               if (comm.rank() == 1) simt::nccl.load_error = "no such file";
-              AllreducePlan flat(comm, {.count = 3001, .algorithm = "oktopk"});
+              AllreducePlan flat(comm, as_in_cuda_memory({.count = 3001, .algorithm = "oktopk"}));
               AllreducePlan plan(comm, {.count = 3001, .memory = MemorySpace::cuda, .algorithm = "hi_oktopk"});
               for (int t = 0; t < 3; ++t)
                 run_both(flat, plan, make_input<float>(Input::integers, 3001, comm.rank(), 4, t), true, check, "");

@@ -5,11 +5,18 @@
 #include <vector>
 #include <weir/weir.hpp>
 
+#include "collectives/allreduce.hpp"
 #include "support/device_arrays.hpp"
 #include "support/kernel_data.hpp"
 #include "support/rank_check.hpp"
 
 namespace weir::test {
+
+/// `config` with the schedule that plans in CUDA memory have.
+inline AllreduceConfig as_in_cuda_memory(AllreduceConfig config) {
+  if (find_allreduce(config.algorithm).schedules) config.schedule = ExchangeSchedule::direct;
+  return config;
+}
 
 /// One iteration of a plan in CUDA memory beside the same in host memory. `same_traffic`: their messages, too, are compared.
 template <class T>
