@@ -1,4 +1,5 @@
-// weir bench threads: what plans do in host memory, on one thread and on several, beside a plain pass over the same arrays.
+// weir bench threads: what plans and tables do in host memory, on one thread and on several, beside a plain pass over the same
+// arrays.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +16,10 @@
 #include "cli/bench_input.hpp"
 #include "cli/commands.hpp"
 #include "cli/report.hpp"
+#include "cli/zipf_ids.hpp"
 #include "collectives/shared_work.hpp"
+#include "embedding/row_groups.hpp"
+#include "embedding/row_space.hpp"
 #include "plan/selector.hpp"
 #include "topology/topology.hpp"
 
@@ -38,8 +42,50 @@ struct LoopTimes {
   [[nodiscard]] double speedup() const { return median(one) / median(several); }
 };
 
-enum Loop { stream, zeros, select, settle, apply, merge, loops };
-constexpr const char* loop_names[loops] = {"r[i] += g[i]", "x[i] = 0", "select", "settle", "apply", "merge"};
+enum Loop { stream, zeros, select, settle, apply, merge, gather, coalesce, loops };
+constexpr const char* loop_names[loops] = {"r[i] += g[i]", "x[i] = 0", "select",      "settle",
+                                           "apply",        "merge",    "gather rows", "sum rows"};
+
+template <class Body>
+double milliseconds(Body body) {
+  const auto begin = std::chrono::steady_clock::now();
+  body();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// A table of as many elements as a plan's gradient, and a batch of as many ids as it has rows, on so many threads.
+class Rows {
+ public:
+  Rows(std::int64_t count, const Threads& threads)
+      : rows_(std::max<std::int64_t>(1, count / width)),
+        space_(embedding::make_host_rows(width, threads)),
+        table_(space_->take_rows(rows_ * width)),
+        vectors_(space_->take_rows(rows_ * width)),
+        sums_(space_->take_rows(rows_ * width)),
+        groups_(rows_, static_cast<std::uint64_t>(rows_)) {
+    space_->fill_zero(table_, rows_ * width);
+    space_->fill_zero(sums_, rows_ * width);
+    ZipfIds zipf(rows_);
+    for (std::int64_t i = 0; i < rows_; ++i) ids_.push_back(zipf.next());
+    groups_.build(ids_);
+  }
+
+  void measure(double* ms) {
+    ms[gather] = milliseconds([&] { space_->gather(table_, ids_.data(), rows_, width, vectors_, width); });
+    ms[coalesce] = milliseconds([&] {
+      space_->coalesce(vectors_, width, {groups_.keys(), groups_.first(), groups_.order(), groups_.count()}, sums_);
+    });
+  }
+
+ private:
+  static constexpr std::int64_t width = 512;
+
+  std::int64_t rows_;
+  std::unique_ptr<embedding::RowSpace> space_;
+  float *table_, *vectors_, *sums_;
+  std::vector<std::uint32_t> ids_;
+  embedding::RowGroups groups_;
+};
 
 /// What one rank of a plan has, on so many threads.
 class Rank {
@@ -54,7 +100,8 @@ class Rank {
         merge_(threads, 2 * k),
         residual_(count),
         result_(count),
-        sum_(2 * k) {
+        sum_(2 * k),
+        rows_(count, threads) {
     memory_.fill_zero(residual_.data(), count);
     memory_.fill_zero(result_.data(), count);
   }
@@ -75,16 +122,10 @@ class Rank {
     });
     ms[zeros] = milliseconds([&] { memory_.fill_zero(result_.data(), count_); });
     ms[stream] = milliseconds([&] { memory_.add(unrelated, result_.data(), count_); });
+    rows_.measure(ms);
   }
 
  private:
-  template <class Body>
-  static double milliseconds(Body body) {
-    const auto begin = std::chrono::steady_clock::now();
-    body();
-    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-  }
-
   std::int64_t count_, k_;
   FramePool frames_;
   HostMemory<float> memory_;
@@ -92,6 +133,7 @@ class Rank {
   SharedMerge<float> merge_;
   Buffer<float> residual_, result_;
   Entries sum_;
+  Rows rows_;
 };
 
 void print_loops(const std::vector<LoopTimes>& rows, const Options& options) {
@@ -156,8 +198,9 @@ void run(Options options) {
 
 void add_bench_threads(CLI::App& bench) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = bench.add_subcommand(
-      "threads", "Selection, settling, the dense result and merging, on one thread and on several, beside one r[i] += g[i] pass");
+  CLI::App* command = bench.add_subcommand("threads",
+                                           "Selection, settling, the dense result, merging and rows of tables, on one thread and "
+                                           "on several, beside one r[i] += g[i] pass");
   command->add_option("--count", options->count, "elements of the gradient")->check(CLI::PositiveNumber)->capture_default_str();
   command->add_option("--density", options->density, "share of entries selected and merged")
       ->check(CLI::Range(1e-9, 1.0))

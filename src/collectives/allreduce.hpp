@@ -62,6 +62,12 @@ std::int64_t keep_taken(SparseVector<T> list, SparseVector<T> taken, std::uint32
   return kept;
 }
 
+/// The schedule of an exchange of at most `largest_k` entries.
+struct ScheduleUpTo {
+  std::int64_t largest_k = 0;
+  ScheduleChoice choice{};
+};
+
 /// What an algorithm is built for; everything it needs to allocate once. For the exchange of an algorithm that shards within nodes,
 /// this describes one shard and the ranks that own it.
 struct AllreduceProblem {
@@ -72,9 +78,8 @@ struct AllreduceProblem {
   double divisor = 1;  ///< delivered values are divided by this
   AllreduceConfig config;
   const Topology* topology = nullptr;
-  ExchangeSchedule schedule =
-      ExchangeSchedule::direct;                  ///< of rows with `schedules`: of the exchange, or of those in switch groups
-  int radix = 2;                                 ///< of the phased one, a power of two
+  /// Of rows with `schedules`: ascending by k, up to largest_k; none: direct. All phased ones have the same radix.
+  std::vector<ScheduleUpTo> schedules;
   int lane = -1;                                 ///< of the transport's allreduce, for those that need it
   std::shared_ptr<const SwitchGroups> switches;  ///< which the ranks form, for rows that go by them; none: the exchange is flat
   SharedMemory shared;  ///< of count elements, among the ranks of the node; none: they exchange by messages

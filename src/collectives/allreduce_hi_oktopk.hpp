@@ -129,7 +129,7 @@ class HiOkTopk final : public SparseAllreduce<T> {
     problem.ranks = whole.switches->groups();
     problem.divisor = 1;
     problem.config.threshold = Threshold::exact;
-    problem.schedule = ExchangeSchedule::direct;  // owners have more entries than the k of their part
+    problem.schedules.clear();  // directly: owners have more entries than the k of their part
     problem.switches = nullptr;
     return problem;
   }

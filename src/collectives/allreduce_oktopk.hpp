@@ -12,25 +12,44 @@ namespace weir {
 template <class T, class Space>
 class OkTopk final : public SparseAllreduce<T> {
  public:
-  explicit OkTopk(const AllreduceProblem& problem) : fresh_(problem.count, problem.ranks) {
-    if (problem.schedule == ExchangeSchedule::one_round)
-      one_round_.emplace(problem);
-    else
-      by_regions_.emplace(problem);
+  explicit OkTopk(const AllreduceProblem& problem) : schedules_(problem.schedules), fresh_(problem.count, problem.ranks) {
+    if (schedules_.empty()) schedules_.push_back({problem.largest_k, {}});
+    AllreduceProblem in_one_round = problem;
+    bool one_round = false, by_regions = false;
+    for (const auto& [largest_k, choice] : schedules_) {
+      if (choice.schedule != ExchangeSchedule::one_round) {
+        by_regions = true;
+        continue;
+      }
+      one_round = true;
+      in_one_round.largest_k = largest_k;
+      in_one_round.largest_local = std::min(problem.largest_local, largest_k);
+    }
+    if (one_round) one_round_.emplace(in_one_round);
+    if (by_regions) by_regions_.emplace(problem);
   }
 
   void reset() override { state_ = fresh_; }
   void visit_state(StateVisitor& visitor) override { visitor.state(state_); }
   [[nodiscard]] std::int64_t memory_bytes() const override {
-    return one_round_ ? one_round_->memory_bytes() : by_regions_->memory_bytes();
+    return (one_round_ ? one_round_->memory_bytes() : 0) + (by_regions_ ? by_regions_->memory_bytes() : 0);
   }
 
   task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t k, std::uint64_t input_error) override {
-    if (one_round_) return one_round_->run(channel, state_, local, k, input_error);
-    return by_regions_->run(channel, state_, local, k, input_error);
+    const ExchangeSchedule schedule = schedule_of(k);
+    if (schedule == ExchangeSchedule::one_round) return one_round_->run(channel, state_, local, k, input_error);
+    return by_regions_->run(channel, state_, local, k, input_error, schedule);
   }
 
  private:
+  [[nodiscard]] ExchangeSchedule schedule_of(std::int64_t k) const {
+    for (const ScheduleUpTo& row : schedules_) {
+      if (k <= row.largest_k) return row.choice.schedule;
+    }
+    return schedules_.back().choice.schedule;
+  }
+
+  std::vector<ScheduleUpTo> schedules_;
   const OkTopkState<T> fresh_;  // to copy it takes no memory
   OkTopkState<T> state_ = fresh_;
   std::optional<OkTopkOneRound<T>> one_round_;

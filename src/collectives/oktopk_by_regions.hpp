@@ -55,10 +55,15 @@ class OkTopkByRegions {
         result_indices_(result_capacity_),
         result_values_(result_capacity_) {
     if constexpr (!Space::asynchronous) {
-      if (problem.schedule == ExchangeSchedule::phased && ranks_ > 1)
-        phased_.emplace(space_, typename PhasedReduce<T>::Setup{ranks_, problem.radix, problem.largest_k, problem.wire()});
+      typename PhasedReduce<T>::Setup setup{.ranks = ranks_, .wire = problem.wire()};
+      for (const auto& [largest_k, choice] : problem.schedules) {
+        if (choice.schedule != ExchangeSchedule::phased || ranks_ == 1) continue;
+        setup.radix = choice.radix;
+        setup.largest_k = largest_k;
+      }
+      if (setup.largest_k > 0) phased_.emplace(space_, setup);
     }
-    words_ = Buffer<std::uint64_t>(2 * (1 + load_words() + ranks_));
+    words_ = Buffer<std::uint64_t>(2 * (1 + (phased_ ? phased_->phases() : 0) + ranks_));
   }
 
   [[nodiscard]] std::int64_t memory_bytes() const {
@@ -67,9 +72,10 @@ class OkTopkByRegions {
   }
 
   task<SparseOutcome<T>> run(Channel channel, OkTopkState<T>& state, SparseVector<T> local, std::int64_t k,
-                             std::uint64_t input_error) {
+                             std::uint64_t input_error, ExchangeSchedule schedule) {
     SparseOutcome<T> outcome;
     state_ = &state;
+    by_phases_ = phased_ && schedule == ExchangeSchedule::phased;
     const std::int64_t iteration = state.iteration++;
 
     // 1. region boundaries, every tau iterations (lines 5-7)
@@ -85,9 +91,9 @@ class OkTopkByRegions {
     // 2. announce: faults, region sizes, and what ranks would carry in the phases; unbalanced regions are re-cut at once
     StageScope stage = channel.stage(Stage::announce);
     co_await space_.count_regions(channel, local, state_->boundaries, own_counts_.data());
-    const int maxima = 1 + load_words(), words = maxima + ranks_;
+    const int maxima = 1 + (by_phases_ ? phased_->phases() : 0), words = maxima + ranks_;
     words_[0] = input_error;
-    if (phased_) phased_->largest_parts(own_counts_.data(), words_.data() + 1);
+    if (by_phases_) phased_->largest_parts(own_counts_.data(), words_.data() + 1);
     std::copy(own_counts_.begin(), own_counts_.end(), words_.data() + maxima);
     co_await allreduce_control(channel, words_.data(), words, maxima, words_.data() + words);
     outcome.input_error = words_[0];
@@ -106,7 +112,7 @@ class OkTopkByRegions {
     stage.end();
 
     // 3. split and reduce (line 8)
-    by_phases_ = phased_ && !outcome.recut && phased_->carries(k, words_.data() + 1, region_totals);
+    by_phases_ = by_phases_ && !outcome.recut && phased_->carries(k, words_.data() + 1, region_totals);
     if (by_phases_)
       co_await phased_->run(channel, local, state_->boundaries);
     else
@@ -148,7 +154,6 @@ class OkTopkByRegions {
   [[nodiscard]] std::size_t size(int more = 0) const { return static_cast<std::size_t>(ranks_ + more); }
   [[nodiscard]] static std::size_t at(int i) { return static_cast<std::size_t>(i); }
   [[nodiscard]] std::uint64_t n() const { return static_cast<std::uint64_t>(problem_.count); }
-  [[nodiscard]] int load_words() const { return phased_ ? phased_->phases() : 0; }
   [[nodiscard]] bool reuse() const { return problem_.config.threshold == Threshold::reuse; }
 
   // Above this a region is re-cut. Relative to the smaller of the mean and k, so that what a rank receives stays below 3 k entries

@@ -1,5 +1,7 @@
 #include "collectives/schedules.hpp"
 
+#include <algorithm>
+
 #include "base/config_check.hpp"
 #include "base/error.hpp"
 #include "collectives/switch_groups.hpp"
@@ -16,23 +18,49 @@ bool chooses_schedule(const AllreduceConfig& config) {
   return config.schedule == ExchangeSchedule::phased;
 }
 
-void choose_schedule(const Machine& machine, const AllreduceProblem& whole, bool sharded, AllreduceProblem& exchange) {
-  Problem problem = make_problem(*whole.topology, whole.count, whole.largest_k, whole.config.type);
-  problem.format = whole.config.wire_format;
-  problem.schedule = whole.config.schedule;
-  problem.any_schedule = any_schedule(whole.config);
-  problem.radix = whole.config.radix;
+Problem cost_problem(const Topology& topology, const AllreduceConfig& config, std::int64_t k) {
+  Problem problem = make_problem(topology, config.count, k, config.type);
+  problem.format = config.wire_format;
+  problem.schedule = config.schedule;
+  problem.any_schedule = any_schedule(config);
+  problem.radix = config.radix;
+  return problem;
+}
+
+void choose_schedules(const Machine& machine, const AllreduceProblem& whole, std::int64_t final_k, bool sharded,
+                      AllreduceProblem& exchange) {
   const OkTopkExchange which = exchange.switches ? OkTopkExchange::switch_group
                                : sharded         ? OkTopkExchange::rings
                                                  : OkTopkExchange::whole;
-  const ScheduleChoice choice = choose_schedule(machine, problem, which);
-  exchange.schedule = choice.schedule;
-  exchange.radix = choice.radix;
+  const bool by_k = whole.config.schedule == ExchangeSchedule::automatic;
+  Problem problem = cost_problem(*whole.topology, whole.config, final_k);
+  exchange.schedules.clear();
+  // Steps of a factor of two are as fine as the costs are true.
+  for (std::int64_t k = final_k;; k = std::min(2 * k, whole.largest_k)) {
+    problem.k = k;
+    const ScheduleChoice choice = choose_schedule(machine, problem, which);
+    const std::int64_t largest_k = std::min(exchange.largest_k, sharded ? k / problem.smallest_node + 2 : k);
+    if (!exchange.schedules.empty() && exchange.schedules.back().choice == choice)
+      exchange.schedules.back().largest_k = largest_k;
+    else
+      exchange.schedules.push_back({largest_k, choice});
+    if (choice.schedule == ExchangeSchedule::phased) problem.radix = choice.radix;
+    if (!by_k || k >= whole.largest_k) break;
+  }
+  exchange.schedules.back().largest_k = exchange.largest_k;
 }
 
 std::string schedule_text(const AllreduceProblem& exchange) {
-  const bool phased = exchange.schedule == ExchangeSchedule::phased;
-  return fmt::format("schedule: {}{}{}\n", name_of(exchange.schedule), phased ? fmt::format(" with radix {}", exchange.radix) : "",
+  const auto text = [](const ScheduleChoice& choice) {
+    const bool phased = choice.schedule == ExchangeSchedule::phased;
+    return fmt::format("{}{}", name_of(choice.schedule), phased ? fmt::format(" with radix {}", choice.radix) : "");
+  };
+  std::string all;
+  const std::size_t count = exchange.schedules.size();
+  for (std::size_t i = 0; i + 1 < count; ++i)
+    all += fmt::format("{} up to k {}, ", text(exchange.schedules[i].choice), exchange.schedules[i].largest_k);
+  all += text(count == 0 ? ScheduleChoice{} : exchange.schedules.back().choice);
+  return fmt::format("schedule: {}{}{}\n", all, count > 1 ? " above" : "",
                      exchange.switches ? "; among switch groups: direct" : "");
 }
 

@@ -13,10 +13,15 @@ namespace weir {
 /// Whether plans of this configuration, of an algorithm with schedules, ask the cost functions.
 [[nodiscard]] bool chooses_schedule(const AllreduceConfig& config);
 
-/// Sets the schedule of `exchange`: all of `whole`, or, `sharded`, a shard of it among nodes. The same on every rank.
-void choose_schedule(const Machine& machine, const AllreduceProblem& whole, bool sharded, AllreduceProblem& exchange);
+/// What plans of this configuration ask the cost functions, for one k. The same on every rank.
+[[nodiscard]] Problem cost_problem(const Topology& topology, const AllreduceConfig& config, std::int64_t k);
 
-/// For people, a line: "schedule: phased with radix 4".
+/// Sets the schedules of `exchange`: all of `whole`, or, `sharded`, a shard of it among nodes. Its k is `final_k` in the end, and
+/// larger before. The same on every rank.
+void choose_schedules(const Machine& machine, const AllreduceProblem& whole, std::int64_t final_k, bool sharded,
+                      AllreduceProblem& exchange);
+
+/// For people, a line: "schedule: one_round up to k 1000, phased with radix 4 above".
 [[nodiscard]] std::string schedule_text(const AllreduceProblem& exchange);
 
 }  // namespace weir

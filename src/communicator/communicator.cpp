@@ -222,6 +222,7 @@ const FoundMachine& CommunicatorState::agreed_machine() {
     agree("telling a machine's figures", "telling a machine's figures", "", [&] {
       first.get(found.machine);
       split_texts(texts, found);
+      if (found.origin == builtin_origin) found.machine = with_shared_cores(found.machine, ranks_per_core(topology));
     });
   }
   static_assert(std::is_nothrow_move_constructible_v<FoundMachine>);

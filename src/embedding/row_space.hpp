@@ -9,6 +9,7 @@
 
 #include "async/channel.hpp"
 #include "async/task.hpp"
+#include "base/threads.hpp"
 #include "communicator/input_error.hpp"
 #include "embedding/group_lists.hpp"
 #include "embedding/initial_values.hpp"
@@ -103,8 +104,8 @@ class RowSpace {
   virtual void scatter(const float* x, const std::uint32_t* rows, std::int64_t count, std::int64_t columns, float* to) = 0;
 };
 
-/// In host memory. Rows that are stepped have at most `width` columns.
-[[nodiscard]] std::unique_ptr<RowSpace> make_host_rows(std::int64_t width);
+/// In host memory. Rows that are stepped have at most `width` columns. The same bits on any number of threads.
+[[nodiscard]] std::unique_ptr<RowSpace> make_host_rows(std::int64_t width, const Threads& threads);
 /// In the memory of the calling thread's current GPU; calls look up at most `largest_batch` ids. Throws
 /// Error(WEIR_ERR_UNSUPPORTED) where there is no CUDA.
 [[nodiscard]] std::unique_ptr<RowSpace> make_device_rows(std::int64_t largest_batch);

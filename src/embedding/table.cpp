@@ -93,8 +93,9 @@ EmbeddingState::EmbeddingState(std::shared_ptr<CommunicatorState> comm, const Em
       exchange_(find_exchange(config.exchange)),
       partition_(exchange_.division, config.rows, config.width, comm_->topology),
       setup_(make_setup(*comm_, config, exchange_, partition_, by_node)),
-      host_(make_host_rows(config.width)),
-      space_(config.memory == MemorySpace::cuda ? make_device_rows(config.largest_batch) : make_host_rows(config.width)),
+      host_(make_host_rows(config.width, comm_->threads_for(0))),
+      space_(config.memory == MemorySpace::cuda ? make_device_rows(config.largest_batch)
+                                                : make_host_rows(config.width, comm_->threads_for(0))),
       slice_(config, partition_, comm_->topology.rank(), *space_),
       fetch_(setup_, *space_),
       delivery_(setup_, *space_),

@@ -10,6 +10,7 @@
 #include "base/config_check.hpp"
 #include "collectives/allreduce.hpp"
 #include "collectives/control.hpp"
+#include "collectives/schedules.hpp"
 #include "communicator/asynchronous_call.hpp"
 #include "fusion/fusion_config.hpp"
 #include "fusion/unit.hpp"
@@ -123,7 +124,9 @@ class Exchange final : public detail::AsynchronousCall {
            std::shared_ptr<const Contents<T>> contents)
       : AsynchronousCall(std::move(communicator), std::move(name), priority, tag), shared_(shared), contents_(std::move(contents)) {
     const AllreduceRow& row = *shared.row;
-    const AllreduceProblem problem = problem_of(shared, *contents_, comm->topology);
+    AllreduceProblem problem = problem_of(shared, *contents_, comm->topology);
+    if (row.schedules && chooses_schedule(problem.config))
+      choose_schedules(comm->agreed_machine().machine, problem, problem.largest_k, false, problem);
     run.holds_at_once = false;
     run.what = row.name;
     run.element = name_of(shared.config.type);

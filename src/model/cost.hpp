@@ -81,6 +81,8 @@ enum class OkTopkExchange { whole, rings, switch_group };
 struct ScheduleChoice {
   ExchangeSchedule schedule = ExchangeSchedule::direct;
   int radix = 2;
+
+  friend bool operator==(const ScheduleChoice&, const ScheduleChoice&) = default;
 };
 /// What is asked for, or the cheapest. The same on every processor: ranks need not agree on it.
 [[nodiscard]] ScheduleChoice choose_schedule(const Machine& machine, const Problem& problem, OkTopkExchange exchange);

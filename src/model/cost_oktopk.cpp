@@ -20,6 +20,8 @@ constexpr int largest_radix = 64;
 // ranks, phases for several times k.
 constexpr double most_in_one_round = 16384, most_in_phases = 2048;
 constexpr int fewest_for_phases = 8;
+// A step takes more than the latency of its messages: as long as it takes to cut so many entries. Schedules differ most in steps.
+constexpr double entries_of_a_step = 500;
 
 /// The k largest of a sum whose regions lie at their ranks, encoded, at every rank.
 StepCost cut_and_gather(const Setting& setting, const Group& group, double range, double k) {
@@ -146,7 +148,10 @@ ScheduleChoice choose_schedule(const Machine& machine, const Problem& problem, O
     }
     if (problem.radix != 0) choices.push_back({.schedule = ExchangeSchedule::phased, .radix = problem.radix});
   }
-  const auto seconds = [&](const ScheduleChoice& choice) { return by_schedule(e, choice).seconds; };
+  const auto seconds = [&](const ScheduleChoice& choice) {
+    const StepCost cost = by_schedule(e, choice);
+    return cost.seconds + cost.steps * entries_of_a_step / machine.rates.cut;
+  };
   return *std::min_element(choices.begin(), choices.end(), [&](const auto& a, const auto& b) { return seconds(a) < seconds(b); });
 }
 

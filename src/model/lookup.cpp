@@ -35,7 +35,7 @@ FoundMachine find_machine(const Settings& settings) {
   const std::string own = own_machine_file();
   std::error_code ignored;
   if (!own.empty() && std::filesystem::exists(own, ignored)) return {read_machine(own), own};
-  return {builtin_machine(), "built in"};
+  return {builtin_machine(), std::string(builtin_origin)};
 }
 
 }  // namespace weir

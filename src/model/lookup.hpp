@@ -2,13 +2,16 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "base/settings.hpp"
 #include "model/machine.hpp"
 
 namespace weir {
 
-/// A machine and where it came from: a file, "built in" or "measured".
+inline constexpr std::string_view builtin_origin = "built in";
+
+/// A machine and where it came from: a file, `builtin_origin` or "measured".
 struct FoundMachine {
   Machine machine;
   std::string origin;

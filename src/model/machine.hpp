@@ -66,6 +66,10 @@ struct Machine {
 /// Two sockets a node and 25 Gbit/s Ethernet between nodes, TCP: round figures for a machine that nobody has measured.
 [[nodiscard]] const Machine& builtin_machine();
 
+/// The machine where as many ranks share a core: each computes as much slower, and a message waits for its receiver to have its
+/// turn.
+[[nodiscard]] Machine with_shared_cores(const Machine& machine, int ranks_per_core);
+
 /// Throws Error(WEIR_ERR_ARGUMENT) naming `origin` (a file), the key, its value and what would be right, when `text` is not JSON,
 /// is nested more than 8 deep, has another schema version, lacks a key or has an unknown one, or when a figure is not from 1e-18 to
 /// 1e18; latency and overhead may be 0.

@@ -10,6 +10,7 @@ StepCost& StepCost::operator+=(const StepCost& other) {
   seconds += other.seconds;
   bytes_in_node += other.bytes_in_node;
   bytes_across += other.bytes_across;
+  steps += other.steps;
   return *this;
 }
 
@@ -25,6 +26,7 @@ double transfer_inside(const Link& link, double bytes, int senders, bool mutual)
 
 StepCost Network::step(int crossing, int staying, int concurrent, double bytes, bool mutual) const {
   StepCost traffic;
+  traffic.steps = 1;
   if (crossing > 0) {
     traffic.seconds = transfer_across(across_, bytes, crossing * concurrent, mutual);
     traffic.bytes_across = bytes;
@@ -121,6 +123,7 @@ StepCost Network::all_to_all(const Group& group, double bytes, int window) const
   const double near_seconds = near > 0 ? seconds(transfer_inside, inside_, traffic.bytes_in_node) : 0;
   const double far_seconds = far > 0 ? seconds(transfer_across, across_, traffic.bytes_across) : 0;
   const int rounds = (group.ranks - 1 + window - 1) / window;
+  traffic.steps = rounds;
   traffic.seconds =
       rounds * farthest.latency + (group.ranks - 1 - rounds) * farthest.overhead + std::max(near_seconds, far_seconds);
   return traffic;
@@ -134,6 +137,7 @@ StepCost Network::tree_level(const Group& group, int distance, double bytes) con
 StepCost Network::local(int senders, int messages, double bytes) const {
   StepCost traffic;
   if (messages < 1) return traffic;
+  traffic.steps = 1;
   traffic.bytes_in_node = messages * bytes;
   traffic.seconds = transfer_inside(inside_, traffic.bytes_in_node, senders, false) + (messages - 1) * inside_.overhead;
   return traffic;

@@ -9,6 +9,7 @@ namespace weir::model {
 struct StepCost {
   double seconds = 0;
   double bytes_in_node = 0, bytes_across = 0;
+  int steps = 0;  ///< how often ranks wait for messages
 
   StepCost& operator+=(const StepCost& other);
 };

@@ -33,7 +33,7 @@ bool can_run(const AllreduceRow& row, const CommunicatorState& comm, const Allre
 
 /// Where the figures come from, in words.
 std::string figures_of(const FoundMachine& found) {
-  if (found.origin == "built in")
+  if (found.origin == builtin_origin)
     return "built-in figures, since nobody has measured this machine (start `weir calibrate` with mpirun)";
   if (found.origin == "measured") return "figures measured now";
   return fmt::format("the figures of {}", found.origin);
@@ -97,11 +97,8 @@ AllreduceConfig with(const AllreduceConfig& config, const ChoiceCard::Item& item
 
 void choose_here(const CommunicatorState& comm, const FoundMachine& found, const AllreduceConfig& config, ChoiceCard& card,
                  std::string& explanation) {
-  Problem problem = make_problem(comm.topology, config.count, final_k(config), config.type);
+  Problem problem = cost_problem(comm.topology, config, final_k(config));
   problem.shared_memory = comm.settings.shared_memory;
-  problem.schedule = config.schedule;
-  problem.any_schedule = any_schedule(config);
-  problem.radix = config.radix;
   Allowed allowed{.algorithms = {},
                   .values = config.wire_values,
                   .compressors = compress::make_compressors(config.compressor, config.compressor_parameters)};

@@ -83,8 +83,10 @@ class Step {
     forget_residual();  // the estimate is every rank's
     if (sharding_ && sharding_->map.mine() < 0) return;
     if (row.schedules) {
-      if (config_.schedule != ExchangeSchedule::automatic) exchange.schedule = config_.schedule;
-      if (chooses_schedule(config_)) choose_schedule(comm_.agreed_machine().machine, whole, sharding_.has_value(), exchange);
+      if (chooses_schedule(config_))
+        choose_schedules(comm_.agreed_machine().machine, whole, final_k(config_), sharding_.has_value(), exchange);
+      else if (config_.schedule == ExchangeSchedule::one_round)
+        exchange.schedules = {{exchange.largest_k, {.schedule = ExchangeSchedule::one_round}}};
       plan_.explanation += schedule_text(exchange);
     }
     sparse_ = Memory::make_sparse(row, exchange);

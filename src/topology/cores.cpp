@@ -15,6 +15,10 @@ int CoreSet::count() const noexcept {
   return count;
 }
 
+void CoreSet::insert(const CoreSet& other) {
+  for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
+}
+
 bool CoreSet::overlaps(const CoreSet& other) const noexcept {
   for (std::size_t i = 0; i < words_.size(); ++i) {
     if ((words_[i] & other.words_[i]) != 0) return true;
@@ -62,6 +66,27 @@ int own_cores(const Topology& topology, int rank, bool progress_threads) {
   if (sharing == 0) return 1;
   const int each = mine.count() / sharing;
   return std::max(1, progress_threads && each > 1 ? (mine.count() - sharing) / sharing : each);
+}
+
+int ranks_per_core(const Topology& topology) {
+  struct Node {
+    CoreSet cores;
+    int ranks = 0;
+    bool known = true;
+  };
+  std::vector<Node> nodes(static_cast<std::size_t>(topology.node_count()));
+  for (int rank = 0; rank < topology.size(); ++rank) {
+    Node& node = nodes[static_cast<std::size_t>(topology.node_of(rank))];
+    const CoreSet& cores = topology.location(rank).cores;
+    node.cores.insert(cores);
+    node.known = node.known && !cores.empty();
+    ++node.ranks;
+  }
+  int most = 1;
+  for (const Node& node : nodes) {
+    if (node.known) most = std::max(most, (node.ranks + node.cores.count() - 1) / node.cores.count());
+  }
+  return most;
 }
 
 }  // namespace weir

@@ -16,6 +16,7 @@ class CoreSet {
   static constexpr int most = 1024;
 
   void insert(int core) { words_[word(core)] |= bit(core); }
+  void insert(const CoreSet& other);
   [[nodiscard]] bool contains(int core) const { return (words_[word(core)] & bit(core)) != 0; }
   [[nodiscard]] int count() const noexcept;
   [[nodiscard]] bool empty() const noexcept { return count() == 0; }
@@ -44,6 +45,9 @@ struct FreeCore {
 /// How many cores the rank has for itself: an equal share of those that ranks of its node share, less the ones of progress threads,
 /// if `progress_threads`. At least 1, and that where it is not known, or ranks share some of their cores, not all. Pure.
 [[nodiscard]] int own_cores(const Topology& topology, int rank, bool progress_threads);
+
+/// The most ranks that any node has per core that its ranks may use, rounded up. 1 where that is not known. Pure.
+[[nodiscard]] int ranks_per_core(const Topology& topology);
 
 /// The numbers that the system gives the processors of each core that this process may use. Empty: not known. Takes milliseconds.
 [[nodiscard]] std::vector<std::vector<int>> processors_by_core();

@@ -1,5 +1,5 @@
 // Ok-Topk by every schedule: the same bits.
-#include <map>
+#include <numeric>
 
 #include "collectives/allreduce.hpp"
 #include "kernels/kernels.hpp"
@@ -62,13 +62,23 @@ void compare(int ranks, std::int64_t n, std::int64_t most, WireFormat format, In
     problem.config.wire_format = format;
     std::vector<std::pair<std::string, std::unique_ptr<SparseAllreduce<T>>>> others;
     for (const int radix : {2, 4, 8}) {
-      problem.schedule = ExchangeSchedule::phased;
-      problem.radix = radix;
+      problem.schedules = {{problem.largest_k, {.schedule = ExchangeSchedule::phased, .radix = radix}}};
       others.emplace_back("radix " + std::to_string(radix), make_oktopk<T>(problem));
     }
-    problem.schedule = ExchangeSchedule::one_round;
+    problem.schedules = {{problem.largest_k, {.schedule = ExchangeSchedule::one_round}}};
     others.emplace_back("one round", make_oktopk<T>(problem));
-    problem.schedule = ExchangeSchedule::direct;
+    constexpr ScheduleChoice in_phases{.schedule = ExchangeSchedule::phased, .radix = 4};
+    constexpr ScheduleChoice in_one_round{.schedule = ExchangeSchedule::one_round};
+    const auto by_k = [&](const std::string& name, ScheduleChoice few, ScheduleChoice many) {
+      problem.schedules = {{most / 2, few}, {most, many}};
+      others.emplace_back(name, make_oktopk<T>(problem));
+    };
+    if (ranks <= 5) {
+      by_k("one round, then directly", in_one_round, {});
+      by_k("one round, then phases", in_one_round, in_phases);
+      by_k("phases, then directly", in_phases, {});
+    }
+    problem.schedules.clear();
     const auto direct = make_oktopk<T>(problem);
     for (int t = 0; t < 4; ++t) {
       const std::int64_t k = t == 2 ? most / 2 : most;
@@ -106,6 +116,40 @@ TEMPLATE_TEST_CASE("oktopk has the same bits by every schedule", "", float, doub
   REQUIRE(check.failure().empty());
 }
 
+TEST_CASE("while k falls, a plan changes its schedule, and delivers the same bits") {
+  constexpr std::int64_t n = 60000;
+  RankCheck check;
+  for (const std::string algorithm : {"oktopk", "hi_oktopk"}) {
+    run_ranks(
+        6,
+        [&](Communicator& comm) {
+          AllreduceConfig config{.count = n, .k = 300, .algorithm = algorithm, .warmup_iterations = 6};
+          AllreducePlan automatic(comm, config);
+          config.schedule = ExchangeSchedule::direct;
+          AllreducePlan direct(comm, config);
+          const std::string text = automatic.explanation();
+          check.that(
+              text.find("schedule: one_round up to k ") != std::string::npos && text.find("direct above") != std::string::npos,
+              algorithm + ": " + text);
+          std::int64_t fewer = 0;
+          for (int t = 0; t < 9; ++t) {
+            std::vector<float> a = make_input<float>(Input::heavy_tailed, n, comm.rank(), comm.size(), t), b = a;
+            automatic.run(a);
+            direct.run(b);
+            check.that(same_bits(std::span<const float>(a), std::span<const float>(b)), algorithm + ", run " + std::to_string(t));
+            check.that(automatic.statistics().k == direct.statistics().k, "k");
+            const auto messages = [](const Statistics& s) {
+              return std::accumulate(s.messages_sent.begin(), s.messages_sent.end(), std::int64_t{0});
+            };
+            fewer += messages(automatic.statistics()) < messages(direct.statistics());
+          }
+          check.that(fewer >= 3 && fewer < 9, algorithm + ": runs in one round: " + std::to_string(fewer));
+        },
+        {.machine = "node:3 rank:2"});
+  }
+  REQUIRE(check.failure() == "");
+}
+
 TEST_CASE("an input error of one rank in one round: all ranks hear the largest, and nothing is delivered") {
   RankCheck check;
   run_ranks(5, [&](Communicator& comm) {
@@ -113,7 +157,7 @@ TEST_CASE("an input error of one rank in one round: all ranks hear the largest, 
     problem.count = problem.config.count = 100;
     problem.largest_k = problem.largest_local = 3;
     problem.ranks = 5;
-    problem.schedule = ExchangeSchedule::one_round;
+    problem.schedules = {{problem.largest_k, {.schedule = ExchangeSchedule::one_round}}};
     const auto algorithm = make_oktopk<float>(problem);
     const Selection<float> local{{1, 2, 3}, {1, 2, 3}};
     Exchange<float> e{algorithm.get(), &local, 3, comm.rank() == 3 ? 7U : comm.rank() == 1 ? 5U : 0U, {}};

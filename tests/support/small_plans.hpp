@@ -7,11 +7,13 @@
 #include <vector>
 #include <weir/weir.hpp>
 
+#include "collectives/allreduce.hpp"
 #include "communicator/communicator.hpp"
 
 namespace weir::test {
 
-/// A plan of a few hundred elements for every sparse algorithm in host memory, which run in turn. Not thread-safe.
+/// Plans of a few hundred elements, one for every sparse algorithm in host memory by each of its schedules, which run in turn. Not
+/// thread-safe.
 class SmallPlans {
  public:
   /// Work of runs so far, counted.
@@ -28,9 +30,14 @@ class SmallPlans {
     for (int i = 0; i < count; ++i) gradient_.push_back(static_cast<float>(1 + (i * 7 + comm.rank() * 5) % 11));
     update_.resize(gradient_.size());
     for (const AlgorithmInfo& algorithm : algorithms()) {
-      if (algorithm.sparse && algorithm.host_memory)
-        plans_.emplace_back(
-            comm, AllreduceConfig{.count = count, .density = 0.05, .algorithm = std::string(algorithm.name), .average = false});
+      if (!algorithm.sparse || !algorithm.host_memory) continue;
+      AllreduceConfig config{.count = count, .density = 0.05, .algorithm = std::string(algorithm.name), .average = false};
+      plans_.emplace_back(comm, config);
+      if (!find_allreduce(algorithm.name).schedules) continue;
+      for (const ExchangeSchedule schedule : {ExchangeSchedule::direct, ExchangeSchedule::phased, ExchangeSchedule::one_round}) {
+        config.schedule = schedule;
+        plans_.emplace_back(comm, config);
+      }
     }
   }
 

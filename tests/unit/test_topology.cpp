@@ -431,6 +431,22 @@ TEST_CASE("a set of cores says what is in it") {
   REQUIRE((set.overlaps(cores(60, 63)) && !set.overlaps(cores(1, 62))));
 }
 
+TEST_CASE("ranks per core, of the fullest node", "[topology]") {
+  const auto most = [](const std::string& machine, const std::vector<CoreSet>& sets) {
+    std::vector<Location> locations = synthetic_machine(machine);
+    for (std::size_t rank = 0; rank < locations.size(); ++rank) locations[rank].cores = sets[rank % sets.size()];
+    return ranks_per_core(Topology(locations, 0));
+  };
+  CHECK(most("rank:1", {cores(0, 7)}) == 1);
+  CHECK(most("rank:8", {cores(0, 7)}) == 1);
+  CHECK(most("rank:9", {cores(0, 7)}) == 2);
+  CHECK(most("rank:8", {cores(0, 1)}) == 4);
+  CHECK(most("node:2 rank:4", {cores(0, 1)}) == 2);
+  CHECK(most("rank:4", {cores(0, 0), cores(1, 1)}) == 2);
+  CHECK(most("rank:4", {cores(0, 0), cores(1, 1), cores(2, 2), cores(3, 3)}) == 1);
+  CHECK(most("rank:4", {CoreSet()}) == 1);
+}
+
 TEST_CASE("ranks divide the cores that they share", "[topology]") {
   const auto own = [](const std::string& machine, const std::vector<CoreSet>& sets, bool progress_threads) {
     std::vector<Location> locations = synthetic_machine(machine);

@@ -1,0 +1,39 @@
+// test_table_threads.cpp: tables of ranks that have several threads: the bits of one.
+#include <weir/embedding.hpp>
+
+#include "support/catch.hpp"
+#include "support/inproc_ranks.hpp"
+#include "support/table_training.hpp"
+
+namespace weir::test {
+namespace {
+
+std::vector<TrainedTable> trained_by(int threads, const EmbeddingConfig& config) {
+  constexpr int ranks = 3, steps = 3;
+  std::vector<TrainedTable> all(ranks);
+  run_ranks(ranks, [&](Communicator& comm) { all[static_cast<std::size_t>(comm.rank())] = train_table(comm, config, steps); },
+            {.settings = {.timeout_seconds = 120, .threads = threads}});
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("tables have the same bits on any number of threads", "[threads]") {
+  for (const ExchangeInfo& exchange : exchanges()) {
+    for (const WireValues values : {WireValues::native, WireValues::bfloat16}) {
+      for (const Optimizer optimizer : {Optimizer::sgd, Optimizer::adam}) {
+        EmbeddingConfig config = make_table_config(exchange.name, 3001, 41, 30000);
+        config.optimizer = optimizer;
+        config.wire_values = values;
+        config.learning_rate = 0.01;
+        const std::vector<TrainedTable> expected = trained_by(1, config);
+        for (const int threads : {2, 3, 7}) {
+          INFO(exchange.name << " values " << static_cast<int>(values) << " threads " << threads);
+          REQUIRE(trained_by(threads, config) == expected);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace weir::test
