@@ -25,7 +25,7 @@ LINES = {"MPI_Allreduce": ("#8a93a0", 3, ""), "add": (DENSE, 2, "3 4"), "one_rou
 def count_label(count):
     for unit, power in (("M", 20), ("k", 10)):
         if count >= 1 << power:
-            return f"{count / (1 << power):.3g} {unit}"
+            return f"{count >> power} {unit}"
     return str(count)
 
 
@@ -58,8 +58,8 @@ def draw_panel(ranks, table, axes, left):
     parts = [text(left, TOP - 12, f"{ranks} ranks", 14, weight="bold")]
     parts += [f"<path d='M{left} {axes.y(10**p):.1f} H{left + WIDTH}' stroke='#e6e9ee'/>" for p in axes.powers()]
     parts.append(f"<path d='M{left} {TOP} V{bottom} H{left + WIDTH}' fill='none' stroke='{LINE}'/>")
-    for i, count in enumerate(axes.counts):
-        if i % 2 == 0:
+    for count in axes.counts:
+        if (count.bit_length() - 1) % 2 == 0:
             parts.append(text(left + axes.x(count), bottom + 17, count_label(count), 11, SOFT, "middle"))
     for name, (colour, width, dashes) in LINES.items():
         points = [(left + axes.x(count), axes.y(table[count, name]["median_ms"])) for count in axes.counts

@@ -1,6 +1,7 @@
 // Cost functions of Ok-Topk: its schedules, and the two algorithms that exchange by them.
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <vector>
 
 #include "collectives/global_kth.hpp"
@@ -19,9 +20,13 @@ constexpr int largest_radix = 64;
 // Automatic choice stays within the memory of the direct schedule and a megabyte: one round takes room for the entries of all
 // ranks, phases for several times k.
 constexpr double most_in_one_round = 16384, most_in_phases = 2048;
+constexpr double most_arriving = 32768;  // entries that a phase has room for: 4 k + 2 P of each partner
 constexpr int fewest_for_phases = 8;
-// A step takes more than the latency of its messages: as long as it takes to cut so many entries. Schedules differ most in steps.
-constexpr double entries_of_a_step = 500;
+// A step takes more than the latency of its messages: as long as it takes to cut so many entries.
+constexpr double entries_of_a_step = 800;
+// Of the time of a run: less than that is not worth the steps that the others take more than one round. Ranks that come late cost
+// more.
+constexpr double share_worth_waiting = 0.1;
 
 /// The k largest of a sum whose regions lie at their ranks, encoded, at every rank.
 StepCost cut_and_gather(const Setting& setting, const Group& group, double range, double k) {
@@ -105,6 +110,27 @@ StepCost by_schedule(const Exchange& e, const ScheduleChoice& choice) {
   return direct(e.setting, e.group, e.range, e.k);
 }
 
+struct CostedSchedule {
+  ScheduleChoice choice;
+  double seconds;
+};
+
+CostedSchedule costed(const Exchange& e, const ScheduleChoice& choice) {
+  const StepCost cost = by_schedule(e, choice);
+  return {choice, cost.seconds + cost.steps * entries_of_a_step / e.setting.machine.rates.cut};
+}
+
+/// The cheapest radix of those that have room for so many entries at most.
+CostedSchedule cheapest_phases(const Exchange& e, double room) {
+  CostedSchedule best = costed(e, {.schedule = ExchangeSchedule::phased, .radix = 2});
+  for (int radix = 4; radix <= std::min(e.group.ranks, largest_radix); radix *= 2) {
+    if (radix * (4 * e.k + 2 * e.group.ranks) > room) break;
+    const CostedSchedule other = costed(e, {.schedule = ExchangeSchedule::phased, .radix = radix});
+    if (other.seconds < best.seconds) best = other;
+  }
+  return best;
+}
+
 StepCost cost_of(const Machine& machine, const Problem& problem, OkTopkExchange exchange) {
   Problem near;
   return by_schedule(exchange_of(machine, problem, exchange, near), choose_schedule(machine, problem, exchange));
@@ -133,26 +159,27 @@ StepCost oktopk_by_switch(const Machine& machine, const Problem& problem) {
 }  // namespace
 
 ScheduleChoice choose_schedule(const Machine& machine, const Problem& problem, OkTopkExchange exchange) {
-  const bool automatic = problem.schedule == ExchangeSchedule::automatic;
   Problem near;
   const Exchange e = exchange_of(machine, problem, exchange, near);
-  const bool free = problem.any_schedule && problem.values == WireValues::native && e.group.ranks > 1;
-  std::vector<ScheduleChoice> choices;
-  if (problem.schedule == ExchangeSchedule::direct || automatic) choices.push_back({});
-  if (problem.schedule == ExchangeSchedule::one_round || (automatic && free && e.k * e.group.ranks <= most_in_one_round))
-    choices.push_back({.schedule = ExchangeSchedule::one_round});
-  if (problem.schedule == ExchangeSchedule::phased ||
-      (automatic && free && e.group.ranks >= fewest_for_phases && e.k <= most_in_phases)) {
-    for (int radix = 2; radix <= std::clamp(e.group.ranks, 2, largest_radix); radix *= 2) {
-      if (problem.radix == 0) choices.push_back({.schedule = ExchangeSchedule::phased, .radix = radix});
-    }
-    if (problem.radix != 0) choices.push_back({.schedule = ExchangeSchedule::phased, .radix = problem.radix});
-  }
-  const auto seconds = [&](const ScheduleChoice& choice) {
-    const StepCost cost = by_schedule(e, choice);
-    return cost.seconds + cost.steps * entries_of_a_step / machine.rates.cut;
+  const auto phases = [&](double room) {
+    return problem.radix == 0 ? cheapest_phases(e, room)
+                              : costed(e, {.schedule = ExchangeSchedule::phased, .radix = problem.radix});
   };
-  return *std::min_element(choices.begin(), choices.end(), [&](const auto& a, const auto& b) { return seconds(a) < seconds(b); });
+  if (problem.schedule == ExchangeSchedule::phased) return phases(std::numeric_limits<double>::infinity()).choice;
+  if (problem.schedule != ExchangeSchedule::automatic) return {.schedule = problem.schedule};
+  if (!problem.any_schedule || problem.values != WireValues::native || e.group.ranks == 1) return {};
+
+  CostedSchedule best = costed(e, {});
+  if (e.group.ranks >= fewest_for_phases && e.k <= most_in_phases) {
+    const CostedSchedule phased = phases(most_arriving);
+    if (phased.seconds < best.seconds) best = phased;
+  }
+  if (e.k * e.group.ranks <= most_in_one_round) {
+    const CostedSchedule in_one_round = costed(e, {.schedule = ExchangeSchedule::one_round});
+    const double worth_waiting = share_worth_waiting * (select_seconds(e.setting, e.range, e.k) + best.seconds);
+    if (in_one_round.seconds < best.seconds + worth_waiting) best = in_one_round;
+  }
+  return best.choice;
 }
 
 Cost cost_oktopk(const Machine& machine, const Problem& problem) {

@@ -278,6 +278,33 @@ TEST_CASE("the choice is the cheapest, and ties are broken by the table") {
                       ContainsSubstring("no allreduce algorithm 'quick': known are dense_ring, "));
 }
 
+TEST_CASE("the schedule of oktopk: one round for few entries of few ranks, phases for many ranks, else directly") {
+  const auto choose = [](int ranks, std::int64_t k, const Problem& asked = {.any_schedule = true}) {
+    Problem problem = asked;
+    problem.count = 4194304;
+    problem.k = k;
+    problem.ranks = problem.nodes = ranks;
+    return choose_schedule(gigabit_machine(), problem, OkTopkExchange::whole);
+  };
+  for (const int ranks : {2, 3, 5, 33, 256}) {
+    REQUIRE(choose(ranks, 4).schedule == ExchangeSchedule::one_round);
+    REQUIRE(choose(ranks, 400000).schedule == ExchangeSchedule::direct);
+    REQUIRE(choose(ranks, 4, {}).schedule == ExchangeSchedule::direct);
+    REQUIRE(choose(ranks, 4, {.values = WireValues::bfloat16, .any_schedule = true}).schedule == ExchangeSchedule::direct);
+  }
+  REQUIRE(choose(1, 4).schedule == ExchangeSchedule::direct);
+  for (const int ranks : {64, 256, 1024}) {
+    const ScheduleChoice many = choose(ranks, 1000);
+    REQUIRE(many.schedule == ExchangeSchedule::phased);
+    // The room of a phase is bounded, unless phases are asked for.
+    REQUIRE((many.radix == 2 || many.radix * (4 * 1000 + 2 * ranks) <= 32768));
+    REQUIRE(choose(ranks, 1000, {.any_schedule = true, .radix = 16}) ==
+            ScheduleChoice{.schedule = ExchangeSchedule::phased, .radix = 16});
+  }
+  for (const ExchangeSchedule schedule : {ExchangeSchedule::direct, ExchangeSchedule::phased, ExchangeSchedule::one_round})
+    REQUIRE(choose(8, 400000, {.schedule = schedule}).schedule == schedule);
+}
+
 TEST_CASE("alltoallv directly and by node, by hand") {
   const Machine machine = slow_machine();
   const auto even = [](int nodes, int per_node) {

@@ -145,6 +145,16 @@ TEST_CASE("levels that were not measured cost what their neighbours do") {
   REQUIRE(sparse.link(Level::numa) == far);
 }
 
+TEST_CASE("ranks that share cores compute in turns, and messages wait for theirs") {
+  const Machine& own = builtin_machine();
+  REQUIRE(with_shared_cores(own, 1) == own);
+  const Machine shared = with_shared_cores(own, 4);
+  REQUIRE(shared.rates.merge == own.rates.merge / 4);
+  REQUIRE(shared.link(Level::node).latency > own.link(Level::node).latency);
+  REQUIRE(shared.link(Level::node).overhead == 4 * own.link(Level::node).overhead);
+  REQUIRE(shared.link(Level::node).bandwidth == own.link(Level::node).bandwidth);
+}
+
 TEST_CASE("bad machine files are refused, and the text says where and why") {
   REQUIRE_THROWS_WITH(parse_machine("{\"schema\": 1,", "m.json"), ContainsSubstring("machine file 'm.json' is not JSON"));
   REQUIRE_THROWS_WITH(parse_machine("", "m.json"), ContainsSubstring("is not JSON"));
