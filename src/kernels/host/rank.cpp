@@ -19,6 +19,8 @@ constexpr int digits = 1 << digit_bits;
 /// Neighbours count in different tables, since counting twice in one place waits for the first to be stored.
 constexpr int tables = 4;
 constexpr std::int64_t buffer_size = 2048;
+/// So few keys are counted bit by bit faster than counts of digits are cleared.
+constexpr std::int64_t few_keys = 512;
 
 struct DigitCounts {
   std::uint32_t table[tables][digits];
@@ -104,6 +106,33 @@ KeyRange<T> key_range(const T* x, std::int64_t count) {
   return range;
 }
 
+/// The rank-th largest of `count` <= few_keys keys, 1 <= rank; not zero. All have the same bits from `shift` on: `prefix`.
+template <class T>
+KthKey<T> kth_of_few(const T* x, std::int64_t count, std::int64_t rank, Key<T> prefix, int shift) {
+  const Tag<T> d;
+  const KeyTag<Tag<T>> dk;
+  using Lane = hn::TFromD<decltype(dk)>;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  HWY_ALIGN T values[few_keys + select_padding];
+  const std::int64_t padded = (count + lanes - 1) / lanes * lanes;
+  std::memcpy(values, x, static_cast<std::size_t>(count) * sizeof(T));
+  std::fill(values + count, values + padded, T{0});
+  const auto reaching = [&](Key<T> key) {
+    const auto least = hn::Set(dk, static_cast<Lane>(key - 1));
+    std::int64_t number = 0;
+    for (std::int64_t i = 0; i < padded; i += lanes)
+      number += static_cast<std::int64_t>(hn::CountTrue(dk, hn::Gt(keys_of(d, hn::LoadU(d, values + i)), least)));
+    return number;
+  };
+  auto key = static_cast<Key<T>>(prefix << shift);
+  while (shift-- > 0) {
+    const Key<T> higher = key | Key<T>{1} << shift;
+    if (reaching(higher) >= rank) key = higher;
+  }
+  const std::int64_t greater = key == key_max<T> ? 0 : reaching(key + 1);
+  return {key, greater, reaching(key) - greater};
+}
+
 /// Radix selection, the highest digit first, below the bits that all nonzero keys share. Only the keys in the bin where the
 /// k-th lies are looked at again; once they are few, they are copied out of x.
 template <class T>
@@ -120,11 +149,15 @@ KthKey<T> kth_key(const T* x, std::int64_t count, std::int64_t k) {
   while (shift > 0) {
     const int bits = std::min(shift, digit_bits);
     const int next_shift = shift - bits;
-    std::memset(&counts, 0, sizeof counts);
     if (equal != count && equal <= buffer_size) {
       count = copy_prefixed(x, count, prefix, shift, buffer);
       x = buffer;
     }
+    if (equal == count && count <= few_keys) {
+      const KthKey<T> found = kth_of_few(x, count, k - greater, prefix, shift);
+      return {found.key, greater + found.greater, found.equal};
+    }
+    std::memset(&counts, 0, sizeof counts);
     if (equal == count) {
       count_digits(x, count, next_shift, bits, counts);
     } else {
