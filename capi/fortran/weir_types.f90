@@ -153,6 +153,9 @@ module weir_types
   integer, parameter :: WEIR_FUSION_CUPCAKE = 6
   !> as `ahead_inter_intra`, with the division whose last exchange ends first, by measured times
   integer, parameter :: WEIR_FUSION_AHEAD_FITTED = 7
+  !> as `ahead_inter`, and the first and last buffers are small: a sixteenth of the size, then a quarter. The first exchange begins
+  !> early, and little is left to exchange when the last gradient has come
+  integer, parameter :: WEIR_FUSION_AHEAD_TAPERED = 8
 
   !> Which ranks share the parts of a parallel operator.
 
@@ -443,10 +446,10 @@ module weir_types
 
   !> Describes how the gradients of a model are fused and reduced. All fields but `name` and `priority` must be equal on all ranks.
   type :: weir_fusion_config
-    integer :: scheme = WEIR_FUSION_AHEAD_INTER !< WEIR_FUSION_NONE, ...: which tensors travel together, and what is sparsified
-    !> size of a buffer, as bytes of gradients: with `behind` a buffer takes so many; with `ahead` and `ahead_inter` as many entries
-    !> as the density selects of so many. `ahead_inter_intra` and `ahead_fitted` begin with it, and the former takes no larger ones;
-    !> the others ignore it
+    integer :: scheme = WEIR_FUSION_AHEAD_TAPERED !< WEIR_FUSION_NONE, ...: which tensors travel together, and what is sparsified
+    !> size of a buffer, as bytes of gradients: with `behind` a buffer takes so many; with `ahead`, `ahead_inter` and
+    !> `ahead_tapered` as many entries as the density selects of so many. `ahead_inter_intra` and `ahead_fitted` begin with it, and
+    !> the former takes no larger ones; the others ignore it
     integer(int64) :: buffer_bytes = 26214400_int64
     integer :: type = WEIR_FLOAT32 !< WEIR_FLOAT32, ...: of the gradients' elements: float32 or float64, in host memory
     real(real64) :: density = 0.01_real64 !< k / count in (0, 1] of tensors that say nothing else

@@ -139,7 +139,10 @@ typedef enum weir_fusion_scheme {
   /** as `ahead_inter`, with the division that the cost functions find cheapest of all before the first iteration (Cupcake, Wang
    *  et al. 2023) */
   WEIR_FUSION_CUPCAKE = 6,
-  WEIR_FUSION_AHEAD_FITTED = 7 /**< as `ahead_inter_intra`, with the division whose last exchange ends first, by measured times */
+  WEIR_FUSION_AHEAD_FITTED = 7, /**< as `ahead_inter_intra`, with the division whose last exchange ends first, by measured times */
+  /** as `ahead_inter`, and the first and last buffers are small: a sixteenth of the size, then a quarter. The first exchange
+   *  begins early, and little is left to exchange when the last gradient has come */
+  WEIR_FUSION_AHEAD_TAPERED = 8
 } weir_fusion_scheme;
 
 /** Which ranks share the parts of a parallel operator. */
@@ -469,9 +472,9 @@ typedef struct weir_fused_tensor {
 typedef struct weir_fusion_config {
   size_t struct_size;
   double density; /**< k / count in (0, 1] of tensors that say nothing else */
-  /** size of a buffer, as bytes of gradients: with `behind` a buffer takes so many; with `ahead` and `ahead_inter` as many
-   *  entries as the density selects of so many. `ahead_inter_intra` and `ahead_fitted` begin with it, and the former takes no
-   *  larger ones; the others ignore it */
+  /** size of a buffer, as bytes of gradients: with `behind` a buffer takes so many; with `ahead`, `ahead_inter` and
+   *  `ahead_tapered` as many entries as the density selects of so many. `ahead_inter_intra` and `ahead_fitted` begin with it,
+   *  and the former takes no larger ones; the others ignore it */
   int64_t buffer_bytes;
   int64_t threshold_period; /**< tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48 */
   int64_t boundary_period;  /**< tau of Ok-Topk Algorithm 1, 1 to 2^48 */
@@ -501,7 +504,7 @@ typedef struct weir_fusion_config {
 
 #define WEIR_FUSION_CONFIG_INIT                                                                                                    \
   {                                                                                                                                \
-    sizeof(weir_fusion_config), 0.01, 26214400, 32, 64, 4.0, "auto", "fused", WEIR_FUSION_AHEAD_INTER, WEIR_FLOAT32,               \
+    sizeof(weir_fusion_config), 0.01, 26214400, 32, 64, 4.0, "auto", "fused", WEIR_FUSION_AHEAD_TAPERED, WEIR_FLOAT32,             \
     WEIR_THRESHOLD_EXACT, 30, WEIR_WIRE_FORMAT_COMPACT, WEIR_WIRE_VALUES_NATIVE, 4, WEIR_NON_FINITE_ERROR,                         \
     WEIR_FEEDBACK_AUTOMATIC, 1, 0, 0                                                                                               \
   }

@@ -130,7 +130,10 @@ enum class FusionScheme : std::int32_t {
   /// as `ahead_inter`, with the division that the cost functions find cheapest of all before the first iteration (Cupcake, Wang et
   /// al. 2023)
   cupcake = 6,
-  ahead_fitted = 7  ///< as `ahead_inter_intra`, with the division whose last exchange ends first, by measured times
+  ahead_fitted = 7,  ///< as `ahead_inter_intra`, with the division whose last exchange ends first, by measured times
+  /// as `ahead_inter`, and the first and last buffers are small: a sixteenth of the size, then a quarter. The first exchange begins
+  /// early, and little is left to exchange when the last gradient has come
+  ahead_tapered = 8
 };
 
 /// Which ranks share the parts of a parallel operator.
@@ -407,10 +410,10 @@ struct FusedTensor {
 
 /// Describes how the gradients of a model are fused and reduced. All fields but `name` and `priority` must be equal on all ranks.
 struct FusionConfig {
-  FusionScheme scheme = FusionScheme::ahead_inter;  ///< which tensors travel together, and what is sparsified
-  /// size of a buffer, as bytes of gradients: with `behind` a buffer takes so many; with `ahead` and `ahead_inter` as many entries
-  /// as the density selects of so many. `ahead_inter_intra` and `ahead_fitted` begin with it, and the former takes no larger ones;
-  /// the others ignore it
+  FusionScheme scheme = FusionScheme::ahead_tapered;  ///< which tensors travel together, and what is sparsified
+  /// size of a buffer, as bytes of gradients: with `behind` a buffer takes so many; with `ahead`, `ahead_inter` and `ahead_tapered`
+  /// as many entries as the density selects of so many. `ahead_inter_intra` and `ahead_fitted` begin with it, and the former takes
+  /// no larger ones; the others ignore it
   std::int64_t buffer_bytes = 26214400;
   DataType type = DataType::float32;  ///< of the gradients' elements: float32 or float64, in host memory
   double density = 0.01;              ///< k / count in (0, 1] of tensors that say nothing else

@@ -27,11 +27,11 @@ MODELS = ["resnet50", "resnet152", "vgg19", "bert_base", "gpt2_large"]
 NODES, RATES = [4, 8], [1, 10]  # Gbit/s
 # GFLOP/s of a GPU (a V100 with 32-bit floats, six times as fast) and MiB of a buffer (PyTorch's DDP, Horovod, and sizes that do not suit).
 SETTINGS = {"v100": (10000, 25), "fast": (60000, 25), "fast-64mib": (60000, 64), "fast-tiny": (60000, 0.25),
-            "fast-whole": (60000, 4096)}
+            "fast-whole": (60000, 4096), "v100-whole": (10000, 4096)}
 SHRINK = {"resnet50": 16, "resnet152": 16, "vgg19": 16, "bert_base": 16, "gpt2_large": 64}
 SIMULATED_RANKS = 64
 SIMULATED_ELEMENTS = 2e7  # of all ranks together
-SCHEMES = ["none", "behind", "ahead", "ahead_inter", "ahead_inter_intra", "ahead_fitted", "omgs", "cupcake", "dense"]
+SCHEMES = ["none", "behind", "ahead", "ahead_inter", "ahead_inter_intra", "ahead_fitted", "ahead_tapered", "omgs", "cupcake", "dense"]
 
 
 def say(text):
@@ -61,12 +61,25 @@ def cluster(*args, env=None, quiet=True):
     subprocess.run([str(CLUSTER), *args], check=True, env=env, stdout=subprocess.DEVNULL if quiet else None)
 
 
+def missing_schemes(options, results, key):
+    kept = {row["scheme"] for row in results.get(key, [])}
+    return [scheme for scheme in options.schemes if options.force or scheme not in kept]
+
+
+def add_rows(results, key, rows):
+    """Beside those of other schemes."""
+    run = time.strftime("%Y-%m-%d %H:%M", time.gmtime())
+    kept = {row["scheme"]: row for row in results.get(key, [])} | {row["scheme"]: row | {"run": run} for row in rows}
+    results[key] = sorted(kept.values(), key=lambda row: SCHEMES.index(row["scheme"]))
+    save(results)
+
+
 def measure_cluster(options, results, folder):
     for nodes in options.nodes:
         for rate in options.rates:
             for shrink in sorted({SHRINK[model] for model in options.models}):
                 wanted = [(model, setting) for setting in options.settings for model in options.models if SHRINK[model] == shrink]
-                wanted = [w for w in wanted if options.force or key_of("cluster", w[0], nodes, rate, w[1]) not in results]
+                wanted = [w for w in wanted if missing_schemes(options, results, key_of("cluster", w[0], nodes, rate, w[1]))]
                 if wanted:
                     measure_shrunk(options, results, folder, nodes, rate, shrink, wanted)
 
@@ -79,10 +92,10 @@ def measure_shrunk(options, results, folder, nodes, rate, shrink, wanted):
     cluster(*ranks, str(options.program), "calibrate", "--output", str(machine))
     for model, setting in wanted:
         say(f"{nodes} nodes at {rate} / {shrink} Gbit/s: {model}, {setting}")
-        cluster(*ranks, str(options.program), "bench", "fusion", *bench_arguments(options, model, shrink, setting, out), quiet=False,
-                env=os.environ | {"WEIR_MACHINE": str(machine)})
-        results[key_of("cluster", model, nodes, rate, setting)] = json.loads(out.read_text())
-        save(results)
+        # All of them in one run, since hours differ: side by side.
+        cluster(*ranks, str(options.program), "bench", "fusion", *bench_arguments(options, model, shrink, setting, out), "--scheme",
+                ",".join(options.schemes), quiet=False, env=os.environ | {"WEIR_MACHINE": str(machine)})
+        add_rows(results, key_of("cluster", model, nodes, rate, setting), json.loads(out.read_text()))
     cluster("down")
 
 
@@ -92,8 +105,7 @@ def measure_simulated(options, results, folder):
     for rate in options.rates:
         for model, setting in itertools.product(options.models, options.settings):
             key = key_of("simulated", model, SIMULATED_RANKS, rate, setting)
-            kept = {row["scheme"]: row for row in results.get(key, [])}
-            wanted = [scheme for scheme in options.schemes if options.force or scheme not in kept]
+            wanted = missing_schemes(options, results, key)
             if not wanted:
                 continue
             table = json.loads((ROOT / f"perfmodels/models/{model}.json").read_text())
@@ -105,9 +117,7 @@ def measure_simulated(options, results, folder):
             os.environ["WEIR_MACHINE"] = str(machine)
             arguments = bench_arguments(options, model, shrink, setting, out) + ["--scheme", ",".join(wanted)]
             machines.simulate(options.program, name, SIMULATED_RANKS, shrink, arguments)
-            kept |= {row["scheme"]: row for row in json.loads(out.read_text())}
-            results[key] = sorted(kept.values(), key=lambda row: SCHEMES.index(row["scheme"]))
-            save(results)
+            add_rows(results, key, json.loads(out.read_text()))
 
 
 def title_of(key, first):
@@ -133,17 +143,18 @@ def report(results):
     lines = ["# Tensor fusion by every scheme", "",
              "A step: the backward pass and the next forward pass, whose layers wait for their updates. Milliseconds of the slowest rank, medians. NOCT: of the",
              "step, what is not computing. x none, x better: times as fast as `none`, and as the better of `none` and `behind`. / limit: step over the longer of",
-             "computing and these bytes through the card. Models are shrunk, and networks with them: see `weir bench fusion --help`.", ""]
+             "computing and these bytes through the card. Models are shrunk, and networks with them: see `weir bench fusion --help`. Schemes of the same run took turns, step by step;",
+             "hours differ by a tenth, so compare within a run. Where a step is shorter than that limit, the capped card had saved up for a burst while others computed.", ""]
     lines += summary(results)
     for key, rows in results.items():
         first = rows[0]
         lines += [f"## {title_of(key, first)}", "",
                   f"{first['tensors']} tensors, {first['elements'] * first['shrink'] / 1e6:.1f} M elements, shrunk by {first['shrink']}; density {first['density']}, "
                   f"threshold {first['threshold']}; {first['compute_ms']:.1f} ms of computing; card: {first['card_mb_per_s'] * first['shrink']:.0f} MB/s.", "",
-                  "| scheme | algorithm | step | min | NOCT | select | waited | startups | MB sent | missing | x none | x better | / limit |",
-                  "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
+                  "| scheme | run | algorithm | step | min | NOCT | select | waited | startups | MB sent | missing | x none | x better | / limit |",
+                  "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
         for row in rows:
-            lines.append(f"| {row['scheme']} | {row['algorithm']} | {row['median_ms']:.1f} | {row['min_ms']:.1f} | {row['exposed_ms']:.1f} | {row['select_ms']:.1f} | "
+            lines.append(f"| {row['scheme']} | {row.get('run', '')} | {row['algorithm']} | {row['median_ms']:.1f} | {row['min_ms']:.1f} | {row['exposed_ms']:.1f} | {row['select_ms']:.1f} | "
                          f"{row['waited_ms']:.1f} | {row['startups']:g} | {row['sent_mb'] * row['shrink']:.2f} | {row['tensors_missing']:g} | {ratio_of(row, 'none_ratio')} | "
                          f"{ratio_of(row, 'best_of_none_and_behind_ratio')} | {row['limit_ratio']:.2f} |")
         lines.append("")
@@ -165,10 +176,10 @@ def parse():
         command.add_argument("--density", type=float, default=0.01)
         command.add_argument("--threshold", default="exact")
         command.add_argument("--algorithm")
+        command.add_argument("--schemes", nargs="+", choices=SCHEMES, default=SCHEMES, help="measured in one run, beside what others have")
         command.add_argument("--force", action="store_true", help="measure again what has results")
     commands.choices["cluster"].add_argument("--nodes", nargs="+", type=int, default=NODES)
     commands.choices["simulated"].add_argument("--calibrate", type=pathlib.Path, required=True, help="weir_simulate.so")
-    commands.choices["simulated"].add_argument("--schemes", nargs="+", choices=SCHEMES, default=SCHEMES)
     commands.choices["simulated"].add_argument("--elements", type=float, default=SIMULATED_ELEMENTS, help="of all ranks together, at most")
     return parser.parse_args()
 

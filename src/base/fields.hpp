@@ -36,7 +36,7 @@ inline constexpr std::array<std::string_view, 4> names_of<Optimizer> = {"sgd", "
 template <>
 inline constexpr std::array<std::string_view, 3> names_of<Routing> = {"automatic", "direct", "by_node"};
 template <>
-inline constexpr std::array<std::string_view, 8> names_of<FusionScheme> = {"none", "behind", "ahead", "ahead_inter", "ahead_inter_intra", "omgs", "cupcake", "ahead_fitted"};
+inline constexpr std::array<std::string_view, 9> names_of<FusionScheme> = {"none", "behind", "ahead", "ahead_inter", "ahead_inter_intra", "omgs", "cupcake", "ahead_fitted", "ahead_tapered"};
 template <>
 inline constexpr std::array<std::string_view, 4> names_of<OperatorDivision> = {"automatic", "replicated", "node", "all"};
 template <>

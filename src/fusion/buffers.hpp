@@ -132,6 +132,8 @@ class Buffers {
         return divide(plan.line, merged(plan.line, plan.cost));
       case FusionScheme::cupcake:
         return divide(plan.line, earliest(plan.line, plan.cost, plan.line.size()));
+      case FusionScheme::ahead_tapered:
+        return divide(plan.line, tapered(plan.line, bytes_of_buffer<T>(plan.config)));
       default:
         return divide(plan.line, by_bytes(plan.line, bytes_of_buffer<T>(plan.config)));
     }

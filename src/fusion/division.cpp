@@ -11,7 +11,7 @@ Ends one_each(const Line& line) {
   return ends;
 }
 
-Ends by_bytes(const Line& line, std::int64_t most) {
+Ends by_bytes(std::span<const Load> line, std::int64_t most) {
   Ends ends;
   std::int64_t bytes = 0;
   bool any_sparse = false;
@@ -26,6 +26,25 @@ Ends by_bytes(const Line& line, std::int64_t most) {
     any_sparse = any_sparse || sparse;
   }
   if (!line.empty()) ends.push_back(line.size());
+  return ends;
+}
+
+Ends tapered(std::span<const Load> line, std::int64_t most) {
+  constexpr std::int64_t shares[] = {16, 4};
+  std::size_t begin = 0, end = line.size();
+  Ends ends, last;
+  for (const std::int64_t share : shares) {
+    const std::size_t whole = end;
+    for (std::int64_t room = most / share; end > 0 && line[end - 1].bytes <= room; --end) room -= line[end - 1].bytes;
+    if (end < whole) last.push_back(whole);
+  }
+  for (const std::int64_t share : shares) {
+    if (begin == end) break;
+    begin += by_bytes(line.subspan(begin, end - begin), most / share).front();
+    ends.push_back(begin);
+  }
+  for (const std::size_t next : by_bytes(line.subspan(begin, end - begin), most)) ends.push_back(begin + next);
+  ends.insert(ends.end(), last.rbegin(), last.rend());
   return ends;
 }
 

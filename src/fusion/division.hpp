@@ -34,7 +34,9 @@ using Ends = std::vector<std::size_t>;
 [[nodiscard]] Ends one_each(const Line& line);
 /// A stretch ends before the tensor that would take its bytes beyond `most`. Dense tensors before the first sparse one of a stretch
 /// ride along with that, however large it is.
-[[nodiscard]] Ends by_bytes(const Line& line, std::int64_t most);
+[[nodiscard]] Ends by_bytes(std::span<const Load> line, std::int64_t most);
+/// The same, and the first and the last two stretches are small: a sixteenth and a quarter of `most`, the smallest outside.
+[[nodiscard]] Ends tapered(std::span<const Load> line, std::int64_t most);
 /// OMGS-SGD (Shi et al. 2020), with the merge rule of MG-WFBP: the next tensor joins where it is ready before the startup of the
 /// stretch that waits for it would be over.
 [[nodiscard]] Ends merged(const Line& line, const LinearCost& cost);

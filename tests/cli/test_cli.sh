@@ -171,7 +171,7 @@ for mode in one in_flight in_order; do
 done
 "${mpirun[@]}" 2 "$weir" bench fusion --model "$work/tiny.json" --rate 1 --batch 1 --iterations 2 --warmup 1 --buffer-mib 0.02 --json "$work/fusion.json" >"$work/fusion"
 expect "$(cat "$work/fusion")" "^tiny: 3 tensors, 23010 elements, 2 ranks; 18.000 ms of computing: 1 x a word at 1 GFLOP/s; card: "
-for scheme in none behind ahead ahead_inter ahead_inter_intra omgs cupcake ahead_fitted dense; do
+for scheme in none behind ahead ahead_inter ahead_inter_intra omgs cupcake ahead_fitted ahead_tapered dense; do
   grep -q "^$scheme " "$work/fusion" || fail "no row of $scheme in bench fusion"
   grep -q "\"scheme\": \"$scheme\"" "$work/fusion.json" || fail "no row of $scheme in fusion.json"
 done

@@ -19,7 +19,8 @@ inline constexpr std::array all_schemes = {FusionScheme::none,
                                            FusionScheme::ahead_inter_intra,
                                            FusionScheme::omgs,
                                            FusionScheme::cupcake,
-                                           FusionScheme::ahead_fitted};
+                                           FusionScheme::ahead_fitted,
+                                           FusionScheme::ahead_tapered};
 
 /// Tensors of odd sizes: empty ones, single elements, large beside small.
 inline std::vector<FusedTensor> odd_tensors() {
@@ -58,7 +59,7 @@ inline std::vector<int> order_of(std::size_t tensors, unsigned seed) {
 
 inline std::string name_of(FusionScheme scheme) {
   constexpr const char* names[] = {"none", "behind",  "ahead",       "ahead_inter", "ahead_inter_intra",
-                                   "omgs", "cupcake", "ahead_fitted"};
+                                   "omgs", "cupcake", "ahead_fitted", "ahead_tapered"};
   return names[static_cast<int>(scheme)];
 }
 

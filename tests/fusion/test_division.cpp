@@ -58,7 +58,7 @@ TEST_CASE("stretches cover the line, whatever makes them") {
   const LinearCost cost{1e-3, 1e-8};
   for (const std::size_t n : {0u, 1u, 2u, 7u, 100u}) {
     const Line line = random_line(n, static_cast<unsigned>(n));
-    for (const Ends& ends : {one_each(line), by_bytes(line, 1), by_bytes(line, 200000), merged(line, cost),
+    for (const Ends& ends : {one_each(line), by_bytes(line, 1), by_bytes(line, 200000), tapered(line, 1), tapered(line, 400000), merged(line, cost),
                              balanced(line, cost, 300000), earliest(line, cost, 64)})
       REQUIRE(covers(line, ends));
   }
@@ -69,6 +69,28 @@ TEST_CASE("a stretch ends before the tensor that would make it too large") {
   REQUIRE((by_bytes(line, 8) == Ends{2, 3, 4, 5}));
   REQUIRE((by_bytes(line, 100) == Ends{5}));
   REQUIRE((by_bytes(line_of({{0, 0}, {0, 0}, {9, 0}}), 8) == Ends{3}));
+}
+
+TEST_CASE("tapered stretches are small at both ends") {
+  const auto ones = [](std::size_t n) { return line_of(std::vector<std::pair<std::int64_t, double>>(n, {1, 0})); };
+  REQUIRE((tapered(ones(100), 32) == Ends{2, 10, 42, 74, 90, 98, 100}));
+  REQUIRE((tapered(ones(10), 32) == Ends{8, 10}));
+  REQUIRE((tapered(ones(2), 32) == Ends{2}));
+  REQUIRE((tapered(ones(3), 1) == Ends{1, 2, 3}));
+  // A tensor that is larger than a small stretch ends the taper on its side.
+  REQUIRE((tapered(line_of({{20, 0}, {9, 0}, {30, 0}, {1, 0}, {20, 0}}), 32) == Ends{1, 2, 4, 5}));
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    const Line line = random_line(seed, seed);
+    for (const std::int64_t most : {16, 300000, 1600000}) {
+      std::size_t begin = 0;
+      for (const std::size_t end : tapered(line, most)) {
+        std::int64_t bytes = 0;
+        for (std::size_t i = begin; i < end; ++i) bytes += line[i].bytes;
+        REQUIRE((bytes <= most || end == begin + 1));
+        begin = end;
+      }
+    }
+  }
 }
 
 TEST_CASE("tensors merge where the next is ready before the startup is over") {

@@ -333,6 +333,8 @@ class FusionScheme(IntEnum):
     cupcake: as `ahead_inter`, with the division that the cost functions find cheapest of all before the first iteration (Cupcake,
         Wang et al. 2023)
     ahead_fitted: as `ahead_inter_intra`, with the division whose last exchange ends first, by measured times
+    ahead_tapered: as `ahead_inter`, and the first and last buffers are small: a sixteenth of the size, then a quarter. The first
+        exchange begins early, and little is left to exchange when the last gradient has come
     """
 
     none = 0
@@ -343,6 +345,7 @@ class FusionScheme(IntEnum):
     omgs = 5
     cupcake = 6
     ahead_fitted = 7
+    ahead_tapered = 8
 
 
 class OperatorDivision(IntEnum):
@@ -1089,9 +1092,9 @@ class FusionConfig(Struct):
     ranks.
 
     scheme: which tensors travel together, and what is sparsified
-    buffer_bytes: size of a buffer, as bytes of gradients: with `behind` a buffer takes so many; with `ahead` and `ahead_inter` as
-        many entries as the density selects of so many. `ahead_inter_intra` and `ahead_fitted` begin with it, and the former takes
-        no larger ones; the others ignore it
+    buffer_bytes: size of a buffer, as bytes of gradients: with `behind` a buffer takes so many; with `ahead`, `ahead_inter` and
+        `ahead_tapered` as many entries as the density selects of so many. `ahead_inter_intra` and `ahead_fitted` begin with it, and
+        the former takes no larger ones; the others ignore it
     type: of the gradients' elements: float32 or float64, in host memory
     density: k / count in (0, 1] of tensors that say nothing else
     algorithm: a sparse one from the list of algorithms: it exchanges the entries of a buffer. Those that shard within nodes run
@@ -1113,7 +1116,7 @@ class FusionConfig(Struct):
     name: for messages and dumps
     """
 
-    scheme: Union[FusionScheme, str] = FusionScheme.ahead_inter
+    scheme: Union[FusionScheme, str] = FusionScheme.ahead_tapered
     buffer_bytes: int = 26214400
     type: TypeLike = DataType.float32
     density: float = 0.01
@@ -1150,7 +1153,7 @@ class FusionKeywords:
         comm: Communicator,
         tensors: TensorsLike,
         *,
-        scheme: Union[FusionScheme, str] = FusionScheme.ahead_inter,
+        scheme: Union[FusionScheme, str] = FusionScheme.ahead_tapered,
         buffer_bytes: int = 26214400,
         type: TypeLike = DataType.float32,
         density: float = 0.01,
@@ -1176,9 +1179,9 @@ class FusionKeywords:
         its name. `type` also takes the dtype of an array.
 
         scheme: which tensors travel together, and what is sparsified
-        buffer_bytes: size of a buffer, as bytes of gradients: with `behind` a buffer takes so many; with `ahead` and `ahead_inter`
-            as many entries as the density selects of so many. `ahead_inter_intra` and `ahead_fitted` begin with it, and the former
-            takes no larger ones; the others ignore it
+        buffer_bytes: size of a buffer, as bytes of gradients: with `behind` a buffer takes so many; with `ahead`, `ahead_inter` and
+            `ahead_tapered` as many entries as the density selects of so many. `ahead_inter_intra` and `ahead_fitted` begin with it,
+            and the former takes no larger ones; the others ignore it
         type: of the gradients' elements: float32 or float64, in host memory
         density: k / count in (0, 1] of tensors that say nothing else
         algorithm: a sparse one from the list of algorithms: it exchanges the entries of a buffer. Those that shard within nodes run
