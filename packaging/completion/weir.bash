@@ -80,7 +80,7 @@ _weir() {
     "bench embedding --optimizer")
       words="adagrad adam momentum sgd" ;;
     "bench fusion --scheme")
-      words="all none behind ahead ahead_inter ahead_inter_intra omgs cupcake ahead_fitted dense" list=yes ;;
+      words="all none behind ahead ahead_inter ahead_inter_intra omgs cupcake ahead_fitted ahead_tapered dense" list=yes ;;
     "bench fusion --algorithm")
       words="auto topk_allgather topk_dsa gtopk gaussiank hitopk oktopk hi_oktopk" ;;
     "predict --compressor")
