@@ -17,6 +17,8 @@
 #include "cli/commands.hpp"
 #include "cli/report.hpp"
 #include "cli/zipf_ids.hpp"
+#include "codec/coo.hpp"
+#include "codec/wire.hpp"
 #include "collectives/shared_work.hpp"
 #include "embedding/row_groups.hpp"
 #include "embedding/row_space.hpp"
@@ -42,9 +44,9 @@ struct LoopTimes {
   [[nodiscard]] double speedup() const { return median(one) / median(several); }
 };
 
-enum Loop { stream, zeros, select, settle, apply, merge, gather, coalesce, loops };
-constexpr const char* loop_names[loops] = {"r[i] += g[i]", "x[i] = 0", "select",      "settle",
-                                           "apply",        "merge",    "gather rows", "sum rows"};
+enum Loop { stream, zeros, select, settle, apply, merge, encode, decode, gather, coalesce, loops };
+constexpr const char* loop_names[loops] = {"r[i] += g[i]", "x[i] = 0", "select", "settle",      "apply",
+                                           "merge",        "encode",   "decode", "gather rows", "sum rows"};
 
 template <class Body>
 double milliseconds(Body body) {
@@ -98,9 +100,12 @@ class Rank {
         memory_({}, nullptr, count, 0, threads),
         selector_({count, k, Threshold::exact, 1, 30}, memory_),
         merge_(threads, 2 * k),
+        threads_(threads),
         residual_(count),
         result_(count),
         sum_(2 * k),
+        arrived_(k),
+        message_(coo::block_bytes<float>(k)),
         rows_(count, threads) {
     memory_.fill_zero(residual_.data(), count);
     memory_.fill_zero(result_.data(), count);
@@ -120,6 +125,13 @@ class Rank {
     ms[merge] = milliseconds([&] {
       static_cast<void>(merge_.merge_add(segment(mine), segment(theirs), {sum_.values.data(), sum_.indices.data(), 0}));
     });
+    const auto range = static_cast<std::uint64_t>(count_);
+    std::int64_t bytes = 0;
+    ms[encode] =
+        milliseconds([&] { bytes = wire::encode({}, mine.indices, mine.values, mine.count, 0, range, message_.data(), threads_); });
+    ms[decode] = milliseconds([&] {
+      wire::decode({}, message_.data(), bytes, mine.count, 0, range, arrived_.indices.data(), arrived_.values.data(), threads_);
+    });
     ms[zeros] = milliseconds([&] { memory_.fill_zero(result_.data(), count_); });
     ms[stream] = milliseconds([&] { memory_.add(unrelated, result_.data(), count_); });
     rows_.measure(ms);
@@ -131,8 +143,10 @@ class Rank {
   HostMemory<float> memory_;
   Selector<HostMemory<float>> selector_;
   SharedMerge<float> merge_;
+  Threads threads_;
   Buffer<float> residual_, result_;
-  Entries sum_;
+  Entries sum_, arrived_;
+  Buffer<std::byte> message_;
   Rows rows_;
 };
 
@@ -199,8 +213,8 @@ void run(Options options) {
 void add_bench_threads(CLI::App& bench) {
   auto options = std::make_shared<Options>();
   CLI::App* command = bench.add_subcommand("threads",
-                                           "Selection, settling, the dense result, merging and rows of tables, on one thread and "
-                                           "on several, beside one r[i] += g[i] pass");
+                                           "Selection, settling, the dense result, merging, messages and rows of tables, on one "
+                                           "thread and on several, beside one r[i] += g[i] pass");
   command->add_option("--count", options->count, "elements of the gradient")->check(CLI::PositiveNumber)->capture_default_str();
   command->add_option("--density", options->density, "share of entries selected and merged")
       ->check(CLI::Range(1e-9, 1.0))

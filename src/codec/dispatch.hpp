@@ -20,6 +20,7 @@ struct IndexPackers {
 };
 
 struct IndexUnpackers {
+  decltype(&wire::count_bits) count_bits;
   decltype(&wire::unpack_bits) unpack_bits;
   decltype(&wire::unpack_coo) unpack_coo;
   decltype(&wire::strictly_ascending) strictly_ascending;

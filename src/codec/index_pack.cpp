@@ -158,17 +158,19 @@ void pack_halves(const std::uint32_t* indices, std::int64_t count, std::uint32_t
   }
 }
 
-void pack_low(int low_bits, const std::uint32_t* indices, std::int64_t count, std::uint32_t base, std::byte* out) {
+void pack_low(int low_bits, const std::uint32_t* indices, PartRange entries, std::int64_t count, std::uint32_t base,
+              std::byte* out) {
+  const std::uint32_t* const first = indices + entries.begin;
   switch (low_bits) {
     case 4:
-      return pack_halves<0>(indices, count, base, out);
+      return pack_halves<0>(first, entries.count(), base, out + entries.begin / 2);
     case 8:
-      return pack_whole<std::uint8_t, 0, 255>(indices, count, base, out);
+      return pack_whole<std::uint8_t, 0, 255>(first, entries.count(), base, out + entries.begin);
     case 12:
-      pack_whole<std::uint8_t, 0, 255>(indices, count, base, out);
-      return pack_halves<8>(indices, count, base, out + count);
+      pack_whole<std::uint8_t, 0, 255>(first, entries.count(), base, out + entries.begin);
+      return pack_halves<8>(first, entries.count(), base, out + count + entries.begin / 2);
     default:
-      return pack_whole<std::uint16_t, 0, 65535>(indices, count, base, out);
+      return pack_whole<std::uint16_t, 0, 65535>(first, entries.count(), base, out + 2 * entries.begin);
   }
 }
 
@@ -199,8 +201,9 @@ const IndexPackers& chosen() {
 
 }  // namespace
 
-void pack_low(int low_bits, const std::uint32_t* indices, std::int64_t count, std::uint32_t base, std::byte* out) {
-  chosen().pack_low(low_bits, indices, count, base, out);
+void pack_low(int low_bits, const std::uint32_t* indices, PartRange entries, std::int64_t count, std::uint32_t base,
+              std::byte* out) {
+  chosen().pack_low(low_bits, indices, entries, count, base, out);
 }
 
 void pack_bits(int low_bits, const std::uint32_t* indices, std::int64_t count, std::uint32_t base, std::uint64_t bits,

@@ -123,17 +123,31 @@ HWY_INLINE std::int64_t expand_word(std::uint64_t word, std::uint32_t position, 
   return std::popcount(word);
 }
 
+/// The word at `position`, of which `left` bits belong to the bit vector; those behind them too, in its last byte.
+HWY_INLINE std::uint64_t load_last_word(const std::byte* in, std::uint64_t position, std::uint64_t left) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, in + position / 8, left < 64 ? (left + 7) / 8 : 8);
+  return word;
+}
+
+std::int64_t count_bits(const std::byte* in, PartRange bits) {
+  std::int64_t set = 0;
+  auto position = static_cast<std::uint64_t>(bits.begin);
+  const auto end = static_cast<std::uint64_t>(bits.end);
+  for (; position + 64 <= end; position += 64) set += std::popcount(load_word(in + position / 8));
+  return position < end ? set + std::popcount(load_last_word(in, position, end - position)) : set;
+}
+
 /// The same bit by bit, for the last entries, where whole vectors would write too far.
 template <int low_bits>
-HWY_INLINE bool expand_rest(const std::byte* low, const std::byte* in, std::uint64_t bits, std::int64_t count, std::uint32_t base,
-                            std::uint32_t* indices, std::int64_t i, std::uint64_t position) {
+HWY_INLINE bool expand_rest(const std::byte* low, const std::byte* in, std::uint64_t bits, std::int64_t end, std::int64_t count,
+                            std::uint32_t base, std::uint32_t* indices, std::int64_t i, std::uint64_t position) {
   for (; position < bits; position += 64) {
     const std::uint64_t left = bits - position;
-    std::uint64_t word = 0;
-    std::memcpy(&word, in + position / 8, left < 64 ? (left + 7) / 8 : 8);
+    std::uint64_t word = load_last_word(in, position, left);
     if (left < 64 && word >> left != 0) return false;
     for (; word != 0; word &= word - 1, ++i) {
-      if (i == count) return false;
+      if (i == end) return false;
       const std::uint64_t at = position + static_cast<std::uint64_t>(std::countr_zero(word));
       indices[i] = base + static_cast<std::uint32_t>(at);
       if constexpr (low_bits != 0) {
@@ -142,35 +156,36 @@ HWY_INLINE bool expand_rest(const std::byte* low, const std::byte* in, std::uint
       }
     }
   }
-  return i == count;
+  return i == end;
 }
 
 template <int low_bits>
-bool unpack_bits(const std::byte* low, const std::byte* in, std::uint64_t bits, std::int64_t count, std::uint32_t base,
-                 std::uint32_t* indices) {
+bool unpack_bits(const std::byte* low, const std::byte* in, PartRange bits, PartRange entries, std::int64_t count,
+                 std::uint32_t base, std::uint32_t* indices) {
   // A word has up to 64 entries, and vectors from the last of them on read up to 24 and write up to 16.
   constexpr std::int64_t room = 64 + 24;
-  std::int64_t i = 0;
-  std::uint64_t position = 0;
-  for (; position + 64 <= bits && i + room <= count; position += 64) {
+  std::int64_t i = entries.begin;
+  auto position = static_cast<std::uint64_t>(bits.begin);
+  const auto end = static_cast<std::uint64_t>(bits.end);
+  for (; position + 64 <= end && i + room <= entries.end; position += 64) {
     i += expand_word<low_bits>(load_word(in + position / 8), static_cast<std::uint32_t>(position), low, count, i, base, indices);
   }
-  return expand_rest<low_bits>(low, in, bits, count, base, indices, i, position);
+  return expand_rest<low_bits>(low, in, end, entries.end, count, base, indices, i, position);
 }
 
-bool unpack_bits_any(int low_bits, const std::byte* low, const std::byte* in, std::uint64_t bits, std::int64_t count,
+bool unpack_bits_any(int low_bits, const std::byte* low, const std::byte* in, PartRange bits, PartRange entries, std::int64_t count,
                      std::uint32_t base, std::uint32_t* indices) {
   switch (low_bits) {
     case 0:
-      return unpack_bits<0>(low, in, bits, count, base, indices);
+      return unpack_bits<0>(low, in, bits, entries, count, base, indices);
     case 4:
-      return unpack_bits<4>(low, in, bits, count, base, indices);
+      return unpack_bits<4>(low, in, bits, entries, count, base, indices);
     case 8:
-      return unpack_bits<8>(low, in, bits, count, base, indices);
+      return unpack_bits<8>(low, in, bits, entries, count, base, indices);
     case 12:
-      return unpack_bits<12>(low, in, bits, count, base, indices);
+      return unpack_bits<12>(low, in, bits, entries, count, base, indices);
     default:
-      return unpack_bits<16>(low, in, bits, count, base, indices);
+      return unpack_bits<16>(low, in, bits, entries, count, base, indices);
   }
 }
 
@@ -189,7 +204,7 @@ bool strictly_ascending(const std::uint32_t* indices, std::int64_t count) {
   return ascending;
 }
 
-IndexUnpackers index_unpackers() { return {unpack_bits_any, unpack_coo, strictly_ascending}; }
+IndexUnpackers index_unpackers() { return {count_bits, unpack_bits_any, unpack_coo, strictly_ascending}; }
 
 }  // namespace
 }  // namespace weir::wire::HWY_NAMESPACE
@@ -209,9 +224,11 @@ const IndexUnpackers& chosen() {
 
 }  // namespace
 
-bool unpack_bits(int low_bits, const std::byte* low, const std::byte* in, std::uint64_t bits, std::int64_t count,
+std::int64_t count_bits(const std::byte* in, PartRange bits) { return chosen().count_bits(in, bits); }
+
+bool unpack_bits(int low_bits, const std::byte* low, const std::byte* in, PartRange bits, PartRange entries, std::int64_t count,
                  std::uint32_t base, std::uint32_t* indices) {
-  return chosen().unpack_bits(low_bits, low, in, bits, count, base, indices);
+  return chosen().unpack_bits(low_bits, low, in, bits, entries, count, base, indices);
 }
 
 void unpack_coo(const std::byte* in, std::int64_t count, std::uint32_t base, std::uint32_t* indices) {

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <weir/weir.hpp>
 
+#include "base/threads.hpp"
+
 namespace weir::wire {
 
 // Values.
@@ -22,14 +24,19 @@ void unpack_values(WireValues values, const std::byte* in, std::int64_t count, T
 // Indices. `low_bits` is 0 for a bitmap (indices relative to `base` are positions of set bits), else 4, 8, 12 or 16 (Elias-Fano).
 
 /// The low bits of all indices relative to `base`, as Layout::low_bytes: whole bytes first, then, where `low_bits` is odd in units
-/// of 4, the remaining upper 4 bits of each, two to a byte.
-void pack_low(int low_bits, const std::uint32_t* indices, std::int64_t count, std::uint32_t base, std::byte* out);
+/// of 4, the remaining upper 4 bits of each, two to a byte. Writes those of `entries`, which begin at an even one, of a message of
+/// `count`.
+void pack_low(int low_bits, const std::uint32_t* indices, PartRange entries, std::int64_t count, std::uint32_t base,
+              std::byte* out);
 /// The bit vector, bits beyond its end zero.
 void pack_bits(int low_bits, const std::uint32_t* indices, std::int64_t count, std::uint32_t base, std::uint64_t bits,
                std::byte* out);
-/// Indices from both; false if not exactly `count` of the `bits` bits are set, or one beyond them.
-[[nodiscard]] bool unpack_bits(int low_bits, const std::byte* low, const std::byte* in, std::uint64_t bits, std::int64_t count,
-                               std::uint32_t base, std::uint32_t* indices);
+/// Of a part of the bit vector, which begins at a multiple of 64: how many are set.
+[[nodiscard]] std::int64_t count_bits(const std::byte* in, PartRange bits);
+/// Indices from both: those of `entries` of a message of `count`. False if not exactly so many of `bits` are set, which begin at a
+/// multiple of 64, or one beyond them in their last byte.
+[[nodiscard]] bool unpack_bits(int low_bits, const std::byte* low, const std::byte* in, PartRange bits, PartRange entries,
+                               std::int64_t count, std::uint32_t base, std::uint32_t* indices);
 /// 32-bit indices relative to `base`.
 void pack_coo(const std::uint32_t* indices, std::int64_t count, std::uint32_t base, std::byte* out);
 void unpack_coo(const std::byte* in, std::int64_t count, std::uint32_t base, std::uint32_t* indices);

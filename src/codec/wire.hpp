@@ -1,4 +1,5 @@
-// wire.hpp: how a sorted sparse vector travels. Pure functions without allocation.
+// wire.hpp: how a sorted sparse vector travels. Pure functions without allocation; several threads may share one long message, and
+// its bytes are those of one thread.
 //
 // A message carries no header: its format and its exact size follow from the number of entries, the range that their indices lie
 // in and the wire settings, which sender and receiver both know. Under WireFormat::compact the smallest of these is taken:
@@ -18,6 +19,8 @@
 #include <cstdint>
 #include <string_view>
 #include <weir/weir.hpp>
+
+#include "base/threads.hpp"
 
 namespace weir::wire {
 
@@ -44,14 +47,14 @@ template <class T>
 /// Writes `count` entries, `indices` strictly ascending in [base, base + range), as one message. Returns message_bytes.
 template <class T>
 std::int64_t encode(Wire wire, const std::uint32_t* indices, const T* values, std::int64_t count, std::uint32_t base,
-                    std::uint64_t range, std::byte* out);
+                    std::uint64_t range, std::byte* out, const Threads& threads = Threads());
 
 /// Reads a message of `bytes` bytes into `count` entries. Whatever the message holds, nothing beyond it is read and nothing beyond
 /// `count` entries is written; throws Error(WEIR_ERR_TRANSPORT), the outputs then undefined, unless it holds exactly `count`
 /// strictly ascending indices in [base, base + range), base + range <= 2^32.
 template <class T>
 void decode(Wire wire, const std::byte* in, std::int64_t bytes, std::int64_t count, std::uint32_t base, std::uint64_t range,
-            std::uint32_t* indices, T* values);
+            std::uint32_t* indices, T* values, const Threads& threads = Threads());
 
 /// out[i] = what in[i] is after encode and decode, whatever the format; `out` may be `in`. bfloat16 and float16: rounded to
 /// nearest, ties to even; finite values beyond the largest finite one saturate to it; NaN becomes the quiet NaN. Native: as it is,

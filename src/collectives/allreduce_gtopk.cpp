@@ -114,12 +114,12 @@ class GTopk final : public SparseAllreduce<T> {
 
   void encode(SparseVector<T> vector) {
     wire::encode(problem_.wire(), vector.indices, vector.values, vector.count, 0, static_cast<std::uint64_t>(problem_.count),
-                 message_.data());
+                 message_.data(), problem_.threads);
   }
   SparseVector<T> decode(Header header) {
     const auto count = static_cast<std::int64_t>(header.count);
     wire::decode(problem_.wire(), message_.data(), bytes_of(header), count, 0, static_cast<std::uint64_t>(problem_.count),
-                 incoming_.indices.data(), incoming_.values.data());
+                 incoming_.indices.data(), incoming_.values.data(), problem_.threads);
     return incoming_.first(count);
   }
 

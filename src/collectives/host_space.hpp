@@ -56,7 +56,7 @@ class HostSpace {
   /// As wire::encode, into to.local.
   std::int64_t encode(wire::Wire wire, const std::uint32_t* indices, const T* values, std::int64_t count, std::uint32_t base,
                       std::uint64_t range, Message to) {
-    return wire::encode(wire, indices, values, count, base, range, to.local);
+    return wire::encode(wire, indices, values, count, base, range, to.local, threads_);
   }
   /// What has been encoded in from.local can be sent from from.wire, once done.
   void push(Message, std::int64_t /*bytes*/) {}
@@ -65,7 +65,7 @@ class HostSpace {
   /// As wire::decode, from local memory.
   void decode(wire::Wire wire, const std::byte* from, std::int64_t bytes, std::int64_t count, std::uint32_t base,
               std::uint64_t range, std::uint32_t* indices, T* values) {
-    wire::decode(wire, from, bytes, count, base, range, indices, values);
+    wire::decode(wire, from, bytes, count, base, range, indices, values, threads_);
   }
 
   /// As the kernel, of the entries' indices.

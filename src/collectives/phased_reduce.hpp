@@ -184,7 +184,7 @@ class PhasedReduce {
   task<void> hand_over(Channel channel, int to, SparseVector<T> entries, std::uint32_t base, std::uint64_t range) {
     const Header header{{static_cast<std::uint32_t>(entries.count), 0}};
     std::memcpy(outgoing_.data(), &header, sizeof header);
-    wire::encode(setup_.wire, entries.indices, entries.values, entries.count, base, range, outgoing_.data() + sizeof header);
+    encode(entries, base, range, outgoing_.data() + sizeof header);
     send(channel, outgoing_.data(), message_bytes(header, range), open_bytes_, to, sends_.data());
     co_await channel.done(std::span(sends_).first(2));
   }
@@ -219,12 +219,15 @@ class PhasedReduce {
     std::memcpy(&header, message, sizeof header);
     return header;
   }
+  void encode(SparseVector<T> entries, std::uint32_t base, std::uint64_t range, std::byte* out) {
+    space_.encode(setup_.wire, entries.indices, entries.values, entries.count, base, range, {out, out});
+  }
   /// The entries of vector v.
   void decode(const std::byte* message, const Header& header, int v, std::uint64_t range, coo::Segment<T> to) const {
     const std::int64_t count = header.counts[at(v)];
     if (count == 0) return;
-    wire::decode(setup_.wire, message + (v == 0 ? static_cast<std::int64_t>(sizeof header) : rest_begin(header, range)),
-                 wire::message_bytes<T>(setup_.wire, count, range), count, 0, range, to.indices, to.values);
+    space_.decode(setup_.wire, message + (v == 0 ? static_cast<std::int64_t>(sizeof header) : rest_begin(header, range)),
+                  wire::message_bytes<T>(setup_.wire, count, range), count, 0, range, to.indices, to.values);
   }
 
   /// One phase: class (rank mod block) becomes class (rank mod block * digits).
@@ -317,8 +320,8 @@ class PhasedReduce {
     std::memcpy(message, &header, sizeof header);
     for (std::size_t v = 0; v < vectors_.size(); ++v) {
       const coo::Segment<T> part = part_of(vectors_[v], d);
-      wire::encode(setup_.wire, part.indices, part.values, part.count, 0, range,
-                   message + (v == 0 ? static_cast<std::int64_t>(sizeof header) : rest_begin(header, range)));
+      encode({part.indices, part.values, part.count}, 0, range,
+             message + (v == 0 ? static_cast<std::int64_t>(sizeof header) : rest_begin(header, range)));
     }
     return message_bytes(header, range);
   }

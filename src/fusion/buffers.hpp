@@ -164,7 +164,8 @@ class Buffers {
       any_optional = any_optional || t.optional;
     }
     if (parts.empty()) return;
-    units_.push_back(std::make_unique<Unit<T>>(std::move(parts), setup, config.error_feedback == Feedback::residual,
+    units_.push_back(std::make_unique<Unit<T>>(std::move(parts), setup, shared_.threads,
+                                               config.error_feedback == Feedback::residual,
                                                config.non_finite != NonFinite::propagate, any_optional));
     Unit<T>* const unit = units_.back().get();
     for (std::size_t part = 0; part < unit->parts.size(); ++part)

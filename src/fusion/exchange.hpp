@@ -32,6 +32,8 @@ struct Shared {
   FusionConfig config;  ///< in force
   const AllreduceRow* row = nullptr;
   std::span<const FusedTensor> tensors;
+  Threads threads;
+  HostMemory<T> memory;  ///< for passes over gradients
   std::vector<detail::Lease> leases{};
   std::vector<Slot<T>> slots;
   FusionStatistics statistics{};
@@ -99,6 +101,7 @@ template <class T>
   problem.ranks = topology.size();
   problem.divisor = config.average ? problem.ranks : 1;
   problem.topology = &topology;
+  problem.threads = shared.threads;
   AllreduceConfig& c = problem.config;
   c.count = contents.count;
   c.type = config.type;
@@ -291,14 +294,11 @@ class Exchange final : public detail::AsynchronousCall {
     for (const auto& place : contents_->dense) {
       const Slot<T>& slot = shared_.slots[static_cast<std::size_t>(place.tensor)];
       const std::int64_t count = shared_.tensors[static_cast<std::size_t>(place.tensor)].count;
-      if (slot.contributes) {
-        std::copy_n(slot.gradient, count, staging_.data() + place.begin);
-      } else {
-        std::fill_n(staging_.data() + place.begin, count, T{});
-      }
-      if (shared_.config.non_finite != NonFinite::propagate &&
-          kernels::host::count_non_finite(staging_.data() + place.begin, count) > 0)
-        refuse(word_of(Wrong::non_finite, comm->topology.rank(), place.tensor));
+      T* const staged = staging_.data() + place.begin;
+      slot.contributes ? shared_.memory.narrow(slot.gradient, staged, count) : shared_.memory.fill_zero(staged, count);
+      if (shared_.config.non_finite == NonFinite::propagate) continue;
+      shared_.memory.count_non_finite(staged, count);
+      if (shared_.memory.told().exceedances.count > 0) refuse(word_of(Wrong::non_finite, comm->topology.rank(), place.tensor));
     }
     if (word_ != 0) local_.count = 0;
     shared_.statistics.selected_local += local_.count;
@@ -378,7 +378,7 @@ class Exchange final : public detail::AsynchronousCall {
     for (const auto& place : contents_->dense) {
       const auto tensor = static_cast<std::size_t>(place.tensor);
       T* const gradient = shared_.has_owner ? shared_.slots[tensor].gradient : nullptr;
-      if (gradient != nullptr) std::copy_n(staging_.data() + place.begin, shared_.tensors[tensor].count, gradient);
+      if (gradient != nullptr) shared_.memory.narrow(staging_.data() + place.begin, gradient, shared_.tensors[tensor].count);
     }
   }
 
@@ -395,9 +395,7 @@ class Exchange final : public detail::AsynchronousCall {
 
   void write(int tensor, std::int64_t count, SparseVector<T> update) {
     T* const gradient = shared_.has_owner ? shared_.slots[static_cast<std::size_t>(tensor)].gradient : nullptr;
-    if (gradient == nullptr) return;
-    kernels::host::fill_zero(gradient, count);
-    kernels::host::scatter(gradient, update.indices, update.values, update.count);
+    if (gradient != nullptr) shared_.memory.densify(gradient, count, update);
   }
 
   Shared<T>& shared_;

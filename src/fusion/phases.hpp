@@ -93,7 +93,7 @@ class Phases {
     if (!skipped) return;
     for (const auto& unit : units_) {
       const Slot<T>& slot = slot_of(*unit);
-      if (slot.gradient != nullptr) kernels::host::fill_zero(slot.gradient, unit->count);
+      if (slot.gradient != nullptr) shared_.memory.fill_zero(slot.gradient, unit->count);
     }
     if (failed) return;
     for (const auto& exchange : exchanges_)

@@ -22,7 +22,12 @@ class TypedFused final : public detail::FusedImpl {
  public:
   TypedFused(std::shared_ptr<detail::CommunicatorState> communicator, Plan plan, std::span<const FusedTensor> described)
       : FusedImpl(std::move(communicator), plan.config, described),
-        shared_{.config = config, .row = plan.row, .tensors = tensors, .slots = std::vector<Slot<T>>(tensors.size())},
+        shared_{.config = config,
+                .row = plan.row,
+                .tensors = tensors,
+                .threads = comm->threads_for(0),
+                .memory = HostMemory<T>({}, nullptr, 0, 0, comm->threads_for(0)),
+                .slots = std::vector<Slot<T>>(tensors.size())},
         buffers_(shared_, plan),
         adaptation_(config.scheme, plan.line, plan.cost, bytes_of_buffer<T>(config)),
         explanation_(std::move(plan.explanation)),

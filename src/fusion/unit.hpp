@@ -22,27 +22,29 @@ class Unit {
   using Memory = HostMemory<T>;
 
   /// Where parts are several, gradients are copied next to each other.
-  Unit(std::vector<Part> of, const SelectionSetup& setup, bool feedback, bool refuses_non_finite, bool any_optional)
+  Unit(std::vector<Part> of, const SelectionSetup& setup, const Threads& threads, bool feedback, bool refuses_non_finite,
+       bool any_optional)
       : parts(std::move(of)),
         count(setup.count),
         k(setup.largest_k),
         most_selected(weir::most_selected(setup.threshold, setup.count, setup.largest_k)),
-        memory_(std::nullopt, nullptr, setup.count, setup.uses_moments() ? setup.capacity() : 0),
+        memory_(std::nullopt, nullptr, setup.count, setup.uses_moments() ? setup.capacity() : 0, threads),
         selector_(setup, memory_),
         residual_(feedback ? setup.count : 0),
         gradient_(parts.size() > 1 ? setup.count : 0),
         set_aside_(feedback && parts.size() > 1 && any_optional ? setup.count : 0),
         refuses_non_finite_(refuses_non_finite) {
+    if (gradient_.size() > 0) memory_.fill_zero(gradient_.data(), count);  // touched first by the threads that select from it
     reset();
   }
 
   /// The gradient of a part, on the way into a unit of several.
-  void copy_in(const Part& part, const T* gradient) { std::copy_n(gradient, part.count, gradient_.data() + part.begin); }
+  void copy_in(const Part& part, const T* gradient) { memory_.narrow(gradient, gradient_.data() + part.begin, part.count); }
   /// The part contributes nothing: neither does its residual, which settled() brings back.
   void leave_out(const Part& part) {
     memory_.fill_zero(gradient_.data() + part.begin, part.count);
     if (set_aside_.size() == 0) return;
-    std::copy_n(residual_.data() + part.begin, part.count, set_aside_.data() + part.begin);
+    memory_.narrow(residual_.data() + part.begin, set_aside_.data() + part.begin, part.count);
     memory_.fill_zero(residual_.data() + part.begin, part.count);
     left_out_.push_back(part);
   }
@@ -92,7 +94,7 @@ class Unit {
   [[nodiscard]] T* residual() { return residual_.data(); }
   [[nodiscard]] const T* residual() const { return residual_.data(); }
   [[nodiscard]] std::int64_t memory_bytes() const {
-    return selector_.memory_bytes() + residual_.bytes() + gradient_.bytes() + set_aside_.bytes();
+    return memory_.memory_bytes() + selector_.memory_bytes() + residual_.bytes() + gradient_.bytes() + set_aside_.bytes();
   }
 
   const std::vector<Part> parts;

@@ -60,6 +60,8 @@ TEMPLATE_TEST_CASE("plans have the same bits on any number of threads", "[thread
   for (const int ranks : {1, 3}) {
     for (const std::string algorithm : {"oktopk", "topk_allgather", "topk_dsa", "gtopk", "dense_ring", "dense_rabenseifner"})
       check(ranks, {.count = 1100003, .type = type, .density = 0.1, .algorithm = algorithm});
+    for (const std::string algorithm : {"oktopk", "topk_allgather", "gtopk"})  // messages that several threads share
+      check(ranks, {.count = 1100003, .type = type, .density = 0.4, .algorithm = algorithm});
     for (const std::int64_t count : {0, 1, 2}) check(ranks, {.count = count, .type = type, .density = 1, .algorithm = "oktopk"});
   }
   for (const std::string algorithm : {"hitopk", "dense_torus2d"})

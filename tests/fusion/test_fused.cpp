@@ -34,6 +34,7 @@ struct Job {
   bool shuffled = false;  ///< each rank hands in tensors in an order of its own
   std::uint64_t seed = 3;
   std::string machine{};
+  int threads = 0;
 
   [[nodiscard]] std::vector<std::vector<Step<T>>> run() const {
     std::vector<std::vector<Step<T>>> steps(static_cast<std::size_t>(ranks));
@@ -59,7 +60,7 @@ struct Job {
                   steps[static_cast<std::size_t>(comm.rank())].push_back(std::move(step));
                 }
               },
-              {.seed = seed, .machine = machine});
+              {.seed = seed, .machine = machine, .settings = {.timeout_seconds = 120, .threads = threads}});
     return steps;
   }
 };
@@ -124,12 +125,14 @@ TEST_CASE("a buffer that an iteration does not need gives nothing back", "[fusio
       for (const char* algorithm : {"gtopk", "oktopk", "topk_dsa"}) {
         RankCheck check;
         run_ranks(ranks, [&](Communicator& comm) {
-          FusedAllreduce fused(comm, {.scheme = scheme, .buffer_bytes = 3000, .density = 0.05, .algorithm = algorithm, .wire_values = values},
-                               tensors);
+          FusedAllreduce fused(
+              comm, {.scheme = scheme, .buffer_bytes = 3000, .density = 0.05, .algorithm = algorithm, .wire_values = values},
+              tensors);
           std::vector<std::vector<float>> gradients = gradients_of<float>(tensors, comm.rank(), ranks, 0), before;
           for (const int i : order_of(tensors.size(), 0)) fused.ready(i, std::span<float>(gradients[static_cast<std::size_t>(i)]));
           fused.wait_all();
-          for (int i = 0; i < fused.size(); ++i) before.emplace_back(fused.residual<float>(i).begin(), fused.residual<float>(i).end());
+          for (int i = 0; i < fused.size(); ++i)
+            before.emplace_back(fused.residual<float>(i).begin(), fused.residual<float>(i).end());
           for (int t = 1; t < 4; ++t) {
             for (const int i : order_of(tensors.size(), 0)) fused.skip(i, std::span<float>(gradients[static_cast<std::size_t>(i)]));
             fused.wait_all();
@@ -220,6 +223,25 @@ TEST_CASE("the same gradients give the same bits again, whatever comes first on 
       const auto first = job.run();
       job.seed = 99;
       REQUIRE(same_steps(first, job.run()));
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("fused tensors have the same bits on any number of threads", "[fusion][threads]", float, double) {
+  for (const FusionScheme scheme : {FusionScheme::none, FusionScheme::behind, FusionScheme::ahead, FusionScheme::ahead_inter}) {
+    Job<TestType> job{.config = config_of(scheme, "oktopk"), .ranks = 2, .iterations = 3};
+    job.config.buffer_bytes = 8 << 20;
+    job.config.density = 0.2;
+    job.tensors = {{.name = "large", .count = 700001},
+                   {.name = "small", .count = 1003},
+                   {.name = "dense", .count = 600007, .dense = true},
+                   {.name = "last", .count = 280009, .optional = true}};
+    job.threads = 1;
+    const auto expected = job.run();
+    for (const int threads : {2, 3, 7}) {
+      INFO(name_of(scheme) << " threads " << threads);
+      job.threads = threads;
+      REQUIRE(same_steps(job.run(), expected));
     }
   }
 }

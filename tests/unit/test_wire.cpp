@@ -16,6 +16,7 @@
 
 namespace {
 
+using weir::Threads;
 using weir::WireFormat;
 using weir::WireValues;
 using weir::wire::Wire;
@@ -136,17 +137,18 @@ bool same_bits(const T* a, const T* b, std::size_t count) {
 }
 
 template <class T>
-std::vector<std::byte> encoded(Wire wire, const Vector<T>& v, std::uint32_t base = 0) {
+std::vector<std::byte> encoded(Wire wire, const Vector<T>& v, std::uint32_t base = 0, const Threads& threads = Threads()) {
   Indices shifted(v.indices);
   for (std::uint32_t& index : shifted) index += base;
   std::vector<std::byte> message(static_cast<std::size_t>(weir::wire::message_bytes<T>(wire, v.count(), v.range)));
-  const std::int64_t written = weir::wire::encode(wire, shifted.data(), v.values.data(), v.count(), base, v.range, message.data());
+  const std::int64_t written =
+      weir::wire::encode(wire, shifted.data(), v.values.data(), v.count(), base, v.range, message.data(), threads);
   REQUIRE(written == static_cast<std::int64_t>(message.size()));
   return message;
 }
 
 template <class T>
-void check_round_trip(Wire wire, const Vector<T>& v, std::uint32_t base, std::size_t offset) {
+void check_round_trip(Wire wire, const Vector<T>& v, std::uint32_t base, std::size_t offset, const Threads& threads = Threads()) {
   const auto count = v.indices.size();
   INFO("count " << count << ", range " << v.range << ", base " << base << ", offset " << offset << ", "
                 << weir::wire::format_name<T>(wire, v.count(), v.range) << ", values " << static_cast<int>(wire.values));
@@ -156,7 +158,7 @@ void check_round_trip(Wire wire, const Vector<T>& v, std::uint32_t base, std::si
   Exact<std::uint32_t> indices(count);
   Exact<T> values(count), expected(count);
   weir::wire::decode(wire, in.data(), static_cast<std::int64_t>(message.size()), v.count(), base, v.range, indices.data(),
-                     values.data());
+                     values.data(), threads);
   bool indices_arrive = true;
   for (std::size_t i = 0; i < count; ++i) indices_arrive &= indices.data()[i] == v.indices[i] + base;
   REQUIRE(indices_arrive);
@@ -201,12 +203,31 @@ constexpr std::array cases{Case{1, 1u << 31, "coo"},
                            Case{1000, 3000, "bitmap"},
                            Case{1000, 1001, "dense"}};
 
+/// The same, long enough for three threads or seven.
+constexpr std::array long_cases{Case{458765, 4000000, "elias_fano_4"},     Case{458765, 40000000, "elias_fano_8"},
+                                Case{458765, 4000000000, "elias_fano_12"}, Case{196615, full_range, "elias_fano_16"},
+                                Case{458765, 1000003, "bitmap"},           Case{458765, 460001, "dense"}};
+
+/// One entry in each of as many equal parts of the range; clustered: half of them at either end.
+template <class T>
+Vector<T> make_long_vector(Spread spread, const Case& c) {
+  std::mt19937_64 random(8);
+  if (spread == Spread::front || spread == Spread::back) return make_vector<T>(spread, c.count, c.range, 8);
+  Vector<T> v{{}, make_values<T>(c.count, random), c.range};
+  for (std::uint64_t i = 0; i < c.count; ++i) {
+    const std::uint64_t begin = i * c.range / c.count, end = (i + 1) * c.range / c.count;
+    const std::uint64_t at_end = i < c.count / 2 ? i : c.range - c.count + i;
+    v.indices.push_back(static_cast<std::uint32_t>(spread == Spread::uniform ? begin + random() % (end - begin) : at_end));
+  }
+  return v;
+}
+
 enum class Outcome { refused, accepted, broken };
 
 /// Decodes `message` from memory of exactly its size into memory of exactly `count` entries.
 template <class T>
 Outcome decode_outcome(Wire wire, const std::vector<std::byte>& message, std::int64_t count, std::uint32_t base,
-                       std::uint64_t range) {
+                       std::uint64_t range, const Threads& threads = Threads()) {
   Exact<std::byte> in(message.size());
   std::copy(message.begin(), message.end(), in.data());
   const std::size_t room = count > 0 ? static_cast<std::size_t>(count) : 0;
@@ -214,7 +235,7 @@ Outcome decode_outcome(Wire wire, const std::vector<std::byte>& message, std::in
   Exact<T> values(room);
   try {
     weir::wire::decode(wire, in.data(), static_cast<std::int64_t>(message.size()), count, base, range, indices.data(),
-                       values.data());
+                       values.data(), threads);
   } catch (const weir::Error& error) {
     return error.status() == WEIR_ERR_TRANSPORT ? Outcome::refused : Outcome::broken;
   }
@@ -413,6 +434,71 @@ TEMPLATE_TEST_CASE("damaged messages are refused or hold a sorted vector", "[wir
       if (trial == 2) std::fill(damaged.begin(), damaged.end(), std::byte{0});
       INFO(c.format << ", trial " << trial);
       REQUIRE(decode_outcome<TestType>(wire, damaged, v.count(), base, c.range) != Outcome::broken);
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("long messages have the same bytes on any number of threads, and are read alike", "[wire][threads]", float,
+                   double) {
+  const std::vector<Threads> several{Threads(2), Threads(3), Threads(7)};
+  for (const Case& c : long_cases) {
+    for (const Spread spread : {Spread::uniform, Spread::clustered, Spread::front, Spread::back}) {
+      const auto v = make_long_vector<TestType>(spread, c);
+      const auto base = static_cast<std::uint32_t>(std::min<std::uint64_t>(12345, full_range - c.range));
+      for (const Wire wire : wires<TestType>()) {
+        INFO(c.format << " spread " << static_cast<int>(spread) << " values " << static_cast<int>(wire.values));
+        if (wire.format == WireFormat::compact && wire.values == WireValues::native)
+          REQUIRE(weir::wire::format_name<TestType>(wire, v.count(), c.range) == c.format);
+        const std::vector<std::byte> message = encoded(wire, v, base);
+        for (const Threads& threads : several) {
+          REQUIRE(encoded(wire, v, base, threads) == message);
+          check_round_trip(wire, v, base, 1, threads);
+        }
+      }
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("damaged long messages are refused or hold a sorted vector, on any number of threads", "[wire][threads]", float,
+                   double) {
+  const std::vector<Threads> several{Threads(2), Threads(3), Threads(7)};
+  std::mt19937_64 random(6);
+  for (const Case& c : long_cases) {
+    for (const WireFormat format : {WireFormat::compact, WireFormat::coo}) {
+      const Wire wire{format, WireValues::native};
+      const auto v = make_long_vector<TestType>(Spread::uniform, c);
+      const auto base = static_cast<std::uint32_t>(full_range - c.range);
+      const std::vector<std::byte> message = encoded(wire, v, base);
+      const bool dense = weir::wire::format_name<TestType>(wire, v.count(), c.range) == "dense";
+      const std::size_t index_part = dense ? 0 : c.count * sizeof(TestType);
+      for (int trial = 0; trial < 12; ++trial) {
+        std::vector<std::byte> damaged(message);
+        for (int flips = 1 + trial % 3; flips > 0; --flips)
+          damaged[index_part + random() % (message.size() - index_part)] ^= std::byte{1} << (random() % 8);
+        if (trial == 1) std::fill(damaged.begin(), damaged.end(), std::byte{0xff});
+        if (trial == 2) std::fill(damaged.begin(), damaged.end(), std::byte{0});
+        INFO(c.format << ", " << (format == WireFormat::coo ? "coo" : "compact") << ", trial " << trial);
+        const Outcome alone = decode_outcome<TestType>(wire, damaged, v.count(), base, c.range);
+        REQUIRE(alone != Outcome::broken);
+        for (const Threads& threads : several)
+          REQUIRE(decode_outcome<TestType>(wire, damaged, v.count(), base, c.range, threads) == alone);
+      }
+    }
+  }
+}
+
+TEST_CASE("indices that do not ascend from one thread's part to the next are refused", "[wire][threads]") {
+  const Wire wire{WireFormat::coo, WireValues::native};
+  const auto v = make_long_vector<float>(Spread::uniform, long_cases[0]);
+  const std::vector<std::byte> message = encoded(wire, v);
+  for (const int count : {2, 3, 7}) {
+    const Threads threads(count);
+    for (int part = 1; part < count; ++part) {
+      const auto at = static_cast<std::size_t>(weir::part_range(v.count(), 64, part, count).begin);
+      std::vector<std::byte> damaged(message);
+      std::byte* const index = damaged.data() + v.indices.size() * sizeof(float) + at * sizeof(std::uint32_t);
+      std::memcpy(index, index - sizeof(std::uint32_t), sizeof(std::uint32_t));
+      REQUIRE(decode_outcome<float>(wire, damaged, v.count(), 0, v.range, threads) == Outcome::refused);
     }
   }
 }
