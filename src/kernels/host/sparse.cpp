@@ -11,7 +11,10 @@ namespace weir::kernels::host {
 namespace {
 
 /// Entries ahead: enough to cover a miss, few enough for the lines to be still there.
-constexpr std::int64_t prefetch_ahead = 32;
+constexpr std::int64_t prefetch_ahead = 128;
+
+/// Into the second-level cache, to which more lines can be on their way than to the first: there, stores alone keep all busy.
+HWY_INLINE void prefetch(const void* place) { __builtin_prefetch(place, 1, 2); }
 
 /// `value`, or what changes no sum, not even one of negative zeros. Bits, since compilers make a branch of a choice of values.
 template <class T>
@@ -97,7 +100,7 @@ void settle(T* dense, const std::uint32_t* indices, const T* values, std::int64_
     const std::uint32_t index = indices[i], taken_index = taken[t];
     // Too early if taken_index < index; then a later step writes the same element again.
     dense[index] = taken_index == index ? T{0} : values[i];
-    __builtin_prefetch(dense + indices[std::min(i + prefetch_ahead, count - 1)], 1);
+    prefetch(dense + indices[std::min(i + prefetch_ahead, count - 1)]);
     i += index <= taken_index;
     t += taken_index <= index;
   }
@@ -118,7 +121,7 @@ template <class T>
 void scatter(T* dense, const std::uint32_t* indices, const T* values, std::int64_t count) {
   std::int64_t i = 0;
   for (; i + prefetch_ahead < count; ++i) {
-    __builtin_prefetch(dense + indices[i + prefetch_ahead], 1);
+    prefetch(dense + indices[i + prefetch_ahead]);
     dense[indices[i]] = values[i];
   }
   for (; i < count; ++i) dense[indices[i]] = values[i];
