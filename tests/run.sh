@@ -61,7 +61,7 @@ fi
 
 # Most objects never see mpi.h: compiled once for Open MPI, MPICH and SimGrid. What the preprocessor gives decides, not where mpi.h would be.
 release=(-DWEIR_WERROR=ON)
-export CCACHE_NODIRECT=1
+export CCACHE_NODIRECT=1 CCACHE_BASEDIR=$root  # of several clones, too
 if command -v ccache >/dev/null; then release+=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
 # Volumes and conservation run the same code on more inputs: nothing new for ThreadSanitizer, and minutes under it.
 thread_tests="test_engine test_observation test_progress_thread test_exact test_dense test_plan test_common_resources test_large_index test_table_steady test_resume test_fused_errors test_pack_folder test_pack_processes test_sample_cache test_sample_loader test_elastic_optimizer"
