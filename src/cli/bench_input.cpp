@@ -1,6 +1,7 @@
 #include "cli/bench_input.hpp"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
@@ -70,11 +71,25 @@ NpyHeader read_npy_header(std::ifstream& in, const std::string& file) {
 
 }  // namespace
 
+std::vector<float> gradient_memory(std::int64_t count) {
+  std::vector<float> memory;
+  memory.reserve(static_cast<std::size_t>(count));
+#ifdef MADV_HUGEPAGE
+  // Before anything is touched. Advice only: failing is fine.
+  constexpr std::uintptr_t huge_page = std::uintptr_t{1} << 21;
+  const auto begin = reinterpret_cast<std::uintptr_t>(memory.data()), aligned = (begin + huge_page - 1) / huge_page * huge_page;
+  const std::uintptr_t end = begin + static_cast<std::uintptr_t>(count) * sizeof(float);
+  if (aligned < end) madvise(reinterpret_cast<void*>(aligned), end - aligned, MADV_HUGEPAGE);
+#endif
+  memory.resize(static_cast<std::size_t>(count));
+  return memory;
+}
+
 Gradients make_gradients(std::int64_t count, int rank, int iterations) {
   Gradients gradients(static_cast<std::size_t>(iterations));
   for (int t = 0; t < iterations; ++t) {
     auto& g = gradients[static_cast<std::size_t>(t)];
-    g.resize(static_cast<std::size_t>(count));
+    g = gradient_memory(count);
     const std::uint64_t own = splitmix64(static_cast<std::uint64_t>(rank) * 1000003 + static_cast<std::uint64_t>(t) + 17);
     for (std::int64_t i = 0; i < count; ++i) {
       const std::uint64_t shared = splitmix64(static_cast<std::uint64_t>(i));
@@ -118,10 +133,12 @@ Gradients read_gradients(const std::string& file, std::int64_t& count, int rank,
   const std::int64_t iterations = data_bytes / step_bytes;
   if (announced != 0 && iterations != announced)
     throw std::runtime_error(fmt::format("'{}' holds {} iterations: its shape says {}", file, iterations, announced));
-  Gradients gradients(static_cast<std::size_t>(iterations), std::vector<float>(static_cast<std::size_t>(count)));
+  Gradients gradients(static_cast<std::size_t>(iterations));
   for (std::int64_t t = 0; t < iterations; ++t) {
+    auto& g = gradients[static_cast<std::size_t>(t)];
+    g = gradient_memory(count);
     in.seekg(offset + t * step_bytes + rank * count * 4);
-    in.read(reinterpret_cast<char*>(gradients[static_cast<std::size_t>(t)].data()), count * 4);
+    in.read(reinterpret_cast<char*>(g.data()), count * 4);
   }
   if (!in) throw std::runtime_error(fmt::format("reading '{}' failed", file));
   return gradients;

@@ -3,8 +3,9 @@
 #include <mpi.h>
 
 #include "base/error.hpp"
-#include "cuda/runtime.hpp"
+#include "cli/bench_input.hpp"
 #include "communicator/communicator.hpp"
+#include "cuda/runtime.hpp"
 
 namespace weir::cli {
 namespace {
@@ -15,7 +16,7 @@ void sum_over_ranks(float* data, std::int64_t count) {
 
 class HostBuffer final : public GradientBuffer {
  public:
-  explicit HostBuffer(std::int64_t count) : data_(static_cast<std::size_t>(count)) {}
+  explicit HostBuffer(std::int64_t count) : data_(gradient_memory(count)) {}
   void fill(const std::vector<float>& gradient) override { data_ = gradient; }
   void run(AllreducePlan& plan, bool dense) override {
     if (dense)
