@@ -19,7 +19,7 @@ constexpr int histogram_rounds = 3;  // of global_kth; two or three with a good 
 constexpr int largest_radix = 64;
 // Automatic choice stays within the memory of the direct schedule and a megabyte: one round takes room for the entries of all
 // ranks, phases for several times k.
-constexpr double most_in_one_round = 16384, most_in_phases = 2048;
+constexpr double most_in_one_round = 24576, most_in_phases = 2048;
 constexpr double most_arriving = 32768;  // entries that a phase has room for: 4 k + 2 P of each partner
 constexpr int fewest_for_phases = 8;
 // A step takes more than the latency of its messages: as long as it takes to cut so many entries.
