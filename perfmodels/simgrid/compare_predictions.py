@@ -15,31 +15,20 @@ import statistics
 import subprocess
 import tempfile
 
+import machines
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 RANKS_PER_NODE = {"piz_daint": 1, "commlib": 8}
 EXPERIMENTS = ["vgg16", "lstm", "bert", "commlib"]
-
-
-def scaled_machine(name, scale, folder):
-    """A machine file whose bandwidths and rates are those of machine `name` over `scale`."""
-    with open(os.path.join(HERE, "..", "machines", f"simulated_{name}.json")) as file:
-        machine = json.load(file)
-    for link in machine["levels"].values():
-        for key in ("bandwidth", "exchange", "shared"):
-            link[key] /= scale
-    machine["rates"] = {key: rate / scale for key, rate in machine["rates"].items()}
-    path = os.path.join(folder, "machine.json")
-    with open(path, "w") as file:
-        json.dump(machine, file)
-    return path
 
 
 def predicted_seconds(weir, case, scale):
     """By algorithm."""
     per_node = RANKS_PER_NODE[case["machine"]]
     with tempfile.TemporaryDirectory() as folder:
-        output = os.path.join(folder, "predictions.json")
-        command = [weir, "predict", "--machine", scaled_machine(case["machine"], scale, folder), "--json", output]
+        output, figures = os.path.join(folder, "predictions.json"), os.path.join(folder, "machine.json")
+        machines.scaled_figures(case["machine"], scale, figures)
+        command = [weir, "predict", "--machine", figures, "--json", output]
         command += ["--count", str(round(case["count"] / scale)), "--density", str(case["density"])]
         command += ["--nodes", str(case["ranks"] // per_node), "--ranks-per-node", str(per_node)]
         # As the simulation runs: there are no shared-memory windows.

@@ -9,6 +9,7 @@ elements then take as long as n elements on the machine itself.
 """
 import argparse
 import itertools
+import json
 import os
 import subprocess
 import tempfile
@@ -123,6 +124,21 @@ def write_machine(machine, ranks, scale, platform, hosts):
         file.write(HEAD + body + "</platform>\n")
     with open(hosts, "w") as file:
         file.write("\n".join(names) + "\n")
+
+
+def scaled_figures(machine, scale, file):
+    """Writes a machine file whose bandwidths and rates are over `scale`: what `weir calibrate` would measure on the scaled machine.
+
+    At full speed it is ../machines/simulated_MACHINE.json.
+    """
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "machines", f"simulated_{machine}.json")) as source:
+        figures = json.load(source)
+    for link in figures["levels"].values():
+        for key in ("bandwidth", "exchange", "shared"):
+            link[key] /= scale
+    figures["rates"] = {key: rate / scale for key, rate in figures["rates"].items()}
+    with open(file, "w") as scaled:
+        json.dump(figures, scaled)
 
 
 def simulate(program, machine, ranks, scale, arguments):

@@ -42,7 +42,8 @@ def factor_range(rows, others):
 
 
 def claims_of_figure(experiment, cases):
-    """(source, what it says, what was simulated, whether that agrees)"""
+    """(source, what it says, what was simulated, whether that agrees). `cases` in which some of the algorithms ran do not count."""
+    cases = {ranks: rows for ranks, rows in cases.items() if rows.keys() >= {*SPARSE, *DENSE}}
     figure, factors = FIGURES[experiment]
     source = f"Ok-Topk, figure {figure}"
     few, many = min(cases), max(cases)

@@ -24,6 +24,7 @@ nlohmann::ordered_json as_json(const Row& r) {
     row["error"] = r.error;
     return row;
   }
+  row["explanation"] = r.explanation;
   row["iterations"] = r.iterations;
   row["seconds"] = r.seconds;
   row["seconds_select"] = r.select;

@@ -11,8 +11,9 @@ namespace weir::simulation {
 
 /// Medians over iterations of the largest value of any rank.
 struct Row {
-  std::string algorithm;  ///< as asked for, "name" or "name+threshold"
-  std::string error;      ///< why this algorithm did not run; the rest is empty then
+  std::string algorithm;      ///< as asked for: "name", "name+threshold", "name:schedule" or "name:phased/radix"
+  std::string error;          ///< why this algorithm did not run; the rest is empty then
+  std::string explanation{};  ///< the plan's
   int ranks = 0, nodes = 0;
   std::int64_t count = 0;
   double density = 0;

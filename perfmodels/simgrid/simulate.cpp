@@ -104,7 +104,8 @@ void fill_row(Row& row, std::vector<double> samples) {
 
 void measure(const Communicator& comm, const Options& options, std::span<float> gradient, Row& row) {
   AllreducePlan plan(comm, config_of(options, row.algorithm));
-  if (comm.rank() == 0) fmt::print(stderr, "{}: {}", row.algorithm, plan.explanation());
+  row.explanation = plan.explanation();
+  if (comm.rank() == 0) fmt::print(stderr, "{}: {}", row.algorithm, row.explanation);
   std::vector<double> samples;
   for (int t = 0; t < options.warmup + options.iterations; ++t) {
     fill_gradient(gradient, options.spread, comm.rank(), t);

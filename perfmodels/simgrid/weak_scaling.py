@@ -2,15 +2,17 @@
 """Simulates the papers' scaling experiments with every allreduce algorithm of the registry.
 
     weak_scaling.py PROGRAM [--cases vgg16 lstm bert commlib] [--ranks 16 32 ...] [--counts N ...]
-                            [--algorithms NAME[+THRESHOLD] ...]
+                            [--algorithms NAME[+THRESHOLD|:SCHEDULE] ...]
 
-PROGRAM is weir_simulate.so (build.sh). Every case, one model on one number of ranks, is one JSON file in --results; algorithms that
-it has are not run again unless --force. Then a table and an SVG picture (gnuplot) per experiment are made of all files there are.
+PROGRAM is weir_simulate.so (build.sh). Plans choose by the figures that `weir calibrate` has of the machine. Every case, one model on
+one number of ranks, is one JSON file in --results; algorithms that it has are not run again unless --force. Then tables and an SVG
+picture (gnuplot) per experiment are made of all files there are.
 """
 import argparse
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -22,9 +24,10 @@ import machines
 MODELS = {
     "vgg16": {"count": 14728266, "density": 0.02, "ranks": [16, 32], "paper": "1.51x-8.83x at 32 ranks"},
     "lstm": {"count": 27569568, "density": 0.02, "ranks": [16, 32, 64], "paper": "1.34x-7.71x at 64 ranks"},
-    "bert": {"count": 133547324, "density": 0.01, "ranks": [16, 32, 64, 128, 256], "paper": "3.29x-12.95x at 256 ranks"},
+    "bert": {"count": 133547324, "density": 0.01, "ranks": [16, 32, 64, 128, 256, 1024], "paper": "3.29x-12.95x at 256 ranks"},
 }
 GATHERING = ["topk_allgather", "gaussiank", "topk_dsa"]  # up to P k entries a rank: at 256 ranks some 80 bytes an element
+DELIVERING_K = ["gtopk", "oktopk", "hi_oktopk"]  # with any threshold or schedule; the others deliver up to P k entries
 # CommLib, figure 7: data aggregation time over vector length on 16 instances of 8 ranks.
 COMMLIB_COUNTS = [2**e for e in (18, 20, 22, 24, 26, 27)]
 
@@ -44,14 +47,16 @@ def case_file(options, name, case):
 
 def simulate_rows(options, machine, ranks, scale, arguments):
     with tempfile.TemporaryDirectory() as folder:
-        file = os.path.join(folder, "rows.json")
+        file, figures = os.path.join(folder, "rows.json"), os.path.join(folder, "machine.json")
+        machines.scaled_figures(machine, scale, figures)
+        os.environ["WEIR_MACHINE"] = figures
         seconds, memory = machines.simulate(options.program, machine, ranks, scale, [*arguments, "--json", file])
         with open(file) as rows:
             return [row | {"scale": scale, "real_seconds": round(seconds, 1), "peak_memory_bytes": memory} for row in json.load(rows)]
 
 
 def registry(options):
-    rows = simulate_rows(options, "flat", 1, 1, ["--count", "64", "--iterations", "1", "--warmup", "0"])
+    rows = simulate_rows(options, "piz_daint", 1, 1, ["--count", "64", "--iterations", "1", "--warmup", "0"])
     return [row["algorithm"] for row in rows]
 
 
@@ -94,28 +99,48 @@ def share_of_control(row):
     return f"{row['control_bytes_sent'] / (row['control_bytes_sent'] + row['payload_bytes_sent']):.0%}"
 
 
+def schedule(row):
+    found = re.search("schedule: (.*)", row.get("explanation", ""))
+    return found[1] if found else ""
+
+
 def table(name, cases):
     """Markdown: simulated communication and sparsification, and its ratio to oktopk's in the same case."""
     lines = [f"# {name}, simulated", "", "Milliseconds of one allreduce: selection, exchange, apply. control: its share of the bytes a rank "
              "sends, overrated by the scale. x: times oktopk's of the same case."]
-    lines += ["", "| ranks | elements | scale | algorithm | ms | select | exchange | apply | control | x |"]
-    lines.append("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    lines += ["", "| ranks | elements | scale | algorithm | schedule | ms | select | exchange | apply | control | x |"]
+    lines.append("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for case in cases:
         best = next((r["seconds"] for r in case["rows"] if r["algorithm"] == "oktopk" and "seconds" in r), None)
         for row in case["rows"]:
             start = f"| {case['ranks']} | {case['count']} | {row['scale']} | {row['algorithm']} |"
             if "error" in row:
-                lines.append(f"{start} {row['error']} | | | | | |")
+                lines.append(f"{start} {row['error']} | | | | | | |")
                 continue
             ms = [f"{row[key] * 1e3:.3f}" for key in ("seconds", "seconds_select", "seconds_exchange", "seconds_apply")]
             control = share_of_control(row)
             factor = f"{row['seconds'] / best:.2f}" if best else ""
-            lines.append(f"{start} {' | '.join(ms)} | {control} | {factor} |")
+            lines.append(f"{start} {schedule(row)} | {' | '.join(ms)} | {control} | {factor} |")
     if name in MODELS:
         lines += ["", f"The paper: Ok-Topk's whole training iteration, forward and backward pass included, is {MODELS[name]['paper']} "
                   "faster than the others'. The factors above are of communication and sparsification alone, and of Weir's own "
                   "algorithms on both sides."]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines + to_the_best(cases)) + "\n"
+
+
+def to_the_best(cases):
+    """Markdown: how far oktopk and hi_oktopk, with the schedules they choose, are from the fastest that delivers k."""
+    lines = ["", "Times the fastest algorithm that delivers k, as each chooses its schedule:", "",
+             "| ranks | elements | fastest | ms | `oktopk` | `hi_oktopk` |", "| --- | --- | --- | --- | --- | --- |"]
+    for case in cases:
+        seconds = {r["algorithm"]: r["seconds"] for r in case["rows"]
+                   if "seconds" in r and re.split("[+:]", r["algorithm"])[0] in DELIVERING_K}
+        if not seconds:
+            continue
+        best = min(seconds, key=seconds.get)
+        factors = [f"{seconds[own] / seconds[best]:.2f}" if own in seconds else "" for own in ("oktopk", "hi_oktopk")]
+        lines.append(f"| {case['ranks']} | {case['count']} | `{best}` | {seconds[best] * 1e3:.3f} | {' | '.join(factors)} |")
+    return lines
 
 
 # A colour and a point each: some curves coincide.
@@ -133,6 +158,8 @@ STYLES = {
     "hi_oktopk": "lc rgb '#8c510a' pt 13",
     "oktopk": "lc rgb '#d55e00' pt 15",
     "oktopk+reuse": "lc rgb '#f2b08a' pt 14",
+    "oktopk:direct": "lc rgb '#d55e00' dt 2 pt 4",
+    "hi_oktopk:direct": "lc rgb '#8c510a' dt 2 pt 12",
 }
 
 
@@ -181,7 +208,7 @@ def parse():
     parser.add_argument("--cases", nargs="+", choices=[*MODELS, "commlib"], default=[*MODELS, "commlib"])
     parser.add_argument("--ranks", nargs="+", type=int, help="only these numbers of ranks")
     parser.add_argument("--counts", nargs="+", type=int, help="of commlib, only these numbers of elements")
-    parser.add_argument("--algorithms", nargs="+", help="NAME or NAME+THRESHOLD; all of the registry by default")
+    parser.add_argument("--algorithms", nargs="+", help="NAME, NAME+THRESHOLD or NAME:SCHEDULE; all of the registry by default")
     parser.add_argument("--iterations", type=int, default=2)
     parser.add_argument("--warmup", type=int, default=1)
     parser.add_argument("--elements", type=float, default=2.5e8, help="ranks x elements to simulate at most; 10 bytes each, a quarter of it for "
