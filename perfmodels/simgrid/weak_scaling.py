@@ -4,7 +4,7 @@
     weak_scaling.py PROGRAM [--cases vgg16 lstm bert commlib] [--ranks 16 32 ...] [--counts N ...]
                             [--algorithms NAME[+THRESHOLD|:SCHEDULE] ...]
 
-PROGRAM is weir_simulate.so (build.sh). Plans choose by the figures that `weir calibrate` has of the machine. Every case, one model on
+PROGRAM is weir_simulate.so (build.sh). Plans choose by the machine's calibrated figures (../machines). Every case, one model on
 one number of ranks, is one JSON file in --results; algorithms that it has are not run again unless --force. Then tables and an SVG
 picture (gnuplot) per experiment are made of all files there are.
 """
