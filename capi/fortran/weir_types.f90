@@ -71,7 +71,7 @@ module weir_types
   !> How the messages of oktopk, and of the exchanges of hi_oktopk, are arranged. Every schedule delivers the same bits. phased and
   !> one_round are for host memory, native wire values, and thresholds that select at most k entries (exact, mstopk).
 
-  !> the cheapest by the cost functions, for the largest k of the plan; `explanation()` names it
+  !> the cheapest by the cost functions, for the k of each run; `explanation()` names it
   integer, parameter :: WEIR_EXCHANGE_AUTOMATIC = 0
   !> Ok-Topk section 3.1.1: every rank sends to every other; at most 3 k entries a rank
   integer, parameter :: WEIR_EXCHANGE_DIRECT = 1

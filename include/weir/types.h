@@ -58,7 +58,7 @@ typedef enum weir_wire_values {
 /** How the messages of oktopk, and of the exchanges of hi_oktopk, are arranged. Every schedule delivers the same bits. phased
  *  and one_round are for host memory, native wire values, and thresholds that select at most k entries (exact, mstopk). */
 typedef enum weir_exchange_schedule {
-  WEIR_EXCHANGE_AUTOMATIC = 0, /**< the cheapest by the cost functions, for the largest k of the plan; `explanation()` names it */
+  WEIR_EXCHANGE_AUTOMATIC = 0, /**< the cheapest by the cost functions, for the k of each run; `explanation()` names it */
   WEIR_EXCHANGE_DIRECT = 1, /**< Ok-Topk section 3.1.1: every rank sends to every other; at most 3 k entries a rank */
   WEIR_EXCHANGE_PHASED = 2, /**< split and reduce digit by digit of the rank number: about `radix` log P messages in place of P */
   /** every rank gathers every selection, and sums and cuts for itself: log P messages, for small k P */

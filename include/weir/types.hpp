@@ -52,7 +52,7 @@ enum class WireValues : std::int32_t {
 /// How the messages of oktopk, and of the exchanges of hi_oktopk, are arranged. Every schedule delivers the same bits. phased and
 /// one_round are for host memory, native wire values, and thresholds that select at most k entries (exact, mstopk).
 enum class ExchangeSchedule : std::int32_t {
-  automatic = 0,  ///< the cheapest by the cost functions, for the largest k of the plan; `explanation()` names it
+  automatic = 0,  ///< the cheapest by the cost functions, for the k of each run; `explanation()` names it
   direct = 1,     ///< Ok-Topk section 3.1.1: every rank sends to every other; at most 3 k entries a rank
   phased = 2,     ///< split and reduce digit by digit of the rank number: about `radix` log P messages in place of P
   one_round = 3   ///< every rank gathers every selection, and sums and cuts for itself: log P messages, for small k P

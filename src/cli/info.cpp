@@ -3,6 +3,7 @@
 #include <hwloc.h>
 #include <weir/mpi.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -75,20 +76,22 @@ void print_progress_threads(const detail::CommunicatorState& comm) {
   }
 }
 
-/// Of a plan that does not say its own.
-void print_threads(const detail::CommunicatorState& comm) {
+/// Of a plan that does not say its own. `settings`: WEIR_THREADS of each rank.
+void print_threads(const detail::CommunicatorState& comm, const std::vector<int>& settings) {
   const bool progress_threads = comm.settings.progress_thread != ProgressThreadSetting::off;
-  fmt::print("\nthreads: {}\n", comm.settings.threads > 0 ? "as WEIR_THREADS says" : "the cores that a rank has for itself");
-  for (int rank = 0; rank < comm.topology.size(); ++rank)
-    fmt::print("  rank {}: {}\n", rank,
-               comm.settings.threads > 0 ? comm.settings.threads : own_cores(comm.topology, rank, progress_threads));
+  const bool any_set = std::any_of(settings.begin(), settings.end(), [](int threads) { return threads > 0; });
+  fmt::print("\nthreads: {}the cores that a rank has for itself\n", any_set ? "as WEIR_THREADS says, else " : "");
+  for (int rank = 0; rank < comm.topology.size(); ++rank) {
+    const int setting = settings[static_cast<std::size_t>(rank)];
+    fmt::print("  rank {}: {}\n", rank, setting > 0 ? setting : own_cores(comm.topology, rank, progress_threads));
+  }
 }
 
 std::string hwloc_version_text(unsigned version) {
   return fmt::format("{}.{}.{}", version >> 16, (version >> 8) & 0xff, version & 0xff);
 }
 
-void print_build_and_machine(const Communicator& comm, const std::vector<int>& nearest_gpus) {
+void print_build_and_machine(const Communicator& comm, const std::vector<int>& nearest_gpus, const std::vector<int>& threads) {
   const Version v = version();
   fmt::print("weir {}.{}.{}\n", v.major, v.minor, v.patch);
   fmt::print("\nbuild\n");
@@ -106,7 +109,7 @@ void print_build_and_machine(const Communicator& comm, const std::vector<int>& n
   fmt::print("  built in      mpi, inproc\n");
   fmt::print("  CUDA memory   {}\n", comm.state()->device_path.why);
   print_gpus(nearest_gpus);
-  print_threads(*comm.state());
+  print_threads(*comm.state(), threads);
   print_progress_threads(*comm.state());
   fmt::print("\nallreduce algorithms\n");
   for (const AlgorithmInfo& algorithm : algorithms()) fmt::print("  {:<22} {}\n", algorithm.name, algorithm.description);
@@ -168,10 +171,13 @@ void run(const Options& options) {
   start_mpi();
   const Communicator comm(MPI_COMM_WORLD);
   if (!options.plan) {
-    const int mine = comm.nearest_gpu();
-    std::vector<int> nearest_gpus(static_cast<std::size_t>(comm.size()));
-    MPI_Gather(&mine, 1, MPI_INT, nearest_gpus.data(), 1, MPI_INT, 0, MPI_COMM_WORLD);
-    if (comm.rank() == 0) print_build_and_machine(comm, nearest_gpus);
+    const auto of_all_ranks = [&](int mine) {
+      std::vector<int> all(static_cast<std::size_t>(comm.size()));
+      MPI_Gather(&mine, 1, MPI_INT, all.data(), 1, MPI_INT, 0, MPI_COMM_WORLD);
+      return all;
+    };
+    const std::vector<int> nearest_gpus = of_all_ranks(comm.nearest_gpu()), threads = of_all_ranks(comm.state()->settings.threads);
+    if (comm.rank() == 0) print_build_and_machine(comm, nearest_gpus, threads);
     return;
   }
   const AllreducePlan plan(comm, config);

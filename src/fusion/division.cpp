@@ -31,16 +31,22 @@ Ends by_bytes(std::span<const Load> line, std::int64_t most) {
 
 Ends tapered(std::span<const Load> line, std::int64_t most) {
   constexpr std::int64_t shares[] = {16, 4};
+  // A cut there parts no dense tensor from the sparse one that it rides along with.
+  const auto behind_sparse = [&](std::size_t cut, std::size_t end) {
+    while (cut > 0 && cut < end && line[cut - 1].elements == 0) ++cut;
+    return cut;
+  };
   std::size_t begin = 0, end = line.size();
   Ends ends, last;
   for (const std::int64_t share : shares) {
     const std::size_t whole = end;
     for (std::int64_t room = most / share; end > 0 && line[end - 1].bytes <= room; --end) room -= line[end - 1].bytes;
+    end = behind_sparse(end, whole);
     if (end < whole) last.push_back(whole);
   }
   for (const std::int64_t share : shares) {
     if (begin == end) break;
-    begin += by_bytes(line.subspan(begin, end - begin), most / share).front();
+    begin = behind_sparse(begin + by_bytes(line.subspan(begin, end - begin), most / share).front(), end);
     ends.push_back(begin);
   }
   for (const std::size_t next : by_bytes(line.subspan(begin, end - begin), most)) ends.push_back(begin + next);

@@ -79,8 +79,15 @@ TEST_CASE("tapered stretches are small at both ends") {
   REQUIRE((tapered(ones(3), 1) == Ends{1, 2, 3}));
   // A tensor that is larger than a small stretch ends the taper on its side.
   REQUIRE((tapered(line_of({{20, 0}, {9, 0}, {30, 0}, {1, 0}, {20, 0}}), 32) == Ends{1, 2, 4, 5}));
+  // Dense tensors, of no elements in the index space, stay with the sparse one after them.
+  Line line = line_of({{40, 0}, {40, 0}, {8, 0}, {8, 0}, {1, 0}});
+  line[2].elements = line[3].elements = 0;
+  REQUIRE((tapered(line, 52) == Ends{1, 2, 5}));
+  line = line_of({{8, 0}, {40, 0}, {8, 0}, {1, 0}, {1, 0}});
+  line[0].elements = line[2].elements = 0;
+  REQUIRE((tapered(line, 52) == Ends{2, 4, 5}));
   for (unsigned seed = 0; seed < 40; ++seed) {
-    const Line line = random_line(seed, seed);
+    line = random_line(seed, seed);
     for (const std::int64_t most : {16, 300000, 1600000}) {
       std::size_t begin = 0;
       for (const std::size_t end : tapered(line, most)) {
