@@ -58,7 +58,7 @@ inline std::vector<int> order_of(std::size_t tensors, unsigned seed) {
 }
 
 inline std::string name_of(FusionScheme scheme) {
-  constexpr const char* names[] = {"none", "behind",  "ahead",       "ahead_inter", "ahead_inter_intra",
+  constexpr const char* names[] = {"none", "behind",  "ahead",        "ahead_inter",  "ahead_inter_intra",
                                    "omgs", "cupcake", "ahead_fitted", "ahead_tapered"};
   return names[static_cast<int>(scheme)];
 }

@@ -58,8 +58,8 @@ TEST_CASE("stretches cover the line, whatever makes them") {
   const LinearCost cost{1e-3, 1e-8};
   for (const std::size_t n : {0u, 1u, 2u, 7u, 100u}) {
     const Line line = random_line(n, static_cast<unsigned>(n));
-    for (const Ends& ends : {one_each(line), by_bytes(line, 1), by_bytes(line, 200000), tapered(line, 1), tapered(line, 400000), merged(line, cost),
-                             balanced(line, cost, 300000), earliest(line, cost, 64)})
+    for (const Ends& ends : {one_each(line), by_bytes(line, 1), by_bytes(line, 200000), tapered(line, 1), tapered(line, 400000),
+                             merged(line, cost), balanced(line, cost, 300000), earliest(line, cost, 64)})
       REQUIRE(covers(line, ends));
   }
 }
