@@ -1,10 +1,19 @@
 #!/bin/bash
-# check_kernel_costs.sh KERNEL_COSTS_CPP OBJECT...: fails when a float kernel of the host has no row in kernel_costs.cpp.
+# check_kernel_costs.sh KERNEL_COSTS_CPP OBJECT...: fails when a float kernel of the host has no row in kernel_costs.cpp, or a row
+# names a symbol that no object defines.
 set -euo pipefail
 costs=$1; shift
-missing=$(nm --defined-only "$@" | awk '$2 ~ /[TW]/ && $3 ~ /^_ZN4weir7kernels4host[0-9]+[a-z_0-9]+IfE/ {print $3}' | sort -u |
-  while read -r symbol; do grep -q "$symbol\b" "$costs" || echo "  $symbol  $(c++filt "$symbol")"; done)
-[[ -z $missing ]] && exit 0
-echo "$costs: what do these kernels cost? Add a row for each:" >&2
-echo "$missing" >&2
+defined=$(nm --defined-only "$@" | awk '$2 ~ /[TW]/ {print $3}' | sort -u)
+rows=$(sed -n 's/^CHARGED[A-Z_]*(\(_[A-Za-z0-9_]*\),.*/\1/p' "$costs" | sort -u)
+missing=$(comm -13 <(echo "$rows") <(grep -E '^_ZN4weir7kernels4host[0-9]+[a-z_0-9]+IfE' <<<"$defined"))
+stale=$(comm -23 <(echo "$rows") <(echo "$defined"))
+[[ -z $missing && -z $stale ]] && exit 0
+# complain WHAT SYMBOLS
+complain() {
+  [[ -n $2 ]] || return 0
+  echo "$costs: $1"
+  while read -r symbol; do echo "  $symbol  $(c++filt "$symbol")"; done <<<"$2"
+}
+complain "what do these kernels cost? Add a row for each:" "$missing" >&2
+complain "the library has no such functions any more. Mend their rows:" "$stale" >&2
 exit 1

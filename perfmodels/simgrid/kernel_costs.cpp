@@ -4,7 +4,7 @@
 // machine that simulates. Arithmetic on indices alone is free.
 //
 // Linked with --wrap for each symbol below. CMakeLists.txt reads the symbols from this file, and check_kernel_costs.sh refuses a
-// program with a float kernel that has no row here.
+// program with a float kernel that has no row here, and a row whose symbol the library lacks.
 #include <smpi/smpi.h>
 
 #include <algorithm>
@@ -129,12 +129,13 @@ CHARGED_VOID(_ZN4weir7kernels4host11gather_rowsIfEEvPKT_lPKjllPS3_l,
 CHARGED_VOID(_ZN4weir7kernels4host13coalesce_rowsIfEEvPKT_lPKjS7_lPS3_,
              (const float* x, int64_t width, const uint32_t* order, const uint32_t* first, int64_t groups, float* out),
              (x, width, order, first, groups, out), (4 * width + 4) * (first[groups] - first[0]) + 4 * width * groups)
-CHARGED(_ZN4weir4wire6encodeIfEElNS0_4WireEPKjPKT_ljmPSt4byte, int64_t,
-        (Wire wire, const uint32_t* indices, const float* values, int64_t count, uint32_t base, uint64_t range, std::byte* out),
-        (wire, indices, values, count, base, range, out), 8 * count + result)
-CHARGED_VOID(_ZN4weir4wire6decodeIfEEvNS0_4WireEPKSt4bytelljmPjPT_,
+CHARGED(_ZN4weir4wire6encodeIfEElNS0_4WireEPKjPKT_ljmPSt4byteRKNS_7ThreadsE, int64_t,
+        (Wire wire, const uint32_t* indices, const float* values, int64_t count, uint32_t base, uint64_t range, std::byte* out,
+         const Threads& threads),
+        (wire, indices, values, count, base, range, out, threads), 8 * count + result)
+CHARGED_VOID(_ZN4weir4wire6decodeIfEEvNS0_4WireEPKSt4bytelljmPjPT_RKNS_7ThreadsE,
              (Wire wire, const std::byte* in, int64_t bytes, int64_t count, uint32_t base, uint64_t range, uint32_t* indices,
-              float* values),
-             (wire, in, bytes, count, base, range, indices, values), bytes + 8 * count)
+              float* values, const Threads& threads),
+             (wire, in, bytes, count, base, range, indices, values, threads), bytes + 8 * count)
 
 }  // namespace weir
