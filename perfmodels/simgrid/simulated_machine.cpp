@@ -8,7 +8,6 @@
 #include <simgrid/host.h>
 #include <smpi/smpi.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <string_view>
@@ -17,9 +16,14 @@
 
 namespace {
 
-std::unordered_map<const MPI_Request*, double> looked_at;  // requests in flight, and the simulated time of the last look at them
-std::vector<MPI_Request*> tested;                          // of these, tested in vain
-std::unordered_map<const MPI_Request*, MPI_Status> done;   // by a wait, not yet told
+struct Look {
+  double time;          // simulated, of the last look at the request
+  bool tested = false;  // in vain
+};
+
+std::unordered_map<const MPI_Request*, Look> looked_at;   // requests in flight
+std::vector<MPI_Request*> tested;                         // of these, tested in vain
+std::unordered_map<const MPI_Request*, MPI_Status> done;  // by a wait, not yet told
 
 /// A request that has been cancelled.
 MPI_Request cancelled() {
@@ -83,13 +87,13 @@ int __wrap_hwloc_topology_load(hwloc_topology_t) { return -1; }
 
 int __real_MPI_Isend(const void* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm, MPI_Request* request);
 int __wrap_MPI_Isend(const void* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm, MPI_Request* request) {
-  looked_at.insert_or_assign(request, simgrid_get_clock());
+  looked_at.insert_or_assign(request, Look{simgrid_get_clock()});
   return __real_MPI_Isend(data, count, type, to, tag, comm, request);
 }
 
 int __real_MPI_Irecv(void* data, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm, MPI_Request* request);
 int __wrap_MPI_Irecv(void* data, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm, MPI_Request* request) {
-  looked_at.insert_or_assign(request, simgrid_get_clock());
+  looked_at.insert_or_assign(request, Look{simgrid_get_clock()});
   return __real_MPI_Irecv(data, count, type, from, tag, comm, request);
 }
 
@@ -97,11 +101,12 @@ int __wrap_MPI_Test(MPI_Request* request, int* flag, MPI_Status* status) {
   const double now = simgrid_get_clock();
   const auto look = looked_at.find(request);
   if (look != looked_at.end()) {
-    if (std::find(tested.begin(), tested.end(), request) == tested.end()) tested.push_back(request);
-    if (look->second < now) {
+    if (!look->second.tested) tested.push_back(request);
+    look->second.tested = true;
+    if (look->second.time < now) {
       while (!tested.empty() && wait_for_tested(true)) {
       }
-      for (const MPI_Request* other : tested) looked_at[other] = now;
+      for (const MPI_Request* other : tested) looked_at[other].time = now;
     }
   }
   const auto found = done.find(request);
@@ -115,7 +120,7 @@ int __wrap_MPI_Test(MPI_Request* request, int* flag, MPI_Status* status) {
 int __wrap_sched_yield() {
   if (tested.empty()) return 0;
   wait_for_tested(false);
-  for (const MPI_Request* other : tested) looked_at[other] = simgrid_get_clock();
+  for (const MPI_Request* other : tested) looked_at[other].time = simgrid_get_clock();
   return 0;
 }
 
