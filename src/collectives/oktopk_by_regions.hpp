@@ -90,29 +90,27 @@ class OkTopkByRegions {
 
     // 2. announce: faults, region sizes, and what ranks would carry in the phases; unbalanced regions are re-cut at once
     StageScope stage = channel.stage(Stage::announce);
-    co_await space_.count_regions(channel, local, state_->boundaries, own_counts_.data());
-    const int maxima = 1 + (by_phases_ ? phased_->phases() : 0), words = maxima + ranks_;
-    words_[0] = input_error;
-    if (by_phases_) phased_->largest_parts(own_counts_.data(), words_.data() + 1);
-    std::copy(own_counts_.begin(), own_counts_.end(), words_.data() + maxima);
-    co_await allreduce_control(channel, words_.data(), words, maxima, words_.data() + words);
+    co_await announce(channel, local, input_error);
     outcome.input_error = words_[0];
     if (outcome.input_error != 0) co_return outcome;
-    const std::uint64_t* const region_totals = words_.data() + maxima;
+    const std::uint64_t* const region_totals = words_.data() + maxima();
     const std::uint64_t total = std::accumulate(region_totals, region_totals + ranks_, std::uint64_t{0});
     if (total == 0) co_return outcome;
     if (*std::max_element(region_totals, region_totals + ranks_) > balanced_region_limit(total / at(ranks_), k)) {
       stage.next(Stage::recut);
       const auto indices = co_await space_.indices_of(channel, local, index_copy_);
       co_await recut_boundaries(channel, indices, total, n(), state_->boundaries, cut_scratch_.data());
-      co_await space_.count_regions(channel, local, state_->boundaries, own_counts_.data());
+      if (by_phases_)
+        co_await announce(channel, local, 0);
+      else
+        co_await space_.count_regions(channel, local, state_->boundaries, own_counts_.data());
       outcome.recut = true;
     }
 
     stage.end();
 
     // 3. split and reduce (line 8)
-    by_phases_ = by_phases_ && !outcome.recut && phased_->carries(k, words_.data() + 1, region_totals);
+    by_phases_ = by_phases_ && phased_->carries(k, words_.data() + 1, region_totals);
     if (by_phases_)
       co_await phased_->run(channel, local, state_->boundaries);
     else
@@ -155,6 +153,19 @@ class OkTopkByRegions {
   [[nodiscard]] static std::size_t at(int i) { return static_cast<std::size_t>(i); }
   [[nodiscard]] std::uint64_t n() const { return static_cast<std::uint64_t>(problem_.count); }
   [[nodiscard]] bool reuse() const { return problem_.config.threshold == Threshold::reuse; }
+
+  /// How many of words_ are maxima over the ranks; sizes of regions follow.
+  [[nodiscard]] int maxima() const { return 1 + (by_phases_ ? phased_->phases() : 0); }
+
+  /// words_: the greatest fault, the most that a rank would carry in each phase, and the entries of every region.
+  task<void> announce(Channel channel, SparseVector<T> local, std::uint64_t input_error) {
+    co_await space_.count_regions(channel, local, state_->boundaries, own_counts_.data());
+    const int words = maxima() + ranks_;
+    words_[0] = input_error;
+    if (by_phases_) phased_->largest_parts(own_counts_.data(), words_.data() + 1);
+    std::copy(own_counts_.begin(), own_counts_.end(), words_.data() + maxima());
+    co_await allreduce_control(channel, words_.data(), words, maxima(), words_.data() + words);
+  }
 
   // Above this a region is re-cut. Relative to the smaller of the mean and k, so that what a rank receives stays below 3 k entries
   // in mode `reuse` too, where ranks contribute up to 1.25 k.

@@ -69,9 +69,9 @@ namespace weir {
 }
 
 /// Most control words that a rank sends in one iteration: boundaries, announcement, a re-cut, sizes, histograms, twice in mode
-/// `reuse`.
+/// `reuse`. In phases, a re-cut is followed by another announcement.
 template <class T>
-[[nodiscard]] std::int64_t oktopk_control_words(int ranks) {
+[[nodiscard]] std::int64_t oktopk_control_words(int ranks, ExchangeSchedule schedule) {
   if (ranks == 1) return 0;
   const std::int64_t p = ranks;
   const std::int64_t messages = allreduce_control_messages(ranks);
@@ -80,7 +80,7 @@ template <class T>
   const std::int64_t recut = messages * 2 * (recut_coarse_bins + std::int64_t{recut_fine_rounds} * recut_fine_bins * (p - 1));
   const std::int64_t sizes = (p - 1) + 3 * 3 * (p - 1);
   const std::int64_t histograms = 2 * messages * 2 * kth_words * kth_rounds<T>;
-  return boundaries + announcement + recut + sizes + histograms;
+  return boundaries + (schedule == ExchangeSchedule::phased ? 2 : 1) * announcement + recut + sizes + histograms;
 }
 
 /// Most payload words that the ranks of one switch group, of equal local rank, together send to other groups in hi_oktopk, on any
@@ -97,7 +97,7 @@ template <class T>
 [[nodiscard]] std::int64_t hi_oktopk_switch_control_words(int groups, int parts) {
   if (groups == 1) return 0;
   const std::int64_t announcement = std::int64_t{2} * allreduce_control_messages(groups) * (5 + parts);
-  return parts * (announcement + oktopk_control_words<T>(groups));
+  return parts * (announcement + oktopk_control_words<T>(groups, ExchangeSchedule::direct));
 }
 
 }  // namespace weir

@@ -7,7 +7,7 @@
 // carries them as a second vector, since the tree adds the two at its root only, and gives back the region of that rank.
 //
 // A rank sends a message to each of its radix - 1 partners in a phase, and one more where a rank beyond Q is its own. A message
-// that is larger than one of open size may be takes two. Entries: a rank holds at most phased_load() of them after a phase, or
+// with more than its share of the entries there is room for takes two. Entries: a rank holds at most phased_load() of them after a phase, or
 // carries() says no: it sends at most (phases + 1) * phased_load() in all.
 #pragma once
 
@@ -28,6 +28,12 @@ namespace weir {
 
 /// Most entries that a rank holds after a phase.
 [[nodiscard]] constexpr std::int64_t phased_load(std::int64_t k, int ranks) { return 4 * k + 2 * ranks; }
+
+/// Entries that a rank has memory for: what it holds, sorted, summed and selected, and messages. Ranks beyond the largest power of
+/// two are a second vector.
+[[nodiscard]] constexpr std::int64_t phased_room(std::int64_t k, int ranks) {
+  return (std::has_single_bit(static_cast<unsigned>(ranks)) ? 7 : 11) * phased_load(k, ranks);
+}
 
 template <class T>
 class PhasedReduce {
@@ -60,7 +66,7 @@ class PhasedReduce {
                           std::vector<std::uint32_t>(at(partners_))});
     if (folds()) sum_ = Buffer<std::byte>(coo::block_bytes<T>(most_));
     const std::int64_t all_bytes = coo::block_bytes<T>(most_) + partners_ * message_overhead;
-    open_bytes_ = std::min(Transport::longest_open_message, all_bytes);
+    open_bytes_ = std::min(Transport::longest_open_message, coo::block_bytes<T>(most_ / partners_) + message_overhead);
     open_ = Buffer<std::byte>(partners_ * open_bytes_);
     whole_ = Buffer<std::byte>(all_bytes);
     outgoing_ = Buffer<std::byte>(all_bytes);
@@ -185,33 +191,36 @@ class PhasedReduce {
     const Header header{{static_cast<std::uint32_t>(entries.count), 0}};
     std::memcpy(outgoing_.data(), &header, sizeof header);
     encode(entries, base, range, outgoing_.data() + sizeof header);
-    send(channel, outgoing_.data(), message_bytes(header, range), open_bytes_, to, sends_.data());
+    send(channel, outgoing_.data(), message_bytes(header, range), open_bytes_of_one(), to, sends_.data());
     co_await channel.done(std::span(sends_).first(2));
   }
   task<coo::Segment<T>> take_over(Channel channel, int from, std::uint64_t range) {
-    receives_[0] = channel.receive_up_to(open_.data(), open_bytes_, from);
+    receives_[0] = channel.receive_up_to(open_.data(), open_bytes_of_one(), from);
     co_await channel.done(receives_[0]);
     std::int64_t used = 0;
-    co_await complete(channel, 0, from, range, used);
+    co_await complete(channel, 0, open_bytes_of_one(), from, range, used);
     const Header header = header_of(arrived_[0]);
     coo::Segment<T> entries = coo::view<T>(sum_.data(), header.counts[0]);
     decode(arrived_[0], header, 0, range, entries);
     co_return entries;
   }
 
+  /// Of a message that has all slots to itself.
+  [[nodiscard]] std::int64_t open_bytes_of_one() const { return std::min(Transport::longest_open_message, open_.bytes()); }
+
   /// arrived_[slot]: the message whose beginning is in its open slot; where that is not all, in whole_, of which `used` is taken.
-  task<void> complete(Channel channel, int slot, int from, std::uint64_t range, std::int64_t& used) {
-    const std::byte* const open = open_.data() + slot * open_bytes_;
+  task<void> complete(Channel channel, int slot, std::int64_t open_bytes, int from, std::uint64_t range, std::int64_t& used) {
+    const std::byte* const open = open_.data() + slot * open_bytes;
     const std::int64_t bytes = message_bytes(header_of(open), range);
-    channel.note_received(std::min(bytes, open_bytes_), from, Traffic::payload);
+    channel.note_received(std::min(bytes, open_bytes), from, Traffic::payload);
     arrived_[at(slot)] = open;
-    if (bytes <= open_bytes_) co_return;
+    if (bytes <= open_bytes) co_return;
     if (used + bytes > whole_.bytes()) fail(WEIR_ERR_INTERNAL, "a phase brings more than the {} bytes planned", whole_.bytes());
     std::byte* const place = whole_.data() + used;
     used += (bytes + 7) / 8 * 8;
     arrived_[at(slot)] = place;
-    std::memcpy(place, open, at(open_bytes_));
-    const Request rest = channel.receive(place + open_bytes_, bytes - open_bytes_, from, Traffic::payload);
+    std::memcpy(place, open, at(open_bytes));
+    const Request rest = channel.receive(place + open_bytes, bytes - open_bytes, from, Traffic::payload);
     co_await channel.done(rest);
   }
   [[nodiscard]] static Header header_of(const std::byte* message) {
@@ -254,7 +263,7 @@ class PhasedReduce {
     co_await channel.done(std::span(receives_).first(at(digits)));
     std::int64_t whole = 0;
     for (int d = 0; d < digits; ++d)
-      if (d != digit) co_await complete(channel, d, peer(d), range, whole);
+      if (d != digit) co_await complete(channel, d, open_bytes_, peer(d), range, whole);
 
     for (std::size_t v = 0; v < vectors_.size(); ++v) {
       Vector& vector = vectors_[v];

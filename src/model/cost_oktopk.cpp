@@ -1,10 +1,10 @@
 // Cost functions of Ok-Topk: its schedules, and the two algorithms that exchange by them.
 #include <algorithm>
 #include <bit>
-#include <limits>
 #include <vector>
 
 #include "collectives/global_kth.hpp"
+#include "collectives/phased_reduce.hpp"
 #include "model/stages.hpp"
 
 namespace weir {
@@ -18,9 +18,8 @@ constexpr double histogram_bytes = kth_words * 8;
 constexpr int histogram_rounds = 3;  // of global_kth; two or three with a good guess
 constexpr int largest_radix = 64;
 // Automatic choice stays within the memory of the direct schedule and a megabyte: one round takes room for the entries of all
-// ranks, phases for several times k.
-constexpr double most_in_one_round = 24576, most_in_phases = 2048;
-constexpr double most_arriving = 32768;  // entries that a phase has room for: 4 k + 2 P of each partner
+// ranks, phases for several times k (phased_room).
+constexpr double most_in_one_round = 24576, most_room_of_phases = 128000;
 constexpr int fewest_for_phases = 8;
 // A step takes more than the latency of its messages: as long as it takes to cut so many entries.
 constexpr double entries_of_a_step = 800;
@@ -120,11 +119,9 @@ CostedSchedule costed(const Exchange& e, const ScheduleChoice& choice) {
   return {choice, cost.seconds + cost.steps * entries_of_a_step / e.setting.machine.rates.cut};
 }
 
-/// The cheapest radix of those that have room for so many entries at most.
-CostedSchedule cheapest_phases(const Exchange& e, double room) {
+CostedSchedule cheapest_phases(const Exchange& e) {
   CostedSchedule best = costed(e, {.schedule = ExchangeSchedule::phased, .radix = 2});
   for (int radix = 4; radix <= std::min(e.group.ranks, largest_radix); radix *= 2) {
-    if (radix * (4 * e.k + 2 * e.group.ranks) > room) break;
     const CostedSchedule other = costed(e, {.schedule = ExchangeSchedule::phased, .radix = radix});
     if (other.seconds < best.seconds) best = other;
   }
@@ -161,17 +158,17 @@ StepCost oktopk_by_switch(const Machine& machine, const Problem& problem) {
 ScheduleChoice choose_schedule(const Machine& machine, const Problem& problem, OkTopkExchange exchange) {
   Problem near;
   const Exchange e = exchange_of(machine, problem, exchange, near);
-  const auto phases = [&](double room) {
-    return problem.radix == 0 ? cheapest_phases(e, room)
-                              : costed(e, {.schedule = ExchangeSchedule::phased, .radix = problem.radix});
+  const auto phases = [&] {
+    return problem.radix == 0 ? cheapest_phases(e) : costed(e, {.schedule = ExchangeSchedule::phased, .radix = problem.radix});
   };
-  if (problem.schedule == ExchangeSchedule::phased) return phases(std::numeric_limits<double>::infinity()).choice;
+  if (problem.schedule == ExchangeSchedule::phased) return phases().choice;
   if (problem.schedule != ExchangeSchedule::automatic) return {.schedule = problem.schedule};
   if (!problem.any_schedule || problem.values != WireValues::native || e.group.ranks == 1) return {};
 
   CostedSchedule best = costed(e, {});
-  if (e.group.ranks >= fewest_for_phases && e.k <= most_in_phases) {
-    const CostedSchedule phased = phases(most_arriving);
+  const auto room = static_cast<double>(phased_room(static_cast<std::int64_t>(e.k), e.group.ranks));
+  if (e.group.ranks >= fewest_for_phases && room <= most_room_of_phases) {
+    const CostedSchedule phased = phases();
     if (phased.seconds < best.seconds) best = phased;
   }
   if (e.k * e.group.ranks <= most_in_one_round) {

@@ -36,8 +36,8 @@ void check_volume(int ranks, std::int64_t n, std::int64_t k, Input input, Thresh
                 const std::string where = "iteration " + std::to_string(t) + " rank " + std::to_string(comm.rank());
                 check.at_most(sent, bound, where + " words sent");
                 check.at_most(received, bound, where + " words received");
-                check.at_most(std::max(s.control_bytes_sent, s.control_bytes_received) / 4, oktopk_control_words<float>(ranks),
-                              where + " control words");
+                check.at_most(std::max(s.control_bytes_sent, s.control_bytes_received) / 4,
+                              oktopk_control_words<float>(ranks, ExchangeSchedule::direct), where + " control words");
                 if (threshold == Threshold::reuse) {
                   check.at_most(4 * s.selected_local, 5 * k, where + " local count");
                   check.at_most(4 * s.selected_global, 5 * k, where + " global count");

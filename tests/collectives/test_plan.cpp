@@ -311,6 +311,22 @@ TEST_CASE("memory of a plan stays within its bound", "[plan]") {
   REQUIRE(check.failure() == "");
 }
 
+TEST_CASE("an automatic schedule costs a megabyte at most", "[plan]") {
+  RankCheck check;
+  for (const int ranks : {3, 8, 13, 32, 33}) {
+    run_ranks(ranks, [&](Communicator& comm) {
+      for (const std::int64_t k : {100, 700, 2000, 2960, 4600, 10000}) {
+        AllreduceConfig config{.count = 1000000, .k = k, .schedule = ExchangeSchedule::direct};
+        const std::int64_t direct = AllreducePlan(comm, config).memory_bytes();
+        config.schedule = ExchangeSchedule::automatic;
+        check.at_most(AllreducePlan(comm, config).memory_bytes(), direct + (1 << 20),
+                      "P " + std::to_string(ranks) + " k " + std::to_string(k));
+      }
+    });
+  }
+  REQUIRE(check.failure() == "");
+}
+
 TEST_CASE("traffic is counted by level", "[plan]") {
   RankCheck check;
   run_ranks(4,

@@ -93,7 +93,7 @@ void check_contract(const Communicator& comm, const ContractCase& c, const Contr
     if (c.schedule == ExchangeSchedule::automatic) continue;
     const std::int64_t bound = oktopk_payload_words(c.k, c.ranks, c.schedule, 0) * 4 * static_cast<std::int64_t>(sizeof(T) + 4) / 8;
     check.at_most(std::max(s.payload_bytes_sent, s.payload_bytes_received), bound, where + "payload bytes");
-    check.at_most(std::max(s.control_bytes_sent, s.control_bytes_received) / 4, oktopk_control_words<T>(c.ranks),
+    check.at_most(std::max(s.control_bytes_sent, s.control_bytes_received) / 4, oktopk_control_words<T>(c.ranks, c.schedule),
                   where + "control words");
   }
 }

@@ -294,13 +294,14 @@ TEST_CASE("the schedule of oktopk: one round for few entries of few ranks, phase
   }
   REQUIRE(choose(1, 4).schedule == ExchangeSchedule::direct);
   for (const int ranks : {64, 256, 1024}) {
-    const ScheduleChoice many = choose(ranks, 1000);
-    REQUIRE(many.schedule == ExchangeSchedule::phased);
-    // The room of a phase is bounded, unless phases are asked for.
-    REQUIRE((many.radix == 2 || many.radix * (4 * 1000 + 2 * ranks) <= 32768));
+    REQUIRE(choose(ranks, 1000).schedule == ExchangeSchedule::phased);
     REQUIRE(choose(ranks, 1000, {.any_schedule = true, .radix = 16}) ==
             ScheduleChoice{.schedule = ExchangeSchedule::phased, .radix = 16});
   }
+  // The room of phases is bounded, unless they are asked for: ranks beyond a power of two need more.
+  REQUIRE(choose(1024, 4000).schedule == ExchangeSchedule::phased);
+  REQUIRE(choose(1023, 4000).schedule == ExchangeSchedule::direct);
+  REQUIRE(choose(1024, 5000).schedule == ExchangeSchedule::direct);
   for (const ExchangeSchedule schedule : {ExchangeSchedule::direct, ExchangeSchedule::phased, ExchangeSchedule::one_round})
     REQUIRE(choose(8, 400000, {.schedule = schedule}).schedule == schedule);
 }
