@@ -135,7 +135,8 @@ def summary(results):
     for key, rows in results.items():
         by_scheme = {row["scheme"]: row for row in rows}
         steps = " | ".join(f"{by_scheme[scheme]['median_ms']:.1f}" if scheme in by_scheme else "" for scheme in SCHEMES)
-        lines.append(f"| {title_of(key, rows[0])} | {rows[0]['compute_ms']:.1f} | {steps} | {by_scheme['ahead_inter']['limit_ratio']:.2f} |")
+        ratio = ratio_of(by_scheme.get("ahead_inter", {}), "limit_ratio")
+        lines.append(f"| {title_of(key, rows[0])} | {rows[0]['compute_ms']:.1f} | {steps} | {ratio} |")
     return lines + [""]
 
 
