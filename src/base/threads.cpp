@@ -13,14 +13,78 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 namespace weir {
 namespace {
 
 /// fork() leaves none of the pool's threads in the child, and perhaps locks of the pool that nobody will open.
 std::atomic<bool> forked = false;
+
+/// Which threads of oneTBB's pool have been put where. They work for all arenas of the process, and get their old masks back when
+/// the last of these is gone.
+class Bindings {
+ public:
+  static std::shared_ptr<Bindings> of_process() {
+    static std::mutex mutex;
+    static std::weak_ptr<Bindings> last;
+    const std::scoped_lock lock(mutex);
+    std::shared_ptr<Bindings> bindings = last.lock();
+    if (!bindings) last = bindings = std::make_shared<Bindings>();
+    return bindings;
+  }
+  Bindings() = default;
+  ~Bindings() {
+    if (forked.load(std::memory_order_relaxed)) return;
+    for (const Bound& bound : bound_) {
+      if (stays(bound)) static_cast<void>(sched_setaffinity(bound.thread, sizeof bound.before, &bound.before));
+    }
+  }
+  Bindings(const Bindings&) = delete;
+  Bindings& operator=(const Bindings&) = delete;
+
+  /// So many threads more may be bound.
+  void expect(std::size_t threads) {
+    const std::scoped_lock lock(mutex_);
+    bound_.reserve(bound_.size() + threads);
+  }
+  /// Unless the program has put the thread elsewhere since it was bound. Where the system refuses, it runs elsewhere: slower, not
+  /// wrong.
+  void bind(pid_t thread, const std::vector<int>& core) {
+    cpu_set_t here;
+    CPU_ZERO(&here);
+    for (const int cpu : core) {
+      if (cpu < CPU_SETSIZE) CPU_SET(cpu, &here);
+    }
+    const std::scoped_lock lock(mutex_);
+    const auto known = std::find_if(bound_.begin(), bound_.end(), [=](const Bound& bound) { return bound.thread == thread; });
+    if (known != bound_.end()) {
+      if (stays(*known) && sched_setaffinity(thread, sizeof here, &here) == 0) known->here = here;
+      return;
+    }
+    Bound bound{thread, {}, here};
+    if (bound_.size() < bound_.capacity() && sched_getaffinity(thread, sizeof bound.before, &bound.before) == 0 &&
+        sched_setaffinity(thread, sizeof here, &here) == 0)
+      bound_.push_back(bound);
+  }
+
+ private:
+  struct Bound {
+    pid_t thread;
+    cpu_set_t before, here;
+  };
+  /// Whether it is still where it was put.
+  [[nodiscard]] static bool stays(const Bound& bound) {
+    cpu_set_t now;
+    return sched_getaffinity(bound.thread, sizeof now, &now) == 0 && CPU_EQUAL(&now, &bound.here);
+  }
+
+  std::mutex mutex_;
+  std::vector<Bound> bound_;
+};
 
 /// Where the workers of a pool stay. A worker that wakes on the caller's core waits for what it was woken to share, and systems
 /// like to wake it there: so it is kept off before that.
@@ -29,7 +93,10 @@ class Places final : public tbb::task_scheduler_observer {
   Places(tbb::task_arena& arena, std::vector<std::vector<int>> cores)
       : task_scheduler_observer(arena), cores_(std::move(cores)), workers_(cores_.size()) {
     for (std::size_t place = 0; place < cores_.size(); ++place) workers_[place].core = place;
-    if (!cores_.empty()) observe(true);
+    if (cores_.empty()) return;
+    bindings_ = Bindings::of_process();
+    bindings_->expect(cores_.size());
+    observe(true);
   }
   ~Places() override {
     if (!cores_.empty()) observe(false);
@@ -65,21 +132,15 @@ class Places final : public tbb::task_scheduler_observer {
     workers_[place].thread = gettid();
     bind(workers_[place]);
   }
-  /// Where the system refuses, the worker runs elsewhere: slower, not wrong.
   void bind(const Worker& worker) const {
-    if (worker.thread == 0) return;
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    for (const int cpu : cores_[worker.core]) {
-      if (cpu < CPU_SETSIZE) CPU_SET(cpu, &set);
-    }
-    static_cast<void>(sched_setaffinity(worker.thread, sizeof set, &set));
+    if (worker.thread != 0) bindings_->bind(worker.thread, cores_[worker.core]);
   }
 
   std::vector<std::vector<int>> cores_;
   std::mutex mutex_;
   std::vector<Worker> workers_;  // by their places in the arena
   std::atomic<int> last_ = -1;   // where the caller was
+  std::shared_ptr<Bindings> bindings_;
 };
 
 }  // namespace

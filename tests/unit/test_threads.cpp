@@ -1,9 +1,11 @@
 // test_threads.cpp: loops on several threads, and local selection on them: the bits are those of one thread.
 #include <pthread.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <limits>
 #include <memory>
 #include <stdexcept>
@@ -87,6 +89,36 @@ void check_same_selection(Threshold method, const std::vector<std::vector<T>>& g
   }
 }
 
+cpu_set_t mask_of(pid_t thread) {
+  cpu_set_t mask;
+  REQUIRE(sched_getaffinity(thread, sizeof mask, &mask) == 0);
+  return mask;
+}
+bool same(const cpu_set_t& a, const cpu_set_t& b) { return CPU_EQUAL(&a, &b) != 0; }
+
+/// The first two processors that the test may use, as cores; fewer where there are fewer.
+std::vector<std::vector<int>> two_cores() {
+  std::vector<std::vector<int>> cores;
+  const cpu_set_t mine = mask_of(0);
+  for (int cpu = 0; cpu < CPU_SETSIZE && cores.size() < 2; ++cpu) {
+    if (CPU_ISSET(cpu, &mine)) cores.push_back({cpu});
+  }
+  return cores;
+}
+
+/// A thread that has taken part besides the caller. 0: none has come within seconds, as where the build has no oneTBB.
+pid_t helper_of(const Threads& threads) {
+  std::atomic<pid_t> helper = 0;
+  for (int attempt = 0; attempt < 20 && helper == 0; ++attempt) {
+    threads.run(2, [&](int) {
+      if (gettid() != getpid()) helper = gettid();
+      const auto begin = std::chrono::steady_clock::now();
+      while (helper == 0 && std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(100)) std::this_thread::yield();
+    });
+  }
+  return helper;
+}
+
 }  // namespace
 
 TEST_CASE("parts cover everything once, begin at multiples and are equal up to those", "[threads]") {
@@ -138,6 +170,53 @@ TEST_CASE("several of the program's threads may share them", "[threads]") {
   }
   for (std::thread& caller : callers) caller.join();
   REQUIRE(sum == 4 * 200 * 10);
+}
+
+TEST_CASE("threads stay on cores as long as somebody wants it, and go where they could before afterwards", "[threads]") {
+  const auto cores = two_cores();
+  const cpu_set_t mine = mask_of(0);
+  auto first = std::make_unique<Threads>(2, cores), second = std::make_unique<Threads>(2, cores);
+  std::vector<pid_t> helpers;
+  for (const Threads* const threads : {first.get(), second.get(), first.get()}) {
+    helpers.push_back(cores.size() == 2 ? helper_of(*threads) : 0);
+    if (helpers.back() == 0) {
+      WARN("no thread besides the caller: nothing tested");
+      return;
+    }
+    const cpu_set_t mask = mask_of(helpers.back());
+    REQUIRE(CPU_COUNT(&mask) == 1);
+  }
+  first.reset();
+  for (const pid_t helper : helpers) {
+    const cpu_set_t mask = mask_of(helper);
+    REQUIRE(CPU_COUNT(&mask) == 1);
+  }
+  second.reset();
+  for (const pid_t helper : helpers) REQUIRE(same(mask_of(helper), mine));
+  REQUIRE(same(mask_of(0), mine));
+}
+
+TEST_CASE("threads that the program has put elsewhere stay there", "[threads]") {
+  const auto cores = two_cores();
+  auto threads = std::make_unique<Threads>(2, cores);
+  const pid_t helper = cores.size() == 2 ? helper_of(*threads) : 0;
+  if (helper == 0) {
+    WARN("no thread besides the caller: nothing tested");
+    return;
+  }
+  const cpu_set_t before = mask_of(helper), mine = mask_of(0);
+  cpu_set_t other;
+  CPU_ZERO(&other);
+  CPU_SET(cores[CPU_ISSET(cores[0][0], &before) ? 1 : 0][0], &other);
+  REQUIRE(sched_setaffinity(helper, sizeof other, &other) == 0);
+  for (int repeat = 0; repeat < 20; ++repeat) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // it leaves the pool's work, and comes back
+    helper_of(*threads);
+  }
+  REQUIRE(same(mask_of(helper), other));
+  threads.reset();
+  REQUIRE(same(mask_of(helper), other));
+  REQUIRE(sched_setaffinity(helper, sizeof mine, &mine) == 0);
 }
 
 TEST_CASE("the child of a fork works alone", "[threads]") {
