@@ -125,7 +125,10 @@ TEST_CASE("plans that disagree are refused on all ranks, naming the difference",
   refuse("disagree about k (from density): rank 0 has 1, rank 2 has 2", [](AllreduceConfig& c) { c.density = 0.02; });
   refuse("disagree about algorithm: rank 0 has 'oktopk', rank 2 has 'dense_ring'",
          [](AllreduceConfig& c) { c.algorithm = "dense_ring"; });
-  refuse("disagree about threshold: rank 0 has 0, rank 2 has 2", [](AllreduceConfig& c) { c.threshold = Threshold::mstopk; });
+  refuse("disagree about threshold: rank 0 has exact, rank 2 has mstopk",
+         [](AllreduceConfig& c) { c.threshold = Threshold::mstopk; });
+  refuse("disagree about schedule: rank 0 has automatic, rank 2 has direct",
+         [](AllreduceConfig& c) { c.schedule = ExchangeSchedule::direct; });
   refuse("disagree about samplings", [](AllreduceConfig& c) { c.samplings = 29; });
   refuse("disagree about wire_format", [](AllreduceConfig& c) { c.wire_format = WireFormat::coo; });
   refuse("disagree about wire_values", [](AllreduceConfig& c) { c.wire_values = WireValues::bfloat16; });
