@@ -63,6 +63,13 @@ weir_status weir_comm_stragglers(weir_comm* comm, int runs, double* shares, int 
   });
 }
 
+weir_status weir_comm_refuse(weir_comm* comm, const char* what, const char* why) {
+  return guard_handle(comm, [&] {
+    const weir::Error error(WEIR_ERR_ARGUMENT, std::string(reason(why)));
+    weir::detail::refuse_making(comm->communicator.state(), what != nullptr ? what : "object", error);
+  });
+}
+
 weir_status weir_comm_dump(weir_comm* comm, const char* path) {
   return guard_handle(comm, [&] {
     need(path != nullptr, "the path is NULL");

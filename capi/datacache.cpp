@@ -197,21 +197,14 @@ weir_status weir_loader_create(weir_cache* cache, const weir_sample_loader_confi
   if (const weir_status status = guard_handle(cache, [] {}); status != WEIR_OK) return status;
   return make_handle(cache->comm, loader, [&] {
     weir::SampleLoaderConfig described;
-    std::optional<weir::Error> refusal;
     try {
       need(loader != nullptr, "the address for the loader is NULL");
       described =
           from_c(read_struct<weir_sample_loader_config>(config, WEIR_SAMPLE_LOADER_CONFIG_INIT, "WEIR_SAMPLE_LOADER_CONFIG_INIT"));
     } catch (const weir::Error& error) {
-      refusal = error;
-      described.batch = -1;  // all ranks refuse it
+      weir::detail::refuse_making(cache->comm->communicator.state(), "loader", error);
     }
-    try {
-      return std::unique_ptr<weir_loader>(new weir_loader{cache->comm, weir::SampleLoader(cache->cache, described)});
-    } catch (const weir::Error&) {
-      if (refusal) throw *refusal;
-      throw;
-    }
+    return std::unique_ptr<weir_loader>(new weir_loader{cache->comm, weir::SampleLoader(cache->cache, described)});
   });
 }
 

@@ -14,8 +14,8 @@ module weir_c
     c_sample_loader_config, c_sparse_result, c_residual, c_version, c_status_string, c_last_error, c_algorithm_name, c_algorithm, &
     c_compressor_name, c_compressor, c_setting, c_level_name, c_set_log_function, c_init, c_finalize, c_mpi_family, c_mpi_library, &
     c_comm_create_world, c_comm_create_fortran, c_comm_rank, c_comm_size, c_comm_topology, c_comm_level, c_comm_group, &
-    c_comm_nearest_gpu, c_comm_stragglers, c_comm_dump, c_comm_destroy, c_allreduce_plan_create, c_plan_destroy, c_plan_run, &
-    c_plan_run_sparse, c_plan_start, c_plan_start_sparse, c_plan_run_on_stream, c_plan_run_sparse_on_stream, &
+    c_comm_nearest_gpu, c_comm_stragglers, c_comm_dump, c_comm_refuse, c_comm_destroy, c_allreduce_plan_create, c_plan_destroy, &
+    c_plan_run, c_plan_run_sparse, c_plan_start, c_plan_start_sparse, c_plan_run_on_stream, c_plan_run_sparse_on_stream, &
     c_plan_start_on_stream, c_plan_start_sparse_on_stream, c_plan_test, c_plan_wait, c_plan_wait_for, c_plan_sparse_result, &
     c_plan_statistics, c_plan_residual, c_plan_config, c_plan_memory_bytes, c_plan_state_bytes, c_plan_save_state, &
     c_plan_restore_state, c_plan_encoded_bytes, c_plan_encode, c_encoded_inspect, c_decode, c_plan_explanation, c_plan_reset, &
@@ -541,6 +541,13 @@ module weir_c
       import :: c_char, c_int, c_ptr
       type(c_ptr), value :: comm
       character(kind=c_char), intent(in) :: path(*)
+      integer(c_int) :: returned
+    end function
+    function c_comm_refuse(comm, what, why) bind(C, name='weir_comm_refuse') result(returned)
+      import :: c_char, c_int, c_ptr
+      type(c_ptr), value :: comm
+      character(kind=c_char), intent(in) :: what(*)
+      character(kind=c_char), intent(in) :: why(*)
       integer(c_int) :: returned
     end function
     function c_comm_destroy(comm) bind(C, name='weir_comm_destroy') result(returned)

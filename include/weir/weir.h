@@ -100,6 +100,10 @@ weir_status weir_comm_stragglers(weir_comm* comm, int runs, double* shares, int 
  * diagnose` reads a folder's files called weir-dump.cC.rankR.json, with any number C for the communicator and the rank for R.
  * Folders of the path that do not exist are made. */
 weir_status weir_comm_dump(weir_comm* comm, const char* path);
+/** Collective, in place of a call that makes something of the communicator, like weir_allreduce_plan_create, where this rank has
+ *  nothing right to give to it, as bindings of other languages find out: that call ends with WEIR_ERR_ARGUMENT on all ranks, and a
+ *  text that names the rank and says `why`. `what` was to be made, "plan" for instance: it is in this rank's own text. */
+weir_status weir_comm_refuse(weir_comm* comm, const char* what, const char* why);
 /** Collective: all ranks destroy it before MPI_Finalize, several communicators in the same order. After MPI_Finalize, and after a
  *  run that broke off, its MPI objects are not freed. NULL is fine. WEIR_ERR_BUSY while plans or tables made from it exist: the
  *  communicator stays usable; destroy those first. */

@@ -92,7 +92,7 @@ void visit_fields(const AllreduceConfig& config, Visit&& visit) {
   visit(FieldInfo{.name = "balance_trigger", .least = 1, .example = "4"}, config.balance_trigger);
   visit(FieldInfo{.name = "window", .least = 1, .most = 65536, .most_text = "65536", .example = "4"}, config.window);
   visit(FieldInfo{.name = "schedule"}, config.schedule);
-  visit(FieldInfo{.name = "radix", .least = 0, .most = 64, .most_text = "64", .example = "4"}, config.radix);
+  visit(FieldInfo{.name = "radix"}, config.radix);
   visit(FieldInfo{.name = "threads", .agreed = false, .least = 0, .most = 1024, .most_text = "1024", .example = "2"}, config.threads);
   visit(FieldInfo{.name = "non_finite"}, config.non_finite);
   visit(FieldInfo{.name = "dense_iterations", .least = 0, .most = 0x1p48, .most_text = "2^48"}, config.dense_iterations);

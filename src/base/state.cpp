@@ -25,6 +25,8 @@ void copy_bytes(void* to, const void* from, std::int64_t bytes, const StateVisit
     std::memcpy(to, from, static_cast<std::size_t>(bytes));
 }
 
+constexpr std::string_view advice = ": make it as in the state, or begin without the state";
+
 /// How two texts differ: in the first line that does, and of a long one from there on.
 std::string difference(std::string_view saved, std::string_view here) {
   constexpr std::size_t longest = 160, before = 20;
@@ -56,10 +58,14 @@ const StateField* SavedState::find(std::string_view name) const {
 
 std::int64_t FieldVisit::bytes() const { return count * state_type_bytes(type); }
 
-void StateVisitor::fixed(std::string_view name, std::int64_t here, Share share) {
+void StateVisitor::fixed(std::string_view name, std::int64_t here, Share share, std::span<const std::string_view> names) {
   std::int64_t saved = here;
   value(name, saved, share);
-  if (saved != here) refuse(name, fmt::format("it is {} in the state and {} here", saved, here));
+  const auto words = [&](std::int64_t number) {
+    const auto at = static_cast<std::uint64_t>(number);
+    return at < names.size() ? fmt::format("'{}'", names[at]) : fmt::format("{}", number);
+  };
+  if (saved != here) refuse(name, fmt::format("it is {} in the state and {} here{}", words(saved), words(here), advice));
 }
 
 void StateVisitor::text(std::string_view name, std::string_view here, Share share) {
@@ -137,7 +143,7 @@ void StateRestorer::field(FieldVisit visit, void* data, const Copy* copy) {
 void StateRestorer::text_field(FieldVisit visit, std::string_view here) {
   const StateField& found = find(visit.name, StateType::text);
   const std::string_view saved(reinterpret_cast<const char*>(found.bytes.data()), static_cast<std::size_t>(found.count));
-  if (saved != here) refuse_field(visit.name, difference(saved, here));
+  if (saved != here) refuse_field(visit.name, difference(saved, here) + std::string(advice));
 }
 
 }  // namespace weir

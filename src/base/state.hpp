@@ -148,8 +148,8 @@ class StateVisitor {
     field(describe<V>(name, count, placement_.share), x, &copy);
   }
   /// A number, or text, that the state must have in common with what it is restored to; with Share::layout, only where the ranks
-  /// are as they were.
-  void fixed(std::string_view name, std::int64_t here, Share share = Share::each);
+  /// are as they were. `names`: of an enumerator, for messages.
+  void fixed(std::string_view name, std::int64_t here, Share share = Share::each, std::span<const std::string_view> names = {});
   void text(std::string_view name, std::string_view here, Share share = Share::each);
   /// The placement of fields that are visited meanwhile, unless they name a Share of their own.
   class Placed {

@@ -13,6 +13,7 @@ struct Opening {
 };
 
 std::string show(const CardField& field, std::uint64_t bits) {
+  if (bits < field.values.size()) return std::string(field.values[bits]);
   return field.real ? fmt::format("{}", std::bit_cast<double>(bits)) : fmt::format("{}", static_cast<std::int64_t>(bits));
 }
 
@@ -71,6 +72,7 @@ detail::Lease open_agreed(detail::CommunicatorState& comm, ConfigCard mine, cons
 }
 
 [[noreturn]] void detail::refuse_making(const std::shared_ptr<CommunicatorState>& comm, std::string_view what, const Error& error) {
+  const auto inside = comm->enter();
   ConfigCard card;
   card.outcome.set(error.status(), error.what());
   static_cast<void>(open_agreed(*comm, card, {what, "", {}}, ""));

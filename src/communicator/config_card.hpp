@@ -29,6 +29,7 @@ struct ConfigCard {
 struct CardField {
   std::string_view name;
   bool real = false;
+  std::span<const std::string_view> values{};  ///< of an enumeration, their names
 };
 using CardFields = std::array<CardField, std::tuple_size_v<decltype(ConfigCard::fields)>>;
 
@@ -41,6 +42,8 @@ void for_agreed_fields(const Config& config, Put&& put) {
       if (!field.agreed) return;
       if constexpr (std::is_floating_point_v<Value>)
         put(CardField{field.name, true}, std::bit_cast<std::uint64_t>(value + 0.0));  // 0.0 makes -0.0 the same as 0.0
+      else if constexpr (std::is_enum_v<Value>)
+        put(CardField{field.name, false, names_of<Value>}, static_cast<std::uint64_t>(value));
       else
         put(CardField{field.name}, static_cast<std::uint64_t>(value));
     }

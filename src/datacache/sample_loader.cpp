@@ -17,21 +17,22 @@ using namespace weir::datacache;
 
 namespace {
 
-/// What all ranks must have in common.
-struct LoaderCard {
+constexpr auto for_card_fields = [](const SampleLoaderConfig& c, auto&& put) { for_agreed_fields(c, put); };
+
+std::span<const CardField> config_fields() {
+  static const CardFields all = card_fields<SampleLoaderConfig>(for_card_fields);
+  return all;
+}
+
+/// Where a rank is to go.
+struct PositionCard {
   Outcome outcome;
   std::uint64_t fingerprint = 0;
 };
 
-std::uint64_t fingerprint_of(const SampleLoaderConfig& config) {
-  Fingerprint all;
-  for_agreed_fields(config, [&](const CardField&, std::uint64_t bits) { all.add(bits); });
-  return all.value();
-}
-
 /// Throws on all ranks alike.
-void agree_on(CommunicatorState& comm, const SampleCacheConfig& cache, const char* what, const LoaderCard& mine) {
-  const std::span<const LoaderCard> cards = comm.share("agreeing on epochs", mine);
+void agree_on(CommunicatorState& comm, const SampleCacheConfig& cache, const PositionCard& mine) {
+  const std::span<const PositionCard> cards = comm.share("agreeing on epochs", mine);
   for (std::size_t rank = 0; rank < cards.size(); ++rank) {
     if (cards[rank].outcome.failed())
       fail_alike(static_cast<weir_status>(cards[rank].outcome.status), "loader of samples '{}', rank {}: {}", cache.name, rank,
@@ -39,7 +40,7 @@ void agree_on(CommunicatorState& comm, const SampleCacheConfig& cache, const cha
   }
   for (std::size_t rank = 1; rank < cards.size(); ++rank) {
     if (cards[rank].fingerprint != cards[0].fingerprint)
-      fail_alike(WEIR_ERR_MISMATCH, "loader of samples '{}': rank {} has another {} than rank 0", cache.name, rank, what);
+      fail_alike(WEIR_ERR_MISMATCH, "loader of samples '{}': rank {} has another position to go to than rank 0", cache.name, rank);
   }
 }
 
@@ -155,7 +156,7 @@ void SampleLoaderImpl::forget_asked() noexcept {
 void SampleLoaderImpl::seek(std::string_view text) {
   forget_asked();
   std::optional<Course> found, again;
-  LoaderCard mine;
+  PositionCard mine;
   Fingerprint all;
   all.add(text);
   mine.fingerprint = all.value();
@@ -166,7 +167,7 @@ void SampleLoaderImpl::seek(std::string_view text) {
       if ((*course)->steps_left() == 0 && cache->samples > 0) (*course)->begin_epoch();
     }
   });
-  agree_on(*cache->comm, cache->config, "position to go to", mine);
+  agree_on(*cache->comm, cache->config, mine);
   returned_ = std::move(*found);
   asked_ = std::move(*again);
   ended_ = false;
@@ -193,17 +194,17 @@ void SampleLoaderImpl::show_progress() {
 std::shared_ptr<SampleLoaderImpl> make_sample_loader(const std::shared_ptr<SampleCacheImpl>& cache,
                                                      const SampleLoaderConfig& config) {
   std::shared_ptr<SampleLoaderImpl> made;
-  LoaderCard mine;
-  mine.fingerprint = fingerprint_of(config);
-  mine.outcome = outcome_of([&] {
+  ConfigCard card;
+  card.outcome = outcome_of([&] {
     check_fields(config);
     require(config.exchanged_share >= 0 && config.exchanged_share <= 1, "exchanged_share is {}: it must be from 0 to 1",
             config.exchanged_share);
     require(config.batch <= cache->config.largest_batch, "batch is {}: the cache's largest_batch is {}", config.batch,
             cache->config.largest_batch);
     made = std::make_shared<SampleLoaderImpl>(cache, config);
+    set_fields(card, config, for_card_fields);
   });
-  agree_on(*cache->comm, cache->config, "configuration", mine);
+  static_cast<void>(open_agreed(*cache->comm, card, {"loader of samples", "", config_fields()}, cache->config.name));
   return made;
 }
 

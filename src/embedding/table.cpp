@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/fields.hpp"
 #include "base/log.hpp"
 #include "collectives/control.hpp"
 #include "embedding/embedding_config.hpp"
@@ -355,7 +356,7 @@ void EmbeddingState::visit_state(StateVisitor& visitor) {
   visitor.fixed("table_rows", config_.rows);
   visitor.fixed("width", config_.width);
   visitor.text("exchange", exchange_.name);
-  visitor.fixed("optimizer", static_cast<std::int32_t>(config_.optimizer));
+  visitor.fixed("optimizer", static_cast<std::int32_t>(config_.optimizer), Share::each, names_of<Optimizer>);
   visitor.state(state_);
   slice_.visit_state(visitor, *space_, config_);
   if (visitor.restores()) next_known_ = current_ready_ = false;

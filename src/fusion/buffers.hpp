@@ -103,7 +103,8 @@ class Buffers {
   /// For people.
   [[nodiscard]] std::string explanation() const {
     std::string text;
-    for (std::size_t i = 0; i < division_.size(); ++i) text += fmt::format("buffer {}: {}\n", i, words_of(division_[i]));
+    for (std::size_t i = 0; i < division_.size(); ++i)
+      text += fmt::format("buffer {}: {}{}", i, words_of(division_[i]), exchanges_[i]->schedule());
     return text;
   }
   /// " 4 2,3 0,1"

@@ -136,6 +136,7 @@ class Exchange final : public detail::AsynchronousCall {
     run.count = contents_->count + contents_->dense_count;
     if (contents_->count > 0 || contents_->dense_count == 0) {
       sparse_ = row.make_sparse<T>(problem);
+      if (row.schedules) schedule_ = "; " + schedule_text(problem);
       const std::int64_t most = problem.largest_local;
       if (contents_->units.size() > 1) {
         indices_ = Buffer<std::uint32_t>(most + select_padding);
@@ -257,6 +258,8 @@ class Exchange final : public detail::AsynchronousCall {
   }
   /// s from when the network was free for it, and it had begun, until it ended.
   [[nodiscard]] double seconds() const { return seconds_; }
+  /// The end of a line about it, for people: by which schedule Ok-Topk runs.
+  [[nodiscard]] const std::string& schedule() const { return schedule_; }
 
   int awaited = 0;       ///< units and dense tensors that have not come in this iteration
   bool started = false;  ///< in this iteration
@@ -401,6 +404,7 @@ class Exchange final : public detail::AsynchronousCall {
   Shared<T>& shared_;
   std::shared_ptr<const Contents<T>> contents_;
   std::unique_ptr<SparseAllreduce<T>> sparse_;
+  std::string schedule_ = "\n";
   std::unique_ptr<DenseAllreduce<T>> dense_;
   Buffer<std::uint32_t> indices_, taken_;
   Buffer<T> values_, rounded_, staging_;

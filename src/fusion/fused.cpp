@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/config_check.hpp"
 #include "base/error.hpp"
 #include "communicator/config_card.hpp"
 #include "fusion/fusion_config.hpp"
@@ -63,7 +64,7 @@ const AllreduceRow& cheapest(CommunicatorState& comm, const FusionConfig& config
     best = &row;
     least = seconds;
   }
-  explanation = fmt::format("algorithm {}: the cheapest for {} entries; predicted: {}\n", best->name, k, predicted);
+  explanation += fmt::format("algorithm {}: the cheapest for {} entries; predicted: {}\n", best->name, k, predicted);
   return *best;
 }
 
@@ -72,11 +73,14 @@ Plan planned(CommunicatorState& comm, const FusionConfig& config, std::span<cons
   Plan plan;
   plan.config = config;
   if (plan.config.error_feedback == Feedback::automatic) plan.config.error_feedback = Feedback::residual;
+  plan.explanation = fmt::format("scheme: {}\n", name_of(config.scheme));
   const Totals totals = totals_of(config, tensors);
-  if (config.algorithm == "auto" || config.algorithm == "auto_sparse")
+  if (config.algorithm == "auto" || config.algorithm == "auto_sparse") {
     plan.row = &cheapest(comm, config, totals, plan.explanation);
-  else
+  } else {
     plan.row = &find_allreduce(config.algorithm);
+    plan.explanation += fmt::format("algorithm {}: as asked for\n", plan.row->name);
+  }
   plan.config.algorithm = plan.row->name;
   if (plan.row->sharded && comm.topology.largest_node() > 1)
     plan.explanation += fmt::format("{} runs flat: buffers are exchanged between all ranks alike\n", plan.row->name);

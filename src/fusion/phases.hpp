@@ -102,7 +102,8 @@ class Phases {
 
   [[nodiscard]] std::int64_t capacity() const { return capacity_; }
   [[nodiscard]] std::string explanation() const {
-    return fmt::format("up to {} buffers of {} entries, filled as gradients come\n", most_, capacity_);
+    return fmt::format("up to {} buffers of {} entries, filled as gradients come{}", most_, capacity_,
+                       exchanges_.front()->schedule());
   }
 
  private:

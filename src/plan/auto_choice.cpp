@@ -87,6 +87,10 @@ AllreduceConfig with(const AllreduceConfig& config, const ChoiceCard::Item& item
   chosen.algorithm = allreduce_registry()[static_cast<std::size_t>(item.row)].name;
   chosen.wire_format = item.format;
   chosen.wire_values = item.values;
+  if (!find_allreduce(chosen.algorithm).schedules) {  // what the others would refuse
+    chosen.schedule = ExchangeSchedule::automatic;
+    chosen.radix = 0;
+  }
   if (item.compressor < 0) return chosen;
   const compress::Compressor compressor =
       compress::make_compressors(config.compressor, config.compressor_parameters)[static_cast<std::size_t>(item.compressor)];

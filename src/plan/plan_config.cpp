@@ -42,13 +42,15 @@ void check_memory(const AllreduceConfig& c) {
 }
 
 void check_schedule(const AllreduceConfig& c) {
-  require(c.radix == 0 || (c.radix >= 2 && std::has_single_bit(static_cast<unsigned>(c.radix))),
+  require(c.radix == 0 || (c.radix >= 2 && c.radix <= 64 && std::has_single_bit(static_cast<unsigned>(c.radix))),
           "radix is {}: it must be 2, 4, 8, 16, 32 or 64, or 0 for the cheapest", c.radix);
-  if (c.schedule == ExchangeSchedule::automatic) return;
-  const bool automatic = c.algorithm == "auto" || c.algorithm == "auto_sparse";
-  require(automatic || find_allreduce(c.algorithm).schedules,
+  if (c.schedule == ExchangeSchedule::automatic && c.radix == 0) return;
+  const bool any = c.algorithm == "auto" || c.algorithm == "auto_sparse" || find_allreduce(c.algorithm).schedules;
+  require(any || c.schedule == ExchangeSchedule::automatic,
           "schedule is {}: algorithm {} has one schedule only; leave it automatic, or choose oktopk or hi_oktopk",
           name_of(c.schedule), c.algorithm);
+  require(any, "radix is {}: algorithm {} has no phased schedule; leave it 0, or choose oktopk or hi_oktopk", c.radix, c.algorithm);
+  if (c.schedule == ExchangeSchedule::automatic) return;
   if (c.schedule == ExchangeSchedule::direct) return;
   require(c.memory == MemorySpace::host, "schedule is {}: it is for host memory, and memory is {}; choose direct",
           name_of(c.schedule), name_of(c.memory));

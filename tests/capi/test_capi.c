@@ -122,6 +122,10 @@ int main(int argc, char** argv) {
   EXPECT_TEXT(weir_last_error(comm), "density is 2");
   config.density = 0.01;
   EXPECT(weir_allreduce_plan_create(comm, rank == 0 ? NULL : &config, &plan) == WEIR_ERR_ARGUMENT && plan == NULL);
+  EXPECT((rank == 0 ? weir_comm_refuse(comm, "plan", "it is too late") : weir_allreduce_plan_create(comm, &config, &plan)) ==
+         WEIR_ERR_ARGUMENT);
+  EXPECT_TEXT(weir_last_error(comm), rank == 0 ? "plan '', rank 0: it is too late" : "plan 'allreduce', rank 0: it is too late");
+  EXPECT(weir_comm_refuse(comm, NULL, NULL) == WEIR_ERR_ARGUMENT && weir_comm_refuse(NULL, "plan", "") == WEIR_ERR_ARGUMENT);
   config.struct_size = rank == 0 ? 3 : sizeof(config);
   EXPECT(weir_allreduce_plan_create(comm, &config, &plan) == WEIR_ERR_ARGUMENT && plan == NULL);
   config.struct_size = sizeof(config);

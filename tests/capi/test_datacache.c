@@ -308,7 +308,7 @@ static void check_refused_making(weir_comm* comm, int ranks) {
   EXPECT(weir_cache_create(comm, &config, source, &cache) == WEIR_ERR_ARGUMENT && cache == NULL);
   cache = make_cache(comm, source, WEIR_SAMPLES_ERROR);
   EXPECT(weir_loader_create(cache, last ? NULL : &loader_config, &loader) == WEIR_ERR_ARGUMENT && loader == NULL);
-  if (last) EXPECT_TEXT(weir_last_error(comm), "the config is NULL");
+  EXPECT_TEXT(weir_last_error(comm), "the config is NULL");
   EXPECT(weir_loader_create(cache, &loader_config, last ? NULL : &loader) == WEIR_ERR_ARGUMENT);
   if (last) loader_config.batch = 65;
   EXPECT(weir_loader_create(cache, &loader_config, &loader) == WEIR_ERR_ARGUMENT && loader == NULL);

@@ -87,7 +87,30 @@ TEST_CASE("bad configurations are refused on all ranks, saying what would be rig
   refuse("window is 0", [](AllreduceConfig& c) { c.window = 0; });
   refuse("window is 65537: it must be between 1 and 65536, for example 4", [](AllreduceConfig& c) { c.window = 65537; });
   refuse("window is 2147483647: it must be", [](AllreduceConfig& c) { c.window = std::numeric_limits<int>::max(); });
+  for (const int radix : {-1, 1, 3, 128}) {
+    refuse("radix is " + std::to_string(radix) + ": it must be 2, 4, 8, 16, 32 or 64, or 0 for the cheapest",
+           [radix](AllreduceConfig& c) { c.radix = radix; });
+  }
+  refuse("radix is 4: algorithm gtopk has no phased schedule; leave it 0, or choose oktopk or hi_oktopk", [](AllreduceConfig& c) {
+    c.algorithm = "gtopk";
+    c.radix = 4;
+  });
+  refuse("schedule is direct: algorithm gtopk has one schedule only", [](AllreduceConfig& c) {
+    c.algorithm = "gtopk";
+    c.schedule = ExchangeSchedule::direct;
+  });
   refuse("count is 4294967296: sparse algorithms take up to 2^32 - 1", [](AllreduceConfig& c) { c.count = std::int64_t{1} << 32; });
+}
+
+TEST_CASE("what automatic choice has no use for, the configuration in force leaves out", "[plan]") {
+  RankCheck check;
+  run_ranks(2, [&](Communicator& comm) {
+    AllreducePlan plan(comm, {.count = 100, .k = 100, .algorithm = "auto", .schedule = ExchangeSchedule::phased, .radix = 4});
+    const AllreduceConfig& config = plan.config();
+    check.that(config.algorithm != "auto" && config.schedule == ExchangeSchedule::automatic && config.radix == 0, config.algorithm);
+    AllreducePlan again(comm, config);
+  });
+  REQUIRE(check.failure() == "");
 }
 
 TEST_CASE("periods, trigger and window at their bounds do what they say", "[plan]") {
@@ -125,7 +148,10 @@ TEST_CASE("plans that disagree are refused on all ranks, naming the difference",
   refuse("disagree about k (from density): rank 0 has 1, rank 2 has 2", [](AllreduceConfig& c) { c.density = 0.02; });
   refuse("disagree about algorithm: rank 0 has 'oktopk', rank 2 has 'dense_ring'",
          [](AllreduceConfig& c) { c.algorithm = "dense_ring"; });
-  refuse("disagree about threshold: rank 0 has 0, rank 2 has 2", [](AllreduceConfig& c) { c.threshold = Threshold::mstopk; });
+  refuse("disagree about threshold: rank 0 has exact, rank 2 has mstopk",
+         [](AllreduceConfig& c) { c.threshold = Threshold::mstopk; });
+  refuse("disagree about schedule: rank 0 has automatic, rank 2 has direct",
+         [](AllreduceConfig& c) { c.schedule = ExchangeSchedule::direct; });
   refuse("disagree about samplings", [](AllreduceConfig& c) { c.samplings = 29; });
   refuse("disagree about wire_format", [](AllreduceConfig& c) { c.wire_format = WireFormat::coo; });
   refuse("disagree about wire_values", [](AllreduceConfig& c) { c.wire_values = WireValues::bfloat16; });

@@ -304,8 +304,10 @@ TEST_CASE("wrong loaders and positions are the same error on all ranks") {
          [](SampleCache& cache, int) { SampleLoader(cache, {.batch = 5}); });
   expect(WEIR_ERR_ARGUMENT, "exchanged_share is 2",
          [](SampleCache& cache, int) { SampleLoader(cache, {.batch = 1, .exchanged_share = 2}); });
-  expect(WEIR_ERR_MISMATCH, "rank 1 has another configuration than rank 0",
-         [](SampleCache& cache, int rank) { SampleLoader(cache, {.batch = 1, .seed = rank}); });
+  expect(WEIR_ERR_MISMATCH, "loader of samples 'samples': ranks disagree about shuffle: rank 0 has global, rank 1 has none",
+         [](SampleCache& cache, int rank) {
+           SampleLoader(cache, {.batch = 1, .shuffle = rank == 1 ? Shuffle::none : Shuffle::global});
+         });
   const auto seek = [](auto text_of) {
     return [=](SampleCache& cache, int rank) {
       SampleLoader loader(cache, {.batch = 1});

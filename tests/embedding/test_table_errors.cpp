@@ -87,7 +87,7 @@ TEST_CASE("tables that disagree are refused on all ranks, naming the field") {
   refuse("seed", [](EmbeddingConfig& c) { c.seed = 2; });
   refuse("seed", [](EmbeddingConfig& c) { c.seed = std::uint64_t{1} << 40 | 1; });
   refuse("initial_range", [](EmbeddingConfig& c) { c.initial_range = 1; });
-  refuse("memory: rank 0 has 0, rank 1 has 1", [](EmbeddingConfig& c) { c.memory = MemorySpace::cuda; });
+  refuse("memory: rank 0 has host, rank 1 has cuda", [](EmbeddingConfig& c) { c.memory = MemorySpace::cuda; });
 }
 
 TEST_CASE("a table in CUDA memory is refused by a build without CUDA, naming the option") {

@@ -470,6 +470,23 @@ TEST_CASE("schemes that adapt settle, and numbers of buffers say so", "[fusion]"
   }
 }
 
+TEST_CASE("the explanation names the scheme, the algorithm and the schedule of oktopk", "[fusion]") {
+  RankCheck check;
+  run_ranks(3, [&](Communicator& comm) {
+    const auto has = [&](FusionScheme scheme, const std::string& algorithm, const std::string& part, bool there = true) {
+      const std::string text = FusedAllreduce(comm, config_of(scheme, algorithm), odd_tensors()).explanation();
+      check.that((text.find(part) != std::string::npos) == there, text);
+    };
+    has(FusionScheme::ahead_inter, "oktopk", "scheme: ahead_inter\nalgorithm oktopk: as asked for\n");
+    has(FusionScheme::ahead_inter, "auto", "algorithm topk_");
+    has(FusionScheme::ahead_inter, "oktopk", "buffer 0: 'head'; schedule: one_round\n");
+    has(FusionScheme::none, "oktopk", "'dense_scalar'\n");
+    has(FusionScheme::ahead, "oktopk", "filled as gradients come; schedule: one_round\n");
+    has(FusionScheme::ahead_inter, "topk_allgather", "schedule", false);
+  });
+  REQUIRE(check.failure() == "");
+}
+
 TEST_CASE("iterations allocate nothing once buffers have settled", "[fusion]") {
   const std::vector<FusedTensor> tensors = odd_tensors();
   for (const FusionScheme scheme : all_schemes) {

@@ -97,7 +97,7 @@ TEST_CASE("other ranks take over the residuals of all tensors", "[fusion]") {
   }
 }
 
-TEST_CASE("a checkpoint of other tensors is refused, by name", "[fusion]") {
+TEST_CASE("a checkpoint of other tensors, or of another scheme, is refused, by name", "[fusion]") {
   const TemporaryFolder folder;
   RankCheck check;
   run_ranks(2, [&](Communicator& comm) {
@@ -121,6 +121,19 @@ TEST_CASE("a checkpoint of other tensors is refused, by name", "[fusion]") {
       check.that(error.status() == WEIR_ERR_MISMATCH, text);
     }
     check.that(text.find("tensors") != std::string::npos, text);
+    FusedAllreduce another(comm, config_of(FusionScheme::behind, "topk_allgather"), odd_tensors());
+    Checkpoint third(comm, {.folder = folder.path()});
+    third.add("gradients", another);
+    try {
+      third.restore();
+      check.that(false, "a checkpoint of another scheme was restored");
+    } catch (const Error& error) {
+      text = error.what();
+    }
+    check.that(
+        text.find("it is 'ahead_inter' in the state and 'behind' here: make it as in the state, or begin without the state") !=
+            std::string::npos,
+        text);
     std::vector<std::byte> state(static_cast<std::size_t>(first.state_bytes()));
     first.save_state(state);
     try {

@@ -259,7 +259,7 @@ TEST_CASE("descriptions that differ between ranks, or are wrong", "[fusion]") {
           [](int rank, auto&, auto& t) {
             if (rank == 1) t.pop_back();
           });
-  refused("ranks disagree about scheme", WEIR_ERR_MISMATCH, [](int rank, auto& c, auto&) {
+  refused("ranks disagree about scheme: rank 0 has ahead_inter, rank 1 has none", WEIR_ERR_MISMATCH, [](int rank, auto& c, auto&) {
     if (rank == 1) c.scheme = FusionScheme::none;
   });
   refused("rank 2: tensor 4: its name, 'first', is that of an earlier one", WEIR_ERR_ARGUMENT, [](int rank, auto&, auto& t) {

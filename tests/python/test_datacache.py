@@ -310,14 +310,14 @@ def test_refused_making(comm, source):
         weir.SampleCache(comm, source, largest_batch=0 if last else 8)
     with pytest.raises((weir.ArgumentError, TypeError)):
         weir.SampleCache(comm, 3 if last else source)
-    with pytest.raises((weir.ArgumentError, TypeError), match="did you mean 'threads'" if last else ""):
+    with pytest.raises((weir.ArgumentError, TypeError), match="did you mean 'threads'"):
         weir.SampleCache(comm, source, **({"thread": 2} if last else {}))
     with weir.SampleCache(comm, source) as cache:
-        with pytest.raises((weir.ArgumentError, TypeError), match="did you mean 'batch'" if last else ""):
+        with pytest.raises((weir.ArgumentError, TypeError), match="did you mean 'batch'"):
             weir.SampleLoader(cache, **({"bach": 2} if last else {}))
-        with pytest.raises(weir.ArgumentError, match="batch is" if last else ""):
+        with pytest.raises(weir.ArgumentError, match="batch is"):
             weir.SampleLoader(cache, batch=100000 if last else 8)
-        with pytest.raises(weir.ArgumentError, match="^loader 'samples': shuffle" if last else ""):
+        with pytest.raises(weir.ArgumentError, match="^loader 'samples': shuffle" if last else f"rank {comm.size - 1}: shuffle is 'some'"):
             weir.SampleLoader(cache, shuffle="some" if last else "node")
         with pytest.raises(TypeError, match="give a weir.SampleCache"):
             weir.SampleLoader(comm)

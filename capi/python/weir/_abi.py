@@ -448,6 +448,7 @@ FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "weir_comm_nearest_gpu": (c_int, (c_void_p, POINTER(c_int))),
     "weir_comm_stragglers": (c_int, (c_void_p, c_int, POINTER(c_double), c_int)),
     "weir_comm_dump": (c_int, (c_void_p, c_char_p)),
+    "weir_comm_refuse": (c_int, (c_void_p, c_char_p, c_char_p)),
     "weir_comm_destroy": (c_int, (c_void_p,)),
     "weir_allreduce_plan_create": (c_int, (c_void_p, POINTER(weir_allreduce_config), POINTER(c_void_p))),
     "weir_plan_destroy": (c_int, (c_void_p,)),

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Any, Callable, NoReturn, Optional, Tuple, Type, TypeVar
 
 from ._arrays import NOWHERE, Memory, memory_of, problem_of
-from ._handles import CommHandle, Handle, Process, Run
+from ._handles import CommHandle, Handle, Process, Run, because
 from ._library import lib
 from ._struct import Struct, Text, whole_number
 from ._types import ArgumentError, BusyError, Error, StateError
@@ -25,16 +25,20 @@ CREATE = {
     "cache": lib.weir_cache_create,
     "loader": lib.weir_loader_create,
 }
-# In place of what it takes besides a configuration.
-NOTHING = {"fused": (None, 0), "operator": (None, 0), "optimizer": (None, 0), "cache": (None,)}
 
 
-def refuse_making(comm: CommHandle, kind: str, problem: Exception, origin: Any = None) -> NoReturn:
-    """Throws what is wrong with this rank's configuration. The other ranks are in the call already: they hear of it."""
+def as_bytes(reason: str) -> bytes:
+    """For the library, which takes texts that end in a null character."""
+    return reason.replace("\0", " ").encode(errors="replace")
+
+
+def refuse_making(comm: CommHandle, kind: str, problem: Exception, reason: Optional[str] = None) -> NoReturn:
+    """Throws what is wrong with this rank's configuration. The other ranks are in the call already: they hear `reason`, or what
+    the problem says."""
     try:
-        comm.call(CREATE[kind], origin or comm.address(), None, *NOTHING.get(kind, ()), ctypes.c_void_p())
+        comm.call(lib.weir_comm_refuse, comm.address(), kind.encode(), as_bytes(reason or str(problem)))
     except Error as refused:
-        raise problem from refused
+        raise because(problem, refused)
     raise problem
 
 
@@ -63,7 +67,7 @@ class Object:
                 raise TypeError(f"the configuration is of type {type(config).__name__}: give a weir.{wanted.__name__}")
             c, others = config._to_c(), more()
         except Exception as error:
-            refuse_making(comm, self._kind, self._refusal(str(error)), origin)
+            refuse_making(comm, self._kind, self._refusal(str(error)), str(error))
         self._open_handle = Handle(comm, self._function("destroy"))  # before the call: Ctrl-C may come as it returns
         comm.adopt(self)
         comm.call(CREATE[self._kind], origin or comm.address(), c, *others, self._open_handle.pointer)
@@ -123,7 +127,7 @@ class Object:
 
     def _reason(self, refusal: Exception) -> bytes:
         """What the other ranks hear of a refusal: the library says where."""
-        return str(refusal)[len(self._where()) :].replace("\0", " ").encode(errors="replace")
+        return as_bytes(str(refusal)[len(self._where()) :])
 
     def _begin(
         self,

@@ -30,9 +30,11 @@ class Text(str):
 
 def enumerator(enum: Type[IntEnum], field: str, value: Any) -> IntEnum:
     """The value of an enumeration, from itself, its name, its number, or for element types a dtype. Throws ValueError."""
+    names = ", ".join(name.rstrip("_") for name in enum.__members__)
+    if isinstance(value, IntEnum) and not isinstance(value, enum):
+        raise ValueError(f"{field} is {type(value).__name__}.{value.name}: it must be one of weir.{enum.__name__}: {names}")
     if not isinstance(value, (str, int)):  # a dtype of NumPy or PyTorch
         value = str(getattr(value, "name", None) or getattr(value, "__name__", None) or value).rpartition(".")[2]
-    names = ", ".join(name.rstrip("_") for name in enum.__members__)
     try:
         return enum[value if value in enum.__members__ else f"{value}_"] if isinstance(value, str) else enum(value)
     except (KeyError, ValueError):

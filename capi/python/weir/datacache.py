@@ -263,8 +263,7 @@ class SampleLoader(LoaderKeywords, Object):
 
     def _refused(self, comm: Any, error: Exception) -> NoReturn:
         if isinstance(comm, SampleCache) and comm._open_handle is not None:
-            there = comm._open_handle
-            refuse_making(there.comm, self._kind, error, there.pointer)
+            refuse_making(comm._open_handle.comm, self._kind, error)
         raise error
 
     def next(self) -> Optional[SampleBatch]:
