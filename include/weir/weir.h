@@ -105,8 +105,9 @@ weir_status weir_comm_dump(weir_comm* comm, const char* path);
  *  text that names the rank and says `why`. `what` was to be made, "plan" for instance: it is in this rank's own text. */
 weir_status weir_comm_refuse(weir_comm* comm, const char* what, const char* why);
 /** Collective: all ranks destroy it before MPI_Finalize, several communicators in the same order. After MPI_Finalize, and after a
- *  run that broke off, its MPI objects are not freed. NULL is fine. WEIR_ERR_BUSY while plans or tables made from it exist: the
- *  communicator stays usable; destroy those first. */
+ *  run that broke off, its MPI objects are not freed. MPI_Finalize first drives runs that are in flight to their end, or to their
+ *  deadline; sparse algorithms then no longer write their dense result. NULL is fine. WEIR_ERR_BUSY while plans or tables made from
+ *  it exist: the communicator stays usable; destroy those first. */
 weir_status weir_comm_destroy(weir_comm* comm);
 
 /** Collective. The plan is owned by the caller; see weir_plan_destroy. On error *plan is NULL. */

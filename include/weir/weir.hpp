@@ -78,7 +78,9 @@ struct CommunicatorFrom;
 /// and the last plan or table made from it are gone. Over MPI that end is collective, because it frees MPI communicators: every
 /// rank must reach it before MPI_Finalize, and several communicators must end in the same order on all ranks. Nothing of MPI is
 /// freed after MPI_Finalize, after a run that broke off (timeout, transport error, lack of memory), or while an exception unwinds:
-/// peers may know nothing of it.
+/// peers may know nothing of it. Where runs are still in flight when a program calls MPI_Finalize, that first drives them to their
+/// end, or to their deadline: dense results are then there, sparse algorithms no longer write theirs, and nothing can be called but
+/// destructors and the wait of a run that has finished.
 ///
 /// An exception on one rank alone leaves the others waiting, so a program that catches it should print it and call MPI_Abort.
 class Communicator {

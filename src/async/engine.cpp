@@ -208,6 +208,15 @@ void Engine::drive_to_end(Run& run) noexcept {
   leaves_arrays_alone_ = false;
 }
 
+bool Engine::drive_all_on() noexcept {
+  leaves_arrays_alone_ = true;
+  const bool moved = poll();
+  leaves_arrays_alone_ = false;
+  const bool more = std::any_of(runs_.begin(), runs_.end(), [](const Run* run) { return !run->awaits_caller; });
+  if (more && !moved) idle();
+  return more;
+}
+
 bool Engine::ready(Run& run) {
   if (run.awaits_caller && leaves_arrays_alone_ && !run.owner_gone) return false;
   run.awaits_caller = false;

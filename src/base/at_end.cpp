@@ -9,7 +9,7 @@ namespace weir {
 namespace {
 
 struct Living {
-  std::mutex mutex;
+  std::recursive_mutex mutex;  // what stops may take long, and a signal's handler may end the process meanwhile
   std::set<AtEnd*> list;
 };
 // Never destroyed: the end of the process is when it is needed.
@@ -20,7 +20,7 @@ Living& living() {
 
 }  // namespace
 
-AtEnd::AtEnd(End earliest, std::function<void()> stop) : earliest_(earliest), stop_(std::move(stop)) {
+AtEnd::AtEnd(End earliest, std::function<bool(End end)> stop) : earliest_(earliest), stop_(std::move(stop)) {
   const std::scoped_lock lock(living().mutex);
   [[maybe_unused]] static const int registered = std::atexit([] { before_end(End::process); });
   living().list.insert(this);
@@ -33,8 +33,11 @@ AtEnd::~AtEnd() {
 
 void before_end(End end) noexcept {
   const std::scoped_lock lock(living().mutex);
-  for (AtEnd* const one : living().list) {
-    if (end == End::process || one->earliest_ == end) one->stop_();
+  for (bool more = true; more;) {
+    more = false;
+    for (AtEnd* const one : living().list) {
+      if (end == End::process || one->earliest_ == end) more = one->stop_(end) || more;
+    }
   }
 }
 

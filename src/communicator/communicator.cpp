@@ -106,7 +106,14 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Transport> transport_of_thi
           std::make_exception_ptr(AgreedError(WEIR_ERR_MEMORY, fmt::format("rank {}: out of memory", transport->rank())))),
       mine_(largest_card),
       cards_(transport->size() * static_cast<std::int64_t>(largest_card)),
-      scratch_(cards_.size()) {}
+      scratch_(cards_.size()) {
+  if (transport->announce_end() != End::messages) return;
+  at_end_.emplace(End::messages, [this](End end) {
+    if (end != End::messages) return false;
+    const auto inside = enter();
+    return engine.drive_all_on();
+  });
+}
 
 void CommunicatorState::require_whole() const {
   require_running();

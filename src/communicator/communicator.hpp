@@ -124,7 +124,8 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   std::int64_t setup_runs_ = 0;
   bool broken_ = false;  // a setup run broke off: messages of it may still be on their way
   Buffer<std::byte> mine_, cards_, scratch_;
-  std::unique_ptr<ProgressThread> progress_;  // last: it ends before what it polls; null: none
+  std::unique_ptr<ProgressThread> progress_;  // it ends before what it polls; null: none
+  std::optional<AtEnd> at_end_;               // last; none: the transport's library has no end of its own
 };
 
 /// Collective. Places default to this process's own (`locate`). A rank whose settings make no sense, or that is told to refuse, is

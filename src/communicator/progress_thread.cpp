@@ -14,7 +14,10 @@ constexpr std::chrono::microseconds pause{50};
 }  // namespace
 
 ProgressThread::ProgressThread(Engine& engine, int core, End end) : engine_(engine), pinned_(core >= 0) {
-  at_end_.emplace(end, [this] { stop(); });
+  at_end_.emplace(end, [this](End) {
+    stop();
+    return false;
+  });
   // Signals are the program's own threads' to handle.
   sigset_t all, before;
   sigfillset(&all);

@@ -1,12 +1,13 @@
 // Programs that end in another way than they should: an exception of the caller's on one rank, a rank that makes no communicator,
-// MPI_Finalize before Weir's objects are gone, a peer that comes after the deadline; and programs with a progress thread, which may
-// be in the middle of something when they end. Each must end by itself, soon, saying what
-// happened. One argument: which.
+// MPI_Finalize before Weir's objects are gone, or while long messages are under way, a peer that comes after the deadline; and
+// programs with a progress thread, which may be in the middle of something when they end. Each must end by itself, soon, saying
+// what happened. One argument: which.
 #include <unistd.h>
 #include <weir/mpi.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 #include <memory>
 #include <stdexcept>
 #include <string_view>
@@ -99,6 +100,43 @@ void after_finalize() {
   std::printf("after MPI_Finalize: %d of 5 refused\n", refused);
 }
 
+/// Runs whose messages are long are in flight: MPICH's MPI_Finalize waits for ever where a peer does not get on with those. One
+/// rank comes to it late. Another, where it is `absent`, has never started them.
+void in_flight(bool absent) {
+  if (absent) setenv("WEIR_TIMEOUT", "1", 1);
+  const int rank = world_rank();
+  const Communicator comm(MPI_COMM_WORLD), other(MPI_COMM_WORLD);
+  std::deque<AllreducePlan> plans;
+  for (const char* const algorithm : {"dense_ring", "dense_mpi"}) {
+    plans.emplace_back(comm, AllreduceConfig{.count = 3000000, .algorithm = algorithm});
+    plans.emplace_back(other, AllreduceConfig{.count = 100000, .algorithm = algorithm});
+  }
+  const std::size_t dense = plans.size();
+  for (const ExchangeSchedule schedule : {ExchangeSchedule::direct, ExchangeSchedule::phased, ExchangeSchedule::one_round}) {
+    plans.emplace_back(comm, AllreduceConfig{.count = 3000000, .algorithm = "oktopk", .schedule = schedule});
+    plans.emplace_back(other, AllreduceConfig{.count = 1000000, .algorithm = "oktopk", .schedule = schedule});
+  }
+  std::deque<std::vector<float>> gradients;
+  std::vector<Operation> operations;
+  for (AllreducePlan& plan : plans) {
+    std::vector<float>& gradient = gradients.emplace_back(plan.config().count, 1.0F);
+    if (!absent || rank != 2) operations.push_back(plan.start(gradient));
+  }
+  if (rank == 0 && !absent) sleep(1);
+  MPI_Finalize();
+  int delivered = 0, refused = 0, timeouts = 0;
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    try {
+      operations[i].wait();
+      delivered += i < dense && gradients[i] == std::vector<float>(gradients[i].size(), 1);
+    } catch (const Error& error) {
+      refused += i >= dense && weir_status(error.status()) == WEIR_ERR_STATE;
+      timeouts += weir_status(error.status()) == WEIR_ERR_TIMEOUT;
+    }
+  }
+  std::printf("rank %d, after MPI_Finalize: %d dense results, %d sparse ones refused, %d timeouts\n", rank, delivered, refused, timeouts);
+}
+
 void late_peer() {
   setenv("WEIR_TIMEOUT", "1", 1);
   const bool late = world_rank() == 0;
@@ -154,7 +192,7 @@ void one_thread() {
 
 int main(int argc, char** argv) {
   const std::string_view end = argc > 1 ? argv[1] : "";
-  const bool threads = end == "computes" || end == "after_finalize_threads";
+  const bool threads = end == "computes" || end == "after_finalize_threads" || end == "in_flight_threads";
   if (threads || end == "one_thread") setenv("WEIR_PROGRESS_THREAD", "anywhere", 1);
   int level = 0;
   MPI_Init_thread(&argc, &argv, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
@@ -162,6 +200,8 @@ int main(int argc, char** argv) {
   if (end == "unwinding") unwinding();
   if (end == "absent") absent();
   if (end == "after_finalize" || end == "after_finalize_threads") after_finalize();
+  if (end == "in_flight" || end == "in_flight_threads") in_flight(false);
+  if (end == "in_flight_absent") in_flight(true);
   if (end == "late_peer") late_peer();
   if (end == "computes") computes();
   if (end == "one_thread") one_thread();
