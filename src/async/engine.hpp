@@ -129,8 +129,8 @@ class Engine {
   void drive(Run& run);
   /// The same for a plan or table that ends. Arrays of other runs' callers are left alone meanwhile: they may have gone before.
   void drive_to_end(Run& run) noexcept;
-  /// One round towards the end of all runs, as far as they come to it without arrays of callers; for those that have several engines
-  /// to drive in turn. True: another round is needed.
+  /// One round towards the end of all runs, as far as they come to it without arrays of callers; for those that have several
+  /// engines to drive in turn. True: another round is needed.
   bool drive_all_on() noexcept;
   [[nodiscard]] bool leaves_arrays_alone() const noexcept { return leaves_arrays_alone_; }
   /// What every run in flight waits for, one line each.
