@@ -123,9 +123,10 @@ TEST_CASE("tables that CUDA memory cannot have are refused on all ranks", "[devi
   refuse(WEIR_ERR_ARGUMENT, ", rank 1: memory is 7: it must be host (0) or cuda (1)", [](EmbeddingConfig& config, int rank) {
     if (rank == 1) config.memory = static_cast<MemorySpace>(7);
   });
-  refuse(WEIR_ERR_MISMATCH, ": ranks disagree about memory: rank 0 has cuda, rank 1 has host", [](EmbeddingConfig& config, int rank) {
-    if (rank == 1) config.memory = MemorySpace::host;
-  });
+  refuse(WEIR_ERR_MISMATCH, ": ranks disagree about memory: rank 0 has cuda, rank 1 has host",
+         [](EmbeddingConfig& config, int rank) {
+           if (rank == 1) config.memory = MemorySpace::host;
+         });
   if (cuda::describe(0).bytes > std::int64_t{1} << 33) {
     WARN("too much GPU memory to run out of it");
     return;
