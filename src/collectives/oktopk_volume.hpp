@@ -69,7 +69,7 @@ namespace weir {
 }
 
 /// Most control words that a rank sends in one iteration: boundaries, announcement, a re-cut, sizes, histograms, twice in mode
-/// `reuse`. In phases, a re-cut is followed by another announcement.
+/// `reuse`. In phases, which that mode does not have, a re-cut is followed by another announcement.
 template <class T>
 [[nodiscard]] std::int64_t oktopk_control_words(int ranks, ExchangeSchedule schedule) {
   if (ranks == 1) return 0;
@@ -79,8 +79,9 @@ template <class T>
   const std::int64_t announcement = messages * 2 * (p + 1 + oktopk_phases(ranks, 2));
   const std::int64_t recut = messages * 2 * (recut_coarse_bins + std::int64_t{recut_fine_rounds} * recut_fine_bins * (p - 1));
   const std::int64_t sizes = (p - 1) + 3 * 3 * (p - 1);
-  const std::int64_t histograms = 2 * messages * 2 * kth_words * kth_rounds<T>;
-  return boundaries + (schedule == ExchangeSchedule::phased ? 2 : 1) * announcement + recut + sizes + histograms;
+  const std::int64_t histograms = messages * 2 * kth_words * kth_rounds<T>;
+  return boundaries + announcement + recut + sizes + histograms +
+         (schedule == ExchangeSchedule::phased ? announcement : histograms);
 }
 
 /// Most payload words that the ranks of one switch group, of equal local rank, together send to other groups in hi_oktopk, on any

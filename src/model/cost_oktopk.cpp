@@ -19,7 +19,7 @@ constexpr int histogram_rounds = 3;  // of global_kth; two or three with a good 
 constexpr int largest_radix = 64;
 // Automatic choice stays within the memory of the direct schedule and a megabyte: one round takes room for the entries of all
 // ranks, phases for several times k (phased_room).
-constexpr double most_in_one_round = 24576, most_room_of_phases = 128000;
+constexpr double most_in_one_round = 24576, most_bytes_of_phases = 1024000;
 constexpr int fewest_for_phases = 8;
 // A step takes more than the latency of its messages: as long as it takes to cut so many entries.
 constexpr double entries_of_a_step = 800;
@@ -167,7 +167,7 @@ ScheduleChoice choose_schedule(const Machine& machine, const Problem& problem, O
 
   CostedSchedule best = costed(e, {});
   const auto room = static_cast<double>(phased_room(static_cast<std::int64_t>(e.k), e.group.ranks));
-  if (e.group.ranks >= fewest_for_phases && room <= most_room_of_phases) {
+  if (e.group.ranks >= fewest_for_phases && room * (4 + problem.value_bytes) <= most_bytes_of_phases) {
     const CostedSchedule phased = phases();
     if (phased.seconds < best.seconds) best = phased;
   }

@@ -1,4 +1,5 @@
 // Plans: bad input, several in flight, schedules, reset, memory, traffic. What holds for every algorithm is in test_registry.cpp.
+#include <atomic>
 #include <limits>
 
 #include "support/catch.hpp"
@@ -339,18 +340,23 @@ TEST_CASE("memory of a plan stays within its bound", "[plan]") {
 
 TEST_CASE("an automatic schedule costs a megabyte at most", "[plan]") {
   RankCheck check;
+  std::atomic<int> phased = 0;
   for (const int ranks : {3, 8, 13, 32, 33}) {
     run_ranks(ranks, [&](Communicator& comm) {
-      for (const std::int64_t k : {100, 700, 2000, 2960, 4600, 10000}) {
-        AllreduceConfig config{.count = 1000000, .k = k, .schedule = ExchangeSchedule::direct};
-        const std::int64_t direct = AllreducePlan(comm, config).memory_bytes();
-        config.schedule = ExchangeSchedule::automatic;
-        check.at_most(AllreducePlan(comm, config).memory_bytes(), direct + (1 << 20),
-                      "P " + std::to_string(ranks) + " k " + std::to_string(k));
+      for (const DataType type : {DataType::float32, DataType::float64}) {
+        for (const std::int64_t k : {100, 700, 1900, 2880, 4500, 10000}) {
+          AllreduceConfig config{.count = 1000000, .type = type, .k = k, .schedule = ExchangeSchedule::direct};
+          const std::int64_t direct = AllreducePlan(comm, config).memory_bytes();
+          config.schedule = ExchangeSchedule::automatic;
+          const AllreducePlan plan(comm, config);
+          if (plan.explanation().find("schedule: phased") != std::string::npos) ++phased;
+          check.at_most(plan.memory_bytes(), direct + (1 << 20), "P " + std::to_string(ranks) + " k " + std::to_string(k));
+        }
       }
     });
   }
   REQUIRE(check.failure() == "");
+  REQUIRE(phased > 0);
 }
 
 TEST_CASE("traffic is counted by level", "[plan]") {
