@@ -20,7 +20,8 @@ Living& living() {
 
 }  // namespace
 
-AtEnd::AtEnd(End earliest, std::function<bool(End end)> stop) : earliest_(earliest), stop_(std::move(stop)) {
+AtEnd::AtEnd(End earliest, std::function<void()> stop, std::function<bool(End end)> finish)
+    : earliest_(earliest), stop_(std::move(stop)), finish_(std::move(finish)) {
   const std::scoped_lock lock(living().mutex);
   [[maybe_unused]] static const int registered = std::atexit([] { before_end(End::process); });
   living().list.insert(this);
@@ -33,10 +34,14 @@ AtEnd::~AtEnd() {
 
 void before_end(End end) noexcept {
   const std::scoped_lock lock(living().mutex);
+  const auto concerns = [end](const AtEnd* one) { return end == End::process || one->earliest_ == end; };
+  for (AtEnd* const one : living().list) {
+    if (concerns(one) && one->stop_) one->stop_();
+  }
   for (bool more = true; more;) {
     more = false;
     for (AtEnd* const one : living().list) {
-      if (end == End::process || one->earliest_ == end) more = one->stop_(end) || more;
+      if (concerns(one) && one->finish_) more = one->finish_(end) || more;
     }
   }
 }

@@ -8,12 +8,12 @@ namespace weir {
 /// What comes to its end.
 enum class End { process, messages };
 
-/// While it lives, stop(end) is called at the end of the process and, with End::messages, before that of the library that carries
-/// messages: more than once, perhaps, and by whatever thread. Where it returns true it is called again, after all others, until
-/// none does. It must not make or destroy another one, and must throw nothing.
+/// While it lives, the end of the process and, with End::messages, that of the library that carries messages are told to it, by
+/// whatever thread and more than once, perhaps: first every `stop`, after which nothing new may begin; then every `finish` in turn,
+/// again and again until none returns true. Either may be empty. Neither may make or destroy another one, or throw.
 class AtEnd {
  public:
-  AtEnd(End earliest, std::function<bool(End end)> stop);
+  AtEnd(End earliest, std::function<void()> stop, std::function<bool(End end)> finish);
   AtEnd(const AtEnd&) = delete;
   AtEnd& operator=(const AtEnd&) = delete;
   ~AtEnd();
@@ -21,7 +21,8 @@ class AtEnd {
  private:
   friend void before_end(End end) noexcept;
   End earliest_;
-  std::function<bool(End end)> stop_;
+  std::function<void()> stop_;           // empty: nothing to stop
+  std::function<bool(End end)> finish_;  // empty: nothing to finish
 };
 
 /// `end` is about to come. The process's comes by itself.

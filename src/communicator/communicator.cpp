@@ -108,7 +108,7 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Transport> transport_of_thi
       cards_(transport->size() * static_cast<std::int64_t>(largest_card)),
       scratch_(cards_.size()) {
   if (transport->announce_end() != End::messages) return;
-  at_end_.emplace(End::messages, [this](End end) {
+  at_end_.emplace(End::messages, nullptr, [this](End end) {
     if (end != End::messages) return false;
     const auto inside = enter();
     return engine.drive_all_on();

@@ -11,13 +11,16 @@ namespace {
 /// Between polls that move nothing, on a core that others compute on.
 constexpr std::chrono::microseconds pause{50};
 
+/// Of the one thread that polls a library that has an end of its own. MPICH (4.0 to 4.2) turns its locks off when MPI_Finalize
+/// begins, before it tells anybody: two threads within it would then meet, or one would wait for the other for ever.
+std::mutex polls_library;
+
 }  // namespace
 
-ProgressThread::ProgressThread(Engine& engine, int core, End end) : engine_(engine), pinned_(core >= 0) {
-  at_end_.emplace(end, [this](End) {
-    stop();
-    return false;
-  });
+ProgressThread::ProgressThread(Engine& engine, int core, End end)
+    : engine_(engine), pinned_(core >= 0), shares_library_(end == End::messages) {
+  at_end_.emplace(
+      end, [this] { stop(); }, nullptr);
   // Signals are the program's own threads' to handle.
   sigset_t all, before;
   sigfillset(&all);
@@ -80,6 +83,7 @@ void ProgressThread::loop(int core) {
 
 /// Not once ends_ is true, whoever has made it so.
 bool ProgressThread::poll() noexcept {
+  const auto turn = shares_library_ ? std::unique_lock(polls_library) : std::unique_lock<std::mutex>();
   polls_ = true;
   const bool moved = ends_ || engine_.poll_aside();
   polls_ = false;

@@ -51,7 +51,7 @@ class ProgressThread {
   void idle() const noexcept;
 
   Engine& engine_;
-  const bool pinned_;
+  const bool pinned_, shares_library_;
   std::recursive_mutex door_;  // of whoever polls, or is inside
   std::condition_variable_any wake_;
   int depth_ = 0;                   // of those inside

@@ -103,7 +103,14 @@ void after_finalize(ExchangeSchedule schedule) {
 
 /// Runs whose messages are long are in flight: MPICH's MPI_Finalize waits for ever where a peer does not get on with those. One
 /// rank comes to it late.
-void in_flight() {
+void in_flight([[maybe_unused]] bool progress_thread) {
+#ifdef MPICH_VERSION
+  if (progress_thread) {
+    std::printf("skipped: MPICH's MPI_Finalize aborts where a thread is within MPI while it begins: it turns its locks off\n");
+    MPI_Finalize();
+    return;
+  }
+#endif
   const int rank = world_rank();
   const Communicator comm(MPI_COMM_WORLD), other(MPI_COMM_WORLD);
   std::deque<AllreducePlan> plans;
@@ -200,7 +207,7 @@ int main(int argc, char** argv) {
   if (end == "absent") absent();
   if (end == "after_finalize" || end == "after_finalize_threads") after_finalize(ExchangeSchedule::automatic);
   if (end == "after_finalize_long") after_finalize(ExchangeSchedule::one_round);
-  if (end == "in_flight" || end == "in_flight_threads") in_flight();
+  if (end == "in_flight" || end == "in_flight_threads") in_flight(threads);
   if (end == "late_peer") late_peer();
   if (end == "computes") computes();
   if (end == "one_thread") one_thread();
