@@ -455,7 +455,7 @@ module weir_types
     real(real64) :: density = 0.01_real64 !< k / count in (0, 1] of tensors that say nothing else
     !> a sparse one from the list of algorithms: it exchanges the entries of a buffer. Those that shard within nodes run flat.
     !> gtopk, oktopk and hi_oktopk deliver the largest entries of a buffer, so that tensors may go missing again; the others deliver
-    !> all that ranks have selected. "auto": topk_allgather or topk_dsa, whichever the cost functions predict to be cheaper
+    !> all that ranks have selected. "auto", "auto_sparse": topk_allgather or topk_dsa, whichever is predicted to be cheaper
     character(len=WEIR_TEXT_LENGTH) :: algorithm = 'auto'
     integer :: threshold = WEIR_THRESHOLD_EXACT !< WEIR_THRESHOLD_EXACT, ...: how entries are selected
     integer :: samplings = 30 !< N of MSTopK (CommLib Algorithm 1), and most bisections of redsync
@@ -481,11 +481,11 @@ module weir_types
     integer(int64) :: iteration = 0 !< iterations so far, this one included
     integer(int64) :: exchanges = 0 !< buffers that were exchanged: communication startups
     integer(int64) :: tensors_skipped = 0 !< optional tensors that this rank skipped or left out
-    !> tensors of which no entry was delivered, though they have elements and k is not 0; the same on all ranks
+    !> tensors with k above 0 of which no entry was delivered, those that all skipped, too; the same on all ranks
     integer(int64) :: tensors_missing = 0
     integer(int64) :: buffers_skipped = 0 !< WEIR_NON_FINITE_SKIP took effect on so many
     integer(int64) :: selected_local = 0 !< entries this rank contributed, dense tensors aside
-    integer(int64) :: selected_global = 0 !< entries of the updates, dense tensors aside
+    integer(int64) :: selected_global = 0 !< entries of the updates, dense tensors aside; of `ahead`, by buffer
     integer(int64) :: payload_bytes_sent = 0 !< values, indices
     integer(int64) :: payload_bytes_received = 0
     integer(int64) :: control_bytes_sent = 0 !< sizes, histograms, boundaries, agreement

@@ -27,7 +27,7 @@ class FusedImpl;
 /// An iteration has two parts. First the caller hands in gradients with ready(), each tensor once, in any order, which may differ
 /// between ranks. Then it asks for updates with wait(), test() or wait_all(); from the first of these calls on, the iteration takes
 /// no more gradients, and optional tensors that did not come contribute nothing. A wait before the first ready() of an iteration is
-/// an error: no gradient has been handed in. wait_all() ends the iteration: every rank calls it before its next ready(). With
+/// an error, unless all tensors are optional. wait_all() ends the iteration: every rank calls it before its next ready(). With
 /// several objects, every rank ends their iterations in the same order.
 ///
 /// ready() compensates and selects, and starts the exchange of each buffer that is full. Exchanges advance in the calls of the
@@ -38,7 +38,7 @@ class FusedImpl;
 /// and no other run may use it meanwhile.
 ///
 /// Errors. What one rank does wrong in an iteration (a tensor that is ready twice, or missing, or of another size) ends it on every
-/// rank: wait() of the tensors concerned or wait_all() throws the same Error on all ranks, naming tensor and rank. A wait() that
+/// rank: wait() of that buffer's tensors, or wait_all(), throws the same Error on all ranks, naming tensor and rank. A wait() that
 /// throws has ended the iteration: until the next ready() further waits return at once, and wait_all() may be left out. Buffers
 /// without an error are delivered; of `ahead`, whose buffers hold other tensors on other ranks, no sparse tensor is. The iteration
 /// after it is as any other. A run that broke off (timeout, transport error) breaks the object, as it does a plan.
@@ -47,7 +47,7 @@ class FusedImpl;
 /// residual) = sum over ranks (new residual) + sum delivered, up to rounding. The same gradients in the same order give the same
 /// bits, with one exception: `ahead_inter_intra` and `ahead_fitted` divide by measured times, and which entries gtopk, oktopk and
 /// hi_oktopk deliver depends on the division. topk_allgather, hitopk and gaussiank deliver the same bits whatever the division, and
-/// so does topk_dsa where values travel as they are.
+/// so does topk_dsa where values travel as they are: of sparse tensors. Dense ones, and `ahead`, may round otherwise.
 ///
 /// Thread-safety: as plans.
 class FusedAllreduce {
@@ -57,8 +57,8 @@ class FusedAllreduce {
   FusedAllreduce(const Communicator& comm, const FusionConfig& config, std::span<const FusedTensor> tensors);
   FusedAllreduce(FusedAllreduce&&) noexcept;
   FusedAllreduce& operator=(FusedAllreduce&&) noexcept;
-  /// Not collective, unless it outlives the last copy of its communicator. Finishes exchanges in flight, since the other ranks wait
-  /// for them; gradients are left alone.
+  /// Not collective, unless it outlives the last copy of its communicator. Finishes an iteration that this rank has begun, since
+  /// the other ranks wait for it: with an error there. Gradients are left alone.
   ~FusedAllreduce();
 
   /// The gradient of tensors[tensor] is complete. Every rank calls it once for every tensor that is not optional, before its first
@@ -76,8 +76,8 @@ class FusedAllreduce {
   void skip_raw(int tensor, void* gradient, std::int64_t count);
   /// Makes progress on everything in flight. For callers that compute for long between two gradients.
   void progress();
-  /// Makes progress; true once the update of this tensor is in its gradient. Ends the part of ready(). Where this rank has done
-  /// something wrong in the iteration, it waits for the other ranks to end it, as wait() does, and throws.
+  /// Makes progress; true once the update of this tensor is in its gradient. Ends the part of ready(). Where its buffer had an
+  /// error, it waits for the other ranks to end the iteration, as wait() does, and throws.
   bool test(int tensor);
   /// Until the update of this tensor is in its gradient.
   void wait(int tensor);

@@ -481,7 +481,7 @@ typedef struct weir_fusion_config {
   double balance_trigger;   /**< oktopk balances when the largest part exceeds this many times the mean */
   /** a sparse one from the list of algorithms: it exchanges the entries of a buffer. Those that shard within nodes run flat.
    *  gtopk, oktopk and hi_oktopk deliver the largest entries of a buffer, so that tensors may go missing again; the others
-   *  deliver all that ranks have selected. "auto": topk_allgather or topk_dsa, whichever the cost functions predict to be
+   *  deliver all that ranks have selected. "auto", "auto_sparse": topk_allgather or topk_dsa, whichever is predicted to be
    *  cheaper; copied */
   const char* algorithm;
   const char* name;    /**< for messages and dumps; copied */
@@ -516,11 +516,11 @@ typedef struct weir_fusion_statistics {
   int64_t iteration;       /**< iterations so far, this one included */
   int64_t exchanges;       /**< buffers that were exchanged: communication startups */
   int64_t tensors_skipped; /**< optional tensors that this rank skipped or left out */
-  /** tensors of which no entry was delivered, though they have elements and k is not 0; the same on all ranks */
+  /** tensors with k above 0 of which no entry was delivered, those that all skipped, too; the same on all ranks */
   int64_t tensors_missing;
   int64_t buffers_skipped;    /**< WEIR_NON_FINITE_SKIP took effect on so many */
   int64_t selected_local;     /**< entries this rank contributed, dense tensors aside */
-  int64_t selected_global;    /**< entries of the updates, dense tensors aside */
+  int64_t selected_global;    /**< entries of the updates, dense tensors aside; of `ahead`, by buffer */
   int64_t payload_bytes_sent; /**< values, indices */
   int64_t payload_bytes_received;
   int64_t control_bytes_sent; /**< sizes, histograms, boundaries, agreement */

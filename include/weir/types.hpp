@@ -419,7 +419,7 @@ struct FusionConfig {
   double density = 0.01;              ///< k / count in (0, 1] of tensors that say nothing else
   /// a sparse one from the list of algorithms: it exchanges the entries of a buffer. Those that shard within nodes run flat. gtopk,
   /// oktopk and hi_oktopk deliver the largest entries of a buffer, so that tensors may go missing again; the others deliver all
-  /// that ranks have selected. "auto": topk_allgather or topk_dsa, whichever the cost functions predict to be cheaper
+  /// that ranks have selected. "auto", "auto_sparse": topk_allgather or topk_dsa, whichever is predicted to be cheaper
   std::string algorithm = "auto";
   Threshold threshold = Threshold::exact;         ///< how entries are selected
   int samplings = 30;                             ///< N of MSTopK (CommLib Algorithm 1), and most bisections of redsync
@@ -444,11 +444,11 @@ struct FusionStatistics {
   std::int64_t iteration = 0;        ///< iterations so far, this one included
   std::int64_t exchanges = 0;        ///< buffers that were exchanged: communication startups
   std::int64_t tensors_skipped = 0;  ///< optional tensors that this rank skipped or left out
-  /// tensors of which no entry was delivered, though they have elements and k is not 0; the same on all ranks
+  /// tensors with k above 0 of which no entry was delivered, those that all skipped, too; the same on all ranks
   std::int64_t tensors_missing = 0;
   std::int64_t buffers_skipped = 0;     ///< NonFinite::skip took effect on so many
   std::int64_t selected_local = 0;      ///< entries this rank contributed, dense tensors aside
-  std::int64_t selected_global = 0;     ///< entries of the updates, dense tensors aside
+  std::int64_t selected_global = 0;     ///< entries of the updates, dense tensors aside; of `ahead`, by buffer
   std::int64_t payload_bytes_sent = 0;  ///< values, indices
   std::int64_t payload_bytes_received = 0;
   std::int64_t control_bytes_sent = 0;  ///< sizes, histograms, boundaries, agreement

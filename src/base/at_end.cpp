@@ -1,5 +1,7 @@
 #include "base/at_end.hpp"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <mutex>
 #include <set>
@@ -10,6 +12,7 @@ namespace {
 
 struct Living {
   std::recursive_mutex mutex;  // what stops may take long, and a signal's handler may end the process meanwhile
+  pid_t process = 0;           // a child of fork() has nothing of it
   std::set<AtEnd*> list;
 };
 // Never destroyed: the end of the process is when it is needed.
@@ -24,6 +27,7 @@ AtEnd::AtEnd(End earliest, std::function<void()> stop, std::function<bool(End en
     : earliest_(earliest), stop_(std::move(stop)), finish_(std::move(finish)) {
   const std::scoped_lock lock(living().mutex);
   [[maybe_unused]] static const int registered = std::atexit([] { before_end(End::process); });
+  living().process = getpid();
   living().list.insert(this);
 }
 
@@ -33,6 +37,7 @@ AtEnd::~AtEnd() {
 }
 
 void before_end(End end) noexcept {
+  if (living().process != getpid()) return;
   const std::scoped_lock lock(living().mutex);
   const auto concerns = [end](const AtEnd* one) { return end == End::process || one->earliest_ == end; };
   for (AtEnd* const one : living().list) {

@@ -11,6 +11,7 @@
 #include <weir/sparse_adam.hpp>
 
 #include "cli/commands.hpp"
+#include "cli/numbers.hpp"
 #include "cli/report.hpp"
 
 namespace weir::cli {
@@ -137,7 +138,7 @@ void add_bench_adam(CLI::App& bench) {
   command->add_option("--density", options->densities, "shares of entries in updates, one or more")
       ->check(CLI::Range(1e-9, 1.0))
       ->capture_default_str();
-  command->add_option("--iterations", options->iterations, "measured steps")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--iterations", options->iterations, "measured steps")->check(positive)->capture_default_str();
   command->add_option("--json", options->json, "also write the rows to this file");
   command->callback([options] { run(*options); });
 }

@@ -13,6 +13,7 @@
 #include "cli/gradient_buffer.hpp"
 #include "cli/mpi_start.hpp"
 #include "cli/named_compressors.hpp"
+#include "cli/numbers.hpp"
 #include "cli/report.hpp"
 #include "collectives/allreduce.hpp"
 #include "model/choose.hpp"
@@ -323,7 +324,7 @@ void add_bench_allreduce(CLI::App& bench) {
   add_named(command, "--memory", options->config.memory, "where the gradient is (cuda: on the GPU nearest to each rank)");
   command
       ->add_option("--trial-iterations", options->config.trial_iterations, "auto: runs of each candidate before the fastest stays")
-      ->check(CLI::NonNegativeNumber)
+      ->check(non_negative)
       ->capture_default_str();
   command->add_option("--result", options->result, "of sparse algorithms: sparse, in_place or both")
       ->check(CLI::IsMember({"sparse", "in_place", "both"}))
@@ -335,11 +336,9 @@ void add_bench_allreduce(CLI::App& bench) {
   add_named(command, "--threshold", options->config.threshold, "how ranks select");
   add_named(command, "--wire", options->config.wire_format, "how indices travel");
   add_named(command, "--values", options->config.wire_values, "how values travel");
-  command->add_option("--iterations", options->iterations, "measured iterations")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  command->add_option("--iterations", options->iterations, "measured iterations")->check(positive)->capture_default_str();
   command->add_option("--warmup", options->warmup, "iterations before those that are measured")
-      ->check(CLI::NonNegativeNumber)
+      ->check(non_negative)
       ->capture_default_str();
   command->add_option("--input", options->input, "recorded gradients, raw float32 or .npy, iterations x ranks x count")
       ->check(CLI::ExistingFile);

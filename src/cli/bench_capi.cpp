@@ -9,6 +9,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/mpi_start.hpp"
+#include "cli/numbers.hpp"
 #include "cli/report.hpp"
 
 namespace weir::cli {
@@ -101,9 +102,9 @@ void run(const Options& options) {
 void add_bench_capi(CLI::App& bench) {
   auto options = std::make_shared<Options>();
   CLI::App* command = bench.add_subcommand("capi", "What a call of the C interface costs over the C++ one; on one rank");
-  command->add_option("--count", options->count, "elements of the gradient")->check(CLI::PositiveNumber)->capture_default_str();
-  command->add_option("--calls", options->calls, "calls of a round")->check(CLI::PositiveNumber)->capture_default_str();
-  command->add_option("--rounds", options->rounds, "rounds of each, in turns")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--count", options->count, "elements of the gradient")->check(positive)->capture_default_str();
+  command->add_option("--calls", options->calls, "calls of a round")->check(positive)->capture_default_str();
+  command->add_option("--rounds", options->rounds, "rounds of each, in turns")->check(positive)->capture_default_str();
   command->add_option("--json", options->json, "also write the rows to this file");
   command->callback([options] { run(*options); });
 }

@@ -20,6 +20,7 @@
 #include "cli/bench_training_step.hpp"
 #include "cli/commands.hpp"
 #include "cli/mpi_start.hpp"
+#include "cli/numbers.hpp"
 #include "cli/report.hpp"
 
 namespace weir::cli {
@@ -325,7 +326,7 @@ void add_bench_checkpoint(CLI::App& bench) {
   command->add_option("--compression", options->compression, "of arrays; 0: none, 9: smallest")
       ->check(CLI::Range(0, 9))
       ->capture_default_str();
-  command->add_option("--rounds", options->rounds, "of saving, and of loading")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--rounds", options->rounds, "of saving, and of loading")->check(positive)->capture_default_str();
   command->add_flag("--steps", options->steps, "also measure training steps while a save is in flight");
   command->add_option("--count", options->count, "floats of the model that --steps trains")
       ->check(CLI::Range(std::int64_t{1} << 18, std::int64_t{1} << 31))

@@ -13,6 +13,7 @@
 
 #include "base/config_check.hpp"
 #include "cli/commands.hpp"
+#include "cli/numbers.hpp"
 #include "cli/report.hpp"
 #include "codec/wire.hpp"
 
@@ -164,9 +165,7 @@ void add_bench_codec(CLI::App& bench) {
   command->add_option("--density", options->densities, "shares of entries, one or more")
       ->check(CLI::Range(1e-9, 1.0))
       ->capture_default_str();
-  command->add_option("--iterations", options->iterations, "measured iterations")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  command->add_option("--iterations", options->iterations, "measured iterations")->check(positive)->capture_default_str();
   command
       ->add_option_function<std::string>(
           "--format",

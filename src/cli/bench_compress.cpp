@@ -15,6 +15,7 @@
 #include "cli/bench_input.hpp"
 #include "cli/commands.hpp"
 #include "cli/named_compressors.hpp"
+#include "cli/numbers.hpp"
 #include "cli/report.hpp"
 #include "codec/wire.hpp"
 #include "communicator/communicator.hpp"
@@ -262,9 +263,7 @@ void add_bench_compress(CLI::App& bench) {
   command->add_option("--density", options->density, "share of entries that sparse compressors and shared_random_k send")
       ->check(CLI::Range(1e-9, 1.0))
       ->capture_default_str();
-  command->add_option("--iterations", options->iterations, "measured iterations")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  command->add_option("--iterations", options->iterations, "measured iterations")->check(positive)->capture_default_str();
   command->add_option("--input", options->input, "recorded gradients of one rank, raw float32 or .npy, iterations x 1 x count")
       ->check(CLI::ExistingFile);
   command->add_option("--json", options->json, "also write the rows to this file");

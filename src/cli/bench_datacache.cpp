@@ -21,6 +21,7 @@
 #include "cli/bench_ranks.hpp"
 #include "cli/commands.hpp"
 #include "cli/mpi_start.hpp"
+#include "cli/numbers.hpp"
 #include "cli/report.hpp"
 #include "cli/slow_store.hpp"
 #include "communicator/communicator.hpp"
@@ -409,24 +410,16 @@ void add_bench_datacache(CLI::App& bench) {
       "datacache",
       "epochs over samples on a slow store, with a sample cache and without; start with mpirun. The last rank is the store");
   command->add_option("--path", options->path, "a file of samples on a slow store, in place of a rank that serves made-up ones");
-  command->add_option("--samples", options->samples, "samples of the made-up store")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--sample-bytes", options->sample_bytes, "bytes of a sample")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--batch", options->batch, "samples of a rank in a step")->check(CLI::PositiveNumber)->capture_default_str();
-  command->add_option("--pack", options->pack, "samples that are read together")->check(CLI::PositiveNumber)->capture_default_str();
-  command->add_option("--epochs", options->epochs, "of each run with a cache")->check(CLI::PositiveNumber)->capture_default_str();
-  command->add_option("--threads", options->threads, "that read and decode, of a rank")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  command->add_option("--samples", options->samples, "samples of the made-up store")->check(positive)->capture_default_str();
+  command->add_option("--sample-bytes", options->sample_bytes, "bytes of a sample")->check(positive)->capture_default_str();
+  command->add_option("--batch", options->batch, "samples of a rank in a step")->check(positive)->capture_default_str();
+  command->add_option("--pack", options->pack, "samples that are read together")->check(positive)->capture_default_str();
+  command->add_option("--epochs", options->epochs, "of each run with a cache")->check(positive)->capture_default_str();
+  command->add_option("--threads", options->threads, "that read and decode, of a rank")->check(positive)->capture_default_str();
   command->add_option("--in-flight", options->in_flight, "batches asked for at once")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
-  command->add_option("--compute-ms", options->compute_ms, "computing of a step")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+  command->add_option("--compute-ms", options->compute_ms, "computing of a step")->check(non_negative)->capture_default_str();
   command->add_option("--folder", options->folder, "level 1: a folder of each node's own; a temporary one unless given");
   command->add_option("--json", options->json, "rank 0 also writes the rows to this file");
   command->callback([options] { run(*options); });

@@ -12,6 +12,7 @@
 #include "cli/bench_input.hpp"
 #include "cli/commands.hpp"
 #include "cli/mpi_start.hpp"
+#include "cli/numbers.hpp"
 #include "cli/report.hpp"
 
 namespace weir::cli {
@@ -120,9 +121,9 @@ void add_bench_embedding(CLI::App& bench) {
   command->add_option("--dense-count", options->dense_count, "elements of the dense block; 0: none")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{2147483647}))
       ->capture_default_str();
-  command->add_option("--iterations", options->iterations, "measured steps")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--iterations", options->iterations, "measured steps")->check(positive)->capture_default_str();
   command->add_option("--warmup", options->warmup, "steps before those that are measured")
-      ->check(CLI::NonNegativeNumber)
+      ->check(non_negative)
       ->capture_default_str();
   command->add_option("--json", options->json, "rank 0 also writes the rows to this file");
   command->callback([options] { run(*options); });

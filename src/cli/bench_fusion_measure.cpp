@@ -37,13 +37,11 @@ class Subject {
         compute_(times.seconds()),
         training_(comm, config_of(options, scheme), model, scheme == dense_scheme, times, {host.sleep, options.poll_us * 1e-6}) {}
 
-  /// Whether it takes part. What has settled rests until the last of the warm-up; whole tensors take many times as long as sparse
-  /// ones, and come every fifth time.
+  /// Whether it takes part: whole tensors take many times as long as sparse ones, and come every fifth time. All others have made
+  /// as many steps: residuals grow with these, and exchanges with residuals.
   [[nodiscard]] bool has_turn(int iteration, const FusionOptions& options) const {
     const int measured = iteration - options.warmup;
-    if (iteration == 0) return true;
-    if (dense_) return measured >= 0 && measured % 5 == 0;
-    return measured >= -last_warm || !training_.fused().statistics().settled;
+    return !dense_ || iteration == 0 || (measured >= 0 && measured % 5 == 0);
   }
 
   void iterate(MadeUpGradients& gradients, const FusionHost& host, bool counts) {
@@ -85,8 +83,6 @@ class Subject {
   }
 
  private:
-  static constexpr int last_warm = 2;
-
   [[nodiscard]] std::vector<double> column(Figure figure) const {
     std::vector<double> values;
     for (std::size_t i = figure; i < samples_.size(); i += figures) values.push_back(samples_[i]);

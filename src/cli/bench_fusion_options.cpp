@@ -1,6 +1,7 @@
 // The options of `weir bench fusion`, on MPI and on simulated machines.
 #include "cli/bench_fusion.hpp"
 #include "cli/commands.hpp"
+#include "cli/numbers.hpp"
 
 namespace weir::cli {
 
@@ -55,10 +56,10 @@ void add_fusion_options(CLI::App& command, FusionOptions& options) {
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
   command.add_option("--iterations", options.iterations, "measured steps of each scheme, which take turns; dense, a fifth")
-      ->check(CLI::PositiveNumber)
+      ->check(positive)
       ->capture_default_str();
-  command.add_option("--warmup", options.warmup, "steps before those that are measured; what has settled rests until the last two")
-      ->check(CLI::NonNegativeNumber)
+  command.add_option("--warmup", options.warmup, "steps before those that are measured")
+      ->check(non_negative)
       ->capture_default_str();
   command.add_option("--json", options.json, "rank 0 also writes the rows to this file");
 }

@@ -41,7 +41,7 @@ void print_goals(const FusionResults& results) {
   const double inter = fastest(results, {"ahead_inter"}), intra = fastest(results, {"ahead_inter_intra"});
   const std::string_view usual = name_of(FusionConfig{}.scheme);
   const auto print = [](std::string_view what, double ratio, const std::string& goal) {
-    if (!std::isnan(ratio)) fmt::print("{}: {:.3f} times as fast; goal: {}\n", what, ratio, goal);
+    if (!std::isnan(ratio)) fmt::print("{}: {:.3f} times as fast (Weir's goal: {})\n", what, ratio, goal);
   };
   print("ahead_inter to ahead", fastest(results, {"ahead"}) / inter, fmt::format("{}", inter_goal));
   print("ahead_inter_intra to ahead_inter", inter / intra, fmt::format("{} for some model", intra_goal));

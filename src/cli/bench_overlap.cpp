@@ -8,6 +8,7 @@
 #include "cli/bench_input.hpp"
 #include "cli/commands.hpp"
 #include "cli/mpi_start.hpp"
+#include "cli/numbers.hpp"
 #include "cli/report.hpp"
 
 namespace weir::cli {
@@ -168,9 +169,7 @@ void add_bench_overlap(CLI::App& bench) {
   command->add_option("--density", options->density, "share of entries delivered by sparse algorithms")
       ->check(CLI::Range(1e-9, 1.0))
       ->capture_default_str();
-  command->add_option("--iterations", options->iterations, "measured iterations")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  command->add_option("--iterations", options->iterations, "measured iterations")->check(positive)->capture_default_str();
   command->add_option("--json", options->json, "rank 0 also writes the rows to this file");
   command->callback([options] { run(*options); });
 }

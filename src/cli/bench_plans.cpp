@@ -11,6 +11,7 @@
 #include "cli/commands.hpp"
 #include "cli/fusion_model.hpp"
 #include "cli/mpi_start.hpp"
+#include "cli/numbers.hpp"
 #include "cli/report.hpp"
 
 namespace weir::cli {
@@ -122,10 +123,10 @@ void add_bench_plans(CLI::App& bench) {
       ->check(CLI::Range(1e-9, 1.0))
       ->capture_default_str();
   command->add_option("--iterations", options->iterations, "measured iterations, in each of which all take turns")
-      ->check(CLI::PositiveNumber)
+      ->check(positive)
       ->capture_default_str();
   command->add_option("--warmup", options->warmup, "iterations before those that are measured")
-      ->check(CLI::NonNegativeNumber)
+      ->check(non_negative)
       ->capture_default_str();
   command->add_option("--json", options->json, "rank 0 also writes the rows to this file");
   command->callback([options] { run(*options); });

@@ -12,6 +12,7 @@
 #include "base/config_check.hpp"
 #include "cli/bench_pto.hpp"
 #include "cli/bench_ranks.hpp"
+#include "cli/numbers.hpp"
 #include "cli/report.hpp"
 #include "optim/layer_optimizer.hpp"
 
@@ -209,14 +210,12 @@ void add_pto_options(CLI::App& command, PtoOptions& options) {
       ->delimiter(',')
       ->capture_default_str();
   command.add_option("--smallest", options.smallest, "layers of fewer elements are biases and norms, which are not scaled")
-      ->check(CLI::NonNegativeNumber)
+      ->check(non_negative)
       ->capture_default_str();
   command.add_option("--iterations", options.iterations, "measured steps of each division, which take turns")
-      ->check(CLI::PositiveNumber)
+      ->check(positive)
       ->capture_default_str();
-  command.add_option("--warmup", options.warmup, "steps of each before these")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+  command.add_option("--warmup", options.warmup, "steps of each before these")->check(non_negative)->capture_default_str();
   command.add_option("--json", options.json, "rank 0 also writes the rows to this file");
 }
 

@@ -14,6 +14,7 @@
 
 #include "base/buffer.hpp"
 #include "cli/commands.hpp"
+#include "cli/numbers.hpp"
 #include "cli/report.hpp"
 #include "cli/zipf_ids.hpp"
 #include "kernels/kernels.hpp"
@@ -213,9 +214,7 @@ void add_bench_rows(CLI::App& bench) {
   command->add_option("--tokens", options->tokens, "ids of a batch")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{0x7fffffff}))
       ->capture_default_str();
-  command->add_option("--iterations", options->iterations, "measured iterations")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  command->add_option("--iterations", options->iterations, "measured iterations")->check(positive)->capture_default_str();
   command->add_option("--json", options->json, "also write the rows to this file");
   command->callback([options] { run(*options); });
 }

@@ -9,6 +9,7 @@
 #include "cli/bench_turns.hpp"
 #include "cli/commands.hpp"
 #include "cli/mpi_start.hpp"
+#include "cli/numbers.hpp"
 #include "cli/report.hpp"
 #include "kernels/kernels.hpp"
 
@@ -111,8 +112,8 @@ void run(const Options& options) {
   const int rounds = options.warmup + options.iterations;
   Progress progress(comm.rank() == 0, "schedules", rounds * static_cast<int>(options.counts.size()));
   if (comm.rank() == 0)
-    fmt::print("{:>10} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n", "elements", "k", "MPI ms", "add ms", "automatic",
-               "direct", "phased", "one_round", "in place", "to best");
+    fmt::print("{:>10} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}\n", "elements", "k", "MPI ms", "add ms",
+               "automatic", "direct", "phased", "one_round", "in place", "to best", "chosen");
   std::vector<Row> rows;
   int done = 0;
   for (const std::int64_t count : options.counts) {
@@ -125,9 +126,9 @@ void run(const Options& options) {
   }
   if (comm.rank() != 0) return;
   fmt::print(
-      "schedules: times of MPI_Allreduce; add: r[i] += g[i] by all ranks at once; to best: automatic to the fastest schedule, at "
-      "most "
-      "{}\n",
+      "automatic to in place: times as long as MPI_Allreduce, with sparse results; in place: automatic, with the dense result\n"
+      "add: r[i] += g[i] by all ranks at once; to best: automatic to the fastest schedule (Weir's goal: at most {}); chosen: what\n"
+      "automatic stands for\n",
       choice_bound);
   if (!options.json.empty()) write_json(rows, options.json);
 }
@@ -149,10 +150,10 @@ void add_bench_schedules(CLI::App& bench) {
       ->check(CLI::IsMember({0, 2, 4, 8, 16, 32, 64}))
       ->capture_default_str();
   command->add_option("--iterations", options->iterations, "measured iterations, in each of which all take turns")
-      ->check(CLI::PositiveNumber)
+      ->check(positive)
       ->capture_default_str();
   command->add_option("--warmup", options->warmup, "iterations before those that are measured")
-      ->check(CLI::NonNegativeNumber)
+      ->check(non_negative)
       ->capture_default_str();
   command->add_option("--json", options->json, "rank 0 also writes the rows to this file");
   command->callback([options] { run(*options); });

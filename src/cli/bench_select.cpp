@@ -13,6 +13,7 @@
 
 #include "base/buffer.hpp"
 #include "cli/commands.hpp"
+#include "cli/numbers.hpp"
 #include "kernels/kernels.hpp"
 #include "plan/selector.hpp"
 
@@ -166,7 +167,7 @@ void add_bench_select(CLI::App& bench) {
       "With --memory cuda the time is that of a plan's selection, until the host has what is selected, and the baseline copies "
       "the\n"
       "12 bytes an element that compensation must move.");
-  command->add_option("--count", options->count, "elements of the gradient")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--count", options->count, "elements of the gradient")->check(positive)->capture_default_str();
   command->add_option("--density", options->density, "share of entries selected")
       ->check(CLI::Range(1e-9, 1.0))
       ->capture_default_str();
@@ -175,9 +176,7 @@ void add_bench_select(CLI::App& bench) {
   command->add_option("--algorithm", options->algorithm, "method, or all")->check(CLI::IsMember(names))->capture_default_str();
   add_named(command, "--memory", options->memory, "where gradient and residual are (cuda: a plan of one rank on the nearest GPU)");
   command->add_option("--samplings", options->samplings, "bisections of mstopk")->check(CLI::Range(1, 1000))->capture_default_str();
-  command->add_option("--iterations", options->iterations, "measured iterations")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  command->add_option("--iterations", options->iterations, "measured iterations")->check(positive)->capture_default_str();
   command->add_option("--input", options->input, "recorded gradients, raw float32 or .npy, iterations x 1 x count")
       ->check(CLI::ExistingFile);
   command->add_option("--json", options->json, "also write the rows to this file");

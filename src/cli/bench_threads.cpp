@@ -15,6 +15,7 @@
 #include "base/threads.hpp"
 #include "cli/bench_input.hpp"
 #include "cli/commands.hpp"
+#include "cli/numbers.hpp"
 #include "cli/report.hpp"
 #include "cli/zipf_ids.hpp"
 #include "codec/coo.hpp"
@@ -215,16 +216,14 @@ void add_bench_threads(CLI::App& bench) {
   CLI::App* command = bench.add_subcommand("threads",
                                            "Selection, settling, the dense result, merging, messages and rows of tables, on one "
                                            "thread and on several, beside one r[i] += g[i] pass");
-  command->add_option("--count", options->count, "elements of the gradient")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--count", options->count, "elements of the gradient")->check(positive)->capture_default_str();
   command->add_option("--density", options->density, "share of entries selected and merged")
       ->check(CLI::Range(1e-9, 1.0))
       ->capture_default_str();
   command->add_option("--threads", options->threads, "how many; 0: the cores that the command may use")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
-  command->add_option("--iterations", options->iterations, "measured iterations")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  command->add_option("--iterations", options->iterations, "measured iterations")->check(positive)->capture_default_str();
   command->add_option("--json", options->json, "also write the rows to this file");
   command->callback([options] { run(*options); });
 }

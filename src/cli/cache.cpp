@@ -7,6 +7,7 @@
 #include "cli/cache_folders.hpp"
 #include "cli/checkpoint_files.hpp"
 #include "cli/commands.hpp"
+#include "cli/numbers.hpp"
 
 namespace weir::cli {
 namespace {
@@ -59,7 +60,7 @@ void add_cache(CLI::App& app) {
   command->add_option("--dataset", pruning.data_set, "of this data set only; with no other option, all of it");
   command->add_option("--older-than", pruning.days, "packs that were last used so many days ago")
       ->type_name("DAYS")
-      ->check(CLI::NonNegativeNumber);
+      ->check(non_negative);
   command->add_option("--to", pruning.bytes, "what was used least recently, until no more than this is left, 500G for instance")
       ->type_name("BYTES")
       ->transform(CLI::AsSizeValue(true));

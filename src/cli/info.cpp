@@ -14,6 +14,7 @@
 #include "cli/commands.hpp"
 #include "cli/mpi_start.hpp"
 #include "cli/named_compressors.hpp"
+#include "cli/numbers.hpp"
 #include "collectives/allreduce.hpp"
 #include "communicator/communicator.hpp"
 #include "compress/compressor.hpp"
@@ -194,9 +195,7 @@ void add_info(CLI::App& app) {
   command->add_flag("--compressors", options->compressors,
                     "instead, list the compressors: sources, the algorithms that carry them, parameters with defaults and ranges");
   AllreduceConfig& config = options->config;
-  command->add_option("--count", config.count, "elements of the plan's gradient")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+  command->add_option("--count", config.count, "elements of the plan's gradient")->check(non_negative)->capture_default_str();
   command->add_option("--density", config.density, "share of entries delivered")
       ->check(CLI::Range(1e-9, 1.0))
       ->capture_default_str();

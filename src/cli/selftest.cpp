@@ -17,6 +17,7 @@
 #include "cli/bench_ranks.hpp"
 #include "cli/commands.hpp"
 #include "cli/mpi_start.hpp"
+#include "cli/numbers.hpp"
 #include "cli/report.hpp"
 #include "cli/selftest_oracle.hpp"
 #include "communicator/communicator.hpp"
@@ -327,7 +328,7 @@ void add_selftest(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--steps", options->steps, "of each algorithm")->check(CLI::Range(1, 1000))->capture_default_str();
   command->add_option("--seconds", options->seconds, "go on with other inputs for as long; 0: once")
-      ->check(CLI::NonNegativeNumber)
+      ->check(non_negative)
       ->capture_default_str();
   command->add_option("--json", options->json, "rank 0 also writes the lines to this file");
   command->callback([options] { run(*options); });

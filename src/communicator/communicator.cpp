@@ -172,7 +172,8 @@ void CommunicatorState::drive_setup(Run& run) {
 void CommunicatorState::require_running() const {
   if (!transport->is_running())
     fail(WEIR_ERR_STATE,
-         "MPI is not running: Weir was called after MPI_Finalize; destroy plans, tables and communicators before it");
+         "MPI is not running: Weir was called after MPI_Finalize, or in a child of fork(). Destroy plans, tables and communicators "
+         "before MPI_Finalize");
 }
 
 void CommunicatorState::throw_first(std::string_view thing, std::string_view name, std::span<const Outcome> ranks) const {

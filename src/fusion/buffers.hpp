@@ -199,7 +199,10 @@ class Buffers {
     if (buffer.empty()) return "nothing";
     const std::string& first = described(buffer.front()).name;
     if (buffer.size() == 1) return fmt::format("'{}'", first);
-    if (buffer.size() > 4) return fmt::format("'{}' to '{}' ({} tensors)", first, described(buffer.back()).name, buffer.size());
+    const bool neighbours = buffer.back() - buffer.front() + 1 == std::ssize(buffer);
+    if (buffer.size() > 4)
+      return fmt::format("'{}' to '{}' ({} tensors{})", first, described(buffer.back()).name, buffer.size(),
+                         neighbours ? "" : ", not all between them");
     std::string text;
     for (const int tensor : buffer) text += fmt::format("{}'{}'", text.empty() ? "" : ", ", described(tensor).name);
     return text;

@@ -139,8 +139,10 @@ void agree_on_tensors(detail::CommunicatorState& comm, const FusionConfig& confi
     }
     if (differs == count) continue;
     const std::span<const TensorCard> cards = comm.share("comparing a tensor", TensorCard(tensors[first + differs]));
-    fail_alike(WEIR_ERR_MISMATCH, "fused '{}': ranks disagree about a tensor: rank 0 has {}, rank {} has {}", config.name,
-               cards[0].text(), rank, cards[rank].text());
+    fail_alike(WEIR_ERR_MISMATCH,
+               "fused '{}': ranks disagree about a tensor: rank 0 has {}, rank {} has {} in its place, {}: describe "
+               "the same tensors in the same order on every rank",
+               config.name, cards[0].text(), rank, cards[rank].text(), first + differs);
   }
 }
 
@@ -158,8 +160,9 @@ int find_tensor(const FusionConfig& config, std::span<const FusedTensor> tensors
   const auto closest = std::min_element(tensors.begin(), tensors.end(), [&](const FusedTensor& a, const FusedTensor& b) {
     return distance(a.name, name) < distance(b.name, name);
   });
-  fail(WEIR_ERR_ARGUMENT, "fused '{}': there is no tensor '{}' among its {}: the closest is '{}'", config.name, name,
-       tensors.size(), closest->name);
+  const bool close = distance(closest->name, name) <= name.size() / 2;
+  fail(WEIR_ERR_ARGUMENT, "fused '{}': there is no tensor '{}' among its {}: {} is '{}'", config.name, name, tensors.size(),
+       close ? "the closest" : "the first", close ? closest->name : tensors.front().name);
 }
 
 std::string text_of(std::span<const FusedTensor> tensors) {
@@ -203,10 +206,13 @@ Error error_of(std::uint64_t word, const FusionConfig& config, std::span<const F
   const auto rank = mask20 - (word >> 40 & mask20), number = word >> 20 & mask20, count = word & mask20;
   const Wrong kind = kind_of(word);
   const std::string head = fmt::format("fused '{}'", config.name);
+  if (kind == Wrong::unknown && tensors.empty())
+    return {WEIR_ERR_ARGUMENT, fmt::format("{}: rank {} named a tensor, and it was made without any", head, rank)};
   if (kind == Wrong::unknown)
     return {WEIR_ERR_ARGUMENT,
-            fmt::format("{}: rank {} named a tensor by a number that is none{}: they are numbered 0 to {}", head, rank,
-                        number < mask20 ? fmt::format(", {}", number) : "", static_cast<std::int64_t>(tensors.size()) - 1)};
+            fmt::format("{}: rank {} named a tensor by a number that is none{}: they are numbered 0 to {} (in Fortran 1 to {})",
+                        head, rank, number < mask20 ? fmt::format(", {}", number) : "",
+                        static_cast<std::int64_t>(tensors.size()) - 1, tensors.size())};
   if (kind == Wrong::nothing)
     return {WEIR_ERR_ARGUMENT, fmt::format("{}: rank {} waited, and has handed in no gradient since its last iteration ended: call "
                                            "ready() for every tensor before the first wait",
@@ -239,6 +245,11 @@ Error error_of(std::uint64_t word, const FusionConfig& config, std::span<const F
           fmt::format("the gradient of rank {} overlaps that of another run in flight, which will write its update there: "
                       "wait for that run first, or give each an array of its own",
                       rank));
+    case Wrong::shared:
+      return wrong(
+          fmt::format("rank {} handed in memory of tensor '{}' for it: every tensor needs memory of its own; hand in tied "
+                      "weights once",
+                      rank, tensors[count].name));
     case Wrong::not_optional:
       return wrong(fmt::format("rank {} skipped it: describe it as optional where ranks may have no gradient for it", rank));
     case Wrong::missing:
@@ -247,7 +258,10 @@ Error error_of(std::uint64_t word, const FusionConfig& config, std::span<const F
                       "it as optional",
                       rank));
     case Wrong::twice:
-      return wrong(fmt::format("it was ready twice on rank {} in one iteration: wait_all() ends an iteration", rank));
+      return wrong(
+          fmt::format("it was ready twice on rank {} in one iteration: hand in, or skip, each tensor once, and call wait_all() "
+                      "before the next iteration",
+                      rank));
     case Wrong::late:
       return wrong(fmt::format("it was ready on rank {} after that rank had begun to wait: wait_all() ends an iteration", rank));
     default:

@@ -44,6 +44,7 @@ enum class Wrong : std::uint32_t {
   wrong_type,
   wrong_count,
   in_use,
+  shared,        // with another tensor of the iteration
   not_optional,  // skipped
   missing,       // not ready when the rank waited
   twice,         // ready again
@@ -54,7 +55,7 @@ enum class Wrong : std::uint32_t {
 };
 
 /// In one word, which travels with the first control message of an exchange: kind (4 bits), the complement of the rank (20), the
-/// tensor (20), and a count that the caller gave (20).
+/// tensor (20), and a count that the caller gave, or another tensor (20).
 [[nodiscard]] std::uint64_t word_of(Wrong kind, int rank, std::int64_t tensor, std::int64_t count = 0);
 [[nodiscard]] Wrong kind_of(std::uint64_t word);
 /// What was wrong and what would be right.

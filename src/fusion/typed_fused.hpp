@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -33,6 +35,7 @@ class TypedFused final : public detail::FusedImpl {
         explanation_(std::move(plan.explanation)),
         ready_times_(tensors.size()) {
     exchange_times_.reserve(adaptation_.settled() ? 0 : most_buffers());
+    arrays_.reserve(tensors.size());
     if (config.scheme == FusionScheme::ahead) phases_.emplace(shared_, buffers_.units());
     selecting_.name = config.name;
     if (Tracer* const tracer = comm->engine.tracer()) selecting_.trace_row = tracer->add_row(config.name + ": select");
@@ -57,7 +60,13 @@ class TypedFused final : public detail::FusedImpl {
     if (closed_) return note(Wrong::late, tensor);
     if (slot.ready) return note(Wrong::twice, tensor);
     const FusedTensor& described = tensors[static_cast<std::size_t>(tensor)];
-    const Wrong wrong = !contributes && !described.optional ? Wrong::not_optional : what_is_wrong(described, gradient, count, type);
+    Wrong wrong = !contributes && !described.optional ? Wrong::not_optional : what_is_wrong(described, gradient, count, type);
+    if (wrong == Wrong::none && count > 0) {
+      if (const int other = hold(static_cast<T*>(gradient), count, static_cast<int>(tensor)); other >= 0) {
+        wrong = Wrong::shared;
+        count = other;
+      }
+    }
     slot.ready = true;
     slot.contributes = contributes && wrong == Wrong::none;
     if (!contributes) ++shared_.statistics.tensors_skipped;
@@ -200,6 +209,12 @@ class TypedFused final : public detail::FusedImpl {
     }
   };
 
+  /// The array of a tensor that has come.
+  struct Held {
+    const T *begin = nullptr, *end = nullptr;
+    int tensor = 0;
+  };
+
   /// The caller waits as long as it lives.
   class WaitClock {
    public:
@@ -262,6 +277,7 @@ class TypedFused final : public detail::FusedImpl {
     selecting_.seconds = {};
     for (Slot<T>& slot : shared_.slots) slot = {};
     std::fill(ready_times_.begin(), ready_times_.end(), 0.0);
+    arrays_.clear();
     buffers_.rearm();
     if (phases_) phases_->rearm();
   }
@@ -275,6 +291,18 @@ class TypedFused final : public detail::FusedImpl {
     if (pointers_.error_of(gradient, nullptr) != InputError::none) return Wrong::device_memory;
     const std::span array(static_cast<const std::byte*>(gradient), static_cast<std::size_t>(count) * sizeof(T));
     return comm->engine.will_write(array) ? Wrong::in_use : Wrong::none;
+  }
+
+  /// From now on the array is this tensor's, until the iteration ends. Returns a tensor that has some of its memory already; -1:
+  /// none.
+  int hold(const T* array, std::int64_t count, int tensor) {
+    const Held held{array, array + count, tensor};
+    const auto next = std::lower_bound(arrays_.begin(), arrays_.end(), held,
+                                       [](const Held& a, const Held& b) { return std::less<>()(a.begin, b.begin); });
+    if (next != arrays_.end() && std::less<>()(next->begin, held.end)) return next->tensor;
+    if (next != arrays_.begin() && std::less<>()(held.begin, std::prev(next)->end)) return std::prev(next)->tensor;
+    arrays_.insert(next, held);
+    return -1;
   }
 
   /// The tensor has come, or never will in this iteration; `error` is what is wrong with it.
@@ -339,13 +367,15 @@ class TypedFused final : public detail::FusedImpl {
     require_usable();
     return told_ && !begun_;
   }
-  /// For wait() and test(): closes the iteration. False where this rank has done something wrong in it, which ends it.
+  /// For wait() and test(): closes the iteration. False where there is no such tensor, which ends it. Whatever else this rank has
+  /// done wrong ends it where the others hear of it, too: they may have used the updates of tensors before that.
   [[nodiscard]] bool may_wait(std::int64_t tensor) {
     require_usable();
     begin();
-    if (tensor < 0 || tensor >= std::ssize(tensors)) note(Wrong::unknown, tensor);
+    const bool known = tensor >= 0 && tensor < std::ssize(tensors);
+    if (!known) note(Wrong::unknown, tensor);
     close();
-    return word_ == 0;
+    return known;
   }
 
   /// Drives a call until it has finished. Throws where it broke off.
@@ -353,15 +383,32 @@ class TypedFused final : public detail::FusedImpl {
     if (!call.run.finished) comm->engine.drive(call.run);
     if (!call.run.broken) return;
     broken_ = true;
-    call.finish();
+    try {
+      call.finish();
+    } catch (const Error& error) {
+      tell_broken(error);
+    }
     require_usable();
   }
   void finish(Exchange<T>& exchange) {
     if (!exchange.run.finished) comm->engine.drive(exchange.run);
     if (!exchange.run.broken) return;
     broken_ = true;
-    if (const std::exception_ptr& error = exchange.outcome()) std::rethrow_exception(error);
+    try {
+      if (const std::exception_ptr& error = exchange.outcome()) std::rethrow_exception(error);
+    } catch (const Error& error) {
+      tell_broken(error);
+    }
     require_usable();
+  }
+  /// What may be why: what this rank has done wrong, or, where it waited for others in vain, what these may not have done.
+  [[noreturn]] void tell_broken(const Error& error) const {
+    std::string why;
+    if (word_ != 0)
+      why = fmt::format("on this rank, {}", error_of(word_, config, tensors).what());
+    else if (error.status() == WEIR_ERR_TIMEOUT)
+      why = "buffers travel once every rank has called ready() or skip() for all of their tensors, or has begun to wait";
+    throw Error(error.status(), why.empty() ? error.what() : fmt::format("{}\n{}", error.what(), why));
   }
   void drive_to_end(detail::AsynchronousCall& call) noexcept {
     if (!call.run.finished) comm->engine.drive_to_end(call.run);
@@ -403,6 +450,8 @@ class TypedFused final : public detail::FusedImpl {
     begun_ = closed_ = false;
     count_statistics();
     if (!adaptation_.settled() && !error) adapt();
+    statistics.regroupings = adaptation_.regroupings();
+    statistics.settled = adaptation_.settled();
     told_ = tells && error != nullptr;
     if (error) std::rethrow_exception(error);
   }
@@ -449,8 +498,6 @@ class TypedFused final : public detail::FusedImpl {
     s.seconds_select = selecting_.seconds[static_cast<std::size_t>(Stage::select)];
     s.seconds_backward = since_begin(last_ready_);
     s.seconds_total = since_begin(std::max(shared_.last_end, last_ready_));
-    s.regroupings = adaptation_.regroupings();
-    s.settled = adaptation_.settled();
     statistics = s;
   }
 
@@ -469,6 +516,7 @@ class TypedFused final : public detail::FusedImpl {
   std::uint64_t word_ = 0;
   Clock::time_point begun_at_{}, last_ready_{};
   std::vector<double> ready_times_, exchange_times_;
+  std::vector<Held> arrays_;  // by address
 };
 
 }  // namespace weir::fusion

@@ -179,7 +179,7 @@ for key in model algorithm threshold ranks elements tensors shrink density buffe
   select_ms waited_ms startups sent_mb received_mb control_mb tensors_missing regroupings memory_bytes limit_ms limit_ratio none_ratio best_of_none_and_behind_ratio; do
   grep -q "\"$key\"" "$work/fusion.json" || fail "no $key in fusion.json"
 done
-expect "$(cat "$work/fusion")" "^ahead_inter to ahead: [0-9.]+ times as fast; goal: 1.1"
+expect "$(cat "$work/fusion")" "^ahead_inter to ahead: [0-9.]+ times as fast \(Weir's goal: 1.1\)"
 expect "$("$weir" bench fusion --model resnet50 --shrink 1000 --rate 1e6 --scheme none --iterations 1 --warmup 0)" "^resnet50: 161 tensors, .*\(shrunk by 1000\), 1 ranks"
 refuse "there is no model 'resnet51' and no file of that name: known in .* are bert_base, .*vgg19" "$weir" bench fusion --model resnet51
 echo '{"model": "odd", "sample": "", "batch": 1, "tensors": [["a", 0, 1]]}' >"$work/odd.json"

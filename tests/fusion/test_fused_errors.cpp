@@ -142,6 +142,49 @@ TEST_CASE("a wait before all tensors were ready", "[fusion]") {
   });
 }
 
+TEST_CASE("memory of another tensor", "[fusion]") {
+  expect_alike(WEIR_ERR_ARGUMENT, "tensor 'first': rank 2 handed in memory of tensor 'second' for it",
+               [](auto& fused, int rank, auto& g) {
+                 all_ready(fused, g, {0});
+                 fused.ready(0, rank == 2 ? std::span<float>(g[1].data() + 99, 200) : std::span<float>(g[0]));
+                 fused.wait_all();
+               });
+  expect_alike(WEIR_ERR_ARGUMENT, "tensor 'bias': rank 0 handed in memory of tensor 'last' for it",
+               [](auto& fused, int rank, auto& g) {
+                 all_ready(fused, g, {3});
+                 fused.ready(3, rank == 0 ? std::span<float>(g[4].data(), 10) : std::span<float>(g[3]));
+                 fused.wait_all();
+               });
+}
+
+// Otherwise some ranks would have used updates that others never get to see.
+TEST_CASE("the same wait throws on all ranks, on the one that was wrong, too", "[fusion]") {
+  const auto wait_for_each = [](FusedAllreduce& fused) {
+    int waits = 0;
+    try {
+      for (; waits < fused.size(); ++waits) fused.wait(waits);
+      fused.wait_all();
+    } catch (const Error& error) {
+      throw Error(error.status(), error.what() + (" after " + std::to_string(waits)));
+    }
+  };
+  expect_alike(WEIR_ERR_ARGUMENT, "tensor 'last': rank 1 did not hand it in before its first wait",
+               [&](auto& fused, int rank, auto& g) {
+                 all_ready(fused, g, rank == 1 ? std::vector<int>{4} : std::vector<int>{});
+                 wait_for_each(fused);
+               });
+  expect_alike(WEIR_ERR_ARGUMENT, "it was ready twice on rank 1", [&](auto& fused, int rank, auto& g) {
+    all_ready(fused, g);
+    if (rank == 1) fused.ready(4, std::span<float>(g[4]));
+    wait_for_each(fused);
+  });
+  expect_alike(WEIR_ERR_ARGUMENT, "rank 1 named a tensor by a number that is none, 7", [&](auto& fused, int rank, auto& g) {
+    if (rank == 1) fused.ready(7, std::span<float>(g[4]));
+    all_ready(fused, g);
+    wait_for_each(fused);
+  });
+}
+
 TEST_CASE("a wait for one tensor tells that it was not delivered", "[fusion]") {
   expect_alike(WEIR_ERR_NON_FINITE, "tensor 'first': the gradient of rank 1 holds NaN", [](auto& fused, int rank, auto& g) {
     if (rank == 1) g[0][3] = std::numeric_limits<float>::quiet_NaN();

@@ -2,6 +2,7 @@
 // MPI_Finalize before Weir's objects are gone, or while long messages are under way, a peer that comes after the deadline; and
 // programs with a progress thread, which may be in the middle of something when they end. Each must end by itself, soon, saying
 // what happened. One argument: which.
+#include <sys/wait.h>
 #include <unistd.h>
 #include <weir/mpi.h>
 
@@ -194,6 +195,30 @@ void one_thread() {
   MPI_Finalize();
 }
 
+/// A child has its parent's plans, but neither its threads nor its MPI.
+void forked() {
+  {
+    const Communicator comm(MPI_COMM_WORLD);
+    AllreducePlan plan(comm, {.count = 1000});
+    std::vector<float> gradient(1000, 1);
+    plan.run(gradient);
+    const pid_t child = fork();
+    if (child == 0) {
+      try {
+        plan.run(gradient);
+      } catch (const Error& error) {
+        std::printf("child: %s: %s\n", error.status() == WEIR_ERR_STATE ? "WEIR_ERR_STATE" : "another status", error.what());
+      }
+      std::exit(0);  // with all that ends by itself
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    plan.run(gradient);
+    if (comm.rank() == 0) std::printf("its parent goes on, and it ended with %d\n", status);
+  }
+  MPI_Finalize();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -211,5 +236,6 @@ int main(int argc, char** argv) {
   if (end == "late_peer") late_peer();
   if (end == "computes") computes();
   if (end == "one_thread") one_thread();
+  if (end == "forked") forked();
   return 0;
 }

@@ -1099,7 +1099,8 @@ class FusionConfig(Struct):
     density: k / count in (0, 1] of tensors that say nothing else
     algorithm: a sparse one from the list of algorithms: it exchanges the entries of a buffer. Those that shard within nodes run
         flat. gtopk, oktopk and hi_oktopk deliver the largest entries of a buffer, so that tensors may go missing again; the others
-        deliver all that ranks have selected. "auto": topk_allgather or topk_dsa, whichever the cost functions predict to be cheaper
+        deliver all that ranks have selected. "auto", "auto_sparse": topk_allgather or topk_dsa, whichever is predicted to be
+        cheaper
     threshold: how entries are selected
     samplings: N of MSTopK (CommLib Algorithm 1), and most bisections of redsync
     error_feedback: residual or none; automatic is residual
@@ -1186,8 +1187,8 @@ class FusionKeywords:
         density: k / count in (0, 1] of tensors that say nothing else
         algorithm: a sparse one from the list of algorithms: it exchanges the entries of a buffer. Those that shard within nodes run
             flat. gtopk, oktopk and hi_oktopk deliver the largest entries of a buffer, so that tensors may go missing again; the
-            others deliver all that ranks have selected. "auto": topk_allgather or topk_dsa, whichever the cost functions predict to
-            be cheaper
+            others deliver all that ranks have selected. "auto", "auto_sparse": topk_allgather or topk_dsa, whichever is predicted
+            to be cheaper
         threshold: how entries are selected
         samplings: N of MSTopK (CommLib Algorithm 1), and most bisections of redsync
         error_feedback: residual or none; automatic is residual
@@ -1225,10 +1226,10 @@ class FusionStatistics(Struct):
     iteration: iterations so far, this one included
     exchanges: buffers that were exchanged: communication startups
     tensors_skipped: optional tensors that this rank skipped or left out
-    tensors_missing: tensors of which no entry was delivered, though they have elements and k is not 0; the same on all ranks
+    tensors_missing: tensors with k above 0 of which no entry was delivered, those that all skipped, too; the same on all ranks
     buffers_skipped: NonFinite.skip took effect on so many
     selected_local: entries this rank contributed, dense tensors aside
-    selected_global: entries of the updates, dense tensors aside
+    selected_global: entries of the updates, dense tensors aside; of `ahead`, by buffer
     payload_bytes_sent: values, indices
     control_bytes_sent: sizes, histograms, boundaries, agreement
     bytes_sent: by Level of the peer, payload and control

@@ -1,9 +1,11 @@
 #include "transport/mpi/mpi_transport.hpp"
 
+#include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <exception>
@@ -36,7 +38,14 @@ void check(int code, std::string_view what) {
   fail(WEIR_ERR_TRANSPORT, "{} failed: {}", what, std::string_view(text.data(), static_cast<std::size_t>(length)));
 }
 
+/// Of a process that had a transport: its messages, and MPI itself, are its parent's.
+std::atomic<bool> is_child = false;
+void watch_forks() {
+  [[maybe_unused]] static const int watched = pthread_atfork(nullptr, nullptr, [] { is_child = true; });
+}
+
 bool mpi_is_running() {
+  if (is_child.load(std::memory_order_relaxed)) return false;
   int initialized = 0, finalized = 0;
   MPI_Initialized(&initialized);
   MPI_Finalized(&finalized);
@@ -61,6 +70,7 @@ void announce_finalize() {
 class MpiTransport final : public Transport {
  public:
   MpiTransport(MPI_Comm comm, int rank, int size) : Transport(rank, size), comm_(comm) {
+    watch_forks();
     int found = 0;
     int* upper_bound = nullptr;
     MPI_Comm_get_attr(comm_, MPI_TAG_UB, &upper_bound, &found);
@@ -182,7 +192,7 @@ class MpiTransport final : public Transport {
   }
 
   void begin(int index, void* data, std::int64_t piece_bytes) {
-    if (!mpi_is_running()) fail(WEIR_ERR_STATE, "MPI is not running: Weir was called after MPI_Finalize");
+    if (!mpi_is_running()) fail(WEIR_ERR_STATE, "MPI is not running: Weir was called after MPI_Finalize, or in a child of fork()");
     Message& m = message(index);
     m.data = static_cast<char*>(data);
     m.piece_bytes = piece_bytes;
