@@ -401,14 +401,14 @@ class TypedFused final : public detail::FusedImpl {
     }
     require_usable();
   }
-  /// What may be why: what this rank has done wrong, or, where it waited for others in vain, what these may not have done.
+  /// In the handler of `error`: throws it on. After a timeout with what may be why: what this rank has done wrong, or what others
+  /// may not have done.
   [[noreturn]] void tell_broken(const Error& error) const {
-    std::string why;
-    if (word_ != 0)
-      why = fmt::format("on this rank, {}", error_of(word_, config, tensors).what());
-    else if (error.status() == WEIR_ERR_TIMEOUT)
-      why = "buffers travel once every rank has called ready() or skip() for all of their tensors, or has begun to wait";
-    throw Error(error.status(), why.empty() ? error.what() : fmt::format("{}\n{}", error.what(), why));
+    if (error.status() != WEIR_ERR_TIMEOUT) throw;
+    const std::string why =
+        word_ != 0 ? fmt::format("on this rank, {}", error_of(word_, config, tensors).what())
+                   : "buffers travel once every rank has called ready() or skip() for all of their tensors, or has begun to wait";
+    throw Error(error.status(), fmt::format("{}\n{}", error.what(), why));
   }
   void drive_to_end(detail::AsynchronousCall& call) noexcept {
     if (!call.run.finished) comm->engine.drive_to_end(call.run);
