@@ -59,7 +59,7 @@ static void check_conservation(weir_comm* comm, int scheme, int ranks) {
   weir_fused* fused = make(comm, scheme);
   weir_fusion_statistics statistics = {.struct_size = sizeof(statistics)};
   weir_fusion_config in_force = {.struct_size = sizeof(in_force)};
-  float gradients[all], given[all], lowest, highest;
+  float gradients[all], given[all], lowest[all], highest[all];
   double before[all] = {0}, sums[2][all];
   int64_t bytes = 0;
   int step, i, t, found = -1, buffer = -2, done;
@@ -98,11 +98,11 @@ static void check_conservation(weir_comm* comm, int scheme, int ranks) {
       }
     }
     MPI_Allreduce(sums[0], sums[1], all, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Allreduce(gradients, lowest, all, MPI_FLOAT, MPI_MIN, MPI_COMM_WORLD);
+    MPI_Allreduce(gradients, highest, all, MPI_FLOAT, MPI_MAX, MPI_COMM_WORLD);
     for (i = 0; i < all; ++i) {
       EXPECT(fabs(sums[1][i] - (double)gradients[i] * ranks) < 1e-4);
-      MPI_Allreduce(&gradients[i], &lowest, 1, MPI_FLOAT, MPI_MIN, MPI_COMM_WORLD);
-      MPI_Allreduce(&gradients[i], &highest, 1, MPI_FLOAT, MPI_MAX, MPI_COMM_WORLD);
-      EXPECT(lowest == highest);
+      EXPECT(lowest[i] == highest[i]);
     }
   }
   EXPECT(weir_fused_reset(fused) == WEIR_OK && weir_fused_destroy(fused) == WEIR_OK);

@@ -98,7 +98,8 @@ void train(const weir::Communicator& comm, const std::string& folder, const std:
   for (const auto& entry : std::filesystem::directory_iterator(folder + "/files")) {
     if (entry.path().filename().string().starts_with(".")) wrong("a save that was interrupted has left " + entry.path().string());
   }
-  if (checkpoint.steps().size() > 3) wrong("old files stay");  // two, and the one that took its place as the run was killed
+  // Two, and those that took their places as the last two runs were killed, before older ones could go.
+  if (checkpoint.steps().size() > 4) wrong("old files stay");
   if (comm.rank() == 0) {
     std::printf("%lld\n", static_cast<long long>(step));
     std::fflush(stdout);
