@@ -30,7 +30,7 @@ SETTINGS = {"v100": (10000, 25), "fast": (60000, 25), "fast-64mib": (60000, 64),
             "fast-whole": (60000, 4096), "v100-whole": (10000, 4096)}
 SHRINK = {"resnet50": 16, "resnet152": 16, "vgg19": 16, "bert_base": 16, "gpt2_large": 64}
 SIMULATED_RANKS = 64
-SIMULATED_ELEMENTS = 2e7  # of all ranks together
+SIMULATED_ELEMENTS = 8e7  # of all ranks together
 SCHEMES = ["none", "behind", "ahead", "ahead_inter", "ahead_inter_intra", "ahead_fitted", "ahead_tapered", "omgs", "cupcake", "dense"]
 
 
@@ -150,7 +150,7 @@ def report(results):
     for key, rows in results.items():
         first = rows[0]
         lines += [f"## {title_of(key, first)}", "",
-                  f"{first['tensors']} tensors, {first['elements'] * first['shrink'] / 1e6:.1f} M elements, shrunk by {first['shrink']}; density {first['density']}, "
+                  f"{first['tensors']} tensors, {first['elements'] * first['shrink'] / 1e6:.1f} M elements, shrunk by {' or '.join(str(shrink) for shrink in sorted({row['shrink'] for row in rows}))}; density {first['density']}, "
                   f"threshold {first['threshold']}; {first['compute_ms']:.1f} ms of computing; card: {first['card_mb_per_s'] * first['shrink']:.0f} MB/s.", "",
                   "| scheme | run | algorithm | step | min | NOCT | select | waited | startups | MB sent | missing | x none | x better | / limit |",
                   "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
