@@ -118,13 +118,18 @@ void Folder::prepare() const {
 }
 
 void Folder::publish(std::int64_t step, std::int64_t keep) const {
+  limit_others(step, keep);  // runs that were killed one after another would leave more and more
   // First the manifest: stopped in between, the previous file is still the newest that is there.
   write_manifest(step);
   rename_for_good(unfinished_of(step), file_of(step));
+  limit_others(step, keep - 1);
+}
+
+void Folder::limit_others(std::int64_t step, std::int64_t most) const {
   in_folder(path_, [&] {
     std::vector<std::int64_t> others = steps();
     std::erase(others, step);
-    const auto kept = static_cast<std::size_t>(keep - 1);
+    const auto kept = static_cast<std::size_t>(most);
     if (others.size() <= kept) return;
     // Steps beyond this one belong to what the run has left behind when it went back: they go first.
     std::stable_partition(others.begin(), others.end(), [&](std::int64_t other) { return other > step; });

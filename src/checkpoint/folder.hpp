@@ -44,6 +44,7 @@ class Folder {
   /// Error(WEIR_ERR_FILE) naming the folder and the reason.
   void prepare() const;
   /// The unfinished file of `step` gets its name, and the manifest names it; files beyond the `keep` newest go. All of it for good.
+  /// Wherever it is stopped, at most one more than `keep` is there.
   void publish(std::int64_t step, std::int64_t keep) const;
   /// Removes the unfinished file of `step`, if there is one.
   void give_up(std::int64_t step) const noexcept;
@@ -51,6 +52,8 @@ class Folder {
  private:
   [[nodiscard]] std::vector<std::int64_t> manifest_steps() const;
   void write_manifest(std::int64_t step) const;
+  /// Of the files of other steps, all but `most` go.
+  void limit_others(std::int64_t step, std::int64_t most) const;
 
   std::string path_;
 };
