@@ -7,7 +7,6 @@
 #include <oneapi/tbb/task_arena.h>
 #include <oneapi/tbb/task_scheduler_observer.h>
 #include <oneapi/tbb/version.h>
-#include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -18,11 +17,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/forks.hpp"
+
 namespace weir {
 namespace {
-
-/// fork() leaves none of the pool's threads in the child, and perhaps locks of the pool that nobody will open.
-std::atomic<bool> forked = false;
 
 /// Which threads of oneTBB's pool have been put where. They work for all arenas of the process, and get their old masks back when
 /// the last of these is gone.
@@ -38,7 +36,7 @@ class Bindings {
   }
   Bindings() = default;
   ~Bindings() {
-    if (forked.load(std::memory_order_relaxed)) return;
+    if (forked()) return;
     for (const Bound& bound : bound_) {
       if (stays(bound)) static_cast<void>(sched_setaffinity(bound.thread, sizeof bound.before, &bound.before));
     }
@@ -148,8 +146,7 @@ class Places final : public tbb::task_scheduler_observer {
 struct Threads::Pool {
   Pool(int count, std::vector<std::vector<int>> cores)
       : arena(std::min(count, tbb::info::default_concurrency())), places(arena, std::move(cores)) {
-    static const int watched = pthread_atfork(nullptr, nullptr, [] { forked = true; });
-    static_cast<void>(watched);
+    watch_forks();
   }
   tbb::task_arena arena;
   Places places;
@@ -159,7 +156,8 @@ Threads::Threads(int count, std::vector<std::vector<int>> cores)
     : count_(count), pool_(count > 1 ? std::make_shared<Pool>(count, std::move(cores)) : nullptr) {}
 
 void Threads::run(int parts, void (*call)(const void*, int), const void* body) const {
-  if (!pool_ || forked.load(std::memory_order_relaxed)) {
+  // A child of fork() has none of the pool's threads, and perhaps locks of the pool that nobody will open.
+  if (!pool_ || forked()) {
     for (int part = 0; part < parts; ++part) call(body, part);
     return;
   }

@@ -1,11 +1,9 @@
 #include "transport/mpi/mpi_transport.hpp"
 
-#include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <deque>
 #include <exception>
@@ -15,6 +13,7 @@
 
 #include "base/at_end.hpp"
 #include "base/error.hpp"
+#include "base/forks.hpp"
 #include "base/keep.hpp"
 #include "transport/mpi/cuda_support.hpp"
 #include "transport/mpi/mpi_library.hpp"
@@ -38,14 +37,8 @@ void check(int code, std::string_view what) {
   fail(WEIR_ERR_TRANSPORT, "{} failed: {}", what, std::string_view(text.data(), static_cast<std::size_t>(length)));
 }
 
-/// Of a process that had a transport: its messages, and MPI itself, are its parent's.
-std::atomic<bool> is_child = false;
-void watch_forks() {
-  [[maybe_unused]] static const int watched = pthread_atfork(nullptr, nullptr, [] { is_child = true; });
-}
-
 bool mpi_is_running() {
-  if (is_child.load(std::memory_order_relaxed)) return false;
+  if (forked()) return false;  // MPI, and what is on its way, are the parent's
   int initialized = 0, finalized = 0;
   MPI_Initialized(&initialized);
   MPI_Finalized(&finalized);
