@@ -96,10 +96,12 @@ void Engine::insert(Run& run) noexcept {
 
 bool Engine::will_write(std::span<const std::byte> memory) const noexcept {
   const std::less<> before;  // also among pointers into different arrays
-  return std::any_of(runs_.begin(), runs_.end(), [&](const Run* run) {
+  const auto writes = [&](const Run* run) {
     return !run->result.empty() && !memory.empty() && before(run->result.data(), memory.data() + memory.size()) &&
            before(memory.data(), run->result.data() + run->result.size());
-  });
+  };
+  return std::any_of(runs_.begin(), runs_.end(), writes) ||
+         std::any_of(writers_.begin(), writers_.end(), [&](const LaterWriter* writer) { return writer->will_write(memory); });
 }
 
 void Engine::reprioritise(Run& run, int priority) {

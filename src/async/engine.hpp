@@ -92,6 +92,15 @@ struct Run {
   Clock::time_point moved;                 ///< when it last got on
 };
 
+/// Writes into callers' arrays later than any run that is in flight now.
+class LaterWriter {
+ public:
+  [[nodiscard]] virtual bool will_write(std::span<const std::byte> memory) const noexcept = 0;
+
+ protected:
+  ~LaterWriter() = default;
+};
+
 class Engine {
  public:
   /// Longer than a piece of a message takes on slow networks (1 MiB at 1 Gbit/s: 8 ms), so that an urgent run stays alone while it
@@ -119,8 +128,11 @@ class Engine {
   bool poll_aside() noexcept;
   /// Whether poll_aside() has anything to do now or later, without a call of the caller's in between.
   [[nodiscard]] bool has_aside() const noexcept;
-  /// Whether a run in flight may still write to some of `memory`.
+  /// Whether a run in flight, or a later writer, may still write to some of `memory`.
   [[nodiscard]] bool will_write(std::span<const std::byte> memory) const noexcept;
+  /// Asked by will_write() until it is removed.
+  void add_writer(const LaterWriter& writer) { writers_.push_back(&writer); }
+  void remove_writer(const LaterWriter& writer) noexcept { std::erase(writers_, &writer); }
   /// From now on `run`, in flight or not, has another priority.
   void reprioritise(Run& run, int priority);
   /// Polls until `open`; yields the processor while nothing moves.
@@ -187,9 +199,10 @@ class Engine {
   std::size_t most_runs_ = 0;
   bool given_up_ = false;
   bool leaves_arrays_alone_ = false;
-  bool aside_ = false;           // within poll_aside()
-  bool driven_ = false;          // somebody waits, and has polled before
-  std::vector<Run*> runs_;       // by priority, then in order of start
+  bool aside_ = false;      // within poll_aside()
+  bool driven_ = false;     // somebody waits, and has polled before
+  std::vector<Run*> runs_;  // by priority, then in order of start
+  std::vector<const LaterWriter*> writers_;
   std::vector<Notice> notices_;  // of runs that broke on other ranks
 };
 

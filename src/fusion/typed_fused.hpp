@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <iterator>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -20,7 +19,7 @@
 namespace weir::fusion {
 
 template <class T>
-class TypedFused final : public detail::FusedImpl {
+class TypedFused final : public detail::FusedImpl, private LaterWriter {
  public:
   TypedFused(std::shared_ptr<detail::CommunicatorState> communicator, Plan plan, std::span<const FusedTensor> described)
       : FusedImpl(std::move(communicator), plan.config, described),
@@ -39,7 +38,9 @@ class TypedFused final : public detail::FusedImpl {
     if (config.scheme == FusionScheme::ahead) phases_.emplace(shared_, buffers_.units());
     selecting_.name = config.name;
     if (Tracer* const tracer = comm->engine.tracer()) selecting_.trace_row = tracer->add_row(config.name + ": select");
+    comm->engine.add_writer(*this);
   }
+  ~TypedFused() override { comm->engine.remove_writer(*this); }
   /// Tags that open() wants.
   [[nodiscard]] int tags() const { return static_cast<int>(1 + most_buffers() + (phases_ ? phases_->tags() : 0)); }
   /// With the tags of these leases, which are the same on all ranks.
@@ -62,9 +63,15 @@ class TypedFused final : public detail::FusedImpl {
     const FusedTensor& described = tensors[static_cast<std::size_t>(tensor)];
     Wrong wrong = !contributes && !described.optional ? Wrong::not_optional : what_is_wrong(described, gradient, count, type);
     if (wrong == Wrong::none && count > 0) {
-      if (const int other = hold(static_cast<T*>(gradient), count, static_cast<int>(tensor)); other >= 0) {
+      T* const begin = static_cast<T*>(gradient);
+      const auto next = next_held(begin);
+      if (next != arrays_.end() && begins_before(*next, begin + count)) {
         wrong = Wrong::shared;
-        count = other;
+        count = next->tensor;
+      } else if (comm->engine.will_write(std::as_bytes(std::span(begin, begin + count)))) {
+        wrong = Wrong::in_use;
+      } else {
+        arrays_.insert(next, {begin, begin + count, static_cast<int>(tensor)});
       }
     }
     slot.ready = true;
@@ -289,20 +296,29 @@ class TypedFused final : public detail::FusedImpl {
     if (gradient == nullptr) return Wrong::null_pointer;
     if (reinterpret_cast<std::uintptr_t>(gradient) % sizeof(T) != 0) return Wrong::misaligned;
     if (pointers_.error_of(gradient, nullptr) != InputError::none) return Wrong::device_memory;
-    const std::span array(static_cast<const std::byte*>(gradient), static_cast<std::size_t>(count) * sizeof(T));
-    return comm->engine.will_write(array) ? Wrong::in_use : Wrong::none;
+    return Wrong::none;
   }
 
-  /// From now on the array is this tensor's, until the iteration ends. Returns a tensor that has some of its memory already; -1:
-  /// none.
-  int hold(const T* array, std::int64_t count, int tensor) {
-    const Held held{array, array + count, tensor};
-    const auto next = std::lower_bound(arrays_.begin(), arrays_.end(), held,
-                                       [](const Held& a, const Held& b) { return std::less<>()(a.begin, b.begin); });
-    if (next != arrays_.end() && std::less<>()(next->begin, held.end)) return next->tensor;
-    if (next != arrays_.begin() && std::less<>()(held.begin, std::prev(next)->end)) return std::prev(next)->tensor;
-    arrays_.insert(next, held);
-    return -1;
+  /// The first array of this iteration that ends behind `begin`: where another one is kept, unless they overlap.
+  [[nodiscard]] auto next_held(const void* begin) const {
+    return std::partition_point(arrays_.begin(), arrays_.end(),
+                                [begin](const Held& held) { return !std::less<>()(begin, static_cast<const void*>(held.end)); });
+  }
+  [[nodiscard]] static bool begins_before(const Held& held, const void* end) {
+    return std::less<>()(static_cast<const void*>(held.begin), end);
+  }
+  /// Arrays are held from ready() on until their update is in them.
+  [[nodiscard]] bool will_write(std::span<const std::byte> memory) const noexcept override {
+    if (!begun_ || !shared_.has_owner || memory.empty()) return false;
+    const void* const end = memory.data() + memory.size();
+    for (auto held = next_held(memory.data()); held != arrays_.end() && begins_before(*held, end); ++held)
+      if (!delivered(held->tensor)) return true;
+    return false;
+  }
+  [[nodiscard]] bool delivered(std::int64_t tensor) const {
+    if (is_phased(tensor)) return phases_->delivered();
+    const Exchange<T>& exchange = buffers_.exchange_of(static_cast<int>(tensor));
+    return exchange.started && exchange.run.finished;
   }
 
   /// The tensor has come, or never will in this iteration; `error` is what is wrong with it.

@@ -157,6 +157,36 @@ TEST_CASE("memory of another tensor", "[fusion]") {
                });
 }
 
+TEST_CASE("others want an array from ready() until its update is in it", "[fusion]") {
+  constexpr int ranks = 3;
+  for (const FusionScheme scheme : all_schemes) {
+    INFO(name_of(scheme));
+    SameErrors by_plan(ranks), by_fused(ranks);
+    run_ranks(ranks, [&](Communicator& comm) {
+      const std::vector<FusedTensor> tensors = few_tensors();
+      const std::vector<FusedTensor> lone{{.name = "lone", .count = 100}};
+      FusedAllreduce fused(comm, config_of(scheme), tensors), other(comm, {.density = 0.1, .name = "other"}, lone);
+      AllreducePlan plan(comm, {.count = 100, .density = 0.1, .name = "plan"});
+      std::vector<float> own(100, 1);
+      Gradients gradients = gradients_of<float>(tensors, comm.rank(), ranks, 0);
+      all_ready(fused, gradients, {0});
+      const std::span<float> wanted = comm.rank() == 1 ? std::span(gradients[4]).last(100) : std::span(own);
+      by_plan.expect(comm.rank(), WEIR_ERR_ARGUMENT, "plan 'plan': the gradient of rank 1 overlaps that of another run",
+                     [&] { plan.run(wanted); });
+      by_fused.expect(comm.rank(), WEIR_ERR_ARGUMENT, "tensor 'lone': the gradient of rank 1 overlaps that of another run", [&] {
+        other.ready(0, wanted);
+        other.wait_all();
+      });
+      fused.ready(0, std::span<float>(gradients[0]));
+      fused.wait(4);
+      plan.run(wanted);
+      fused.wait_all();
+    });
+    REQUIRE(by_plan.failure() == "");
+    REQUIRE(by_fused.failure() == "");
+  }
+}
+
 // Otherwise some ranks would have used updates that others never get to see.
 TEST_CASE("the same wait throws on all ranks, on the one that was wrong, too", "[fusion]") {
   const auto wait_for_each = [](FusedAllreduce& fused) {
