@@ -62,8 +62,8 @@ class FusedAllreduce {
   ~FusedAllreduce();
 
   /// The gradient of tensors[tensor] is complete. Every rank calls it once for every tensor that is not optional, before its first
-  /// wait. Throws only what breaks the object; what is wrong with the call, all ranks hear in their
-  /// waits.
+  /// wait. Until the update is in it, the array is the object's: a plan that is started on it throws, on all ranks. Throws only what
+  /// breaks the object; what is wrong with the call, all ranks hear in their waits.
   void ready(int tensor, std::span<float> gradient);
   void ready(int tensor, std::span<double> gradient);
   /// This rank has no gradient for an optional tensor in this iteration (unused parameters): it contributes nothing, and its
