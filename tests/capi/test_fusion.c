@@ -227,7 +227,7 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   EXPECT(weir_comm_create_mpi(MPI_COMM_WORLD, &comm) == WEIR_OK);
-  for (scheme = WEIR_FUSION_NONE; scheme <= WEIR_FUSION_AHEAD_FITTED; ++scheme) check_conservation(comm, scheme, ranks);
+  for (scheme = WEIR_FUSION_NONE; scheme <= WEIR_FUSION_AHEAD_TAPERED; ++scheme) check_conservation(comm, scheme, ranks);
   check_newer_structs(comm);
   check_refused_making(comm, ranks);
   check_wrong_calls(comm, ranks);
