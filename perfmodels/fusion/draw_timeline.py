@@ -19,7 +19,7 @@ matplotlib.use("Agg")
 import matplotlib.patches  # noqa: E402
 import matplotlib.pyplot as plt  # noqa: E402
 
-SCHEMES = ["none", "behind", "ahead", "ahead_inter", "ahead_inter_intra"]
+SCHEMES = ["none", "behind", "ahead", "ahead_inter", "ahead_inter_intra", "ahead_tapered"]
 PARTS = ["backward", "ready", "wait", "forward"]
 COLOURS = {"backward": "#5b7a99", "forward": "#a9bfd3", "ready": "#e8b23f", "wait": "#d9694f", "exchange": "#3c9a6b"}
 WORDS = {"backward": "GPU: backward pass", "forward": "GPU: next forward pass", "ready": "host: select, hand in", "wait": "host: wait",

@@ -46,6 +46,12 @@ namespace weir {
   return (1 + rounds) * allreduce_control_messages(ranks) + oktopk_phase_messages(ranks, radix) + 2 * gather;
 }
 
+/// As this, of the direct schedule: counts and entries go to every other rank.
+[[nodiscard]] inline int oktopk_direct_messages(int ranks, int rounds) {
+  const int gather = static_cast<int>(std::bit_width(static_cast<unsigned>(ranks - 1)));
+  return (1 + rounds) * allreduce_control_messages(ranks) + 2 * (ranks - 1) + 2 * gather;
+}
+
 /// Most payload words that a rank sends or receives in one iteration of the phased schedule, on any input, for float32: what it
 /// holds in every phase and hands over before and after, at most phased_load() entries each; and 2 k (P - 1) / P entries in balance
 /// and allgatherv. Where an input would exceed that, the iteration is direct. A message begins with 8 bytes.

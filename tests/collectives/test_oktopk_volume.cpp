@@ -134,6 +134,11 @@ TEST_CASE("messages of each schedule where coordinates roughly agree", "[oktopk]
     by_schedule(ranks, n, k, Input::heavy_tailed, ExchangeSchedule::one_round, 0, [&](const Statistics& s, int t) {
       check.that(messages(s) == gather, "one round, P " + std::to_string(ranks) + " iteration " + std::to_string(t));
     });
+    by_schedule(ranks, n, k, Input::heavy_tailed, ExchangeSchedule::direct, 0, [&](const Statistics& s, int t) {
+      if (t % 4 == 0 || s.balanced) return;
+      check.at_most(messages(s), std::int64_t{oktopk_direct_messages(ranks, 3)},
+                    "direct, P " + std::to_string(ranks) + " iteration " + std::to_string(t));
+    });
     for (const int radix : {2, 4, 8}) {
       by_schedule(ranks, n, k, Input::heavy_tailed, ExchangeSchedule::phased, radix, [&](const Statistics& s, int t) {
         if (t % 4 == 0) return;  // boundaries are averaged
