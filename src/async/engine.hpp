@@ -199,11 +199,11 @@ class Engine {
   std::size_t most_runs_ = 0;
   bool given_up_ = false;
   bool leaves_arrays_alone_ = false;
-  bool aside_ = false;      // within poll_aside()
-  bool driven_ = false;     // somebody waits, and has polled before
-  std::vector<Run*> runs_;  // by priority, then in order of start
-  std::vector<const LaterWriter*> writers_;
-  std::vector<Notice> notices_;  // of runs that broke on other ranks
+  bool aside_ = false;                       // within poll_aside()
+  bool driven_ = false;                      // somebody waits, and has polled before
+  std::vector<Run*> runs_;                   // by priority, then in order of start
+  std::vector<const LaterWriter*> writers_;  // asked by will_write()
+  std::vector<Notice> notices_;              // of runs that broke on other ranks
 };
 
 }  // namespace weir

@@ -38,18 +38,20 @@ namespace weir {
   return messages;
 }
 
-/// Most messages that a rank sends in one iteration of the phased schedule that does not average or re-cut boundaries, where it
-/// finds its threshold in `rounds` histograms, and no message is so long that it takes two: announcement, phases, histograms,
-/// sizes, allgatherv. Balancing adds up to P - 1.
-[[nodiscard]] inline int oktopk_phased_messages(int ranks, int radix, int rounds) {
+/// Most messages that a rank sends besides those that bring entries to their regions, in one iteration of the direct or the phased
+/// schedule that does not average or re-cut boundaries, where it finds its threshold in `rounds` histograms, and no message is so
+/// long that it takes two: announcement, histograms, sizes, allgatherv. Balancing adds up to P - 1.
+[[nodiscard]] inline int oktopk_common_messages(int ranks, int rounds) {
   const int gather = static_cast<int>(std::bit_width(static_cast<unsigned>(ranks - 1)));
-  return (1 + rounds) * allreduce_control_messages(ranks) + oktopk_phase_messages(ranks, radix) + 2 * gather;
+  return (1 + rounds) * allreduce_control_messages(ranks) + 2 * gather;
 }
-
-/// As this, of the direct schedule: counts and entries go to every other rank.
+/// With them.
+[[nodiscard]] inline int oktopk_phased_messages(int ranks, int radix, int rounds) {
+  return oktopk_common_messages(ranks, rounds) + oktopk_phase_messages(ranks, radix);
+}
+/// The same, direct: counts and entries go to every other rank.
 [[nodiscard]] inline int oktopk_direct_messages(int ranks, int rounds) {
-  const int gather = static_cast<int>(std::bit_width(static_cast<unsigned>(ranks - 1)));
-  return (1 + rounds) * allreduce_control_messages(ranks) + 2 * (ranks - 1) + 2 * gather;
+  return oktopk_common_messages(ranks, rounds) + 2 * (ranks - 1);
 }
 
 /// Most payload words that a rank sends or receives in one iteration of the phased schedule, on any input, for float32: what it
