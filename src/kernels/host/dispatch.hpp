@@ -38,6 +38,11 @@ struct MomentsKernels {
 };
 
 template <class T>
+struct MergeKernels {
+  decltype(&host::merge_add<T>) merge_add;
+};
+
+template <class T>
 struct RowKernels {
   decltype(&host::gather_rows<T>) gather_rows;
   decltype(&host::coalesce_rows<T>) coalesce_rows;

@@ -1,8 +1,9 @@
-// sparse.cpp: kernels on sorted index lists. They gain nothing from vectors; what costs is the branch per entry that cannot be
-// predicted and the cache misses in `dense`, so the walks are free of branches and the misses are prefetched.
+// sparse.cpp: entries of dense arrays by sorted index lists. They gain nothing from vectors; what costs is the branch per entry
+// that cannot be predicted and the cache misses in `dense`, so the walks are free of branches and the misses are prefetched.
 #include <hwy/base.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/kernels.hpp"
 
@@ -16,95 +17,101 @@ constexpr std::int64_t prefetch_ahead = 128;
 /// Into the second-level cache, to which more lines can be on their way than to the first: there, stores alone keep all busy.
 HWY_INLINE void prefetch(const void* place) { __builtin_prefetch(place, 1, 2); }
 
-/// `value`, or what changes no sum, not even one of negative zeros. Bits, since compilers make a branch of a choice of values.
-template <class T>
-HWY_INLINE T value_if(bool wanted, T value) {
-  constexpr auto neutral = std::bit_cast<Key<T>>(T{-0.0});
-  const auto mask = static_cast<Key<T>>(-static_cast<Key<T>>(wanted));
-  return std::bit_cast<T>(static_cast<Key<T>>((std::bit_cast<Key<T>>(value) & mask) | (neutral & ~mask)));
-}
-
 template <class T>
 struct SparseView {
   const std::uint32_t* indices;
   const T* values;
 };
 
+/// Elements of `dense` to be written: they are fetched when a block of them is full, and written when the next one is.
 template <class T>
-struct SparseOutput {
-  std::uint32_t* indices;
-  T* values;
+class Writes {
+ public:
+  explicit Writes(T* dense) : dense_(dense) {}
+
+  /// For so many more at least, of at most `wanted`: begins another block where they do not fit.
+  std::int64_t room(std::int64_t wanted) {
+    if (size_ + wanted > block) turn();
+    return block - size_;
+  }
+  HWY_INLINE void add_if(bool wanted, std::uint32_t index, T value) {
+    indices_[now_][size_] = index;
+    values_[now_][size_] = value;
+    size_ += wanted;
+  }
+  void finish() {
+    turn();
+    turn();
+  }
+
+ private:
+  static constexpr std::int64_t block = 512;
+
+  void turn() {
+    for (std::int64_t i = 0; i < size_; ++i) prefetch(dense_ + indices_[now_][i]);
+    now_ ^= 1;
+    for (std::int64_t i = 0; i < fetched_; ++i) dense_[indices_[now_][i]] = values_[now_][i];
+    fetched_ = std::exchange(size_, 0);
+  }
+
+  T* dense_;
+  std::int64_t size_ = 0, fetched_ = 0;
+  int now_ = 0;
+  std::uint32_t indices_[2][block];
+  T values_[2][block];
 };
 
-/// How far the merge of a[begin, a_end) and b[begin, b_end) has come.
-struct MergePosition {
-  std::int64_t a, a_end, b, b_end, out;
+/// How far a walk over entries[entry, entries_end) and taken[taken, taken_end) has come.
+struct SettlePosition {
+  std::int64_t entry, entries_end, taken, taken_end;
 
-  [[nodiscard]] bool both_left() const { return a < a_end && b < b_end; }
+  /// That it can take before one of the lists ends.
+  [[nodiscard]] std::int64_t steps() const { return std::min(entries_end - entry, taken_end - taken); }
 };
 
 template <class T>
-HWY_INLINE void merge_step(SparseView<T> a, SparseView<T> b, SparseOutput<T> out, MergePosition& at) {
-  const std::uint32_t a_index = a.indices[at.a], b_index = b.indices[at.b];
-  const bool take_a = a_index <= b_index, take_b = b_index <= a_index;
-  out.indices[at.out] = std::min(a_index, b_index);
-  out.values[at.out] = value_if(take_a, a.values[at.a]) + value_if(take_b, b.values[at.b]);
-  at.a += take_a;
-  at.b += take_b;
-  ++at.out;
-}
-
-template <class T>
-std::int64_t append(SparseView<T> from, std::int64_t begin, std::int64_t end, SparseOutput<T> out, std::int64_t out_begin) {
-  std::copy(from.indices + begin, from.indices + end, out.indices + out_begin);
-  std::copy(from.values + begin, from.values + end, out.values + out_begin);
-  return out_begin + end - begin;
-}
-
-template <class T>
-HWY_INLINE std::int64_t merge_rest(SparseView<T> a, SparseView<T> b, SparseOutput<T> out, MergePosition at) {
-  while (at.both_left()) merge_step(a, b, out, at);
-  at.out = append(a, at.a, at.a_end, out, at.out);
-  return append(b, at.b, at.b_end, out, at.out);
+HWY_INLINE void settle_step(SparseView<T> entries, const std::uint32_t* taken, Key<T> keep_old, SettlePosition& at,
+                            Writes<T>& writes) {
+  const std::uint32_t index = entries.indices[at.entry], taken_index = taken[at.taken];
+  const T value = entries.values[at.entry];
+  const bool is_taken = index == taken_index;
+  const auto zero_if_taken = static_cast<Key<T>>(Key<T>{is_taken} - 1);
+  // Too early to say if taken_index < index.
+  writes.add_if((index <= taken_index) & (is_taken | (key_of(value) >= keep_old)), index,
+                std::bit_cast<T>(static_cast<Key<T>>(std::bit_cast<Key<T>>(value) & zero_if_taken)));
+  at.entry += index <= taken_index;
+  at.taken += taken_index <= index;
 }
 
 }  // namespace
 
 template <class T>
-std::int64_t merge_add(const std::uint32_t* a_indices, const T* a_values, std::int64_t a_count, const std::uint32_t* b_indices,
-                       const T* b_values, std::int64_t b_count, std::uint32_t* out_indices, T* out_values) {
-  const SparseView<T> a{a_indices, a_values}, b{b_indices, b_values};
-  const SparseOutput<T> out{out_indices, out_values};
-  // A step waits for the one before it, so two independent halves advance together. The upper one starts where it would if no
-  // indices were equal, and moves down afterwards.
-  const std::int64_t a_half = a_count / 2;
-  const std::int64_t b_half = a_count == 0 ? 0 : std::lower_bound(b_indices, b_indices + b_count, a_indices[a_half]) - b_indices;
-  const std::int64_t upper_begin = a_half + b_half;
-  MergePosition lower{0, a_half, 0, b_half, 0};
-  MergePosition upper{a_half, a_count, b_half, b_count, upper_begin};
-  while (lower.both_left() && upper.both_left()) {
-    merge_step(a, b, out, lower);
-    merge_step(a, b, out, upper);
-  }
-  const std::int64_t lower_count = merge_rest(a, b, out, lower);
-  const std::int64_t upper_end = merge_rest(a, b, out, upper);
-  if (lower_count == upper_begin) return upper_end;
-  return append(SparseView<T>{out.indices, out.values}, upper_begin, upper_end, out, lower_count);
-}
-
-template <class T>
 void settle(T* dense, const std::uint32_t* indices, const T* values, std::int64_t count, const std::uint32_t* taken,
-            std::int64_t taken_count) {
-  std::int64_t i = 0, t = 0;
-  while (i < count && t < taken_count) {
-    const std::uint32_t index = indices[i], taken_index = taken[t];
-    // Too early if taken_index < index; then a later step writes the same element again.
-    dense[index] = taken_index == index ? T{0} : values[i];
-    prefetch(dense + indices[std::min(i + prefetch_ahead, count - 1)]);
-    i += index <= taken_index;
-    t += taken_index <= index;
+            std::int64_t taken_count, Key<T> keep_old) {
+  Writes<T> writes(dense);
+  const SparseView<T> entries{indices, values};
+  // A step waits for the one before it, so two independent halves advance together.
+  const std::int64_t half = count / 2;
+  const std::int64_t taken_half = count == 0 ? 0 : std::lower_bound(taken, taken + taken_count, indices[half]) - taken;
+  SettlePosition lower{0, half, 0, taken_half}, upper{half, count, taken_half, taken_count};
+  while (std::min(lower.steps(), upper.steps()) > 0) {
+    for (std::int64_t left = std::min({lower.steps(), upper.steps(), writes.room(2) / 2}); left > 0; --left) {
+      settle_step(entries, taken, keep_old, lower, writes);
+      settle_step(entries, taken, keep_old, upper, writes);
+    }
   }
-  scatter(dense, indices + i, values + i, count - i);
+  for (SettlePosition* at : {&lower, &upper}) {
+    while (at->steps() > 0) {
+      for (std::int64_t left = std::min(at->steps(), writes.room(1)); left > 0; --left)
+        settle_step(entries, taken, keep_old, *at, writes);
+    }
+    for (; at->entry < at->entries_end; ++at->entry) {
+      if (key_of(values[at->entry]) < keep_old) continue;
+      static_cast<void>(writes.room(1));
+      writes.add_if(true, indices[at->entry], values[at->entry]);
+    }
+  }
+  writes.finish();
 }
 
 template <class T>
@@ -127,11 +134,9 @@ void scatter(T* dense, const std::uint32_t* indices, const T* values, std::int64
   for (; i < count; ++i) dense[indices[i]] = values[i];
 }
 
-#define WEIR_INSTANTIATE(T)                                                                                                   \
-  template std::int64_t merge_add(const std::uint32_t*, const T*, std::int64_t, const std::uint32_t*, const T*, std::int64_t, \
-                                  std::uint32_t*, T*);                                                                        \
-  template void settle(T*, const std::uint32_t*, const T*, std::int64_t, const std::uint32_t*, std::int64_t);                 \
-  template void clear_taken(T*, const std::uint32_t*, std::int64_t, const std::uint32_t*, std::int64_t);                      \
+#define WEIR_INSTANTIATE(T)                                                                                           \
+  template void settle(T*, const std::uint32_t*, const T*, std::int64_t, const std::uint32_t*, std::int64_t, Key<T>); \
+  template void clear_taken(T*, const std::uint32_t*, std::int64_t, const std::uint32_t*, std::int64_t);              \
   template void scatter(T*, const std::uint32_t*, const T*, std::int64_t);
 
 WEIR_INSTANTIATE(float)
