@@ -12,6 +12,7 @@
 
 #include "async/channel.hpp"
 #include "async/task.hpp"
+#include "base/scratch.hpp"
 #include "base/threads.hpp"
 #include "codec/wire.hpp"
 #include "model/cost.hpp"
@@ -82,8 +83,9 @@ struct AllreduceProblem {
   std::vector<ScheduleUpTo> schedules;
   int lane = -1;                                 ///< of the transport's allreduce, for those that need it
   std::shared_ptr<const SwitchGroups> switches;  ///< which the ranks form, for rows that go by them; none: the exchange is flat
-  SharedMemory shared;  ///< of count elements, among the ranks of the node; none: they exchange by messages
-  Threads threads;      ///< that work on what is in host memory
+  SharedMemory shared;               ///< of count elements, among the ranks of the node; none: they exchange by messages
+  Threads threads;                   ///< that work on what is in host memory
+  std::shared_ptr<Scratch> scratch;  ///< of the communicator; none: each algorithm has its own
   // Of plans in CUDA memory:
   void* stream = nullptr;  ///< cudaStream_t of the plan
   int device = 0;          ///< its GPU

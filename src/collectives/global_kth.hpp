@@ -25,18 +25,27 @@ inline constexpr std::int64_t kth_scratch = kth_bins + 1 + 2 * kth_words;
 template <class T>
 inline constexpr int kth_rounds = 2 + (key_bits<T> + kth_bin_bits - 1) / kth_bin_bits;
 
+/// What global_kth() looks at first: keys near the last cut. Without a `guess`, all of them.
+template <class T>
+struct KthWindow {
+  static constexpr Key<T> highest = ~Key<T>{0} >> 1;
+  Key<T> low = 1, high = highest;
+
+  explicit KthWindow(Key<T> guess) {
+    constexpr Key<T> half = Key<T>{1} << (sizeof(T) == 4 ? 21 : 50);  // a quarter of an octave
+    if (guess <= half || guess >= highest - half) return;
+    low = guess - half;
+    high = guess + half;
+  }
+};
+
 /// Exact, ties included: the cut selects k entries on all ranks together, or all nonzero ones when there are fewer. With a good
 /// `guess` (last iteration's key; 0 for none) two or three rounds suffice. Same result on every rank.
 template <class T, class Space>
 task<GlobalCut<T>> global_kth(Channel channel, Space& space, coo::Segment<T> entries, std::int64_t k, Key<T> guess,
                               std::uint64_t* scratch) {
-  constexpr Key<T> highest = ~Key<T>{0} >> 1;
-  constexpr Key<T> half_window = Key<T>{1} << (sizeof(T) == 4 ? 21 : 50);  // a quarter of an octave
-  Key<T> low = 1, high = highest;
-  if (guess > half_window && guess < highest - half_window) {
-    low = guess - half_window;
-    high = guess + half_window;
-  }
+  constexpr Key<T> highest = KthWindow<T>::highest;
+  auto [low, high] = KthWindow<T>(guess);
   std::uint64_t* const bins = scratch;
   std::uint64_t& above = scratch[kth_bins];
   std::uint64_t* const words = scratch + kth_bins + 1;
@@ -47,11 +56,13 @@ task<GlobalCut<T>> global_kth(Channel channel, Space& space, coo::Segment<T> ent
     int shift = 0;
     while (((high - low) >> shift) >= kth_bins) ++shift;
     co_await space.histogram(channel, entries, low, high, shift, std::span(bins, kth_bins), &above);
-    for (int i = 0; i < kth_bins / 2; ++i) words[i] = bins[2 * i] | bins[2 * i + 1] << 32;
-    words[kth_words - 1] = above;
-    co_await allreduce_control(channel, words, kth_words, 0, words + kth_words);
-    for (int i = 0; i < kth_bins; ++i) bins[i] = words[i / 2] >> (i % 2 * 32) & 0xffffffff;
-    above = words[kth_words - 1];
+    if (channel.size() > 1) {
+      for (int i = 0; i < kth_bins / 2; ++i) words[i] = bins[2 * i] | bins[2 * i + 1] << 32;
+      words[kth_words - 1] = above;
+      co_await allreduce_control(channel, words, kth_words, 0, words + kth_words);
+      for (int i = 0; i < kth_bins; ++i) bins[i] = words[i / 2] >> (i % 2 * 32) & 0xffffffff;
+      above = words[kth_words - 1];
+    }
     if (!above_is_known) {
       above_is_known = true;
       if (above >= wanted) {  // the guess was too low

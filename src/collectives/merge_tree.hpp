@@ -8,6 +8,7 @@
 #include <bit>
 #include <vector>
 
+#include "base/scratch.hpp"
 #include "codec/coo.hpp"
 #include "collectives/host_space.hpp"
 
@@ -18,14 +19,21 @@ class MergeTree {
  public:
   using Segment = coo::Segment<T>;
 
-  /// For `ranks` vectors of `capacity` entries together. `space` outlives it.
-  MergeTree(Space& space, int ranks, std::int64_t capacity)
+  /// For `ranks` vectors of `capacity` entries together, in memory of its own or, if there is one, in `scratch`. Both `space` and
+  /// `scratch` outlive it.
+  MergeTree(Space& space, int ranks, std::int64_t capacity, Scratch* scratch = nullptr)
       : space_(space),
+        scratch_(scratch),
+        half_bytes_((coo::block_bytes<T>(capacity) + 8 * ranks + coo::block_bytes<T>(select_padding) + 63) / 64 * 64),
         levels_(std::bit_width(static_cast<unsigned>(ranks - 1)) + 1),
         offset_(static_cast<std::size_t>(ranks) + 1),
         prefix_(offset_.size()) {
-    const std::int64_t bytes = coo::block_bytes<T>(capacity) + 8 * ranks + coo::block_bytes<T>(select_padding);
-    for (auto& buffer : buffers_) buffer = typename Space::template Array<std::byte>(bytes);
+    if (scratch_ != nullptr) {
+      scratch_->reserve(2 * half_bytes_);
+    } else {
+      own_ = typename Space::template Array<std::byte>(2 * half_bytes_);
+      memory_ = own_.data();
+    }
     int width = ranks;
     for (int level = 0; level < levels_; ++level) {
       nodes_.emplace_back(static_cast<std::size_t>(width));
@@ -36,6 +44,7 @@ class MergeTree {
   /// Forgets everything and lays out leaves of these sizes. Leaves of size 0 count as arrived.
   void begin(const std::uint32_t* counts) {
     const int ranks = static_cast<int>(nodes_[0].size());
+    if (scratch_ != nullptr) memory_ = scratch_->data();
     for (auto& level : nodes_) std::fill(level.begin(), level.end(), Node{});
     sums_ = 0;
     for (int r = 0; r < ranks; ++r) {
@@ -57,9 +66,9 @@ class MergeTree {
   /// Where the message with the vector of `rank` may be received: as much memory as its entries take in coordinate format.
   /// `staging` is that of landing_bytes().
   [[nodiscard]] Message incoming(int rank, const typename Space::StagingBuffer& staging) {
-    return staging.at(buffers_[1].data(), offset_[static_cast<std::size_t>(rank)]);
+    return staging.at(half(1), offset_[static_cast<std::size_t>(rank)]);
   }
-  [[nodiscard]] std::int64_t landing_bytes() const { return buffers_[1].bytes(); }
+  [[nodiscard]] std::int64_t landing_bytes() const { return half_bytes_; }
   /// Where the vector of `rank` belongs.
   [[nodiscard]] Segment leaf(int rank) { return segment(0, rank); }
 
@@ -85,10 +94,8 @@ class MergeTree {
     return staging.at(reinterpret_cast<std::byte*>(root().values), 0);
   }
   /// Memory that the root does not use, for root().count entries and padding.
-  [[nodiscard]] Segment spare() {
-    return coo::view<T>(buffers_[static_cast<std::size_t>(levels_ & 1)].data(), prefix_.back() + select_padding);
-  }
-  [[nodiscard]] std::int64_t memory_bytes() const { return buffers_[0].bytes() + buffers_[1].bytes(); }
+  [[nodiscard]] Segment spare() { return coo::view<T>(half(levels_), prefix_.back() + select_padding); }
+  [[nodiscard]] std::int64_t memory_bytes() const { return own_.bytes(); }
 
  private:
   struct Node {
@@ -97,13 +104,14 @@ class MergeTree {
     bool done = false;
   };
 
-  // A node lies in the buffer of its level's parity, on the range of its leaves: its grandchildren's, which are spent by then, as
-  // are the messages where level 1 lies.
+  [[nodiscard]] std::byte* half(int level) const { return memory_ + (level & 1) * half_bytes_; }
+  // A node lies in the half of its level's parity, on the range of its leaves: its grandchildren's, which are spent by then, as are
+  // the messages where level 1 lies.
   Segment segment(int level, int index) {
     const auto ranks = offset_.size() - 1;
     const auto first = static_cast<std::size_t>(index) << level;
     const auto last = std::min(ranks, first + (std::size_t{1} << level));
-    Segment s = coo::view<T>(buffers_[static_cast<std::size_t>(level & 1)].data() + offset_[first], prefix_[last] - prefix_[first]);
+    Segment s = coo::view<T>(half(level) + offset_[first], prefix_[last] - prefix_[first]);
     const Node& node = nodes_[static_cast<std::size_t>(level)][static_cast<std::size_t>(index)];
     s.count = node.count;
     s.exact = node.exact;
@@ -119,10 +127,13 @@ class MergeTree {
   }
 
   Space& space_;
+  Scratch* scratch_;
+  std::int64_t half_bytes_;
   int levels_;
   std::vector<std::int64_t> offset_, prefix_;  // bytes and entries before each leaf
   std::vector<std::vector<Node>> nodes_;       // by level
-  typename Space::template Array<std::byte> buffers_[2];
+  typename Space::template Array<std::byte> own_;
+  std::byte* memory_ = nullptr;  // two halves
   int sums_ = 0;
 };
 

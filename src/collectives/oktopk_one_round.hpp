@@ -3,6 +3,7 @@
 //
 // A rank sends ceil(log2 P) messages: (P - 1) times 16 bytes and room for k entries. Ranks contribute at most k entries, with
 // values as they are: of what is rounded, or cut by a remembered threshold, the other schedule's result depends on its regions.
+// Once all messages are there nothing waits any more, so the sums of all plans are taken in the same memory.
 #pragma once
 
 #include "codec/wire.hpp"
@@ -20,14 +21,19 @@ class OkTopkOneRound {
  public:
   explicit OkTopkOneRound(const AllreduceProblem& problem)
       : problem_(problem),
+        scratch_memory_(problem.scratch ? problem.scratch : std::make_shared<Scratch>()),
         space_(problem, problem.largest_local * problem.ranks, 2 * problem.ranks),
-        tree_(space_, problem.ranks, problem.largest_local * problem.ranks),
+        tree_(space_, problem.ranks, problem.largest_local * problem.ranks, scratch_memory_.get()),
+        update_indices_(problem.largest_local + select_padding),
+        update_values_(problem.largest_local + select_padding),
         messages_(problem.ranks * slot_bytes(problem.largest_local)),
         counts_(static_cast<std::size_t>(problem.ranks)),
         offset_(static_cast<std::size_t>(problem.ranks) + 1),
-        scratch_(kth_scratch) {}
+        kth_scratch_(kth_scratch) {}
 
-  [[nodiscard]] std::int64_t memory_bytes() const { return tree_.memory_bytes() + messages_.bytes() + scratch_.bytes(); }
+  [[nodiscard]] std::int64_t memory_bytes() const {
+    return space_.memory_bytes() + update_indices_.bytes() + update_values_.bytes() + messages_.bytes() + kth_scratch_.bytes();
+  }
 
   task<SparseOutcome<T>> run(Channel channel, OkTopkState<T>& state, SparseVector<T> local, std::int64_t k,
                              std::uint64_t input_error) {
@@ -64,14 +70,21 @@ class OkTopkOneRound {
     const coo::Segment<T> sum = tree_.root();
     if (tree_.total() == 0) co_return outcome;
 
-    // 3. its k largest
+    // 3. its k largest: most often among those that the window of global_kth has or lie above it
     stage.next(Stage::global_threshold);
+    const Key<T> floor = KthWindow<T>(state.global_key).low;
+    coo::Segment<T> among = tree_.spare();
+    Band<T> from_floor{floor, floor, 0, 0};
+    among.count =
+        kernels::host::select_band<T>(sum.indices, sum.values, sum.count, from_floor, among.indices, among.values, nullptr, 0);
+    if (among.count < k) among = sum;
     const std::array<int, 1> myself = {channel.topology().rank()};
-    const GlobalCut<T> cut = co_await global_kth<T>(channel.group(myself), space_, sum, k, state.global_key, scratch_.data());
+    const GlobalCut<T> cut = co_await global_kth<T>(channel.group(myself), space_, among, k, state.global_key, kth_scratch_.data());
     state.global_key = static_cast<Key<T>>(cut.key + (cut.ties == 0 ? 1 : 0));
-    const CutCounts counts = kernels::host::count_cut(sum.values, sum.count, cut.key);
+    const CutCounts counts = kernels::host::count_cut(among.values, among.count, cut.key);
     const std::int64_t ties = std::min<std::int64_t>(static_cast<std::int64_t>(cut.ties), static_cast<std::int64_t>(counts.equal));
-    const coo::Segment<T> update = space_.keep(sum, cut.key, ties, static_cast<std::int64_t>(counts.above) + ties, tree_.spare());
+    const std::int64_t kept = static_cast<std::int64_t>(counts.above) + ties;
+    const coo::Segment<T> update = space_.keep(among, cut.key, ties, kept, {update_values_.data(), update_indices_.data()});
     space_.divide(update, problem_);
     outcome.update = {update.indices, update.values, update.count};
     co_return outcome;
@@ -94,12 +107,15 @@ class OkTopkOneRound {
   }
 
   AllreduceProblem problem_;
+  std::shared_ptr<Scratch> scratch_memory_;
   HostSpace<T> space_;
   MergeTree<T, HostSpace<T>> tree_;
+  Buffer<std::uint32_t> update_indices_;
+  Buffer<T> update_values_;
   Buffer<std::byte> messages_;
   std::vector<std::uint32_t> counts_;
   std::vector<std::int64_t> offset_;
-  Buffer<std::uint64_t> scratch_;
+  Buffer<std::uint64_t> kth_scratch_;
 };
 
 }  // namespace weir

@@ -7,8 +7,8 @@
 // carries them as a second vector, since the tree adds the two at its root only, and gives back the region of that rank.
 //
 // A rank sends a message to each of its radix - 1 partners in a phase, and one more where a rank beyond Q is its own. A message
-// with more than its share of the entries there is room for takes two. Entries: a rank holds at most phased_load() of them after a phase, or
-// carries() says no: it sends at most (phases + 1) * phased_load() in all.
+// with more than its share of the entries there is room for takes two. Entries: a rank holds at most phased_load() of them after a
+// phase, or carries() says no: it sends at most (phases + 1) * phased_load() in all.
 #pragma once
 
 #include <algorithm>

@@ -15,6 +15,7 @@
 #include "async/channel.hpp"
 #include "async/engine.hpp"
 #include "base/buffer.hpp"
+#include "base/scratch.hpp"
 #include "base/settings.hpp"
 #include "base/threads.hpp"
 #include "communicator/leases.hpp"
@@ -97,6 +98,7 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   Topology topology;
   DevicePath device_path;  ///< agreed: the same on every rank
   Leases leases;
+  const std::shared_ptr<Scratch> scratch = std::make_shared<Scratch>();
   std::optional<FoundMachine> machine;
   std::shared_ptr<NcclGroups> nccl;  ///< once a plan has asked for it, see nccl/groups.hpp
   /// A plan hands GPU memory to MPI, or did: NCCL must not come beside it. The same on every rank.

@@ -128,6 +128,7 @@ class Exchange final : public detail::AsynchronousCall {
       : AsynchronousCall(std::move(communicator), std::move(name), priority, tag), shared_(shared), contents_(std::move(contents)) {
     const AllreduceRow& row = *shared.row;
     AllreduceProblem problem = problem_of(shared, *contents_, comm->topology);
+    problem.scratch = comm->scratch;
     if (row.schedules && chooses_schedule(problem.config))
       choose_schedules(comm->agreed_machine().machine, problem, problem.largest_k, false, problem);
     run.holds_at_once = false;

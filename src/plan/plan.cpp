@@ -138,6 +138,7 @@ AllreduceProblem PlanImpl::problem_of(const AllreduceConfig& candidate) const {
   whole.topology = &comm->topology;
   whole.lane = lease_.lane();
   whole.shared = lease_.memory();
+  whole.scratch = comm->scratch;
   whole.direct = comm->hands_over_gpu_memory();
   if (candidate.memory == MemorySpace::host) whole.threads = comm->threads_for(static_cast<int>(candidate.threads));
   return whole;
