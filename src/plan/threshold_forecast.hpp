@@ -18,21 +18,24 @@ inline constexpr Key<T> octave = Key<T>{1} << (sizeof(T) == 4 ? 23 : 52);
 template <class T>
 class ThresholdForecast {
  public:
-  /// Somewhat below where the threshold will be if it moves as it has moved lately: while residuals build up, it rises every time.
+  /// Somewhat below where the threshold will be if it moves as it has moved lately: while residuals build up, it rises every time,
+  /// but less and less.
   [[nodiscard]] Key<T> floor(Key<T> threshold) const {
-    const double change = std::clamp(*std::min_element(rises_.begin(), rises_.end()) - margin_, -1.0, 1.0);
+    const double least = *std::min_element(rises_.begin(), rises_.end());
+    const double change = std::clamp((least > 0 ? least / 2 : least) - margin_, -1.0, 1.0);
     const auto floor = static_cast<std::int64_t>(threshold) + static_cast<std::int64_t>(change * static_cast<double>(octave<T>));
     return static_cast<Key<T>>(std::clamp<std::int64_t>(floor, 1, static_cast<std::int64_t>(key_infinity<T>)));
   }
 
   /// `hits` entries reached the floor where k were wanted; the threshold was `last` (0: unknown) and is `now`.
   void learn(std::int64_t hits, std::int64_t k, Key<T> last, Key<T> now) {
-    const double ratio = static_cast<double>(hits) / static_cast<double>(k);
-    if (ratio < 1)
+    // Of few entries the number that reaches a threshold differs by its root from one iteration to the next.
+    const auto wanted = static_cast<double>(k), spare = static_cast<double>(hits) - wanted, root = std::sqrt(wanted);
+    if (spare < 0)
       margin_ *= 2;  // a miss costs a pass, a few candidates more cost next to nothing
-    else if (ratio < 1.03)
+    else if (spare < std::max(0.03 * wanted, 1.5 * root))
       margin_ *= 1.25;
-    else if (ratio > 1.1)
+    else if (spare > std::max(0.1 * wanted, 5 * root))
       margin_ /= 1.25;
     margin_ = std::clamp(margin_, least_margin, most_margin);
     if (last == 0) return;
