@@ -1,5 +1,5 @@
 // weir bench threads: what plans and tables do in host memory, on one thread and on several, beside a plain pass over the same
-// arrays.
+// arrays; how long it takes to wake threads; and whether a caller's OpenMP loops suffer from them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/threads.hpp"
@@ -151,6 +152,40 @@ class Rank {
   Rows rows_;
 };
 
+/// Parked workers share an empty loop: microseconds.
+double waking(const Threads& threads) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return 1000 * milliseconds([&] { threads.run(threads.count(), [](int) {}); });
+}
+
+/// y += x by a team of the caller's OpenMP: milliseconds. Negative in builds without OpenMP.
+double openmp_pass([[maybe_unused]] const float* x, [[maybe_unused]] float* y, [[maybe_unused]] const Options& options) {
+#ifdef _OPENMP
+  return milliseconds([&] {
+#pragma omp parallel for num_threads(options.threads) schedule(static)
+    for (std::int64_t i = 0; i < options.count; ++i) y[i] += x[i];
+  });
+#else
+  return -1;
+#endif
+}
+
+/// What is measured besides loops. Medians.
+struct Beside {
+  double waking_us;
+  double openmp_alone_ms, openmp_beside_ms;  // before this process has any of Weir's threads, and right after they have worked
+
+  void print(int threads) const {
+    fmt::print("waking {} of {} threads: {:.1f} us\n", threads - 1, threads, waking_us);
+    if (openmp_alone_ms >= 0)
+      fmt::print(
+          "an OpenMP loop of the caller, r[i] += g[i]: {:.3f} ms in a process without Weir's threads, {:.3f} ms beside them\n",
+          openmp_alone_ms, openmp_beside_ms);
+    else
+      fmt::print("an OpenMP loop of the caller: not measured, the build had no OpenMP\n");
+  }
+};
+
 void print_loops(const std::vector<LoopTimes>& rows, const Options& options) {
   fmt::print("{} elements, density {:.4g}, {}\n", options.count, options.density, threads_version());
   fmt::print("{:<14} {:>14} {:>14} {:>9} {:>16}\n", "loop", "1 thread, ms", fmt::format("{} threads, ms", options.threads),
@@ -160,7 +195,7 @@ void print_loops(const std::vector<LoopTimes>& rows, const Options& options) {
                rows[stream].speedup());
 }
 
-void write_loops(const std::vector<LoopTimes>& rows, const Options& options) {
+void write_loops(const std::vector<LoopTimes>& rows, const Beside& beside, const Options& options) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const LoopTimes& row : rows) {
     list.push_back({{"benchmark", "threads"},
@@ -174,6 +209,14 @@ void write_loops(const std::vector<LoopTimes>& rows, const Options& options) {
                     {"baseline", rows[stream].loop},
                     {"baseline_speedup", rows[stream].speedup()}});
   }
+  list.push_back({{"benchmark", "waking"}, {"threads", options.threads}, {"median_us", beside.waking_us}});
+  if (beside.openmp_alone_ms >= 0)
+    list.push_back({{"benchmark", "openmp"},
+                    {"count", options.count},
+                    {"threads", options.threads},
+                    {"median_ms", beside.openmp_beside_ms},
+                    {"baseline", "a process without Weir's threads"},
+                    {"baseline_ms", beside.openmp_alone_ms}});
   std::ofstream out(options.json);
   out << list.dump(1) << '\n';
   if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", options.json));
@@ -190,23 +233,39 @@ void run(Options options) {
   memory.select(others[0].data(), options.count, floor, other, k);
   const std::int64_t other_count = std::min(k, memory.told().found.hits);
 
-  Rank one(options.count, k, Threads()), several(options.count, k, Threads(options.threads, processors_by_core()));
+  constexpr int warm = 3;
+  Buffer<float> sums(options.count);
+  kernels::host::fill_zero(sums.data(), options.count);
+  const auto pass = [&](int t) {
+    return openmp_pass(gradients[static_cast<std::size_t>(t) % gradients.size()].data(), sums.data(), options);
+  };
+  std::vector<double> alone, beside, woken;
+  for (int t = 0; t < options.iterations + warm; ++t) {
+    const double ms = pass(t);
+    if (t >= warm) alone.push_back(ms);
+  }
+
+  const Threads threads(options.threads, processors_by_core());
+  Rank one(options.count, k, Threads()), several(options.count, k, threads);
   std::vector<LoopTimes> rows;
   for (const char* const name : loop_names) rows.push_back({name, {}, {}});
-  constexpr int warm = 3;
   for (int t = 0; t < options.iterations + warm; ++t) {
     const float* gradient = gradients[static_cast<std::size_t>(t) % gradients.size()].data();
     const float* unrelated = gradients[static_cast<std::size_t>(t + 2) % gradients.size()].data();  // cold in the caches
     double of_one[loops], of_several[loops];
     one.measure(gradient, unrelated, other, other_count, of_one);
     several.measure(gradient, unrelated, other, other_count, of_several);
+    const double openmp_ms = pass(t), us = waking(threads);
+    if (t >= warm) beside.push_back(openmp_ms), woken.push_back(us);
     for (std::size_t loop = 0; t >= warm && loop < loops; ++loop) {
       rows[loop].one.push_back(of_one[loop]);
       rows[loop].several.push_back(of_several[loop]);
     }
   }
   print_loops(rows, options);
-  if (!options.json.empty()) write_loops(rows, options);
+  const Beside medians{median(woken), median(alone), median(beside)};
+  medians.print(options.threads);
+  if (!options.json.empty()) write_loops(rows, medians, options);
 }
 
 }  // namespace

@@ -219,6 +219,33 @@ TEST_CASE("threads that the program has put elsewhere stay there", "[threads]") 
   REQUIRE(sched_setaffinity(helper, sizeof mine, &mine) == 0);
 }
 
+TEST_CASE("a program that moves to other cores meanwhile keeps its results, and workers make room", "[threads]") {
+  const auto cores = two_cores();
+  const Threads threads(2, cores);
+  const pid_t helper = cores.size() == 2 ? helper_of(threads) : 0;
+  if (helper == 0) {
+    WARN("no thread besides the caller: nothing tested");
+    return;
+  }
+  const std::int64_t n = 3 * 131072 + 5, k = n / 100;
+  const auto gradient = make_input<float>(Input::heavy_tailed, n, 0, 1, 0);
+  SharedSelector<float> one({n, k, Threshold::exact, 1, 30}, 1), two({n, k, Threshold::exact, 1, 30}, 2);
+  const cpu_set_t mine = mask_of(0);
+  for (int t = 0; t < 8; ++t) {
+    cpu_set_t here;
+    CPU_ZERO(&here);
+    CPU_SET(cores[static_cast<std::size_t>(t % 2)][0], &here);
+    REQUIRE(sched_setaffinity(0, sizeof here, &here) == 0);
+    threads.run(2, [](int) {});
+    const cpu_set_t there = mask_of(helper);
+    REQUIRE((CPU_COUNT(&there) == 1 && !same(there, here)));
+    REQUIRE((one.select(gradient.data(), k) && two.select(gradient.data(), k)));
+    REQUIRE(same(two.selection(), one.selection()));
+    REQUIRE(same_bits(all_of(two.residual), all_of(one.residual)));
+  }
+  REQUIRE(sched_setaffinity(0, sizeof mine, &mine) == 0);
+}
+
 TEST_CASE("the child of a fork works alone", "[threads]") {
   const Threads threads(3);
   int parts = 0;
@@ -318,7 +345,7 @@ TEMPLATE_TEST_CASE("passes over arrays and entries have the same bits on any num
     memory.narrow(x.data(), results[3].data(), n);
     memory.fill_zero(results[4].data(), n);
     memory.densify(results[5].data(), n, entries);
-    memory.settle(results[0].data(), entries, {indices.data(), nullptr, entries.count / 2});
+    memory.settle(results[0].data(), entries, {indices.data(), nullptr, entries.count / 2}, 0);
     memory.count_non_finite(x.data(), n);
     REQUIRE(memory.told().exceedances.count == 0);
     return results;
