@@ -236,26 +236,26 @@ void run(Options options) {
   constexpr int warm = 3;
   Buffer<float> sums(options.count);
   kernels::host::fill_zero(sums.data(), options.count);
-  const auto pass = [&](int t) {
-    return openmp_pass(gradients[static_cast<std::size_t>(t) % gradients.size()].data(), sums.data(), options);
-  };
+  const auto gradient = [&](int t) { return gradients[static_cast<std::size_t>(t) % gradients.size()].data(); };
+  const auto pass = [&](int t) { return openmp_pass(gradient(t), sums.data(), options); };
+  Rank one(options.count, k, Threads());
+  double of_one[loops], of_several[loops];
   std::vector<double> alone, beside, woken;
   for (int t = 0; t < options.iterations + warm; ++t) {
+    one.measure(gradient(t), gradient(t + 2), other, other_count, of_one);  // which leaves the caches as the loop below does
     const double ms = pass(t);
     if (t >= warm) alone.push_back(ms);
   }
 
   const Threads threads(options.threads, processors_by_core());
-  Rank one(options.count, k, Threads()), several(options.count, k, threads);
+  Rank several(options.count, k, threads);
   std::vector<LoopTimes> rows;
   for (const char* const name : loop_names) rows.push_back({name, {}, {}});
   for (int t = 0; t < options.iterations + warm; ++t) {
-    const float* gradient = gradients[static_cast<std::size_t>(t) % gradients.size()].data();
-    const float* unrelated = gradients[static_cast<std::size_t>(t + 2) % gradients.size()].data();  // cold in the caches
-    double of_one[loops], of_several[loops];
-    one.measure(gradient, unrelated, other, other_count, of_one);
-    several.measure(gradient, unrelated, other, other_count, of_several);
-    const double openmp_ms = pass(t), us = waking(threads);
+    const float* const unrelated = gradient(t + 2);  // cold in the caches
+    one.measure(gradient(t), unrelated, other, other_count, of_one);
+    several.measure(gradient(t), unrelated, other, other_count, of_several);
+    const double us = waking(threads), openmp_ms = pass(t);
     if (t >= warm) beside.push_back(openmp_ms), woken.push_back(us);
     for (std::size_t loop = 0; t >= warm && loop < loops; ++loop) {
       rows[loop].one.push_back(of_one[loop]);
