@@ -85,14 +85,12 @@ __global__ void __launch_bounds__(threads_per_block) merge_add_kernel(Merge<T> m
 }
 
 template <class T>
-__global__ void __launch_bounds__(threads_per_block)
-    settle_kernel(T* dense, const std::uint32_t* indices, const T* values, Extent count, const std::uint32_t* taken,
-                  Extent taken_count, Key<T> keep_old) {
+__global__ void __launch_bounds__(threads_per_block) settle_kernel(T* dense, const std::uint32_t* indices, const T* values,
+                                                                   Extent count, const std::uint32_t* taken, Extent taken_count) {
   for_mine(exact(count), [&](std::int64_t i) {
     const std::uint32_t index = indices[i];
     const std::int64_t end = exact(taken_count), t = lower_bound(taken, 0, end, index);
-    const bool is_taken = t < end && taken[t] == index;
-    if (is_taken || key_of(values[i]) >= keep_old) dense[index] = is_taken ? T{0} : values[i];
+    dense[index] = t < end && taken[t] == index ? T{0} : values[i];
   });
 }
 
@@ -130,9 +128,8 @@ void merge_add(Queue queue, const std::uint32_t* a_indices, const T* a_values, E
 
 template <class T>
 void settle(Queue queue, T* dense, const std::uint32_t* indices, const T* values, Extent count, const std::uint32_t* taken,
-            Extent taken_count, Key<T> keep_old) {
-  launch(queue, settle_kernel<T>, tiles_of(count.most, threads_per_block), dense, indices, values, count, taken, taken_count,
-         keep_old);
+            Extent taken_count) {
+  launch(queue, settle_kernel<T>, tiles_of(count.most, threads_per_block), dense, indices, values, count, taken, taken_count);
 }
 
 template <class T>
@@ -148,7 +145,7 @@ void scatter(Queue queue, G* dense, const std::uint32_t* indices, const T* value
 #define WEIR_INSTANTIATE(T)                                                                                                      \
   template void merge_add(Queue, const std::uint32_t*, const T*, Extent, const std::uint32_t*, const T*, Extent, std::uint32_t*, \
                           T*, std::int64_t*);                                                                                    \
-  template void settle(Queue, T*, const std::uint32_t*, const T*, Extent, const std::uint32_t*, Extent, Key<T>);                 \
+  template void settle(Queue, T*, const std::uint32_t*, const T*, Extent, const std::uint32_t*, Extent);                         \
   template void scatter_add(Queue, T*, const std::uint32_t*, const T*, std::int64_t);                                            \
   template void scatter(Queue, T*, const std::uint32_t*, const T*, Extent);
 WEIR_INSTANTIATE(float)

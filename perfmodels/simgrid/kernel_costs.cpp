@@ -79,10 +79,10 @@ CHARGED(_ZN4weir7kernels4host9merge_addIfEElPKjPKT_lS4_S7_lPjPS5_, int64_t,
         (const uint32_t* a_indices, const float* a_values, int64_t a_count, const uint32_t* b_indices, const float* b_values,
          int64_t b_count, uint32_t* out_indices, float* out_values),
         (a_indices, a_values, a_count, b_indices, b_values, b_count, out_indices, out_values), 8 * (a_count + b_count + result))
-CHARGED_VOID(_ZN4weir7kernels4host6settleIfEEvPT_PKjPKS3_lS6_lNSt11conditionalIXeqstS3_Li4EEjmE4typeE,
+CHARGED_VOID(_ZN4weir7kernels4host6settleIfEEvPT_PKjPKS3_lS6_l,
              (float* dense, const uint32_t* indices, const float* values, int64_t count, const uint32_t* taken,
-              int64_t taken_count, uint32_t keep_old),
-             (dense, indices, values, count, taken, taken_count, keep_old), (8 + scattered) * count + 4 * taken_count)
+              int64_t taken_count),
+             (dense, indices, values, count, taken, taken_count), (8 + scattered) * count + 4 * taken_count)
 CHARGED_VOID(_ZN4weir7kernels4host7scatterIfEEvPT_PKjPKS3_l,
              (float* dense, const uint32_t* indices, const float* values, int64_t count), (dense, indices, values, count),
              (8 + scattered) * count)

@@ -95,7 +95,7 @@ void merge_add(Queue queue, const std::uint32_t* a_indices, const T* a_values, E
                const T* b_values, Extent b_count, std::uint32_t* out_indices, T* out_values, std::int64_t* found);
 template <class T>
 void settle(Queue queue, T* dense, const std::uint32_t* indices, const T* values, Extent count, const std::uint32_t* taken,
-            Extent taken_count, Key<T> keep_old);
+            Extent taken_count);
 template <class T>
 void clear_taken(Queue queue, T* dense, const std::uint32_t* indices, std::int64_t count, const std::uint32_t* taken,
                  std::int64_t taken_count);

@@ -143,11 +143,10 @@ struct AdamFactors {
   template <class T>                                                                                                               \
   std::int64_t merge_add(const std::uint32_t* a_indices, const T* a_values, std::int64_t a_count, const std::uint32_t* b_indices,  \
                          const T* b_values, std::int64_t b_count, std::uint32_t* out_indices, T* out_values);                      \
-  /* For each sorted entry (indices, values): dense[index] = 0 if `index` is among the sorted `taken`, else the value if its key    \
-     is at least keep_old. The others are not touched: `dense` holds them. */                                                      \
+  /* For each sorted entry (indices, values): dense[index] = 0 if `index` is among the sorted `taken`, else the value. */          \
   template <class T>                                                                                                               \
   void settle(T* dense, const std::uint32_t* indices, const T* values, std::int64_t count, const std::uint32_t* taken,             \
-              std::int64_t taken_count, Key<T> keep_old);                                                                          \
+              std::int64_t taken_count);                                                                                           \
   /* dense[i] = 0 for the i of the sorted indices that are among the sorted `taken`. */                                            \
   template <class T>                                                                                                               \
   void clear_taken(T* dense, const std::uint32_t* indices, std::int64_t count, const std::uint32_t* taken,                         \

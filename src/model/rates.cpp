@@ -104,8 +104,7 @@ double RateArrays::scatter(double budget) {
   return rate(
       budget, selected_, [this] { kernels::host::fill_zero(work_.data(), count_); },
       [this] {
-        kernels::host::settle(work_.data(), indices_.data(), values_.data(), selected_, other_indices_.data(), other_selected_,
-                              key_infinity<float>);
+        kernels::host::settle(work_.data(), indices_.data(), values_.data(), selected_, other_indices_.data(), other_selected_);
         kernels::host::scatter(work_.data(), indices_.data(), values_.data(), selected_);
       });
 }

@@ -173,9 +173,8 @@ class CudaMemory {
     co_return values_on_host_.data();
   }
 
-  void settle(T* residual, SparseVector<T> entries, SparseVector<T> taken, Key<T> keep_old) {
-    kernels::cuda::settle(queue(), residual, entries.indices, entries.values, {entries.count}, taken.indices, {taken.count},
-                          keep_old);
+  void settle(T* residual, SparseVector<T> entries, SparseVector<T> taken) {
+    kernels::cuda::settle(queue(), residual, entries.indices, entries.values, {entries.count}, taken.indices, {taken.count});
   }
   template <class X>
   void roll_back(const X* gradient, T* residual, std::int64_t count, SparseVector<T> held, Key<T> keep_old, Entries& spare) {

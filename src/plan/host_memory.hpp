@@ -233,15 +233,14 @@ class HostMemory {
   };
   [[nodiscard]] OnHost on_host(const Entries& entries, std::int64_t /*count*/) const { return {entries.values.data()}; }
 
-  /// As the kernel.
-  void settle(T* residual, SparseVector<T> entries, SparseVector<T> taken, Key<T> keep_old) {
+  void settle(T* residual, SparseVector<T> entries, SparseVector<T> taken) {
     threads_.run_ranges(entries.count, least_entries, 1, [&](PartRange mine) {
       if (mine.count() == 0) return;
       const auto all = taken.index_span();
       const auto first = std::lower_bound(all.begin(), all.end(), entries.indices[mine.begin]);
       const auto last = std::upper_bound(first, all.end(), entries.indices[mine.end - 1]);
       kernels::host::settle(residual, entries.indices + mine.begin, entries.values + mine.begin, mine.count(),
-                            taken.indices + (first - all.begin()), last - first, keep_old);
+                            taken.indices + (first - all.begin()), last - first);
     });
   }
   /// `spare` has room for as many values as there are entries.

@@ -88,7 +88,7 @@ class Selector {
   [[nodiscard]] bool rethresholded() const noexcept { return rethresholded_; }
 
   /// Ok-Topk Algorithm 2: what was selected and is among `taken` leaves the residual, what was selected in vain stays in it.
-  void settle(T* residual, SparseVector<T> taken) { memory_.settle(residual, selection(), taken, keep_old_); }
+  void settle(T* residual, SparseVector<T> taken) { memory_.settle(residual, selection(), taken); }
   /// Restores the residual to what it was before select, up to rounding at the size of the threshold, also where the gradient was
   /// far larger or not finite. Where selection had to go over all entries again, up to rounding at the size of the sum.
   template <class X>

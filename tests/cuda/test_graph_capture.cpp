@@ -40,7 +40,7 @@ class Sequence {
                       sum_indices_.data(), sum_values_.data(), sums_.data());
     device::divide(queue_, sum_values_.data(), {2 * k, sums_.data()}, 3.0f);
     device::moments<float, float>(queue_, residual_.data(), nullptr, {count}, moments_.data());
-    device::settle(queue_, residual_.data(), indices_.data(), values_.data(), {k}, sum_indices_.data(), {2 * k, sums_.data()}, 0);
+    device::settle(queue_, residual_.data(), indices_.data(), values_.data(), {k}, sum_indices_.data(), {2 * k, sums_.data()});
     device::fill_zero(queue_, dense_.data(), count);
     device::scatter<float, float>(queue_, dense_.data(), sum_indices_.data(), sum_values_.data(), {2 * k, sums_.data()});
   }

@@ -233,12 +233,11 @@ struct Cuda {
   }
 
   static void settle(T* dense, const std::uint32_t* indices, const T* values, std::int64_t count, const std::uint32_t* taken,
-                     std::int64_t taken_count, Key<T> keep_old) {
+                     std::int64_t taken_count) {
     OnDevice<const std::uint32_t> i(indices, count), t(taken, taken_count);
     OnDevice<const T> v(values, count);
     OnDevice<T> d(dense, range(indices, count));
-    kernels::cuda::settle(TestQueue(count), d.get(), i.get(), v.get(), DeviceCount(count), t.get(), DeviceCount(taken_count),
-                          keep_old);
+    kernels::cuda::settle(TestQueue(count), d.get(), i.get(), v.get(), DeviceCount(count), t.get(), DeviceCount(taken_count));
     i.fetch(), t.fetch(), v.fetch(), d.fetch();
   }
 

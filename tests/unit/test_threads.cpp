@@ -345,7 +345,7 @@ TEMPLATE_TEST_CASE("passes over arrays and entries have the same bits on any num
     memory.narrow(x.data(), results[3].data(), n);
     memory.fill_zero(results[4].data(), n);
     memory.densify(results[5].data(), n, entries);
-    memory.settle(results[0].data(), entries, {indices.data(), nullptr, entries.count / 2}, 0);
+    memory.settle(results[0].data(), entries, {indices.data(), nullptr, entries.count / 2});
     memory.count_non_finite(x.data(), n);
     REQUIRE(memory.told().exceedances.count == 0);
     return results;

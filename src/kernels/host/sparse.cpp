@@ -3,7 +3,7 @@
 #include <hwy/base.h>
 
 #include <algorithm>
-#include <utility>
+#include <bit>
 
 #include "kernels/kernels.hpp"
 
@@ -23,44 +23,6 @@ struct SparseView {
   const T* values;
 };
 
-/// Elements of `dense` to be written: they are fetched when a block of them is full, and written when the next one is.
-template <class T>
-class Writes {
- public:
-  explicit Writes(T* dense) : dense_(dense) {}
-
-  /// For so many more at least, of at most `wanted`: begins another block where they do not fit.
-  std::int64_t room(std::int64_t wanted) {
-    if (size_ + wanted > block) turn();
-    return block - size_;
-  }
-  HWY_INLINE void add_if(bool wanted, std::uint32_t index, T value) {
-    indices_[now_][size_] = index;
-    values_[now_][size_] = value;
-    size_ += wanted;
-  }
-  void finish() {
-    turn();
-    turn();
-  }
-
- private:
-  static constexpr std::int64_t block = 512;
-
-  void turn() {
-    for (std::int64_t i = 0; i < size_; ++i) prefetch(dense_ + indices_[now_][i]);
-    now_ ^= 1;
-    for (std::int64_t i = 0; i < fetched_; ++i) dense_[indices_[now_][i]] = values_[now_][i];
-    fetched_ = std::exchange(size_, 0);
-  }
-
-  T* dense_;
-  std::int64_t size_ = 0, fetched_ = 0;
-  int now_ = 0;
-  std::uint32_t indices_[2][block];
-  T values_[2][block];
-};
-
 /// How far a walk over entries[entry, entries_end) and taken[taken, taken_end) has come.
 struct SettlePosition {
   std::int64_t entry, entries_end, taken, taken_end;
@@ -70,15 +32,12 @@ struct SettlePosition {
 };
 
 template <class T>
-HWY_INLINE void settle_step(SparseView<T> entries, const std::uint32_t* taken, Key<T> keep_old, SettlePosition& at,
-                            Writes<T>& writes) {
+HWY_INLINE void settle_step(T* dense, SparseView<T> entries, std::int64_t count, const std::uint32_t* taken, SettlePosition& at) {
   const std::uint32_t index = entries.indices[at.entry], taken_index = taken[at.taken];
-  const T value = entries.values[at.entry];
-  const bool is_taken = index == taken_index;
-  const auto zero_if_taken = static_cast<Key<T>>(Key<T>{is_taken} - 1);
-  // Too early to say if taken_index < index.
-  writes.add_if((index <= taken_index) & (is_taken | (key_of(value) >= keep_old)), index,
-                std::bit_cast<T>(static_cast<Key<T>>(std::bit_cast<Key<T>>(value) & zero_if_taken)));
+  const auto zero_if_taken = static_cast<Key<T>>(Key<T>{index == taken_index} - 1);
+  // Too early if taken_index < index; then a later step writes the same element again.
+  dense[index] = std::bit_cast<T>(static_cast<Key<T>>(std::bit_cast<Key<T>>(entries.values[at.entry]) & zero_if_taken));
+  prefetch(dense + entries.indices[std::min(at.entry + prefetch_ahead, count - 1)]);
   at.entry += index <= taken_index;
   at.taken += taken_index <= index;
 }
@@ -87,31 +46,22 @@ HWY_INLINE void settle_step(SparseView<T> entries, const std::uint32_t* taken, K
 
 template <class T>
 void settle(T* dense, const std::uint32_t* indices, const T* values, std::int64_t count, const std::uint32_t* taken,
-            std::int64_t taken_count, Key<T> keep_old) {
-  Writes<T> writes(dense);
+            std::int64_t taken_count) {
   const SparseView<T> entries{indices, values};
   // A step waits for the one before it, so two independent halves advance together.
   const std::int64_t half = count / 2;
   const std::int64_t taken_half = count == 0 ? 0 : std::lower_bound(taken, taken + taken_count, indices[half]) - taken;
   SettlePosition lower{0, half, 0, taken_half}, upper{half, count, taken_half, taken_count};
   while (std::min(lower.steps(), upper.steps()) > 0) {
-    for (std::int64_t left = std::min({lower.steps(), upper.steps(), writes.room(2) / 2}); left > 0; --left) {
-      settle_step(entries, taken, keep_old, lower, writes);
-      settle_step(entries, taken, keep_old, upper, writes);
+    for (std::int64_t left = std::min(lower.steps(), upper.steps()); left > 0; --left) {
+      settle_step(dense, entries, count, taken, lower);
+      settle_step(dense, entries, count, taken, upper);
     }
   }
-  for (SettlePosition* at : {&lower, &upper}) {
-    while (at->steps() > 0) {
-      for (std::int64_t left = std::min(at->steps(), writes.room(1)); left > 0; --left)
-        settle_step(entries, taken, keep_old, *at, writes);
-    }
-    for (; at->entry < at->entries_end; ++at->entry) {
-      if (key_of(values[at->entry]) < keep_old) continue;
-      static_cast<void>(writes.room(1));
-      writes.add_if(true, indices[at->entry], values[at->entry]);
-    }
+  for (SettlePosition at : {lower, upper}) {
+    while (at.steps() > 0) settle_step(dense, entries, count, taken, at);
+    scatter(dense, indices + at.entry, values + at.entry, at.entries_end - at.entry);
   }
-  writes.finish();
 }
 
 template <class T>
@@ -134,9 +84,9 @@ void scatter(T* dense, const std::uint32_t* indices, const T* values, std::int64
   for (; i < count; ++i) dense[indices[i]] = values[i];
 }
 
-#define WEIR_INSTANTIATE(T)                                                                                           \
-  template void settle(T*, const std::uint32_t*, const T*, std::int64_t, const std::uint32_t*, std::int64_t, Key<T>); \
-  template void clear_taken(T*, const std::uint32_t*, std::int64_t, const std::uint32_t*, std::int64_t);              \
+#define WEIR_INSTANTIATE(T)                                                                                   \
+  template void settle(T*, const std::uint32_t*, const T*, std::int64_t, const std::uint32_t*, std::int64_t); \
+  template void clear_taken(T*, const std::uint32_t*, std::int64_t, const std::uint32_t*, std::int64_t);      \
   template void scatter(T*, const std::uint32_t*, const T*, std::int64_t);
 
 WEIR_INSTANTIATE(float)

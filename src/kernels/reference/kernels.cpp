@@ -160,12 +160,12 @@ std::int64_t merge_add(const std::uint32_t* a_indices, const T* a_values, std::i
 
 template <class T>
 void settle(T* dense, const std::uint32_t* indices, const T* values, std::int64_t count, const std::uint32_t* taken,
-            std::int64_t taken_count, Key<T> keep_old) {
+            std::int64_t taken_count) {
+  std::int64_t t = 0;
   for (std::int64_t i = 0; i < count; ++i) {
-    if (std::binary_search(taken, taken + taken_count, indices[i]))
-      dense[indices[i]] = 0;
-    else if (key_of(values[i]) >= keep_old)
-      dense[indices[i]] = values[i];
+    while (t < taken_count && taken[t] < indices[i]) ++t;
+    const bool was_taken = t < taken_count && taken[t] == indices[i];
+    dense[indices[i]] = was_taken ? T{0} : values[i];
   }
 }
 
@@ -340,7 +340,7 @@ void adam_step(const T* first, const T* second, T* weights, std::int64_t count, 
   template void fill_zero(T*, std::int64_t);                                                                                  \
   template std::int64_t merge_add(const std::uint32_t*, const T*, std::int64_t, const std::uint32_t*, const T*, std::int64_t, \
                                   std::uint32_t*, T*);                                                                        \
-  template void settle(T*, const std::uint32_t*, const T*, std::int64_t, const std::uint32_t*, std::int64_t, Key<T>);         \
+  template void settle(T*, const std::uint32_t*, const T*, std::int64_t, const std::uint32_t*, std::int64_t);                 \
   template void scatter(T*, const std::uint32_t*, const T*, std::int64_t);                                                    \
   template void densify(T*, std::int64_t, std::int64_t, const std::uint32_t*, const T*, std::int64_t);                        \
   template void scatter_add(T*, const std::uint32_t*, const T*, std::int64_t);                                                \

@@ -110,7 +110,7 @@ class Kernels {
       device::scatter<float, float>(exact_.queue(), residual_.data(), indices, values, {entries, nullptr});
     });
     add("settle", (8 + 4) * k + 2 * sectors, 0, nothing, [&] {
-      device::settle(exact_.queue(), residual_.data(), indices, values, {entries, nullptr}, indices, {entries, nullptr}, 0);
+      device::settle(exact_.queue(), residual_.data(), indices, values, {entries, nullptr}, indices, {entries, nullptr});
     });
     // With itself: every index twice, the hardest there is.
     const cuda::DeviceArray<std::int64_t> merged(1);
