@@ -1,5 +1,5 @@
 // weir bench threads: what plans and tables do in host memory, on one thread and on several, beside a plain pass over the same
-// arrays; how long it takes to wake threads; and whether a caller's OpenMP loops suffer from them.
+// arrays; and how long it takes to wake threads.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -158,34 +158,6 @@ double waking(const Threads& threads) {
   return 1000 * milliseconds([&] { threads.run(threads.count(), [](int) {}); });
 }
 
-/// y += x by a team of the caller's OpenMP: milliseconds. Negative in builds without OpenMP.
-double openmp_pass([[maybe_unused]] const float* x, [[maybe_unused]] float* y, [[maybe_unused]] const Options& options) {
-#ifdef _OPENMP
-  return milliseconds([&] {
-#pragma omp parallel for num_threads(options.threads) schedule(static)
-    for (std::int64_t i = 0; i < options.count; ++i) y[i] += x[i];
-  });
-#else
-  return -1;
-#endif
-}
-
-/// What is measured besides loops. Medians.
-struct Beside {
-  double waking_us;
-  double openmp_alone_ms, openmp_beside_ms;  // before this process has any of Weir's threads, and right after they have worked
-
-  void print(int threads) const {
-    fmt::print("waking {} of {} threads: {:.1f} us\n", threads - 1, threads, waking_us);
-    if (openmp_alone_ms >= 0)
-      fmt::print(
-          "an OpenMP loop of the caller, r[i] += g[i]: {:.3f} ms in a process without Weir's threads, {:.3f} ms beside them\n",
-          openmp_alone_ms, openmp_beside_ms);
-    else
-      fmt::print("an OpenMP loop of the caller: not measured, the build had no OpenMP\n");
-  }
-};
-
 void print_loops(const std::vector<LoopTimes>& rows, const Options& options) {
   fmt::print("{} elements, density {:.4g}, {}\n", options.count, options.density, threads_version());
   fmt::print("{:<14} {:>14} {:>14} {:>9} {:>16}\n", "loop", "1 thread, ms", fmt::format("{} threads, ms", options.threads),
@@ -195,7 +167,7 @@ void print_loops(const std::vector<LoopTimes>& rows, const Options& options) {
                rows[stream].speedup());
 }
 
-void write_loops(const std::vector<LoopTimes>& rows, const Beside& beside, const Options& options) {
+void write_loops(const std::vector<LoopTimes>& rows, double waking_us, const Options& options) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const LoopTimes& row : rows) {
     list.push_back({{"benchmark", "threads"},
@@ -209,14 +181,7 @@ void write_loops(const std::vector<LoopTimes>& rows, const Beside& beside, const
                     {"baseline", rows[stream].loop},
                     {"baseline_speedup", rows[stream].speedup()}});
   }
-  list.push_back({{"benchmark", "waking"}, {"threads", options.threads}, {"median_us", beside.waking_us}});
-  if (beside.openmp_alone_ms >= 0)
-    list.push_back({{"benchmark", "openmp"},
-                    {"count", options.count},
-                    {"threads", options.threads},
-                    {"median_ms", beside.openmp_beside_ms},
-                    {"baseline", "a process without Weir's threads"},
-                    {"baseline_ms", beside.openmp_alone_ms}});
+  list.push_back({{"benchmark", "waking"}, {"threads", options.threads}, {"median_us", waking_us}});
   std::ofstream out(options.json);
   out << list.dump(1) << '\n';
   if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", options.json));
@@ -233,39 +198,27 @@ void run(Options options) {
   memory.select(others[0].data(), options.count, floor, other, k);
   const std::int64_t other_count = std::min(k, memory.told().found.hits);
 
-  constexpr int warm = 3;
-  Buffer<float> sums(options.count);
-  kernels::host::fill_zero(sums.data(), options.count);
-  const auto gradient = [&](int t) { return gradients[static_cast<std::size_t>(t) % gradients.size()].data(); };
-  const auto pass = [&](int t) { return openmp_pass(gradient(t), sums.data(), options); };
-  Rank one(options.count, k, Threads());
-  double of_one[loops], of_several[loops];
-  std::vector<double> alone, beside, woken;
-  for (int t = 0; t < options.iterations + warm; ++t) {
-    one.measure(gradient(t), gradient(t + 2), other, other_count, of_one);  // which leaves the caches as the loop below does
-    const double ms = pass(t);
-    if (t >= warm) alone.push_back(ms);
-  }
-
   const Threads threads(options.threads, processors_by_core());
-  Rank several(options.count, k, threads);
+  Rank one(options.count, k, Threads()), several(options.count, k, threads);
   std::vector<LoopTimes> rows;
+  std::vector<double> woken;
   for (const char* const name : loop_names) rows.push_back({name, {}, {}});
+  constexpr int warm = 3;
   for (int t = 0; t < options.iterations + warm; ++t) {
-    const float* const unrelated = gradient(t + 2);  // cold in the caches
-    one.measure(gradient(t), unrelated, other, other_count, of_one);
-    several.measure(gradient(t), unrelated, other, other_count, of_several);
-    const double us = waking(threads), openmp_ms = pass(t);
-    if (t >= warm) beside.push_back(openmp_ms), woken.push_back(us);
+    const float* gradient = gradients[static_cast<std::size_t>(t) % gradients.size()].data();
+    const float* unrelated = gradients[static_cast<std::size_t>(t + 2) % gradients.size()].data();  // cold in the caches
+    double of_one[loops], of_several[loops];
+    one.measure(gradient, unrelated, other, other_count, of_one);
+    several.measure(gradient, unrelated, other, other_count, of_several);
+    woken.push_back(waking(threads));
     for (std::size_t loop = 0; t >= warm && loop < loops; ++loop) {
       rows[loop].one.push_back(of_one[loop]);
       rows[loop].several.push_back(of_several[loop]);
     }
   }
   print_loops(rows, options);
-  const Beside medians{median(woken), median(alone), median(beside)};
-  medians.print(options.threads);
-  if (!options.json.empty()) write_loops(rows, medians, options);
+  fmt::print("waking {} of {} threads: {:.1f} us\n", options.threads - 1, options.threads, median(woken));
+  if (!options.json.empty()) write_loops(rows, median(woken), options);
 }
 
 }  // namespace
