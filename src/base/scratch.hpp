@@ -5,11 +5,10 @@
 
 namespace weir {
 
-/// For what a run does from one suspension to the next: what it leaves here is lost at the next one. Whoever uses it is inside its
-/// communicator.
+/// Memory for a run between two suspensions: at the next one, its contents are lost. Only for who is inside the communicator.
 class Scratch {
  public:
-  /// From now on there are so many bytes. Throws Error(WEIR_ERR_MEMORY).
+  /// Afterwards there are at least so many bytes; what was in them is lost. Throws Error(WEIR_ERR_MEMORY).
   void reserve(std::int64_t bytes) {
     if (bytes > memory_.size()) memory_ = Buffer<std::byte>(bytes);
   }

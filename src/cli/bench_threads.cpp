@@ -210,14 +210,14 @@ void run(Options options) {
     double of_one[loops], of_several[loops];
     one.measure(gradient, unrelated, other, other_count, of_one);
     several.measure(gradient, unrelated, other, other_count, of_several);
-    woken.push_back(waking(threads));
+    if (const double us = waking(threads); t >= warm) woken.push_back(us);
     for (std::size_t loop = 0; t >= warm && loop < loops; ++loop) {
       rows[loop].one.push_back(of_one[loop]);
       rows[loop].several.push_back(of_several[loop]);
     }
   }
   print_loops(rows, options);
-  fmt::print("waking {} of {} threads: {:.1f} us\n", options.threads - 1, options.threads, median(woken));
+  if (options.threads > 1) fmt::print("waking {} of {} threads: {:.1f} us\n", options.threads - 1, options.threads, median(woken));
   if (!options.json.empty()) write_loops(rows, median(woken), options);
 }
 

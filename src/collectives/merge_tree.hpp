@@ -95,7 +95,8 @@ class MergeTree {
   }
   /// Memory that the root does not use, for root().count entries and padding.
   [[nodiscard]] Segment spare() { return coo::view<T>(half(levels_), prefix_.back() + select_padding); }
-  [[nodiscard]] std::int64_t memory_bytes() const { return own_.bytes(); }
+  /// Also of what others use, too.
+  [[nodiscard]] std::int64_t memory_bytes() const { return 2 * half_bytes_; }
 
  private:
   struct Node {

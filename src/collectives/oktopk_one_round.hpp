@@ -32,7 +32,8 @@ class OkTopkOneRound {
         kth_scratch_(kth_scratch) {}
 
   [[nodiscard]] std::int64_t memory_bytes() const {
-    return space_.memory_bytes() + update_indices_.bytes() + update_values_.bytes() + messages_.bytes() + kth_scratch_.bytes();
+    return space_.memory_bytes() + tree_.memory_bytes() + update_indices_.bytes() + update_values_.bytes() + messages_.bytes() +
+           kth_scratch_.bytes();
   }
 
   task<SparseOutcome<T>> run(Channel channel, OkTopkState<T>& state, SparseVector<T> local, std::int64_t k,
@@ -70,7 +71,7 @@ class OkTopkOneRound {
     const coo::Segment<T> sum = tree_.root();
     if (tree_.total() == 0) co_return outcome;
 
-    // 3. its k largest: most often among those that the window of global_kth has or lie above it
+    // 3. its k largest. Most often they are all in the window of global_kth() or above it, so only those entries are searched.
     stage.next(Stage::global_threshold);
     const Key<T> floor = KthWindow<T>(state.global_key).low;
     coo::Segment<T> among = tree_.spare();

@@ -18,8 +18,8 @@ inline constexpr Key<T> octave = Key<T>{1} << (sizeof(T) == 4 ? 23 : 52);
 template <class T>
 class ThresholdForecast {
  public:
-  /// Somewhat below where the threshold will be if it moves as it has moved lately: while residuals build up, it rises every time,
-  /// but less and less.
+  /// Somewhat below where the threshold will be if it moves as it has moved lately. While residuals build up, it rises every time,
+  /// but less and less: half of the least rise is expected.
   [[nodiscard]] Key<T> floor(Key<T> threshold) const {
     const double least = *std::min_element(rises_.begin(), rises_.end());
     const double change = std::clamp((least > 0 ? least / 2 : least) - margin_, -1.0, 1.0);
@@ -29,7 +29,7 @@ class ThresholdForecast {
 
   /// `hits` entries reached the floor where k were wanted; the threshold was `last` (0: unknown) and is `now`.
   void learn(std::int64_t hits, std::int64_t k, Key<T> last, Key<T> now) {
-    // Of few entries the number that reaches a threshold differs by its root from one iteration to the next.
+    // The number of entries that reach a threshold varies by about its square root: for small k, more than a few per cent.
     const auto wanted = static_cast<double>(k), spare = static_cast<double>(hits) - wanted, root = std::sqrt(wanted);
     if (spare < 0)
       margin_ *= 2;  // a miss costs a pass, a few candidates more cost next to nothing

@@ -116,6 +116,33 @@ TEMPLATE_TEST_CASE("oktopk has the same bits by every schedule", "", float, doub
   REQUIRE(check.failure().empty());
 }
 
+TEST_CASE("plans in one round sum in the same memory, also where larger ones are made while they are in flight") {
+  RankCheck check;
+  for (const int ranks : {1, 3, 4}) {
+    run_ranks(ranks, [&](Communicator& comm) {
+      std::vector<AllreducePlan> in_one_round, direct;
+      std::vector<std::vector<float>> gradients, copies;
+      std::vector<Operation> operations;
+      for (std::int64_t n = 10; n <= 100000; n *= 10) {
+        AllreduceConfig config{.count = n, .density = 0.1, .schedule = ExchangeSchedule::one_round};
+        in_one_round.emplace_back(comm, config);
+        config.schedule = ExchangeSchedule::direct;
+        direct.emplace_back(comm, config);
+        gradients.push_back(make_input<float>(Input::heavy_tailed, n, comm.rank(), ranks, 0));
+        copies.push_back(gradients.back());
+        operations.push_back(in_one_round.back().start(gradients.back()));
+      }
+      for (Operation& operation : operations) operation.wait();
+      for (std::size_t i = 0; i < direct.size(); ++i) {
+        direct[i].run(copies[i]);
+        check.that(same_bits(std::span<const float>(gradients[i]), std::span<const float>(copies[i])),
+                   "P = " + std::to_string(ranks) + ", plan " + std::to_string(i));
+      }
+    });
+  }
+  REQUIRE(check.failure() == "");
+}
+
 TEST_CASE("while k falls, a plan changes its schedule, and delivers the same bits") {
   constexpr std::int64_t n = 200000;
   RankCheck check;

@@ -219,7 +219,7 @@ TEST_CASE("threads that the program has put elsewhere stay there", "[threads]") 
   REQUIRE(sched_setaffinity(helper, sizeof mine, &mine) == 0);
 }
 
-TEST_CASE("a program that moves to other cores meanwhile keeps its results, and workers make room", "[threads]") {
+TEST_CASE("a program that moves to other cores keeps its results, and workers leave those cores", "[threads]") {
   const auto cores = two_cores();
   const Threads threads(2, cores);
   const pid_t helper = cores.size() == 2 ? helper_of(threads) : 0;
@@ -230,7 +230,10 @@ TEST_CASE("a program that moves to other cores meanwhile keeps its results, and 
   const std::int64_t n = 3 * 131072 + 5, k = n / 100;
   const auto gradient = make_input<float>(Input::heavy_tailed, n, 0, 1, 0);
   SharedSelector<float> one({n, k, Threshold::exact, 1, 30}, 1), two({n, k, Threshold::exact, 1, 30}, 2);
-  const cpu_set_t mine = mask_of(0);
+  struct Return {
+    cpu_set_t mine = mask_of(0);
+    ~Return() { sched_setaffinity(0, sizeof mine, &mine); }
+  } const at_end;
   for (int t = 0; t < 8; ++t) {
     cpu_set_t here;
     CPU_ZERO(&here);
@@ -243,7 +246,6 @@ TEST_CASE("a program that moves to other cores meanwhile keeps its results, and 
     REQUIRE(same(two.selection(), one.selection()));
     REQUIRE(same_bits(all_of(two.residual), all_of(one.residual)));
   }
-  REQUIRE(sched_setaffinity(0, sizeof mine, &mine) == 0);
 }
 
 TEST_CASE("the child of a fork works alone", "[threads]") {

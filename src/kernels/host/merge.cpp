@@ -1,5 +1,5 @@
-// merge.cpp: sums of sorted sparse vectors. A branch per entry could not be predicted, so steps are free of branches; vectors are
-// of one lane, since there what is chosen among is blended in one instruction.
+// merge.cpp: sums of sorted sparse vectors. A branch per entry could not be predicted, so steps have no branches. Vectors have one
+// lane: a choice between two values is then a single blend.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/host/merge.cpp"
 #include <hwy/foreach_target.h>
@@ -32,7 +32,7 @@ struct SparseOutput {
 struct MergePosition {
   std::int64_t a, a_end, b, b_end, out;
 
-  /// That it can take before one of them ends.
+  /// Left before one of the two ends.
   [[nodiscard]] std::int64_t steps() const { return std::min(a_end - a, b_end - b); }
 };
 
@@ -43,8 +43,8 @@ HWY_INLINE auto of_values(Mask mask) {
   if constexpr (sizeof(T) == sizeof(std::uint32_t)) {
     return hn::RebindMask(d, mask);
   } else {
-    const hn::CappedTag<std::int32_t, 1> narrow;
     const hn::CappedTag<std::int64_t, 1> wide;
+    const hn::Rebind<std::int32_t, decltype(wide)> narrow;
     return hn::RebindMask(d, hn::MaskFromVec(hn::PromoteTo(wide, hn::VecFromMask(narrow, hn::RebindMask(narrow, mask)))));
   }
 }
@@ -60,7 +60,7 @@ HWY_INLINE void merge_step(SparseView<T> a, SparseView<T> b, SparseOutput<T> out
   const auto b_value = hn::IfThenElse(of_values<T>(hn::Eq(index, b_index)), hn::LoadU(dv, b.values + at.b), neutral);
   hn::StoreU(index, di, out.indices + at.out);
   hn::StoreU(hn::Add(a_value, b_value), dv, out.values + at.out);
-  // By general registers: the next step's loads wait for these alone.
+  // Loaded once more, into general registers: the next addresses then do not wait for the vector unit.
   const std::uint32_t a_next = a.indices[at.a], b_next = b.indices[at.b];
   at.a += a_next <= b_next;
   at.b += b_next <= a_next;

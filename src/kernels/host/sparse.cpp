@@ -1,5 +1,6 @@
-// sparse.cpp: entries of dense arrays by sorted index lists. They gain nothing from vectors; what costs is the branch per entry
-// that cannot be predicted and the cache misses in `dense`, so the walks are free of branches and the misses are prefetched.
+// sparse.cpp: kernels that write entries of dense arrays, by sorted lists of indices. Vectors would not help: what costs is a
+// branch per entry that cannot be predicted, and cache misses in `dense`. So walks avoid such branches, and what they will write is
+// prefetched.
 #include <hwy/base.h>
 
 #include <algorithm>
@@ -27,7 +28,7 @@ struct SparseView {
 struct SettlePosition {
   std::int64_t entry, entries_end, taken, taken_end;
 
-  /// That it can take before one of the lists ends.
+  /// Left before one of the two ends.
   [[nodiscard]] std::int64_t steps() const { return std::min(entries_end - entry, taken_end - taken); }
 };
 
