@@ -181,7 +181,7 @@ void write_loops(const std::vector<LoopTimes>& rows, double waking_us, const Opt
                     {"baseline", rows[stream].loop},
                     {"baseline_speedup", rows[stream].speedup()}});
   }
-  list.push_back({{"benchmark", "waking"}, {"threads", options.threads}, {"median_us", waking_us}});
+  if (options.threads > 1) list.push_back({{"benchmark", "waking"}, {"threads", options.threads}, {"median_us", waking_us}});
   std::ofstream out(options.json);
   out << list.dump(1) << '\n';
   if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", options.json));

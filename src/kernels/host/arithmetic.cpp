@@ -174,24 +174,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace weir::kernels::host {
 
-namespace {
-
-HWY_EXPORT(float_kernels);
-HWY_EXPORT(double_kernels);
-
-template <class T>
-const ArithmeticKernels<T>& chosen() {
-  static const ArithmeticKernels<T> kernels = [] {
-    if constexpr (sizeof(T) == 4) {
-      return HWY_DYNAMIC_DISPATCH(float_kernels)();
-    } else {
-      return HWY_DYNAMIC_DISPATCH(double_kernels)();
-    }
-  }();
-  return kernels;
-}
-
-}  // namespace
+WEIR_CHOOSE_KERNELS(ArithmeticKernels)
 
 template <class T>
 void add(const T* x, T* y, std::int64_t count) {

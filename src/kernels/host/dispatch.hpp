@@ -56,4 +56,23 @@ struct StepKernels {
   decltype(&host::adam_step<T>) adam_step;
 };
 
+/// After a source file's tables, float_kernels() and double_kernels() of each instruction set: chosen<T>() is the table of the one
+/// that this processor has.
+#define WEIR_CHOOSE_KERNELS(Kernels)                   \
+  namespace {                                          \
+  HWY_EXPORT(float_kernels);                           \
+  HWY_EXPORT(double_kernels);                          \
+  template <class T>                                   \
+  const Kernels<T>& chosen() {                         \
+    static const Kernels<T> kernels = [] {             \
+      if constexpr (sizeof(T) == 4) {                  \
+        return HWY_DYNAMIC_DISPATCH(float_kernels)();  \
+      } else {                                         \
+        return HWY_DYNAMIC_DISPATCH(double_kernels)(); \
+      }                                                \
+    }();                                               \
+    return kernels;                                    \
+  }                                                    \
+  }
+
 }  // namespace weir::kernels::host

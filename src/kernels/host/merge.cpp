@@ -115,24 +115,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace weir::kernels::host {
 
-namespace {
-
-HWY_EXPORT(float_kernels);
-HWY_EXPORT(double_kernels);
-
-template <class T>
-const MergeKernels<T>& chosen() {
-  static const MergeKernels<T> kernels = [] {
-    if constexpr (sizeof(T) == 4) {
-      return HWY_DYNAMIC_DISPATCH(float_kernels)();
-    } else {
-      return HWY_DYNAMIC_DISPATCH(double_kernels)();
-    }
-  }();
-  return kernels;
-}
-
-}  // namespace
+WEIR_CHOOSE_KERNELS(MergeKernels)
 
 template <class T>
 std::int64_t merge_add(const std::uint32_t* a_indices, const T* a_values, std::int64_t a_count, const std::uint32_t* b_indices,

@@ -247,24 +247,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace weir::kernels::host {
 
-namespace {
-
-HWY_EXPORT(float_kernels);
-HWY_EXPORT(double_kernels);
-
-template <class T>
-const RankKernels<T>& chosen() {
-  static const RankKernels<T> kernels = [] {
-    if constexpr (sizeof(T) == 4) {
-      return HWY_DYNAMIC_DISPATCH(float_kernels)();
-    } else {
-      return HWY_DYNAMIC_DISPATCH(double_kernels)();
-    }
-  }();
-  return kernels;
-}
-
-}  // namespace
+WEIR_CHOOSE_KERNELS(RankKernels)
 
 template <class T>
 KthKey<T> kth_key(const T* x, std::int64_t count, std::int64_t k) {

@@ -139,24 +139,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace weir::kernels::host {
 
-namespace {
-
-HWY_EXPORT(float_kernels);
-HWY_EXPORT(double_kernels);
-
-template <class T>
-const RowKernels<T>& chosen() {
-  static const RowKernels<T> kernels = [] {
-    if constexpr (sizeof(T) == 4) {
-      return HWY_DYNAMIC_DISPATCH(float_kernels)();
-    } else {
-      return HWY_DYNAMIC_DISPATCH(double_kernels)();
-    }
-  }();
-  return kernels;
-}
-
-}  // namespace
+WEIR_CHOOSE_KERNELS(RowKernels)
 
 template <class T>
 void gather_rows(const T* x, std::int64_t x_stride, const std::uint32_t* rows, std::int64_t count, std::int64_t width, T* out,

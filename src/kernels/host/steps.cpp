@@ -158,24 +158,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace weir::kernels::host {
 
-namespace {
-
-HWY_EXPORT(float_kernels);
-HWY_EXPORT(double_kernels);
-
-template <class T>
-const StepKernels<T>& chosen() {
-  static const StepKernels<T> kernels = [] {
-    if constexpr (sizeof(T) == 4) {
-      return HWY_DYNAMIC_DISPATCH(float_kernels)();
-    } else {
-      return HWY_DYNAMIC_DISPATCH(double_kernels)();
-    }
-  }();
-  return kernels;
-}
-
-}  // namespace
+WEIR_CHOOSE_KERNELS(StepKernels)
 
 template <class T>
 double squared_norm(const T* x, std::int64_t count) {
