@@ -106,7 +106,7 @@ TEST_CASE("trials go on from a saved state: the same turns, and nothing is lost"
                                    .average = false,
                                    .non_finite = NonFinite::skip};
       INFO(algorithm << ", " << trials << " trials");
-      CHECK(trials_going_on<HostPlace<float>>({config, 5, "nodes:2,3"}, file, trials == 2 ? 2 : 7) == "");
+      CHECK(trials_going_on<HostPlace<float>>({config, 5, "nodes:2,3"}, file, trials == 2 ? 2 : 5) == "");
     }
   }
 }

@@ -265,7 +265,8 @@ std::string trials_going_on(const TrialJob& job, const MachineFile& file, int st
     }
     check.at_most(lost<Place>(job, whole.turns[static_cast<std::size_t>(first - 1)], rest.turns, first), 1e-5, where + "lost");
   }
-  check.that(job.config.trial_iterations != 2 || job.config.memory != MemorySpace::host || has_field(whole, "leftover/residual"),
+  // With 5 trials, a turn comes in a run that is skipped; with 2, only the choice may, which is up to the clock.
+  check.that(job.config.trial_iterations != 5 || job.config.memory != MemorySpace::host || has_field(whole, "leftover/residual"),
              "no residual was left over");
   return check.failure();
 }

@@ -16,11 +16,23 @@ HWY_BEFORE_NAMESPACE();
 namespace weir::kernels::host::HWY_NAMESPACE {
 namespace {
 
+/// Bytes from what is looked at to what is fetched. Hits are picked out between two chunks, with branches that are hard to predict:
+/// the loads that keep memory busy then start too late. On a Sapphire Rapids, a call took 1.25 times as long as a plain pass, and 1.0
+/// times with prefetches. Multiples of 4096 would alias with the stores.
+constexpr std::int64_t prefetch_ahead = 3072;
+
+template <class T>
+HWY_INLINE void prefetch(const T* place) {
+  __builtin_prefetch(place + prefetch_ahead / static_cast<std::int64_t>(sizeof(T)));
+}
+
 /// Selects from x as it is.
 template <class T>
 struct Plain {
   using Value = T;
   const T* x;
+
+  HWY_INLINE void prefetch_after(std::int64_t i) const { prefetch(x + i); }
 
   template <class D>
   HWY_INLINE hn::Vec<D> values(D d, std::int64_t i) const {
@@ -46,6 +58,10 @@ struct Compensated {
   T* residual;
   Key<T> keep_old;
 
+  HWY_INLINE void prefetch_after(std::int64_t i) const {
+    prefetch(gradient + i);
+    prefetch(residual + i);
+  }
   template <class D>
   HWY_INLINE hn::Vec<D> values(D d, std::int64_t i) const {
     return hn::Add(hn::LoadU(d, residual + i), hn::LoadU(d, gradient + i));
@@ -114,6 +130,7 @@ HWY_INLINE void find_hits(D d, Source source, std::int64_t begin, std::int64_t v
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   std::int64_t size = 0;
   for (std::int64_t v = 0; v < vectors; ++v) {
+    source.prefetch_after(begin + v * lanes);
     const auto x = source.values(d, begin + v * lanes);
     const auto hit = hn::RebindMask(d, hn::Gt(keys_of(d, x), below));
     source.reject_others(d, begin + v * lanes, x, hit);
