@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/host/cached.hpp"
 #include "kernels/kernels.hpp"
 #include "support/catch.hpp"
 #include "support/kernel_data.hpp"
@@ -306,10 +307,11 @@ TEMPLATE_TEST_CASE("waxpby rounds products and sums by themselves", "[kernels]",
 
 TEMPLATE_TEST_CASE("fill_zero fills exactly its range, cached and streamed", "[kernels]", WEIR_ALL_KERNELS) {
   using T = typename TestType::T;
+  const std::int64_t most_cached = weir::kernels::host::cached_bytes() / static_cast<std::int64_t>(sizeof(T));
   std::vector<std::int64_t> counts(sizes.begin(), sizes.end());
-  counts.insert(counts.end(), {262144, 262145, 600001});
+  counts.insert(counts.end(), {262145, most_cached, most_cached + 9});
   for (const std::int64_t n : counts) {
-    for (std::size_t offset = 0; offset < 17; offset += 4) {
+    for (std::size_t offset = 0; offset < (n > 1000000 ? 1 : 17); offset += 4) {
       Guarded<T> x(n, offset + 1);
       TestType::fill_zero(x.data(), n);
       REQUIRE(same(x.all(), std::vector<T>(static_cast<std::size_t>(n))));

@@ -8,6 +8,7 @@
 
 #include <string>
 
+#include "kernels/host/cached.hpp"
 #include "kernels/host/dispatch.hpp"
 #include "kernels/host/keys-inl.hpp"
 
@@ -96,9 +97,10 @@ CutCounts count_cut(const T* x, std::int64_t count, Key<T> key) {
   return counts;
 }
 
-/// About the size of a second-level cache: what is larger would be evicted before anybody reads it.
 template <class T>
-constexpr std::int64_t most_cached = (1 << 20) / sizeof(T);
+HWY_INLINE bool stays_cached(std::int64_t count) {
+  return count <= cached_bytes() / static_cast<std::int64_t>(sizeof(T));
+}
 
 template <class T>
 void fill_zero(T* x, std::int64_t count) {
@@ -106,13 +108,13 @@ void fill_zero(T* x, std::int64_t count) {
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const auto zero = hn::Zero(d);
   std::int64_t i = 0;
-  if (count > most_cached<T>) {
+  if (stays_cached<T>(count)) {
+    for (; i + lanes <= count; i += lanes) hn::StoreU(zero, d, x + i);
+  } else {
     const auto vector_bytes = static_cast<std::uintptr_t>(lanes) * sizeof(T);
     for (; reinterpret_cast<std::uintptr_t>(x + i) % vector_bytes != 0; ++i) x[i] = 0;
     for (; i + lanes <= count; i += lanes) hn::Stream(zero, d, x + i);
     hwy::FlushStream();
-  } else {
-    for (; i + lanes <= count; i += lanes) hn::StoreU(zero, d, x + i);
   }
   for (; i < count; ++i) x[i] = 0;
 }
@@ -133,9 +135,15 @@ struct EntriesLeft {
 template <class T>
 void densify(T* dense, std::int64_t begin, std::int64_t end, const std::uint32_t* indices, const T* values, std::int64_t count) {
   EntriesLeft<T> left{indices, values, count};
-  if (end - begin <= most_cached<T>) {
-    fill_zero(dense + begin, end - begin);
-    left.place(dense, 0, end);
+  // Parts are put together in the first-level cache: after a whole pass, or behind streaming stores, each entry would fetch its
+  // line.
+  constexpr std::int64_t part = (16 << 10) / sizeof(T);
+  if (stays_cached<T>(end - begin)) {
+    for (std::int64_t i = begin; i < end; i += part) {
+      const std::int64_t part_end = std::min(i + part, end);
+      fill_zero(dense + i, part_end - i);
+      left.place(dense, 0, part_end);
+    }
     return;
   }
   const Tag<T> d;
@@ -144,8 +152,6 @@ void densify(T* dense, std::int64_t begin, std::int64_t end, const std::uint32_t
   std::int64_t i = begin;
   for (; reinterpret_cast<std::uintptr_t>(dense + i) % vector_bytes != 0; ++i) dense[i] = 0;
   left.place(dense, 0, i);
-  // Parts are put together in the first-level cache: written behind streaming stores, each entry would fetch its line again.
-  constexpr std::int64_t part = (16 << 10) / sizeof(T);
   alignas(64) T x[part] = {};
   while (i + lanes <= end) {
     const std::int64_t size = std::min(part, (end - i) / lanes * lanes);
@@ -204,6 +210,11 @@ std::int64_t count_non_finite(const T* x, std::int64_t count) {
 template <class T>
 CutCounts count_cut(const T* x, std::int64_t count, Key<T> key) {
   return chosen<T>().count_cut(x, count, key);
+}
+
+template <class T>
+HWY_INLINE bool stays_cached(std::int64_t count) {
+  return count <= cached_bytes() / static_cast<std::int64_t>(sizeof(T));
 }
 
 template <class T>

@@ -17,8 +17,8 @@ namespace weir::kernels::host::HWY_NAMESPACE {
 namespace {
 
 /// Bytes from what is looked at to what is fetched. Hits are picked out between two chunks, with branches that are hard to predict:
-/// the loads that keep memory busy then start too late. On a Sapphire Rapids, a call took 1.25 times as long as a plain pass, and 1.0
-/// times with prefetches. Multiples of 4096 would alias with the stores.
+/// the loads that keep memory busy then start too late. On a Sapphire Rapids, a call took 1.25 times as long as a plain pass,
+/// and 1.0 times with prefetches. Multiples of 4096 would alias with the stores.
 constexpr std::int64_t prefetch_ahead = 3072;
 
 template <class T>
