@@ -225,9 +225,10 @@ void run(Options options) {
 
 void add_bench_threads(CLI::App& bench) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = bench.add_subcommand("threads",
-                                           "Selection, settling, the dense result, merging, messages and rows of tables, on one "
-                                           "thread and on several, beside one r[i] += g[i] pass");
+  CLI::App* command =
+      bench.add_subcommand("threads",
+                           "Selection, settling, the dense result, merging, messages and rows of tables, on one "
+                           "thread and on several, beside one r[i] += g[i] pass; and how long threads take to wake");
   command->add_option("--count", options->count, "elements of the gradient")->check(positive)->capture_default_str();
   command->add_option("--density", options->density, "share of entries selected and merged")
       ->check(CLI::Range(1e-9, 1.0))

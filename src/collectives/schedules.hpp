@@ -24,4 +24,10 @@ void choose_schedules(const Machine& machine, const AllreduceProblem& whole, std
 /// For people, a line: "schedule: one_round up to k 1000, phased with radix 4 above".
 [[nodiscard]] std::string schedule_text(const AllreduceProblem& exchange);
 
+/// For people, a line below that one: why. The predictions are of the schedules that were considered, at `final_k`; phases and one
+/// round are considered within their limits (docs/which-algorithm.md). `machine` is read where plans of this configuration ask the
+/// cost functions.
+[[nodiscard]] std::string schedule_reason(const Machine* machine, const AllreduceProblem& whole, std::int64_t final_k, bool sharded,
+                                          const AllreduceProblem& exchange);
+
 }  // namespace weir

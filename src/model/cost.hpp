@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 #include <weir/weir.hpp>
 
 #include "model/machine.hpp"
@@ -84,7 +85,15 @@ struct ScheduleChoice {
 
   friend bool operator==(const ScheduleChoice&, const ScheduleChoice&) = default;
 };
-/// What is asked for, or the cheapest. The same on every processor: ranks need not agree on it.
+struct CostedSchedule {
+  ScheduleChoice choice;
+  double seconds;  ///< of the exchange, without selecting before it and applying what comes of it
+};
+/// Among which choose_schedule() chooses: what is asked for alone, or those that can run and are within their limits.
+[[nodiscard]] std::vector<CostedSchedule> considered_schedules(const Machine& machine, const Problem& problem,
+                                                               OkTopkExchange exchange);
+/// What is asked for, or the cheapest; one_round unless another saves a tenth of a run. The same on every processor: ranks need not
+/// agree on it.
 [[nodiscard]] ScheduleChoice choose_schedule(const Machine& machine, const Problem& problem, OkTopkExchange exchange);
 
 /// Allgather of what a compressor makes of every rank's n elements.

@@ -109,11 +109,6 @@ StepCost by_schedule(const Exchange& e, const ScheduleChoice& choice) {
   return direct(e.setting, e.group, e.range, e.k);
 }
 
-struct CostedSchedule {
-  ScheduleChoice choice;
-  double seconds;
-};
-
 CostedSchedule costed(const Exchange& e, const ScheduleChoice& choice) {
   const StepCost cost = by_schedule(e, choice);
   return {choice, cost.seconds + cost.steps * entries_of_a_step / e.setting.machine.rates.cut};
@@ -126,6 +121,20 @@ CostedSchedule cheapest_phases(const Exchange& e) {
     if (other.seconds < best.seconds) best = other;
   }
   return best;
+}
+
+std::vector<CostedSchedule> considered(const Exchange& e, const Problem& problem) {
+  const auto phases = [&] {
+    return problem.radix == 0 ? cheapest_phases(e) : costed(e, {.schedule = ExchangeSchedule::phased, .radix = problem.radix});
+  };
+  if (problem.schedule == ExchangeSchedule::phased) return {phases()};
+  if (problem.schedule != ExchangeSchedule::automatic) return {costed(e, {.schedule = problem.schedule})};
+  std::vector<CostedSchedule> list{costed(e, {})};
+  if (!problem.any_schedule || problem.values != WireValues::native || e.group.ranks == 1) return list;
+  const auto room = static_cast<double>(phased_room(static_cast<std::int64_t>(e.k), e.group.ranks));
+  if (e.group.ranks >= fewest_for_phases && room * (4 + problem.value_bytes) <= most_bytes_of_phases) list.push_back(phases());
+  if (e.k * e.group.ranks <= most_in_one_round) list.push_back(costed(e, {.schedule = ExchangeSchedule::one_round}));
+  return list;
 }
 
 StepCost cost_of(const Machine& machine, const Problem& problem, OkTopkExchange exchange) {
@@ -155,26 +164,20 @@ StepCost oktopk_by_switch(const Machine& machine, const Problem& problem) {
 
 }  // namespace
 
+std::vector<CostedSchedule> considered_schedules(const Machine& machine, const Problem& problem, OkTopkExchange exchange) {
+  Problem near;
+  return considered(exchange_of(machine, problem, exchange, near), problem);
+}
+
 ScheduleChoice choose_schedule(const Machine& machine, const Problem& problem, OkTopkExchange exchange) {
   Problem near;
   const Exchange e = exchange_of(machine, problem, exchange, near);
-  const auto phases = [&] {
-    return problem.radix == 0 ? cheapest_phases(e) : costed(e, {.schedule = ExchangeSchedule::phased, .radix = problem.radix});
-  };
-  if (problem.schedule == ExchangeSchedule::phased) return phases().choice;
-  if (problem.schedule != ExchangeSchedule::automatic) return {.schedule = problem.schedule};
-  if (!problem.any_schedule || problem.values != WireValues::native || e.group.ranks == 1) return {};
-
-  CostedSchedule best = costed(e, {});
-  const auto room = static_cast<double>(phased_room(static_cast<std::int64_t>(e.k), e.group.ranks));
-  if (e.group.ranks >= fewest_for_phases && room * (4 + problem.value_bytes) <= most_bytes_of_phases) {
-    const CostedSchedule phased = phases();
-    if (phased.seconds < best.seconds) best = phased;
-  }
-  if (e.k * e.group.ranks <= most_in_one_round) {
-    const CostedSchedule in_one_round = costed(e, {.schedule = ExchangeSchedule::one_round});
-    const double worth_waiting = share_worth_waiting * (select_seconds(e.setting, e.range, e.k) + best.seconds);
-    if (in_one_round.seconds < best.seconds + worth_waiting) best = in_one_round;
+  const std::vector<CostedSchedule> list = considered(e, problem);
+  CostedSchedule best = list.front();
+  for (const CostedSchedule& other : list) {
+    const bool waits_once = other.choice.schedule == ExchangeSchedule::one_round;
+    const double worth_waiting = waits_once ? share_worth_waiting * (select_seconds(e.setting, e.range, e.k) + best.seconds) : 0;
+    if (other.seconds < best.seconds + worth_waiting) best = other;
   }
   return best.choice;
 }

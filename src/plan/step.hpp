@@ -83,11 +83,13 @@ class Step {
     forget_residual();  // the estimate is every rank's
     if (sharding_ && sharding_->map.mine() < 0) return;
     if (row.schedules) {
-      if (chooses_schedule(config_))
-        choose_schedules(comm_.agreed_machine().machine, whole, final_k(config_), sharding_.has_value(), exchange);
+      const Machine* const machine = chooses_schedule(config_) ? &comm_.agreed_machine().machine : nullptr;
+      if (machine != nullptr)
+        choose_schedules(*machine, whole, final_k(config_), sharding_.has_value(), exchange);
       else if (config_.schedule == ExchangeSchedule::one_round)
         exchange.schedules = {{exchange.largest_k, {.schedule = ExchangeSchedule::one_round}}};
       plan_.explanation += schedule_text(exchange);
+      plan_.explanation += schedule_reason(machine, whole, final_k(config_), sharding_.has_value(), exchange);
     }
     sparse_ = Memory::make_sparse(row, exchange);
     selector_.emplace(setup, *memory_);

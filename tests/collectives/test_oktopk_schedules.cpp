@@ -143,6 +143,28 @@ TEST_CASE("plans in one round sum in the same memory, also where larger ones are
   REQUIRE(check.failure() == "");
 }
 
+TEST_CASE("a plan says why its schedule is what it is") {
+  RankCheck check;
+  run_ranks(6,
+            [&](Communicator& comm) {
+              const auto says = [&](AllreduceConfig config, const std::string& text) {
+                config.count = 200000;
+                      const std::string explanation = AllreducePlan(comm, config).explanation();
+                check.that(explanation.find(text) != std::string::npos, text + " is not in " + explanation);
+              };
+              says({}, "schedule: one_round\n  predicted exchange at k 2000: direct ");
+              says({}, " ms, one_round ");
+              says({.k = 100000}, "schedule: direct\n  predicted exchange at k 100000: direct ");
+              says({.schedule = ExchangeSchedule::direct}, "schedule: direct\n  as asked for\n");
+              says({.schedule = ExchangeSchedule::phased, .radix = 4}, "schedule: phased with radix 4\n  as asked for\n");
+              says({.threshold = Threshold::reuse},
+                   "schedule: direct\n  the only one for threshold reuse, which may select more than k");
+              says({.wire_values = WireValues::bfloat16}, "schedule: direct\n  the only one for wire_values bfloat16\n");
+            },
+            {.machine = "nodes:2,2,2"});
+  REQUIRE(check.failure() == "");
+}
+
 TEST_CASE("while k falls, a plan changes its schedule, and delivers the same bits") {
   constexpr std::int64_t n = 200000;
   RankCheck check;
