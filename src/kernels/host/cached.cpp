@@ -25,7 +25,7 @@ std::int64_t share_of_third_level() {
 }  // namespace
 
 std::int64_t cached_bytes() {
-  static const std::int64_t bytes = std::max(least, share_of_third_level() / 2);
+  static const std::int64_t bytes = std::max(least, share_of_third_level() / 8);
   return bytes;
 }
 
