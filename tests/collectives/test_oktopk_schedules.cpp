@@ -149,7 +149,7 @@ TEST_CASE("a plan says why its schedule is what it is") {
             [&](Communicator& comm) {
               const auto says = [&](AllreduceConfig config, const std::string& text) {
                 config.count = 200000;
-                      const std::string explanation = AllreducePlan(comm, config).explanation();
+                const std::string explanation = AllreducePlan(comm, config).explanation();
                 check.that(explanation.find(text) != std::string::npos, text + " is not in " + explanation);
               };
               says({}, "schedule: one_round\n  predicted exchange at k 2000: direct ");

@@ -9,6 +9,7 @@
 #include <random>
 #include <vector>
 
+#include "kernels/host/cached.hpp"
 #include "kernels/kernels.hpp"
 
 namespace weir::test {
@@ -102,6 +103,18 @@ class Guarded {
   std::size_t begin_;
   std::vector<V> memory_;
   std::size_t count_;
+};
+
+/// While it lives, kernels take caches for as small as they may be: 262144 floats stay there, and 262145 do not.
+class SmallCaches {
+ public:
+  SmallCaches() { kernels::host::set_cached_bytes(1 << 20); }
+  ~SmallCaches() { kernels::host::set_cached_bytes(before_); }
+  SmallCaches(const SmallCaches&) = delete;
+  SmallCaches& operator=(const SmallCaches&) = delete;
+
+ private:
+  std::int64_t before_ = kernels::host::cached_bytes();
 };
 
 }  // namespace weir::test

@@ -213,11 +213,6 @@ CutCounts count_cut(const T* x, std::int64_t count, Key<T> key) {
 }
 
 template <class T>
-HWY_INLINE bool stays_cached(std::int64_t count) {
-  return count <= cached_bytes() / static_cast<std::int64_t>(sizeof(T));
-}
-
-template <class T>
 void fill_zero(T* x, std::int64_t count) {
   chosen<T>().fill_zero(x, count);
 }
