@@ -1,26 +1,39 @@
 #!/bin/bash
-# Installs what is missing, builds, and runs the whole test suite through CTest: with Open MPI, with MPICH, with the address and
-# undefined-behaviour sanitizers, with the thread sanitizer, and on a small cluster of network namespaces.
+# What a contributor runs before each commit: one build with Open MPI, every test program and script at least once, large grids thinned, and a few
+# programs under sanitizers. --all: everything there is. See tests/README.md.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=$root/build-tests
 jobs=$(nproc)
 install=yes
-stages=(openmpi mpich cluster address thread)
+all_stages=(cases mpich cluster address thread)
+# One case of as many in large grids, another one with each commit.
+every=${TEST_EVERY:-8}
+offset=${TEST_OFFSET:-$(git -C "$root" rev-list --count HEAD 2>/dev/null || echo 0)}
 packages=(g++ gfortran cmake ninja-build ccache pkg-config libopenmpi-dev openmpi-bin libmpich-dev mpich libhwloc-dev libhwy-dev libhdf5-dev libjpeg-dev libtbb-dev libxxhash-dev libfmt-dev libcli11-dev
   nlohmann-json3-dev catch2 libopenblas-dev zlib1g-dev dataset-fashion-mnist dict-gcide gnuplot-nox libsimgrid-dev python3 python3-numpy
   python3-pytest python3-mpi4py mypy iproute2 procps slurm-wlm munge environment-modules zsh shellcheck)
 
 usage() {
   cat <<END
-Usage: run.sh [--build DIR] [--no-install] [--only STAGE]...
+Usage: run.sh [--all | --stage STAGE]... [--build DIR] [--no-install]
 
-Stages: ${stages[*]}
-  openmpi   every test, on the build with Open MPI (and CUDA, where its compiler is), warnings as errors
-  mpich     the tests that use MPI, on a build with MPICH, of which ccache has what does not see mpi.h
-  cluster   the sparse algorithms across network namespaces, and where /dev/shm is small, with both MPIs (needs root; skipped with a reason otherwise)
-  address   unit, collective, table, checkpoint and sample cache tests with AddressSanitizer and UndefinedBehaviorSanitizer, every eighth case of large grids
-  thread    collective tests with ThreadSanitizer, likewise
+Installs the packages that are missing, builds, and runs tests through CTest.
+
+  (no option)    every test program and script, one of $every cases of large grids; a part under sanitizers; MPI's contract with MPICH
+  --all          everything: all stages below
+  --stage STAGE  one of them; may be repeated
+  --build DIR    where to build (default: $build)
+  --no-install   never call apt-get: stop when a package is missing
+
+Stages of --all:
+  cases          every case of every test, on the build with Open MPI (and CUDA, where its compiler is)
+  mpich          the tests that use MPI, on a build with MPICH, without precompiled headers
+  cluster        the sparse algorithms across network namespaces, SLURM, and where /dev/shm is small, with both MPIs (needs root)
+  address        unit, collective, table, checkpoint, sample cache and compressor tests with AddressSanitizer and UndefinedBehaviorSanitizer
+  thread         tests of concurrency with ThreadSanitizer
+
+Environment: TEST_EVERY and TEST_OFFSET choose the cases of grids that run: now every ${every}th, from $((offset % every)) on.
 END
 }
 
@@ -29,18 +42,23 @@ fail() {
   exit 1
 }
 
-only=()
+stages=()
 while [ $# -gt 0 ]; do
   case $1 in
     -h | --help) usage && exit 0 ;;
     --no-install) install=no ;;
+    --all) stages=("${all_stages[@]}") ;;
+    --build | --stage) [ $# -ge 2 ] || fail "$1 needs a value; see --help" ;;&
     --build) build=$(realpath -m "$2") && shift ;;
-    --only) only+=("$2") && shift ;;
+    --stage)
+      [[ " ${all_stages[*]} " == *" $2 "* ]] || fail "there is no stage '$2': choose one of ${all_stages[*]}"
+      stages+=("$2") && shift
+      ;;
     *) fail "unknown option $1; see --help" ;;
   esac
   shift
 done
-[ ${#only[@]} -eq 0 ] || stages=("${only[@]}")
+[ ${#stages[@]} -gt 0 ] || stages=(usual)
 
 is_installed() { dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null | grep -qx installed; }
 if command -v dpkg-query >/dev/null; then
@@ -59,40 +77,29 @@ if command -v dpkg-query >/dev/null; then
   fi
 fi
 
-# Most objects never see mpi.h: compiled once for Open MPI, MPICH and SimGrid. What the preprocessor gives decides, not where mpi.h would be.
-release=(-DWEIR_WERROR=ON)
-export CCACHE_NODIRECT=1 CCACHE_BASEDIR=$root  # of several clones, too
-if command -v ccache >/dev/null; then release+=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
-# Volumes and conservation run the same code on more inputs: nothing new for ThreadSanitizer, and minutes under it.
-thread_tests="test_engine test_observation test_progress_thread test_exact test_dense test_plan test_common_resources test_large_index test_table_steady test_resume test_fused_errors test_pack_folder test_pack_processes test_sample_cache test_sample_loader test_elastic_optimizer"
-# CUDA code is the same whatever the MPI: built in the first stage only.
-mpi_tests="trainee fashion_mnist start_here_c start_here_cpp checkpoint_start_c checkpoint_start_cpp test_mpi test_mpi_table test_mpi_samples test_mpi_checkpoint killed_run odd_ends test_lives
-  test_large_shared test_capi test_checkpoint test_embedding test_fusion test_optim test_adam test_datacache test_abi tests_fortran weir_cli stuck_ranks test_handles absent_rank test_first_header other_abi"
-sanitize=(-DWEIR_WITH_CUDA=OFF -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1")
+# What the preprocessor gives decides, not where headers would be: of several clones and MPIs, too.
+export CCACHE_NODIRECT=1 CCACHE_BASEDIR=$root CCACHE_SLOPPINESS=pch_defines,time_macros
+cache=()
+if command -v ccache >/dev/null; then cache=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
+# The compiler's own false alarms multiply under sanitizers: no -Werror there. CUDA code is the same under them.
+sanitize=(-DWEIR_WITH_CUDA=OFF -DWEIR_BUILD_EXAMPLES=OFF -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1")
+mpi_tests=(tests_of_mpi tests_fortran fashion_mnist start_here_c start_here_cpp checkpoint_start_c checkpoint_start_cpp weir_cli other_abi trainee)
 
 # build NAME MPICC TARGETS CMAKE_ARGS...
 build() {
   local name=$1 mpicc=$2 targets=$3
   shift 3
   cmake -S "$root" -B "$build/$name" -G Ninja -DMPI_C_COMPILER="$(command -v "$mpicc")" -DMPIEXEC_EXECUTABLE="$(command -v "${mpicc/mpicc/mpiexec}")" \
-    -DPython3_EXECUTABLE=/usr/bin/python3 "$@"
+    -DPython3_EXECUTABLE=/usr/bin/python3 "${cache[@]}" "$@" >"$build/$name.configure.log" 2>&1 || { cat "$build/$name.configure.log"; exit 1; }
   # shellcheck disable=SC2086
   cmake --build "$build/$name" --parallel "$jobs" --target $targets
 }
-
-# build_stage STAGE: only what its tests need
-build_stage() {
-  case $1 in
-    openmpi) build openmpi mpicc.openmpi all "${release[@]}" -DWEIR_CUDA_ARCHITECTURES=80 ;;
-    mpich) build mpich mpicc.mpich "$mpi_tests" "${release[@]}" -DWEIR_WITH_CUDA=OFF -DWEIR_OTHER_BUILD="$build/openmpi" ;;
-    address) build address mpicc.openmpi "tests_unit tests_collectives tests_embedding tests_checkpoint tests_datacache tests_compress" "${sanitize[@]}" -DWEIR_SANITIZE=address,undefined ;;
-    thread) build thread mpicc.openmpi "$thread_tests" "${sanitize[@]}" -DWEIR_WITH_TBB=OFF -DWEIR_SANITIZE=thread ;;
-    cluster)
-      [[ " ${stages[*]} " == *" openmpi "* ]] || build openmpi mpicc.openmpi "$mpi_tests" "${release[@]}"
-      [[ " ${stages[*]} " == *" mpich "* ]] || build mpich mpicc.mpich "$mpi_tests" "${release[@]}" -DWEIR_WITH_CUDA=OFF
-      ;;
-  esac
+build_openmpi() { build openmpi mpicc.openmpi all -DWEIR_WERROR=ON -DWEIR_CUDA_ARCHITECTURES=80 -DWEIR_SANITIZED_TESTS=ON; }
+build_mpich() {
+  build mpich mpicc.mpich "${mpi_tests[*]}" -DWEIR_WERROR=ON -DWEIR_WITH_CUDA=OFF -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DWEIR_OTHER_BUILD="$build/openmpi"
 }
+build_address() { build address mpicc.openmpi "$1" "${sanitize[@]}" -DWEIR_SANITIZE=address,undefined; }
+build_thread() { build thread mpicc.openmpi "$1" "${sanitize[@]}" -DWEIR_WITH_TBB=OFF -DWEIR_SANITIZE=thread; }
 
 # run_tests NAME CTEST_ARGS...
 run_tests() {
@@ -102,26 +109,48 @@ run_tests() {
   grep -h '^skipped: ' "$build/$name/Testing/Temporary/LastTest.log" | sort -u || true
 }
 
-test_stage() {
-  case $1 in
-    openmpi) run_tests openmpi -LE cluster ;;
-    mpich) run_tests mpich -L mpi ;;
-    address) TEST_EVERY=8 run_tests address -L '^(unit|collectives|embedding|checkpoint|datacache|compress)$' ;;
-    thread) TEST_EVERY=8 run_tests thread -R "^(${thread_tests// /|})$" ;;
-    cluster)  # not joined by &&, before which a failure would not end the script
-      run_tests openmpi -L cluster
-      run_tests mpich -L cluster
-      ;;
-  esac
+# Volumes and conservation run the same code on more inputs: nothing new for ThreadSanitizer, and minutes under it.
+thread_tests=(test_engine test_observation test_progress_thread test_exact test_dense test_plan test_common_resources test_large_index test_table_steady test_resume
+  test_fused_errors test_pack_folder test_pack_processes test_sample_cache test_sample_loader test_elastic_optimizer fuzz_plan_progress_threads fuzz_table_progress_threads)
+
+run_usual() {
+  export TEST_EVERY=$every TEST_OFFSET=$offset
+  echo "One of $every cases of large grids, from $((offset % every)) on. Left out: the others, --all's stages mpich, cluster, address and thread."
+  build_openmpi
+  run_tests openmpi -LE cluster
+}
+run_cases() {
+  export TEST_EVERY=1
+  build_openmpi
+  run_tests openmpi -LE cluster
+}
+run_mpich() {
+  export TEST_EVERY=1
+  build_mpich
+  run_tests mpich -L mpi
+}
+run_cluster() {
+  export TEST_EVERY=1
+  build_openmpi
+  build_mpich
+  run_tests openmpi -L cluster
+  run_tests mpich -L cluster
+}
+run_address() {
+  export TEST_EVERY=$every TEST_OFFSET=$offset
+  local labels="unit collectives fusion optim embedding checkpoint datacache compress"
+  build_address "tests_of_${labels// / tests_of_}"
+  run_tests address -L "^(${labels// /|})$"
+}
+run_thread() {
+  export TEST_EVERY=$every TEST_OFFSET=$offset
+  build_thread "tests_unit tests_collectives tests_fusion tests_embedding tests_checkpoint tests_datacache fuzz_plan fuzz_table"
+  local tests="${thread_tests[*]}"
+  run_tests thread -R "^(${tests// /|})$"
 }
 
-for name in "${stages[@]}"; do
-  [[ $name =~ ^(openmpi|mpich|cluster|address|thread)$ ]] || fail "no stage '$name'; see --help"
+mkdir -p "$build"
+for stage in "${stages[@]}"; do
+  echo "== $stage"
+  "run_$stage"
 done
-
-for name in "${stages[@]}"; do
-  echo "== $name"
-  build_stage "$name"
-  test_stage "$name"
-done
-echo "All stages passed: ${stages[*]}"

@@ -5,5 +5,5 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 build=$1
 shift
-cmake -S "$here/../.." -B "$build" -G Ninja -DWEIR_SIMGRID=ON "$@"
+cmake -S "$here/../.." -B "$build" -G Ninja -DWEIR_WITH_MPI=OFF -DWEIR_WITH_CUDA=OFF -DWEIR_BUILD_TESTS=OFF "$@"
 cmake --build "$build" --target weir_simulate weir_simulate_fusion weir_simulate_pto

@@ -141,8 +141,10 @@ void check_compression(const AllreduceConfig& c) {
 std::string compression_text(const AllreduceConfig& c) {
   if (!detail::is_automatic(c.algorithm)) return text_of(compressor_of(c));
   std::string text;
-  for (const Compressor& compressor : compress::make_compressors(c.compressor, c.compressor_parameters))
-    text += (text.empty() ? "" : "|") + text_of(compressor);
+  for (const Compressor& compressor : compress::make_compressors(c.compressor, c.compressor_parameters)) {
+    if (!text.empty()) text += '|';
+    text += text_of(compressor);
+  }
   return text;
 }
 

@@ -46,5 +46,5 @@ two_ranks 60 "$build/bin/test_embedding"
 two_ranks 120 "$build/bin/test_mpi"
 two_ranks 120 "$build/bin/test_mpi_table"
 two_ranks 120 "$build/bin/test_large_shared"
-LIVES_PERCENT=5 two_ranks 120 "$build/bin/test_lives"
+TEST_EVERY=20 two_ranks 120 "$build/bin/test_lives"
 exit $failed

@@ -16,6 +16,7 @@
 #include "support/inputs.hpp"
 #include "support/rank_check.hpp"
 #include "support/same_errors.hpp"
+#include "support/thinning.hpp"
 
 namespace weir::test {
 namespace {

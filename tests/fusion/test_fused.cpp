@@ -155,7 +155,7 @@ TEMPLATE_TEST_CASE("nothing is lost, and every rank gets the same bits, whatever
     for (int ranks = 1; ranks <= 9; ++ranks) {
       for (const char* algorithm : {"topk_allgather", "oktopk"}) {
         for (const bool shuffled : {false, true}) {
-          if (shuffled != (ranks % 2 == 0) && left_out()) continue;
+          if (left_out()) continue;
           INFO(name_of(scheme) << ' ' << algorithm << " P " << ranks << (shuffled ? " shuffled" : ""));
           const Job<TestType> job{.config = config_of(scheme, algorithm), .ranks = ranks, .shuffled = shuffled};
           REQUIRE(worst_loss(job.run()) <= 1);
@@ -223,7 +223,7 @@ TEST_CASE("the same gradients give the same bits again, whatever comes first on 
     for (const char* algorithm : {"topk_allgather", "topk_dsa", "oktopk", "gtopk"}) {
       if (adapts && algorithm[0] != 't') continue;  // which entries these deliver depends on measured times
       for (int ranks = 1; ranks <= 9; ++ranks) {
-        if (ranks != 5 && left_out()) continue;
+        if (left_out()) continue;
         INFO(name_of(scheme) << ' ' << algorithm << " P " << ranks);
         Job<float> job{.config = config_of(scheme, algorithm), .ranks = ranks, .iterations = 8, .shuffled = ranks % 2 == 0};
         const auto first = job.run();

@@ -1,15 +1,15 @@
 #!/bin/bash
 # Kills a run of 3 ranks again and again, all of it or one rank, at random moments, and starts it again. Each start compares what it
 # has restored with an undisturbed run.
-# Usage: test_killed_runs.sh RUNS PROGRAM LAUNCHER...
+# Usage: test_killed_runs.sh RUNS PROGRAM LAUNCHER...; one in TEST_EVERY of them.
 set -euo pipefail
-runs=$1 program=$2
+runs=$(($1 / ${TEST_EVERY:-1})) program=$2
 shift 2
 launch=("$@")
 folder=$(mktemp -d)
 job=
 trap '[ -z "$job" ] || kill -KILL -- "-$job" 2>/dev/null || true; rm -rf "$folder"' EXIT
-RANDOM=${SEED:-11}
+RANDOM=${SEED:-$((11 + ${TEST_OFFSET:-0}))}
 export WEIR_TIMEOUT=20 WEIR_DUMP=
 segments() { find /dev/shm -maxdepth 1 -name 'weir*' 2>/dev/null | wc -l; }
 before=$(segments)

@@ -15,6 +15,7 @@
 #include "support/failing_allocations.hpp"
 #include "support/inproc_ranks.hpp"
 #include "support/rank_check.hpp"
+#include "support/thinning.hpp"
 
 namespace weir::test {
 
@@ -143,8 +144,8 @@ class FailingCalls {
   RankCheck check_;
 };
 
-/// A job for each allocation of `body`, in which that one fails on `victim`, until none is left. Each job is a new one, so that
-/// what is allocated only once is among them.
+/// A job for each allocation of `body`, in which that one fails on `victim`, until none is left; under TEST_EVERY, for some of them.
+/// Each job is a new one, so that what is allocated only once is among them.
 inline void fail_every_allocation(const std::string& what, int ranks, int victim, const std::string& machine,
                                   const std::function<void(FailingCalls&, Communicator&)>& body,
                                   const std::string& machine_file = "") {
@@ -152,7 +153,7 @@ inline void fail_every_allocation(const std::string& what, int ranks, int victim
   std::signal(SIGALRM, [](int) { std::abort(); });
   for (const Failing how : {Failing::once, Failing::on}) {
     bool failed = true;
-    for (std::int64_t nth = 1; failed; ++nth) {
+    for (auto nth = static_cast<std::int64_t>(1 + test_offset()); failed; nth += static_cast<std::int64_t>(test_every())) {
       INFO(what << " on '" << machine << "' P " << ranks << ": allocation " << nth << (how == Failing::on ? " and all later" : "")
                 << " on rank " << victim);
       FailingCalls calls(ranks, victim, nth, how);

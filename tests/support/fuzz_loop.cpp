@@ -12,6 +12,7 @@
 #include <stdexcept>
 
 #include "base/splitmix.hpp"
+#include "support/thinning.hpp"
 
 // Of the sanitizers, where they are linked.
 extern "C" __attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)());
@@ -88,7 +89,9 @@ int fuzz_loop(int argc, char** argv, const FuzzCase& run_case) {
   if (__sanitizer_set_death_callback != nullptr) __sanitizer_set_death_callback(say_how_to_repeat);
 
   std::uint64_t cases = 0;
-  for (std::uint64_t at = line.number; cases == 0 || !line.only_one; ++at, ++cases) {
+  const std::uint64_t first = line.only_one ? line.number : test_offset(), step = line.only_one ? 1 : test_every();
+  line.seconds /= static_cast<double>(step);
+  for (std::uint64_t at = first; cases == 0 || !line.only_one; at += step, ++cases) {
     if (!line.only_one && line.seconds > 0 && seconds_of_cpu() > line.seconds) break;
     std::snprintf(repeat_line.data(), repeat_line.size(), "to repeat: %s --seed %llu --case %llu\n", argv[0],
                   static_cast<unsigned long long>(line.seed), static_cast<unsigned long long>(at));

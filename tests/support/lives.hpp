@@ -14,6 +14,7 @@
 #include <weir/weir.hpp>
 
 #include "communicator/communicator.hpp"
+#include "support/thinning.hpp"
 
 namespace weir::test {
 
@@ -60,11 +61,8 @@ inline std::string growth(const Holdings& before, const Holdings& later) {
   return text;
 }
 
-/// `count` of what the tests do, or, where the machine is small, LIVES_PERCENT of that.
-inline int lives(int count) {
-  const char* percent = std::getenv("LIVES_PERCENT");
-  return percent == nullptr ? count : std::max(1, count * std::atoi(percent) / 100);
-}
+/// `count` of what the tests do, or one in TEST_EVERY of that.
+inline int lives(int count) { return std::max(1, count / static_cast<int>(test_every())); }
 
 /// The i-th of many plans: each of some algorithms in turn, everything delivered.
 inline AllreduceConfig config_of_life(int i) {

@@ -3,12 +3,15 @@ execute_process(COMMAND ${MPIEXEC_EXECUTABLE} --version OUTPUT_VARIABLE weir_mpi
 if(weir_mpiexec_version MATCHES "Open MPI|OpenRTE|PRRTE")
   set(weir_mpiexec_flags --oversubscribe --bind-to none --mca mpi_yield_when_idle 1)
   set(weir_mpiexec_environment "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1")
+  set(weir_mpi_alone OFF)
+else()
+  set(weir_mpi_alone ON) # ranks that wait do not yield: beside another job's they starve it
 endif()
 
 function(weir_mpi_test)
   cmake_parse_arguments(arg "" "NAME;RANKS;PROGRAM" "ARGS" ${ARGN})
   add_test(NAME ${arg_NAME} COMMAND ${MPIEXEC_EXECUTABLE} ${weir_mpiexec_flags} ${MPIEXEC_NUMPROC_FLAG} ${arg_RANKS} $<TARGET_FILE:${arg_PROGRAM}> ${arg_ARGS})
-  set_tests_properties(${arg_NAME} PROPERTIES LABELS mpi ENVIRONMENT "${weir_mpiexec_environment}" TIMEOUT 300 RUN_SERIAL ON)
+  set_tests_properties(${arg_NAME} PROPERTIES LABELS mpi ENVIRONMENT "${weir_mpiexec_environment}" TIMEOUT 300 RUN_SERIAL ${weir_mpi_alone})
 endfunction()
 
 # weir_resume_test(NAME name RANKS n PROGRAM target RESULT file ARGS ...): an example that is stopped and goes on, by mpi/test_example_resumes.sh.
@@ -16,7 +19,7 @@ function(weir_resume_test)
   cmake_parse_arguments(arg "" "NAME;RANKS;PROGRAM;RESULT" "ARGS" ${ARGN})
   add_test(NAME ${arg_NAME} COMMAND ${weir_SOURCE_DIR}/tests/mpi/test_example_resumes.sh ${arg_RESULT} $<TARGET_FILE:${arg_PROGRAM}> ${arg_ARGS} --
                                     ${MPIEXEC_EXECUTABLE} ${weir_mpiexec_flags} ${MPIEXEC_NUMPROC_FLAG} ${arg_RANKS})
-  set_tests_properties(${arg_NAME} PROPERTIES LABELS examples ENVIRONMENT "${weir_mpiexec_environment};OPENBLAS_NUM_THREADS=1" TIMEOUT 300 RUN_SERIAL ON)
+  set_tests_properties(${arg_NAME} PROPERTIES LABELS examples ENVIRONMENT "${weir_mpiexec_environment};OPENBLAS_NUM_THREADS=1" TIMEOUT 300 RUN_SERIAL ${weir_mpi_alone})
 endfunction()
 
 # weir_compressors_test(NAME name RANKS n PROGRAM target OPTION option ARGS ...): an example with three compressors, by mpi/test_example_compressors.sh. OPTION names
@@ -25,5 +28,5 @@ function(weir_compressors_test)
   cmake_parse_arguments(arg "" "NAME;RANKS;PROGRAM;OPTION" "ARGS" ${ARGN})
   add_test(NAME ${arg_NAME} COMMAND ${weir_SOURCE_DIR}/tests/mpi/test_example_compressors.sh ${arg_OPTION} $<TARGET_FILE:${arg_PROGRAM}> ${arg_ARGS} --
                                     ${MPIEXEC_EXECUTABLE} ${weir_mpiexec_flags} ${MPIEXEC_NUMPROC_FLAG} ${arg_RANKS})
-  set_tests_properties(${arg_NAME} PROPERTIES LABELS examples ENVIRONMENT "${weir_mpiexec_environment};OPENBLAS_NUM_THREADS=1" TIMEOUT 300 RUN_SERIAL ON)
+  set_tests_properties(${arg_NAME} PROPERTIES LABELS examples ENVIRONMENT "${weir_mpiexec_environment};OPENBLAS_NUM_THREADS=1" TIMEOUT 300 RUN_SERIAL ${weir_mpi_alone})
 endfunction()

@@ -1,5 +1,6 @@
-// thinning.hpp: runs part of a large grid of cases. A sanitizer run, many times slower, sees as much in every eighth case: it sets
-// TEST_EVERY=8.
+// thinning.hpp: runs part of a large grid of cases. tests/run.sh sets TEST_EVERY, so that every change is answered in minutes, and
+// TEST_OFFSET by the commit, so that as many commits run them all. A case that has failed once is no longer part of a grid: it gets a
+// TEST_CASE of its own.
 #pragma once
 
 #include <cstdint>
@@ -7,21 +8,28 @@
 
 namespace weir::test {
 
-/// TEST_EVERY.
+inline std::uint64_t number_in_environment(const char* name, std::uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+/// TEST_EVERY: of as many cases one is run. At least 1.
 inline std::uint64_t test_every() {
-  static const std::uint64_t every = [] {
-    const char* text = std::getenv("TEST_EVERY");
-    return text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
-  }();
-  return every;
+  static const std::uint64_t every = number_in_environment("TEST_EVERY", 1);
+  return every == 0 ? 1 : every;
+}
+
+/// TEST_OFFSET, below test_every(): which of them.
+inline std::uint64_t test_offset() {
+  static const std::uint64_t offset = number_in_environment("TEST_OFFSET", 0);
+  return offset % test_every();
 }
 
 /// True for cases to leave out: all but about one in TEST_EVERY, spread evenly over the grid whatever its dimensions. Not for the
 /// threads of virtual ranks, which would leave out different ones.
 inline bool left_out() {
-  const std::uint64_t every = test_every();
   static std::uint64_t cases = 0;
-  return every > 1 && (++cases * 0x9e3779b97f4a7c15u >> 32) % every != 0;
+  return (++cases * 0x9e3779b97f4a7c15u >> 32) % test_every() != test_offset();
 }
 
 }  // namespace weir::test

@@ -1,0 +1,2 @@
+// A program for its precompiled headers, which all test programs share.
+int main() {}
