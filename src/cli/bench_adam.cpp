@@ -11,7 +11,6 @@
 #include <weir/sparse_adam.hpp>
 
 #include "cli/commands.hpp"
-#include "cli/numbers.hpp"
 #include "cli/report.hpp"
 
 namespace weir::cli {
@@ -129,18 +128,14 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_bench_adam(CLI::App& bench) {
+void add_bench_adam(Command& bench) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = bench.add_subcommand("adam", "Steps of sparse Adam, one thread, against dense Adam over all weights");
-  command->add_option("--count", options->count, "weights")
-      ->check(CLI::Range(std::int64_t{1}, (std::int64_t{1} << 32) - 1))
-      ->capture_default_str();
-  command->add_option("--density", options->densities, "shares of entries in updates, one or more")
-      ->check(CLI::Range(1e-9, 1.0))
-      ->capture_default_str();
-  command->add_option("--iterations", options->iterations, "measured steps")->check(positive)->capture_default_str();
-  command->add_option("--json", options->json, "also write the rows to this file");
-  command->callback([options] { run(*options); });
+  Command command = bench.add("adam", "Steps of sparse Adam, one thread, against dense Adam over all weights");
+  command.option("--count", options->count, "weights").between(std::int64_t{1}, (std::int64_t{1} << 32) - 1);
+  command.option("--density", options->densities, "shares of entries in updates, one or more").between(1e-9, 1.0);
+  command.option("--iterations", options->iterations, "measured steps").positive();
+  command.option("--json", options->json, "also write the rows to this file");
+  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

@@ -20,7 +20,6 @@
 #include "cli/bench_training_step.hpp"
 #include "cli/commands.hpp"
 #include "cli/mpi_start.hpp"
-#include "cli/numbers.hpp"
 #include "cli/report.hpp"
 
 namespace weir::cli {
@@ -313,29 +312,20 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_bench_checkpoint(CLI::App& bench) {
+void add_bench_checkpoint(Command& bench) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      bench.add_subcommand("checkpoint", "Saving and loading against the disk, and steps while a save is in flight");
-  command->add_option("--size", options->size, "bytes that each rank saves")
-      ->check(CLI::Range(std::int64_t{4}, std::int64_t{1} << 40))
-      ->capture_default_str();
-  command->add_option("--folder", options->folder, "on the disk that is meant, and one that all ranks see; nothing stays in it")
-      ->check(CLI::ExistingDirectory)
-      ->capture_default_str();
-  command->add_option("--compression", options->compression, "of arrays; 0: none, 9: smallest")
-      ->check(CLI::Range(0, 9))
-      ->capture_default_str();
-  command->add_option("--rounds", options->rounds, "of saving, and of loading")->check(positive)->capture_default_str();
-  command->add_flag("--steps", options->steps, "also measure training steps while a save is in flight");
-  command->add_option("--count", options->count, "floats of the model that --steps trains")
-      ->check(CLI::Range(std::int64_t{1} << 18, std::int64_t{1} << 31))
-      ->capture_default_str();
-  command->add_option("--batch", options->batch, "samples that a rank computes in a step of --steps")
-      ->check(CLI::Range(1, 65536))
-      ->capture_default_str();
-  command->add_option("--json", options->json, "rank 0 also writes the figures to this file");
-  command->callback([options] { run(*options); });
+  Command command = bench.add("checkpoint", "Saving and loading against the disk, and steps while a save is in flight");
+  command.option("--size", options->size, "bytes that each rank saves").between(std::int64_t{4}, std::int64_t{1} << 40);
+  command.option("--folder", options->folder, "on the disk that is meant, and one that all ranks see; nothing stays in it")
+      .existing_folder();
+  command.option("--compression", options->compression, "of arrays; 0: none, 9: smallest").between(0, 9);
+  command.option("--rounds", options->rounds, "of saving, and of loading").positive();
+  command.flag("--steps", options->steps, "also measure training steps while a save is in flight");
+  command.option("--count", options->count, "floats of the model that --steps trains")
+      .between(std::int64_t{1} << 18, std::int64_t{1} << 31);
+  command.option("--batch", options->batch, "samples that a rank computes in a step of --steps").between(1, 65536);
+  command.option("--json", options->json, "rank 0 also writes the figures to this file");
+  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

@@ -1,7 +1,6 @@
 // What `weir bench pto` measures and prints, on MPI and on simulated machines.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <fstream>
 #include <memory>
@@ -12,7 +11,7 @@
 #include "base/config_check.hpp"
 #include "cli/bench_pto.hpp"
 #include "cli/bench_ranks.hpp"
-#include "cli/numbers.hpp"
+#include "cli/command.hpp"
 #include "cli/report.hpp"
 #include "optim/layer_optimizer.hpp"
 
@@ -203,20 +202,16 @@ void bench_pto(const Communicator& comm, const PtoOptions& options, std::span<co
   if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", options.json));
 }
 
-void add_pto_options(CLI::App& command, PtoOptions& options) {
+void add_pto_options(Command& command, PtoOptions& options) {
   command
-      .add_option("--model", options.models,
-                  "names of installed tables (resnet50, resnet152, vgg19, bert_base, gpt2_large), files of such tables, or all")
-      ->delimiter(',')
-      ->capture_default_str();
-  command.add_option("--smallest", options.smallest, "layers of fewer elements are biases and norms, which are not scaled")
-      ->check(non_negative)
-      ->capture_default_str();
-  command.add_option("--iterations", options.iterations, "measured steps of each division, which take turns")
-      ->check(positive)
-      ->capture_default_str();
-  command.add_option("--warmup", options.warmup, "steps of each before these")->check(non_negative)->capture_default_str();
-  command.add_option("--json", options.json, "rank 0 also writes the rows to this file");
+      .option("--model", options.models,
+              "names of installed tables (resnet50, resnet152, vgg19, bert_base, gpt2_large), files of such tables, or all")
+      .delimiter(',');
+  command.option("--smallest", options.smallest, "layers of fewer elements are biases and norms, which are not scaled")
+      .non_negative();
+  command.option("--iterations", options.iterations, "measured steps of each division, which take turns").positive();
+  command.option("--warmup", options.warmup, "steps of each before these").non_negative();
+  command.option("--json", options.json, "rank 0 also writes the rows to this file");
 }
 
 }  // namespace weir::cli

@@ -14,7 +14,6 @@
 
 #include "base/buffer.hpp"
 #include "cli/commands.hpp"
-#include "cli/numbers.hpp"
 #include "cli/report.hpp"
 #include "cli/zipf_ids.hpp"
 #include "kernels/kernels.hpp"
@@ -197,26 +196,20 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_bench_rows(CLI::App& bench) {
+void add_bench_rows(Command& bench) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = bench.add_subcommand(
+  Command command = bench.add(
       "rows", "Gathering and coalescing rows of an embedding table, one thread, float32, Zipf-distributed ids; against memcpy");
-  command->footer(
+  command.footer(
       "gather: the rows of a batch's tokens, against memcpy of tokens x width values; coalesce: adds up the gradients of equal\n"
       "ids, against memcpy of (tokens + distinct) / 2 x width values. Each as many bytes as the kernel reads and writes.\n"
       "Ratios are time of memcpy / time of the kernel. Every iteration takes other tokens.");
-  command->add_option("--rows", options->rows, "rows of the table")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{0xffffffff}))
-      ->capture_default_str();
-  command->add_option("--width", options->widths, "values of a row, one or more widths")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
-      ->capture_default_str();
-  command->add_option("--tokens", options->tokens, "ids of a batch")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{0x7fffffff}))
-      ->capture_default_str();
-  command->add_option("--iterations", options->iterations, "measured iterations")->check(positive)->capture_default_str();
-  command->add_option("--json", options->json, "also write the rows to this file");
-  command->callback([options] { run(*options); });
+  command.option("--rows", options->rows, "rows of the table").between(std::int64_t{1}, std::int64_t{0xffffffff});
+  command.option("--width", options->widths, "values of a row, one or more widths").between(std::int64_t{1}, std::int64_t{1} << 20);
+  command.option("--tokens", options->tokens, "ids of a batch").between(1, 0x7fffffff);
+  command.option("--iterations", options->iterations, "measured iterations").positive();
+  command.option("--json", options->json, "also write the rows to this file");
+  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

@@ -16,7 +16,6 @@
 #include "base/threads.hpp"
 #include "cli/bench_input.hpp"
 #include "cli/commands.hpp"
-#include "cli/numbers.hpp"
 #include "cli/report.hpp"
 #include "cli/zipf_ids.hpp"
 #include "codec/coo.hpp"
@@ -223,22 +222,17 @@ void run(Options options) {
 
 }  // namespace
 
-void add_bench_threads(CLI::App& bench) {
+void add_bench_threads(Command& bench) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      bench.add_subcommand("threads",
-                           "Selection, settling, the dense result, merging, messages and rows of tables, on one "
-                           "thread and on several, beside one r[i] += g[i] pass; and how long threads take to wake");
-  command->add_option("--count", options->count, "elements of the gradient")->check(positive)->capture_default_str();
-  command->add_option("--density", options->density, "share of entries selected and merged")
-      ->check(CLI::Range(1e-9, 1.0))
-      ->capture_default_str();
-  command->add_option("--threads", options->threads, "how many; 0: the cores that the command may use")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
-  command->add_option("--iterations", options->iterations, "measured iterations")->check(positive)->capture_default_str();
-  command->add_option("--json", options->json, "also write the rows to this file");
-  command->callback([options] { run(*options); });
+  Command command = bench.add("threads",
+                              "Selection, settling, the dense result, merging, messages and rows of tables, on one "
+                              "thread and on several, beside one r[i] += g[i] pass; and how long threads take to wake");
+  command.option("--count", options->count, "elements of the gradient").positive();
+  command.option("--density", options->density, "share of entries selected and merged").between(1e-9, 1.0);
+  command.option("--threads", options->threads, "how many; 0: the cores that the command may use").between(0, 1024);
+  command.option("--iterations", options->iterations, "measured iterations").positive();
+  command.option("--json", options->json, "also write the rows to this file");
+  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

@@ -14,7 +14,7 @@
 #include "cli/commands.hpp"
 #include "cli/mpi_start.hpp"
 #include "cli/named_compressors.hpp"
-#include "cli/numbers.hpp"
+#include "cli/named_option.hpp"
 #include "collectives/allreduce.hpp"
 #include "communicator/communicator.hpp"
 #include "compress/compressor.hpp"
@@ -187,24 +187,21 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_info(CLI::App& app) {
+void add_info(Command& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("info", "Versions, build options, transports, settings and topology; with mpirun, of all ranks");
-  command->add_flag("--plan", options->plan, "instead, make a plan and explain which algorithm it uses; with mpirun");
-  command->add_flag("--compressors", options->compressors,
-                    "instead, list the compressors: sources, the algorithms that carry them, parameters with defaults and ranges");
+  Command command = app.add("info", "Versions, build options, transports, settings and topology; with mpirun, of all ranks");
+  command.flag("--plan", options->plan, "instead, make a plan and explain which algorithm it uses; with mpirun");
+  command.flag("--compressors", options->compressors,
+               "instead, list the compressors: sources, the algorithms that carry them, parameters with defaults and ranges");
   AllreduceConfig& config = options->config;
-  command->add_option("--count", config.count, "elements of the plan's gradient")->check(non_negative)->capture_default_str();
-  command->add_option("--density", config.density, "share of entries delivered")
-      ->check(CLI::Range(1e-9, 1.0))
-      ->capture_default_str();
-  command->add_option("--algorithm", config.algorithm, "auto, auto_sparse or a registry name")->capture_default_str();
-  command->add_option("--compressor", config.compressor,
-                      "what travels: a name of --compressors or none; several joined by |: automatic choice takes one");
+  command.option("--count", config.count, "elements of the plan's gradient").non_negative();
+  command.option("--density", config.density, "share of entries delivered").between(1e-9, 1.0);
+  command.option("--algorithm", config.algorithm, "auto, auto_sparse or a registry name");
+  command.option("--compressor", config.compressor,
+                 "what travels: a name of --compressors or none; several joined by |: automatic choice takes one");
   add_compressor_parameters(command, config.compressor_parameters);
   add_named(command, "--values", config.wire_values, "narrowest values allowed on the wire");
-  command->callback([options] { run(*options); });
+  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli
