@@ -3,14 +3,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <random>
-#include <stdexcept>
 #include <weir/sparse_adam.hpp>
 
 #include "cli/commands.hpp"
+#include "cli/json.hpp"
 #include "cli/report.hpp"
 
 namespace weir::cli {
@@ -97,7 +95,7 @@ void print(const std::vector<Row>& rows) {
 }
 
 void write_json(const Options& options, const std::vector<Row>& rows) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  JsonValue list = JsonValue::array();
   for (const Row& r : rows)
     list.push_back({{"benchmark", "adam"},
                     {"count", options.count},
@@ -110,9 +108,7 @@ void write_json(const Options& options, const std::vector<Row>& rows) {
                     {"baseline_ms", r.dense_ms},
                     {"baseline_min_ms", r.dense_min_ms},
                     {"speedup", r.dense_ms / r.step_ms}});
-  std::ofstream out(options.json);
-  out << list.dump(1) << '\n';
-  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", options.json));
+  write_json(list, options.json);
 }
 
 void run(const Options& options) {

@@ -7,9 +7,7 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
 #include <stdexcept>
@@ -19,6 +17,7 @@
 #include "cli/bench_ranks.hpp"
 #include "cli/bench_training_step.hpp"
 #include "cli/commands.hpp"
+#include "cli/json.hpp"
 #include "cli/mpi_start.hpp"
 #include "cli/report.hpp"
 
@@ -26,8 +25,6 @@ namespace weir::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
-
 // With 4 ranks: of write and fsync, of read, and of a step.
 constexpr double save_bound = 0.7, load_bound = 0.7, step_bound = 0.15;
 
@@ -258,7 +255,7 @@ void print(const StepsResult& r, const Options& options) {
              r.snapshot_bytes, r.snapshot_ms);
 }
 
-Json to_json(const Contest& c, const Options& options, int ranks) {
+JsonValue to_json(const Contest& c, const Options& options, int ranks) {
   return {{"benchmark", "checkpoint_" + c.name.substr(0, 4) + (c.name.size() > 4 ? "_" + c.name.substr(6) : "")},
           {"ranks", ranks},
           {"bytes_per_rank", options.size},
@@ -272,7 +269,7 @@ Json to_json(const Contest& c, const Options& options, int ranks) {
           {"bound", c.bound}};
 }
 
-Json to_json(const StepsResult& r, int ranks) {
+JsonValue to_json(const StepsResult& r, int ranks) {
   return {{"benchmark", "checkpoint_steps"},
           {"ranks", ranks},
           {"weights", r.weights},
@@ -302,12 +299,10 @@ void run(const Options& options) {
   print(contests, options, comm.size());
   if (steps) print(*steps, options);
   if (options.json.empty()) return;
-  Json rows = Json::array();
+  JsonValue rows = JsonValue::array();
   for (const Contest& contest : contests) rows.push_back(to_json(contest, options, comm.size()));
   if (steps) rows.push_back(to_json(*steps, comm.size()));
-  std::ofstream out(options.json);
-  out << rows.dump(1) << '\n' << std::flush;
-  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", options.json));
+  write_json(rows, options.json);
 }
 
 }  // namespace

@@ -5,14 +5,13 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <random>
 #include <stdexcept>
 
 #include "base/config_check.hpp"
 #include "cli/commands.hpp"
+#include "cli/json.hpp"
 #include "cli/report.hpp"
 #include "codec/wire.hpp"
 
@@ -116,7 +115,7 @@ void print_codec_table(const std::vector<CodecRow>& rows) {
 }
 
 void write_codec_json(const std::vector<CodecRow>& rows, const std::string& file) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  JsonValue list = JsonValue::array();
   for (const CodecRow& r : rows) {
     list.push_back({{"benchmark", "codec"},
                     {"count", r.count},
@@ -132,9 +131,7 @@ void write_codec_json(const std::vector<CodecRow>& rows, const std::string& file
                     {"encode_ratio", r.encode_gbs / r.memcpy_gbs},
                     {"decode_ratio", r.decode_gbs / r.memcpy_gbs}});
   }
-  std::ofstream out(file);
-  out << list.dump(1) << '\n';
-  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", file));
+  write_json(list, file);
 }
 
 void run(const Options& options) {

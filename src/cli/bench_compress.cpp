@@ -6,14 +6,12 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
-#include <stdexcept>
 
 #include "base/buffer.hpp"
 #include "cli/bench_input.hpp"
 #include "cli/commands.hpp"
+#include "cli/json.hpp"
 #include "cli/named_compressors.hpp"
 #include "cli/report.hpp"
 #include "codec/wire.hpp"
@@ -199,7 +197,7 @@ void print_compress_table(const std::vector<CompressRow>& rows) {
 }
 
 void write_compress_json(const std::vector<CompressRow>& rows, const std::string& file) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  JsonValue list = JsonValue::array();
   for (const CompressRow& r : rows) {
     list.push_back({{"benchmark", "compress"},
                     {"compressor", r.compressor},
@@ -220,9 +218,7 @@ void write_compress_json(const std::vector<CompressRow>& rows, const std::string
                     {"bounded", r.bounded},
                     {"met", r.met()}});
   }
-  std::ofstream out(file);
-  out << list.dump(1) << '\n';
-  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", file));
+  write_json(list, file);
 }
 
 void run(Options options) {

@@ -9,9 +9,7 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <random>
 #include <thread>
@@ -19,6 +17,7 @@
 
 #include "cli/bench_ranks.hpp"
 #include "cli/commands.hpp"
+#include "cli/json.hpp"
 #include "cli/mpi_start.hpp"
 #include "cli/report.hpp"
 #include "cli/slow_store.hpp"
@@ -263,7 +262,7 @@ void print(const Job& job, const Options& options, const std::vector<Epoch>& epo
 
 void write(const Job& job, const Options& options, const std::vector<Epoch>& epochs, const std::vector<Rate>& found) {
   if (options.json.empty()) return;
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  JsonValue rows = JsonValue::array();
   for (const Epoch& e : epochs)
     rows.push_back({{"benchmark", "datacache"},
                     {"run", e.run},
@@ -285,9 +284,7 @@ void write(const Job& job, const Options& options, const std::vector<Epoch>& epo
                     {"baseline", r.limit},
                     {"baseline_gigabytes_per_s", r.limit_gigabytes_per_s},
                     {"ratio", r.limit_gigabytes_per_s / r.gigabytes_per_s}});
-  std::ofstream out(options.json);
-  out << rows.dump(1) << '\n';
-  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", options.json));
+  write_json(rows, options.json);
 }
 
 void measure(const Job& job, const Options& options) {

@@ -5,12 +5,11 @@
 #include <fmt/format.h>
 #include <weir/mpi.h>
 
-#include <fstream>
 #include <memory>
-#include <stdexcept>
 
 #include "cli/bench_input.hpp"
 #include "cli/commands.hpp"
+#include "cli/json.hpp"
 #include "cli/mpi_start.hpp"
 #include "cli/named_option.hpp"
 #include "cli/report.hpp"
@@ -60,21 +59,19 @@ void print(const EmbeddingOptions& options, const Results& results, int ranks) {
 }
 
 void write(const EmbeddingOptions& options, const Results& results, int ranks) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  const auto append = [&](nlohmann::ordered_json row) {
-    row["ranks"] = ranks;
-    row["rows"] = options.config.rows;
-    row["width"] = options.config.width;
-    row["tokens"] = options.config.largest_batch;
-    row["ids"] = results.sparsity.ids;
+  JsonValue list = JsonValue::array();
+  const auto append = [&](JsonValue row) {
+    row.add("ranks", ranks);
+    row.add("rows", options.config.rows);
+    row.add("width", options.config.width);
+    row.add("tokens", options.config.largest_batch);
+    row.add("ids", results.sparsity.ids);
     list.push_back(std::move(row));
   };
   for (const ExchangeResult& r : results.exchanges) append(to_json(r, results.exchanges[0]));
   append(to_json(results.sparsity));
   for (const StallResult& r : results.stalls) append(to_json(r, results.stalls, results.compute_ms));
-  std::ofstream out(options.json);
-  out << list.dump(1) << '\n';
-  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", options.json));
+  write_json(list, options.json);
 }
 
 void run(const EmbeddingOptions& options) {

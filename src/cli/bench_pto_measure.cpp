@@ -2,9 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <weir/optim.hpp>
 
 #include "base/buffer.hpp"
@@ -12,6 +10,7 @@
 #include "cli/bench_pto.hpp"
 #include "cli/bench_ranks.hpp"
 #include "cli/command.hpp"
+#include "cli/json.hpp"
 #include "cli/report.hpp"
 #include "optim/layer_optimizer.hpp"
 
@@ -135,7 +134,7 @@ std::vector<Result> measure(const Communicator& comm, const PtoOptions& options,
   return results;
 }
 
-nlohmann::ordered_json row_of(const FusionModel& model, const Result& r, const Result& baseline, int ranks) {
+JsonValue row_of(const FusionModel& model, const Result& r, const Result& baseline, int ranks) {
   return {{"benchmark", "pto"},
           {"model", model.name},
           {"rule", name_of(r.asked.rule)},
@@ -182,7 +181,7 @@ void print(const FusionModel& model, const std::vector<Result>& results, int ran
 }  // namespace
 
 void bench_pto(const Communicator& comm, const PtoOptions& options, std::span<const FusionModel> models, const PtoHost& host) {
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  JsonValue rows = JsonValue::array();
   for (const FusionModel& model : models) {
     for (const OptimizerRule rule : {OptimizerRule::lars, OptimizerRule::lamb}) {
       const std::vector<Result> results = measure(comm, options, model, rule, host);
@@ -197,9 +196,7 @@ void bench_pto(const Communicator& comm, const PtoOptions& options, std::span<co
       "included;\n"
       "in brackets: what the cost functions predict; MB: held by the optimizer of a rank; speedup: over every rank doing all.\n");
   if (options.json.empty()) return;
-  std::ofstream out(options.json);
-  out << rows.dump(1) << '\n';
-  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", options.json));
+  write_json(rows, options.json);
 }
 
 void add_pto_options(Command& command, PtoOptions& options) {

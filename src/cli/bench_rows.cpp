@@ -5,15 +5,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <random>
 #include <stdexcept>
 
 #include "base/buffer.hpp"
 #include "cli/commands.hpp"
+#include "cli/json.hpp"
 #include "cli/report.hpp"
 #include "cli/zipf_ids.hpp"
 #include "kernels/kernels.hpp"
@@ -164,7 +163,7 @@ void print_rows_table(const Options& options, const std::vector<RowsRow>& rows) 
 }
 
 void write_rows_json(const Options& options, const std::vector<RowsRow>& rows) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  JsonValue list = JsonValue::array();
   for (const RowsRow& r : rows) {
     list.push_back({{"benchmark", "rows"},
                     {"rows", options.rows},
@@ -181,9 +180,7 @@ void write_rows_json(const Options& options, const std::vector<RowsRow>& rows) {
                     {"gather_bound", gather_bound},
                     {"coalesce_bound", coalesce_bound}});
   }
-  std::ofstream out(options.json);
-  out << list.dump(1) << '\n';
-  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", options.json));
+  write_json(list, options.json);
 }
 
 void run(const Options& options) {

@@ -5,10 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,6 +13,7 @@
 #include "base/threads.hpp"
 #include "cli/bench_input.hpp"
 #include "cli/commands.hpp"
+#include "cli/json.hpp"
 #include "cli/report.hpp"
 #include "cli/zipf_ids.hpp"
 #include "codec/coo.hpp"
@@ -167,7 +165,7 @@ void print_loops(const std::vector<LoopTimes>& rows, const Options& options) {
 }
 
 void write_loops(const std::vector<LoopTimes>& rows, double waking_us, const Options& options) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  JsonValue list = JsonValue::array();
   for (const LoopTimes& row : rows) {
     list.push_back({{"benchmark", "threads"},
                     {"loop", row.loop},
@@ -181,9 +179,7 @@ void write_loops(const std::vector<LoopTimes>& rows, double waking_us, const Opt
                     {"baseline_speedup", rows[stream].speedup()}});
   }
   if (options.threads > 1) list.push_back({{"benchmark", "waking"}, {"threads", options.threads}, {"median_us", waking_us}});
-  std::ofstream out(options.json);
-  out << list.dump(1) << '\n';
-  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", options.json));
+  write_json(list, options.json);
 }
 
 void run(Options options) {

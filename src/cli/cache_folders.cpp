@@ -9,11 +9,11 @@
 #include <cerrno>
 #include <chrono>
 #include <ctime>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <vector>
 
 #include "cli/checkpoint_files.hpp"
+#include "cli/json.hpp"
 #include "datacache/cache_folder.hpp"
 #include "datacache/pack_file.hpp"
 
@@ -26,8 +26,6 @@ using datacache::CacheFolder;
 using datacache::Descriptor;
 using datacache::Manifest;
 using datacache::PackFile;
-using Json = nlohmann::ordered_json;
-
 /// One data set of a folder.
 struct Listed {
   std::string name;
@@ -78,16 +76,16 @@ int list_cache(const std::string& path, const std::string& json) {
   std::int64_t unfinished = 0;
   for (const CacheFile& file : there.unfinished) unfinished += file.status.bytes;
   if (!json.empty()) {
-    Json sets = Json::array(), files = Json::array();
+    JsonValue sets = JsonValue::array(), files = JsonValue::array();
     for (const Listed& listed : all) {
-      Json set = {{"name", listed.name}, {"packs", listed.packs}, {"bytes", listed.bytes}};
-      if (listed.packs > 0) set["used"] = time_text(listed.used);
+      JsonValue set = {{"name", listed.name}, {"packs", listed.packs}, {"bytes", listed.bytes}};
+      if (listed.packs > 0) set.add("used", time_text(listed.used));
       if (listed.manifest && listed.manifest->version == datacache::manifest_version) {
-        set["identity"] = listed.manifest->set.identity;
-        set["samples"] = listed.manifest->set.samples;
-        set["pack_samples"] = listed.manifest->set.pack_samples;
+        set.add("identity", listed.manifest->set.identity);
+        set.add("samples", listed.manifest->set.samples);
+        set.add("pack_samples", listed.manifest->set.pack_samples);
       } else {
-        set["error"] = identity_text(listed);
+        set.add("error", identity_text(listed));
       }
       sets.push_back(std::move(set));
     }

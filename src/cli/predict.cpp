@@ -3,10 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
+#include "cli/json.hpp"
 #include "cli/named_compressors.hpp"
 #include "cli/named_option.hpp"
 #include "cli/network.hpp"
@@ -118,7 +117,7 @@ void print(const std::vector<Candidate>& list, const Allowed& allowed) {
 void write(const std::vector<Candidate>& list, const Allowed& allowed, const std::string& origin, const std::string& conclusion,
            const std::string& file) {
   const double dense = best_dense(list, allowed).cost.seconds();
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  JsonValue rows = JsonValue::array();
   for (const Candidate& c : list) {
     const std::string parameters =
         c.compressor < 0 ? "" : allowed.compressors[static_cast<std::size_t>(c.compressor)].parameters.text();
@@ -134,10 +133,8 @@ void write(const std::vector<Candidate>& list, const Allowed& allowed, const std
                     {"bytes_across", c.cost.bytes_across},
                     {"to_dense", c.cost.seconds() / dense}});
   }
-  const nlohmann::ordered_json all = {{"machine", origin}, {"verdict", conclusion}, {"predictions", rows}};
-  std::ofstream out(file);
-  out << all.dump(1) << '\n' << std::flush;
-  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", file));
+  const JsonValue all = {{"machine", origin}, {"verdict", conclusion}, {"predictions", rows}};
+  write_json(all, file);
 }
 
 /// With the network as given, if it is.

@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
+
+#include "cli/json.hpp"
 
 namespace weir::cli {
 
@@ -90,7 +91,7 @@ void require_writable(const std::string& file) {
 }
 
 void write_json(const std::vector<Row>& rows, const std::string& file) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  JsonValue list = JsonValue::array();
   for (const Row& r : rows) {
     list.push_back({{"benchmark", r.benchmark},
                     {"algorithm", r.algorithm},
@@ -126,9 +127,7 @@ void write_json(const std::vector<Row>& rows, const std::string& file) {
                     {"overlap", r.overlap},
                     {"kernels", r.kernels}});
   }
-  std::ofstream out(file);
-  out << list.dump(1) << '\n';
-  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", file));
+  write_json(list, file);
 }
 
 }  // namespace weir::cli

@@ -6,16 +6,14 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <weir/embedding.hpp>
 
 #include "base/splitmix.hpp"
 #include "cli/bench_ranks.hpp"
 #include "cli/commands.hpp"
+#include "cli/json.hpp"
 #include "cli/mpi_start.hpp"
 #include "cli/report.hpp"
 #include "cli/selftest_oracle.hpp"
@@ -251,7 +249,7 @@ std::vector<Outcome> check_all(const Communicator& comm, const Options& options,
 }
 
 void write(const std::vector<Outcome>& outcomes, const Communicator& comm, const std::string& file) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  JsonValue list = JsonValue::array();
   for (const Outcome& o : outcomes) {
     list.push_back({{"benchmark", "selftest"},
                     {"kind", o.kind},
@@ -264,9 +262,7 @@ void write(const std::vector<Outcome>& outcomes, const Communicator& comm, const
                     {"ok", o.wrong.empty()},
                     {"wrong", o.wrong}});
   }
-  std::ofstream out(file);
-  out << list.dump(1) << '\n';
-  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", file));
+  write_json(list, file);
 }
 
 /// Rank 0 decides for all whether there is time for another round.

@@ -1,9 +1,6 @@
 // weir trace: what ranks have written about themselves, put together.
 #include <fmt/format.h>
 
-#include <fstream>
-#include <stdexcept>
-
 #include "cli/commands.hpp"
 #include "cli/trace_clock.hpp"
 #include "cli/trace_diagnose.hpp"
@@ -64,9 +61,7 @@ void summarize(const Options& options) {
   print(remarks);
   fmt::print("{}, {:.3f} s\n\n{}", traces.title(), summary.seconds, to_text(summary));
   if (options.output.empty()) return;
-  std::ofstream out(options.output);
-  out << to_json(summary).dump(1) << '\n' << std::flush;
-  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", options.output));
+  write_json(to_json(summary), options.output);
 }
 
 void diagnose_dumps(const Options& options) {

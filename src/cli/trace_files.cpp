@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
 #include <stdexcept>
@@ -194,9 +195,11 @@ std::vector<int> missing_ranks(const std::vector<int>& present, int ranks) {
   return missing;
 }
 
-TraceReader::TraceReader(const std::filesystem::path& path) : path_(path), file_(path) {
+TraceReader::TraceReader(const std::filesystem::path& path) : path_(path), file_(path), event_(std::make_unique<Json>()) {
   if (!file_) throw std::runtime_error(fmt::format("'{}' cannot be read", path.string()));
 }
+
+TraceReader::~TraceReader() = default;
 
 bool TraceReader::next() {
   while (!closed_ && !damaged_ && std::getline(file_, line_)) {
@@ -204,8 +207,8 @@ bool TraceReader::next() {
     if (!line_.empty() && line_.back() == ',') line_.pop_back();
     if (line_ == "]") closed_ = true;
     if (line_ == "[" || line_ == "]" || line_.empty()) continue;
-    event_ = Json::parse(line_, nullptr, false);
-    damaged_ = !event_.is_object();
+    *event_ = Json::parse(line_, nullptr, false);
+    damaged_ = !event_->is_object();
     if (!damaged_) return true;
   }
   return false;

@@ -5,7 +5,8 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <nlohmann/json.hpp>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -75,11 +76,14 @@ class TraceReader {
  public:
   /// Throws std::runtime_error where it cannot be read.
   explicit TraceReader(const std::filesystem::path& path);
+  TraceReader(const TraceReader&) = delete;
+  TraceReader& operator=(const TraceReader&) = delete;
+  ~TraceReader();
 
   /// False at the end.
   [[nodiscard]] bool next();
   /// As the file has it.
-  [[nodiscard]] nlohmann::ordered_json& event() { return event_; }
+  [[nodiscard]] nlohmann::ordered_json& event() { return *event_; }
   /// Why the file ends before its time; empty: it does not.
   [[nodiscard]] std::string damage() const;
 
@@ -87,7 +91,7 @@ class TraceReader {
   std::filesystem::path path_;
   std::ifstream file_;
   std::string line_;
-  nlohmann::ordered_json event_;
+  std::unique_ptr<nlohmann::ordered_json> event_;
   std::int64_t lines_ = 0;
   bool closed_ = false, damaged_ = false;
 };

@@ -3,6 +3,7 @@
 
 #include <iterator>
 
+#include "cli/json.hpp"
 #include "cli/trace_summary.hpp"
 
 namespace weir::cli {
@@ -103,9 +104,8 @@ std::string to_text(const TraceSummary& summary) {
   return text;
 }
 
-nlohmann::ordered_json to_json(const TraceSummary& summary) {
-  using Json = nlohmann::ordered_json;
-  Json stages = Json::array(), ranks = Json::array(), levels = Json::array(), waits = Json::array();
+JsonValue to_json(const TraceSummary& summary) {
+  JsonValue stages = JsonValue::array(), ranks = JsonValue::array(), levels = JsonValue::array(), waits = JsonValue::array();
   for (const StageSummary& stage : summary.stages) {
     stages.push_back({{"name", stage.name},
                       {"depth", stage.depth},
@@ -144,14 +144,14 @@ nlohmann::ordered_json to_json(const TraceSummary& summary) {
                      {"peer", wait.peer},
                      {"peer_ms", wait.peer_seconds * 1e3}});
   }
-  Json all;
-  all["seconds"] = summary.seconds;
-  all["compared_runs"] = summary.compared_runs;
-  all["slowest_rank"] = summary.slowest ? Json(summary.ranks[*summary.slowest].rank) : Json(nullptr);
-  all["stages"] = std::move(stages);
-  all["ranks"] = std::move(ranks);
-  all["levels"] = std::move(levels);
-  all["waits"] = std::move(waits);
+  JsonValue all = JsonValue::object();
+  all.add("seconds", summary.seconds);
+  all.add("compared_runs", summary.compared_runs);
+  all.add("slowest_rank", summary.slowest ? JsonValue(summary.ranks[*summary.slowest].rank) : JsonValue());
+  all.add("stages", std::move(stages));
+  all.add("ranks", std::move(ranks));
+  all.add("levels", std::move(levels));
+  all.add("waits", std::move(waits));
   return all;
 }
 
