@@ -1,5 +1,5 @@
 // weir bench adam: steps of sparse Adam, one thread, against dense Adam over all weights.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>

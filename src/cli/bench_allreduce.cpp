@@ -1,6 +1,5 @@
 // weir bench allreduce: every algorithm against MPI_Allreduce of the same dense array, in the same run. Start it with mpirun.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 #include <weir/mpi.h>
 
 #include <algorithm>
@@ -235,9 +234,9 @@ std::vector<std::string> known_algorithms() {
         fmt::format("compressor is {}: in {} memory automatic choice is among sparse ones; give names with "
                     "commas between them instead",
                     compressor.names, name_of(memory)));
-  throw std::runtime_error(fmt::format(
-      "compressor is {}: {} cannot {}; in {} memory, --algorithm may be {}", compressor.names, fmt::join(options.algorithms, ", "),
-      compressor.several() ? "choose among these" : "carry it", name_of(memory), fmt::join(able, ", ")));
+  throw std::runtime_error(fmt::format("compressor is {}: {} cannot {}; in {} memory, --algorithm may be {}", compressor.names,
+                                       joined(options.algorithms), compressor.several() ? "choose among these" : "carry it",
+                                       name_of(memory), joined(able)));
 }
 
 /// The algorithms asked for that carry it. Where all are, automatic choice is not among them, or, of several compressors, alone.
@@ -282,8 +281,7 @@ void run(Options options) {
     const Communicator comm(MPI_COMM_WORLD);
     if (comm.rank() == 0) require_writable(options.json);
     if (comm.rank() == 0 && !left_out.empty())
-      fmt::print(stderr, "left out, since {} cannot carry them: {}\n", fmt::join(options.algorithms, ", "),
-                 fmt::join(left_out, ", "));
+      fmt::print(stderr, "left out, since {} cannot carry them: {}\n", joined(options.algorithms), joined(left_out));
     const Gradients gradients = options.input.empty() ? make_gradients(options.count, comm.rank(), 3)
                                                       : read_gradients(options.input, options.count, comm.rank(), comm.size());
     const std::vector<Row> rows = measure(comm, options, gradients, list);

@@ -1,5 +1,5 @@
 // weir bench capi: what the C interface costs on top of the C++ one, per call, on one rank.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <weir/mpi.h>
 
 #include <array>

@@ -1,7 +1,7 @@
 // weir bench checkpoint: saving against write and fsync, loading against read, and what training steps lose while a save is in
 // flight. Start it with mpirun.
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 #include <weir/mpi.h>
 

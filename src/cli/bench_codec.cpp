@@ -1,5 +1,5 @@
 // weir bench codec: encoding and decoding of float32 messages, one thread, against memcpy of the same entries as COO.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>

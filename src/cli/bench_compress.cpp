@@ -1,6 +1,6 @@
 // weir bench compress: what each compressor makes of a gradient, and how fast, on one core, against memcpy of the gradient in the
 // same run.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>

@@ -1,6 +1,6 @@
 // weir bench datacache: what epochs over samples on a slow store wait for, with a sample cache and without; and how fast samples
 // come from memory of the node and from other nodes. Start it with mpirun.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 #include <weir/mpi.h>
 

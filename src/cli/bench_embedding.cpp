@@ -2,7 +2,7 @@
 // travel soon, and how long training stalls. Start it with mpirun.
 #include "cli/bench_embedding.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <weir/mpi.h>
 
 #include <memory>
@@ -61,11 +61,11 @@ void print(const EmbeddingOptions& options, const Results& results, int ranks) {
 void write(const EmbeddingOptions& options, const Results& results, int ranks) {
   JsonValue list = JsonValue::array();
   const auto append = [&](JsonValue row) {
-    row.add("ranks", ranks);
-    row.add("rows", options.config.rows);
-    row.add("width", options.config.width);
-    row.add("tokens", options.config.largest_batch);
-    row.add("ids", results.sparsity.ids);
+    row.set("ranks", ranks);
+    row.set("rows", options.config.rows);
+    row.set("width", options.config.width);
+    row.set("tokens", options.config.largest_batch);
+    row.set("ids", results.sparsity.ids);
     list.push_back(std::move(row));
   };
   for (const ExchangeResult& r : results.exchanges) append(to_json(r, results.exchanges[0]));

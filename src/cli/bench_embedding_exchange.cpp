@@ -1,5 +1,5 @@
 // Every exchange of an embedding table against `columns` and against the volume that it takes.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "cli/bench_embedding.hpp"
 #include "cli/bench_ranks.hpp"

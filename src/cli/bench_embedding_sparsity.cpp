@@ -1,5 +1,5 @@
 // How much of a batch's gradients must travel, and how much of that soon (EmbRace table 3).
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "cli/bench_embedding.hpp"
 #include "cli/bench_ranks.hpp"

@@ -1,6 +1,6 @@
 // How long training waits for communication (EmbRace section 5.4), with and without scheduling: steps of one table and one dense
 // block, whose computing is sleep.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>

@@ -1,6 +1,7 @@
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "base/config_check.hpp"
@@ -79,8 +80,8 @@ JsonValue row_of(const FusionResults& results, const FusionResult& r, const Fusi
                    {"memory_bytes", r.memory_bytes},
                    {"limit_ms", r.limit_ms},
                    {"limit_ratio", ratios.limit}};
-  if (!std::isnan(ratios.none)) row.add("none_ratio", ratios.none);
-  if (!std::isnan(ratios.behind_or_none)) row.add("best_of_none_and_behind_ratio", ratios.behind_or_none);
+  if (!std::isnan(ratios.none)) row.set("none_ratio", ratios.none);
+  if (!std::isnan(ratios.behind_or_none)) row.set("best_of_none_and_behind_ratio", ratios.behind_or_none);
   return row;
 }
 

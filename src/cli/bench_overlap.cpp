@@ -1,5 +1,5 @@
 // weir bench overlap: how soon a small urgent allreduce finishes that starts behind a large one. Start it with mpirun.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <weir/mpi.h>
 
 #include <array>

@@ -1,6 +1,6 @@
 // weir bench plans: a plan for every tensor of a network, all in flight and one after another, against one plan of all. Start it
 // with mpirun.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <weir/mpi.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // What `weir bench pto` measures and prints, on MPI and on simulated machines.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <memory>

@@ -1,6 +1,6 @@
 // weir bench rows: what an embedding table does with rows of float32, one thread: gathering those of a batch, and adding up the
 // gradients of equal ids; against memcpy of as many bytes.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>

@@ -1,5 +1,5 @@
 // weir bench schedules: oktopk by each of its schedules over sizes, against MPI_Allreduce of the dense array. Start it with mpirun.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <weir/mpi.h>
 
 #include <algorithm>

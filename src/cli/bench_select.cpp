@@ -2,7 +2,7 @@
 // method hits k and the exact selection.
 #include "cli/bench_select.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>

@@ -1,6 +1,6 @@
 // weir bench threads: what plans and tables do in host memory, on one thread and on several, beside a plain pass over the same
 // arrays; and how long it takes to wake threads.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>

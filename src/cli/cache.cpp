@@ -1,5 +1,5 @@
 // weir cache: folders of the sample cache, looked at and made smaller, without MPI.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <functional>
 #include <weir/weir.hpp>

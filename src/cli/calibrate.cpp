@@ -1,7 +1,7 @@
 // weir calibrate: measures the machine that mpirun started it on, and writes a machine file.
 #include "model/calibrate.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 #include <weir/mpi.h>
 

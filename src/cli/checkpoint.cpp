@@ -1,5 +1,5 @@
 // weir checkpoint: files of checkpoints, looked at and divided anew, without MPI.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <functional>
 #include <weir/weir.hpp>

@@ -1,6 +1,6 @@
 #include "cli/checkpoint_files.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ std::string text_of(const checkpoint::Value& value) {
 
 JsonValue values_json(const checkpoint::Values& values) {
   JsonValue json = JsonValue::object();
-  for (const auto& [name, value] : values) json.add(name, std::visit([](const auto& x) { return JsonValue(x); }, value));
+  for (const auto& [name, value] : values) json.set(name, std::visit([](const auto& x) { return JsonValue(x); }, value));
   return json;
 }
 

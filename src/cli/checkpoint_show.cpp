@@ -1,5 +1,5 @@
 // weir checkpoint ls, show and verify.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -21,6 +21,7 @@ using checkpoint::Dataset;
 using checkpoint::Index;
 using checkpoint::Piece;
 using checkpoint::Subject;
+
 std::size_t nodes_of(const Index& index) { return std::set<std::int64_t>(index.nodes.begin(), index.nodes.end()).size(); }
 
 /// One file of a folder.
@@ -168,14 +169,14 @@ int list_checkpoints(const std::string& folder, const std::string& json) {
     JsonValue files = JsonValue::array(), unfinished = JsonValue::array();
     for (const Listed& listed : all) {
       JsonValue file = {{"file", listed.path}, {"step", listed.step}, {"bytes", listed.bytes}, {"newest", listed.step == newest}};
-      file.add("seal_holds", listed.index.has_value());
+      file.set("seal_holds", listed.index.has_value());
       if (listed.index) {
-        file.add("written", listed.index->written);
-        file.add("ranks", listed.index->ranks());
-        file.add("nodes", nodes_of(*listed.index));
-        file.add("run", listed.index->run);
+        file.set("written", listed.index->written);
+        file.set("ranks", listed.index->ranks());
+        file.set("nodes", nodes_of(*listed.index));
+        file.set("run", listed.index->run);
       } else {
-        file.add("error", listed.why);
+        file.set("error", listed.why);
       }
       files.push_back(std::move(file));
     }

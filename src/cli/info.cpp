@@ -1,5 +1,5 @@
 // weir info: versions, build options, topology, transports, settings; compressors and their parameters.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <hwloc.h>
 #include <weir/mpi.h>
 
@@ -15,6 +15,7 @@
 #include "cli/mpi_start.hpp"
 #include "cli/named_compressors.hpp"
 #include "cli/named_option.hpp"
+#include "cli/report.hpp"
 #include "collectives/allreduce.hpp"
 #include "communicator/communicator.hpp"
 #include "compress/compressor.hpp"
@@ -123,7 +124,7 @@ void print_build_and_machine(const Communicator& comm, const std::vector<int>& n
 
 std::string range_of(const compress::ParameterInfo& parameter) {
   if (parameter.words.empty()) return fmt::format("{} to {}", parameter.least, parameter.most);
-  return fmt::format("{}", fmt::join(parameter.words, ", "));
+  return joined(parameter.words);
 }
 
 void print_compressor(const compress::CompressorRow& row) {
@@ -146,7 +147,7 @@ void print_compressors() {
       if (carriage == Carriage::sparse ? row.sparse() : carriage == Carriage::packed ? row.packed() : row.dense())
         carriers.push_back(row.name);
     }
-    fmt::print("\n{}, carried by {}\n", compress::name_of(carriage), fmt::join(carriers, ", "));
+    fmt::print("\n{}, carried by {}\n", compress::name_of(carriage), joined(carriers));
     for (const compress::CompressorRow* row : compress::compressor_registry()) {
       if (row->carriage == carriage) print_compressor(*row);
     }

@@ -1,5 +1,5 @@
 // weir predict: what every algorithm would cost on a machine, without running anything.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

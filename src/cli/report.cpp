@@ -1,6 +1,6 @@
 #include "cli/report.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -22,6 +22,16 @@ double minimum(const std::vector<double>& values) { return values.empty() ? 0 : 
 
 namespace {
 
+template <class Word>
+std::string join(std::span<const Word> words, std::string_view between) {
+  std::string text;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) text += between;
+    text += words[i];
+  }
+  return text;
+}
+
 std::string name_of(const Row& r) {
   const std::string name = r.ran_as == r.algorithm ? r.algorithm : fmt::format("{} ({})", r.algorithm, r.ran_as);
   const bool usual = r.compressor.empty() && (r.ran_compressor == "top_k" || r.ran_compressor == "none");
@@ -36,6 +46,9 @@ std::size_t width_of(const std::vector<Row>& rows, std::size_t least, Text text)
 }
 
 }  // namespace
+
+std::string joined(std::span<const std::string> words, std::string_view between) { return join(words, between); }
+std::string joined(std::span<const std::string_view> words, std::string_view between) { return join(words, between); }
 
 void print_table(const std::vector<Row>& rows) {
   const std::size_t names = width_of(rows, 24, name_of);

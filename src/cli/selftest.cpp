@@ -1,5 +1,5 @@
 // weir selftest: every algorithm and every exchange against a slow oracle, on the ranks of the job. Start it with mpirun or srun.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <mpi.h>
 #include <weir/mpi.h>
 

@@ -1,5 +1,5 @@
 // weir trace: what ranks have written about themselves, put together.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "cli/commands.hpp"
 #include "cli/trace_clock.hpp"
