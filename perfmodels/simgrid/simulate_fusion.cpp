@@ -4,16 +4,15 @@
 #include <simgrid/actor.h>
 #include <weir/mpi.h>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/bench_fusion.hpp"
+#include "cli/command.hpp"
 #include "start_together.hpp"
 
 int main(int argc, char** argv) {
   weir::cli::FusionOptions options;
-  CLI::App app("Weir's schemes of tensor fusion on a simulated machine");
+  weir::cli::CommandLine app("Weir's schemes of tensor fusion on a simulated machine");
   weir::cli::add_fusion_options(app, options);
-  CLI11_PARSE(app, argc, argv);
+  if (const int status = app.run(argc, argv); status != 0) return status;
   std::vector<weir::cli::FusionModel> models = weir::cli::load_models(options.models);
   MPI_Init(&argc, &argv);
   {

@@ -7,12 +7,12 @@
 #include <smpi/smpi.h>
 #include <weir/mpi.h>
 
-#include <CLI/CLI.hpp>
 #include <cstddef>
 #include <new>
 #include <unordered_set>
 
 #include "cli/bench_pto.hpp"
+#include "cli/command.hpp"
 #include "start_together.hpp"
 
 namespace {
@@ -42,9 +42,9 @@ int main(int argc, char** argv) {
   weir::cli::PtoOptions options;
   options.iterations = 1;
   options.warmup = 0;
-  CLI::App app("Weir's LARS and LAMB on a simulated machine");
+  weir::cli::CommandLine app("Weir's LARS and LAMB on a simulated machine");
   weir::cli::add_pto_options(app, options);
-  CLI11_PARSE(app, argc, argv);
+  if (const int status = app.run(argc, argv); status != 0) return status;
   const std::vector<weir::cli::FusionModel> models = weir::cli::load_models(options.models);
   MPI_Init(&argc, &argv);
   {

@@ -1,17 +1,14 @@
 // weir bench adam: steps of sparse Adam, one thread, against dense Adam over all weights.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <random>
-#include <stdexcept>
 #include <weir/sparse_adam.hpp>
 
 #include "cli/commands.hpp"
-#include "cli/numbers.hpp"
+#include "cli/json.hpp"
 #include "cli/report.hpp"
 
 namespace weir::cli {
@@ -98,7 +95,7 @@ void print(const std::vector<Row>& rows) {
 }
 
 void write_json(const Options& options, const std::vector<Row>& rows) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  JsonValue list = JsonValue::array();
   for (const Row& r : rows)
     list.push_back({{"benchmark", "adam"},
                     {"count", options.count},
@@ -111,9 +108,7 @@ void write_json(const Options& options, const std::vector<Row>& rows) {
                     {"baseline_ms", r.dense_ms},
                     {"baseline_min_ms", r.dense_min_ms},
                     {"speedup", r.dense_ms / r.step_ms}});
-  std::ofstream out(options.json);
-  out << list.dump(1) << '\n';
-  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", options.json));
+  write_json(list, options.json);
 }
 
 void run(const Options& options) {
@@ -129,18 +124,14 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_bench_adam(CLI::App& bench) {
+void add_bench_adam(Command& bench) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = bench.add_subcommand("adam", "Steps of sparse Adam, one thread, against dense Adam over all weights");
-  command->add_option("--count", options->count, "weights")
-      ->check(CLI::Range(std::int64_t{1}, (std::int64_t{1} << 32) - 1))
-      ->capture_default_str();
-  command->add_option("--density", options->densities, "shares of entries in updates, one or more")
-      ->check(CLI::Range(1e-9, 1.0))
-      ->capture_default_str();
-  command->add_option("--iterations", options->iterations, "measured steps")->check(positive)->capture_default_str();
-  command->add_option("--json", options->json, "also write the rows to this file");
-  command->callback([options] { run(*options); });
+  Command command = bench.add("adam", "Steps of sparse Adam, one thread, against dense Adam over all weights");
+  command.option("--count", options->count, "weights").between(std::int64_t{1}, (std::int64_t{1} << 32) - 1);
+  command.option("--density", options->densities, "shares of entries in updates, one or more").between(1e-9, 1.0);
+  command.option("--iterations", options->iterations, "measured steps").positive();
+  command.option("--json", options->json, "also write the rows to this file");
+  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

@@ -1,19 +1,19 @@
 // weir bench allreduce: every algorithm against MPI_Allreduce of the same dense array, in the same run. Start it with mpirun.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 #include <weir/mpi.h>
 
 #include <algorithm>
 #include <memory>
 #include <stdexcept>
 
+#include "base/config_check.hpp"
 #include "cli/bench_input.hpp"
 #include "cli/bench_ranks.hpp"
 #include "cli/commands.hpp"
 #include "cli/gradient_buffer.hpp"
 #include "cli/mpi_start.hpp"
 #include "cli/named_compressors.hpp"
-#include "cli/numbers.hpp"
+#include "cli/named_option.hpp"
 #include "cli/report.hpp"
 #include "collectives/allreduce.hpp"
 #include "model/choose.hpp"
@@ -234,9 +234,9 @@ std::vector<std::string> known_algorithms() {
         fmt::format("compressor is {}: in {} memory automatic choice is among sparse ones; give names with "
                     "commas between them instead",
                     compressor.names, name_of(memory)));
-  throw std::runtime_error(fmt::format(
-      "compressor is {}: {} cannot {}; in {} memory, --algorithm may be {}", compressor.names, fmt::join(options.algorithms, ", "),
-      compressor.several() ? "choose among these" : "carry it", name_of(memory), fmt::join(able, ", ")));
+  throw std::runtime_error(fmt::format("compressor is {}: {} cannot {}; in {} memory, --algorithm may be {}", compressor.names,
+                                       joined(options.algorithms), compressor.several() ? "choose among these" : "carry it",
+                                       name_of(memory), joined(able)));
 }
 
 /// The algorithms asked for that carry it. Where all are, automatic choice is not among them, or, of several compressors, alone.
@@ -281,8 +281,7 @@ void run(Options options) {
     const Communicator comm(MPI_COMM_WORLD);
     if (comm.rank() == 0) require_writable(options.json);
     if (comm.rank() == 0 && !left_out.empty())
-      fmt::print(stderr, "left out, since {} cannot carry them: {}\n", fmt::join(options.algorithms, ", "),
-                 fmt::join(left_out, ", "));
+      fmt::print(stderr, "left out, since {} cannot carry them: {}\n", joined(options.algorithms), joined(left_out));
     const Gradients gradients = options.input.empty() ? make_gradients(options.count, comm.rank(), 3)
                                                       : read_gradients(options.input, options.count, comm.rank(), comm.size());
     const std::vector<Row> rows = measure(comm, options, gradients, list);
@@ -295,56 +294,42 @@ void run(Options options) {
 
 }  // namespace
 
-void add_bench_allreduce(CLI::App& bench) {
+void add_bench_allreduce(Command& bench) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      bench.add_subcommand("allreduce", "Allreduce algorithms against MPI_Allreduce of the same dense array; start with mpirun");
+  Command command = bench.add("allreduce", "Allreduce algorithms against MPI_Allreduce of the same dense array; start with mpirun");
   std::vector<std::string> names = {"all", "auto", "auto_sparse"};
   for (const AlgorithmInfo& algorithm : algorithms()) names.emplace_back(algorithm.name);
-  command->add_option("--count", options->count, "elements of the gradient")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{2147483647}))
-      ->capture_default_str();
-  command->add_option("--density", options->density, "share of entries delivered by sparse algorithms")
-      ->check(CLI::Range(1e-9, 1.0))
-      ->capture_default_str();
-  const CLI::Option* algorithm =
+  command.option("--count", options->count, "elements of the gradient").between(1, 2147483647);
+  command.option("--density", options->density, "share of entries delivered by sparse algorithms").between(1e-9, 1.0);
+  const Option algorithm =
       command
-          ->add_option("--algorithm", options->algorithms,
-                       "registry names, auto, auto_sparse or all; with --compressor, all that carry it unless given")
-          ->check(CLI::IsMember(names))
-          ->delimiter(',')
-          ->capture_default_str();
+          .option("--algorithm", options->algorithms,
+                  "registry names, auto, auto_sparse or all; with --compressor, all that carry it unless given")
+          .one_of(names)
+          .delimiter(',');
   command
-      ->add_option(
-          "--compressor", options->compressors,
-          "registry names, none or all, each with those of --algorithm that carry it; several joined by |: automatic choice "
-          "takes one")
-      ->delimiter(',');
+      .option("--compressor", options->compressors,
+              "registry names, none or all, each with those of --algorithm that carry it; several joined by |: automatic choice "
+              "takes one")
+      .delimiter(',');
   add_compressor_parameters(command, options->parameters);
   add_named(command, "--memory", options->config.memory, "where the gradient is (cuda: on the GPU nearest to each rank)");
-  command
-      ->add_option("--trial-iterations", options->config.trial_iterations, "auto: runs of each candidate before the fastest stays")
-      ->check(non_negative)
-      ->capture_default_str();
-  command->add_option("--result", options->result, "of sparse algorithms: sparse, in_place or both")
-      ->check(CLI::IsMember({"sparse", "in_place", "both"}))
-      ->capture_default_str();
-  command->add_flag("--baseline,!--no-baseline", options->baseline, "measure MPI_Allreduce beside (the default)");
-  command->add_flag(
-      "--side-by-side", options->side_by_side,
-      "all algorithms in every iteration, so that what the machine does meanwhile hits all alike; else one after another");
+  command.option("--trial-iterations", options->config.trial_iterations, "auto: runs of each candidate before the fastest stays")
+      .non_negative();
+  command.option("--result", options->result, "of sparse algorithms: sparse, in_place or both")
+      .one_of({"sparse", "in_place", "both"});
+  command.flag("--baseline,!--no-baseline", options->baseline, "measure MPI_Allreduce beside (the default)");
+  command.flag("--side-by-side", options->side_by_side,
+               "all algorithms in every iteration, so that what the machine does meanwhile hits all alike; else one after another");
   add_named(command, "--threshold", options->config.threshold, "how ranks select");
   add_named(command, "--wire", options->config.wire_format, "how indices travel");
   add_named(command, "--values", options->config.wire_values, "how values travel");
-  command->add_option("--iterations", options->iterations, "measured iterations")->check(positive)->capture_default_str();
-  command->add_option("--warmup", options->warmup, "iterations before those that are measured")
-      ->check(non_negative)
-      ->capture_default_str();
-  command->add_option("--input", options->input, "recorded gradients, raw float32 or .npy, iterations x ranks x count")
-      ->check(CLI::ExistingFile);
-  command->add_option("--json", options->json, "rank 0 also writes the rows to this file");
-  command->callback([options, algorithm] {
-    if (!options->compressors.empty() && algorithm->count() == 0) options->algorithms = {"all"};
+  command.option("--iterations", options->iterations, "measured iterations").positive();
+  command.option("--warmup", options->warmup, "iterations before those that are measured").non_negative();
+  command.option("--input", options->input, "recorded gradients, raw float32 or .npy, iterations x ranks x count").existing_file();
+  command.option("--json", options->json, "rank 0 also writes the rows to this file");
+  command.action([options, algorithm] {
+    if (!options->compressors.empty() && !algorithm.given()) options->algorithms = {"all"};
     run(*options);
   });
 }

@@ -1,5 +1,5 @@
 // weir bench capi: what the C interface costs on top of the C++ one, per call, on one rank.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <weir/mpi.h>
 
 #include <array>
@@ -9,7 +9,6 @@
 
 #include "cli/commands.hpp"
 #include "cli/mpi_start.hpp"
-#include "cli/numbers.hpp"
 #include "cli/report.hpp"
 
 namespace weir::cli {
@@ -99,14 +98,14 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_bench_capi(CLI::App& bench) {
+void add_bench_capi(Command& bench) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = bench.add_subcommand("capi", "What a call of the C interface costs over the C++ one; on one rank");
-  command->add_option("--count", options->count, "elements of the gradient")->check(positive)->capture_default_str();
-  command->add_option("--calls", options->calls, "calls of a round")->check(positive)->capture_default_str();
-  command->add_option("--rounds", options->rounds, "rounds of each, in turns")->check(positive)->capture_default_str();
-  command->add_option("--json", options->json, "also write the rows to this file");
-  command->callback([options] { run(*options); });
+  Command command = bench.add("capi", "What a call of the C interface costs over the C++ one; on one rank");
+  command.option("--count", options->count, "elements of the gradient").positive();
+  command.option("--calls", options->calls, "calls of a round").positive();
+  command.option("--rounds", options->rounds, "rounds of each, in turns").positive();
+  command.option("--json", options->json, "also write the rows to this file");
+  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

@@ -1,15 +1,13 @@
 // weir bench checkpoint: saving against write and fsync, loading against read, and what training steps lose while a save is in
 // flight. Start it with mpirun.
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 #include <weir/mpi.h>
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
 #include <stdexcept>
@@ -19,16 +17,14 @@
 #include "cli/bench_ranks.hpp"
 #include "cli/bench_training_step.hpp"
 #include "cli/commands.hpp"
+#include "cli/json.hpp"
 #include "cli/mpi_start.hpp"
-#include "cli/numbers.hpp"
 #include "cli/report.hpp"
 
 namespace weir::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
-
 // With 4 ranks: of write and fsync, of read, and of a step.
 constexpr double save_bound = 0.7, load_bound = 0.7, step_bound = 0.15;
 
@@ -259,7 +255,7 @@ void print(const StepsResult& r, const Options& options) {
              r.snapshot_bytes, r.snapshot_ms);
 }
 
-Json to_json(const Contest& c, const Options& options, int ranks) {
+JsonValue to_json(const Contest& c, const Options& options, int ranks) {
   return {{"benchmark", "checkpoint_" + c.name.substr(0, 4) + (c.name.size() > 4 ? "_" + c.name.substr(6) : "")},
           {"ranks", ranks},
           {"bytes_per_rank", options.size},
@@ -273,7 +269,7 @@ Json to_json(const Contest& c, const Options& options, int ranks) {
           {"bound", c.bound}};
 }
 
-Json to_json(const StepsResult& r, int ranks) {
+JsonValue to_json(const StepsResult& r, int ranks) {
   return {{"benchmark", "checkpoint_steps"},
           {"ranks", ranks},
           {"weights", r.weights},
@@ -303,39 +299,28 @@ void run(const Options& options) {
   print(contests, options, comm.size());
   if (steps) print(*steps, options);
   if (options.json.empty()) return;
-  Json rows = Json::array();
+  JsonValue rows = JsonValue::array();
   for (const Contest& contest : contests) rows.push_back(to_json(contest, options, comm.size()));
   if (steps) rows.push_back(to_json(*steps, comm.size()));
-  std::ofstream out(options.json);
-  out << rows.dump(1) << '\n' << std::flush;
-  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", options.json));
+  write_json(rows, options.json);
 }
 
 }  // namespace
 
-void add_bench_checkpoint(CLI::App& bench) {
+void add_bench_checkpoint(Command& bench) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      bench.add_subcommand("checkpoint", "Saving and loading against the disk, and steps while a save is in flight");
-  command->add_option("--size", options->size, "bytes that each rank saves")
-      ->check(CLI::Range(std::int64_t{4}, std::int64_t{1} << 40))
-      ->capture_default_str();
-  command->add_option("--folder", options->folder, "on the disk that is meant, and one that all ranks see; nothing stays in it")
-      ->check(CLI::ExistingDirectory)
-      ->capture_default_str();
-  command->add_option("--compression", options->compression, "of arrays; 0: none, 9: smallest")
-      ->check(CLI::Range(0, 9))
-      ->capture_default_str();
-  command->add_option("--rounds", options->rounds, "of saving, and of loading")->check(positive)->capture_default_str();
-  command->add_flag("--steps", options->steps, "also measure training steps while a save is in flight");
-  command->add_option("--count", options->count, "floats of the model that --steps trains")
-      ->check(CLI::Range(std::int64_t{1} << 18, std::int64_t{1} << 31))
-      ->capture_default_str();
-  command->add_option("--batch", options->batch, "samples that a rank computes in a step of --steps")
-      ->check(CLI::Range(1, 65536))
-      ->capture_default_str();
-  command->add_option("--json", options->json, "rank 0 also writes the figures to this file");
-  command->callback([options] { run(*options); });
+  Command command = bench.add("checkpoint", "Saving and loading against the disk, and steps while a save is in flight");
+  command.option("--size", options->size, "bytes that each rank saves").between(std::int64_t{4}, std::int64_t{1} << 40);
+  command.option("--folder", options->folder, "on the disk that is meant, and one that all ranks see; nothing stays in it")
+      .existing_folder();
+  command.option("--compression", options->compression, "of arrays; 0: none, 9: smallest").between(0, 9);
+  command.option("--rounds", options->rounds, "of saving, and of loading").positive();
+  command.flag("--steps", options->steps, "also measure training steps while a save is in flight");
+  command.option("--count", options->count, "floats of the model that --steps trains")
+      .between(std::int64_t{1} << 18, std::int64_t{1} << 31);
+  command.option("--batch", options->batch, "samples that a rank computes in a step of --steps").between(1, 65536);
+  command.option("--json", options->json, "rank 0 also writes the figures to this file");
+  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

@@ -1,19 +1,17 @@
 // weir bench codec: encoding and decoding of float32 messages, one thread, against memcpy of the same entries as COO.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <random>
 #include <stdexcept>
 
 #include "base/config_check.hpp"
 #include "cli/commands.hpp"
-#include "cli/numbers.hpp"
+#include "cli/json.hpp"
 #include "cli/report.hpp"
 #include "codec/wire.hpp"
 
@@ -24,8 +22,7 @@ struct Options {
   std::int64_t count = 16777216;
   std::vector<double> densities{0.1, 0.01, 0.001, 0.0001};
   int iterations = 51;
-  WireFormat format = WireFormat::compact;
-  std::string json;
+  std::string format = "compact", json;
 };
 
 struct CodecRow {
@@ -70,7 +67,7 @@ std::string values_name(WireValues values) {
 }
 
 CodecRow measure(const Options& options, const Sparse& sparse, double density, WireValues values) {
-  const wire::Wire wire{options.format, values};
+  const wire::Wire wire{options.format == "coo" ? WireFormat::coo : WireFormat::compact, values};
   const auto entries = static_cast<std::int64_t>(sparse.indices.size());
   const auto range = static_cast<std::uint64_t>(options.count);
   const std::int64_t bytes = wire::message_bytes<float>(wire, entries, range);
@@ -118,7 +115,7 @@ void print_codec_table(const std::vector<CodecRow>& rows) {
 }
 
 void write_codec_json(const std::vector<CodecRow>& rows, const std::string& file) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  JsonValue list = JsonValue::array();
   for (const CodecRow& r : rows) {
     list.push_back({{"benchmark", "codec"},
                     {"count", r.count},
@@ -134,9 +131,7 @@ void write_codec_json(const std::vector<CodecRow>& rows, const std::string& file
                     {"encode_ratio", r.encode_gbs / r.memcpy_gbs},
                     {"decode_ratio", r.decode_gbs / r.memcpy_gbs}});
   }
-  std::ofstream out(file);
-  out << list.dump(1) << '\n';
-  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", file));
+  write_json(list, file);
 }
 
 void run(const Options& options) {
@@ -155,26 +150,16 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_bench_codec(CLI::App& bench) {
+void add_bench_codec(Command& bench) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = bench.add_subcommand(
+  Command command = bench.add(
       "codec", "Encoding and decoding of messages, one thread; GB/s in bytes of 32-bit index and float32 value, against memcpy");
-  command->add_option("--count", options->count, "elements of the gradient")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32))
-      ->capture_default_str();
-  command->add_option("--density", options->densities, "shares of entries, one or more")
-      ->check(CLI::Range(1e-9, 1.0))
-      ->capture_default_str();
-  command->add_option("--iterations", options->iterations, "measured iterations")->check(positive)->capture_default_str();
-  command
-      ->add_option_function<std::string>(
-          "--format",
-          [options](const std::string& name) { options->format = name == "coo" ? WireFormat::coo : WireFormat::compact; },
-          "compact or coo")
-      ->check(CLI::IsMember({"compact", "coo"}))
-      ->default_str("compact");
-  command->add_option("--json", options->json, "also write the rows to this file");
-  command->callback([options] { run(*options); });
+  command.option("--count", options->count, "elements of the gradient").between(std::int64_t{1}, std::int64_t{1} << 32);
+  command.option("--density", options->densities, "shares of entries, one or more").between(1e-9, 1.0);
+  command.option("--iterations", options->iterations, "measured iterations").positive();
+  command.option("--format", options->format, "compact or coo").one_of({"compact", "coo"});
+  command.option("--json", options->json, "also write the rows to this file");
+  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

@@ -1,21 +1,18 @@
 // weir bench compress: what each compressor makes of a gradient, and how fast, on one core, against memcpy of the gradient in the
 // same run.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
-#include <stdexcept>
 
 #include "base/buffer.hpp"
 #include "cli/bench_input.hpp"
 #include "cli/commands.hpp"
+#include "cli/json.hpp"
 #include "cli/named_compressors.hpp"
-#include "cli/numbers.hpp"
 #include "cli/report.hpp"
 #include "codec/wire.hpp"
 #include "communicator/communicator.hpp"
@@ -200,7 +197,7 @@ void print_compress_table(const std::vector<CompressRow>& rows) {
 }
 
 void write_compress_json(const std::vector<CompressRow>& rows, const std::string& file) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  JsonValue list = JsonValue::array();
   for (const CompressRow& r : rows) {
     list.push_back({{"benchmark", "compress"},
                     {"compressor", r.compressor},
@@ -221,9 +218,7 @@ void write_compress_json(const std::vector<CompressRow>& rows, const std::string
                     {"bounded", r.bounded},
                     {"met", r.met()}});
   }
-  std::ofstream out(file);
-  out << list.dump(1) << '\n';
-  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", file));
+  write_json(list, file);
 }
 
 void run(Options options) {
@@ -246,28 +241,22 @@ void run(Options options) {
 
 }  // namespace
 
-void add_bench_compress(CLI::App& bench) {
+void add_bench_compress(Command& bench) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = bench.add_subcommand(
-      "compress", "What compressors make of a gradient, and how fast, one thread, against memcpy of the gradient");
+  Command command =
+      bench.add("compress", "What compressors make of a gradient, and how fast, one thread, against memcpy of the gradient");
   std::vector<std::string> names = all_compressors();
   names.insert(names.begin(), "all");
-  command->add_option("--compressor", options->compressors, "registry names, or all")
-      ->check(CLI::IsMember(names))
-      ->delimiter(',')
-      ->capture_default_str();
+  command.option("--compressor", options->compressors, "registry names, or all").one_of(names).delimiter(',');
   add_compressor_parameters(command, options->parameters);
-  command->add_option("--count", options->count, "elements of the gradient")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{2147483647}))
-      ->capture_default_str();
-  command->add_option("--density", options->density, "share of entries that sparse compressors and shared_random_k send")
-      ->check(CLI::Range(1e-9, 1.0))
-      ->capture_default_str();
-  command->add_option("--iterations", options->iterations, "measured iterations")->check(positive)->capture_default_str();
-  command->add_option("--input", options->input, "recorded gradients of one rank, raw float32 or .npy, iterations x 1 x count")
-      ->check(CLI::ExistingFile);
-  command->add_option("--json", options->json, "also write the rows to this file");
-  command->callback([options] { run(*options); });
+  command.option("--count", options->count, "elements of the gradient").between(1, 2147483647);
+  command.option("--density", options->density, "share of entries that sparse compressors and shared_random_k send")
+      .between(1e-9, 1.0);
+  command.option("--iterations", options->iterations, "measured iterations").positive();
+  command.option("--input", options->input, "recorded gradients of one rank, raw float32 or .npy, iterations x 1 x count")
+      .existing_file();
+  command.option("--json", options->json, "also write the rows to this file");
+  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

@@ -1,18 +1,15 @@
 // weir bench datacache: what epochs over samples on a slow store wait for, with a sample cache and without; and how fast samples
 // come from memory of the node and from other nodes. Start it with mpirun.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 #include <weir/mpi.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <random>
 #include <thread>
@@ -20,8 +17,8 @@
 
 #include "cli/bench_ranks.hpp"
 #include "cli/commands.hpp"
+#include "cli/json.hpp"
 #include "cli/mpi_start.hpp"
-#include "cli/numbers.hpp"
 #include "cli/report.hpp"
 #include "cli/slow_store.hpp"
 #include "communicator/communicator.hpp"
@@ -265,7 +262,7 @@ void print(const Job& job, const Options& options, const std::vector<Epoch>& epo
 
 void write(const Job& job, const Options& options, const std::vector<Epoch>& epochs, const std::vector<Rate>& found) {
   if (options.json.empty()) return;
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  JsonValue rows = JsonValue::array();
   for (const Epoch& e : epochs)
     rows.push_back({{"benchmark", "datacache"},
                     {"run", e.run},
@@ -287,9 +284,7 @@ void write(const Job& job, const Options& options, const std::vector<Epoch>& epo
                     {"baseline", r.limit},
                     {"baseline_gigabytes_per_s", r.limit_gigabytes_per_s},
                     {"ratio", r.limit_gigabytes_per_s / r.gigabytes_per_s}});
-  std::ofstream out(options.json);
-  out << rows.dump(1) << '\n';
-  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", options.json));
+  write_json(rows, options.json);
 }
 
 void measure(const Job& job, const Options& options) {
@@ -404,25 +399,23 @@ void run(Options options) {
 
 }  // namespace
 
-void add_bench_datacache(CLI::App& bench) {
+void add_bench_datacache(Command& bench) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = bench.add_subcommand(
+  Command command = bench.add(
       "datacache",
       "epochs over samples on a slow store, with a sample cache and without; start with mpirun. The last rank is the store");
-  command->add_option("--path", options->path, "a file of samples on a slow store, in place of a rank that serves made-up ones");
-  command->add_option("--samples", options->samples, "samples of the made-up store")->check(positive)->capture_default_str();
-  command->add_option("--sample-bytes", options->sample_bytes, "bytes of a sample")->check(positive)->capture_default_str();
-  command->add_option("--batch", options->batch, "samples of a rank in a step")->check(positive)->capture_default_str();
-  command->add_option("--pack", options->pack, "samples that are read together")->check(positive)->capture_default_str();
-  command->add_option("--epochs", options->epochs, "of each run with a cache")->check(positive)->capture_default_str();
-  command->add_option("--threads", options->threads, "that read and decode, of a rank")->check(positive)->capture_default_str();
-  command->add_option("--in-flight", options->in_flight, "batches asked for at once")
-      ->check(CLI::Range(1, 64))
-      ->capture_default_str();
-  command->add_option("--compute-ms", options->compute_ms, "computing of a step")->check(non_negative)->capture_default_str();
-  command->add_option("--folder", options->folder, "level 1: a folder of each node's own; a temporary one unless given");
-  command->add_option("--json", options->json, "rank 0 also writes the rows to this file");
-  command->callback([options] { run(*options); });
+  command.option("--path", options->path, "a file of samples on a slow store, in place of a rank that serves made-up ones");
+  command.option("--samples", options->samples, "samples of the made-up store").positive();
+  command.option("--sample-bytes", options->sample_bytes, "bytes of a sample").positive();
+  command.option("--batch", options->batch, "samples of a rank in a step").positive();
+  command.option("--pack", options->pack, "samples that are read together").positive();
+  command.option("--epochs", options->epochs, "of each run with a cache").positive();
+  command.option("--threads", options->threads, "that read and decode, of a rank").positive();
+  command.option("--in-flight", options->in_flight, "batches asked for at once").between(1, 64);
+  command.option("--compute-ms", options->compute_ms, "computing of a step").non_negative();
+  command.option("--folder", options->folder, "level 1: a folder of each node's own; a temporary one unless given");
+  command.option("--json", options->json, "rank 0 also writes the rows to this file");
+  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

@@ -2,17 +2,16 @@
 // travel soon, and how long training stalls. Start it with mpirun.
 #include "cli/bench_embedding.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <weir/mpi.h>
 
-#include <fstream>
 #include <memory>
-#include <stdexcept>
 
 #include "cli/bench_input.hpp"
 #include "cli/commands.hpp"
+#include "cli/json.hpp"
 #include "cli/mpi_start.hpp"
-#include "cli/numbers.hpp"
+#include "cli/named_option.hpp"
 #include "cli/report.hpp"
 
 namespace weir::cli {
@@ -60,21 +59,19 @@ void print(const EmbeddingOptions& options, const Results& results, int ranks) {
 }
 
 void write(const EmbeddingOptions& options, const Results& results, int ranks) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  const auto append = [&](nlohmann::ordered_json row) {
-    row["ranks"] = ranks;
-    row["rows"] = options.config.rows;
-    row["width"] = options.config.width;
-    row["tokens"] = options.config.largest_batch;
-    row["ids"] = results.sparsity.ids;
+  JsonValue list = JsonValue::array();
+  const auto append = [&](JsonValue row) {
+    row.set("ranks", ranks);
+    row.set("rows", options.config.rows);
+    row.set("width", options.config.width);
+    row.set("tokens", options.config.largest_batch);
+    row.set("ids", results.sparsity.ids);
     list.push_back(std::move(row));
   };
   for (const ExchangeResult& r : results.exchanges) append(to_json(r, results.exchanges[0]));
   append(to_json(results.sparsity));
   for (const StallResult& r : results.stalls) append(to_json(r, results.stalls, results.compute_ms));
-  std::ofstream out(options.json);
-  out << list.dump(1) << '\n';
-  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", options.json));
+  write_json(list, options.json);
 }
 
 void run(const EmbeddingOptions& options) {
@@ -89,16 +86,16 @@ void run(const EmbeddingOptions& options) {
 
 }  // namespace
 
-void add_bench_embedding(CLI::App& bench) {
+void add_bench_embedding(Command& bench) {
   auto options = std::make_shared<EmbeddingOptions>();
-  CLI::App* command = bench.add_subcommand(
+  Command command = bench.add(
       "embedding", "Embedding tables: exchanges, what of the gradients travels, and the stall of training; start with mpirun");
-  command->footer(
+  command.footer(
       "Stall: a step looks up, computes forward (a dense block must be there by half) and backward (the block starts at half),\n"
       "and updates. Computing is sleep; all other time counts. fifo: no priorities, updates waited for; horizontal: priorities;\n"
       "2d: with prefetch.");
   const auto add_positive = [&](const char* name, std::int64_t& value, std::int64_t most, const char* text) {
-    command->add_option(name, value, text)->check(CLI::Range(std::int64_t{1}, most))->capture_default_str();
+    command.option(name, value, text).between(std::int64_t{1}, most);
   };
   EmbeddingConfig& config = options->config;
   add_positive("--rows", config.rows, 0xffffffff, "rows of the table");
@@ -107,26 +104,20 @@ void add_bench_embedding(CLI::App& bench) {
   std::vector<std::string> names;
   for (const ExchangeInfo& exchange : exchanges()) names.emplace_back(exchange.name);
   options->exchanges = names;
-  command->add_option("--exchange", options->exchanges, "how tables are divided and exchanged; columns is always measured")
-      ->check(CLI::IsMember(names))
-      ->delimiter(',')
-      ->capture_default_str();
+  command.option("--exchange", options->exchanges, "how tables are divided and exchanged; columns is always measured")
+      .one_of(names)
+      .delimiter(',');
   add_named(command, "--values", config.wire_values, "how vectors and gradients travel");
   add_named(command, "--routing", config.routing, "how messages cross nodes");
   add_named(command, "--optimizer", config.optimizer, "what steps the rows");
-  command->add_option("--text", options->text, "plain text whose words are the ids; without it, Zipf-distributed ids")
-      ->check(CLI::ExistingFile);
-  command->add_option("--compute-ms", options->compute_ms, "computing of a step forward, and backward [a step of columns]")
-      ->check(CLI::Range(0.0, 1e6));
-  command->add_option("--dense-count", options->dense_count, "elements of the dense block; 0: none")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{2147483647}))
-      ->capture_default_str();
-  command->add_option("--iterations", options->iterations, "measured steps")->check(positive)->capture_default_str();
-  command->add_option("--warmup", options->warmup, "steps before those that are measured")
-      ->check(non_negative)
-      ->capture_default_str();
-  command->add_option("--json", options->json, "rank 0 also writes the rows to this file");
-  command->callback([options] { run(*options); });
+  command.option("--text", options->text, "plain text whose words are the ids; without it, Zipf-distributed ids").existing_file();
+  command.option("--compute-ms", options->compute_ms, "computing of a step forward, and backward [a step of columns]")
+      .between(0.0, 1e6);
+  command.option("--dense-count", options->dense_count, "elements of the dense block; 0: none").between(0, 2147483647);
+  command.option("--iterations", options->iterations, "measured steps").positive();
+  command.option("--warmup", options->warmup, "steps before those that are measured").non_negative();
+  command.option("--json", options->json, "rank 0 also writes the rows to this file");
+  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

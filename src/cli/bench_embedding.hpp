@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +11,7 @@
 #include <weir/embedding.hpp>
 
 #include "cli/embedding_batches.hpp"
+#include "cli/json.hpp"
 
 namespace weir::cli {
 
@@ -72,8 +72,8 @@ struct StallResult {
 void print_stalls(const std::vector<StallResult>& results, double compute_ms, std::int64_t dense_count);
 
 /// Rows of a JSON list, without what is common to all of them.
-[[nodiscard]] nlohmann::ordered_json to_json(const ExchangeResult& result, const ExchangeResult& columns);
-[[nodiscard]] nlohmann::ordered_json to_json(const SparsityResult& result);
-[[nodiscard]] nlohmann::ordered_json to_json(const StallResult& result, const std::vector<StallResult>& all, double compute_ms);
+[[nodiscard]] JsonValue to_json(const ExchangeResult& result, const ExchangeResult& columns);
+[[nodiscard]] JsonValue to_json(const SparsityResult& result);
+[[nodiscard]] JsonValue to_json(const StallResult& result, const std::vector<StallResult>& all, double compute_ms);
 
 }  // namespace weir::cli

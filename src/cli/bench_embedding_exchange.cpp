@@ -1,8 +1,9 @@
 // Every exchange of an embedding table against `columns` and against the volume that it takes.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "cli/bench_embedding.hpp"
 #include "cli/bench_ranks.hpp"
+#include "cli/json.hpp"
 #include "cli/report.hpp"
 
 namespace weir::cli {
@@ -101,7 +102,7 @@ void print_exchanges(const std::vector<ExchangeResult>& results) {
       dense_bound, allgather_bound_4, allgather_bound_8, volume_bound);
 }
 
-nlohmann::ordered_json to_json(const ExchangeResult& r, const ExchangeResult& columns) {
+JsonValue to_json(const ExchangeResult& r, const ExchangeResult& columns) {
   return {{"benchmark", "embedding_exchange"},
           {"exchange", r.exchange},
           {"median_ms", r.step_ms},

@@ -1,8 +1,9 @@
 // How much of a batch's gradients must travel, and how much of that soon (EmbRace table 3).
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "cli/bench_embedding.hpp"
 #include "cli/bench_ranks.hpp"
+#include "cli/json.hpp"
 
 namespace weir::cli {
 namespace {
@@ -63,7 +64,7 @@ void print_sparsity(const SparsityResult& result) {
   fmt::print("of a step's vectors and gradients {:.1f} % must travel before the next forward pass\n", 100 * urgent_share(result));
 }
 
-nlohmann::ordered_json to_json(const SparsityResult& r) {
+JsonValue to_json(const SparsityResult& r) {
   return {{"benchmark", "embedding_sparsity"},
           {"original_mb", r.original_mb},
           {"coalesced_mb", r.coalesced_mb},

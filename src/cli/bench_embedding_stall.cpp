@@ -1,6 +1,6 @@
 // How long training waits for communication (EmbRace section 5.4), with and without scheduling: steps of one table and one dense
 // block, whose computing is sleep.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>
@@ -11,6 +11,7 @@
 #include "cli/bench_embedding.hpp"
 #include "cli/bench_input.hpp"
 #include "cli/bench_ranks.hpp"
+#include "cli/json.hpp"
 #include "cli/report.hpp"
 
 namespace weir::cli {
@@ -185,7 +186,7 @@ void print_stalls(const std::vector<StallResult>& results, double compute_ms, st
   fmt::print("bound for 4 nodes of one rank at 1 Gbit/s: 2d at most {} of the others\n", stall_bound);
 }
 
-nlohmann::ordered_json to_json(const StallResult& r, const std::vector<StallResult>& all, double compute_ms) {
+JsonValue to_json(const StallResult& r, const std::vector<StallResult>& all, double compute_ms) {
   return {{"benchmark", "embedding_stall"},
           {"scheme", r.scheme},
           {"compute_ms", compute_ms},

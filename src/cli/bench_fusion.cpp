@@ -28,12 +28,11 @@ void run(const FusionOptions& options) {
 
 }  // namespace
 
-void add_bench_fusion(CLI::App& bench) {
+void add_bench_fusion(Command& bench) {
   auto options = std::make_shared<FusionOptions>();
-  CLI::App* command =
-      bench.add_subcommand("fusion", "Tensor fusion: training steps of well-known networks by every scheme; start with mpirun");
-  add_fusion_options(*command, *options);
-  command->callback([options] { run(*options); });
+  Command command = bench.add("fusion", "Tensor fusion: training steps of well-known networks by every scheme; start with mpirun");
+  add_fusion_options(command, *options);
+  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

@@ -10,11 +10,9 @@
 
 #include "cli/fusion_training.hpp"
 
-namespace CLI {
-class App;
-}
-
 namespace weir::cli {
+
+class Command;
 
 /// Beside the schemes: all tensors whole, in buffers of that size.
 inline constexpr std::string_view dense_scheme = "dense";
@@ -31,7 +29,7 @@ struct FusionOptions {
   std::string json;
   FusionConfig config;
 };
-void add_fusion_options(CLI::App& command, FusionOptions& options);
+void add_fusion_options(Command& command, FusionOptions& options);
 /// Those of names_of<FusionScheme>, and dense_scheme.
 [[nodiscard]] std::vector<std::string> fusion_schemes();
 

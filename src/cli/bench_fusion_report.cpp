@@ -1,13 +1,12 @@
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
-#include <fstream>
+#include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
-#include <stdexcept>
 
 #include "base/config_check.hpp"
 #include "cli/bench_fusion.hpp"
+#include "cli/json.hpp"
 
 namespace weir::cli {
 namespace {
@@ -50,39 +49,39 @@ void print_goals(const FusionResults& results) {
   print(fmt::format("{} to none", usual), fastest(results, {"none"}) / fastest(results, {usual}), "at least 1");
 }
 
-nlohmann::ordered_json row_of(const FusionResults& results, const FusionResult& r, const FusionOptions& options, int ranks) {
+JsonValue row_of(const FusionResults& results, const FusionResult& r, const FusionOptions& options, int ranks) {
   const Ratios ratios = ratios_of(results, r);
-  nlohmann::ordered_json row = {{"benchmark", "fusion"},
-                                {"model", results.model.name},
-                                {"scheme", r.scheme},
-                                {"algorithm", r.algorithm},
-                                {"threshold", name_of(options.config.threshold)},
-                                {"ranks", ranks},
-                                {"elements", results.model.elements()},
-                                {"tensors", results.model.tensors.size()},
-                                {"shrink", options.shrink},
-                                {"density", options.config.density},
-                                {"buffer_mib", options.buffer_mib},
-                                {"batch", results.batch},
-                                {"gflops", options.gflops},
-                                {"compute_ms", results.compute_ms},
-                                {"card_mb_per_s", results.card_mb_per_s},
-                                {"median_ms", r.step_ms},
-                                {"min_ms", r.step_min_ms},
-                                {"exposed_ms", r.exposed_ms},
-                                {"select_ms", r.select_ms},
-                                {"waited_ms", r.waited_ms},
-                                {"startups", r.startups},
-                                {"sent_mb", r.sent_mb},
-                                {"received_mb", r.received_mb},
-                                {"control_mb", r.control_mb},
-                                {"tensors_missing", r.missing},
-                                {"regroupings", r.regroupings},
-                                {"memory_bytes", r.memory_bytes},
-                                {"limit_ms", r.limit_ms},
-                                {"limit_ratio", ratios.limit}};
-  if (!std::isnan(ratios.none)) row["none_ratio"] = ratios.none;
-  if (!std::isnan(ratios.behind_or_none)) row["best_of_none_and_behind_ratio"] = ratios.behind_or_none;
+  JsonValue row = {{"benchmark", "fusion"},
+                   {"model", results.model.name},
+                   {"scheme", r.scheme},
+                   {"algorithm", r.algorithm},
+                   {"threshold", name_of(options.config.threshold)},
+                   {"ranks", ranks},
+                   {"elements", results.model.elements()},
+                   {"tensors", results.model.tensors.size()},
+                   {"shrink", options.shrink},
+                   {"density", options.config.density},
+                   {"buffer_mib", options.buffer_mib},
+                   {"batch", results.batch},
+                   {"gflops", options.gflops},
+                   {"compute_ms", results.compute_ms},
+                   {"card_mb_per_s", results.card_mb_per_s},
+                   {"median_ms", r.step_ms},
+                   {"min_ms", r.step_min_ms},
+                   {"exposed_ms", r.exposed_ms},
+                   {"select_ms", r.select_ms},
+                   {"waited_ms", r.waited_ms},
+                   {"startups", r.startups},
+                   {"sent_mb", r.sent_mb},
+                   {"received_mb", r.received_mb},
+                   {"control_mb", r.control_mb},
+                   {"tensors_missing", r.missing},
+                   {"regroupings", r.regroupings},
+                   {"memory_bytes", r.memory_bytes},
+                   {"limit_ms", r.limit_ms},
+                   {"limit_ratio", ratios.limit}};
+  if (!std::isnan(ratios.none)) row.set("none_ratio", ratios.none);
+  if (!std::isnan(ratios.behind_or_none)) row.set("best_of_none_and_behind_ratio", ratios.behind_or_none);
   return row;
 }
 
@@ -117,13 +116,11 @@ void print_fusion(const FusionResults& results, const FusionOptions& options, in
 }
 
 void write_fusion(const std::vector<FusionResults>& models, const FusionOptions& options, int ranks) {
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  JsonValue rows = JsonValue::array();
   for (const FusionResults& results : models) {
     for (const FusionResult& r : results.schemes) rows.push_back(row_of(results, r, options, ranks));
   }
-  std::ofstream out(options.json);
-  out << rows.dump(1) << '\n';
-  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", options.json));
+  write_json(rows, options.json);
 }
 
 }  // namespace weir::cli

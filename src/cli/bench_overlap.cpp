@@ -1,5 +1,5 @@
 // weir bench overlap: how soon a small urgent allreduce finishes that starts behind a large one. Start it with mpirun.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <weir/mpi.h>
 
 #include <array>
@@ -8,7 +8,6 @@
 #include "cli/bench_input.hpp"
 #include "cli/commands.hpp"
 #include "cli/mpi_start.hpp"
-#include "cli/numbers.hpp"
 #include "cli/report.hpp"
 
 namespace weir::cli {
@@ -149,29 +148,25 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_bench_overlap(CLI::App& bench) {
+void add_bench_overlap(Command& bench) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = bench.add_subcommand(
-      "overlap", "Finish time of a small urgent allreduce started behind a large one, against first come, first served");
+  Command command =
+      bench.add("overlap", "Finish time of a small urgent allreduce started behind a large one, against first come, first served");
   std::vector<std::string> names;
   for (const AlgorithmInfo& algorithm : algorithms()) {
     if (algorithm.host_memory) names.emplace_back(algorithm.name);
   }
   const auto add_count = [&](const char* name, std::int64_t& count, const char* text) {
-    command->add_option(name, count, text)->check(CLI::Range(std::int64_t{1}, std::int64_t{2147483647}))->capture_default_str();
+    command.option(name, count, text).between(1, 2147483647);
   };
   add_count("--count", options->count, "elements of the large gradient");
   add_count("--urgent-count", options->urgent_count, "elements of the urgent gradient");
-  command->add_option("--algorithm", options->algorithm, "of the large plan")->check(CLI::IsMember(names))->capture_default_str();
-  command->add_option("--urgent-algorithm", options->urgent_algorithm, "of the urgent plan")
-      ->check(CLI::IsMember(names))
-      ->capture_default_str();
-  command->add_option("--density", options->density, "share of entries delivered by sparse algorithms")
-      ->check(CLI::Range(1e-9, 1.0))
-      ->capture_default_str();
-  command->add_option("--iterations", options->iterations, "measured iterations")->check(positive)->capture_default_str();
-  command->add_option("--json", options->json, "rank 0 also writes the rows to this file");
-  command->callback([options] { run(*options); });
+  command.option("--algorithm", options->algorithm, "of the large plan").one_of(names);
+  command.option("--urgent-algorithm", options->urgent_algorithm, "of the urgent plan").one_of(names);
+  command.option("--density", options->density, "share of entries delivered by sparse algorithms").between(1e-9, 1.0);
+  command.option("--iterations", options->iterations, "measured iterations").positive();
+  command.option("--json", options->json, "rank 0 also writes the rows to this file");
+  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

@@ -1,6 +1,6 @@
 // weir bench plans: a plan for every tensor of a network, all in flight and one after another, against one plan of all. Start it
 // with mpirun.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <weir/mpi.h>
 
 #include <algorithm>
@@ -11,7 +11,6 @@
 #include "cli/commands.hpp"
 #include "cli/fusion_model.hpp"
 #include "cli/mpi_start.hpp"
-#include "cli/numbers.hpp"
 #include "cli/report.hpp"
 
 namespace weir::cli {
@@ -106,30 +105,22 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_bench_plans(CLI::App& bench) {
+void add_bench_plans(Command& bench) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = bench.add_subcommand(
+  Command command = bench.add(
       "plans", "A plan for every tensor of a network, all in flight and one after another, against one plan; start with mpirun");
-  command
-      ->add_option("--model", options->model,
-                   "whose tensors: an installed table (resnet50, resnet152, vgg19, bert_base, gpt2_large), or a file of one")
-      ->capture_default_str();
+  command.option("--model", options->model,
+                 "whose tensors: an installed table (resnet50, resnet152, vgg19, bert_base, gpt2_large), or a file of one");
   std::vector<std::string> names;
   for (const AlgorithmInfo& algorithm : algorithms()) {
     if (algorithm.sparse && algorithm.host_memory) names.emplace_back(algorithm.name);
   }
-  command->add_option("--algorithm", options->algorithm, "of all plans")->check(CLI::IsMember(names))->capture_default_str();
-  command->add_option("--density", options->density, "share of entries that is delivered")
-      ->check(CLI::Range(1e-9, 1.0))
-      ->capture_default_str();
-  command->add_option("--iterations", options->iterations, "measured iterations, in each of which all take turns")
-      ->check(positive)
-      ->capture_default_str();
-  command->add_option("--warmup", options->warmup, "iterations before those that are measured")
-      ->check(non_negative)
-      ->capture_default_str();
-  command->add_option("--json", options->json, "rank 0 also writes the rows to this file");
-  command->callback([options] { run(*options); });
+  command.option("--algorithm", options->algorithm, "of all plans").one_of(names);
+  command.option("--density", options->density, "share of entries that is delivered").between(1e-9, 1.0);
+  command.option("--iterations", options->iterations, "measured iterations, in each of which all take turns").positive();
+  command.option("--warmup", options->warmup, "iterations before those that are measured").non_negative();
+  command.option("--json", options->json, "rank 0 also writes the rows to this file");
+  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

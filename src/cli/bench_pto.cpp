@@ -4,7 +4,6 @@
 
 #include <weir/mpi.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 
@@ -30,12 +29,12 @@ void run(const PtoOptions& options) {
 
 }  // namespace
 
-void add_bench_pto(CLI::App& bench) {
+void add_bench_pto(Command& bench) {
   auto options = std::make_shared<PtoOptions>();
-  CLI::App* command = bench.add_subcommand(
-      "pto", "LARS and LAMB over the layers of well-known networks, divided among ranks and by each; start with mpirun");
-  add_pto_options(*command, *options);
-  command->callback([options] { run(*options); });
+  Command command =
+      bench.add("pto", "LARS and LAMB over the layers of well-known networks, divided among ranks and by each; start with mpirun");
+  add_pto_options(command, *options);
+  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

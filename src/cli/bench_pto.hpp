@@ -10,11 +10,9 @@
 
 #include "cli/fusion_model.hpp"
 
-namespace CLI {
-class App;
-}
-
 namespace weir::cli {
+
+class Command;
 
 struct PtoOptions {
   std::vector<std::string> models = {"resnet50"};
@@ -22,7 +20,7 @@ struct PtoOptions {
   int iterations = 15, warmup = 2;
   std::string json;
 };
-void add_pto_options(CLI::App& command, PtoOptions& options);
+void add_pto_options(Command& command, PtoOptions& options);
 
 /// How ranks come to a common start, and what weights and gradients are at first: filled tensor by tensor.
 struct PtoHost {

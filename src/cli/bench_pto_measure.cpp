@@ -1,18 +1,16 @@
 // What `weir bench pto` measures and prints, on MPI and on simulated machines.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <weir/optim.hpp>
 
 #include "base/buffer.hpp"
 #include "base/config_check.hpp"
 #include "cli/bench_pto.hpp"
 #include "cli/bench_ranks.hpp"
-#include "cli/numbers.hpp"
+#include "cli/command.hpp"
+#include "cli/json.hpp"
 #include "cli/report.hpp"
 #include "optim/layer_optimizer.hpp"
 
@@ -136,7 +134,7 @@ std::vector<Result> measure(const Communicator& comm, const PtoOptions& options,
   return results;
 }
 
-nlohmann::ordered_json row_of(const FusionModel& model, const Result& r, const Result& baseline, int ranks) {
+JsonValue row_of(const FusionModel& model, const Result& r, const Result& baseline, int ranks) {
   return {{"benchmark", "pto"},
           {"model", model.name},
           {"rule", name_of(r.asked.rule)},
@@ -183,7 +181,7 @@ void print(const FusionModel& model, const std::vector<Result>& results, int ran
 }  // namespace
 
 void bench_pto(const Communicator& comm, const PtoOptions& options, std::span<const FusionModel> models, const PtoHost& host) {
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  JsonValue rows = JsonValue::array();
   for (const FusionModel& model : models) {
     for (const OptimizerRule rule : {OptimizerRule::lars, OptimizerRule::lamb}) {
       const std::vector<Result> results = measure(comm, options, model, rule, host);
@@ -198,25 +196,19 @@ void bench_pto(const Communicator& comm, const PtoOptions& options, std::span<co
       "included;\n"
       "in brackets: what the cost functions predict; MB: held by the optimizer of a rank; speedup: over every rank doing all.\n");
   if (options.json.empty()) return;
-  std::ofstream out(options.json);
-  out << rows.dump(1) << '\n';
-  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", options.json));
+  write_json(rows, options.json);
 }
 
-void add_pto_options(CLI::App& command, PtoOptions& options) {
+void add_pto_options(Command& command, PtoOptions& options) {
   command
-      .add_option("--model", options.models,
-                  "names of installed tables (resnet50, resnet152, vgg19, bert_base, gpt2_large), files of such tables, or all")
-      ->delimiter(',')
-      ->capture_default_str();
-  command.add_option("--smallest", options.smallest, "layers of fewer elements are biases and norms, which are not scaled")
-      ->check(non_negative)
-      ->capture_default_str();
-  command.add_option("--iterations", options.iterations, "measured steps of each division, which take turns")
-      ->check(positive)
-      ->capture_default_str();
-  command.add_option("--warmup", options.warmup, "steps of each before these")->check(non_negative)->capture_default_str();
-  command.add_option("--json", options.json, "rank 0 also writes the rows to this file");
+      .option("--model", options.models,
+              "names of installed tables (resnet50, resnet152, vgg19, bert_base, gpt2_large), files of such tables, or all")
+      .delimiter(',');
+  command.option("--smallest", options.smallest, "layers of fewer elements are biases and norms, which are not scaled")
+      .non_negative();
+  command.option("--iterations", options.iterations, "measured steps of each division, which take turns").positive();
+  command.option("--warmup", options.warmup, "steps of each before these").non_negative();
+  command.option("--json", options.json, "rank 0 also writes the rows to this file");
 }
 
 }  // namespace weir::cli

@@ -1,6 +1,6 @@
 #include "cli/bench_ranks.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <cstdio>

@@ -1,20 +1,18 @@
 // weir bench rows: what an embedding table does with rows of float32, one thread: gathering those of a batch, and adding up the
 // gradients of equal ids; against memcpy of as many bytes.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <random>
 #include <stdexcept>
 
 #include "base/buffer.hpp"
 #include "cli/commands.hpp"
-#include "cli/numbers.hpp"
+#include "cli/json.hpp"
 #include "cli/report.hpp"
 #include "cli/zipf_ids.hpp"
 #include "kernels/kernels.hpp"
@@ -165,7 +163,7 @@ void print_rows_table(const Options& options, const std::vector<RowsRow>& rows) 
 }
 
 void write_rows_json(const Options& options, const std::vector<RowsRow>& rows) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  JsonValue list = JsonValue::array();
   for (const RowsRow& r : rows) {
     list.push_back({{"benchmark", "rows"},
                     {"rows", options.rows},
@@ -182,9 +180,7 @@ void write_rows_json(const Options& options, const std::vector<RowsRow>& rows) {
                     {"gather_bound", gather_bound},
                     {"coalesce_bound", coalesce_bound}});
   }
-  std::ofstream out(options.json);
-  out << list.dump(1) << '\n';
-  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", options.json));
+  write_json(list, options.json);
 }
 
 void run(const Options& options) {
@@ -197,26 +193,20 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_bench_rows(CLI::App& bench) {
+void add_bench_rows(Command& bench) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = bench.add_subcommand(
+  Command command = bench.add(
       "rows", "Gathering and coalescing rows of an embedding table, one thread, float32, Zipf-distributed ids; against memcpy");
-  command->footer(
+  command.footer(
       "gather: the rows of a batch's tokens, against memcpy of tokens x width values; coalesce: adds up the gradients of equal\n"
       "ids, against memcpy of (tokens + distinct) / 2 x width values. Each as many bytes as the kernel reads and writes.\n"
       "Ratios are time of memcpy / time of the kernel. Every iteration takes other tokens.");
-  command->add_option("--rows", options->rows, "rows of the table")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{0xffffffff}))
-      ->capture_default_str();
-  command->add_option("--width", options->widths, "values of a row, one or more widths")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
-      ->capture_default_str();
-  command->add_option("--tokens", options->tokens, "ids of a batch")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{0x7fffffff}))
-      ->capture_default_str();
-  command->add_option("--iterations", options->iterations, "measured iterations")->check(positive)->capture_default_str();
-  command->add_option("--json", options->json, "also write the rows to this file");
-  command->callback([options] { run(*options); });
+  command.option("--rows", options->rows, "rows of the table").between(std::int64_t{1}, std::int64_t{0xffffffff});
+  command.option("--width", options->widths, "values of a row, one or more widths").between(std::int64_t{1}, std::int64_t{1} << 20);
+  command.option("--tokens", options->tokens, "ids of a batch").between(1, 0x7fffffff);
+  command.option("--iterations", options->iterations, "measured iterations").positive();
+  command.option("--json", options->json, "also write the rows to this file");
+  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

@@ -1,15 +1,15 @@
 // weir bench schedules: oktopk by each of its schedules over sizes, against MPI_Allreduce of the dense array. Start it with mpirun.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <weir/mpi.h>
 
 #include <algorithm>
 #include <memory>
 
+#include "base/config_check.hpp"
 #include "cli/bench_input.hpp"
 #include "cli/bench_turns.hpp"
 #include "cli/commands.hpp"
 #include "cli/mpi_start.hpp"
-#include "cli/numbers.hpp"
 #include "cli/report.hpp"
 #include "kernels/kernels.hpp"
 
@@ -135,28 +135,19 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_bench_schedules(CLI::App& bench) {
+void add_bench_schedules(Command& bench) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      bench.add_subcommand("schedules", "oktopk by each of its schedules over sizes, against MPI_Allreduce; start with mpirun");
-  command->add_option("--count", options->counts, "elements of the gradient, one size or several with commas between them")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{2147483647}))
-      ->delimiter(',')
-      ->capture_default_str();
-  command->add_option("--density", options->density, "share of entries that is delivered")
-      ->check(CLI::Range(1e-9, 1.0))
-      ->capture_default_str();
-  command->add_option("--radix", options->radix, "of the phased schedule; 0: the cheapest by the cost functions")
-      ->check(CLI::IsMember({0, 2, 4, 8, 16, 32, 64}))
-      ->capture_default_str();
-  command->add_option("--iterations", options->iterations, "measured iterations, in each of which all take turns")
-      ->check(positive)
-      ->capture_default_str();
-  command->add_option("--warmup", options->warmup, "iterations before those that are measured")
-      ->check(non_negative)
-      ->capture_default_str();
-  command->add_option("--json", options->json, "rank 0 also writes the rows to this file");
-  command->callback([options] { run(*options); });
+  Command command = bench.add("schedules", "oktopk by each of its schedules over sizes, against MPI_Allreduce; start with mpirun");
+  command.option("--count", options->counts, "elements of the gradient, one size or several with commas between them")
+      .between(1, 2147483647)
+      .delimiter(',');
+  command.option("--density", options->density, "share of entries that is delivered").between(1e-9, 1.0);
+  command.option("--radix", options->radix, "of the phased schedule; 0: the cheapest by the cost functions")
+      .one_of({0, 2, 4, 8, 16, 32, 64});
+  command.option("--iterations", options->iterations, "measured iterations, in each of which all take turns").positive();
+  command.option("--warmup", options->warmup, "iterations before those that are measured").non_negative();
+  command.option("--json", options->json, "rank 0 also writes the rows to this file");
+  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

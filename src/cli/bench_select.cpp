@@ -2,7 +2,7 @@
 // method hits k and the exact selection.
 #include "cli/bench_select.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>
@@ -13,7 +13,7 @@
 
 #include "base/buffer.hpp"
 #include "cli/commands.hpp"
-#include "cli/numbers.hpp"
+#include "cli/named_option.hpp"
 #include "kernels/kernels.hpp"
 #include "plan/selector.hpp"
 
@@ -153,11 +153,11 @@ Row SelectMeasurement::row() const {
   return row;
 }
 
-void add_bench_select(CLI::App& bench) {
+void add_bench_select(Command& bench) {
   auto options = std::make_shared<SelectOptions>();
-  CLI::App* command = bench.add_subcommand(
-      "select", "Compensation and local selection, one thread or a GPU, against one r[i] += g[i] pass and nth_element");
-  command->footer(
+  Command command =
+      bench.add("select", "Compensation and local selection, one thread or a GPU, against one r[i] += g[i] pass and nth_element");
+  command.footer(
       "reuse: Ok-Topk's threshold of an earlier iteration; exact: the k largest, warm; exact_cold: the same, first iteration;\n"
       "mstopk: CommLib's bisection between mean and maximum; sampled: DGC's threshold of 1 % of the entries; gaussian: "
       "Gaussiank's\n"
@@ -168,20 +168,17 @@ void add_bench_select(CLI::App& bench) {
       "With --memory cuda the time is that of a plan's selection, until the host has what is selected, and the baseline copies "
       "the\n"
       "12 bytes an element that compensation must move.");
-  command->add_option("--count", options->count, "elements of the gradient")->check(positive)->capture_default_str();
-  command->add_option("--density", options->density, "share of entries selected")
-      ->check(CLI::Range(1e-9, 1.0))
-      ->capture_default_str();
+  command.option("--count", options->count, "elements of the gradient").positive();
+  command.option("--density", options->density, "share of entries selected").between(1e-9, 1.0);
   std::vector<std::string> names{"all"};
   for (const SelectMethod& method : select_methods) names.emplace_back(method.name);
-  command->add_option("--algorithm", options->algorithm, "method, or all")->check(CLI::IsMember(names))->capture_default_str();
+  command.option("--algorithm", options->algorithm, "method, or all").one_of(names);
   add_named(command, "--memory", options->memory, "where gradient and residual are (cuda: a plan of one rank on the nearest GPU)");
-  command->add_option("--samplings", options->samplings, "bisections of mstopk")->check(CLI::Range(1, 1000))->capture_default_str();
-  command->add_option("--iterations", options->iterations, "measured iterations")->check(positive)->capture_default_str();
-  command->add_option("--input", options->input, "recorded gradients, raw float32 or .npy, iterations x 1 x count")
-      ->check(CLI::ExistingFile);
-  command->add_option("--json", options->json, "also write the rows to this file");
-  command->callback([options] { run(*options); });
+  command.option("--samplings", options->samplings, "bisections of mstopk").between(1, 1000);
+  command.option("--iterations", options->iterations, "measured iterations").positive();
+  command.option("--input", options->input, "recorded gradients, raw float32 or .npy, iterations x 1 x count").existing_file();
+  command.option("--json", options->json, "also write the rows to this file");
+  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

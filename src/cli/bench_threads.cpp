@@ -1,14 +1,11 @@
 // weir bench threads: what plans and tables do in host memory, on one thread and on several, beside a plain pass over the same
 // arrays; and how long it takes to wake threads.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,7 +13,7 @@
 #include "base/threads.hpp"
 #include "cli/bench_input.hpp"
 #include "cli/commands.hpp"
-#include "cli/numbers.hpp"
+#include "cli/json.hpp"
 #include "cli/report.hpp"
 #include "cli/zipf_ids.hpp"
 #include "codec/coo.hpp"
@@ -168,7 +165,7 @@ void print_loops(const std::vector<LoopTimes>& rows, const Options& options) {
 }
 
 void write_loops(const std::vector<LoopTimes>& rows, double waking_us, const Options& options) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  JsonValue list = JsonValue::array();
   for (const LoopTimes& row : rows) {
     list.push_back({{"benchmark", "threads"},
                     {"loop", row.loop},
@@ -182,9 +179,7 @@ void write_loops(const std::vector<LoopTimes>& rows, double waking_us, const Opt
                     {"baseline_speedup", rows[stream].speedup()}});
   }
   if (options.threads > 1) list.push_back({{"benchmark", "waking"}, {"threads", options.threads}, {"median_us", waking_us}});
-  std::ofstream out(options.json);
-  out << list.dump(1) << '\n';
-  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", options.json));
+  write_json(list, options.json);
 }
 
 void run(Options options) {
@@ -223,22 +218,17 @@ void run(Options options) {
 
 }  // namespace
 
-void add_bench_threads(CLI::App& bench) {
+void add_bench_threads(Command& bench) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      bench.add_subcommand("threads",
-                           "Selection, settling, the dense result, merging, messages and rows of tables, on one "
-                           "thread and on several, beside one r[i] += g[i] pass; and how long threads take to wake");
-  command->add_option("--count", options->count, "elements of the gradient")->check(positive)->capture_default_str();
-  command->add_option("--density", options->density, "share of entries selected and merged")
-      ->check(CLI::Range(1e-9, 1.0))
-      ->capture_default_str();
-  command->add_option("--threads", options->threads, "how many; 0: the cores that the command may use")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
-  command->add_option("--iterations", options->iterations, "measured iterations")->check(positive)->capture_default_str();
-  command->add_option("--json", options->json, "also write the rows to this file");
-  command->callback([options] { run(*options); });
+  Command command = bench.add("threads",
+                              "Selection, settling, the dense result, merging, messages and rows of tables, on one "
+                              "thread and on several, beside one r[i] += g[i] pass; and how long threads take to wake");
+  command.option("--count", options->count, "elements of the gradient").positive();
+  command.option("--density", options->density, "share of entries selected and merged").between(1e-9, 1.0);
+  command.option("--threads", options->threads, "how many; 0: the cores that the command may use").between(0, 1024);
+  command.option("--iterations", options->iterations, "measured iterations").positive();
+  command.option("--json", options->json, "also write the rows to this file");
+  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

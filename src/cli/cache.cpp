@@ -1,5 +1,5 @@
 // weir cache: folders of the sample cache, looked at and made smaller, without MPI.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <functional>
 #include <weir/weir.hpp>
@@ -7,7 +7,6 @@
 #include "cli/cache_folders.hpp"
 #include "cli/checkpoint_files.hpp"
 #include "cli/commands.hpp"
-#include "cli/numbers.hpp"
 
 namespace weir::cli {
 namespace {
@@ -20,15 +19,15 @@ void end_with(const std::function<int()>& run) {
   } catch (const std::exception& error) {
     fmt::print(stderr, "weir: {}\n", error.what());
   }
-  if (status != 0) throw CLI::RuntimeError(status);
+  if (status != 0) throw ExitWith(status);
 }
 
 }  // namespace
 
-void add_cache(CLI::App& app) {
-  CLI::App* group = app.add_subcommand("cache", "Folders of the sample cache: list, prune, verify; without MPI");
-  group->require_subcommand(1);
-  group->footer("Status: 0; 1 where a pack is damaged; 2 where the command line is wrong, or something else is in the way.");
+void add_cache(Command& app) {
+  Command group = app.add("cache", "Folders of the sample cache: list, prune, verify; without MPI");
+  group.require_subcommand();
+  group.footer("Status: 0; 1 where a pack is damaged; 2 where the command line is wrong, or something else is in the way.");
 
   struct Options {
     std::string folder, json;
@@ -36,41 +35,37 @@ void add_cache(CLI::App& app) {
     bool remove = false;
   };
   const auto add = [&](const char* name, const char* what, Options& options) {
-    CLI::App* command = group->add_subcommand(name, what);
-    command->add_option("folder", options.folder, "of the cache, which runs and data sets share")
-        ->required()
-        ->check(CLI::ExistingDirectory);
+    Command command = group.add(name, what);
+    command.option("folder", options.folder, "of the cache, which runs and data sets share").required().existing_folder();
     return command;
   };
 
   auto options = std::make_shared<Options>();
-  CLI::App* command = add("ls", "List the data sets of a folder", *options);
-  command->footer(
+  Command command = add("ls", "List the data sets of a folder", *options);
+  command.footer(
       "Name, packs, bytes and time of last use of each data set, what identifies it, and what is being written, or was left by\n"
       "a process that has ended. Nothing is changed.");
-  command->add_option("--json", options->json, "also write it to this file; -: to stdout, and nothing else");
-  command->callback([options] { end_with([&] { return list_cache(options->folder, options->json); }); });
+  command.option("--json", options->json, "also write it to this file; -: to stdout, and nothing else");
+  command.action([options] { end_with([&] { return list_cache(options->folder, options->json); }); });
 
   options = std::make_shared<Options>();
   command = add("prune", "Remove packs from a folder", *options);
-  command->footer(
+  command.footer(
       "Always what dead writers have left. Packs besides as the options say; several options: only what all of them mean.\n"
       "Runs may go on meanwhile: what they have open they read to its end, and the rest they read from the store.");
   Pruning& pruning = options->pruning;
-  command->add_option("--dataset", pruning.data_set, "of this data set only; with no other option, all of it");
-  command->add_option("--older-than", pruning.days, "packs that were last used so many days ago")
-      ->type_name("DAYS")
-      ->check(non_negative);
-  command->add_option("--to", pruning.bytes, "what was used least recently, until no more than this is left, 500G for instance")
-      ->type_name("BYTES")
-      ->transform(CLI::AsSizeValue(true));
-  command->callback([options] { end_with([&] { return prune_cache(options->folder, options->pruning); }); });
+  command.option("--dataset", pruning.data_set, "of this data set only; with no other option, all of it");
+  command.option("--older-than", pruning.days, "packs that were last used so many days ago").type_name("DAYS").non_negative();
+  command.option("--to", pruning.bytes, "what was used least recently, until no more than this is left, 500G for instance")
+      .type_name("BYTES")
+      .size_with_unit();
+  command.action([options] { end_with([&] { return prune_cache(options->folder, options->pruning); }); });
 
   options = std::make_shared<Options>();
   command = add("verify", "Read every byte of all packs, and hold it against its checksum", *options);
-  command->footer("A line for each data set, and for each damaged pack.");
-  command->add_flag("--remove", options->remove, "remove damaged packs: runs read their samples from the store anew");
-  command->callback([options] { end_with([&] { return verify_cache(options->folder, options->remove); }); });
+  command.footer("A line for each data set, and for each damaged pack.");
+  command.flag("--remove", options->remove, "remove damaged packs: runs read their samples from the store anew");
+  command.action([options] { end_with([&] { return verify_cache(options->folder, options->remove); }); });
 }
 
 }  // namespace weir::cli

@@ -1,19 +1,19 @@
 #include "cli/cache_folders.hpp"
 
 #include <fcntl.h>
-#include <fmt/chrono.h>
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <ctime>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <vector>
 
 #include "cli/checkpoint_files.hpp"
+#include "cli/json.hpp"
+#include "cli/report.hpp"
 #include "datacache/cache_folder.hpp"
 #include "datacache/pack_file.hpp"
 
@@ -26,7 +26,6 @@ using datacache::CacheFolder;
 using datacache::Descriptor;
 using datacache::Manifest;
 using datacache::PackFile;
-using Json = nlohmann::ordered_json;
 
 /// One data set of a folder.
 struct Listed {
@@ -37,7 +36,11 @@ struct Listed {
 
 /// "2024-05-06T07:08:09Z"
 std::string time_text(std::int64_t nanoseconds) {
-  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(nanoseconds / 1'000'000'000)));
+  const auto seconds = static_cast<std::time_t>(nanoseconds / 1'000'000'000);
+  std::tm utc{};
+  gmtime_r(&seconds, &utc);
+  std::array<char, 32> text{};
+  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc)};
 }
 
 std::string count_text(std::size_t count, std::string_view what) {
@@ -78,16 +81,16 @@ int list_cache(const std::string& path, const std::string& json) {
   std::int64_t unfinished = 0;
   for (const CacheFile& file : there.unfinished) unfinished += file.status.bytes;
   if (!json.empty()) {
-    Json sets = Json::array(), files = Json::array();
+    JsonValue sets = JsonValue::array(), files = JsonValue::array();
     for (const Listed& listed : all) {
-      Json set = {{"name", listed.name}, {"packs", listed.packs}, {"bytes", listed.bytes}};
-      if (listed.packs > 0) set["used"] = time_text(listed.used);
+      JsonValue set = {{"name", listed.name}, {"packs", listed.packs}, {"bytes", listed.bytes}};
+      if (listed.packs > 0) set.set("used", time_text(listed.used));
       if (listed.manifest && listed.manifest->version == datacache::manifest_version) {
-        set["identity"] = listed.manifest->set.identity;
-        set["samples"] = listed.manifest->set.samples;
-        set["pack_samples"] = listed.manifest->set.pack_samples;
+        set.set("identity", listed.manifest->set.identity);
+        set.set("samples", listed.manifest->set.samples);
+        set.set("pack_samples", listed.manifest->set.pack_samples);
       } else {
-        set["error"] = identity_text(listed);
+        set.set("error", identity_text(listed));
       }
       sets.push_back(std::move(set));
     }
@@ -121,8 +124,7 @@ int prune_cache(const std::string& path, const Pruning& wanted) {
     const std::vector<std::string> names = folder.look().data_sets;
     if (std::find(names.begin(), names.end(), wanted.data_set) == names.end())
       throw std::runtime_error(fmt::format("folder {} has no data set '{}': there {} {}", path, wanted.data_set,
-                                           names.empty() ? "is" : "are",
-                                           names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+                                           names.empty() ? "is" : "are", names.empty() ? "none" : joined(names)));
   }
   std::int64_t freed = 0;
   const std::vector<std::int64_t> left_overs = folder.remove_left_overs();

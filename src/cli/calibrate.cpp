@@ -1,7 +1,7 @@
 // weir calibrate: measures the machine that mpirun started it on, and writes a machine file.
 #include "model/calibrate.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 #include <weir/mpi.h>
 
@@ -155,15 +155,13 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_calibrate(CLI::App& app) {
+void add_calibrate(Command& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
-      "calibrate", "Measure this machine for predictions and automatic choice; start with mpirun on all its nodes");
-  command->add_option("--output", options->output, "machine file to write; default: where Weir looks for this host's own");
-  command->add_option("--seconds", options->seconds, "about how long to measure")
-      ->check(CLI::Range(0.1, 3600.0))
-      ->capture_default_str();
-  command->callback([options] { run(*options); });
+  Command command =
+      app.add("calibrate", "Measure this machine for predictions and automatic choice; start with mpirun on all its nodes");
+  command.option("--output", options->output, "machine file to write; default: where Weir looks for this host's own");
+  command.option("--seconds", options->seconds, "about how long to measure").between(0.1, 3600.0);
+  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

@@ -1,5 +1,5 @@
 // weir checkpoint: files of checkpoints, looked at and divided anew, without MPI.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <functional>
 #include <weir/weir.hpp>
@@ -22,20 +22,19 @@ void end_with(const std::function<int()>& run, int damaged = status_damaged) {
   } catch (const std::exception& error) {
     fmt::print(stderr, "weir: {}\n", error.what());
   }
-  if (status != 0) throw CLI::RuntimeError(status);
+  if (status != 0) throw ExitWith(status);
 }
 
-void add_json(CLI::App* command, std::string& json) {
-  command->add_option("--json", json, "also write it to this file; -: to stdout, and nothing else");
+void add_json(Command& command, std::string& json) {
+  command.option("--json", json, "also write it to this file; -: to stdout, and nothing else");
 }
 
 }  // namespace
 
-void add_checkpoint(CLI::App& app) {
-  CLI::App* group =
-      app.add_subcommand("checkpoint", "Files of checkpoints: list, show, verify, compare, divide among other ranks; without MPI");
-  group->require_subcommand(1);
-  group->footer("Status: 0; 1 where a file is damaged; 2 where the command line is wrong, or something else is in the way.");
+void add_checkpoint(Command& app) {
+  Command group = app.add("checkpoint", "Files of checkpoints: list, show, verify, compare, divide among other ranks; without MPI");
+  group.require_subcommand();
+  group.footer("Status: 0; 1 where a file is damaged; 2 where the command line is wrong, or something else is in the way.");
 
   struct Options {
     std::string a, b, json;
@@ -43,51 +42,52 @@ void add_checkpoint(CLI::App& app) {
     Resharding resharding;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* command = group->add_subcommand("ls", "List the checkpoints of a folder");
-  command->footer(
+  Command command = group.add("ls", "List the checkpoints of a folder");
+  command.footer(
       "Step, time of writing, ranks, nodes, run and size of each file, whether its seal holds, which is the newest by the "
       "manifest,\n"
       "and what interrupted saves have left. Nothing is changed.");
-  command->add_option("folder", options->a, "of a run's checkpoints")->required()->check(CLI::ExistingDirectory);
+  command.option("folder", options->a, "of a run's checkpoints").required().existing_folder();
   add_json(command, options->json);
-  command->callback([options] { end_with([&] { return list_checkpoints(options->a, options->json); }); });
+  command.action([options] { end_with([&] { return list_checkpoints(options->a, options->json); }); });
 
   options = std::make_shared<Options>();
-  command = group->add_subcommand("show", "Show what a file holds: values, configurations, datasets");
-  command->add_option("file", options->a, "a checkpoint")->required()->check(CLI::ExistingFile);
+  command = group.add("show", "Show what a file holds: values, configurations, datasets");
+  command.option("file", options->a, "a checkpoint").required().existing_file();
   add_json(command, options->json);
-  command->callback([options] { end_with([&] { return show_checkpoint(options->a, options->json); }); });
+  command.action([options] { end_with([&] { return show_checkpoint(options->a, options->json); }); });
 
   options = std::make_shared<Options>();
-  command = group->add_subcommand("verify", "Read every byte of files, and hold it against its checksum");
-  command->add_option("path", options->paths, "files, and folders whose files are meant")->required()->check(CLI::ExistingPath);
-  command->callback([options] { end_with([&] { return verify_checkpoints(options->paths); }); });
+  command = group.add("verify", "Read every byte of files, and hold it against its checksum");
+  command.option("path", options->paths, "files, and folders whose files are meant").required().existing_path();
+  command.action([options] { end_with([&] { return verify_checkpoints(options->paths); }); });
 
   options = std::make_shared<Options>();
-  command = group->add_subcommand("diff", "Compare two files");
-  command->footer(
+  command = group.add("diff", "Compare two files");
+  command.footer(
       "Attributes, values, configurations, datasets, and for each rank the number of differing elements and the largest\n"
       "difference. Time of writing, version and compression are not compared.\n"
       "Status: 0 where nothing differs, 1 where something does, 2 where a file cannot be read.");
-  command->add_option("first", options->a, "a checkpoint")->required()->check(CLI::ExistingFile);
-  command->add_option("second", options->b, "another one")->required()->check(CLI::ExistingFile);
-  command->callback([options] { end_with([&] { return diff_checkpoints(options->a, options->b); }, status_trouble); });
+  command.option("first", options->a, "a checkpoint").required().existing_file();
+  command.option("second", options->b, "another one").required().existing_file();
+  command.action([options] { end_with([&] { return diff_checkpoints(options->a, options->b); }, status_trouble); });
 
   options = std::make_shared<Options>();
   Resharding& resharding = options->resharding;
-  command = group->add_subcommand("reshard", "Write the file that a job of other ranks would have");
-  command->footer(
+  command = group.add("reshard", "Write the file that a job of other ranks would have");
+  command.footer(
       "That job restores IN and saves at once. Blocks are divided evenly; local arrays stay with the ranks that there still are.\n"
       "Needs the memory of all its ranks in one process: plans, tables, optimizers and arrays, and twice again what of them is "
       "saved.\n"
       "A job that restores IN itself comes to the same, and needs no such file.");
-  command->add_option("in", resharding.in, "a checkpoint")->required()->check(CLI::ExistingFile);
-  command->add_option("out", resharding.out, "the file to write")->required();
-  command->add_option("--ranks", resharding.ranks, "of the job that will restore it")->required()->check(CLI::Range(1, 4096));
-  command->add_option("--per-node", resharding.per_node, "ranks of a node; default: as many as the fullest node of IN has")
-      ->check(CLI::Range(1, 4096));
-  command->add_flag("--force", resharding.force, "replace OUT");
-  command->callback([options] { end_with([&] { return reshard_checkpoint(options->resharding); }); });
+  command.option("in", resharding.in, "a checkpoint").required().existing_file();
+  command.option("out", resharding.out, "the file to write").required();
+  command.option("--ranks", resharding.ranks, "of the job that will restore it").required().between(1, 4096).without_default();
+  command.option("--per-node", resharding.per_node, "ranks of a node; default: as many as the fullest node of IN has")
+      .between(1, 4096)
+      .without_default();
+  command.flag("--force", resharding.force, "replace OUT");
+  command.action([options] { end_with([&] { return reshard_checkpoint(options->resharding); }); });
 }
 
 }  // namespace weir::cli

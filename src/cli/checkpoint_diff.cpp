@@ -1,5 +1,5 @@
 // weir checkpoint diff: what differs between two files.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

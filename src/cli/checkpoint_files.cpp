@@ -1,14 +1,14 @@
 #include "cli/checkpoint_files.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <stdexcept>
+#include <variant>
+
+#include "cli/json.hpp"
 
 namespace weir::cli {
 
@@ -32,9 +32,9 @@ std::string text_of(const checkpoint::Value& value) {
       value);
 }
 
-nlohmann::ordered_json values_json(const checkpoint::Values& values) {
-  nlohmann::ordered_json json = nlohmann::ordered_json::object();
-  for (const auto& [name, value] : values) std::visit([&, &key = name](const auto& x) { json[key] = x; }, value);
+JsonValue values_json(const checkpoint::Values& values) {
+  JsonValue json = JsonValue::object();
+  for (const auto& [name, value] : values) json.set(name, std::visit([](const auto& x) { return JsonValue(x); }, value));
   return json;
 }
 
@@ -87,16 +87,11 @@ void ByteProgress::at(std::int64_t done) {
   last_ = now;
 }
 
-void write_json_file(const nlohmann::ordered_json& json, const std::string& file) {
-  // Names of files need not be UTF-8.
-  const std::string text = json.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n';
-  if (file == "-") {
-    fmt::print("{}", text);
-    return;
-  }
-  std::ofstream out(file);
-  out << text << std::flush;
-  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", file));
+void write_json_file(const JsonValue& json, const std::string& file) {
+  if (file == "-")
+    fmt::print("{}\n", json.text());
+  else
+    write_json(json, file);
 }
 
 }  // namespace weir::cli

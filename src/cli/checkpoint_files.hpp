@@ -3,12 +3,12 @@
 
 #include <chrono>
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "checkpoint/layout.hpp"
+#include "cli/json.hpp"
 
 namespace weir::cli {
 
@@ -18,7 +18,7 @@ inline constexpr int status_damaged = 1, status_different = 1, status_trouble = 
 /// "6.41 MB": three digits and a decimal unit.
 [[nodiscard]] std::string format_bytes(std::int64_t bytes);
 [[nodiscard]] std::string text_of(const checkpoint::Value& value);
-[[nodiscard]] nlohmann::ordered_json values_json(const checkpoint::Values& values);
+[[nodiscard]] JsonValue values_json(const checkpoint::Values& values);
 [[nodiscard]] std::string_view share_name(Share share);
 
 /// Bytes that a dataset takes in the file, and as its elements are in memory.
@@ -46,7 +46,7 @@ class ByteProgress {
 };
 
 /// Writes the JSON to a file, or, for "-", to stdout. Throws std::runtime_error naming the file.
-void write_json_file(const nlohmann::ordered_json& json, const std::string& file);
+void write_json_file(const JsonValue& json, const std::string& file);
 
 // The subcommands. They return the status to end with, and throw Error or std::runtime_error where they cannot do what they are
 // for.

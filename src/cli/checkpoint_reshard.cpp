@@ -1,6 +1,6 @@
 // weir checkpoint reshard: the file that a job of other ranks would have, made by such a job: virtual ranks of this process that
 // restore and save.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -1,9 +1,8 @@
 // weir checkpoint ls, show and verify.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -12,6 +11,7 @@
 #include "checkpoint/folder.hpp"
 #include "checkpoint/whole_file.hpp"
 #include "cli/checkpoint_files.hpp"
+#include "cli/json.hpp"
 
 namespace weir::cli {
 namespace {
@@ -21,7 +21,6 @@ using checkpoint::Dataset;
 using checkpoint::Index;
 using checkpoint::Piece;
 using checkpoint::Subject;
-using Json = nlohmann::ordered_json;
 
 std::size_t nodes_of(const Index& index) { return std::set<std::int64_t>(index.nodes.begin(), index.nodes.end()).size(); }
 
@@ -80,9 +79,9 @@ double compression_ratio(const Dataset& dataset) {
   return stored == 0 ? 1 : static_cast<double>(element_bytes_of(dataset)) / static_cast<double>(stored);
 }
 
-Json to_json(const Dataset& dataset) {
-  Json elements = Json::array();
-  for (const Piece& piece : dataset.pieces) elements.push_back(piece.present() ? Json(piece.count) : Json());
+JsonValue to_json(const Dataset& dataset) {
+  JsonValue elements = JsonValue::array();
+  for (const Piece& piece : dataset.pieces) elements.push_back(piece.present() ? JsonValue(piece.count) : JsonValue());
   return {{"name", dataset.name},
           {"type", state_type_name(dataset.type)},
           {"share", share_name(dataset.share)},
@@ -93,10 +92,10 @@ Json to_json(const Dataset& dataset) {
           {"compression_ratio", compression_ratio(dataset)}};
 }
 
-Json to_json(const std::string& file, const Index& index) {
-  Json subjects = Json::array();
+JsonValue to_json(const std::string& file, const Index& index) {
+  JsonValue subjects = JsonValue::array();
   for (const Subject& subject : index.subjects) {
-    Json datasets = Json::array();
+    JsonValue datasets = JsonValue::array();
     for (const Dataset& dataset : subject.datasets) datasets.push_back(to_json(dataset));
     subjects.push_back({{"kind", checkpoint::word_of(subject.kind)},
                         {"name", subject.name},
@@ -167,17 +166,17 @@ int list_checkpoints(const std::string& folder, const std::string& json) {
   const bool whole = std::all_of(all.begin(), all.end(), [](const Listed& listed) { return listed.index.has_value(); });
 
   if (!json.empty()) {
-    Json files = Json::array(), unfinished = Json::array();
+    JsonValue files = JsonValue::array(), unfinished = JsonValue::array();
     for (const Listed& listed : all) {
-      Json file = {{"file", listed.path}, {"step", listed.step}, {"bytes", listed.bytes}, {"newest", listed.step == newest}};
-      file["seal_holds"] = listed.index.has_value();
+      JsonValue file = {{"file", listed.path}, {"step", listed.step}, {"bytes", listed.bytes}, {"newest", listed.step == newest}};
+      file.set("seal_holds", listed.index.has_value());
       if (listed.index) {
-        file["written"] = listed.index->written;
-        file["ranks"] = listed.index->ranks();
-        file["nodes"] = nodes_of(*listed.index);
-        file["run"] = listed.index->run;
+        file.set("written", listed.index->written);
+        file.set("ranks", listed.index->ranks());
+        file.set("nodes", nodes_of(*listed.index));
+        file.set("run", listed.index->run);
       } else {
-        file["error"] = listed.why;
+        file.set("error", listed.why);
       }
       files.push_back(std::move(file));
     }

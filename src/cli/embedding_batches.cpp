@@ -1,6 +1,6 @@
 #include "cli/embedding_batches.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <fstream>

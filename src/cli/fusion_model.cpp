@@ -1,20 +1,21 @@
 #include "cli/fusion_model.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
+#include <iterator>
 #include <numeric>
 #include <stdexcept>
+
+#include "cli/json.hpp"
+#include "cli/report.hpp"
 
 namespace weir::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 /// Beside the program, installed or in a build.
 fs::path installed_folder() {
@@ -23,18 +24,18 @@ fs::path installed_folder() {
   return program.parent_path().parent_path() / "share" / "weir" / "models";
 }
 
-FusionModel::Tensor read_tensor(const Json& row) {
-  FusionModel::Tensor tensor{row.at(0).get<std::string>(), row.at(1).get<std::int64_t>(), row.at(2).get<double>()};
+FusionModel::Tensor read_tensor(const JsonView& row) {
+  FusionModel::Tensor tensor{row.at(0).string(), row.at(1).integer(), row.at(2).number()};
   if (tensor.count < 1 || !(tensor.multiply_adds >= 0))
     throw std::runtime_error(fmt::format("tensor '{}' has {} elements and {} multiply-adds: there must be at least 1 and 0",
                                          tensor.name, tensor.count, tensor.multiply_adds));
   return tensor;
 }
 
-FusionModel read_model(const Json& table) {
-  FusionModel model{table.at("model").get<std::string>(), table.at("sample").get<std::string>(), table.at("batch").get<int>(), {}};
+FusionModel read_model(const JsonView& table) {
+  FusionModel model{table.at("model").string(), table.at("sample").string(), static_cast<int>(table.at("batch").integer()), {}};
   if (model.batch < 1) throw std::runtime_error(fmt::format("the batch is {}: it must be at least 1", model.batch));
-  for (const Json& row : table.at("tensors")) model.tensors.push_back(read_tensor(row));
+  for (const JsonView& row : table.at("tensors").elements()) model.tensors.push_back(read_tensor(row));
   if (model.tensors.empty()) throw std::runtime_error("it has no tensors");
   return model;
 }
@@ -71,9 +72,9 @@ FusionModel load_model(const std::string& name_or_file) {
   std::ifstream in(file);
   if (!in)
     throw std::runtime_error(fmt::format("there is no model '{}' and no file of that name: known in {} are {}", name_or_file,
-                                         installed_folder().string(), fmt::join(names, ", ")));
+                                         installed_folder().string(), joined(names)));
   try {
-    return read_model(Json::parse(in));
+    return read_model(JsonValue::parse(std::string(std::istreambuf_iterator<char>(in), {})).view());
   } catch (const std::exception& error) {
     throw std::runtime_error(
         fmt::format("'{}' is no table of tensors as perfmodels/models/tables.py writes them: {}", file.string(), error.what()));

@@ -1,5 +1,5 @@
 // weir info: versions, build options, topology, transports, settings; compressors and their parameters.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <hwloc.h>
 #include <weir/mpi.h>
 
@@ -14,7 +14,8 @@
 #include "cli/commands.hpp"
 #include "cli/mpi_start.hpp"
 #include "cli/named_compressors.hpp"
-#include "cli/numbers.hpp"
+#include "cli/named_option.hpp"
+#include "cli/report.hpp"
 #include "collectives/allreduce.hpp"
 #include "communicator/communicator.hpp"
 #include "compress/compressor.hpp"
@@ -123,7 +124,7 @@ void print_build_and_machine(const Communicator& comm, const std::vector<int>& n
 
 std::string range_of(const compress::ParameterInfo& parameter) {
   if (parameter.words.empty()) return fmt::format("{} to {}", parameter.least, parameter.most);
-  return fmt::format("{}", fmt::join(parameter.words, ", "));
+  return joined(parameter.words);
 }
 
 void print_compressor(const compress::CompressorRow& row) {
@@ -146,7 +147,7 @@ void print_compressors() {
       if (carriage == Carriage::sparse ? row.sparse() : carriage == Carriage::packed ? row.packed() : row.dense())
         carriers.push_back(row.name);
     }
-    fmt::print("\n{}, carried by {}\n", compress::name_of(carriage), fmt::join(carriers, ", "));
+    fmt::print("\n{}, carried by {}\n", compress::name_of(carriage), joined(carriers));
     for (const compress::CompressorRow* row : compress::compressor_registry()) {
       if (row->carriage == carriage) print_compressor(*row);
     }
@@ -187,24 +188,21 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_info(CLI::App& app) {
+void add_info(Command& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("info", "Versions, build options, transports, settings and topology; with mpirun, of all ranks");
-  command->add_flag("--plan", options->plan, "instead, make a plan and explain which algorithm it uses; with mpirun");
-  command->add_flag("--compressors", options->compressors,
-                    "instead, list the compressors: sources, the algorithms that carry them, parameters with defaults and ranges");
+  Command command = app.add("info", "Versions, build options, transports, settings and topology; with mpirun, of all ranks");
+  command.flag("--plan", options->plan, "instead, make a plan and explain which algorithm it uses; with mpirun");
+  command.flag("--compressors", options->compressors,
+               "instead, list the compressors: sources, the algorithms that carry them, parameters with defaults and ranges");
   AllreduceConfig& config = options->config;
-  command->add_option("--count", config.count, "elements of the plan's gradient")->check(non_negative)->capture_default_str();
-  command->add_option("--density", config.density, "share of entries delivered")
-      ->check(CLI::Range(1e-9, 1.0))
-      ->capture_default_str();
-  command->add_option("--algorithm", config.algorithm, "auto, auto_sparse or a registry name")->capture_default_str();
-  command->add_option("--compressor", config.compressor,
-                      "what travels: a name of --compressors or none; several joined by |: automatic choice takes one");
+  command.option("--count", config.count, "elements of the plan's gradient").non_negative();
+  command.option("--density", config.density, "share of entries delivered").between(1e-9, 1.0);
+  command.option("--algorithm", config.algorithm, "auto, auto_sparse or a registry name");
+  command.option("--compressor", config.compressor,
+                 "what travels: a name of --compressors or none; several joined by |: automatic choice takes one");
   add_compressor_parameters(command, config.compressor_parameters);
   add_named(command, "--values", config.wire_values, "narrowest values allowed on the wire");
-  command->callback([options] { run(*options); });
+  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

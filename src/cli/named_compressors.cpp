@@ -1,11 +1,13 @@
 #include "cli/named_compressors.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <span>
 #include <stdexcept>
+
+#include "cli/command.hpp"
+#include "cli/report.hpp"
 
 namespace weir::cli {
 namespace {
@@ -41,8 +43,7 @@ void check(const std::vector<std::string>& names, const std::vector<std::string>
     if (name != "none") static_cast<void>(compress::find_compressor(name));
   }
   try {
-    static_cast<void>(
-        compress::make_compressors(fmt::format("{}", fmt::join(names, "|")), fmt::format("{}", fmt::join(texts, "|"))));
+    static_cast<void>(compress::make_compressors(joined(names, "|"), joined(texts, "|")));
   } catch (const Error& error) {
     if (names.size() == 1 || given.find('|') != std::string::npos) throw;
     throw std::runtime_error(fmt::format(
@@ -52,10 +53,9 @@ void check(const std::vector<std::string>& names, const std::vector<std::string>
 
 }  // namespace
 
-void add_compressor_parameters(CLI::App* command, std::string& parameters) {
-  command->add_option(
-      "--compressor-parameters", parameters,
-      "of the compressor, such as format=int4,bucket=128; of several: one text that fits all, or theirs joined by |");
+void add_compressor_parameters(Command& command, std::string& parameters) {
+  command.option("--compressor-parameters", parameters,
+                 "of the compressor, such as format=int4,bucket=128; of several: one text that fits all, or theirs joined by |");
 }
 
 bool names_all(const std::vector<std::string>& items) { return items == std::vector<std::string>{"all"}; }
@@ -79,7 +79,7 @@ std::vector<NamedCompressor> named_compressors(const std::vector<std::string>& i
   std::span<const std::string> left(texts);
   for (const std::string& item : items) {
     const std::size_t mine = split(item).size();
-    list.push_back({item, parameters.empty() ? "" : fmt::format("{}", fmt::join(left.first(mine), "|"))});
+    list.push_back({item, parameters.empty() ? "" : joined(left.first(mine), "|")});
     left = left.subspan(mine);
   }
   return list;

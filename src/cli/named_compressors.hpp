@@ -1,7 +1,6 @@
 // named_compressors.hpp: what --compressor and --compressor-parameters of a command name.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +8,8 @@
 #include "compress/compressor.hpp"
 
 namespace weir::cli {
+
+class Command;
 
 /// As AllreduceConfig has them: one compressor or none, or several joined by |, of which automatic choice takes one.
 struct NamedCompressor {
@@ -19,7 +20,7 @@ struct NamedCompressor {
 };
 
 /// --compressor-parameters.
-void add_compressor_parameters(CLI::App* command, std::string& parameters);
+void add_compressor_parameters(Command& command, std::string& parameters);
 
 [[nodiscard]] bool names_all(const std::vector<std::string>& items);
 /// Of the registry, in its order.

@@ -1,6 +1,6 @@
 #include "cli/network.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <array>
 #include <charconv>

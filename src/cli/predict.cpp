@@ -1,13 +1,13 @@
 // weir predict: what every algorithm would cost on a machine, without running anything.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
+#include "cli/json.hpp"
 #include "cli/named_compressors.hpp"
+#include "cli/named_option.hpp"
 #include "cli/network.hpp"
 #include "cli/report.hpp"
 #include "collectives/allreduce.hpp"
@@ -117,7 +117,7 @@ void print(const std::vector<Candidate>& list, const Allowed& allowed) {
 void write(const std::vector<Candidate>& list, const Allowed& allowed, const std::string& origin, const std::string& conclusion,
            const std::string& file) {
   const double dense = best_dense(list, allowed).cost.seconds();
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  JsonValue rows = JsonValue::array();
   for (const Candidate& c : list) {
     const std::string parameters =
         c.compressor < 0 ? "" : allowed.compressors[static_cast<std::size_t>(c.compressor)].parameters.text();
@@ -133,10 +133,8 @@ void write(const std::vector<Candidate>& list, const Allowed& allowed, const std
                     {"bytes_across", c.cost.bytes_across},
                     {"to_dense", c.cost.seconds() / dense}});
   }
-  const nlohmann::ordered_json all = {{"machine", origin}, {"verdict", conclusion}, {"predictions", rows}};
-  std::ofstream out(file);
-  out << all.dump(1) << '\n' << std::flush;
-  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", file));
+  const JsonValue all = {{"machine", origin}, {"verdict", conclusion}, {"predictions", rows}};
+  write_json(all, file);
 }
 
 /// With the network as given, if it is.
@@ -191,39 +189,31 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_predict(CLI::App& app) {
+void add_predict(Command& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("predict", "Predict every allreduce algorithm's time on a machine, by formula");
-  command->add_option("--machine", options->machine, "machine file of `weir calibrate`; default: the one Weir finds for this host");
-  command->add_option(
-      "--network", options->network,
-      "what a node can send in each direction, and a message's latency one way, such as 25Gbit,5us; in place of what "
-      "the machine's file says of the network between nodes");
-  command->add_option("--count", options->count, "elements of the gradient")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{4294967295}))
-      ->capture_default_str();
-  command->add_option("--density", options->density, "share of entries delivered by sparse algorithms")
-      ->check(CLI::Range(1e-9, 1.0))
-      ->capture_default_str();
-  command->add_option("--nodes", options->nodes, "number of nodes")->check(CLI::Range(1, 65536))->capture_default_str();
-  command->add_option("--ranks-per-node", options->ranks_per_node, "ranks on each node")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
+  Command command = app.add("predict", "Predict every allreduce algorithm's time on a machine, by formula");
+  command.option("--machine", options->machine, "machine file of `weir calibrate`; default: the one Weir finds for this host");
+  command.option("--network", options->network,
+                 "what a node can send in each direction, and a message's latency one way, such as 25Gbit,5us; in place of what "
+                 "the machine's file says of the network between nodes");
+  command.option("--count", options->count, "elements of the gradient").between(std::int64_t{1}, std::int64_t{4294967295});
+  command.option("--density", options->density, "share of entries delivered by sparse algorithms").between(1e-9, 1.0);
+  command.option("--nodes", options->nodes, "number of nodes").between(1, 65536);
+  command.option("--ranks-per-node", options->ranks_per_node, "ranks on each node").between(1, 1024);
   std::vector<std::string> names = all_compressors();
   names.insert(names.begin(), {"all", "none"});
   command
-      ->add_option("--compressor", options->compressors,
-                   "registry names or all: each with every algorithm that carries it, beside none")
-      ->check([](const std::string& name) {
+      .option("--compressor", options->compressors, "registry names or all: each with every algorithm that carries it, beside none")
+      .check([](const std::string& name) {
         return name.find('|') == std::string::npos ? "" : "'" + name + "': give names separated by spaces or commas, not by |";
       })
-      ->check(CLI::IsMember(names))
-      ->delimiter(',');
+      .one_of(names)
+      .delimiter(',');
   add_compressor_parameters(command, options->parameters);
   add_named(command, "--wire", options->wire, "how indices travel");
   add_named(command, "--values", options->values, "how values travel");
-  command->add_option("--json", options->json, "also write the predictions to this file");
-  command->callback([options] { run(*options); });
+  command.option("--json", options->json, "also write the predictions to this file");
+  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

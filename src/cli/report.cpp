@@ -1,12 +1,13 @@
 #include "cli/report.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
+
+#include "cli/json.hpp"
 
 namespace weir::cli {
 
@@ -20,6 +21,16 @@ double median(std::vector<double> values) {
 double minimum(const std::vector<double>& values) { return values.empty() ? 0 : *std::min_element(values.begin(), values.end()); }
 
 namespace {
+
+template <class Word>
+std::string join(std::span<const Word> words, std::string_view between) {
+  std::string text;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) text += between;
+    text += words[i];
+  }
+  return text;
+}
 
 std::string name_of(const Row& r) {
   const std::string name = r.ran_as == r.algorithm ? r.algorithm : fmt::format("{} ({})", r.algorithm, r.ran_as);
@@ -35,6 +46,9 @@ std::size_t width_of(const std::vector<Row>& rows, std::size_t least, Text text)
 }
 
 }  // namespace
+
+std::string joined(std::span<const std::string> words, std::string_view between) { return join(words, between); }
+std::string joined(std::span<const std::string_view> words, std::string_view between) { return join(words, between); }
 
 void print_table(const std::vector<Row>& rows) {
   const std::size_t names = width_of(rows, 24, name_of);
@@ -90,7 +104,7 @@ void require_writable(const std::string& file) {
 }
 
 void write_json(const std::vector<Row>& rows, const std::string& file) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  JsonValue list = JsonValue::array();
   for (const Row& r : rows) {
     list.push_back({{"benchmark", r.benchmark},
                     {"algorithm", r.algorithm},
@@ -126,9 +140,7 @@ void write_json(const std::vector<Row>& rows, const std::string& file) {
                     {"overlap", r.overlap},
                     {"kernels", r.kernels}});
   }
-  std::ofstream out(file);
-  out << list.dump(1) << '\n';
-  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", file));
+  write_json(list, file);
 }
 
 }  // namespace weir::cli

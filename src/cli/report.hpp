@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace weir::cli {
@@ -37,6 +39,9 @@ struct Row {
 
 [[nodiscard]] double median(std::vector<double> values);
 [[nodiscard]] double minimum(const std::vector<double>& values);
+/// "a, b, c". As fmt::join, which takes long to compile.
+[[nodiscard]] std::string joined(std::span<const std::string> words, std::string_view between = ", ");
+[[nodiscard]] std::string joined(std::span<const std::string_view> words, std::string_view between = ", ");
 
 void print_table(const std::vector<Row>& rows);
 /// The columns that matter to selection.

@@ -1,23 +1,20 @@
 // weir selftest: every algorithm and every exchange against a slow oracle, on the ranks of the job. Start it with mpirun or srun.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <mpi.h>
 #include <weir/mpi.h>
 
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <weir/embedding.hpp>
 
 #include "base/splitmix.hpp"
 #include "cli/bench_ranks.hpp"
 #include "cli/commands.hpp"
+#include "cli/json.hpp"
 #include "cli/mpi_start.hpp"
-#include "cli/numbers.hpp"
 #include "cli/report.hpp"
 #include "cli/selftest_oracle.hpp"
 #include "communicator/communicator.hpp"
@@ -252,7 +249,7 @@ std::vector<Outcome> check_all(const Communicator& comm, const Options& options,
 }
 
 void write(const std::vector<Outcome>& outcomes, const Communicator& comm, const std::string& file) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  JsonValue list = JsonValue::array();
   for (const Outcome& o : outcomes) {
     list.push_back({{"benchmark", "selftest"},
                     {"kind", o.kind},
@@ -265,9 +262,7 @@ void write(const std::vector<Outcome>& outcomes, const Communicator& comm, const
                     {"ok", o.wrong.empty()},
                     {"wrong", o.wrong}});
   }
-  std::ofstream out(file);
-  out << list.dump(1) << '\n';
-  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", file));
+  write_json(list, file);
 }
 
 /// Rank 0 decides for all whether there is time for another round.
@@ -307,31 +302,25 @@ void run(const Options& options) {
     }
     MPI_Barrier(MPI_COMM_WORLD);
   }
-  if (failed != 0) throw CLI::RuntimeError(1);
+  if (failed != 0) throw ExitWith(1);
 }
 
 }  // namespace
 
-void add_selftest(CLI::App& app) {
+void add_selftest(Command& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
-      "selftest", "Check every algorithm and exchange against a slow oracle on these ranks; start with mpirun or srun");
-  command->footer(
+  Command command =
+      app.add("selftest", "Check every algorithm and exchange against a slow oracle on these ranks; start with mpirun or srun");
+  command.footer(
       "Checked in every step: all ranks hold the same result; nothing is lost; the result and what each rank keeps are the "
       "oracle's\n"
       "(gaussiank: without the last). Ends with 0, or with 1 where a line says FAILED. A hang ends after WEIR_TIMEOUT seconds.");
-  command->add_option("--count", options->count, "elements of the gradients")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{100000000}))
-      ->capture_default_str();
-  command->add_option("--density", options->density, "share of entries delivered by sparse algorithms")
-      ->check(CLI::Range(1e-9, 1.0))
-      ->capture_default_str();
-  command->add_option("--steps", options->steps, "of each algorithm")->check(CLI::Range(1, 1000))->capture_default_str();
-  command->add_option("--seconds", options->seconds, "go on with other inputs for as long; 0: once")
-      ->check(non_negative)
-      ->capture_default_str();
-  command->add_option("--json", options->json, "rank 0 also writes the lines to this file");
-  command->callback([options] { run(*options); });
+  command.option("--count", options->count, "elements of the gradients").between(1, 100000000);
+  command.option("--density", options->density, "share of entries delivered by sparse algorithms").between(1e-9, 1.0);
+  command.option("--steps", options->steps, "of each algorithm").between(1, 1000);
+  command.option("--seconds", options->seconds, "go on with other inputs for as long; 0: once").non_negative();
+  command.option("--json", options->json, "rank 0 also writes the lines to this file");
+  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

@@ -1,8 +1,5 @@
 // weir trace: what ranks have written about themselves, put together.
-#include <fmt/format.h>
-
-#include <fstream>
-#include <stdexcept>
+#include <fmt/core.h>
 
 #include "cli/commands.hpp"
 #include "cli/trace_clock.hpp"
@@ -64,9 +61,7 @@ void summarize(const Options& options) {
   print(remarks);
   fmt::print("{}, {:.3f} s\n\n{}", traces.title(), summary.seconds, to_text(summary));
   if (options.output.empty()) return;
-  std::ofstream out(options.output);
-  out << to_json(summary).dump(1) << '\n' << std::flush;
-  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", options.output));
+  write_json(to_json(summary), options.output);
 }
 
 void diagnose_dumps(const Options& options) {
@@ -78,30 +73,30 @@ void diagnose_dumps(const Options& options) {
   for (const std::string& line : diagnosis.evidence) fmt::print("  {}\n", line);
 }
 
-CLI::App* add(CLI::App& trace, const char* name, const char* description, const char* folder, void (*run)(const Options&),
-              const std::shared_ptr<Options>& options) {
-  CLI::App* command = trace.add_subcommand(name, description);
-  command->add_option("folder", options->folder, folder)->required();
-  command->add_option("--communicator", options->communicator, "its number in the files' names; default: the first one there")
-      ->check(CLI::Range(0, 999999999));
-  command->callback([options, run] { run(*options); });
+Command add(Command& trace, const char* name, const char* description, const char* folder, void (*run)(const Options&),
+            const std::shared_ptr<Options>& options) {
+  Command command = trace.add(name, description);
+  command.option("folder", options->folder, folder).required();
+  command.option("--communicator", options->communicator, "its number in the files' names; default: the first one there")
+      .between(0, 999999999);
+  command.action([options, run] { run(*options); });
   return command;
 }
 
 }  // namespace
 
-void add_trace(CLI::App& app) {
-  CLI::App* trace = app.add_subcommand("trace", "Read what ranks have written: traces (WEIR_TRACE) and dumps (WEIR_DUMP)");
-  trace->require_subcommand(1);
+void add_trace(Command& app) {
+  Command trace = app.add("trace", "Read what ranks have written: traces (WEIR_TRACE) and dumps (WEIR_DUMP)");
+  trace.require_subcommand();
   const char* const traced = "that WEIR_TRACE named";
   auto options = std::make_shared<Options>();
-  add(*trace, "merge", "One trace of all ranks, on one clock, for Perfetto and chrome://tracing", traced, merge, options)
-      ->add_option("--output", options->output, "the file; default: weir-trace.cN.json in the folder");
+  add(trace, "merge", "One trace of all ranks, on one clock, for Perfetto and chrome://tracing", traced, merge, options)
+      .option("--output", options->output, "the file; default: weir-trace.cN.json in the folder");
   options = std::make_shared<Options>();
-  add(*trace, "summary", "Time by stage, overlap, bytes, the slowest rank, the longest waits", traced, summarize, options)
-      ->add_option("--json", options->output, "also write the figures to this file");
+  add(trace, "summary", "Time by stage, overlap, bytes, the slowest rank, the longest waits", traced, summarize, options)
+      .option("--json", options->output, "also write the figures to this file");
   options = std::make_shared<Options>();
-  add(*trace, "diagnose", "What is wrong, by the dumps of flight recorders: one line, then the evidence", "that WEIR_DUMP named",
+  add(trace, "diagnose", "What is wrong, by the dumps of flight recorders: one line, then the evidence", "that WEIR_DUMP named",
       diagnose_dumps, options);
 }
 

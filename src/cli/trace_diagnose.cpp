@@ -1,6 +1,6 @@
 #include "cli/trace_diagnose.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>

@@ -1,54 +1,55 @@
 #include "cli/trace_dumps.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
+#include <fstream>
 #include <iterator>
 #include <stdexcept>
+
+#include "cli/json.hpp"
 
 namespace weir::cli {
 namespace {
 
-using Json = nlohmann::json;
-
-RecordedCall call_of(const Json& entry) {
-  const Json& more = entry.at("weir");
+RecordedCall call_of(const JsonView& entry) {
+  const JsonView more = entry.at("weir");
   RecordedCall call;
-  call.tag = entry.at("pg_id");
-  call.name = more.at("name");
-  call.algorithm = more.at("algorithm");
-  call.type = more.at("type");
-  call.run = more.at("run");
-  call.count = entry.at("input_sizes").at(0).at(0);
-  call.state = more.at("state");
-  call.stage = more.at("stage");
-  call.status = more.at("status");
-  call.created_ns = entry.at("time_created_ns");
-  call.timeout_ms = entry.at("timeout_ms");
-  call.awaited_rank = more.at("awaited_rank");
-  call.awaited_ms = more.at("awaited_ms");
+  entry.at("pg_id").to(call.tag);
+  more.at("name").to(call.name);
+  more.at("algorithm").to(call.algorithm);
+  more.at("type").to(call.type);
+  more.at("run").to(call.run);
+  entry.at("input_sizes").at(0).at(0).to(call.count);
+  more.at("state").to(call.state);
+  more.at("stage").to(call.stage);
+  more.at("status").to(call.status);
+  entry.at("time_created_ns").to(call.created_ns);
+  entry.at("timeout_ms").to(call.timeout_ms);
+  more.at("awaited_rank").to(call.awaited_rank);
+  more.at("awaited_ms").to(call.awaited_ms);
   return call;
 }
 
 }  // namespace
 
 RecordedRank parse_dump(std::string_view text) {
-  const Json dump = Json::parse(text, nullptr, false);
-  if (dump.is_discarded())
-    throw std::runtime_error(text.empty() ? "it is empty" : "it is not JSON: cut short, or not written by Weir");
+  const std::optional<JsonValue> whole = JsonValue::parse_if_whole(text);
+  if (!whole) throw std::runtime_error(text.empty() ? "it is empty" : "it is not JSON: cut short, or not written by Weir");
   try {
-    const Json& more = dump.at("weir");
+    const JsonView dump = whole->view();
+    const JsonView more = dump.at("weir");
     RecordedRank rank;
-    rank.version = more.at("version");
-    rank.run = more.at("run");
-    rank.host = more.at("host");
-    rank.communicator = more.at("communicator");
-    rank.rank = more.at("rank");
-    rank.ranks = more.at("ranks");
-    rank.unix_ns = more.at("unix_ns");
-    rank.why = more.at("why");
-    for (const Json& entry : dump.at("entries")) rank.calls.push_back(call_of(entry));
+    more.at("version").to(rank.version);
+    more.at("run").to(rank.run);
+    more.at("host").to(rank.host);
+    more.at("communicator").to(rank.communicator);
+    more.at("rank").to(rank.rank);
+    more.at("ranks").to(rank.ranks);
+    more.at("unix_ns").to(rank.unix_ns);
+    more.at("why").to(rank.why);
+    for (const JsonView& entry : dump.at("entries").elements()) rank.calls.push_back(call_of(entry));
     return rank;
-  } catch (const Json::exception& error) {
+  } catch (const JsonError& error) {
     throw std::runtime_error(fmt::format("it is not a dump that this version of Weir has written: {}", error.what()));
   }
 }

@@ -1,19 +1,16 @@
 #include "cli/trace_files.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <map>
-#include <regex>
 #include <set>
 #include <stdexcept>
 
 namespace weir::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::size_t most_listed = 12;
 
@@ -38,62 +35,63 @@ std::string list(const std::vector<int>& numbers) {
 }
 
 /// Microseconds of a trace as nanoseconds.
-std::int64_t nanoseconds(const Json& microseconds) { return std::llround(microseconds.get<double>() * 1e3); }
+std::int64_t nanoseconds(const JsonView& microseconds) { return std::llround(microseconds.number() * 1e3); }
 
-bool has(const Json& event, const char* key, const char* value) {
-  const auto found = event.find(key);
-  return found != event.end() && *found == value;
+bool has(const JsonView& event, const char* key, const char* value) {
+  const std::optional<JsonView> found = event.find(key);
+  return found && *found == value;
 }
 
 /// Turns events of the file into those of a summary.
 class Translator {
  public:
   /// False: this one says nothing to a summary, or is the first half of a message.
-  bool translate(const Json& event, std::int64_t shift_ns, TraceEvent& out) {
+  bool translate(const JsonValue& whole, std::int64_t shift_ns, TraceEvent& out) {
     out = {};
-    const std::string phase = event.at("ph");
-    if (event.contains("tid")) out.row = event.at("tid");
-    if (event.contains("ts")) out.begin = out.end = nanoseconds(event.at("ts")) + shift_ns;
+    const JsonView event = whole.view();
+    const std::string phase = event.at("ph").string();
+    if (const auto row = event.find("tid")) row->to(out.row);
+    if (const auto time = event.find("ts")) out.begin = out.end = nanoseconds(*time) + shift_ns;
     if (phase == "M" && has(event, "name", "thread_name")) {
       out.kind = TraceEvent::Kind::row;
-      out.name = event.at("args").at("name");
+      event.at("args").at("name").to(out.name);
       return true;
     }
     if (phase == "i") return has(event, "cat", "test") ? tested(event, out) : left_out(event, out);
     if (phase == "X") return span(event, out);
     if (phase == "b") {
-      begun_ = event;
+      begun_ = whole;
       return false;
     }
     return phase == "e" && message(event, shift_ns, out);
   }
 
  private:
-  static bool tested(const Json& event, TraceEvent& out) {
+  static bool tested(const JsonView& event, TraceEvent& out) {
     out.kind = TraceEvent::Kind::tested;
-    out.name = event.at("args").at("for");
-    out.number = event.at("args").at("ns");
+    event.at("args").at("for").to(out.name);
+    event.at("args").at("ns").to(out.number);
     return true;
   }
 
-  static bool left_out(const Json& event, TraceEvent& out) {
-    const std::string name = event.at("name");
+  static bool left_out(const JsonView& event, TraceEvent& out) {
+    const std::string name = event.at("name").string();
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), out.number);
     out.kind = TraceEvent::Kind::left_out;
     return error == std::errc{} && std::string_view(end) == " events left out";
   }
 
-  static bool span(const Json& event, TraceEvent& out) {
+  static bool span(const JsonView& event, TraceEvent& out) {
     out.end += nanoseconds(event.at("dur"));
-    out.name = event.at("name");
-    const std::string category = event.at("cat");
+    event.at("name").to(out.name);
+    const std::string category = event.at("cat").string();
     if (category == "run") {
       out.kind = TraceEvent::Kind::run;
-      out.number = event.at("args").at("run");
-      out.failed = event.at("args").at("failed");
+      event.at("args").at("run").to(out.number);
+      event.at("args").at("failed").to(out.failed);
     } else if (category == "wait") {
       out.kind = TraceEvent::Kind::wait;
-      out.name = event.at("args").at("for");
+      event.at("args").at("for").to(out.name);
     } else if (category == "stage") {
       out.kind = TraceEvent::Kind::stage;
     } else {
@@ -103,32 +101,41 @@ class Translator {
   }
 
   /// `event` is its end. Weir writes both halves of a message at once, one after the other.
-  bool message(const Json& event, std::int64_t shift_ns, TraceEvent& out) const {
-    if (!begun_.contains("id") || begun_.at("id") != event.at("id")) return false;
-    const Json& about = begun_.at("args");
+  bool message(const JsonView& event, std::int64_t shift_ns, TraceEvent& out) const {
+    const JsonView begun = begun_.view();
+    const std::optional<JsonView> id = begun.find("id");
+    if (!id || !(*id == event.at("id"))) return false;
+    const JsonView about = begun.at("args");
     out.kind = TraceEvent::Kind::message;
-    out.begin = nanoseconds(begun_.at("ts")) + shift_ns;
-    out.number = about.at("bytes");
-    out.peer = about.at("peer");
-    out.level = about.at("level");
-    out.sent = begun_.at("name").get<std::string>().starts_with("to ");
+    out.begin = nanoseconds(begun.at("ts")) + shift_ns;
+    about.at("bytes").to(out.number);
+    about.at("peer").to(out.peer);
+    about.at("level").to(out.level);
+    out.sent = begun.at("name").string().starts_with("to ");
     return true;
   }
 
-  Json begun_;
+  JsonValue begun_;
 };
-
-template <class T>
-void get(const Json& from, const char* key, T& value) {
-  value = from.at(key).get<T>();
-}
 
 /// Returns what `name` says of a file of that kind, communicator and rank.
 std::optional<std::pair<int, int>> parse_name(const std::string& name, const std::string& kind) {
-  static const std::regex pattern("weir-([a-z]+)\\.c([0-9]{1,9})\\.rank([0-9]{1,9})\\.json");
-  std::smatch match;
-  if (!std::regex_match(name, match, pattern) || match[1] != kind) return std::nullopt;
-  return std::pair(std::stoi(match[2]), std::stoi(match[3]));
+  std::string_view left = name;
+  const auto skip = [&](std::string_view text) {
+    const bool there = left.starts_with(text);
+    if (there) left.remove_prefix(text.size());
+    return there;
+  };
+  const auto number = [&](int& value) {  // of at most 9 digits
+    const std::size_t digits = std::min(left.find_first_not_of("0123456789"), left.size());
+    if (digits < 1 || digits > 9) return false;
+    std::from_chars(left.data(), left.data() + digits, value);
+    left.remove_prefix(digits);
+    return true;
+  };
+  int communicator = 0, rank = 0;
+  const bool fits = skip("weir-") && skip(kind) && skip(".c") && number(communicator) && skip(".rank") && number(rank);
+  return fits && left == ".json" ? std::optional(std::pair(communicator, rank)) : std::nullopt;
 }
 
 }  // namespace
@@ -204,8 +211,8 @@ bool TraceReader::next() {
     if (!line_.empty() && line_.back() == ',') line_.pop_back();
     if (line_ == "]") closed_ = true;
     if (line_ == "[" || line_ == "]" || line_.empty()) continue;
-    event_ = Json::parse(line_, nullptr, false);
-    damaged_ = !event_.is_object();
+    event_ = JsonValue::parse_if_whole(line_).value_or(JsonValue());
+    damaged_ = !event_.view().is_object();
     if (!damaged_) return true;
   }
   return false;
@@ -224,19 +231,20 @@ TraceInfo read_info(const std::filesystem::path& path) {
   TraceInfo info;
   info.path = path;
   try {
-    if (!reader.next() || reader.event().at("name") != "weir_trace") throw std::runtime_error("it does not begin as one");
-    const Json& about = reader.event().at("args");
-    get(about, "version", info.version);
-    get(about, "run", info.run);
-    get(about, "host", info.host);
-    get(about, "communicator", info.communicator);
-    get(about, "rank", info.rank);
-    get(about, "ranks", info.ranks);
-    get(about, "start_ns", info.start_ns);
-    get(about, "unix_ns", info.unix_ns);
+    if (!reader.next() || !(reader.event().view().at("name") == "weir_trace")) throw std::runtime_error("it does not begin as one");
+    const JsonView about = reader.event().view().at("args");
+    about.at("version").to(info.version);
+    about.at("run").to(info.run);
+    about.at("host").to(info.host);
+    about.at("communicator").to(info.communicator);
+    about.at("rank").to(info.rank);
+    about.at("ranks").to(info.ranks);
+    about.at("start_ns").to(info.start_ns);
+    about.at("unix_ns").to(info.unix_ns);
     while (info.rounds.empty() && reader.next()) {
-      if (!has(reader.event(), "name", "weir_clock")) continue;
-      for (const Json& round : reader.event().at("args").at("rounds_ns")) info.rounds.push_back({round.at(0), round.at(1)});
+      if (!has(reader.event().view(), "name", "weir_clock")) continue;
+      for (const JsonView& round : reader.event().view().at("args").at("rounds_ns").elements())
+        info.rounds.push_back({round.at(0).integer(), round.at(1).integer()});
     }
   } catch (const std::exception& error) {
     throw std::runtime_error(fmt::format("'{}' is not a trace that Weir has written: {}", path.string(), error.what()));
@@ -275,9 +283,9 @@ void read_events(const TraceInfo& info, std::int64_t shift_ns, Remarks& remarks,
     while (reader.next()) {
       if (translator.translate(reader.event(), shift_ns, event)) take(event);
     }
-  } catch (const Json::exception& error) {
+  } catch (const JsonError& error) {
     throw std::runtime_error(
-        fmt::format("'{}' has an event that Weir has not written: {}", info.path.string(), reader.event().dump()));
+        fmt::format("'{}' has an event that Weir has not written: {}", info.path.string(), reader.event().view().dump()));
   }
   if (const std::string damage = reader.damage(); !damage.empty()) remarks.push_back(damage);
 }

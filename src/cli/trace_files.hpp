@@ -5,12 +5,12 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "async/tracer.hpp"
+#include "cli/json.hpp"
 
 namespace weir::cli {
 
@@ -79,7 +79,7 @@ class TraceReader {
   /// False at the end.
   [[nodiscard]] bool next();
   /// As the file has it.
-  [[nodiscard]] nlohmann::ordered_json& event() { return event_; }
+  [[nodiscard]] JsonValue& event() { return event_; }
   /// Why the file ends before its time; empty: it does not.
   [[nodiscard]] std::string damage() const;
 
@@ -87,7 +87,7 @@ class TraceReader {
   std::filesystem::path path_;
   std::ifstream file_;
   std::string line_;
-  nlohmann::ordered_json event_;
+  JsonValue event_;
   std::int64_t lines_ = 0;
   bool closed_ = false, damaged_ = false;
 };

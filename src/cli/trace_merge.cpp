@@ -1,16 +1,16 @@
 #include "cli/trace_merge.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <stdexcept>
 
+#include "cli/json.hpp"
+
 namespace weir::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 const char* name_of(ClockOffset::From from) {
   switch (from) {
@@ -25,15 +25,15 @@ const char* name_of(ClockOffset::From from) {
 }
 
 /// What the file says of itself.
-Json about(std::span<const TraceInfo> traces, std::span<const ClockOffset> offsets) {
-  Json clocks = Json::array();
+JsonValue about(std::span<const TraceInfo> traces, std::span<const ClockOffset> offsets) {
+  JsonValue clocks = JsonValue::array();
   for (std::size_t i = 0; i < traces.size(); ++i) {
-    Json& clock = clocks.emplace_back();
-    clock["rank"] = offsets[i].rank;
-    clock["host"] = traces[i].host;
-    clock["offset_ns"] = offsets[i].offset_ns;
-    clock["half_width_ns"] = offsets[i].from == ClockOffset::From::calendar ? Json(nullptr) : Json(offsets[i].half_width_ns);
-    clock["from"] = name_of(offsets[i].from);
+    const bool bounded = offsets[i].from != ClockOffset::From::calendar;
+    clocks.push_back({{"rank", offsets[i].rank},
+                      {"host", traces[i].host},
+                      {"offset_ns", offsets[i].offset_ns},
+                      {"half_width_ns", bounded ? JsonValue(offsets[i].half_width_ns) : JsonValue()},
+                      {"from", name_of(offsets[i].from)}});
   }
   const TraceInfo& first = traces.front();
   return {{"name", "weir_merged"},
@@ -49,12 +49,12 @@ Json about(std::span<const TraceInfo> traces, std::span<const ClockOffset> offse
 
 }  // namespace
 
-void move_event(Json& event, std::int64_t shift_ns, int rank, int ranks) {
-  if (const auto time = event.find("ts"); time != event.end()) {
-    const std::int64_t moved = std::llround(time->get<double>() * 1e3) + shift_ns;
-    *time = static_cast<double>(moved) / 1e3;
+void move_event(JsonValue& event, std::int64_t shift_ns, int rank, int ranks) {
+  if (const auto time = event.view().find("ts")) {
+    const std::int64_t moved = std::llround(time->number() * 1e3) + shift_ns;
+    event.set("ts", static_cast<double>(moved) / 1e3);
   }
-  if (const auto id = event.find("id"); id != event.end()) *id = id->get<std::int64_t>() * ranks + rank;
+  if (const auto id = event.view().find("id")) event.set("id", id->integer() * ranks + rank);
 }
 
 void merge_traces(std::span<const TraceInfo> traces, std::span<const ClockOffset> offsets, const std::filesystem::path& output,
@@ -71,17 +71,17 @@ void merge_traces(std::span<const TraceInfo> traces, std::span<const ClockOffset
   std::filesystem::path beside = output;
   if (replaces) beside += ".tmp";
   std::ofstream out(beside);
-  out << "[\n" << about(traces, offsets).dump();
+  out << "[\n" << about(traces, offsets).view().dump();
   for (std::size_t i = 0; i < traces.size(); ++i) {
     TraceReader reader(traces[i].path);
     while (reader.next()) {
       try {
         move_event(reader.event(), shifts[i], traces[i].rank, traces[i].ranks);
-      } catch (const Json::exception&) {
+      } catch (const JsonError&) {
         remarks.push_back(fmt::format("{} has an event that Weir has not written: left out", traces[i].path.filename().string()));
         continue;
       }
-      out << ",\n" << reader.event().dump();
+      out << ",\n" << reader.event().view().dump();
     }
     if (const std::string damage = reader.damage(); !damage.empty()) remarks.push_back(damage);
   }

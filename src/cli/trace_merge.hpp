@@ -8,7 +8,7 @@
 namespace weir::cli {
 
 /// `event` of a rank as it is among those of all `ranks`: its time moved by `shift_ns`, its messages numbered apart from others'.
-void move_event(nlohmann::ordered_json& event, std::int64_t shift_ns, int rank, int ranks);
+void move_event(JsonValue& event, std::int64_t shift_ns, int rank, int ranks);
 
 /// Writes `output`, which is whole or as it was. Throws std::runtime_error.
 void merge_traces(std::span<const TraceInfo> traces, std::span<const ClockOffset> offsets, const std::filesystem::path& output,

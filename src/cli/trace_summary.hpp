@@ -3,11 +3,11 @@
 
 #include <array>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "cli/json.hpp"
 #include "cli/trace_files.hpp"
 
 namespace weir::cli {
@@ -146,6 +146,6 @@ class Summarizer {
 
 /// As tables, for people.
 [[nodiscard]] std::string to_text(const TraceSummary& summary);
-[[nodiscard]] nlohmann::ordered_json to_json(const TraceSummary& summary);
+[[nodiscard]] JsonValue to_json(const TraceSummary& summary);
 
 }  // namespace weir::cli

@@ -1,8 +1,7 @@
 // A summary of traces as tables and as JSON.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
-#include <iterator>
-
+#include "cli/json.hpp"
 #include "cli/trace_summary.hpp"
 
 namespace weir::cli {
@@ -12,42 +11,39 @@ std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share);
 std::string ms(double seconds) { return fmt::format("{:.{}f}", 1e3 * seconds, seconds < 0.1 ? 3 : seconds < 10 ? 1 : 0); }
 
 void add_stages(std::string& text, const TraceSummary& summary) {
-  const auto out = std::back_inserter(text);
-  fmt::format_to(out, "time by stage: medians of a rank's run, totals of all ranks, stages within stages indented\n");
-  fmt::format_to(out, "{:<40} {:>9} {:>12} {:>12} {:>8}\n", "", "runs", "median ms", "total ms", "share");
+  text += fmt::format("time by stage: medians of a rank's run, totals of all ranks, stages within stages indented\n");
+  text += fmt::format("{:<40} {:>9} {:>12} {:>12} {:>8}\n", "", "runs", "median ms", "total ms", "share");
   for (const StageSummary& stage : summary.stages) {
-    fmt::format_to(out, "{:<40} {:>9} {:>12} {:>12} {:>8}",
-                   std::string(static_cast<std::size_t>(2 * stage.depth), ' ') + stage.name, stage.runs, ms(stage.median_seconds),
-                   ms(stage.total_seconds), percent(stage.share));
-    if (stage.failed > 0) fmt::format_to(out, "  {} failed", stage.failed);
+    text +=
+        fmt::format("{:<40} {:>9} {:>12} {:>12} {:>8}", std::string(static_cast<std::size_t>(2 * stage.depth), ' ') + stage.name,
+                    stage.runs, ms(stage.median_seconds), ms(stage.total_seconds), percent(stage.share));
+    if (stage.failed > 0) text += fmt::format("  {} failed", stage.failed);
     text += '\n';
   }
 }
 
 void add_ranks(std::string& text, const TraceSummary& summary) {
-  const auto out = std::back_inserter(text);
-  fmt::format_to(
-      out,
+  text += fmt::format(
       "\nranks: time with runs in flight, the caller's waiting, and overlap, the share of the time in flight in which the "
       "caller\nneither waited nor started a run; runs that the rank was the last to start, by how much; how long others "
       "waited for it\n");
-  fmt::format_to(out, "{:>4} {:>13} {:>11} {:>9} {:>11} {:>9} {:>11}  {}\n", "rank", "in flight ms", "waited ms", "overlap",
-                 "last of " + std::to_string(summary.compared_runs), "late ms", "awaited ms", "waits most for");
+  text += fmt::format("{:>4} {:>13} {:>11} {:>9} {:>11} {:>9} {:>11}  {}\n", "rank", "in flight ms", "waited ms", "overlap",
+                      "last of " + std::to_string(summary.compared_runs), "late ms", "awaited ms", "waits most for");
   for (const RankSummary& rank : summary.ranks) {
-    fmt::format_to(out, "{:>4} {:>13} {:>11} {:>9} {:>11} {:>9} {:>11}  ", rank.rank, ms(rank.in_flight_seconds),
-                   ms(rank.waited_seconds), percent(rank.overlap), rank.began_last, ms(rank.late_seconds),
-                   ms(rank.awaited_seconds));
+    text += fmt::format("{:>4} {:>13} {:>11} {:>9} {:>11} {:>9} {:>11}  ", rank.rank, ms(rank.in_flight_seconds),
+                        ms(rank.waited_seconds), percent(rank.overlap), rank.began_last, ms(rank.late_seconds),
+                        ms(rank.awaited_seconds));
     if (rank.awaits_most < 0)
       text += "nobody";
     else
-      fmt::format_to(out, "rank {}, {} ms", rank.awaits_most, ms(rank.awaits_most_seconds));
+      text += fmt::format("rank {}, {} ms", rank.awaits_most, ms(rank.awaits_most_seconds));
     text += '\n';
   }
   for (const RankSummary& rank : summary.ranks) {
     if (rank.left_out > 0)
-      fmt::format_to(out,
-                     "rank {}'s trace lacks {} events, which came faster than they could be written: its figures are too low\n",
-                     rank.rank, rank.left_out);
+      text +=
+          fmt::format("rank {}'s trace lacks {} events, which came faster than they could be written: its figures are too low\n",
+                      rank.rank, rank.left_out);
   }
 }
 
@@ -57,24 +53,22 @@ void add_slowest(std::string& text, const TraceSummary& summary) {
     return;
   }
   const RankSummary& rank = summary.ranks[*summary.slowest];
-  fmt::format_to(std::back_inserter(text), "\nslowest: rank {}. ", rank.rank);
+  text += fmt::format("\nslowest: rank {}. ", rank.rank);
   if (summary.compared_runs > 0)
-    fmt::format_to(std::back_inserter(text), "It was the last to start {} of {} runs, by {} ms in all; ", rank.began_last,
-                   summary.compared_runs, ms(rank.late_seconds));
-  fmt::format_to(std::back_inserter(text), "the others waited {} ms for its messages, all together. It waited {} ms",
-                 ms(rank.awaited_seconds), ms(rank.waited_seconds));
-  if (rank.awaits_most >= 0)
-    fmt::format_to(std::back_inserter(text), ", {} ms of it for rank {}", ms(rank.awaits_most_seconds), rank.awaits_most);
+    text += fmt::format("It was the last to start {} of {} runs, by {} ms in all; ", rank.began_last, summary.compared_runs,
+                        ms(rank.late_seconds));
+  text += fmt::format("the others waited {} ms for its messages, all together. It waited {} ms", ms(rank.awaited_seconds),
+                      ms(rank.waited_seconds));
+  if (rank.awaits_most >= 0) text += fmt::format(", {} ms of it for rank {}", ms(rank.awaits_most_seconds), rank.awaits_most);
   text += ".\n";
 }
 
 void add_bytes(std::string& text, const TraceSummary& summary) {
-  const auto out = std::back_inserter(text);
   text += "\nbytes of messages by level; not what goes through shared memory, NCCL and the MPI library's own allreduce\n";
-  fmt::format_to(out, "{:<14} {:>10} {:>15} {:>26}\n", "level", "messages", "bytes sent", "by the busiest rank");
+  text += fmt::format("{:<14} {:>10} {:>15} {:>26}\n", "level", "messages", "bytes sent", "by the busiest rank");
   for (const LevelSummary& level : summary.levels) {
-    fmt::format_to(out, "{:<14} {:>10} {:>15} {:>26}\n", level.level, level.messages, level.bytes,
-                   fmt::format("{} (rank {})", level.busiest_bytes, level.busiest_rank));
+    text += fmt::format("{:<14} {:>10} {:>15} {:>26}\n", level.level, level.messages, level.bytes,
+                        fmt::format("{} (rank {})", level.busiest_bytes, level.busiest_rank));
   }
 }
 
@@ -82,11 +76,11 @@ void add_waits(std::string& text, const TraceSummary& summary) {
   if (summary.waits.empty()) return;
   text += "\nlongest waits\n";
   for (const WaitSummary& wait : summary.waits) {
-    fmt::format_to(std::back_inserter(text), "{:>10} ms at {:.3f} s: rank {}, '{}', run {}", ms(wait.seconds), wait.at_seconds,
-                   wait.rank, wait.call, wait.run);
+    text += fmt::format("{:>10} ms at {:.3f} s: rank {}, '{}', run {}", ms(wait.seconds), wait.at_seconds, wait.rank, wait.call,
+                        wait.run);
     if (wait.peer >= 0)
-      fmt::format_to(std::back_inserter(text), ", {} ms of it in {} for rank {}", ms(wait.peer_seconds),
-                     wait.stage.empty() ? "no stage" : wait.stage, wait.peer);
+      text += fmt::format(", {} ms of it in {} for rank {}", ms(wait.peer_seconds), wait.stage.empty() ? "no stage" : wait.stage,
+                          wait.peer);
     text += '\n';
   }
 }
@@ -103,9 +97,8 @@ std::string to_text(const TraceSummary& summary) {
   return text;
 }
 
-nlohmann::ordered_json to_json(const TraceSummary& summary) {
-  using Json = nlohmann::ordered_json;
-  Json stages = Json::array(), ranks = Json::array(), levels = Json::array(), waits = Json::array();
+JsonValue to_json(const TraceSummary& summary) {
+  JsonValue stages = JsonValue::array(), ranks = JsonValue::array(), levels = JsonValue::array(), waits = JsonValue::array();
   for (const StageSummary& stage : summary.stages) {
     stages.push_back({{"name", stage.name},
                       {"depth", stage.depth},
@@ -144,14 +137,14 @@ nlohmann::ordered_json to_json(const TraceSummary& summary) {
                      {"peer", wait.peer},
                      {"peer_ms", wait.peer_seconds * 1e3}});
   }
-  Json all;
-  all["seconds"] = summary.seconds;
-  all["compared_runs"] = summary.compared_runs;
-  all["slowest_rank"] = summary.slowest ? Json(summary.ranks[*summary.slowest].rank) : Json(nullptr);
-  all["stages"] = std::move(stages);
-  all["ranks"] = std::move(ranks);
-  all["levels"] = std::move(levels);
-  all["waits"] = std::move(waits);
+  JsonValue all = JsonValue::object();
+  all.set("seconds", summary.seconds);
+  all.set("compared_runs", summary.compared_runs);
+  all.set("slowest_rank", summary.slowest ? JsonValue(summary.ranks[*summary.slowest].rank) : JsonValue());
+  all.set("stages", std::move(stages));
+  all.set("ranks", std::move(ranks));
+  all.set("levels", std::move(levels));
+  all.set("waits", std::move(waits));
   return all;
 }
 

@@ -1,0 +1,165 @@
+#include "cli/command.hpp"
+
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <span>
+#include <stdexcept>
+
+#include "base/nearest.hpp"
+
+namespace weir::cli {
+namespace {
+
+/// A number for which `good` holds, or else the error "X must be `what`".
+CLI::Validator number_that(bool (*good)(double), const char* what, const char* type) {
+  return {[good, what](std::string& text) {
+            double number = 0;
+            const bool is_good = CLI::detail::lexical_cast(text, number) && good(number);
+            return is_good ? std::string() : text + " must be " + what;
+          },
+          type};
+}
+
+template <class T>
+Option add_option(CLI::App* app, const std::string& names, T& value, const std::string& help) {
+  return Option(app->add_option(names, value, help));
+}
+
+template <class T>
+Option add_with_default(CLI::App* app, const std::string& names, T& value, const std::string& help) {
+  return Option(app->add_option(names, value, help)->capture_default_str());
+}
+
+template <class T>
+Option add_unless_empty(CLI::App* app, const std::string& names, T& value, const std::string& help) {
+  return value.empty() ? add_option(app, names, value, help) : add_with_default(app, names, value, help);
+}
+
+/// What is wrong with the subcommands that are named, "" if nothing: a word that is none.
+std::string unknown_subcommand(const CLI::App& app, std::span<const char* const> words) {
+  if (words.empty() || words[0][0] == '-') return "";
+  const std::vector<const CLI::App*> known = app.get_subcommands({});
+  if (known.empty()) return "";
+  std::vector<std::string> names;
+  for (const CLI::App* command : known) {
+    if (command->get_name() == words[0]) return unknown_subcommand(*command, words.subspan(1));
+    names.push_back(command->get_name());
+  }
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+  return fmt::format("'{}' is no subcommand: did you mean '{}'? There are {}", words[0], nearest(words[0], views), list);
+}
+
+}  // namespace
+
+Option Option::required() const { return Option(option_->required()); }
+Option Option::positive() const {
+  return Option(option_->check(number_that([](double x) { return x > 0; }, "a number above 0", "POSITIVE")));
+}
+Option Option::non_negative() const {
+  return Option(option_->check(number_that([](double x) { return x >= 0; }, "a number of at least 0", "NONNEGATIVE")));
+}
+Option Option::between(int least, int most) const { return between(std::int64_t{least}, std::int64_t{most}); }
+Option Option::between(std::int64_t least, std::int64_t most) const { return Option(option_->check(CLI::Range(least, most))); }
+Option Option::between(double least, double most) const { return Option(option_->check(CLI::Range(least, most))); }
+Option Option::one_of(std::initializer_list<const char*> values) const {
+  return one_of(std::vector<std::string>(values.begin(), values.end()));
+}
+Option Option::one_of(std::initializer_list<int> values) const {
+  return Option(option_->check(CLI::IsMember(std::vector(values))));
+}
+Option Option::one_of(const std::vector<std::string>& values) const { return Option(option_->check(CLI::IsMember(values))); }
+Option Option::existing_file() const { return Option(option_->check(CLI::ExistingFile)); }
+Option Option::existing_folder() const { return Option(option_->check(CLI::ExistingDirectory)); }
+Option Option::existing_path() const { return Option(option_->check(CLI::ExistingPath)); }
+Option Option::check(const std::function<std::string(const std::string&)>& wrong) const { return Option(option_->check(wrong)); }
+Option Option::size_with_unit() const { return Option(option_->transform(CLI::AsSizeValue(true))); }
+Option Option::delimiter(char between) const { return Option(option_->delimiter(between)); }
+Option Option::type_name(const std::string& name) const { return Option(option_->type_name(name)); }
+Option Option::without_default() const { return Option(option_->default_str("")); }
+bool Option::given() const { return option_->count() > 0; }
+
+Command Command::add(const std::string& name, const std::string& description) const {
+  return Command(app_->add_subcommand(name, description));
+}
+void Command::footer(const std::string& text) const { app_->footer(text); }
+void Command::require_subcommand() const { app_->require_subcommand(1); }
+void Command::action(const std::function<void()>& run) const { app_->callback(run); }
+
+Option Command::flag(const std::string& names, bool& value, const std::string& help) const {
+  return Option(app_->add_flag(names, value, help));
+}
+Option Command::option(const std::string& names, int& value, const std::string& help) const {
+  return add_with_default(app_, names, value, help);
+}
+Option Command::option(const std::string& names, std::int64_t& value, const std::string& help) const {
+  return add_with_default(app_, names, value, help);
+}
+Option Command::option(const std::string& names, double& value, const std::string& help) const {
+  return add_with_default(app_, names, value, help);
+}
+Option Command::option(const std::string& names, std::string& value, const std::string& help) const {
+  return add_unless_empty(app_, names, value, help);
+}
+Option Command::option(const std::string& names, std::vector<std::int64_t>& value, const std::string& help) const {
+  return add_unless_empty(app_, names, value, help);
+}
+Option Command::option(const std::string& names, std::vector<double>& value, const std::string& help) const {
+  return add_unless_empty(app_, names, value, help);
+}
+Option Command::option(const std::string& names, std::vector<std::string>& value, const std::string& help) const {
+  return add_unless_empty(app_, names, value, help);
+}
+Option Command::option(const std::string& names, std::optional<int>& value, const std::string& help) const {
+  return add_option(app_, names, value, help);
+}
+Option Command::option(const std::string& names, std::optional<std::uint64_t>& value, const std::string& help) const {
+  return add_option(app_, names, value, help);
+}
+Option Command::option(const std::string& names, std::optional<double>& value, const std::string& help) const {
+  return add_option(app_, names, value, help);
+}
+
+Option Command::named(const std::string& names, const std::vector<std::string_view>& known, std::size_t at_first,
+                      const std::function<void(std::size_t)>& set, const std::string& help) const {
+  std::vector<std::string> sorted(known.begin(), known.end());
+  std::sort(sorted.begin(), sorted.end());
+  std::string list;
+  for (const std::string& name : sorted)
+    list += (list.empty() ? "" : ", ") + name + (name == known[at_first] ? " (the default)" : "");
+  const auto number_of = [known](const std::string& name) {
+    return static_cast<std::size_t>(std::find(known.begin(), known.end(), name) - known.begin());
+  };
+  const auto take = [set, number_of](const std::string& name) { set(number_of(name)); };
+  return Option(app_->add_option_function<std::string>(names, take, help + ": " + list)
+                    ->type_name("NAME")
+                    ->check([number_of, list, count = known.size()](const std::string& name) {
+                      return number_of(name) < count ? "" : "'" + name + "' is none of " + list;
+                    }));
+}
+
+CommandLine::CommandLine(const std::string& description) : Command(nullptr), whole_(std::make_unique<CLI::App>(description)) {
+  app_ = whole_.get();
+}
+CommandLine::~CommandLine() = default;
+
+void CommandLine::version(const std::string& text) const { app_->set_version_flag("--version", text); }
+
+int CommandLine::run(int argc, const char* const* argv) const {
+  const std::span<const char* const> words(argv, static_cast<std::size_t>(std::max(argc, 0)));
+  if (!words.empty()) {
+    const std::string unknown = unknown_subcommand(*app_, words.subspan(1));
+    if (!unknown.empty()) throw std::runtime_error(unknown);
+  }
+  try {
+    app_->parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app_->exit(error);
+  }
+  return 0;
+}
+
+}  // namespace weir::cli
