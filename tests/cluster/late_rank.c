@@ -1,9 +1,10 @@
-/* An MPI program whose last rank hears late that the ranks have exchanged their addresses, as on a node that is busy. The others must wait for it
-   before they send: Open MPI 4 calls a null pointer at a message that comes before. */
+/* An MPI program whose last rank hears late that the ranks have exchanged their addresses, as on a node that is busy. The others
+   must wait for it before they send: Open MPI 4 calls a null pointer at a message that comes before. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <mpi.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,7 +28,8 @@ static void tell_late(int status, void* data) {
 }
 
 /* Takes the place of PMIx's: Open MPI's first fence exchanges addresses, its second ends MPI_Init. */
-int PMIx_Fence_nb(const void* procs, size_t proc_count, const void* info, size_t info_count, Callback callback, void* data) {
+__attribute__((visibility("default"))) int PMIx_Fence_nb(const void* procs, size_t proc_count, const void* info, size_t info_count,
+                                                         Callback callback, void* data) {
   static int count;
   const char *rank = getenv("SLURM_PROCID"), *size = getenv("SLURM_NTASKS");
   Fence fence = NULL;
@@ -42,9 +44,14 @@ int PMIx_Fence_nb(const void* procs, size_t proc_count, const void* info, size_t
 }
 
 int main(int argc, char** argv) {
+  int rank = 0, size = 0;
   alarm(60); /* where a rank has crashed, the others wait for it */
   MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
   MPI_Barrier(MPI_COMM_WORLD);
   MPI_Finalize();
-  return 0;
+  if (rank != size - 1 || callback_of_first != NULL) return 0;
+  fprintf(stderr, "late_rank: no rank was late: is PMIx_Fence_nb what this MPI calls?\n");
+  return 1;
 }
