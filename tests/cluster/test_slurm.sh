@@ -1,10 +1,11 @@
 #!/bin/bash
-# Every job script of slurm/ on a real SLURM: $1 the build folder, $2 the MPI it was built with, $3 a stand-in for a training program. Training is
-# hit at random moments by everything that ends jobs, and must end as an undisturbed run. SEED=... repeats the moments of a run.
+# Every job script of slurm/ on a real SLURM: $1 the build folder, $2 the MPI it was built with, $3 a stand-in for a training program, $4 a program
+# with a rank that is late. Training is hit at random moments by everything that ends jobs, and must end as an undisturbed run. SEED=... repeats the
+# moments of a run.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 scripts=$(cd "$here/../../slurm" && pwd)
-build=$(realpath "$1") mpi=$2 trainee=$(realpath "$3")
+build=$(realpath "$1") mpi=$2 trainee=$(realpath "$3") late_rank=$(realpath "$4")
 cluster=$here/cluster
 "$cluster" check
 for command in slurmctld slurmd sbatch munged; do
@@ -90,6 +91,11 @@ if /usr/bin/python3 -c "import numpy" 2>/dev/null && compgen -G "$build/lib/libw
 else
   echo "no Python package here: weir-python.sbatch is not run"
 fi
+late=
+if [ "$mpi" = openmpi ]; then
+  mkdir late
+  late=$(batch -N2 --output=late.out "$train" --weir "$weir" --checkpoint late -- "$late_rank")
+fi
 if slurm "$scripts/submit" test --nodes 9 >refused_submit.out 2>&1; then fail "submit takes 9 of 4 nodes"; fi
 grep -q "SLURM refuses this job: .*not available" refused_submit.out || fail "submit does not say why"
 shown=$(slurm "$scripts/submit" train --nodes 2 --dry-run -- --checkpoint free --elastic)
@@ -126,6 +132,10 @@ rm -f weir-*.out report.out refused_submit.out
 if [ -n "$python" ]; then
   wait_for 60 "the Python job" over "$python"
   grep -qx "2 ranks in Python" python.out || fail "the Python job: $(cat python.out)"
+fi
+if [ -n "$late" ]; then
+  wait_for 120 "the job with a late rank" over "$late"
+  [ "$(state "$late")" = COMPLETED ] || fail "ranks do not wait for one that is late: $(cat late.out)"
 fi
 grep -q "Name=weir-test JobState=COMPLETED" "$WEIR_CLUSTER_STATE/slurm/jobcomp" || fail "no record of the self-test's job"
 echo "self-test, calibration, bench array, Python and report: done"
