@@ -96,6 +96,10 @@ if [ "$mpi" = openmpi ]; then
   mkdir late
   late=$(batch -N2 --output=late.out "$train" --weir "$weir" --checkpoint late -- "$late_rank")
 fi
+# SLURM tells it of the end while it still looks at its options, once.
+mkdir early
+printf 'site_mpi=%s\n[ -e told ] || { touch told; kill -s USR1 $$; }\n' "$mpi" >early.sh
+early=$(batch -N1 --output=early.out "$train" --weir "$weir" --site ./early.sh --checkpoint early -- true)
 if slurm "$scripts/submit" test --nodes 9 >refused_submit.out 2>&1; then fail "submit takes 9 of 4 nodes"; fi
 grep -q "SLURM refuses this job: .*not available" refused_submit.out || fail "submit does not say why"
 shown=$(slurm "$scripts/submit" train --nodes 2 --dry-run -- --checkpoint free --elastic)
@@ -137,6 +141,9 @@ if [ -n "$late" ]; then
   wait_for 120 "the job with a late rank" over "$late"
   [ "$(state "$late")" = COMPLETED ] || fail "ranks do not wait for one that is late: $(cat late.out)"
 fi
+wait_for 120 "the job that was told early" over "$early"
+[ "$(state "$early")" = COMPLETED ] || fail "the job that was told early ended as $(state "$early")"
+grep -q "asked to stop before the program was started; requeued" early.out || fail "a job has forgotten what it was told early: $(cat early.out)"
 grep -q "Name=weir-test JobState=COMPLETED" "$WEIR_CLUSTER_STATE/slurm/jobcomp" || fail "no record of the self-test's job"
 echo "self-test, calibration, bench array, Python and report: done"
 
@@ -176,11 +183,22 @@ hit() {
   ) &
   hits+=($!)
 }
+# The training must not end before SLURM, which looks at limits twice a minute, tells it of its own.
+stop_until_told() {
+  slurm scancel --signal=STOP "${job[limit]}" || return 1
+  wait_for 120 "SLURM to tell of the time limit" grep -q "asked to stop" limit.out
+  slurm scancel --signal=CONT "${job[limit]}" || [ "$(starts limit)" -ge 1 ] # it was told before it was stopped
+}
+lose_node() {
+  "$cluster" kill weir3 || return 1
+  wait_for 90 "SLURM to notice that weir3 is dead" grep -q "NODE FAILURE" death.out
+  "$cluster" start weir3
+}
 starts() { slurm scontrol -o show job "${job[$1]}" | sed 's/.*Restarts=\([0-9]*\).*/\1/'; }
 
 training undisturbed --nodelist=weir[0-1] --
 training signal --nodelist=weir[0-1] --
-training limit --nodelist=weir[0-1] --time=1 --signal=B:USR1@30 --
+training limit --nodelist=weir[0-1] --time=2 --signal=B:USR1@30 -- # told after 60 to 90 s
 training requeue --nodelist=weir[0-1] --
 training preemption --nodelist=weir2 --nodes=1 --ntasks-per-node=2 --
 training death --exclude=weir0,weir2 --
@@ -195,18 +213,14 @@ printf '#!/bin/bash\nexit 75\n' >never_saves
 chmod +x never_saves
 stalled=$(batch -N1 --nodelist=weir0 --output=stalled.out "$train" --weir "$weir" --checkpoint free -- ./never_saves)
 hit signal slurm scancel --signal=USR1 "${job[signal]}"
-hit limit slurm scancel --signal=STOP "${job[limit]}" # until the limit is near, which SLURM looks at twice a minute
+hit limit stop_until_told
 hit cancelled slurm scancel "${job[cancelled]}"
 hit requeue slurm scontrol requeue "${job[requeue]}"
 hit preemption slurm sbatch --partition=urgent --nodelist=weir2 --ntasks=1 --cpus-per-task=8 --output=urgent.out --wrap "sleep 1"
 wait_for 60 "the first checkpoint of elastic" has_saved elastic
 second=$(batch -N1 --nodelist=weir2 --output=second.out "$train" --weir "$weir" --checkpoint checkpoint-elastic -- "${program[@]}" --output "$(output_of elastic)")
-hit death "$cluster" kill weir3
+hit death lose_node
 for pid in "${hits[@]}"; do wait "$pid" || exit 1; done
-wait_for 45 "SLURM to tell of the time limit" grep -q "asked to stop" limit.out
-slurm scancel --signal=CONT "${job[limit]}" || [ "$(starts limit)" -ge 1 ] || fail "the training that was stopped cannot go on" # or it was told before it was stopped
-wait_for 90 "SLURM to notice that weir3 is dead" grep -q "NODE FAILURE" death.out
-"$cluster" start weir3
 
 requeued=(signal limit requeue preemption death)
 [ "$mpi" != openmpi ] || requeued+=(mpirun)
