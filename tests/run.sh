@@ -94,7 +94,8 @@ build() {
   # shellcheck disable=SC2086
   cmake --build "$build/$name" --parallel "$jobs" --target $targets
 }
-build_openmpi() { build openmpi mpicc.openmpi all -DWEIR_WERROR=ON -DWEIR_CUDA_ARCHITECTURES=80 -DWEIR_SANITIZED_TESTS=ON; }
+# build_openmpi CUDA
+build_openmpi() { build openmpi mpicc.openmpi all -DWEIR_WERROR=ON -DWEIR_WITH_CUDA="$1" -DWEIR_CUDA_ARCHITECTURES=80 -DWEIR_SANITIZED_TESTS=ON; }
 build_mpich() {
   build mpich mpicc.mpich "${mpi_tests[*]}" -DWEIR_WERROR=ON -DWEIR_WITH_CUDA=OFF -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DWEIR_OTHER_BUILD="$build/openmpi"
 }
@@ -115,13 +116,12 @@ thread_tests=(test_engine test_observation test_progress_thread test_exact test_
 
 run_usual() {
   export TEST_EVERY=$every TEST_OFFSET=$offset
-  echo "One of $every cases of large grids, from $((offset % every)) on. Left out: the others, --all's stages mpich, cluster, address and thread."
-  build_openmpi
+  build_openmpi OFF
   run_tests openmpi -LE cluster
 }
 run_cases() {
   export TEST_EVERY=1
-  build_openmpi
+  build_openmpi AUTO
   run_tests openmpi -LE cluster
 }
 run_mpich() {
@@ -131,7 +131,7 @@ run_mpich() {
 }
 run_cluster() {
   export TEST_EVERY=1
-  build_openmpi
+  build_openmpi AUTO
   build_mpich
   run_tests openmpi -L cluster
   run_tests mpich -L cluster
