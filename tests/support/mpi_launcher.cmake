@@ -12,6 +12,10 @@ function(weir_mpi_test)
   cmake_parse_arguments(arg "" "NAME;RANKS;PROGRAM" "ARGS" ${ARGN})
   add_test(NAME ${arg_NAME} COMMAND ${MPIEXEC_EXECUTABLE} ${weir_mpiexec_flags} ${MPIEXEC_NUMPROC_FLAG} ${arg_RANKS} $<TARGET_FILE:${arg_PROGRAM}> ${arg_ARGS})
   set_tests_properties(${arg_NAME} PROPERTIES LABELS mpi ENVIRONMENT "${weir_mpiexec_environment}" TIMEOUT 300 RUN_SERIAL ${weir_mpi_alone})
+  if(NOT TARGET tests_of_mpi)
+    add_custom_target(tests_of_mpi)
+  endif()
+  add_dependencies(tests_of_mpi ${arg_PROGRAM})
 endfunction()
 
 # weir_resume_test(NAME name RANKS n PROGRAM target RESULT file ARGS ...): an example that is stopped and goes on, by mpi/test_example_resumes.sh.
