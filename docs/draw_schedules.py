@@ -2,7 +2,7 @@
 """Draws what perfmodels/results/schedules-P.json have measured, for P = 2, 4 and 8 ranks: docs/schedules.svg, times of oktopk by each
 of its schedules over the number of elements, and of MPI_Allreduce.
 
-    mpirun -n 2 weir bench schedules --json perfmodels/results/schedules-2.json     # the same for 4 and 8
+    mpirun -n 2 weir-benchmarks schedules --json perfmodels/results/schedules-2.json     # the same for 4 and 8
     docs/draw_schedules.py              # writes it
     docs/draw_schedules.py --check      # exits with 1 where it is not what it would write
 """

@@ -4,7 +4,7 @@ DistributedDataParallel with Weir's hook against plain gloo. One table, against 
 
 Usage: bindings.py BUILD [--python PYTHON] [--torch PYTHON] [--json FILE]
 
-  BUILD     a build folder with the command, libweir and weir_bench_fortran
+  BUILD     a build folder with weir-benchmarks (its target weir_benchmarks), libweir and weir_bench_fortran
   --python  an interpreter with NumPy (this one)
   --torch   an interpreter with torch and NumPy: also measures the hook, on 4 nodes at 1 Gbit/s (as root, some minutes)
   --json    also write the rows to this file
@@ -35,8 +35,8 @@ def rows_of(args, folder):
     def row(what, value, unit, most, command):
         return {"what": what, "value": value, "unit": unit, "at_most": most, "command": command}
 
-    calls = read([args.build / "bin/weir", "bench", "capi", "--json", file], environment, file)
-    yield row("call of C, over C++", max(r["median_ms"] - r["baseline_ms"] for r in calls) * 1e3, "us", 1, "weir bench capi")
+    calls = read([args.build / "bin/weir-benchmarks", "capi", "--json", file], environment, file)
+    yield row("call of C, over C++", max(r["median_ms"] - r["baseline_ms"] for r in calls) * 1e3, "us", 1, "weir-benchmarks capi")
     program = args.build / "bin/weir_bench_fortran"
     if program.exists():
         calls = read([program, file], environment, file)

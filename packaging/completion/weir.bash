@@ -4,11 +4,10 @@ _weir() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command="" words="" files="" folders="" list="" i
   for ((i = 1; i < COMP_CWORD; i++)); do
     case "$command ${COMP_WORDS[i]}" in
-      " info" | " bench" | "bench select" | "bench allreduce" | "bench codec" | "bench compress" | "bench overlap" | \
-        "bench plans" | "bench schedules" | "bench rows" | "bench embedding" | "bench fusion" | "bench pto" | "bench adam" | \
-        "bench datacache" | "bench capi" | "bench threads" | "bench checkpoint" | " calibrate" | " predict" | " selftest" | \
-        " trace" | "trace merge" | "trace summary" | "trace diagnose" | " checkpoint" | "checkpoint ls" | "checkpoint show" | \
-        "checkpoint verify" | "checkpoint diff" | "checkpoint reshard" | " cache" | "cache ls" | "cache prune" | "cache verify")
+      " info" | " bench" | "bench select" | "bench allreduce" | "bench compress" | "bench embedding" | "bench fusion" | \
+        "bench datacache" | "bench checkpoint" | " calibrate" | " predict" | " selftest" | " trace" | "trace merge" | \
+        "trace summary" | "trace diagnose" | " checkpoint" | "checkpoint ls" | "checkpoint show" | "checkpoint verify" | \
+        "checkpoint diff" | "checkpoint reshard" | " cache" | "cache ls" | "cache prune" | "cache verify")
         command="${command:+$command }${COMP_WORDS[i]}" ;;
     esac
   done
@@ -17,28 +16,21 @@ _weir() {
       "bench select --count" | "bench select --density" | "bench select --samplings" | "bench select --iterations" | \
       "bench allreduce --count" | "bench allreduce --density" | "bench allreduce --compressor" | \
       "bench allreduce --compressor-parameters" | "bench allreduce --trial-iterations" | "bench allreduce --iterations" | \
-      "bench allreduce --warmup" | "bench codec --count" | "bench codec --density" | "bench codec --iterations" | \
-      "bench compress --compressor-parameters" | "bench compress --count" | "bench compress --density" | \
-      "bench compress --iterations" | "bench overlap --count" | "bench overlap --urgent-count" | "bench overlap --density" | \
-      "bench overlap --iterations" | "bench plans --model" | "bench plans --density" | "bench plans --iterations" | \
-      "bench plans --warmup" | "bench schedules --count" | "bench schedules --density" | "bench schedules --iterations" | \
-      "bench schedules --warmup" | "bench rows --rows" | "bench rows --width" | "bench rows --tokens" | "bench rows --iterations" | \
-      "bench embedding --rows" | "bench embedding --width" | "bench embedding --tokens" | "bench embedding --compute-ms" | \
-      "bench embedding --dense-count" | "bench embedding --iterations" | "bench embedding --warmup" | "bench fusion --model" | \
-      "bench fusion --density" | "bench fusion --buffer-mib" | "bench fusion --rate" | "bench fusion --batch" | \
-      "bench fusion --shrink" | "bench fusion --poll-us" | "bench fusion --iterations" | "bench fusion --warmup" | \
-      "bench pto --model" | "bench pto --smallest" | "bench pto --iterations" | "bench pto --warmup" | "bench adam --count" | \
-      "bench adam --density" | "bench adam --iterations" | "bench datacache --path" | "bench datacache --samples" | \
-      "bench datacache --sample-bytes" | "bench datacache --batch" | "bench datacache --pack" | "bench datacache --epochs" | \
-      "bench datacache --threads" | "bench datacache --in-flight" | "bench datacache --compute-ms" | "bench datacache --folder" | \
-      "bench capi --count" | "bench capi --calls" | "bench capi --rounds" | "bench threads --count" | "bench threads --density" | \
-      "bench threads --threads" | "bench threads --iterations" | "bench checkpoint --size" | "bench checkpoint --folder" | \
-      "bench checkpoint --compression" | "bench checkpoint --rounds" | "bench checkpoint --count" | "bench checkpoint --batch" | \
-      "calibrate --seconds" | "predict --network" | "predict --count" | "predict --density" | "predict --nodes" | \
-      "predict --ranks-per-node" | "predict --compressor-parameters" | "selftest --count" | "selftest --density" | \
-      "selftest --steps" | "selftest --seconds" | "trace merge --communicator" | "trace summary --communicator" | \
-      "trace diagnose --communicator" | "checkpoint reshard --ranks" | "checkpoint reshard --per-node" | "cache prune --dataset" | \
-      "cache prune --older-than" | "cache prune --to")
+      "bench allreduce --warmup" | "bench compress --compressor-parameters" | "bench compress --count" | \
+      "bench compress --density" | "bench compress --iterations" | "bench embedding --rows" | "bench embedding --width" | \
+      "bench embedding --tokens" | "bench embedding --compute-ms" | "bench embedding --dense-count" | \
+      "bench embedding --iterations" | "bench embedding --warmup" | "bench fusion --model" | "bench fusion --density" | \
+      "bench fusion --buffer-mib" | "bench fusion --rate" | "bench fusion --batch" | "bench fusion --shrink" | \
+      "bench fusion --poll-us" | "bench fusion --iterations" | "bench fusion --warmup" | "bench datacache --path" | \
+      "bench datacache --samples" | "bench datacache --sample-bytes" | "bench datacache --batch" | "bench datacache --pack" | \
+      "bench datacache --epochs" | "bench datacache --threads" | "bench datacache --in-flight" | "bench datacache --compute-ms" | \
+      "bench datacache --folder" | "bench checkpoint --size" | "bench checkpoint --folder" | "bench checkpoint --compression" | \
+      "bench checkpoint --rounds" | "bench checkpoint --count" | "bench checkpoint --batch" | "calibrate --seconds" | \
+      "predict --network" | "predict --count" | "predict --density" | "predict --nodes" | "predict --ranks-per-node" | \
+      "predict --compressor-parameters" | "selftest --count" | "selftest --density" | "selftest --steps" | "selftest --seconds" | \
+      "trace merge --communicator" | "trace summary --communicator" | "trace diagnose --communicator" | \
+      "checkpoint reshard --ranks" | "checkpoint reshard --per-node" | "cache prune --dataset" | "cache prune --older-than" | \
+      "cache prune --to")
       words= ;;
     "info --values" | "bench allreduce --values" | "bench embedding --values" | "bench fusion --values" | "predict --values")
       words="bfloat16 float16 native" ;;
@@ -47,12 +39,10 @@ _weir() {
     "bench select --memory" | "bench allreduce --memory")
       words="cuda host" ;;
     "bench select --input" | "bench select --json" | "bench allreduce --input" | "bench allreduce --json" | \
-      "bench codec --json" | "bench compress --input" | "bench compress --json" | "bench overlap --json" | "bench plans --json" | \
-      "bench schedules --json" | "bench rows --json" | "bench embedding --text" | "bench embedding --json" | \
-      "bench fusion --json" | "bench pto --json" | "bench adam --json" | "bench datacache --json" | "bench capi --json" | \
-      "bench threads --json" | "bench checkpoint --json" | "calibrate --output" | "predict --machine" | "predict --json" | \
-      "selftest --json" | "trace merge --output" | "trace summary --json" | "checkpoint ls --json" | "checkpoint show --json" | \
-      "cache ls --json")
+      "bench compress --input" | "bench compress --json" | "bench embedding --text" | "bench embedding --json" | \
+      "bench fusion --json" | "bench datacache --json" | "bench checkpoint --json" | "calibrate --output" | "predict --machine" | \
+      "predict --json" | "selftest --json" | "trace merge --output" | "trace summary --json" | "checkpoint ls --json" | \
+      "checkpoint show --json" | "cache ls --json")
       files=yes ;;
     "bench allreduce --algorithm")
       words="all auto auto_sparse dense_ring dense_rabenseifner dense_torus2d dense_mpi dense_nccl topk_allgather topk_dsa gtopk
@@ -61,18 +51,11 @@ _weir() {
       words="sparse in_place both" ;;
     "bench allreduce --threshold" | "bench fusion --threshold")
       words="exact gaussian mstopk redsync reuse sampled sidco" ;;
-    "bench allreduce --wire" | "bench codec --format" | "predict --wire")
+    "bench allreduce --wire" | "predict --wire")
       words="compact coo" ;;
     "bench compress --compressor")
       words="all eight_bit one_bit_sgd sign_sgd signum ef_sign_sgd qsgd natural terngrad inceptionn block_quantise lossless top_k
         random_k threshold_v dgc chunked_topk adaptive_threshold sketchml shared_random_k power_sgd" list=yes ;;
-    "bench overlap --algorithm" | "bench overlap --urgent-algorithm")
-      words="dense_ring dense_rabenseifner dense_torus2d dense_mpi topk_allgather topk_dsa gtopk gaussiank hitopk oktopk hi_oktopk
-        packed_allgather packed_reduce_scatter" ;;
-    "bench plans --algorithm")
-      words="topk_allgather topk_dsa gtopk gaussiank hitopk oktopk hi_oktopk" ;;
-    "bench schedules --radix")
-      words="0 2 4 8 16 32 64" ;;
     "bench embedding --exchange")
       words="columns rows hashed_rows server allgather dense_allreduce" list=yes ;;
     "bench embedding --routing")
@@ -90,26 +73,16 @@ _weir() {
       case "$command" in
         "") words="info bench calibrate predict selftest trace checkpoint cache -h --help --version" ;;
         "info") words="-h --help --plan --compressors --count --density --algorithm --compressor --compressor-parameters --values" ;;
-        "bench") words="select allreduce codec compress overlap plans schedules rows embedding fusion pto adam datacache capi threads checkpoint
-          -h --help" ;;
+        "bench") words="select allreduce compress embedding fusion datacache checkpoint -h --help" ;;
         "bench select") words="-h --help --count --density --algorithm --memory --samplings --iterations --input --json" ;;
         "bench allreduce") words="-h --help --count --density --algorithm --compressor --compressor-parameters --memory --trial-iterations --result
           --baseline --no-baseline --side-by-side --threshold --wire --values --iterations --warmup --input --json" ;;
-        "bench codec") words="-h --help --count --density --iterations --format --json" ;;
         "bench compress") words="-h --help --compressor --compressor-parameters --count --density --iterations --input --json" ;;
-        "bench overlap") words="-h --help --count --urgent-count --algorithm --urgent-algorithm --density --iterations --json" ;;
-        "bench plans") words="-h --help --model --algorithm --density --iterations --warmup --json" ;;
-        "bench schedules") words="-h --help --count --density --radix --iterations --warmup --json" ;;
-        "bench rows") words="-h --help --rows --width --tokens --iterations --json" ;;
         "bench embedding") words="-h --help --rows --width --tokens --exchange --values --routing --optimizer --text --compute-ms --dense-count
           --iterations --warmup --json" ;;
         "bench fusion") words="-h --help --model --scheme --algorithm --threshold --values --density --buffer-mib --rate --batch --shrink --poll-us
           --iterations --warmup --json" ;;
-        "bench pto") words="-h --help --model --smallest --iterations --warmup --json" ;;
-        "bench adam") words="-h --help --count --density --iterations --json" ;;
         "bench datacache") words="-h --help --path --samples --sample-bytes --batch --pack --epochs --threads --in-flight --compute-ms --folder --json" ;;
-        "bench capi") words="-h --help --count --calls --rounds --json" ;;
-        "bench threads") words="-h --help --count --density --threads --iterations --json" ;;
         "bench checkpoint") words="-h --help --size --folder --compression --rounds --steps --count --batch --json" ;;
         "calibrate") words="-h --help --output --seconds" ;;
         "predict") words="-h --help --machine --network --count --density --nodes --ranks-per-node --compressor --compressor-parameters --wire

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """LARS and LAMB divided among ranks and by each, beside what the cost functions predict: in shared memory, on tests/cluster, simulated.
 
-    measure.py shared build/bin/weir                                       # 2 ranks that share memory
-    measure.py cluster build/bin/weir                                      # as root: 4 nodes at 1 and 10 Gbit/s
+    measure.py shared build/bin/weir-benchmarks                            # 2 ranks that share memory
+    measure.py cluster build/bin/weir-benchmarks                           # as root: 4 nodes at 1 and 10 Gbit/s
     measure.py simulated build-simgrid/bin/weir_simulate_pto.so            # 128 GPUs on 16 nodes, as in CommLib section 5
     measure.py report
 
@@ -36,7 +36,7 @@ def load():
 
 
 class Measured:
-    """The results so far, and how `bench pto` is run for those that are missing."""
+    """The results so far, and how `weir-benchmarks pto` is run for those that are missing."""
 
     def __init__(self, options, folder):
         self.options, self.results = options, load()
@@ -54,14 +54,14 @@ class Measured:
         RESULTS.write_text(json.dumps(self.results, indent=1) + "\n")
 
     def by_command(self, where, start):
-        """`start`: what comes before the program."""
+        """`start`: what comes before the program, which has the command beside it."""
         program, models = str(self.options.program.resolve()), self.missing(where)
         if models:
             say(f"{where}: calibrate")
-            subprocess.run([*start, program, "calibrate", "--output", str(self.machine)], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([*start, str(self.options.program.resolve().with_name("weir")), "calibrate", "--output", str(self.machine)], check=True, stdout=subprocess.DEVNULL)
         for model in models:
             say(f"{where}: {model}")
-            subprocess.run([*start, program, "bench", "pto", *self.arguments(model)], check=True, env=os.environ | {"WEIR_MACHINE": str(self.machine)})
+            subprocess.run([*start, program, "pto", *self.arguments(model)], check=True, env=os.environ | {"WEIR_MACHINE": str(self.machine)})
             self.keep(where, model)
 
 

@@ -1,4 +1,4 @@
-// weir_simulate_pto: `weir bench pto` on a simulated machine. Started by smpirun, see README.md. All times are simulated.
+// weir_simulate_pto: `weir-benchmarks pto` on a simulated machine. Started by smpirun, see README.md. All times are simulated.
 //
 // Models are as large as they are, since blocks of layers would shrink less than layers do. All large arrays of all ranks are
 // therefore the same few pages: the linker's --wrap redirects Buffer's memory to SMPI's, which copies no message between them, and
@@ -11,7 +11,7 @@
 #include <new>
 #include <unordered_set>
 
-#include "cli/bench_pto.hpp"
+#include "benchmarks/pto.hpp"
 #include "cli/command.hpp"
 #include "start_together.hpp"
 

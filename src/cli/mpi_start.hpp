@@ -1,9 +1,17 @@
-// mpi_start.hpp: how commands start MPI.
+// mpi_start.hpp: how commands start MPI, and how programs end.
 #pragma once
+
+#include <optional>
 
 namespace weir::cli {
 
+class CommandLine;
+
 /// As MPI_Init; for more than one thread where WEIR_PROGRESS_THREAD asks for one.
 void start_mpi();
+
+/// Runs what the command line names, prints what is in its way, and ends MPI where an action has started it. Returns the status to
+/// end with: `trouble` where the command line is wrong or an action has failed, if given.
+[[nodiscard]] int run_program(const CommandLine& line, int argc, const char* const* argv, std::optional<int> trouble = {});
 
 }  // namespace weir::cli

@@ -132,43 +132,9 @@ expect "$("$weir" info --plan --compressor "qsgd|block_quantise|none" --compress
 expect "$("$weir" info --plan --algorithm packed_allgather --compressor qsgd --compressor-parameters levels=3)" "^packed_allgather of qsgd levels=3,bucket=512, error_feedback none: as asked for"
 refuse "are of --plan: add it" "$weir" info --compressor qsgd
 
-"$weir" bench codec --count 100000 --iterations 2 --json "$work/codec.json" | grep "elias_fano_8 " >/dev/null || fail "no format in bench codec"
-for key in benchmark count density entries values format bytes_per_entry encode_gbs decode_gbs baseline baseline_gbs encode_ratio \
-  decode_ratio; do
-  grep -q "\"$key\"" "$work/codec.json" || fail "no $key in codec.json"
-done
-
-"$weir" bench threads --count 100000 --threads 2 --iterations 2 --json "$work/threads.json" | grep "^select " >/dev/null || fail "no selection in bench threads"
-for key in benchmark loop count density threads one_thread_ms median_ms speedup baseline baseline_speedup; do
-  grep -q "\"$key\"" "$work/threads.json" || fail "no $key in threads.json"
-done
-
-"$weir" bench adam --count 10000 --density 0.01 --iterations 2 --json "$work/adam.json" | grep "^step: " >/dev/null || fail "no legend in bench adam"
-for key in benchmark count density entries median_ms min_ms ns_per_entry baseline baseline_ms baseline_min_ms speedup; do
-  grep -q "\"$key\"" "$work/adam.json" || fail "no $key in adam.json"
-done
-
-"$weir" bench rows --rows 1000 --tokens 300 --width 7 64 --iterations 2 --json "$work/rows.json" | grep "^bounds: " >/dev/null || fail "no bounds in bench rows"
-for key in benchmark rows width tokens distinct gather_ms coalesce_ms baseline gather_baseline_ms coalesce_baseline_ms gather_ratio \
-  coalesce_ratio gather_bound coalesce_bound; do
-  grep -q "\"$key\"" "$work/rows.json" || fail "no $key in rows.json"
-done
-grep -q '"width": 64' "$work/rows.json" || fail "no row of the second width in rows.json"
-
-"$weir" bench overlap --count 100000 --urgent-count 1000 --urgent-algorithm oktopk --iterations 2 --json "$work/overlap.json" >"$work/overlap"
-for mode in alone in_order equal priority; do
-  grep -q "^$mode " "$work/overlap" || fail "no mode $mode in bench overlap"
-  grep -q "\"overlap_${mode}_urgent\"" "$work/overlap.json" || fail "no row of mode $mode in overlap.json"
-done
-
 cat >"$work/tiny.json" <<'END'
 {"model": "tiny", "sample": "a word", "batch": 2, "tensors": [["first", 3000, 1000000], ["bias", 10, 0], ["last", 20000, 2000000]]}
 END
-"${mpirun[@]}" 2 "$weir" bench plans --model "$work/tiny.json" --iterations 2 --warmup 1 --json "$work/plans.json" >"$work/plans"
-for mode in one in_flight in_order; do
-  grep -q "^$mode " "$work/plans" || fail "no mode $mode in bench plans"
-  grep -q "\"plans_$mode\"" "$work/plans.json" || fail "no row of mode $mode in plans.json"
-done
 "${mpirun[@]}" 2 "$weir" bench fusion --model "$work/tiny.json" --rate 1 --batch 1 --iterations 2 --warmup 1 --buffer-mib 0.02 --json "$work/fusion.json" >"$work/fusion"
 expect "$(cat "$work/fusion")" "^tiny: 3 tensors, 23010 elements, 2 ranks; 18.000 ms of computing: 1 x a word at 1 GFLOP/s; card: "
 for scheme in none behind ahead ahead_inter ahead_inter_intra omgs cupcake ahead_fitted ahead_tapered dense; do
@@ -325,7 +291,7 @@ before_measuring() { # COMMAND...
 before_measuring "$weir" calibrate --seconds 0.1 --output "$work/no/file"
 before_measuring "$weir" predict --json "$work/no/file"
 before_measuring "$weir" selftest --json "$work/no/file"
-for bench in allreduce select codec overlap plans rows embedding; do before_measuring "$weir" bench $bench --json "$work/no/file"; done
+for bench in allreduce select embedding; do before_measuring "$weir" bench $bench --json "$work/no/file"; done
 echo kept >"$work/old.txt" # what is there stays until it is replaced
 if "$weir" bench allreduce --count 999 --input "$work/raw.f32" --json "$work/old.txt" >/dev/null 2>&1; then fail "999 does not divide"; fi
 [ "$(cat "$work/old.txt")" = kept ] || fail "a benchmark that was refused has emptied its output"
@@ -338,15 +304,11 @@ fi
 refuse "density" "$weir" bench select --density 2
 refuse "samplings" "$weir" bench select --samplings 0
 refuse "dense_ring" "$weir" bench allreduce --algorithm quick
-refuse "quick" "$weir" bench overlap --urgent-algorithm quick
-refuse "zip" "$weir" bench codec --format zip
-refuse "width" "$weir" bench rows --width 0
-refuse "density" "$weir" bench adam --density 2
 refuse "File does not exist" "$weir" bench select --input /no/such/file
 refuse "subcommand" "$weir"
 refuse "'bogus' is no subcommand: did you mean '.*'\? There are info, .*predict" "$weir" bogus
 refuse "'clibrate' is no subcommand: did you mean 'calibrate'" "$weir" clibrate --seconds 1
-refuse "'codek' is no subcommand: did you mean 'codec'\? There are select, allreduce, codec" "$weir" bench codek
+refuse "'compres' is no subcommand: did you mean 'compress'\? There are select, allreduce, compress" "$weir" bench compres
 refuse "--memory: 'gpu' is none of cuda, host \(the default\)" "$weir" bench allreduce --memory gpu
 help=$("$weir" bench allreduce --help)
 expect "$help" "--memory NAME +where the gradient is"

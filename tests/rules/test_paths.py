@@ -8,7 +8,7 @@ import pathlib
 import re
 import sys
 
-FOLDERS = "src|cuda|capi|include|tests|examples|perfmodels|docs|packaging|slurm"
+FOLDERS = "src|cuda|capi|include|tests|examples|perfmodels|benchmarks|docs|packaging|slurm"
 
 
 def pages(root):

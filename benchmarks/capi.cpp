@@ -1,4 +1,4 @@
-// weir bench capi: what the C interface costs on top of the C++ one, per call, on one rank.
+// weir-benchmarks capi: what the C interface costs on top of the C++ one, per call, on one rank.
 #include <fmt/core.h>
 #include <weir/mpi.h>
 
@@ -7,7 +7,7 @@
 #include <functional>
 #include <memory>
 
-#include "cli/commands.hpp"
+#include "benchmarks/benchmarks.hpp"
 #include "cli/mpi_start.hpp"
 #include "cli/report.hpp"
 
@@ -98,9 +98,9 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_bench_capi(Command& bench) {
+void add_capi(Command& benchmarks) {
   auto options = std::make_shared<Options>();
-  Command command = bench.add("capi", "What a call of the C interface costs over the C++ one; on one rank");
+  Command command = benchmarks.add("capi", "What a call of the C interface costs over the C++ one; on one rank");
   command.option("--count", options->count, "elements of the gradient").positive();
   command.option("--calls", options->calls, "calls of a round").positive();
   command.option("--rounds", options->rounds, "rounds of each, in turns").positive();

@@ -1,4 +1,4 @@
-// weir bench codec: encoding and decoding of float32 messages, one thread, against memcpy of the same entries as COO.
+// weir-benchmarks codec: encoding and decoding of float32 messages, one thread, against memcpy of the same entries as COO.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 #include <stdexcept>
 
 #include "base/config_check.hpp"
-#include "cli/commands.hpp"
+#include "benchmarks/benchmarks.hpp"
 #include "cli/json.hpp"
 #include "cli/report.hpp"
 #include "codec/wire.hpp"
@@ -92,7 +92,7 @@ CodecRow measure(const Options& options, const Sparse& sparse, double density, W
     decode_rates.push_back(decode_rate);
     memcpy_rates.push_back(memcpy_rate);
   }
-  if (arrived.indices != sparse.indices) throw std::runtime_error("bench codec: what was decoded is not what was encoded");
+  if (arrived.indices != sparse.indices) throw std::runtime_error("codec: what was decoded is not what was encoded");
   return {.density = density,
           .values = values_name(values),
           .format = std::string(wire::format_name<float>(wire, entries, range)),
@@ -150,9 +150,9 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_bench_codec(Command& bench) {
+void add_codec(Command& benchmarks) {
   auto options = std::make_shared<Options>();
-  Command command = bench.add(
+  Command command = benchmarks.add(
       "codec", "Encoding and decoding of messages, one thread; GB/s in bytes of 32-bit index and float32 value, against memcpy");
   command.option("--count", options->count, "elements of the gradient").between(std::int64_t{1}, std::int64_t{1} << 32);
   command.option("--density", options->densities, "shares of entries, one or more").between(1e-9, 1.0);

@@ -1,4 +1,5 @@
-// weir bench schedules: oktopk by each of its schedules over sizes, against MPI_Allreduce of the dense array. Start it with mpirun.
+// weir-benchmarks schedules: oktopk by each of its schedules over sizes, against MPI_Allreduce of the dense array. Start it with
+// mpirun.
 #include <fmt/core.h>
 #include <weir/mpi.h>
 
@@ -6,9 +7,9 @@
 #include <memory>
 
 #include "base/config_check.hpp"
+#include "benchmarks/benchmarks.hpp"
 #include "cli/bench_input.hpp"
 #include "cli/bench_turns.hpp"
-#include "cli/commands.hpp"
 #include "cli/mpi_start.hpp"
 #include "cli/report.hpp"
 #include "kernels/kernels.hpp"
@@ -135,9 +136,10 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_bench_schedules(Command& bench) {
+void add_schedules(Command& benchmarks) {
   auto options = std::make_shared<Options>();
-  Command command = bench.add("schedules", "oktopk by each of its schedules over sizes, against MPI_Allreduce; start with mpirun");
+  Command command =
+      benchmarks.add("schedules", "oktopk by each of its schedules over sizes, against MPI_Allreduce; start with mpirun");
   command.option("--count", options->counts, "elements of the gradient, one size or several with commas between them")
       .between(1, 2147483647)
       .delimiter(',');

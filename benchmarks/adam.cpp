@@ -1,4 +1,4 @@
-// weir bench adam: steps of sparse Adam, one thread, against dense Adam over all weights.
+// weir-benchmarks adam: steps of sparse Adam, one thread, against dense Adam over all weights.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 #include <random>
 #include <weir/sparse_adam.hpp>
 
-#include "cli/commands.hpp"
+#include "benchmarks/benchmarks.hpp"
 #include "cli/json.hpp"
 #include "cli/report.hpp"
 
@@ -124,9 +124,9 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_bench_adam(Command& bench) {
+void add_adam(Command& benchmarks) {
   auto options = std::make_shared<Options>();
-  Command command = bench.add("adam", "Steps of sparse Adam, one thread, against dense Adam over all weights");
+  Command command = benchmarks.add("adam", "Steps of sparse Adam, one thread, against dense Adam over all weights");
   command.option("--count", options->count, "weights").between(std::int64_t{1}, (std::int64_t{1} << 32) - 1);
   command.option("--density", options->densities, "shares of entries in updates, one or more").between(1e-9, 1.0);
   command.option("--iterations", options->iterations, "measured steps").positive();

@@ -1,12 +1,12 @@
-// weir bench overlap: how soon a small urgent allreduce finishes that starts behind a large one. Start it with mpirun.
+// weir-benchmarks overlap: how soon a small urgent allreduce finishes that starts behind a large one. Start it with mpirun.
 #include <fmt/core.h>
 #include <weir/mpi.h>
 
 #include <array>
 #include <memory>
 
+#include "benchmarks/benchmarks.hpp"
 #include "cli/bench_input.hpp"
-#include "cli/commands.hpp"
 #include "cli/mpi_start.hpp"
 #include "cli/report.hpp"
 
@@ -148,10 +148,10 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_bench_overlap(Command& bench) {
+void add_overlap(Command& benchmarks) {
   auto options = std::make_shared<Options>();
-  Command command =
-      bench.add("overlap", "Finish time of a small urgent allreduce started behind a large one, against first come, first served");
+  Command command = benchmarks.add(
+      "overlap", "Finish time of a small urgent allreduce started behind a large one, against first come, first served");
   std::vector<std::string> names;
   for (const AlgorithmInfo& algorithm : algorithms()) {
     if (algorithm.host_memory) names.emplace_back(algorithm.name);

@@ -1,14 +1,14 @@
-// weir bench plans: a plan for every tensor of a network, all in flight and one after another, against one plan of all. Start it
-// with mpirun.
+// weir-benchmarks plans: a plan for every tensor of a network, all in flight and one after another, against one plan of all. Start
+// it with mpirun.
 #include <fmt/core.h>
 #include <weir/mpi.h>
 
 #include <algorithm>
 #include <memory>
 
+#include "benchmarks/benchmarks.hpp"
 #include "cli/bench_input.hpp"
 #include "cli/bench_turns.hpp"
-#include "cli/commands.hpp"
 #include "cli/fusion_model.hpp"
 #include "cli/mpi_start.hpp"
 #include "cli/report.hpp"
@@ -105,9 +105,9 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_bench_plans(Command& bench) {
+void add_plans(Command& benchmarks) {
   auto options = std::make_shared<Options>();
-  Command command = bench.add(
+  Command command = benchmarks.add(
       "plans", "A plan for every tensor of a network, all in flight and one after another, against one plan; start with mpirun");
   command.option("--model", options->model,
                  "whose tensors: an installed table (resnet50, resnet152, vgg19, bert_base, gpt2_large), or a file of one");

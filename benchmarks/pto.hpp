@@ -1,4 +1,4 @@
-// bench_pto.hpp: LARS and LAMB, divided among ranks and by each: what is asked for.
+// pto.hpp: LARS and LAMB, divided among ranks and by each: what is asked for.
 #pragma once
 
 #include <cstdint>

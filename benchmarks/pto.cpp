@@ -1,14 +1,14 @@
-// weir bench pto: LARS and LAMB over the layers of well-known networks, work divided among ranks against work done by each. Start
-// it with mpirun.
-#include "cli/bench_pto.hpp"
+// weir-benchmarks pto: LARS and LAMB over the layers of well-known networks, work divided among ranks against work done by each.
+// Start it with mpirun.
+#include "benchmarks/pto.hpp"
 
 #include <weir/mpi.h>
 
 #include <algorithm>
 #include <memory>
 
+#include "benchmarks/benchmarks.hpp"
 #include "cli/bench_input.hpp"
-#include "cli/commands.hpp"
 #include "cli/report.hpp"
 
 namespace weir::cli {
@@ -29,10 +29,10 @@ void run(const PtoOptions& options) {
 
 }  // namespace
 
-void add_bench_pto(Command& bench) {
+void add_pto(Command& benchmarks) {
   auto options = std::make_shared<PtoOptions>();
-  Command command =
-      bench.add("pto", "LARS and LAMB over the layers of well-known networks, divided among ranks and by each; start with mpirun");
+  Command command = benchmarks.add(
+      "pto", "LARS and LAMB over the layers of well-known networks, divided among ranks and by each; start with mpirun");
   add_pto_options(command, *options);
   command.action([options] { run(*options); });
 }

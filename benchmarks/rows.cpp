@@ -1,5 +1,5 @@
-// weir bench rows: what an embedding table does with rows of float32, one thread: gathering those of a batch, and adding up the
-// gradients of equal ids; against memcpy of as many bytes.
+// weir-benchmarks rows: what an embedding table does with rows of float32, one thread: gathering those of a batch, and adding up
+// the gradients of equal ids; against memcpy of as many bytes.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 #include <stdexcept>
 
 #include "base/buffer.hpp"
-#include "cli/commands.hpp"
+#include "benchmarks/benchmarks.hpp"
 #include "cli/json.hpp"
 #include "cli/report.hpp"
 #include "cli/zipf_ids.hpp"
@@ -193,9 +193,9 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_bench_rows(Command& bench) {
+void add_rows(Command& benchmarks) {
   auto options = std::make_shared<Options>();
-  Command command = bench.add(
+  Command command = benchmarks.add(
       "rows", "Gathering and coalescing rows of an embedding table, one thread, float32, Zipf-distributed ids; against memcpy");
   command.footer(
       "gather: the rows of a batch's tokens, against memcpy of tokens x width values; coalesce: adds up the gradients of equal\n"

@@ -1,4 +1,4 @@
-// What `weir bench pto` measures and prints, on MPI and on simulated machines.
+// What `weir-benchmarks pto` measures and prints, on MPI and on simulated machines.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 #include "base/buffer.hpp"
 #include "base/config_check.hpp"
-#include "cli/bench_pto.hpp"
+#include "benchmarks/pto.hpp"
 #include "cli/bench_ranks.hpp"
 #include "cli/command.hpp"
 #include "cli/json.hpp"

@@ -1,5 +1,7 @@
-// weir bench threads: what plans and tables do in host memory, on one thread and on several, beside a plain pass over the same
+// weir-benchmarks threads: what plans and tables do in host memory, on one thread and on several, beside a plain pass over the same
 // arrays; and how long it takes to wake threads.
+#include "base/threads.hpp"
+
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -10,9 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/threads.hpp"
+#include "benchmarks/benchmarks.hpp"
 #include "cli/bench_input.hpp"
-#include "cli/commands.hpp"
 #include "cli/json.hpp"
 #include "cli/report.hpp"
 #include "cli/zipf_ids.hpp"
@@ -218,11 +219,11 @@ void run(Options options) {
 
 }  // namespace
 
-void add_bench_threads(Command& bench) {
+void add_threads(Command& benchmarks) {
   auto options = std::make_shared<Options>();
-  Command command = bench.add("threads",
-                              "Selection, settling, the dense result, merging, messages and rows of tables, on one "
-                              "thread and on several, beside one r[i] += g[i] pass; and how long threads take to wake");
+  Command command = benchmarks.add("threads",
+                                   "Selection, settling, the dense result, merging, messages and rows of tables, on one "
+                                   "thread and on several, beside one r[i] += g[i] pass; and how long threads take to wake");
   command.option("--count", options->count, "elements of the gradient").positive();
   command.option("--density", options->density, "share of entries selected and merged").between(1e-9, 1.0);
   command.option("--threads", options->threads, "how many; 0: the cores that the command may use").between(0, 1024);

@@ -1,0 +1,18 @@
+// benchmarks.hpp: what `weir-benchmarks` can do. Each add_* registers one subcommand; run-time options live in the closures.
+#pragma once
+
+#include "cli/command.hpp"
+
+namespace weir::cli {
+
+void add_capi(Command& benchmarks);
+void add_codec(Command& benchmarks);
+void add_rows(Command& benchmarks);
+void add_threads(Command& benchmarks);
+void add_overlap(Command& benchmarks);
+void add_plans(Command& benchmarks);
+void add_schedules(Command& benchmarks);
+void add_adam(Command& benchmarks);
+void add_pto(Command& benchmarks);
+
+}  // namespace weir::cli
