@@ -7,8 +7,8 @@
 #include <random>
 #include <weir/sparse_adam.hpp>
 
+#include "base/json.hpp"
 #include "benchmarks/benchmarks.hpp"
-#include "cli/json.hpp"
 #include "cli/report.hpp"
 
 namespace weir::cli {

@@ -10,8 +10,8 @@
 #include <stdexcept>
 
 #include "base/config_check.hpp"
+#include "base/json.hpp"
 #include "benchmarks/benchmarks.hpp"
-#include "cli/json.hpp"
 #include "cli/report.hpp"
 #include "codec/wire.hpp"
 

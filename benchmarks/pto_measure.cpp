@@ -7,10 +7,10 @@
 
 #include "base/buffer.hpp"
 #include "base/config_check.hpp"
+#include "base/json.hpp"
 #include "benchmarks/pto.hpp"
 #include "cli/bench_ranks.hpp"
 #include "cli/command.hpp"
-#include "cli/json.hpp"
 #include "cli/report.hpp"
 #include "optim/layer_optimizer.hpp"
 

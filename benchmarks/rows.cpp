@@ -11,8 +11,8 @@
 #include <stdexcept>
 
 #include "base/buffer.hpp"
+#include "base/json.hpp"
 #include "benchmarks/benchmarks.hpp"
-#include "cli/json.hpp"
 #include "cli/report.hpp"
 #include "cli/zipf_ids.hpp"
 #include "kernels/kernels.hpp"

@@ -12,9 +12,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/json.hpp"
 #include "benchmarks/benchmarks.hpp"
 #include "cli/bench_input.hpp"
-#include "cli/json.hpp"
 #include "cli/report.hpp"
 #include "cli/zipf_ids.hpp"
 #include "codec/coo.hpp"

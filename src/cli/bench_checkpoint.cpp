@@ -13,11 +13,11 @@
 #include <stdexcept>
 #include <weir/checkpoint.hpp>
 
+#include "base/json.hpp"
 #include "checkpoint/file.hpp"
 #include "cli/bench_ranks.hpp"
 #include "cli/bench_training_step.hpp"
 #include "cli/commands.hpp"
-#include "cli/json.hpp"
 #include "cli/mpi_start.hpp"
 #include "cli/report.hpp"
 

@@ -9,9 +9,9 @@
 #include <memory>
 
 #include "base/buffer.hpp"
+#include "base/json.hpp"
 #include "cli/bench_input.hpp"
 #include "cli/commands.hpp"
-#include "cli/json.hpp"
 #include "cli/named_compressors.hpp"
 #include "cli/report.hpp"
 #include "codec/wire.hpp"

@@ -15,9 +15,9 @@
 #include <thread>
 #include <weir/datacache.hpp>
 
+#include "base/json.hpp"
 #include "cli/bench_ranks.hpp"
 #include "cli/commands.hpp"
-#include "cli/json.hpp"
 #include "cli/mpi_start.hpp"
 #include "cli/report.hpp"
 #include "cli/slow_store.hpp"

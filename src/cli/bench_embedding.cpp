@@ -7,9 +7,9 @@
 
 #include <memory>
 
+#include "base/json.hpp"
 #include "cli/bench_input.hpp"
 #include "cli/commands.hpp"
-#include "cli/json.hpp"
 #include "cli/mpi_start.hpp"
 #include "cli/named_option.hpp"
 #include "cli/report.hpp"

@@ -10,8 +10,8 @@
 #include <vector>
 #include <weir/embedding.hpp>
 
+#include "base/json.hpp"
 #include "cli/embedding_batches.hpp"
-#include "cli/json.hpp"
 
 namespace weir::cli {
 

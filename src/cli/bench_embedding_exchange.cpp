@@ -1,9 +1,9 @@
 // Every exchange of an embedding table against `columns` and against the volume that it takes.
 #include <fmt/core.h>
 
+#include "base/json.hpp"
 #include "cli/bench_embedding.hpp"
 #include "cli/bench_ranks.hpp"
-#include "cli/json.hpp"
 #include "cli/report.hpp"
 
 namespace weir::cli {

@@ -1,9 +1,9 @@
 // How much of a batch's gradients must travel, and how much of that soon (EmbRace table 3).
 #include <fmt/core.h>
 
+#include "base/json.hpp"
 #include "cli/bench_embedding.hpp"
 #include "cli/bench_ranks.hpp"
-#include "cli/json.hpp"
 
 namespace weir::cli {
 namespace {

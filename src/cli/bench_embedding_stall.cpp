@@ -8,10 +8,10 @@
 #include <thread>
 #include <weir/schedule.hpp>
 
+#include "base/json.hpp"
 #include "cli/bench_embedding.hpp"
 #include "cli/bench_input.hpp"
 #include "cli/bench_ranks.hpp"
-#include "cli/json.hpp"
 #include "cli/report.hpp"
 
 namespace weir::cli {

@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "base/config_check.hpp"
+#include "base/json.hpp"
 #include "cli/bench_fusion.hpp"
-#include "cli/json.hpp"
 
 namespace weir::cli {
 namespace {

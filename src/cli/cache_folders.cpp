@@ -11,8 +11,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "base/json.hpp"
 #include "cli/checkpoint_files.hpp"
-#include "cli/json.hpp"
 #include "cli/report.hpp"
 #include "datacache/cache_folder.hpp"
 #include "datacache/pack_file.hpp"

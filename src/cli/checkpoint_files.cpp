@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <variant>
 
-#include "cli/json.hpp"
+#include "base/json.hpp"
 
 namespace weir::cli {
 

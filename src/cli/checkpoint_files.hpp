@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json.hpp"
 #include "checkpoint/layout.hpp"
-#include "cli/json.hpp"
 
 namespace weir::cli {
 

@@ -8,10 +8,10 @@
 #include <stdexcept>
 #include <weir/weir.hpp>
 
+#include "base/json.hpp"
 #include "checkpoint/folder.hpp"
 #include "checkpoint/whole_file.hpp"
 #include "cli/checkpoint_files.hpp"
-#include "cli/json.hpp"
 
 namespace weir::cli {
 namespace {

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "cli/json.hpp"
+#include "base/json.hpp"
 #include "cli/report.hpp"
 
 namespace weir::cli {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/json.hpp"
 #include "cli/commands.hpp"
-#include "cli/json.hpp"
 #include "cli/named_compressors.hpp"
 #include "cli/named_option.hpp"
 #include "cli/network.hpp"

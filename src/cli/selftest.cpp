@@ -10,10 +10,10 @@
 #include <memory>
 #include <weir/embedding.hpp>
 
+#include "base/json.hpp"
 #include "base/splitmix.hpp"
 #include "cli/bench_ranks.hpp"
 #include "cli/commands.hpp"
-#include "cli/json.hpp"
 #include "cli/mpi_start.hpp"
 #include "cli/report.hpp"
 #include "cli/selftest_oracle.hpp"

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <stdexcept>
 
-#include "cli/json.hpp"
+#include "base/json.hpp"
 
 namespace weir::cli {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "async/tracer.hpp"
-#include "cli/json.hpp"
+#include "base/json.hpp"
 
 namespace weir::cli {
 

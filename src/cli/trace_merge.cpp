@@ -7,7 +7,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "cli/json.hpp"
+#include "base/json.hpp"
 
 namespace weir::cli {
 namespace {

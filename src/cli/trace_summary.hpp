@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/json.hpp"
+#include "base/json.hpp"
 #include "cli/trace_files.hpp"
 
 namespace weir::cli {
