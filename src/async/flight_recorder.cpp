@@ -8,15 +8,14 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <nlohmann/json.hpp>
+#include <map>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "transport/transport.hpp"
 
 namespace weir {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr const char* dump_version = "2.10";  // of PyTorch's format whose keys these are
 
@@ -63,8 +62,8 @@ const char* pytorch_collective(const CallRecord& record) {
 class WallClock {
  public:
   [[nodiscard]] std::int64_t now() const { return nanoseconds(wall_.time_since_epoch()); }
-  [[nodiscard]] Json at(CallRecord::Time time) const {
-    if (time == CallRecord::Time{}) return nullptr;
+  [[nodiscard]] JsonValue at(CallRecord::Time time) const {
+    if (time == CallRecord::Time{}) return {};
     return nanoseconds(wall_.time_since_epoch() + (time - steady_));
   }
 
@@ -78,41 +77,42 @@ class WallClock {
   std::chrono::system_clock::time_point wall_ = std::chrono::system_clock::now();
 };
 
-Json entry_of(const CallRecord& record, const WallClock& clock, double timeout_seconds) {
-  const bool ended = record.finished != CallRecord::Time{};
-  Json entry;
-  entry["record_id"] = record.id - 1;
-  entry["pg_id"] = record.tag;
-  entry["process_group"] = {group_of(record), record.name.data()};
-  entry["collective_seq_id"] = record.number;
-  entry["p2p_seq_id"] = 0;
-  entry["op_id"] = record.id;
-  entry["profiling_name"] = pytorch_collective(record);
-  entry["time_created_ns"] = clock.at(record.created);
-  if (ended) entry["duration_ms"] = std::chrono::duration<double, std::milli>(record.finished - record.created).count();
-  entry["input_sizes"] = Json::array({Json::array({record.count})});
-  entry["input_dtypes"] = {pytorch_type(record.element.data())};
-  entry["output_sizes"] = Json::array({Json::array({record.count})});
-  entry["output_dtypes"] = {pytorch_type(record.element.data())};
-  entry["state"] = state_of(record.state);
-  entry["time_discovered_started_ns"] = clock.at(record.started);
-  entry["time_discovered_completed_ns"] = clock.at(record.finished);
-  entry["retired"] = record.state == CallState::completed;
-  entry["timeout_ms"] = timeout_seconds * 1e3;
-  entry["is_p2p"] = false;
-  entry["frames"] = Json::array();
-  Json& more = entry["weir"];
-  more["name"] = record.name.data();
-  more["run"] = record.number;
-  more["algorithm"] = record.what.data();
-  more["type"] = record.element.data();
-  more["state"] = record.state == CallState::failed ? "failed" : state_of(record.state);
-  more["stage"] = stage_name(record.stage);
-  more["status"] = status_name(record.status);
-  more["bytes_sent"] = record.bytes_sent;
-  more["bytes_received"] = record.bytes_received;
-  more["awaited_rank"] = record.awaited_rank;
-  more["awaited_ms"] = record.awaited_seconds * 1e3;
+JsonValue entry_of(const CallRecord& record, const WallClock& clock, double timeout_seconds) {
+  const JsonValue sizes = JsonValue::array({JsonValue::array({record.count})});
+  const JsonValue types = JsonValue::array({pytorch_type(record.element.data())});
+  JsonValue entry;
+  entry.set("record_id", record.id - 1);
+  entry.set("pg_id", record.tag);
+  entry.set("process_group", JsonValue::array({group_of(record), record.name.data()}));
+  entry.set("collective_seq_id", record.number);
+  entry.set("p2p_seq_id", 0);
+  entry.set("op_id", record.id);
+  entry.set("profiling_name", pytorch_collective(record));
+  entry.set("time_created_ns", clock.at(record.created));
+  if (record.finished != CallRecord::Time{})
+    entry.set("duration_ms", std::chrono::duration<double, std::milli>(record.finished - record.created).count());
+  entry.set("input_sizes", sizes);
+  entry.set("input_dtypes", types);
+  entry.set("output_sizes", sizes);
+  entry.set("output_dtypes", types);
+  entry.set("state", state_of(record.state));
+  entry.set("time_discovered_started_ns", clock.at(record.started));
+  entry.set("time_discovered_completed_ns", clock.at(record.finished));
+  entry.set("retired", record.state == CallState::completed);
+  entry.set("timeout_ms", timeout_seconds * 1e3);
+  entry.set("is_p2p", false);
+  entry.set("frames", JsonValue::array());
+  entry.set("weir", {{"name", record.name.data()},
+                     {"run", record.number},
+                     {"algorithm", record.what.data()},
+                     {"type", record.element.data()},
+                     {"state", record.state == CallState::failed ? "failed" : state_of(record.state)},
+                     {"stage", stage_name(record.stage)},
+                     {"status", status_name(record.status)},
+                     {"bytes_sent", record.bytes_sent},
+                     {"bytes_received", record.bytes_received},
+                     {"awaited_rank", record.awaited_rank},
+                     {"awaited_ms", record.awaited_seconds * 1e3}});
   return entry;
 }
 
@@ -124,36 +124,37 @@ std::string FlightRecorder::to_json(const Identity& identity, std::string_view w
   std::string ranks = "[0";
   for (int rank = 1; rank < identity.ranks; ++rank) ranks += fmt::format(", {}", rank);
   ranks += ']';
-  Json dump;
-  dump["version"] = dump_version;
-  Json& more = dump["weir"];
   const Version weir = version();
-  more["version"] = fmt::format("{}.{}.{}", weir.major, weir.minor, weir.patch);
-  more["run"] = fmt::format("{:016x}", identity.run);
-  more["communicator"] = identity.communicator;
-  more["rank"] = identity.rank;
-  more["ranks"] = identity.ranks;
-  more["host"] = identity.host;
-  more["unix_ns"] = clock.now();
-  more["why"] = why;
-  more["in_flight"] = in_flight;
-  more["calls"] = calls_;
-  dump["rank"] = identity.rank;
-  Json config = Json::object(), status = Json::object();
-  Json entries = Json::array();
+  JsonValue dump;
+  dump.set("version", dump_version);
+  dump.set("weir", {{"version", fmt::format("{}.{}.{}", weir.major, weir.minor, weir.patch)},
+                    {"run", fmt::format("{:016x}", identity.run)},
+                    {"communicator", identity.communicator},
+                    {"rank", identity.rank},
+                    {"ranks", identity.ranks},
+                    {"host", identity.host},
+                    {"unix_ns", clock.now()},
+                    {"why", why},
+                    {"in_flight", in_flight},
+                    {"calls", calls_}});
+  dump.set("rank", identity.rank);
+  JsonValue config = JsonValue::object(), status = JsonValue::object(), entries = JsonValue::array();
+  std::map<std::string, JsonValue> status_of;
   for (std::int64_t i = 0; i < kept(); ++i) {
     const CallRecord& record = at(i);
     const std::string group = group_of(record);
-    config[group] = {{"name", group}, {"desc", record.name.data()}, {"ranks", ranks}};
-    status[group]["last_enqueued_collective"] = record.number;
-    if (record.state != CallState::created) status[group]["last_started_collective"] = record.number;
-    if (record.state == CallState::completed) status[group]["last_completed_collective"] = record.number;
+    config.set(group, {{"name", group}, {"desc", record.name.data()}, {"ranks", ranks}});
+    JsonValue& last = status_of[group];
+    last.set("last_enqueued_collective", record.number);
+    if (record.state != CallState::created) last.set("last_started_collective", record.number);
+    if (record.state == CallState::completed) last.set("last_completed_collective", record.number);
     entries.push_back(entry_of(record, clock, timeout_seconds));
   }
-  dump["pg_config"] = std::move(config);
-  dump["pg_status"] = std::move(status);
-  dump["entries"] = std::move(entries);
-  return dump.dump(1, ' ', false, Json::error_handler_t::replace) + '\n';
+  for (const auto& [group, unused] : config.view().members()) status.set(group, std::move(status_of[group]));
+  dump.set("pg_config", std::move(config));
+  dump.set("pg_status", std::move(status));
+  dump.set("entries", std::move(entries));
+  return dump.text() + '\n';
 }
 
 namespace {

@@ -10,10 +10,11 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
+#include <iterator>
 #include <span>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "checkpoint/file.hpp"
 
 namespace weir::checkpoint {
@@ -88,11 +89,13 @@ std::vector<std::int64_t> Folder::manifest_steps() const {
   std::error_code none;
   if (!fs::is_regular_file(path, none)) return {};
   std::ifstream file(path);
-  const nlohmann::json json = nlohmann::json::parse(file, nullptr, false);
+  const auto json = JsonValue::parse_if_whole(std::string(std::istreambuf_iterator<char>(file), {}));
+  if (!json) return {};
   std::vector<std::int64_t> found;
   for (const char* key : {"newest", "previous"}) {
-    if (!json.is_object() || !json.contains(key) || !json[key].is_string()) continue;
-    if (const auto step = step_in(json[key].get<std::string>())) found.push_back(*step);
+    const auto name = json->view().find(key);
+    if (!name || !name->is_string()) continue;
+    if (const auto step = step_in(name->string())) found.push_back(*step);
   }
   return found;
 }
@@ -140,9 +143,9 @@ void Folder::limit_others(std::int64_t step, std::int64_t most) const {
 void Folder::write_manifest(std::int64_t step) const {
   const std::string aside = path_ + "/.manifest.json";
   const auto name_of = [&](std::int64_t s) { return fs::path(file_of(s)).filename().string(); };
-  nlohmann::ordered_json json{{"newest", name_of(step)}};
-  if (const auto previous = newest(); previous && *previous != step) json["previous"] = name_of(*previous);
-  const std::string text = json.dump(2) + "\n";
+  JsonValue json{{"newest", name_of(step)}};
+  if (const auto previous = newest(); previous && *previous != step) json.set("previous", name_of(*previous));
+  const std::string text = json.text(2) + "\n";
   File file = File::create(aside);
   file.write_at(0, std::as_bytes(std::span(text)));
   file.sync();

@@ -9,12 +9,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <nlohmann/json.hpp>
+
+#include "base/json.hpp"
 
 namespace weir::datacache {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t longest = 1 << 24;  // of a manifest that is not damaged
 
@@ -39,15 +38,16 @@ std::optional<Manifest> read_manifest(const Descriptor& folder) {
   std::string text(static_cast<std::size_t>(status->bytes), '\0');
   if (!read_at(file, 0, std::as_writable_bytes(std::span(text)))) return {};
   try {
-    const Json json = Json::parse(text);
+    const JsonValue whole = JsonValue::parse(text);
+    const JsonView json = whole.view();
     Manifest found;
-    json.at("version").get_to(found.version);
+    json.at("version").to(found.version);
     if (found.version != manifest_version) return found;  // whatever else it has
-    json.at("name").get_to(found.set.name);
-    json.at("identity").get_to(found.set.identity);
-    json.at("samples").get_to(found.set.samples);
-    json.at("pack_samples").get_to(found.set.pack_samples);
-    found.fingerprint = std::stoull(json.at("fingerprint").get<std::string>(), nullptr, 16);
+    json.at("name").to(found.set.name);
+    json.at("identity").to(found.set.identity);
+    json.at("samples").to(found.set.samples);
+    json.at("pack_samples").to(found.set.pack_samples);
+    found.fingerprint = std::stoull(json.at("fingerprint").string(), nullptr, 16);
     if (found.set.samples < 0 || found.set.pack_samples < 1) return {};
     return found;
   } catch (const std::bad_alloc&) {
@@ -58,10 +58,10 @@ std::optional<Manifest> read_manifest(const Descriptor& folder) {
 }
 
 bool write_manifest(const Descriptor& folder, const DataSet& set) {
-  const Json json{{"version", manifest_version},      {"name", set.name},
-                  {"identity", set.identity},         {"samples", set.samples},
-                  {"pack_samples", set.pack_samples}, {"fingerprint", fmt::format("{:016x}", set.fingerprint())}};
-  const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";  // names of files need not be UTF-8
+  const JsonValue json{{"version", manifest_version},      {"name", set.name},
+                       {"identity", set.identity},         {"samples", set.samples},
+                       {"pack_samples", set.pack_samples}, {"fingerprint", fmt::format("{:016x}", set.fingerprint())}};
+  const std::string text = json.text(2) + "\n";  // names of files need not be UTF-8
   const Descriptor file = open_in(folder, unfinished_manifest_name, O_RDWR | O_CREAT | O_TRUNC);
   if (file && write_at(file, 0, std::as_bytes(std::span(text))) &&
       ::renameat(*folder, unfinished_manifest_name, *folder, manifest_name) == 0)

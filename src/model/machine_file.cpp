@@ -1,15 +1,13 @@
 // Machines as JSON.
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "model/machine.hpp"
 
 namespace weir {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr double least_figure = 1e-18, most_figure = 1e18;  // no cost that follows from such figures is infinite or NaN
 constexpr int deepest = 8;                                  // a machine file needs 3; printing a value recurses
@@ -53,13 +51,14 @@ std::string level_names() {
 /// One JSON object of the file, with what is needed to complain about it.
 class Reader {
  public:
-  Reader(const Json& object, std::string_view origin, std::string path) : object_(object), origin_(origin), path_(std::move(path)) {
+  Reader(JsonView object, std::string_view origin, std::string path) : object_(object), origin_(origin), path_(std::move(path)) {
     if (!object.is_object()) complain("", "is {}: it must be an object", object.dump());
   }
 
-  [[nodiscard]] const Json& member(const char* name, std::string_view wanted) const {
-    if (!object_.contains(name)) complain(name, "is missing: it must be {}", wanted);
-    return object_[name];
+  [[nodiscard]] JsonView member(const char* name, std::string_view wanted) const {
+    const auto found = object_.find(name);
+    if (!found) complain(name, "is missing: it must be {}", wanted);
+    return *found;
   }
   [[nodiscard]] Reader child(const char* name, std::string_view wanted) const {
     return Reader(member(name, wanted), origin_, full(name));
@@ -70,30 +69,30 @@ class Reader {
     for (const Field<Object>& field : fields) {
       const std::string wanted =
           fmt::format("{}a number from {:g} to {:g} ({})", field.may_be_zero ? "0 or " : "", least_figure, most_figure, field.unit);
-      const Json& value = member(field.name, wanted);
+      const JsonView value = member(field.name, wanted);
       if (!value.is_number()) complain(field.name, "is {}: it must be {}", value.dump(), wanted);
-      const auto number = value.get<double>();
+      const auto number = value.number();
       const bool in_range = number >= least_figure && number <= most_figure;
       if (!in_range && !(number == 0 && field.may_be_zero)) complain(field.name, "is {}: it must be {}", number, wanted);
       out.*field.member = number;
     }
   }
   void text(const char* name, std::string& out) const {
-    const Json& value = member(name, "a text");
+    const JsonView value = member(name, "a text");
     if (!value.is_string()) complain(name, "is {}: it must be a text", value.dump());
-    out = value.get<std::string>();
+    value.to(out);
   }
   void count(const char* name, int& out) const {
-    const Json& value = member(name, "a whole number");
-    if (!value.is_number_integer() || value.get<std::int64_t>() < 0 || value.get<std::int64_t>() > (1 << 30))
+    const JsonView value = member(name, "a whole number");
+    if (!value.is_integer() || value.integer() < 0 || value.integer() > (1 << 30))
       complain(name, "is {}: it must be a whole number of at least 0", value.dump());
-    out = value.get<int>();
+    value.to(out);
   }
 
   /// What is left over is a typing error.
   template <class Known>
   void only(Known known) const {
-    for (const auto& [name, value] : object_.items()) {
+    for (const auto& [name, value] : object_.members()) {
       if (!known(name)) complain(name, "is not known in schema {}: remove it, or correct its name", Machine::schema);
     }
   }
@@ -103,7 +102,7 @@ class Reader {
     const std::string text = fmt::format(what, std::forward<Args>(args)...);
     fail(WEIR_ERR_ARGUMENT, "machine file '{}': {}{} {}", origin_, key.empty() ? "its content" : "key ", key, text);
   }
-  [[nodiscard]] const Json& object() const { return object_; }
+  [[nodiscard]] JsonView object() const { return object_; }
 
  private:
   [[nodiscard]] std::string full(std::string_view name) const {
@@ -111,7 +110,7 @@ class Reader {
     return fmt::format("{}.{}", path_, name);
   }
 
-  const Json& object_;
+  JsonView object_;
   std::string_view origin_;
   std::string path_;
 };
@@ -133,10 +132,10 @@ void read_links(const Reader& levels, Machine& machine) {
     }
     return false;
   });
-  if (levels.object().empty()) levels.complain("", "is empty: it must have at least one of {}", level_names());
+  if (levels.object().members().empty()) levels.complain("", "is empty: it must have at least one of {}", level_names());
   for (int level = 1; level < level_count; ++level) {
     const std::string name(level_name(static_cast<Level>(level)));
-    if (!levels.object().contains(name)) continue;
+    if (!levels.object().find(name.c_str())) continue;
     const Reader reader = levels.child(name.c_str(), "");
     Link link;
     reader.numbers(link_fields, link);
@@ -150,32 +149,28 @@ void read_provenance(const Reader& reader, Provenance& provenance) {
   for (const auto& [name, member] : count_fields) reader.count(name, provenance.*member);
 }
 
-Json parse_json(std::string_view text, std::string_view origin) {
-  const auto limit_depth = [origin](int depth, Json::parse_event_t event, const Json&) {
-    const bool opens = event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start;
-    require(!opens || depth < deepest, "machine file '{}' is nested more than {} deep; `weir calibrate` writes a right one", origin,
-            deepest);
-    return true;
-  };
+JsonValue parse_json(std::string_view text, std::string_view origin) {
   try {
-    return Json::parse(text, limit_depth);
-  } catch (const Json::exception& error) {
+    return JsonValue::parse(text, deepest);
+  } catch (const JsonTooDeep&) {
+    fail(WEIR_ERR_ARGUMENT, "machine file '{}' is nested more than {} deep; `weir calibrate` writes a right one", origin, deepest);
+  } catch (const JsonError& error) {
     fail(WEIR_ERR_ARGUMENT, "machine file '{}' is not JSON: {}; `weir calibrate` writes a right one", origin, error.what());
   }
 }
 
 template <class Object, std::size_t size>
-void write_numbers(const std::array<Field<Object>, size>& fields, const Object& in, Json& out) {
-  for (const Field<Object>& field : fields) out[field.name] = in.*field.member;
+void write_numbers(const std::array<Field<Object>, size>& fields, const Object& in, JsonValue& out) {
+  for (const Field<Object>& field : fields) out.set(field.name, in.*field.member);
 }
 
 }  // namespace
 
 Machine parse_machine(std::string_view text, std::string_view origin) {
-  const Json json = parse_json(text, origin);
-  const Reader reader(json, origin, "");
-  const Json& schema = reader.member("schema", fmt::format("{}", Machine::schema));
-  if (schema != Machine::schema)
+  const JsonValue json = parse_json(text, origin);
+  const Reader reader(json.view(), origin, "");
+  const JsonView schema = reader.member("schema", fmt::format("{}", Machine::schema));
+  if (!(schema == JsonValue(Machine::schema).view()))
     reader.complain("schema", "is {}: it must be {}; run `weir calibrate` anew", schema.dump(), Machine::schema);
   reader.only([](std::string_view name) {
     return name == "schema" || name == "provenance" || name == "levels" || name == "rates" || among(machine_fields)(name);
@@ -191,18 +186,24 @@ Machine parse_machine(std::string_view text, std::string_view origin) {
 }
 
 std::string format_machine(const Machine& machine) {
-  Json json;
-  json["schema"] = Machine::schema;
-  for (const auto& [name, member] : text_fields) json["provenance"][name] = machine.provenance.*member;
-  for (const auto& [name, member] : count_fields) json["provenance"][name] = machine.provenance.*member;
-  json["levels"] = Json::object();
+  JsonValue provenance, levels = JsonValue::object(), rates;
+  for (const auto& [name, member] : text_fields) provenance.set(name, machine.provenance.*member);
+  for (const auto& [name, member] : count_fields) provenance.set(name, machine.provenance.*member);
   for (int level = 1; level < level_count; ++level) {
     const auto& link = machine.links[static_cast<std::size_t>(level)];
-    if (link) write_numbers(link_fields, *link, json["levels"][std::string(level_name(static_cast<Level>(level)))]);
+    if (!link) continue;
+    JsonValue figures;
+    write_numbers(link_fields, *link, figures);
+    levels.set(level_name(static_cast<Level>(level)), std::move(figures));
   }
-  write_numbers(rate_fields, machine.rates, json["rates"]);
+  write_numbers(rate_fields, machine.rates, rates);
+  JsonValue json;
+  json.set("schema", Machine::schema);
+  json.set("provenance", std::move(provenance));
+  json.set("levels", std::move(levels));
+  json.set("rates", std::move(rates));
   write_numbers(machine_fields, machine, json);
-  std::string text = json.dump(2) + '\n';
+  const std::string text = json.view().dump(2) + '\n';
   static_cast<void>(parse_machine(text, machine.provenance.host));
   return text;
 }
