@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <utility>
 
 namespace weir::cli {
 
@@ -98,8 +99,8 @@ std::optional<JsonValue> JsonValue::parse_if_whole(std::string_view text) {
   return value.value_->is_discarded() ? std::nullopt : std::optional(std::move(value));
 }
 
-void JsonValue::push_back(const JsonValue& value) { value_->push_back(*value.value_); }
-void JsonValue::set(std::string_view name, const JsonValue& value) { (*value_)[std::string(name)] = *value.value_; }
+void JsonValue::push_back(JsonValue value) { value_->push_back(std::move(*value.value_)); }
+void JsonValue::set(std::string_view name, JsonValue value) { (*value_)[std::string(name)] = std::move(*value.value_); }
 std::string JsonValue::text() const { return value_->dump(1, ' ', false, ordered_json::error_handler_t::replace); }
 
 void write_json(const JsonValue& value, const std::string& file) {

@@ -55,6 +55,7 @@ class JsonValue {
 
   JsonValue();  ///< null
   JsonValue(std::initializer_list<Member> members);
+  // NOLINTBEGIN(google-explicit-constructor): rows are written as lists of names and values
   JsonValue(bool value);
   JsonValue(int value);
   JsonValue(std::int64_t value);
@@ -64,6 +65,7 @@ class JsonValue {
   JsonValue(std::string_view value);
   JsonValue(const std::string& value);
   JsonValue(const std::vector<std::int64_t>& values);
+  // NOLINTEND(google-explicit-constructor)
   JsonValue(const JsonValue& other);
   JsonValue(JsonValue&& other) noexcept;
   JsonValue& operator=(JsonValue other) noexcept;
@@ -76,9 +78,9 @@ class JsonValue {
   /// None for what is no JSON.
   [[nodiscard]] static std::optional<JsonValue> parse_if_whole(std::string_view text);
   /// To an array.
-  void push_back(const JsonValue& value);
+  void push_back(JsonValue value);
   /// In an object: at its end, or in place of the member of that name.
-  void set(std::string_view name, const JsonValue& value);
+  void set(std::string_view name, JsonValue value);
   /// In lines, each level further in by a blank. What is not UTF-8 is replaced.
   [[nodiscard]] std::string text() const;
   [[nodiscard]] JsonView view() const { return JsonView(*value_); }
