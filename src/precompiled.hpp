@@ -2,7 +2,7 @@
 // builds without.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
@@ -38,3 +38,4 @@
 #include <utility>
 #include <variant>
 #include <vector>
+#include <weir/weir.hpp>

@@ -92,7 +92,7 @@ build() {
   cmake -S "$root" -B "$build/$name" -G Ninja -DMPI_C_COMPILER="$(command -v "$mpicc")" -DMPIEXEC_EXECUTABLE="$(command -v "${mpicc/mpicc/mpiexec}")" \
     -DPython3_EXECUTABLE=/usr/bin/python3 "${cache[@]}" "$@" >"$build/$name.configure.log" 2>&1 || { cat "$build/$name.configure.log"; exit 1; }
   # shellcheck disable=SC2086
-  cmake --build "$build/$name" --parallel "$jobs" --target $targets
+  cmake --build "$build/$name" --parallel "$((jobs + 1))" --target $targets
 }
 # build_openmpi CUDA
 build_openmpi() { build openmpi mpicc.openmpi all -DWEIR_WERROR=ON -DWEIR_WITH_CUDA="$1" -DWEIR_CUDA_ARCHITECTURES=80 -DWEIR_SANITIZED_TESTS=ON; }

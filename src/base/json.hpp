@@ -74,6 +74,7 @@ class JsonValue {
 
   JsonValue();  ///< null
   JsonValue(std::initializer_list<Member> members);
+  // NOLINTBEGIN(google-explicit-constructor): rows are written as lists of names and values
   JsonValue(bool value);
   JsonValue(int value);
   JsonValue(std::int64_t value);
@@ -83,6 +84,7 @@ class JsonValue {
   JsonValue(std::string_view value);
   JsonValue(const std::string& value);
   JsonValue(const std::vector<std::int64_t>& values);
+  // NOLINTEND(google-explicit-constructor)
   JsonValue(const JsonValue& other);
   JsonValue(JsonValue&& other) noexcept;
   JsonValue& operator=(JsonValue other) noexcept;
