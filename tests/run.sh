@@ -94,8 +94,8 @@ build() {
   # shellcheck disable=SC2086
   cmake --build "$build/$name" --parallel "$((jobs + 1))" --target $targets
 }
-# build_openmpi CUDA
-build_openmpi() { build openmpi mpicc.openmpi all -DWEIR_WERROR=ON -DWEIR_WITH_CUDA="$1" -DWEIR_CUDA_ARCHITECTURES=80 -DWEIR_SANITIZED_TESTS=ON; }
+# build_openmpi CUDA [TARGET...]
+build_openmpi() { build openmpi mpicc.openmpi "all ${*:2}" -DWEIR_WERROR=ON -DWEIR_WITH_CUDA="$1" -DWEIR_CUDA_ARCHITECTURES=80 -DWEIR_SANITIZED_TESTS=ON; }
 build_mpich() {
   build mpich mpicc.mpich "${mpi_tests[*]}" -DWEIR_WERROR=ON -DWEIR_WITH_CUDA=OFF -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DWEIR_OTHER_BUILD="$build/openmpi"
 }
@@ -123,7 +123,7 @@ run_usual() {
 }
 run_cases() {
   export TEST_EVERY=1
-  build_openmpi AUTO
+  build_openmpi AUTO weir_simulate_fusion weir_simulate_pto
   run_tests openmpi -LE cluster
 }
 run_mpich() {
