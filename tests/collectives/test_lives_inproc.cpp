@@ -94,7 +94,13 @@ TEST_CASE("plans that run often on virtual ranks", "[lives]") {
       return plans.work() - before;
     };
     work_of(8 * part);  // messages of topk_dsa rise until then
-    const SmallPlans::Work early = work_of(part);
+    SmallPlans::Work early = work_of(part);
+    for (int i = 0; i < 3; ++i) {  // how much travels differs a little from part to part
+      const SmallPlans::Work again = work_of(part);
+      early.messages = std::max(early.messages, again.messages);
+      early.control_bytes = std::max(early.control_bytes, again.control_bytes);
+      early.payload_bytes = std::max(early.payload_bytes, again.payload_bytes);
+    }
     const Holdings before = Holdings::now();
     work_of(std::max(1, lives(100000) / part) * part);
     check.at_most(allocations, std::int64_t{0}, "allocations");

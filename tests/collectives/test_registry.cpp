@@ -208,6 +208,7 @@ TEST_CASE("NaN and infinity: error, skip, propagate", "[registry]") {
 TEST_CASE("a silent peer ends in a timeout with a dump on every survivor", "[registry]") {
   for (const AllreduceRow& row : host_rows()) {
     for (const std::string machine : machines) {
+      if (left_out()) continue;
       INFO(row.name << " on '" << machine << "'");
       RankCheck check;
       run_ranks(ranks, [&](Communicator& comm) { check_timeout(std::string(row.name), comm, check); },

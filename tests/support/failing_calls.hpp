@@ -144,8 +144,8 @@ class FailingCalls {
   RankCheck check_;
 };
 
-/// A job for each allocation of `body`, in which that one fails on `victim`, until none is left; under TEST_EVERY, for some of them.
-/// Each job is a new one, so that what is allocated only once is among them.
+/// A job for each allocation of `body`, in which that one fails on `victim`, until none is left; under TEST_EVERY, for some of
+/// them. Each job is a new one, so that what is allocated only once is among them.
 inline void fail_every_allocation(const std::string& what, int ranks, int victim, const std::string& machine,
                                   const std::function<void(FailingCalls&, Communicator&)>& body,
                                   const std::string& machine_file = "") {
