@@ -133,7 +133,7 @@ run_mpich() {
 }
 run_cluster() {
   export TEST_EVERY=1
-  build_openmpi AUTO
+  build_openmpi OFF
   build_mpich
   run_tests openmpi -L cluster
   run_tests mpich -L cluster

@@ -58,7 +58,7 @@ class JsonView {
   void to(double& value) const { value = number(); }
   void to(std::string& value) const { value = string(); }
   void to(std::vector<std::int64_t>& values) const;
-  /// On one line; with `indent`, in lines, each level further in by so many blanks. Throws JsonError for what is not UTF-8.
+  /// Writes one line, or with `indent` lines, each level that many blanks further in. Throws JsonError for what is not UTF-8.
   [[nodiscard]] std::string dump(int indent = -1) const;
   [[nodiscard]] bool operator==(const char* text) const;
   [[nodiscard]] bool operator==(const JsonView& other) const;

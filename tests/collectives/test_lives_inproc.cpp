@@ -95,7 +95,7 @@ TEST_CASE("plans that run often on virtual ranks", "[lives]") {
     };
     work_of(8 * part);  // messages of topk_dsa rise until then
     SmallPlans::Work early = work_of(part);
-    for (int i = 0; i < 3; ++i) {  // how much travels differs a little from part to part
+    for (int i = 0; i < 3 && test_every() > 1; ++i) {  // a shorter life ends at a part that sends 0.2 % more
       const SmallPlans::Work again = work_of(part);
       early.messages = std::max(early.messages, again.messages);
       early.control_bytes = std::max(early.control_bytes, again.control_bytes);

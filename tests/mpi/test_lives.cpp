@@ -70,8 +70,8 @@ TEST_CASE("plans that run often") {
   runs(8 * part);  // messages of topk_dsa rise until then
   const Holdings before = Holdings::now();
   Cost early = runs(part);
-  for (int i = 0; i < 3; ++i)
-    early.calls.messages = std::max(early.calls.messages, runs(part).calls.messages);  // it differs a little
+  for (int i = 0; i < 3 && test_every() > 1; ++i)  // a shorter life ends at a part that sends 0.2 % more
+    early.calls.messages = std::max(early.calls.messages, runs(part).calls.messages);
   runs(std::max(1, lives(100000) / part) * part);
   const Cost later = runs(part);
   CHECK(growth(before, Holdings::now()) == "");
