@@ -6,21 +6,24 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=$root/build-tests
 jobs=$(nproc)
 install=yes
+every_label=no
 all_stages=(cases mpich cluster address thread)
 # One case of as many in large grids, another one with each commit.
 every=${TEST_EVERY:-8}
 offset=${TEST_OFFSET:-$(git -C "$root" rev-list --count HEAD 2>/dev/null || echo 0)}
-packages=(g++ gfortran cmake ninja-build ccache pkg-config libopenmpi-dev openmpi-bin libmpich-dev mpich libhwloc-dev libhwy-dev libhdf5-dev libjpeg-dev libtbb-dev libxxhash-dev libfmt-dev libcli11-dev
+packages=(g++ gfortran cmake ninja-build pkg-config libopenmpi-dev openmpi-bin libmpich-dev mpich libhwloc-dev libhwy-dev libhdf5-dev libjpeg-dev libtbb-dev libxxhash-dev libfmt-dev libcli11-dev
   nlohmann-json3-dev catch2 libopenblas-dev zlib1g-dev dataset-fashion-mnist dict-gcide gnuplot-nox libsimgrid-dev python3 python3-numpy
   python3-pytest python3-mpi4py mypy iproute2 procps slurm-wlm munge environment-modules zsh shellcheck)
 
 usage() {
   cat <<END
-Usage: run.sh [--all | --stage STAGE]... [--build DIR] [--no-install]
+Usage: run.sh [--every-label | --all | --stage STAGE]... [--build DIR] [--no-install]
 
 Installs the packages that are missing, builds, and runs tests through CTest.
 
-  (no option)    every test program and script, one of $every cases of large grids; a part under sanitizers; MPI's contract with MPICH
+  (no option)    every test program and script, one of $every cases of large grids; a part under sanitizers; MPI's contract with MPICH.
+                 Where nothing has changed since they passed but files of one algorithm, compressor or the like: the labels that these can break
+  --every-label  all of these, whatever has changed
   --all          everything: all stages below
   --stage STAGE  one of them; may be repeated
   --build DIR    where to build (default: $build)
@@ -47,6 +50,7 @@ while [ $# -gt 0 ]; do
   case $1 in
     -h | --help) usage && exit 0 ;;
     --no-install) install=no ;;
+    --every-label) every_label=yes ;;
     --all) stages=("${all_stages[@]}") ;;
     --build | --stage) [ $# -ge 2 ] || fail "$1 needs a value; see --help" ;;&
     --build) build=$(realpath -m "$2") && shift ;;
@@ -77,10 +81,6 @@ if command -v dpkg-query >/dev/null; then
   fi
 fi
 
-# What the preprocessor gives decides, not where headers would be: of several clones and MPIs, too.
-export CCACHE_NODIRECT=1 CCACHE_BASEDIR=$root CCACHE_SLOPPINESS=pch_defines,time_macros
-cache=()
-if command -v ccache >/dev/null; then cache=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
 # The compiler's own false alarms multiply under sanitizers: no -Werror there. CUDA code is the same under them.
 sanitize=(-DWEIR_WITH_CUDA=OFF -DWEIR_BUILD_EXAMPLES=OFF -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1")
 mpi_tests=(tests_of_mpi killed_run stuck_ranks other_abi weir_cli trainee late_rank fashion_mnist)
@@ -90,7 +90,7 @@ build() {
   local name=$1 mpicc=$2 targets=$3
   shift 3
   cmake -S "$root" -B "$build/$name" -G Ninja -DMPI_C_COMPILER="$(command -v "$mpicc")" -DMPIEXEC_EXECUTABLE="$(command -v "${mpicc/mpicc/mpiexec}")" \
-    -DPython3_EXECUTABLE=/usr/bin/python3 "${cache[@]}" "$@" >"$build/$name.configure.log" 2>&1 || { cat "$build/$name.configure.log"; exit 1; }
+    -DPython3_EXECUTABLE=/usr/bin/python3 "$@" >"$build/$name.configure.log" 2>&1 || { cat "$build/$name.configure.log"; exit 1; }
   # shellcheck disable=SC2086
   cmake --build "$build/$name" --parallel "$((jobs + 1))" --target $targets
 }
@@ -115,11 +115,51 @@ run_tests() {
 thread_tests=(test_engine test_observation test_progress_thread test_exact test_dense test_plan test_common_resources test_large_index test_table_steady test_resume
   test_fused_errors test_pack_folder test_pack_processes test_sample_cache test_sample_loader test_elastic_optimizer fuzz_plan_progress_threads fuzz_table_progress_threads)
 
+# What a change inside a folder can break. A change elsewhere can break anything.
+labels_of() {
+  case $1 in
+    src/collectives/allreduce_*.cpp | src/collectives/schedules.cpp) echo checkpoint collectives contract failures fusion sanitized ;;
+    src/collectives/oktopk*) echo checkpoint collectives contract cuda failures fusion sanitized ;;
+    src/compress/*.cpp) echo collectives compress sanitized ;;
+    src/embedding/*) echo contract embedding failures optim sanitized ;;
+    src/fusion/*) echo checkpoint failures fusion ;;
+    src/optim/* | src/schedule/*) echo checkpoint failures optim ;;
+    src/checkpoint/*) echo checkpoint optim ;;
+    src/datacache/*) echo datacache ;;
+    src/cli/* | benchmarks/*) echo cli ;;
+    cuda/* | tests/cuda/*) echo cuda ;;
+    tests/unit/* | tests/collectives/* | tests/compress/* | tests/embedding/* | tests/fusion/* | tests/optim/* | tests/checkpoint/* | tests/datacache/* | tests/cli/* | tests/rules/*)
+      cut -d / -f 2 <<<"$1"
+      ;;
+    docs/* | *.md) echo rules ;;
+    *) return 1 ;;
+  esac
+}
+
+# choose_labels STAMP: sets labels, empty for all, by the files that are newer than the stamp of the last run that passed.
+choose_labels() {
+  local file chosen
+  labels=
+  [ $every_label = no ] && [ -e "$1" ] || return 0
+  while IFS= read -r -d '' file; do
+    [ "$root/$file" -nt "$1" ] || [ ! -e "$root/$file" ] || continue
+    chosen=$(labels_of "$file") || { labels= && return; }
+    changed+=("$file")
+    labels+=" $chosen"
+  done < <(git -C "$root" ls-files -z --cached --others --exclude-standard)
+  [ -z "$labels" ] || labels=$(tr ' ' '\n' <<<"$labels rules" | sed '/^$/d' | sort -u | paste -sd '|')
+}
+
 run_usual() {
+  local stamp=$build/passed labels changed=()
   export TEST_EVERY=$every TEST_OFFSET=$offset
   echo "Runs one of $every cases of large grids, from $((offset % every)) on. Leaves out the others, GPU code's compiler, and --all's stages mpich, cluster, address, thread."
+  choose_labels "$stamp"
+  [ -z "$labels" ] || echo "Since all passed, only these have changed: ${changed[*]}. Runs the labels $labels; --every-label runs all."
+  touch "$stamp.next"
   build_openmpi OFF
-  run_tests openmpi -LE cluster
+  run_tests openmpi -LE cluster ${labels:+-L "^($labels)$"}
+  mv "$stamp.next" "$stamp"
 }
 run_cases() {
   export TEST_EVERY=1
