@@ -4,6 +4,8 @@
 set -euo pipefail
 weir=$1 wrong_sum=$2
 mpirun=("${@:3}")
+# shellcheck source=../support/thinning.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../support/thinning.sh"
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 fail() { echo "test_cli: $*" >&2; exit 1; }
 expect() { grep -qE -- "$2" <<<"$1" || fail "no '$2' in: $1"; }
@@ -15,6 +17,8 @@ refuse() { # PATTERN COMMAND...: must fail, saying so
 }
 
 info=$(WEIR_TIMEOUT=5 WEIR_TYPO=1 "$weir" info)
+# Without a daemon of its own, which Open MPI starts for each rank that has no launcher.
+export OMPI_MCA_ess_singleton_isolated=1
 expect "$info" "^weir [0-9]+\.[0-9]+\.[0-9]+"
 expect "$info" "WEIR_TIMEOUT +5 +\(environment\)"
 expect "$info" "WEIR_LOG +warn +\(default\)"
@@ -175,8 +179,8 @@ refuse "compute-ms" "$weir" "${small[@]}" --compute-ms -1
 
 # the self-test: all that there is passes, on odd sizes, and what is wrong is found
 algorithms=$("$weir" info | sed -n '/algorithms$/,/^$/s/^  \([a-z0-9_]*\) .*/\1/p')
-for ranks in 1 2 3; do
-  tested=$("${mpirun[@]}" $ranks "$weir" selftest --json "$work/selftest.json")
+for ranks in $(in_turn_of 1 2 3); do
+  tested=$("${mpirun[@]}" "$ranks" "$weir" selftest --json "$work/selftest.json")
   expect "$tested" "^passed: .* on $ranks ranks of 1 nodes"
   for name in dense_ring dense_torus2d topk_allgather gtopk gaussiank hitopk oktopk hi_oktopk $algorithms; do
     [ "$name" = dense_nccl ] || expect "$tested" "^allreduce +$name( of lossless)? +4 steps .* ok$"
@@ -187,7 +191,7 @@ expect "$tested" "^allreduce +packed_allgather of lossless +4 steps"
 for key in benchmark kind algorithm compressor ranks nodes steps seconds ok wrong; do grep -q "\"$key\"" "$work/selftest.json" || fail "no $key in selftest.json"; done
 expect "$("${mpirun[@]}" 2 "$weir" selftest --count 1 --density 1 --steps 2)" "^passed"
 expect "$("$weir" selftest --seconds 0.3)" "^allreduce +oktopk +[0-9]*[0-9] steps"
-if wrong=$(LD_PRELOAD=$wrong_sum "${mpirun[@]}" 2 "$weir" selftest 2>/dev/null); then fail "a wrong sum passes: $wrong"; fi
+if wrong=$(LD_PRELOAD=$wrong_sum "${mpirun[@]}" 2 "$weir" selftest --steps 1 2>/dev/null); then fail "a wrong sum passes: $wrong"; fi
 expect "$wrong" "^allreduce +dense_mpi .* FAILED: rank 0: step 0: .*element 0"
 expect "$wrong" "^FAILED: 1 of "
 refuse "steps" "$weir" selftest --steps 0
@@ -202,16 +206,17 @@ cat "$work/raw.f32" >>"$work/g.npy"
 refuse "not a multiple of 1 ranks x 999 floats" "$weir" bench allreduce --count 999 --input "$work/raw.f32"
 sed 's/<f4/<f8/' "$work/g.npy" >"$work/f8.npy"
 refuse "float32 array in C order" "$weir" bench allreduce --input "$work/f8.npy"
-for length in 6 9 10 64 127; do
-  head -c $length "$work/g.npy" >"$work/cut.npy"
+for length in $(in_turn_of 6 9 10 64 127); do
+  head -c "$length" "$work/g.npy" >"$work/cut.npy"
   refuse "cut.npy' ends within its .npy header" "$weir" bench allreduce --input "$work/cut.npy"
 done
 npy() { # SHAPE: a file with 8000 bytes of data
   printf '\x93NUMPY\x01\x00\x76\x00%-117s\n' "{'descr': '<f4', 'fortran_order': False, 'shape': ($1), }"
   cat "$work/raw.f32"
 }
-for shape in "2, 1, 0" "0, 1, 1000" "2, 0, 1000" "2, 2, 1000" "2, 1, 4611686018427387904" "4611686018427387904, 1, 1000" \
-  "2, 4611686018427387905, 1000" "2, 1, 12345678901234567890123" "2, 1, -1000" "2, 1, 10x0" "2, 1, 1e3" "2 1 1000" "2, 1" "2, 1, , 1000" ""; do
+mapfile -t shapes < <(in_turn_of "2, 1, 0" "0, 1, 1000" "2, 0, 1000" "2, 2, 1000" "2, 1, 4611686018427387904" "4611686018427387904, 1, 1000" \
+  "2, 4611686018427387905, 1000" "2, 1, 12345678901234567890123" "2, 1, -1000" "2, 1, 10x0" "2, 1, 1e3" "2 1 1000" "2, 1" "2, 1, , 1000" "")
+for shape in "${shapes[@]}"; do
   npy "$shape" >"$work/shape.npy"
   refuse "has shape \($shape\): it must be iterations x 1 ranks x count, each from 1 to 2\^31 - 1" \
     "$weir" bench allreduce --input "$work/shape.npy"

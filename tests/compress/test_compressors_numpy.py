@@ -226,6 +226,7 @@ def agrees(sent, expected, m, exact=False):
     assert not np.flatnonzero(~close & ~halfway).size and (~close).sum() <= m.size / 10000
 
 
+@pytest.mark.each("reference")
 @pytest.mark.parametrize("count", SIZES)
 @pytest.mark.parametrize("reference, parameters", DETERMINISTIC, ids=lambda value: getattr(value, "__name__", value or "-"))
 def test_what_is_sent_and_kept(comm, reference, parameters, count):
@@ -391,6 +392,7 @@ RANDOM = [
 ]
 
 
+@pytest.mark.each("name")
 @pytest.mark.parametrize("name, reference, parameters", RANDOM, ids=lambda value: "" if callable(value) else value or "-")
 def test_random_values_are_allowed_and_right_on_average(comm, name, reference, parameters):
     """Each draw is one of two values, a and b, and the mean is x; so its variance is (x - a) (b - x).
@@ -431,6 +433,7 @@ WITH_MEMORY = [
 ]
 
 
+@pytest.mark.each("name")
 @pytest.mark.parametrize("count", SIZES)
 @pytest.mark.parametrize("name, reference, parameters", WITH_MEMORY, ids=lambda value: "" if callable(value) else value or "-")
 def test_random_values_of_any_size_and_with_memory(comm, name, reference, parameters, count):

@@ -1,11 +1,13 @@
 // A training loop on 4 ranks in which rank 2 misbehaves before its sixth iteration, for what `weir trace` says of it. Ranks end by
-// themselves, unless they cannot. One argument: freeze, kill, delay, delay-return (the same, and main returns), skip (a plan that
+// themselves, unless they cannot, once all that can have written their dumps. One argument: freeze, kill, delay (main returns), skip (a plan that
 // the others run), signal (a dump is asked for, and nothing is wrong) or none.
+#include <fmt/format.h>
 #include <unistd.h>
 #include <weir/mpi.h>
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <string_view>
 #include <vector>
 
@@ -19,7 +21,7 @@ constexpr int culprit = 2, iterations = 10, fateful = 6;
 bool misbehave(std::string_view how) {
   while (how == "freeze") std::raise(SIGSTOP);  // mpirun wakes ranks before it ends them
   if (how == "kill") std::raise(SIGKILL);
-  if (how.starts_with("delay")) sleep(5);
+  if (how == "delay") sleep(3);
   return how == "skip";
 }
 
@@ -39,6 +41,19 @@ void train(const Communicator& comm, std::string_view how) {
   }
 }
 
+/// Until as many ranks have written a dump; for a minute at most.
+void await_dumps(std::string_view how) {
+  const char* folder = std::getenv("WEIR_DUMP");
+  if (folder == nullptr) return;
+  const int expected = how == "freeze" || how == "kill" ? 3 : 4;
+  for (int tries = 0; tries < 1200; ++tries) {
+    int there = 0;
+    for (int rank = 0; rank < 4; ++rank) there += access(fmt::format("{}/weir-dump.c0.rank{}.json", folder, rank).c_str(), F_OK) == 0 ? 1 : 0;
+    if (there >= expected) return;
+    usleep(50'000);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -50,9 +65,9 @@ int main(int argc, char** argv) {
   } catch (const Error& error) {
     std::printf("%s\n", error.what());
     std::fflush(stdout);
-    sleep(how.starts_with("delay") ? 6 : 1);  // the others write their dumps
-    if (how == "kill") _exit(0);              // MPI would wait for who is gone
-    if (how != "delay-return") MPI_Abort(MPI_COMM_WORLD, 3);
+    await_dumps(how);
+    if (how == "kill") _exit(0);  // MPI would wait for who is gone
+    if (how != "delay") MPI_Abort(MPI_COMM_WORLD, 3);
   }
   MPI_Finalize();
   return 0;

@@ -14,7 +14,7 @@ export WEIR_TIMEOUT=20 WEIR_DUMP=
 segments() { find /dev/shm -maxdepth 1 -name 'weir*' 2>/dev/null | wc -l; }
 before=$(segments)
 
-"${launch[@]}" "$program" record "$folder/expected" 8000
+"${launch[@]}" "$program" record "$folder/expected" $((2000 + 60 * runs))
 touch "$folder/started"
 last=0 saved=0
 for ((run = 0; run < runs; ++run)); do

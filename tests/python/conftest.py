@@ -1,4 +1,5 @@
 """What the tests share. Every rank runs all of them in the same order."""
+import gc
 import pathlib
 import sys
 import tempfile
@@ -8,6 +9,7 @@ import pytest
 
 import weir
 
+KEPT = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_pml", "OMPI_MCA_btl")  # not what mpirun says to its ranks
 FOLDER = pathlib.Path(__file__).resolve().parent
 
 
@@ -19,6 +21,11 @@ def pytest_terminal_summary(terminalreporter):
     """In the form that tests/run.sh looks for."""
     for report in terminalreporter.stats.get("skipped", []):
         print(f"\nskipped: {report.nodeid}: {report.longrepr[2].removeprefix('Skipped: ')}")
+
+
+def pytest_collection_finish():
+    """What pytest has made stays: gc.collect, which many tests call, need not go through it."""
+    gc.freeze()
 
 
 def why_no_mpi4py():
@@ -115,7 +122,7 @@ def run_alone(script, *arguments, **environment):
     import subprocess
 
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_", "PMIX_", "PMI_", "HYDRA", "MPI"))}
-    clean.update({name: value for name, value in os.environ.items() if name.startswith("OMPI_ALLOW_RUN_AS_ROOT")})
+    clean.update({name: value for name, value in os.environ.items() if name in KEPT})
     clean.update({name: value for name, value in environment.items() if value is not None})
     for name in (name for name, value in environment.items() if value is None):
         clean.pop(name, None)

@@ -185,8 +185,6 @@ def test_mypy():
             "mypy",
             "--config-file",
             str(PACKAGE.parent / "pyproject.toml"),
-            "--cache-dir",
-            os.devnull,
             str(PACKAGE),
         ],
         capture_output=True,

@@ -34,6 +34,7 @@ def hand_in(fused, gradients):
         fused.ready(name, gradient)
 
 
+@pytest.mark.each("scheme")
 @pytest.mark.parametrize("scheme", list(weir.FusionScheme))
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_nothing_is_lost(comm, add, scheme, dtype):

@@ -286,6 +286,7 @@ def gradients_of(turn):
     return [np.random.default_rng([turn, i]).standard_normal(layer.count).astype(np.float32) for i, layer in enumerate(LAYERS)]
 
 
+@pytest.mark.each("rule")
 @pytest.mark.parametrize("update", DIVISIONS)
 @pytest.mark.parametrize("largest_rate", [0.0, 0.5])
 @pytest.mark.parametrize("rule", list(weir.OptimizerRule))

@@ -29,6 +29,7 @@ def test_dense_is_the_mean(comm):
     np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.each("algorithm")
 @pytest.mark.parametrize("algorithm", [row.name for row in weir.algorithms() if row.sparse and row.host_memory])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_nothing_is_lost(comm, add, algorithm, dtype):

@@ -23,6 +23,7 @@ def all_rows(table):
     return table.export_rows(0, ROWS)
 
 
+@pytest.mark.each("exchange")
 @pytest.mark.parametrize("exchange", [row.name for row in weir.exchanges()])
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 def test_training(comm, exchange, dtype):
