@@ -143,7 +143,7 @@ TEMPLATE_TEST_CASE("densify writes entries among zeros, cached and streamed", "[
   const SmallCaches small;
   for (const std::int64_t n : {0, 1, 2, 15, 33, 1000, 262144, 262145, 600001}) {
     for (const std::int64_t count : {std::int64_t{0}, std::int64_t{1}, n / 100, n / 2, n}) {
-      if (count > n || left_out(4)) continue;
+      if (count > n || left_out()) continue;
       const Indices places =
           sorted_indices(static_cast<std::size_t>(count), static_cast<std::uint32_t>(std::max(n, std::int64_t{1})), 1);
       const auto values = numbers<T>(Kind::special, count, 2);
