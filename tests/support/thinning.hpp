@@ -1,4 +1,4 @@
-// thinning.hpp: runs part of a large grid of cases. tests/run.sh sets TEST_EVERY, so that every change is answered in minutes, and
+// thinning.hpp: runs part of a grid of cases. tests/run.sh sets TEST_EVERY, so that every change is answered in minutes, and
 // TEST_OFFSET by the commit, so that as many commits run them all. A case that has failed once is no longer part of a grid: it gets
 // a TEST_CASE of its own.
 #pragma once
