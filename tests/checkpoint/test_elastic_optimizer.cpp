@@ -14,6 +14,7 @@
 #include "support/inputs.hpp"
 #include "support/rank_check.hpp"
 #include "support/temporary_folder.hpp"
+#include "support/thinning.hpp"
 
 namespace weir::test {
 namespace {
@@ -127,10 +128,12 @@ TEMPLATE_TEST_CASE("optimizers go on bit for bit with any ranks and any division
   using T = TestType;
   constexpr int before = 3, after = 6;
   for (const OptimizerRule rule : {OptimizerRule::lars, OptimizerRule::lamb}) {
-    const Arrays<T> expected = never_stopped<T>(rule, after);
+    Arrays<T> expected;
     const std::int64_t elements = std::accumulate(layers().begin(), layers().end(), std::int64_t{0},
                                                   [](std::int64_t sum, const OptimizedLayer& layer) { return sum + layer.count; });
     for (const Change& change : changes) {
+      if (left_out(4)) continue;
+      if (expected.empty()) expected = never_stopped<T>(rule, after);
       const TemporaryFolder folder;
       RankCheck check;
       std::vector<std::int64_t> bytes(static_cast<std::size_t>(change.from.ranks));
@@ -265,6 +268,7 @@ TEST_CASE("sparse Adam goes on bit for bit with any ranks", "[checkpoint][optim]
       SparseAdam never_stopped(config);
       train(never_stopped, expected, 0, after);
       for (const auto& [from, to] : {std::pair{1, 1}, {1, 4}, {4, 4}, {3, 7}, {7, 2}, {5, 1}}) {
+        if (left_out()) continue;
         const TemporaryFolder folder;
         RankCheck check;
         std::vector<std::int64_t> bytes(static_cast<std::size_t>(from));

@@ -15,11 +15,10 @@
 namespace weir::test {
 namespace {
 
-constexpr int ranks = 2;
+constexpr int ranks = 2, warm_up = 1200;
 
 /// `live` so many times on every rank; what all ranks hold together must not grow.
 void check_lives(int count, bool shared_memory, const std::function<bool(const Communicator&, int)>& live) {
-  constexpr int warm_up = 1200;
   RankCheck check;
   run_ranks(ranks,
             [&](Communicator& comm) {
@@ -71,11 +70,11 @@ class Waiter {
 }  // namespace
 
 TEST_CASE("plans made and destroyed on virtual ranks", "[lives]") {
-  for (const bool shared_memory : {false, true}) check_lives(20000, shared_memory, live_and_die);
+  for (const bool shared_memory : {false, true}) check_lives(lives(20000), shared_memory, live_and_die);
 }
 
 TEST_CASE("tables made and destroyed on virtual ranks", "[lives]") {
-  for (const bool shared_memory : {false, true}) check_lives(5000, shared_memory, table_lives_and_dies);
+  for (const bool shared_memory : {false, true}) check_lives(lives(5000), shared_memory, table_lives_and_dies);
 }
 
 TEST_CASE("plans that run often on virtual ranks", "[lives]") {
@@ -152,7 +151,8 @@ TEST_CASE("communicators made and destroyed on virtual ranks", "[lives]") {
 TEST_CASE("runs that one thread starts and another waits for", "[lives]") {
   std::vector<std::optional<Waiter>> waiters(ranks);
   std::vector<std::optional<AllreducePlan>> plans(ranks);
-  check_lives(5000, true, [&](const Communicator& comm, int i) {
+  const int count = lives(5000);
+  check_lives(count, true, [&](const Communicator& comm, int i) {
     const auto rank = static_cast<std::size_t>(comm.rank());
     if (i == 0) {
       waiters[rank].emplace();
@@ -160,7 +160,7 @@ TEST_CASE("runs that one thread starts and another waits for", "[lives]") {
     }
     std::vector<float> ones(10, 1);
     waiters[rank]->wait(plans[rank]->start(std::span<float>(ones)));
-    if (i == 1200 + 5000 - 1) plans[rank].reset();
+    if (i == warm_up + count - 1) plans[rank].reset();
     return ones == std::vector<float>(10, ranks);
   });
 }

@@ -9,6 +9,7 @@
 #include "support/inputs.hpp"
 #include "support/rank_check.hpp"
 #include "support/same_bits.hpp"
+#include "support/thinning.hpp"
 
 namespace weir::test {
 namespace {
@@ -47,8 +48,10 @@ TEMPLATE_TEST_CASE("plans have the same bits on any number of threads", "[thread
   using T = TestType;
   const DataType type = std::is_same_v<T, float> ? DataType::float32 : DataType::float64;
   const auto check = [&](int ranks, const AllreduceConfig& config, const std::string& machine = "") {
-    const auto expected = outcomes<T>(ranks, config, {1}, machine);
+    std::vector<Outcome<T>> expected;
     for (const std::vector<int>& threads : {std::vector<int>{2}, {3}, {7}, {1, 2, 3}}) {
+      if (left_out()) continue;
+      if (expected.empty()) expected = outcomes<T>(ranks, config, {1}, machine);
       INFO(config.algorithm << " ranks " << ranks << " count " << config.count << " threads " << threads[0]);
       const auto found = outcomes<T>(ranks, config, threads, machine);
       for (std::size_t rank = 0; rank < found.size(); ++rank) {

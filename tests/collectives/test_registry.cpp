@@ -221,6 +221,7 @@ TEST_CASE("a silent peer ends in a timeout with a dump on every survivor", "[reg
 TEST_CASE("all algorithms in flight at once, with opposite priorities and started in different orders", "[registry]") {
   for (const std::string machine : machines) {
     for (const std::uint64_t seed : {1, 2}) {
+      if (left_out(4)) continue;
       INFO("machine '" << machine << "' seed " << seed);
       RankCheck check;
       run_ranks(ranks, [&](Communicator& comm) { check_all_at_once(host_rows(), comm, check); },
@@ -245,7 +246,9 @@ TEST_CASE("no heap allocation in the steady state", "[registry]") {
   };
   for (const AllreduceRow& row : host_rows()) {
     config.algorithm = row.name;
-    for (const std::string machine : machines) check_on(machine);
+    for (const std::string machine : machines) {
+      if (!left_out(4)) check_on(machine);
+    }
   }
   for (const std::string algorithm : {"oktopk", "hi_oktopk"}) {
     config.algorithm = algorithm;
@@ -253,7 +256,9 @@ TEST_CASE("no heap allocation in the steady state", "[registry]") {
       config.threshold = threshold;
       for (const WireValues values : {WireValues::native, WireValues::bfloat16}) {
         config.wire_values = values;
-        for (const std::string machine : {"node:2 rank:2", "switch:2 node:2 rank:1"}) check_on(machine);
+        for (const std::string machine : {"node:2 rank:2", "switch:2 node:2 rank:1"}) {
+          if (!left_out()) check_on(machine);
+        }
       }
     }
   }

@@ -99,6 +99,7 @@ TEST_CASE("trials go on from a saved state: the same turns, and nothing is lost"
   const MachineFile file(format_machine(builtin_machine()));
   for (const std::string algorithm : {"auto", "auto_sparse"}) {
     for (const std::int64_t trials : {1, 2, 5, 8}) {
+      if (left_out(4)) continue;
       const AllreduceConfig config{.count = 40001,
                                    .density = algorithm == "auto" ? 0.08 : 0.02,
                                    .algorithm = algorithm,

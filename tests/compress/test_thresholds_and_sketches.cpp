@@ -10,6 +10,7 @@
 #include "compress/philox.hpp"
 #include "kernels/kernels.hpp"
 #include "support/allocation_count.hpp"
+#include "support/thinning.hpp"
 
 using namespace weir;
 using namespace weir::test;
@@ -88,6 +89,7 @@ TEST_CASE("adaptive_threshold delivers alpha of either sign, the largest, as the
   for (const double alpha : {1e-6, 0.001, 0.01, 0.3, 1.0}) {
     const auto codec = codec_of("adaptive_threshold", fmt::format("alpha={}", alpha));
     for (const std::vector<float>& x : vectors) {
+      if (left_out(4)) continue;
       const Coded coded = code(*codec, x);
       const std::vector<float> sent = sent_of(x, alpha);
       for (std::size_t i = 0; i < x.size(); ++i) REQUIRE(alike(sent[i], coded.decoded[i]));
@@ -228,6 +230,11 @@ TEST_CASE("The same bits on every instruction set") {
       {"sketchml", ""},
       {"sketchml", "codes=minmax"},
   };
+  std::vector<std::vector<bool>> chosen;  // the same on all
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    chosen.emplace_back();
+    for (std::size_t j = 0; j < vectors.size(); ++j) chosen.back().push_back(!left_out());
+  }
   std::vector<std::vector<std::byte>> first;
   std::vector<std::vector<float>> first_rest;
   int sets = 0;
@@ -236,9 +243,11 @@ TEST_CASE("The same bits on every instruction set") {
     hwy::GetChosenTarget().DeInit();
     ++sets;
     std::size_t place = 0;
-    for (const auto& [name, parameters] : cases) {
-      const auto codec = codec_of(name, parameters);
-      for (const std::vector<float>& x : vectors) {
+    for (std::size_t c = 0; c < cases.size(); ++c) {
+      const auto codec = codec_of(cases[c].first, cases[c].second);
+      for (std::size_t v = 0; v < vectors.size(); ++v) {
+        if (!chosen[c][v]) continue;
+        const std::vector<float>& x = vectors[v];
         const Coded coded = code(*codec, x, {1, 2, 3});
         if (sets == 1) {
           first.push_back(coded.message);

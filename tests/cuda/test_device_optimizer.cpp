@@ -7,6 +7,7 @@
 #include "support/inproc_ranks.hpp"
 #include "support/rank_check.hpp"
 #include "support/same_errors.hpp"
+#include "support/thinning.hpp"
 
 namespace weir::test {
 namespace {
@@ -40,6 +41,7 @@ TEST_CASE("weights in CUDA memory are those of the papers' loops", "[device_opti
   const std::vector<OptimizedLayer> layers = odd_layers();
   for (const Job& job : device_jobs) {
     for_each_kind([&](const OptimizerConfig& config) {
+      if (left_out(4)) return;
       const Arrays right = right_weights(config, layers);
       RankCheck check;
       run_ranks(job.ranks,
@@ -63,6 +65,7 @@ TEST_CASE("weights in CUDA memory are those of the papers' loops", "[device_opti
 TEST_CASE("states of optimizers go from CUDA memory to host memory and back", "[device_optimizer]") {
   const std::vector<OptimizedLayer> layers = odd_layers();
   for_each_kind([&](const OptimizerConfig& config) {
+    if (left_out(2)) return;
     const Arrays right = right_weights(config, layers);
     RankCheck check;
     run_ranks(2, [&](Communicator& comm) {

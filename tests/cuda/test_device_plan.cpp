@@ -201,8 +201,10 @@ TEST_CASE("no allocation in the steady state of plans in CUDA memory", "[device_
   };
   for (const AlgorithmInfo& algorithm : algorithms()) {
     if (!algorithm.sparse) continue;
-    for (const Path path : {Path::staged, Path::direct})
+    for (const Path path : {Path::staged, Path::direct}) {
+      if (left_out(4)) continue;
       check_on({.count = 5000, .memory = MemorySpace::cuda, .algorithm = std::string(algorithm.name), .boundary_period = 4}, path);
+    }
   }
   check_on({.count = 5000, .memory = MemorySpace::cuda, .algorithm = "gtopk", .wire_values = WireValues::bfloat16}, Path::staged);
 }

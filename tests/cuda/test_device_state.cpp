@@ -90,11 +90,11 @@ TEST_CASE("every algorithm, threshold and wire value in CUDA memory goes on from
       }
       config.wire_values = WireValues::native;
       config.type = DataType::float64;
-      REQUIRE(plan_going_on<GpuPlace<double, double>>(machine, config, 3) == "");
+      if (!left_out(4)) REQUIRE(plan_going_on<GpuPlace<double, double>>(machine, config, 3) == "");
       config.type = DataType::float16;
-      REQUIRE(plan_going_on<GpuPlace<float16, float>>(machine, config, 3) == "");
+      if (!left_out(4)) REQUIRE(plan_going_on<GpuPlace<float16, float>>(machine, config, 3) == "");
       config.type = DataType::bfloat16;
-      REQUIRE(plan_going_on<GpuPlace<bfloat16, float>>(machine, config, 4) == "");
+      if (!left_out(4)) REQUIRE(plan_going_on<GpuPlace<bfloat16, float>>(machine, config, 4) == "");
     }
   }
 }
@@ -106,15 +106,18 @@ TEST_CASE("every compressor and memory in CUDA memory goes on from a saved state
                                         : row->carriage == compress::Carriage::packed ? "packed_reduce_scatter"
                                                                                       : "dense_ring");
     config.compressor = row->name;
-    REQUIRE(plan_going_on<GpuPlace<float, float>>(machine, config, 3) == "");
+    const auto go_on = [&](int saved_after) {
+      if (!left_out(4)) REQUIRE(plan_going_on<GpuPlace<float, float>>(machine, config, saved_after) == "");
+    };
+    go_on(3);
     if (!row->feedback) continue;
     config.feedback_gain = 0.5;
     config.feedback_decay = 0.75;
-    REQUIRE(plan_going_on<GpuPlace<float, float>>(machine, config, 2) == "");
+    go_on(2);
     if (row->momentum != nullptr) continue;
     config.feedback_gain = config.feedback_decay = 1;
     config.error_feedback = Feedback::ef21;
-    REQUIRE(plan_going_on<GpuPlace<float, float>>(machine, config, 4) == "");
+    go_on(4);
   }
 }
 
@@ -129,7 +132,9 @@ TEST_CASE("dense iterations and sums in uneven nodes by NCCL go on from a saved 
       AllreduceConfig config = gpu_config(algorithm);
       config.threshold = threshold;
       config.dense_iterations = 2;
-      for (const int saved_after : {1, 4}) REQUIRE(plan_going_on<OwnGpu>(machine, config, saved_after) == "");
+      for (const int saved_after : {1, 4}) {
+        if (!left_out(4)) REQUIRE(plan_going_on<OwnGpu>(machine, config, saved_after) == "");
+      }
     }
   }
 }
@@ -163,6 +168,7 @@ TEST_CASE("a state of host memory goes on in CUDA memory, and back", "[device_st
 TEST_CASE("candidates take turns in CUDA memory: nothing is lost, and trials go on from a saved state", "[device_state]") {
   const MachineFile file(format_machine(builtin_machine()));
   const auto go_on = [&]<class Place>(DataType type, std::int64_t trials, int step) {
+    if (left_out(4)) return;
     const AllreduceConfig config{.count = 10001,
                                  .type = type,
                                  .memory = MemorySpace::cuda,

@@ -6,6 +6,7 @@
 #include "support/inproc_ranks.hpp"
 #include "support/rank_check.hpp"
 #include "support/same_errors.hpp"
+#include "support/thinning.hpp"
 
 namespace weir::test {
 
@@ -86,6 +87,7 @@ TEST_CASE("GPU memory and streams are refused by tables in host memory", "[devic
 TEST_CASE("a silent peer ends in a timeout on every survivor, and a table in CUDA memory can be destroyed", "[device_table]") {
   for_each_gpu_exchange([](std::string_view exchange) {
     for (const std::int64_t after : {20, 47}) {
+      if (left_out(4)) continue;
       RankCheck check;
       run_ranks(4,
                 [&](Communicator& comm) {

@@ -131,8 +131,7 @@ void check_making(const FailingRank& machine, const EmbeddingConfig& config) {
 }
 
 /// What has failed has not happened, or the table is broken on all ranks.
-void check_call(const FailingRank& machine, const EmbeddingConfig& config, std::size_t failing) {
-  const Right right = right_results(machine, config);
+void check_call(const FailingRank& machine, const EmbeddingConfig& config, const Right& right, std::size_t failing) {
   const Call& call = calls_of_training[failing];
   const auto train = [&](FailingCalls& calls, const Communicator& comm) {
     const auto rank = static_cast<std::size_t>(comm.rank());
@@ -166,7 +165,9 @@ TEST_CASE("memory runs out in a call on a table", "[failures]") {
   for (const ExchangeInfo& exchange : exchanges()) {
     DYNAMIC_SECTION(exchange.name) {
       for (const FailingRank& machine : machines) {
-        for (std::size_t call = 0; call < calls_of_training.size(); ++call) check_call(machine, config_of(exchange.name), call);
+        const EmbeddingConfig config = config_of(exchange.name);
+        const Right right = right_results(machine, config);
+        for (std::size_t call = 0; call < call_count; ++call) check_call(machine, config, right, call);
       }
     }
   }

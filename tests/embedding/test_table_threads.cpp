@@ -4,6 +4,7 @@
 #include "support/catch.hpp"
 #include "support/inproc_ranks.hpp"
 #include "support/table_training.hpp"
+#include "support/thinning.hpp"
 
 namespace weir::test {
 namespace {
@@ -26,8 +27,10 @@ TEST_CASE("tables have the same bits on any number of threads", "[threads]") {
         config.optimizer = optimizer;
         config.wire_values = values;
         config.learning_rate = 0.01;
-        const std::vector<TrainedTable> expected = trained_by(1, config);
+        std::vector<TrainedTable> expected;
         for (const int threads : {2, 3, 7}) {
+          if (left_out()) continue;
+          if (expected.empty()) expected = trained_by(1, config);
           INFO(exchange.name << " values " << static_cast<int>(values) << " threads " << threads);
           REQUIRE(trained_by(threads, config) == expected);
         }

@@ -12,6 +12,7 @@
 #include "support/catch.hpp"
 #include "support/contract.hpp"
 #include "support/shared_gradients.hpp"
+#include "support/thinning.hpp"
 #include "transport/mpi/mpi_library.hpp"
 #include "transport/mpi/mpi_transport.hpp"
 
@@ -73,22 +74,25 @@ TEST_CASE("which MPI the program runs on") {
 TEST_CASE("oktopk over MPI equals the oracle bit for bit") {
   const Communicator comm(MPI_COMM_WORLD);
   for (const Input input : all_inputs()) {
-    check_exact<float>(comm, 6007, 211, input);
-    check_exact<double>(comm, 2003, 101, input);
+    if (!left_out(4)) check_exact<float>(comm, 6007, 211, input);
+    if (!left_out(4)) check_exact<double>(comm, 2003, 101, input);
   }
   for (const std::int64_t n : {0, 1, 2, 7, 1000}) {
     for (const std::int64_t k : std::vector<std::int64_t>{0, 1, n / 2, n}) {
-      if (k <= n) check_exact<float>(comm, n, k, Input::integers);
+      if (k <= n && !left_out(4)) check_exact<float>(comm, n, k, Input::integers);
     }
   }
-  check_exact<float>(comm, 200003, 60001, Input::heavy_tailed);  // messages beyond any eager limit
+  // Messages beyond any eager limit; every rank computes what all of them have.
+  if (comm.size() <= 4 || !left_out(4)) check_exact<float>(comm, 200003, 60001, Input::heavy_tailed);
 }
 
 TEST_CASE("oktopk by every schedule over MPI equals the oracle bit for bit") {
   const Communicator comm(MPI_COMM_WORLD);
   for (const ExchangeSchedule schedule : {ExchangeSchedule::direct, ExchangeSchedule::phased, ExchangeSchedule::one_round}) {
     for (const std::string algorithm : {"oktopk", "hi_oktopk"}) {
-      for (const Input input : all_inputs()) check_exact<float>(comm, 6007, 211, input, algorithm, schedule);
+      for (const Input input : all_inputs()) {
+        if (!left_out(4)) check_exact<float>(comm, 6007, 211, input, algorithm, schedule);
+      }
       check_exact<double>(comm, 2003, 101, Input::heavy_tailed, algorithm, schedule);
       for (const std::int64_t n : {0, 1, 5}) check_exact<float>(comm, n, n, Input::integers, algorithm, schedule);
     }
@@ -102,11 +106,12 @@ TEST_CASE("every sparse algorithm over MPI equals the oracle bit for bit") {
   for (const AllreduceRow& row : allreduce_registry()) {
     if (!row.sparse() || row.threshold) continue;
     const std::string algorithm(row.name);
-    for (const Input input : {Input::heavy_tailed, Input::integers, Input::rank_heavy})
-      check_exact<float>(comm, 6007, 211, input, algorithm);
+    for (const Input input : {Input::heavy_tailed, Input::integers, Input::rank_heavy}) {
+      if (!left_out(4)) check_exact<float>(comm, 6007, 211, input, algorithm);
+    }
     check_exact<double>(comm, 2003, 101, Input::elsewhere, algorithm);
     for (const std::int64_t n : {0, 1, 5}) check_exact<float>(comm, n, std::min<std::int64_t>(n, 2), Input::integers, algorithm);
-    check_exact<float>(comm, 60013, 20011, Input::heavy_tailed, algorithm);
+    if (!left_out(4)) check_exact<float>(comm, 60013, 20011, Input::heavy_tailed, algorithm);
   }
 }
 
@@ -315,7 +320,7 @@ TEST_CASE("a peer that never answers ends in a timeout on every survivor") {
     CHECK_THAT(error_of(WEIR_ERR_STATE, [&] { plan.run(gradient); }), ContainsSubstring("cannot run again"));
   }
   // The silent rank is alive, only not calling: everybody leaves together, past the deadline.
-  sleep(3);
+  if (comm.rank() == comm.size() - 1) sleep(2);
   MPI_Barrier(MPI_COMM_WORLD);
 }
 

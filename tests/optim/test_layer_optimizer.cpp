@@ -12,6 +12,7 @@
 #include "support/inproc_ranks.hpp"
 #include "support/rank_check.hpp"
 #include "support/same_errors.hpp"
+#include "support/thinning.hpp"
 
 namespace weir::test {
 namespace {
@@ -47,7 +48,9 @@ void check_weights(const Job& job, const OptimizerConfig& config) {
 TEST_CASE("weights are those of the papers' loops, on any number of ranks", "[optim]") {
   for (const Job& job : jobs) {
     for (const OptimizerRule rule : rules) {
-      for (const OperatorDivision update : updates) check_weights(job, {.rule = rule, .weight_decay = 1e-2, .update = update});
+      for (const OperatorDivision update : updates) {
+        if (!left_out(4)) check_weights(job, {.rule = rule, .weight_decay = 1e-2, .update = update});
+      }
     }
   }
 }

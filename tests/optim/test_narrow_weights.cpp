@@ -8,6 +8,7 @@
 #include "support/inproc_ranks.hpp"
 #include "support/rank_check.hpp"
 #include "support/same_errors.hpp"
+#include "support/thinning.hpp"
 
 namespace weir::test {
 namespace {
@@ -29,6 +30,7 @@ void step(LayerOptimizer& optimizer, Words& weights, const std::vector<Optimized
 }
 
 void check_weights(const Job& job, const OptimizerConfig& config, int change) {
+  if (left_out(4)) return;
   const std::vector<OptimizedLayer> layers = odd_layers();
   const Words right = right_words(config, layers, change);
   RankCheck check;
@@ -82,6 +84,7 @@ TEST_CASE("only what differs from what was made of it is taken over", "[optim]")
 TEST_CASE("an optimizer of 16-bit weights goes on from a saved state", "[optim]") {
   const std::vector<OptimizedLayer> layers = odd_layers();
   for_each_narrow_kind([&](const OptimizerConfig& config) {
+    if (left_out(4)) return;
     const Words right = right_words(config, layers, -1);
     RankCheck check;
     run_ranks(3, [&](Communicator& comm) {

@@ -90,7 +90,7 @@ int fuzz_loop(int argc, char** argv, const FuzzCase& run_case) {
 
   std::uint64_t cases = 0;
   const std::uint64_t first = line.only_one ? line.number : test_offset(), step = line.only_one ? 1 : test_every();
-  line.seconds /= static_cast<double>(step);
+  if (step > 1) line.seconds /= 2 * static_cast<double>(step);
   for (std::uint64_t at = first; cases == 0 || !line.only_one; at += step, ++cases) {
     if (!line.only_one && line.seconds > 0 && seconds_of_cpu() > line.seconds) break;
     std::snprintf(repeat_line.data(), repeat_line.size(), "to repeat: %s --seed %llu --case %llu\n", argv[0],

@@ -81,7 +81,7 @@ class FlatOracle {
     std::vector<Sparse> local(ranks);
     for (std::size_t r = 0; r < ranks; ++r) {
       for (std::size_t i = 0; i < gradients[r].size(); ++i) residual[r][i] += gradients[r][i];
-      for (const std::uint32_t i : topk(residual[r], k)) local[r][i] = residual[r][i];
+      for (const std::uint32_t i : topk(residual[r], k)) local[r].emplace_hint(local[r].end(), i, residual[r][i]);
     }
     std::vector<std::vector<Sparse>> dropped(ranks);
     std::vector<Sparse> contributed = local;  // what of it goes into the sum
@@ -103,12 +103,23 @@ class FlatOracle {
 
  private:
   static Sparse sum(const std::vector<Sparse>& local) {
-    std::map<std::uint32_t, std::vector<Optional<T>>> contributions;
+    struct Entry {
+      std::uint32_t index;
+      std::size_t rank;
+      T value;
+    };
+    std::vector<Entry> entries;
     for (std::size_t r = 0; r < local.size(); ++r) {
-      for (const auto& [i, value] : local[r]) contributions.try_emplace(i, local.size()).first->second[r] = {true, value};
+      for (const auto& [i, value] : local[r]) entries.push_back({i, r, value});
     }
+    std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.index < b.index; });
     Sparse total;
-    for (const auto& [i, values] : contributions) total[i] = tree_sum(values).value;
+    for (std::size_t at = 0; at < entries.size();) {
+      const std::uint32_t index = entries[at].index;
+      std::vector<Optional<T>> values(local.size());
+      for (; at < entries.size() && entries[at].index == index; ++at) values[entries[at].rank] = {true, entries[at].value};
+      total.emplace_hint(total.end(), index, tree_sum(values).value);
+    }
     return total;
   }
 
@@ -122,7 +133,7 @@ class FlatOracle {
       values.push_back(value);
     }
     Sparse kept;
-    for (const std::uint32_t at : topk(values, k)) kept[indices[at]] = values[at];
+    for (const std::uint32_t at : topk(values, k)) kept.emplace_hint(kept.end(), indices[at], values[at]);
     return kept;
   }
 

@@ -1,10 +1,12 @@
-// thinning.hpp: runs part of a large grid of cases. tests/run.sh sets TEST_EVERY, so that every change is answered in minutes, and
+// thinning.hpp: runs part of a grid of cases. tests/run.sh sets TEST_EVERY, so that every change is answered in minutes, and
 // TEST_OFFSET by the commit, so that as many commits run them all. A case that has failed once is no longer part of a grid: it gets
 // a TEST_CASE of its own.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <limits>
 
 namespace weir::test {
 
@@ -25,11 +27,13 @@ inline std::uint64_t test_offset() {
   return offset % test_every();
 }
 
-/// True for cases to leave out: all but about one in TEST_EVERY, spread evenly over the grid whatever its dimensions. Not for the
-/// threads of virtual ranks, which would leave out different ones.
-inline bool left_out() {
+/// True for cases to leave out: all but about one in TEST_EVERY, or in `among` where that is fewer, spread evenly over the grid
+/// whatever its dimensions. Not for the threads of virtual ranks, which would leave out different ones.
+inline bool left_out(std::uint64_t among = std::numeric_limits<std::uint64_t>::max()) {
   static std::uint64_t cases = 0;
-  return (++cases * 0x9e3779b97f4a7c15u >> 32) % test_every() != test_offset();
+  const std::uint64_t one_in = std::min(among, test_every());
+  const std::uint64_t place = ++cases * 0x9e3779b97f4a7c15u >> 32;  // multiples of the golden ratio fill a circle evenly
+  return place * one_in >> 32 != test_offset() % one_in;
 }
 
 }  // namespace weir::test

@@ -278,10 +278,10 @@ TEMPLATE_TEST_CASE("selection has the same bits on any number of threads", "[thr
   for (const Input input : all_inputs()) {
     for (const std::int64_t n : {393216 + 5, 7 * 131072 + 13}) {
       std::vector<std::vector<T>> gradients;
-      for (int t = 0; t < 3; ++t) gradients.push_back(make_input<T>(input, n, 0, 1, t));
       for (const Threshold method : all_thresholds) {
         for (const std::int64_t k : {n / 100, n / 3}) {
           if (left_out()) continue;
+          while (gradients.size() < 3) gradients.push_back(make_input<T>(input, n, 0, 1, static_cast<int>(gradients.size())));
           INFO(input_name(input) << " n " << n << " k " << k << " " << threshold_name(method));
           check_same_selection<T>(method, gradients, k);
         }

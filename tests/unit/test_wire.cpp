@@ -13,12 +13,14 @@
 
 #include "codec/wire.hpp"
 #include "support/catch.hpp"
+#include "support/thinning.hpp"
 
 namespace {
 
 using weir::Threads;
 using weir::WireFormat;
 using weir::WireValues;
+using weir::test::left_out;
 using weir::wire::Wire;
 using Indices = std::vector<std::uint32_t>;
 
@@ -451,6 +453,7 @@ TEMPLATE_TEST_CASE("long messages have the same bytes on any number of threads, 
           REQUIRE(weir::wire::format_name<TestType>(wire, v.count(), c.range) == c.format);
         const std::vector<std::byte> message = encoded(wire, v, base);
         for (const Threads& threads : several) {
+          if (left_out()) continue;
           REQUIRE(encoded(wire, v, base, threads) == message);
           check_round_trip(wire, v, base, 1, threads);
         }
@@ -477,6 +480,7 @@ TEMPLATE_TEST_CASE("damaged long messages are refused or hold a sorted vector, o
           damaged[index_part + random() % (message.size() - index_part)] ^= std::byte{1} << (random() % 8);
         if (trial == 1) std::fill(damaged.begin(), damaged.end(), std::byte{0xff});
         if (trial == 2) std::fill(damaged.begin(), damaged.end(), std::byte{0});
+        if (trial > 2 && left_out()) continue;
         INFO(c.format << ", " << (format == WireFormat::coo ? "coo" : "compact") << ", trial " << trial);
         const Outcome alone = decode_outcome<TestType>(wire, damaged, v.count(), base, c.range);
         REQUIRE(alone != Outcome::broken);
