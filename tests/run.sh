@@ -106,7 +106,7 @@ build_thread() { build thread mpicc.openmpi "$1" "${sanitize[@]}" -DWEIR_WITH_TB
 run_tests() {
   local name=$1 log=$build/$1.ctest.log
   shift
-  (cd "$build/$name" && ctest --output-on-failure --parallel "$jobs" "$@") | tee "$log"
+  (cd "$build/$name" && ctest --output-on-failure --parallel "$((jobs + 1))" "$@") | tee "$log"
   grep -h '^skipped: ' "$build/$name/Testing/Temporary/LastTest.log" | sort -u || true
   grep '% tests passed' "$log"
 }
