@@ -7,7 +7,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <functional>
-#include <limits>
 #include <string>
 #include <vector>
 #include <weir/weir.hpp>
@@ -152,10 +151,9 @@ inline void fail_every_allocation(const std::string& what, int ranks, int victim
                                   const std::string& machine_file = "") {
   constexpr unsigned seconds_of_a_hang = 60;
   std::signal(SIGALRM, [](int) { std::abort(); });
-  const auto step = static_cast<std::int64_t>(test_every());
-  std::int64_t end = std::numeric_limits<std::int64_t>::max();  // no more allocations: found once
   for (const Failing how : {Failing::once, Failing::on}) {
-    for (auto nth = static_cast<std::int64_t>(1 + test_offset()); nth < end; nth += step) {
+    bool failed = true;
+    for (auto nth = static_cast<std::int64_t>(1 + test_offset()); failed; nth += static_cast<std::int64_t>(test_every())) {
       INFO(what << " on '" << machine << "' P " << ranks << ": allocation " << nth << (how == Failing::on ? " and all later" : "")
                 << " on rank " << victim);
       FailingCalls calls(ranks, victim, nth, how);
@@ -164,7 +162,7 @@ inline void fail_every_allocation(const std::string& what, int ranks, int victim
                 {.machine = machine, .settings = {.timeout_seconds = 20, .log = LogLevel::error, .machine = machine_file}});
       alarm(0);
       REQUIRE(calls.failure() == "");
-      if (!calls.failed()) end = nth;
+      failed = calls.failed();
     }
   }
 }
