@@ -9,22 +9,22 @@ std::string why_no_nccl() {
 }
 
 namespace {
-[[noreturn]] void refuse() { fail(WEIR_ERR_UNSUPPORTED, "{}", why_no_nccl()); }
+[[noreturn]] void refuse_nccl() { fail(WEIR_ERR_UNSUPPORTED, "{}", why_no_nccl()); }
 }  // namespace
 
 int nccl_version() { return 0; }
 std::string nccl_version_text(int) { return {}; }
-NcclId make_nccl_id() { refuse(); }
-NcclCommunicator::NcclCommunicator(const NcclId&, int rank, int size) : rank_(rank), size_(size) { refuse(); }
+NcclId make_nccl_id() { refuse_nccl(); }
+NcclCommunicator::NcclCommunicator(const NcclId&, int rank, int size) : rank_(rank), size_(size) { refuse_nccl(); }
 NcclCommunicator::~NcclCommunicator() = default;
-bool NcclCommunicator::reached() { refuse(); }
+bool NcclCommunicator::reached() { refuse_nccl(); }
 void NcclCommunicator::abort() noexcept {
   comm_ = nullptr;
   rank_ = size_ = 0;
 }
 void NcclCommunicator::abort_all(std::span<const std::unique_ptr<NcclCommunicator>>) noexcept {}
-void NcclCommunicator::allreduce(void*, std::int64_t, DataType, double, void*) { refuse(); }
-void NcclCommunicator::reduce_scatter(const void*, void*, Bounds, DataType, double, void*) { refuse(); }
-void NcclCommunicator::allgather(void*, Bounds, DataType, void*) { refuse(); }
+void NcclCommunicator::allreduce(void*, std::int64_t, DataType, double, void*) { refuse_nccl(); }
+void NcclCommunicator::reduce_scatter(const void*, void*, Bounds, DataType, double, void*) { refuse_nccl(); }
+void NcclCommunicator::allgather(void*, Bounds, DataType, void*) { refuse_nccl(); }
 
 }  // namespace weir::cuda

@@ -81,7 +81,7 @@ build_weir() {
   local fresh=()
   # An existing build folder keeps what it was made with. CUDA, which this example does not use, takes longer to build than the rest.
   if [ ! -e "$build/CMakeCache.txt" ]; then
-    fresh=(-DWEIR_WITH_CUDA=OFF)
+    fresh=(-DWEIR_WITH_CUDA=OFF -DCMAKE_UNITY_BUILD=ON)
     if command -v ninja >/dev/null; then fresh+=(-G Ninja); fi
   fi
   # With several MPIs installed, the one that train() launches.

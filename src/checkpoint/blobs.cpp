@@ -5,7 +5,7 @@ namespace {
 
 constexpr std::int64_t word = sizeof(std::uint64_t);
 
-std::int64_t bytes_of(const Blob& blob) { return static_cast<std::int64_t>(blob.size()); }
+std::int64_t length(const Blob& blob) { return static_cast<std::int64_t>(blob.size()); }
 
 }  // namespace
 
@@ -15,7 +15,7 @@ task<void> BlobExchange::gather(Channel channel, const Blob& mine, std::vector<B
     const Request size = channel.send(&size_, word, 0, Traffic::control);
     co_await channel.done(size);
     if (mine.empty()) co_return;
-    const Request rest = channel.send(mine.data(), bytes_of(mine), 0, Traffic::control);
+    const Request rest = channel.send(mine.data(), length(mine), 0, Traffic::control);
     co_await channel.done(rest);
     co_return;
   }
@@ -28,7 +28,7 @@ task<void> BlobExchange::gather(Channel channel, const Blob& mine, std::vector<B
     co_await channel.done(size);
     all[rank].resize(sizes_[rank]);
     if (all[rank].empty()) continue;
-    const Request rest = channel.receive(all[rank].data(), bytes_of(all[rank]), static_cast<int>(rank), Traffic::control);
+    const Request rest = channel.receive(all[rank].data(), length(all[rank]), static_cast<int>(rank), Traffic::control);
     co_await channel.done(rest);
   }
 }
@@ -39,7 +39,7 @@ task<void> BlobExchange::scatter(Channel channel, const std::vector<Blob>& parts
     co_await channel.done(size);
     mine.resize(size_);
     if (mine.empty()) co_return;
-    const Request rest = channel.receive(mine.data(), bytes_of(mine), 0, Traffic::control);
+    const Request rest = channel.receive(mine.data(), length(mine), 0, Traffic::control);
     co_await channel.done(rest);
     co_return;
   }
@@ -51,7 +51,7 @@ task<void> BlobExchange::scatter(Channel channel, const std::vector<Blob>& parts
     const Request size = channel.send(&sizes_[rank], word, static_cast<int>(rank), Traffic::control);
     co_await channel.done(size);
     if (parts[rank].empty()) continue;
-    const Request rest = channel.send(parts[rank].data(), bytes_of(parts[rank]), static_cast<int>(rank), Traffic::control);
+    const Request rest = channel.send(parts[rank].data(), length(parts[rank]), static_cast<int>(rank), Traffic::control);
     co_await channel.done(rest);
   }
 }
@@ -67,7 +67,7 @@ task<void> BlobExchange::broadcast(Channel channel, Blob& blob) {
     co_await channel.done(size);
     blob.resize(size_);
     if (!blob.empty()) {
-      const Request rest = channel.receive(blob.data(), bytes_of(blob), from, Traffic::control);
+      const Request rest = channel.receive(blob.data(), length(blob), from, Traffic::control);
       co_await channel.done(rest);
     }
   }
@@ -76,7 +76,7 @@ task<void> BlobExchange::broadcast(Channel channel, Blob& blob) {
     const Request size = channel.send(&size_, word, rank + bit, Traffic::control);
     co_await channel.done(size);
     if (blob.empty()) continue;
-    const Request rest = channel.send(blob.data(), bytes_of(blob), rank + bit, Traffic::control);
+    const Request rest = channel.send(blob.data(), length(blob), rank + bit, Traffic::control);
     co_await channel.done(rest);
   }
 }

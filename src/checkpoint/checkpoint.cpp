@@ -21,13 +21,6 @@ namespace {
 constexpr int save_priority = -2000000;  // behind everything that a step waits for
 constexpr std::size_t longest_name = 128;
 
-constexpr auto for_card_fields = [](const CheckpointConfig& c, auto&& put) { for_agreed_fields(c, put); };
-
-std::span<const CardField> config_fields() {
-  static const CardFields all = card_fields<CheckpointConfig>(for_card_fields);
-  return all;
-}
-
 void check_config(const CheckpointConfig& c) {
   require(!c.folder.empty(), "folder is empty: it must name where files go, for example checkpoints");
   check_fields(c);
@@ -151,9 +144,9 @@ std::shared_ptr<CheckpointState> make_checkpoint(std::shared_ptr<CommunicatorSta
   card.outcome = outcome_of([&] {
     check_config(config);
     if (!checkpoint::has_hdf5()) (void)checkpoint::read_structure("", {});
-    set_fields(card, config, for_card_fields);
+    set_fields(card, config);
   });
-  Lease lease = open_agreed(*comm, card, {"checkpoint", "", config_fields()}, config.name);
+  Lease lease = open_agreed(*comm, card, {"checkpoint", "", card_fields<CheckpointConfig>()}, config.name);
   std::shared_ptr<CheckpointState> state;
   std::string folder = config.folder, run = config.run;
   comm->broadcast("telling a checkpoint's folder", folder);

@@ -11,7 +11,7 @@
 namespace weir::checkpoint {
 namespace {
 
-constexpr std::int64_t most_at_once = std::int64_t{1} << 20;  // checksums are taken while it is in the cache
+constexpr std::int64_t most_in_cache = std::int64_t{1} << 20;  // checksums are taken while it is in the cache
 constexpr std::size_t written_at_once = std::size_t{1} << 23;
 
 /// HDF5's shuffle filter: first the first bytes of all elements, then the second ones, ...
@@ -142,7 +142,7 @@ void ChunkReader::read_run(std::size_t rank, std::int64_t first, std::int64_t la
   for (std::size_t c = begin; c < end;) {
     const std::size_t run = c;
     std::int64_t bytes = dataset_.chunks[c].bytes;
-    for (++c; c < end && bytes < most_at_once && dataset_.chunks[c].address == dataset_.chunks[run].address + bytes; ++c)
+    for (++c; c < end && bytes < most_in_cache && dataset_.chunks[c].address == dataset_.chunks[run].address + bytes; ++c)
       bytes += dataset_.chunks[c].bytes;
     file_.read_at(dataset_.chunks[run].address, {to, static_cast<std::size_t>(bytes)});
     bytes_read_ += bytes;

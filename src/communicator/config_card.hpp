@@ -33,38 +33,42 @@ struct CardField {
 };
 using CardFields = std::array<CardField, std::tuple_size_v<decltype(ConfigCard::fields)>>;
 
-/// Calls put(CardField, bits) for every number of `config` on which all ranks must agree.
-template <class Config, class Put>
-void for_agreed_fields(const Config& config, Put&& put) {
-  visit_fields(config, [&](const FieldInfo& field, const auto& value) {
-    using Value = std::remove_cvref_t<decltype(value)>;
-    if constexpr (!std::is_same_v<Value, std::string>) {
-      if (!field.agreed) return;
-      if constexpr (std::is_floating_point_v<Value>)
-        put(CardField{field.name, true}, std::bit_cast<std::uint64_t>(value + 0.0));  // 0.0 makes -0.0 the same as 0.0
-      else if constexpr (std::is_enum_v<Value>)
-        put(CardField{field.name, false, names_of<Value>}, static_cast<std::uint64_t>(value));
-      else
-        put(CardField{field.name}, static_cast<std::uint64_t>(value));
-    }
-  });
-}
+/// Calls put(CardField, bits) for every number of a configuration on which all ranks must agree.
+struct AgreedFields {
+  template <class Config, class Put>
+  void operator()(const Config& config, Put&& put) const {
+    visit_fields(config, [&](const FieldInfo& field, const auto& value) {
+      using Value = std::remove_cvref_t<decltype(value)>;
+      if constexpr (!std::is_same_v<Value, std::string>) {
+        if (!field.agreed) return;
+        if constexpr (std::is_floating_point_v<Value>)
+          put(CardField{field.name, true}, std::bit_cast<std::uint64_t>(value + 0.0));  // 0.0 makes -0.0 the same as 0.0
+        else if constexpr (std::is_enum_v<Value>)
+          put(CardField{field.name, false, names_of<Value>}, static_cast<std::uint64_t>(value));
+        else
+          put(CardField{field.name}, static_cast<std::uint64_t>(value));
+      }
+    });
+  }
+};
 
-/// The fields of a configuration, as `for_fields`(config, put) puts them; those behind the last have no name, and are the same
-/// everywhere.
-template <class Config, class ForFields>
-[[nodiscard]] CardFields card_fields(ForFields&& for_fields) {
-  CardFields fields{};
-  std::size_t at = 0;
-  for_fields(Config{}, [&](const CardField& field, std::uint64_t) { fields.at(at++) = field; });
-  return fields;
+/// The fields of a configuration, as `Fields` puts them; those behind the last have no name, and are the same everywhere.
+template <class Config, class Fields = AgreedFields>
+[[nodiscard]] std::span<const CardField> card_fields() {
+  static const CardFields all = [] {
+    CardFields fields{};
+    std::size_t at = 0;
+    Fields{}(Config{}, [&](const CardField& field, std::uint64_t) { fields.at(at++) = field; });
+    return fields;
+  }();
+  return all;
 }
 
 /// Their bits.
-template <class Config, class ForFields>
-void set_fields(ConfigCard& card, const Config& config, ForFields&& for_fields) {
+template <class Fields = AgreedFields, class Config>
+void set_fields(ConfigCard& card, const Config& config) {
   std::size_t at = 0;
-  for_fields(config, [&](const CardField&, std::uint64_t bits) { card.fields.at(at++) = bits; });
+  Fields{}(config, [&](const CardField&, std::uint64_t bits) { card.fields.at(at++) = bits; });
 }
 
 /// The names of what a card holds, for people.

@@ -44,13 +44,6 @@ void check_batch(std::int64_t largest_batch, std::int64_t value_bytes) {
           largest_batch, value_bytes, most_batch_bytes / value_bytes);
 }
 
-constexpr auto for_card_fields = [](const SampleCacheConfig& c, auto&& put) { for_agreed_fields(c, put); };
-
-std::span<const CardField> config_fields() {
-  static const CardFields all = card_fields<SampleCacheConfig>(for_card_fields);
-  return all;
-}
-
 ConfigCard card_of(const SampleCacheConfig& config, const SampleSource* source) {
   ConfigCard card;
   card.outcome = outcome_of([&] {
@@ -64,7 +57,7 @@ ConfigCard card_of(const SampleCacheConfig& config, const SampleSource* source) 
     card.set_text(fmt::format("{} samples", source->size()));
     card.set_detail(fmt::format("'{}', {:016x}, {} samples of {}{} bytes, {}", config.name, identity.value(), source->size(),
                                 source->variable() ? "at most " : "", source->value_bytes(), source->identity()));
-    set_fields(card, config, for_card_fields);
+    set_fields(card, config);
   });
   return card;
 }
@@ -260,7 +253,7 @@ std::shared_ptr<SampleCacheImpl> make_sample_cache(std::shared_ptr<CommunicatorS
                                                    std::shared_ptr<SampleSource> source) {
   // 1. What all want is the same.
   Lease lease = open_agreed(*comm, card_of(config, source.get()),
-                            {"sample cache", "number of samples", config_fields(), "data set"}, config.name);
+                            {"sample cache", "number of samples", card_fields<SampleCacheConfig>(), "data set"}, config.name);
 
   // 2. What is taken together.
   const std::int64_t bytes = store_bytes(*comm, config, *source);

@@ -17,13 +17,6 @@ using namespace weir::datacache;
 
 namespace {
 
-constexpr auto for_card_fields = [](const SampleLoaderConfig& c, auto&& put) { for_agreed_fields(c, put); };
-
-std::span<const CardField> config_fields() {
-  static const CardFields all = card_fields<SampleLoaderConfig>(for_card_fields);
-  return all;
-}
-
 /// Where a rank is to go.
 struct PositionCard {
   Outcome outcome;
@@ -202,9 +195,9 @@ std::shared_ptr<SampleLoaderImpl> make_sample_loader(const std::shared_ptr<Sampl
     require(config.batch <= cache->config.largest_batch, "batch is {}: the cache's largest_batch is {}", config.batch,
             cache->config.largest_batch);
     made = std::make_shared<SampleLoaderImpl>(cache, config);
-    set_fields(card, config, for_card_fields);
+    set_fields(card, config);
   });
-  static_cast<void>(open_agreed(*cache->comm, card, {"loader of samples", "", config_fields()}, cache->config.name));
+  static_cast<void>(open_agreed(*cache->comm, card, {"loader of samples", "", card_fields<SampleLoaderConfig>()}, cache->config.name));
   return made;
 }
 

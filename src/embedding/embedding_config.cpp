@@ -46,21 +46,14 @@ struct MemoryCard {
   double there = 0;
 };
 
-constexpr auto for_card_fields = [](const EmbeddingConfig& c, auto&& put) { for_agreed_fields(c, put); };
-
 ConfigCard make_card(const EmbeddingConfig& c, const Topology& topology) {
   ConfigCard card;
   card.outcome = detail::outcome_of([&] {
     check_config(c, topology);
     card.set_text(c.exchange);
-    set_fields(card, c, for_card_fields);
+    set_fields(card, c);
   });
   return card;
-}
-
-std::span<const CardField> config_fields() {
-  static const CardFields all = card_fields<EmbeddingConfig>(for_card_fields);
-  return all;
 }
 
 }  // namespace
@@ -98,7 +91,7 @@ void check_config(const EmbeddingConfig& c, const Topology& topology) {
 }
 
 detail::Lease agree_on_config(detail::CommunicatorState& comm, const EmbeddingConfig& config) {
-  return open_agreed(comm, make_card(config, comm.topology), {"table", "exchange", config_fields()}, config.name);
+  return open_agreed(comm, make_card(config, comm.topology), {"table", "exchange", card_fields<EmbeddingConfig>()}, config.name);
 }
 
 void agree_on_memory(detail::CommunicatorState& comm, const EmbeddingConfig& config, std::int64_t bytes) {

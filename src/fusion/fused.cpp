@@ -126,8 +126,8 @@ std::shared_ptr<FusedImpl> make_typed(std::shared_ptr<CommunicatorState> comm, P
 
 std::shared_ptr<FusedImpl> make_fused(std::shared_ptr<CommunicatorState> comm, const FusionConfig& config,
                                       std::span<const FusedTensor> tensors) {
-  Lease lease = open_agreed(*comm, make_card(config, tensors), {"fused", "algorithm", fusion::config_fields(), "number of tensors"},
-                            config.name);
+  Lease lease = open_agreed(*comm, make_card(config, tensors),
+                            {"fused", "algorithm", card_fields<FusionConfig>(), "number of tensors"}, config.name);
   agree_on_tensors(*comm, config, tensors);
   static_cast<void>(comm->agreed_machine());
   Plan plan;

@@ -35,9 +35,6 @@ void check_tensor(const FusedTensor& t, std::size_t place) {
           t.name, t.k, t.count);
 }
 
-/// put(field, bits) for all that ranks must agree on.
-constexpr auto for_card_fields = [](const FusionConfig& c, auto&& put) { for_agreed_fields(c, put); };
-
 /// Of all that ranks must agree on.
 std::uint64_t fingerprint(const FusedTensor& t) {
   Fingerprint all;
@@ -112,14 +109,9 @@ ConfigCard make_card(const FusionConfig& c, std::span<const FusedTensor> tensors
     check_config(c, tensors);
     card.set_text(c.algorithm);
     card.set_detail(fmt::format("{}", tensors.size()));
-    set_fields(card, c, for_card_fields);
+    set_fields(card, c);
   });
   return card;
-}
-
-std::span<const CardField> config_fields() {
-  static const CardFields all = card_fields<FusionConfig>(for_card_fields);
-  return all;
 }
 
 void agree_on_tensors(detail::CommunicatorState& comm, const FusionConfig& config, std::span<const FusedTensor> tensors) {

@@ -19,8 +19,6 @@ inline constexpr std::size_t most_tensors = (std::size_t{1} << 20) - 1;
 /// Throws Error(WEIR_ERR_ARGUMENT) saying what is wrong and what would be right, naming the tensor.
 void check_config(const FusionConfig& config, std::span<const FusedTensor> tensors);
 [[nodiscard]] ConfigCard make_card(const FusionConfig& config, std::span<const FusedTensor> tensors);
-/// Its fields; those behind the last have no name, and are the same everywhere.
-[[nodiscard]] std::span<const CardField> config_fields();
 /// Collective, after ranks have agreed on the card: throws on all ranks Error(WEIR_ERR_MISMATCH) naming the first tensor that
 /// differs.
 void agree_on_tensors(detail::CommunicatorState& comm, const FusionConfig& config, std::span<const FusedTensor> tensors);

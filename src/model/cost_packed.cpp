@@ -8,8 +8,6 @@ using namespace model;
 
 namespace {
 
-constexpr int window = 4;  // AllreduceConfig's default
-
 double encode_seconds(const Setting& setting, double elements) {
   return setting.problem.encode_adds * elements * 4 / setting.machine.rates.add;
 }
@@ -41,7 +39,7 @@ Cost cost_packed_reduce_scatter(const Machine& machine, const Problem& problem) 
   cost.select = encode_seconds(setting, shard);
   book_flat(cost, setting, setting.network.allreduce_control(setting.all, 8));
   if (problem.largest_node > 1) book_in_node(cost, node_reduce_scatter(setting));
-  StepCost across = setting.network.all_to_all(setting.rings, part * problem.packed_bytes, window);
+  StepCost across = setting.network.all_to_all(setting.rings, part * problem.packed_bytes, usual_window);
   across += gather(setting, setting.rings, part * problem.packed_bytes);
   across.seconds += decode_seconds(setting, shard) + encode_seconds(setting, part);
   book_across(cost, across);

@@ -5,6 +5,9 @@
 
 namespace weir::model {
 
+/// AllreduceConfig's default.
+constexpr int usual_window = 4;
+
 /// Everything a cost function looks at.
 struct Setting {
   Setting(const Machine& machine_in, const Problem& problem_in);

@@ -107,22 +107,15 @@ void check_config(const OptimizerConfig& c) {
           name_of(c.update));
 }
 
-constexpr auto for_card_fields = [](const OptimizerConfig& c, auto&& put) { for_agreed_fields(c, put); };
-
-ConfigCard card_of(const OptimizerConfig& config, std::span<const OptimizedLayer> layers) {
+ConfigCard optimizer_card(const OptimizerConfig& config, std::span<const OptimizedLayer> layers) {
   ConfigCard card;
   card.outcome = detail::outcome_of([&] {
     check_config(config);
     check_layers(layers);
     card.set_detail(text_of(layers));
-    set_fields(card, config, for_card_fields);
+    set_fields(card, config);
   });
   return card;
-}
-
-std::span<const CardField> config_fields() {
-  static const CardFields all = card_fields<OptimizerConfig>(for_card_fields);
-  return all;
 }
 
 /// Bytes of an element that cross the memory bus.
@@ -397,7 +390,8 @@ std::int64_t OptimizerImpl::memory_bytes() const {
 
 std::shared_ptr<OptimizerImpl> make_optimizer(const std::shared_ptr<CommunicatorState>& comm, const OptimizerConfig& config,
                                               std::span<const OptimizedLayer> layers) {
-  static_cast<void>(open_agreed(*comm, card_of(config, layers), {"optimizer", "rule", config_fields(), "layers"}, config.name));
+  static_cast<void>(
+      open_agreed(*comm, optimizer_card(config, layers), {"optimizer", "rule", card_fields<OptimizerConfig>(), "layers"}, config.name));
   std::shared_ptr<OptimizerImpl> made;
   comm->agree("making an optimizer", "optimizer", config.name, [&] { made = std::make_shared<OptimizerImpl>(comm); });
   made->open(config, layers);

@@ -43,22 +43,15 @@ std::string fingerprint(std::span<const OperatorPart> parts) {
   return fmt::format("{} parts, {:016x}", parts.size(), all.value());
 }
 
-constexpr auto for_card_fields = [](const OperatorConfig& c, auto&& put) { for_agreed_fields(c, put); };
-
 ConfigCard card_of(const OperatorConfig& config, std::span<const OperatorPart> parts) {
   ConfigCard card;
   card.outcome = outcome_of([&] {
     check_fields(config);
     check_parts(parts);
     card.set_detail(fingerprint(parts));
-    set_fields(card, config, for_card_fields);
+    set_fields(card, config);
   });
   return card;
-}
-
-std::span<const CardField> config_fields() {
-  static const CardFields all = card_fields<OperatorConfig>(for_card_fields);
-  return all;
 }
 
 /// Whichever is predicted to end first; of equals, the one that sends less.
@@ -268,7 +261,7 @@ void OperatorImpl::completed() {
 
 std::shared_ptr<OperatorImpl> make_operator(std::shared_ptr<CommunicatorState> comm, const OperatorConfig& config,
                                             std::span<const OperatorPart> parts, double use_seconds) {
-  Lease lease = open_agreed(*comm, card_of(config, parts), {"operator", "name", config_fields(), "its parts"}, config.name);
+  Lease lease = open_agreed(*comm, card_of(config, parts), {"operator", "name", card_fields<OperatorConfig>(), "its parts"}, config.name);
   static_cast<void>(comm->agreed_machine());
   std::shared_ptr<OperatorImpl> made;
   comm->agree("making an operator", "operator", config.name, [&] {

@@ -87,9 +87,12 @@ void check_config(const AllreduceConfig& c) {
 namespace {
 
 /// put(field, bits) for all that ranks must agree on.
-constexpr auto for_card_fields = [](const AllreduceConfig& c, auto&& put) {
-  for_agreed_fields(c, put);
-  put(CardField{"k (from density)"}, static_cast<std::uint64_t>(final_k(c)));
+struct AgreedFieldsOfPlans {
+  template <class Put>
+  void operator()(const AllreduceConfig& c, Put&& put) const {
+    AgreedFields{}(c, put);
+    put(CardField{"k (from density)"}, static_cast<std::uint64_t>(final_k(c)));
+  }
 };
 
 }  // namespace
@@ -100,15 +103,12 @@ ConfigCard make_card(const AllreduceConfig& c) {
     check_config(c);
     card.set_text(c.algorithm);
     card.set_detail(compression_text(c));
-    set_fields(card, c, for_card_fields);
+    set_fields<AgreedFieldsOfPlans>(card, c);
   });
   return card;
 }
 
-std::span<const CardField> config_fields() {
-  static const CardFields all = card_fields<AllreduceConfig>(for_card_fields);
-  return all;
-}
+std::span<const CardField> config_fields() { return card_fields<AllreduceConfig, AgreedFieldsOfPlans>(); }
 
 std::int64_t final_k(const AllreduceConfig& c) {
   if (c.k >= 0) return c.k;

@@ -9,8 +9,8 @@
 
 #include "bench/inputs.hpp"
 #include "bench/run.hpp"
-#include "cuda/runtime.hpp"
 #include "communicator/communicator.hpp"
+#include "cuda/runtime.hpp"
 #include "support/gpu_copier.hpp"
 
 namespace weir::bench {

@@ -14,14 +14,14 @@ void Report::begin(std::string_view title) {
 void Report::add(const Row& row) {
   fmt::print("{:<28} {:>11} {:>9} {:>7} {:>10.4f} {:<22} {:>10.4f} {:>6.2f}", row.name, row.count, row.k, row.entropy, row.ms,
              row.reference, row.reference_ms, row.share());
-  nlohmann::json json{{"benchmark", "kernel"},  {"name", row.name}, {"count", row.count},       {"k", row.k},
-                      {"entropy", row.entropy}, {"ms", row.ms},     {"against", row.reference}, {"against_ms", row.reference_ms},
-                      {"share", row.share()}};
+  JsonValue json{{"benchmark", "kernel"},  {"name", row.name}, {"count", row.count},       {"k", row.k},
+                 {"entropy", row.entropy}, {"ms", row.ms},     {"against", row.reference}, {"against_ms", row.reference_ms},
+                 {"share", row.share()}};
   if (row.bound > 0) {
     const bool met = row.share() >= row.bound;
     fmt::print("  bound {:.2f} {}", row.bound, verdict_of(met));
-    json["bound"] = row.bound;
-    json["met"] = met;
+    json.set("bound", row.bound);
+    json.set("met", met);
     count_bound(met);
   }
   fmt::print("\n");
@@ -31,12 +31,12 @@ void Report::add(const Row& row) {
 
 void Report::skip(const std::string& name, std::int64_t count, std::int64_t k, const std::string& reason) {
   fmt::print("{:<28} {:>11} {:>9} skipped: {}\n", name, count, k, reason);
-  rows_.push_back({{"benchmark", "skipped"}, {"name", name}, {"count", count}, {"k", k}, {"reason", reason}});
+  rows_.push_back(JsonValue{{"benchmark", "skipped"}, {"name", name}, {"count", count}, {"k", k}, {"reason", reason}});
 }
 
-void Report::add(nlohmann::json row, const bool* met) {
+void Report::add(JsonValue row, const bool* met) {
   if (met != nullptr) {
-    row["met"] = *met;
+    row.set("met", *met);
     count_bound(*met);
   }
   rows_.push_back(std::move(row));

@@ -2,9 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+
+#include "base/json.hpp"
 
 namespace weir::bench {
 
@@ -28,17 +29,17 @@ class Report {
   /// What was not measured, and why.
   void skip(const std::string& name, std::int64_t count, std::int64_t k, const std::string& reason);
   /// Any other row, printed by the caller; it counts as a bound if `met` is given.
-  void add(nlohmann::json row, const bool* met);
+  void add(JsonValue row, const bool* met);
 
   /// Rows under "benchmark": "kernel", "plan" or "skipped".
-  [[nodiscard]] const nlohmann::json& rows() const { return rows_; }
+  [[nodiscard]] const JsonValue& rows() const { return rows_; }
   /// "7 of 8 bounds met"
   [[nodiscard]] std::string verdict() const;
 
  private:
   void count_bound(bool met);
 
-  nlohmann::json rows_ = nlohmann::json::array();
+  JsonValue rows_ = JsonValue::array();
   int bounds_ = 0, met_ = 0;
 };
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <limits>
 #include <stdexcept>
 
@@ -97,10 +98,12 @@ std::optional<double> Run::torch_ms(std::int64_t count, std::int64_t k) const {
 void Run::read_torch() {
   if (options.torch.empty()) return;
   try {
-    for (const nlohmann::json& row : nlohmann::json::parse(std::ifstream(options.torch))) {
-      if (row.at("benchmark") == "torch_topk") torch_[{row.at("count"), row.at("k")}] = row.at("ms");
+    std::ifstream file(options.torch);
+    const JsonValue rows = JsonValue::parse(std::string(std::istreambuf_iterator<char>(file), {}));
+    for (const JsonView row : rows.view().elements()) {
+      if (row.at("benchmark") == "torch_topk") torch_[{row.at("count").integer(), row.at("k").integer()}] = row.at("ms").number();
     }
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const JsonError& error) {
     throw std::runtime_error(fmt::format("'{}' is not what bench_torch_topk.py writes: {}", options.torch, error.what()));
   }
 }
