@@ -3,7 +3,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "cli/trace_clock.hpp"
@@ -16,7 +15,6 @@ namespace weir::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 using Catch::Matchers::WithinAbs;
 
 constexpr std::int64_t ms = 1000000;
@@ -49,19 +47,16 @@ TraceInfo info_of(int rank, const std::string& host, std::int64_t start_ns, std:
 
 std::string header(int rank, const std::string& run = "00000000000000aa", std::int64_t unix_ns = 1000,
                    const std::string& version = "0.1.0") {
-  const Json event = {{"name", "weir_trace"},
-                      {"ph", "M"},
-                      {"pid", rank},
-                      {"args",
-                       {{"version", version},
-                        {"run", run},
-                        {"communicator", 0},
-                        {"rank", rank},
-                        {"ranks", 2},
-                        {"host", "host" + std::to_string(rank)},
-                        {"start_ns", 1000000 * (rank + 1)},
-                        {"unix_ns", unix_ns}}}};
-  return "[\n" + event.dump();
+  const JsonValue args = {{"version", version},
+                          {"run", run},
+                          {"communicator", 0},
+                          {"rank", rank},
+                          {"ranks", 2},
+                          {"host", "host" + std::to_string(rank)},
+                          {"start_ns", 1000000 * (rank + 1)},
+                          {"unix_ns", unix_ns}};
+  const JsonValue event = {{"name", "weir_trace"}, {"ph", "M"}, {"pid", rank}, {"args", args}};
+  return "[\n" + event.view().dump();
 }
 const std::string clock_event = R"({"name":"weir_clock","ph":"M","pid":0,"args":{"rounds_ns":[[10,20]]}})";
 const std::string row_event = R"({"name":"thread_name","ph":"M","pid":0,"tid":2,"args":{"name":"w \"q\""}})";

@@ -85,7 +85,7 @@ for example in $(in_turn_of "$source"/examples/[0-9]*/CMakeLists.txt); do
   example=$(dirname "$example")
   name=$(basename "$example")
   if ! cmake -S "$example" -B "$work/$name" -DCMAKE_PREFIX_PATH="$prefix" -DMPI_C_COMPILER="$mpi" -DCMAKE_BUILD_TYPE=None \
-      -DCMAKE_CXX_FLAGS=-O0 >"$work/$name.log" 2>&1; then
+      -DCMAKE_CXX_FLAGS=-O0 -DCMAKE_UNITY_BUILD=ON >"$work/$name.log" 2>&1; then
     grep "Missing Debian packages" "$work/$name.log" || { cat "$work/$name.log"; exit 1; }
     continue
   fi
