@@ -82,7 +82,7 @@ if command -v dpkg-query >/dev/null; then
 fi
 
 # The compiler's own false alarms multiply under sanitizers: no -Werror there. CUDA code is the same under them.
-sanitize=(-DWEIR_WITH_CUDA=OFF -DWEIR_BUILD_EXAMPLES=OFF -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1")
+sanitize=(-DCMAKE_UNITY_BUILD=ON -DWEIR_WITH_CUDA=OFF -DWEIR_BUILD_EXAMPLES=OFF -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1")
 mpi_tests=(tests_of_mpi killed_run stuck_ranks other_abi weir_cli trainee late_rank fashion_mnist)
 
 # build NAME MPICC TARGETS CMAKE_ARGS...
@@ -113,7 +113,7 @@ run_tests() {
 
 # Volumes and conservation run the same code on more inputs: nothing new for ThreadSanitizer, and minutes under it.
 thread_tests=(test_engine test_observation test_progress_thread test_exact test_dense test_plan test_common_resources test_large_index test_table_steady test_resume
-  test_fused_errors test_pack_folder test_pack_processes test_sample_cache test_sample_loader test_elastic_optimizer fuzz_plan_progress_threads fuzz_table_progress_threads)
+  test_fused_errors test_fused_checkpoint test_pack_folder test_pack_processes test_sample_cache test_sample_loader test_elastic_optimizer fuzz_plan_progress_threads fuzz_table_progress_threads)
 
 # What a change inside a folder can break. A change elsewhere can break anything.
 labels_of() {
