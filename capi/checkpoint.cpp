@@ -169,7 +169,7 @@ weir_status weir_checkpoint_wait_for(weir_checkpoint* checkpoint, double seconds
   return guard_handle(checkpoint, [&] {
     need(done != nullptr, "the address for done is NULL");
     *done = 1;
-    if (checkpoint->operation) *done = finishes_within(*checkpoint->operation, seconds) ? 1 : 0;
+    if (checkpoint->operation) *done = checkpoint->operation->wait_for(seconds) ? 1 : 0;
   });
 }
 

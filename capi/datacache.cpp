@@ -159,7 +159,7 @@ weir_status weir_cache_wait_for(weir_cache* cache, std::int64_t batch, double se
   return guard_handle(cache, [&] {
     need(done != nullptr, "the address for done is NULL");
     need(seconds >= 0, "the time to wait is below 0");
-    *done = has_ended(cache, batch, [&](weir::Operation& operation) { return finishes_within(operation, seconds); }) ? 1 : 0;
+    *done = has_ended(cache, batch, [&](weir::Operation& operation) { return operation.wait_for(seconds); }) ? 1 : 0;
   });
 }
 

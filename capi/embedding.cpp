@@ -58,7 +58,7 @@ weir_status wait_for(weir_embedding* table, Call call, double seconds, int* done
   return guard_handle(table, [&] {
     need(done != nullptr, "the address for done is NULL");
     *done = 1;
-    if (table->*call) *done = finishes_within(*(table->*call), seconds) ? 1 : 0;
+    if (table->*call) *done = (table->*call)->wait_for(seconds) ? 1 : 0;
   });
 }
 

@@ -69,7 +69,7 @@ weir_status weir_fused_progress(weir_fused* fused) {
 weir_status weir_fused_wait_for(weir_fused* fused, int tensor, double seconds, int* done) {
   return guard_handle(fused, [&] {
     need(done != nullptr, "the address for done is NULL");
-    *done = finishes_within([&] { return fused->fused.test(tensor); }, seconds) ? 1 : 0;
+    *done = fused->fused.wait_for(tensor, seconds) ? 1 : 0;
   });
 }
 

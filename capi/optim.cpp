@@ -95,7 +95,7 @@ weir_status weir_operator_wait_for(weir_operator* work, double seconds, int* don
   return guard_handle(work, [&] {
     need(done != nullptr, "the address for done is NULL");
     *done = 1;
-    if (work->operation) *done = finishes_within(*work->operation, seconds) ? 1 : 0;
+    if (work->operation) *done = work->operation->wait_for(seconds) ? 1 : 0;
   });
 }
 

@@ -91,7 +91,7 @@ weir_status weir_plan_wait_for(weir_plan* plan, double seconds, int* done) {
   return guard_handle(plan, [&] {
     need(done != nullptr, "the address for done is NULL");
     *done = 1;
-    if (plan->operation) *done = finishes_within(*plan->operation, seconds) ? 1 : 0;
+    if (plan->operation) *done = plan->operation->wait_for(seconds) ? 1 : 0;
   });
 }
 

@@ -2,13 +2,11 @@
 // header.
 #pragma once
 
-#include <sched.h>
 #include <weir/mpi.h>
 #include <weir/weir.h>
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -141,25 +139,6 @@ weir_status destroy_handle(Handle* handle) noexcept {
     delete handle;
     --comm->users;
   });
-}
-
-/// Whether `test` has said so after at most `seconds`; it is asked once at least, and makes progress.
-template <class Test>
-bool finishes_within(Test&& test, double seconds) {
-  using Clock = std::chrono::steady_clock;
-  if (!(seconds >= 0))
-    throw Error(WEIR_ERR_ARGUMENT, "the time to wait is " + std::to_string(seconds) + " s: it must not be below 0");
-  const Clock::time_point begin = Clock::now();
-  while (!test()) {
-    if (std::chrono::duration<double>(Clock::now() - begin).count() >= seconds) return false;
-    sched_yield();
-  }
-  return true;
-}
-
-/// Whether the call has finished by then.
-inline bool finishes_within(Operation& operation, double seconds) {
-  return finishes_within([&] { return operation.test(); }, seconds);
 }
 
 /// `count` bytes; none where the number makes no sense.

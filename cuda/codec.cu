@@ -33,34 +33,36 @@ template <class T, WireValues values>
 struct Values {
   using Word = std::conditional_t<values != WireValues::native, std::uint16_t, Key<T>>;
   static constexpr Word absent = static_cast<Word>(~Word{0});
-  static __device__ __forceinline__ Word pack(T value) {
+  /// `scale`: what float16 travels times.
+  static __device__ __forceinline__ Word pack(T value, float scale) {
     if constexpr (values == WireValues::native) {
       const auto bits = std::bit_cast<Word>(value);
       // All bits set are kept for "no entry"; one bit less is the sign's quiet NaN.
       return bits != absent ? bits : static_cast<Word>(absent << (sizeof(T) == 4 ? 22 : 51));
     } else {
       using Narrow = std::conditional_t<values == WireValues::float16, float16, bfloat16>;
-      return narrow_to<Narrow, true>(value).bits;
+      return narrow_to<Narrow, true>(values == WireValues::float16 ? value * scale : value).bits;
     }
   }
-  static __device__ __forceinline__ T unpack(Word word) {
+  static __device__ __forceinline__ T unpack(Word word, float scale) {
     if constexpr (values == WireValues::native) {
       return std::bit_cast<T>(word);
     } else {
       using Narrow = std::conditional_t<values == WireValues::float16, float16, bfloat16>;
-      return widen(Narrow{word});
+      return values == WireValues::float16 ? widen(Narrow{word}) * scale : widen(Narrow{word});
     }
   }
 };
 
 /// Values and whole or low parts of indices, entry by entry. `low_bits` 32: coo.
 template <class T, WireValues values>
-__global__ void __launch_bounds__(threads_per_block) pack_kernel(const std::uint32_t* indices, const T* in, std::int64_t count,
-                                                                 std::uint32_t base, int low_bits, std::byte* out, std::byte* low) {
+__global__ void __launch_bounds__(threads_per_block)
+    pack_kernel(const std::uint32_t* indices, const T* in, std::int64_t count, float scale, std::uint32_t base, int low_bits,
+                std::byte* out, std::byte* low) {
   using V = Values<T, values>;
   const std::int64_t i = thread_number();
   if (i >= count) return;
-  reinterpret_cast<typename V::Word*>(out)[i] = V::pack(in[i]);
+  reinterpret_cast<typename V::Word*>(out)[i] = V::pack(in[i], scale);
   if (low_bits == 0) return;
   const std::uint32_t relative = indices[i] - base;
   if (low_bits == 32) store_bytes(low + 4 * i, relative);
@@ -115,20 +117,22 @@ __global__ void __launch_bounds__(threads_per_block) fill_absent_kernel(Word* ou
 
 template <class T, WireValues values>
 __global__ void __launch_bounds__(threads_per_block)
-    pack_dense_kernel(const std::uint32_t* indices, const T* in, std::int64_t count, std::uint32_t base, std::byte* out) {
+    pack_dense_kernel(const std::uint32_t* indices, const T* in, std::int64_t count, float scale, std::uint32_t base,
+                      std::byte* out) {
   using V = Values<T, values>;
   const std::int64_t i = thread_number();
-  if (i < count) reinterpret_cast<typename V::Word*>(out)[indices[i] - base] = V::pack(in[i]);
+  if (i < count) reinterpret_cast<typename V::Word*>(out)[indices[i] - base] = V::pack(in[i], scale);
 }
 
 /// Values, and of coo the indices.
 template <class T, WireValues values>
-__global__ void __launch_bounds__(threads_per_block) unpack_kernel(const std::byte* in, std::int64_t count, std::uint32_t base,
-                                                                   const std::byte* coo, std::uint32_t* indices, T* out) {
+__global__ void __launch_bounds__(threads_per_block)
+    unpack_kernel(const std::byte* in, std::int64_t count, float scale, std::uint32_t base, const std::byte* coo,
+                  std::uint32_t* indices, T* out) {
   using V = Values<T, values>;
   const std::int64_t i = thread_number();
   if (i >= count) return;
-  out[i] = V::unpack(reinterpret_cast<const typename V::Word*>(in)[i]);
+  out[i] = V::unpack(reinterpret_cast<const typename V::Word*>(in)[i], scale);
   if (coo != nullptr) indices[i] = base + load_bytes<std::uint32_t>(coo + 4 * i);
 }
 
@@ -195,8 +199,8 @@ __global__ void __launch_bounds__(threads_per_block) unpack_bits_kernel(BitVecto
 
 template <class T, WireValues values>
 __global__ void __launch_bounds__(threads_per_block)
-    unpack_dense_kernel(const std::byte* in, std::uint64_t range, std::int64_t count, std::uint32_t base, TileStates states,
-                        unsigned* malformed, std::uint32_t* indices, T* out) {
+    unpack_dense_kernel(const std::byte* in, std::uint64_t range, std::int64_t count, float scale, std::uint32_t base,
+                        TileStates states, unsigned* malformed, std::uint32_t* indices, T* out) {
   using V = Values<T, values>;
   using Word = typename V::Word;
   const std::uint64_t first = static_cast<std::uint64_t>(thread_number()) * values_per_thread;
@@ -220,7 +224,7 @@ __global__ void __launch_bounds__(threads_per_block)
     if (words[i] == V::absent) continue;
     if (number < static_cast<std::uint64_t>(count)) {
       indices[number] = base + static_cast<std::uint32_t>(first) + static_cast<std::uint32_t>(i);
-      out[number] = V::unpack(words[i]);
+      out[number] = V::unpack(words[i], scale);
     }
     ++number;
   }
@@ -274,16 +278,17 @@ std::int64_t encode(Queue queue, Wire wire, const std::uint32_t* indices, const 
   const Layout layout = layout_for<T>(wire, count, range);
   if (layout.form == Form::empty) return 0;
   const std::int64_t blocks = divide_up(count, threads_per_block);
+  const float scale = std::ldexp(1.0f, -wire.halvings);
   with_values<T>(wire.values, [&](auto kind, auto constant) {
     using Word = typename decltype(kind)::Word;
     constexpr WireValues v = decltype(constant)::value;
     if (layout.form == Form::dense) {
       launch(queue, fill_absent_kernel<Word>, divide_up(static_cast<std::int64_t>(range), threads_per_block),
              reinterpret_cast<Word*>(out), range);
-      launch(queue, pack_dense_kernel<T, v>, blocks, indices, values, count, base, out);
+      launch(queue, pack_dense_kernel<T, v>, blocks, indices, values, count, scale, base, out);
     } else {
       const int low_bits = layout.form == Form::coo ? 32 : layout.low_bits;
-      launch(queue, pack_kernel<T, v>, blocks, indices, values, count, base, low_bits, out, out + layout.value_bytes);
+      launch(queue, pack_kernel<T, v>, blocks, indices, values, count, scale, base, low_bits, out, out + layout.value_bytes);
     }
   });
   if (layout.bits > 0) {
@@ -303,13 +308,14 @@ void decode(Queue queue, Wire wire, const std::byte* in, std::int64_t count, std
   const TileStates states{reinterpret_cast<unsigned long long*>(queue.scratch + sizeof(Verdict))};
   clear(queue, queue.scratch, static_cast<std::int64_t>(sizeof(Verdict)) + tiles * 8);
   const std::int64_t blocks = tiles_of(count, threads_per_block);
+  const float scale = std::ldexp(1.0f, wire.halvings);
   with_values<T>(wire.values, [&](auto, auto constant) {
     constexpr WireValues v = decltype(constant)::value;
     if (layout.form == Form::dense) {
-      launch(queue, unpack_dense_kernel<T, v>, tiles, in, range, count, base, states, &verdict->malformed, indices, values);
+      launch(queue, unpack_dense_kernel<T, v>, tiles, in, range, count, scale, base, states, &verdict->malformed, indices, values);
     } else {
-      launch(queue, unpack_kernel<T, v>, blocks, in, count, base, layout.form == Form::coo ? in + layout.value_bytes : nullptr,
-             indices, values);
+      launch(queue, unpack_kernel<T, v>, blocks, in, count, scale, base,
+             layout.form == Form::coo ? in + layout.value_bytes : nullptr, indices, values);
     }
   });
   if (layout.bits > 0) {

@@ -60,41 +60,45 @@ __global__ void __launch_bounds__(threads_per_block) divide_kernel(T* x, Extent 
 
 template <class Narrow>
 struct Rounding {
-  static __device__ __forceinline__ float round(float value) { return widen(narrow_to<Narrow, true>(value)); }
+  float scale, back;  // powers of two: as what is halved travels
+
+  explicit Rounding(int halvings) : scale(std::ldexp(1.0f, -halvings)), back(std::ldexp(1.0f, halvings)) {}
+  __device__ __forceinline__ float round(float value) const { return widen(narrow_to<Narrow, true>(value * scale)) * back; }
   /// What rounding leaves of the value; zero where that is not finite.
-  static __device__ __forceinline__ float loss(float value) {
+  __device__ __forceinline__ float loss(float value) const {
     const float rounded = round(value);
     return key_of(rounded) < key_infinity<float> ? value - rounded : 0.0f;
   }
 };
 
 template <class Narrow>
-__global__ void __launch_bounds__(threads_per_block) round_kernel(const float* in, float* out, std::int64_t count) {
-  for_mine(count, [&](std::int64_t i) { out[i] = Rounding<Narrow>::round(in[i]); });
+__global__ void __launch_bounds__(threads_per_block)
+    round_kernel(Rounding<Narrow> rounding, const float* in, float* out, std::int64_t count) {
+  for_mine(count, [&](std::int64_t i) { out[i] = rounding.round(in[i]); });
 }
 
 template <class Narrow>
-__global__ void __launch_bounds__(threads_per_block) loss_kernel(float* values, std::int64_t count) {
-  for_mine(count, [&](std::int64_t i) { values[i] = Rounding<Narrow>::loss(values[i]); });
+__global__ void __launch_bounds__(threads_per_block) loss_kernel(Rounding<Narrow> rounding, float* values, std::int64_t count) {
+  for_mine(count, [&](std::int64_t i) { values[i] = rounding.loss(values[i]); });
 }
 
 template <class Narrow>
 __global__ void __launch_bounds__(threads_per_block)
-    return_loss_kernel(float* dense, const std::uint32_t* indices, const float* values, std::int64_t count,
-                       const std::uint32_t* taken, std::int64_t taken_count) {
+    return_loss_kernel(Rounding<Narrow> rounding, float* dense, const std::uint32_t* indices, const float* values,
+                       std::int64_t count, const std::uint32_t* taken, std::int64_t taken_count) {
   for_mine(count, [&](std::int64_t i) {
     const std::uint32_t index = indices[i];
     const std::int64_t t = lower_bound(taken, 0, taken_count, index);
     if (t == taken_count || taken[t] != index) return;
-    const float loss = Rounding<Narrow>::loss(values[i]);
+    const float loss = rounding.loss(values[i]);
     dense[index] += loss;
   });
 }
 
-/// Calls f with the type that values travel as.
+/// Calls f with how values travel.
 template <class F>
-void with_rounding(WireValues values, F f) {
-  values == WireValues::bfloat16 ? f(bfloat16{}) : f(float16{});
+void with_rounding(wire::Wire wire, F f) {
+  wire.values == WireValues::bfloat16 ? f(Rounding<bfloat16>(0)) : f(Rounding<float16>(wire.halvings));
 }
 
 }  // namespace
@@ -137,22 +141,22 @@ namespace weir::wire::cuda {
 
 using namespace weir::kernels::cuda;
 
-void round_values(Queue queue, WireValues values, const float* in, float* out, std::int64_t count) {
-  with_rounding(values, [&](auto narrow) {
-    launch(queue, round_kernel<decltype(narrow)>, tiles_of(count, threads_per_block), in, out, count);
+void round_values(Queue queue, Wire wire, const float* in, float* out, std::int64_t count) {
+  with_rounding(wire, [&]<class Narrow>(Rounding<Narrow> rounding) {
+    launch(queue, round_kernel<Narrow>, tiles_of(count, threads_per_block), rounding, in, out, count);
   });
 }
 
-void subtract_rounded(Queue queue, WireValues wire_values, float* values, std::int64_t count) {
-  with_rounding(wire_values, [&](auto narrow) {
-    launch(queue, loss_kernel<decltype(narrow)>, tiles_of(count, threads_per_block), values, count);
+void subtract_rounded(Queue queue, Wire wire, float* values, std::int64_t count) {
+  with_rounding(wire, [&]<class Narrow>(Rounding<Narrow> rounding) {
+    launch(queue, loss_kernel<Narrow>, tiles_of(count, threads_per_block), rounding, values, count);
   });
 }
 
-void return_rounded(Queue queue, WireValues wire_values, float* dense, const std::uint32_t* indices, const float* values,
-                    std::int64_t count, const std::uint32_t* taken, std::int64_t taken_count) {
-  with_rounding(wire_values, [&](auto narrow) {
-    launch(queue, return_loss_kernel<decltype(narrow)>, tiles_of(count, threads_per_block), dense, indices, values, count, taken,
+void return_rounded(Queue queue, Wire wire, float* dense, const std::uint32_t* indices, const float* values, std::int64_t count,
+                    const std::uint32_t* taken, std::int64_t taken_count) {
+  with_rounding(wire, [&]<class Narrow>(Rounding<Narrow> rounding) {
+    launch(queue, return_loss_kernel<Narrow>, tiles_of(count, threads_per_block), rounding, dense, indices, values, count, taken,
            taken_count);
   });
 }

@@ -21,13 +21,13 @@ template <class T>
 void decode(Queue queue, Wire wire, const std::byte* in, std::int64_t count, std::uint32_t base, std::uint64_t range,
             std::uint32_t* indices, T* values, std::int64_t* malformed);
 
-/// As the functions of codec/wire.hpp, for the 16-bit `values`.
-void round_values(Queue queue, WireValues values, const float* in, float* out, std::int64_t count);
-void subtract_rounded(Queue queue, WireValues wire_values, float* values, std::int64_t count);
+/// As the functions of codec/wire.hpp, for 16-bit values.
+void round_values(Queue queue, Wire wire, const float* in, float* out, std::int64_t count);
+void subtract_rounded(Queue queue, Wire wire, float* values, std::int64_t count);
 /// For each of the sorted entries whose index is among the sorted `taken`: dense[index] += what subtract_rounded makes of its
 /// value.
-void return_rounded(Queue queue, WireValues wire_values, float* dense, const std::uint32_t* indices, const float* values,
-                    std::int64_t count, const std::uint32_t* taken, std::int64_t taken_count);
+void return_rounded(Queue queue, Wire wire, float* dense, const std::uint32_t* indices, const float* values, std::int64_t count,
+                    const std::uint32_t* taken, std::int64_t taken_count);
 
 /// Scratch bytes for messages of up to `count` entries, whatever the range.
 template <class T>

@@ -546,7 +546,7 @@ module weir_types
     real(real64) :: largest_rate = 0.0_real64 !< no layer's step is more than so many times the learning rate; 0: no limit
     real(real64) :: beta1 = 0.9_real64 !< of lamb, from 0 to below 1
     real(real64) :: beta2 = 0.999_real64 !< of lamb, from 0 to below 1
-    real(real64) :: epsilon = 1e-06_real64 !< of lamb, at least 0
+    real(real64) :: epsilon = 1e-06_real64 !< of lamb, above 0
     integer :: norms = WEIR_OPERATOR_AUTOMATIC !< WEIR_OPERATOR_AUTOMATIC, ...: which ranks share the norms; with lamb, as `update`
     !> WEIR_OPERATOR_AUTOMATIC, ...: which ranks share the update, and momentum: each keeps that of its part, and weights are
     !> gathered (ZeRO stage 1)

@@ -129,7 +129,8 @@ class Checkpoint {
   [[nodiscard]] std::vector<std::int64_t> steps() const;
 
   /// From now on this signal (SIGTERM, SIGUSR1, ...) does not end the process: stop_requested() says that it has come. For all
-  /// checkpoints of the process. Throws Error(WEIR_ERR_ARGUMENT) for one that cannot be caught.
+  /// checkpoints of the process. In a child of fork() the signal does what it did before. Throws Error(WEIR_ERR_ARGUMENT) for one
+  /// that cannot be caught.
   static void catch_signal(int signal);
   /// Collective, blocking: it takes as long as a barrier. Whether any rank has received a signal that catch_signal has named, since
   /// the process began: time to save and end.

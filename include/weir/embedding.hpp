@@ -22,9 +22,10 @@ namespace detail {
 class EmbeddingState;
 }
 
-/// One table. In flight at once: one prefetch, one lookup, one update. What a call ends with is thrown by its operation, or, if
-/// nobody has waited so far, by the next call of its kind, which then has not started: wait on all ranks, or on none. Gradients
-/// that are not finite go into the rows as they are.
+/// One table. In flight at once: one prefetch, one lookup, one update. What a call ends with is thrown by its operation.
+/// The next lookup is refused (WEIR_ERR_BUSY, on all ranks alike) until somebody has waited for the last one. Nobody needs to wait
+/// for prefetches and updates: what one ended with that nobody has waited for is thrown by the next call of its kind, which then
+/// has not started. Wait on all ranks, or on none. Gradients that are not finite go into the rows as they are.
 ///
 /// In CUDA memory, vectors and gradients are on the table's GPU, and calls take a `stream`, a cudaStream_t. An update reads the
 /// gradients after what is on the stream; what is put onto it once update() has returned may overwrite them. A lookup writes the

@@ -81,6 +81,8 @@ class FusedAllreduce {
   bool test(int tensor);
   /// Until the update of this tensor is in its gradient.
   void wait(int tensor);
+  /// As test, for at most `seconds`, 0 or more; it is asked once at least.
+  bool wait_for(int tensor, double seconds);
   /// Until all updates are there, and all ranks have ended the iteration.
   void wait_all();
 

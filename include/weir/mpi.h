@@ -1,4 +1,5 @@
-/* weir/mpi.h: communicators from MPI. The only public header that includes mpi.h. C and C++. */
+/* weir/mpi.h: communicators from MPI. The only public header that includes mpi.h. C, and C++: from C++20 on
+ * with the classes of weir/weir.hpp, before that as in C. */
 #ifndef WEIR_MPI_H
 #define WEIR_MPI_H
 
@@ -13,7 +14,9 @@
 #include <weir/weir.h>
 
 #ifdef __cplusplus
+#if __cplusplus >= 202002L
 #include <weir/weir.hpp>
+#endif
 extern "C" {
 #endif
 #pragma GCC visibility push(default)
@@ -26,7 +29,9 @@ weir_status weir_comm_create_mpi(MPI_Comm mpi_comm, weir_comm** comm);
 
 #ifdef __cplusplus
 }
+#endif
 
+#if defined(__cplusplus) && __cplusplus >= 202002L
 namespace weir::detail {
 /// MPI_Get_library_version of the library that the program runs on, whatever its family.
 std::string mpi_library_version();

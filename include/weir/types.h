@@ -604,7 +604,7 @@ typedef struct weir_optimizer_config {
   double largest_rate;      /**< no layer's step is more than so many times the learning rate; 0: no limit */
   double beta1;             /**< of lamb, from 0 to below 1 */
   double beta2;             /**< of lamb, from 0 to below 1 */
-  double epsilon;           /**< of lamb, at least 0 */
+  double epsilon;           /**< of lamb, above 0 */
   const char* name;         /**< for messages and checkpoints; copied */
   int32_t rule;             /**< weir_optimizer_rule: how layers step */
   int32_t norms;            /**< weir_operator_division: which ranks share the norms; with lamb, as `update` */

@@ -507,7 +507,7 @@ struct OptimizerConfig {
   double largest_rate = 0.0;  ///< no layer's step is more than so many times the learning rate; 0: no limit
   double beta1 = 0.9;  ///< of lamb, from 0 to below 1
   double beta2 = 0.999;  ///< of lamb, from 0 to below 1
-  double epsilon = 1e-06;  ///< of lamb, at least 0
+  double epsilon = 1e-06;  ///< of lamb, above 0
   OperatorDivision norms = OperatorDivision::automatic;  ///< which ranks share the norms; with lamb, as `update`
   /// which ranks share the update, and momentum: each keeps that of its part, and weights are gathered (ZeRO stage 1)
   OperatorDivision update = OperatorDivision::automatic;

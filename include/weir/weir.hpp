@@ -31,6 +31,10 @@
 #include <vector>
 #include <weir/types.hpp>
 
+#if defined(_GLIBCXX_USE_CXX11_ABI) && !_GLIBCXX_USE_CXX11_ABI
+#error "Weir's C++ interface needs libstdc++'s C++11 ABI: compile with _GLIBCXX_USE_CXX11_ABI=1, or use the C interface, weir/weir.h"
+#endif
+
 #pragma GCC visibility push(default)
 namespace weir {
 
@@ -126,7 +130,8 @@ struct SparseView {
 };
 
 /// A call in flight. A light handle: it must not outlive the plan or table that it comes from. The call goes on when the handle is
-/// dropped, but the plan's next start is refused until it has finished: keep the handle, and wait.
+/// dropped, but the plan's next start is refused (WEIR_ERR_BUSY, on all ranks alike) until somebody has waited for it: keep the
+/// handle, and wait, or test until it has finished.
 ///
 /// Communication advances only inside Weir's calls: test and wait, of any operation of the communicator, advance everything in
 /// flight on it. Where the caller never tests, most of a run happens in its wait, and other ranks may wait for this one meanwhile.
@@ -136,8 +141,7 @@ struct SparseView {
 /// CUDA memory advance only in calls, as without it. Deadlines count while somebody tests or waits. What is asked of a plan or
 /// table while its run is in flight, statistics above all, may be from the middle of it.
 ///
-/// An error of a run is thrown once: by test or wait, or, if nobody has called these, by the next start, which then has not
-/// started anything. So either all ranks wait, or none does. A run that broke off (timeout, transport error, lack of memory, any
+/// An error of a run is thrown once, by test or wait. A run that broke off (timeout, transport error, lack of memory, any
 /// exception in its middle) breaks its plan, whether anybody waits or not: later runs throw Error(WEIR_ERR_STATE). Where one rank
 /// alone breaks off, the others are told and soon end with the same error.
 class Operation {
@@ -149,6 +153,9 @@ class Operation {
   /// Drives everything in flight on the communicator until this run has finished. Runs of different communicators must be waited
   /// for in the same order on all ranks.
   void wait();
+  /// As wait, for at most `seconds`, 0 or more, with one round of progress at least; true once this run has finished. For callers
+  /// that look after something else while they wait, such as signals.
+  bool wait_for(double seconds);
 
  private:
   std::shared_ptr<detail::AsynchronousCall> call_;

@@ -187,9 +187,18 @@ void Engine::got_on(Run& run) {
 void Engine::drive_until(const bool& open) {
   const bool driven_before = driven_;
   while (!open) {
-    if (!poll()) idle();
+    poll_or_idle();
     driven_ = true;  // the first poll came after whatever the caller has done before
   }
+  driven_ = driven_before;
+}
+
+void Engine::drive(Run& run, Clock::time_point end) {
+  const bool driven_before = driven_;
+  do {
+    poll_or_idle();
+    driven_ = true;
+  } while (!run.finished && Clock::now() < end);
   driven_ = driven_before;
 }
 

@@ -139,6 +139,12 @@ class Engine {
   void drive_until(const bool& open);
   /// Until `run` has finished.
   void drive(Run& run);
+  /// Until then, or until `end`; one round at least.
+  void drive(Run& run, Clock::time_point end);
+  /// One round; yields the processor where nothing moves.
+  void poll_or_idle() noexcept {
+    if (!poll()) idle();
+  }
   /// The same for a plan or table that ends. Arrays of other runs' callers are left alone meanwhile: they may have gone before.
   void drive_to_end(Run& run) noexcept;
   /// One round towards the end of all runs, as far as they come to it without arrays of callers; for those that have several

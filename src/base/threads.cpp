@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/floating_point.hpp"
 #include "base/forks.hpp"
 
 namespace weir {
@@ -165,6 +166,7 @@ void Threads::run(int parts, void (*call)(const void*, int), const void* body) c
   pool_->places.leave_room_for_caller();
   pool_->arena.execute([=] {
     const auto each = [=](const tbb::blocked_range<int>& range) {
+      const StandardFloatingPoint standard;
       for (int part = range.begin(); part < range.end(); ++part) call(body, part);
     };
     tbb::parallel_for(tbb::blocked_range<int>(0, parts), each, tbb::static_partitioner());

@@ -52,6 +52,7 @@ void Checkpoint::add(std::string_view name, EmbeddingTable& table) {
   state_->add(checkpoint::added_table(std::string(name), table.state()));
 }
 void Checkpoint::add(std::string_view name, FusedAllreduce& fused) {
+  const auto inside = enter(state_);
   require(fused.state()->comm == state_->comm, "fused '{}' is of another communicator than checkpoint '{}'", name, config().name);
   state_->add(checkpoint::added_fused(std::string(name), fused.state()));
 }

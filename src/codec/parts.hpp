@@ -15,11 +15,11 @@ namespace weir::wire {
 /// Bytes of one value on the wire. Throws Error(WEIR_ERR_ARGUMENT) where T cannot travel so.
 template <class T>
 [[nodiscard]] std::int64_t bytes_of_value(WireValues values);
-/// Writes count * bytes_of_value bytes, rounded as round_values in wire.hpp says.
+/// Writes count * bytes_of_value bytes, rounded as round_values in wire.hpp says. `halvings` as in Wire.
 template <class T>
-void pack_values(WireValues values, const T* in, std::int64_t count, std::byte* out);
+void pack_values(WireValues values, const T* in, std::int64_t count, std::byte* out, int halvings = 0);
 template <class T>
-void unpack_values(WireValues values, const std::byte* in, std::int64_t count, T* out);
+void unpack_values(WireValues values, const std::byte* in, std::int64_t count, T* out, int halvings = 0);
 
 // Indices. `low_bits` is 0 for a bitmap (indices relative to `base` are positions of set bits), else 4, 8, 12 or 16 (Elias-Fano).
 

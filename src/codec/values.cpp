@@ -6,6 +6,7 @@
 // The order matters: foreach_target.h includes this file once per instruction set.
 #include <hwy/highway.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "base/error.hpp"
@@ -85,6 +86,19 @@ HWY_INLINE hn::Vec<D> widen(D d, hn::Vec<D> wire) {
   }
 }
 
+/// The float32 `bits` times a power of two, where values travel so.
+template <WireValues values, class D>
+HWY_INLINE hn::Vec<D> scaled(D d, hn::Vec<D> bits, float scale) {
+  if constexpr (values == WireValues::float16) {
+    const hn::RebindToFloat<D> df;
+    return hn::BitCast(d, hn::Mul(hn::BitCast(df, bits), hn::Set(df, scale)));
+  } else {
+    (void)d;
+    (void)scale;
+    return bits;
+  }
+}
+
 template <class T>
 using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
 
@@ -116,16 +130,17 @@ HWY_INLINE hn::Vec<hn::Repartition<std::uint16_t, D>> narrow_usual(D d, hn::Vec<
   }
 }
 
-/// Packs as many whole pairs of vectors as there are. Returns how many values those were.
+/// Packs as many whole pairs of vectors as there are, times `scale`. Returns how many values those were.
 template <WireValues values>
-std::int64_t pack_pairs(const float* in, std::int64_t count, std::byte* out) {
+std::int64_t pack_pairs(const float* in, std::int64_t count, std::byte* out, float scale) {
   const hn::ScalableTag<std::uint32_t> d;
   const hn::Repartition<std::uint16_t, decltype(d)> d16;
   const hn::RebindToFloat<decltype(d)> df;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   std::int64_t i = 0;
   for (; i + 2 * lanes <= count; i += 2 * lanes) {
-    const auto first = hn::BitCast(d, hn::LoadU(df, in + i)), second = hn::BitCast(d, hn::LoadU(df, in + i + lanes));
+    const auto first = scaled<values>(d, hn::BitCast(d, hn::LoadU(df, in + i)), scale),
+               second = scaled<values>(d, hn::BitCast(d, hn::LoadU(df, in + i + lanes)), scale);
     const auto greatest = hn::Max(hn::Add(first, first), hn::Add(second, second));
     auto wire = narrow_usual<values>(d, first, second);
     if (HWY_UNLIKELY(!hn::AllTrue(d, hn::Lt(greatest, hn::Set(d, 2 * overflow<values>))))) {
@@ -138,15 +153,15 @@ std::int64_t pack_pairs(const float* in, std::int64_t count, std::byte* out) {
 #endif
 
 template <WireValues values, class T>
-void pack(const T* in, std::int64_t count, std::byte* out) {
+void pack(const T* in, std::int64_t count, std::byte* out, float scale) {
 #if HWY_TARGET != HWY_SCALAR
   if constexpr (values != WireValues::native) {
-    const std::int64_t done = pack_pairs<values>(in, count, out);
+    const std::int64_t done = pack_pairs<values>(in, count, out, scale);
     in += done, count -= done, out += 2 * done;
   }
 #endif
   for_each_vector<Bits<T>>(count, out, values == WireValues::native ? sizeof(T) : 2, [=](auto d, std::int64_t i) HWY_ATTR {
-    const auto wire = narrow<values>(d, hn::BitCast(d, hn::LoadU(hn::Rebind<T, decltype(d)>(), in + i)));
+    const auto wire = narrow<values>(d, scaled<values>(d, hn::BitCast(d, hn::LoadU(hn::Rebind<T, decltype(d)>(), in + i)), scale));
     if constexpr (values == WireValues::native) {
       store_bytes(d, wire, out + i * static_cast<std::int64_t>(sizeof(T)));
     } else {
@@ -157,52 +172,54 @@ void pack(const T* in, std::int64_t count, std::byte* out) {
 }
 
 template <WireValues values, class T>
-void unpack(const std::byte* in, std::int64_t count, T* out) {
+void unpack(const std::byte* in, std::int64_t count, T* out, float scale) {
   if constexpr (values == WireValues::native) {
     std::memcpy(out, in, static_cast<std::size_t>(count) * sizeof(T));
   } else {
     for_each_vector<Bits<T>>(count, out, sizeof(T), [=](auto d, std::int64_t i) HWY_ATTR {
       const hn::Rebind<std::uint16_t, decltype(d)> d16;
       const hn::Rebind<T, decltype(d)> dt;
-      hn::StoreU(hn::BitCast(dt, widen<values>(d, hn::PromoteTo(d, load_bytes(d16, in + 2 * i)))), dt, out + i);
+      const auto wide = scaled<values>(d, widen<values>(d, hn::PromoteTo(d, load_bytes(d16, in + 2 * i))), scale);
+      hn::StoreU(hn::BitCast(dt, wide), dt, out + i);
     });
   }
 }
 
 template <WireValues values, class T>
-void round(const T* in, T* out, std::int64_t count) {
+void round(const T* in, T* out, std::int64_t count, int halvings) {
+  const float scale = std::ldexp(1.0F, -halvings), back = std::ldexp(1.0F, halvings);
   for_each_vector<Bits<T>>(count, out, sizeof(T), [=](auto d, std::int64_t i) HWY_ATTR {
     const hn::Rebind<T, decltype(d)> dt;
-    const auto wire = narrow<values>(d, hn::BitCast(d, hn::LoadU(dt, in + i)));
-    hn::StoreU(hn::BitCast(dt, widen<values>(d, wire)), dt, out + i);
+    const auto wire = narrow<values>(d, scaled<values>(d, hn::BitCast(d, hn::LoadU(dt, in + i)), scale));
+    hn::StoreU(hn::BitCast(dt, scaled<values>(d, widen<values>(d, wire), back)), dt, out + i);
   });
 }
 
 template <class T>
-void pack_any(WireValues values, const T* in, std::int64_t count, std::byte* out) {
+void pack_any(WireValues values, const T* in, std::int64_t count, std::byte* out, int halvings) {
   if constexpr (sizeof(T) == 4) {
-    if (values == WireValues::bfloat16) return pack<WireValues::bfloat16>(in, count, out);
-    if (values == WireValues::float16) return pack<WireValues::float16>(in, count, out);
+    if (values == WireValues::bfloat16) return pack<WireValues::bfloat16>(in, count, out, 1);
+    if (values == WireValues::float16) return pack<WireValues::float16>(in, count, out, std::ldexp(1.0F, -halvings));
   }
-  pack<WireValues::native>(in, count, out);
+  pack<WireValues::native>(in, count, out, 1);
 }
 
 template <class T>
-void unpack_any(WireValues values, const std::byte* in, std::int64_t count, T* out) {
+void unpack_any(WireValues values, const std::byte* in, std::int64_t count, T* out, int halvings) {
   if constexpr (sizeof(T) == 4) {
-    if (values == WireValues::bfloat16) return unpack<WireValues::bfloat16>(in, count, out);
-    if (values == WireValues::float16) return unpack<WireValues::float16>(in, count, out);
+    if (values == WireValues::bfloat16) return unpack<WireValues::bfloat16>(in, count, out, 1);
+    if (values == WireValues::float16) return unpack<WireValues::float16>(in, count, out, std::ldexp(1.0F, halvings));
   }
-  unpack<WireValues::native>(in, count, out);
+  unpack<WireValues::native>(in, count, out, 1);
 }
 
 template <class T>
-void round_any(WireValues values, const T* in, T* out, std::int64_t count) {
+void round_any(WireValues values, const T* in, T* out, std::int64_t count, int halvings) {
   if constexpr (sizeof(T) == 4) {
-    if (values == WireValues::bfloat16) return round<WireValues::bfloat16>(in, out, count);
-    if (values == WireValues::float16) return round<WireValues::float16>(in, out, count);
+    if (values == WireValues::bfloat16) return round<WireValues::bfloat16>(in, out, count, 0);
+    if (values == WireValues::float16) return round<WireValues::float16>(in, out, count, halvings);
   }
-  round<WireValues::native>(in, out, count);
+  round<WireValues::native>(in, out, count, 0);
 }
 
 ValueKernels<float> float_kernels() { return {pack_any<float>, unpack_any<float>, round_any<float>}; }
@@ -242,25 +259,25 @@ std::int64_t bytes_of_value(WireValues values) {
 }
 
 template <class T>
-void pack_values(WireValues values, const T* in, std::int64_t count, std::byte* out) {
-  chosen<T>().pack(values, in, count, out);
+void pack_values(WireValues values, const T* in, std::int64_t count, std::byte* out, int halvings) {
+  chosen<T>().pack(values, in, count, out, halvings);
 }
 
 template <class T>
-void unpack_values(WireValues values, const std::byte* in, std::int64_t count, T* out) {
-  chosen<T>().unpack(values, in, count, out);
+void unpack_values(WireValues values, const std::byte* in, std::int64_t count, T* out, int halvings) {
+  chosen<T>().unpack(values, in, count, out, halvings);
 }
 
 template <class T>
-void round_values(WireValues values, const T* in, T* out, std::int64_t count) {
-  chosen<T>().round(values, in, out, count);
+void round_values(WireValues values, const T* in, T* out, std::int64_t count, int halvings) {
+  chosen<T>().round(values, in, out, count, halvings);
 }
 
-#define WEIR_INSTANTIATE(T)                                                    \
-  template std::int64_t bytes_of_value<T>(WireValues);                         \
-  template void pack_values(WireValues, const T*, std::int64_t, std::byte*);   \
-  template void unpack_values(WireValues, const std::byte*, std::int64_t, T*); \
-  template void round_values(WireValues, const T*, T*, std::int64_t);
+#define WEIR_INSTANTIATE(T)                                                         \
+  template std::int64_t bytes_of_value<T>(WireValues);                              \
+  template void pack_values(WireValues, const T*, std::int64_t, std::byte*, int);   \
+  template void unpack_values(WireValues, const std::byte*, std::int64_t, T*, int); \
+  template void round_values(WireValues, const T*, T*, std::int64_t, int);
 
 WEIR_INSTANTIATE(float)
 WEIR_INSTANTIATE(double)

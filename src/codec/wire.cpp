@@ -66,13 +66,13 @@ auto with_word(WireValues values, const Body& body) {
 
 /// Word: an unsigned integer as large as a value on the wire.
 template <class Word, class T>
-void encode_dense(WireValues wire_values, const std::uint32_t* indices, const T* values, std::int64_t count, std::uint32_t base,
+void encode_dense(Wire wire, const std::uint32_t* indices, const T* values, std::int64_t count, std::uint32_t base,
                   std::uint64_t range, std::byte* out) {
   std::memset(out, 0xff, range * sizeof(Word));
   std::byte packed[block * sizeof(Word)];
   for (std::int64_t begin = 0; begin < count; begin += block) {
     const std::int64_t length = std::min(block, count - begin);
-    pack_values(wire_values, values + begin, length, packed);
+    pack_values(wire.values, values + begin, length, packed, wire.halvings);
     for (std::int64_t i = 0; i < length; ++i) {
       std::memcpy(out + (indices[begin + i] - base) * sizeof(Word), packed + static_cast<std::size_t>(i) * sizeof(Word),
                   sizeof(Word));
@@ -89,15 +89,15 @@ struct Entries {
 
 /// What of the entries lies in `mine` of the range.
 template <class T>
-void encode_dense_part(WireValues wire_values, Entries<T> entries, std::uint32_t base, PartRange mine, std::byte* out) {
+void encode_dense_part(Wire wire, Entries<T> entries, std::uint32_t base, PartRange mine, std::byte* out) {
   const auto before = [&](std::int64_t element) {
     const auto index = base + static_cast<std::uint64_t>(element);
     return std::lower_bound(entries.indices, entries.indices + entries.count, index) - entries.indices;
   };
   const std::int64_t first = before(mine.begin);
-  with_word<T>(wire_values, [&](auto zero) {
+  with_word<T>(wire.values, [&](auto zero) {
     using Word = decltype(zero);
-    encode_dense<Word>(wire_values, entries.indices + first, entries.values + first, before(mine.end) - first,
+    encode_dense<Word>(wire, entries.indices + first, entries.values + first, before(mine.end) - first,
                        base + static_cast<std::uint32_t>(mine.begin), static_cast<std::uint64_t>(mine.count()),
                        out + mine.begin * static_cast<std::int64_t>(sizeof(Word)));
   });
@@ -105,13 +105,13 @@ void encode_dense_part(WireValues wire_values, Entries<T> entries, std::uint32_t
 
 /// False if there are not exactly `count` entries.
 template <class Word, class T>
-bool decode_dense(WireValues wire_values, const std::byte* in, std::int64_t count, std::uint32_t base, std::uint64_t range,
+bool decode_dense(Wire wire, const std::byte* in, std::int64_t count, std::uint32_t base, std::uint64_t range,
                   std::uint32_t* indices, T* values) {
   T unpacked[block];
   std::int64_t found = 0;
   for (std::uint64_t begin = 0; begin < range; begin += block) {
     const std::uint64_t length = std::min<std::uint64_t>(block, range - begin);
-    unpack_values(wire_values, in + begin * sizeof(Word), static_cast<std::int64_t>(length), unpacked);
+    unpack_values(wire.values, in + begin * sizeof(Word), static_cast<std::int64_t>(length), unpacked, wire.halvings);
     for (std::uint64_t i = 0; i < length; ++i) {
       Word word;
       std::memcpy(&word, in + (begin + i) * sizeof(Word), sizeof word);
@@ -171,9 +171,9 @@ void pack_bits_part(const Layout& layout, const std::uint32_t* indices, PartRang
 
 /// Entries `mine`, of a message that is not dense.
 template <class T>
-void encode_part(const Layout& layout, WireValues wire_values, Entries<T> entries, std::uint32_t base, PartRange mine,
-                 std::byte* out) {
-  pack_values(wire_values, entries.values + mine.begin, mine.count(), out + mine.begin * bytes_of_value<T>(wire_values));
+void encode_part(const Layout& layout, Wire wire, Entries<T> entries, std::uint32_t base, PartRange mine, std::byte* out) {
+  pack_values(wire.values, entries.values + mine.begin, mine.count(), out + mine.begin * bytes_of_value<T>(wire.values),
+              wire.halvings);
   std::byte* const low = out + layout.value_bytes;
   if (layout.form == Form::coo) return pack_coo(entries.indices + mine.begin, mine.count(), base, low + 4 * mine.begin);
   if (layout.form == Form::elias_fano) pack_low(layout.low_bits, entries.indices, mine, entries.count, base, low);
@@ -183,7 +183,7 @@ void encode_part(const Layout& layout, WireValues wire_values, Entries<T> entrie
 /// A message as it is read.
 struct Message {
   const Layout& layout;
-  WireValues values;
+  Wire wire;
   const std::byte* in;
   std::int64_t count;
   std::uint32_t base;
@@ -203,7 +203,7 @@ std::int64_t count_part(const Message& m, int part, int parts) {
   if (m.layout.form == Form::coo) return part_range(m.count, step, part, parts).count();
   if (m.layout.form != Form::dense) return count_bits(m.bits(), m.part_of_bits(part, parts));
   const PartRange mine = part_range(m.range, step, part, parts);
-  return with_word<T>(m.values, [&](auto zero) {
+  return with_word<T>(m.wire.values, [&](auto zero) {
     using Word = decltype(zero);
     return count_dense<Word>(m.in + mine.begin * static_cast<std::int64_t>(sizeof(Word)), mine.count());
   });
@@ -214,9 +214,9 @@ template <class T>
 bool decode_part(const Message& m, int part, int parts, PartRange entries, std::uint32_t* indices, T* values) {
   if (m.layout.form == Form::dense) {
     const PartRange mine = part_range(m.range, step, part, parts);
-    return with_word<T>(m.values, [&](auto zero) {
+    return with_word<T>(m.wire.values, [&](auto zero) {
       using Word = decltype(zero);
-      return decode_dense<Word>(m.values, m.in + mine.begin * static_cast<std::int64_t>(sizeof(Word)), entries.count(),
+      return decode_dense<Word>(m.wire, m.in + mine.begin * static_cast<std::int64_t>(sizeof(Word)), entries.count(),
                                 m.base + static_cast<std::uint32_t>(mine.begin), static_cast<std::uint64_t>(mine.count()),
                                 indices + entries.begin, values + entries.begin);
     });
@@ -247,10 +247,10 @@ std::int64_t encode(Wire wire, const std::uint32_t* indices, const T* values, st
   const int parts = threads.parts(count, least);
   threads.run(parts, [&](int part) {
     if (layout.form == Form::dense)
-      encode_dense_part<T>(wire.values, {indices, values, count}, base,
-                           part_range(static_cast<std::int64_t>(range), step, part, parts), out);
+      encode_dense_part<T>(wire, {indices, values, count}, base, part_range(static_cast<std::int64_t>(range), step, part, parts),
+                           out);
     else
-      encode_part<T>(layout, wire.values, {indices, values, count}, base, part_range(count, step, part, parts), out);
+      encode_part<T>(layout, wire, {indices, values, count}, base, part_range(count, step, part, parts), out);
   });
   return layout.bytes();
 }
@@ -267,14 +267,14 @@ void decode(Wire wire, const std::byte* in, std::int64_t bytes, std::int64_t cou
   if (bytes != layout.bytes()) refuse(fmt::format("it has {} bytes instead of {}", bytes, layout.bytes()));
   if (layout.form == Form::empty) return;
 
-  const Message message{layout, wire.values, in, count, base, static_cast<std::int64_t>(range)};
+  const Message message{layout, wire, in, count, base, static_cast<std::int64_t>(range)};
   const int parts = std::min(threads.parts(count, least), most_parts);
   std::array<std::int64_t, most_parts + 1> first{};  // entries before each part
   threads.run(parts, [&](int part) {
     first[static_cast<std::size_t>(part) + 1] = count_part<T>(message, part, parts);
     if (layout.form == Form::dense) return;
     const PartRange mine = part_range(count, step, part, parts);
-    unpack_values(wire.values, in + mine.begin * bytes_of_value<T>(wire.values), mine.count(), values + mine.begin);
+    unpack_values(wire.values, in + mine.begin * bytes_of_value<T>(wire.values), mine.count(), values + mine.begin, wire.halvings);
   });
   std::partial_sum(first.begin(), first.begin() + parts + 1, first.begin());
   std::atomic<bool> complete = first[static_cast<std::size_t>(parts)] == count, ascending = true;

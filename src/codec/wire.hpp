@@ -14,6 +14,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +28,13 @@ namespace weir::wire {
 struct Wire {
   WireFormat format = WireFormat::compact;
   WireValues values = WireValues::native;
+  int halvings = 0;  ///< values travel divided by 2^halvings: float16 can then hold sums of up to as many. Of other values 0
 };
+
+/// Of sums of so many values. bfloat16 has the range of float32.
+[[nodiscard]] constexpr int halvings_of_sums(WireValues values, int summands) {
+  return values == WireValues::float16 ? std::bit_width(static_cast<unsigned>(std::max(summands, 1) - 1)) : 0;
+}
 
 /// Exact bytes of a message of `count` entries with indices in a range of `range` <= 2^32. Zero for none, at most what coo takes,
 /// and never less for more entries or for a wider range. Throws Error(WEIR_ERR_ARGUMENT) for values that T cannot travel as.
@@ -57,18 +64,18 @@ void decode(Wire wire, const std::byte* in, std::int64_t bytes, std::int64_t cou
             std::uint32_t* indices, T* values, const Threads& threads = Threads());
 
 /// out[i] = what in[i] is after encode and decode, whatever the format; `out` may be `in`. bfloat16 and float16: rounded to
-/// nearest, ties to even; finite values beyond the largest finite one saturate to it; NaN becomes the quiet NaN. Native: as it is,
-/// but the NaN with all bits set becomes the quiet NaN.
+/// nearest, ties to even; finite values beyond the largest finite one, times 2^halvings, saturate to it; NaN becomes the quiet NaN.
+/// Native: as it is, but the NaN with all bits set becomes the quiet NaN.
 template <class T>
-void round_values(WireValues values, const T* in, T* out, std::int64_t count);
+void round_values(WireValues values, const T* in, T* out, std::int64_t count, int halvings = 0);
 
 /// values[i] -= what rounding leaves of it; zero where that is not finite.
 template <class T>
-void subtract_rounded(WireValues wire_values, T* values, std::int64_t count) {
+void subtract_rounded(Wire wire, T* values, std::int64_t count) {
   T rounded[256];
   for (std::int64_t first = 0; first < count; first += 256) {
     const std::int64_t size = std::min<std::int64_t>(256, count - first);
-    round_values(wire_values, values + first, rounded, size);
+    round_values(wire.values, values + first, rounded, size, wire.halvings);
     for (std::int64_t i = 0; i < size; ++i) values[first + i] = std::isfinite(rounded[i]) ? values[first + i] - rounded[i] : 0;
   }
 }

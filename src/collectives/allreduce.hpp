@@ -77,6 +77,8 @@ struct AllreduceProblem {
   std::int64_t largest_local = 0;  ///< most entries a rank contributes in one iteration
   int ranks = 1;
   double divisor = 1;  ///< delivered values are divided by this
+  int summed = 1;      ///< a rank's contribution is the sum of up to so many gradients
+  int most_ranks = 0;  ///< where others run the same at the same time, and the sums of all meet later: the ranks of the largest
   AllreduceConfig config;
   const Topology* topology = nullptr;
   /// Of rows with `schedules`: ascending by k, up to largest_k; none: direct. All phased ones have the same radix.
@@ -91,7 +93,11 @@ struct AllreduceProblem {
   int device = 0;          ///< its GPU
   bool direct = false;     ///< the transport takes GPU memory
 
-  [[nodiscard]] wire::Wire wire() const { return {config.wire_format, config.wire_values}; }
+  /// Of contributions, or of sums of those of so many ranks.
+  [[nodiscard]] wire::Wire wire(int of_ranks = 1) const {
+    return {config.wire_format, config.wire_values, wire::halvings_of_sums(config.wire_values, of_ranks * summed)};
+  }
+  [[nodiscard]] wire::Wire wire_of_sums() const { return wire(std::max(ranks, most_ranks)); }
 };
 
 /// How a sparse exchange ended, the same on every rank but for `undelivered`.

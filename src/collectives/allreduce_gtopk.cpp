@@ -54,12 +54,13 @@ class GTopk final : public SparseAllreduce<T> {
       co_await receive_header(channel, other, child);
       header.input_error = std::max(header.input_error, other.input_error);
       co_await receive(channel, other, child);
-      mine = cut(mine, decode(other), k);
+      mine = cut(mine, decode(other, distance), k);
     }
     if (ranks == 1 && mine.count > k) mine = cut(mine, {}, k);  // nobody to merge with, where it would have been cut
     header.count = static_cast<std::uint64_t>(mine.count);
-    encode(mine);
-    note_rounding(mine);
+    const int heard = std::min(distance, ranks);  // ranks whose contributions `mine` adds up, at most
+    encode(mine, heard);
+    note_rounding(mine, heard);
     if (me != 0) {
       co_await send_to(channel, header, me - distance);
       // 2. broadcast tree, the same edges down
@@ -73,7 +74,7 @@ class GTopk final : public SparseAllreduce<T> {
     }
     outcome.input_error = header.input_error;
     if (outcome.input_error != 0) co_return outcome;
-    outcome.update = decode(header);
+    outcome.update = decode(header, ranks);
     outcome.undelivered = undelivered(outcome.update);
     if (problem_.divisor != 1)
       kernels::host::divide(incoming_.values.data(), outcome.update.count, static_cast<T>(problem_.divisor));
@@ -112,13 +113,14 @@ class GTopk final : public SparseAllreduce<T> {
     co_await channel.done(both);
   }
 
-  void encode(SparseVector<T> vector) {
-    wire::encode(problem_.wire(), vector.indices, vector.values, vector.count, 0, static_cast<std::uint64_t>(problem_.count),
+  /// Of a sum over so many ranks, at most.
+  void encode(SparseVector<T> vector, int ranks) {
+    wire::encode(problem_.wire(ranks), vector.indices, vector.values, vector.count, 0, static_cast<std::uint64_t>(problem_.count),
                  message_.data(), problem_.threads);
   }
-  SparseVector<T> decode(Header header) {
+  SparseVector<T> decode(Header header, int ranks) {
     const auto count = static_cast<std::int64_t>(header.count);
-    wire::decode(problem_.wire(), message_.data(), bytes_of(header), count, 0, static_cast<std::uint64_t>(problem_.count),
+    wire::decode(problem_.wire(ranks), message_.data(), bytes_of(header), count, 0, static_cast<std::uint64_t>(problem_.count),
                  incoming_.indices.data(), incoming_.values.data(), problem_.threads);
     return incoming_.first(count);
   }
@@ -150,12 +152,12 @@ class GTopk final : public SparseAllreduce<T> {
   }
 
   /// What rounding on the wire takes from the entries of `vector` becomes residue.
-  void note_rounding(SparseVector<T> vector) {
+  void note_rounding(SparseVector<T> vector, int ranks) {
     if (problem_.config.wire_values == WireValues::native) return;
     const std::int64_t begin = residue_end();
     std::copy_n(vector.indices, vector.count, residue_.indices.data() + begin);
     std::copy_n(vector.values, vector.count, residue_.values.data() + begin);
-    wire::subtract_rounded(problem_.config.wire_values, residue_.values.data() + begin, vector.count);
+    wire::subtract_rounded(problem_.wire(ranks), residue_.values.data() + begin, vector.count);
     residue_ends_.push_back(begin + vector.count);
   }
 

@@ -116,6 +116,7 @@ class HiOkTopk final : public SparseAllreduce<T> {
   [[nodiscard]] static AllreduceProblem problem_of_group(const AllreduceProblem& whole) {
     AllreduceProblem problem = whole;
     problem.ranks = static_cast<int>(whole.switches->members().size());
+    problem.most_ranks = whole.switches->largest_group();
     problem.divisor = 1;
     problem.switches = nullptr;
     return problem;
@@ -128,6 +129,7 @@ class HiOkTopk final : public SparseAllreduce<T> {
     problem.largest_k = problem.largest_local = std::min(problem.count, largest_update(whole));
     problem.ranks = whole.switches->groups();
     problem.divisor = 1;
+    problem.summed = whole.summed * whole.switches->largest_group();
     problem.config.threshold = Threshold::exact;
     problem.schedules.clear();  // directly: owners have more entries than the k of their part
     problem.switches = nullptr;

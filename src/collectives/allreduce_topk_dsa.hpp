@@ -88,7 +88,7 @@ class TopkDsa final : public SparseAllreduce<T> {
     space_.divide({values_.data(), nullptr, total}, problem_);
     outcome.update = {indices_.data(), values_.data(), total};
     if (problem_.config.wire_values != WireValues::native) {
-      space_.subtract_rounded(problem_.config.wire_values, reduced);
+      space_.subtract_rounded(problem_.wire_of_sums(), reduced);
       space_.shift(reduced, static_cast<std::uint32_t>(boundaries_[at(me)]));
       outcome.undelivered = {reduced.indices, reduced.values, reduced.count};
     }
@@ -104,7 +104,7 @@ class TopkDsa final : public SparseAllreduce<T> {
   [[nodiscard]] std::uint64_t range(int rank) const { return boundaries_[at(rank) + 1] - boundaries_[at(rank)]; }
   /// The switch to dense belongs to the algorithm: it takes place also where plain coordinates are asked for.
   [[nodiscard]] wire::Wire wire_of(int rank) const {
-    wire::Wire wire = problem_.wire();
+    wire::Wire wire = problem_.wire_of_sums();
     const std::uint64_t coo_bytes = counts_[at(rank)] * coo::entry_bytes<T>;
     if (coo_bytes > range(rank) * sizeof(T)) wire.format = WireFormat::compact;
     return wire;

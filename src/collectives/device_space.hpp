@@ -150,8 +150,8 @@ class DeviceSpace {
   void divide(Segment entries, const AllreduceProblem& problem) {
     if (problem.divisor != 1) kernels::cuda::divide(queue(), entries.values, extent(entries), static_cast<T>(problem.divisor));
   }
-  void subtract_rounded(WireValues wire_values, Segment entries) {
-    if constexpr (sizeof(T) == 4) wire::cuda::subtract_rounded(queue(), wire_values, entries.values, entries.count);
+  void subtract_rounded(wire::Wire wire, Segment entries) {
+    if constexpr (sizeof(T) == 4) wire::cuda::subtract_rounded(queue(), wire, entries.values, entries.count);
   }
 
  private:

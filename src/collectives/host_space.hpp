@@ -138,9 +138,7 @@ class HostSpace {
     if (problem.divisor != 1) kernels::host::divide(entries.values, entries.count, static_cast<T>(problem.divisor));
   }
   /// As wire::subtract_rounded.
-  void subtract_rounded(WireValues wire_values, Segment entries) {
-    wire::subtract_rounded(wire_values, entries.values, entries.count);
-  }
+  void subtract_rounded(wire::Wire wire, Segment entries) { wire::subtract_rounded(wire, entries.values, entries.count); }
 
  private:
   Threads threads_;

@@ -281,10 +281,10 @@ class OkTopkByRegions {
     return state_->boundaries[at(region) + 1] - state_->boundaries[at(region)];
   }
   [[nodiscard]] std::int64_t piece_bytes(int region, Range piece) const {
-    return wire::message_bytes<T>(problem_.wire(), piece.count(), region_range(region));
+    return wire::message_bytes<T>(problem_.wire_of_sums(), piece.count(), region_range(region));
   }
   [[nodiscard]] std::int64_t slot_bytes(int region, Range piece) const {
-    return wire::slot_bytes<T>(problem_.wire(), piece.count(), region_range(region));
+    return wire::slot_bytes<T>(problem_.wire_of_sums(), piece.count(), region_range(region));
   }
 
   /// offset_[i]: where the block of rank (me + i) mod P begins in gathered().
@@ -300,7 +300,7 @@ class OkTopkByRegions {
   }
 
   void encode_selected(int me, std::uint64_t first, std::int64_t count, Message to) {
-    space_.encode(problem_.wire(), selected_.indices + first, selected_.values + first, count, 0, region_range(me), to);
+    space_.encode(problem_.wire_of_sums(), selected_.indices + first, selected_.values + first, count, 0, region_range(me), to);
   }
 
   /// Calls f(owner, piece) for what of my region's selection belongs to other ranks' parts.
@@ -353,7 +353,7 @@ class OkTopkByRegions {
       const std::byte* memory = gathered().local + offset_[at((r - me + ranks_) % ranks_)];
       for_pieces(block(r, balanced), [&](int region, Range piece) {
         const auto first = static_cast<std::int64_t>(piece.begin);
-        space_.decode(problem_.wire(), memory, piece_bytes(region, piece), piece.count(),
+        space_.decode(problem_.wire_of_sums(), memory, piece_bytes(region, piece), piece.count(),
                       static_cast<std::uint32_t>(state_->boundaries[at(region)]), region_range(region),
                       result_indices_.data() + first, result_values_.data() + first);
         memory += slot_bytes(region, piece);
@@ -367,7 +367,7 @@ class OkTopkByRegions {
   /// What rounding on the wire took from the entries of my region.
   SparseVector<T> rounding_loss(int me) {
     if (problem_.config.wire_values == WireValues::native) return {};
-    space_.subtract_rounded(problem_.config.wire_values, selected_);
+    space_.subtract_rounded(problem_.wire_of_sums(), selected_);
     space_.shift(selected_, static_cast<std::uint32_t>(state_->boundaries[at(me)]));
     return {selected_.indices, selected_.values, selected_.count};
   }

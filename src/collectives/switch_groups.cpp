@@ -30,6 +30,7 @@ int first_unknown(const Topology& topology) {
 SwitchGroups::SwitchGroups(const Topology& topology) : groups_(topology.switch_count()) {
   const std::vector<int> nodes = nodes_of_groups(topology);
   parts_ = *std::min_element(nodes.begin(), nodes.end());
+  largest_group_ = *std::max_element(nodes.begin(), nodes.end());
   const int my_group = topology.switch_of(topology.rank());
   for (const int rank : topology.local_rank_peers()) {
     if (topology.switch_of(rank) == my_group) members_.push_back(rank);

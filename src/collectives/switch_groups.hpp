@@ -21,6 +21,8 @@ class SwitchGroups {
 
   [[nodiscard]] int groups() const { return groups_; }
   [[nodiscard]] int parts() const { return parts_; }
+  /// Ranks of the largest.
+  [[nodiscard]] int largest_group() const { return largest_group_; }
   /// My own part, -1 for ranks that own none.
   [[nodiscard]] int mine() const { return mine_; }
   /// Ranks of my group, and the owners of my part in all groups: ranks of the communicator, ascending.
@@ -28,7 +30,7 @@ class SwitchGroups {
   [[nodiscard]] std::span<const int> counterparts() const { return counterparts_; }
 
  private:
-  int groups_, parts_, mine_ = -1;
+  int groups_, parts_, largest_group_, mine_ = -1;
   std::vector<int> members_, counterparts_;
 };
 

@@ -1,5 +1,6 @@
 #include "communicator/asynchronous_call.hpp"
 
+#include <algorithm>
 #include <exception>
 
 #include "base/error.hpp"
@@ -25,9 +26,9 @@ AsynchronousCall::~AsynchronousCall() {
 void AsynchronousCall::check_startable() {
   const auto inside = comm->enter();
   comm->require_running();
-  if (!run.finished)
+  // A run that has finished is refused as one in flight is: ranks would part if only the slower ones were told.
+  if (!run.finished || !heard_)
     fail(WEIR_ERR_BUSY, "'{}' is running: wait for its last start before the next, or make a second one", run.name);
-  finish();
   if (run.broken)
     fail(WEIR_ERR_STATE, "'{}' cannot run again: a run ended in the middle of an exchange. Make a new communicator and start over",
          run.name);
@@ -63,6 +64,30 @@ void AsynchronousCall::wait() {
   finish();
 }
 
+bool AsynchronousCall::wait_for(double seconds) {
+  constexpr double long_wait = 1e-3;  // shorter ones are what asks again and again
+  constexpr double longest = 1e9;
+  require(seconds >= 0, "the time to wait is {} s: it must not be below 0", seconds);
+  const auto inside = comm->enter();
+  comm->require_running();
+  const bool was_in_flight = !run.finished;
+  const Clock::time_point begin = Clock::now();
+  comm->engine.drive(
+      run, begin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::min(seconds, longest))));
+  if (was_in_flight) {
+    const Clock::time_point end = Clock::now();
+    const double waited = std::chrono::duration<double>(end - begin).count();
+    seconds_waited_ += waited;
+    if (waited < long_wait)
+      seconds_tested_ += waited;
+    else if (Tracer* const tracer = comm->engine.tracer())
+      tracer->wait(run.trace_row, begin, end);
+  }
+  if (!run.finished) return false;
+  finish();
+  return true;
+}
+
 void AsynchronousCall::finish() {
   const auto inside = comm->enter();
   if (heard_) return;
@@ -87,5 +112,6 @@ namespace weir {
 
 bool Operation::test() { return call_->test(); }
 void Operation::wait() { call_->wait(); }
+bool Operation::wait_for(double seconds) { return call_->wait_for(seconds); }
 
 }  // namespace weir

@@ -17,12 +17,14 @@ class AsynchronousCall {
   AsynchronousCall(const AsynchronousCall&) = delete;
   AsynchronousCall& operator=(const AsynchronousCall&) = delete;
 
-  /// Throws Error when a run is in flight, what the last one ended with if nobody has heard it, and Error when one broke off.
+  /// Throws Error unless somebody has waited for the last run, or when a run broke off.
   void check_startable();
   /// True once the run has finished, after one round of progress; then as finish().
   bool test();
   /// Drives everything in flight until this run has finished; then as finish().
   void wait();
+  /// The same, for at most `seconds`, with one round of progress at least. Whether it has finished.
+  bool wait_for(double seconds);
   /// Throws what the finished run ended with, once.
   void finish();
   /// The caller knows what the run in flight will end with: nobody else throws it.

@@ -66,6 +66,7 @@ void ProgressThread::stop() noexcept {
 
 void ProgressThread::loop(int core) {
   if (core >= 0) static_cast<void>(bind_this_thread(core));  // else it runs elsewhere: slower, not wrong
+  const StandardFloatingPoint standard;
   std::unique_lock lock(door_);
   while (!ends_) {
     // Those that want to come in are let in by sleeping, not only by opening the door: they would be late at it.

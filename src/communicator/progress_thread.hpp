@@ -10,6 +10,7 @@
 
 #include "async/engine.hpp"
 #include "base/at_end.hpp"
+#include "base/floating_point.hpp"
 
 namespace weir::detail {
 
@@ -17,8 +18,8 @@ namespace weir::detail {
 /// first: one that wants to come in waits for one poll at most.
 class ProgressThread {
  public:
-  /// While it lives, the calling thread has the engine, and all that runs have, for itself. May be nested. Null: there is no
-  /// progress thread, and nothing to do.
+  /// While it lives, the calling thread has the engine, and all that runs have, for itself, and computes as everybody does. May be
+  /// nested. Null: there is no progress thread.
   class Inside {
    public:
     explicit Inside(ProgressThread* thread) : thread_(thread) {
@@ -32,6 +33,7 @@ class ProgressThread {
 
    private:
     ProgressThread* thread_;
+    StandardFloatingPoint standard_;
   };
 
   /// `core` -1: wherever the system puts it; it then sleeps a little between polls that move nothing, so that it takes no core from

@@ -104,6 +104,8 @@ struct Compressor {
   Parameters parameters;
 
   [[nodiscard]] explicit operator bool() const { return row != nullptr; }
+  /// Values travel times n / k.
+  [[nodiscard]] bool scales_up() const { return row != nullptr && row->scales_up != nullptr && row->scales_up(parameters); }
 };
 /// Of a name, or "none", and parameters. Throws Error(WEIR_ERR_ARGUMENT).
 [[nodiscard]] Compressor make_compressor(std::string_view name, std::string_view parameters);

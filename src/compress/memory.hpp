@@ -4,8 +4,9 @@
 // Residuals are kept by adding the gradient to them, which selection does on its way. All that is not that plain is brought to this
 // form here: some other vector x takes the gradient's place, so that r + x is what is to be compressed:
 //
-//   x = gain g + (decay - 1) r
-//   momentum (SIGNUM, DGC):  x = gain v + (decay - 1) r, where v = momentum v + its gain g
+//   x = gain g
+//   momentum (SIGNUM, DGC):  x = gain v, where v = momentum v + its gain g
+//   decay of the residual:   x = decay r + what it is without, and r = 0 meanwhile: nothing of x is rounded to the size of r
 //   EF21:                    x = g - g_last; the residual then is g - h of the paper's state h, and the sum of all that was
 //   delivered
 //                            is the mean of all ranks' h
@@ -46,6 +47,7 @@ class GradientMemory {
   GradientMemory(const MemoryRules& rules, std::int64_t count, Memory& memory) : rules_(rules), count_(count), memory_(memory) {
     if (rules.idle()) return;
     prepared_ = Array(count);
+    if (decays()) residual_ = Array(count);
     if (!keeps()) return;
     kept_ = Array(count);
     next_ = Array(count);
@@ -55,8 +57,11 @@ class GradientMemory {
   /// Nothing to prepare or to keep: the gradient is taken as it is.
   [[nodiscard]] bool idle() const { return rules_.idle(); }
 
+  /// The residual goes into what is prepared, and is 0 until something is added: see restore().
+  [[nodiscard]] bool decays() const { return rules_.decay != 1; }
+
   /// x of the head of this file; owned by the memory until the next call. Not if idle(). `residual` may be nullptr.
-  task<const T*> prepare(const G* gradient, const T* residual) {
+  task<const T*> prepare(const G* gradient, T* residual) {
     const double clipped = co_await clip_factor(gradient);
     const T factor = static_cast<T>(clipped * rules_.momentum.gain);
     if (rules_.differences) {
@@ -70,6 +75,9 @@ class GradientMemory {
     }
     co_return prepared_.data();
   }
+
+  /// Of what decays(): makes the residual what it was before prepare().
+  void restore(T* residual) { memory_.waxpby(T{1}, residual_.data(), T{0}, nullptr, residual, count_); }
 
   /// What was prepared last has been delivered. Until then all is as it was.
   void commit() {
@@ -91,7 +99,7 @@ class GradientMemory {
   }
   /// Takes over what `other` keeps, which has the same rules and elements.
   void take(GradientMemory& other) { std::swap(kept_, other.kept_); }
-  [[nodiscard]] std::int64_t memory_bytes() const { return prepared_.bytes() + kept_.bytes() + next_.bytes(); }
+  [[nodiscard]] std::int64_t memory_bytes() const { return prepared_.bytes() + residual_.bytes() + kept_.bytes() + next_.bytes(); }
 
  private:
   using Array = typename Memory::template Array<T>;
@@ -100,9 +108,11 @@ class GradientMemory {
   [[nodiscard]] bool keeps() const { return uses_velocity() || rules_.differences; }
 
   template <class X>
-  void combine(T gain, const X* source, const T* residual) {
-    const bool loses = residual != nullptr && rules_.decay != 1;
-    memory_.waxpby(gain, source, static_cast<T>(rules_.decay - 1), loses ? residual : nullptr, prepared_.data(), count_);
+  void combine(T gain, const X* source, T* residual) {
+    memory_.waxpby(gain, source, static_cast<T>(rules_.decay), decays() ? residual : nullptr, prepared_.data(), count_);
+    if (!decays()) return;
+    memory_.waxpby(T{1}, residual, T{0}, nullptr, residual_.data(), count_);
+    memory_.fill_zero(residual, count_);
   }
 
   /// In CUDA memory the sum has another order than on the host: the factor may differ in its last bit.
@@ -119,6 +129,7 @@ class GradientMemory {
   std::int64_t count_;
   Memory& memory_;
   Array prepared_;
+  Array residual_;     // as it was, where it decays
   Array kept_, next_;  // velocity or last gradient; what it will be
 };
 

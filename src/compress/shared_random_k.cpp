@@ -77,8 +77,9 @@ constexpr std::array parameters = {
         .doc = "1: values are divided by the probability of their place, so that their mean is right; without error feedback"},
 };
 
+bool scales_up(const Parameters& given) { return given["unbiased"] != 0; }
 std::string_view why_no_feedback(const Parameters& given) {
-  return given["unbiased"] != 0 ? "with unbiased=1 it sends more than there is" : std::string_view();
+  return scales_up(given) ? "with unbiased=1 it sends more than there is" : std::string_view();
 }
 
 }  // namespace
@@ -93,6 +94,7 @@ const CompressorRow shared_random_k_row = {
     .encode_adds = 0.1,
     .decode_adds = 1,
     .summed = summed,
+    .scales_up = scales_up,
     .why_no_feedback = why_no_feedback,
     .exchange = make,
 };

@@ -5,6 +5,7 @@
 #include <csignal>
 
 #include "base/error.hpp"
+#include "base/floating_point.hpp"
 
 namespace weir::datacache {
 namespace {
@@ -226,6 +227,7 @@ void LoadPool::begin(LoadJob& job, std::span<LoadItem> items) {
 }
 
 void LoadPool::loop() {
+  const StandardFloatingPoint standard;
   std::unique_lock lock(mutex_);
   for (;;) {
     wake_.wait(lock, [&] { return ends_ || !jobs_.empty(); });

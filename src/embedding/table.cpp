@@ -349,6 +349,7 @@ void EmbeddingState::visit_state(StateVisitor& visitor) {
   for (EmbeddingCall* call : {&prefetch_, &lookup_, &update_, &ids_arrival_}) {
     if (!call->run.finished)
       fail(WEIR_ERR_BUSY, "'{}' is running: wait before the table's state is saved or restored", call->run.name);
+    if (call != &lookup_) call->finish();  // nobody needs to wait for others
     call->check_startable();
   }
   visitor.fixed("rank", comm_->topology.rank(), Share::layout);

@@ -1,4 +1,6 @@
 // The class of weir/fusion.hpp over its state.
+#include <chrono>
+
 #include "base/error.hpp"
 #include "base/keep.hpp"
 #include "base/state_bytes.hpp"
@@ -67,7 +69,17 @@ void FusedAllreduce::progress() {
 }
 bool FusedAllreduce::test(int tensor) {
   const auto inside = enter(state_);
-  return state_->test(tensor);
+  return state_->test(tensor, false);
+}
+bool FusedAllreduce::wait_for(int tensor, double seconds) {
+  using Clock = std::chrono::steady_clock;
+  require(seconds >= 0, "the time to wait is {} s: it must not be below 0", seconds);
+  const auto inside = enter(state_);
+  const Clock::time_point begin = Clock::now();
+  while (!state_->test(tensor, true)) {
+    if (std::chrono::duration<double>(Clock::now() - begin).count() >= seconds) return false;
+  }
+  return true;
 }
 void FusedAllreduce::wait(int tensor) {
   const auto inside = enter(state_);

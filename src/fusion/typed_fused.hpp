@@ -89,14 +89,14 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
     comm->engine.poll();
   }
 
-  bool test(std::int64_t tensor) override {
+  bool test(std::int64_t tensor, bool idles) override {
     if (nothing_left()) return true;
     if (!may_wait(tensor)) {
       end_iteration();
       return true;
     }
     const WaitClock clock(*this);
-    comm->engine.poll();
+    idles ? comm->engine.poll_or_idle() : static_cast<void>(comm->engine.poll());
     if (is_phased(tensor)) {
       if (!phases_->counting().run.finished) return false;
       phases_->start_last();

@@ -73,7 +73,7 @@ class Unit {
     if (residual() != nullptr) residual_[index] += value;
   }
   void return_rounded(WireValues wire_values, const T* rounded, SparseVector<T> taken) {
-    if (residual() != nullptr) memory_.return_rounded(wire_values, residual(), selection_, rounded, taken);
+    if (residual() != nullptr) memory_.return_rounded({.values = wire_values}, residual(), selection_, rounded, taken);
   }
   /// The residual becomes what it was before select(), up to rounding.
   void roll_back() {

@@ -9,6 +9,7 @@
 
 #include "base/config_check.hpp"
 #include "base/error.hpp"
+#include "base/floating_point.hpp"
 #include "communicator/config_card.hpp"
 #include "communicator/input_error.hpp"
 #include "optim/adam_factors.hpp"
@@ -52,10 +53,11 @@ void check_layers(std::span<const OptimizedLayer> layers) {
 }
 
 double rate_of(const OptimizerConfig& config, const OptimizedLayer& layer, const Norms& norms) {
-  if (layer.excluded || norms.weights == 0 || norms.other == 0) return 1;
-  const double rate = config.rule == OptimizerRule::lamb
-                          ? norms.weights / norms.other
-                          : config.trust_coefficient * norms.weights / (norms.other + config.weight_decay * norms.weights);
+  double rate = 1;
+  if (!layer.excluded && norms.weights != 0 && norms.other != 0)
+    rate = config.rule == OptimizerRule::lamb
+               ? norms.weights / norms.other
+               : config.trust_coefficient * norms.weights / (norms.other + config.weight_decay * norms.weights);
   return config.largest_rate > 0 ? std::min(rate, config.largest_rate) : rate;
 }
 
@@ -100,7 +102,9 @@ void check_config(const OptimizerConfig& c) {
   };
   not_negative("weight_decay", c.weight_decay);
   not_negative("largest_rate", c.largest_rate);
-  not_negative("epsilon", c.epsilon);
+  const auto epsilon = static_cast<float>(c.epsilon);
+  require(std::isfinite(epsilon) && epsilon >= 0 && (epsilon > 0 || c.rule != OptimizerRule::lamb),
+          "epsilon is {}: it must be above 0, and finite, also as float32, for example 1e-6", c.epsilon);
   require(c.type != DataType::float64, "type is float64: it must be float32, float16 or bfloat16");
   require(c.rule != OptimizerRule::lamb || c.norms == OperatorDivision::automatic || c.norms == c.update,
           "norms is {} and update is {}: with lamb they are divided alike; leave norms automatic", name_of(c.norms),
@@ -259,6 +263,7 @@ Outcome OptimizerImpl::take(std::span<T* const> weights, std::span<const T* cons
 
 template <class T>
 void OptimizerImpl::step(std::span<T* const> weights, std::span<const T* const> gradients, double learning_rate, void* stream) {
+  const StandardFloatingPoint standard;
   run_step(take(weights, gradients, learning_rate, stream));
 }
 template void OptimizerImpl::step(std::span<float* const>, std::span<const float* const>, double, void*);
@@ -390,8 +395,8 @@ std::int64_t OptimizerImpl::memory_bytes() const {
 
 std::shared_ptr<OptimizerImpl> make_optimizer(const std::shared_ptr<CommunicatorState>& comm, const OptimizerConfig& config,
                                               std::span<const OptimizedLayer> layers) {
-  static_cast<void>(
-      open_agreed(*comm, optimizer_card(config, layers), {"optimizer", "rule", card_fields<OptimizerConfig>(), "layers"}, config.name));
+  static_cast<void>(open_agreed(*comm, optimizer_card(config, layers),
+                                {"optimizer", "rule", card_fields<OptimizerConfig>(), "layers"}, config.name));
   std::shared_ptr<OptimizerImpl> made;
   comm->agree("making an optimizer", "optimizer", config.name, [&] { made = std::make_shared<OptimizerImpl>(comm); });
   made->open(config, layers);

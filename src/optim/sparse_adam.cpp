@@ -6,6 +6,7 @@
 
 #include "base/config_check.hpp"
 #include "base/error.hpp"
+#include "base/floating_point.hpp"
 #include "base/state_bytes.hpp"
 #include "codec/parts.hpp"
 #include "optim/adam_factors.hpp"
@@ -83,6 +84,7 @@ void SparseAdamState::check(const SparseView<float>& part, std::span<const float
 }
 
 void SparseAdamState::step(const SparseView<float>& part, std::span<float> weights, double learning_rate, bool last) {
+  const StandardFloatingPoint standard;
   check(part, weights, learning_rate);
   if (state_.steps == most_steps)
     fail(WEIR_ERR_STATE, "optimizer '{}' has made {} steps, which is as far as it counts: reset it", config.name, most_steps);

@@ -222,13 +222,12 @@ class CudaMemory {
       first = end;
     }
   }
-  void round(WireValues wire_values, SparseVector<T> entries, T* rounded) {
-    if constexpr (sizeof(T) == 4) wire::cuda::round_values(queue(), wire_values, entries.values, rounded, entries.count);
+  void round(wire::Wire wire, SparseVector<T> entries, T* rounded) {
+    if constexpr (sizeof(T) == 4) wire::cuda::round_values(queue(), wire, entries.values, rounded, entries.count);
   }
-  void return_rounded(WireValues wire_values, T* dense, SparseVector<T> entries, const T* /*rounded*/, SparseVector<T> taken) {
+  void return_rounded(wire::Wire wire, T* dense, SparseVector<T> entries, const T* /*rounded*/, SparseVector<T> taken) {
     if constexpr (sizeof(T) == 4)
-      wire::cuda::return_rounded(queue(), wire_values, dense, entries.indices, entries.values, entries.count, taken.indices,
-                                 taken.count);
+      wire::cuda::return_rounded(queue(), wire, dense, entries.indices, entries.values, entries.count, taken.indices, taken.count);
   }
 
  private:

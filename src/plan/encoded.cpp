@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/floating_point.hpp"
 #include "kernels/kernels.hpp"
 
 namespace weir {
@@ -91,6 +92,7 @@ Message read(std::span<const std::byte> given) {
   if (std::int64_t{h.header_bytes} != filled_up(static_cast<std::int64_t>(sizeof h) + texts))
     refuse("its header says that it has {} bytes: it is damaged", h.header_bytes);
   const std::int64_t left = message.bytes - h.header_bytes - checksum_bytes;
+  if (left < 0) refuse("it has {} bytes, and its header alone {}: it is truncated, or damaged", message.bytes, h.header_bytes);
   if (left != h.payload_bytes)
     refuse("it has {} bytes, and its header says that there are {}: {}", message.bytes,
            static_cast<std::uint64_t>(h.payload_bytes) + h.header_bytes + checksum_bytes,
@@ -234,6 +236,7 @@ std::int64_t Writer::memory_bytes() const { return aligned_.bytes() + (codec_ ? 
 EncodedInfo inspect(std::span<const std::byte> given) { return encoded::read(given).info(); }
 
 EncodedInfo decode(std::span<const std::byte> given, std::span<float> values, bool add) {
+  const StandardFloatingPoint standard;
   const encoded::Message message = encoded::read(given);
   if (message.header.count != static_cast<std::int64_t>(values.size()))
     encoded::refuse("it is of {} elements, and there is room for {}: give as many values", message.header.count, values.size());

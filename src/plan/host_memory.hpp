@@ -274,12 +274,12 @@ class HostMemory {
   void scatter_add(T* dense, SparseVector<T> entries, std::span<const std::int64_t> /*runs*/) {
     kernels::host::scatter_add(dense, entries.indices, entries.values, entries.count);
   }
-  void round(WireValues wire_values, SparseVector<T> entries, T* rounded) {
-    wire::round_values(wire_values, entries.values, rounded, entries.count);
+  void round(wire::Wire wire, SparseVector<T> entries, T* rounded) {
+    wire::round_values(wire.values, entries.values, rounded, entries.count, wire.halvings);
   }
   /// dense[index] += what rounding has taken from each of the sorted entries whose index is among the sorted `taken`.
   /// `rounded` are their values after rounding.
-  void return_rounded(WireValues /*wire_values*/, T* dense, SparseVector<T> entries, const T* rounded, SparseVector<T> taken) {
+  void return_rounded(wire::Wire /*wire*/, T* dense, SparseVector<T> entries, const T* rounded, SparseVector<T> taken) {
     for (std::int64_t i = 0, t = 0; i < entries.count && t < taken.count;) {
       const std::uint32_t index = entries.indices[i], taken_index = taken.indices[t];
       if (index == taken_index && std::isfinite(rounded[i])) dense[index] += entries.values[i] - rounded[i];

@@ -147,18 +147,20 @@ std::int64_t largest_k(const AllreduceConfig& c) { return std::max<std::int64_t>
 
 Error gradient_error(std::uint64_t input_error, const AllreduceConfig& config) {
   const auto type = name_of(config.type);
+  const bool scales_up = input_error_kind(input_error) == InputError::non_finite && compressor_of(config).scales_up();
+  const std::string_view or_huge = scales_up ? ", or a value that is infinite times n / k (unbiased=1)" : "";
   const int rank = input_error_rank(input_error);
   switch (input_error_kind(input_error)) {
     case InputError::non_finite:
       if (find_allreduce(config.algorithm).sharded)  // found in the sum of a node's shard
         return {WEIR_ERR_NON_FINITE,
-                fmt::format("plan '{}': the gradients on the node of rank {} hold, or add up to, NaN or infinity; gradient and "
+                fmt::format("plan '{}': the gradients on the node of rank {} hold, or add up to, NaN or infinity{}; gradient and "
                             "residual are as before. Set non_finite to skip or propagate to accept it",
-                            config.name, rank)};
+                            config.name, rank, or_huge)};
       return {WEIR_ERR_NON_FINITE,
-              fmt::format("plan '{}': the gradient of rank {} holds NaN or infinity; gradient and residual are as before. "
+              fmt::format("plan '{}': the gradient of rank {} holds NaN or infinity{}; gradient and residual are as before. "
                           "Set non_finite to skip or propagate to accept it",
-                          config.name, rank)};
+                          config.name, rank, or_huge)};
     case InputError::null_pointer:
       return {WEIR_ERR_ARGUMENT, fmt::format("plan '{}': rank {} gave a null gradient; give {} elements of {}{}", config.name, rank,
                                              config.count, type, refused_by_binding)};

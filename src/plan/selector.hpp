@@ -45,13 +45,15 @@ class Selector {
   /// residual += gradient, and the selection out of the sum. Without residual (nullptr) out of the gradient. Of the selected
   /// entries the residual holds the sum too, or, where that is far above the threshold, still the old value: see roll_back().
   /// X is T or the type of the plan's gradients.
-  /// False, with nothing selected, if `refuse_non_finite` and the sum is not finite everywhere. `draw` is of random selections.
+  /// False, with nothing selected, if `refuse_non_finite` and the sum is not finite everywhere, or would not be as it travels.
+  /// `draw` is of random selections.
   template <class X>
   task<bool> select(const X* gradient, T* residual, std::int64_t k, bool refuse_non_finite, Draw draw = {}) {
     const bool reuse = setup_.threshold == Threshold::reuse && state_.threshold != 0 && state_.iteration % setup_.period != 0;
     ++state_.iteration;
     rethresholded_ = false;
-    floor_ = co_await first_floor(gradient, residual, k, reuse);
+    floor_ =
+        std::min(key_infinity<T>, co_await first_floor(gradient, residual, k, reuse));  // not a NaN's, among which no infinity is
     keep_old_ = std::min(key_infinity<T>, static_cast<Key<T>>(floor_ + 2 * octave<T>));
     memory_.compensate(gradient, residual, setup_.count, floor_, keep_old_, k > 0 ? setup_.summary() : Summary::none, candidates_,
                        capacity_);
@@ -63,7 +65,8 @@ class Selector {
     const std::int64_t hits = memory_.told().found.hits;
     selected_ = &candidates_;
     count_ = std::min(hits, capacity_);
-    if (refuse_non_finite && !memory_.is_finite(gradient, setup_.count, candidates_, count_)) co_return false;
+    const bool overflows = setup_.scales_up && hits > 0;  // first_floor() has found these
+    if (refuse_non_finite && (overflows || !memory_.is_finite(gradient, setup_.count, candidates_, count_))) co_return false;
     if (k == 0 || setup_.picking == compress::Picking::random) {
       put_back(residual);
       if (k > 0) pick(gradient, residual, k, draw);
@@ -151,7 +154,7 @@ class Selector {
   template <class X>
   task<Key<T>> first_floor(const X* gradient, const T* residual, std::int64_t k, bool reuse) {
     // The pass is still needed, for the residual and for what is not finite.
-    if (k == 0 || setup_.picking == compress::Picking::random) co_return key_infinity<T>;
+    if (k == 0 || setup_.picking == compress::Picking::random) co_return setup_.first_wild<T>(k);
     if (setup_.picking == compress::Picking::above_value)
       co_return static_cast<Key<T>>(key_of(static_cast<T>(setup_.picking_value)) + 1);
     if (setup_.uses_moments()) co_return co_await sampled_key(gradient, residual, guard_limit(k) + 1, true);
@@ -193,7 +196,7 @@ class Selector {
   /// Out of x, which holds all sums: by a fresh sample, or, if that misleads as well, a ranking of everything.
   template <class X>
   task<void> select_anew(const X* x, std::int64_t k) {
-    floor_ = co_await sampled_key(x, nullptr, k, true);
+    floor_ = std::min(key_infinity<T>, co_await sampled_key(x, nullptr, k, true));
     memory_.select(x, setup_.count, floor_, candidates_, capacity_);
     memory_.rank(candidates_, capacity_, k);
     co_await memory_.report();

@@ -14,6 +14,7 @@ namespace weir::detail {
   problem.largest_k = std::min(problem.count, whole.largest_k / map.shards() + 2);
   problem.largest_local = most_selected(problem.config.threshold, problem.count, problem.largest_k);
   problem.ranks = whole.topology->node_count();
+  problem.summed = whole.topology->largest_node();
   problem.divisor = 1;
   return problem;
 }

@@ -61,7 +61,7 @@ class Step {
       setup.threshold = Threshold::exact;
       setup.picking = compressor_.row->picking;
       if (compressor_.row->picking_value != nullptr) setup.picking_value = compressor_.row->picking_value(compressor_.parameters);
-      setup.scales_up = compressor_.row->scales_up != nullptr && compressor_.row->scales_up(compressor_.parameters);
+      setup.scales_up = compressor_.scales_up();
     }
     memory_.emplace(channel(), whole.stream, exchange.count, row.sparse() && setup.uses_moments() ? setup.capacity() : 0,
                     whole.threads);
@@ -72,14 +72,18 @@ class Step {
     if constexpr (compresses) {
       if (!row.sparse()) {
         if (config_.dense_iterations > 0)
-          dense_ = Memory::make_dense(row.dense() ? row.name : in_nodes ? "dense_torus2d" : Memory::flat_dense, whole, nccl);
+          dense_ = Memory::make_dense(row.dense() ? row.name
+                                      : in_nodes  ? "dense_torus2d"
+                                                  : Memory::flat_dense,
+                                      of_dense_runs(whole), nccl);
         compressed_.emplace(whole, row, compressor_, rules, nccl, in_nodes, *memory_);
         if (feedback_ != Feedback::none) residual_ = Array(compressed_->size());
         forget_residual();
         return;
       }
     }
-    if (config_.dense_iterations > 0) dense_ = Memory::make_dense(in_nodes ? "dense_torus2d" : Memory::flat_dense, whole, nccl);
+    if (config_.dense_iterations > 0)
+      dense_ = Memory::make_dense(in_nodes ? "dense_torus2d" : Memory::flat_dense, of_dense_runs(whole), nccl);
     forget_residual();  // the estimate is every rank's
     if (sharding_ && sharding_->map.mine() < 0) return;
     if (row.schedules) {
@@ -94,6 +98,7 @@ class Step {
     sparse_ = Memory::make_sparse(row, exchange);
     selector_.emplace(setup, *memory_);
     gradient_memory_.emplace(rules, exchange.count, *memory_);
+    wire_ = exchange.wire();
     if (config_.wire_values != WireValues::native) rounded_ = Array(exchange.largest_local);
     if (feedback_ != Feedback::none) residual_ = Array(exchange.count);
     forget_residual();
@@ -236,6 +241,12 @@ class Step {
     return row;
   }
 
+  /// Of the first runs, which are dense: gradients are multiplied there, too.
+  [[nodiscard]] AllreduceProblem of_dense_runs(AllreduceProblem whole) const {
+    whole.divisor /= config_.feedback_gain;
+    return whole;
+  }
+
   /// k of an iteration; negative for a dense one.
   [[nodiscard]] std::int64_t scheduled(std::int64_t iteration) const {
     return sparse_ || sharding_ ? scheduled_k(config_, iteration) : -1;
@@ -255,7 +266,11 @@ class Step {
     if (input_error == 0 && !usable) input_error = input_error_word(InputError::nccl_aborted, comm_.topology.rank());
     if (input_error == 0 && config_.non_finite != NonFinite::propagate && config_.count > 0) {
       const StageScope stage = channel().stage(Stage::check_finite);
-      memory_->count_non_finite(data, config_.count);
+      if (compressed_ && iteration_ >= config_.dense_iterations && compressor_.scales_up())
+        memory_->exceedances(data, config_.count,
+                             SelectionSetup{.count = config_.count, .scales_up = true}.first_wild<T>(final_k(config_)));
+      else
+        memory_->count_non_finite(data, config_.count);
       co_await memory_->report();
       if (memory_->told().exceedances.count > 0) input_error = input_error_word(InputError::non_finite, comm_.topology.rank());
     }
@@ -372,7 +387,9 @@ class Step {
 
   /// Where what was selected from is still there.
   void roll_back() {
-    if (prepared_ != nullptr)
+    if (prepared_ != nullptr && gradient_memory_->decays())
+      gradient_memory_->restore(residual_.data());
+    else if (prepared_ != nullptr)
       selector_->roll_back(prepared_, residual_.data());
     else if (plan_.has_owner())
       selector_->roll_back(gradient_, residual_.data());
@@ -388,7 +405,7 @@ class Step {
   /// What of `local` travels.
   SparseVector<T> rounded(SparseVector<T> local) {
     if (config_.wire_values == WireValues::native) return local;
-    memory_->round(config_.wire_values, local, rounded_.data());
+    memory_->round(wire_, local, rounded_.data());
     return {local.indices, rounded_.data(), local.count};
   }
 
@@ -403,7 +420,7 @@ class Step {
     selector_->settle(residual_.data(), mine_.update);
     memory_->scatter_add(residual_.data(), mine_.undelivered, mine_.undelivered_runs);
     if (config_.wire_values != WireValues::native)
-      memory_->return_rounded(config_.wire_values, residual_.data(), local_, rounded_.data(), mine_.update);
+      memory_->return_rounded(wire_, residual_.data(), local_, rounded_.data(), mine_.update);
   }
 
   AllreduceConfig config_;
@@ -413,9 +430,10 @@ class Step {
   CommunicatorState& comm_;
   Statistics& statistics_;
   std::optional<Memory> memory_;
-  Array residual_;  // of my shard, where the algorithm shards
-  Array rounded_;   // of the selection, as it travels
-  Array estimate_;  // EF21: the sum of all updates
+  Array residual_;   // of my shard, where the algorithm shards
+  wire::Wire wire_;  // of the selection
+  Array rounded_;    // the selection, as it travels
+  Array estimate_;   // EF21: the sum of all updates
   Estimated estimated_;
   double divisor_ = 1;  // of updates
   std::unique_ptr<DenseAllreduce<G>> dense_;

@@ -55,11 +55,11 @@ std::int64_t Step<Memory>::encode_packed(const float* gradient, std::byte* out) 
 
 template <class Memory>
 std::int64_t Step<Memory>::encode_sparse(const float* gradient, std::byte* out) {
-  const float* const prepared =
-      gradient_memory_->idle() ? gradient : run_here(gradient_memory_->prepare(gradient, residual_data()));
+  gradient_ = gradient;
+  prepared_ = gradient_memory_->idle() ? nullptr : run_here(gradient_memory_->prepare(gradient, residual_data()));
   const bool refuse = config_.non_finite != NonFinite::propagate;
-  if (!run_here(selector_->select(prepared, residual_data(), statistics_.k, refuse, draw()))) {
-    if (feedback_ != Feedback::none) selector_->roll_back(prepared, residual_.data());
+  if (!run_here(selector_->select(prepared_ != nullptr ? prepared_ : gradient, residual_data(), statistics_.k, refuse, draw()))) {
+    if (feedback_ != Feedback::none) roll_back();
     return encode_nothing(out);
   }
   local_ = selector_->selection();

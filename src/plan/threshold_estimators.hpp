@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <weir/weir.hpp>
@@ -104,6 +105,13 @@ class SidcoStages {
 /// The `index`-th of a fixed sequence of random numbers.
 [[nodiscard]] std::uint64_t random_number(std::uint64_t index);
 
+/// The first key whose value, times `factor`, may be no finite one; factor >= 1.
+template <class T>
+[[nodiscard]] Key<T> first_overflow(double factor) {
+  if (factor == 1) return key_infinity<T>;
+  return static_cast<Key<T>>(key_of(static_cast<T>(static_cast<double>(std::numeric_limits<T>::max()) / factor)) + 1);
+}
+
 /// What a selector needs to know of all of the compensated gradient.
 enum class Summary { none, moments, magnitudes };
 
@@ -125,6 +133,11 @@ struct SelectionSetup {
   }
   [[nodiscard]] Summary summary() const {
     return threshold == Threshold::gaussian ? Summary::moments : uses_moments() ? Summary::magnitudes : Summary::none;
+  }
+  /// The first key whose value does not travel as a finite one, where k random entries do.
+  template <class T>
+  [[nodiscard]] Key<T> first_wild(std::int64_t k) const {
+    return scales_up && k > 0 ? first_overflow<T>(std::ceil(static_cast<double>(count) / static_cast<double>(k))) : key_infinity<T>;
   }
   /// In every iteration, not only in the first.
   [[nodiscard]] bool samples_always() const { return uses_moments() || threshold == Threshold::sampled; }

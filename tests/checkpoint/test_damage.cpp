@@ -4,6 +4,8 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstring>
@@ -484,6 +486,42 @@ TEST_CASE("files that are none, or have another's name", "[checkpoint]") {
   });
   CHECK(check.failure() == "");
   CHECK_THROWS_WITH(Checkpoint::catch_signal(SIGSEGV), Catch::Contains("the program is wrong"));
+}
+
+namespace {
+
+int user_signals = 0;
+
+/// How a child of fork() ends that sends itself `signal`: its wait status.
+int end_of_child(int signal) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::raise(signal);
+    ::_exit(user_signals == 1 ? 17 : 18);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  return status;
+}
+
+}  // namespace
+
+TEST_CASE("signals that are caught do in a child of fork what they did before", "[checkpoint]") {
+  Checkpoint::catch_signal(SIGTERM);
+  Checkpoint::catch_signal(SIGTERM);
+  int status = end_of_child(SIGTERM);
+  CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM));
+  std::signal(SIGUSR1, [](int) { ++user_signals; });
+  Checkpoint::catch_signal(SIGUSR1);
+  status = end_of_child(SIGUSR1);
+  CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 17));
+  CHECK(user_signals == 0);
+  std::raise(SIGTERM);            // is caught here
+  std::signal(SIGTERM, SIG_IGN);  // the program has changed its mind: so it is in the child
+  status = end_of_child(SIGTERM);
+  CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 18));
+  std::signal(SIGTERM, SIG_DFL);
+  std::signal(SIGUSR1, SIG_DFL);
 }
 
 TEST_CASE("the newest files stay, and interrupted saves leave nothing", "[checkpoint]") {

@@ -9,6 +9,7 @@
 #include "collectives/schedules.hpp"
 #include "compress/compressor.hpp"
 #include "model/choose.hpp"
+#include "plan/plan_config.hpp"
 #include "support/thresholds.hpp"
 
 namespace weir::test {
@@ -93,6 +94,8 @@ RunCase some_run(Dice& dice, const PlanCase& plan, int ranks, std::int64_t runs_
   run.bad_element = config.count == 0 ? 0 : dice.between(0, config.count - 1);
   constexpr double infinity = std::numeric_limits<double>::infinity();
   run.poison = dice.one_of({std::numeric_limits<double>::quiet_NaN(), infinity, -infinity});
+  if (config.count > 0 && dice.chance(50))
+    run.nans = dice.chance(50) ? std::min(config.count, final_k(config) + dice.between(0, 2)) : dice.between(0, config.count - 1);
   return run;
 }
 
@@ -186,7 +189,7 @@ std::string PlanCase::text() const {
   for (const RunCase& run : runs) {
     line += fmt::format(" [{}{}{}", run.reset_before ? "reset, " : "", run.in_place ? "in place" : "sparse",
                         troubles[static_cast<std::size_t>(run.trouble)]);
-    if (run.trouble == Trouble::poison) line += fmt::format(" {} at {}", run.poison, run.bad_element);
+    if (run.trouble == Trouble::poison) line += fmt::format(" {} at {}, {} NaN besides", run.poison, run.bad_element, run.nans);
     line += run.trouble == Trouble::none ? "]" : fmt::format(" on rank {}]", run.bad_rank);
   }
   return line;

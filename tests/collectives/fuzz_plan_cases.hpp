@@ -20,6 +20,7 @@ struct RunCase {
   int bad_rank = 0;
   std::int64_t bad_element = 0;
   double poison = 0;
+  std::int64_t nans = 0;  ///< elements of the poisoned gradient that are NaN besides
 };
 
 struct PlanCase {

@@ -1,9 +1,18 @@
 #include "fuzz_plan_record.hpp"
 
+#include <limits>
 #include <optional>
 
 namespace weir::test {
 namespace {
+
+template <class T>
+void poison(const RunCase& run, std::vector<T>& gradient) {
+  const auto at = static_cast<std::size_t>(run.bad_element);
+  for (std::size_t i = 1; i <= static_cast<std::size_t>(run.nans); ++i)
+    gradient[(at + i) % gradient.size()] = std::numeric_limits<T>::quiet_NaN();
+  gradient[at] = static_cast<T>(run.poison);
+}
 
 template <class T>
 class TypedFuzzedPlan final : public FuzzedPlan {
@@ -24,7 +33,7 @@ class TypedFuzzedPlan final : public FuzzedPlan {
     ended.given =
         make_input<T>(plan_.input, plan_.config.count, rank, record_.ranks(), plan_.first_iteration + static_cast<int>(on.started));
     const bool bad = rank == run.bad_rank;
-    if (run.trouble == Trouble::poison && bad) ended.given[static_cast<std::size_t>(run.bad_element)] = static_cast<T>(run.poison);
+    if (run.trouble == Trouble::poison && bad) poison(run, ended.given);
     ended.dense = ended.given;
     ++on.started;
     if (run.reset_before) on.plan->reset();

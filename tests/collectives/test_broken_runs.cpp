@@ -62,7 +62,7 @@ TEST_CASE("an exception that is not Weir's ends a run on all ranks with the same
   REQUIRE(errors.failure() == "");
 }
 
-TEST_CASE("an error that nobody has waited for is thrown by the next start, which has not started") {
+TEST_CASE("a run that nobody has waited for is refused another one, and keeps its error for who waits") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   SameErrors errors(3);
   run_ranks(3, [&](Communicator& comm) {
@@ -71,11 +71,16 @@ TEST_CASE("an error that nobody has waited for is thrown by the next start, whic
     if (comm.rank() == 1) gradient[3] = nan;
     AllreducePlan other(comm, {.count = 50});
     std::vector<float> another = ramp(50, comm.rank());
-    static_cast<void>(plan.start(gradient));
+    Operation operation = plan.start(gradient);
     other.run(another);
-    while (!plan.state()->run.finished) comm.state()->engine.poll();
+    if (comm.rank() != 2) {  // ranks that have polled, and one that perhaps has not
+      while (!plan.state()->run.finished) comm.state()->engine.poll();
+    }
+    std::vector<float> next = ramp(50, comm.rank());
+    errors.expect(comm.rank(), WEIR_ERR_BUSY, "wait for its last start", [&] { static_cast<void>(plan.start(next)); });
+    errors.expect(comm.rank(), WEIR_ERR_BUSY, "is running: wait", [&] { (void)plan.state_bytes(); });
+    errors.expect(comm.rank(), WEIR_ERR_NON_FINITE, "the gradient of rank 1", [&] { operation.wait(); });
     gradient = ramp(50, comm.rank());
-    errors.expect(comm.rank(), WEIR_ERR_NON_FINITE, "the gradient of rank 1", [&] { static_cast<void>(plan.start(gradient)); });
     plan.run(gradient);
     errors.check().that(gradient[4] == 4 * 3 + 3, "the run after the one that was refused");
   });
@@ -89,11 +94,11 @@ TEST_CASE("a timeout that nobody has waited for breaks the plan all the same") {
               AllreducePlan plan(comm, {.count = 500});
               if (comm.rank() == 2) return;  // never comes
               std::vector<float> gradient = ramp(500, comm.rank());
-              static_cast<void>(plan.start(gradient));
+              Operation operation = plan.start(gradient);
               while (!plan.state()->run.finished) comm.state()->engine.poll();
-              for (const weir_status status : {WEIR_ERR_TIMEOUT, WEIR_ERR_STATE}) {
+              for (const weir_status status : {WEIR_ERR_BUSY, WEIR_ERR_TIMEOUT, WEIR_ERR_STATE}) {
                 try {
-                  plan.run(gradient);
+                  status == WEIR_ERR_TIMEOUT ? operation.wait() : plan.run(gradient);
                   check.that(false, "it runs");
                 } catch (const Error& error) {
                   check.that(error.status() == status, error.what());

@@ -9,6 +9,8 @@
 #include "support/catch.hpp"
 #include "support/inproc_ranks.hpp"
 #include "support/inputs.hpp"
+#include "support/rank_check.hpp"
+#include "support/same_bits.hpp"
 #include "support/thinning.hpp"
 
 namespace weir::test {
@@ -328,6 +330,110 @@ TEST_CASE("random_k: each element with the same chance, other places on each ran
     REQUIRE(seen.size() == 100);
     const double right = unbiased ? 1 : 0.2, error = right * std::sqrt((5.0 - 1) / (2 * runs));
     for (const double value : mean) REQUIRE(std::abs(value - right) < 5 * error);
+  }
+}
+
+TEST_CASE("a residual that decays takes nothing from gradients far smaller", "[compressors]") {
+  for (const std::string compressor : {"top_k", "dgc", "block_quantise"}) {
+    for (const bool skips : {false, true}) {
+      RankCheck check;
+      run_ranks(1, [&](Communicator& comm) {
+        AllreducePlan plan(comm, {.count = 5,
+                                  .k = 1,
+                                  .algorithm = compressor == "block_quantise" ? "packed_allgather" : "oktopk",
+                                  .compressor = compressor,
+                                  .compressor_parameters = compressor == "dgc" ? "momentum=0" : "",
+                                  .error_feedback = Feedback::residual,
+                                  .feedback_decay = 0,
+                                  .non_finite = NonFinite::skip});
+        std::vector<float> g = {0, 9e8F, 9.5e8F, 9e8F, 9e8F};
+        plan.run(g);
+        const std::vector<float> before(plan.residual<float>().begin(), plan.residual<float>().end());
+        if (skips) {  // leaves the residual, bit for bit
+          g = {1, 2, std::numeric_limits<float>::infinity(), 3, 4};
+          plan.run(g);
+          check.that(plan.statistics().skipped, "skipped");
+          check.that(same_bits<float>(plan.residual<float>(), before), "the residual after a run that was skipped");
+        }
+        const std::vector<float> given = {1, 1.25F, 1.5F, 1.75F, 0.5F};
+        g = given;
+        plan.run(g);
+        if (compressor != "block_quantise") check.that(g == std::vector<float>{0, 0, 0, 1.75F, 0}, "the largest entry");
+        for (std::size_t i = 0; i < g.size(); ++i)
+          check.that(std::abs(g[i] + plan.residual<float>()[i] - given[i]) <= 1e-6F, "element " + std::to_string(i) + " is lost");
+      });
+      INFO(compressor << " skips " << skips);
+      REQUIRE(check.failure() == "");
+    }
+  }
+}
+
+TEST_CASE("gradients are multiplied in dense iterations, too", "[compressors]") {
+  for (const auto& [algorithm, compressor] : {std::pair{"oktopk", "top_k"}, {"packed_allgather", "block_quantise"}, {"hitopk", "top_k"}}) {
+    RankCheck check;
+    run_ranks(4,
+              [&](Communicator& comm) {
+                AllreducePlan plan(comm, {.count = 100,
+                                          .k = 100,
+                                          .algorithm = algorithm,
+                                          .compressor = compressor,
+                                          .feedback_gain = 0.5,
+                                          .dense_iterations = 1});
+                for (int t = 0; t < 2; ++t) {
+                  std::vector<float> g(100, 4);
+                  plan.run(g);
+                  for (const float x : g)
+                    check.that(std::abs(x - 2) < 0.5F, "iteration " + std::to_string(t) + ": " + std::to_string(x));
+                }
+              },
+              {.machine = "node:2 rank:2"});
+    INFO(algorithm);
+    REQUIRE(check.failure() == "");
+  }
+}
+
+TEST_CASE("finite gradients that are infinite times n / k are refused as infinite ones are", "[compressors]") {
+  for (const CompressorRow* row : {&compress::random_k_row, &compress::shared_random_k_row}) {
+    for (const std::string& algorithm : carriers(*row)) {
+      for (const NonFinite policy : {NonFinite::error, NonFinite::skip}) {
+        for (const float value : {2.5e37F, 4e37F}) {  // times 10, or a little more of parts of the gradient: one is finite
+          INFO(row->name << " by " << algorithm << ", policy " << static_cast<int>(policy) << ", " << value);
+          const bool finite = value * 10 < std::numeric_limits<float>::infinity();
+          std::vector<std::string> errors(3);
+          std::vector<char> skipped(3), finite_after(3, 1);
+          try {
+            run_ranks(3, [&](Communicator& comm) {
+              const auto me = static_cast<std::size_t>(comm.rank());
+              AllreducePlan plan(comm, {.count = 400,
+                                        .density = 0.1,
+                                        .algorithm = algorithm,
+                                        .compressor = std::string(row->name),
+                                        .compressor_parameters = "unbiased=1",
+                                        .non_finite = policy});
+              for (int t = 0; t < 20; ++t) {
+                std::vector<float> g(400, 1);
+                if (me == 1) std::fill_n(g.begin() + 100, 20, value);
+                try {
+                  plan.run(g);
+                } catch (const Error& error) {
+                  errors[me] = error.what();
+                }
+                skipped[me] = plan.statistics().skipped;
+                for (const float x : g) finite_after[me] = finite_after[me] && std::isfinite(x);
+              }
+            });
+          } catch (const Error& error) {
+            if (std::string(error.what()).find("unbiased=1 needs that") == std::string::npos) throw;
+            continue;  // this algorithm does not deliver all
+          }
+          REQUIRE(errors == std::vector<std::string>(3, errors[0]));
+          REQUIRE((errors[0].find("infinite times n / k (unbiased=1)") != std::string::npos) ==
+                  (!finite && policy == NonFinite::error));
+          REQUIRE(skipped == std::vector<char>(3, !finite && policy == NonFinite::skip));
+          REQUIRE(finite_after == std::vector<char>(3, 1));
+        }
+      }
+    }
   }
 }
 

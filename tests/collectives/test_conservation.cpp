@@ -1,5 +1,8 @@
 // Nothing is lost, for every sparse algorithm of the registry: sum over ranks (gradient + old residual) = sum over ranks (new
 // residual) + the update delivered, up to rounding; and every rank gets the same bits.
+#include <cmath>
+#include <mutex>
+
 #include "support/catch.hpp"
 #include "support/inproc_ranks.hpp"
 #include "support/inputs.hpp"
@@ -78,6 +81,36 @@ void check_conservation(const Case& c) {
   }
 }
 
+/// Ten entries of `value` on every rank: sums that float16 cannot hold, means that it can.
+void check_large_means(const std::string& algorithm, int ranks, const std::string& machine, bool average, float value) {
+  if (left_out(2)) return;
+  INFO(algorithm << " on '" << machine << "' P " << ranks << " average " << average << " value " << value);
+  constexpr std::int64_t n = 100;
+  std::vector<std::vector<float>> updates(static_cast<std::size_t>(ranks));
+  std::vector<double> kept(n);
+  std::mutex mutex;
+  run_ranks(ranks,
+            [&](Communicator& comm) {
+              AllreducePlan plan(
+                  comm,
+                  {.count = n, .density = 0.5, .algorithm = algorithm, .average = average, .wire_values = WireValues::float16});
+              std::vector<float> g(n);
+              for (std::size_t i = 0; i < n; i += 10) g[i] = value;
+              plan.run(g);
+              updates[static_cast<std::size_t>(comm.rank())] = g;
+              const std::scoped_lock lock(mutex);
+              for (std::size_t i = 0; i < plan.residual<float>().size(); ++i)
+                kept[static_cast<std::size_t>(plan.residual_begin()) + i] += static_cast<double>(plan.residual<float>()[i]);
+            },
+            {.machine = machine});
+  const double sum = static_cast<double>(value) * ranks, right = average ? value : sum;
+  for (const auto& update : updates) REQUIRE(update == updates[0]);
+  for (std::size_t i = 0; i < n; i += 10) {
+    REQUIRE(std::abs(static_cast<double>(updates[0][i]) - right) <= right * 0x1p-9);
+    REQUIRE(std::abs(static_cast<double>(updates[0][i]) * (average ? ranks : 1) + kept[i] - sum) <= sum * 1e-6);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("nothing is lost", "[conservation]") {
@@ -111,6 +144,25 @@ TEST_CASE("nothing is lost", "[conservation]") {
         for (const Input input : all_inputs())
           check_conservation<float>({name, 6, Threshold::exact, input, "nodes:3,1,2", format, values});
         check_conservation<float>({name, 5, Threshold::exact, Input::rank_heavy, "", format, values});
+      }
+    }
+  }
+}
+
+TEST_CASE("float16 on the wire delivers sums that are beyond it", "[conservation]") {
+  for (const AlgorithmInfo& algorithm : algorithms()) {
+    if (!algorithm.sparse) continue;
+    for (const float value : {20000.0F, 65504.0F}) {
+      for (const bool average : {true, false}) {
+        for (const auto& [ranks, machine] : {std::pair{2, ""},
+                                             {4, ""},
+                                             {7, ""},
+                                             {8, "node:4 rank:2"},
+                                             {8, "node:2 rank:4"},
+                                             {8, "switch:2 node:2 rank:2"},
+                                             {8, "switches:1,4,3 rank:1"},
+                                             {33, ""}})
+          check_large_means(std::string(algorithm.name), ranks, machine, average, value);
       }
     }
   }

@@ -2,6 +2,7 @@
 // and they remember the same; what is damaged, or cannot be, is refused with a text that says so.
 #include <cstring>
 #include <numeric>
+#include <tuple>
 
 #include "compress/compressor.hpp"
 #include "plan/compression.hpp"
@@ -373,6 +374,18 @@ TEST_CASE("what is no encoded gradient of the right kind is refused by what is w
   says(sealed(with(packed, 40, 3)), "its payload is of kind 3");
   says(sealed(with(sparse, 41, 9)), "wire format 9");
   says(sealed(with(sparse, 32, 7)), "which is not what 7 entries of 300 elements take");
+  for (const int length : {300, 60000}) {  // lengths that go with each other, and not with the bytes
+    Bytes lying = sparse;
+    const std::int64_t begin = (48 + length + 7) / 8 * 8, payload = std::ssize(lying) - begin - 8;
+    for (const auto& [at, size, value] :
+         {std::tuple{12, 4, begin}, {24, 8, payload}, {44, 2, std::int64_t{length}}, {46, 2, std::int64_t{0}}})
+      std::memcpy(&lying[static_cast<std::size_t>(at)], &value, static_cast<std::size_t>(size));
+    const std::uint64_t sum = encoded::right_checksum(lying.data(), std::ssize(lying));
+    std::memcpy(&lying[lying.size() - 8], &sum, sizeof sum);
+    const std::string text = fmt::format("and its header alone {}", begin);
+    says(lying, text);
+    REQUIRE(contains(refusal([&] { (void)inspect(lying); }), text));
+  }
   Bytes cut = packed;
   cut.resize(cut.size() - 9);
   says(sealed(cut), "which qsgd does not make of 300 elements");

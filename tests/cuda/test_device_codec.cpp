@@ -53,6 +53,7 @@ std::vector<Wire> wires(bool narrow) {
     for (const WireValues values : {WireValues::native, WireValues::bfloat16, WireValues::float16}) {
       if (narrow || values == WireValues::native) all.push_back({format, values});
     }
+    if (narrow) all.push_back({format, WireValues::float16, 5});
   }
   return all;
 }
@@ -168,13 +169,14 @@ TEMPLATE_TEST_CASE("malformed messages in CUDA memory are refused as on the host
 
 TEST_CASE("values are rounded as they travel", "[kernels]") {
   std::mt19937_64 random(5);
-  for (const WireValues wire_values : {WireValues::bfloat16, WireValues::float16}) {
+  for (const Wire wire : {Wire{.values = WireValues::bfloat16}, Wire{.values = WireValues::float16},
+                          Wire{.values = WireValues::float16, .halvings = 3}}) {
     for (const Kind kind : test::kinds) {
       for (const std::int64_t count : {0, 1, 2, 255, 256, 257, 5001}) {
         const auto values = test::numbers<float>(kind, count, 12);
         std::vector<float> expected(values.size()), rounded(values.size()), loss(values), expected_loss(values);
-        wire::round_values(wire_values, values.data(), expected.data(), count);
-        wire::subtract_rounded(wire_values, expected_loss.data(), count);
+        wire::round_values(wire.values, values.data(), expected.data(), count, wire.halvings);
+        wire::subtract_rounded(wire, expected_loss.data(), count);
         const std::vector<std::uint32_t> indices = sorted_indices(count, 20000, false, random),
                                          taken = sorted_indices(count / 2, 20000, false, random);
         std::vector<float> dense(20000, 0.5f), expected_dense(dense);
@@ -184,9 +186,9 @@ TEST_CASE("values are rounded as they travel", "[kernels]") {
         OnDevice<const float> in(values.data(), count);
         OnDevice<float> out(rounded.data(), count), l(loss.data(), count), d(dense.data(), 20000);
         OnDevice<const std::uint32_t> i(indices.data(), count), t(taken.data(), count / 2);
-        wire::cuda::round_values(test::TestQueue(0), wire_values, in.get(), out.get(), count);
-        wire::cuda::subtract_rounded(test::TestQueue(0), wire_values, l.get(), count);
-        wire::cuda::return_rounded(test::TestQueue(0), wire_values, d.get(), i.get(), in.get(), count, t.get(), count / 2);
+        wire::cuda::round_values(test::TestQueue(0), wire, in.get(), out.get(), count);
+        wire::cuda::subtract_rounded(test::TestQueue(0), wire, l.get(), count);
+        wire::cuda::return_rounded(test::TestQueue(0), wire, d.get(), i.get(), in.get(), count, t.get(), count / 2);
         in.fetch(), out.fetch(), l.fetch(), d.fetch(), i.fetch(), t.fetch();
         REQUIRE(test::same_sums(rounded, expected));
         REQUIRE(test::same_sums(loss, expected_loss));

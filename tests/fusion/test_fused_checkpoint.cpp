@@ -33,6 +33,26 @@ Tensors residuals_of(const FusedAllreduce& fused) {
 
 }  // namespace
 
+TEST_CASE("fused tensors are added beside a progress thread that writes a checkpoint", "[fusion]") {
+  const std::vector<FusedTensor> tensors = odd_tensors();
+  const TemporaryFolder folder;
+  run_ranks(2,
+            [&](Communicator& comm) {
+              Checkpoint checkpoint(comm, {.folder = folder.path()});
+              FusedAllreduce first(comm, config_of(FusionScheme::ahead, "oktopk"), tensors),
+                  second(comm, config_of(FusionScheme::ahead, "oktopk"), tensors);
+              checkpoint.add("first", first);
+              Operation saved = checkpoint.save(1);
+              try {
+                checkpoint.add("second", second);
+              } catch (const Error& error) {
+                if (error.status() != WEIR_ERR_BUSY) throw;
+              }
+              saved.wait();
+            },
+            {.settings = {.timeout_seconds = 120, .progress_thread = ProgressThreadSetting::anywhere}});
+}
+
 TEST_CASE("fused tensors go on bit for bit from a checkpoint", "[fusion]") {
   const std::vector<FusedTensor> tensors = odd_tensors();
   for (const FusionScheme scheme : all_schemes) {

@@ -2,7 +2,8 @@
 // behind it, under a checksum that fits.
 //
 //   byte 0      bit 0: bytes as they are follow; bit 1: with a checksum that fits, or, of a described payload that is sparse: it is
-//               filled up or cut to the size that its entries have
+//               filled up or cut to the size that its entries have; bit 2: the payload's first pairs of bytes, up to four, are
+//               places in the header and what is changed there, before the checksum is made to fit
 //   byte 1      which compressor of the registry
 //   byte 2      which of its parameters has another value than its default, and
 //   byte 3      which
@@ -91,7 +92,14 @@ inline bool encoded_contract_holds(std::span<const std::uint8_t> bytes) {
   const std::int64_t begin = encoded::header_bytes(row.name, parameters);
   std::vector<std::uint8_t> whole(static_cast<std::size_t>(begin) + content.size() + 8);
   std::copy(content.begin(), content.end(), whole.begin() + begin);
-  encoded::seal(reinterpret_cast<std::byte*>(whole.data()), count, payload, row.name, parameters);
+  auto* const message = reinterpret_cast<std::byte*>(whole.data());
+  encoded::seal(message, count, payload, row.name, parameters);
+  if ((bytes[0] & 4) != 0) {
+    for (std::size_t i = 0; i + 1 < std::min<std::size_t>(content.size(), 2 + 2 * (bytes[1] % 4)); i += 2)
+      whole[content[i] % static_cast<std::size_t>(begin)] ^= content[i + 1];
+    const std::uint64_t sum = encoded::right_checksum(message, std::ssize(whole));
+    std::memcpy(&whole[whole.size() - 8], &sum, sizeof sum);
+  }
   return decoding_holds(whole, count);
 }
 

@@ -43,7 +43,7 @@ TEST_CASE("payloads of every compressor that have been tampered with, under a ch
   for (std::size_t i = 0; i < 400 * rows; ++i) {
     std::vector<std::uint8_t> input(weir::fuzz::encoded_header + next() * std::size_t{1 + i % 3});
     for (std::uint8_t& byte : input) byte = i % 5 == 0 ? static_cast<std::uint8_t>(next() & next() & next()) : next();
-    input[0] = static_cast<std::uint8_t>(next() & 2);
+    input[0] = static_cast<std::uint8_t>(next() & 6);
     input[1] = static_cast<std::uint8_t>(i % rows);
     input[4] = static_cast<std::uint8_t>(1 + i / rows % 2);
     input[8] &= 3;

@@ -111,6 +111,27 @@ if command -v pkg-config >/dev/null; then
   echo "pkg-config of other layouts: ok"
 fi
 
+# A project that this one is part of keeps what it has chosen, and installs what is its own.
+mkdir -p "$work/parent"
+cat >"$work/parent/CMakeLists.txt" <<END
+cmake_minimum_required(VERSION 3.22)
+project(parent C CXX)
+add_subdirectory($source weir)
+file(WRITE \${CMAKE_CURRENT_BINARY_DIR}/own.c "int own(void) { return 1; }\n")
+add_library(own \${CMAKE_CURRENT_BINARY_DIR}/own.c)
+get_target_property(type own TYPE)
+message(STATUS "own is \${type}, built '\${CMAKE_BUILD_TYPE}'")
+install(TARGETS own)
+END
+log=$work/parent.log
+cmake -S "$work/parent" -B "$work/parent/build" -DMPI_C_COMPILER="$mpi" -DWEIR_WITH_CUDA=OFF >"$log" 2>&1 || { cat "$log"; fail "as part of another project"; }
+grep "own is STATIC_LIBRARY, built ''" "$log" >/dev/null || { cat "$log"; fail "a project that has this one as a part is another one"; }
+if grep -E "^(BUILD_SHARED_LIBS|CMAKE_INSTALL_RPATH_USE_LINK_PATH)" "$work/parent/build/CMakeCache.txt"; then fail "options of another project"; fi
+cmake --build "$work/parent/build" --target own >"$log" || { cat "$log"; fail "building another project"; }
+cmake --install "$work/parent/build" --prefix "$work/parent/tree" >"$log" 2>&1 || { cat "$log"; fail "installing another project"; }
+[ "$(cd "$work/parent/tree" && find . -type f | one_line)" = "./lib/libown.a " ] || fail "another project installs $(find "$work/parent/tree" -type f)"
+echo "as part of another project: ok"
+
 "$prefix/bin/weir" info | grep "^weir " >/dev/null || fail "the installed command does not work"
 readelf -d "$prefix/bin/weir" | grep "RUNPATH.*\[\$ORIGIN/\.\./lib" >/dev/null || fail "bin/weir does not look for libraries in ../lib"
 [ -s "$(find "$prefix" -name weir.1)" ] || fail "no manual page"

@@ -81,7 +81,7 @@ class Reference {
 
  private:
   [[nodiscard]] double limited(std::size_t layer, double w, double other, double rate) const {
-    if (layers_[layer].excluded || w == 0 || other == 0) return 1;
+    if (layers_[layer].excluded || w == 0 || other == 0) rate = 1;
     return c_.largest_rate > 0 ? std::min(rate, c_.largest_rate) : rate;
   }
 

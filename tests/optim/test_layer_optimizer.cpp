@@ -160,6 +160,8 @@ TEST_CASE("bad layers and bad steps are told on all ranks alike", "[optim]") {
       refused(WEIR_ERR_ARGUMENT, text.c_str(), {}, {{.name = "a"}, {.name = comm.rank() == 2 ? name : "b", .count = 3}});
     }
     refused(WEIR_ERR_ARGUMENT, "momentum is 1", {.momentum = 1}, {{.name = "a", .count = 3}});
+    for (const double epsilon : {0.0, 1e-50, 1e39})
+      refused(WEIR_ERR_ARGUMENT, "epsilon is ", {.rule = OptimizerRule::lamb, .epsilon = epsilon}, {{.name = "a", .count = 3}});
     refused(WEIR_ERR_MISMATCH, "disagree about layers", {}, {{.name = "a", .count = 3 + comm.rank()}});
     for (const OptimizerRule rule : rules) {
       for (const OperatorDivision update : updates) {

@@ -15,7 +15,8 @@ class Lars:
         norm_w, norm_g = np.sqrt(np.sum(w**2)), np.sqrt(np.sum(g**2))
         rate = 1.0
         if not excluded and norm_w > 0 and norm_g > 0:
-            rate = min(self.gamma * norm_w / (norm_g + beta * norm_w), self.largest)
+            rate = self.gamma * norm_w / (norm_g + beta * norm_w)
+        rate = min(rate, self.largest)
         velocity = self.momentum * self.velocity.get(name, np.zeros_like(w)) + learning_rate * rate * (g + beta * w)
         self.velocity[name] = velocity
         return w - velocity, rate
@@ -39,5 +40,6 @@ class Lamb:
         norm_w, norm_u = np.sqrt(np.sum(w**2)), np.sqrt(np.sum(update**2))
         rate = 1.0
         if not excluded and norm_w > 0 and norm_u > 0:
-            rate = min(norm_w / norm_u, self.largest)
+            rate = norm_w / norm_u
+        rate = min(rate, self.largest)
         return w - learning_rate * rate * update, rate

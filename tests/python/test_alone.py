@@ -191,3 +191,21 @@ def test_mypy():
         text=True,
     )
     assert finished.returncode == 0, finished.stdout
+
+
+def test_after_mpi_has_been_finalised():
+    pytest.importorskip("mpi4py")
+    program = """
+from mpi4py import MPI
+import weir
+MPI.Finalize()
+for comm in (MPI.COMM_WORLD, 0, None):
+    try:
+        weir.Communicator(comm)
+    except weir.Error as error:
+        print(type(error).__name__, error)
+"""
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    lines = finished.stdout.splitlines()
+    assert finished.returncode == 0 and len(lines) == 3, finished.stderr
+    assert all("MPI has been finalised" in line or "MPI_Finalize has been called" in line for line in lines), lines

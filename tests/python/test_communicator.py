@@ -118,6 +118,13 @@ def test_mpi4py(comm, mpi4py):
         weir.Communicator(mpi4py.COMM_NULL)
 
 
+def test_what_is_no_communicator(comm, mpi4py):
+    """Data types, operations and infos of mpi4py have Fortran handles, too."""
+    for other in (mpi4py.BYTE, mpi4py.SUM, mpi4py.INFO_ENV, mpi4py.ERRORS_RETURN, True, 1.0, "world"):
+        with pytest.raises(weir.ArgumentError, match="the communicator is of type .*: give one of mpi4py, its Fortran handle, or none"):
+            weir.Communicator(other)
+
+
 def test_a_second_thread(comm):
     """While one thread is in a call, another one's is refused, and the first one's ends well."""
     inside, refused = threading.Event(), []

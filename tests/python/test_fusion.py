@@ -2,6 +2,7 @@ import gc
 import os
 import signal
 import threading
+import time
 import weakref
 
 import numpy as np
@@ -283,6 +284,21 @@ def test_nan(comm):
         assert np.count_nonzero(gradients["encoder.weight"]) >= 20
         with pytest.raises(weir.NonFiniteError, match="'decoder.weight'"):
             fused.wait_all()
+
+
+def test_what_a_wait_takes_is_counted(comm):
+    if comm.size == 1:
+        pytest.skip("one rank waits for nobody")
+    with make(comm) as fused:
+        for gap in (0, 0.5):
+            if comm.rank == comm.size - 1:
+                time.sleep(gap)
+            gradients = gradients_of(comm.rank)
+            hand_in(fused, gradients)
+            fused.wait("encoder.weight")
+            fused.wait_all()
+        if comm.rank == 0:
+            assert fused.statistics.seconds_waited > 0.4
 
 
 def test_closed_within_an_iteration(comm):

@@ -552,6 +552,28 @@ def test_bad_use(comm, monkeypatch):
         weir.torch.all_reduce_gradients(embedding, comm)
 
 
+def test_ranks_that_another_launcher_has_started(comm, monkeypatch):
+    """torchrun's processes are each alone in MPI."""
+    makers = (
+        lambda: weir.torch.init_process_group(),
+        lambda: weir.torch.all_reduce_gradients(network()),
+        lambda: weir.torch.fuse_gradients(network()),
+        lambda: weir.torch.LayerOptimizer(network(), lr=0.1),
+        lambda: weir.torch.ddp_hook(DistributedDataParallel(network())),
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.distributed, "get_world_size", lambda group=None: 99)
+        for make in makers:
+            with pytest.raises(weir.ArgumentError, match=f"torch.distributed has 99 ranks, and MPI has {comm.size}: start all ranks by one"):
+                make()
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.distributed, "is_initialized", lambda: False)
+        patch.setenv("WORLD_SIZE", "98")
+        for make in makers[:4]:
+            with pytest.raises(weir.ArgumentError, match=f"WORLD_SIZE says 98 ranks, and MPI has {comm.size}: start all ranks by one"):
+                make()
+
+
 def test_a_rank_0_that_cannot_listen(comm, monkeypatch):
     def fail(*arguments, **keywords):
         raise RuntimeError("no address")

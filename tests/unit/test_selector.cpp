@@ -288,6 +288,42 @@ TEMPLATE_TEST_CASE("what is not finite is refused, or selected first", "[selecto
   }
 }
 
+TEMPLATE_TEST_CASE("whatever is not finite is refused, and leaves the residual, however much of it there is", "[selector]", float,
+                   double) {
+  using T = TestType;
+  const std::int64_t n = 5003, k = 100;
+  constexpr T infinity = std::numeric_limits<T>::infinity(), nan = std::numeric_limits<T>::quiet_NaN();
+  for (const Threshold method : all_thresholds) {
+    for (const std::int64_t nans : {std::int64_t{1}, k / 2, k - 1, k, k + 1, 2 * k, n / 2, n - 1}) {
+      for (const int good_runs : {0, 3}) {
+        for (const Input rest : {Input::heavy_tailed, Input::zeros}) {
+          INFO(threshold_name(method) << ", " << nans << " NaN and an infinity after " << good_runs << " runs");
+          HostSelector<T> selector({n, k, method, 3, 30});
+          std::vector<T> residual(static_cast<std::size_t>(n));
+          for (int t = 0; t < good_runs; ++t) {
+            const auto gradient = make_input<T>(Input::heavy_tailed, n, 0, 1, t);
+            REQUIRE(selector.select(gradient.data(), residual.data(), k, true));
+            selector.settle(residual.data(), selector.selection());
+          }
+          const std::vector<T> before = residual;
+          auto gradient = make_input<T>(rest, n, 0, 1, 9);
+          for (std::int64_t i = 0; i < nans; ++i) gradient[static_cast<std::size_t>(i * 4999 % n)] = nan;
+          gradient[static_cast<std::size_t>(nans * 4999 % n)] = -infinity;
+          REQUIRE(!selector.select(gradient.data(), residual.data(), k, true));
+          selector.roll_back(gradient.data(), residual.data());
+          for (std::size_t i = 0; i < before.size(); ++i) {
+            const T size = std::isfinite(gradient[i]) ? std::abs(gradient[i]) : T(0);
+            REQUIRE(std::abs(residual[i] - before[i]) <= T(1e-6) * (std::abs(before[i]) + size));
+          }
+          const auto next = make_input<T>(Input::heavy_tailed, n, 0, 1, 10);
+          REQUIRE(selector.select(next.data(), residual.data(), k, true));
+          REQUIRE(count_is_right(method, selector.selection().count, k, n));
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("no method allocates once it is made", "[selector]") {
   const std::int64_t n = 50021, k = 500;
   for (const Threshold method : all_thresholds) {

@@ -124,7 +124,7 @@ std::vector<Wire> wires() {
   std::vector<Wire> result;
   for (const WireFormat format : {WireFormat::compact, WireFormat::coo}) {
     result.push_back({format, WireValues::native});
-    if (sizeof(T) == 4) result.insert(result.end(), {{format, WireValues::bfloat16}, {format, WireValues::float16}});
+    if (sizeof(T) == 4) result.insert(result.end(), {{format, WireValues::bfloat16}, {format, WireValues::float16}, {format, WireValues::float16, 4}});
   }
   return result;
 }
@@ -164,7 +164,7 @@ void check_round_trip(Wire wire, const Vector<T>& v, std::uint32_t base, std::si
   bool indices_arrive = true;
   for (std::size_t i = 0; i < count; ++i) indices_arrive &= indices.data()[i] == v.indices[i] + base;
   REQUIRE(indices_arrive);
-  weir::wire::round_values(wire.values, v.values.data(), expected.data(), v.count());
+  weir::wire::round_values(wire.values, v.values.data(), expected.data(), v.count(), wire.halvings);
   REQUIRE(same_bits(values.data(), expected.data(), count));
 }
 
@@ -374,6 +374,29 @@ TEST_CASE("bfloat16 and float16 round to the nearest, ties to even", "[wire]") {
     weir::wire::round_values(values, in.data(), in.data(), static_cast<std::int64_t>(in.size()));
     REQUIRE(same_bits(in.data(), out.data(), in.size()));
   }
+}
+
+TEST_CASE("float16 that travels halved is float16 of a power of two less", "[wire]") {
+  std::mt19937 random(3);
+  std::vector<float> in;
+  for (int i = 0; i < 100000; ++i) in.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(random())));
+  for (const float x : {65504.f, 65520.f, 131008.f, 1e6f, 1e30f, 0.f, 6e-8f}) in.insert(in.end(), {x, -x});
+  for (const int halvings : {1, 2, 6, 16}) {
+    std::vector<float> less(in), expected(in.size()), out(in.size());
+    for (float& x : less) x = std::ldexp(x, -halvings);
+    const auto count = static_cast<std::int64_t>(in.size());
+    weir::wire::round_values(WireValues::float16, less.data(), expected.data(), count);
+    for (float& x : expected) x = std::ldexp(x, halvings);
+    weir::wire::round_values(WireValues::float16, in.data(), out.data(), count, halvings);
+    REQUIRE(same_bits(out.data(), expected.data(), out.size()));
+    weir::wire::round_values(WireValues::bfloat16, in.data(), out.data(), count, halvings);
+    weir::wire::round_values(WireValues::bfloat16, in.data(), expected.data(), count);
+    REQUIRE(same_bits(out.data(), expected.data(), out.size()));
+  }
+  REQUIRE(weir::wire::halvings_of_sums(WireValues::float16, 1) == 0);
+  REQUIRE(weir::wire::halvings_of_sums(WireValues::float16, 4) == 2);
+  REQUIRE(weir::wire::halvings_of_sums(WireValues::float16, 5) == 3);
+  REQUIRE(weir::wire::halvings_of_sums(WireValues::bfloat16, 5) == 0);
 }
 
 TEMPLATE_TEST_CASE("native values arrive bit for bit, but for the NaN that marks absence", "[wire]", float, double) {

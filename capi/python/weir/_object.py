@@ -139,14 +139,15 @@ class Object:
         refusal: Optional[Exception],
         at_once: bool = False,
     ) -> Run:
-        """Starts a call, the only one of its kind in flight: while one is, the next is refused. With `at_once`, it waits for that
-        one, and the arrays may be used again as soon as it has started."""
+        """Starts a call, the only one of its kind: until somebody has waited for it, the next is refused, whether it is still in
+        flight or not, so on all ranks alike. With `at_once`, it waits for that one, and the arrays may be used again as soon as it
+        has started."""
         handle = self._handle()
         previous = handle.runs.get(kind)
         if previous is not None and not previous.done:
             if at_once:
                 previous.wait()
-            elif not previous.settled(0.0):
+            else:
                 raise BusyError(f"{self._kind} '{self._name}' has a {kind} in flight: wait for its operation, or call wait()")
         handle.comm.enter()
         try:

@@ -10,7 +10,7 @@ import torch
 from . import optim
 from ._object import refuse_making
 from ._struct import refuse_unknown
-from ._torch_models import entry_of, parameters_of
+from ._torch_models import entry_of, everybody, parameters_of
 from ._types import ArgumentError, MemorySpace, OptimizedLayer, OptimizerConfig
 from .communicator import Communicator, handle_of
 
@@ -46,7 +46,7 @@ class LayerOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         **keywords: Any,
     ) -> None:
         if comm is None:
-            comm = Communicator()
+            comm = everybody()
         try:
             for name in ("type", "memory"):
                 if name in keywords:

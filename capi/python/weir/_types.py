@@ -1410,7 +1410,7 @@ class OptimizerConfig(Struct):
     largest_rate: no layer's step is more than so many times the learning rate; 0: no limit
     beta1: of lamb, from 0 to below 1
     beta2: of lamb, from 0 to below 1
-    epsilon: of lamb, at least 0
+    epsilon: of lamb, above 0
     norms: which ranks share the norms; with lamb, as `update`
     update: which ranks share the update, and momentum: each keeps that of its part, and weights are gathered (ZeRO stage 1)
     type: of weights and gradients: float32, float16 or bfloat16. Momentum and moments are float32; beside 16-bit weights, so are
@@ -1479,7 +1479,7 @@ class OptimizerKeywords:
         largest_rate: no layer's step is more than so many times the learning rate; 0: no limit
         beta1: of lamb, from 0 to below 1
         beta2: of lamb, from 0 to below 1
-        epsilon: of lamb, at least 0
+        epsilon: of lamb, above 0
         norms: which ranks share the norms; with lamb, as `update`
         update: which ranks share the update, and momentum: each keeps that of its part, and weights are gathered (ZeRO stage 1)
         type: of weights and gradients: float32, float16 or bfloat16. Momentum and moments are float32; beside 16-bit weights, so

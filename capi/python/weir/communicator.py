@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from html import escape
 from types import TracebackType
 from typing import Any, List, Optional, Type, Union
@@ -41,10 +42,14 @@ def refuse(problem: Optional[str]) -> None:
 
 
 def fortran_handle(comm: Any) -> int:
-    fint = comm.py2f() if hasattr(comm, "py2f") else comm
-    if not isinstance(fint, int):
+    mpi4py = sys.modules.get("mpi4py.MPI")
+    if mpi4py is not None and isinstance(comm, mpi4py.Comm):
+        if mpi4py.Is_finalized():
+            raise StateError("MPI has been finalised: make communicators before that")
+        comm = comm.py2f()
+    elif type(comm) is not int:  # data types and operations of mpi4py have Fortran handles, too, and True is a number
         raise ArgumentError(f"the communicator is of type {type(comm).__name__}: give one of mpi4py, its Fortran handle, or none")
-    return c_int_of("the Fortran handle", fint)
+    return c_int_of("the Fortran handle", comm)
 
 
 def c_int_of(what: str, value: Any) -> int:

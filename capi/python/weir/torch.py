@@ -32,7 +32,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ._object import refuse_making
 from ._struct import refuse_unknown, whole_number
-from ._torch_models import SUM_TYPES, entry_of, parameters_of, trainable
+from ._torch_models import SUM_TYPES, entry_of, everybody, parameters_of, trainable
 from ._torch_optimizer import LayerOptimizer
 from ._types import AllreduceConfig, ArgumentError, BusyError, Error, FusedTensor, FusionConfig, StateError
 from .communicator import Communicator, handle_of
@@ -209,7 +209,7 @@ class GradientAllreduce:
         group_elements: int = 1 << 22,
         **keywords: Any,
     ) -> None:
-        self._comm = Communicator() if comm is None else comm
+        self._comm = everybody() if comm is None else comm
         handle = handle_of(self._comm)
         try:
             refuse_keywords(type(self).__name__, keywords, min_elements, group_elements)
@@ -563,7 +563,7 @@ def ddp_hook(model: Any, comm: Optional[Communicator] = None, **keywords: Any) -
     Collective. `comm` must have as many ranks as DDP's process group.
     """
     if comm is None:
-        comm = Communicator()
+        comm = everybody()
     if not isinstance(model, DistributedDataParallel):
         text = f"the model is of type {type(model).__name__}: give the DistributedDataParallel, or use all_reduce_gradients(model)"
         refuse_making(handle_of(comm), "plan", ArgumentError(text))
@@ -620,7 +620,7 @@ class FusedGradients:
     def __init__(
         self, model: Any, comm: Optional[Communicator] = None, *, min_elements: int = 8192, optional: bool = False, **keywords: Any
     ) -> None:
-        comm = Communicator() if comm is None else comm
+        comm = everybody() if comm is None else comm
         try:
             if isinstance(model, DistributedDataParallel):
                 raise ArgumentError("the model is a DistributedDataParallel, which averages gradients itself: use ddp_hook(model)")
@@ -762,7 +762,7 @@ def init_process_group(comm: Optional[Communicator] = None, backend: str = "gloo
     """Collective. torch.distributed.init_process_group for the ranks of `comm`, by default all: no MASTER_ADDR needed. Rank 0
     listens, and tells the others where. Returns the communicator, for ddp_hook."""
     if comm is None:
-        comm = Communicator()
+        comm = everybody()
     store = problem = None
     address = np.zeros(256)
     if comm.rank == 0:

@@ -1,0 +1,41 @@
+// floating_point.hpp: the floating-point environment that results depend on.
+#pragma once
+
+#if !defined(__SSE__)
+#include <cfenv>
+#endif
+
+namespace weir {
+
+/// While it lives, this thread computes as IEEE 754 has it by default: to nearest, and subnormal numbers are numbers. A caller may
+/// have set something else, or a library that it has loaded (-ffast-math flushes subnormals to zero in whoever links it): ranks
+/// would get different bits. Gives the caller's environment back.
+class StandardFloatingPoint {
+ public:
+#if defined(__SSE__)
+  StandardFloatingPoint() noexcept : before_(__builtin_ia32_stmxcsr()) {
+    if ((before_ & changes_results) != 0) __builtin_ia32_ldmxcsr(before_ & ~changes_results);
+  }
+  ~StandardFloatingPoint() {
+    if ((before_ & changes_results) != 0) __builtin_ia32_ldmxcsr(before_);
+  }
+#else
+  StandardFloatingPoint() noexcept {
+    std::fegetenv(&before_);
+    std::fesetenv(FE_DFL_ENV);
+  }
+  ~StandardFloatingPoint() { std::fesetenv(&before_); }
+#endif
+  StandardFloatingPoint(const StandardFloatingPoint&) = delete;
+  StandardFloatingPoint& operator=(const StandardFloatingPoint&) = delete;
+
+ private:
+#if defined(__SSE__)
+  static constexpr unsigned changes_results = 0xe040;  // flush to zero, rounding, denormals are zeros
+  unsigned before_;
+#else
+  std::fenv_t before_;
+#endif
+};
+
+}  // namespace weir
