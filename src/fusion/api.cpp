@@ -72,7 +72,6 @@ bool FusedAllreduce::test(int tensor) {
   return state_->test(tensor, false);
 }
 bool FusedAllreduce::wait_for(int tensor, double seconds) {
-  using Clock = std::chrono::steady_clock;
   require(seconds >= 0, "the time to wait is {} s: it must not be below 0", seconds);
   const auto inside = enter(state_);
   const Clock::time_point begin = Clock::now();
