@@ -77,8 +77,8 @@ class ParallelOperator {
 ///         w -= learning_rate rate u
 ///
 /// with m' and v' corrected for their start at zero. The rate is 1 for excluded layers and where a norm is 0. It is at
-/// most largest_rate, there too. Weights and gradients are the same on all ranks; so are they after a step, bit for bit, whether work was divided
-/// or not, and on any number of ranks: norms are sums of sums over blocks of 65,536 elements.
+/// most largest_rate, there too. Weights and gradients are the same on all ranks; so are they after a step, bit for bit, whether
+/// work was divided or not, and on any number of ranks: norms are sums of sums over blocks of 65,536 elements.
 ///
 /// Norms are divided among ranks (ParallelOperator), and so may be the update: each rank then keeps momentum for its part only,
 /// steps it, and weights are gathered (ZeRO stage 1). OptimizerConfig::norms and update say how; by default the cost functions do.

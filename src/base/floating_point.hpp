@@ -7,9 +7,9 @@
 
 namespace weir {
 
-/// While it lives, this thread computes as IEEE 754 has it by default: to nearest, and subnormal numbers are numbers. A caller may
-/// have set something else, or a library that it has loaded (-ffast-math flushes subnormals to zero in whoever links it): ranks
-/// would get different bits. Gives the caller's environment back.
+/// Sets IEEE 754's defaults for this thread while it lives: rounding to nearest, and subnormal numbers. The caller may have set
+/// others. So may a library that was compiled with -ffast-math, which flushes subnormals to zero. Ranks would then get different
+/// bits. The destructor gives the caller's environment back.
 class StandardFloatingPoint {
  public:
 #if defined(__SSE__)

@@ -31,7 +31,7 @@ struct Wire {
   int halvings = 0;  ///< values travel divided by 2^halvings: float16 can then hold sums of up to as many. Of other values 0
 };
 
-/// Of sums of so many values. bfloat16 has the range of float32.
+/// Returns the halvings that sums of `summands` values need. bfloat16 has the range of float32 and needs none.
 [[nodiscard]] constexpr int halvings_of_sums(WireValues values, int summands) {
   return values == WireValues::float16 ? std::bit_width(static_cast<unsigned>(std::max(summands, 1) - 1)) : 0;
 }

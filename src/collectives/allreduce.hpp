@@ -77,7 +77,7 @@ struct AllreduceProblem {
   std::int64_t largest_local = 0;  ///< most entries a rank contributes in one iteration
   int ranks = 1;
   double divisor = 1;  ///< delivered values are divided by this
-  int summed = 1;      ///< a rank's contribution is the sum of up to so many gradients
+  int summed = 1;      ///< most gradients that a rank's contribution adds up
   int most_ranks = 0;  ///< where others run the same at the same time, and the sums of all meet later: the ranks of the largest
   AllreduceConfig config;
   const Topology* topology = nullptr;
@@ -93,7 +93,7 @@ struct AllreduceProblem {
   int device = 0;          ///< its GPU
   bool direct = false;     ///< the transport takes GPU memory
 
-  /// Of contributions, or of sums of those of so many ranks.
+  /// Returns how contributions travel, or sums of those of `of_ranks` ranks.
   [[nodiscard]] wire::Wire wire(int of_ranks = 1) const {
     return {config.wire_format, config.wire_values, wire::halvings_of_sums(config.wire_values, of_ranks * summed)};
   }

@@ -113,7 +113,7 @@ class GTopk final : public SparseAllreduce<T> {
     co_await channel.done(both);
   }
 
-  /// Of a sum over so many ranks, at most.
+  /// Writes a sum over at most `ranks` ranks.
   void encode(SparseVector<T> vector, int ranks) {
     wire::encode(problem_.wire(ranks), vector.indices, vector.values, vector.count, 0, static_cast<std::uint64_t>(problem_.count),
                  message_.data(), problem_.threads);

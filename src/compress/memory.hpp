@@ -76,7 +76,7 @@ class GradientMemory {
     co_return prepared_.data();
   }
 
-  /// Of what decays(): makes the residual what it was before prepare().
+  /// Gives the residual the bits that it had before prepare(). Only where decays().
   void restore(T* residual) { memory_.waxpby(T{1}, residual_.data(), T{0}, nullptr, residual, count_); }
 
   /// What was prepared last has been delivered. Until then all is as it was.

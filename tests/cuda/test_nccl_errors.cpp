@@ -64,7 +64,7 @@ TEST_CASE("dense plans in CUDA memory are refused on all ranks where one cannot 
 TEST_CASE("an error while some ranks connect is an error of all, and ends what is connected", "[nccl]") {
   for (const auto& [fault, status, part] :
        {std::tuple{Fault::no_connection, WEIR_ERR_DEVICE, "NCCL cannot connect GPUs; rank 3: connecting GPUs failed"},
-        {Fault::never_connects, WEIR_ERR_TIMEOUT, "NCCL has not connected it to its peers within"}}) {
+        {Fault::never_connects, WEIR_ERR_TIMEOUT, "NCCL cannot connect GPUs; rank 2: NCCL has not connected it to its peers"}}) {
     const int before = simt::nccl_communicators();
     SameErrors errors(4);
     run_ranks(4,
