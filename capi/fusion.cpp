@@ -135,4 +135,8 @@ weir_status weir_fused_reset(weir_fused* fused) {
   return guard_handle(fused, [&] { fused->fused.reset(); });
 }
 
+weir_status weir_fused_scale_residuals(weir_fused* fused, double factor) {
+  return guard_handle(fused, [&] { fused->fused.scale_residuals(factor); });
+}
+
 }  // extern "C"

@@ -175,4 +175,8 @@ weir_status weir_plan_reset(weir_plan* plan) {
   return guard_handle(plan, [&] { plan->plan.reset(); });
 }
 
+weir_status weir_plan_scale_residual(weir_plan* plan, double factor) {
+  return guard_handle(plan, [&] { plan->plan.scale_residual(factor); });
+}
+
 }  // extern "C"

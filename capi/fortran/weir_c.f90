@@ -19,9 +19,9 @@ module weir_c
     c_plan_start_on_stream, c_plan_start_sparse_on_stream, c_plan_test, c_plan_wait, c_plan_wait_for, c_plan_sparse_result, &
     c_plan_statistics, c_plan_residual, c_plan_config, c_plan_memory_bytes, c_plan_state_bytes, c_plan_save_state, &
     c_plan_restore_state, c_plan_encoded_bytes, c_plan_encode, c_encoded_inspect, c_decode, c_plan_explanation, c_plan_reset, &
-    c_schedule_create, c_schedule_destroy, c_schedule_priority, c_schedule_started, c_schedule_test, c_schedule_wait, &
-    c_schedule_wait_all, c_schedule_pending, c_exchange_name, c_exchange, c_embedding_create, c_embedding_destroy, &
-    c_embedding_lookup_int32, c_embedding_lookup_int64, c_embedding_lookup_test, c_embedding_lookup_wait, &
+    c_plan_scale_residual, c_schedule_create, c_schedule_destroy, c_schedule_priority, c_schedule_started, c_schedule_test, &
+    c_schedule_wait, c_schedule_wait_all, c_schedule_pending, c_exchange_name, c_exchange, c_embedding_create, &
+    c_embedding_destroy, c_embedding_lookup_int32, c_embedding_lookup_int64, c_embedding_lookup_test, c_embedding_lookup_wait, &
     c_embedding_lookup_wait_for, c_embedding_prefetch_int32, c_embedding_prefetch_int64, c_embedding_prefetch_test, &
     c_embedding_prefetch_wait, c_embedding_prefetch_wait_for, c_embedding_update, c_embedding_update_test, &
     c_embedding_update_wait, c_embedding_update_wait_for, c_embedding_lookup_int32_on_stream, c_embedding_lookup_int64_on_stream, &
@@ -36,15 +36,15 @@ module weir_c
     c_checkpoint_get_config, c_fused_create, c_fused_destroy, c_fused_ready, c_fused_skip, c_fused_progress, c_fused_test, &
     c_fused_wait, c_fused_wait_for, c_fused_wait_all, c_fused_find_tensor, c_fused_buffer_of, c_fused_residual, &
     c_fused_statistics, c_fused_config, c_fused_explanation, c_fused_memory_bytes, c_fused_state_bytes, c_fused_save_state, &
-    c_fused_restore_state, c_fused_reset, c_operator_create, c_operator_destroy, c_operator_run, c_operator_start, &
-    c_operator_refuse, c_operator_test, c_operator_wait, c_operator_wait_for, c_operator_bytes, c_operator_offset, &
-    c_operator_result_bytes, c_operator_works_on, c_operator_get_statistics, c_operator_get_config, c_operator_explanation, &
-    c_operator_memory_bytes, c_optimizer_create, c_optimizer_destroy, c_optimizer_step, c_optimizer_step_on_stream, &
-    c_optimizer_refuse, c_optimizer_rates, c_optimizer_get_statistics, c_optimizer_get_config, c_optimizer_explanation, &
-    c_optimizer_memory_bytes, c_optimizer_state_bytes, c_optimizer_save_state, c_optimizer_restore_state, c_optimizer_reset, &
-    c_sparse_adam_create, c_sparse_adam_destroy, c_sparse_adam_step, c_sparse_adam_step_part, c_sparse_adam_steps, &
-    c_sparse_adam_get_config, c_sparse_adam_memory_bytes, c_sparse_adam_state_bytes, c_sparse_adam_save_state, &
-    c_sparse_adam_restore_state, c_sparse_adam_reset, to_c, from_c
+    c_fused_restore_state, c_fused_reset, c_fused_scale_residuals, c_operator_create, c_operator_destroy, c_operator_run, &
+    c_operator_start, c_operator_refuse, c_operator_test, c_operator_wait, c_operator_wait_for, c_operator_bytes, &
+    c_operator_offset, c_operator_result_bytes, c_operator_works_on, c_operator_get_statistics, c_operator_get_config, &
+    c_operator_explanation, c_operator_memory_bytes, c_optimizer_create, c_optimizer_destroy, c_optimizer_step, &
+    c_optimizer_step_on_stream, c_optimizer_refuse, c_optimizer_rates, c_optimizer_get_statistics, c_optimizer_get_config, &
+    c_optimizer_explanation, c_optimizer_memory_bytes, c_optimizer_state_bytes, c_optimizer_save_state, c_optimizer_restore_state, &
+    c_optimizer_reset, c_sparse_adam_create, c_sparse_adam_destroy, c_sparse_adam_step, c_sparse_adam_step_part, &
+    c_sparse_adam_steps, c_sparse_adam_get_config, c_sparse_adam_memory_bytes, c_sparse_adam_state_bytes, &
+    c_sparse_adam_save_state, c_sparse_adam_restore_state, c_sparse_adam_reset, to_c, from_c
 
   type, bind(C) :: c_allreduce_config
     integer(c_size_t) :: struct_size = 0
@@ -732,6 +732,12 @@ module weir_c
       type(c_ptr), value :: plan
       integer(c_int) :: returned
     end function
+    function c_plan_scale_residual(plan, factor) bind(C, name='weir_plan_scale_residual') result(returned)
+      import :: c_double, c_int, c_ptr
+      type(c_ptr), value :: plan
+      real(c_double), value :: factor
+      integer(c_int) :: returned
+    end function
     function c_schedule_create(comm, blocks, count, schedule) bind(C, name='weir_schedule_create') result(returned)
       import :: c_int, c_ptr
       type(c_ptr), value :: comm
@@ -1305,6 +1311,12 @@ module weir_c
     function c_fused_reset(fused) bind(C, name='weir_fused_reset') result(returned)
       import :: c_int, c_ptr
       type(c_ptr), value :: fused
+      integer(c_int) :: returned
+    end function
+    function c_fused_scale_residuals(fused, factor) bind(C, name='weir_fused_scale_residuals') result(returned)
+      import :: c_double, c_int, c_ptr
+      type(c_ptr), value :: fused
+      real(c_double), value :: factor
       integer(c_int) :: returned
     end function
     function c_operator_create(comm, config, parts, count, work) bind(C, name='weir_operator_create') result(returned)

@@ -80,6 +80,8 @@ module weir_fusion
     procedure :: restore_state
     !> (ierr): forgets residuals, thresholds and iteration count. All ranks must, before the same iteration.
     procedure :: reset
+    !> (factor, ierr): as scale_residual of a weir_allreduce_plan, for all tensors.
+    procedure :: scale_residuals
     generic :: assignment(=) => refuse_copy
     procedure, private :: ready_real32_1, ready_real32_2, ready_real32_3, ready_real64_1, ready_real64_2, ready_real64_3
     procedure, private :: skip_real32_1, skip_real32_2, skip_real32_3, skip_real64_1, skip_real64_2, skip_real64_3
@@ -436,6 +438,14 @@ contains
     integer, intent(out), optional :: ierr
 
     call end_call(c_fused_reset(self%handle), self%owner, ierr)
+  end subroutine
+
+  subroutine scale_residuals(self, factor, ierr)
+    class(weir_fused_allreduce), intent(inout) :: self
+    real(real64), intent(in) :: factor
+    integer, intent(out), optional :: ierr
+
+    call end_call(c_fused_scale_residuals(self%handle, factor), self%owner, ierr)
   end subroutine
 
   subroutine refuse_copy(to, from)

@@ -68,6 +68,10 @@ module weir_plans
     procedure :: explanation
     !> (ierr): forgets residual, thresholds, boundaries and iteration count. All ranks must, before the same run.
     procedure :: reset
+    !> (factor, ierr): gradients will be `factor`, real64, times what they have been, as where a loss scale changes: residual,
+    !> momentum, EF21's states and thresholds become `factor` times what they are. All ranks must, before the same run, with the
+    !> same factor, positive and finite.
+    procedure :: scale_residual
     !> (state, ierr): what lives from one iteration to the next, in an allocatable array of int8, which is allocated to its size.
     procedure :: save_state
     !> (state, ierr): goes on where the plan was that saved `state`, one of the same configuration, on the same rank of as many.
@@ -515,6 +519,14 @@ contains
     integer, intent(out), optional :: ierr
 
     call end_call(c_plan_reset(self%handle), self%owner, ierr)
+  end subroutine
+
+  subroutine scale_residual(self, factor, ierr)
+    class(weir_allreduce_plan), intent(inout) :: self
+    real(real64), intent(in) :: factor
+    integer, intent(out), optional :: ierr
+
+    call end_call(c_plan_scale_residual(self%handle, factor), self%owner, ierr)
   end subroutine
 
   subroutine save_state(self, state, ierr)

@@ -64,6 +64,8 @@ weir_status weir_fused_save_state(weir_fused* fused, void* state, int64_t bytes)
 weir_status weir_fused_restore_state(weir_fused* fused, const void* state, int64_t bytes);
 /** Forgets residuals, thresholds and iteration count. Every rank must call it before the same iteration. */
 weir_status weir_fused_reset(weir_fused* fused);
+/** As weir_plan_scale_residual, for all tensors. WEIR_ERR_BUSY within an iteration. */
+weir_status weir_fused_scale_residuals(weir_fused* fused, double factor);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

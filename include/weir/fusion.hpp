@@ -113,6 +113,8 @@ class FusedAllreduce {
   /// Forgets residuals, thresholds and iteration count; the division into buffers stays. Sends nothing, but every rank must call it
   /// before the same iteration.
   void reset();
+  /// As AllreducePlan::scale_residual, for all tensors. Throws Error(WEIR_ERR_BUSY) within an iteration.
+  void scale_residuals(double factor);
   [[nodiscard]] const std::shared_ptr<detail::FusedImpl>& state() const noexcept { return state_; }
 
  private:

@@ -1,7 +1,9 @@
 // config_check.hpp: what the list of fields says of a configuration: names of enumerators, and checks of limits.
 #pragma once
 
+#include <limits>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 #include "base/error.hpp"
@@ -24,6 +26,12 @@ template <class Enum>
   for (std::size_t i = 0; i < count; ++i)
     text += fmt::format("{}{} ({})", i == 0 ? "" : i + 1 < count ? ", " : " or ", names_of<Enum>[i], i);
   return text;
+}
+
+/// `subject`, whose residual is to be scaled, for messages: "plan 'x'".
+inline void check_scale(double factor, std::string_view subject) {
+  require(factor > 0 && factor <= std::numeric_limits<double>::max(),
+          "{}: its residual cannot be scaled by {}: the factor must be positive and finite, for example 0.5", subject, factor);
 }
 
 /// Throws Error(WEIR_ERR_ARGUMENT) naming the first field that is outside its limits or its enumeration, and what would be right.

@@ -139,6 +139,8 @@ class SparseAllreduce {
   virtual ~SparseAllreduce() = default;
   virtual task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t k, std::uint64_t input_error) = 0;
   virtual void reset() = 0;
+  /// Contributions will be `factor` times as large from the next run on.
+  virtual void scale(double /*factor*/) {}
   /// All that reset() resets.
   virtual void visit_state(StateVisitor& visitor) = 0;
   [[nodiscard]] virtual std::int64_t memory_bytes() const = 0;

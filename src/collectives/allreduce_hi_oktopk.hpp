@@ -48,6 +48,10 @@ class HiOkTopk final : public SparseAllreduce<T> {
     group_.reset();
     if (across_) across_->reset();
   }
+  void scale(double factor) override {
+    group_.scale(factor);
+    if (across_) across_->scale(factor);
+  }
   void visit_state(StateVisitor& visitor) override {
     visitor.state(state_);
     {

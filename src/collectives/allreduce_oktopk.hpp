@@ -30,6 +30,7 @@ class OkTopk final : public SparseAllreduce<T> {
   }
 
   void reset() override { state_ = fresh_; }
+  void scale(double factor) override { state_.global_key = scaled_key<T>(state_.global_key, factor); }
   void visit_state(StateVisitor& visitor) override { visitor.state(state_); }
   [[nodiscard]] std::int64_t memory_bytes() const override {
     return (one_round_ ? one_round_->memory_bytes() : 0) + (by_regions_ ? by_regions_->memory_bytes() : 0);

@@ -25,6 +25,7 @@ class StagedAllreduce final : public SparseAllreduce<T> {
   }
 
   void reset() override { algorithm_->reset(); }
+  void scale(double factor) override { algorithm_->scale(factor); }
   void visit_state(StateVisitor& visitor) override { algorithm_->visit_state(visitor); }
   [[nodiscard]] std::int64_t memory_bytes() const override {
     return algorithm_->memory_bytes() + local_.bytes() + staging_.bytes() + update_.bytes() + undelivered_.bytes();

@@ -57,6 +57,21 @@ detail::Outcome outcome_of_loading(std::int64_t sample, Load&& load) {
 
 }  // namespace
 
+SampleTurns::Turn::Turn(SampleTurns& turns, std::int64_t sample) : turns_(turns), sample_(sample) {
+  std::unique_lock lock(turns_.mutex_);
+  std::vector<std::int64_t>& taken = turns_.taken_;
+  turns_.ended_.wait(lock, [&] { return std::find(taken.begin(), taken.end(), sample) == taken.end(); });
+  taken.push_back(sample);
+}
+
+SampleTurns::Turn::~Turn() {
+  {
+    const std::lock_guard lock(turns_.mutex_);
+    std::erase(turns_.taken_, sample_);
+  }
+  turns_.ended_.notify_all();
+}
+
 OwnSamples::OwnSamples(const SampleCacheConfig& config, std::shared_ptr<SampleSource> source, const Ownership& ownership,
                        StoreOwner& store, PackFolder* folder)
     : config_(config), source_(std::move(source)), ownership_(ownership), store_(store), folder_(folder) {}
@@ -77,6 +92,8 @@ std::int64_t OwnSamples::load(std::int64_t sample, std::span<std::byte> value) {
 }
 
 std::int64_t OwnSamples::try_load(std::int64_t sample, std::span<std::byte> value) {
+  if (const std::int64_t bytes = copy_kept(sample, value); bytes >= 0) return bytes;
+  const SampleTurns::Turn turn(turns_, sample);
   if (const std::int64_t bytes = copy_kept(sample, value); bytes >= 0) return bytes;
   std::vector<std::byte> encoded;
   bool found = false;

@@ -25,6 +25,28 @@ struct LoadCounts {
   std::atomic<std::int64_t> store_nanoseconds{0}, folder_nanoseconds{0}, decode_nanoseconds{0};
 };
 
+/// One thread at a time loads a sample: another that wants it, too, waits and finds it kept.
+class SampleTurns {
+ public:
+  /// Waits until no thread has the sample, and has it until its end.
+  class Turn {
+   public:
+    Turn(SampleTurns& turns, std::int64_t sample);
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    ~Turn();
+
+   private:
+    SampleTurns& turns_;
+    std::int64_t sample_;
+  };
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  std::vector<std::int64_t> taken_;  // one per thread at most
+};
+
 /// A rank's own samples. Thread-safe.
 class OwnSamples {
  public:
@@ -54,6 +76,7 @@ class OwnSamples {
   StoreOwner& store_;
   PackFolder* folder_;
   LoadCounts counts_;
+  SampleTurns turns_;
   std::array<std::mutex, 64> packs_;  // by number of the pack, modulo: one thread reads a pack whose samples all are to be kept
 };
 

@@ -1,6 +1,7 @@
 // The class of weir/fusion.hpp over its state.
 #include <chrono>
 
+#include "base/config_check.hpp"
 #include "base/error.hpp"
 #include "base/keep.hpp"
 #include "base/state_bytes.hpp"
@@ -140,6 +141,11 @@ void FusedAllreduce::restore_state(std::span<const std::byte> state) {
 void FusedAllreduce::reset() {
   const auto inside = enter(state_);
   state_->reset();
+}
+void FusedAllreduce::scale_residuals(double factor) {
+  const auto inside = enter(state_);
+  check_scale(factor, words(*state_));
+  state_->scale(factor);
 }
 
 }  // namespace weir

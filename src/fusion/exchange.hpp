@@ -243,6 +243,9 @@ class Exchange final : public detail::AsynchronousCall {
     if (sparse_) sparse_->reset();
     rearm();
   }
+  void scale(double factor) {
+    if (sparse_) sparse_->scale(factor);
+  }
   void visit_state(StateVisitor& visitor, const std::string& name) {
     const StateVisitor::Scope scope(visitor, name);
     const StateVisitor::Scope inner(visitor, "exchange");

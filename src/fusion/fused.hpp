@@ -28,6 +28,7 @@ class FusedImpl {
   virtual void wait(std::int64_t tensor) = 0;
   virtual void wait_all() = 0;
   virtual void reset() = 0;
+  virtual void scale(double factor) = 0;
   virtual void visit_state(StateVisitor& visitor) = 0;
   /// Of a tensor, of the object's type; null without error feedback.
   [[nodiscard]] virtual const void* residual(int tensor) const = 0;

@@ -145,6 +145,12 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
     statistics = {};
   }
 
+  void scale(double factor) override {
+    require_idle("scaling its residuals");
+    for (const auto& unit : buffers_.units()) unit->scale(factor);
+    for_each_exchange([&](Exchange<T>& exchange) { exchange.scale(factor); });
+  }
+
   void visit_state(StateVisitor& visitor) override {
     require_idle("asking for its state");
     visitor.fixed("rank", comm->topology.rank(), Share::layout);

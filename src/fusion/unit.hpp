@@ -90,6 +90,10 @@ class Unit {
     if (residual_.size() > 0) memory_.fill_zero(residual_.data(), residual_.size());
     left_out_.reserve(parts.size());
   }
+  void scale(double factor) {
+    selector_.scale(factor);
+    if (residual_.size() > 0) memory_.waxpby(static_cast<T>(factor), residual_.data(), T{0}, nullptr, residual_.data(), count);
+  }
   void visit_selector(StateVisitor& visitor) { selector_.visit_state(visitor); }
   [[nodiscard]] T* residual() { return residual_.data(); }
   [[nodiscard]] const T* residual() const { return residual_.data(); }

@@ -8,6 +8,7 @@
 // No kernel allocates. Sorted sparse vectors are (indices ascending, values) with 32-bit indices. T is float or double.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <type_traits>
@@ -25,6 +26,14 @@ template <class T>
 /// The key of infinity: everything at or above it is not finite.
 template <class T>
 inline constexpr Key<T> key_infinity = sizeof(T) == 4 ? Key<T>(0x7f800000u) : static_cast<Key<T>>(0x7ff0000000000000ull);
+
+/// The key of what `key` belongs to, times `factor`; 0, which stands for no key, stays 0.
+template <class T>
+[[nodiscard]] Key<T> scaled_key(Key<T> key, double factor) noexcept {
+  if (key == 0) return 0;
+  const Key<T> scaled = key_of(static_cast<T>(std::bit_cast<T>(key) * factor));
+  return std::clamp(scaled, Key<T>{1}, key_infinity<T>);
+}
 
 template <class T>
 inline constexpr int key_bits = 8 * sizeof(T) - 1;

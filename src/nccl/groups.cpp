@@ -64,7 +64,7 @@ IdCard make_id_card(bool first) {
 }
 
 /// How far a rank has come into a group. What all have in common is the largest.
-enum class Stage : std::uint64_t { connected, under_way, failed };
+enum class Stage : std::uint64_t { connected, under_way, late, failed };
 
 /// What became of that, for all others.
 struct JoinOutcome {
@@ -92,6 +92,11 @@ class Joining final : public Completion {
     return stage_ != Stage::under_way || Clock::now() - round_begun_ > round;
   }
   [[nodiscard]] Stage stage() const { return stage_; }
+  /// The ranks have ended with `common`. All that wait for each other are late together, whichever has noticed.
+  void end(Stage common) {
+    if (common == Stage::late && stage_ != Stage::connected)
+      give_up(WEIR_ERR_TIMEOUT, fmt::format("NCCL has not connected it to its peers within {:.1f} s", timeout_.count()));
+  }
   [[nodiscard]] const JoinOutcome& outcome() const { return outcome_; }
 
  private:
@@ -103,8 +108,7 @@ class Joining final : public Completion {
     } catch (const Error& error) {
       return give_up(error.status(), error.what());
     }
-    if (stage_ == Stage::under_way && Clock::now() - begun_ > timeout_)
-      give_up(WEIR_ERR_TIMEOUT, fmt::format("NCCL has not connected it to its peers within {:.1f} s", timeout_.count()));
+    if (stage_ == Stage::under_way && Clock::now() - begun_ > timeout_) stage_ = Stage::late;
   }
   void give_up(weir_status status, const std::string& error) {
     stage_ = Stage::failed;
@@ -136,6 +140,7 @@ task<void> connect(Channel channel, Connecting& connecting) {
     connecting.words[0] = static_cast<std::uint64_t>(connecting.joining.stage());
     co_await allreduce_control(channel, connecting.words.data(), 1, 1, connecting.words.data() + 1);
   } while (connecting.words[0] == static_cast<std::uint64_t>(Stage::under_way));
+  connecting.joining.end(static_cast<Stage>(connecting.words[0]));
 }
 
 std::span<const int> members_of(NcclGroup group, const Topology& topology, std::span<const int> everybody) {

@@ -1,4 +1,5 @@
 // The classes of weir/weir.hpp over the plan's state.
+#include "base/config_check.hpp"
 #include "base/error.hpp"
 #include "base/state_bytes.hpp"
 #include "plan/plan.hpp"
@@ -135,6 +136,12 @@ void AllreducePlan::reset() {
   const auto inside = enter(state_);
   if (!state_->run.finished) fail(WEIR_ERR_BUSY, "plan '{}' is running: wait before resetting it", state_->config.name);
   state_->reset();
+}
+void AllreducePlan::scale_residual(double factor) {
+  const auto inside = enter(state_);
+  if (!state_->run.finished) fail(WEIR_ERR_BUSY, "plan '{}' is running: wait before scaling its residual", state_->config.name);
+  check_scale(factor, fmt::format("plan '{}'", state_->config.name));
+  state_->scale(factor);
 }
 
 }  // namespace weir

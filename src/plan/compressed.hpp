@@ -85,6 +85,9 @@ class Compressed {
     if (gradient_memory_) gradient_memory_->reset();
     if (exchange_) exchange_->reset();
   }
+  void scale(double factor) {
+    if (gradient_memory_) gradient_memory_->scale(factor);
+  }
   void visit_state(StateVisitor& visitor, const StateVisitor::Copy& copy) {
     if (gradient_memory_) gradient_memory_->visit_state(visitor, copy);
     if (!exchange_) return;

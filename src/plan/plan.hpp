@@ -37,6 +37,8 @@ class PlanImpl : public AsynchronousCall {
     wait();
   }
   virtual void reset() = 0;
+  /// Not while a run is in flight. As AllreducePlan::scale_residual.
+  virtual void scale(double factor) = 0;
   /// All that reset() resets. Throws Error(WEIR_ERR_BUSY) while a run is in flight. A state can be restored to a plan that was made
   /// with the same configuration and candidates by the same rank of as many: WEIR_ERR_ARGUMENT where the state shows that it was
   /// not. Restoring is a rank's own affair: see to it that all ranks do, or none.

@@ -103,6 +103,8 @@ class Selector {
     state_ = {};
     forget_selection();
   }
+  /// What is selected from will be `factor` times as large.
+  void scale(double factor) { state_.threshold = scaled_key<T>(state_.threshold, factor); }
   void visit_state(StateVisitor& visitor) {
     visitor.state(state_);
     if (visitor.restores()) forget_selection();

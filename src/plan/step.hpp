@@ -144,6 +144,19 @@ class Step {
     forget_residual();
   }
 
+  /// What is kept of gradients becomes `factor` times what it was.
+  void scale(double factor) {
+    for (Array* const kept : {&residual_, &estimate_}) {
+      if (kept->size() > 0)
+        memory_->waxpby(static_cast<T>(factor), kept->data(), T{0}, nullptr, kept->data(), kept->size());
+    }
+    if (sparse_) sparse_->scale(factor);
+    if (selector_) selector_->scale(factor);
+    if (gradient_memory_) gradient_memory_->scale(factor);
+    if (compressed_) compressed_->scale(factor);
+    memory_->finish();
+  }
+
   /// All that reset() resets, and what it belongs to.
   void visit_state(StateVisitor& visitor) {
     const Region mine = range_of(config_.count, residual_begin(), residual_count());

@@ -56,6 +56,12 @@ class TypedPlan final : public PlanImpl {
     go_on();
   }
 
+  void scale(double factor) override {
+    for (auto& step : steps_) {
+      if (step) step->scale(factor);
+    }
+  }
+
   [[nodiscard]] std::int64_t memory_bytes() const override {
     std::int64_t bytes = gradient_.bytes();
     for (const auto& step : steps_) bytes += step ? step->memory_bytes() : 0;

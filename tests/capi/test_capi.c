@@ -175,6 +175,9 @@ int main(int argc, char** argv) {
   result.struct_size = 0;
   EXPECT(weir_plan_sparse_result(plan, &result) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_plan_statistics(plan, NULL) == WEIR_ERR_ARGUMENT);
+  EXPECT(weir_plan_scale_residual(plan, 0.5) == WEIR_OK);
+  EXPECT(weir_plan_scale_residual(plan, NAN) == WEIR_ERR_ARGUMENT);
+  EXPECT_TEXT(weir_last_error(comm), "the factor must be positive and finite");
   EXPECT(weir_plan_reset(plan) == WEIR_OK);
 
   check_later_fields(comm);

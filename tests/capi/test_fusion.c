@@ -105,6 +105,7 @@ static void check_conservation(weir_comm* comm, int scheme, int ranks) {
       EXPECT(lowest[i] == highest[i]);
     }
   }
+  EXPECT(weir_fused_scale_residuals(fused, 2) == WEIR_OK);
   EXPECT(weir_fused_reset(fused) == WEIR_OK && weir_fused_destroy(fused) == WEIR_OK);
 }
 

@@ -1,4 +1,6 @@
 // Whoever asks for a sample gets it, wherever it is; what cannot be had is an error on all ranks, or skipped.
+#include <chrono>
+#include <thread>
 #include <weir/datacache.hpp>
 
 #include "datacache/made_samples.hpp"
@@ -114,6 +116,23 @@ TEST_CASE("every rank gets the samples that it asks for") {
       REQUIRE(check.failure() == "");
     }
   }
+}
+
+TEST_CASE("a sample that several ranks want while it loads is decoded once") {
+  RankCheck check;
+  run_ranks(4, [&](Communicator& comm) {
+    const auto source = std::make_shared<MadeSamples>(8, 24);
+    source->cannot_decode = [](std::int64_t) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      return false;
+    };
+    SampleCache cache(comm, {.largest_batch = 8, .pack_samples = 1, .threads = 4}, source);
+    const std::vector<std::int64_t> samples = {0, 1, 2, 3, 4, 5, 6, 7};
+    std::vector<std::byte> values(8 * 24);
+    for (int epoch = 0; epoch < 2; ++epoch) cache.get(samples, values);
+    check.that(cache.statistics().decoded == 2, "decoded " + std::to_string(cache.statistics().decoded) + " times, not its own 2");
+  });
+  REQUIRE(check.failure() == "");
 }
 
 TEST_CASE("once all samples are in memory, nothing is read, decoded or allocated") {

@@ -84,6 +84,9 @@ def test_what_it_says_of_itself(comm):
         assert statistics.iteration == 1 and statistics.selected_local >= 20 and statistics.exchanges >= 1
         with weir.FusedAllreduce.from_config(comm, config, TENSORS) as same:
             assert same.config == config
+        kept = fused.residual("encoder.weight").copy()
+        fused.scale_residuals(2)
+        np.testing.assert_array_equal(fused.residual("encoder.weight"), 2 * kept)
         fused.reset()
         assert fused.statistics.iteration == 0 and not fused.residual("encoder.weight").any()
     assert repr(fused) == "<weir.FusedAllreduce 'model', closed>"

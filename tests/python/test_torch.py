@@ -769,3 +769,160 @@ def test_fused_gradients_that_are_refused(comm):
     with pytest.raises(weir.ArgumentError, match="has the layout torch.sparse_coo" if comm.rank == 0 else "rank 0 gave a null"):
         gradients.wait_all()
     gradients.close()
+
+
+class Scaler:
+    """What torch.cuda.amp.GradScaler does, also without a GPU: PyTorch 1.13 has one for GPUs only."""
+
+    def __init__(self, scale, growth_interval=2000):
+        self._value, self._interval, self._good, self._found = scale, growth_interval, 0, False
+
+    def get_scale(self):
+        return self._value
+
+    def scale(self, loss):
+        return loss * self._value
+
+    def unscale_(self, optimizer):
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    self._found |= not bool(torch.isfinite(parameter.grad).all())
+                    parameter.grad.mul_(1 / self._value)
+
+    def step(self, optimizer):
+        self.unscale_(optimizer)
+        if not self._found:
+            optimizer.step()
+
+    def update(self):
+        self._good = 0 if self._found else self._good + 1
+        if self._found:
+            self._value /= 2
+        elif self._good == self._interval:
+            self._value, self._good = self._value * 2, 0
+        self._found = False
+
+
+def scalers(scale, growth_interval):
+    """PyTorch's own, where it has one for CPUs."""
+    yield Scaler(scale, growth_interval)
+    if hasattr(torch, "amp") and hasattr(torch.amp, "GradScaler"):
+        yield torch.amp.GradScaler("cpu", init_scale=scale, growth_interval=growth_interval)
+
+
+LOOPS = ("run", "ddp", "fused")
+
+
+def steps_with(comm, loop, scaler, steps, loss, **keywords):
+    """Trains a network, and returns its parameters and what the loop was exchanged by."""
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    exchange, ddp = None, model
+    if loop == "ddp":
+        ddp = DistributedDataParallel(model)
+        exchange, hook = weir.torch.ddp_hook(ddp, comm, density=0.02, scaler=scaler, group_elements=250_000, **keywords)
+        ddp.register_comm_hook(exchange, hook)
+    elif loop == "run":
+        exchange = weir.torch.GradientAllreduce(model, comm, density=0.02, scaler=scaler, group_elements=250_000, **keywords)
+    else:
+        exchange = weir.torch.fuse_gradients(model, comm, density=0.02, scaler=scaler, buffer_bytes=1 << 18, **keywords)
+    for step in range(steps):
+        optimizer.zero_grad()
+        value = loss(ddp, step)
+        (value if scaler is None else scaler.scale(value)).backward()
+        if loop == "run":
+            exchange.run()
+        elif loop == "fused":
+            exchange.wait_all()
+        if scaler is None:
+            optimizer.step()
+        else:
+            scaler.step(optimizer)
+            scaler.update()
+    return {name: parameter.detach().clone() for name, parameter in model.named_parameters()}, exchange
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_scale_that_grows_changes_nothing_else(comm, loop):
+    """Powers of two: the same bits as without a scaler."""
+    def loss(model, step):
+        return loss_of(model, inputs_of(comm, step))
+
+    for scaler in scalers(2.0**4, 2):
+        plain, one = steps_with(comm, loop, None, 7, loss, threshold="reuse")
+        scaled, other = steps_with(comm, loop, scaler, 7, loss, threshold="reuse")
+        assert scaler.get_scale() == 2.0**7
+        assert_same(plain, scaled)
+        one.close()
+        other.close()
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_an_overflow_on_one_rank_is_seen_by_all(comm, add, loop):
+    """From init_scale 2**40: the gradients of the last rank are infinite until the scale has fallen far enough."""
+    def loss(model, step):
+        outputs = model(inputs_of(comm, step))
+        if comm.rank == comm.size - 1:
+            outputs = (outputs * 1e-32) * 1e32  # on the way back, gradients are 1e32 times as large in between
+        return (outputs**2).mean()
+
+    for scaler in scalers(2.0**40, 2000):
+        start = {name: parameter.detach().clone() for name, parameter in network().named_parameters()}
+        scales = []
+
+        def noted(model, step):
+            scales.append(scaler.get_scale())
+            return loss(model, step)
+
+        trained, exchange = steps_with(comm, loop, scaler, 20, noted)
+        numbers = np.array([*scales, scaler.get_scale()])
+        np.testing.assert_array_equal(add(numbers), comm.size * numbers)
+        assert numbers[0] == 2.0**40 and numbers[1] == 2.0**39 and numbers[-2] == numbers[-1] < 2.0**38
+        for name, value in trained.items():
+            assert torch.isfinite(value).all() and (value != start[name]).any()
+            mine = value.double().numpy()
+            np.testing.assert_array_equal(add(mine), comm.size * mine)
+        exchange.close()
+
+
+@pytest.mark.parametrize("loop", ["run", "fused"])
+def test_what_an_overflow_makes_useless_is_not_lost(comm, add, loop):
+    """Only the first layer overflows: what was delivered of the others in that step comes with the next one."""
+    model = network()
+    scaler = Scaler(2.0)
+    if loop == "run":
+        exchange = weir.torch.GradientAllreduce(model, comm, density=0.02, scaler=scaler, group_elements=1)
+    else:
+        exchange = weir.torch.fuse_gradients(model, comm, density=0.02, scaler=scaler, scheme="none")
+    given, delivered = {}, {}
+    for step in range(4):
+        poisoned = step == 1
+        own = own_gradients(model, inputs_of(comm, step))
+        handle = model[0].weight.register_hook(lambda gradient: gradient * float("nan") if poisoned and comm.rank == 0 else gradient)
+        model.zero_grad()
+        (loss_of(model, inputs_of(comm, step)) * scaler.get_scale()).backward()
+        handle.remove()
+        exchange.run() if loop == "run" else exchange.wait_all()
+        updates = gradients_of(model)
+        assert all(bool(torch.isinf(update).all()) == poisoned for update in updates.values())
+        for name, value in own.items():
+            if not (poisoned and name == "0.weight"):
+                given[name] = given.get(name, 0) + value.double().numpy()
+            if not poisoned:
+                delivered[name] = delivered.get(name, 0) + updates[name].double().numpy() / scaler.get_scale()
+        if poisoned:
+            scaler._value /= 2
+    for name in given:
+        kept = exchange.state_dict()["residual"].get(name) if loop == "run" else exchange.allreduce.residual(name)
+        kept = np.zeros(given[name].size) if kept is None or len(kept) == 0 else np.asarray(kept, np.float64).ravel()
+        total = add(kept / scaler.get_scale()) + delivered[name].ravel() * comm.size
+        np.testing.assert_allclose(total, add(given[name].ravel()), rtol=1e-4, atol=1e-6)
+    exchange.close()
+
+
+def test_scalers_that_are_refused(comm):
+    with pytest.raises(weir.ArgumentError, match="scaler is of type int"):
+        weir.torch.GradientAllreduce(network(), comm, scaler=1)
+    with pytest.raises(weir.ArgumentError, match="with a scaler it must be 'skip'"):
+        weir.torch.fuse_gradients(network(), comm, scaler=Scaler(1.0), non_finite="error")

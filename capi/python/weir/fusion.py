@@ -269,6 +269,10 @@ class FusedAllreduce(FusionKeywords, Stateful):
         call it before the same iteration. BusyError within an iteration."""
         self._call("reset")
 
+    def scale_residuals(self, factor: float) -> None:
+        """As `AllreducePlan.scale_residual`, for all tensors. BusyError within an iteration."""
+        self._call("scale_residuals", factor)
+
     def _iteration(self) -> Iteration:
         """The present one, or a new one."""
         handle = self._handle()

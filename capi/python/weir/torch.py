@@ -66,6 +66,7 @@ class Group:
             comm, count=elements, type=self.flat.dtype, memory="cuda" if self.flat.is_cuda else "host", name=name, **keywords
         )
         self.carried: Optional[Any] = None  # what the next run takes up besides the gradients
+        self.late: Optional[Any] = None  # delivered, in steps that an overflow has made useless
         self.pending = False  # a step that has begun, and not ended
         self.last: Any = None  # the plan's run before this step
         self.operation: Optional[Operation[Any]] = None
@@ -122,36 +123,64 @@ class Group:
         except Error as error:  # out of a hook, PyTorch 1.13 would make a RuntimeError of it
             self.failure = error
 
-    def finish(self, unused: Collection[str]) -> None:
-        """Waits, and writes the update over the gradients. What is delivered to unused parameters is kept: on each rank, since
-        the next run averages it again. May be called again where Ctrl-C has ended it."""
-        if not self.pending or not self.started():
-            return
-        try:
-            if self.failure is None:
+    def wait(self) -> None:
+        """For the run of this step. May be called again where Ctrl-C has ended it."""
+        if self.pending and self.started() and self.failure is None:
+            try:
                 # Where Ctrl-C has ended start(), there is no operation.
                 (self.operation or self.plan).wait()
+            except Error as error:
+                self.failure = error
+
+    def skipped(self) -> bool:
+        """Whether the run that wait() has waited for met NaN or infinity on some rank, and delivered nothing."""
+        return self.pending and self.started() and self.failure is None and self.plan.statistics.skipped
+
+    def finish(self, unused: Collection[str], overflow: bool) -> None:
+        """After wait(). Writes the update over the gradients; after an overflow infinity: the update then adds to the next one.
+        What is delivered to unused parameters is kept: on each rank, since the next run averages it again. May be called again
+        where Ctrl-C has ended it."""
+        if not self.pending or not self.started():
+            return
+        if self.failure is None:
+            skipped = self.plan.statistics.skipped
+            if not skipped:
                 self.carried = None
+            if overflow:
+                for gradient in self.gradients.values():
+                    gradient.fill_(float("inf"))
+                self.late = self.flat.clone() if self.late is None else self.late + self.flat
+            else:
+                if self.late is not None:
+                    self.flat.add_(self.late)
+                    self.late = None
                 for name, gradient in self.gradients.items():
                     gradient.copy_(self.views[name])
                 self.keep([name for name in self.views if name in unused])
-        except Error as error:
-            self.failure = error
         self.pending = False
         self.gradients = {}
 
     def keep(self, unused: Collection[str]) -> None:
         if not unused:
             return
-        self.carried = torch.zeros_like(self.flat)
+        if self.carried is None:
+            self.carried = torch.zeros_like(self.flat)
         carried = self.split(self.carried, self.views)
         for name in unused:
-            carried[name].copy_(self.views[name])
+            carried[name].add_(self.views[name])
             self.gradients[name].zero_()
+
+    def scale(self, factor: float) -> None:
+        self.plan.scale_residual(factor)
+        for kept in (self.carried, self.late):
+            if kept is not None:
+                kept.mul_(factor)
 
     def restore(self, saved: Mapping[str, Any]) -> None:
         self.plan.restore_state(saved["state"].cpu().numpy().tobytes())
-        self.carried = None if saved["carried"] is None else saved["carried"].to(self.flat.device)
+        self.carried, self.late = (
+            None if saved.get(name) is None else saved[name].to(self.flat.device) for name in ("carried", "late")
+        )
 
     def residuals(self) -> Dict[str, Any]:
         """What waits here on this rank, by parameter, in host memory."""
@@ -160,14 +189,15 @@ class Group:
         if values.shape[0]:
             here = torch.as_tensor(values, device=self.flat.device) if self.flat.is_cuda else torch.tensor(values)
             whole[begin : begin + values.shape[0]] = here
-        if self.carried is not None:
-            whole += self.carried.cpu()
+        for kept in (self.carried, self.late):
+            if kept is not None:
+                whole += kept.cpu()
         return self.split(whole, self.views)
 
     def carry(self, residuals: Mapping[str, Any]) -> None:
         """The plan starts anew, with these in its next gradient."""
         self.plan.reset()
-        self.carried = torch.zeros_like(self.flat)
+        self.carried, self.late = torch.zeros_like(self.flat), None
         for name, view in self.split(self.carried, self.views).items():
             if name in residuals:
                 view.copy_(residuals[name])
@@ -186,6 +216,18 @@ class GradientAllreduce:
     come first; a larger parameter is a group of its own. A group is one array and one weir.AllreducePlan: of its entries, the
     `density` largest are delivered. Larger groups need fewer messages; several groups let the exchange begin before the backward
     pass has ended. Parameters of fewer than `min_elements` elements, such as biases and norms, travel dense, all in one message.
+
+    With a GradScaler, give it as `scaler`, and exchange before it looks at the gradients, here as under DDP:
+
+        gradients = weir.torch.GradientAllreduce(model, density=0.01, scaler=scaler)
+        scaler.scale(loss).backward()
+        gradients.run()                     # not with DDP, whose backward() exchanges
+        scaler.unscale_(optimizer)          # if gradients are clipped
+        scaler.step(optimizer)
+        scaler.update()
+
+    An overflow on any rank becomes infinity on all: all skip the step, and all lower their scales. What waits in residuals
+    follows the scale.
 
     `comm` is a weir.Communicator, by default one of all ranks. Further keywords are those of weir.AllreducePlan: algorithm,
     wire_values, warmup_iterations and so on; `count`, `type`, `memory` and `average` are not among them.
@@ -207,11 +249,13 @@ class GradientAllreduce:
         density: float = 0.01,
         min_elements: int = 8192,
         group_elements: int = 1 << 22,
+        scaler: Any = None,
         **keywords: Any,
     ) -> None:
         self._comm = everybody() if comm is None else comm
         handle = handle_of(self._comm)
         try:
+            keywords = with_scaler(scaler, keywords)
             refuse_keywords(type(self).__name__, keywords, min_elements, group_elements)
             parameters = parameters_of(model)
         except Exception as error:
@@ -225,6 +269,7 @@ class GradientAllreduce:
         self._devices = [first.device] if first.is_cuda else []
         self._groups: List[Group] = []
         self._group_of: Dict[str, Group] = {}
+        self._scale = Scale(scaler)
         self._running = False  # run() has begun, and not ended
         self._problem: Optional[Exception] = None  # why this rank takes no part in that run
         self._closed = False
@@ -297,6 +342,7 @@ class GradientAllreduce:
             raise BusyError("a run() of these gradients was interrupted, and is still in flight: call wait()")
         try:
             self._refuse_changes()
+            self._follow_scale()
             gradients = {name: self._gradient(name) for name in self._group_of}
         except Exception as error:  # the other ranks wait for this one
             problem, gradients = problem or error, {}
@@ -338,8 +384,18 @@ class GradientAllreduce:
         """All of them, also where one ends with an error, the first of which this returns: the next step must find none in
         flight."""
         for group in self._groups:
-            group.finish(unused)
+            group.wait()
+        overflow = self._scale.scaler is not None and any(group.skipped() for group in self._groups)
+        for group in self._groups:
+            group.finish(unused, overflow)
         return next((group.failure for group in self._groups if group.failure is not None), None)
+
+    def _follow_scale(self) -> None:
+        """Between steps."""
+        factor = self._scale.change()
+        if factor != 1:
+            for group in self._groups:
+                group.scale(factor)
 
     def _stream(self) -> ContextManager[Any]:
         """In CUDA memory everything happens on a stream of its own, after what is on the current one."""
@@ -356,6 +412,7 @@ class GradientAllreduce:
                 torch.autograd.Variable._execution_engine.queue_callback(self._finish)
             except RuntimeError:  # no backward pass: DDP shadows those of other ranks, in join()
                 self._ends_in_hook = True
+            self._follow_scale()
         future = torch.futures.Future(devices=self._devices) if self._devices else torch.futures.Future()
         self._in_flight.append((future, bucket.buffer()))
         with self._stream():
@@ -409,12 +466,14 @@ class GradientAllreduce:
         """What lives from one step to the next on this rank, for torch.save; every rank saves its own, after the same step.
 
         "residual" has a tensor for each parameter that travels sparsely, of its shape and in host memory. "groups" has what
-        else is needed to go on bit for bit. Together twice the size of the parameters.
+        else is needed to go on bit for bit. Together twice the size of the parameters. Residuals are of the scale that the
+        scaler has: save and load both, at the same place of the loop.
         """
+        self._follow_scale()
         residual: Dict[str, Any] = {}
         groups = []
         for group in self._groups:
-            if group.plan.residual.values.shape[0] or group.carried is not None:
+            if group.plan.residual.values.shape[0] or group.carried is not None or group.late is not None:
                 residual.update(group.residuals())
             groups.append(
                 {
@@ -422,6 +481,7 @@ class GradientAllreduce:
                     "keywords": plain(group.keywords),
                     "state": torch.from_numpy(np.frombuffer(bytearray(group.plan.save_state()), np.uint8)),
                     "carried": None if group.carried is None else group.carried.cpu(),
+                    "late": None if group.late is None else group.late.cpu(),
                 }
             )
         return {"version": STATE_VERSION, "rank": self._comm.rank, "ranks": self._comm.size, "residual": residual, "groups": groups}
@@ -436,8 +496,9 @@ class GradientAllreduce:
         same = layout == [(list(group.views), plain(group.keywords)) for group in self._groups]
         if same:
             for group, saved in zip(self._groups, state["groups"]):
-                check_carried(group, saved["carried"])
-        before = [(group.plan.save_state(), group.carried) for group in self._groups]
+                for name in ("carried", "late"):
+                    check_carried(group, saved.get(name))
+        before = [(group.plan.save_state(), group.carried, group.late) for group in self._groups]
         try:
             for number, group in enumerate(self._groups):
                 if same:
@@ -445,9 +506,9 @@ class GradientAllreduce:
                 else:
                     group.carry(state["residual"])
         except BaseException:
-            for group, (plan_state, carried) in zip(self._groups, before):
+            for group, (plan_state, carried, late) in zip(self._groups, before):
                 group.plan.restore_state(plan_state)
-                group.carried = carried
+                group.carried, group.late = carried, late
             raise
 
     def _check_state(self, state: Mapping[str, Any]) -> None:
@@ -474,6 +535,8 @@ class GradientAllreduce:
             entry_of(what, group, "parameters", list)
             entry_of(what, group, "keywords", Mapping)
             entry_of(what, group, "carried", (torch.Tensor, type(None)))
+            if "late" in group:
+                entry_of(what, group, "late", (torch.Tensor, type(None)))
             if entry_of(what, group, "state", torch.Tensor).dtype != torch.uint8:
                 raise ArgumentError(f"the plan's state in {what} has type {group['state'].dtype}: it must be uint8")
 
@@ -502,6 +565,33 @@ def refuse_keywords(maker: str, keywords: Mapping[str, Any], min_elements: Any, 
             raise ArgumentError(str(error)) from None
         if number < least:
             raise ArgumentError(f"{name} is {number}: it must be at least {least}")
+
+
+class Scale:
+    """By what a GradScaler multiplies the loss, where there is one."""
+
+    def __init__(self, scaler: Any) -> None:
+        self.scaler = scaler
+        self._last: Optional[float] = None
+
+    def change(self) -> float:
+        """Since the last call."""
+        if self.scaler is None:
+            return 1.0
+        last, self._last = self._last, float(self.scaler.get_scale())
+        return 1.0 if last is None else self._last / last
+
+
+def with_scaler(scaler: Any, keywords: Dict[str, Any]) -> Dict[str, Any]:
+    """Keywords of a plan whose gradients `scaler`, unless it is None, multiplies."""
+    if scaler is None:
+        return keywords
+    if not callable(getattr(scaler, "get_scale", None)):
+        raise ArgumentError(f"scaler is of type {type(scaler).__name__}: it must be a torch.cuda.amp.GradScaler, or have its get_scale()")
+    given = keywords.get("non_finite", "skip")
+    if getattr(given, "name", given) != "skip":
+        raise ArgumentError(f"non_finite is {given!r}: with a scaler it must be 'skip'")
+    return {**keywords, "non_finite": "skip"}
 
 
 def check_carried(group: Group, carried: Any) -> None:
@@ -613,15 +703,17 @@ fusing: weakref.WeakSet[FusedGradients] = weakref.WeakSet()  # that have hooks o
 class FusedGradients:
     """Hands the gradients of a model to a weir.FusedAllreduce while backward() computes them. fuse_gradients() makes one.
 
-    `allreduce` is that FusedAllreduce: for statistics, explain() and checkpoints. Its tensors are the parameters that need
-    gradients, in the model's order. It belongs to one thread at a time, and each iteration is one backward pass and wait_all().
+    `allreduce` is that FusedAllreduce: for statistics, explain() and checkpoints (with a `scaler`, call follow_scale() before one is
+    saved). Its tensors are the parameters that need gradients, in the model's order. It belongs to one thread at a time, and each iteration is one backward pass and wait_all().
     """
 
     def __init__(
-        self, model: Any, comm: Optional[Communicator] = None, *, min_elements: int = 8192, optional: bool = False, **keywords: Any
+        self, model: Any, comm: Optional[Communicator] = None, *, min_elements: int = 8192, optional: bool = False,
+        scaler: Any = None, **keywords: Any
     ) -> None:
         comm = everybody() if comm is None else comm
         try:
+            keywords = with_scaler(scaler, keywords)
             if isinstance(model, DistributedDataParallel):
                 raise ArgumentError("the model is a DistributedDataParallel, which averages gradients itself: use ddp_hook(model)")
             if "type" in keywords:
@@ -641,6 +733,8 @@ class FusedGradients:
             refuse_making(handle_of(comm), "fused", error)
         self.allreduce = FusedAllreduce(comm, tensors, type=types.pop(), **keywords)
         self._optional = optional
+        self._scale = Scale(scaler)
+        self._late: Dict[str, Any] = {}  # delivered, in iterations that an overflow has made useless: on all ranks alike
         self._model = weakref.ref(model)
         self._paused = False
         self._arrived: Dict[str, Any] = {}  # of this iteration
@@ -663,6 +757,8 @@ class FusedGradients:
         parameter = self._parameters[name]
         if not parameter.grad.is_contiguous():  # of a channels_last parameter, for example
             parameter.grad = parameter.grad.contiguous()
+        if not self._arrived:
+            self.follow_scale()
         self._arrived[name] = gradient = parameter.grad
         try:
             self.allreduce.ready(name, gradient.detach())
@@ -686,10 +782,28 @@ class FusedGradients:
             failure = error
         for name, gradient in self._arrived.items():
             self._parameters[name].grad = gradient  # somebody may have set it to None meanwhile
+        if failure is None and self._scale.scaler is not None:
+            overflow = self.allreduce.statistics.buffers_skipped > 0
+            for name, gradient in self._arrived.items():
+                update = gradient.detach()
+                if name in self._late:
+                    update.add_(self._late.pop(name))
+                if overflow:
+                    self._late[name] = update.clone()
+                    update.fill_(float("inf"))
         failure, self._failure = self._failure or failure or self._model_change(), None
         self._arrived = {}
         if failure is not None:
             raise failure
+
+    def follow_scale(self) -> None:
+        """Not collective, between iterations. Brings what is kept to the scale that the scaler has. Backward passes do so
+        themselves; a checkpoint needs it."""
+        factor = self._scale.change()
+        if factor != 1:
+            self.allreduce.scale_residuals(factor)
+            for late in self._late.values():
+                late.mul_(factor)
 
     def _model_change(self) -> Optional[Error]:
         """What is wrong where the model's parameters are others than they were."""
@@ -749,7 +863,9 @@ def fuse_gradients(model: Any, comm: Optional[Communicator] = None, **keywords: 
             optimizer.step()
 
     Parameters of fewer than `min_elements` elements (8192), such as biases and norms, travel whole, beside the entries of their
-    buffer. `optional=True` where parameters may get no gradient in some iterations, on some ranks or all. Further keywords are
+    buffer. `optional=True` where parameters may get no gradient in some iterations, on some ranks or all. With a GradScaler, give
+    it as `scaler`, and call wait_all() before it looks at the gradients: scale(loss).backward(), wait_all(), unscale_(), step(),
+    update(). An overflow on any rank becomes infinity on all, so that all skip the step and lower their scales. Further keywords are
     those of weir.FusedAllreduce, but for `type`. All parameters are float32, or all float64, on the CPU. Initial parameters are not
     broadcast. To accumulate gradients of several passes, run all but the last within no_sync(). Call optimizer.step() and
     zero_grad() only after wait_all(); after a backward() that failed, call wait_all() on all ranks and catch what it throws. To
