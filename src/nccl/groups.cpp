@@ -64,7 +64,7 @@ IdCard make_id_card(bool first) {
 }
 
 /// How far a rank has come into a group. What all have in common is the largest.
-enum class Stage : std::uint64_t { connected, under_way, late, failed };
+enum class JoinStage : std::uint64_t { connected, under_way, late, failed };
 
 /// What became of that, for all others.
 struct JoinOutcome {
@@ -81,20 +81,20 @@ class Joining final : public Completion {
     if (id.error[0] != '\0') return give_up(WEIR_ERR_DEVICE, id.error.data());
     try {
       link_ = std::make_unique<cuda::NcclCommunicator>(id.id, rank, size);
-      stage_ = Stage::under_way;
+      stage_ = JoinStage::under_way;
     } catch (const Error& error) {
       give_up(error.status(), error.what());
     }
   }
   void begin_round() { round_begun_ = Clock::now(); }
   [[nodiscard]] bool reached() override {
-    if (stage_ == Stage::under_way) look();
-    return stage_ != Stage::under_way || Clock::now() - round_begun_ > round;
+    if (stage_ == JoinStage::under_way) look();
+    return stage_ != JoinStage::under_way || Clock::now() - round_begun_ > round;
   }
-  [[nodiscard]] Stage stage() const { return stage_; }
+  [[nodiscard]] JoinStage stage() const { return stage_; }
   /// The ranks have ended with `common`. All that wait for each other are late together, whichever has noticed.
-  void end(Stage common) {
-    if (common == Stage::late && stage_ != Stage::connected)
+  void end(JoinStage common) {
+    if (common == JoinStage::late && stage_ != JoinStage::connected)
       give_up(WEIR_ERR_TIMEOUT, fmt::format("NCCL has not connected it to its peers within {:.1f} s", timeout_.count()));
   }
   [[nodiscard]] const JoinOutcome& outcome() const { return outcome_; }
@@ -104,14 +104,14 @@ class Joining final : public Completion {
 
   void look() {
     try {
-      if (link_->reached()) stage_ = Stage::connected;
+      if (link_->reached()) stage_ = JoinStage::connected;
     } catch (const Error& error) {
       return give_up(error.status(), error.what());
     }
-    if (stage_ == Stage::under_way && Clock::now() - begun_ > timeout_) stage_ = Stage::late;
+    if (stage_ == JoinStage::under_way && Clock::now() - begun_ > timeout_) stage_ = JoinStage::late;
   }
   void give_up(weir_status status, const std::string& error) {
-    stage_ = Stage::failed;
+    stage_ = JoinStage::failed;
     outcome_.status = status;
     store(outcome_.error, error);
   }
@@ -119,7 +119,7 @@ class Joining final : public Completion {
   std::unique_ptr<cuda::NcclCommunicator>& link_;
   std::chrono::duration<double> timeout_;
   Clock::time_point begun_ = Clock::now(), round_begun_;
-  Stage stage_ = Stage::connected;  // a rank that is not in the group, or alone there
+  JoinStage stage_ = JoinStage::connected;  // a rank that is not in the group, or alone there
   JoinOutcome outcome_;
 };
 
@@ -133,14 +133,14 @@ struct Connecting {
 /// All groups of a kind at once. All ranks compare how far they have come, again and again: peers of one that fails may never hear
 /// of that from NCCL, and ranks in other groups would go on without it.
 task<void> connect(Channel channel, Connecting& connecting) {
-  const StageScope stage = channel.stage(weir::Stage::nccl_connect);
+  const StageScope stage = channel.stage(Stage::nccl_connect);
   do {
     connecting.joining.begin_round();
     co_await channel.done(connecting.joining);
     connecting.words[0] = static_cast<std::uint64_t>(connecting.joining.stage());
     co_await allreduce_control(channel, connecting.words.data(), 1, 1, connecting.words.data() + 1);
-  } while (connecting.words[0] == static_cast<std::uint64_t>(Stage::under_way));
-  connecting.joining.end(static_cast<Stage>(connecting.words[0]));
+  } while (connecting.words[0] == static_cast<std::uint64_t>(JoinStage::under_way));
+  connecting.joining.end(static_cast<JoinStage>(connecting.words[0]));
 }
 
 std::span<const int> members_of(NcclGroup group, const Topology& topology, std::span<const int> everybody) {
