@@ -237,6 +237,7 @@ inline CheckpointConfig from_c(const weir_checkpoint_config& c) {
   config.run = c.run != nullptr ? c.run : "";
   config.keep = c.keep;
   config.compression = c.compression;
+  config.strict = c.strict != 0;
   config.name = c.name != nullptr ? c.name : "";
   return config;
 }
@@ -248,6 +249,7 @@ inline weir_checkpoint_config to_c(const CheckpointConfig& full) {
   c.run = full.run.c_str();
   c.keep = full.keep;
   c.compression = full.compression;
+  c.strict = full.strict ? 1 : 0;
   c.name = full.name.c_str();
   return c;
 }

@@ -35,9 +35,9 @@ class Trace:
         self.hosts, self.rows = {}, {}
         self.runs, self.stages = collections.defaultdict(list), collections.defaultdict(list)
         for e in events:
-            row = e["pid"], e.get("tid")
+            row = e["pid"] - 1, e.get("tid")
             if e["name"] == "weir_trace":
-                self.hosts[e["pid"]] = e["args"]["host"]
+                self.hosts[e["pid"] - 1] = e["args"]["host"]
             elif e["name"] == "thread_name":
                 self.rows[row] = e["args"]["name"]
             elif e.get("cat") == "run":

@@ -8,6 +8,13 @@ fail() {
   exit 1
 }
 
+# The job as SLURM's commands know it: SLURM_JOB_ID of one task of an array stands for the whole array.
+job=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
+job=${job:-${SLURM_JOB_ID:-}}
+
+# The comment at the head of a job script.
+usage() { sed -n '/^#SBATCH/d; 2,/^script=/ { s/^# \{0,1\}//p; }' "$folder/$script"; }
+
 # value OPTION REST...: for options that take one.
 value() { [ $# -ge 2 ] || fail "$1 needs a value; $folder/README.md lists the options"; }
 
@@ -20,6 +27,7 @@ read_options() {
       --module) value "$@"; modules+=("$2"); shift ;;
       --weir) value "$@"; weir=$2; shift ;;
       --results) value "$@"; results=$2; shift ;;
+      -h | --help) usage && exit 0 ;;
       --) rest+=("$@"); return ;;
       *) rest+=("$1") ;;
     esac

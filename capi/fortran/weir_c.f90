@@ -200,6 +200,8 @@ module weir_c
     type(c_ptr) :: folder = c_null_ptr
     type(c_ptr) :: run = c_null_ptr
     type(c_ptr) :: name = c_null_ptr
+    integer(c_int32_t) :: strict = 0
+    integer(c_int32_t) :: reserved = 0
   end type
 
   type, bind(C) :: c_checkpoint_statistics
@@ -1695,6 +1697,7 @@ contains
     c%run = c_text(from%run, texts(:, 2))
     c%keep = from%keep
     c%compression = from%compression
+    c%strict = merge(1, 0, from%strict)
     c%name = c_text(from%name, texts(:, 3))
   end subroutine
 
@@ -2016,6 +2019,7 @@ contains
     to%run = text_of(c%run)
     to%keep = c%keep
     to%compression = c%compression
+    to%strict = c%strict /= 0
     to%name = text_of(c%name)
   end subroutine
 

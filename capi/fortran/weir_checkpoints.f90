@@ -62,8 +62,8 @@ module weir_checkpoints
     !> (ierr): until the file is in its place.
     procedure :: wait
     !> Collective, blocking. (restored, step, ierr): restores everything that was added from the file of `step`, int64 and optional,
-    !> or from the newest. `restored`, int64, becomes its step, or -1 where the folder has no file. WEIR_ERR_FILE where the file is
-    !> damaged, WEIR_ERR_MISMATCH where it does not fit; everything is then as it was.
+    !> or from the newest that is whole (with `strict`, from the newest). `restored`, int64, becomes its step, or -1 where the folder
+    !> has no file. WEIR_ERR_FILE where the file is damaged, WEIR_ERR_MISMATCH where it does not fit; everything is then as it was.
     procedure :: restore
     !> (steps, ierr): those of the files in the folder, ascending, in an allocatable array of int64. Not collective.
     procedure :: steps => get_steps

@@ -178,6 +178,9 @@ module weir_types
   integer, parameter :: WEIR_SAMPLES_SKIP = 1
   !> it is read and decoded anew, `retries` times, after longer and longer pauses; then as error
   integer, parameter :: WEIR_SAMPLES_RETRY = 2
+  !> its place in the batch takes size and value of the next sample of the batch that could be had, behind the last the first;
+  !> counted and tried anew as with skip. A batch without any is as with skip
+  integer, parameter :: WEIR_SAMPLES_SUBSTITUTE = 3
 
   !> The order in which an epoch's samples come.
 
@@ -417,6 +420,8 @@ module weir_types
     integer(int64) :: keep = 2_int64 !< so many of the newest files stay
     !> of large arrays: 0: none; 1 to 9: deflate, faster or smaller, of bytes shuffled by their place in an element
     integer(int64) :: compression = 0_int64
+    !> restore() throws where the newest file is damaged; else it warns, and takes the newest one that is whole
+    logical :: strict = .false.
     character(len=WEIR_TEXT_LENGTH) :: name = 'checkpoint' !< for messages and dumps
   end type
 

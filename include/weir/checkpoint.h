@@ -66,8 +66,8 @@ weir_status weir_checkpoint_wait(weir_checkpoint* checkpoint);
 /** As weir_plan_wait_for. */
 weir_status weir_checkpoint_wait_for(weir_checkpoint* checkpoint, double seconds, int* done);
 
-/** Collective, blocking. From the file of `step`; -1: from the newest. *restored, unless NULL, becomes its step, or -1 where the
- *  folder has none.
+/** Collective, blocking. From the file of `step`; -1: from the newest that is whole, or, with `strict`, from the newest. *restored,
+ *  unless NULL, becomes its step, or -1 where the folder has none.
  *  WEIR_ERR_FILE where the file is damaged, WEIR_ERR_MISMATCH where it does not fit; everything is then as it was. */
 weir_status weir_checkpoint_restore(weir_checkpoint* checkpoint, int64_t step, int64_t* restored);
 /** Not collective. Steps of the files in the folder, ascending. *count becomes their number; steps[] gets them where `size`, its

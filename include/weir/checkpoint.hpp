@@ -112,16 +112,17 @@ class Checkpoint {
   /// this rank (CheckpointStatistics::snapshot_bytes), and kept for the next one.
   Operation save(std::int64_t step);
 
-  /// Collective, blocking. Restores everything that was added from the newest file, and returns its step; nothing where the folder
-  /// has none. With as many ranks on the same nodes as have saved, the run goes on bit for bit as if it had not stopped.
+  /// Collective, blocking. Restores everything that was added from the newest file that is whole, and returns its step; nothing
+  /// where the folder has none. Where a newer one is damaged, the log warns of it, or, with CheckpointConfig::strict, it is an
+  /// error. With as many ranks on the same nodes as have saved, the run goes on bit for bit as if it had not stopped.
   ///
   /// With another number of ranks or another node layout, what ranks hold is divided anew. Residuals: their sum over all ranks
   /// stays what it was, to one rounding per element; with more ranks than before, each of the old ones' residuals goes to one of
   /// the new, and the others begin with zero. Tables and optimizers' state: exactly. Thresholds and boundaries go on from what
   /// was saved; of plans that choose their algorithm, what trials have measured is forgotten. Arrays: as their Distribution says.
   ///
-  /// Throws the same Error on all ranks, and leaves everything as it was, where the file is damaged (WEIR_ERR_FILE) or does not fit
-  /// (WEIR_ERR_MISMATCH), naming the file, what in it, and why.
+  /// Throws the same Error on all ranks, and leaves everything as it was, where no file is whole (WEIR_ERR_FILE, of the newest), or
+  /// the file does not fit (WEIR_ERR_MISMATCH), naming the file, what in it, and why.
   std::optional<std::int64_t> restore();
   /// The same from the file of `step`.
   void restore_step(std::int64_t step);

@@ -43,6 +43,10 @@ class SampleSource {
   /// A line that is another one when the data are others: names, sizes, times of change. What is cached of a data set is used for
   /// one of the same identity only. Equal on all ranks.
   [[nodiscard]] virtual std::string identity() const = 0;
+  /// Where each sample is a file of its own: a number that is another one when one of samples [first, first + count) has changed
+  /// under its name. Numbers of neighbouring ranges add up, modulo 2^64, to that of both: each rank looks at its share, where there
+  /// is a folder whose packs outlive the run. Throws Error(WEIR_ERR_FILE).
+  [[nodiscard]] virtual std::uint64_t changes(std::int64_t first, std::int64_t count) const;
   /// How the numbers of a value lie, for languages with arrays of several dimensions: a type and dimensions, and those of a label,
   /// at the next multiple of four bytes. "uint8[28,28] int32[]", say; empty: nobody knows.
   [[nodiscard]] virtual std::string layout() const { return {}; }
@@ -77,8 +81,9 @@ class SampleSource {
 /// the largest centred part of its shape, resized, which first halves images that are at least twice as large, as their decoder
 /// does, and then interpolates between pixels; then the number of its class as a std::int32_t, at the next multiple of four bytes.
 /// The same libjpeg decodes to the same bytes on every machine. A sample is refused that is damaged, ends early, or claims more
-/// than 2^26 pixels or 100 scans. A file that is replaced by one of the same name is not noticed by identity(). Throws
-/// Error(WEIR_ERR_UNSUPPORTED) in builds without libjpeg.
+/// than 2^26 pixels or 100 scans. Pixels are as the file stores them: an orientation in its EXIF data is not applied. changes()
+/// asks for size and time of change of each file, a call of the file system for each. Throws Error(WEIR_ERR_UNSUPPORTED) in builds
+/// without libjpeg.
 [[nodiscard]] std::shared_ptr<SampleSource> jpeg_source(const std::string& folder, int height, int width);
 
 /// Samples by number, from wherever they are. Each belongs to one rank, its owner: of P ranks, rank r owns a run of about size() /

@@ -163,7 +163,10 @@ typedef enum weir_optimizer_rule {
 typedef enum weir_sample_errors {
   WEIR_SAMPLES_ERROR = 0, /**< the batch ends in an error on all ranks, which names the sample */
   WEIR_SAMPLES_SKIP = 1,  /**< its size is -1 and its value all zeros; it is counted, and tried anew when it is next asked for */
-  WEIR_SAMPLES_RETRY = 2  /**< it is read and decoded anew, `retries` times, after longer and longer pauses; then as error */
+  WEIR_SAMPLES_RETRY = 2, /**< it is read and decoded anew, `retries` times, after longer and longer pauses; then as error */
+  /** its place in the batch takes size and value of the next sample of the batch that could be had, behind the last the first;
+   *  counted and tried anew as with skip. A batch without any is as with skip */
+  WEIR_SAMPLES_SUBSTITUTE = 3
 } weir_sample_errors;
 
 /** The order in which an epoch's samples come. */
@@ -429,11 +432,14 @@ typedef struct weir_checkpoint_config {
   /** of what training run they are, in its own words. A folder with files of another run is refused; empty: of any; copied */
   const char* run;
   const char* name; /**< for messages and dumps; copied */
+  /** nonzero: restore() throws where the newest file is damaged; else it warns, and takes the newest one that is whole */
+  int32_t strict;
+  int32_t reserved; /**< 0 */
 } weir_checkpoint_config;
 
 #define WEIR_CHECKPOINT_CONFIG_INIT                                                                                                \
   {                                                                                                                                \
-    sizeof(weir_checkpoint_config), 2, 0, "", "", "checkpoint"                                                                     \
+    sizeof(weir_checkpoint_config), 2, 0, "", "", "checkpoint", 0, 0                                                               \
   }
 
 /** What the last save and the last restore of this rank did; times in seconds. Set struct_size to its size before a call fills

@@ -154,7 +154,10 @@ enum class OptimizerRule : std::int32_t {
 enum class SampleErrors : std::int32_t {
   error = 0,  ///< the batch ends in an error on all ranks, which names the sample
   skip = 1,   ///< its size is -1 and its value all zeros; it is counted, and tried anew when it is next asked for
-  retry = 2   ///< it is read and decoded anew, `retries` times, after longer and longer pauses; then as error
+  retry = 2,  ///< it is read and decoded anew, `retries` times, after longer and longer pauses; then as error
+  /// its place in the batch takes size and value of the next sample of the batch that could be had, behind the last the first;
+  /// counted and tried anew as with skip. A batch without any is as with skip
+  substitute = 3
 };
 
 /// The order in which an epoch's samples come.
@@ -382,6 +385,8 @@ struct CheckpointConfig {
   std::int64_t keep = 2;  ///< so many of the newest files stay
   /// of large arrays: 0: none; 1 to 9: deflate, faster or smaller, of bytes shuffled by their place in an element
   std::int64_t compression = 0;
+  /// restore() throws where the newest file is damaged; else it warns, and takes the newest one that is whole
+  bool strict = false;
   std::string name = "checkpoint";  ///< for messages and dumps
 };
 

@@ -36,7 +36,8 @@ void weir_version(int* major, int* minor, int* patch);
 /** Text of a status code; never NULL. */
 const char* weir_status_string(weir_status status);
 /** Text of the last error on `comm`; with comm NULL, of this thread's last error, whatever it was about. Valid until the next
- *  call. What a second thread has done wrong (WEIR_ERR_BUSY) and dead handles are not the communicator's errors: ask with NULL. */
+ *  call. It stays after calls that succeed: look at it where a call has returned an error. What a second thread has done wrong
+ *  (WEIR_ERR_BUSY) and dead handles, a communicator that was destroyed too, are not the communicator's errors: ask with NULL. */
 const char* weir_last_error(const weir_comm* comm);
 /** Name of the algorithm number `index`, NULL past the last. */
 const char* weir_algorithm_name(int index);

@@ -11,10 +11,11 @@
 //   auto op = plan.start(gradient);  compute();  op.wait();     // the same, overlapped
 //
 // Thread-safety: a Communicator and all plans made from it belong to one thread at a time. Different communicators
-// may be used from different threads (over MPI this needs MPI_THREAD_MULTIPLE). With WEIR_PROGRESS_THREAD a communicator has a
-// thread of its own beside the caller's, which advances what is in flight (see Operation) and keeps out of the caller's way.
-// Errors: every call throws weir::Error. "Collective" calls must be made by every rank of the communicator, and report
-// bad input on every rank alike.
+// may be used from different threads (over MPI this needs MPI_THREAD_MULTIPLE; with less, MPI's own rule holds, which Weir does not
+// check: with MPI_THREAD_FUNNELED only the thread that has initialised MPI calls, with MPI_THREAD_SERIALIZED one at a time). With
+// WEIR_PROGRESS_THREAD a communicator has a thread of its own beside the caller's, which advances what is in flight (see Operation)
+// and keeps out of the caller's way. Errors: every call throws weir::Error. "Collective" calls must be made by every rank of the
+// communicator, and report bad input on every rank alike.
 #ifndef WEIR_WEIR_HPP
 #define WEIR_WEIR_HPP
 
@@ -32,7 +33,8 @@
 #include <weir/types.hpp>
 
 #if defined(_GLIBCXX_USE_CXX11_ABI) && !_GLIBCXX_USE_CXX11_ABI
-#error "Weir's C++ interface needs libstdc++'s C++11 ABI: compile with _GLIBCXX_USE_CXX11_ABI=1, or use the C interface, weir/weir.h"
+#error \
+    "Weir's C++ interface needs libstdc++'s C++11 ABI: compile with _GLIBCXX_USE_CXX11_ABI=1, or use the C interface, weir/weir.h"
 #endif
 
 #pragma GCC visibility push(default)
@@ -249,8 +251,8 @@ class AllreducePlan {
   /// Gradients will be `factor` times what they have been, as where a loss scale changes: residual, momentum, EF21's states and
   /// thresholds become `factor` times what they are. With a power of two and nothing beyond the type's range, what follows has the
   /// same bits as if gradients had been of the new size from the start. Sends nothing: every rank must call it before the same run,
-  /// with the same factor. Throws Error(WEIR_ERR_ARGUMENT) where it is not positive and finite; Error(WEIR_ERR_BUSY) while a run is in
-  /// flight.
+  /// with the same factor. Throws Error(WEIR_ERR_ARGUMENT) where it is not positive and finite; Error(WEIR_ERR_BUSY) while a run is
+  /// in flight.
   void scale_residual(double factor);
   /// For those who move bytes themselves: what this rank contributes, without communication. Most bytes of one encode(). Throws
   /// Error(WEIR_ERR_STATE) for plans that cannot encode: the algorithm must be flat (or run so) and sparse or packed, the

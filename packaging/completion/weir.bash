@@ -7,7 +7,7 @@ _weir() {
       " info" | " bench" | "bench select" | "bench allreduce" | "bench compress" | "bench embedding" | "bench fusion" | \
         "bench datacache" | "bench checkpoint" | " calibrate" | " predict" | " selftest" | " trace" | "trace merge" | \
         "trace summary" | "trace diagnose" | " checkpoint" | "checkpoint ls" | "checkpoint show" | "checkpoint verify" | \
-        "checkpoint diff" | "checkpoint reshard" | " cache" | "cache ls" | "cache prune" | "cache verify")
+        "checkpoint diff" | "checkpoint reshard" | " cache" | "cache ls" | "cache prune" | "cache verify" | "cache check")
         command="${command:+$command }${COMP_WORDS[i]}" ;;
     esac
   done
@@ -30,7 +30,7 @@ _weir() {
       "predict --compressor-parameters" | "selftest --count" | "selftest --density" | "selftest --steps" | "selftest --seconds" | \
       "trace merge --communicator" | "trace summary --communicator" | "trace diagnose --communicator" | \
       "checkpoint reshard --ranks" | "checkpoint reshard --per-node" | "cache prune --dataset" | "cache prune --older-than" | \
-      "cache prune --to")
+      "cache prune --to" | "cache check --dataset" | "cache check --labels" | "cache check --threads")
       words= ;;
     "info --values" | "bench allreduce --values" | "bench embedding --values" | "bench fusion --values" | "predict --values")
       words="bfloat16 float16 native" ;;
@@ -95,13 +95,14 @@ _weir() {
         "checkpoint") words="ls show verify diff reshard -h --help" ;;
         "checkpoint ls") words="-h --help --json" folders=yes ;;
         "checkpoint show") words="-h --help --json" ;;
-        "checkpoint verify") words="-h --help" ;;
+        "checkpoint verify") words="-h --help --reseal" ;;
         "checkpoint diff") words="-h --help" ;;
         "checkpoint reshard") words="-h --help --ranks --per-node --force" ;;
-        "cache") words="ls prune verify -h --help" ;;
+        "cache") words="ls prune verify check -h --help" ;;
         "cache ls") words="-h --help --json" folders=yes ;;
         "cache prune") words="-h --help --dataset --older-than --to" folders=yes ;;
         "cache verify") words="-h --help --remove" folders=yes ;;
+        "cache check") words="-h --help --dataset --labels --threads" ;;
       esac ;;
   esac
   if [[ -n $files ]]; then

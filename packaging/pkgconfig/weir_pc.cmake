@@ -1,4 +1,4 @@
-# Writes weir.pc while the tree is installed, since only then its prefix is known. What lies within the prefix is found from weir.pc
+# Writes weir.pc, and weir_fortran.pc where fortran_file is set, while the tree is installed, since only then its prefix is known. What lies within the prefix is found from weir.pc
 # itself, so that the tree may be moved. Takes libdir and includedir, absolute or below the prefix, and where to write: file.
 cmake_path(ABSOLUTE_PATH CMAKE_INSTALL_PREFIX NORMALIZE OUTPUT_VARIABLE root)
 foreach(dir libdir includedir)
@@ -18,3 +18,6 @@ foreach(dir libdir includedir)
   endif()
 endforeach()
 configure_file("${CMAKE_CURRENT_LIST_DIR}/weir.pc.in" "${file}" @ONLY)
+if(fortran_file)
+  configure_file("${CMAKE_CURRENT_LIST_DIR}/weir_fortran.pc.in" "${fortran_file}" @ONLY)
+endif()

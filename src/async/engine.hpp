@@ -53,6 +53,7 @@ struct Run {
   /// Of the caller's memory: what it may write until it has finished.
   std::span<const std::byte> result{};
   int trace_row = Tracer::setup_row;
+  std::string_view counted_as{};  ///< by metrics
   // For the flight recorder:
   std::string_view what{};     ///< the algorithm
   std::string_view element{};  ///< type

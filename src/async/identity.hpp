@@ -1,6 +1,8 @@
 // identity.hpp: what files about a communicator say of it, so that those of one run are told from those of another.
 #pragma once
 
+#include <fmt/core.h>
+
 #include <cstdint>
 #include <string>
 
@@ -11,10 +13,15 @@ struct Identity {
   int communicator = 0;   ///< its number: 0 for a program's first, and no other's in the job
   int rank = 0, ranks = 1;
   std::string host{};
+  std::string job{};  ///< as the scheduler calls it; empty without one
 
-  /// This rank's file of a kind: "FOLDER/weir-trace.c0.rank3.json".
+  /// "4711-0a1b2c3d", without a scheduler "0a1b2c3d": no other run's.
+  [[nodiscard]] std::string name() const {
+    return fmt::format("{}{}{:08x}", job, job.empty() ? "" : "-", static_cast<std::uint32_t>(run));
+  }
+  /// This rank's file of a kind: "FOLDER/weir-trace.4711-0a1b2c3d.c0.rank3.json".
   [[nodiscard]] std::string file(const std::string& folder, const std::string& kind, const std::string& extension) const {
-    return folder + "/" + kind + ".c" + std::to_string(communicator) + ".rank" + std::to_string(rank) + "." + extension;
+    return fmt::format("{}/{}.{}.c{}.rank{}.{}", folder, kind, name(), communicator, rank, extension);
   }
 };
 

@@ -68,12 +68,12 @@ void finish_the_living() {
 
 Tracer::Tracer(const std::string& folder, const Identity& identity)
     : path_(identity.file(folder, "weir-trace", "json")),
-      rank_(identity.rank),
+      pid_(identity.rank + 1),
       start_(std::chrono::steady_clock::now()),
       ring_(capacity) {
   std::error_code ignored;
   std::filesystem::create_directories(folder, ignored);
-  file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (file_ < 0) fail(WEIR_ERR_ARGUMENT, "{} cannot be written: {}", path_, std::strerror(errno));
   posted_.reserve(1024);
   const Version weir = version();
@@ -83,10 +83,10 @@ Tracer::Tracer(const std::string& folder, const Identity& identity)
       "\"communicator\":{},\"rank\":{},\"ranks\":{},\"host\":{},\"start_ns\":{},\"unix_ns\":{}}}}},\n"
       "{{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":{},\"args\":{{\"name\":{}}}}},\n"
       "{{\"name\":\"process_sort_index\",\"ph\":\"M\",\"pid\":{},\"args\":{{\"sort_index\":{}}}}}",
-      rank_, weir.major, weir.minor, weir.patch, identity.run, identity.communicator, rank_, identity.ranks,
+      pid_, weir.major, weir.minor, weir.patch, identity.run, identity.communicator, identity.rank, identity.ranks,
       json_text(identity.host), nanoseconds(start_.time_since_epoch()),
-      std::chrono::duration_cast<std::chrono::nanoseconds>(wall).count(), rank_,
-      json_text(fmt::format("rank {} on {}", rank_, identity.host)), rank_, rank_);
+      std::chrono::duration_cast<std::chrono::nanoseconds>(wall).count(), pid_,
+      json_text(fmt::format("rank {} on {}", identity.rank, identity.host)), pid_, identity.rank);
   for (const char* name : {"caller", "setup"}) (void)add_row(name);
   {
     const std::scoped_lock lock(living().mutex);
@@ -120,14 +120,14 @@ void Tracer::set_clock_rounds(const std::vector<ClockRound>& rounds) {
   std::string text;
   for (const ClockRound& round : rounds) text += fmt::format("{}[{},{}]", text.empty() ? "" : ",", round.entered, round.left);
   const std::scoped_lock lock(mutex_);
-  lines_.push_back(fmt::format("{{\"name\":\"weir_clock\",\"ph\":\"M\",\"pid\":{},\"args\":{{\"rounds_ns\":[{}]}}}}", rank_, text));
+  lines_.push_back(fmt::format("{{\"name\":\"weir_clock\",\"ph\":\"M\",\"pid\":{},\"args\":{{\"rounds_ns\":[{}]}}}}", pid_, text));
 }
 
 int Tracer::add_row(std::string_view name) {
   const std::scoped_lock lock(mutex_);
   const int row = static_cast<int>(rows_.size());
   rows_.push_back(json_text(name));
-  lines_.push_back(fmt::format("{{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":{},\"tid\":{},\"args\":{{\"name\":{}}}}}", rank_,
+  lines_.push_back(fmt::format("{{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":{},\"tid\":{},\"args\":{{\"name\":{}}}}}", pid_,
                                row, rows_.back()));
   return row;
 }
@@ -212,7 +212,7 @@ void Tracer::write_pending() {
   const std::int64_t left_out = left_out_.exchange(0);
   if (left_out == 0) return;
   fmt::format_to(std::back_inserter(buffer_),
-                 ",\n{{\"name\":\"{} events left out\",\"ph\":\"i\",\"s\":\"p\",\"pid\":{},\"tid\":0,\"ts\":{}}}", left_out, rank_,
+                 ",\n{{\"name\":\"{} events left out\",\"ph\":\"i\",\"s\":\"p\",\"pid\":{},\"tid\":0,\"ts\":{}}}", left_out, pid_,
                  Microseconds(nanoseconds(std::chrono::steady_clock::now() - start_)));
 }
 
@@ -227,23 +227,23 @@ void Tracer::append(const Event& event) {
       fmt::format_to(out,
                      ",\n{{\"name\":{},\"cat\":\"run\",\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},"
                      "\"args\":{{\"run\":{},\"failed\":{}}}}}",
-                     row, rank_, event.row, begin, length, event.number, event.kind == Kind::failed_run);
+                     row, pid_, event.row, begin, length, event.number, event.kind == Kind::failed_run);
       break;
     case Kind::stage:
       fmt::format_to(out, ",\n{{\"name\":\"{}\",\"cat\":\"stage\",\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{}}}",
-                     stage_list[event.what].name, rank_, event.row, begin, length);
+                     stage_list[event.what].name, pid_, event.row, begin, length);
       break;
     case Kind::wait:
       fmt::format_to(out,
                      ",\n{{\"name\":\"wait\",\"cat\":\"wait\",\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},"
                      "\"args\":{{\"for\":{}}}}}",
-                     rank_, caller_row, begin, length, row);
+                     pid_, caller_row, begin, length, row);
       break;
     case Kind::tested:
       fmt::format_to(out,
                      ",\n{{\"name\":\"tested\",\"cat\":\"test\",\"ph\":\"i\",\"s\":\"t\",\"pid\":{},\"tid\":{},\"ts\":{},"
                      "\"args\":{{\"for\":{},\"ns\":{}}}}}",
-                     rank_, caller_row, begin, row, event.number);
+                     pid_, caller_row, begin, row, event.number);
       break;
     case Kind::send:
     case Kind::receive: {
@@ -254,12 +254,12 @@ void Tracer::append(const Event& event) {
           ",\n{{\"name\":\"{0} rank {1}\",\"cat\":\"message\",\"ph\":\"b\",\"id\":{2},\"pid\":{3},\"tid\":{4},\"ts\":{5},"
           "\"args\":{{\"bytes\":{6},\"peer\":{1},\"level\":\"{7}\"}}}},\n"
           "{{\"name\":\"{0} rank {1}\",\"cat\":\"message\",\"ph\":\"e\",\"id\":{2},\"pid\":{3},\"tid\":{4},\"ts\":{8}}}",
-          way, event.peer, messages_, rank_, event.row, begin, event.number, level_name(static_cast<Level>(event.what)), end);
+          way, event.peer, messages_, pid_, event.row, begin, event.number, level_name(static_cast<Level>(event.what)), end);
       break;
     }
     case Kind::sent:
       fmt::format_to(out, ",\n{{\"name\":\"bytes sent, {0}\",\"ph\":\"C\",\"pid\":{1},\"ts\":{2},\"args\":{{\"bytes\":{3}}}}}",
-                     level_name(static_cast<Level>(event.what)), rank_, begin, event.number);
+                     level_name(static_cast<Level>(event.what)), pid_, begin, event.number);
       break;
   }
 }
@@ -278,7 +278,7 @@ void Tracer::flush() {
     done += static_cast<std::size_t>(written);
   }
   if (done < buffer_.size()) {
-    deliver_message(LogLevel::warn, fmt::format("rank {}: {} ends here: {}", rank_, path_, std::strerror(errno)));
+    deliver_message(LogLevel::warn, fmt::format("rank {}: {} ends here: {}", pid_ - 1, path_, std::strerror(errno)));
     const std::size_t whole = done == 0 ? std::string::npos : buffer_.rfind(event_begin, done - 1);
     if (::ftruncate(file_, written_ + static_cast<off_t>(whole == std::string::npos ? 0 : whole)) != 0)
       deliver_message(LogLevel::warn, fmt::format("{} may end in the middle of a line", path_));

@@ -83,7 +83,7 @@ class Tracer {
   void flush();
 
   std::string path_;
-  int rank_;
+  int pid_;  // of the rank's process in the file, from 1 on: viewers take 0 for none
   Time start_;
   int file_ = -1;
   off_t written_ = 0;

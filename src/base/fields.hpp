@@ -42,7 +42,7 @@ inline constexpr std::array<std::string_view, 4> names_of<OperatorDivision> = {"
 template <>
 inline constexpr std::array<std::string_view, 2> names_of<OptimizerRule> = {"lars", "lamb"};
 template <>
-inline constexpr std::array<std::string_view, 3> names_of<SampleErrors> = {"error", "skip", "retry"};
+inline constexpr std::array<std::string_view, 4> names_of<SampleErrors> = {"error", "skip", "retry", "substitute"};
 template <>
 inline constexpr std::array<std::string_view, 3> names_of<Shuffle> = {"none", "global", "node"};
 template <>
@@ -135,6 +135,7 @@ void visit_fields(const CheckpointConfig& config, Visit&& visit) {
   visit(FieldInfo{.name = "run", .agreed = false}, config.run);
   visit(FieldInfo{.name = "keep", .least = 1, .most = 1000000, .most_text = "1000000", .example = "2"}, config.keep);
   visit(FieldInfo{.name = "compression", .least = 0, .most = 9, .most_text = "9", .example = "1"}, config.compression);
+  visit(FieldInfo{.name = "strict"}, config.strict);
   visit(FieldInfo{.name = "name", .agreed = false}, config.name);
 }
 // clang-format on

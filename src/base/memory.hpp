@@ -3,8 +3,7 @@
 
 namespace weir {
 
-/// Bytes that processes of this host may still take: what the kernel calls available, within the limits of the control groups
-/// (version 2) that this process is in. Linux.
+/// Bytes that this process may still take: what the kernel calls available, within what control groups leave. Linux.
 [[nodiscard]] double available_memory();
 
 }  // namespace weir

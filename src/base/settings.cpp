@@ -22,6 +22,7 @@ namespace {
 constexpr std::string_view prefix = "WEIR_";
 constexpr auto log_names = names_of<LogLevel>;
 constexpr std::array<std::string_view, 3> cuda_aware_names = {"auto", "on", "off"};
+constexpr std::array<std::string_view, 3> read_ahead_names = {"auto", "on", "off"};
 constexpr std::array<std::string_view, 3> progress_thread_names = {"off", "on", "anywhere"};
 
 void set_timeout(Settings& settings, std::string_view text) {
@@ -82,6 +83,16 @@ void set_threads(Settings& settings, std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), settings.threads);
   if (error != std::errc{} || end != text.data() + text.size() || settings.threads < 0 || settings.threads > 1024)
     fail(WEIR_ERR_SETTING, "WEIR_THREADS is '{}': it must be a number of threads up to 1024, or 0, by the cores of a rank", text);
+}
+
+void set_read_ahead(Settings& settings, std::string_view text) {
+  for (std::size_t choice = 0; choice < read_ahead_names.size(); ++choice) {
+    if (text == read_ahead_names[choice]) {
+      settings.read_ahead = static_cast<ReadAheadSetting>(choice);
+      return;
+    }
+  }
+  fail(WEIR_ERR_SETTING, "WEIR_READ_AHEAD is '{}': it must be one of {}", text, fmt::join(read_ahead_names, ", "));
 }
 
 void set_trace(Settings& settings, std::string_view text) { settings.trace = text; }
@@ -149,6 +160,10 @@ constexpr std::array rows = {
         "threads of a rank that select, merge and apply, and work on rows of tables, unless a plan says its own; 0: the cores it "
         "has for itself",
         set_threads, [](const Settings& s) { return fmt::format("{}", s.threads); }},
+    Row{"WEIR_READ_AHEAD",
+        "on: selection fetches memory ahead of its loads, which is faster on some processors and slower on others; off: it does "
+        "not; auto: the first large selections find out",
+        set_read_ahead, [](const Settings& s) { return std::string(read_ahead_names[static_cast<std::size_t>(s.read_ahead)]); }},
     Row{"WEIR_TRACE", "folder for traces, one file a rank, for Perfetto, chrome://tracing and `weir trace`; empty: none", set_trace,
         [](const Settings& s) { return s.trace; }},
     Row{"WEIR_DUMP",

@@ -14,6 +14,9 @@ enum class CudaAwareMpi { automatic, on, off };
 /// one, and not elsewhere; `anywhere`, wherever the system puts it.
 enum class ProgressThreadSetting { off, on, anywhere };
 
+/// Whether selection fetches memory ahead: on, off, or as it finds out.
+enum class ReadAheadSetting { automatic, on, off };
+
 struct Settings {
   double timeout_seconds = 300;                           ///< WEIR_TIMEOUT
   LogLevel log = LogLevel::warn;                          ///< WEIR_LOG
@@ -27,6 +30,7 @@ struct Settings {
   std::string metrics{};                                  ///< WEIR_METRICS, a folder; empty: off
   ProgressThreadSetting progress_thread = ProgressThreadSetting::off;  ///< WEIR_PROGRESS_THREAD
   int threads = 0;                                                     ///< WEIR_THREADS, of a rank; 0: by its cores
+  ReadAheadSetting read_ahead = ReadAheadSetting::automatic;           ///< WEIR_READ_AHEAD, of the process
 };
 
 inline constexpr const char* default_dump_folder = "weir-dump";

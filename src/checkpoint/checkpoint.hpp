@@ -60,6 +60,7 @@ class CheckpointState {
     std::int64_t step = 0;
     std::uint64_t outline = 0;  ///< checksum of the outline
     std::int64_t wanted = -1;   ///< of a restore: the step that is asked for; -1: the newest
+    std::int64_t left = 0;      ///< older files, of which rank 0 may take the next where this one is damaged
   };
 
   [[nodiscard]] bool is_first() const { return comm->topology.rank() == 0; }
@@ -87,7 +88,9 @@ class CheckpointState {
 
   // restore
   task<void> run_restore(std::optional<std::int64_t> step);
-  void find_file(std::optional<std::int64_t> step);
+  task<void> restore_next(Channel channel, std::optional<std::int64_t> step);
+  void find_files(std::optional<std::int64_t> step);
+  void read_found();
   task<void> gather_outlines(Channel channel);
   void look(std::vector<SavedState>& states, std::vector<std::unique_ptr<StateRestorer>>& restorers);
 
@@ -120,6 +123,7 @@ class CheckpointState {
 
   // A restore.
   std::string file_;
+  std::vector<std::int64_t> older_;  // on rank 0: files that are left to restore from, the one to take next last
   std::optional<std::int64_t> found_;
   checkpoint::Index index_;
 

@@ -28,7 +28,13 @@ File::File(std::string path, int flags) : path_(std::move(path)), descriptor_(::
   if (descriptor_ < 0) fail_with_errno("cannot open", path_);
 }
 
-File File::open_to_read(const std::string& path) { return {path, O_RDONLY}; }
+File File::open_to_read(const std::string& path) {
+  File file(path, O_RDONLY | O_NONBLOCK);  // a pipe of that name does not stop us
+  struct stat status {};
+  if (::fstat(file.descriptor_, &status) != 0) fail_with_errno("cannot look at", path);
+  if (!S_ISREG(status.st_mode)) fail(WEIR_ERR_FILE, "{} is no regular file", path);
+  return file;
+}
 File File::open_to_write(const std::string& path) { return {path, O_RDWR}; }
 File File::create(const std::string& path) { return {path, O_RDWR | O_CREAT | O_TRUNC}; }
 

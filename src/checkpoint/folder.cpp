@@ -84,6 +84,21 @@ std::optional<std::int64_t> Folder::newest() const {
   return all.empty() ? std::nullopt : std::optional(all.back());
 }
 
+std::vector<std::int64_t> Folder::newest_first() const {
+  const std::optional<std::int64_t> first = newest();
+  if (!first) return {};
+  std::vector<std::int64_t> all = steps();
+  std::erase_if(all, [&](std::int64_t step) { return step > *first; });
+  std::reverse(all.begin(), all.end());
+  return all;
+}
+
+std::optional<std::int64_t> Folder::lost() const {
+  const std::vector<std::int64_t> named = manifest_steps(), all = steps();
+  if (named.empty() || std::binary_search(all.begin(), all.end(), named.front())) return {};
+  return named.front();
+}
+
 std::vector<std::int64_t> Folder::manifest_steps() const {
   const std::string path = path_ + "/manifest.json";
   std::error_code none;

@@ -40,6 +40,10 @@ class Folder {
   [[nodiscard]] std::vector<std::int64_t> steps() const;
   /// What the manifest names, if it is there, else the largest.
   [[nodiscard]] std::optional<std::int64_t> newest() const;
+  /// The newest, then those of lower steps, the largest first: what a run may go back to.
+  [[nodiscard]] std::vector<std::int64_t> newest_first() const;
+  /// What the manifest names as the newest, and is not there.
+  [[nodiscard]] std::optional<std::int64_t> lost() const;
   /// Makes the folder where its parent is there, and removes what interrupted saves have left, unless another run holds it. Throws
   /// Error(WEIR_ERR_FILE) naming the folder and the reason.
   void prepare() const;

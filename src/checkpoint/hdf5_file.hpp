@@ -1,4 +1,4 @@
-// hdf5_file.hpp: the structure of a checkpoint file, by the HDF5 library: everything but the elements of arrays. Without it, both
+// hdf5_file.hpp: the structure of a checkpoint file, by the HDF5 library: everything but the elements of arrays. Without it, all
 // throw Error(WEIR_ERR_UNSUPPORTED). For one thread at a time.
 #pragma once
 
@@ -20,5 +20,9 @@ namespace weir::checkpoint {
 /// What lay_out has laid out, from the file `path`, whose seal has been checked: the library trusts what it reads. Throws
 /// Error(WEIR_ERR_FILE) where it is no checkpoint, or of a newer schema.
 [[nodiscard]] Index read_structure(const std::string& path, const Structure& structure);
+
+/// A file that another program has copied or packed anew: where its chunks are now, once each has been held against its checksum,
+/// goes into the file, by the library itself. Not its seal. Throws Error(WEIR_ERR_FILE) where a chunk is not as it was saved.
+[[nodiscard]] Index find_chunks_anew(const std::string& path);
 
 }  // namespace weir::checkpoint

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <span>
 #include <string>
 #include <vector>
@@ -52,6 +53,13 @@ Value read_value(hid_t object, const std::string& name) {
   const Id type(H5Aget_type(attribute), H5Tclose, "read a type");
   switch (H5Tget_class(type)) {
     case H5T_STRING: {
+      if (H5Tis_variable_str(type) > 0) {
+        char* found = nullptr;
+        check(H5Aread(attribute, type, &found), fmt::format("read attribute '{}'", name));
+        const std::string text = found != nullptr ? found : "";
+        H5free_memory(found);
+        return text;
+      }
       std::string text(H5Tget_size(type), '\0');
       check(H5Aread(attribute, type, text.data()), fmt::format("read attribute '{}'", name));
       return text.substr(0, text.find('\0'));
@@ -152,29 +160,8 @@ void read_datasets(hid_t group, const std::string& path, std::vector<Dataset>& d
   }
 }
 
-}  // namespace
-
-bool has_hdf5() { return true; }
-
-std::string hdf5_version() {
-  unsigned major = 0, minor = 0, release = 0;
-  H5get_libversion(&major, &minor, &release);
-  return fmt::format("{}.{}.{}", major, minor, release);
-}
-
-Index read_structure(const std::string& path, const Structure& structure) {
-  const std::lock_guard lock(hdf5::one_at_a_time);
-  const hdf5::Quiet quiet;
-  FileImage image;
-  std::span<const std::byte> bytes = structure.bytes;
-  for (const Extent& extent : structure.extents) {
-    const auto size = static_cast<std::size_t>(extent.bytes);
-    image.write(extent.begin, bytes.first(size));
-    bytes = bytes.subspan(size);
-  }
-  image.written = structure.file_bytes;
-  const Id access = hdf5::access_list(image);
-  const Id file(H5Fopen("checkpoint", H5F_ACC_RDONLY, access), H5Fclose, fmt::format("open {}", path));
+/// All that the file says. Throws Error(WEIR_ERR_FILE) naming it.
+Index read_index(hid_t file, const std::string& path) {
   if (H5Aexists(file, hdf5::schema_name) <= 0)
     fail(WEIR_ERR_FILE, "{} is no checkpoint: it has no attribute '{}'", path, hdf5::schema_name);
   if (const std::int64_t found = read_integer(file, hdf5::schema_name); found != schema_version)
@@ -204,6 +191,88 @@ Index read_structure(const std::string& path, const Structure& structure) {
   } catch (const Error& error) {
     throw Error(error.status(), fmt::format("{}: {}", path, error.what()));
   }
+}
+
+/// Where the chunks of a dataset are now; each must be as it was saved.
+void find_chunks_anew(hid_t data, const std::string& name, const File& bytes, Dataset& dataset) {
+  const Id how(H5Dget_create_plist(data), H5Pclose, "read a list");
+  std::array<hsize_t, 2> extents{};
+  const bool same = H5Pget_layout(how) == H5D_CHUNKED && H5Pget_chunk(how, 2, extents.data()) == 2 && extents[0] == 1 &&
+                    extents[1] == static_cast<hsize_t>(dataset.chunk_elements);
+  if (!same)
+    fail(WEIR_ERR_FILE, "{}: dataset {} has another layout than it was saved with: copy it without changing that", bytes.path(),
+         name);
+  std::vector<std::byte> content;
+  std::vector<std::int64_t> chunks;
+  std::size_t at = 0;
+  for (std::size_t rank = 0; rank < dataset.pieces.size(); ++rank) {
+    for (std::int64_t c = 0; c < dataset.chunks_of(rank); ++c) {
+      Chunk& chunk = dataset.chunks[at++];
+      const std::array<hsize_t, 2> offset = {rank, static_cast<hsize_t>(c * dataset.chunk_elements)};
+      unsigned mask = 0;
+      haddr_t address = HADDR_UNDEF;
+      hsize_t size = 0;
+      check(H5Dget_chunk_info_by_coord(data, offset.data(), &mask, &address, &size), fmt::format("find the chunks of '{}'", name));
+      if (address == HADDR_UNDEF || size < static_cast<hsize_t>(chunk.bytes))
+        fail(WEIR_ERR_FILE, "{}: dataset {} lacks chunk {} of rank {}, or it was compressed in another way", bytes.path(), name, c,
+             rank);
+      chunk.address = static_cast<std::int64_t>(address);
+      content.resize(static_cast<std::size_t>(chunk.bytes));
+      bytes.read_at(chunk.address, content);
+      if (checksum(content) != chunk.checksum)
+        fail(WEIR_ERR_FILE,
+             "{}: dataset {}, chunk {} of rank {} is not as it was saved: it was changed, or compressed in another way",
+             bytes.path(), name, c, rank);
+      dataset.room.push_back({chunk.address, static_cast<std::int64_t>(size)});
+      chunks.insert(chunks.end(), {chunk.address, chunk.bytes, static_cast<std::int64_t>(chunk.checksum)});
+    }
+  }
+  const Id attribute(H5Aopen(data, "chunks", H5P_DEFAULT), H5Aclose, "find attribute 'chunks'");
+  check(H5Awrite(attribute, H5T_NATIVE_INT64, chunks.data()), "write attribute 'chunks'");
+}
+
+}  // namespace
+
+bool has_hdf5() { return true; }
+
+std::string hdf5_version() {
+  unsigned major = 0, minor = 0, release = 0;
+  H5get_libversion(&major, &minor, &release);
+  return fmt::format("{}.{}.{}", major, minor, release);
+}
+
+Index read_structure(const std::string& path, const Structure& structure) {
+  const std::lock_guard lock(hdf5::one_at_a_time);
+  const hdf5::Quiet quiet;
+  FileImage image;
+  std::span<const std::byte> bytes = structure.bytes;
+  for (const Extent& extent : structure.extents) {
+    const auto size = static_cast<std::size_t>(extent.bytes);
+    image.write(extent.begin, bytes.first(size));
+    bytes = bytes.subspan(size);
+  }
+  image.written = structure.file_bytes + seal_bytes(structure.extents.size());
+  const Id access = hdf5::access_list(image);
+  const Id file(H5Fopen("checkpoint", H5F_ACC_RDONLY, access), H5Fclose, fmt::format("open {}", path));
+  return read_index(file, path);
+}
+
+Index find_chunks_anew(const std::string& path) {
+  const std::lock_guard lock(hdf5::one_at_a_time);
+  const hdf5::Quiet quiet;
+  const File bytes = File::open_to_read(path);
+  Id file(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), H5Fclose, fmt::format("open {}", path));
+  Index index = read_index(file, path);
+  for (Subject& subject : index.subjects) {
+    for (Dataset& dataset : subject.datasets) {
+      if (!dataset.chunked || dataset.chunks.empty()) continue;
+      const std::string name = subject.path() + "/" + dataset.name;
+      find_chunks_anew(Id(H5Dopen2(file, name.c_str(), H5P_DEFAULT), H5Dclose, fmt::format("open '{}'", name)), name, bytes,
+                       dataset);
+    }
+  }
+  file.close(fmt::format("write {}", path));
+  return index;
 }
 
 }  // namespace weir::checkpoint

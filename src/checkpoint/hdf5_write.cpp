@@ -61,8 +61,12 @@ void write_attribute(hid_t object, const std::string& name, const Value& value) 
   } else if (const auto* const real = std::get_if<double>(&value)) {
     write_attribute(object, name, H5T_IEEE_F64LE, scalar, real);
   } else {
-    const std::string padded = std::get<std::string>(value) + '\0';
-    write_attribute(object, name, string_type(padded.size()), scalar, padded.data());
+    // Of variable length, which other programs read as text, not as bytes.
+    const Id type(H5Tcopy(H5T_C_S1), H5Tclose, "make a type");
+    H5Tset_size(type, H5T_VARIABLE);
+    H5Tset_cset(type, H5T_CSET_UTF8);
+    const char* const text = std::get<std::string>(value).c_str();
+    write_attribute(object, name, type, scalar, &text);
   }
 }
 
@@ -116,24 +120,34 @@ haddr_t address_of(hid_t data, std::int64_t row, std::int64_t element, std::stri
   return address;
 }
 
-/// Makes room for compressed chunks, whose sizes differ: the library is given zeros in their place.
-void place_compressed(hid_t data, Dataset& dataset, FileImage& image) {
+/// Makes room chunk by chunk: the library is given zeros in their place. Compressed ones are of different sizes.
+void place_each(hid_t data, Dataset& dataset, FileImage& image, bool compressed) {
   std::vector<std::byte> zeros;
   std::size_t at = 0;
   for (std::size_t rank = 0; rank < dataset.pieces.size(); ++rank) {
     for (std::int64_t c = 0; c < dataset.chunks_of(rank); ++c) {
       Chunk& chunk = dataset.chunks[at++];
       const std::int64_t element = c * dataset.chunk_elements;
-      zeros.resize(std::max(zeros.size(), static_cast<std::size_t>(chunk.bytes)));
+      if (!compressed) chunk.bytes = dataset.elements_of(rank, c).second * dataset.element_bytes();
+      const std::int64_t room = compressed ? chunk.bytes : dataset.chunk_elements * dataset.element_bytes();
+      zeros.resize(std::max(zeros.size(), static_cast<std::size_t>(room)));
       const std::array<hsize_t, 2> offset = {rank, static_cast<hsize_t>(element)};
       image.forget_writes(true);
-      check(H5Dwrite_chunk(data, H5P_DEFAULT, 0, offset.data(), static_cast<std::size_t>(chunk.bytes), zeros.data()),
+      check(H5Dwrite_chunk(data, H5P_DEFAULT, 0, offset.data(), static_cast<std::size_t>(room), zeros.data()),
             fmt::format("make room for '{}'", dataset.name));
       image.forget_writes(false);
       chunk.address = static_cast<std::int64_t>(address_of(data, static_cast<std::int64_t>(rank), element, dataset.name));
-      dataset.room.push_back({chunk.address, chunk.bytes});
+      dataset.room.push_back({chunk.address, room});
     }
   }
+}
+
+/// Whether room for all chunks of all ranks, as many for each as the longest piece needs, would be more than a few per cent too
+/// much.
+bool wastes_room(const Dataset& dataset) {
+  const auto ranks = static_cast<std::int64_t>(dataset.pieces.size());
+  const std::int64_t all = ranks * chunks_for(dataset.largest_piece(), dataset.chunk_elements);
+  return 100 * (all - static_cast<std::int64_t>(dataset.chunks.size())) > 3 * all;
 }
 
 /// The library lays chunks without filter one behind the other: row by row, as many in each as the longest needs.
@@ -155,13 +169,14 @@ void write_chunked(hid_t group, const Index& index, Dataset& dataset, FileImage&
   const auto ranks = static_cast<std::int64_t>(dataset.pieces.size());
   const std::int64_t row = dataset.largest_piece();
   const Id space = space_of({ranks, row});
+  const bool compressed = index.compression > 0, one_by_one = compressed || wastes_room(dataset);
   const Id how(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, "make a list");
   if (row > 0) {
     const std::array<hsize_t, 2> chunk = {1, static_cast<hsize_t>(dataset.chunk_elements)};
     H5Pset_chunk(how, 2, chunk.data());
-    H5Pset_fill_time(how, H5D_FILL_TIME_NEVER);
-    H5Pset_alloc_time(how, index.compression > 0 ? H5D_ALLOC_TIME_INCR : H5D_ALLOC_TIME_EARLY);
-    if (index.compression > 0) {
+    H5Pset_fill_time(how, one_by_one ? H5D_FILL_TIME_IFSET : H5D_FILL_TIME_NEVER);
+    H5Pset_alloc_time(how, one_by_one ? H5D_ALLOC_TIME_INCR : H5D_ALLOC_TIME_EARLY);
+    if (compressed) {
       H5Pset_shuffle(how);
       check(H5Pset_deflate(how, static_cast<unsigned>(index.compression)), "compress: it was built without zlib");
     }
@@ -170,8 +185,8 @@ void write_chunked(hid_t group, const Index& index, Dataset& dataset, FileImage&
   H5Pset_create_intermediate_group(links, 1);
   const Id data(H5Dcreate2(group, dataset.name.c_str(), type_of(dataset.type), space, links, how, H5P_DEFAULT), H5Dclose,
                 fmt::format("make dataset '{}'", dataset.name));
-  if (row > 0 && index.compression > 0)
-    place_compressed(data, dataset, image);
+  if (row > 0 && one_by_one)
+    place_each(data, dataset, image, compressed);
   else if (row > 0)
     place(data, dataset);
   describe(data, dataset);
@@ -219,6 +234,11 @@ Structure lay_out(Index& index) {
   }
   file.close("lay out a file in memory");
   Structure structure{.file_bytes = image.allocated, .extents = structure_of(index, image.allocated)};
+  // The seal is a part of the file that nothing in it refers to: the library cuts off what is behind the end that it knows.
+  image.written = image.allocated;
+  Id again(H5Fopen("checkpoint", H5F_ACC_RDWR, hdf5::access_list(image)), H5Fclose, "open a file in memory");
+  image.allocated += seal_bytes(structure.extents.size());
+  again.close("lay out a file in memory");
   for (const Extent& extent : structure.extents) {
     const std::size_t before = structure.bytes.size();
     structure.bytes.resize(before + static_cast<std::size_t>(extent.bytes));

@@ -50,19 +50,30 @@ std::optional<std::int64_t> CheckpointState::restore(std::optional<std::int64_t>
 }
 
 /// Rank 0: what is there to restore from.
-void CheckpointState::find_file(std::optional<std::int64_t> step) {
-  found_ = step ? step : folder_.newest();
-  if (!found_) return;
-  file_ = folder_.file_of(*found_);
-  if (step) {
-    const std::vector<std::int64_t> all = folder_.steps();
-    if (!std::binary_search(all.begin(), all.end(), *step)) {
-      std::string known;
-      for (const std::int64_t s : all) known += fmt::format("{}{}", known.empty() ? "" : ", ", s);
-      fail(WEIR_ERR_FILE, "there is no file {}: {}", file_,
-           known.empty() ? "the folder has none" : "there are those of steps " + known);
-    }
+void CheckpointState::find_files(std::optional<std::int64_t> step) {
+  if (!step) {
+    older_ = folder_.newest_first();
+    if (const auto lost = folder_.lost())
+      log(comm->settings.log, LogLevel::warn,
+          "checkpoint '{}': {} is not there, which the manifest names as the newest: it was removed, or its save was interrupted; "
+          "{}",
+          config.name, folder_.file_of(*lost),
+          older_.empty() ? "there is no other" : fmt::format("step {} is taken", older_.front()));
+    std::reverse(older_.begin(), older_.end());
+    return;
   }
+  older_ = {*step};
+  const std::vector<std::int64_t> all = folder_.steps();
+  if (std::binary_search(all.begin(), all.end(), *step)) return;
+  std::string known;
+  for (const std::int64_t s : all) known += fmt::format("{}{}", known.empty() ? "" : ", ", s);
+  fail(WEIR_ERR_FILE, "there is no file {}: {}", folder_.file_of(*step),
+       known.empty() ? "the folder has none" : "there are those of steps " + known);
+}
+
+/// Rank 0: all of it that is small.
+void CheckpointState::read_found() {
+  file_ = folder_.file_of(*found_);
   index_ = checkpoint::read_whole(file_);
   if (index_.step != *found_)
     fail(WEIR_ERR_FILE, "{} has step {}: it was renamed; give it its name again, checkpoint-{}.h5", file_, index_.step,
@@ -71,21 +82,48 @@ void CheckpointState::find_file(std::optional<std::int64_t> step) {
     fail(WEIR_ERR_MISMATCH, "{} belongs to another run: it is of '{}', this one is '{}'", file_, index_.run, config.run);
 }
 
+/// From the newest file that is whole, unless a step is asked for, or only the newest will do.
 task<void> CheckpointState::run_restore(std::optional<std::int64_t> step) {
   const Channel channel = restore_.channel();
   const StageScope stage = channel.stage(Stage::restore_file);
-  // 1. Rank 0 reads what is small, and tells it.
   card_ = {};
+  card_.wanted = step.value_or(-1);
+  older_.clear();
+  co_await agree(channel, outcome_of([&] {
+                   require(!step || *step >= 0, "step is {}: it must be at least 0{}", step.value_or(0), refused_by_binding);
+                   if (is_first()) find_files(step);
+                 }));
+  std::exception_ptr newest;  // what is wrong with it
+  for (;;) {
+    try {
+      co_await restore_next(channel, step);
+      co_return;
+    } catch (const AgreedError& error) {
+      if (error.status() == WEIR_ERR_FILE && cards()[0].left > 0)
+        log(comm->settings.log, comm->topology.rank() == 0 ? LogLevel::warn : LogLevel::info, "{}; an older file is taken",
+            error.what());
+      else if (newest && error.status() == WEIR_ERR_FILE)
+        std::rethrow_exception(newest);
+      else
+        throw;
+      if (!newest) newest = std::current_exception();
+    }
+  }
+}
+
+task<void> CheckpointState::restore_next(Channel channel, std::optional<std::int64_t> step) {
+  // 1. Rank 0 reads what is small, and tells it.
   found_ = {};
   blob_.clear();
   const Outcome outcome = outcome_of([&] {
-    require(!step || *step >= 0, "step is {}: it must be at least 0{}", step.value_or(0), refused_by_binding);
-    if (!is_first()) return;
-    find_file(step);
-    if (found_) blob_ = encode(index_);
+    if (!is_first() || older_.empty()) return;
+    found_ = older_.back();
+    older_.pop_back();
+    card_.left = step || config.strict ? 0 : std::ssize(older_);
+    read_found();
+    blob_ = encode(index_);
   });
   card_.step = found_.value_or(-1);
-  card_.wanted = step.value_or(-1);
   co_await agree(channel, outcome);
   for (const Card& card : cards()) {
     const auto words = [](std::int64_t wanted) { return wanted < 0 ? "the newest" : fmt::format("step {}", wanted); };
@@ -115,6 +153,7 @@ task<void> CheckpointState::run_restore(std::optional<std::int64_t> step) {
   co_await agree(channel, outcome_of([&] { look(states, restorers); }));
 
   // 4. Everybody writes.
+  card_.left = 0;  // nothing is as it was any more
   co_await agree(channel, outcome_of([&] {
                    for (std::size_t i = 0; i < subjects_.size(); ++i) {
                      if (!restorers[i]) continue;

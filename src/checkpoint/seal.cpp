@@ -45,6 +45,8 @@ std::span<std::byte> bytes_of(T& x) {
 
 std::uint64_t checksum(std::span<const std::byte> bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
 
+std::int64_t seal_bytes(std::size_t extents) { return static_cast<std::int64_t>(extents * sizeof(Extent) + sizeof(Tail)); }
+
 void write_sealed(const File& file, const Structure& structure) {
   const std::span<const Extent> extents = structure.extents;
   for_extents(extents, std::span(structure.bytes),

@@ -22,6 +22,9 @@ struct Structure {
   std::vector<std::byte> bytes{};  ///< of all extents, one behind the other
 };
 
+/// Of the seal of a file whose structure has so many extents.
+[[nodiscard]] std::int64_t seal_bytes(std::size_t extents);
+
 /// Writes the structure, and the seal behind `file_bytes`.
 void write_sealed(const File& file, const Structure& structure);
 /// Throws Error(WEIR_ERR_FILE) naming the file and what is wrong with it, unless it is a checkpoint whose structure is as it was

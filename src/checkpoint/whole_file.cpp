@@ -10,6 +10,20 @@ namespace weir::checkpoint {
 
 Index read_whole(const std::string& path) { return read_structure(path, read_sealed(File::open_to_read(path))); }
 
+Index reseal(const std::string& path) {
+  const Index index = find_chunks_anew(path);
+  const File file = File::open_to_write(path);
+  Structure structure{.file_bytes = file.size(), .extents = structure_of(index, file.size())};
+  for (const Extent& extent : structure.extents) {
+    const std::size_t before = structure.bytes.size();
+    structure.bytes.resize(before + static_cast<std::size_t>(extent.bytes));
+    file.read_at(extent.begin, std::span(structure.bytes).subspan(before));
+  }
+  write_sealed(file, structure);
+  file.sync();
+  return index;
+}
+
 void verify_chunks(const std::string& path, const Index& index, const std::function<void(std::int64_t)>& told) {
   constexpr std::int64_t at_once = std::int64_t{1} << 24;
   const File file = File::open_to_read(path);

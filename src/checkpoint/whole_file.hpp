@@ -14,4 +14,9 @@ namespace weir::checkpoint {
 /// Error(WEIR_ERR_FILE) naming the first that is damaged.
 void verify_chunks(const std::string& path, const Index& index, const std::function<void(std::int64_t)>& told);
 
+/// Seals a file that another program has copied or packed anew, once each of its chunks has been held against the checksum that it
+/// was saved with, and returns what it holds. Nothing vouches for its structure: attributes and small values are sealed as they are
+/// now. Throws Error(WEIR_ERR_FILE).
+[[nodiscard]] Index reseal(const std::string& path);
+
 }  // namespace weir::checkpoint

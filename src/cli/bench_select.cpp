@@ -15,6 +15,7 @@
 #include "cli/commands.hpp"
 #include "cli/named_option.hpp"
 #include "kernels/kernels.hpp"
+#include "kernels/read_ahead.hpp"
 #include "plan/selector.hpp"
 
 namespace weir::cli {
@@ -107,6 +108,13 @@ void run(SelectOptions options) {
     if (on_host && method.threshold == Threshold::exact && !method.cold)
       rows.push_back(against_nth_element(options, gradients, rows.back()));
   }
+  // The kernel's variants, of which the rows above have what the process has found to be faster.
+  for (const bool ahead : {true, false}) {
+    if (!on_host || options.algorithm != "all") break;
+    kernels::host::set_read_ahead(ahead);
+    SelectMethod method{.name = ahead ? "exact_ahead" : "exact_not_ahead", .threshold = Threshold::exact};
+    rows.push_back(measure_on_host(options, gradients, method));
+  }
   print_selection_table(rows);
   if (!options.json.empty()) write_json(rows, options.json);
 }
@@ -159,6 +167,7 @@ void add_bench_select(Command& bench) {
       bench.add("select", "Compensation and local selection, one thread or a GPU, against one r[i] += g[i] pass and nth_element");
   command.footer(
       "reuse: Ok-Topk's threshold of an earlier iteration; exact: the k largest, warm; exact_cold: the same, first iteration;\n"
+      "exact_ahead, exact_not_ahead: exact with and without fetching memory ahead (WEIR_READ_AHEAD; the other rows: as measured);\n"
       "mstopk: CommLib's bisection between mean and maximum; sampled: DGC's threshold of 1 % of the entries; gaussian: "
       "Gaussiank's\n"
       "normal quantile; sidco: SIDCo's exponential fits in stages; redsync: RedSync's bisection between mean and maximum. The\n"

@@ -4,6 +4,7 @@
 #include <functional>
 #include <weir/weir.hpp>
 
+#include "cli/cache_data.hpp"
 #include "cli/cache_folders.hpp"
 #include "cli/checkpoint_files.hpp"
 #include "cli/commands.hpp"
@@ -25,9 +26,11 @@ void end_with(const std::function<int()>& run) {
 }  // namespace
 
 void add_cache(Command& app) {
-  Command group = app.add("cache", "Folders of the sample cache: list, prune, verify; without MPI");
+  Command group = app.add("cache", "Folders of the sample cache: list, prune, verify; data sets: check; without MPI");
   group.require_subcommand();
-  group.footer("Status: 0; 1 where a pack is damaged; 2 where the command line is wrong, or something else is in the way.");
+  group.footer(
+      "Status: 0; 1 where a pack is damaged or a sample cannot be had; 2 where the command line is wrong, or something else is in "
+      "the way.");
 
   struct Options {
     std::string folder, json;
@@ -66,6 +69,18 @@ void add_cache(Command& app) {
   command.footer("A line for each data set, and for each damaged pack.");
   command.flag("--remove", options->remove, "remove damaged packs: runs read their samples from the store anew");
   command.action([options] { end_with([&] { return verify_cache(options->folder, options->remove); }); });
+
+  command = group.add("check", "Read and decode every sample of a data set, as training would");
+  command.footer(
+      "A line for each sample that cannot be had: what would end an epoch, or be skipped. The data set is a folder of JPEG files "
+      "in\n"
+      "subfolders, or a file in the IDX, NumPy or HDF5 format.");
+  auto data = std::make_shared<DataToCheck>();
+  command.option("data", data->path, "the folder, or the file").required();
+  command.option("--dataset", data->dataset, "of an HDF5 file");
+  command.option("--labels", data->labels, "file, or data set of the HDF5 file, with labels");
+  command.option("--threads", data->threads, "that read and decode (0: one for each core)").non_negative();
+  command.action([data] { end_with([&] { return check_data(*data); }); });
 }
 
 }  // namespace weir::cli

@@ -40,6 +40,7 @@ void add_checkpoint(Command& app) {
     std::string a, b, json;
     std::vector<std::string> paths;
     Resharding resharding;
+    bool reseals = false;
   };
   auto options = std::make_shared<Options>();
   Command command = group.add("ls", "List the checkpoints of a folder");
@@ -60,7 +61,10 @@ void add_checkpoint(Command& app) {
   options = std::make_shared<Options>();
   command = group.add("verify", "Read every byte of files, and hold it against its checksum");
   command.option("path", options->paths, "files, and folders whose files are meant").required().existing_path();
-  command.action([options] { end_with([&] { return verify_checkpoints(options->paths); }); });
+  command.flag(
+      "--reseal", options->reseals,
+      "of files that another program, such as h5repack, has written anew: check every chunk, and seal the file as it is now");
+  command.action([options] { end_with([&] { return verify_checkpoints(options->paths, options->reseals); }); });
 
   options = std::make_shared<Options>();
   command = group.add("diff", "Compare two files");

@@ -52,7 +52,7 @@ void write_json_file(const JsonValue& json, const std::string& file);
 // for.
 [[nodiscard]] int list_checkpoints(const std::string& folder, const std::string& json);
 [[nodiscard]] int show_checkpoint(const std::string& file, const std::string& json);
-[[nodiscard]] int verify_checkpoints(const std::vector<std::string>& paths);
+[[nodiscard]] int verify_checkpoints(const std::vector<std::string>& paths, bool reseals);
 [[nodiscard]] int diff_checkpoints(const std::string& a, const std::string& b);
 
 struct Resharding {

@@ -229,7 +229,7 @@ int show_checkpoint(const std::string& file, const std::string& json) {
   return 0;
 }
 
-int verify_checkpoints(const std::vector<std::string>& paths) {
+int verify_checkpoints(const std::vector<std::string>& paths, bool reseals) {
   std::vector<std::string> files;
   for (const std::string& path : paths) {
     for (std::string& file : files_of(path)) files.push_back(std::move(file));
@@ -237,6 +237,10 @@ int verify_checkpoints(const std::vector<std::string>& paths) {
   int status = 0;
   for (const std::string& file : files) {
     try {
+      if (reseals) {
+        (void)checkpoint::reseal(file);
+        fmt::print("{}: sealed anew: every chunk is as it was saved; attributes and small values are taken as they are\n", file);
+      }
       const Index index = checkpoint::read_whole(file);
       std::size_t chunks = 0;
       for (const Subject& subject : index.subjects) {

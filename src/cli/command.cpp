@@ -148,16 +148,23 @@ CommandLine::~CommandLine() = default;
 
 void CommandLine::version(const std::string& text) const { app_->set_version_flag("--version", text); }
 
+namespace {
+constexpr int wrong_command_line = 2;  // as diff(1)
+}
+
 int CommandLine::run(int argc, const char* const* argv) const {
   const std::span<const char* const> words(argv, static_cast<std::size_t>(std::max(argc, 0)));
   if (!words.empty()) {
     const std::string unknown = unknown_subcommand(*app_, words.subspan(1));
-    if (!unknown.empty()) throw std::runtime_error(unknown);
+    if (!unknown.empty()) {
+      fmt::print(stderr, "weir: {}\n", unknown);
+      return wrong_command_line;
+    }
   }
   try {
     app_->parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app_->exit(error);
+    return app_->exit(error) == 0 ? 0 : wrong_command_line;  // --help is no error
   }
   return 0;
 }

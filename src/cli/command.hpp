@@ -107,9 +107,8 @@ class CommandLine : public Command {
 
   /// Adds --version, which prints this.
   void version(const std::string& text) const;
-  /// Reads the words of the command line and runs the action that they name. Returns 0; or else, with what is wrong printed, the
-  /// status of a command line that is wrong. Throws what the action throws, and std::runtime_error for a word that is no
-  /// subcommand.
+  /// Reads the words of the command line and runs the action that they name. Returns 0; or else, with what is wrong printed, 2, the
+  /// status of a command line that is wrong. Throws what the action throws.
   int run(int argc, const char* const* argv) const;
 
  private:

@@ -23,6 +23,7 @@
 #include "cuda/runtime.hpp"
 #include "datacache/jpeg_image.hpp"
 #include "kernels/kernels.hpp"
+#include "kernels/read_ahead.hpp"
 #include "topology/gpus.hpp"
 
 namespace weir::cli {
@@ -93,6 +94,18 @@ std::string hwloc_version_text(unsigned version) {
   return fmt::format("{}.{}.{}", version >> 16, (version >> 8) & 0xff, version & 0xff);
 }
 
+/// Selects from arrays that no cache holds until it is known which way is faster, a matter of milliseconds.
+std::string measured_read_ahead() {
+  constexpr std::int64_t count = 1 << 23;
+  const std::vector<float> gradient(count, 1.0f);
+  std::vector<float> residual(count), values(1 + select_padding);
+  std::vector<std::uint32_t> indices(1 + select_padding);
+  for (int turn = 0; turn < 8; ++turn)
+    (void)kernels::host::compensate_select(gradient.data(), residual.data(), count, key_infinity<float>, key_infinity<float>,
+                                           indices.data(), values.data(), 1);
+  return kernels::host::read_ahead_text();
+}
+
 void print_build_and_machine(const Communicator& comm, const std::vector<int>& nearest_gpus, const std::vector<int>& threads) {
   const Version v = version();
   fmt::print("weir {}.{}.{}\n", v.major, v.minor, v.patch);
@@ -106,6 +119,7 @@ void print_build_and_machine(const Communicator& comm, const std::vector<int>& n
   fmt::print("  JPEG          {}\n", datacache::jpeg_version());
   fmt::print("  threads       {}\n", threads_version());
   fmt::print("  kernels       {}\n", kernels::host::instruction_set());
+  fmt::print("  reads ahead   {}\n", measured_read_ahead());
   fmt::print("\ntransports\n");
   fmt::print("  in use        {}\n", comm.state()->transport->name());
   fmt::print("  built in      mpi, inproc\n");

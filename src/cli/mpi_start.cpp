@@ -3,20 +3,59 @@
 #include <fmt/core.h>
 #include <weir/mpi.h>
 
+#include <array>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
+#include <new>
+#include <stdexcept>
 #include <string_view>
 
 #include "cli/command.hpp"
+#include "transport/mpi/mpi_library.hpp"
 
 namespace weir::cli {
+
+namespace {
+
+/// What a launcher leaves in the environment of the processes that it starts: of how many.
+struct Launcher {
+  const char* family;
+  const char* variable;
+};
+constexpr std::array launchers = {Launcher{"Open MPI", "OMPI_COMM_WORLD_SIZE"}, Launcher{"MPICH", "PMI_SIZE"}};
+
+/// A process that another MPI's launcher has started takes itself for the only one.
+void refuse_other_launcher() {
+  int ranks = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const std::string_view ours = mpi_family();
+  for (const Launcher& launcher : launchers) {
+    const char* const started = std::getenv(launcher.variable);
+    if (ranks > 1 || ours == launcher.family || started == nullptr || std::string_view(started) == "1") continue;
+    throw std::runtime_error(fmt::format(
+        "it was built for {}, and {}'s launcher has started this process as one of {}: start it with the launcher of {}", ours,
+        launcher.family, started, ours));
+  }
+}
+
+/// False where what has been printed did not reach its end: a full disk, for example.
+bool output_is_whole() {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return true;
+  fmt::print(stderr, "weir: the output cannot be written: {}\n", std::strerror(errno));
+  return false;
+}
+
+}  // namespace
 
 void start_mpi() {
   const char* const setting = std::getenv("WEIR_PROGRESS_THREAD");  // nonsense is for the communicator to say
   const bool threads = setting != nullptr && std::string_view(setting) != "off";
   int level = 0;
   MPI_Init_thread(nullptr, nullptr, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
+  refuse_other_launcher();
 }
 
 int run_program(const CommandLine& line, int argc, const char* const* argv, std::optional<int> trouble) {
@@ -24,14 +63,17 @@ int run_program(const CommandLine& line, int argc, const char* const* argv, std:
   bool all_alike = false;  // all ranks end with this status, and none waits for another
   try {
     status = line.run(argc, argv);
-    if (status != 0) status = trouble.value_or(status);
   } catch (const ExitWith& end) {
     status = end.status();
     all_alike = true;
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "weir: there is not enough memory for this: give smaller sizes, or start fewer ranks on a node\n");
+    status = trouble.value_or(1);
   } catch (const std::exception& error) {
     fmt::print(stderr, "weir: {}\n", error.what());
     status = trouble.value_or(1);
   }
+  if (!output_is_whole() && status == 0) status = trouble.value_or(1);
   int running = 0, finished = 0;
   MPI_Initialized(&running);
   MPI_Finalized(&finished);

@@ -118,7 +118,7 @@ class Translator {
   JsonValue begun_;
 };
 
-/// Returns what `name` says of a file of that kind, communicator and rank.
+/// Returns what `name`, as Identity::file makes them or without the run, says of a file of that kind: communicator and rank.
 std::optional<std::pair<int, int>> parse_name(const std::string& name, const std::string& kind) {
   std::string_view left = name;
   const auto skip = [&](std::string_view text) {
@@ -134,8 +134,12 @@ std::optional<std::pair<int, int>> parse_name(const std::string& name, const std
     return true;
   };
   int communicator = 0, rank = 0;
-  const bool fits = skip("weir-") && skip(kind) && skip(".c") && number(communicator) && skip(".rank") && number(rank);
-  return fits && left == ".json" ? std::optional(std::pair(communicator, rank)) : std::nullopt;
+  if (!skip("weir-") || !skip(kind) || !skip(".")) return std::nullopt;
+  const std::string_view whole = left;
+  const auto fits = [&] { return skip("c") && number(communicator) && skip(".rank") && number(rank) && left == ".json"; };
+  if (fits()) return std::pair(communicator, rank);
+  left = whole.substr(std::min(whole.find('.') + 1, whole.size()));
+  return fits() ? std::optional(std::pair(communicator, rank)) : std::nullopt;
 }
 
 }  // namespace
@@ -155,7 +159,7 @@ std::vector<RankFile> rank_files(const std::filesystem::path& folder, const std:
   }
   if (error) throw std::runtime_error(fmt::format("the folder '{}' cannot be read: {}", folder.string(), error.message()));
   if (by_communicator.empty())
-    throw std::runtime_error(fmt::format("'{}' has no file like weir-{}.c0.rank0.json: give the folder that {} named",
+    throw std::runtime_error(fmt::format("'{}' has no file like weir-{}.0a1b2c3d.c0.rank0.json: give the folder that {} named",
                                          folder.string(), kind, kind == "trace" ? "WEIR_TRACE" : "WEIR_DUMP"));
   std::vector<int> there;
   for (const auto& [number, files] : by_communicator) there.push_back(number);

@@ -22,8 +22,8 @@ struct RankFile {
 /// Remarks for people, on whatever is not as it should be and does not stop the work.
 using Remarks = std::vector<std::string>;
 
-/// The files weir-KIND.cC.rankR.json of `folder`, by rank; `kind` is "trace" or "dump". Without a `communicator`, those of the
-/// first one there. Throws std::runtime_error saying what is there instead.
+/// The files weir-KIND.RUN.cC.rankR.json and weir-KIND.cC.rankR.json of `folder`, by rank; `kind` is "trace" or "dump". Without a
+/// `communicator`, those of the first one there. Throws std::runtime_error saying what is there instead.
 [[nodiscard]] std::vector<RankFile> rank_files(const std::filesystem::path& folder, const std::string& kind,
                                                std::optional<int> communicator, Remarks& remarks);
 

@@ -38,7 +38,7 @@ JsonValue about(std::span<const TraceInfo> traces, std::span<const ClockOffset> 
   const TraceInfo& first = traces.front();
   return {{"name", "weir_merged"},
           {"ph", "M"},
-          {"pid", first.rank},
+          {"pid", first.rank + 1},
           {"args",
            {{"version", first.version},
             {"run", first.run},

@@ -1,6 +1,7 @@
 #include <array>
 
 #include "base/error.hpp"
+#include "base/nearest.hpp"
 #include "collectives/allreduce.hpp"
 
 namespace weir {
@@ -107,8 +108,13 @@ const AllreduceRow& find_allreduce(std::string_view name) {
     if (row.name == name) return row;
   }
   std::string known;
-  for (const AllreduceRow& row : rows) known += fmt::format("{}{}", known.empty() ? "" : ", ", row.name);
-  fail(WEIR_ERR_ARGUMENT, "there is no allreduce algorithm '{}': known are {}, auto, auto_sparse", name, known);
+  std::vector<std::string_view> names = {"auto", "auto_sparse"};
+  for (const AllreduceRow& row : rows) {
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", row.name);
+    names.push_back(row.name);
+  }
+  fail(WEIR_ERR_ARGUMENT, "there is no allreduce algorithm '{}': known are {}, auto, auto_sparse; did you mean '{}'?", name, known,
+       nearest(name, names));
 }
 
 std::vector<AlgorithmInfo> algorithms() {

@@ -7,13 +7,15 @@
 
 namespace weir::detail {
 
-AsynchronousCall::AsynchronousCall(std::shared_ptr<CommunicatorState> communicator, std::string name, int priority, int tag)
+AsynchronousCall::AsynchronousCall(std::shared_ptr<CommunicatorState> communicator, std::string name, int priority, int tag,
+                                   std::string_view counted)
     : comm(std::move(communicator)), name_(std::move(name)) {
   const auto inside = comm->enter();
   run.name = name_;
+  run.counted_as = counted.empty() ? run.name : counted;
   run.priority = priority;
   run.tag = tag;
-  if (comm->metrics) (void)comm->metrics->call(name_);
+  if (comm->metrics) (void)comm->metrics->call(run.counted_as);
   if (Tracer* const tracer = comm->engine.tracer()) run.trace_row = tracer->add_row(name_);
   comm->engine.expect_runs(1);
 }

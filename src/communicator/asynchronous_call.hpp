@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/keep.hpp"
 #include "communicator/communicator.hpp"
@@ -12,7 +13,9 @@ namespace weir::detail {
 /// One run at a time.
 class AsynchronousCall {
  public:
-  AsynchronousCall(std::shared_ptr<CommunicatorState> communicator, std::string name, int priority, int tag);
+  /// Metrics count it by its name, or as `counted`, which outlives it.
+  AsynchronousCall(std::shared_ptr<CommunicatorState> communicator, std::string name, int priority, int tag,
+                   std::string_view counted = {});
   virtual ~AsynchronousCall();
   AsynchronousCall(const AsynchronousCall&) = delete;
   AsynchronousCall& operator=(const AsynchronousCall&) = delete;

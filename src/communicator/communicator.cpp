@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <type_traits>
@@ -14,6 +15,7 @@
 #include "base/log.hpp"
 #include "collectives/control.hpp"
 #include "cuda/runtime.hpp"
+#include "kernels/read_ahead.hpp"
 #include "model/calibrate.hpp"
 #include "topology/gpus.hpp"
 
@@ -29,10 +31,27 @@ struct Introduction {
   std::int32_t traced = 0;         ///< WEIR_TRACE is set
   std::int32_t number = 0;         ///< of a communicator whose rank 0 this is: no other's in the job
   std::uint64_t run = 0;           ///< a number of its own
+  std::array<char, 40> job{};      ///< as the scheduler calls it
   std::int32_t direct = 0;         ///< DevicePath
   std::array<char, 252> why{};     ///< messages of CUDA memory take that path
   Location location;
 };
+
+/// Of a job of SLURM, PBS or LSF, without what does not belong into the name of a file; empty elsewhere.
+std::string job_name() {
+  const auto environment = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  std::string name = environment("SLURM_JOB_ID");
+  if (const std::string array = environment("SLURM_ARRAY_JOB_ID"), task = environment("SLURM_ARRAY_TASK_ID");
+      !array.empty() && !task.empty())
+    name = array + "_" + task;
+  if (name.empty()) name = environment("PBS_JOBID");
+  if (name.empty()) name = environment("LSB_JOBID");
+  const auto plain = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  return {name.begin(), std::find_if_not(name.begin(), name.end(), plain)};
+}
 
 /// A machine's figures as plain bytes.
 struct FiguresCard {
@@ -305,6 +324,7 @@ std::shared_ptr<CommunicatorState> make_communicator(std::unique_ptr<Transport> 
     mine.shared_memory = in_force.shared_memory ? 1 : 0;
     mine.traced = in_force.trace.empty() ? 0 : 1;
     mine.number = communicators_made++ * transport->job_size() + transport->job_rank();
+    job_name().copy(mine.job.data(), mine.job.size() - 1);
     mine.run = std::random_device{}() | std::uint64_t{std::random_device{}()} << 32;
     const DevicePath path = transport->device_path(in_force.cuda_aware_mpi);
     mine.direct = path.direct ? 1 : 0;
@@ -320,6 +340,8 @@ std::shared_ptr<CommunicatorState> make_communicator(std::unique_ptr<Transport> 
     throw error;
   }
   if (!settings && state->transport->rank() == 0) warn_of_misspelt_settings(in_force);
+  if (in_force.read_ahead != ReadAheadSetting::automatic)
+    kernels::host::set_read_ahead(in_force.read_ahead == ReadAheadSetting::on);
   const bool measure_now = all[0].measure != 0;
   state->settings.shared_memory = std::all_of(all.begin(), all.end(), [](const Introduction& i) { return i.shared_memory != 0; });
   std::vector<Location> locations;
@@ -332,7 +354,8 @@ std::shared_ptr<CommunicatorState> make_communicator(std::unique_ptr<Transport> 
   state->device_path = agreed_device_path(paths);
   const bool traced = std::any_of(all.begin(), all.end(), [](const Introduction& i) { return i.traced != 0; });
   const Location& here = state->topology.location(state->topology.rank());
-  state->observe({all[0].run, all[0].number, state->topology.rank(), state->topology.size(), std::string(stored_name(here.host))},
+  state->observe({all[0].run, all[0].number, state->topology.rank(), state->topology.size(), std::string(stored_name(here.host)),
+                  all[0].job.data()},
                  traced);
   if (measure_now) state->agreed_machine();
   state->start_progress_thread();

@@ -1,9 +1,11 @@
 #include "communicator/metrics.hpp"
 
+#include <filesystem>
 #include <iterator>
 
 #include "async/flight_recorder.hpp"
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/log.hpp"
 
 namespace weir::detail {
@@ -11,9 +13,10 @@ namespace {
 
 constexpr std::chrono::seconds writing_interval{5};
 
+/// As the value of a label, which is UTF-8.
 std::string escaped(std::string_view text) {
   std::string result;
-  for (const char c : text) {
+  for (const char c : JsonValue::parse(JsonValue(text).text(-1)).view().string()) {
     if (c == '\n') {
       result += "\\n";
       continue;
@@ -44,13 +47,17 @@ class Family {
 
 Metrics::Metrics(const std::string& folder, const Identity& identity, LogLevel log)
     : path_(identity.file(folder, "weir", "prom")),
-      labels_(fmt::format("communicator=\"{}\",rank=\"{}\"", identity.communicator, identity.rank)),
+      labels_(fmt::format("job=\"{}\",communicator=\"{}\",rank=\"{}\"", identity.name(), identity.communicator, identity.rank)),
       log_(log) {
+  require(!std::filesystem::exists(path_), "{} is there: no other run may have the number of this one", path_);
   write_whole_file(path_, text());
   written_ = Clock::now();
 }
 
-Metrics::~Metrics() { write(); }
+Metrics::~Metrics() {
+  ended_ = true;
+  write();
+}
 
 Metrics::Call& Metrics::call(std::string_view name) {
   const auto found = calls_.find(name);
@@ -58,7 +65,7 @@ Metrics::Call& Metrics::call(std::string_view name) {
 }
 
 void Metrics::add(const Run& run, const TrafficCount& traffic, double seconds_waited) {
-  ++call(run.name).runs;
+  ++call(run.counted_as).runs;
   for (std::size_t level = 0; level < level_count; ++level) {
     sent_[level] += traffic.bytes_sent[level];
     received_[level] += traffic.bytes_received[level];
@@ -131,6 +138,11 @@ std::string Metrics::text() const {
     for (const auto& [name, call] : calls_) {
       if (call.residual_norm >= 0) norm.line(fmt::format("call=\"{}\"", escaped(name)), call.residual_norm);
     }
+  }
+  if (ended_) {
+    const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
+    Family(all, labels_, "weir_end_time_seconds", "gauge", "When the communicator has ended, in seconds since 1970.")
+        .line("", now.count());
   }
   return all;
 }

@@ -1,6 +1,8 @@
 #include <array>
+#include <vector>
 
 #include "base/error.hpp"
+#include "base/nearest.hpp"
 #include "compress/compressor.hpp"
 
 namespace weir::compress {
@@ -41,8 +43,12 @@ const CompressorRow& find_compressor(std::string_view name) {
     if (row->name == name) return *row;
   }
   std::string known;
-  for (const CompressorRow* row : rows) known += fmt::format("{}{}", known.empty() ? "" : ", ", row->name);
-  fail(WEIR_ERR_ARGUMENT, "there is no compressor '{}': known are {}, none", name, known);
+  std::vector<std::string_view> names;
+  for (const CompressorRow* row : rows) {
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", row->name);
+    names.push_back(row->name);
+  }
+  fail(WEIR_ERR_ARGUMENT, "there is no compressor '{}': known are {}, none; did you mean '{}'?", name, known, nearest(name, names));
 }
 
 std::string_view name_of(Carriage carriage) {

@@ -32,7 +32,7 @@ BatchCall::BatchCall(std::shared_ptr<CommunicatorState> communicator, const Batc
       setup_(setup),
       batch_(setup.config.largest_batch),
       value_bytes_(setup.value_bytes),
-      tells_sizes_(setup.variable || setup.config.on_error == SampleErrors::skip),
+      tells_sizes_(setup.variable || goes_on_without(setup.config.on_error)),
       quota_(quota_of(batch_, comm->topology.size())),
       ranks_(comm->topology.size()),
       me_(comm->topology.rank()) {
@@ -309,15 +309,25 @@ task<void> BatchCall::exchange_values(std::int64_t round) {
 
 /// A sample that is skipped is nobody's error.
 void BatchCall::note_failure(const LoadJob& job) {
-  if (!job.failed() || outcome_.failed() || setup_.config.on_error == SampleErrors::skip) return;
+  if (!job.failed() || outcome_.failed() || goes_on_without(setup_.config.on_error)) return;
   const Outcome& why = job.outcome();
   outcome_.set_formatted(static_cast<weir_status>(why.status), "samples '{}', rank {}: {}", setup_.config.name, me_,
                          why.text.data());
 }
 
+/// The place in the batch whose value sample i's place takes.
+std::int64_t BatchCall::stand_in(std::int64_t i) const {
+  if (setup_.config.on_error != SampleErrors::substitute) return i;
+  for (std::int64_t step = 0; step < count_; ++step) {
+    const std::int64_t other = (i + step) % count_;
+    if (found_[static_cast<std::size_t>(other)].bytes >= 0) return other;
+  }
+  return i;
+}
+
 void BatchCall::deliver() {
   for (std::int64_t i = 0; i < count_; ++i) {
-    const Found& found = found_[static_cast<std::size_t>(i)];
+    const Found& found = found_[static_cast<std::size_t>(stand_in(i))];
     std::byte* const value = values_.data() + i * value_bytes_;
     if (found.bytes < 0)
       std::fill_n(value, value_bytes_, std::byte{0});

@@ -27,6 +27,11 @@ struct BatchSetup {
   SampleCacheStatistics& statistics;
 };
 
+/// Samples that cannot be had end no batch.
+[[nodiscard]] constexpr bool goes_on_without(SampleErrors rule) {
+  return rule == SampleErrors::skip || rule == SampleErrors::substitute;
+}
+
 /// How a batch has ended, for whoever asked for it: by then its call may be on its way with another batch.
 struct BatchEnd {
   bool reached = false;
@@ -84,6 +89,7 @@ class BatchCall final : public AsynchronousCall {
   task<void> exchange_requests(std::int64_t round);
   task<void> load(std::int64_t round);
   task<void> exchange_values(std::int64_t round);
+  [[nodiscard]] std::int64_t stand_in(std::int64_t i) const;
   void deliver();
   /// Of `total` samples, those of a round.
   [[nodiscard]] std::int64_t in_round(std::int64_t total, std::int64_t round) const {

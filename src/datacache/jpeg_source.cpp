@@ -1,10 +1,14 @@
 // JPEG files in one folder for each class.
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 
 #include "base/error.hpp"
 #include "base/fingerprint.hpp"
+#include "base/splitmix.hpp"
 #include "datacache/array_source.hpp"
 #include "datacache/jpeg_image.hpp"
 
@@ -95,6 +99,20 @@ class JpegSource final : public SampleSource {
     return label_place(image_bytes_) + static_cast<std::int64_t>(sizeof(std::int32_t));
   }
   [[nodiscard]] std::string identity() const override { return "jpeg " + files_.stamp(); }
+  [[nodiscard]] std::uint64_t changes(std::int64_t first, std::int64_t count) const override {
+    std::uint64_t sum = 0;
+    for (std::int64_t sample = first; sample < first + count; ++sample) {
+      const std::string path = files_.path(sample);
+      struct stat found {};
+      if (::stat(path.c_str(), &found) != 0) fail(WEIR_ERR_FILE, "cannot look at {}: {}", path, std::strerror(errno));
+      Fingerprint one;
+      for (const std::int64_t number :
+           {sample, std::int64_t{found.st_size}, std::int64_t{found.st_mtim.tv_sec}, std::int64_t{found.st_mtim.tv_nsec}})
+        one.add(static_cast<std::uint64_t>(number));
+      sum += splitmix64(one.value());
+    }
+    return sum;
+  }
   [[nodiscard]] std::string layout() const override { return fmt::format("uint8[{},{},3] int32[]", extent_.height, extent_.width); }
   void read(std::int64_t first, std::int64_t count, std::vector<std::byte>& encoded, std::span<std::int64_t> sizes) override {
     check_range(first, count, size());

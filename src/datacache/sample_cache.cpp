@@ -90,11 +90,29 @@ std::int64_t store_bytes(CommunicatorState& comm, const SampleCacheConfig& confi
   return bytes < StorePart::least_bytes(most) ? 0 : bytes;
 }
 
+/// Of the source, and, where there are folders whose packs outlive the run, with what has changed on the store: each rank looks at
+/// its share of the samples.
+std::string identity_of(CommunicatorState& comm, const SampleCacheConfig& config, const SampleSource& source) {
+  const std::span<const int> folders = comm.share("looking for folders of samples", config.folder.empty() ? 0 : 1);
+  const bool any = std::any_of(folders.begin(), folders.end(), [](int has) { return has != 0; });
+  const std::int64_t ranks = comm.topology.size(), rank = comm.topology.rank(), samples = source.size();
+  const std::int64_t first = samples / ranks * rank + std::min(rank, samples % ranks);
+  std::uint64_t mine = 0;
+  std::string identity;
+  comm.agree("looking for changes of samples", "sample cache", config.name, [&] {
+    identity = source.identity();
+    if (any) mine = source.changes(first, samples / ranks + (rank < samples % ranks ? 1 : 0));
+  });
+  std::uint64_t all = 0;
+  for (const std::uint64_t share : comm.share("adding up changes of samples", mine)) all += share;
+  return all == 0 ? identity : fmt::format("{} {:016x}", identity, all);
+}
+
 }  // namespace
 
 SampleCacheImpl::SampleCacheImpl(std::shared_ptr<CommunicatorState> communicator, const SampleCacheConfig& configuration,
-                                 std::shared_ptr<SampleSource> source_of_samples, std::vector<Lease> taken,
-                                 std::int64_t store_bytes, const std::string& why_by_messages)
+                                 std::shared_ptr<SampleSource> source_of_samples, const std::string& identity,
+                                 std::vector<Lease> taken, std::int64_t store_bytes, const std::string& why_by_messages)
     : comm(std::move(communicator)),
       config(configuration),
       source(std::move(source_of_samples)),
@@ -113,7 +131,7 @@ SampleCacheImpl::SampleCacheImpl(std::shared_ptr<CommunicatorState> communicator
   const SampleRange mine = ownership_.owned(static_cast<std::int64_t>(place_of(topology.rank())));
   store_.emplace(*parts_[me]);
   if (!config.folder.empty()) {
-    folder_.emplace(config.folder, config.folder_bytes, DataSet{config.name, source->identity(), samples, config.pack_samples},
+    folder_.emplace(config.folder, config.folder_bytes, DataSet{config.name, identity, samples, config.pack_samples},
                     comm->settings.log);
     folder_->claim(ownership_.pack_of(mine.first), ownership_.pack_of(mine.first + mine.count + config.pack_samples - 1));
   }
@@ -273,10 +291,13 @@ std::shared_ptr<SampleCacheImpl> make_sample_cache(std::shared_ptr<CommunicatorS
   taken.push_back(std::move(lease));
   for (int i = 0; i < more; ++i) taken.push_back(comm->leases.take());
 
-  // 3. What each rank makes by itself.
+  // 3. Which data these are.
+  const std::string identity = identity_of(*comm, config, *source);
+
+  // 4. What each rank makes by itself.
   std::shared_ptr<SampleCacheImpl> made;
   comm->agree("making a sample cache", "sample cache", config.name, [&] {
-    made = std::make_shared<SampleCacheImpl>(comm, config, std::move(source), std::move(taken), bytes,
+    made = std::make_shared<SampleCacheImpl>(comm, config, std::move(source), identity, std::move(taken), bytes,
                                              by_messages.failed() ? by_messages.text.data() : "");
     sync_shared_memory();
   });

@@ -22,8 +22,8 @@ class SampleCacheImpl : public std::enable_shared_from_this<SampleCacheImpl> {
  public:
   /// After what is agreed: local.
   SampleCacheImpl(std::shared_ptr<CommunicatorState> communicator, const SampleCacheConfig& configuration,
-                  std::shared_ptr<SampleSource> source_of_samples, std::vector<Lease> taken, std::int64_t store_bytes,
-                  const std::string& why_by_messages);
+                  std::shared_ptr<SampleSource> source_of_samples, const std::string& identity, std::vector<Lease> taken,
+                  std::int64_t store_bytes, const std::string& why_by_messages);
   SampleCacheImpl(const SampleCacheImpl&) = delete;
   SampleCacheImpl& operator=(const SampleCacheImpl&) = delete;
 

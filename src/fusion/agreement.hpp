@@ -14,9 +14,10 @@ namespace weir::fusion {
 /// Maxima over all ranks, and nothing else.
 class Agreement final : public detail::AsynchronousCall {
  public:
-  Agreement(std::shared_ptr<detail::CommunicatorState> communicator, std::string name, int tag, std::size_t most_words,
-            FusionStatistics& statistics)
-      : AsynchronousCall(std::move(communicator), std::move(name), most_urgent, tag),
+  /// Of the fused tensors `fused`; `what` it is about.
+  Agreement(std::shared_ptr<detail::CommunicatorState> communicator, std::string_view fused, std::string_view what, int tag,
+            std::size_t most_words, FusionStatistics& statistics)
+      : AsynchronousCall(std::move(communicator), fmt::format("{}: {}", fused, what), most_urgent, tag, fused),
         words(most_words),
         scratch_(most_words),
         statistics_(statistics) {

@@ -125,7 +125,9 @@ class Exchange final : public detail::AsynchronousCall {
   /// `shared` and the units of `contents` outlive it.
   Exchange(std::shared_ptr<detail::CommunicatorState> communicator, Shared<T>& shared, std::string name, int priority, int tag,
            std::shared_ptr<const Contents<T>> contents)
-      : AsynchronousCall(std::move(communicator), std::move(name), priority, tag), shared_(shared), contents_(std::move(contents)) {
+      : AsynchronousCall(std::move(communicator), std::move(name), priority, tag, shared.config.name),
+        shared_(shared),
+        contents_(std::move(contents)) {
     const AllreduceRow& row = *shared.row;
     AllreduceProblem problem = problem_of(shared, *contents_, comm->topology);
     problem.scratch = comm->scratch;

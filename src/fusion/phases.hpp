@@ -31,7 +31,7 @@ class Phases {
   [[nodiscard]] std::size_t tags() const { return 1 + most_; }
   void open(const std::shared_ptr<detail::CommunicatorState>& comm, std::size_t first_tag) {
     const std::string& name = shared_.config.name;
-    counting_ = std::make_unique<Agreement>(comm, name + ": number of buffers", shared_.tag(first_tag), 1, shared_.statistics);
+    counting_ = std::make_unique<Agreement>(comm, name, "number of buffers", shared_.tag(first_tag), 1, shared_.statistics);
     const auto whole = std::make_shared<const Contents<T>>(contents());
     for (std::size_t i = 0; i < most_; ++i)
       exchanges_.push_back(std::make_unique<Exchange<T>>(comm, shared_, fmt::format("{} {}: as gradients come", name, i),

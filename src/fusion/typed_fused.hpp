@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -47,7 +48,7 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
   void open(std::vector<detail::Lease> leases) {
     shared_.leases = std::move(leases);
     const std::size_t most_words = 1 + adaptation_.words(adaptation_.settled() ? 0 : most_buffers());
-    ending_.emplace(comm, config.name + ": end of an iteration", shared_.tag(0), most_words, shared_.statistics);
+    ending_.emplace(comm, config.name, "end of an iteration", shared_.tag(0), most_words, shared_.statistics);
     buffers_.use(buffers_.division(), buffers_.make_exchanges(comm, buffers_.division(), first_tag));
     if (phases_) phases_->open(comm, first_tag + most_buffers());
   }
@@ -521,6 +522,25 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
     s.seconds_backward = since_begin(last_ready_);
     s.seconds_total = since_begin(std::max(shared_.last_end, last_ready_));
     statistics = s;
+    if (comm->metrics) measure(*comm->metrics);
+  }
+
+  void measure(detail::Metrics& metrics) const {
+    metrics.add_wait(statistics.seconds_waited);
+    std::int64_t elements = 0;
+    for (const FusedTensor& tensor : tensors) elements += tensor.count;
+    detail::Metrics::Call& call = metrics.call(config.name);
+    if (statistics.payload_bytes_sent > 0)
+      call.compression = static_cast<double>(elements) * sizeof(T) / static_cast<double>(statistics.payload_bytes_sent);
+    if (!detail::samples_residual(statistics.iteration)) return;
+    double square = 0;
+    bool any = false;
+    for (const auto& unit : buffers_.units()) {
+      if (unit->residual() == nullptr) continue;
+      any = true;
+      square += detail::sampled_square(std::span<const T>(std::as_const(*unit).residual(), static_cast<std::size_t>(unit->count)));
+    }
+    if (any) call.residual_norm = std::sqrt(square);
   }
 
   Shared<T> shared_;

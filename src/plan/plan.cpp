@@ -170,18 +170,12 @@ void PlanImpl::measure(Metrics& metrics) const {
   Metrics::Call& call = metrics.call(config.name);
   const std::int64_t payload = statistics.payload_bytes_sent;
   if (payload > 0) call.compression = static_cast<double>(config.count * type_bytes(config.type)) / static_cast<double>(payload);
-  constexpr std::int64_t interval = 32, entries = 4096;
   const AnyVector whole = residual();
-  if (statistics.iteration % interval != 1 || config.memory != MemorySpace::host || whole.count == 0) return;
-  const std::int64_t stride = std::max<std::int64_t>(1, whole.count / entries);
-  double sum = 0;
-  std::int64_t sampled = 0;
-  for (std::int64_t i = 0; i < whole.count; i += stride, ++sampled) {
-    const double value = config.type == DataType::float64 ? static_cast<const double*>(whole.values)[i]
-                                                          : static_cast<double>(static_cast<const float*>(whole.values)[i]);
-    sum += value * value;
-  }
-  call.residual_norm = std::sqrt(sum / static_cast<double>(sampled) * static_cast<double>(whole.count));
+  if (!samples_residual(statistics.iteration) || config.memory != MemorySpace::host || whole.count == 0) return;
+  const auto count = static_cast<std::size_t>(whole.count);
+  call.residual_norm =
+      std::sqrt(config.type == DataType::float64 ? sampled_square(std::span(static_cast<const double*>(whole.values), count))
+                                                 : sampled_square(std::span(static_cast<const float*>(whole.values), count)));
 }
 
 namespace {

@@ -54,6 +54,20 @@ FreeCore free_core(const Topology& topology, int rank) {
           place == 0};
 }
 
+namespace {
+
+/// Whole processors that the rank may use in the long run.
+int quota_share(const Topology& topology, int rank) {
+  const CpuQuota& mine = topology.location(rank).quota;
+  if (mine.processors <= 0) return CoreSet::most;
+  int sharing = 0;
+  for (int peer = 0; peer < topology.size(); ++peer)
+    sharing += topology.node_of(peer) == topology.node_of(rank) && topology.location(peer).quota.group == mine.group ? 1 : 0;
+  return static_cast<int>(std::min(mine.processors / sharing, static_cast<double>(CoreSet::most)));
+}
+
+}  // namespace
+
 int own_cores(const Topology& topology, int rank, bool progress_threads) {
   const CoreSet& mine = topology.location(rank).cores;
   int sharing = 0;
@@ -64,8 +78,8 @@ int own_cores(const Topology& topology, int rank, bool progress_threads) {
     sharing += theirs == mine;
   }
   if (sharing == 0) return 1;
-  const int each = mine.count() / sharing;
-  return std::max(1, progress_threads && each > 1 ? (mine.count() - sharing) / sharing : each);
+  const int each = std::min(mine.count() / sharing, quota_share(topology, rank));
+  return std::max(1, progress_threads && each > 1 ? std::min(each, (mine.count() - sharing) / sharing) : each);
 }
 
 int ranks_per_core(const Topology& topology) {

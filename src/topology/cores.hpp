@@ -43,7 +43,8 @@ struct FreeCore {
 [[nodiscard]] FreeCore free_core(const Topology& topology, int rank);
 
 /// How many cores the rank has for itself: an equal share of those that ranks of its node share, less the ones of progress threads,
-/// if `progress_threads`. At least 1, and that where it is not known, or ranks share some of their cores, not all. Pure.
+/// if `progress_threads`. No more than its share of a control group's quota. At least 1, and that where it is not known, or ranks
+/// share some of their cores, not all. Pure.
 [[nodiscard]] int own_cores(const Topology& topology, int rank, bool progress_threads);
 
 /// The most ranks that any node has per core that its ranks may use, rounded up. 1 where that is not known. Pure.

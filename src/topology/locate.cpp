@@ -2,7 +2,9 @@
 #include <hwloc.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <memory>
+#include <string>
 
 #include "topology/slurm.hpp"
 #include "topology/topology.hpp"
@@ -18,6 +20,12 @@ std::string host_name() {
   std::array<char, 256> buffer{};
   if (gethostname(buffer.data(), buffer.size() - 1) != 0) return "localhost";
   return buffer.data();
+}
+
+std::string boot_id() {
+  std::string id;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
+  return id;
 }
 
 /// Only the kinds of objects that Location speaks of: seeing all of a large machine, its devices above all, takes seconds.
@@ -101,7 +109,9 @@ Location locate() {
   Location location;
   const std::string host = host_name();
   store_name(location.host, host);
+  store_name(location.boot, boot_id());
   store_name(location.switch_address, slurm_switch_address(host));
+  location.quota = cpu_quota();
   locate_in_node(location);
   return location;
 }

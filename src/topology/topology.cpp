@@ -23,10 +23,12 @@ std::uint32_t hash_of(std::string_view text) noexcept {
 /// Numbers different names in order of first appearance.
 class Numbering {
  public:
-  int operator()(std::string_view name) { return numbers_.try_emplace(name, static_cast<int>(numbers_.size())).first->second; }
+  int operator()(std::string_view name) {
+    return numbers_.try_emplace(std::string(name), static_cast<int>(numbers_.size())).first->second;
+  }
 
  private:
-  std::unordered_map<std::string_view, int> numbers_;
+  std::unordered_map<std::string, int> numbers_;
 };
 
 bool known_equal(std::int32_t a, std::int32_t b) noexcept { return a >= 0 && a == b; }
@@ -58,7 +60,7 @@ Topology::Topology(std::vector<Location> locations, int rank) : locations_(std::
   check_rank(rank, size());
   Numbering number_node, number_switch;
   for (const Location& location : locations_) {
-    const int node = number_node(stored_name(location.host));
+    const int node = number_node(fmt::format("{} {}", stored_name(location.host), stored_name(location.boot)));
     const int self = static_cast<int>(node_of_.size());
     if (node == static_cast<int>(node_size_.size())) {
       node_size_.push_back(0);

@@ -99,12 +99,13 @@ static_assert(offsetof(weir_embedding_statistics, by_node) == 164, "by_node");
 static_assert(WEIR_OPTIMIZER_SGD == 0 && WEIR_OPTIMIZER_MOMENTUM == 1 && WEIR_OPTIMIZER_ADAGRAD == 2 && WEIR_OPTIMIZER_ADAM == 3,
               "optimizer");
 static_assert(WEIR_ROUTING_AUTOMATIC == 0 && WEIR_ROUTING_DIRECT == 1 && WEIR_ROUTING_BY_NODE == 2, "routing");
-static_assert(sizeof(weir_checkpoint_config) == 48, "weir_checkpoint_config");
+static_assert(sizeof(weir_checkpoint_config) == 56, "weir_checkpoint_config");
 static_assert(offsetof(weir_checkpoint_config, keep) == 8, "keep");
 static_assert(offsetof(weir_checkpoint_config, compression) == 16, "compression");
 static_assert(offsetof(weir_checkpoint_config, folder) == 24, "folder");
 static_assert(offsetof(weir_checkpoint_config, run) == 32, "run");
 static_assert(offsetof(weir_checkpoint_config, name) == 40, "name");
+static_assert(offsetof(weir_checkpoint_config, strict) == 48, "strict");
 static_assert(sizeof(weir_checkpoint_statistics) == 72, "weir_checkpoint_statistics");
 static_assert(offsetof(weir_checkpoint_statistics, step) == 8, "step");
 static_assert(offsetof(weir_checkpoint_statistics, ranks) == 16, "ranks");

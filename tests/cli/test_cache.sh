@@ -117,4 +117,19 @@ ends 0 "^removed 10 packs" "$weir" cache prune cache --to 0
 kill -9 "$writer"; wait "$writer" 2>/dev/null || true; writer=""
 ends 0 "^removed 1 file of dead writers" "$weir" cache prune cache
 counted cache
+
+# data sets: what cannot be had
+head -c 60016 /dev/zero >numbers.idx
+printf '\x00\x00\x08\x02\x00\x00\x03\xe8\x00\x00\x00\x3c' | dd of=numbers.idx conv=notrunc status=none
+truncate -s 60012 numbers.idx
+ends 0 "^numbers.idx: all 1000 samples can be had$" "$weir" cache check numbers.idx
+truncate -s 60000 numbers.idx
+ends 2 "numbers.idx" "$weir" cache check numbers.idx
+ends 2 "there is no 'nothing'" "$weir" cache check nothing
+mkdir -p images/a
+echo "no image" >images/a/1.jpg
+if "$weir" info 2>/dev/null | grep -q "JPEG .*libjpeg"; then
+  ends 1 "^images: 1 of 1 samples cannot be had$" "$weir" cache check images
+  ends 1 "^sample 0: images/a/1.jpg cannot be decoded" "$weir" cache check images
+fi
 echo "test_cache: all as it should be"

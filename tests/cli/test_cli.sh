@@ -37,6 +37,28 @@ expect "$info" "hwloc +2\.[0-9]+\.[0-9]+ \(built with 2\."
 expect "$(WEIR_MACHINE=/a/path/longer/than/the/column "$weir" info)" "WEIR_MACHINE +/a/path/longer/than/the/column \(environment\)"
 if grep -qE "^  none: " <<<"$info"; then expect_not "$info" "(no|without) NCCL"; fi # without a GPU it does not matter
 
+# One status for a command line that is wrong; another for output that cannot be written.
+ends() { # STATUS PATTERN COMMAND...
+  local status=0 out
+  out=$("${@:3}" 2>&1 >"$output") || status=$?
+  [ $status = "$1" ] || fail "$status, not $1, from: ${*:3}: $out"
+  expect "$out" "$2"
+}
+output=/dev/null
+ends 2 "did you mean|none of|Run with --help" "$weir" inof
+ends 2 "--nonsense" "$weir" info --nonsense
+ends 2 "not in range" "$weir" predict --nodes 0
+ends 0 "" "$weir" info --help
+if [ -w /dev/full ]; then
+  output=/dev/full
+  ends 1 "weir: the output cannot be written: No space left" "$weir" info --compressors
+  ends 2 "weir: the output cannot be written: No space left" "$weir" checkpoint --help
+fi
+output=/dev/null
+# As one of several that the other MPI's launcher starts, of which each takes itself for the only one.
+if ldd "$weir" | grep -q libmpich; then other=(OMPI_COMM_WORLD_SIZE=2); else other=(PMI_SIZE=2); fi
+ends 1 "it was built for (Open MPI|MPICH), and (Open MPI|MPICH)'s launcher has started this process as one of 2: start it with the launcher of" env "${other[@]}" "$weir" selftest
+
 # the compressors: each with what carries it, and its parameters with default and range
 compressors=$("$weir" info --compressors)
 expect "$compressors" "^packed, carried by packed_allgather, packed_reduce_scatter$"

@@ -40,16 +40,16 @@ for key in stages ranks levels waits overlap slowest_rank median_ms awaited_ms; 
   grep -q "\"$key\"" "$work/summary.json" || fail "no $key in summary.json"
 done
 # cut in the middle of an event, as by a killed process or a full disk; a rank without a trace
-cut=$work/trace/weir-trace.c0.rank1.json
+cut=$(ls "$work"/trace/weir-trace.*.c0.rank1.json)
 lines=$(($(wc -l < "$cut") * 2 / 3))
 truncate -s $(($(head -n "$lines" "$cut" | wc -c) + 10)) "$cut"
-rm "$work/trace/weir-trace.c0.rank3.json"
+rm "$work"/trace/weir-trace.*.c0.rank3.json
 cut=$("$weir" trace merge "$work/trace" --output "$work/cut.json" 2>&1)
-expect "$cut" "weir-trace.c0.rank1.json ends in the middle of an event: read up to there"
+expect "$cut" "weir-trace\.[0-9a-f]+\.c0\.rank1\.json ends in the middle of an event: read up to there"
 expect "$cut" "there is no trace of rank 3, of 4 ranks"
 if [ -n "$python" ]; then "$python" -c 'import json, sys; json.load(open(sys.argv[1]))' "$work/cut.json"; fi
 refuse "cannot be written" "$weir" trace merge "$work/trace" --output "$work/no/such/folder.json"
-refuse "is one of the traces" "$weir" trace merge "$work/trace" --output "$work/trace/weir-trace.c0.rank0.json"
+refuse "is one of the traces" "$weir" trace merge "$work/trace" --output "$(ls "$work"/trace/weir-trace.*.c0.rank0.json)"
 touch "$work/target.json"
 ln -s target.json "$work/link.json"
 "$weir" trace merge "$work/trace" --output "$work/link.json" >/dev/null 2>&1
@@ -83,8 +83,8 @@ verdict "^rank 2 wrote no dump: .*'late layers', run 6, stage [a-z_]+$"
 
 # One that comes too late, and one that leaves a plan out. What was broken off leaves whole traces and metrics.
 wait $returned
-[ "$(tail -qn 1 "$work"/broken/weir-trace.c0.rank?.json)" = "]"$'\n'"]"$'\n'"]"$'\n'"]" ] || fail "a trace of a broken run has no end"
-expect "$(cat "$work"/broken/weir.c0.rank0.prom)" 'weir_errors_total\{.*status="6"\} 1'
+[ "$(tail -qn 1 "$work"/broken/weir-trace.*.c0.rank?.json)" = "]"$'\n'"]"$'\n'"]"$'\n'"]" ] || fail "a trace of a broken run has no end"
+expect "$(cat "$work"/broken/weir.*.c0.rank0.prom)" 'weir_errors_total\{.*status="6"\} 1'
 diagnose "$work/delay"
 verdict "^rank 2 was late: it started 'late layers', run 6 (2\.[5-9]|[3-9]\.[0-9]) s after the first rank, and the deadline is 2.0 s"
 ranks skip "$work/skip"
@@ -97,13 +97,14 @@ if [ -n "$python" ]; then "$python" "$here/check_pytorch_keys.py" "$work"/delay/
 WEIR_DUMP_SIGNAL=USR1 ranks signal "$work/signal" 60
 diagnose "$work/signal"
 verdict "^nothing is wrong in the dumps of 4 of 4 ranks, which a signal has asked for: [0-9]+ runs? in flight"
-mv "$work/signal/weir-dump.c0.rank1.json" "$work/whole.json"
-cp "$work/freeze/weir-dump.c0.rank1.json" "$work/signal/"
+of_rank_1=$(ls "$work"/signal/weir-dump.*.c0.rank1.json)
+mv "$of_rank_1" "$work/whole.json"
+cp "$work"/freeze/weir-dump.*.c0.rank1.json "$work/signal/"
 diagnose "$work/signal"
-expect "$diagnosis" "weir-dump.c0.rank1.json is of an earlier run: left out"
+expect "$diagnosis" "weir-dump\.[0-9a-f]+\.c0\.rank1\.json is of an earlier run: left out"
 expect "$diagnosis" "^nothing is wrong in the dumps of 3 of 4 ranks, .*; rank 1 wrote none$"
-head -c 1000 "$work/whole.json" >"$work/signal/weir-dump.c0.rank1.json"
+head -c 1000 "$work/whole.json" >"$of_rank_1"
 diagnose "$work/signal"
-expect "$diagnosis" "weir-dump.c0.rank1.json cannot be read: it is not JSON: cut short"
+expect "$diagnosis" "weir-dump\.[0-9a-f]+\.c0\.rank1\.json cannot be read: it is not JSON: cut short"
 expect "$diagnosis" "rank 1 wrote a dump that cannot be read"
 echo "test_trace: passed"

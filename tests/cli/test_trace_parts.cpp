@@ -253,13 +253,16 @@ TEST_CASE("folders: what is missing, mixed or of another kind is said") {
   const Folder folder;
   Remarks remarks;
   REQUIRE_THROWS_WITH(rank_files(folder.path() / "no", "trace", {}, remarks), ContainsSubstring("cannot be read: No such file"));
-  REQUIRE_THROWS_WITH(rank_files(folder.path(), "trace", {}, remarks),
-                      ContainsSubstring("has no file like weir-trace.c0.rank0.json: give the folder that WEIR_TRACE named"));
+  REQUIRE_THROWS_WITH(
+      rank_files(folder.path(), "trace", {}, remarks),
+      ContainsSubstring("has no file like weir-trace.0a1b2c3d.c0.rank0.json: give the folder that WEIR_TRACE named"));
   folder.write("weir-trace.c1.rank0.json", header(0) + ",\n" + clock_event);
-  folder.write("weir-trace.c1.rank10.json", header(1, "00000000000000bb", 900));
+  folder.write("weir-trace.4711_2-000000bb.c1.rank10.json", header(1, "00000000000000bb", 900));
   folder.write("weir-trace.c1.rank2.json", "");
   folder.write("weir-trace.c4.rank0.json", "");
   folder.write("weir-trace.c1.json", "[\n]\n");
+  for (const char* other : {"weir-trace.json", "weir-trace..json", "weir-trace.a.b.c1.rank0.json", "weir-trace.a.json"})
+    folder.write(other, "");
   folder.write("weir-dump.c1.rank3.json", "");
   const std::vector<RankFile> files = rank_files(folder.path(), "trace", {}, remarks);
   REQUIRE(files.size() == 3);
@@ -272,7 +275,7 @@ TEST_CASE("folders: what is missing, mixed or of another kind is said") {
   REQUIRE(read_infos(files, remarks).size() == 1);
   REQUIRE(remarks.size() == 3);
   REQUIRE_THAT(remarks[0], ContainsSubstring("rank2.json' is not a trace"));
-  REQUIRE_THAT(remarks[1], ContainsSubstring("weir-trace.c1.rank10.json is of an earlier run: left out"));
+  REQUIRE_THAT(remarks[1], ContainsSubstring("weir-trace.4711_2-000000bb.c1.rank10.json is of an earlier run: left out"));
   REQUIRE_THAT(remarks[2], ContainsSubstring("there is no trace of rank 1, of 2 ranks"));
   folder.write("weir-trace.c1.rank1.json", header(1, "00000000000000aa", 900, "0.2.0"));
   remarks.clear();

@@ -105,6 +105,13 @@ grep -q "SLURM refuses this job: .*not available" refused_submit.out || fail "su
 shown=$(slurm "$scripts/submit" train --nodes 2 --dry-run -- --checkpoint free --elastic)
 grep -q -- "--no-kill .*weir-train.sbatch .*--elastic" <<<"$shown" || fail "submit forgets --no-kill: $shown"
 
+if shown=$(slurm "$scripts/submit" test bench python --nodes 1,9 --dry-run -- -- none.py 2>&1); then fail "a dry run of a job that SLURM refuses ends with 0: $shown"; fi
+grep -q "^python: .*--dependency=afterok:JOB_OF_BENCH0:JOB_OF_BENCH1 .*weir-python.sbatch" <<<"$shown" || fail "a dry run shows no dependencies: $shown"
+[ "$(grep -c "SLURM refuses this job" <<<"$shown")" -ge 2 ] || fail "a dry run ends at the first refusal: $shown"
+for script in "$scripts"/weir-*.sbatch; do
+  "$script" --help | grep -q "sbatch $(basename "$script")\|$(basename "$script") " || fail "$script does not explain itself"
+done
+
 check_refused() {
   local entry name job pattern first
   for entry in "${refused[@]}"; do

@@ -16,6 +16,8 @@ TEST_CASE("what does not go together is refused", "[compressors]") {
       throw std::runtime_error("no error: " + text);
     });
   };
+  refuses({.count = 9, .compressor = "topk"}, "; did you mean 'top_k'?");
+  refuses({.count = 9, .compressor = "powersgd"}, "; did you mean 'power_sgd'?");
   refuses({.count = 9, .compressor = "gzip"}, "there is no compressor 'gzip': known are eight_bit, one_bit_sgd, ");
   refuses({.count = 9, .compressor = "qsgd"},
           "compressor is qsgd: algorithm oktopk cannot carry it; packed_allgather, packed_reduce_scatter, or auto, can");

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
+#include <weir/fusion.hpp>
 
 #include "async/stage_scope.hpp"
 #include "support/allocation_count.hpp"
@@ -117,7 +118,7 @@ TEST_CASE("a trace has a row for each plan, with its runs, nested stages, messag
       std::set<std::string> stages;
       std::map<std::int64_t, int> messages;  // begun and ended
       for (const Json& event : events) {
-        REQUIRE(event["pid"] == rank);
+        REQUIRE(event["pid"] == rank + 1);
         if (event["name"] == "thread_name" && event["args"]["name"] == "a \"quoted\" name") row = event["tid"];
         if (event["name"] == "weir_clock") REQUIRE(event["args"]["rounds_ns"].size() == 16);
         if (event["ph"] == "X" && event["tid"] == row) spans.push_back(span_of(event));
@@ -276,7 +277,7 @@ TEST_CASE("metrics count runs, bytes, seconds and errors") {
             {.settings = with([&](Settings& s) { s.metrics = folder.path(); })});
   const std::string text = folder.text_of(".rank1.prom");
   const auto has = [&](const std::string& part) { return text.find(part) != std::string::npos; };
-  REQUIRE(has("weir_runs_total{communicator="));
+  REQUIRE(has("weir_runs_total{job="));
   REQUIRE(has("rank=\"1\",call=\"say \\\"hello\\\"\"} 4\n"));
   REQUIRE(has("weir_errors_total{"));
   REQUIRE(has("status=\"5\"} 1\n"));
@@ -284,6 +285,66 @@ TEST_CASE("metrics count runs, bytes, seconds and errors") {
   REQUIRE(has("stage=\"select\"} "));
   REQUIRE(has("weir_compression_ratio{"));
   REQUIRE(has("weir_residual_norm{"));
+  REQUIRE(has("weir_end_time_seconds{"));
+}
+
+TEST_CASE("metrics of fused tensors go by the object's name; what is no UTF-8 is replaced") {
+  const Folder folder;
+  run_ranks(
+      2,
+      [&](Communicator& comm) {
+        const std::vector<FusedTensor> tensors = {{.name = "a.weight", .count = 5000}, {.name = "b", .count = 40, .dense = true}};
+        FusedAllreduce fused(comm, {.scheme = FusionScheme::behind, .name = "model \xff"}, tensors);
+        std::vector<float> a(5000, 1), b(40, 1);
+        a[7] = 3;
+        fused.ready(0, std::span(a));
+        fused.ready(1, std::span(b));
+        if (comm.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        fused.wait_all();
+      },
+      {.settings = with([&](Settings& s) { s.metrics = folder.path(); })});
+  const std::string text = folder.text_of(".rank1.prom");
+  const auto value_of = [&](const std::string& metric) {
+    const std::size_t line = text.find("\n" + metric + "{"), end = text.find('\n', line + 1);
+    if (line == std::string::npos) return -1.0;
+    return std::stod(text.substr(text.rfind(' ', end), end));
+  };
+  REQUIRE(text.find("call=\"model \xef\xbf\xbd\"") != std::string::npos);
+  REQUIRE(text.find('\xff') == std::string::npos);
+  REQUIRE(text.find("a.weight") == std::string::npos);
+  REQUIRE(value_of("weir_waited_seconds_total") > 0.02);
+  REQUIRE(value_of("weir_compression_ratio") > 1);
+  REQUIRE(value_of("weir_residual_norm") > 1);
+  REQUIRE(value_of("weir_end_time_seconds") > 1.7e9);
+}
+
+TEST_CASE("two jobs that use one folder at once leave whole files of both, told apart by their names") {
+  const Folder folder;
+  const auto job = [&](int ranks) {
+    run_ranks(ranks,
+              [&](Communicator& comm) {
+                AllreducePlan plan(comm, {.count = count});
+                train(comm, plan, 50);
+              },
+              {.settings = with([&](Settings& s) { s.trace = s.metrics = folder.path(); })});
+  };
+  std::thread other([&] { job(3); });
+  job(2);
+  other.join();
+  std::map<std::string, int> files;  // by job
+  for (const auto& entry : fs::directory_iterator(folder.path())) {
+    std::ifstream file(entry.path());
+    const std::string text{std::istreambuf_iterator<char>(file), {}}, name = entry.path().filename().string();
+    const std::size_t begin = name.find('.') + 1;
+    const std::string of = name.substr(begin, name.find('.', begin) - begin);
+    ++files[of];
+    if (name.ends_with(".json"))
+      REQUIRE(Json::accept(text));
+    else
+      REQUIRE(text.find("job=\"" + of + "\"") != std::string::npos);
+  }
+  REQUIRE(files.size() == 2);
+  REQUIRE(files.begin()->second + files.rbegin()->second == 10);
 }
 
 TEST_CASE("stragglers: who lets the others wait") {

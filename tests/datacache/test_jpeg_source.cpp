@@ -229,10 +229,16 @@ TEST_CASE("folders of files by class, in the order of their bytes") {
   }
   CHECK(source->identity() == jpeg_source(folder.path(), 5, 7)->identity());
   CHECK_THAT(source->identity(), ContainsSubstring("4 classes 4 files"));
+  const std::uint64_t unchanged = source->changes(0, 4);
+  CHECK(unchanged == jpeg_source(folder.path(), 5, 7)->changes(0, 4));
+  CHECK(unchanged == source->changes(0, 1) + source->changes(1, 0) + source->changes(1, 3));
+  put("b/2.jpg", {30, 30});
+  CHECK(source->changes(0, 4) != unchanged);
   const std::string before = source->identity();
   std::filesystem::rename(folder.path() + "/b/2.jpg", folder.path() + "/b/3.jpg");
   CHECK(jpeg_source(folder.path(), 5, 7)->identity() != before);
   CHECK_THAT(file_error([&] { return values_of(*source); }), ContainsSubstring("b/2.jpg"));
+  CHECK_THAT(file_error([&] { return source->changes(0, 4); }), ContainsSubstring("cannot look at"));
   write_file(folder.path() + "/b/2.jpg", "no image");
   CHECK_THAT(file_error([&] { return values_of(*source, 2, 1); }), ContainsSubstring("b/2.jpg cannot be decoded: Not a JPEG file"));
 }

@@ -246,6 +246,36 @@ TEST_CASE("a sample that cannot be had is skipped, or tried again") {
   }
 }
 
+TEST_CASE("the next sample of the batch stands in for one that cannot be had") {
+  for (const Job& job : jobs) {
+    RankCheck check;
+    run_ranks(
+        job.ranks,
+        [&](Communicator& comm) {
+          const auto source = std::make_shared<MadeSamples>(100, 8);
+          source->cannot_decode = [](std::int64_t sample) { return sample == 77 || sample == 50; };
+          SampleCache cache(comm, {.largest_batch = 4, .pack_samples = 4, .on_error = SampleErrors::substitute}, source);
+          std::vector<std::int64_t> sizes(4);
+          std::vector<std::byte> values(32);
+          const auto is = [&](std::size_t place, std::int64_t sample) {
+            check.that(wrong_value(*source, sample, std::span(values).subspan(8 * place, 8), sizes[place]).empty(),
+                       "place " + std::to_string(place));
+          };
+          cache.get(std::vector<std::int64_t>{77, 1, 2, 50}, values, sizes);
+          is(0, 1);
+          is(1, 1);
+          is(2, 2);
+          is(3, 1);
+          check.that(cache.statistics().skipped == 2, "counted");
+          cache.get(std::vector<std::int64_t>{77, 50}, std::span(values).first(16), std::span(sizes).first(2));
+          check.that(sizes[0] == -1 && sizes[1] == -1 && values[0] == std::byte{0}, "a batch that has none");
+        },
+        options_of(job));
+    INFO("P " << job.ranks);
+    REQUIRE(check.failure() == "");
+  }
+}
+
 TEST_CASE("samples of a pack that cannot be read are read alone, which counts as trying again") {
   for (const bool folder : {false, true}) {
     const TemporaryFolder place;

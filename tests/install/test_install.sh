@@ -29,7 +29,28 @@ pkg_config_consumers() { # PREFIX LANGUAGE...: the lines of docs/building.md for
     (cd "$work" && PKG_CONFIG_PATH=$libdir/pkgconfig eval "${line/mpicxx/${mpi/mpicc/mpicxx}}")
     [[ $("$work/my_code") == "10 entries; "* ]] || fail "the C++ program with $1 said something else"
   fi
+  if [[ " ${*:2} " == *" fortran "* && -e $libdir/pkgconfig/weir_fortran-$family.pc ]]; then
+    cp "$here/fortran/main.f90" "$work/my_code.f90"
+    line=$(grep -m1 "^    mpifort my_code.f90 " "$source/docs/building.md")
+    (cd "$work" && PKG_CONFIG_PATH=$libdir/pkgconfig eval "${line/mpifort/${mpi/mpicc/mpifort}}")
+    [[ $("$work/my_code") == *"10 entries"* ]] || fail "the Fortran program with $1 said something else"
+  fi
   echo "pkg-config: ${*:2}: ok"
+}
+
+static_consumer() { # what a static library needs besides, by pkg-config: the library is made of this build's objects
+  local tree=$work/static objects
+  cmake -S "$source" -B "$work/static_build" -DMPI_C_COMPILER="$mpi" -DWEIR_WITH_CUDA=OFF -DWEIR_BUILD_TESTS=OFF -DWEIR_BUILD_EXAMPLES=OFF \
+    -DBUILD_SHARED_LIBS=OFF -DCMAKE_INSTALL_LIBDIR=lib >"$work/log" 2>&1 || { cat "$work/log"; fail "configuring a static build"; }
+  cmake --install "$work/static_build" --component pkgconfig --prefix "$tree" >/dev/null
+  cp -r "$source/include" "$tree/include"
+  mapfile -t objects < <(find "$build/src" "$build/capi" "$build/cuda" -name '*.o' -path '*/weir_*objects.dir/*' ! -path '*/weir_cli_objects.dir/*' ! -path '*/weir_cuda_objects.dir/*')
+  ar rcs "$tree/lib/libweir-$family.a" "${objects[@]}"
+  cp "$here/c/main.c" "$work/my_code.c"
+  (cd "$work" && export PKG_CONFIG_PATH=$tree/lib/pkgconfig && eval "$mpi my_code.c $(pkg-config --static --cflags --libs "weir-$family") -o my_static_code") ||
+    fail "a static library cannot be linked by $(PKG_CONFIG_PATH=$tree/lib/pkgconfig pkg-config --static --libs "weir-$family")"
+  [ "$("$work/my_static_code")" = "1 rank" ] || fail "the C program with a static library said something else"
+  echo "pkg-config --static: ok"
 }
 
 cmake_consumer() { # LANGUAGE EXPECTED: a project of that folder
@@ -55,11 +76,11 @@ find_package_says() { # TEXT LINE [CMAKE_ARGS...]: a project with this find_pack
 
 # All but the first look is at a tree that was moved.
 cmake --install "$build" --prefix "$work/first" >/dev/null
-mapfile -t languages < <(in_turn_of c cxx)
+mapfile -t languages < <(in_turn_of c cxx fortran)
 pkg_config_consumers "$work/first" "${languages[@]}"
 prefix=$work/prefix
 mv "$work/first" "$prefix"
-mapfile -t languages < <(in_turn_of cxx c)
+mapfile -t languages < <(in_turn_of fortran c cxx)
 pkg_config_consumers "$prefix" "${languages[@]}"
 libdir=$(library_folder "$prefix")
 
@@ -109,6 +130,7 @@ if command -v pkg-config >/dev/null; then
   if in_turn 1 3; then layout "$work/tree/lib64" "$work/moved" "$work/moved/lib64"; fi
   if in_turn 2 3; then layout "$work/elsewhere/lib" "$work/tree" "$work/elsewhere/lib"; fi
   echo "pkg-config of other layouts: ok"
+  if in_turn 1 4 && [ -d "$build/src" ]; then static_consumer; fi
 fi
 
 # A project that this one is part of keeps what it has chosen, and installs what is its own.
@@ -134,7 +156,12 @@ echo "as part of another project: ok"
 
 "$prefix/bin/weir" info | grep "^weir " >/dev/null || fail "the installed command does not work"
 readelf -d "$prefix/bin/weir" | grep "RUNPATH.*\[\$ORIGIN/\.\./lib" >/dev/null || fail "bin/weir does not look for libraries in ../lib"
-[ -s "$(find "$prefix" -name weir.1)" ] || fail "no manual page"
+for page in man1/weir.1 man3/weir.3; do [ -s "$prefix/share/man/$page" ] || fail "no manual page $page"; done
+doc=$prefix/share/doc/weir
+for file in README.md docs/start-here.md docs/reference.md docs/which-algorithm.svg capi/fortran/README.md capi/python/README.md include/README.md \
+  examples/01_fashion_mnist/main.cpp examples/start_here/start_here.c examples/start_here/start_here.f90 examples/start_here/start_here.py; do
+  [ -s "$doc/$file" ] || fail "$file is not installed"
+done
 echo "installed command: ok"
 
 "$prefix/bin/weir" bench fusion --shrink 1000 --scheme none --iterations 1 --warmup 0 | grep "^resnet50: 161 tensors" >/dev/null || fail "the installed command finds no tables of networks"
@@ -180,7 +207,8 @@ module=$(find "$prefix/share/modulefiles/weir" -name "*-$family")
 if modulecmd=$(command -v modulecmd.tcl || compgen -G '/usr/lib/*/modulecmd.tcl' || compgen -G '/usr/share/modules/libexec/modulecmd.tcl'); then
   # shellcheck disable=SC1091
   (MODULEPATH=$prefix/share/modulefiles && export MODULEPATH && eval "$("$modulecmd" bash load "weir/$(basename "$module")")" &&
-    [ "$(command -v weir)" = "$prefix/bin/weir" ] && [[ :$LD_LIBRARY_PATH: == *":$libdir:"* ]]) || fail "module load weir does not lead to $prefix"
+    [ "$(command -v weir)" = "$prefix/bin/weir" ] && [[ :$LD_LIBRARY_PATH: == *":$libdir:"* ]] &&
+    { [ ! -d "$libdir/weir/fortran/$family" ] || [ "$WEIR_FORTRAN_MODULES" = "$libdir/weir/fortran/$family" ]; }) || fail "module load weir does not lead to $prefix"
   echo "environment module: ok"
 else
   echo "skipped: no environment-modules"

@@ -1,13 +1,15 @@
 // A training loop on 4 ranks in which rank 2 misbehaves before its sixth iteration, for what `weir trace` says of it. Ranks end by
-// themselves, unless they cannot, once all that can have written their dumps. One argument: freeze, kill, delay (main returns), skip (a plan that
-// the others run), signal (a dump is asked for, and nothing is wrong) or none.
+// themselves, unless they cannot, once all that can have written their dumps. One argument: freeze, kill, delay (main returns),
+// skip (a plan that the others run), signal (a dump is asked for, and nothing is wrong) or none.
 #include <fmt/format.h>
 #include <unistd.h>
 #include <weir/mpi.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <string_view>
 #include <vector>
 
@@ -47,8 +49,10 @@ void await_dumps(std::string_view how) {
   if (folder == nullptr) return;
   const int expected = how == "freeze" || how == "kill" ? 3 : 4;
   for (int tries = 0; tries < 1200; ++tries) {
-    int there = 0;
-    for (int rank = 0; rank < 4; ++rank) there += access(fmt::format("{}/weir-dump.c0.rank{}.json", folder, rank).c_str(), F_OK) == 0 ? 1 : 0;
+    std::error_code ignored;
+    const auto there = std::ranges::count_if(std::filesystem::directory_iterator(folder, ignored), [](const auto& entry) {
+      return entry.path().filename().string().starts_with("weir-dump.") && entry.path().extension() == ".json";
+    });
     if (there >= expected) return;
     usleep(50'000);
   }

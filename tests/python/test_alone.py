@@ -194,7 +194,9 @@ def test_mypy():
 
 
 def test_after_mpi_has_been_finalised():
-    pytest.importorskip("mpi4py")
+    why = why_no_mpi4py()
+    if why:
+        pytest.skip(why)
     program = """
 from mpi4py import MPI
 import weir

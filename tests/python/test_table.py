@@ -1,3 +1,5 @@
+import copy
+import pickle
 import signal
 
 import numpy as np
@@ -103,7 +105,9 @@ VECTORS = np.zeros((2, WIDTH), np.float32)
 @pytest.mark.parametrize(
     "bad, own, others",
     [
-        ([1, 2], "the array of ids is of type list", "null pointer"),
+        ("12", "the array of ids is of type str", "null pointer"),
+        ([1.5, 2], "the array of ids has type float64; the table takes int32 or int64", "null pointer"),
+        ([[1], [2, 3]], "the list of ids makes no array: ", "null pointer"),
         (np.array([1.0]), "the array of ids has type float64; the table takes int32 or int64", "null pointer"),
         (np.arange(8)[::2], "the array of ids is not contiguous", "null pointer"),
         (np.array([1, ROWS]), "id 50 at position 1", "id 50 at position 1"),
@@ -167,6 +171,20 @@ def test_bad_rows_of_one_rank(comm, table, bad, own):
     with pytest.raises(weir.ArgumentError, match="rows from row 49 on"):
         table.export_rows(*of_one(comm, 0, (49, 2), (0, 1)))
     assert all_rows(table).shape == (ROWS, WIDTH)
+
+
+def test_lists_of_ids(comm, table):
+    expected = table.lookup(np.array([[3, 4], [4, 9]])).result()
+    np.testing.assert_array_equal(table.lookup([[3, 4], [4, 9]]).result(), expected)
+    np.testing.assert_array_equal(table.lookup(((3, 4), (4, 9))).result(), expected)
+    assert table.lookup([]).result().shape == (0, WIDTH)
+
+
+def test_copies_are_refused(comm, table):
+    for what in (table, comm):
+        for copier in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match="cannot be copied or pickled"):
+                copier(what)
 
 
 def test_bad_arguments_of_one_rank_where_there_is_nothing(comm, table):

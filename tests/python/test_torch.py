@@ -574,12 +574,49 @@ def test_ranks_that_another_launcher_has_started(comm, monkeypatch):
                 make()
 
 
+def test_the_address_of_a_host_whose_name_is_a_loopback_address(comm, monkeypatch):
+    """As Debian writes it into /etc/hosts."""
+    hosts = []
+
+    def fail(host, *arguments, **keywords):
+        hosts.append(host)
+        raise RuntimeError("no address")
+
+    monkeypatch.setattr(torch.distributed, "TCPStore", fail)
+    monkeypatch.setattr("socket.gethostname", lambda: "127.0.1.1")
+    with pytest.raises(weir.StateError, match="rank 0 cannot listen"):
+        weir.torch.init_process_group(comm)
+    assert "127.0.1.1" not in hosts
+    addresses = weir.torch.interfaces()
+    assert addresses["127.0.0.1"] == "lo"
+    assert weir.torch.own_address("127.0.0.1") == "127.0.0.1"
+    assert weir.torch.own_address() in addresses
+
+
+def test_names_without_what_wraps_a_model(comm):
+    class Compiled(nn.Module):
+        """As torch.compile makes of a module."""
+
+        def __init__(self, module):
+            super().__init__()
+            self._orig_mod = module
+
+    names = [name for name, _ in network().named_parameters()]
+    inner = network()
+    inner[2] = Compiled(inner[2])
+    for model in (network(), Compiled(network()), DistributedDataParallel(network()), Compiled(DistributedDataParallel(network())),
+                  DistributedDataParallel(Compiled(network())), inner):
+        gradients = weir.torch.GradientAllreduce(model, comm)
+        assert sorted(gradients._parameters) == sorted(names)
+        gradients.close()
+
+
 def test_a_rank_0_that_cannot_listen(comm, monkeypatch):
     def fail(*arguments, **keywords):
         raise RuntimeError("no address")
 
     monkeypatch.setattr(torch.distributed, "TCPStore", fail)
-    with pytest.raises(weir.StateError, match="rank 0 cannot listen under its host name"):
+    with pytest.raises(weir.StateError, match="rank 0 cannot listen: see that its host"):
         weir.torch.init_process_group(comm)
 
 

@@ -45,6 +45,13 @@ TEST_CASE("settings come from the environment, nonsense is named") {
     REQUIRE_THROWS_WITH(read_settings(), ContainsSubstring("WEIR_THREADS is '" + std::string(nonsense) +
                                                            "': it must be a number of threads up to 1024"));
   }
+  setenv("WEIR_THREADS", "0", 1);
+  setenv("WEIR_READ_AHEAD", "maybe", 1);
+  REQUIRE_THROWS_WITH(read_settings(), ContainsSubstring("WEIR_READ_AHEAD is 'maybe': it must be one of auto, on, off"));
+  setenv("WEIR_READ_AHEAD", "off", 1);
+  REQUIRE(read_settings().read_ahead == ReadAheadSetting::off);
+  unsetenv("WEIR_READ_AHEAD");
+  REQUIRE(read_settings().read_ahead == ReadAheadSetting::automatic);
   setenv("WEIR_THREADS", "3", 1);
   REQUIRE(read_settings().threads == 3);
   unsetenv("WEIR_THREADS");

@@ -471,6 +471,32 @@ TEST_CASE("ranks divide the cores that they share", "[topology]") {
   CHECK(own("rank:2", {cores(0, 7), {}}, false) == Counts{1, 1});
 }
 
+TEST_CASE("ranks divide the quota of a control group that they share", "[topology]") {
+  const auto own = [](const std::vector<CpuQuota>& quotas, bool progress_threads) {
+    std::vector<Location> locations = synthetic_machine("rank:4");
+    for (std::size_t rank = 0; rank < locations.size(); ++rank) {
+      locations[rank].cores = cores(0, 31);
+      locations[rank].quota = quotas[rank % quotas.size()];
+    }
+    return own_cores(Topology(locations, 1), 1, progress_threads);
+  };
+  CHECK(own({{0, 0}}, false) == 8);
+  CHECK(own({{100, 1}}, false) == 8);
+  CHECK(own({{16, 1}}, false) == 4);
+  CHECK(own({{16, 1}}, true) == 4);
+  CHECK(own({{2.5, 1}}, false) == 1);
+  CHECK(own({{4, 1}, {4, 2}, {4, 3}, {4, 4}}, false) == 4);
+}
+
+TEST_CASE("hosts of one name that were started at different times are different nodes", "[topology]") {
+  std::vector<Location> locations = synthetic_machine("rank:4");
+  for (std::size_t rank = 0; rank < locations.size(); ++rank) store_name(locations[rank].boot, rank < 3 ? "a" : "b");
+  const Topology topology(locations, 0);
+  CHECK(topology.node_count() == 2);
+  CHECK(topology.node_of(2) == 0);
+  CHECK(topology.node_of(3) == 1);
+}
+
 TEST_CASE("progress threads get cores from above, where ranks have two or more each") {
   using Texts = std::vector<std::string>;
   // Unbound ranks of a node share all its cores.

@@ -182,6 +182,8 @@ class weir_checkpoint_config(Structure):
         ("folder", c_char_p),
         ("run", c_char_p),
         ("name", c_char_p),
+        ("strict", c_int32),
+        ("reserved", c_int32),
     ]
 
 

@@ -132,5 +132,5 @@ def check(status: int, comm: Optional[int] = None) -> None:
 
 
 def error_of(status: int, comm: Optional[int] = None) -> Exception:
-    text = lib.weir_last_error(comm)
-    return ERRORS.get(status, InternalError)(text.decode(errors="replace") if text else f"status {status}")
+    text = lib.weir_last_error(comm) or lib.weir_last_error(None) or lib.weir_status_string(status)  # the first: unless it is closed
+    return ERRORS.get(status, InternalError)(text.decode(errors="replace"))

@@ -78,6 +78,9 @@ class Object:
             refuse_making(comm._handle, self._kind, error)
         raise error
 
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError(f"{self._kind} '{self._name}' cannot be copied or pickled: what it stands for is in the library")
+
     def _function(self, name: str) -> Any:
         return getattr(lib, self._functions + name)
 

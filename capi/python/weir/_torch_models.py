@@ -54,11 +54,24 @@ def parameters_of(model: Any) -> Dict[str, Any]:
     return parameters
 
 
+COMPILED = "_orig_mod"  # what torch.compile calls the module that it wraps
+
+
 def trainable(model: Any) -> Dict[str, Any]:
+    """Under the names that they have without DistributedDataParallel and torch.compile: a state fits whichever wraps the model."""
     ignored: Iterable[str] = ()
-    if isinstance(model, DistributedDataParallel):
-        ignored, model = model.parameters_to_ignore, model.module
-    return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad and name not in ignored}
+    while True:
+        if isinstance(model, DistributedDataParallel):
+            ignored, model = model.parameters_to_ignore, model.module
+        elif isinstance(getattr(model, COMPILED, None), torch.nn.Module):
+            model = getattr(model, COMPILED)
+        else:
+            break
+    return {
+        name.replace(f"{COMPILED}.", ""): parameter
+        for name, parameter in model.named_parameters()
+        if parameter.requires_grad and name not in ignored
+    }
 
 
 def entry_of(what: str, mapping: Any, name: str, kind: Any, required: bool = True) -> Any:

@@ -380,11 +380,14 @@ class SampleErrors(IntEnum):
     error: the batch ends in an error on all ranks, which names the sample
     skip: its size is -1 and its value all zeros; it is counted, and tried anew when it is next asked for
     retry: it is read and decoded anew, `retries` times, after longer and longer pauses; then as error
+    substitute: its place in the batch takes size and value of the next sample of the batch that could be had, behind the last the
+        first; counted and tried anew as with skip. A batch without any is as with skip
     """
 
     error = 0
     skip = 1
     retry = 2
+    substitute = 3
 
 
 class Shuffle(IntEnum):
@@ -982,6 +985,7 @@ class CheckpointConfig(Struct):
     run: of what training run they are, in its own words. A folder with files of another run is refused; empty: of any
     keep: so many of the newest files stay
     compression: of large arrays: 0: none; 1 to 9: deflate, faster or smaller, of bytes shuffled by their place in an element
+    strict: restore() throws where the newest file is damaged; else it warns, and takes the newest one that is whole
     name: for messages and dumps
     """
 
@@ -989,11 +993,12 @@ class CheckpointConfig(Struct):
     run: str = ""
     keep: int = 2
     compression: int = 0
+    strict: bool = False
     name: str = "checkpoint"
 
     _c = _abi.weir_checkpoint_config
     _kinds = {
-        "folder": str, "run": str, "keep": int, "compression": int, "name": str,
+        "folder": str, "run": str, "keep": int, "compression": int, "strict": bool, "name": str,
     }
 
 
@@ -1009,6 +1014,7 @@ class CheckpointKeywords:
         run: str = "",
         keep: int = 2,
         compression: int = 0,
+        strict: bool = False,
         name: str = "checkpoint",
     ) -> None:
         """Describes where checkpoints go. All fields but `name` must be equal on all ranks.
@@ -1019,12 +1025,13 @@ class CheckpointKeywords:
         run: of what training run they are, in its own words. A folder with files of another run is refused; empty: of any
         keep: so many of the newest files stay
         compression: of large arrays: 0: none; 1 to 9: deflate, faster or smaller, of bytes shuffled by their place in an element
+        strict: restore() throws where the newest file is damaged; else it warns, and takes the newest one that is whole
         name: for messages and dumps
         """
         self._make(
             comm,
             CheckpointConfig(
-                folder=folder, run=run, keep=keep, compression=compression, name=name,
+                folder=folder, run=run, keep=keep, compression=compression, strict=strict, name=name,
             ),
         )
 

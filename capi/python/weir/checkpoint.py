@@ -215,8 +215,8 @@ class Checkpoint(CheckpointKeywords, Object):
         return Operation(self, run, lambda: None)
 
     def restore(self, step: Optional[int] = None) -> Optional[int]:
-        """Collective, blocking. Restores everything that was added, from the file of `step`, or from the newest, and gives its
-        step; None where the folder has no file. With as many ranks on the same nodes as have saved, the run goes on bit for bit
+        """Collective, blocking. Restores everything that was added, from the file of `step`, or from the newest that is
+        whole (with `strict`, from the newest), and gives its step; None where the folder has no file. With as many ranks on the same nodes as have saved, the run goes on bit for bit
         as if it had not stopped. With others, what ranks hold is divided anew.
 
         FileError where the file is damaged, MismatchError where it does not fit, on all ranks; everything is then as it was."""

@@ -6,7 +6,7 @@ import os
 import sys
 from html import escape
 from types import TracebackType
-from typing import Any, List, Optional, Type, Union
+from typing import Any, List, NoReturn, Optional, Type, Union
 
 from . import _library
 from ._handles import CommHandle, Process
@@ -89,6 +89,9 @@ class Communicator:
         self._size = self._number(lib.weir_comm_size)
         if comm is None and self._size == 1:
             refuse(_library.launcher_problem(lib))
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("a communicator cannot be copied or pickled: what it stands for is in the library")
 
     def _number(self, function: Any, *arguments: Any, kind: Any = ctypes.c_int) -> int:
         number = kind()

@@ -156,6 +156,11 @@ class EmbeddingTable(TableKeywords, Stateful):
         return EmbeddingConfig._from_c(c)
 
     def _ids(self, ids: Any) -> Tuple[Memory, Optional[Exception]]:
+        if isinstance(ids, (list, tuple)):
+            try:
+                ids = np.asarray(ids, None if len(ids) else np.int64)
+            except ValueError as error:  # of different lengths
+                return NOWHERE, self._refusal(f"the list of ids makes no array: {error}")
         return self._memory("the array of ids", ids, IDS, None if self._cuda else False, False)
 
     def _new_vectors(self, ids: Any, there: Memory) -> Any:

@@ -21,7 +21,10 @@ PyTorch 1.13 or later. Programs are started by mpirun; init_process_group() make
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
 import socket
+import struct
 import weakref
 from typing import Any, Callable, Collection, ContextManager, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
 
@@ -51,6 +54,7 @@ __all__ = [
 ]
 
 STATE_VERSION = 1
+SIOCGIFADDR = 0x8915  # of Linux: the address of a network interface
 RENEW = "call close(), and make a new one, on all ranks"
 
 
@@ -874,17 +878,41 @@ def fuse_gradients(model: Any, comm: Optional[Communicator] = None, **keywords: 
     return FusedGradients(model, comm, **keywords)
 
 
+def interfaces() -> Dict[str, str]:
+    """The IPv4 addresses of this host's network interfaces, and their names. Linux."""
+    found = {}
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        for _, name in socket.if_nameindex():
+            with contextlib.suppress(OSError):  # it has none
+                reply = fcntl.ioctl(one, SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
+                found[socket.inet_ntoa(reply[20:24])] = name
+    return found
+
+
+def own_address(towards: str = "192.0.2.1") -> str:
+    """From which address this host sends to another; nothing is sent. Not what its name stands for: that may be 127.0.1.1."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        try:
+            one.connect((towards, 9))
+            return str(one.getsockname()[0])
+        except OSError:  # no route
+            return next((address for address in interfaces() if not address.startswith("127.")), "127.0.0.1")
+
+
 def init_process_group(comm: Optional[Communicator] = None, backend: str = "gloo", **keywords: Any) -> Communicator:
     """Collective. torch.distributed.init_process_group for the ranks of `comm`, by default all: no MASTER_ADDR needed. Rank 0
-    listens, and tells the others where. Returns the communicator, for ddp_hook."""
+    listens, and tells the others where. Gloo takes the network interface that leads to rank 0, unless GLOO_SOCKET_IFNAME names
+    one; that variable is set then. Returns the communicator, for ddp_hook."""
     if comm is None:
         comm = everybody()
+    alone = len(comm.group("node")) == comm.size
     store = problem = None
     address = np.zeros(256)
     if comm.rank == 0:
         try:
-            store = dist.TCPStore(socket.gethostname(), 0, comm.size, True, wait_for_workers=False)
-            text = f"{socket.gethostname()} {store.port}".encode()
+            host = "127.0.0.1" if alone else own_address()
+            store = dist.TCPStore(host, 0, comm.size, True, wait_for_workers=False)
+            text = f"{host} {store.port}".encode()
             address[: len(text)] = list(text)
         except (OSError, RuntimeError) as error:  # the others wait to hear of it
             problem = error
@@ -893,9 +921,12 @@ def init_process_group(comm: Optional[Communicator] = None, backend: str = "gloo
     ) as plan:
         plan.run(address)
     if not address.any():
-        raise StateError("rank 0 cannot listen under its host name: see that the name has an address") from problem
+        raise StateError("rank 0 cannot listen: see that its host has a network interface with an address") from problem
+    host, port = bytes(address[address > 0].astype(np.uint8)).decode().split()
+    name = interfaces().get(host if alone or comm.rank == 0 else own_address(host))
+    if name is not None:
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", name)
     if store is None:
-        host, port = bytes(address[address > 0].astype(np.uint8)).decode().split()
         store = dist.TCPStore(host, int(port), comm.size, False)
     dist.init_process_group(backend, store=store, rank=comm.rank, world_size=comm.size, **keywords)
     return comm

@@ -11,14 +11,15 @@
 
 #include "kernels/host/dispatch.hpp"
 #include "kernels/host/keys-inl.hpp"
+#include "kernels/read_ahead.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace weir::kernels::host::HWY_NAMESPACE {
 namespace {
 
-/// Bytes from what is looked at to what is fetched. Hits are picked out between two chunks, with branches that are hard to predict:
-/// the loads that keep memory busy then start too late. On a Sapphire Rapids, weir bench select takes 8.4 ms in place of 10.7 so;
-/// 2 KB and 4 KB were worse.
+/// Bytes from what is looked at to what is fetched, where that helps (read_ahead.hpp). Hits are picked out between two chunks, with
+/// branches that are hard to predict: the loads that keep memory busy then start too late. On a Sapphire Rapids, weir bench select
+/// takes 8.4 ms in place of 10.7 so; 2 KB and 4 KB were worse.
 constexpr std::int64_t prefetch_ahead = 3072;
 
 template <class T>
@@ -31,8 +32,11 @@ template <class T>
 struct Plain {
   using Value = T;
   const T* x;
+  bool ahead;
 
-  HWY_INLINE void prefetch_after(std::int64_t i) const { prefetch(x + i); }
+  HWY_INLINE void prefetch_after(std::int64_t i) const {
+    if (ahead) prefetch(x + i);
+  }
 
   template <class D>
   HWY_INLINE hn::Vec<D> values(D d, std::int64_t i) const {
@@ -57,8 +61,10 @@ struct Compensated {
   const T* gradient;
   T* residual;
   Key<T> keep_old;
+  bool ahead;
 
   HWY_INLINE void prefetch_after(std::int64_t i) const {
+    if (!ahead) return;
     prefetch(gradient + i);
     prefetch(residual + i);
   }
@@ -221,12 +227,14 @@ HWY_INLINE std::int64_t select_from(Source source, std::int64_t count, Key<T> th
 template <class T>
 std::int64_t compensate_select(const T* gradient, T* residual, std::int64_t count, Key<T> threshold, Key<T> keep_old,
                                std::uint32_t* indices, T* values, std::int64_t capacity) {
-  return select_from(Compensated<T>{gradient, residual, keep_old}, count, threshold, Output<T>{indices, values, capacity});
+  const ReadAheadTurn turn(2 * count * static_cast<std::int64_t>(sizeof(T)));
+  return select_from(Compensated<T>{gradient, residual, keep_old, turn.on()}, count, threshold,
+                     Output<T>{indices, values, capacity});
 }
 
 template <class T>
 std::int64_t select(const T* x, std::int64_t count, Key<T> threshold, std::uint32_t* indices, T* values, std::int64_t capacity) {
-  return select_from(Plain<T>{x}, count, threshold, Output<T>{indices, values, capacity});
+  return select_from(Plain<T>{x, selects_ahead()}, count, threshold, Output<T>{indices, values, capacity});
 }
 
 /// What a band is taken from.
