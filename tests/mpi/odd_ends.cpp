@@ -24,8 +24,8 @@ int world_rank() {
   return rank;
 }
 
-/// After what has been printed has been read: MPICH's launcher loses the last lines before an abort in 4 of 100 runs, also of programs
-/// without Weir.
+/// After what has been printed has been read: MPICH's launcher loses the last lines before an abort in 4 of 100 runs, also of
+/// programs without Weir.
 void abort_job(int status) {
   std::fflush(stdout);
   usleep(200'000);
