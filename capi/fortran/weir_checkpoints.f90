@@ -43,9 +43,10 @@ module weir_checkpoints
     !> steps.
     generic :: add => add_plan, add_table, add_fused, add_optimizer, add_adam, add_schedule
     !> (name, array, distribution, first, total, ierr): the caller's own array, int8, int32, int64, real32 or real64 of rank 1, or
-    !> real32 or real64 of rank 2 or 3. It is never copied, so it must be contiguous; restore writes into it. Declare it target,
-    !> and keep it until the last save and restore. `distribution` is WEIR_DISTRIBUTION_REPLICATED, ...; for
-    !> WEIR_DISTRIBUTION_BLOCK, `first`, int64, is the number of its first element, from 1, in a whole of `total` elements.
+    !> real32 or real64 of rank 2 or 3. It is never copied, so it must be contiguous; restore writes into it. It must be a target,
+    !> which compilers check, or a pointer: keep it until the last save and restore. `distribution` is
+    !> WEIR_DISTRIBUTION_REPLICATED, ...; for WEIR_DISTRIBUTION_BLOCK, `first`, int64, is the number of its first element, from 1, in
+    !> a whole of `total` elements.
     generic :: add_array => add_int8_1, add_int32_1, add_int64_1, add_real32_1, add_real32_2, add_real32_3, add_real64_1, &
       add_real64_2, add_real64_3
     !> (name, value, ierr): a value that is saved with everything, int64, real64 or text: rank 0's goes into the file.
@@ -194,10 +195,11 @@ contains
   end subroutine
 
   !> What all arrays come to.
-  subroutine add_view(self, name, view, type, distribution, first, total, ierr)
+  subroutine add_view(self, name, view, is_there, type, distribution, first, total, ierr)
     class(weir_checkpoint), intent(inout) :: self
     character(len=*), intent(in) :: name
     type(array_view), intent(in) :: view
+    logical, intent(in) :: is_there
     integer, intent(in) :: type, distribution
     integer(int64), intent(in), optional :: first, total
     integer, intent(out), optional :: ierr
@@ -209,7 +211,9 @@ contains
     whole = -1
     if (present(first)) before = first - 1
     if (present(total)) whole = total
-    if (.not. view%contiguous) then
+    if (.not. is_there) then
+      refusal = 'checkpoint '''//trim(self%name)//''': array '''//trim(name)//''' is not allocated: allocate it before'
+    else if (.not. view%contiguous) then
       refusal = 'checkpoint '''//trim(self%name)//''': array '''//trim(name)//''' '//not_contiguous
     else if (distribution == WEIR_DISTRIBUTION_BLOCK .and. .not. (present(first) .and. present(total))) then
       refusal = 'checkpoint '''//trim(self%name)//''': array '''//trim(name)// &

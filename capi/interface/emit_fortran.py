@@ -288,11 +288,13 @@ def checkpoint_arrays_inc():
                     f"  subroutine add_{kind}_{rank}(self, name, array, distribution, first, total, ierr)",
                     "    class(weir_checkpoint), intent(inout) :: self",
                     "    character(len=*), intent(in) :: name",
-                    f"    {type_}, intent(inout), target, asynchronous :: array({', '.join(':' * rank)})",
+                    f"    {type_}, pointer, intent(in), asynchronous :: array({', '.join(':' * rank)})  ! what is no target is refused",
                     "    integer, intent(in) :: distribution",
                     "    integer(int64), intent(in), optional :: first, total",
                     "    integer, intent(out), optional :: ierr",
-                    f"    call add_view(self, name, view_of(array), WEIR_ELEMENT_{element}, distribution, first, total, ierr)",
+                    "    type(array_view) :: view",
+                    "    if (associated(array)) view = view_of(array)",
+                    f"    call add_view(self, name, view, associated(array), WEIR_ELEMENT_{element}, distribution, first, total, ierr)",
                     "  end subroutine"]
     return out
 

@@ -203,6 +203,7 @@ contains
     integer(int64), target :: large(2)
     real(real32), target :: weights(4, 5), filters(2, 3, 4), line(6)
     real(real64), target :: block(each), plane(2, 2), cube(2, 2, 2)
+    real(real64), allocatable, target :: nowhere(:)
     integer(int64) :: found
     integer :: i, ierr
 
@@ -245,6 +246,9 @@ contains
     call checkpoint%statistics(statistics)
     call expect(statistics%step == 0 .and. statistics%ranks == ranks .and. statistics%bytes_written > 0, 'statistics')
 
+    call checkpoint%add_array('nowhere', nowhere, WEIR_DISTRIBUTION_LOCAL, ierr=ierr)
+    call expect_status(ierr, WEIR_ERR_ARGUMENT, comm, 'adding an array that is not allocated')
+    call expect_text(comm%last_error(), 'array ''nowhere'' is not allocated')
     call checkpoint%add_array('section', weights(1:4:2, :), WEIR_DISTRIBUTION_LOCAL, ierr=ierr)
     call expect_status(ierr, WEIR_ERR_ARGUMENT, comm, 'adding a section with strides')
     call expect_text(comm%last_error(), 'array ''section'' is not contiguous')
