@@ -15,7 +15,7 @@
 namespace weir {
 namespace {
 
-/// All of a small file; empty where there is none. Streams and paths of the standard library do not get over
+/// Reads all of a small file; empty where there is none. Streams and paths of the standard library do not get over
 /// memory that runs out (GCC 12).
 std::string text_of(const std::string& file) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> in(std::fopen(file.c_str(), "r"), &std::fclose);
@@ -34,15 +34,15 @@ std::string_view take(std::string_view& text, std::string_view ends) {
   return word;
 }
 
-/// Nothing where it is no number, such as "max".
+/// Parses a number; nothing where the word is none, such as "max".
 std::optional<double> number(std::string_view word) {
   double value = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
   return error == std::errc() && end == word.data() + word.size() ? std::optional(value) : std::nullopt;
 }
 
-/// The folders of this process's group and those around it, the process's own first. `controller` is one of version 1, whose
-/// hierarchies have folders of their own; empty for version 2.
+/// Returns the folders of this process's group and those around it, the process's own first. `controller` is one of version 1,
+/// whose hierarchies have folders of their own; empty for version 2.
 std::vector<std::string> groups(const GroupFiles& files, const std::string& controller) {
   std::vector<std::string> folders;
   const std::string text = text_of(files.self);
@@ -62,14 +62,14 @@ std::vector<std::string> groups(const GroupFiles& files, const std::string& cont
   return folders;
 }
 
-/// The first number of a file; nothing where there is no file, or the word "max".
+/// Reads the first number of a file; nothing where there is no file, or the word "max".
 std::optional<double> number_in(const std::string& file) {
   const std::string text = text_of(file);
   std::string_view left = text;
   return number(take(left, " \n"));
 }
 
-/// Of a file of lines "name number".
+/// Reads the number behind `name` in a file of lines "name number"; 0 where there is none.
 double number_after(const std::string& file, std::string_view name) {
   const std::string text = text_of(file);
   std::string_view left = text;

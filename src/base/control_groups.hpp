@@ -16,11 +16,11 @@ struct CpuQuota {
   double processors = 0;    ///< as many at a time, in the long run; 0: there is no limit
   std::uint64_t group = 0;  ///< of the group that has it: processes with the same number share it
 };
-/// The least of the group and those around it.
+/// Returns the smallest quota of this process's group and those around it.
 [[nodiscard]] CpuQuota cpu_quota(const GroupFiles& files = {});
 
-/// Bytes that the groups still allow: their limits less what is in use and could not be given back at once. Infinite without a
-/// limit.
+/// Returns the bytes that the groups still allow: their limits less what is in use and could not be given back at once. Infinite
+/// without a limit.
 [[nodiscard]] double room_in_groups(const GroupFiles& files = {});
 
 }  // namespace weir

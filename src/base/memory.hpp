@@ -3,7 +3,7 @@
 
 namespace weir {
 
-/// Bytes that this process may still take: what the kernel calls available, within what control groups leave. Linux.
+/// Returns the bytes that this process may still take: what the kernel calls available, within what control groups leave. Linux.
 [[nodiscard]] double available_memory();
 
 }  // namespace weir

@@ -37,7 +37,7 @@ struct Introduction {
   Location location;
 };
 
-/// Of a job of SLURM, PBS or LSF, without what does not belong into the name of a file; empty elsewhere.
+/// Returns the id that SLURM, PBS or LSF has given the job, as far as it may be part of a file name; empty elsewhere.
 std::string job_name() {
   const auto environment = [](const char* name) {
     const char* const value = std::getenv(name);

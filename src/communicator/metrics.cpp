@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::chrono::seconds writing_interval{5};
 
-/// As the value of a label, which is UTF-8.
+/// Escapes the value of a label. Bytes that are no UTF-8 are replaced.
 std::string escaped(std::string_view text) {
   std::string result;
   for (const char c : JsonValue::parse(JsonValue(text).text(-1)).view().string()) {

@@ -17,9 +17,9 @@
 
 namespace weir::detail {
 
-/// Whether the residual's norm is estimated after this iteration: now and then.
+/// Says whether the residual's norm is estimated after this iteration: after some.
 [[nodiscard]] constexpr bool samples_residual(std::int64_t iteration) { return iteration % 32 == 1; }
-/// The sum of squares, estimated from some entries.
+/// Estimates the sum of squares from some entries.
 template <class T>
 [[nodiscard]] double sampled_square(std::span<const T> x) {
   constexpr std::size_t entries = 4096;

@@ -315,7 +315,7 @@ void BatchCall::note_failure(const LoadJob& job) {
                          why.text.data());
 }
 
-/// The place in the batch whose value sample i's place takes.
+/// Returns the place in the batch whose value place i gets.
 std::int64_t BatchCall::stand_in(std::int64_t i) const {
   if (setup_.config.on_error != SampleErrors::substitute) return i;
   for (std::int64_t step = 0; step < count_; ++step) {

@@ -27,7 +27,7 @@ struct BatchSetup {
   SampleCacheStatistics& statistics;
 };
 
-/// Samples that cannot be had end no batch.
+/// Says whether a batch goes on without samples that cannot be had.
 [[nodiscard]] constexpr bool goes_on_without(SampleErrors rule) {
   return rule == SampleErrors::skip || rule == SampleErrors::substitute;
 }

@@ -25,7 +25,7 @@ struct LoadCounts {
   std::atomic<std::int64_t> store_nanoseconds{0}, folder_nanoseconds{0}, decode_nanoseconds{0};
 };
 
-/// One thread at a time loads a sample: another that wants it, too, waits and finds it kept.
+/// Lets one thread at a time load a sample. Another thread that wants it waits, and finds it kept.
 class SampleTurns {
  public:
   /// Waits until no thread has the sample, and has it until its end.

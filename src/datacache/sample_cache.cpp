@@ -90,8 +90,8 @@ std::int64_t store_bytes(CommunicatorState& comm, const SampleCacheConfig& confi
   return bytes < StorePart::least_bytes(most) ? 0 : bytes;
 }
 
-/// Of the source, and, where there are folders whose packs outlive the run, with what has changed on the store: each rank looks at
-/// its share of the samples.
+/// Returns the source's identity. Where folders keep packs for later runs, what has changed on the store is part of it: each rank
+/// looks at its share of the samples.
 std::string identity_of(CommunicatorState& comm, const SampleCacheConfig& config, const SampleSource& source) {
   const std::span<const int> folders = comm.share("looking for folders of samples", config.folder.empty() ? 0 : 1);
   const bool any = std::any_of(folders.begin(), folders.end(), [](int has) { return has != 0; });

@@ -27,7 +27,7 @@ template <class T>
 template <class T>
 inline constexpr Key<T> key_infinity = sizeof(T) == 4 ? Key<T>(0x7f800000u) : static_cast<Key<T>>(0x7ff0000000000000ull);
 
-/// The key of what `key` belongs to, times `factor`; 0, which stands for no key, stays 0.
+/// Returns the key of x * factor, where `key` is that of x. 0, which stands for no key, stays 0.
 template <class T>
 [[nodiscard]] Key<T> scaled_key(Key<T> key, double factor) noexcept {
   if (key == 0) return 0;

@@ -7,17 +7,17 @@
 
 namespace weir::kernels::host {
 
-/// For the whole process, from now on. Without it, the first selections from arrays that no cache holds go either way by turns, and
-/// are timed; what was faster stays. Thread-safe.
+/// Switches it on or off for the whole process. Without this call, the first selections from arrays that no cache holds are timed,
+/// with and without it by turns, and the faster way stays. Thread-safe.
 void set_read_ahead(bool on) noexcept;
 
-/// "on: it takes 0.83 x the time", for people.
+/// Returns "on: with it, selection takes 0.83 x the time" or the like, for people.
 [[nodiscard]] std::string read_ahead_text();
 
-/// What has been set, or found out: for kernels that are not timed.
+/// Says what has been set or found out, for kernels that are not timed.
 [[nodiscard]] bool selects_ahead() noexcept;
 
-/// One call's way, and its time where it counts. For selecting kernels.
+/// Decides how one call of a selecting kernel goes, and times it while that is not known.
 class ReadAheadTurn {
  public:
   /// The call goes through so many bytes.

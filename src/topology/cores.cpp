@@ -56,7 +56,7 @@ FreeCore free_core(const Topology& topology, int rank) {
 
 namespace {
 
-/// Whole processors that the rank may use in the long run.
+/// Returns how many whole processors the rank's share of its quota is.
 int quota_share(const Topology& topology, int rank) {
   const CpuQuota& mine = topology.location(rank).quota;
   if (mine.processors <= 0) return CoreSet::most;

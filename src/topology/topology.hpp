@@ -20,7 +20,7 @@ namespace weir {
 /// so that they mean the same on every rank of a node.
 struct Location {
   std::array<char, 64> host{};             ///< node name, see store_name
-  std::array<char, 40> boot{};             ///< what the kernel calls its last start: no other machine's; empty where unknown
+  std::array<char, 40> boot{};             ///< the kernel's boot id, which no other machine has; empty where unknown
   std::array<char, 128> switch_address{};  ///< SLURM's topology address without the node, "spine.leaf0"; empty when unknown
   std::int32_t socket = -1;
   std::int32_t numa = -1;
@@ -59,7 +59,7 @@ class Topology {
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return static_cast<int>(locations_.size()); }
   [[nodiscard]] const Location& location(int rank) const { return locations_.at(static_cast<std::size_t>(rank)); }
-  /// Innermost level that ranks a and b are known to share. Ranks share a node when the names and the last starts of their hosts
+  /// Innermost level that ranks a and b are known to share. Ranks share a node when their host names and boot ids
   /// are equal, and a switch group when the switch addresses of their nodes are (all of it, down to the leaf; a node has the first
   /// one any of its ranks knows). Ranks outside 0 .. size - 1 throw, here and below.
   [[nodiscard]] Level level(int a, int b) const;
