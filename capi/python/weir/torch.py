@@ -712,8 +712,14 @@ class FusedGradients:
     """
 
     def __init__(
-        self, model: Any, comm: Optional[Communicator] = None, *, min_elements: int = 8192, optional: bool = False,
-        scaler: Any = None, **keywords: Any
+        self,
+        model: Any,
+        comm: Optional[Communicator] = None,
+        *,
+        min_elements: int = 8192,
+        optional: bool = False,
+        scaler: Any = None,
+        **keywords: Any,
     ) -> None:
         comm = everybody() if comm is None else comm
         try:
