@@ -30,7 +30,8 @@ Installs the packages that are missing, builds, and runs tests through CTest.
   --no-install   never call apt-get: stop when a package is missing
 
 Stages of --all:
-  cases          every case of every test, on the build with Open MPI (and CUDA, where its compiler is)
+  cases          every case of every test, on the build with Open MPI (and CUDA, where its compiler is); the fuzzers under sanitizers are
+                 among address and thread
   mpich          the tests that use MPI, on a build with MPICH, without precompiled headers
   cluster        the sparse algorithms across network namespaces, SLURM, and where /dev/shm is small, with both MPIs (needs root)
   address        unit, collective, table, checkpoint, sample cache and compressor tests with AddressSanitizer and UndefinedBehaviorSanitizer
@@ -94,8 +95,8 @@ build() {
   # shellcheck disable=SC2086
   cmake --build "$build/$name" --parallel "$((jobs + 1))" --target $targets
 }
-# build_openmpi CUDA [TARGET...]: files of the library several at a time; build_mpich shows what each includes.
-build_openmpi() { build openmpi mpicc.openmpi "all ${*:2}" -DWEIR_WERROR=ON -DCMAKE_UNITY_BUILD=ON -DWEIR_WITH_CUDA="$1" -DWEIR_CUDA_ARCHITECTURES=80 -DWEIR_SANITIZED_TESTS=ON; }
+# build_openmpi CUDA SANITIZED [TARGET...]: files of the library several at a time; build_mpich shows what each includes.
+build_openmpi() { build openmpi mpicc.openmpi "all ${*:3}" -DWEIR_WERROR=ON -DCMAKE_UNITY_BUILD=ON -DWEIR_WITH_CUDA="$1" -DWEIR_CUDA_ARCHITECTURES=80 -DWEIR_SANITIZED_TESTS="$2"; }
 build_mpich() {
   build mpich mpicc.mpich "${mpi_tests[*]}" -DWEIR_WERROR=ON -DWEIR_WITH_CUDA=OFF -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DWEIR_OTHER_BUILD="$build/openmpi"
 }
@@ -157,13 +158,13 @@ run_usual() {
   touch "$stamp.next" # before files are looked at: what changes from here on counts next time
   choose_labels "$stamp"
   [ -z "$labels" ] || echo "Since all passed, only these have changed: ${changed[*]}. Runs the labels $labels; --every-label runs all."
-  build_openmpi OFF
+  build_openmpi OFF ON
   run_tests openmpi -LE cluster ${labels:+-L "^($labels)$"}
   mv "$stamp.next" "$stamp"
 }
 run_cases() {
   export TEST_EVERY=1
-  build_openmpi AUTO weir_simulate_fusion weir_simulate_pto
+  build_openmpi AUTO OFF weir_simulate_fusion weir_simulate_pto
   run_tests openmpi -LE cluster
 }
 run_mpich() {
@@ -173,7 +174,7 @@ run_mpich() {
 }
 run_cluster() {
   export TEST_EVERY=1
-  build_openmpi OFF
+  build_openmpi OFF OFF
   build_mpich
   run_tests openmpi -L cluster
   run_tests mpich -L cluster
