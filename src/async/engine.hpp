@@ -164,6 +164,8 @@ class Engine {
   /// What to call, with the reason, when a run breaks off or a signal asks for a dump.
   void on_dump(std::function<void(std::string_view)> dump) { dump_to_file_ = std::move(dump); }
   [[nodiscard]] double timeout_seconds() const noexcept { return timeout_.count(); }
+  /// From now on, also for runs in flight.
+  void set_timeout(double seconds) noexcept { timeout_ = std::chrono::duration<double>(seconds); }
   /// Where the coroutines of runs have their frames.
   [[nodiscard]] FramePool& frames() noexcept { return frames_; }
 

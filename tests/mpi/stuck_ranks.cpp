@@ -13,6 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "communicator/communicator.hpp"
+
 namespace {
 
 using namespace weir;
@@ -63,8 +65,14 @@ void await_dumps(std::string_view how) {
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   const std::string_view how = argc > 1 ? argv[1] : "none";
+  // A rank's deadline is about what it does here: where others fill the machine, making a communicator may take longer.
+  const char* const timeout = std::getenv("WEIR_TIMEOUT");
+  const double seconds = timeout != nullptr ? std::atof(timeout) : 300;
+  setenv("WEIR_TIMEOUT", "60", 1);
   try {
     const Communicator comm(MPI_COMM_WORLD);
+    comm.state()->settings.timeout_seconds = seconds;
+    comm.state()->engine.set_timeout(seconds);
     train(comm, how);
   } catch (const Error& error) {
     std::printf("%s\n", error.what());

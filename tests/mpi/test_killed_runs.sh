@@ -40,7 +40,7 @@ for ((run = 0; run < runs; ++run)); do
   ((step == last)) || saved=$((saved + 1))
   last=$step
   sleep "0.$(printf %03d $((RANDOM % 150)))"
-  ranks=$(pgrep -f "^$program train" || true)
+  ranks=$(pgrep -f "^$program train $folder" || true)
   if ((run % 3 == 0)) && [ -n "$ranks" ]; then
     mapfile -t each <<<"$ranks"
     kill -KILL "${each[RANDOM % ${#each[@]}]}" 2>/dev/null || true
@@ -54,7 +54,7 @@ for ((run = 0; run < runs; ++run)); do
     grep '^killed_run:' "$folder/err"
     exit 1
   fi
-  while pgrep -f "^$program train" >/dev/null; do sleep 0.02; done
+  while pgrep -f "^$program train $folder" >/dev/null; do sleep 0.02; done
 done
 # Another test's may be there for a moment.
 for ((try = 0; try < 100; ++try)); do

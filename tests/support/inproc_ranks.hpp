@@ -24,7 +24,10 @@ struct RankOptions {
 /// TEST_PROGRESS_THREAD=1 gives each rank of every test a progress thread.
 [[nodiscard]] Settings with_progress_thread(Settings settings);
 
-/// Throws what the lowest rank threw.
+/// Of later calls, and of what is in flight.
+void set_timeout(Communicator& comm, double seconds);
+
+/// Throws what the lowest rank threw. The timeout of the settings is that of `body`: communicators are made more patiently.
 void run_ranks(int ranks, const std::function<void(Communicator&)>& body, const RankOptions& options = {});
 
 }  // namespace weir::test
