@@ -15,8 +15,8 @@
 namespace weir {
 namespace {
 
-/// Reads all of a small file; empty where there is none. Streams and paths of the standard library do not get over
-/// memory that runs out (GCC 12).
+/// Returns the contents of a small file; without one, an empty text. Paths are plain texts here: with GCC 12, std::filesystem::path
+/// frees memory twice when it runs out.
 std::string text_of(const std::string& file) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> in(std::fopen(file.c_str(), "r"), &std::fclose);
   std::string text;
@@ -34,7 +34,7 @@ std::string_view take(std::string_view& text, std::string_view ends) {
   return word;
 }
 
-/// Parses a number; nothing where the word is none, such as "max".
+/// Parses a number. Returns nothing for other words, such as "max".
 std::optional<double> number(std::string_view word) {
   double value = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
@@ -62,14 +62,14 @@ std::vector<std::string> groups(const GroupFiles& files, const std::string& cont
   return folders;
 }
 
-/// Reads the first number of a file; nothing where there is no file, or the word "max".
+/// Returns the first number of a file. Returns nothing without a file, and for the word "max".
 std::optional<double> number_in(const std::string& file) {
   const std::string text = text_of(file);
   std::string_view left = text;
   return number(take(left, " \n"));
 }
 
-/// Reads the number behind `name` in a file of lines "name number"; 0 where there is none.
+/// Returns the number behind `name` in a file of lines "name number", or 0.
 double number_after(const std::string& file, std::string_view name) {
   const std::string text = text_of(file);
   std::string_view left = text;

@@ -34,14 +34,23 @@ void set_timeout(Settings& settings, std::string_view text) {
   settings.timeout_seconds = seconds;
 }
 
-void set_log(Settings& settings, std::string_view text) {
-  for (std::size_t level = 0; level < log_names.size(); ++level) {
-    if (text == log_names[level]) {
-      settings.log = static_cast<LogLevel>(level);
-      return;
-    }
-  }
-  fail(WEIR_ERR_SETTING, "WEIR_LOG is '{}': it must be one of {}", text, fmt::join(log_names, ", "));
+/// Sets `choice` to the enumerator that `text` names.
+template <class Enum, class Names>
+void choose(const char* variable, std::string_view text, const Names& names, Enum& choice) {
+  const auto found = std::find(names.begin(), names.end(), text);
+  if (found == names.end()) fail(WEIR_ERR_SETTING, "{} is '{}': it must be one of {}", variable, text, fmt::join(names, ", "));
+  choice = static_cast<Enum>(found - names.begin());
+}
+
+void set_log(Settings& settings, std::string_view text) { choose("WEIR_LOG", text, log_names, settings.log); }
+void set_cuda_aware_mpi(Settings& settings, std::string_view text) {
+  choose("WEIR_CUDA_AWARE_MPI", text, cuda_aware_names, settings.cuda_aware_mpi);
+}
+void set_progress_thread(Settings& settings, std::string_view text) {
+  choose("WEIR_PROGRESS_THREAD", text, progress_thread_names, settings.progress_thread);
+}
+void set_read_ahead(Settings& settings, std::string_view text) {
+  choose("WEIR_READ_AHEAD", text, read_ahead_names, settings.read_ahead);
 }
 
 void set_shared_memory(Settings& settings, std::string_view text) {
@@ -59,40 +68,10 @@ void set_calibrate(Settings& settings, std::string_view text) {
   settings.calibrate = text == "1";
 }
 
-void set_cuda_aware_mpi(Settings& settings, std::string_view text) {
-  for (std::size_t choice = 0; choice < cuda_aware_names.size(); ++choice) {
-    if (text == cuda_aware_names[choice]) {
-      settings.cuda_aware_mpi = static_cast<CudaAwareMpi>(choice);
-      return;
-    }
-  }
-  fail(WEIR_ERR_SETTING, "WEIR_CUDA_AWARE_MPI is '{}': it must be one of {}", text, fmt::join(cuda_aware_names, ", "));
-}
-
-void set_progress_thread(Settings& settings, std::string_view text) {
-  for (std::size_t choice = 0; choice < progress_thread_names.size(); ++choice) {
-    if (text == progress_thread_names[choice]) {
-      settings.progress_thread = static_cast<ProgressThreadSetting>(choice);
-      return;
-    }
-  }
-  fail(WEIR_ERR_SETTING, "WEIR_PROGRESS_THREAD is '{}': it must be one of {}", text, fmt::join(progress_thread_names, ", "));
-}
-
 void set_threads(Settings& settings, std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), settings.threads);
   if (error != std::errc{} || end != text.data() + text.size() || settings.threads < 0 || settings.threads > 1024)
     fail(WEIR_ERR_SETTING, "WEIR_THREADS is '{}': it must be a number of threads up to 1024, or 0, by the cores of a rank", text);
-}
-
-void set_read_ahead(Settings& settings, std::string_view text) {
-  for (std::size_t choice = 0; choice < read_ahead_names.size(); ++choice) {
-    if (text == read_ahead_names[choice]) {
-      settings.read_ahead = static_cast<ReadAheadSetting>(choice);
-      return;
-    }
-  }
-  fail(WEIR_ERR_SETTING, "WEIR_READ_AHEAD is '{}': it must be one of {}", text, fmt::join(read_ahead_names, ", "));
 }
 
 void set_trace(Settings& settings, std::string_view text) { settings.trace = text; }

@@ -61,7 +61,7 @@ void write_attribute(hid_t object, const std::string& name, const Value& value) 
   } else if (const auto* const real = std::get_if<double>(&value)) {
     write_attribute(object, name, H5T_IEEE_F64LE, scalar, real);
   } else {
-    // Of variable length, which other programs read as text, not as bytes.
+    // Other programs read texts of variable length as text, those of fixed length as bytes.
     const Id type(H5Tcopy(H5T_C_S1), H5Tclose, "make a type");
     H5Tset_size(type, H5T_VARIABLE);
     H5Tset_cset(type, H5T_CSET_UTF8);

@@ -126,7 +126,7 @@ std::vector<Subject> put_together(const std::vector<Outline>& ranks, std::int64_
       if (subject.kind == Kind::array && dataset.share == Share::block) check_parts(subject, dataset);
       const std::int64_t largest = dataset.largest_piece();
       if (dataset.chunked) {
-        // Of equal size, so that hardly any room is left over.
+        // Chunks of equal size leave hardly any room over.
         const std::int64_t chunks = std::max<std::int64_t>(1, chunks_for(largest, dataset.chunk_elements));
         dataset.chunk_elements = std::max<std::int64_t>(1, (largest + chunks - 1) / chunks);
         dataset.chunks.resize(dataset.first_chunk(ranks.size()));

@@ -22,7 +22,7 @@ struct Structure {
   std::vector<std::byte> bytes{};  ///< of all extents, one behind the other
 };
 
-/// Of the seal of a file whose structure has so many extents.
+/// Returns the size of the seal of a structure with so many extents.
 [[nodiscard]] std::int64_t seal_bytes(std::size_t extents);
 
 /// Writes the structure, and the seal behind `file_bytes`.

@@ -14,7 +14,7 @@ namespace weir::fusion {
 /// Maxima over all ranks, and nothing else.
 class Agreement final : public detail::AsynchronousCall {
  public:
-  /// Of the fused tensors `fused`; `what` it is about.
+  /// Messages call it by the name of the fused tensors, `fused`, and its subject, `what`.
   Agreement(std::shared_ptr<detail::CommunicatorState> communicator, std::string_view fused, std::string_view what, int tag,
             std::size_t most_words, FusionStatistics& statistics)
       : AsynchronousCall(std::move(communicator), fmt::format("{}: {}", fused, what), most_urgent, tag, fused),

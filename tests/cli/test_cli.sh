@@ -45,7 +45,7 @@ ends() { # STATUS PATTERN COMMAND...
   expect "$out" "$2"
 }
 output=/dev/null
-ends 2 "did you mean|none of|Run with --help" "$weir" inof
+ends 2 "'inof' is no subcommand: did you mean 'info'" "$weir" inof
 ends 2 "--nonsense" "$weir" info --nonsense
 ends 2 "not in range" "$weir" predict --nodes 0
 ends 0 "" "$weir" info --help

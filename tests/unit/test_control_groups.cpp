@@ -71,9 +71,6 @@ TEST_CASE("room for memory: limits less what is in use and could not be given ba
   CHECK(room_in_groups(groups.files()) == 0);
 }
 
-TEST_CASE("this process's own groups can be read") {
-  CHECK(cpu_quota().processors >= 0);
-  CHECK(available_memory() > 0);
-}
+TEST_CASE("this machine has memory that is available") { CHECK(available_memory() > 0); }
 
 }  // namespace weir::test
