@@ -41,7 +41,7 @@ struct Values {
       return bits != absent ? bits : static_cast<Word>(absent << (sizeof(T) == 4 ? 22 : 51));
     } else {
       using Narrow = std::conditional_t<values == WireValues::float16, float16, bfloat16>;
-      return narrow_to<Narrow, true>(values == WireValues::float16 ? value * scale : value).bits;
+      return narrow_to<Narrow, true>(values == WireValues::float16 ? scaled(value, scale) : value).bits;
     }
   }
   static __device__ __forceinline__ T unpack(Word word, float scale) {
@@ -49,7 +49,7 @@ struct Values {
       return std::bit_cast<T>(word);
     } else {
       using Narrow = std::conditional_t<values == WireValues::float16, float16, bfloat16>;
-      return values == WireValues::float16 ? widen(Narrow{word}) * scale : widen(Narrow{word});
+      return values == WireValues::float16 ? scaled(widen(Narrow{word}), scale) : widen(Narrow{word});
     }
   }
 };

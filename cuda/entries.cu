@@ -63,7 +63,9 @@ struct Rounding {
   float scale, back;  // powers of two: as what is halved travels
 
   explicit Rounding(int halvings) : scale(std::ldexp(1.0f, -halvings)), back(std::ldexp(1.0f, halvings)) {}
-  __device__ __forceinline__ float round(float value) const { return widen(narrow_to<Narrow, true>(value * scale)) * back; }
+  __device__ __forceinline__ float round(float value) const {
+    return scaled(widen(narrow_to<Narrow, true>(scaled(value, scale))), back);
+  }
   /// What rounding leaves of the value; zero where that is not finite.
   __device__ __forceinline__ float loss(float value) const {
     const float rounded = round(value);

@@ -24,8 +24,8 @@ struct Blocks {
 
   HWY_INLINE void mix(D wide, std::uint32_t low_key, std::uint32_t high_key) {
     const hn::Repartition<std::uint32_t, D> d;
-    const auto a = hn::MulEven(hn::BitCast(d, words[0]), hn::Set(d, philox_multiplier[0]));
-    const auto b = hn::MulEven(hn::BitCast(d, words[2]), hn::Set(d, philox_multiplier[1]));
+    const auto a = hn::MulEven(hn::BitCast(d, words[0]), hn::Set(d, philox_multiplier_a));
+    const auto b = hn::MulEven(hn::BitCast(d, words[2]), hn::Set(d, philox_multiplier_b));
     words[0] = hn::Xor(hn::Xor(hn::ShiftRight<32>(b), words[1]), hn::Set(wide, low_key));
     words[1] = b;
     words[2] = hn::Xor(hn::Xor(hn::ShiftRight<32>(a), words[3]), hn::Set(wide, high_key));
@@ -66,8 +66,8 @@ HWY_INLINE void random_group_bits(const Draw& draw, std::uint64_t first, std::ui
     for (int round = 0; round < philox_rounds; ++round) {
       even.mix(wide, low, high);
       odd.mix(wide, low, high);
-      low += philox_step[0];
-      high += philox_step[1];
+      low += philox_step_low;
+      high += philox_step_high;
     }
     for (int word = 0; word < 4; ++word)
       store_windows(wide, even.words[word], odd.words[word], out + static_cast<std::size_t>(word) * 16 + lane);

@@ -17,19 +17,20 @@ namespace weir::compress {
 /// 16 bits from bit i % 256 / 64 * 8 on, around its end. Neighbours in a vector register so have neighbouring blocks.
 inline constexpr std::int64_t random_group = 256;
 
-inline constexpr std::uint32_t philox_multiplier[2] = {0xD2511F53u, 0xCD9E8D57u};
-inline constexpr std::uint32_t philox_step[2] = {0x9E3779B9u, 0xBB67AE85u};
+// No arrays: in GPU code, CUDA's compiler traps where the host's constant arrays are read, and does not say so.
+inline constexpr std::uint32_t philox_multiplier_a = 0xD2511F53u, philox_multiplier_b = 0xCD9E8D57u;
+inline constexpr std::uint32_t philox_step_low = 0x9E3779B9u, philox_step_high = 0xBB67AE85u;
 inline constexpr int philox_rounds = 7;
 
 [[nodiscard]] constexpr std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::uint64_t key,
                                                             int rounds = philox_rounds) {
   auto low = static_cast<std::uint32_t>(key), high = static_cast<std::uint32_t>(key >> 32);
   for (int round = 0; round < rounds; ++round) {
-    const std::uint64_t a = std::uint64_t{philox_multiplier[0]} * counter[0], b = std::uint64_t{philox_multiplier[1]} * counter[2];
+    const std::uint64_t a = std::uint64_t{philox_multiplier_a} * counter[0], b = std::uint64_t{philox_multiplier_b} * counter[2];
     counter = {static_cast<std::uint32_t>(b >> 32) ^ counter[1] ^ low, static_cast<std::uint32_t>(b),
                static_cast<std::uint32_t>(a >> 32) ^ counter[3] ^ high, static_cast<std::uint32_t>(a)};
-    low += philox_step[0];
-    high += philox_step[1];
+    low += philox_step_low;
+    high += philox_step_high;
   }
   return counter;
 }

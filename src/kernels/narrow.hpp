@@ -57,4 +57,9 @@ template <class G, bool saturate = false, class T>
   }
 }
 
+/// x * scale; of NaN, x: a GPU's product of NaN has other bits than a processor's.
+[[nodiscard]] constexpr float scaled(float x, float scale) noexcept {
+  return std::bit_cast<std::uint32_t>(x) << 1 > 0xff000000u ? x : x * scale;
+}
+
 }  // namespace weir

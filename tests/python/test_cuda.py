@@ -154,6 +154,8 @@ def test_optimizers_are_as_in_host_memory(comm, rule, update):
                 np.testing.assert_array_equal(there, array)
         with pytest.raises(weir.ArgumentError, match="is in host memory: it must be in GPU memory" if comm.rank == 0 else "rank 0"):
             cuda.step(expected if comm.rank == 0 else weights, late, 0.1)
+        for optimizer in (host, cuda):  # of lamb, the other ranks' moments have taken the gradients up
+            optimizer.reset()
         stream = torch.cuda.Stream()
         torch.cuda.synchronize()
         cuda.step(weights, late, 0.1, stream=stream.cuda_stream)

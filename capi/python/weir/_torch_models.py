@@ -54,6 +54,11 @@ def parameters_of(model: Any) -> Dict[str, Any]:
     return parameters
 
 
+def contiguous(gradient: Any) -> Any:
+    """The gradient, or a copy in one piece. One that is not dense stays as it is: it is refused where the library takes it."""
+    return gradient.contiguous() if gradient.layout == torch.strided else gradient
+
+
 COMPILED = "_orig_mod"  # what torch.compile calls the module that it wraps
 
 

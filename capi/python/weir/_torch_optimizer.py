@@ -10,7 +10,7 @@ import torch
 from . import optim
 from ._object import refuse_making
 from ._struct import refuse_unknown
-from ._torch_models import entry_of, everybody, parameters_of
+from ._torch_models import contiguous, entry_of, everybody, parameters_of
 from ._types import ArgumentError, MemorySpace, OptimizedLayer, OptimizerConfig
 from .communicator import Communicator, handle_of
 
@@ -71,7 +71,7 @@ class LayerOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
             with torch.enable_grad():
                 loss = closure()
         parameters = self.param_groups[0]["params"]
-        gradients = [None if parameter.grad is None else parameter.grad.detach().contiguous() for parameter in parameters]
+        gradients = [None if parameter.grad is None else contiguous(parameter.grad.detach()) for parameter in parameters]
         self.optimizer.step([parameter.detach() for parameter in parameters], gradients, self.param_groups[0]["lr"])
         return loss
 

@@ -35,7 +35,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ._object import refuse_making
 from ._struct import refuse_unknown, whole_number
-from ._torch_models import SUM_TYPES, entry_of, everybody, parameters_of, trainable
+from ._torch_models import SUM_TYPES, contiguous, entry_of, everybody, parameters_of, trainable
 from ._torch_optimizer import LayerOptimizer
 from ._types import AllreduceConfig, ArgumentError, BusyError, Error, FusedTensor, FusionConfig, StateError
 from .communicator import Communicator, handle_of
@@ -765,11 +765,12 @@ class FusedGradients:
         if self._paused:
             return
         parameter = self._parameters[name]
-        if not parameter.grad.is_contiguous():  # of a channels_last parameter, for example
-            parameter.grad = parameter.grad.contiguous()
+        gradient = contiguous(parameter.grad)  # those of channels_last parameters are not, for example
+        if gradient is not parameter.grad:
+            parameter.grad = gradient
         if not self._arrived:
             self.follow_scale()
-        self._arrived[name] = gradient = parameter.grad
+        self._arrived[name] = gradient
         try:
             self.allreduce.ready(name, gradient.detach())
         except Error as error:  # out of a hook, PyTorch 1.13 would make a RuntimeError of it
