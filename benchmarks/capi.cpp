@@ -71,7 +71,7 @@ void run(const Options& options) {
   need_ok(weir_comm_create_world(&comm));
   weir_allreduce_config config = WEIR_ALLREDUCE_CONFIG_INIT;
   config.count = options.count;
-  need_ok(weir_allreduce_plan_create(comm, &config, &plan));
+  need_ok(weir_plan_create(comm, &config, &plan));
 
   const Communicator communicator(MPI_COMM_WORLD);
   AllreducePlan same(communicator, {.count = options.count});
@@ -87,7 +87,8 @@ void run(const Options& options) {
              need_ok(weir_plan_wait(plan));
            },
            [&] { same.start(gradient).wait(); }},
-      Pair{"weir_plan_statistics", [&] { need_ok(weir_plan_statistics(plan, &statistics)); }, [&] { copy = same.statistics(); }}};
+      Pair{"weir_plan_get_statistics", [&] { need_ok(weir_plan_get_statistics(plan, &statistics)); },
+           [&] { copy = same.statistics(); }}};
   std::vector<Row> rows;
   for (const Pair& pair : pairs) rows.push_back(measure(options, pair));
   print(options, rows);

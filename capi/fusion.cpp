@@ -96,11 +96,11 @@ weir_status weir_fused_residual(const weir_fused* fused, int tensor, weir_residu
   return guard_handle(fused, [&] { fill_struct(residual, residual_of(*fused, tensor)); });
 }
 
-weir_status weir_fused_statistics(const weir_fused* fused, weir_fusion_statistics* statistics) {
+weir_status weir_fused_get_statistics(const weir_fused* fused, weir_fusion_statistics* statistics) {
   return guard_handle(fused, [&] { fill_struct(statistics, to_c(fused->fused.statistics())); });
 }
 
-weir_status weir_fused_config(const weir_fused* fused, weir_fusion_config* config) {
+weir_status weir_fused_get_config(const weir_fused* fused, weir_fusion_config* config) {
   return guard_handle(fused, [&] { fill_struct(config, to_c(fused->fused.config())); });
 }
 

@@ -44,7 +44,7 @@ void start(weir_plan& plan, void* dense, const void* sparse_only, void* stream) 
 
 extern "C" {
 
-weir_status weir_allreduce_plan_create(weir_comm* comm, const weir_allreduce_config* config, weir_plan** plan) {
+weir_status weir_plan_create(weir_comm* comm, const weir_allreduce_config* config, weir_plan** plan) {
   return make_handle(comm, plan, [&] {
     weir::AllreduceConfig described;
     try {
@@ -116,7 +116,7 @@ weir_status weir_plan_sparse_result(const weir_plan* plan, weir_sparse_result* r
   return guard_handle(plan, [&] { fill_struct(result, sparse_result_of(*plan)); });
 }
 
-weir_status weir_plan_statistics(const weir_plan* plan, weir_statistics* statistics) {
+weir_status weir_plan_get_statistics(const weir_plan* plan, weir_statistics* statistics) {
   return guard_handle(plan, [&] { fill_struct(statistics, to_c(plan->plan.statistics())); });
 }
 
@@ -124,7 +124,7 @@ weir_status weir_plan_residual(const weir_plan* plan, weir_residual* residual) {
   return guard_handle(plan, [&] { fill_struct(residual, residual_of(*plan)); });
 }
 
-weir_status weir_plan_config(const weir_plan* plan, weir_allreduce_config* config) {
+weir_status weir_plan_get_config(const weir_plan* plan, weir_allreduce_config* config) {
   return guard_handle(plan, [&] { fill_struct(config, to_c(plan->plan.config())); });
 }
 

@@ -1,85 +1,118 @@
 #!/bin/bash
-# Makes the .deb and .tar.gz of build trees and installs and runs them in a fresh root.
+# Installs packages in a fresh root and runs them there, as on other people's machines.
 set -euo pipefail
-suite=bookworm
-mirror=http://deb.debian.org/debian
-keep='' base=''
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+suite=bookworm base='' keep=''
+debs=() archives=() wheels=()
 
 usage() {
   cat <<END
-Usage: test_clean_root.sh [--keep DIR] [--base DIR] BUILD...
+Usage: test_clean_root.sh [--suite NAME] [--base DIR] [--keep DIR] [--deb BUILD]... [--archive BUILD]... [--wheel FILE]...
 
-BUILD is a build folder, one for Open MPI, for MPICH or both. Needs root, debootstrap and Debian's mirror; says 'skipped: ...' without.
-A root with Debian's smallest set of packages is made; there the .deb are installed, used, removed again, and the .tar.gz unpacked in
-/opt and used. --keep DIR leaves the packages there; --base DIR copies a root that debootstrap has made instead of making one.
+A root with the smallest set of packages of a release is made: of Debian (bookworm unless --suite says otherwise) or Ubuntu (noble, ...).
+  --deb BUILD       the .deb of a build folder are made, checked by lintian where it is installed, installed, used and removed; BUILD was
+                    built on that release
+  --archive BUILD   the .tar.gz of a build folder, with HDF5 from hdf5.sh, is made, unpacked in /opt, and used
+  --wheel FILE      the wheel is installed in a virtual environment, and used
+  --keep DIR        leaves the packages there
+  --base DIR        copies a root that debootstrap has made instead of making one
+Each is used with 1 and 2 ranks. Needs root, debootstrap, and the mirrors of the release and PyPI; says 'skipped: ...' without.
 END
 }
 
 fail() { echo "test_clean_root: $*" >&2; exit 1; }
-builds=()
+given=("$@")
 while [ $# -gt 0 ]; do
   case $1 in
     -h | --help) usage && exit 0 ;;
-    --keep) keep=$(realpath -m "$2") && shift ;;
+    --suite) suite=$2 && shift ;;
     --base) base=$(realpath "$2") && shift ;;
-    *) builds+=("$(realpath "$1")") ;;
+    --keep) keep=$(realpath -m "$2") && shift ;;
+    --deb) debs+=("$(realpath "$2")") && shift ;;
+    --archive) archives+=("$(realpath "$2")") && shift ;;
+    --wheel) wheels+=("$(realpath "$2")") && shift ;;
+    *) echo "test_clean_root.sh: unknown option $1; see --help" >&2 && exit 2 ;;
   esac
   shift
 done
-[ ${#builds[@]} -gt 0 ] || { usage >&2; exit 2; }
+[ $((${#debs[@]} + ${#archives[@]} + ${#wheels[@]})) -gt 0 ] || { usage >&2; exit 2; }
 [ "$(id -u)" -eq 0 ] || { echo "skipped: needs root"; exit; }
 [ -n "$base" ] || command -v debootstrap >/dev/null || { echo "skipped: needs debootstrap"; exit; }
 # A mount namespace of its own: nothing stays mounted, however this ends.
-[ -n "${WEIR_OWN_MOUNTS:-}" ] || exec env WEIR_OWN_MOUNTS=1 unshare --mount "$0" ${keep:+--keep "$keep"} ${base:+--base "$base"} "${builds[@]}"
+[ -n "${WEIR_OWN_MOUNTS:-}" ] || exec env WEIR_OWN_MOUNTS=1 unshare --mount "$0" "${given[@]}"
 
 work=$(mktemp -d)
 root=$work/root
 trap 'umount -R "$root"/{proc,sys,dev} 2>/dev/null; rm -rf --one-file-system "$work"' EXIT
 packages=${keep:-$work/packages}
 mkdir -p "$packages"
-for build in "${builds[@]}"; do
-  (cd "$build" && cpack -G "DEB;TGZ" -B "$packages" >"$work/cpack.log" 2>&1) || { cat "$work/cpack.log"; fail "cpack in $build"; }
-done
-rm -rf "$packages/_CPack_Packages"
+make_package() { # BUILD GENERATOR
+  (cd "$1" && cpack -G "$2" -B "$packages" >"$work/cpack.log" 2>&1) || { cat "$work/cpack.log" >&2; fail "cpack -G $2 in $1"; }
+  rm -rf "$packages/_CPack_Packages"
+}
+for build in "${debs[@]}"; do make_package "$build" DEB; done
+for build in "${archives[@]}"; do make_package "$build" TGZ; done
+for wheel in "${wheels[@]}"; do cp "$wheel" "$packages"; done
 ls -l "$packages"
+if [ ${#debs[@]} -gt 0 ]; then
+  if command -v lintian >/dev/null; then lintian --fail-on error,warning --tag-display-limit 0 "$packages"/*.deb || fail lintian; else echo "not checked: lintian is not installed"; fi
+fi
 
 if [ -n "$base" ]; then
   cp -a "$base" "$root"
 else
-  debootstrap --variant=minbase "$suite" "$root" "$mirror" >"$work/debootstrap.log" 2>&1 ||
+  # Ubuntu's MPIs are in universe; its releases share one script, which old debootstraps know under other releases' names.
+  case $(awk -F, -v suite="$suite" '$3 == suite {print "ubuntu"}' /usr/share/distro-info/ubuntu.csv 2>/dev/null) in
+    ubuntu) components=main,universe mirror=http://archive.ubuntu.com/ubuntu script=/usr/share/debootstrap/scripts/gutsy ;;
+    *) components=main mirror=http://deb.debian.org/debian script='' ;;
+  esac
+  debootstrap --variant=minbase --components="$components" "$suite" "$root" "$mirror" ${script:+"$script"} >"$work/debootstrap.log" 2>&1 ||
     { tail -5 "$work/debootstrap.log"; echo "skipped: debootstrap gets nothing from $mirror"; exit; }
 fi
 cp /etc/resolv.conf "$root/etc"
 mount -t proc proc "$root/proc"
 mount --rbind /sys "$root/sys"
 mount --rbind /dev "$root/dev"
-cp "$packages"/*.deb "$packages"/*.tar.gz "$root/root"
+cp "$packages"/* "$here/wheels/test.sh" "$root/root"
 in_root() {
   env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root DEBIAN_FRONTEND=noninteractive OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
     chroot "$root" bash -c "set -euo pipefail; $1"
 }
+apt() { in_root "apt-get -qy $1" >"$work/apt.log" 2>&1 || { tail -20 "$work/apt.log" >&2; fail "apt-get $1"; }; }
 use() { # WEIR FAMILY: the command, alone and with 2 ranks
-  local options=
-  [ "$2" = mpich ] || options="--oversubscribe --bind-to none"
+  local run="mpiexec.$2 -n 2 $1 bench"
+  [ "$2" = mpich ] || run="mpiexec.$2 --oversubscribe --bind-to none -n 2 $1 bench"
   in_root "$1 info" | grep "^weir " >/dev/null || fail "$1 info"
-  in_root "mpiexec.$2 $options -n 2 $1 bench allreduce --count 10000 --iterations 2" | grep oktopk || fail "$1 bench allreduce with 2 ranks"
+  in_root "$run allreduce --count 10000 --iterations 2" | grep oktopk || fail "$1 bench allreduce with 2 ranks"
+  in_root "$run checkpoint --rounds 2 --size 1000000 --folder /tmp" >"$work/checkpoint.log" 2>&1 || { cat "$work/checkpoint.log" >&2; fail "$1 bench checkpoint with 2 ranks"; }
 }
+family_of() { sed -n 's/^set(CPACK_PACKAGE_NAME "weir-\(.*\)")/\1/p' "$1/CPackConfig.cmake"; }
 
-in_root "apt-get -q update && apt-get -qy install --no-install-recommends /root/*.deb" >"$work/apt.log" 2>&1 || { tail -20 "$work/apt.log"; fail "apt-get install"; }
-for archive in "$packages"/*.tar.gz; do
-  family=$(basename "$archive" | cut -d- -f2)
-  echo "-- .deb, $family"
-  use "weir-$family" "$family"
-  in_root "update-alternatives --set weir /usr/bin/weir-$family" >/dev/null
-  [ "$(in_root "readlink -f /usr/bin/weir")" = "/usr/bin/weir-$family" ] || fail "/usr/bin/weir is not weir-$family"
-done
-in_root "apt-get -qy purge weir-common && apt-get -qy purge libfmt9 libhwy1" >"$work/apt.log" 2>&1 || { tail -20 "$work/apt.log"; fail "apt-get purge"; }
-left=$(in_root "find /usr /etc -iname '*weir*'")
-[ -z "$left" ] || fail "left behind by the .deb: $left"
-for archive in "$packages"/*.tar.gz; do
-  family=$(basename "$archive" | cut -d- -f2)
+apt update
+if [ ${#debs[@]} -gt 0 ]; then
+  apt "install --no-install-recommends /root/*.deb"
+  for build in "${debs[@]}"; do
+    family=$(family_of "$build")
+    echo "-- .deb, $family"
+    use "weir-$family" "$family"
+    in_root "update-alternatives --set weir /usr/bin/weir-$family" >/dev/null
+    [ "$(in_root "readlink -f /usr/bin/weir")" = "/usr/bin/weir-$family" ] || fail "/usr/bin/weir is not weir-$family"
+  done
+  apt "purge weir-common"
+  apt "autoremove --purge"
+  left=$(in_root "find /usr /etc -iname '*weir*'")
+  [ -z "$left" ] || fail "left behind by the .deb: $left"
+fi
+for build in "${archives[@]}"; do
+  family=$(family_of "$build")
+  archive=$(ls "$packages/weir-$family"-*.tar.gz)
   echo "-- .tar.gz, $family"
+  if [ "$family" = openmpi ]; then apt "install --no-install-recommends openmpi-bin"; else apt "install --no-install-recommends mpich"; fi
   in_root "mkdir /opt/$family && tar xf /root/$(basename "$archive") -C /opt/$family --strip-components=1"
   use "/opt/$family/bin/weir" "$family"
 done
-echo "clean root: ok"
+if [ ${#wheels[@]} -gt 0 ]; then
+  apt "install --no-install-recommends python3-venv"
+  in_root "cd /root && ./test.sh *.whl" || fail "the wheels"
+fi
+echo "clean root, $suite: ok"

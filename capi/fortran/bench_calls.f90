@@ -4,7 +4,7 @@ program bench_calls
   use, intrinsic :: iso_c_binding, only: c_int, c_loc, c_ptr, c_sizeof
   use, intrinsic :: iso_fortran_env, only: int64, real32, real64
   use weir
-  use weir_c, only: c_plan_run, c_plan_start, c_plan_statistics, c_plan_test, c_plan_wait, c_statistics
+  use weir_c, only: c_plan_run, c_plan_start, c_plan_get_statistics, c_plan_test, c_plan_wait, c_statistics
   use weir_plans, only: c_handle_of
   implicit none
   integer, parameter :: calls = 200, rounds = 401, n = 1000
@@ -102,7 +102,7 @@ contains
       end do
     case (-4)
       do i = 1, calls
-        status = max(status, c_plan_statistics(handle, c))
+        status = max(status, c_plan_get_statistics(handle, c))
       end do
     end select
     call system_clock(end)

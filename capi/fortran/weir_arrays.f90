@@ -1,21 +1,19 @@
 ! weir_arrays.f90: arrays of the caller as C sees them.
 module weir_arrays
-  use, intrinsic :: iso_c_binding, only: c_loc, c_null_ptr, c_ptr
+  use, intrinsic :: iso_c_binding, only: c_associated, c_loc, c_null_ptr, c_ptr
   use, intrinsic :: iso_fortran_env, only: int8, int32, int64, real32, real64
   implicit none
   private
-  public :: array_view, view_of, not_contiguous
+  public :: array_view, view_of, why_unusable
 
   !> What an array is to C. The array must live, unmoved, as long as C uses it: declare it target or asynchronous.
   type :: array_view
-    type(c_ptr) :: address = c_null_ptr !< null for empty arrays and for those that are not contiguous
+    type(c_ptr) :: address = c_null_ptr !< null for empty arrays and for those that are not usable
     integer(int64) :: count = 0 !< elements
     character(len=6) :: type = '' !< real32, ...
-    logical :: contiguous = .true.
+    logical :: usable = .true. !< it is allocated and contiguous
+    logical :: exists = .true. !< it is allocated, as far as one can see
   end type
-
-  character(len=*), parameter :: not_contiguous = &
-    'is not contiguous: give a whole array, or a section without strides that leaves out no part of its leading dimensions'
 
   !> The view of an array, which is not copied.
   interface view_of
@@ -25,67 +23,88 @@ module weir_arrays
 
 contains
 
+  !> `first`: the address of its first element. A compiler hands on an array that is not allocated with an address of null, and with
+  !> whatever shape it had before.
+  subroutine place(view, first)
+    type(array_view), intent(inout) :: view
+    type(c_ptr), intent(in) :: first
+    view%exists = c_associated(first)
+    view%usable = view%usable .and. view%exists
+    if (view%usable) view%address = first
+  end subroutine
+
+  !> Of a view that is not usable: the end of a sentence that begins with the array.
+  pure function why_unusable(view) result(why)
+    type(array_view), intent(in) :: view
+    character(len=:), allocatable :: why
+    if (.not. view%exists) then
+      why = 'is not allocated: allocate it before'
+    else
+      why = 'is not contiguous: give a whole array, or a section without strides that leaves out no part of its leading dimensions'
+    end if
+  end function
+
   function view_of_int8_1(array) result(view)
     integer(int8), intent(in), target, asynchronous :: array(:)
     type(array_view) :: view
-    view = array_view(count=size(array, kind=int64), type='int8', contiguous=is_contiguous(array))
-    if (view%contiguous .and. view%count > 0) view%address = c_loc(array(1))
+    view = array_view(count=size(array, kind=int64), type='int8', usable=is_contiguous(array))
+    if (view%count > 0) call place(view, c_loc(array(1)))
   end function
 
   function view_of_int32_1(array) result(view)
     integer(int32), intent(in), target, asynchronous :: array(:)
     type(array_view) :: view
-    view = array_view(count=size(array, kind=int64), type='int32', contiguous=is_contiguous(array))
-    if (view%contiguous .and. view%count > 0) view%address = c_loc(array(1))
+    view = array_view(count=size(array, kind=int64), type='int32', usable=is_contiguous(array))
+    if (view%count > 0) call place(view, c_loc(array(1)))
   end function
 
   function view_of_int64_1(array) result(view)
     integer(int64), intent(in), target, asynchronous :: array(:)
     type(array_view) :: view
-    view = array_view(count=size(array, kind=int64), type='int64', contiguous=is_contiguous(array))
-    if (view%contiguous .and. view%count > 0) view%address = c_loc(array(1))
+    view = array_view(count=size(array, kind=int64), type='int64', usable=is_contiguous(array))
+    if (view%count > 0) call place(view, c_loc(array(1)))
   end function
 
   function view_of_real32_1(array) result(view)
     real(real32), intent(in), target, asynchronous :: array(:)
     type(array_view) :: view
-    view = array_view(count=size(array, kind=int64), type='real32', contiguous=is_contiguous(array))
-    if (view%contiguous .and. view%count > 0) view%address = c_loc(array(1))
+    view = array_view(count=size(array, kind=int64), type='real32', usable=is_contiguous(array))
+    if (view%count > 0) call place(view, c_loc(array(1)))
   end function
 
   function view_of_real32_2(array) result(view)
     real(real32), intent(in), target, asynchronous :: array(:, :)
     type(array_view) :: view
-    view = array_view(count=size(array, kind=int64), type='real32', contiguous=is_contiguous(array))
-    if (view%contiguous .and. view%count > 0) view%address = c_loc(array(1, 1))
+    view = array_view(count=size(array, kind=int64), type='real32', usable=is_contiguous(array))
+    if (view%count > 0) call place(view, c_loc(array(1, 1)))
   end function
 
   function view_of_real32_3(array) result(view)
     real(real32), intent(in), target, asynchronous :: array(:, :, :)
     type(array_view) :: view
-    view = array_view(count=size(array, kind=int64), type='real32', contiguous=is_contiguous(array))
-    if (view%contiguous .and. view%count > 0) view%address = c_loc(array(1, 1, 1))
+    view = array_view(count=size(array, kind=int64), type='real32', usable=is_contiguous(array))
+    if (view%count > 0) call place(view, c_loc(array(1, 1, 1)))
   end function
 
   function view_of_real64_1(array) result(view)
     real(real64), intent(in), target, asynchronous :: array(:)
     type(array_view) :: view
-    view = array_view(count=size(array, kind=int64), type='real64', contiguous=is_contiguous(array))
-    if (view%contiguous .and. view%count > 0) view%address = c_loc(array(1))
+    view = array_view(count=size(array, kind=int64), type='real64', usable=is_contiguous(array))
+    if (view%count > 0) call place(view, c_loc(array(1)))
   end function
 
   function view_of_real64_2(array) result(view)
     real(real64), intent(in), target, asynchronous :: array(:, :)
     type(array_view) :: view
-    view = array_view(count=size(array, kind=int64), type='real64', contiguous=is_contiguous(array))
-    if (view%contiguous .and. view%count > 0) view%address = c_loc(array(1, 1))
+    view = array_view(count=size(array, kind=int64), type='real64', usable=is_contiguous(array))
+    if (view%count > 0) call place(view, c_loc(array(1, 1)))
   end function
 
   function view_of_real64_3(array) result(view)
     real(real64), intent(in), target, asynchronous :: array(:, :, :)
     type(array_view) :: view
-    view = array_view(count=size(array, kind=int64), type='real64', contiguous=is_contiguous(array))
-    if (view%contiguous .and. view%count > 0) view%address = c_loc(array(1, 1, 1))
+    view = array_view(count=size(array, kind=int64), type='real64', usable=is_contiguous(array))
+    if (view%count > 0) call place(view, c_loc(array(1, 1, 1)))
   end function
 
 end module

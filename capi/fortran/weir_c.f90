@@ -14,10 +14,10 @@ module weir_c
     c_sample_loader_config, c_sparse_result, c_residual, c_version, c_status_string, c_last_error, c_algorithm_name, c_algorithm, &
     c_compressor_name, c_compressor, c_setting, c_level_name, c_set_log_function, c_init, c_finalize, c_mpi_family, c_mpi_library, &
     c_comm_create_world, c_comm_create_fortran, c_comm_rank, c_comm_size, c_comm_topology, c_comm_level, c_comm_group, &
-    c_comm_nearest_gpu, c_comm_stragglers, c_comm_dump, c_comm_refuse, c_comm_destroy, c_allreduce_plan_create, c_plan_destroy, &
-    c_plan_run, c_plan_run_sparse, c_plan_start, c_plan_start_sparse, c_plan_run_on_stream, c_plan_run_sparse_on_stream, &
+    c_comm_nearest_gpu, c_comm_stragglers, c_comm_dump, c_comm_refuse, c_comm_destroy, c_plan_create, c_plan_destroy, c_plan_run, &
+    c_plan_run_sparse, c_plan_start, c_plan_start_sparse, c_plan_run_on_stream, c_plan_run_sparse_on_stream, &
     c_plan_start_on_stream, c_plan_start_sparse_on_stream, c_plan_test, c_plan_wait, c_plan_wait_for, c_plan_sparse_result, &
-    c_plan_statistics, c_plan_residual, c_plan_config, c_plan_memory_bytes, c_plan_state_bytes, c_plan_save_state, &
+    c_plan_get_statistics, c_plan_residual, c_plan_get_config, c_plan_memory_bytes, c_plan_state_bytes, c_plan_save_state, &
     c_plan_restore_state, c_plan_encoded_bytes, c_plan_encode, c_encoded_inspect, c_decode, c_plan_explanation, c_plan_reset, &
     c_plan_scale_residual, c_schedule_create, c_schedule_destroy, c_schedule_priority, c_schedule_started, c_schedule_test, &
     c_schedule_wait, c_schedule_wait_all, c_schedule_pending, c_exchange_name, c_exchange, c_embedding_create, &
@@ -35,9 +35,9 @@ module weir_c
     c_checkpoint_restore, c_checkpoint_steps, c_checkpoint_catch_signal, c_checkpoint_stop_requested, c_checkpoint_get_statistics, &
     c_checkpoint_get_config, c_fused_create, c_fused_destroy, c_fused_ready, c_fused_skip, c_fused_progress, c_fused_test, &
     c_fused_wait, c_fused_wait_for, c_fused_wait_all, c_fused_find_tensor, c_fused_buffer_of, c_fused_residual, &
-    c_fused_statistics, c_fused_config, c_fused_explanation, c_fused_memory_bytes, c_fused_state_bytes, c_fused_save_state, &
-    c_fused_restore_state, c_fused_reset, c_fused_scale_residuals, c_operator_create, c_operator_destroy, c_operator_run, &
-    c_operator_start, c_operator_refuse, c_operator_test, c_operator_wait, c_operator_wait_for, c_operator_bytes, &
+    c_fused_get_statistics, c_fused_get_config, c_fused_explanation, c_fused_memory_bytes, c_fused_state_bytes, &
+    c_fused_save_state, c_fused_restore_state, c_fused_reset, c_fused_scale_residuals, c_operator_create, c_operator_destroy, &
+    c_operator_run, c_operator_start, c_operator_refuse, c_operator_test, c_operator_wait, c_operator_wait_for, c_operator_bytes, &
     c_operator_offset, c_operator_result_bytes, c_operator_works_on, c_operator_get_statistics, c_operator_get_config, &
     c_operator_explanation, c_operator_memory_bytes, c_optimizer_create, c_optimizer_destroy, c_optimizer_step, &
     c_optimizer_step_on_stream, c_optimizer_refuse, c_optimizer_rates, c_optimizer_get_statistics, c_optimizer_get_config, &
@@ -557,7 +557,7 @@ module weir_c
       type(c_ptr), value :: comm
       integer(c_int) :: returned
     end function
-    function c_allreduce_plan_create(comm, config, plan) bind(C, name='weir_allreduce_plan_create') result(returned)
+    function c_plan_create(comm, config, plan) bind(C, name='weir_plan_create') result(returned)
       import :: c_allreduce_config, c_int, c_ptr
       type(c_ptr), value :: comm
       type(c_allreduce_config), intent(in) :: config
@@ -649,7 +649,7 @@ module weir_c
       type(c_sparse_result), intent(inout) :: result
       integer(c_int) :: returned
     end function
-    function c_plan_statistics(plan, statistics) bind(C, name='weir_plan_statistics') result(returned)
+    function c_plan_get_statistics(plan, statistics) bind(C, name='weir_plan_get_statistics') result(returned)
       import :: c_int, c_ptr, c_statistics
       type(c_ptr), value :: plan
       type(c_statistics), intent(inout) :: statistics
@@ -661,7 +661,7 @@ module weir_c
       type(c_residual), intent(inout) :: residual
       integer(c_int) :: returned
     end function
-    function c_plan_config(plan, config) bind(C, name='weir_plan_config') result(returned)
+    function c_plan_get_config(plan, config) bind(C, name='weir_plan_get_config') result(returned)
       import :: c_allreduce_config, c_int, c_ptr
       type(c_ptr), value :: plan
       type(c_allreduce_config), intent(inout) :: config
@@ -1267,13 +1267,13 @@ module weir_c
       type(c_residual), intent(inout) :: residual
       integer(c_int) :: returned
     end function
-    function c_fused_statistics(fused, statistics) bind(C, name='weir_fused_statistics') result(returned)
+    function c_fused_get_statistics(fused, statistics) bind(C, name='weir_fused_get_statistics') result(returned)
       import :: c_fusion_statistics, c_int, c_ptr
       type(c_ptr), value :: fused
       type(c_fusion_statistics), intent(inout) :: statistics
       integer(c_int) :: returned
     end function
-    function c_fused_config(fused, config) bind(C, name='weir_fused_config') result(returned)
+    function c_fused_get_config(fused, config) bind(C, name='weir_fused_get_config') result(returned)
       import :: c_fusion_config, c_int, c_ptr
       type(c_ptr), value :: fused
       type(c_fusion_config), intent(inout) :: config

@@ -3,7 +3,7 @@ module weir_checkpoints
   use, intrinsic :: iso_c_binding, only: c_char, c_int, c_int32_t, c_int64_t, c_loc, c_null_char, c_null_ptr, c_ptr, &
                                          c_sizeof
   use, intrinsic :: iso_fortran_env, only: int8, int32, int64, real32, real64
-  use weir_arrays, only: array_view, not_contiguous, view_of
+  use weir_arrays, only: array_view, view_of, why_unusable
   use weir_c
   use weir_calls, only: add_user, comm_owner, end_call, end_user, handle_of, remove_user, stop_with
   use weir_communicators, only: owner_of, weir_communicator
@@ -213,8 +213,8 @@ contains
     if (present(total)) whole = total
     if (.not. is_there) then
       refusal = 'checkpoint '''//trim(self%name)//''': array '''//trim(name)//''' is not allocated: allocate it before'
-    else if (.not. view%contiguous) then
-      refusal = 'checkpoint '''//trim(self%name)//''': array '''//trim(name)//''' '//not_contiguous
+    else if (.not. view%usable) then
+      refusal = 'checkpoint '''//trim(self%name)//''': array '''//trim(name)//''' '//why_unusable(view)
     else if (distribution == WEIR_DISTRIBUTION_BLOCK .and. .not. (present(first) .and. present(total))) then
       refusal = 'checkpoint '''//trim(self%name)//''': array '''//trim(name)// &
                 ''' is a block of a whole: give the number of its first element, and of all'

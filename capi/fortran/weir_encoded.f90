@@ -2,7 +2,7 @@
 module weir_encoded
   use, intrinsic :: iso_c_binding, only: c_int, c_int32_t, c_sizeof
   use, intrinsic :: iso_fortran_env, only: int8, real32
-  use weir_arrays, only: array_view, not_contiguous, view_of
+  use weir_arrays, only: array_view, view_of, why_unusable
   use weir_c
   use weir_calls, only: comm_owner, end_call
   use weir_types
@@ -32,7 +32,7 @@ contains
 
     nullify (none)
     view = view_of(encoded)
-    if (.not. view%contiguous) refusal = 'the encoded gradient '//not_contiguous
+    if (.not. view%usable) refusal = 'the encoded gradient '//why_unusable(view)
     c%struct_size = c_sizeof(c)
     status = c_encoded_inspect(view%address, view%count, c)
     if (status == WEIR_OK) call from_c(c, info)
@@ -50,8 +50,8 @@ contains
     nullify (none)
     adds = 0
     if (present(add)) adds = merge(1, 0, add)
-    if (.not. encoded%contiguous) refusal = 'the encoded gradient '//not_contiguous
-    if (.not. values%contiguous) refusal = 'the array for the values '//not_contiguous
+    if (.not. encoded%usable) refusal = 'the encoded gradient '//why_unusable(encoded)
+    if (.not. values%usable) refusal = 'the array for the values '//why_unusable(values)
     call end_call(c_decode(encoded%address, encoded%count, values%address, values%count, adds), none, ierr, refusal)
   end subroutine
 

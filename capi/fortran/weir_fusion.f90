@@ -2,7 +2,7 @@
 module weir_fusion
   use, intrinsic :: iso_c_binding, only: c_char, c_int, c_int64_t, c_loc, c_null_char, c_null_ptr, c_ptr, c_sizeof
   use, intrinsic :: iso_fortran_env, only: int8, int64, real32, real64
-  use weir_arrays, only: array_view, not_contiguous, view_of
+  use weir_arrays, only: array_view, view_of, why_unusable
   use weir_c
   use weir_calls, only: add_user, comm_owner, end_call, end_user, handle_of, number, remove_user, stop_with
   use weir_communicators, only: owner_of, weir_communicator
@@ -193,12 +193,12 @@ contains
 
     checked = gradient
     call place(self, tensor, c_number, refusal)
-    if (c_number >= 0 .and. (gradient%type /= self%type .or. .not. gradient%contiguous)) then
+    if (c_number >= 0 .and. (gradient%type /= self%type .or. .not. gradient%usable)) then
       refusal = 'fused '''//trim(self%name)//''': the gradient of tensor '//number(int(tensor, int64))//' '
       if (gradient%type /= self%type) then
         refusal = refusal//'is '//gradient%type//': it takes '//self%type
       else
-        refusal = refusal//not_contiguous
+        refusal = refusal//why_unusable(gradient)
       end if
       ! A null gradient, or where that is none a wrong number of elements: all ranks refuse it.
       checked%address = c_null_ptr
@@ -369,7 +369,7 @@ contains
     integer(c_int) :: status
 
     c%struct_size = c_sizeof(c)
-    status = c_fused_statistics(self%handle, c)
+    status = c_fused_get_statistics(self%handle, c)
     if (status == WEIR_OK) call from_c(c, statistics)
     call end_call(status, self%owner, ierr)
   end subroutine
@@ -382,7 +382,7 @@ contains
     integer(c_int) :: status
 
     c%struct_size = c_sizeof(c)
-    status = c_fused_config(self%handle, c)
+    status = c_fused_get_config(self%handle, c)
     if (status == WEIR_OK) call from_c(c, config)
     call end_call(status, self%owner, ierr)
   end subroutine
@@ -429,7 +429,7 @@ contains
     character(len=:), allocatable :: refusal
 
     view = view_of(state)
-    if (.not. view%contiguous) refusal = 'fused '''//trim(self%name)//''': the state '//not_contiguous
+    if (.not. view%usable) refusal = 'fused '''//trim(self%name)//''': the state '//why_unusable(view)
     call end_call(c_fused_restore_state(self%handle, view%address, view%count), self%owner, ierr, refusal)
   end subroutine
 

@@ -3,7 +3,7 @@ module weir_operators
   use, intrinsic :: iso_c_binding, only: c_char, c_f_pointer, c_funloc, c_int, c_int64_t, c_loc, c_null_char, c_null_ptr, c_ptr, &
                                          c_sizeof
   use, intrinsic :: iso_fortran_env, only: int8, int64, real32, real64
-  use weir_arrays, only: array_view, not_contiguous, view_of
+  use weir_arrays, only: array_view, view_of, why_unusable
   use weir_c
   use weir_calls, only: add_user, comm_owner, end_call, end_user, handle_of, number, remove_user, stop_with
   use weir_communicators, only: owner_of, weir_communicator
@@ -190,7 +190,7 @@ contains
     room = results%count
     if (results%type == 'real32') room = 4*room
     if (results%type == 'real64') room = 8*room
-    if (.not. results%contiguous) refusal = 'operator '''//trim(self%name)//''': the array for results '//not_contiguous
+    if (.not. results%usable) refusal = 'operator '''//trim(self%name)//''': the array for results '//why_unusable(results)
     if (whole) then
       status = c_operator_run(self%handle, c_funloc(pass_part), c_loc(frame), results%address, room)
       call end_call(status, self%owner, ierr, refusal)

@@ -2,7 +2,7 @@
 module weir_optimizers
   use, intrinsic :: iso_c_binding, only: c_char, c_f_pointer, c_int, c_int64_t, c_loc, c_null_ptr, c_ptr, c_sizeof
   use, intrinsic :: iso_fortran_env, only: int8, int64, real32, real64
-  use weir_arrays, only: array_view, not_contiguous, view_of
+  use weir_arrays, only: array_view, view_of, why_unusable
   use weir_c
   use weir_calls, only: add_user, comm_owner, end_call, end_user, handle_of, number, remove_user, stop_with
   use weir_communicators, only: owner_of, weir_communicator
@@ -165,8 +165,8 @@ contains
 
     if (self%narrow) then
       refusal = 'optimizer '''//trim(self%name)//''': '//what//' is real32: it takes those of 16 bits, by addresses'
-    else if (.not. view%contiguous) then
-      refusal = 'optimizer '''//trim(self%name)//''': '//what//' '//not_contiguous
+    else if (.not. view%usable) then
+      refusal = 'optimizer '''//trim(self%name)//''': '//what//' '//why_unusable(view)
     else if (view%count /= sum(self%counts)) then
       refusal = 'optimizer '''//trim(self%name)//''': '//what//' has '//number(view%count)//' elements: layers have '// &
                 number(sum(self%counts))
@@ -317,7 +317,7 @@ contains
     character(len=:), allocatable :: refusal
 
     view = view_of(state)
-    if (.not. view%contiguous) refusal = 'optimizer '''//trim(self%name)//''': the state '//not_contiguous
+    if (.not. view%usable) refusal = 'optimizer '''//trim(self%name)//''': the state '//why_unusable(view)
     call end_call(c_optimizer_restore_state(self%handle, view%address, view%count), self%owner, ierr, refusal)
   end subroutine
 

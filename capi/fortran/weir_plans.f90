@@ -3,7 +3,7 @@ module weir_plans
   use, intrinsic :: iso_c_binding, only: c_associated, c_char, c_f_pointer, c_int, c_int32_t, c_int64_t, c_loc, c_null_ptr, c_ptr, &
                                          c_sizeof
   use, intrinsic :: iso_fortran_env, only: int8, int32, int64, real32, real64
-  use weir_arrays, only: array_view, not_contiguous, view_of
+  use weir_arrays, only: array_view, view_of, why_unusable
   use weir_c
   use weir_calls, only: add_user, comm_owner, end_call, end_user, handle_of, number, remove_user, stop_with
   use weir_communicators, only: owner_of, weir_communicator
@@ -123,7 +123,7 @@ contains
 
     call finalise(self)
     call to_c(config, c, texts)
-    status = c_allreduce_plan_create(handle_of(owner_of(comm)), c, self%handle)
+    status = c_plan_create(handle_of(owner_of(comm)), c, self%handle)
     if (status == WEIR_OK) then
       call add_user(owner_of(comm), self%owner)
       self%count = config%count
@@ -168,17 +168,19 @@ contains
     character(len=:), allocatable, intent(out) :: refusal
 
     if (.not. associated(self%owner)) return
-    if (gradient%contiguous .and. gradient%count == self%count .and. gradient%type == self%type) return
+    if (gradient%usable .and. gradient%count == self%count .and. gradient%type == self%type) return
     gradient%address = c_null_ptr
     refusal = 'plan '''//trim(self%name)//''': the gradient '
-    if (gradient%type /= self%type .and. self%type == '') then
+    if (.not. gradient%exists) then
+      refusal = refusal//why_unusable(gradient)
+    else if (gradient%type /= self%type .and. self%type == '') then
       refusal = refusal//'is an array: plans of 16-bit types take the address of CUDA memory'
     else if (gradient%type /= self%type) then
       refusal = refusal//'is '//gradient%type//': the plan takes '//self%type
     else if (gradient%count /= self%count) then
       refusal = refusal//'has '//number(gradient%count)//' elements: the plan takes '//number(self%count)
     else
-      refusal = refusal//not_contiguous
+      refusal = refusal//why_unusable(gradient)
     end if
   end subroutine
 
@@ -478,7 +480,7 @@ contains
     integer(c_int) :: status
 
     c%struct_size = c_sizeof(c)
-    status = c_plan_statistics(self%handle, c)
+    status = c_plan_get_statistics(self%handle, c)
     if (status == WEIR_OK) call from_c(c, statistics)
     call end_call(status, self%owner, ierr)
   end subroutine
@@ -491,7 +493,7 @@ contains
     integer(c_int) :: status
 
     c%struct_size = c_sizeof(c)
-    status = c_plan_config(self%handle, c)
+    status = c_plan_get_config(self%handle, c)
     if (status == WEIR_OK) call from_c(c, config)
     call end_call(status, self%owner, ierr)
   end subroutine
@@ -553,7 +555,7 @@ contains
     character(len=:), allocatable :: refusal
 
     view = view_of(state)
-    if (.not. view%contiguous) refusal = 'plan '''//trim(self%name)//''': the state '//not_contiguous
+    if (.not. view%usable) refusal = 'plan '''//trim(self%name)//''': the state '//why_unusable(view)
     call end_call(c_plan_restore_state(self%handle, view%address, view%count), self%owner, ierr, refusal)
   end subroutine
 

@@ -2,7 +2,7 @@
 module weir_sparse_adams
   use, intrinsic :: iso_c_binding, only: c_associated, c_char, c_int, c_int32_t, c_int64_t, c_loc, c_null_ptr, c_ptr, c_sizeof
   use, intrinsic :: iso_fortran_env, only: int8, int64, real32, real64
-  use weir_arrays, only: array_view, not_contiguous, view_of
+  use weir_arrays, only: array_view, view_of, why_unusable
   use weir_c
   use weir_calls, only: comm_owner, end_call, last_text, number, stop_with
   use weir_types
@@ -130,8 +130,8 @@ contains
     integer(int64) :: i
     type(c_ptr) :: offsets
 
-    if (.not. values%contiguous) refusal = 'the array of values '//not_contiguous
-    if (.not. weights%contiguous) refusal = 'the array of weights '//not_contiguous
+    if (.not. values%usable) refusal = 'the array of values '//why_unusable(values)
+    if (.not. weights%usable) refusal = 'the array of weights '//why_unusable(weights)
     if (size(indices, kind=int64) /= values%count) refusal = 'an update has '//number(size(indices, kind=int64))// &
       ' indices and '//number(values%count)//' values: as many of each'
     if (allocated(self%offsets)) then
@@ -189,10 +189,10 @@ contains
     type(array_view) :: w
 
     w = view_of(weights)
-    if (w%contiguous) then
+    if (w%usable) then
       call end_call(c_sparse_adam_step(self%handle, indices, values, count, w%address, w%count, learning_rate), self%owner, ierr)
     else
-      call refuse(self, 'the array of weights '//not_contiguous, ierr)
+      call refuse(self, 'the array of weights '//why_unusable(w), ierr)
     end if
   end subroutine
 
@@ -206,11 +206,11 @@ contains
     type(array_view) :: w
 
     w = view_of(weights)
-    if (w%contiguous) then
+    if (w%usable) then
       call end_call(c_sparse_adam_step_part(self%handle, indices, values, count, w%address, w%count, learning_rate), self%owner, &
                     ierr)
     else
-      call refuse(self, 'the array of weights '//not_contiguous, ierr)
+      call refuse(self, 'the array of weights '//why_unusable(w), ierr)
     end if
   end subroutine
 
@@ -273,10 +273,10 @@ contains
     type(array_view) :: view
 
     view = view_of(state)
-    if (view%contiguous) then
+    if (view%usable) then
       call end_call(c_sparse_adam_restore_state(self%handle, view%address, view%count), self%owner, ierr)
     else
-      call refuse(self, 'the state '//not_contiguous, ierr)
+      call refuse(self, 'the state '//why_unusable(view), ierr)
     end if
   end subroutine
 

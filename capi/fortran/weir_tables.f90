@@ -2,7 +2,7 @@
 module weir_tables
   use, intrinsic :: iso_c_binding, only: c_char, c_int, c_int64_t, c_loc, c_null_ptr, c_ptr, c_sizeof
   use, intrinsic :: iso_fortran_env, only: int8, int32, int64, real32, real64
-  use weir_arrays, only: array_view, not_contiguous, view_of
+  use weir_arrays, only: array_view, view_of, why_unusable
   use weir_c
   use weir_calls, only: add_user, comm_owner, end_call, end_user, handle_of, number, remove_user, stop_with
   use weir_communicators, only: owner_of, weir_communicator
@@ -140,13 +140,15 @@ contains
     character(len=:), allocatable, intent(inout) :: refusal
 
     if (width == 0 .or. allocated(refusal)) return
-    if (shape(1) /= width .or. (columns >= 0 .and. shape(2) /= columns)) then
+    if (.not. view%exists) then
+      refusal = 'table '''//trim(name)//''': the array of '//what//' '//why_unusable(view)
+    else if (shape(1) /= width .or. (columns >= 0 .and. shape(2) /= columns)) then
       refusal = 'table '''//trim(name)//''': the shape of '//what//' is ('//number(shape(1))//', '//number(shape(2))// &
                      '): it must be ('//number(width)//', '
       if (columns >= 0) refusal = refusal//number(columns)//')'
       if (columns < 0) refusal = refusal//':)'
-    else if (.not. view%contiguous) then
-      refusal = 'table '''//trim(name)//''': the array of '//what//' '//not_contiguous
+    else if (.not. view%usable) then
+      refusal = 'table '''//trim(name)//''': the array of '//what//' '//why_unusable(view)
     end if
     if (allocated(refusal)) view%address = c_null_ptr
   end subroutine
@@ -156,7 +158,7 @@ contains
     type(array_view), intent(in) :: view
     character(len=:), allocatable, intent(inout) :: refusal
 
-    if (.not. view%contiguous) refusal = 'table '''//trim(name)//''': the array of ids '//not_contiguous
+    if (.not. view%usable) refusal = 'table '''//trim(name)//''': the array of ids '//why_unusable(view)
   end subroutine
 
   !> Refused arrays are an error of the call's end, as on the other ranks.
@@ -461,7 +463,7 @@ contains
     character(len=:), allocatable :: refusal
 
     view = view_of(state)
-    if (.not. view%contiguous) refusal = 'table '''//trim(self%name)//''': the state '//not_contiguous
+    if (.not. view%usable) refusal = 'table '''//trim(self%name)//''': the state '//why_unusable(view)
     call end_call(c_embedding_restore_state(self%handle, view%address, view%count), self%owner, ierr, refusal)
   end subroutine
 

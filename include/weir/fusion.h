@@ -52,9 +52,9 @@ weir_status weir_fused_buffer_of(const weir_fused* fused, int tensor, int* buffe
  *  weir_fused_restore_state or weir_fused_destroy. WEIR_ERR_BUSY within an iteration, as the functions of the state. */
 weir_status weir_fused_residual(const weir_fused* fused, int tensor, weir_residual* residual);
 /** Of the last iteration that has ended. */
-weir_status weir_fused_statistics(const weir_fused* fused, weir_fusion_statistics* statistics);
+weir_status weir_fused_get_statistics(const weir_fused* fused, weir_fusion_statistics* statistics);
 /** What is in force. Texts are valid as long as the object. */
-weir_status weir_fused_config(const weir_fused* fused, weir_fusion_config* config);
+weir_status weir_fused_get_config(const weir_fused* fused, weir_fusion_config* config);
 /** Which buffers there are and why, for people. Valid until the next call for this object; NULL for a NULL object. */
 const char* weir_fused_explanation(const weir_fused* fused);
 weir_status weir_fused_memory_bytes(const weir_fused* fused, int64_t* bytes);

@@ -101,7 +101,7 @@ weir_status weir_comm_stragglers(weir_comm* comm, int runs, double* shares, int 
  * diagnose` reads a folder's files called weir-dump.cC.rankR.json, with any number C for the communicator and the rank for R.
  * Folders of the path that do not exist are made. */
 weir_status weir_comm_dump(weir_comm* comm, const char* path);
-/** Collective, in place of a call that makes something of the communicator, like weir_allreduce_plan_create, where this rank has
+/** Collective, in place of a call that makes something of the communicator, like weir_plan_create, where this rank has
  *  nothing right to give to it, as bindings of other languages find out: that call ends with WEIR_ERR_ARGUMENT on all ranks, and a
  *  text that names the rank and says `why`. `what` was to be made, "plan" for instance: it is in this rank's own text. */
 weir_status weir_comm_refuse(weir_comm* comm, const char* what, const char* why);
@@ -112,7 +112,7 @@ weir_status weir_comm_refuse(weir_comm* comm, const char* what, const char* why)
 weir_status weir_comm_destroy(weir_comm* comm);
 
 /** Collective. The plan is owned by the caller; see weir_plan_destroy. On error *plan is NULL. */
-weir_status weir_allreduce_plan_create(weir_comm* comm, const weir_allreduce_config* config, weir_plan** plan);
+weir_status weir_plan_create(weir_comm* comm, const weir_allreduce_config* config, weir_plan** plan);
 /** Not collective. Finishes a run in flight, since the other ranks wait for it. A sparse algorithm then no longer writes its dense
  *  result; a dense one still does. NULL is fine. */
 weir_status weir_plan_destroy(weir_plan* plan);
@@ -144,13 +144,13 @@ weir_status weir_plan_wait(weir_plan* plan);
 weir_status weir_plan_wait_for(weir_plan* plan, double seconds, int* done);
 
 weir_status weir_plan_sparse_result(const weir_plan* plan, weir_sparse_result* result);
-weir_status weir_plan_statistics(const weir_plan* plan, weir_statistics* statistics);
+weir_status weir_plan_get_statistics(const weir_plan* plan, weir_statistics* statistics);
 /** WEIR_ERR_BUSY while a run is in flight. */
 weir_status weir_plan_residual(const weir_plan* plan, weir_residual* residual);
 /** What is in force: `compressor`, `compressor_parameters` and `error_feedback` also where they were left to the defaults. With
  *  automatic choice, `algorithm`, `wire_format`, `wire_values` and the compressor are the present choice. Texts are valid until the
  *  plan's next start or destruction. */
-weir_status weir_plan_config(const weir_plan* plan, weir_allreduce_config* config);
+weir_status weir_plan_get_config(const weir_plan* plan, weir_allreduce_config* config);
 /** Bytes that this plan holds, besides the caller's gradient. */
 weir_status weir_plan_memory_bytes(const weir_plan* plan, int64_t* bytes);
 /** Bytes that weir_plan_save_state writes at present. WEIR_ERR_BUSY while a run is in flight. */
@@ -181,7 +181,7 @@ weir_status weir_encoded_inspect(const void* encoded, int64_t size, weir_encoded
  *  no sense or this library does not know the compressor; the values then are as they were with `add`, and undefined without. */
 weir_status weir_decode(const void* encoded, int64_t size, float* values, int64_t count, int32_t add);
 /** Why the plan uses this algorithm, for people; with automatic choice a table of predictions, of which trials may have chosen
- *  another than the first: see weir_plan_config. Valid as long as the plan; NULL for a NULL plan. */
+ *  another than the first: see weir_plan_get_config. Valid as long as the plan; NULL for a NULL plan. */
 const char* weir_plan_explanation(const weir_plan* plan);
 /** Forgets residual, thresholds, boundaries and iteration count. Sends nothing, but every rank must call it before the same run:
  *  plans reset on some ranks only disagree about that run, which may end in a transport error. */

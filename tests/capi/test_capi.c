@@ -22,13 +22,13 @@ static void check_later_fields(weir_comm* comm) {
     config.samplings = 20;
     config.wire_format = threshold % 2 ? WEIR_WIRE_FORMAT_COO : WEIR_WIRE_FORMAT_COMPACT;
     config.wire_values = threshold % 3; /* each of native, bfloat16, float16 */
-    EXPECT(weir_allreduce_plan_create(comm, &config, &plan) == WEIR_OK);
+    EXPECT(weir_plan_create(comm, &config, &plan) == WEIR_OK);
     for (i = 0; i < n; ++i) gradient[i] = 1e-6f * (float)i;
     for (i = 0; i < 10; ++i) gradient[100 * i] = (float)(1 << i); /* exact in all formats */
     EXPECT(weir_plan_run(plan, gradient) == WEIR_OK);
     EXPECT(gradient[900] == 512.0f);
     EXPECT(threshold != WEIR_THRESHOLD_EXACT || gradient[0] == 1.0f);
-    EXPECT(weir_plan_statistics(plan, &statistics) == WEIR_OK);
+    EXPECT(weir_plan_get_statistics(plan, &statistics) == WEIR_OK);
     EXPECT(statistics.seconds_in_node >= 0 && statistics.seconds_in_node <= statistics.seconds_total);
     EXPECT(weir_plan_destroy(plan) == WEIR_OK);
   }
@@ -37,7 +37,7 @@ static void check_later_fields(weir_comm* comm) {
   config.threshold = WEIR_THRESHOLD_EXACT;
   config.wire_values = WEIR_WIRE_VALUES_NATIVE;
   config.trial_iterations = 1;
-  EXPECT(weir_allreduce_plan_create(comm, &config, &plan) == WEIR_OK);
+  EXPECT(weir_plan_create(comm, &config, &plan) == WEIR_OK);
   EXPECT_TEXT(weir_plan_explanation(plan), "auto of 1000 float32");
   EXPECT(weir_plan_explanation(NULL) == NULL);
   for (i = 0; i < 6; ++i) EXPECT(weir_plan_run(plan, gradient) == WEIR_OK);
@@ -45,35 +45,35 @@ static void check_later_fields(weir_comm* comm) {
   config.trial_iterations = 0;
 
   config.threshold = WEIR_THRESHOLD_REDSYNC + 1;
-  EXPECT(weir_allreduce_plan_create(comm, &config, &plan) == WEIR_ERR_ARGUMENT);
+  EXPECT(weir_plan_create(comm, &config, &plan) == WEIR_ERR_ARGUMENT);
   EXPECT_TEXT(weir_last_error(comm), "threshold is 7");
   config.threshold = WEIR_THRESHOLD_EXACT;
   config.wire_format = -1;
-  EXPECT(weir_allreduce_plan_create(comm, &config, &plan) == WEIR_ERR_ARGUMENT);
+  EXPECT(weir_plan_create(comm, &config, &plan) == WEIR_ERR_ARGUMENT);
   EXPECT_TEXT(weir_last_error(comm), "wire_format is -1");
   config.wire_format = WEIR_WIRE_FORMAT_COMPACT;
   config.wire_values = WEIR_WIRE_VALUES_BFLOAT16;
   config.type = WEIR_FLOAT64;
-  EXPECT(weir_allreduce_plan_create(comm, &config, &plan) == WEIR_ERR_ARGUMENT);
+  EXPECT(weir_plan_create(comm, &config, &plan) == WEIR_ERR_ARGUMENT);
   EXPECT_TEXT(weir_last_error(comm), "needs float32");
 
   /* a caller with the first header's config: what lies beyond its struct is not read */
   config.struct_size = first_config_size;
   config.wire_values = 77;
   config.samplings = -5;
-  EXPECT(weir_allreduce_plan_create(comm, &config, &plan) == WEIR_OK);
+  EXPECT(weir_plan_create(comm, &config, &plan) == WEIR_OK);
   EXPECT(weir_plan_destroy(plan) == WEIR_OK);
   config.struct_size = sizeof(config);
-  EXPECT(weir_allreduce_plan_create(comm, &config, &plan) == WEIR_ERR_ARGUMENT);
+  EXPECT(weir_plan_create(comm, &config, &plan) == WEIR_ERR_ARGUMENT);
 
   /* and with its statistics: what lies beyond is not written */
   config.struct_size = first_config_size;
   config.type = WEIR_FLOAT32;
-  EXPECT(weir_allreduce_plan_create(comm, &config, &plan) == WEIR_OK);
+  EXPECT(weir_plan_create(comm, &config, &plan) == WEIR_OK);
   EXPECT(weir_plan_run(plan, gradient) == WEIR_OK);
   statistics.struct_size = first_statistics_size;
   statistics.seconds_in_node = -1;
-  EXPECT(weir_plan_statistics(plan, &statistics) == WEIR_OK);
+  EXPECT(weir_plan_get_statistics(plan, &statistics) == WEIR_OK);
   EXPECT(statistics.struct_size == first_statistics_size && statistics.iteration == 1 && statistics.seconds_in_node == -1);
   EXPECT(weir_plan_destroy(plan) == WEIR_OK);
 }
@@ -118,22 +118,22 @@ int main(int argc, char** argv) {
   /* a config that one rank spoils is refused on all */
   config.count = n;
   if (rank == 0) config.density = 2;
-  EXPECT(weir_allreduce_plan_create(comm, &config, &plan) == WEIR_ERR_ARGUMENT && plan == NULL);
+  EXPECT(weir_plan_create(comm, &config, &plan) == WEIR_ERR_ARGUMENT && plan == NULL);
   EXPECT_TEXT(weir_last_error(comm), "density is 2");
   config.density = 0.01;
-  EXPECT(weir_allreduce_plan_create(comm, rank == 0 ? NULL : &config, &plan) == WEIR_ERR_ARGUMENT && plan == NULL);
-  EXPECT((rank == 0 ? weir_comm_refuse(comm, "plan", "it is too late") : weir_allreduce_plan_create(comm, &config, &plan)) ==
+  EXPECT(weir_plan_create(comm, rank == 0 ? NULL : &config, &plan) == WEIR_ERR_ARGUMENT && plan == NULL);
+  EXPECT((rank == 0 ? weir_comm_refuse(comm, "plan", "it is too late") : weir_plan_create(comm, &config, &plan)) ==
          WEIR_ERR_ARGUMENT);
   EXPECT_TEXT(weir_last_error(comm), rank == 0 ? "plan '', rank 0: it is too late" : "plan 'allreduce', rank 0: it is too late");
   EXPECT(weir_comm_refuse(comm, NULL, NULL) == WEIR_ERR_ARGUMENT && weir_comm_refuse(NULL, "plan", "") == WEIR_ERR_ARGUMENT);
   config.struct_size = rank == 0 ? 3 : sizeof(config);
-  EXPECT(weir_allreduce_plan_create(comm, &config, &plan) == WEIR_ERR_ARGUMENT && plan == NULL);
+  EXPECT(weir_plan_create(comm, &config, &plan) == WEIR_ERR_ARGUMENT && plan == NULL);
   config.struct_size = sizeof(config);
   config.algorithm = "quick";
-  EXPECT(weir_allreduce_plan_create(comm, &config, &plan) == WEIR_ERR_ARGUMENT);
+  EXPECT(weir_plan_create(comm, &config, &plan) == WEIR_ERR_ARGUMENT);
   EXPECT_TEXT(weir_last_error(comm), "known are dense_ring");
   config.algorithm = "oktopk";
-  EXPECT(weir_allreduce_plan_create(comm, &config, &plan) == WEIR_OK);
+  EXPECT(weir_plan_create(comm, &config, &plan) == WEIR_OK);
 
   /* in place: every rank has one large entry at its own index, all have one at 500 */
   for (i = 0; i < n; ++i) gradient[i] = 0.001f;
@@ -142,7 +142,7 @@ int main(int argc, char** argv) {
   EXPECT(weir_plan_run(plan, gradient) == WEIR_OK);
   EXPECT(gradient[500] == 10.0f);
   EXPECT(fabsf(gradient[0] - 5.0f / (float)size) < 0.01f); /* the others' 0.001 ties are selected there as well */
-  EXPECT(weir_plan_statistics(plan, &statistics) == WEIR_OK);
+  EXPECT(weir_plan_get_statistics(plan, &statistics) == WEIR_OK);
   EXPECT(statistics.iteration == 1 && statistics.k == 10 && statistics.selected_global == 10);
 
   /* sparse, nonblocking */
@@ -174,7 +174,7 @@ int main(int argc, char** argv) {
   EXPECT(weir_plan_run(NULL, gradient) == WEIR_ERR_ARGUMENT);
   result.struct_size = 0;
   EXPECT(weir_plan_sparse_result(plan, &result) == WEIR_ERR_ARGUMENT);
-  EXPECT(weir_plan_statistics(plan, NULL) == WEIR_ERR_ARGUMENT);
+  EXPECT(weir_plan_get_statistics(plan, NULL) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_plan_scale_residual(plan, 0.5) == WEIR_OK);
   EXPECT(weir_plan_scale_residual(plan, NAN) == WEIR_ERR_ARGUMENT);
   EXPECT_TEXT(weir_last_error(comm), "the factor must be positive and finite");

@@ -31,7 +31,7 @@ static weir_plan* make_plan(weir_comm* comm) {
   weir_allreduce_config config = WEIR_ALLREDUCE_CONFIG_INIT;
   weir_plan* plan = NULL;
   config.count = n;
-  EXPECT(weir_allreduce_plan_create(comm, &config, &plan) == WEIR_OK);
+  EXPECT(weir_plan_create(comm, &config, &plan) == WEIR_OK);
   return plan;
 }
 

@@ -19,7 +19,7 @@
 int main(int argc, char** argv) {
   weir_status (*comm_create_world)(weir_comm**) = NULL;
   weir_status (*comm_destroy)(weir_comm*) = NULL;
-  weir_status (*allreduce_plan_create)(weir_comm*, const weir_allreduce_config*, weir_plan**) = NULL;
+  weir_status (*plan_create)(weir_comm*, const weir_allreduce_config*, weir_plan**) = NULL;
   weir_status (*plan_run)(weir_plan*, void*) = NULL;
   weir_status (*plan_destroy)(weir_plan*) = NULL;
   weir_allreduce_config config = WEIR_ALLREDUCE_CONFIG_INIT;
@@ -35,12 +35,12 @@ int main(int argc, char** argv) {
     EXPECT(library != NULL);
     LOAD(comm_create_world);
     LOAD(comm_destroy);
-    LOAD(allreduce_plan_create);
+    LOAD(plan_create);
     LOAD(plan_run);
     LOAD(plan_destroy);
     config.count = 100;
     EXPECT(comm_create_world(&comm) == WEIR_OK);
-    EXPECT(allreduce_plan_create(comm, &config, &plan) == WEIR_OK);
+    EXPECT(plan_create(comm, &config, &plan) == WEIR_OK);
     EXPECT(plan_run(plan, gradient) == WEIR_OK);
     EXPECT(plan_destroy(plan) == WEIR_OK);
     EXPECT(comm_destroy(comm) == WEIR_OK);

@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
   EXPECT(weir_comm_create_mpi(MPI_COMM_WORLD, &comm) == WEIR_OK);
   EXPECT(weir_comm_size(comm, &size) == WEIR_OK);
   config.count = n;
-  EXPECT(weir_allreduce_plan_create(comm, &config, &plan) == WEIR_OK);
+  EXPECT(weir_plan_create(comm, &config, &plan) == WEIR_OK);
   for (i = 0; i < n; ++i) gradient[i] = 0.001f;
   gradient[500] = 10.0f;
   EXPECT(weir_plan_run(plan, gradient) == WEIR_OK && gradient[500] == 10.0f);
@@ -29,12 +29,12 @@ int main(int argc, char** argv) {
   while (!done) EXPECT(weir_plan_test(plan, &done) == WEIR_OK);
   EXPECT(weir_plan_wait(plan) == WEIR_OK);
   EXPECT(weir_plan_sparse_result(plan, &result) == WEIR_OK && result.count == 10);
-  EXPECT(weir_plan_statistics(plan, &statistics) == WEIR_OK);
+  EXPECT(weir_plan_get_statistics(plan, &statistics) == WEIR_OK);
   EXPECT(statistics.iteration == 2 && statistics.k == 10 && statistics.skipped == 0);
   EXPECT(statistics.struct_size == sizeof(statistics));
   config.density = 2;
   EXPECT(weir_plan_destroy(plan) == WEIR_OK);
-  EXPECT(weir_allreduce_plan_create(comm, &config, &plan) == WEIR_ERR_ARGUMENT && plan == NULL);
+  EXPECT(weir_plan_create(comm, &config, &plan) == WEIR_ERR_ARGUMENT && plan == NULL);
   EXPECT_TEXT(weir_last_error(comm), "density is 2");
   EXPECT(weir_comm_destroy(comm) == WEIR_OK);
 

@@ -70,7 +70,7 @@ static void check_conservation(weir_comm* comm, int scheme, int ranks) {
   EXPECT(weir_fused_buffer_of(fused, tensors, &buffer) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_fused_memory_bytes(fused, &bytes) == WEIR_OK && bytes > (int64_t)(large * sizeof(float)));
   EXPECT_TEXT(weir_fused_explanation(fused), "buffer");
-  EXPECT(weir_fused_config(fused, &in_force) == WEIR_OK && in_force.scheme == scheme);
+  EXPECT(weir_fused_get_config(fused, &in_force) == WEIR_OK && in_force.scheme == scheme);
   EXPECT(strcmp(in_force.algorithm, "topk_allgather") == 0 && in_force.error_feedback == WEIR_FEEDBACK_RESIDUAL);
   for (step = 0; step < 5; ++step) {
     fill(gradients, step);
@@ -84,7 +84,7 @@ static void check_conservation(weir_comm* comm, int scheme, int ranks) {
       for (done = 0; !done;) EXPECT(weir_fused_wait_for(fused, 0, 0.01, &done) == WEIR_OK);
     }
     EXPECT(weir_fused_wait_all(fused) == WEIR_OK);
-    EXPECT(weir_fused_statistics(fused, &statistics) == WEIR_OK && statistics.iteration == step + 1);
+    EXPECT(weir_fused_get_statistics(fused, &statistics) == WEIR_OK && statistics.iteration == step + 1);
     EXPECT(statistics.exchanges > 0 && statistics.tensors_missing >= 0 && statistics.selected_local > 0);
     for (t = 0; t < tensors; ++t) {
       weir_residual residual = {.struct_size = sizeof(residual)};
@@ -183,7 +183,7 @@ static void check_wrong_calls(weir_comm* comm, int ranks) {
   EXPECT_TEXT(weir_last_error(comm), "must not be below 0");
   EXPECT(weir_fused_find_tensor(fused, NULL, &done) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_fused_find_tensor(fused, "decoder.bias", NULL) == WEIR_ERR_ARGUMENT);
-  EXPECT(weir_fused_residual(fused, 0, NULL) == WEIR_ERR_ARGUMENT && weir_fused_statistics(fused, NULL) == WEIR_ERR_ARGUMENT);
+  EXPECT(weir_fused_residual(fused, 0, NULL) == WEIR_ERR_ARGUMENT && weir_fused_get_statistics(fused, NULL) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_fused_destroy(fused) == WEIR_OK && weir_fused_destroy(NULL) == WEIR_OK);
   EXPECT(weir_fused_wait_all(fused) == WEIR_ERR_ARGUMENT && weir_fused_explanation(fused) == NULL);
   EXPECT_TEXT(weir_last_error(NULL), "the fused allreduce is none");

@@ -22,7 +22,7 @@ static weir_plan* make_plan(weir_comm* comm, const char* algorithm) {
   config.count = n;
   config.algorithm = algorithm;
   config.threshold = WEIR_THRESHOLD_REUSE;
-  EXPECT(weir_allreduce_plan_create(comm, &config, &plan) == WEIR_OK);
+  EXPECT(weir_plan_create(comm, &config, &plan) == WEIR_OK);
   return plan;
 }
 
@@ -65,18 +65,18 @@ static void check_newer_structs(weir_comm* comm) {
   config.known.struct_size = sizeof(config);
   config.known.count = n;
   config.later[1] = 5;
-  EXPECT(weir_allreduce_plan_create(comm, &config.known, &plan) == WEIR_ERR_ARGUMENT && plan == NULL);
+  EXPECT(weir_plan_create(comm, &config.known, &plan) == WEIR_ERR_ARGUMENT && plan == NULL);
   EXPECT_TEXT(weir_last_error(comm), "the config is of a newer header");
   config.later[1] = 0;
   config.known.struct_size = sizeof(size_t) + 4; /* half of `count` */
-  EXPECT(weir_allreduce_plan_create(comm, &config.known, &plan) == WEIR_ERR_ARGUMENT && plan == NULL);
+  EXPECT(weir_plan_create(comm, &config.known, &plan) == WEIR_ERR_ARGUMENT && plan == NULL);
   EXPECT_TEXT(weir_last_error(comm), "struct_size of the config is 12");
   config.known.struct_size = sizeof(config);
-  EXPECT(weir_allreduce_plan_create(comm, &config.known, &plan) == WEIR_OK);
+  EXPECT(weir_plan_create(comm, &config.known, &plan) == WEIR_OK);
   fill(gradient, 0);
   EXPECT(weir_plan_run(plan, gradient) == WEIR_OK);
   statistics.known.struct_size = sizeof(statistics);
-  EXPECT(weir_plan_statistics(plan, &statistics.known) == WEIR_OK);
+  EXPECT(weir_plan_get_statistics(plan, &statistics.known) == WEIR_OK);
   EXPECT(statistics.known.iteration == 1 && statistics.later == 0);
   EXPECT(weir_plan_destroy(plan) == WEIR_OK);
 }
@@ -205,8 +205,8 @@ static void check_encoding(weir_comm* comm, int size) {
   config.compressor = "qsgd";
   config.compressor_parameters = "levels=3";
   config.average = 0;
-  EXPECT(weir_allreduce_plan_create(comm, &config, &plan) == WEIR_OK);
-  EXPECT(weir_allreduce_plan_create(comm, &config, &runs) == WEIR_OK);
+  EXPECT(weir_plan_create(comm, &config, &plan) == WEIR_OK);
+  EXPECT(weir_plan_create(comm, &config, &runs) == WEIR_OK);
   EXPECT(weir_plan_encoded_bytes(plan, &most) == WEIR_OK && most > 48 && most < (int64_t)sizeof(gradient));
   encoded = malloc((size_t)most);
   for (step = 0; step < 3; ++step) {
@@ -292,7 +292,7 @@ static void check_library(weir_comm* comm, int size) {
   EXPECT(weir_comm_group(comm, 7, ranks, size, &count) == WEIR_ERR_ARGUMENT);
   EXPECT_TEXT(weir_comm_topology(comm), "rank");
 
-  EXPECT(weir_plan_config(plan, &in_force) == WEIR_OK);
+  EXPECT(weir_plan_get_config(plan, &in_force) == WEIR_OK);
   EXPECT(in_force.count == n && strcmp(in_force.algorithm, "oktopk") == 0 && in_force.threshold == WEIR_THRESHOLD_REUSE);
   EXPECT(weir_plan_destroy(plan) == WEIR_OK);
   EXPECT(strlen(weir_mpi_library()) > 0 && strlen(weir_mpi_family()) > 0);

@@ -166,7 +166,7 @@ TEST_CASE("a state of host memory goes on in CUDA memory, and back", "[device_st
 }
 
 TEST_CASE("candidates take turns in CUDA memory: nothing is lost, and trials go on from a saved state", "[device_state]") {
-  const MachineFile file(format_machine(builtin_machine()));
+  const MachineFile file(format_machine(slow_cores()));
   const auto go_on = [&]<class Place>(DataType type, std::int64_t trials, int step) {
     if (left_out(2)) return;
     const AllreduceConfig config{.count = 10001,

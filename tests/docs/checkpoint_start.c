@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
   check(weir_comm_create_mpi(MPI_COMM_WORLD, &comm));
   check(weir_comm_rank(comm, &rank));
   plan_config.count = 1000;
-  check(weir_allreduce_plan_create(comm, &plan_config, &plan));
+  check(weir_plan_create(comm, &plan_config, &plan));
 
   config.folder = argc > 1 ? argv[1] : "checkpoints"; /* one that all ranks see */
   check(weir_checkpoint_create(comm, &config, &checkpoint));

@@ -25,13 +25,13 @@ int main(int argc, char** argv) {
 
   config.count = 1000;
   config.density = 0.01;
-  check(weir_allreduce_plan_create(comm, &config, &plan)); /* made once per array */
+  check(weir_plan_create(comm, &config, &plan)); /* made once per array */
   check(weir_plan_run(plan, gradient));                    /* in place: the mean of the ranks' largest entries */
 
   check(weir_plan_start(plan, gradient)); /* the same, overlapped with what you compute here */
   check(weir_plan_wait(plan));
 
-  check(weir_plan_statistics(plan, &statistics));
+  check(weir_plan_get_statistics(plan, &statistics));
   printf("rank %d of %d: %.2f %.2f, %lld bytes sent\n", rank, size, gradient[rank], gradient[500],
          (long long)statistics.payload_bytes_sent);
   check(weir_plan_destroy(plan));

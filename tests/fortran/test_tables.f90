@@ -168,6 +168,7 @@ contains
     integer(int64) :: ids(batch), wide_ids(2*batch)
     real(real32), asynchronous :: vectors(width, batch), gaps(width + 1, batch), few(width, batch - 1)
     real(real32) :: gradients(width, batch)
+    real(real32), allocatable :: gone(:, :)
     logical :: bad
     integer :: ierr
 
@@ -183,6 +184,12 @@ contains
     if (.not. bad) call table%lookup(ids, vectors)
     call table%lookup_wait(ierr)
     call expect_refused('vectors with gaps', 'the array of vectors is not contiguous')
+    allocate (gone(width, batch))
+    deallocate (gone)
+    if (bad) call table%lookup(ids, gone)
+    if (.not. bad) call table%lookup(ids, vectors)
+    call table%lookup_wait(ierr)
+    call expect_refused('vectors that are not allocated', 'the array of vectors is not allocated: allocate it before')
     if (bad) call table%lookup(ids, few)
     if (.not. bad) call table%lookup(ids, vectors)
     call table%lookup_wait(ierr)

@@ -77,11 +77,11 @@ inline bool plan_contract_holds(std::span<const std::uint8_t> bytes) {
     limit(c.trial_iterations, 0xff);
   });
   weir_plan* plan = nullptr;
-  const weir_status made = weir_allreduce_plan_create(lone_rank(), config.get(), &plan);
+  const weir_status made = weir_plan_create(lone_rank(), config.get(), &plan);
   if (made != WEIR_OK) return is_expected(made) && plan == nullptr;
   weir_allreduce_config in_force{};
   in_force.struct_size = sizeof in_force;
-  bool holds = weir_plan_config(plan, &in_force) == WEIR_OK;
+  bool holds = weir_plan_get_config(plan, &in_force) == WEIR_OK;
   std::vector<double> gradient(static_cast<std::size_t>(in_force.count) + 1, 1.0);  // enough for either type
   holds = holds && weir_plan_run(plan, gradient.data()) == WEIR_OK;
   return weir_plan_destroy(plan) == WEIR_OK && holds;

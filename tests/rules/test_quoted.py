@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Holds what pages quote of `weir predict` against the program: the table of networks in docs/which-algorithm.md, and the sentences below it.
+"""Holds what pages quote of `weir predict` against the program: the table of networks in which-algorithm.md, the sentences below it and in its
+picture, and the block in add-an-algorithm.md.
 
-Usage: test_quoted.py WEIR PAGE
+Usage: test_quoted.py WEIR DOCS
 """
 import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -13,37 +15,63 @@ CLEAN = {name: value for name, value in os.environ.items() if not name.startswit
 CLEAN |= {"XDG_CONFIG_HOME": "/nonexistent", "HOME": "/nonexistent"}
 
 
-def predict(weir, network, *more):
-    command = [weir, "predict", "--nodes", "16", "--count", "25557032", "--network", network, *more]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=30, env=CLEAN).stdout
+def predict(weir, *words):
+    return subprocess.run([weir, "predict", *words], check=True, capture_output=True, text=True, timeout=30, env=CLEAN).stdout
 
 
-def verdict(said, network):
+def resnet(weir, network, *more):
+    return predict(weir, "--nodes", "16", "--count", "25557032", "--network", network, *more)
+
+
+def found(pattern, text):
+    match = re.search(pattern, text, re.M)
+    return match if match else sys.exit(f"test_quoted: nothing is like '{pattern}' in: {text}")
+
+
+def verdict(said):
     """In the words of the page."""
-    if found := re.search(r"^cheapest: (\w+), ([\d.]+) ms, ([\d.]+) times as fast", said, re.M):
-        return f"`{found[1]}`, {float(found[2]):.1f} ms, {found[3]} times as fast"
-    found = re.search(r"^do not compress: (\w+) takes ([\d.]+) ms, the cheapest sparse algorithm, (\w+), ([\d.]+) ms", said, re.M)
-    if not found:
-        sys.exit(f"test_quoted: weir predict gives no verdict for {network}: {said}")
-    return f"do not compress: `{found[1]}` takes {float(found[2]):.1f} ms, `{found[3]}` {float(found[4]):.1f} ms"
+    if "\ncheapest: " in said:
+        one = found(r"^cheapest: (\w+), ([\d.]+) ms, ([\d.]+) times as fast", said)
+        return f"`{one[1]}`, {float(one[2]):.1f} ms, {one[3]} times as fast"
+    one = found(r"^do not compress: (\w+) takes ([\d.]+) ms, the cheapest sparse algorithm, (\w+), ([\d.]+) ms", said)
+    return f"do not compress: `{one[1]}` takes {float(one[2]):.1f} ms, `{one[3]}` {float(one[4]):.1f} ms"
+
+
+def quotes_of_which_algorithm(weir, docs):
+    """What, as quoted, and as it is."""
+    text = (docs / "which-algorithm.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\d+Gbit,\d+us)` \| (.*?)(?: as the best dense algorithm)? \|$", text, re.M)
+    if len(rows) != 5:
+        sys.exit(f"test_quoted: which-algorithm.md has {len(rows)} rows of networks, not 5")
+    for network, quoted in rows:
+        yield network, quoted, verdict(resnet(weir, network))
+    row = found(r"^oktopk +[\d.]+ +([\d.]+) +[\d.]+ +[\d.]+ +([\d.]+)", resnet(weir, "25Gbit,5us"))
+    yield "selecting and applying", found(r"(\d+) ms of it are selecting", text)[1], f"{float(row[1]) + float(row[2]):.0f}"
+    quoted = found(r"is still ([\d.]+ times as fast) at `(\w+,\w+)`", text)
+    eight = verdict(resnet(weir, quoted[2], "--ranks-per-node", "8"))
+    yield "8 ranks a node", quoted[1], eight.split(" ms, ")[-1]
+    picture = " ".join(" ".join(re.findall(r">([^<]+)<", (docs / "which-algorithm.svg").read_text(encoding="utf-8"))).split())
+    quoted = found(r"weir predict ([-\w, ]+) says: \u201c([^\u201d]+)\u201d", picture)
+    yield "which-algorithm.svg", quoted[2], found(r"^do not compress: .*$", predict(weir, *quoted[1].split()))[0]
+
+
+def quotes_of_add_an_algorithm(weir, docs):
+    """All rows of the block but that of the algorithm that is added."""
+    block = found(r"^    \$ build/bin/weir predict (.*)\n((?:    .*\n)+)", (docs / "add-an-algorithm.md").read_text(encoding="utf-8"))
+    said = predict(weir, *block[1].split())
+    for quoted in re.findall(r"^    (\w+ +\d.*)$", block[2], re.M):
+        name = quoted.split()[0]
+        if name != "topk_ring":
+            yield f"add-an-algorithm.md, {name}", quoted, found(rf"^{name} .*$", said)[0]
 
 
 def main():
-    weir, page = sys.argv[1:]
-    with open(page, encoding="utf-8") as file:
-        text = file.read()
-    rows = re.findall(r"^\| `(\d+Gbit,\d+us)` \| (.*?)(?: as the best dense algorithm)? \|$", text, re.M)
-    if len(rows) != 5:
-        sys.exit(f"test_quoted: {page} has {len(rows)} rows of networks, not 5")
-    wrong = [(network, quoted, verdict(predict(weir, network), network)) for network, quoted in rows]
-    row = re.search(r"^oktopk +[\d.]+ +([\d.]+) +[\d.]+ +[\d.]+ +([\d.]+)", predict(weir, "25Gbit,5us"), re.M)
-    wrong.append(("selecting and applying", re.search(r"(\d+) ms of it are selecting", text)[1], f"{float(row[1]) + float(row[2]):.0f}"))
-    eight = verdict(predict(weir, "100Gbit,2us", "--ranks-per-node", "8"), "8 ranks a node")
-    wrong.append(("8 ranks a node", re.search(r"is still ([\d.]+ times as fast)", text)[1], eight.split(" ms, ")[-1]))
-    wrong = [f"{what}: the page says '{quoted}', weir predict '{right}'" for what, quoted, right in wrong if quoted != right]
+    weir, docs = sys.argv[1], pathlib.Path(sys.argv[2])
+    quotes = [*quotes_of_which_algorithm(weir, docs), *quotes_of_add_an_algorithm(weir, docs)]
+    wrong = [f"{what}: the page says '{quoted}', weir predict '{right}'" for what, quoted, right in quotes if quoted != right]
     if wrong:
         sys.exit("test_quoted: " + "; ".join(wrong))
-    print(f"test_quoted: {len(rows) + 2} statements are as weir predict has them")
+    print(f"test_quoted: {len(quotes)} statements are as weir predict has them")
 
 
 main()

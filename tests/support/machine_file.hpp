@@ -7,6 +7,8 @@
 #include <fstream>
 #include <string>
 
+#include "model/machine.hpp"
+
 namespace weir::test {
 
 class MachineFile {
@@ -23,5 +25,13 @@ class MachineFile {
  private:
   std::filesystem::path path_;
 };
+
+/// What ranks compute takes most of the time, so that sparse algorithms cost about as much.
+inline Machine slow_cores() {
+  Machine machine = builtin_machine();
+  Rates& r = machine.rates;
+  for (double* rate : {&r.add, &r.select, &r.cut, &r.fill, &r.scatter, &r.merge, &r.encode, &r.decode}) *rate /= 4;
+  return machine;
+}
 
 }  // namespace weir::test

@@ -16,7 +16,7 @@ Self = TypeVar("Self", bound="Object")
 
 
 CREATE = {
-    "plan": lib.weir_allreduce_plan_create,
+    "plan": lib.weir_plan_create,
     "table": lib.weir_embedding_create,
     "checkpoint": lib.weir_checkpoint_create,
     "fused": lib.weir_fused_create,

@@ -250,14 +250,14 @@ class FusedAllreduce(FusionKeywords, Stateful):
     def statistics(self) -> FusionStatistics:
         """What the last iteration that has ended did on this rank; times in seconds."""
         c = _abi.weir_fusion_statistics(ctypes.sizeof(_abi.weir_fusion_statistics))
-        self._call("statistics", c)
+        self._call("get_statistics", c)
         return FusionStatistics._from_c(c)
 
     @property
     def config(self) -> FusionConfig:
         """What is in force: `algorithm` and `error_feedback` are what automatic choice stands for."""
         c = _abi.weir_fusion_config(ctypes.sizeof(_abi.weir_fusion_config))
-        self._call("config", c)
+        self._call("get_config", c)
         return FusionConfig._from_c(c)
 
     def explain(self) -> Text:

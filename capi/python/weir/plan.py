@@ -136,14 +136,14 @@ class AllreducePlan(PlanKeywords, Stateful):
     def statistics(self) -> Statistics:
         """What the last run did on this rank; times in seconds."""
         c = _abi.weir_statistics(ctypes.sizeof(_abi.weir_statistics))
-        self._call("statistics", c)
+        self._call("get_statistics", c)
         return Statistics._from_c(c)
 
     @property
     def config(self) -> AllreduceConfig:
         """What is in force: with automatic choice, `algorithm`, `wire_format` and `wire_values` are the present choice."""
         c = _abi.weir_allreduce_config(ctypes.sizeof(_abi.weir_allreduce_config))
-        self._call("config", c)
+        self._call("get_config", c)
         return AllreduceConfig._from_c(c)
 
     def explain(self) -> Text:

@@ -14,7 +14,7 @@ int main(void) {
   config.density = 0.01;
   if (gradient == NULL || weir_comm_create_mpi(MPI_COMM_WORLD, &comm) != WEIR_OK || weir_comm_size(comm, &size) != WEIR_OK)
     return 1;
-  if (weir_allreduce_plan_create(comm, &config, &plan) != WEIR_OK || weir_plan_run(plan, gradient) != WEIR_OK) return 1;
+  if (weir_plan_create(comm, &config, &plan) != WEIR_OK || weir_plan_run(plan, gradient) != WEIR_OK) return 1;
   printf("%d rank\n", size);
   weir_plan_destroy(plan);
   weir_comm_destroy(comm);

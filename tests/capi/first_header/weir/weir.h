@@ -105,7 +105,7 @@ weir_status weir_comm_size(const weir_comm* comm, int* size);
 weir_status weir_comm_destroy(weir_comm* comm);
 
 /** Collective. The plan is owned by the caller; see weir_plan_destroy. On error *plan is NULL. */
-weir_status weir_allreduce_plan_create(weir_comm* comm, const weir_allreduce_config* config, weir_plan** plan);
+weir_status weir_plan_create(weir_comm* comm, const weir_allreduce_config* config, weir_plan** plan);
 /** Not collective. Waits for a run in flight. NULL is fine. */
 weir_status weir_plan_destroy(weir_plan* plan);
 
@@ -121,7 +121,7 @@ weir_status weir_plan_test(weir_plan* plan, int* done);
 weir_status weir_plan_wait(weir_plan* plan);
 
 weir_status weir_plan_sparse_result(const weir_plan* plan, weir_sparse_result* result);
-weir_status weir_plan_statistics(const weir_plan* plan, weir_statistics* statistics);
+weir_status weir_plan_get_statistics(const weir_plan* plan, weir_statistics* statistics);
 /** Forgets residual, thresholds, boundaries and iteration count. Every rank must do it. */
 weir_status weir_plan_reset(weir_plan* plan);
 
