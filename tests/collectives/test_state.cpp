@@ -96,7 +96,7 @@ TEST_CASE("samples of an array that is larger than they are go on from a saved s
 }
 
 TEST_CASE("trials go on from a saved state: the same turns, and nothing is lost", "[state]") {
-  const MachineFile file(format_machine(builtin_machine()));
+  const MachineFile file(format_machine(slow_cores()));
   for (const std::string algorithm : {"auto", "auto_sparse"}) {
     for (const std::int64_t trials : {1, 2, 5, 8}) {
       if (left_out(4)) continue;
@@ -113,7 +113,7 @@ TEST_CASE("trials go on from a saved state: the same turns, and nothing is lost"
 }
 
 TEST_CASE("a plan whose trials have ended refuses the state of trials that go on", "[state]") {
-  const MachineFile file(format_machine(builtin_machine()));
+  const MachineFile file(format_machine(slow_cores()));
   RankCheck check;
   run_ranks(4,
             [&](Communicator& comm) {
