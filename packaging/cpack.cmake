@@ -43,7 +43,6 @@ set(CPACK_DEBIAN_COMMON_PACKAGE_NAME weir-common)
 set(CPACK_DEBIAN_COMMON_DESCRIPTION "${PROJECT_DESCRIPTION}, common files\nHeaders, Python package, manual pages, documentation and shell completion,\nshared by weir-openmpi and weir-mpich.")
 set(CPACK_DEBIAN_COMMON_PACKAGE_DEPENDS "python3:any")
 set(CPACK_DEBIAN_COMMON_PACKAGE_RECOMMENDS "python3-numpy")
-set(CPACK_DEBIAN_COMMON_PACKAGE_ARCHITECTURE all)
 
 # What Debian asks of a package besides. A component is installed after those of its group that stand before it in CPACK_COMPONENTS_ALL.
 foreach(group mpi common)

