@@ -35,7 +35,7 @@ Machine make_builtin_machine() {
   // `weir calibrate` on an AMD EPYC (Zen 4) says the same within 30 %. Of an Intel Xeon (Sapphire Rapids), add and select are
   // known: 8.5e9 and 2e9.
   machine.rates = {
-      .add = 1.1e10, .select = 2.5e9, .cut = 1e9, .fill = 1.3e10, .scatter = 1.8e8, .merge = 1e9, .encode = 2.5e9, .decode = 2e9};
+      .add = 1.1e10, .select = 2.5e9, .cut = 1e9, .fill = 1.5e10, .scatter = 1.8e8, .merge = 1e9, .encode = 2.5e9, .decode = 2e9};
   return machine;
 }
 
