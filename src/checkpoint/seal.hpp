@@ -22,7 +22,7 @@ struct Structure {
   std::vector<std::byte> bytes{};  ///< of all extents, one behind the other
 };
 
-/// Returns the size of the seal of a structure with so many extents.
+/// Returns the size of a seal in bytes. `extents`: how many the sealed structure has.
 [[nodiscard]] std::int64_t seal_bytes(std::size_t extents);
 
 /// Writes the structure, and the seal behind `file_bytes`.

@@ -274,7 +274,7 @@ one_node=$("$weir" predict --nodes 4 --ranks-per-node 2)
 expect "$one_node" "^machine: $machine"
 expect "$one_node" "^caution: the network between nodes is priced like the inside of a node"
 expect "$one_node" "^no cheapest one is named"
-expect "$("$weir" predict --nodes 4 --network 1Gbit,50us)" "^(cheapest|do not compress): "
+expect "$("$weir" predict --nodes 4 --network 1Mbit,50us)" "^cheapest: .* times as fast as dense_" # slower than any figures of a busy machine
 expect "$("$weir" predict --nodes 4 --network 1Gbit,50us)" "^machine: $machine, with 1Gbit,50us between nodes"
 for network in 25Gbit 25Gbit,5 25,5us -1Gbit,5us 0Gbit,5us 25Gbit,5us,1 "fast," ,5us; do
   refuse "--network is '$network': it must be a node's bandwidth" "$weir" predict --network "$network"
@@ -293,10 +293,10 @@ fi
 alone=$("$weir" calibrate --seconds 0.1 --output "$work/machine.json" 2>/dev/null)
 expect "$alone" "WEIR_MACHINE=$work/machine.json"
 expect "$alone" "the levels are built-in figures"
-sed -i 's/"bandwidth": [0-9.e+]*/"bandwidth": 1e8/; s/"shared": [0-9.e+]*/"shared": 1e8/' "$work/machine.json"
+sed -i 's/"bandwidth": [0-9.e+]*/"bandwidth": 1e5/; s/"shared": [0-9.e+]*/"shared": 1e5/' "$work/machine.json"
 sed -i 's/"nodes": 1/"nodes": 4/' "$work/machine.json" # as if it had been measured there
 slow=$("$weir" predict --machine "$work/machine.json" --nodes 4 --density 0.001 --wire coo --values bfloat16 --json "$work/predict.json")
-expect "$slow" "^(cheapest|do not compress): " # which, depends on what has just been measured, on a busy machine perhaps
+expect "$slow" "^cheapest: .* times as fast as dense_"
 expect "$("$weir" predict --nodes 4 --density 0.9 --network 1Gbit,50us)" "^do not compress: dense_"
 for key in machine verdict predictions algorithm total_ms select_ms in_node_ms exchange_ms apply_ms bytes_in_node bytes_across to_dense; do
   grep -q "\"$key\"" "$work/predict.json" || fail "no $key in predict.json"

@@ -27,11 +27,6 @@ class MachineFile {
 };
 
 /// What ranks compute takes most of the time, so that sparse algorithms cost about as much.
-inline Machine slow_cores() {
-  Machine machine = builtin_machine();
-  Rates& r = machine.rates;
-  for (double* rate : {&r.add, &r.select, &r.cut, &r.fill, &r.scatter, &r.merge, &r.encode, &r.decode}) *rate /= 4;
-  return machine;
-}
+inline Machine slow_cores() { return with_shared_cores(builtin_machine(), 4); }
 
 }  // namespace weir::test
