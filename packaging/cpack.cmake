@@ -11,12 +11,16 @@ set(CPACK_VERBATIM_VARIABLES ON)
 set(CPACK_PROJECT_CONFIG_FILE ${CMAKE_CURRENT_SOURCE_DIR}/cpack_generators.cmake)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT common)
 
-# The libraries that archives and wheels carry; what is installed beside them then needs these.
+# The libraries that archives and wheels carry, with their copyright texts; what is installed beside them then needs these.
+if(WEIR_HDF5)
+  pkg_get_variable(weir_hdf5_copyright hdf5-serial copyright) # of packaging/hdf5.sh
+endif()
 install(CODE "
+  set(weir_licenses \"$<$<BOOL:${weir_hdf5_copyright}>:hdf5=${weir_hdf5_copyright}>\")
   include(\"${CMAKE_CURRENT_LIST_DIR}/cmake/bundle.cmake\")
   set(prefix \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}\")
   file(GLOB installed \"\${prefix}/${CMAKE_INSTALL_LIBDIR}/libweir*-${WEIR_MPI}.so.${PROJECT_VERSION}\" \"\${prefix}/${CMAKE_INSTALL_BINDIR}/weir-${WEIR_MPI}\")
-  weir_bundle(\"$<TARGET_FILE:weir>\" \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}\" \${installed})
+  weir_bundle(\"$<TARGET_FILE:weir>\" \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}\" \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}/doc/weir/licenses\" \${installed})
 " COMPONENT bundled EXCLUDE_FROM_ALL)
 
 set(CPACK_DEB_COMPONENT_INSTALL ON)

@@ -44,8 +44,11 @@ step env CFLAGS="-O2 -fvisibility=hidden" "$work/source/configure" --prefix="$pr
 step make -j "$(nproc)"
 step make install
 version=$(sed -n 's/^#define H5_VERS_INFO *"HDF5 library version: \([0-9.]*\).*/\1/p' "$prefix/include/H5public.h")
-mkdir -p "$prefix/lib/pkgconfig"
+mkdir -p "$prefix/lib/pkgconfig" "$prefix/share/doc/hdf5"
+cp "$work/source/COPYING" "$prefix/share/doc/hdf5"
 cat >"$prefix/lib/pkgconfig/hdf5-serial.pc" <<END
+copyright=$prefix/share/doc/hdf5/COPYING
+
 Name: hdf5
 Description: HDF5's C library, static
 Version: $version

@@ -110,6 +110,9 @@ for build in "${archives[@]}"; do
   if [ "$family" = openmpi ]; then apt "install --no-install-recommends openmpi-bin"; else apt "install --no-install-recommends mpich"; fi
   in_root "mkdir /opt/$family && tar xf /root/$(basename "$archive") -C /opt/$family --strip-components=1"
   use "/opt/$family/bin/weir" "$family"
+  for text in hdf5 libhwloc15 libhwy1 nlohmann-json3-dev; do
+    [ -s "$root/opt/$family/share/doc/weir/licenses/$text.txt" ] || fail "the archive lacks the copyright text of $text"
+  done
 done
 if [ ${#wheels[@]} -gt 0 ]; then
   apt "install --no-install-recommends python3-venv"

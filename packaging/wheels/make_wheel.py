@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Puts the Python package and the libraries of one build into a wheel for this kind of processor. build.sh calls it.
 
-Usage: make_wheel.py PACKAGE MPI FOLDER OUT    PACKAGE: capi/python; MPI: openmpi or mpich; FOLDER: libraries; OUT: where the wheel goes
+Usage: make_wheel.py PACKAGE MPI FOLDER OUT    PACKAGE: capi/python; MPI: openmpi or mpich; FOLDER: what was
+installed: lib/*, share/doc/weir/licenses/*; OUT: where the wheel goes
 """
 import base64
 import hashlib
@@ -32,10 +33,10 @@ def version_of(package):
     return ".".join(numbers.groups())
 
 
-def metadata(project, name, version, mpi):
+def metadata(project, name, version, mpi, licenses):
     lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}",
              f"Summary: {project['description']}, with the library for PyPI's {mpi}", f"Requires-Python: {project['requires-python']}",
-             "License: BSD-3-Clause", "License-File: LICENSE", "Description-Content-Type: text/markdown"]
+             "License: BSD-3-Clause", *(f"License-File: {path}" for path in licenses), "Description-Content-Type: text/markdown"]
     lines += [f"Requires-Dist: {need}" for need in [*project["dependencies"], MPI_NEEDS[mpi]]]
     return "\n".join(lines) + "\n\n" + (HERE / "description.md").read_text()
 
@@ -43,7 +44,10 @@ def metadata(project, name, version, mpi):
 def main():
     if len(sys.argv) != 5 or sys.argv[2] not in MPI_NEEDS:
         sys.exit(__doc__.strip())
-    package, mpi, libraries, out = pathlib.Path(sys.argv[1]), sys.argv[2], sorted(pathlib.Path(sys.argv[3]).iterdir()), pathlib.Path(sys.argv[4])
+    package, mpi, installed, out = pathlib.Path(sys.argv[1]), sys.argv[2], pathlib.Path(sys.argv[3]), pathlib.Path(sys.argv[4])
+    libraries = sorted((installed / "lib").iterdir())
+    licenses = {"LICENSE": package.parent.parent / "LICENSE"}
+    licenses |= {f"licenses/{path.name}": path for path in sorted((installed / "share/doc/weir/licenses").iterdir())}
     check_paths(libraries)
     project = tomllib.loads((package / "pyproject.toml").read_text())["project"]
     name, version, tag = f"weir-{mpi}", version_of(package), f"py3-none-linux_{platform.machine()}"
@@ -53,8 +57,8 @@ def main():
     files = {f"weir/{path.relative_to(package / 'weir')}": path.read_bytes() for path in sorted((package / "weir").rglob("*"))
              if path.is_file() and "__pycache__" not in path.parts}
     files |= {f"weir/{path.name}": path.read_bytes() for path in libraries}
-    files[f"{info}/METADATA"] = metadata(project, name, version, mpi).encode()
-    files[f"{info}/LICENSE"] = (package.parent.parent / "LICENSE").read_bytes()
+    files[f"{info}/METADATA"] = metadata(project, name, version, mpi, licenses).encode()
+    files |= {f"{info}/{path}": text.read_bytes() for path, text in licenses.items()}
     files[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: weir\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
     record = ""
     for path, data in files.items():

@@ -33,6 +33,7 @@ for wheel in "$@"; do
   "$work/$family/bin/pip" install -q "$wheel" || fail "pip install $wheel"
   options=(--oversubscribe)
   [ "$family" = openmpi ] || options=()
+  ls "$work/$family"/lib/python*/site-packages/weir_*.dist-info/licenses/{hdf5,libhwloc15}.txt >/dev/null || fail "$family lacks copyright texts"
   out=$(PATH=$work/$family/bin:/usr/bin:/bin "$work/$family/bin/python" "$work/sum.py" "$work/states-$family-1") || fail "$family, 1 rank"
   [ "$out" = "rank 0 of 1: ok" ] || fail "$family, 1 rank: $out"
   out=$(PATH=$work/$family/bin:/usr/bin:/bin "$work/$family/bin/mpiexec" "${options[@]}" -n 2 "$work/$family/bin/python" "$work/sum.py" "$work/states-$family-2") || fail "$family, 2 ranks"

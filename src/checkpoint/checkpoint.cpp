@@ -52,7 +52,7 @@ void CheckpointState::add(checkpoint::AddedSubject subject) {
     require(other.kind() != subject.kind() || other.name() != subject.name(), "checkpoint '{}' has {} already: names must differ",
             config.name, subject.words());
   }
-  if (!save_.run.finished) fail(WEIR_ERR_BUSY, "checkpoint '{}' is being saved: wait before something is added", config.name);
+  if (!save_.waited_for()) fail(WEIR_ERR_BUSY, "checkpoint '{}' is being saved: wait before something is added", config.name);
   subjects_.push_back(std::move(subject));
 }
 

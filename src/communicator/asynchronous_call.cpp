@@ -28,8 +28,7 @@ AsynchronousCall::~AsynchronousCall() {
 void AsynchronousCall::check_startable() {
   const auto inside = comm->enter();
   comm->require_running();
-  // A run that has finished is refused as one in flight is: ranks would part if only the slower ones were told.
-  if (!run.finished || !heard_)
+  if (!waited_for())
     fail(WEIR_ERR_BUSY, "'{}' is running: wait for its last start before the next, or make a second one", run.name);
   if (run.broken)
     fail(WEIR_ERR_STATE, "'{}' cannot run again: a run ended in the middle of an exchange. Make a new communicator and start over",

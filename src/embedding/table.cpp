@@ -346,10 +346,11 @@ void EmbeddingState::State::visit(StateVisitor& visitor) {
 }
 
 void EmbeddingState::visit_state(StateVisitor& visitor) {
+  for (EmbeddingCall* call : {&prefetch_, &update_, &ids_arrival_})  // nobody needs to wait for these
+    if (call->run.finished) call->finish();
   for (EmbeddingCall* call : {&prefetch_, &lookup_, &update_, &ids_arrival_}) {
-    if (!call->run.finished)
+    if (!call->waited_for())
       fail(WEIR_ERR_BUSY, "'{}' is running: wait before the table's state is saved or restored", call->run.name);
-    if (call != &lookup_) call->finish();  // nobody needs to wait for others
     call->check_startable();
   }
   visitor.fixed("rank", comm_->topology.rank(), Share::layout);

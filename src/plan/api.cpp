@@ -26,7 +26,7 @@ const detail::PlanImpl& typed(const std::shared_ptr<detail::PlanImpl>& plan, std
   const bool wide = plan->config.type == DataType::float64;
   require(wide == std::is_same_v<T, double>, "plan '{}': {} was asked for as another type than it has, {}", plan->config.name, what,
           wide ? "float64" : "float32");
-  if (!plan->run.finished) fail(WEIR_ERR_BUSY, "plan '{}' is running: wait before asking for its {}", plan->config.name, what);
+  if (!plan->waited_for()) fail(WEIR_ERR_BUSY, "plan '{}' is running: wait before asking for its {}", plan->config.name, what);
   return *plan;
 }
 
@@ -134,12 +134,12 @@ std::int64_t AllreducePlan::encode(std::span<const float> gradient, std::span<st
 }
 void AllreducePlan::reset() {
   const auto inside = enter(state_);
-  if (!state_->run.finished) fail(WEIR_ERR_BUSY, "plan '{}' is running: wait before resetting it", state_->config.name);
+  if (!state_->waited_for()) fail(WEIR_ERR_BUSY, "plan '{}' is running: wait before resetting it", state_->config.name);
   state_->reset();
 }
 void AllreducePlan::scale_residual(double factor) {
   const auto inside = enter(state_);
-  if (!state_->run.finished) fail(WEIR_ERR_BUSY, "plan '{}' is running: wait before scaling its residual", state_->config.name);
+  if (!state_->waited_for()) fail(WEIR_ERR_BUSY, "plan '{}' is running: wait before scaling its residual", state_->config.name);
   check_scale(factor, fmt::format("plan '{}'", state_->config.name));
   state_->scale(factor);
 }

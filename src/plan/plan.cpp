@@ -52,7 +52,7 @@ void PlanImpl::begin(void* dense, const void* sparse_only, std::int64_t count, D
 }
 
 std::int64_t PlanImpl::encoded_bytes() {
-  if (!run.finished) fail(WEIR_ERR_BUSY, "plan '{}' is running: wait before it encodes", config.name);
+  if (!waited_for()) fail(WEIR_ERR_BUSY, "plan '{}' is running: wait before it encodes", config.name);
   return prepare_encoding();
 }
 
@@ -93,7 +93,7 @@ void PlanImpl::State::visit(StateVisitor& visitor) {
 }
 
 void PlanImpl::visit_state(StateVisitor& visitor) {
-  if (!run.finished) fail(WEIR_ERR_BUSY, "plan '{}' is running: wait before its state is saved or restored", config.name);
+  if (!waited_for()) fail(WEIR_ERR_BUSY, "plan '{}' is running: wait before its state is saved or restored", config.name);
   check_startable();
   visitor.fixed("rank", comm->topology.rank(), Share::layout);
   visitor.fixed("ranks", comm->topology.size(), Share::layout);
