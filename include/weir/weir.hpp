@@ -251,8 +251,8 @@ class AllreducePlan {
   /// Gradients will be `factor` times what they have been, as where a loss scale changes: residual, momentum, EF21's states and
   /// thresholds become `factor` times what they are. With a power of two and nothing beyond the type's range, what follows has the
   /// same bits as if gradients had been of the new size from the start. Sends nothing: every rank must call it before the same run,
-  /// with the same factor. Throws Error(WEIR_ERR_ARGUMENT) where it is not positive and finite; Error(WEIR_ERR_BUSY) while a run is
-  /// in flight.
+  /// with the same factor. Throws Error(WEIR_ERR_ARGUMENT) where it is not positive and finite in the type; Error(WEIR_ERR_BUSY)
+  /// while a run is in flight.
   void scale_residual(double factor);
   /// For those who move bytes themselves: what this rank contributes, without communication. Most bytes of one encode(). Throws
   /// Error(WEIR_ERR_STATE) for plans that cannot encode: the algorithm must be flat (or run so) and sparse or packed, the

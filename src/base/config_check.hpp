@@ -28,10 +28,14 @@ template <class Enum>
   return text;
 }
 
-/// `subject`, whose residual is to be scaled, for messages: "plan 'x'".
-inline void check_scale(double factor, std::string_view subject) {
-  require(factor > 0 && factor <= std::numeric_limits<double>::max(),
-          "{}: its residual cannot be scaled by {}: the factor must be positive and finite, for example 0.5", subject, factor);
+/// `subject`, whose residual of `type` is to be scaled, for messages: "plan 'x'".
+inline void check_scale(double factor, DataType type, std::string_view subject) {
+  const auto in_range = [&]<class T>(T) {
+    return factor >= std::numeric_limits<T>::min() && factor <= std::numeric_limits<T>::max();
+  };
+  require(type == DataType::float64 ? in_range(double{}) : in_range(float{}),
+          "{}: its residual cannot be scaled by {}: the factor must be positive and finite as {}, for example 0.5", subject, factor,
+          name_of(type));
 }
 
 /// Throws Error(WEIR_ERR_ARGUMENT) naming the first field that is outside its limits or its enumeration, and what would be right.

@@ -5,6 +5,8 @@
 #include <mutex>
 #include <utility>
 
+#include "base/standard_error.hpp"
+
 namespace weir {
 namespace {
 
@@ -32,7 +34,7 @@ void deliver_message(LogLevel level, std::string_view text) noexcept {
     const std::lock_guard lock(sink().mutex);
     const auto function = sink().function;  // lives on where it sets another
     if (!*function || sink().delivering) {  // what a log function itself has said of it must not come back to it
-      fmt::print(stderr, "weir: {}\n", text);
+      print_error("weir: {}\n", text);
       return;
     }
     sink().delivering = true;

@@ -21,6 +21,10 @@ namespace weir::checkpoint {
 /// Error(WEIR_ERR_FILE) where it is no checkpoint, or of a newer schema.
 [[nodiscard]] Index read_structure(const std::string& path, const Structure& structure);
 
+/// Where the chunks of a file are whose seal need not fit, by the library itself; their content is not looked at. Throws
+/// Error(WEIR_ERR_FILE).
+[[nodiscard]] Index find_chunks(const std::string& path);
+
 /// A file that another program has copied or packed anew: where its chunks are now, once each has been held against its checksum,
 /// goes into the file, by the library itself. Not its seal. Throws Error(WEIR_ERR_FILE) where a chunk is not as it was saved.
 [[nodiscard]] Index find_chunks_anew(const std::string& path);

@@ -193,17 +193,14 @@ Index read_index(hid_t file, const std::string& path) {
   }
 }
 
-/// Where the chunks of a dataset are now; each must be as it was saved.
-void find_chunks_anew(hid_t data, const std::string& name, const File& bytes, Dataset& dataset) {
+/// Where the chunks of a dataset are now.
+void find_chunks(hid_t data, const std::string& path, const std::string& name, Dataset& dataset) {
   const Id how(H5Dget_create_plist(data), H5Pclose, "read a list");
   std::array<hsize_t, 2> extents{};
   const bool same = H5Pget_layout(how) == H5D_CHUNKED && H5Pget_chunk(how, 2, extents.data()) == 2 && extents[0] == 1 &&
                     extents[1] == static_cast<hsize_t>(dataset.chunk_elements);
   if (!same)
-    fail(WEIR_ERR_FILE, "{}: dataset {} has another layout than it was saved with: copy it without changing that", bytes.path(),
-         name);
-  std::vector<std::byte> content;
-  std::vector<std::int64_t> chunks;
+    fail(WEIR_ERR_FILE, "{}: dataset {} has another layout than it was saved with: copy it without changing that", path, name);
   std::size_t at = 0;
   for (std::size_t rank = 0; rank < dataset.pieces.size(); ++rank) {
     for (std::int64_t c = 0; c < dataset.chunks_of(rank); ++c) {
@@ -214,21 +211,51 @@ void find_chunks_anew(hid_t data, const std::string& name, const File& bytes, Da
       hsize_t size = 0;
       check(H5Dget_chunk_info_by_coord(data, offset.data(), &mask, &address, &size), fmt::format("find the chunks of '{}'", name));
       if (address == HADDR_UNDEF || size < static_cast<hsize_t>(chunk.bytes))
-        fail(WEIR_ERR_FILE, "{}: dataset {} lacks chunk {} of rank {}, or it was compressed in another way", bytes.path(), name, c,
-             rank);
+        fail(WEIR_ERR_FILE, "{}: dataset {} lacks chunk {} of rank {}, or it was compressed in another way", path, name, c, rank);
       chunk.address = static_cast<std::int64_t>(address);
+      dataset.room.push_back({chunk.address, static_cast<std::int64_t>(size)});
+    }
+  }
+}
+
+/// Each chunk must be as it was saved; where it is now goes into the file.
+void record_chunks(hid_t data, const std::string& name, const File& bytes, const Dataset& dataset) {
+  std::vector<std::byte> content;
+  std::vector<std::int64_t> chunks;
+  std::size_t at = 0;
+  for (std::size_t rank = 0; rank < dataset.pieces.size(); ++rank) {
+    for (std::int64_t c = 0; c < dataset.chunks_of(rank); ++c) {
+      const Chunk& chunk = dataset.chunks[at++];
       content.resize(static_cast<std::size_t>(chunk.bytes));
       bytes.read_at(chunk.address, content);
       if (checksum(content) != chunk.checksum)
         fail(WEIR_ERR_FILE,
              "{}: dataset {}, chunk {} of rank {} is not as it was saved: it was changed, or compressed in another way",
              bytes.path(), name, c, rank);
-      dataset.room.push_back({chunk.address, static_cast<std::int64_t>(size)});
       chunks.insert(chunks.end(), {chunk.address, chunk.bytes, static_cast<std::int64_t>(chunk.checksum)});
     }
   }
   const Id attribute(H5Aopen(data, "chunks", H5P_DEFAULT), H5Aclose, "find attribute 'chunks'");
   check(H5Awrite(attribute, H5T_NATIVE_INT64, chunks.data()), "write attribute 'chunks'");
+}
+
+/// visit(dataset of the library, its name, what `index` says of it) for all that have chunks.
+template <class Visit>
+void for_each_chunked(hid_t file, Index& index, Visit&& visit) {
+  for (Subject& subject : index.subjects) {
+    for (Dataset& dataset : subject.datasets) {
+      if (!dataset.chunked || dataset.chunks.empty()) continue;
+      const std::string name = subject.path() + "/" + dataset.name;
+      visit(Id(H5Dopen2(file, name.c_str(), H5P_DEFAULT), H5Dclose, fmt::format("open '{}'", name)), name, dataset);
+    }
+  }
+}
+
+Index find_all_chunks(hid_t file, const std::string& path) {
+  Index index = read_index(file, path);
+  for_each_chunked(file, index,
+                   [&](hid_t data, const std::string& name, Dataset& dataset) { find_chunks(data, path, name, dataset); });
+  return index;
 }
 
 }  // namespace
@@ -257,20 +284,21 @@ Index read_structure(const std::string& path, const Structure& structure) {
   return read_index(file, path);
 }
 
+Index find_chunks(const std::string& path) {
+  const std::lock_guard lock(hdf5::one_at_a_time);
+  const hdf5::Quiet quiet;
+  const Id file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose, fmt::format("open {}", path));
+  return find_all_chunks(file, path);
+}
+
 Index find_chunks_anew(const std::string& path) {
   const std::lock_guard lock(hdf5::one_at_a_time);
   const hdf5::Quiet quiet;
   const File bytes = File::open_to_read(path);
   Id file(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), H5Fclose, fmt::format("open {}", path));
-  Index index = read_index(file, path);
-  for (Subject& subject : index.subjects) {
-    for (Dataset& dataset : subject.datasets) {
-      if (!dataset.chunked || dataset.chunks.empty()) continue;
-      const std::string name = subject.path() + "/" + dataset.name;
-      find_chunks_anew(Id(H5Dopen2(file, name.c_str(), H5P_DEFAULT), H5Dclose, fmt::format("open '{}'", name)), name, bytes,
-                       dataset);
-    }
-  }
+  Index index = find_all_chunks(file, path);
+  for_each_chunked(file, index,
+                   [&](hid_t data, const std::string& name, Dataset& dataset) { record_chunks(data, name, bytes, dataset); });
   file.close(fmt::format("write {}", path));
   return index;
 }

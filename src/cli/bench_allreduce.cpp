@@ -7,6 +7,8 @@
 #include <stdexcept>
 
 #include "base/config_check.hpp"
+#include "base/error.hpp"
+#include "base/standard_error.hpp"
 #include "cli/bench_input.hpp"
 #include "cli/bench_ranks.hpp"
 #include "cli/commands.hpp"
@@ -230,13 +232,14 @@ std::vector<std::string> known_algorithms() {
   const MemorySpace memory = options.config.memory;
   const std::vector<std::string> able = carriers(known_algorithms(), compressor, memory);
   if (able.empty())
-    throw std::runtime_error(
-        fmt::format("compressor is {}: in {} memory automatic choice is among sparse ones; give names with "
-                    "commas between them instead",
-                    compressor.names, name_of(memory)));
-  throw std::runtime_error(fmt::format("compressor is {}: {} cannot {}; in {} memory, --algorithm may be {}", compressor.names,
-                                       joined(options.algorithms), compressor.several() ? "choose among these" : "carry it",
-                                       name_of(memory), joined(able)));
+    throw Error(WEIR_ERR_ARGUMENT,
+                fmt::format("compressor is {}: in {} memory automatic choice is among sparse ones; give names with "
+                            "commas between them instead",
+                            compressor.names, name_of(memory)));
+  throw Error(WEIR_ERR_ARGUMENT,
+              fmt::format("compressor is {}: {} cannot {}; in {} memory, --algorithm may be {}", compressor.names,
+                          joined(options.algorithms), compressor.several() ? "choose among these" : "carry it", name_of(memory),
+                          joined(able)));
 }
 
 /// The algorithms asked for that carry it. Where all are, automatic choice is not among them, or, of several compressors, alone.
@@ -269,7 +272,7 @@ std::vector<Subject> subjects(const Options& options, std::vector<std::string>& 
     for (const std::string& algorithm : able) add(algorithm, compressor);
   }
   if (list.empty() && options.result == "sparse")
-    throw std::runtime_error("--result is sparse: none of the algorithms delivers one; choose in_place");
+    throw Error(WEIR_ERR_ARGUMENT, "--result is sparse: none of the algorithms delivers one; choose in_place");
   return list;
 }
 
@@ -281,7 +284,7 @@ void run(Options options) {
     const Communicator comm(MPI_COMM_WORLD);
     if (comm.rank() == 0) require_writable(options.json);
     if (comm.rank() == 0 && !left_out.empty())
-      fmt::print(stderr, "left out, since {} cannot carry them: {}\n", joined(options.algorithms), joined(left_out));
+      print_error("left out, since {} cannot carry them: {}\n", joined(options.algorithms), joined(left_out));
     const Gradients gradients = options.input.empty() ? make_gradients(options.count, comm.rank(), 3)
                                                       : read_gradients(options.input, options.count, comm.rank(), comm.size());
     const std::vector<Row> rows = measure(comm, options, gradients, list);

@@ -10,6 +10,7 @@
 
 #include "base/buffer.hpp"
 #include "base/json.hpp"
+#include "base/standard_error.hpp"
 #include "cli/bench_input.hpp"
 #include "cli/commands.hpp"
 #include "cli/named_compressors.hpp"
@@ -231,10 +232,10 @@ void run(Options options) {
       options.input.empty() ? make_gradients(options.count, 0, 2) : read_gradients(options.input, options.count, 0, 1);
   std::vector<CompressRow> rows;
   for (const Compressor& compressor : compressors) {
-    fmt::print(stderr, "\r\033[K{}", text_of(compressor));
+    print_error("\r\033[K{}", text_of(compressor));
     rows.push_back(Subject(options, gradients, compressor).measure());
   }
-  fmt::print(stderr, "\r\033[K");
+  print_error("\r\033[K");
   print_compress_table(rows);
   if (!options.json.empty()) write_compress_json(rows, options.json);
 }

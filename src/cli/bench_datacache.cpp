@@ -15,6 +15,7 @@
 #include <thread>
 #include <weir/datacache.hpp>
 
+#include "base/error.hpp"
 #include "base/json.hpp"
 #include "cli/bench_ranks.hpp"
 #include "cli/commands.hpp"
@@ -356,7 +357,7 @@ void run(Options options) {
   if (rank == 0) require_writable(options.json);
   const bool serves = options.path.empty();
   if (serves && size < 2)
-    throw std::runtime_error("the last rank is the store: start at least two ranks, or give a file with --path");
+    throw Error(WEIR_ERR_ARGUMENT, "the last rank is the store: start at least two ranks, or give a file with --path");
   Job job;
   const bool is_store = serves && rank == size - 1;
   MPI_Comm_split(MPI_COMM_WORLD, is_store ? 1 : 0, rank, &job.ranks);

@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "base/error.hpp"
 #include "base/splitmix.hpp"
 
 namespace weir::cli {
@@ -123,7 +124,7 @@ Gradients read_gradients(const std::string& file, std::int64_t& count, int rank,
     count = header.sizes[2];
     offset = header.data_offset;
   }
-  if (count <= 0) throw std::runtime_error("raw gradients need --count");
+  if (count <= 0) throw Error(WEIR_ERR_ARGUMENT, "raw gradients need --count");
   const std::int64_t data_bytes = file_bytes - offset;
   const std::int64_t step_bytes = count <= data_bytes / 4 / ranks ? count * ranks * 4 : 0;  // 0: not even one step
   if (step_bytes == 0 || data_bytes % step_bytes != 0) {

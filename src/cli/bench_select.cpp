@@ -177,7 +177,7 @@ void add_bench_select(Command& bench) {
       "With --memory cuda the time is that of a plan's selection, until the host has what is selected, and the baseline copies "
       "the\n"
       "12 bytes an element that compensation must move.");
-  command.option("--count", options->count, "elements of the gradient").positive();
+  command.option("--count", options->count, "elements of the gradient").between(std::int64_t{1}, std::int64_t{1} << 40);
   command.option("--density", options->density, "share of entries selected").between(1e-9, 1.0);
   std::vector<std::string> names{"all"};
   for (const SelectMethod& method : select_methods) names.emplace_back(method.name);

@@ -4,6 +4,7 @@
 #include <functional>
 #include <weir/weir.hpp>
 
+#include "base/standard_error.hpp"
 #include "cli/cache_data.hpp"
 #include "cli/cache_folders.hpp"
 #include "cli/checkpoint_files.hpp"
@@ -18,7 +19,7 @@ void end_with(const std::function<int()>& run) {
   try {
     status = run();
   } catch (const std::exception& error) {
-    fmt::print(stderr, "weir: {}\n", error.what());
+    print_error("weir: {}\n", error.what());
   }
   if (status != 0) throw ExitWith(status);
 }

@@ -14,6 +14,7 @@
 #include <vector>
 #include <weir/datacache.hpp>
 
+#include "base/standard_error.hpp"
 #include "cli/checkpoint_files.hpp"
 
 namespace weir::cli {
@@ -84,11 +85,11 @@ int check_data(const DataToCheck& data) {
   for (unsigned i = 0; i < count; ++i) threads.emplace_back([&] { check.run(); });
   const bool shows = isatty(STDERR_FILENO) == 1;
   while (shows && check.done() < source->size()) {
-    fmt::print(stderr, "\r{} of {} samples", check.done(), source->size());
+    print_error("\r{} of {} samples", check.done(), source->size());
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
   }
   for (std::thread& thread : threads) thread.join();
-  if (shows) fmt::print(stderr, "\r{} of {} samples\n", source->size(), source->size());
+  if (shows) print_error("\r{} of {} samples\n", source->size(), source->size());
   if (check.lost() == 0)
     fmt::print("{}: all {} samples can be had\n", data.path, source->size());
   else

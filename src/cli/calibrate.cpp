@@ -9,6 +9,8 @@
 #include <ctime>
 #include <filesystem>
 
+#include "base/error.hpp"
+#include "base/standard_error.hpp"
 #include "cli/commands.hpp"
 #include "cli/mpi_start.hpp"
 #include "cli/report.hpp"
@@ -35,7 +37,7 @@ struct Calibration {
 task<void> measure(Channel channel, void* argument) {
   auto& calibration = *static_cast<Calibration*>(argument);
   calibration.machine =
-      co_await calibrate(channel, calibration.seconds, [](const char* what) { fmt::print(stderr, "measuring: {}\n", what); });
+      co_await calibrate(channel, calibration.seconds, [](const char* what) { print_error("measuring: {}\n", what); });
 }
 
 /// Median of the slowest rank's seconds.
@@ -104,7 +106,7 @@ std::string output_file(const Options& options, int ranks) {
         "one rank has nobody to talk to, so this would become the machine file of this host with a network that nobody has "
         "measured: start it with mpirun -n 2 or more, or name a file with --output");
   std::string own = own_machine_file();
-  if (own.empty()) throw std::runtime_error("neither XDG_CONFIG_HOME nor HOME is set: name a file with --output");
+  if (own.empty()) throw Error(WEIR_ERR_ARGUMENT, "neither XDG_CONFIG_HOME nor HOME is set: name a file with --output");
   std::filesystem::create_directories(std::filesystem::path(own).parent_path());
   return own;
 }

@@ -4,6 +4,7 @@
 #include <functional>
 #include <weir/weir.hpp>
 
+#include "base/standard_error.hpp"
 #include "cli/checkpoint_files.hpp"
 #include "cli/commands.hpp"
 
@@ -17,10 +18,10 @@ void end_with(const std::function<int()>& run, int damaged = status_damaged) {
   try {
     status = run();
   } catch (const Error& error) {
-    fmt::print(stderr, "weir: {}\n", error.what());
+    print_error("weir: {}\n", error.what());
     status = error.status() == WEIR_ERR_FILE ? damaged : status_trouble;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "weir: {}\n", error.what());
+    print_error("weir: {}\n", error.what());
   }
   if (status != 0) throw ExitWith(status);
 }

@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "base/json.hpp"
+#include "base/standard_error.hpp"
 
 namespace weir::cli {
 
@@ -68,7 +69,7 @@ ByteProgress::ByteProgress(std::string what, std::int64_t total)
     : what_(std::move(what)), total_(total), terminal_(isatty(STDERR_FILENO) != 0) {}
 
 ByteProgress::~ByteProgress() {
-  if (shown_) fmt::print(stderr, "\r{:78}\r", "");
+  if (shown_) print_error("\r{:78}\r", "");
 }
 
 void ByteProgress::at(std::int64_t done) {
@@ -79,9 +80,9 @@ void ByteProgress::at(std::int64_t done) {
     return;
   const std::int64_t filled = std::min(width, done * width / total_);
   const double seconds = std::chrono::duration<double>(now - began_).count();
-  fmt::print(stderr, "\r{} {:#<{}}{:.<{}} {:3} %  {:>8}/s ", what_, "", filled, "", width - filled,
-             std::min<std::int64_t>(100, done * 100 / total_),
-             format_bytes(static_cast<std::int64_t>(static_cast<double>(done) / seconds)));
+  print_error("\r{} {:#<{}}{:.<{}} {:3} %  {:>8}/s ", what_, "", filled, "", width - filled,
+              std::min<std::int64_t>(100, done * 100 / total_),
+              format_bytes(static_cast<std::int64_t>(static_cast<double>(done) / seconds)));
   std::fflush(stderr);
   shown_ = true;
   last_ = now;

@@ -18,6 +18,7 @@
 
 #include "base/config_check.hpp"
 #include "base/error.hpp"
+#include "base/standard_error.hpp"
 #include "checkpoint/file.hpp"
 #include "checkpoint/whole_file.hpp"
 #include "cli/checkpoint_files.hpp"
@@ -69,7 +70,7 @@ Config config_of(const Subject& subject) {
   return config;
 }
 
-void note(const std::string& text) { fmt::print(stderr, "weir: {}\n", text); }
+void note(const std::string& text) { print_error("weir: {}\n", text); }
 
 AllreduceConfig plan_config(const Subject& subject) {
   auto config = config_of<AllreduceConfig>(subject);

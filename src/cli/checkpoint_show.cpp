@@ -12,6 +12,7 @@
 #include "checkpoint/folder.hpp"
 #include "checkpoint/whole_file.hpp"
 #include "cli/checkpoint_files.hpp"
+#include "cli/in_child.hpp"
 
 namespace weir::cli {
 namespace {
@@ -238,6 +239,10 @@ int verify_checkpoints(const std::vector<std::string>& paths, bool reseals) {
   for (const std::string& file : files) {
     try {
       if (reseals) {
+        // Before the seal is checked, the HDF5 library reads what may be damaged, and some damage crashes it or makes it run in
+        // circles.
+        if (!survives([&] { checkpoint::check_resealable(file); }, 20))
+          fail(WEIR_ERR_FILE, "{} is damaged: the HDF5 library crashes on it, or does not come to an end", file);
         (void)checkpoint::reseal(file);
         fmt::print("{}: sealed anew: every chunk is as it was saved; attributes and small values are taken as they are\n", file);
       }

@@ -4,10 +4,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <span>
 #include <stdexcept>
 
 #include "base/nearest.hpp"
+#include "base/standard_error.hpp"
 
 namespace weir::cli {
 namespace {
@@ -64,7 +66,10 @@ Option Option::non_negative() const {
 }
 Option Option::between(int least, int most) const { return between(std::int64_t{least}, std::int64_t{most}); }
 Option Option::between(std::int64_t least, std::int64_t most) const { return Option(option_->check(CLI::Range(least, most))); }
-Option Option::between(double least, double most) const { return Option(option_->check(CLI::Range(least, most))); }
+Option Option::between(double least, double most) const {
+  return Option(
+      option_->check(number_that([](double x) { return !std::isnan(x); }, "a number", ""))->check(CLI::Range(least, most)));
+}
 Option Option::one_of(std::initializer_list<const char*> values) const {
   return one_of(std::vector<std::string>(values.begin(), values.end()));
 }
@@ -148,16 +153,12 @@ CommandLine::~CommandLine() = default;
 
 void CommandLine::version(const std::string& text) const { app_->set_version_flag("--version", text); }
 
-namespace {
-constexpr int wrong_command_line = 2;  // as diff(1)
-}
-
 int CommandLine::run(int argc, const char* const* argv) const {
   const std::span<const char* const> words(argv, static_cast<std::size_t>(std::max(argc, 0)));
   if (!words.empty()) {
     const std::string unknown = unknown_subcommand(*app_, words.subspan(1));
     if (!unknown.empty()) {
-      fmt::print(stderr, "weir: {}\n", unknown);
+      print_error("weir: {}\n", unknown);
       return wrong_command_line;
     }
   }

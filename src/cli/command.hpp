@@ -18,6 +18,8 @@ class Option;
 
 namespace weir::cli {
 
+constexpr int wrong_command_line = 2;  ///< the status, as diff(1)'s
+
 /// Ends the program with this status, alike on all ranks. Nothing is printed.
 class ExitWith : public std::exception {
  public:

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "base/error.hpp"
 #include "base/json.hpp"
 #include "cli/report.hpp"
 
@@ -71,8 +72,8 @@ FusionModel load_model(const std::string& name_or_file) {
   const fs::path file = installed ? installed_folder() / (name_or_file + ".json") : fs::path(name_or_file);
   std::ifstream in(file);
   if (!in)
-    throw std::runtime_error(fmt::format("there is no model '{}' and no file of that name: known in {} are {}", name_or_file,
-                                         installed_folder().string(), joined(names)));
+    throw Error(WEIR_ERR_ARGUMENT, fmt::format("there is no model '{}' and no file of that name: known in {} are {}", name_or_file,
+                                               installed_folder().string(), joined(names)));
   try {
     return read_model(JsonValue::parse(std::string(std::istreambuf_iterator<char>(in), {})).view());
   } catch (const std::exception& error) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
 #include "checkpoint/hdf5_file.hpp"
 #include "cli/build_info.hpp"
 #include "cli/commands.hpp"
@@ -173,7 +174,8 @@ AllreduceConfig config_of(const Options& options) {
   AllreduceConfig config = options.config;
   const bool named = !config.compressor.empty() || !config.compressor_parameters.empty();
   if (named && !options.plan)
-    throw std::runtime_error("--compressor and --compressor-parameters are of --plan: add it; --compressors lists the compressors");
+    throw Error(WEIR_ERR_ARGUMENT,
+                "--compressor and --compressor-parameters are of --plan: add it; --compressors lists the compressors");
   if (named) {
     const std::vector<std::string> items(config.compressor.empty() ? 0 : 1, config.compressor);
     config.compressor_parameters = named_compressors(items, config.compressor_parameters)[0].parameters;

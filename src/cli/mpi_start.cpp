@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "base/standard_error.hpp"
 #include "cli/command.hpp"
 #include "transport/mpi/mpi_library.hpp"
 
@@ -44,9 +45,11 @@ void refuse_other_launcher() {
 /// False where what has been printed did not reach its end: a full disk, for example.
 bool output_is_whole() {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return true;
-  fmt::print(stderr, "weir: the output cannot be written: {}\n", std::strerror(errno));
+  print_error("weir: the output cannot be written: {}\n", std::strerror(errno));
   return false;
 }
+
+void no_memory() { print_error("weir: there is not enough memory for this: give smaller sizes, or start fewer ranks on a node\n"); }
 
 }  // namespace
 
@@ -66,11 +69,17 @@ int run_program(const CommandLine& line, int argc, const char* const* argv, std:
   } catch (const ExitWith& end) {
     status = end.status();
     all_alike = true;
+  } catch (const Error& error) {
+    print_error("weir: {}\n", error.what());
+    status = error.status() == WEIR_ERR_ARGUMENT ? wrong_command_line : trouble.value_or(1);
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "weir: there is not enough memory for this: give smaller sizes, or start fewer ranks on a node\n");
+    no_memory();
+    status = trouble.value_or(1);
+  } catch (const std::length_error&) {  // more than any memory holds
+    no_memory();
     status = trouble.value_or(1);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "weir: {}\n", error.what());
+    print_error("weir: {}\n", error.what());
     status = trouble.value_or(1);
   }
   if (!output_is_whole() && status == 0) status = trouble.value_or(1);

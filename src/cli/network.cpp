@@ -9,6 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/error.hpp"
+
 namespace weir::cli {
 namespace {
 
@@ -46,10 +48,10 @@ Link parse_network(const std::string& text) {
               .exchange = *bandwidth,
               .shared = *bandwidth};
   }
-  throw std::runtime_error(fmt::format(
-      "--network is '{}': it must be a node's bandwidth (in kbit, Mbit, Gbit or Tbit a second) and a latency (in ns, us, ms or s), "
-      "for example 25Gbit,5us",
-      text));
+  throw Error(WEIR_ERR_ARGUMENT, fmt::format("--network is '{}': it must be a node's bandwidth (in kbit, Mbit, Gbit or Tbit a "
+                                             "second) and a latency (in ns, us, ms or s), "
+                                             "for example 25Gbit,5us",
+                                             text));
 }
 
 }  // namespace weir::cli

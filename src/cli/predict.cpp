@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/error.hpp"
 #include "base/json.hpp"
 #include "cli/commands.hpp"
 #include "cli/named_compressors.hpp"
@@ -169,7 +170,8 @@ void run(const Options& options) {
   const FoundMachine found = machine_of(options, settings);
   Problem problem = problem_of(options);
   problem.shared_memory = settings.shared_memory;
-  if (problem.ranks == 1) throw std::runtime_error("one rank exchanges nothing: set --nodes or --ranks-per-node to 2 or more");
+  if (problem.ranks == 1)
+    throw Error(WEIR_ERR_ARGUMENT, "one rank exchanges nothing: set --nodes or --ranks-per-node to 2 or more");
   const std::vector<Candidate> list = predict(found.machine, problem, allowed);
   const std::string silence = why_no_verdict(found.machine, problem, !options.network.empty());
   const std::string conclusion = silence.empty() ? verdict(list, allowed) : silence;

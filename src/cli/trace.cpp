@@ -1,6 +1,7 @@
 // weir trace: what ranks have written about themselves, put together.
 #include <fmt/core.h>
 
+#include "base/standard_error.hpp"
 #include "cli/commands.hpp"
 #include "cli/trace_clock.hpp"
 #include "cli/trace_diagnose.hpp"
@@ -16,7 +17,7 @@ struct Options {
 };
 
 void print(const Remarks& remarks) {
-  for (const std::string& remark : remarks) fmt::print(stderr, "weir: {}\n", remark);
+  for (const std::string& remark : remarks) print_error("weir: {}\n", remark);
 }
 
 /// Traces of one run and how their clocks stand.

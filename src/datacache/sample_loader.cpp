@@ -9,6 +9,7 @@
 #include "base/config_check.hpp"
 #include "base/error.hpp"
 #include "base/fingerprint.hpp"
+#include "base/standard_error.hpp"
 #include "communicator/config_card.hpp"
 
 namespace weir::detail {
@@ -177,10 +178,10 @@ void SampleLoaderImpl::show_progress() {
   const double seconds = std::chrono::duration<double>(now - epoch_begun_).count();
   const std::int64_t taken = taken_of(position);
   const double rate = static_cast<double>(taken - before_) / std::max(seconds, 1e-9);
-  fmt::print(stderr, "\rsamples '{}', epoch {}: {} of {}, {:.0f} samples/s, {:.1f} MB/s, {:.0f} s {}  {}", cache->config.name,
-             position.epoch, taken, cache->samples, rate, rate * static_cast<double>(cache->value_bytes) * 1e-6,
-             last ? seconds : static_cast<double>(cache->samples - taken) / std::max(rate, 1e-9), last ? "altogether" : "left",
-             last ? "\n" : "");
+  print_error("\rsamples '{}', epoch {}: {} of {}, {:.0f} samples/s, {:.1f} MB/s, {:.0f} s {}  {}", cache->config.name,
+              position.epoch, taken, cache->samples, rate, rate * static_cast<double>(cache->value_bytes) * 1e-6,
+              last ? seconds : static_cast<double>(cache->samples - taken) / std::max(rate, 1e-9), last ? "altogether" : "left",
+              last ? "\n" : "");
   std::fflush(stderr);
 }
 
@@ -197,7 +198,8 @@ std::shared_ptr<SampleLoaderImpl> make_sample_loader(const std::shared_ptr<Sampl
     made = std::make_shared<SampleLoaderImpl>(cache, config);
     set_fields(card, config);
   });
-  static_cast<void>(open_agreed(*cache->comm, card, {"loader of samples", "", card_fields<SampleLoaderConfig>()}, cache->config.name));
+  static_cast<void>(
+      open_agreed(*cache->comm, card, {"loader of samples", "", card_fields<SampleLoaderConfig>()}, cache->config.name));
   return made;
 }
 

@@ -144,7 +144,7 @@ void FusedAllreduce::reset() {
 }
 void FusedAllreduce::scale_residuals(double factor) {
   const auto inside = enter(state_);
-  check_scale(factor, words(*state_));
+  check_scale(factor, state_->config.type, words(*state_));
   state_->scale(factor);
 }
 

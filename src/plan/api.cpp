@@ -140,7 +140,7 @@ void AllreducePlan::reset() {
 void AllreducePlan::scale_residual(double factor) {
   const auto inside = enter(state_);
   if (!state_->waited_for()) fail(WEIR_ERR_BUSY, "plan '{}' is running: wait before scaling its residual", state_->config.name);
-  check_scale(factor, fmt::format("plan '{}'", state_->config.name));
+  check_scale(factor, state_->config.type, fmt::format("plan '{}'", state_->config.name));
   state_->scale(factor);
 }
 

@@ -48,11 +48,23 @@ output=/dev/null
 ends 2 "'inof' is no subcommand: did you mean 'info'" "$weir" inof
 ends 2 "--nonsense" "$weir" info --nonsense
 ends 2 "not in range" "$weir" predict --nodes 0
+ends 2 "nan must be a number" "$weir" predict --density nan
+ends 2 "not in range" "$weir" bench select --count 99999999999999999999
+ends 2 "x,y" "$weir" predict --network x,y
+ends 2 "levels of qsgd is .0.: it must be" "$weir" bench compress --count 1000 --compressor qsgd --compressor-parameters levels=0
+ends 2 "nonsense" "$weir" bench fusion --model nonsense
 ends 0 "" "$weir" info --help
 if [ -w /dev/full ]; then
   output=/dev/full
   ends 1 "weir: the output cannot be written: No space left" "$weir" info --compressors
   ends 2 "weir: the output cannot be written: No space left" "$weir" checkpoint --help
+  # Without anybody to hear it, the status is the same.
+  for command in inof "predict --network x,y"; do
+    status=0
+    # shellcheck disable=SC2086
+    "$weir" $command 2>/dev/full || status=$?
+    [ $status = 2 ] || fail "$status, not 2, from: $command, where stderr cannot be written"
+  done
 fi
 output=/dev/null
 # As one of several that the other MPI's launcher starts, of which each takes itself for the only one.

@@ -80,7 +80,7 @@ TEST_CASE("a run that nobody has waited for is refused another one, and keeps it
     errors.expect(comm.rank(), WEIR_ERR_BUSY, "wait for its last start", [&] { static_cast<void>(plan.start(next)); });
     errors.expect(comm.rank(), WEIR_ERR_BUSY, "is running: wait", [&] { (void)plan.state_bytes(); });
     errors.expect(comm.rank(), WEIR_ERR_BUSY, "is running: wait", [&] { (void)plan.encoded_bytes(); });
-    errors.expect(comm.rank(), WEIR_ERR_BUSY, "is running: wait", [&] { (void)plan.residual(); });
+    errors.expect(comm.rank(), WEIR_ERR_BUSY, "is running: wait", [&] { (void)plan.residual<float>(); });
     errors.expect(comm.rank(), WEIR_ERR_BUSY, "is running: wait", [&] { plan.scale_residual(2); });
     errors.expect(comm.rank(), WEIR_ERR_BUSY, "is running: wait", [&] { plan.reset(); });
     errors.expect(comm.rank(), WEIR_ERR_NON_FINITE, "the gradient of rank 1", [&] { operation.wait(); });

@@ -212,7 +212,7 @@ def test_saved_states(comm):
         kept = two.residual.values.copy()
         two.scale_residual(0.25)
         np.testing.assert_array_equal(two.residual.values, kept / 4)
-        with pytest.raises(weir.ArgumentError, match="cannot be scaled by 0: the factor must be positive and finite"):
+        with pytest.raises(weir.ArgumentError, match="cannot be scaled by 0: the factor must be positive and finite as float32"):
             two.scale_residual(0)
         two.reset()
         assert two.statistics.iteration == 0 and not two.residual.values.any()
