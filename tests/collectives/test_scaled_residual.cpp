@@ -1,5 +1,7 @@
-// test_scaled_residual.cpp: a plan whose gradients change their scale, and that is told so, goes on bit for bit as one whose gradients
-// have had one scale all along.
+// test_scaled_residual.cpp: a plan whose gradients change their scale, and that is told so, goes on bit for bit as one whose
+// gradients have had one scale all along.
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <weir/fusion.hpp>
@@ -13,7 +15,9 @@ namespace weir::test {
 namespace {
 
 /// Of the gradients of run `t`.
-double scale_of(int t) { return std::array{1.0, 0x1p30, 0x1p29, 0x1p29, 0x1p-20, 0x1p3, 1.0, 0x1p5}[static_cast<std::size_t>(t % 8)]; }
+double scale_of(int t) {
+  return std::array{1.0, 0x1p30, 0x1p29, 0x1p29, 0x1p-20, 0x1p3, 1.0, 0x1p5}[static_cast<std::size_t>(t % 8)];
+}
 
 template <class T>
 bool is_scaled(std::span<const T> x, std::span<const T> y, double scale) {
@@ -23,26 +27,25 @@ bool is_scaled(std::span<const T> x, std::span<const T> y, double scale) {
 template <class T>
 void scale_and_compare(const StateMachine& machine, const AllreduceConfig& config) {
   RankCheck check;
-  run_ranks(
-      machine.ranks,
-      [&](Communicator& comm) {
-        AllreducePlan plain(comm, config), scaled(comm, config);
-        double last = 1;
-        for (int t = 0; t < 12; ++t) {
-          std::vector<T> x = make_input<T>(Input::heavy_tailed, config.count, comm.rank(), comm.size(), t), y = x;
-          if (config.count > 0 && t == 5 && comm.rank() == 0) x[0] = y[0] = std::numeric_limits<T>::quiet_NaN();  // skipped
-          const double scale = scale_of(t);
-          for (T& value : y) value *= static_cast<T>(scale);
-          if (scale != last) scaled.scale_residual(scale / last);
-          last = scale;
-          plain.run(x);
-          scaled.run(y);
-          const std::string where = " of run " + std::to_string(t) + ", rank " + std::to_string(comm.rank());
-          check.that(is_scaled<T>(x, y, scale), "the update" + where);
-          check.that(is_scaled<T>(plain.residual<T>(), scaled.residual<T>(), scale), "the residual" + where);
-        }
-      },
-      {.machine = machine.description});
+  run_ranks(machine.ranks,
+            [&](Communicator& comm) {
+              AllreducePlan plain(comm, config), scaled(comm, config);
+              double last = 1;
+              for (int t = 0; t < 12; ++t) {
+                std::vector<T> x = make_input<T>(Input::heavy_tailed, config.count, comm.rank(), comm.size(), t), y = x;
+                if (config.count > 0 && t == 5 && comm.rank() == 0) x[0] = y[0] = std::numeric_limits<T>::quiet_NaN();  // skipped
+                const double scale = scale_of(t);
+                for (T& value : y) value *= static_cast<T>(scale);
+                if (scale != last) scaled.scale_residual(scale / last);
+                last = scale;
+                plain.run(x);
+                scaled.run(y);
+                const std::string where = " of run " + std::to_string(t) + ", rank " + std::to_string(comm.rank());
+                check.that(is_scaled<T>(x, y, scale), "the update" + where);
+                check.that(is_scaled<T>(plain.residual<T>(), scaled.residual<T>(), scale), "the residual" + where);
+              }
+            },
+            {.machine = machine.description});
   INFO(text_of(machine, config));
   REQUIRE(check.failure() == "");
 }
@@ -93,38 +96,68 @@ TEST_CASE("what else is kept of gradients follows a scale", "[scale]") {
   }
 }
 
+TEST_CASE("a factor that the type cannot hold is refused, and the residual stays", "[scale]") {
+  const auto refused = [](auto& object, double factor) {
+    CHECK_THROWS_WITH(object(factor), Catch::Matchers::Contains("the factor must be positive and finite as float"));
+  };
+  run_ranks(1, [&](Communicator& comm) {
+    AllreducePlan narrow(comm, {.count = 4, .k = 1}), wide(comm, {.count = 4, .type = DataType::float64, .k = 1});
+    FusedAllreduce fused(comm, FusionConfig{}, std::vector<FusedTensor>{{.name = "a", .count = 4}});
+    std::vector<float> gradient = {1, 2, 3, 4};
+    std::vector<double> wide_gradient = {1, 2, 3, 4};
+    narrow.run(gradient);
+    wide.run(wide_gradient);
+    const auto scale_narrow = [&](double factor) { narrow.scale_residual(factor); };
+    const auto scale_wide = [&](double factor) { wide.scale_residual(factor); };
+    const auto scale_fused = [&](double factor) { fused.scale_residuals(factor); };
+    for (const double factor :
+         {0.0, -1.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(), 5e-324}) {
+      refused(scale_narrow, factor);
+      refused(scale_wide, factor);
+      refused(scale_fused, factor);
+    }
+    for (const double factor : {1e39, 1e300, 1e-45, 1e-300}) {
+      refused(scale_narrow, factor);
+      refused(scale_fused, factor);
+    }
+    CHECK(std::ranges::equal(narrow.residual<float>(), std::array{1.0F, 2.0F, 3.0F, 0.0F}));
+    wide.scale_residual(1e39);
+    CHECK(wide.residual<double>()[1] == 2e39);
+  });
+}
+
 TEST_CASE("fused tensors follow a scale", "[scale]") {
-  const std::vector<FusedTensor> tensors = {{.name = "a", .count = 701}, {.name = "b", .count = 30, .dense = true}, {.name = "c", .count = 2000}};
+  const std::vector<FusedTensor> tensors = {
+      {.name = "a", .count = 701}, {.name = "b", .count = 30, .dense = true}, {.name = "c", .count = 2000}};
   for (const FusionScheme scheme : {FusionScheme::none, FusionScheme::behind, FusionScheme::ahead, FusionScheme::ahead_tapered}) {
     RankCheck check;
-    run_ranks(
-        3,
-        [&](Communicator& comm) {
-          const FusionConfig config{.scheme = scheme, .density = 0.03, .threshold = Threshold::reuse};
-          FusedAllreduce plain(comm, config, tensors), scaled(comm, config, tensors);
-          double last = 1;
-          for (int t = 0; t < 9; ++t) {
-            const double scale = scale_of(t);
-            if (scale != last) scaled.scale_residuals(scale / last);
-            last = scale;
-            std::vector<std::vector<float>> x, y;
-            for (const FusedTensor& tensor : tensors) {
-              x.push_back(make_input<float>(Input::heavy_tailed, tensor.count, comm.rank(), comm.size(), t));
-              y.push_back(x.back());
-              for (float& value : y.back()) value *= static_cast<float>(scale);
-            }
-            for (int i = 2; i >= 0; --i) plain.ready(i, std::span(x[static_cast<std::size_t>(i)]));
-            plain.wait_all();
-            for (int i = 2; i >= 0; --i) scaled.ready(i, std::span(y[static_cast<std::size_t>(i)]));
-            scaled.wait_all();
-            for (int i = 0; i < 3; ++i) {
-              const auto place = static_cast<std::size_t>(i);
-              check.that(is_scaled<float>(x[place], y[place], scale), "the update of tensor " + std::to_string(i));
-              check.that(is_scaled<float>(plain.residual<float>(i), scaled.residual<float>(i), scale), "a residual");
-            }
-          }
-        },
-        {.machine = "node:3 rank:1"});
+    run_ranks(3,
+              [&](Communicator& comm) {
+                const FusionConfig config{.scheme = scheme, .density = 0.03, .threshold = Threshold::reuse};
+                FusedAllreduce plain(comm, config, tensors), scaled(comm, config, tensors);
+                double last = 1;
+                for (int t = 0; t < 9; ++t) {
+                  const double scale = scale_of(t);
+                  if (scale != last) scaled.scale_residuals(scale / last);
+                  last = scale;
+                  std::vector<std::vector<float>> x, y;
+                  for (const FusedTensor& tensor : tensors) {
+                    x.push_back(make_input<float>(Input::heavy_tailed, tensor.count, comm.rank(), comm.size(), t));
+                    y.push_back(x.back());
+                    for (float& value : y.back()) value *= static_cast<float>(scale);
+                  }
+                  for (int i = 2; i >= 0; --i) plain.ready(i, std::span(x[static_cast<std::size_t>(i)]));
+                  plain.wait_all();
+                  for (int i = 2; i >= 0; --i) scaled.ready(i, std::span(y[static_cast<std::size_t>(i)]));
+                  scaled.wait_all();
+                  for (int i = 0; i < 3; ++i) {
+                    const auto place = static_cast<std::size_t>(i);
+                    check.that(is_scaled<float>(x[place], y[place], scale), "the update of tensor " + std::to_string(i));
+                    check.that(is_scaled<float>(plain.residual<float>(i), scaled.residual<float>(i), scale), "a residual");
+                  }
+                }
+              },
+              {.machine = "node:3 rank:1"});
     INFO("scheme " << static_cast<int>(scheme));
     REQUIRE(check.failure() == "");
   }
