@@ -79,6 +79,7 @@ class Check {
 
 int check_data(const DataToCheck& data) {
   const std::shared_ptr<SampleSource> source = source_of(data);
+  if (source->size() == 0) throw std::runtime_error(fmt::format("'{}' has no samples", data.path));
   Check check(*source);
   std::vector<std::thread> threads;
   const unsigned count = data.threads > 0 ? static_cast<unsigned>(data.threads) : std::max(1U, std::thread::hardware_concurrency());

@@ -126,6 +126,8 @@ ends 0 "^numbers.idx: all 1000 samples can be had$" "$weir" cache check numbers.
 truncate -s 60000 numbers.idx
 ends 2 "numbers.idx" "$weir" cache check numbers.idx
 ends 2 "there is no 'nothing'" "$weir" cache check nothing
+mkdir -p hollow/class
+ends 2 "'hollow' has no samples|JPEG" "$weir" cache check hollow
 mkdir -p images/a
 echo "no image" >images/a/1.jpg
 if "$weir" info 2>/dev/null | grep -q "JPEG .*libjpeg"; then

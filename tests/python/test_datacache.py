@@ -354,6 +354,20 @@ def test_epochs(comm, add, source):
         loader.next()
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+def test_progress_that_cannot_be_written(comm, source):
+    stderr, full = os.dup(2), os.open("/dev/full", os.O_WRONLY)
+    os.dup2(full, 2)
+    try:
+        with weir.SampleCache(comm, source) as cache:
+            loader = weir.SampleLoader(cache, batch=4, progress="on")
+            assert sum(1 for _ in loader) == loader.steps > 0
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        os.close(full)
+
+
 def test_positions(comm, source):
     with weir.SampleCache(comm, source, name="images") as cache:
         loader = weir.SampleLoader(cache, batch=3, seed=1)
