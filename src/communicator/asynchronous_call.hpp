@@ -30,8 +30,8 @@ class AsynchronousCall {
   bool wait_for(double seconds);
   /// Throws what the finished run ended with, once.
   void finish();
-  /// No run is in flight, and somebody has waited for the last. What a caller may do only then is decided by this alone: a run that has
-  /// finished here may be in flight on slower ranks, and all must be told the same.
+  /// No run is in flight, and somebody has waited for the last. What a caller may do only then is decided by this alone: a run that
+  /// has finished here may be in flight on slower ranks, and all must be told the same.
   [[nodiscard]] bool waited_for() const { return run.finished && heard_; }
   /// The caller knows what the run in flight will end with: nobody else throws it.
   void set_heard() { heard_ = true; }
