@@ -190,7 +190,8 @@ weir_status weir_plan_reset(weir_plan* plan);
 /** Gradients will be `factor` times what they have been, as where a loss scale changes: residual, momentum, EF21's states and
  *  thresholds become `factor` times what they are. With a power of two and nothing beyond the type's range, what follows has the
  *  same bits as if gradients had been of the new size from the start. Sends nothing: every rank must call it before the same run,
- *  with the same factor. WEIR_ERR_ARGUMENT where it is not positive and finite in the type; WEIR_ERR_BUSY while a run is in flight. */
+ *  with the same factor. WEIR_ERR_ARGUMENT where it is not positive and finite in the type; WEIR_ERR_BUSY while a run is in flight.
+ */
 weir_status weir_plan_scale_residual(weir_plan* plan, double factor);
 
 /* Block-level horizontal scheduling (EmbRace section 4.2.1): what the next forward pass needs first travels first. Purely local: a
