@@ -21,8 +21,8 @@ namespace weir::checkpoint {
 /// Error(WEIR_ERR_FILE) where it is no checkpoint, or of a newer schema.
 [[nodiscard]] Index read_structure(const std::string& path, const Structure& structure);
 
-/// Where the chunks of a file are whose seal need not fit, by the library itself; their content is not looked at. Throws
-/// Error(WEIR_ERR_FILE).
+/// What find_chunks_anew() lets the library read before chunks, and nothing else: the file stays as it is, and its seal need not
+/// fit. Throws Error(WEIR_ERR_FILE); some damage crashes the library.
 [[nodiscard]] Index find_chunks(const std::string& path);
 
 /// A file that another program has copied or packed anew: where its chunks are now, once each has been held against its checksum,

@@ -24,8 +24,6 @@ Index reseal(const std::string& path) {
   return index;
 }
 
-void check_resealable(const std::string& path) { (void)find_chunks(path); }
-
 void verify_chunks(const std::string& path, const Index& index, const std::function<void(std::int64_t)>& told) {
   constexpr std::int64_t at_once = std::int64_t{1} << 24;
   const File file = File::open_to_read(path);

@@ -18,8 +18,5 @@ void verify_chunks(const std::string& path, const Index& index, const std::funct
 /// was saved with, and returns what it holds. Nothing vouches for its structure: attributes and small values are sealed as they are
 /// now. Throws Error(WEIR_ERR_FILE).
 [[nodiscard]] Index reseal(const std::string& path);
-/// What reseal() lets the HDF5 library read, and nothing else: the file stays as it is. Throws what reseal() would throw before it
-/// reads chunks; damage may crash the library.
-void check_resealable(const std::string& path);
 
 }  // namespace weir::checkpoint

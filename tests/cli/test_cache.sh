@@ -126,11 +126,10 @@ ends 0 "^numbers.idx: all 1000 samples can be had$" "$weir" cache check numbers.
 truncate -s 60000 numbers.idx
 ends 2 "numbers.idx" "$weir" cache check numbers.idx
 ends 2 "there is no 'nothing'" "$weir" cache check nothing
-mkdir -p hollow/class
-ends 2 "'hollow' has no samples|JPEG" "$weir" cache check hollow
-mkdir -p images/a
+mkdir -p hollow/class images/a
 echo "no image" >images/a/1.jpg
 if "$weir" info 2>/dev/null | grep -q "JPEG .*libjpeg"; then
+  ends 2 "'hollow' has no samples" "$weir" cache check hollow
   ends 1 "^images: 1 of 1 samples cannot be had$" "$weir" cache check images
   ends 1 "^sample 0: images/a/1.jpg cannot be decoded" "$weir" cache check images
 fi
