@@ -47,6 +47,11 @@ __global__ void __launch_bounds__(threads_per_block) scale_kernel(T* x, std::int
   for_mine(count - vectors * size, [&](std::int64_t i) { x[vectors * size + i] *= factor; });
 }
 
+template <class T>
+__global__ void __launch_bounds__(threads_per_block) rescale_kernel(T* x, std::int64_t count, T factor) {
+  for_mine(count, [&](std::int64_t i) { x[i] = rescaled(x[i], factor); });
+}
+
 template <class G, class T>
 __global__ void __launch_bounds__(threads_per_block)
     sample_kernel(const G* gradient, const T* residual, std::int64_t samples, std::int64_t stride, std::int64_t rest,
@@ -176,6 +181,11 @@ void scale(Queue queue, T* x, std::int64_t count, T factor) {
          factor);
 }
 
+template <class T>
+void rescale(Queue queue, T* x, std::int64_t count, T factor) {
+  launch(queue, rescale_kernel<T>, tiles_of(count, elements_per_block), x, count, factor);
+}
+
 template <class G, class T>
 void sample(Queue queue, const G* gradient, const T* residual, std::int64_t samples, std::int64_t stride, std::int64_t rest,
             std::int64_t offset, T* out) {
@@ -214,6 +224,7 @@ void count_non_finite(Queue queue, const T* x, Extent count, std::int64_t* found
 #define WEIR_INSTANTIATE(T)                             \
   template void add(Queue, const T*, T*, std::int64_t); \
   template void scale(Queue, T*, std::int64_t, T);      \
+  template void rescale(Queue, T*, std::int64_t, T);    \
   template void fill_zero(Queue, T*, std::int64_t);     \
   template void count_non_finite(Queue, const T*, Extent, std::int64_t*);
 #define WEIR_INSTANTIATE_GRADIENT(G, T)                                                                        \

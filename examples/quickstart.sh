@@ -114,6 +114,7 @@ main() {
   train oktopk
   echo
   "$build/bin/fashion_mnist" --summarise --output "$output"
+  echo "Ranks of one machine exchange through its memory, where sending less need not save time. It does on a network: docs/which-algorithm.md."
   gnuplot -e "folder='$output'; algorithms='dense_rabenseifner oktopk'" "$root/examples/01_fashion_mnist/plot.gp"
   echo
   echo "Summary:  $output/summary.json"

@@ -24,7 +24,8 @@ extern "C" {
 /** Collective over `mpi_comm`, which is duplicated: the caller may free its own at any time.
  *  MPI must be initialised. `*comm` is owned by the caller; see weir_comm_destroy, which is collective, too.
  *  @return WEIR_ERR_ARGUMENT for MPI_COMM_NULL, before MPI_Init or after MPI_Finalize, WEIR_ERR_SETTING for a WEIR_* variable whose
- *  value makes no sense, WEIR_ERR_UNSUPPORTED in a program that runs on another MPI than Weir was built for. */
+ *  value makes no sense, WEIR_ERR_UNSUPPORTED in a program that runs on another MPI than Weir was built for, or that another MPI's
+ *  launcher has started as one of several: each process would work alone. */
 weir_status weir_comm_create_mpi(MPI_Comm mpi_comm, weir_comm** comm);
 
 #ifdef __cplusplus

@@ -73,8 +73,8 @@ const char* weir_mpi_library(void);
 
 /** Collective over all ranks of the program: from MPI_COMM_WORLD, which is duplicated. Before MPI_Init, call weir_init.
  *  From other communicators: weir_comm_create_mpi (weir/mpi.h) and weir_comm_create_fortran. WEIR_ERR_UNSUPPORTED in a program that
- *  runs on another MPI than Weir was built for (weir_mpi_family). `*comm` is owned by the caller; see
- *  weir_comm_destroy, which is collective, too. On error *comm is NULL. */
+ *  runs on another MPI than Weir was built for (weir_mpi_family), or that another MPI's launcher has started as one of several.
+ *  `*comm` is owned by the caller; see weir_comm_destroy, which is collective, too. On error *comm is NULL. */
 weir_status weir_comm_create_world(weir_comm** comm);
 /** Collective over a communicator given by its Fortran handle, an MPI_Fint (in C MPI_Comm_c2f, in mpi4py comm.py2f()). */
 weir_status weir_comm_create_fortran(int32_t mpi_comm, weir_comm** comm);
@@ -149,8 +149,8 @@ weir_status weir_plan_get_statistics(const weir_plan* plan, weir_statistics* sta
 /** WEIR_ERR_BUSY while a run is in flight. */
 weir_status weir_plan_residual(const weir_plan* plan, weir_residual* residual);
 /** What is in force: `compressor`, `compressor_parameters` and `error_feedback` also where they were left to the defaults. With
- *  automatic choice, `algorithm`, `wire_format`, `wire_values` and the compressor are the present choice. Texts are valid until the
- *  plan's next start or destruction. */
+ *  automatic choice, `algorithm`, `wire_format`, `wire_values` and the compressor are the present choice. `k`, `radix` and
+ *  `threads` stay as given, also where that is automatic. Texts are valid until the plan's next start or destruction. */
 weir_status weir_plan_get_config(const weir_plan* plan, weir_allreduce_config* config);
 /** Bytes that this plan holds, besides the caller's gradient. */
 weir_status weir_plan_memory_bytes(const weir_plan* plan, int64_t* bytes);
@@ -188,9 +188,10 @@ const char* weir_plan_explanation(const weir_plan* plan);
  *  plans reset on some ranks only disagree about that run, which may end in a transport error. */
 weir_status weir_plan_reset(weir_plan* plan);
 /** Gradients will be `factor` times what they have been, as where a loss scale changes: residual, momentum, EF21's states and
- *  thresholds become `factor` times what they are. With a power of two and nothing beyond the type's range, what follows has the
- *  same bits as if gradients had been of the new size from the start. Sends nothing: every rank must call it before the same run,
- *  with the same factor. WEIR_ERR_ARGUMENT where it is not positive and finite in the type; WEIR_ERR_BUSY while a run is in flight.
+ *  thresholds become `factor` times what they are; what is beyond the type then becomes its largest finite value. With a power of
+ *  two and nothing beyond the type, what follows has the same bits as if gradients had been of the new size from the start. Sends
+ *  nothing: every rank must call it before the same run, with the same factor. WEIR_ERR_ARGUMENT where it is not positive and
+ * finite in the type; WEIR_ERR_BUSY while a run is in flight.
  */
 weir_status weir_plan_scale_residual(weir_plan* plan, double factor);
 

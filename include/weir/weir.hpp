@@ -228,7 +228,7 @@ class AllreducePlan {
   [[nodiscard]] std::int64_t residual_begin() const;
   /// What is in force: with automatic choice, `algorithm`, `wire_format` and `wire_values` are the present choice. `compressor`
   /// and `compressor_parameters` have the names in force, also where the field was empty; `error_feedback` has what automatic
-  /// stands for.
+  /// stands for. `k`, `radix` and `threads` stay as given, also where that is automatic.
   [[nodiscard]] const AllreduceConfig& config() const;
   /// Why the plan uses this algorithm, for people; with automatic choice a table of the predictions, of which trials may have
   /// chosen another than the first: see config().
@@ -249,10 +249,10 @@ class AllreducePlan {
   /// plans reset on some ranks only disagree about that run, which may end in a transport error.
   void reset();
   /// Gradients will be `factor` times what they have been, as where a loss scale changes: residual, momentum, EF21's states and
-  /// thresholds become `factor` times what they are. With a power of two and nothing beyond the type's range, what follows has the
-  /// same bits as if gradients had been of the new size from the start. Sends nothing: every rank must call it before the same run,
-  /// with the same factor. Throws Error(WEIR_ERR_ARGUMENT) where it is not positive and finite in the type; Error(WEIR_ERR_BUSY)
-  /// while a run is in flight.
+  /// thresholds become `factor` times what they are; what is beyond the type then becomes its largest finite value. With a power of
+  /// two and nothing beyond the type, what follows has the same bits as if gradients had been of the new size from the start. Sends
+  /// nothing: every rank must call it before the same run, with the same factor. Throws Error(WEIR_ERR_ARGUMENT) where it is not
+  /// positive and finite in the type; Error(WEIR_ERR_BUSY) while a run is in flight.
   void scale_residual(double factor);
   /// For those who move bytes themselves: what this rank contributes, without communication. Most bytes of one encode(). Throws
   /// Error(WEIR_ERR_STATE) for plans that cannot encode: the algorithm must be flat (or run so) and sparse or packed, the

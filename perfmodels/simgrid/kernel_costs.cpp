@@ -72,6 +72,7 @@ CHARGED(_ZN4weir7kernels4host11exceedancesIfEENS_11ExceedancesIT_EEPKS4_S7_lNSt1
         (y != nullptr ? 8 : 4) * count)
 CHARGED_VOID(_ZN4weir7kernels4host3addIfEEvPKT_PS3_l, (const float* x, float* y, int64_t count), (x, y, count), 12 * count)
 CHARGED_VOID(_ZN4weir7kernels4host5scaleIfEEvPT_lS3_, (float* x, int64_t count, float factor), (x, count, factor), 8 * count)
+CHARGED_VOID(_ZN4weir7kernels4host7rescaleIfEEvPT_lS3_, (float* x, int64_t count, float factor), (x, count, factor), 8 * count)
 CHARGED_VOID(_ZN4weir7kernels4host6divideIfEEvPT_lS3_, (float* x, int64_t count, float divisor), (x, count, divisor), 8 * count)
 CHARGED(_ZN4weir7kernels4host16count_non_finiteIfEElPKT_l, int64_t, (const float* x, int64_t count), (x, count), 4 * count)
 CHARGED_VOID(_ZN4weir7kernels4host9fill_zeroIfEEvPT_l, (float* x, int64_t count), (x, count), 4 * count)

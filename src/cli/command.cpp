@@ -1,6 +1,6 @@
 #include "cli/command.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -39,20 +39,34 @@ Option add_unless_empty(CLI::App* app, const std::string& names, T& value, const
   return value.empty() ? add_option(app, names, value, help) : add_with_default(app, names, value, help);
 }
 
-/// What is wrong with the subcommands that are named, "" if nothing: a word that is none.
-std::string unknown_subcommand(const CLI::App& app, std::span<const char* const> words) {
-  if (words.empty() || words[0][0] == '-') return "";
-  const std::vector<const CLI::App*> known = app.get_subcommands({});
-  if (known.empty()) return "";
-  std::vector<std::string> names;
-  for (const CLI::App* command : known) {
-    if (command->get_name() == words[0]) return unknown_subcommand(*command, words.subspan(1));
-    names.push_back(command->get_name());
+std::string nearest_of(std::string_view word, const std::vector<std::string>& names) {
+  return std::string(nearest(word, std::vector<std::string_view>(names.begin(), names.end())));
+}
+
+/// What is wrong with the names on a command line, "" if nothing: a subcommand or an option that is none.
+std::string unknown_name(const CLI::App& app, std::span<const char* const> words) {
+  const std::vector<const CLI::App*> commands = app.get_subcommands({});
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string_view word = words[i];
+    if (word == "--") break;
+    if (word.starts_with("--")) {
+      const std::string_view name = word.substr(2, word.find('=') == word.npos ? word.npos : word.find('=') - 2);
+      std::vector<std::string> names;
+      for (const CLI::Option* option : app.get_options())
+        names.insert(names.end(), option->get_lnames().begin(), option->get_lnames().end());
+      if (std::ranges::find(names, name) == names.end())
+        return fmt::format("there is no option --{}: did you mean --{}? See --help", name, nearest_of(name, names));
+    } else if (!commands.empty() && !word.starts_with('-')) {
+      std::vector<std::string> names;
+      for (const CLI::App* command : commands) {
+        if (command->get_name() == word) return unknown_name(*command, words.subspan(i + 1));
+        names.push_back(command->get_name());
+      }
+      return fmt::format("'{}' is no subcommand: did you mean '{}'? There are {}", word, nearest_of(word, names),
+                         fmt::join(names, ", "));
+    }
   }
-  const std::vector<std::string_view> views(names.begin(), names.end());
-  std::string list;
-  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
-  return fmt::format("'{}' is no subcommand: did you mean '{}'? There are {}", words[0], nearest(words[0], views), list);
+  return "";
 }
 
 }  // namespace
@@ -156,7 +170,7 @@ void CommandLine::version(const std::string& text) const { app_->set_version_fla
 int CommandLine::run(int argc, const char* const* argv) const {
   const std::span<const char* const> words(argv, static_cast<std::size_t>(std::max(argc, 0)));
   if (!words.empty()) {
-    const std::string unknown = unknown_subcommand(*app_, words.subspan(1));
+    const std::string unknown = unknown_name(*app_, words.subspan(1));
     if (!unknown.empty()) {
       print_error("weir: {}\n", unknown);
       return wrong_command_line;

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 #include <weir/mpi.h>
 
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -20,27 +19,6 @@
 namespace weir::cli {
 
 namespace {
-
-/// What a launcher leaves in the environment of the processes that it starts: of how many.
-struct Launcher {
-  const char* family;
-  const char* variable;
-};
-constexpr std::array launchers = {Launcher{"Open MPI", "OMPI_COMM_WORLD_SIZE"}, Launcher{"MPICH", "PMI_SIZE"}};
-
-/// A process that another MPI's launcher has started takes itself for the only one.
-void refuse_other_launcher() {
-  int ranks = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  const std::string_view ours = mpi_family();
-  for (const Launcher& launcher : launchers) {
-    const char* const started = std::getenv(launcher.variable);
-    if (ranks > 1 || ours == launcher.family || started == nullptr || std::string_view(started) == "1") continue;
-    throw std::runtime_error(fmt::format(
-        "it was built for {}, and {}'s launcher has started this process as one of {}: start it with the launcher of {}", ours,
-        launcher.family, started, ours));
-  }
-}
 
 /// False where what has been printed did not reach its end: a full disk, for example.
 bool output_is_whole() {

@@ -94,9 +94,9 @@ class GradientMemory {
     memory_.fill_zero(kept_.data(), kept_.size());
     memory_.finish();
   }
-  /// What is kept becomes `factor` times what it was.
+  /// What is kept becomes `factor` times what it was, as kernels::rescale has it.
   void scale(double factor) {
-    if (kept_.size() > 0) memory_.waxpby(static_cast<T>(factor), kept_.data(), T{0}, nullptr, kept_.data(), kept_.size());
+    if (kept_.size() > 0) memory_.rescale(kept_.data(), kept_.size(), static_cast<T>(factor));
   }
   void visit_state(StateVisitor& visitor, const StateVisitor::Copy& copy) {
     if (keeps()) visitor.array(uses_velocity() ? "velocity" : "last_gradient", kept_.data(), kept_.size(), copy);

@@ -92,7 +92,7 @@ class Unit {
   }
   void scale(double factor) {
     selector_.scale(factor);
-    if (residual_.size() > 0) memory_.waxpby(static_cast<T>(factor), residual_.data(), T{0}, nullptr, residual_.data(), count);
+    if (residual_.size() > 0) memory_.rescale(residual_.data(), count, static_cast<T>(factor));
   }
   void visit_selector(StateVisitor& visitor) { selector_.visit_state(visitor); }
   [[nodiscard]] T* residual() { return residual_.data(); }

@@ -80,6 +80,8 @@ void add(Queue queue, const T* x, T* y, std::int64_t count);
 template <class T>
 void scale(Queue queue, T* x, std::int64_t count, T factor);
 template <class T>
+void rescale(Queue queue, T* x, std::int64_t count, T factor);
+template <class T>
 void divide(Queue queue, T* x, Extent count, T divisor);
 /// y may be nullptr, and `out` be y, or x where that is of T.
 template <class G, class T>

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 namespace weir {
@@ -27,12 +28,20 @@ template <class T>
 template <class T>
 inline constexpr Key<T> key_infinity = sizeof(T) == 4 ? Key<T>(0x7f800000u) : static_cast<Key<T>>(0x7ff0000000000000ull);
 
-/// Returns the key of x * factor, where `key` is that of x. 0, which stands for no key, stays 0.
+/// x * factor; the largest finite value of its sign where the product of a finite x is beyond the type.
+template <class T>
+[[nodiscard]] constexpr T rescaled(T x, T factor) noexcept {
+  constexpr T most = std::numeric_limits<T>::max();
+  const T product = x * factor;
+  if (key_of(product) != key_infinity<T> || key_of(x) >= key_infinity<T>) return product;
+  return product > 0 ? most : -most;
+}
+
+/// Returns the key of rescaled(x, factor), where `key` is that of x. 0, which stands for no key, stays 0.
 template <class T>
 [[nodiscard]] Key<T> scaled_key(Key<T> key, double factor) noexcept {
   if (key == 0) return 0;
-  const Key<T> scaled = key_of(static_cast<T>(std::bit_cast<T>(key) * factor));
-  return std::clamp(scaled, Key<T>{1}, key_infinity<T>);
+  return std::max(key_of(rescaled(std::bit_cast<T>(key), static_cast<T>(factor))), Key<T>{1});
 }
 
 template <class T>
@@ -135,6 +144,9 @@ struct AdamFactors {
   /* x[i] *= factor */                                                                                                             \
   template <class T>                                                                                                               \
   void scale(T* x, std::int64_t count, T factor);                                                                                  \
+  /* x[i] = rescaled(x[i], factor) */                                                                                              \
+  template <class T>                                                                                                               \
+  void rescale(T* x, std::int64_t count, T factor);                                                                                \
   /* x[i] /= divisor */                                                                                                            \
   template <class T>                                                                                                               \
   void divide(T* x, std::int64_t count, T divisor);                                                                                \

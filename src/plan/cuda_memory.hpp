@@ -192,6 +192,7 @@ class CudaMemory {
   void waxpby(T a, const X* x, T b, const T* y, T* out, std::int64_t count) {
     kernels::cuda::waxpby<X, T>(queue(), a, x, b, y, out, count);
   }
+  void rescale(T* x, std::int64_t count, T factor) { kernels::cuda::rescale(queue(), x, count, factor); }
   void narrow(const T* x, G* out, std::int64_t count) {
     if constexpr (std::is_same_v<G, T>)
       cuda::copy(out, x, count * static_cast<std::int64_t>(sizeof(T)), stream_);

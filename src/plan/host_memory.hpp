@@ -254,6 +254,9 @@ class HostMemory {
       kernels::host::waxpby(a, x + mine.begin, b, y != nullptr ? y + mine.begin : nullptr, out + mine.begin, mine.count());
     });
   }
+  void rescale(T* x, std::int64_t count, T factor) {
+    over(count, [=](PartRange mine) { kernels::host::rescale(x + mine.begin, mine.count(), factor); });
+  }
   /// out = x, of which they are no part of each other.
   void narrow(const T* x, T* out, std::int64_t count) { copy_values(threads_, x, out, count); }
   /// Of the entries that are among `taken`.

@@ -147,8 +147,7 @@ class Step {
   /// What is kept of gradients becomes `factor` times what it was.
   void scale(double factor) {
     for (Array* const kept : {&residual_, &estimate_}) {
-      if (kept->size() > 0)
-        memory_->waxpby(static_cast<T>(factor), kept->data(), T{0}, nullptr, kept->data(), kept->size());
+      if (kept->size() > 0) memory_->rescale(kept->data(), kept->size(), static_cast<T>(factor));
     }
     if (sparse_) sparse_->scale(factor);
     if (selector_) selector_->scale(factor);

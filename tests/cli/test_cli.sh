@@ -69,7 +69,7 @@ fi
 output=/dev/null
 # As one of several that the other MPI's launcher starts, of which each takes itself for the only one.
 if ldd "$weir" | grep -q libmpich; then other=(OMPI_COMM_WORLD_SIZE=2); else other=(PMI_SIZE=2); fi
-ends 1 "it was built for (Open MPI|MPICH), and (Open MPI|MPICH)'s launcher has started this process as one of 2: start it with the launcher of" env "${other[@]}" "$weir" selftest
+ends 1 "built for (Open MPI|MPICH), and (Open MPI|MPICH)'s launcher has started this process as one of 2: start the program with" env "${other[@]}" "$weir" selftest
 
 # the compressors: each with what carries it, and its parameters with default and range
 compressors=$("$weir" info --compressors)
@@ -346,6 +346,8 @@ refuse "dense_ring" "$weir" bench allreduce --algorithm quick
 refuse "File does not exist" "$weir" bench select --input /no/such/file
 refuse "subcommand" "$weir"
 refuse "'bogus' is no subcommand: did you mean '.*'\? There are info, .*predict" "$weir" bogus
+refuse "there is no option --verison: did you mean --version\?" "$weir" --verison
+refuse "there is no option --cuont: did you mean --count\?" "$weir" bench select --cuont=3 --iterations 2
 refuse "'clibrate' is no subcommand: did you mean 'calibrate'" "$weir" clibrate --seconds 1
 refuse "'compres' is no subcommand: did you mean 'compress'\? There are select, allreduce, compress" "$weir" bench compres
 refuse "--memory: 'gpu' is none of cuda, host \(the default\)" "$weir" bench allreduce --memory gpu

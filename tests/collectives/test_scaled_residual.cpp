@@ -126,6 +126,34 @@ TEST_CASE("a factor that the type cannot hold is refused, and the residual stays
   });
 }
 
+TEST_CASE("what a factor makes too large for the type becomes the largest value, and later runs go on", "[scale]") {
+  constexpr float most = std::numeric_limits<float>::max();
+  const std::array kept = {0.0F, most, -most, 0x1p40F};
+  const auto gradient = [] { return std::vector<float>{2e30F, 1e30F, -1e30F, 1}; };
+  run_ranks(1, [&](Communicator& comm) {
+    AllreducePlan plan(comm, {.count = 4, .k = 1, .threshold = Threshold::reuse, .non_finite = NonFinite::error});
+    std::vector<float> x = gradient();
+    plan.run(x);
+    plan.scale_residual(0x1p40);
+    CHECK(std::ranges::equal(plan.residual<float>(), kept));
+    for (int t = 0; t < 3; ++t) {
+      x.assign(4, 1);
+      plan.run(x);
+    }
+    CHECK(plan.residual<float>()[1] == 2);  // the first of them delivered it
+
+    FusedAllreduce fused(comm, FusionConfig{.density = 0.25}, std::vector<FusedTensor>{{.name = "a", .count = 4}});
+    x = gradient();
+    fused.ready(0, std::span(x));
+    fused.wait_all();
+    fused.scale_residuals(0x1p40);
+    CHECK(std::ranges::equal(fused.residual<float>(0), kept));
+    x.assign(4, 1);
+    fused.ready(0, std::span(x));
+    fused.wait_all();
+  });
+}
+
 TEST_CASE("fused tensors follow a scale", "[scale]") {
   const std::vector<FusedTensor> tensors = {
       {.name = "a", .count = 701}, {.name = "b", .count = 30, .dense = true}, {.name = "c", .count = 2000}};

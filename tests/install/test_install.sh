@@ -162,6 +162,11 @@ for file in README.md docs/start-here.md docs/reference.md docs/which-algorithm.
   examples/01_fashion_mnist/main.cpp examples/start_here/start_here.c examples/start_here/start_here.f90 examples/start_here/start_here.py; do
   [ -s "$doc/$file" ] || fail "$file is not installed"
 done
+while IFS= read -r page; do
+  while IFS= read -r target; do
+    [ -e "$(dirname "$page")/$target" ] || fail "the installed ${page#"$doc/"} links to $target, which is not installed"
+  done < <(grep -oE '\]\([A-Za-z0-9_./-]+' "$page" | cut -c 3- | grep '[./]')
+done < <(find "$doc" -name '*.md')
 echo "installed command: ok"
 
 "$prefix/bin/weir" bench fusion --shrink 1000 --scheme none --iterations 1 --warmup 0 | grep "^resnet50: 161 tensors" >/dev/null || fail "the installed command finds no tables of networks"

@@ -277,6 +277,22 @@ TEST_CASE("all ranks send CUDA memory the same way") {
   if (last > 0) CHECK_THAT(mixed.why, ContainsSubstring("(on rank " + std::to_string(last) + ")"));
 }
 
+TEST_CASE("a process that another MPI's launcher has started as one of several is refused") {
+  if (world_size() != 1) return;
+#ifdef OPEN_MPI
+  const char* const variable = "PMI_SIZE";
+#else
+  const char* const variable = "OMPI_COMM_WORLD_SIZE";
+#endif
+  setenv(variable, "4", 1);
+  const std::string text = error_of(WEIR_ERR_UNSUPPORTED, [] { const Communicator comm(MPI_COMM_WORLD); });
+  CHECK_THAT(text, ContainsSubstring("launcher has started this process as one of 4: start the program with"));
+  CHECK(Communicator(MPI_COMM_SELF).size() == 1);
+  setenv(variable, "1", 1);
+  CHECK(Communicator(MPI_COMM_WORLD).size() == 1);
+  unsetenv(variable);
+}
+
 TEST_CASE("a message beyond 1 GiB travels in pieces") {
   if (world_size() != 2) return;  // once is enough: it takes two buffers of that size
   const auto transport = make_mpi_transport(MPI_COMM_WORLD, 60);

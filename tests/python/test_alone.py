@@ -79,7 +79,7 @@ def test_the_launcher_of_another_mpi():
     """It would start as many programs of one rank."""
     variable = "PMI_SIZE" if weir.versions().mpi_family == "Open MPI" else "OMPI_COMM_WORLD_SIZE"
     text = error_of(run_alone("import weir; weir.Communicator()", **{variable: "4"}))
-    assert "UnsupportedError" in text and "launcher has started this process as one of 4: start it with the launcher of" in text
+    assert "UnsupportedError" in text and "launcher has started this process as one of 4: start the program with" in text
 
 
 def test_before_and_after_mpi():

@@ -182,6 +182,12 @@ struct Cuda {
     a.fetch();
   }
 
+  static void rescale(T* x, std::int64_t count, T factor) {
+    OnDevice<T> a(x, count);
+    kernels::cuda::rescale(TestQueue(count), a.get(), count, factor);
+    a.fetch();
+  }
+
   static void divide(T* x, std::int64_t count, T divisor) {
     OnDevice<T> a(x, count);
     kernels::cuda::divide(TestQueue(count), a.get(), DeviceCount(count), divisor);

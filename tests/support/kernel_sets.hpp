@@ -22,6 +22,7 @@ namespace weir::test {
     static constexpr auto exceedances = &weir::kernels::SPACE::exceedances<V>;             \
     static constexpr auto add = &weir::kernels::SPACE::add<V>;                             \
     static constexpr auto scale = &weir::kernels::SPACE::scale<V>;                         \
+    static constexpr auto rescale = &weir::kernels::SPACE::rescale<V>;                     \
     static constexpr auto divide = &weir::kernels::SPACE::divide<V>;                       \
     static constexpr auto waxpby = &weir::kernels::SPACE::waxpby<V>;                       \
     static constexpr auto clear_taken = &weir::kernels::SPACE::clear_taken<V>;             \

@@ -275,6 +275,30 @@ TEMPLATE_TEST_CASE("element-wise kernels", "[kernels]", WEIR_ALL_KERNELS) {
   }
 }
 
+TEMPLATE_TEST_CASE("rescale keeps what is finite finite", "[kernels]", WEIR_ALL_KERNELS) {
+  using T = typename TestType::T;
+  const T most = std::numeric_limits<T>::max(), large = std::sqrt(most);
+  for (const std::int64_t n : sizes) {
+    for (const Kind kind : kinds) {
+      if (left_out()) continue;
+      const auto x = numbers<T>(kind, n, 9);
+      for (const T factor : {T(1) / T(3), T(0x1p40), large, most}) {
+        std::vector<T> expected(x);
+        for (T& value : expected) {
+          const bool was_finite = std::isfinite(value);
+          value *= factor;
+          if (was_finite && std::isinf(value)) value = std::copysign(most, value);
+        }
+        INFO("n " << n << ", kind " << static_cast<int>(kind) << ", factor " << factor);
+        Guarded<T> out(x, 1);
+        TestType::rescale(out.data(), n, factor);
+        REQUIRE(same_sums(out.all(), expected));
+        REQUIRE(out.intact());
+      }
+    }
+  }
+}
+
 TEMPLATE_TEST_CASE("waxpby rounds products and sums by themselves", "[kernels]", WEIR_ALL_KERNELS) {
   using T = typename TestType::T;
   const T a = T(1) / T(3), b = T(-7) / T(9);

@@ -89,17 +89,6 @@ def family_problem(library: Any) -> Optional[str]:
     return None
 
 
-def launcher_problem(library: Any) -> Optional[str]:
-    """Why this process is the only rank of its program, if another MPI's launcher has started it as one of several."""
-    (theirs, ranks), ours = launcher(), library.weir_mpi_family().decode()
-    if theirs in ("", ours) or ranks == "1":
-        return None
-    return (
-        f"it was built for {ours}, and {theirs}'s launcher has started this process as one of {ranks}: start it with the launcher "
-        f"of {ours}, or name a library that was built for {theirs} in WEIR_LIBRARY"
-    )
-
-
 def load() -> Tuple[Any, str]:
     """The library and its path."""
     tried: List[str] = []

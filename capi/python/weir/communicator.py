@@ -87,8 +87,6 @@ class Communicator:
                 self._handle = CommHandle(pointer.value)
         self._rank = self._number(lib.weir_comm_rank)
         self._size = self._number(lib.weir_comm_size)
-        if comm is None and self._size == 1:
-            refuse(_library.launcher_problem(lib))
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError("a communicator cannot be copied or pickled: what it stands for is in the library")

@@ -36,6 +36,20 @@ void scale(T* x, std::int64_t count, T factor) {
 }
 
 template <class T>
+void rescale(T* x, std::int64_t count, T factor) {
+  const Tag<T> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto factors = hn::Set(d, factor), most = hn::Set(d, std::numeric_limits<T>::max());
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const auto old = hn::LoadU(d, x + i), product = hn::Mul(old, factors);
+    const auto overflows = hn::And(hn::Gt(hn::Abs(product), most), hn::Le(hn::Abs(old), most));
+    hn::StoreU(hn::IfThenElse(overflows, hn::CopySign(most, product), product), d, x + i);
+  }
+  for (; i < count; ++i) x[i] = rescaled(x[i], factor);
+}
+
+template <class T>
 void divide(T* x, std::int64_t count, T divisor) {
   const Tag<T> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -168,7 +182,7 @@ void densify(T* dense, std::int64_t begin, std::int64_t end, const std::uint32_t
 
 template <class T>
 ArithmeticKernels<T> arithmetic_kernels() {
-  return {add<T>, scale<T>, divide<T>, waxpby<T>, count_non_finite<T>, count_cut<T>, fill_zero<T>, densify<T>};
+  return {add<T>, scale<T>, rescale<T>, divide<T>, waxpby<T>, count_non_finite<T>, count_cut<T>, fill_zero<T>, densify<T>};
 }
 ArithmeticKernels<float> float_kernels() { return arithmetic_kernels<float>(); }
 ArithmeticKernels<double> double_kernels() { return arithmetic_kernels<double>(); }
@@ -190,6 +204,11 @@ void add(const T* x, T* y, std::int64_t count) {
 template <class T>
 void scale(T* x, std::int64_t count, T factor) {
   chosen<T>().scale(x, count, factor);
+}
+
+template <class T>
+void rescale(T* x, std::int64_t count, T factor) {
+  chosen<T>().rescale(x, count, factor);
 }
 
 template <class T>
@@ -225,6 +244,7 @@ void densify(T* dense, std::int64_t begin, std::int64_t end, const std::uint32_t
 #define WEIR_INSTANTIATE(T)                                         \
   template void add(const T*, T*, std::int64_t);                    \
   template void scale(T*, std::int64_t, T);                         \
+  template void rescale(T*, std::int64_t, T);                       \
   template void divide(T*, std::int64_t, T);                        \
   template void waxpby(T, const T*, T, const T*, T*, std::int64_t); \
   template std::int64_t count_non_finite(const T*, std::int64_t);   \

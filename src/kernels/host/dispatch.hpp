@@ -10,6 +10,7 @@ template <class T>
 struct ArithmeticKernels {
   decltype(&host::add<T>) add;
   decltype(&host::scale<T>) scale;
+  decltype(&host::rescale<T>) rescale;
   decltype(&host::divide<T>) divide;
   decltype(&host::waxpby<T>) waxpby;
   decltype(&host::count_non_finite<T>) count_non_finite;

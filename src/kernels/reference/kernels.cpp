@@ -123,6 +123,11 @@ void scale(T* x, std::int64_t count, T factor) {
 }
 
 template <class T>
+void rescale(T* x, std::int64_t count, T factor) {
+  for (std::int64_t i = 0; i < count; ++i) x[i] = rescaled(x[i], factor);
+}
+
+template <class T>
 void divide(T* x, std::int64_t count, T divisor) {
   for (std::int64_t i = 0; i < count; ++i) x[i] /= divisor;
 }
@@ -333,6 +338,7 @@ void adam_step(const T* first, const T* second, T* weights, std::int64_t count, 
   template Exceedances<T> exceedances(const T*, const T*, std::int64_t, Key<T>);                                              \
   template void add(const T*, T*, std::int64_t);                                                                              \
   template void scale(T*, std::int64_t, T);                                                                                   \
+  template void rescale(T*, std::int64_t, T);                                                                                 \
   template void waxpby(T, const T*, T, const T*, T*, std::int64_t);                                                           \
   template void clear_taken(T*, const std::uint32_t*, std::int64_t, const std::uint32_t*, std::int64_t);                      \
   template void divide(T*, std::int64_t, T);                                                                                  \

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <memory>
 #include <sstream>
 #include <vector>
@@ -45,14 +46,22 @@ std::vector<std::string> loaded_library_versions() {
   return versions;
 }
 
+std::string_view library_of(std::string_view family) { return family == "MPICH" ? "libweir-mpich" : "libweir-openmpi"; }
+
 void refuse_other_family(std::string_view library_version) {
   const std::string_view family = mpi_family_of(library_version);
   if (family.empty() || family == mpi_family()) return;
-  const auto library_of = [](std::string_view name) { return name == "MPICH" ? "libweir-mpich" : "libweir-openmpi"; };
   fail(WEIR_ERR_UNSUPPORTED,
        "this is {}, built for {}, and the program runs on {}: load {} instead, the Weir that was built for {}",
        library_of(mpi_family()), mpi_family(), mpi_library_name(library_version), library_of(family), family);
 }
+
+/// What a launcher leaves in the environment of the processes that it starts: of how many.
+struct Launcher {
+  std::string_view family;
+  const char* variable;
+};
+constexpr std::array launchers = {Launcher{"Open MPI", "OMPI_COMM_WORLD_SIZE"}, Launcher{"MPICH", "PMI_SIZE"}};
 
 }  // namespace
 
@@ -88,6 +97,21 @@ void detail::check_mpi_library() {
   MPI_Initialized(&initialized);
   if (initialized) return;
   for (const std::string& version : loaded_library_versions()) refuse_other_family(version);
+}
+
+void refuse_other_launcher() {
+  int ranks = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (ranks > 1) return;
+  for (const Launcher& launcher : launchers) {
+    const char* const started = std::getenv(launcher.variable);
+    if (mpi_family() == launcher.family || started == nullptr || std::string_view(started) == "1") continue;
+    fail(WEIR_ERR_UNSUPPORTED,
+         "this is {}, built for {}, and {}'s launcher has started this process as one of {}: start the program with {}'s launcher, "
+         "or use {}; a program that is to run alone starts without {} in its environment",
+         library_of(mpi_family()), mpi_family(), launcher.family, started, mpi_family(), library_of(launcher.family),
+         launcher.variable);
+  }
 }
 
 }  // namespace weir

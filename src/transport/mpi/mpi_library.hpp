@@ -18,4 +18,8 @@ using detail::mpi_library_version;
 /// "Open MPI v4.1.4", "MPICH Version: 4.0.2"
 [[nodiscard]] std::string mpi_library_name(std::string_view library_version);
 
+/// Throws Error(WEIR_ERR_UNSUPPORTED) where the launcher of another MPI has started this process as one of several: MPI takes it
+/// for the only one then, and each would work alone. MPI must be initialised.
+void refuse_other_launcher();
+
 }  // namespace weir

@@ -367,6 +367,7 @@ std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, double timeout_seco
   int inter = 0;
   MPI_Comm_test_inter(comm, &inter);
   require(!inter, "the MPI communicator is an intercommunicator: give an intracommunicator");
+  if (comm != MPI_COMM_SELF) refuse_other_launcher();
   MPI_Comm copy = copy_of(comm, timeout_seconds);
   MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);
   int rank = 0, size = 0;
