@@ -2,16 +2,17 @@
 # Installs packages in a fresh root and runs them there, as on other people's machines.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-suite=bookworm base='' keep=''
+suite=bookworm base='' keep='' build_deb=''
 debs=() archives=() wheels=()
 
 usage() {
   cat <<END
-Usage: test_clean_root.sh [--suite NAME] [--base DIR] [--keep DIR] [--deb BUILD]... [--archive BUILD]... [--wheel FILE]...
+Usage: test_clean_root.sh [--suite NAME] [--base DIR] [--keep DIR] [--build-deb] [--deb BUILD]... [--archive BUILD]... [--wheel FILE]...
 
 A root with the smallest set of packages of a release is made: of Debian (bookworm unless --suite says otherwise) or Ubuntu (noble, ...).
   --deb BUILD       the .deb of a build folder are made, checked by lintian where it is installed, installed, used and removed; BUILD was
                     built on that release
+  --build-deb       the same with .deb for Open MPI that are built in such a root first
   --archive BUILD   the .tar.gz of a build folder, with HDF5 from hdf5.sh, is made, unpacked in /opt, and used
   --wheel FILE      the wheel is installed in a virtual environment, and used
   --keep DIR        leaves the packages there
@@ -28,6 +29,7 @@ while [ $# -gt 0 ]; do
     --suite) suite=$2 && shift ;;
     --base) base=$(realpath "$2") && shift ;;
     --keep) keep=$(realpath -m "$2") && shift ;;
+    --build-deb) build_deb=yes ;;
     --deb) debs+=("$(realpath "$2")") && shift ;;
     --archive) archives+=("$(realpath "$2")") && shift ;;
     --wheel) wheels+=("$(realpath "$2")") && shift ;;
@@ -35,7 +37,7 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
-[ $((${#debs[@]} + ${#archives[@]} + ${#wheels[@]})) -gt 0 ] || { usage >&2; exit 2; }
+[ -n "$build_deb" ] || [ $((${#debs[@]} + ${#archives[@]} + ${#wheels[@]})) -gt 0 ] || { usage >&2; exit 2; }
 [ "$(id -u)" -eq 0 ] || { echo "skipped: needs root"; exit; }
 [ -n "$base" ] || command -v debootstrap >/dev/null || { echo "skipped: needs debootstrap"; exit; }
 # A mount namespace of its own: nothing stays mounted, however this ends.
@@ -43,7 +45,7 @@ done
 
 work=$(mktemp -d)
 root=$work/root
-trap 'umount -R "$root"/{proc,sys,dev} 2>/dev/null; rm -rf --one-file-system "$work"' EXIT
+trap 'umount -R "$work"/{root,builder}/{proc,sys,dev,source} 2>/dev/null; rm -rf --one-file-system "$work"' EXIT
 packages=${keep:-$work/packages}
 mkdir -p "$packages"
 make_package() { # BUILD GENERATOR
@@ -70,10 +72,12 @@ else
     { tail -5 "$work/debootstrap.log"; echo "skipped: debootstrap gets nothing from $mirror"; exit; }
 fi
 cp /etc/resolv.conf "$root/etc"
-mount -t proc proc "$root/proc"
-mount --rbind /sys "$root/sys"
-mount --rbind /dev "$root/dev"
-cp "$packages"/* "$here/wheels/test.sh" "$root/root"
+enter() { # ROOT: where in_root works from now on
+  root=$1
+  mount -t proc proc "$root/proc"
+  mount --rbind /sys "$root/sys"
+  mount --rbind /dev "$root/dev"
+}
 in_root() {
   env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root DEBIAN_FRONTEND=noninteractive OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
     chroot "$root" bash -c "set -euo pipefail; $1"
@@ -88,11 +92,31 @@ use() { # WEIR FAMILY: the command, alone and with 2 ranks
 }
 family_of() { sed -n 's/^set(CPACK_PACKAGE_NAME "weir-\(.*\)")/\1/p' "$1/CPackConfig.cmake"; }
 
+families=()
+for build in "${debs[@]}"; do families+=("$(family_of "$build")"); done
+if [ -n "$build_deb" ]; then
+  cp -a "$root" "$work/builder"
+  enter "$work/builder"
+  mkdir "$root/source"
+  mount --bind "$here/.." "$root/source"
+  apt update
+  apt "install --no-install-recommends g++ gfortran cmake ninja-build pkg-config libopenmpi-dev openmpi-bin libhwloc-dev libhwy-dev libhdf5-dev \
+    libjpeg-dev libtbb-dev libxxhash-dev zlib1g-dev libfmt-dev libcli11-dev nlohmann-json3-dev dpkg-dev file lintian"
+  echo "-- building with $(in_root "g++ --version | head -1")"
+  in_root "cmake -S /source -B /build -G Ninja -DWEIR_BUILD_TESTS=OFF -DWEIR_BUILD_EXAMPLES=OFF -DCMAKE_UNITY_BUILD=ON \
+    -DCMAKE_INSTALL_PREFIX=/usr -DCMAKE_INSTALL_RPATH_USE_LINK_PATH=OFF && cmake --build /build && cd /build && cpack -G DEB -B /packages" \
+    >"$work/build.log" 2>&1 || { tail -40 "$work/build.log" >&2; fail "the build"; }
+  echo "-- built, with $(grep -c ' warning: ' "$work/build.log" || true) warnings"
+  in_root "lintian --allow-root --fail-on error,warning --tag-display-limit 0 /packages/*.deb" || fail lintian
+  cp "$root"/packages/*.deb "$packages"
+  families+=(openmpi)
+fi
+enter "$work/root"
+cp "$packages"/* "$here/wheels/test.sh" "$root/root"
 apt update
-if [ ${#debs[@]} -gt 0 ]; then
+if [ ${#families[@]} -gt 0 ]; then
   apt "install --no-install-recommends /root/*.deb"
-  for build in "${debs[@]}"; do
-    family=$(family_of "$build")
+  for family in "${families[@]}"; do
     echo "-- .deb, $family"
     use "weir-$family" "$family"
     in_root "update-alternatives --set weir /usr/bin/weir-$family" >/dev/null

@@ -167,6 +167,10 @@ JobCase make_job(std::uint64_t seed) {
       plans.back().config.name = fmt::format("plan{}", plans.size() - 1);
     }
   }
+  const int disturbed_rank = dice.chance(30) ? dice.small(0, job.ranks - 1) : -1;
+  for (std::vector<PlanCase>& plans : job.generations) {
+    for (PlanCase& plan : plans) plan.disturbed_rank = disturbed_rank;
+  }
   return job;
 }
 
@@ -178,13 +182,13 @@ std::string PlanCase::text() const {
       "{} {} periods {} "
       "{} trigger "
       "{} "
-      "window {} non-finite {} dense {} warm-up {} input {} from {}; runs:",
+      "window {} non-finite {} dense {} warm-up {} input {} from {}, disturbed rank {}; runs:",
       c.name, c.algorithm, c.compressor.empty() ? "its default" : c.compressor, c.seed,
       c.type == DataType::float64 ? "float64" : "float32", c.priority, c.count, c.k, c.density, c.trial_iterations,
       static_cast<int>(c.error_feedback), c.average, threshold_name(c.threshold), static_cast<int>(c.schedule), c.radix,
       c.samplings, static_cast<int>(c.wire_format), static_cast<int>(c.wire_values), c.threshold_period, c.boundary_period,
       c.balance_trigger, c.window, static_cast<int>(c.non_finite), c.dense_iterations, c.warmup_iterations, input_name(input),
-      first_iteration);
+      first_iteration, disturbed_rank);
   constexpr std::array troubles = {"", " poisoned", " wrong count", " wrong type", " null"};
   for (const RunCase& run : runs) {
     line += fmt::format(" [{}{}{}", run.reset_before ? "reset, " : "", run.in_place ? "in place" : "sparse",

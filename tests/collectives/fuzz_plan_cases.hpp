@@ -27,6 +27,7 @@ struct PlanCase {
   AllreduceConfig config;
   Input input = Input::zeros;
   int first_iteration = 0;  ///< of the input
+  int disturbed_rank = -1;  ///< calls it with another floating-point environment
   std::vector<RunCase> runs;
 
   [[nodiscard]] std::string text() const;

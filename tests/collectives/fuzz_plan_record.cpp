@@ -3,6 +3,8 @@
 #include <limits>
 #include <optional>
 
+#include "support/other_floating_point.hpp"
+
 namespace weir::test {
 namespace {
 
@@ -38,6 +40,7 @@ class TypedFuzzedPlan final : public FuzzedPlan {
     ++on.started;
     if (run.reset_before) on.plan->reset();
     try {
+      const OtherFloatingPoint other(rank == plan_.disturbed_rank);
       on.operation.emplace(bad ? start_badly(*on.plan, run, ended.dense) : start_well(*on.plan, run, ended.dense));
     } catch (const Error& error) {
       take(on, ended, error.status(), error.what());
@@ -95,6 +98,7 @@ class TypedFuzzedPlan final : public FuzzedPlan {
     OnRank& on = of(rank);
     Ended<T>& ended = record_.of_rank[index(rank)].back();
     try {
+      const OtherFloatingPoint other(rank == plan_.disturbed_rank);
       if (!finish(*on.operation)) return false;
       take(on, ended, WEIR_OK, "");
     } catch (const Error& error) {

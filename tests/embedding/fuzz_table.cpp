@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "embedding/fuzz_table_cases.hpp"
 #include "support/fuzz_loop.hpp"
+#include "support/other_floating_point.hpp"
 #include "support/rank_check.hpp"
 #include "support/table_training.hpp"
 
@@ -29,6 +30,7 @@ class Player {
         operations_(c.events.size()) {}
 
   void play() {
+    const OtherFloatingPoint other(comm_.rank() == case_.disturbed_rank);
     table_.emplace(comm_, case_.config);
     for (const TableAction& action : case_.scripts[rank_]) {
       event_ = action.event;

@@ -250,16 +250,18 @@ std::string TableCase::text() const {
                      " optimizer " + number(config.optimizer) + " values " + number(config.wire_values) + " routing " +
                      number(config.routing) + ", " + number(events.size()) + " calls";
   if (options.seed != 0) text += ", delays";
+  if (disturbed_rank >= 0) text += ", rank " + number(disturbed_rank) + " disturbed";
   if (falls_silent()) text += ", rank " + number(options.fault.rank) + " silent after " + number(options.fault.after) + " messages";
   return text;
 }
 
 TableCase make_table_case(std::uint64_t seed) {
   Dice dice(seed);
-  TableCase c{random_config(dice), dice.small(1, 8), {}, {}, {}};
+  TableCase c{.config = random_config(dice), .ranks = dice.small(1, 8), .options = {}, .events = {}, .scripts = {}};
   c.options = random_options(dice, c.ranks);
   Writer(dice, c).write();
   write_scripts(dice, c);
+  if (dice.chance(30)) c.disturbed_rank = dice.small(0, c.ranks - 1);
   return c;
 }
 

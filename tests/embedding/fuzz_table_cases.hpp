@@ -49,6 +49,7 @@ struct TableCase {
   EmbeddingConfig config;
   int ranks = 1;
   RankOptions options;
+  int disturbed_rank = -1;  ///< calls the table with another floating-point environment
   std::vector<TableEvent> events;
   std::vector<std::vector<TableAction>> scripts;  ///< by rank
 

@@ -1,0 +1,31 @@
+// other_floating_point.hpp: what another library may have done to the floating-point environment of a caller's thread.
+#pragma once
+
+#include <cfenv>
+
+#if defined(__SSE__)
+#include <xmmintrin.h>
+#endif
+
+namespace weir::test {
+
+/// While it lives, and if it is `on`, this thread rounds upward and takes subnormal numbers for zero.
+class OtherFloatingPoint {
+ public:
+  explicit OtherFloatingPoint(bool on) {
+    std::fegetenv(&before_);
+    if (!on) return;
+#if defined(__SSE__)
+    _mm_setcsr(_mm_getcsr() | 0x8040);  // flush to zero, denormals are zeros
+#endif
+    std::fesetround(FE_UPWARD);
+  }
+  ~OtherFloatingPoint() { std::fesetenv(&before_); }
+  OtherFloatingPoint(const OtherFloatingPoint&) = delete;
+  OtherFloatingPoint& operator=(const OtherFloatingPoint&) = delete;
+
+ private:
+  std::fenv_t before_{};
+};
+
+}  // namespace weir::test
