@@ -45,7 +45,14 @@ done
 
 work=$(mktemp -d)
 root=$work/root
-trap 'umount -R "$work"/{root,builder}/{proc,sys,dev,source} 2>/dev/null; rm -rf --one-file-system "$work"' EXIT
+clean_up() {
+  local place
+  for place in "$work"/{root,builder}/{proc,sys,dev,source}; do
+    ! mountpoint -q "$place" || umount -R "$place" || return
+  done
+  rm -rf --one-file-system "$work"
+}
+trap clean_up EXIT
 packages=${keep:-$work/packages}
 mkdir -p "$packages"
 make_package() { # BUILD GENERATOR
@@ -98,7 +105,7 @@ if [ -n "$build_deb" ]; then
   cp -a "$root" "$work/builder"
   enter "$work/builder"
   mkdir "$root/source"
-  mount --bind "$here/.." "$root/source"
+  mount -o bind,ro "$here/.." "$root/source"
   apt update
   apt "install --no-install-recommends g++ gfortran cmake ninja-build pkg-config libopenmpi-dev openmpi-bin libhwloc-dev libhwy-dev libhdf5-dev \
     libjpeg-dev libtbb-dev libxxhash-dev zlib1g-dev libfmt-dev libcli11-dev nlohmann-json3-dev dpkg-dev file lintian"
