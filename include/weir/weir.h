@@ -191,7 +191,7 @@ weir_status weir_plan_reset(weir_plan* plan);
  *  thresholds become `factor` times what they are; what is beyond the type then becomes its largest finite value. With a power of
  *  two and nothing beyond the type, what follows has the same bits as if gradients had been of the new size from the start. Sends
  *  nothing: every rank must call it before the same run, with the same factor. WEIR_ERR_ARGUMENT where it is not positive and
- * finite in the type; WEIR_ERR_BUSY while a run is in flight.
+ *  finite in the type; WEIR_ERR_BUSY while a run is in flight.
  */
 weir_status weir_plan_scale_residual(weir_plan* plan, double factor);
 

@@ -280,11 +280,14 @@ TEST_CASE("all ranks send CUDA memory the same way") {
 TEST_CASE("a process that another MPI's launcher has started as one of several is refused") {
   if (world_size() != 1) return;
 #ifdef OPEN_MPI
-  const char* const variable = "PMI_SIZE";
+  const char *const variable = "PMI_SIZE", *const own = "OMPI_COMM_WORLD_SIZE";
 #else
-  const char* const variable = "OMPI_COMM_WORLD_SIZE";
+  const char *const variable = "OMPI_COMM_WORLD_SIZE", *const own = "PMI_SIZE";
 #endif
+  setenv(own, "1", 1);
   setenv(variable, "4", 1);
+  CHECK(Communicator(MPI_COMM_WORLD).size() == 1);  // as in a job step of the other one
+  unsetenv(own);
   const std::string text = error_of(WEIR_ERR_UNSUPPORTED, [] { const Communicator comm(MPI_COMM_WORLD); });
   CHECK_THAT(text, ContainsSubstring("launcher has started this process as one of 4: start the program with"));
   CHECK(Communicator(MPI_COMM_SELF).size() == 1);

@@ -104,8 +104,11 @@ void refuse_other_launcher() {
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   if (ranks > 1) return;
   for (const Launcher& launcher : launchers) {
+    if (mpi_family() == launcher.family && std::getenv(launcher.variable) != nullptr) return;  // the other one's lies further out
+  }
+  for (const Launcher& launcher : launchers) {
     const char* const started = std::getenv(launcher.variable);
-    if (mpi_family() == launcher.family || started == nullptr || std::string_view(started) == "1") continue;
+    if (started == nullptr || std::string_view(started) == "1") continue;
     fail(WEIR_ERR_UNSUPPORTED,
          "this is {}, built for {}, and {}'s launcher has started this process as one of {}: start the program with {}'s launcher, "
          "or use {}; a program that is to run alone starts without {} in its environment",
