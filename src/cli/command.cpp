@@ -43,7 +43,7 @@ std::string nearest_of(std::string_view word, const std::vector<std::string>& na
   return std::string(nearest(word, std::vector<std::string_view>(names.begin(), names.end())));
 }
 
-/// What is wrong with the names on a command line, "" if nothing: a subcommand or an option that is none.
+/// Returns an error text for the first name that is neither a subcommand nor an option; "" if all are known.
 std::string unknown_name(const CLI::App& app, std::span<const char* const> words) {
   const std::vector<const CLI::App*> commands = app.get_subcommands({});
   for (std::size_t i = 0; i < words.size(); ++i) {

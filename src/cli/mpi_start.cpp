@@ -1,6 +1,5 @@
 #include "cli/mpi_start.hpp"
 
-#include <fmt/core.h>
 #include <weir/mpi.h>
 
 #include <cerrno>
@@ -14,7 +13,6 @@
 
 #include "base/standard_error.hpp"
 #include "cli/command.hpp"
-#include "transport/mpi/mpi_library.hpp"
 
 namespace weir::cli {
 
@@ -36,7 +34,6 @@ void start_mpi() {
   const bool threads = setting != nullptr && std::string_view(setting) != "off";
   int level = 0;
   MPI_Init_thread(nullptr, nullptr, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
-  refuse_other_launcher();
 }
 
 int run_program(const CommandLine& line, int argc, const char* const* argv, std::optional<int> trouble) {

@@ -13,6 +13,7 @@
 #include "support/catch.hpp"
 #include "support/inproc_ranks.hpp"
 #include "support/inputs.hpp"
+#include "support/other_floating_point.hpp"
 #include "support/same_bits.hpp"
 #include "support/thinning.hpp"
 
@@ -23,9 +24,7 @@ constexpr int ranks = 3;
 
 /// What another library may have done to this thread: another thing on each rank.
 void disturb(int rank) {
-#if defined(__SSE__)
-  if (rank == 0) _mm_setcsr(_mm_getcsr() | 0x8040);  // flush to zero, denormals are zeros
-#endif
+  if (rank == 0) flush_subnormals();
   if (rank == 1) std::fesetround(FE_UPWARD);
 }
 

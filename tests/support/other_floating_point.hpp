@@ -9,15 +9,20 @@
 
 namespace weir::test {
 
+/// This thread takes subnormal numbers for zero, where the processor can.
+inline void flush_subnormals() {
+#if defined(__SSE__)
+  _mm_setcsr(_mm_getcsr() | 0x8040);  // flush to zero, denormals are zeros
+#endif
+}
+
 /// While it lives, and if it is `on`, this thread rounds upward and takes subnormal numbers for zero.
 class OtherFloatingPoint {
  public:
   explicit OtherFloatingPoint(bool on) {
     std::fegetenv(&before_);
     if (!on) return;
-#if defined(__SSE__)
-    _mm_setcsr(_mm_getcsr() | 0x8040);  // flush to zero, denormals are zeros
-#endif
+    flush_subnormals();
     std::fesetround(FE_UPWARD);
   }
   ~OtherFloatingPoint() { std::fesetenv(&before_); }
