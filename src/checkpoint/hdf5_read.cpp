@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
@@ -114,20 +116,36 @@ StateType type_named(std::string_view name) {
   fail(WEIR_ERR_FILE, "type '{}' is unknown", name);
 }
 
-Dataset read_dataset(hid_t data, std::string name) {
+/// Who has what. Ranks without a row have nothing of the whole.
+void read_pieces(hid_t data, std::size_t ranks, Dataset& dataset) {
+  const std::vector<std::int64_t> counts = read_numbers(data, "counts");
+  std::vector<std::int64_t> rows(ranks);
+  std::iota(rows.begin(), rows.end(), std::int64_t{0});
+  if (H5Aexists(data, "rows") > 0) rows = read_numbers(data, "rows");
+  const bool ascend = std::adjacent_find(rows.begin(), rows.end(), std::greater_equal<>()) == rows.end();
+  if (rows.size() != counts.size() || rows.empty() || !ascend || rows.front() < 0 ||
+      rows.back() >= static_cast<std::int64_t>(ranks))
+    fail(WEIR_ERR_FILE, "'{}' has rows of other ranks", dataset.name);
+  std::vector<Region> regions(rows.size());
+  if (H5Aexists(data, "regions") > 0) {
+    const std::vector<std::int64_t> r = read_numbers(data, "regions");
+    if (r.size() != 6 * rows.size()) fail(WEIR_ERR_FILE, "'{}' has regions of other ranks", dataset.name);
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      const std::span<const std::int64_t> at = std::span(r).subspan(6 * row, 6);
+      regions[row] = {at[4], at[5], at[0], at[1], at[2], at[3]};
+    }
+  }
+  dataset.rows.assign(rows.begin(), rows.end());
+  dataset.pieces.assign(ranks, {0, {.whole_rows = regions[0].whole_rows, .whole_columns = regions[0].whole_columns}});
+  for (std::size_t row = 0; row < rows.size(); ++row) dataset.pieces[dataset.rows[row]] = {counts[row], regions[row]};
+}
+
+Dataset read_dataset(hid_t data, std::size_t ranks, std::string name) {
   Dataset dataset;
   dataset.name = std::move(name);
   dataset.type = type_named(read_text(data, "type"));
   dataset.share = static_cast<Share>(place_among(hdf5::share_names, read_text(data, "share"), "share"));
-  for (const std::int64_t count : read_numbers(data, "counts")) dataset.pieces.push_back({count, {}});
-  if (H5Aexists(data, "regions") > 0) {
-    const std::vector<std::int64_t> r = read_numbers(data, "regions");
-    if (r.size() != 6 * dataset.pieces.size()) fail(WEIR_ERR_FILE, "'{}' has regions of other ranks", dataset.name);
-    for (std::size_t rank = 0; rank < dataset.pieces.size(); ++rank) {
-      const auto at = r.begin() + static_cast<std::ptrdiff_t>(6 * rank);
-      dataset.pieces[rank].region = {at[4], at[5], at[0], at[1], at[2], at[3]};
-    }
-  }
+  read_pieces(data, ranks, dataset);
   dataset.chunked = H5Aexists(data, "chunks") > 0;
   if (dataset.chunked) {
     dataset.chunk_elements = read_integer(data, "chunk_elements");
@@ -150,13 +168,13 @@ Dataset read_dataset(hid_t data, std::string name) {
 }
 
 /// All datasets below `group`.
-void read_datasets(hid_t group, const std::string& path, std::vector<Dataset>& datasets) {
+void read_datasets(hid_t group, std::size_t ranks, const std::string& path, std::vector<Dataset>& datasets) {
   for (const std::string& name : members_of(group)) {
     const Id object(H5Oopen(group, name.c_str(), H5P_DEFAULT), H5Oclose, fmt::format("open '{}'", path + name));
     if (H5Iget_type(object) == H5I_GROUP)
-      read_datasets(object, path + name + "/", datasets);
+      read_datasets(object, ranks, path + name + "/", datasets);
     else
-      datasets.push_back(read_dataset(object, path + name));
+      datasets.push_back(read_dataset(object, ranks, path + name));
   }
 }
 
@@ -184,7 +202,7 @@ Index read_index(hid_t file, const std::string& path) {
       for (const std::string& subject : members_of(group)) {
         const Id own(H5Gopen2(group, subject.c_str(), H5P_DEFAULT), H5Gclose, fmt::format("open '{}'", subject));
         index.subjects.push_back({kind, subject, read_values(own), {}});
-        read_datasets(own, "", index.subjects.back().datasets);
+        read_datasets(own, index.ranks(), "", index.subjects.back().datasets);
       }
     }
     return index;
@@ -202,10 +220,11 @@ void find_chunks(hid_t data, const std::string& path, const std::string& name, D
   if (!same)
     fail(WEIR_ERR_FILE, "{}: dataset {} has another layout than it was saved with: copy it without changing that", path, name);
   std::size_t at = 0;
-  for (std::size_t rank = 0; rank < dataset.pieces.size(); ++rank) {
+  for (std::size_t row = 0; row < dataset.rows.size(); ++row) {
+    const std::size_t rank = dataset.rows[row];
     for (std::int64_t c = 0; c < dataset.chunks_of(rank); ++c) {
       Chunk& chunk = dataset.chunks[at++];
-      const std::array<hsize_t, 2> offset = {rank, static_cast<hsize_t>(c * dataset.chunk_elements)};
+      const std::array<hsize_t, 2> offset = {row, static_cast<hsize_t>(c * dataset.chunk_elements)};
       unsigned mask = 0;
       haddr_t address = HADDR_UNDEF;
       hsize_t size = 0;

@@ -80,18 +80,31 @@ void write_attribute(hid_t object, const std::string& name, std::span<const std:
   write_attribute(object, name, H5T_STD_I64LE, space, numbers.empty() ? nullptr : numbers.data());
 }
 
+/// With hundreds of ranks, rows of those that have nothing would take more room than small arrays themselves.
+std::vector<std::size_t> rows_of(const Dataset& dataset) {
+  std::vector<std::size_t> rows;
+  const bool all = !dataset.needs_no_empty_rows();
+  for (std::size_t rank = 0; rank < dataset.pieces.size(); ++rank) {
+    if (all || dataset.pieces[rank].count > 0) rows.push_back(rank);
+  }
+  if (rows.empty()) rows.push_back(0);
+  return rows;
+}
+
 /// What ranks have of a dataset, and how it is divided anew.
 void describe(hid_t object, const Dataset& dataset) {
   write_attribute(object, "share", Value(std::string(hdf5::share_names[static_cast<std::size_t>(dataset.share)])));
   write_attribute(object, "type", Value(std::string(state_type_name(dataset.type))));
   std::vector<std::int64_t> counts, regions;
-  for (const Piece& piece : dataset.pieces) {
-    counts.push_back(piece.count);
-    const Region& r = piece.region;
+  for (const std::size_t rank : dataset.rows) {
+    const auto& [count, r] = dataset.pieces[rank];
+    counts.push_back(count);
     regions.insert(regions.end(), {r.first_row, r.rows, r.first_column, r.columns, r.whole_rows, r.whole_columns});
   }
   write_attribute(object, "counts", counts, 1);
   if (dataset.share != Share::each && dataset.share != Share::layout) write_attribute(object, "regions", regions, 6);
+  if (dataset.rows.size() < dataset.pieces.size())
+    write_attribute(object, "rows", std::vector<std::int64_t>(dataset.rows.begin(), dataset.rows.end()), 1);
 }
 
 void write_small(hid_t group, const Dataset& dataset) {
@@ -124,29 +137,29 @@ haddr_t address_of(hid_t data, std::int64_t row, std::int64_t element, std::stri
 void place_each(hid_t data, Dataset& dataset, FileImage& image, bool compressed) {
   std::vector<std::byte> zeros;
   std::size_t at = 0;
-  for (std::size_t rank = 0; rank < dataset.pieces.size(); ++rank) {
+  for (std::size_t row = 0; row < dataset.rows.size(); ++row) {
+    const std::size_t rank = dataset.rows[row];
     for (std::int64_t c = 0; c < dataset.chunks_of(rank); ++c) {
       Chunk& chunk = dataset.chunks[at++];
       const std::int64_t element = c * dataset.chunk_elements;
       if (!compressed) chunk.bytes = dataset.elements_of(rank, c).second * dataset.element_bytes();
       const std::int64_t room = compressed ? chunk.bytes : dataset.chunk_elements * dataset.element_bytes();
       zeros.resize(std::max(zeros.size(), static_cast<std::size_t>(room)));
-      const std::array<hsize_t, 2> offset = {rank, static_cast<hsize_t>(element)};
+      const std::array<hsize_t, 2> offset = {row, static_cast<hsize_t>(element)};
       image.forget_writes(true);
       check(H5Dwrite_chunk(data, H5P_DEFAULT, 0, offset.data(), static_cast<std::size_t>(room), zeros.data()),
             fmt::format("make room for '{}'", dataset.name));
       image.forget_writes(false);
-      chunk.address = static_cast<std::int64_t>(address_of(data, static_cast<std::int64_t>(rank), element, dataset.name));
+      chunk.address = static_cast<std::int64_t>(address_of(data, static_cast<std::int64_t>(row), element, dataset.name));
       dataset.room.push_back({chunk.address, room});
     }
   }
 }
 
-/// Whether room for all chunks of all ranks, as many for each as the longest piece needs, would be more than a few per cent too
-/// much.
+/// Whether room for all chunks of all rows, as many for each as the longest needs, would be more than a few per cent too much.
 bool wastes_room(const Dataset& dataset) {
-  const auto ranks = static_cast<std::int64_t>(dataset.pieces.size());
-  const std::int64_t all = ranks * chunks_for(dataset.largest_piece(), dataset.chunk_elements);
+  const auto rows = static_cast<std::int64_t>(dataset.rows.size());
+  const std::int64_t all = rows * chunks_for(dataset.largest_piece(), dataset.chunk_elements);
   return 100 * (all - static_cast<std::int64_t>(dataset.chunks.size())) > 3 * all;
 }
 
@@ -155,20 +168,20 @@ void place(hid_t data, Dataset& dataset) {
   const auto first = static_cast<std::int64_t>(address_of(data, 0, 0, dataset.name));
   const std::int64_t in_row = chunks_for(dataset.largest_piece(), dataset.chunk_elements);
   const std::int64_t room = dataset.chunk_elements * dataset.element_bytes();
-  dataset.room = {{first, static_cast<std::int64_t>(dataset.pieces.size()) * in_row * room}};
+  dataset.room = {{first, static_cast<std::int64_t>(dataset.rows.size()) * in_row * room}};
   std::size_t at = 0;
-  for (std::size_t rank = 0; rank < dataset.pieces.size(); ++rank) {
+  for (std::size_t row = 0; row < dataset.rows.size(); ++row) {
+    const std::size_t rank = dataset.rows[row];
     for (std::int64_t c = 0; c < dataset.chunks_of(rank); ++c, ++at) {
-      dataset.chunks[at].address = first + (static_cast<std::int64_t>(rank) * in_row + c) * room;
+      dataset.chunks[at].address = first + (static_cast<std::int64_t>(row) * in_row + c) * room;
       dataset.chunks[at].bytes = dataset.elements_of(rank, c).second * dataset.element_bytes();
     }
   }
 }
 
 void write_chunked(hid_t group, const Index& index, Dataset& dataset, FileImage& image) {
-  const auto ranks = static_cast<std::int64_t>(dataset.pieces.size());
   const std::int64_t row = dataset.largest_piece();
-  const Id space = space_of({ranks, row});
+  const Id space = space_of({static_cast<std::int64_t>(dataset.rows.size()), row});
   const bool compressed = index.compression > 0, one_by_one = compressed || wastes_room(dataset);
   const Id how(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, "make a list");
   if (row > 0) {
@@ -225,6 +238,7 @@ Structure lay_out(Index& index) {
       const Id own = make_group(group, subject.name);
       write_attributes(own, subject.about);
       for (Dataset& dataset : subject.datasets) {
+        dataset.rows = rows_of(dataset);
         if (dataset.chunked)
           write_chunked(own, index, dataset, image);
         else

@@ -53,6 +53,7 @@ struct Dataset {
   bool chunked = false;
   std::int64_t chunk_elements = 0;  ///< of chunked ones
   std::vector<Piece> pieces;        ///< by rank
+  std::vector<std::size_t> rows;    ///< the ranks that have a row in the file, ascending; in a file only
   std::vector<Chunk> chunks;        ///< of chunked ones: those of rank 0, then those of rank 1, ...
   std::vector<Extent> room;         ///< that chunks take in the file; as it is laid out only
   std::vector<std::byte> values;    ///< of the others: largest_piece() elements for each rank, zeros behind its piece
@@ -62,6 +63,8 @@ struct Dataset {
   [[nodiscard]] std::int64_t chunks_of(std::size_t rank) const;
   /// Of its first chunk, in `chunks`.
   [[nodiscard]] std::size_t first_chunk(std::size_t rank) const;
+  /// Whether ranks without an element need no row: parts of one whole, each of which says itself where it belongs.
+  [[nodiscard]] bool needs_no_empty_rows() const;
   /// Elements [first, first + count) of a rank's piece that its chunk number `chunk` has.
   [[nodiscard]] std::pair<std::int64_t, std::int64_t> elements_of(std::size_t rank, std::int64_t chunk) const;
   /// A rank's piece of `values`.

@@ -1,5 +1,6 @@
 #include "checkpoint/subject.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/config_check.hpp"
@@ -72,11 +73,11 @@ void visit_array(StateVisitor& visitor, const ArrayView& array, std::int64_t ski
   }
 }
 
-/// Of `count` elements that all ranks have, `rank` saves [part, next part).
+/// Of `count` elements that all ranks have, `rank` saves [part, next part): equal parts, so that chunks of one size fit them all,
+/// and none that is not worth a rank's while.
 std::int64_t part_begin_of(std::int64_t count, int rank, int ranks) {
-  const std::int64_t chunk = chunk_bytes;  // as good as any: whole chunks, whatever the type
-  const std::int64_t chunks = (count + chunk - 1) / chunk;
-  return std::min(count, chunks * rank / ranks * chunk);
+  const std::int64_t parts = std::clamp<std::int64_t>(count / chunk_bytes, 1, ranks);
+  return count * (parts * rank / ranks) / parts;
 }
 
 }  // namespace

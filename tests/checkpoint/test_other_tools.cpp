@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <weir/checkpoint.hpp>
 
 #include "checkpoint/file.hpp"
@@ -176,19 +177,40 @@ TEST_CASE("texts are read as text by other programs", "[checkpoint]") {
 }
 
 TEST_CASE("a file is as large as what it holds, whatever the number of ranks", "[checkpoint]") {
-  for (const int ranks : {1, 4, 33}) {
-    const TemporaryFolder folder;
-    constexpr std::int64_t arrays = 40, count = 18750;
-    run_ranks(ranks, [&](Communicator& comm) {
-      Checkpoint checkpoint(comm, {.folder = folder.path()});
-      std::vector<std::vector<float>> all(arrays, std::vector<float>(static_cast<std::size_t>(count)));
-      for (std::size_t i = 0; i < all.size(); ++i) checkpoint.add_replicated("array" + std::to_string(i), std::span(all[i]));
-      checkpoint.save(1).wait();
-    });
-    const auto bytes = static_cast<double>(fs::file_size(path_of(folder, 1)));
-    INFO(ranks << " ranks: " << bytes);
-    // What ranks have of each array is written down for each of them.
-    CHECK(bytes < 1.06 * arrays * count * sizeof(float) + 128.0 * ranks * arrays);
+  struct Case {
+    std::int64_t arrays, count;  ///< the larger ones are saved by some of the ranks
+    std::int64_t compression = 0;
+  };
+  for (const Case& c : {Case{40, 18750}, Case{3, 600000}, Case{3, 600000, 1}}) {
+    const auto made = [&c](float first) {
+      std::vector<std::vector<float>> all(static_cast<std::size_t>(c.arrays),
+                                          std::vector<float>(static_cast<std::size_t>(c.count)));
+      for (std::vector<float>& array : all) std::iota(array.begin(), array.end(), first++);
+      return all;
+    };
+    const auto add = [](Checkpoint& to, std::vector<std::vector<float>>& all) {
+      for (std::size_t i = 0; i < all.size(); ++i) to.add_replicated("array" + std::to_string(i), std::span(all[i]));
+    };
+    for (const int ranks : {1, 4, 33, 130}) {
+      const TemporaryFolder folder;
+      run_ranks(ranks, [&](Communicator& comm) {
+        auto all = made(1);
+        Checkpoint checkpoint(comm, {.folder = folder.path(), .compression = c.compression});
+        add(checkpoint, all);
+        checkpoint.save(1).wait();
+      });
+      const auto bytes = static_cast<double>(fs::file_size(path_of(folder, 1)));
+      INFO(c.arrays << " arrays of " << c.count << ", compression " << c.compression << ", " << ranks << " ranks: " << bytes);
+      CHECK(bytes < 1.06 * static_cast<double>(c.arrays * c.count * std::int64_t{sizeof(float)}));
+      RankCheck check;
+      run_ranks(ranks == 4 ? 3 : 4, [&](Communicator& comm) {
+        auto all = made(0);
+        Checkpoint checkpoint(comm, {.folder = folder.path()});
+        add(checkpoint, all);
+        check.that(checkpoint.restore() == 1 && all == made(1), "what was saved");
+      });
+      CHECK(check.failure() == "");
+    }
   }
 }
 
