@@ -23,7 +23,7 @@ class EmbeddingState;
 }
 
 /// One table. In flight at once: one prefetch, one lookup, one update. What a call ends with is thrown by its operation.
-/// The next lookup is refused (WEIR_ERR_BUSY, on all ranks alike) until somebody has waited for the last one. Nobody needs to wait
+/// The next lookup is refused (WEIR_ERR_BUSY) until somebody on this rank has waited for the last one. Nobody needs to wait
 /// for prefetches and updates: what one ended with that nobody has waited for is thrown by the next call of its kind, which then
 /// has not started. Wait on all ranks, or on none. Gradients that are not finite go into the rows as they are.
 ///

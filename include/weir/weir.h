@@ -125,8 +125,8 @@ weir_status weir_plan_run_sparse(weir_plan* plan, const void* gradient, weir_spa
  *  algorithms never touch it once the run has ended, however it ended. Dense ones exchange in place: after a timeout or another
  * error that breaks the run off, the gradient must live until the process ends; the error's text says so. While a run that writes
  * its result into a gradient is in flight, another run on any part of that gradient is an error on all ranks. Until
- * somebody has waited for it, or tested until it had finished, the run counts as in flight: the next start is refused
- * (WEIR_ERR_BUSY, on all ranks alike), and so is every call that says so of a run in flight. */
+ * somebody on this rank has waited for it, or tested until it had finished, the run counts as in flight: the next start is
+ * refused (WEIR_ERR_BUSY), and so is every call that says so of a run in flight. Ranks that do the same are refused alike. */
 weir_status weir_plan_start(weir_plan* plan, void* gradient);
 weir_status weir_plan_start_sparse(weir_plan* plan, const void* gradient);
 /** The same for plans in CUDA memory. `stream` is a cudaStream_t: the run comes after the work that is on it, and work put onto it

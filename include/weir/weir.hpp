@@ -132,8 +132,9 @@ struct SparseView {
 };
 
 /// A call in flight. A light handle: it must not outlive the plan or table that it comes from. The call goes on when the handle is
-/// dropped, but it counts as in flight until somebody has waited for it: the plan's next start is refused (WEIR_ERR_BUSY, on all
-/// ranks alike), and so is every call that says so of a run in flight. Keep the handle, and wait, or test until it has finished.
+/// dropped, but it counts as in flight until somebody on this rank has waited for it: the plan's next start is refused
+/// (WEIR_ERR_BUSY), and so is every call that says so of a run in flight. Whether the run has finished makes no difference, so ranks
+/// that do the same are refused alike. Keep the handle, and wait, or test until it has finished.
 ///
 /// Communication advances only inside Weir's calls: test and wait, of any operation of the communicator, advance everything in
 /// flight on it. Where the caller never tests, most of a run happens in its wait, and other ranks may wait for this one meanwhile.

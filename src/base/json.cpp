@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -166,7 +168,7 @@ std::vector<std::uint8_t> JsonValue::cbor() const {
 void write_json(const JsonValue& value, const std::string& file) {
   std::ofstream out(file);
   out << value.text() << '\n' << std::flush;
-  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}'", file));
+  if (!out) throw std::runtime_error(fmt::format("cannot write the JSON file '{}': {}", file, std::strerror(errno)));
 }
 
 }  // namespace weir

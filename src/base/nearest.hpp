@@ -24,11 +24,14 @@ namespace weir {
   return row.back();
 }
 
-/// The first of the nearest `names`, which must not be none.
+/// The first of the nearest `names`, which must not be none. Of a word of three letters and more, names that begin with it are
+/// the nearest.
 [[nodiscard]] inline std::string_view nearest(std::string_view word, std::span<const std::string_view> names) {
-  return *std::min_element(names.begin(), names.end(), [word](std::string_view a, std::string_view b) {
-    return edit_distance(word, a) < edit_distance(word, b);
-  });
+  const auto distance = [word](std::string_view name) {
+    return word.size() >= 3 && name.starts_with(word) ? 0 : edit_distance(word, name);
+  };
+  return *std::min_element(names.begin(), names.end(),
+                           [&](std::string_view a, std::string_view b) { return distance(a) < distance(b); });
 }
 
 }  // namespace weir

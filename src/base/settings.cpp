@@ -136,7 +136,8 @@ constexpr std::array rows = {
         set_progress_thread,
         [](const Settings& s) { return std::string(progress_thread_names[static_cast<std::size_t>(s.progress_thread)]); }},
     Row{"WEIR_THREADS",
-        "threads of a rank that select, merge and apply, and work on rows of tables, unless a plan says its own; 0: the cores it "
+        "threads of a rank that select, merge, apply, encode and decode, and work on rows of tables, unless a plan says its own; "
+        "0: the cores it "
         "has for itself",
         set_threads, [](const Settings& s) { return fmt::format("{}", s.threads); }},
     Row{"WEIR_READ_AHEAD",

@@ -100,7 +100,7 @@ task<void> CheckpointState::run_restore(std::optional<std::int64_t> step) {
       co_return;
     } catch (const AgreedError& error) {
       if (error.status() == WEIR_ERR_FILE && cards()[0].left > 0)
-        log(comm->settings.log, comm->topology.rank() == 0 ? LogLevel::warn : LogLevel::info, "{}; an older file is taken",
+        log(comm->settings.log, comm->topology.rank() == 0 ? LogLevel::warn : LogLevel::info, "{}; an older file is tried",
             error.what());
       else if (newest && error.status() == WEIR_ERR_FILE)
         std::rethrow_exception(newest);

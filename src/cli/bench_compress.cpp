@@ -1,6 +1,7 @@
 // weir bench compress: what each compressor makes of a gradient, and how fast, on one core, against memcpy of the gradient in the
 // same run.
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -231,11 +232,12 @@ void run(Options options) {
   const Gradients gradients =
       options.input.empty() ? make_gradients(options.count, 0, 2) : read_gradients(options.input, options.count, 0, 1);
   std::vector<CompressRow> rows;
+  const bool shows = isatty(STDERR_FILENO) == 1;
   for (const Compressor& compressor : compressors) {
-    print_error("\r\033[K{}", text_of(compressor));
+    if (shows) print_error("\r\033[K{}", text_of(compressor));
     rows.push_back(Subject(options, gradients, compressor).measure());
   }
-  print_error("\r\033[K");
+  if (shows) print_error("\r\033[K");
   print_compress_table(rows);
   if (!options.json.empty()) write_compress_json(rows, options.json);
 }

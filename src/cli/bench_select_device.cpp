@@ -5,9 +5,9 @@
 #include "base/buffer.hpp"
 #include "cli/bench_select.hpp"
 #include "cli/gradient_buffer.hpp"
+#include "communicator/communicator.hpp"
 #include "cuda/runtime.hpp"
 #include "kernels/kernels.hpp"
-#include "communicator/communicator.hpp"
 #include "transport/inproc/inproc_transport.hpp"
 
 namespace weir::cli {

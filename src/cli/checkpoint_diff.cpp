@@ -105,7 +105,8 @@ class Comparison {
     if (a.step != b.step) tell("step: {} and {}", a.step, b.step);
     if (a.run != b.run) tell("run: '{}' and '{}'", a.run, b.run);
     if (a.ranks() != b.ranks())
-      tell("ranks: {} and {}: arrays and numbers of ranks are not compared", a.ranks(), b.ranks());
+      tell("ranks: {} and {}: arrays and numbers of ranks are not compared; weir checkpoint reshard makes a file of as many ranks",
+           a.ranks(), b.ranks());
     else if (a.nodes != b.nodes)
       tell("the nodes of the ranks are not the same");
   }

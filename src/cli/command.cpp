@@ -5,10 +5,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <span>
 #include <stdexcept>
 
 #include "base/nearest.hpp"
+#include "base/regular_file.hpp"
 #include "base/standard_error.hpp"
 
 namespace weir::cli {
@@ -72,6 +74,7 @@ std::string unknown_name(const CLI::App& app, std::span<const char* const> words
 }  // namespace
 
 Option Option::required() const { return Option(option_->required()); }
+Option Option::needs(const Option& other) const { return Option(option_->needs(other.option_)); }
 Option Option::positive() const {
   return Option(option_->check(number_that([](double x) { return x > 0; }, "a number above 0", "POSITIVE")));
 }
@@ -81,8 +84,12 @@ Option Option::non_negative() const {
 Option Option::between(int least, int most) const { return between(std::int64_t{least}, std::int64_t{most}); }
 Option Option::between(std::int64_t least, std::int64_t most) const { return Option(option_->check(CLI::Range(least, most))); }
 Option Option::between(double least, double most) const {
-  return Option(
-      option_->check(number_that([](double x) { return !std::isnan(x); }, "a number", ""))->check(CLI::Range(least, most)));
+  return Option(option_->check({[least, most](const std::string& text) {
+                                  double number = 0;
+                                  const bool good = CLI::detail::lexical_cast(text, number) && least <= number && number <= most;
+                                  return good ? std::string() : fmt::format("{} must be a number from {} to {}", text, least, most);
+                                },
+                                fmt::format("FLOAT in [{} - {}]", least, most)}));
 }
 Option Option::one_of(std::initializer_list<const char*> values) const {
   return one_of(std::vector<std::string>(values.begin(), values.end()));
@@ -91,8 +98,21 @@ Option Option::one_of(std::initializer_list<int> values) const {
   return Option(option_->check(CLI::IsMember(std::vector(values))));
 }
 Option Option::one_of(const std::vector<std::string>& values) const { return Option(option_->check(CLI::IsMember(values))); }
-Option Option::existing_file() const { return Option(option_->check(CLI::ExistingFile)); }
-Option Option::existing_folder() const { return Option(option_->check(CLI::ExistingDirectory)); }
+Option Option::existing_file() const {
+  return check([](const std::string& path) {
+    const std::string wrong = why_no_regular_file(path);
+    return wrong.empty() ? wrong : fmt::format("'{}' cannot be read: {}", path, wrong);
+  });
+}
+Option Option::existing_folder() const {
+  return check([](const std::string& path) {
+    std::error_code error;
+    const bool folder = std::filesystem::is_directory(path, error);
+    return error    ? fmt::format("'{}' cannot be read: {}", path, error.message())
+           : folder ? std::string()
+                    : fmt::format("'{}' cannot be read: it is no folder", path);
+  });
+}
 Option Option::existing_path() const { return Option(option_->check(CLI::ExistingPath)); }
 Option Option::check(const std::function<std::string(const std::string&)>& wrong) const { return Option(option_->check(wrong)); }
 Option Option::size_with_unit() const { return Option(option_->transform(CLI::AsSizeValue(true))); }

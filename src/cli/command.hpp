@@ -38,6 +38,8 @@ class Option {
   explicit Option(CLI::Option* option) : option_(option) {}
 
   Option required() const;
+  /// Refused without the other one.
+  Option needs(const Option& other) const;
   Option positive() const;
   Option non_negative() const;
   Option between(int least, int most) const;

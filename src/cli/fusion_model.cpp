@@ -11,6 +11,7 @@
 
 #include "base/error.hpp"
 #include "base/json.hpp"
+#include "base/regular_file.hpp"
 #include "cli/report.hpp"
 
 namespace weir::cli {
@@ -70,8 +71,9 @@ FusionModel load_model(const std::string& name_or_file) {
   const std::vector<std::string> names = installed_models();
   const bool installed = std::find(names.begin(), names.end(), name_or_file) != names.end();
   const fs::path file = installed ? installed_folder() / (name_or_file + ".json") : fs::path(name_or_file);
-  std::ifstream in(file);
-  if (!in)
+  std::ifstream in;
+  if (why_no_regular_file(file).empty()) in.open(file);
+  if (!in.is_open())
     throw Error(WEIR_ERR_ARGUMENT, fmt::format("there is no model '{}' and no file of that name: known in {} are {}", name_or_file,
                                                installed_folder().string(), joined(names)));
   try {

@@ -114,7 +114,7 @@ void print_build_and_machine(const Communicator& comm, const std::vector<int>& n
   fmt::print("  type          {}\n", build_type);
   fmt::print("  compiler      {}\n", build_compiler);
   fmt::print("  sanitizers    {}\n", build_sanitizers[0] != '\0' ? build_sanitizers : "none");
-  fmt::print("  hwloc         {} (built with {})\n", hwloc_version_text(hwloc_get_api_version()),
+  fmt::print("  hwloc         API {} (built with {})\n", hwloc_version_text(hwloc_get_api_version()),
              hwloc_version_text(HWLOC_API_VERSION));
   fmt::print("  HDF5          {}\n", checkpoint::hdf5_version());
   fmt::print("  JPEG          {}\n", datacache::jpeg_version());
@@ -172,11 +172,7 @@ void print_compressors() {
 /// With what --compressor and --compressor-parameters say.
 AllreduceConfig config_of(const Options& options) {
   AllreduceConfig config = options.config;
-  const bool named = !config.compressor.empty() || !config.compressor_parameters.empty();
-  if (named && !options.plan)
-    throw Error(WEIR_ERR_ARGUMENT,
-                "--compressor and --compressor-parameters are of --plan: add it; --compressors lists the compressors");
-  if (named) {
+  if (!config.compressor.empty() || !config.compressor_parameters.empty()) {
     const std::vector<std::string> items(config.compressor.empty() ? 0 : 1, config.compressor);
     config.compressor_parameters = named_compressors(items, config.compressor_parameters)[0].parameters;
   }
@@ -207,17 +203,21 @@ void run(const Options& options) {
 void add_info(Command& app) {
   auto options = std::make_shared<Options>();
   Command command = app.add("info", "Versions, build options, transports, settings and topology; with mpirun, of all ranks");
-  command.flag("--plan", options->plan, "instead, make a plan and explain which algorithm it uses; with mpirun");
+  const Option plan =
+      command.flag("--plan", options->plan, "instead, make a plan and explain which algorithm it uses; with mpirun");
   command.flag("--compressors", options->compressors,
                "instead, list the compressors: sources, the algorithms that carry them, parameters with defaults and ranges");
   AllreduceConfig& config = options->config;
-  command.option("--count", config.count, "elements of the plan's gradient").non_negative();
-  command.option("--density", config.density, "share of entries delivered").between(1e-9, 1.0);
-  command.option("--algorithm", config.algorithm, "auto, auto_sparse or a registry name");
-  command.option("--compressor", config.compressor,
-                 "what travels: a name of --compressors or none; several joined by |: automatic choice takes one");
-  add_compressor_parameters(command, config.compressor_parameters);
-  add_named(command, "--values", config.wire_values, "narrowest values allowed on the wire");
+  for (const Option& of_plan : {
+           command.option("--count", config.count, "elements of the plan's gradient").non_negative(),
+           command.option("--density", config.density, "share of entries delivered").between(1e-9, 1.0),
+           command.option("--algorithm", config.algorithm, "auto, auto_sparse or a registry name"),
+           command.option("--compressor", config.compressor,
+                          "what travels: a name of --compressors or none; several joined by |: automatic choice takes one"),
+           add_compressor_parameters(command, config.compressor_parameters),
+           add_named(command, "--values", config.wire_values, "narrowest values allowed on the wire"),
+       })
+    of_plan.needs(plan);
   command.action([options] { run(*options); });
 }
 

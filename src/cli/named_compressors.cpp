@@ -56,9 +56,10 @@ void check(const std::vector<std::string>& names, const std::vector<std::string>
 
 }  // namespace
 
-void add_compressor_parameters(Command& command, std::string& parameters) {
-  command.option("--compressor-parameters", parameters,
-                 "of the compressor, such as format=int4,bucket=128; of several: one text that fits all, or theirs joined by |");
+Option add_compressor_parameters(Command& command, std::string& parameters) {
+  return command.option(
+      "--compressor-parameters", parameters,
+      "of the compressor, such as format=int4,bucket=128; of several: one text that fits all, or theirs joined by |");
 }
 
 bool names_all(const std::vector<std::string>& items) { return items == std::vector<std::string>{"all"}; }

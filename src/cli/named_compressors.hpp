@@ -5,11 +5,10 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/command.hpp"
 #include "compress/compressor.hpp"
 
 namespace weir::cli {
-
-class Command;
 
 /// As AllreduceConfig has them: one compressor or none, or several joined by |, of which automatic choice takes one.
 struct NamedCompressor {
@@ -20,7 +19,7 @@ struct NamedCompressor {
 };
 
 /// --compressor-parameters.
-void add_compressor_parameters(Command& command, std::string& parameters);
+Option add_compressor_parameters(Command& command, std::string& parameters);
 
 [[nodiscard]] bool names_all(const std::vector<std::string>& items);
 /// Of the registry, in its order.

@@ -77,7 +77,7 @@ void diagnose_dumps(const Options& options) {
 Command add(Command& trace, const char* name, const char* description, const char* folder, void (*run)(const Options&),
             const std::shared_ptr<Options>& options) {
   Command command = trace.add(name, description);
-  command.option("folder", options->folder, folder).required();
+  command.option("folder", options->folder, folder).required().existing_folder();
   command.option("--communicator", options->communicator, "its number in the files' names; default: the first one there")
       .between(0, 999999999);
   command.action([options, run] { run(*options); });

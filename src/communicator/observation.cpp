@@ -51,6 +51,7 @@ void CommunicatorState::observe(const Identity& identity, bool rounds) {
 }
 
 void CommunicatorState::dump(const std::string& path, std::string_view why) {
+  require(!path.empty(), "the path of the dump is empty: it must name a file");
   const auto inside = enter();
   engine.note_progress();
   write_whole_file(path, engine.recorder().to_json(identity_, why, engine.dump(), settings.timeout_seconds));

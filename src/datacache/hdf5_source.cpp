@@ -99,8 +99,8 @@ struct Opened {
 
 class Hdf5Source final : public SampleSource {
  public:
-  Hdf5Source(const std::string& path, const std::string& dataset, const std::string& labels) {
-    identity_ = "hdf5 " + StoreFile(path).stamp();
+  Hdf5Source(const std::string& path, const std::string& dataset, const std::string& labels)
+      : file_(path), identity_("hdf5 " + file_.stamp()) {
     const std::lock_guard lock(hdf5::one_at_a_time);
     const hdf5::Quiet quiet;
     auto opened = std::make_unique<Opened>(path, dataset, labels);  // where the rest throws, it is closed under the lock
@@ -139,6 +139,7 @@ class Hdf5Source final : public SampleSource {
       opened_->items.read(first, count, encoded.data());
       if (opened_->labels) opened_->labels->read(first, count, labels.data());
     }
+    file_.check_unchanged();
     if (label_bytes_ > 0) layout_.interleave(count, labels, encoded);
   }
   std::int64_t decode(std::int64_t /*sample*/, std::span<const std::byte> encoded, std::span<std::byte> value) override {
@@ -146,6 +147,7 @@ class Hdf5Source final : public SampleSource {
   }
 
  private:
+  StoreFile file_;  // what opened_ reads
   std::unique_ptr<Opened> opened_;
   std::string identity_, layout_text_;
   std::int64_t size_ = 0, label_bytes_ = 0;

@@ -51,6 +51,14 @@ void StoreFile::read(std::int64_t at, std::span<std::byte> into) const {
     into = into.subspan(static_cast<std::size_t>(got));
     at += got;
   }
+  check_unchanged();
+}
+
+void StoreFile::check_unchanged() const {
+  struct stat now {};
+  if (fstat(descriptor_, &now) != 0) fail(WEIR_ERR_FILE, "cannot look at {}: {}", path_, std::strerror(errno));
+  if (now.st_size != bytes_ || now.st_mtim.tv_sec != seconds_ || now.st_mtim.tv_nsec != nanoseconds_)
+    fail(WEIR_ERR_FILE, "{} was changed while it was in use: make a new cache for the new data", path_);
 }
 
 std::string StoreFile::stamp() const {

@@ -17,8 +17,10 @@ class StoreFile {
   StoreFile(StoreFile&& other) noexcept;
   ~StoreFile();
 
-  /// All of `into`, from the byte `at` of the file on.
+  /// All of `into`, from the byte `at` of the file on. An error where the file is no longer as it was opened.
   void read(std::int64_t at, std::span<std::byte> into) const;
+  /// Throws where size or time of change are others than when it was opened.
+  void check_unchanged() const;
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::int64_t bytes() const { return bytes_; }
   /// Name, size and time of change, for SampleSource::identity(). Without the folder, which nodes may have mounted elsewhere.

@@ -1,9 +1,12 @@
 // Machines as JSON.
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <sstream>
 
 #include "base/error.hpp"
 #include "base/json.hpp"
+#include "base/regular_file.hpp"
 #include "model/machine.hpp"
 
 namespace weir {
@@ -209,11 +212,17 @@ std::string format_machine(const Machine& machine) {
 }
 
 Machine read_machine(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
+  std::string wrong = why_no_regular_file(file);
   std::ostringstream text;
-  text << in.rdbuf();
-  if (!in || !text)
-    fail(WEIR_ERR_ARGUMENT, "machine file '{}' cannot be read: name a file that `weir calibrate` has written", file);
+  if (wrong.empty()) {
+    std::ifstream in(file, std::ios::binary);
+    if (!in)
+      wrong = std::strerror(errno);
+    else if (!(text << in.rdbuf()))
+      wrong = "it is empty, or reading it failed";
+  }
+  if (!wrong.empty())
+    fail(WEIR_ERR_ARGUMENT, "machine file '{}' cannot be read: {}; name a file that `weir calibrate` has written", file, wrong);
   return parse_machine(text.str(), file);
 }
 

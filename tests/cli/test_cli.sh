@@ -48,7 +48,10 @@ output=/dev/null
 ends 2 "'inof' is no subcommand: did you mean 'info'" "$weir" inof
 ends 2 "--nonsense" "$weir" info --nonsense
 ends 2 "not in range" "$weir" predict --nodes 0
-ends 2 "nan must be a number" "$weir" predict --density nan
+ends 2 "nan must be a number from 1e-09 to 1" "$weir" predict --density nan
+ends 2 "0 must be a number from 1e-09 to 1" "$weir" info --plan --density 0
+ends 2 "machine file 'none.json' cannot be read: No such file" env WEIR_MACHINE=none.json "$weir" predict
+ends 2 "none. cannot be read: No such file" "$weir" trace summary none
 ends 2 "not in range" "$weir" bench select --count 99999999999999999999
 ends 2 "x,y" "$weir" predict --network x,y
 ends 2 "levels of qsgd is .0.: it must be" "$weir" bench compress --count 1000 --compressor qsgd --compressor-parameters levels=0
@@ -168,7 +171,8 @@ grep -q '"compressor_parameters": "levels=3,bucket=512"' "$work/prices.json" || 
 refuse "'qsgd.none': give names separated by spaces or commas" "$weir" predict --compressor "qsgd|none"
 expect "$("$weir" info --plan --compressor "qsgd|block_quantise|none" --compressor-parameters "levels=3|format=int4")" "^. packed_allgather +block_quantise "
 expect "$("$weir" info --plan --algorithm packed_allgather --compressor qsgd --compressor-parameters levels=3)" "^packed_allgather of qsgd levels=3,bucket=512, error_feedback none: as asked for"
-refuse "are of --plan: add it" "$weir" info --compressor qsgd
+refuse "compressor requires --plan" "$weir" info --compressor qsgd
+refuse "algorithm requires --plan" "$weir" info --algorithm oktopk
 
 cat >"$work/tiny.json" <<'END'
 {"model": "tiny", "sample": "a word", "batch": 2, "tensors": [["first", 3000, 1000000], ["bias", 10, 0], ["last", 20000, 2000000]]}
@@ -343,7 +347,14 @@ fi
 refuse "density" "$weir" bench select --density 2
 refuse "samplings" "$weir" bench select --samplings 0
 refuse "dense_ring" "$weir" bench allreduce --algorithm quick
-refuse "File does not exist" "$weir" bench select --input /no/such/file
+refuse "/no/such/file. cannot be read: No such file or directory" "$weir" bench select --input /no/such/file
+# What has no end, or waits for a writer.
+mkfifo "$work/pipe"
+refuse "pipe. cannot be read: it is no regular file" "$weir" bench select --input "$work/pipe"
+refuse "pipe. cannot be read: it is no regular file" "$weir" bench embedding --text "$work/pipe"
+refuse "pipe. cannot be read: it is no regular file" "$weir" predict --machine "$work/pipe"
+refuse "zero. cannot be read: it is no regular file" env WEIR_MACHINE=/dev/zero "$weir" info --plan --count 100
+refuse "there is no model '.*pipe'" "$weir" bench fusion --model "$work/pipe"
 refuse "subcommand" "$weir"
 refuse "'bogus' is no subcommand: did you mean '.*'\? There are info, .*predict" "$weir" bogus
 refuse "there is no option --verison: did you mean --version\?" "$weir" --verison

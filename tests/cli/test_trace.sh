@@ -56,7 +56,7 @@ ln -s target.json "$work/link.json"
 [[ -L $work/link.json && -s $work/target.json ]] || fail "merging has replaced a link"
 if [ -w /dev/full ]; then refuse "cannot be written: No space left" "$weir" trace merge "$work/trace" --output /dev/full; fi
 refuse "give the folder that WEIR_DUMP named" "$weir" trace diagnose "$work/trace"
-refuse "No such file" "$weir" trace summary "$work/none"
+refuse "none. cannot be read: No such file" "$weir" trace summary "$work/none"
 refuse "no trace of communicator 7" "$weir" trace summary "$work/trace" --communicator 7
 
 # A rank that is slow once.

@@ -337,16 +337,29 @@ TEST_CASE("identities tell data sets apart, and not where they are mounted") {
   CHECK(idx_source(odd)->identity().find('\n') == std::string::npos);
 }
 
-TEST_CASE("a file that is cut off later ends reads in an error") {
+TEST_CASE("a file that is cut off or overwritten later ends reads in an error; one that is removed does not") {
   const TemporaryFolder folder;
-  const std::string path = folder.path() + "/items";
+  const std::string path = folder.path() + "/items", labels = folder.path() + "/labels";
   write_file(path, std::string(100, 'x'));
-  const std::shared_ptr<SampleSource> source = record_source(path, 10);
+  const std::shared_ptr<SampleSource> cut = record_source(path, 10);
   std::filesystem::resize_file(path, 55);
-  CHECK(values_of(*source, 4, 1) == labelled(std::string(10, 'x'), 10, {}));
-  CHECK_THAT(file_error([&] { return values_of(*source, 4, 2); }), ContainsSubstring("ends at byte 55, 5 bytes early"));
+  CHECK_THAT(file_error([&] { return values_of(*cut, 4, 2); }), ContainsSubstring("ends at byte 55, 5 bytes early"));
+  CHECK_THAT(file_error([&] { return values_of(*cut, 4, 1); }), ContainsSubstring("items was changed while it was in use"));
+
+  write_file(path, idx_header(8, {6}) + "abcdef");
+  write_file(labels, idx_header(8, {6}) + "uvwxyz");
+  const auto time = std::filesystem::last_write_time(labels);
+  const std::shared_ptr<SampleSource> overwritten = idx_source(path, labels);
+  const std::vector<Bytes> values = values_of(*overwritten, 0, 6);
+  write_file(labels, idx_header(8, {6}) + "UVWXYZ");  // as many bytes
+  std::filesystem::last_write_time(labels, time + std::chrono::nanoseconds(1));
+  CHECK_THAT(file_error([&] { return values_of(*overwritten, 2, 1); }),
+             ContainsSubstring("labels was changed while it was in use"));
+  write_file(labels, idx_header(8, {6}) + "uvwxyz");
+  std::filesystem::last_write_time(labels, time);
+  CHECK(values_of(*overwritten, 0, 6) == values);
   std::filesystem::remove(path);
-  CHECK(values_of(*source, 0, 1) == labelled(std::string(10, 'x'), 10, {}));
+  CHECK(values_of(*overwritten, 0, 6) == values);
 }
 
 TEST_CASE("threads read and decode at once") {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <filesystem>
 #include <numeric>
 #include <thread>
 
@@ -173,6 +175,16 @@ TEST_CASE("damaged chunks end in an error that says which samples") {
     CHECK((error == "none" || error.find("samples") != std::string::npos));
   }
   CHECK(right == 3);
+}
+
+TEST_CASE("a file that is written later ends reads in an error") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/data.h5";
+  Maker(path).add("a", H5T_STD_U8LE, H5T_NATIVE_UINT8, {4, 10}, numbers<std::uint8_t>(4 * 10));
+  const std::shared_ptr<SampleSource> source = hdf5_source(path, "a");
+  CHECK(values_of(*source).size() == 4);
+  std::filesystem::last_write_time(path, std::filesystem::last_write_time(path) + std::chrono::nanoseconds(1));
+  CHECK_THAT(file_error([&] { return values_of(*source); }), ContainsSubstring(path + " was changed while it was in use"));
 }
 
 TEST_CASE("threads read at once, beside others that use the library under its lock") {

@@ -174,6 +174,16 @@ echo "tables of networks: ok"
 
 slurm=$prefix/share/weir/slurm
 [ "$("$slurm/weir-bench.sbatch" --list --algorithms oktopk --sizes 10,20)" = "oktopk 10 0.01"$'\n'"oktopk 20 0.01" ] || fail "the installed weir-bench.sbatch has no tasks"
+for wrong in "--densities 2,-1" "--densities 0" "--sizes 99999999999" "--algorithms ," "--iterations -3"; do
+  # shellcheck disable=SC2086
+  if out=$("$slurm/weir-bench.sbatch" --list $wrong); then fail "weir-bench.sbatch takes $wrong: $out"; fi
+  [[ $out == *"error: ${wrong%% *} "* ]] || fail "weir-bench.sbatch does not say what is wrong with $wrong: $out"
+done
+[ "$("$slurm/weir-bench.sbatch" --list --algorithms oktopk --sizes 10 --densities 1,.5,1e-3 | wc -l)" = 3 ] || fail "the installed weir-bench.sbatch refuses densities"
+for wrong in "--ranks-per-node 0" "--ranks-per-node -4" "--nodes 0,2"; do
+  # shellcheck disable=SC2086
+  if "$slurm/submit" test $wrong --dry-run >/dev/null 2>&1; then fail "slurm/submit takes $wrong"; fi
+done
 [[ $("$slurm/submit" --help) == *"bench, calibrate, python, test, train"* ]] || fail "the installed slurm/submit does not know its stages"
 out=$(SLURM_JOB_ID=1 SLURM_NTASKS=1 "$slurm/weir-calibrate.sbatch" --results "$work/results" 2>&1) && fail "calibration of one rank: $out"
 [[ $out == "weir-calibrate.sbatch: error: the job has 1 ranks on "* ]] || fail "the installed job scripts do not find the command: $out"

@@ -85,6 +85,8 @@ def test_what_it_says_of_itself(comm):
         with weir.FusedAllreduce.from_config(comm, config, TENSORS) as same:
             assert same.config == config
         kept = fused.residual("encoder.weight").copy()
+        with pytest.raises(weir.ArgumentError, match="factor is None: it must be a number"):
+            fused.scale_residuals(None)
         fused.scale_residuals(2)
         np.testing.assert_array_equal(fused.residual("encoder.weight"), 2 * kept)
         fused.reset()

@@ -214,6 +214,8 @@ def test_saved_states(comm):
         np.testing.assert_array_equal(two.residual.values, kept / 4)
         with pytest.raises(weir.ArgumentError, match="cannot be scaled by 0: the factor must be positive and finite as float32"):
             two.scale_residual(0)
+        with pytest.raises(weir.ArgumentError, match="factor is 'x': it must be a number"):
+            two.scale_residual("x")
         two.reset()
         assert two.statistics.iteration == 0 and not two.residual.values.any()
 

@@ -7,6 +7,12 @@ if(weir_mpiexec_version MATCHES "Open MPI|OpenRTE|PRRTE")
   list(APPEND weir_mpiexec_environment "OMPI_MCA_pml=ob1" "OMPI_MCA_btl=self,vader")
   # Of a job that is to end, mpirun gives ranks no second in which to do so.
   list(APPEND weir_mpiexec_environment "OMPI_MCA_odls_base_sigkill_timeout=0")
+  # mpirun removes its folder of the host as it ends, if that is empty, also where another one has just found it: this one never is.
+  cmake_host_system_information(RESULT host QUERY HOSTNAME)
+  string(REGEX REPLACE "\\..*" "" host "${host}")
+  execute_process(COMMAND id -u OUTPUT_VARIABLE user OUTPUT_STRIP_TRAILING_WHITESPACE)
+  file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/sessions/ompi.${host}.${user}/never_empty)
+  list(APPEND weir_mpiexec_environment "OMPI_MCA_orte_tmpdir_base=${CMAKE_BINARY_DIR}/sessions")
   set(weir_mpi_alone OFF)
 else()
   set(weir_mpi_alone ON) # ranks that wait do not yield: beside another job's they starve it

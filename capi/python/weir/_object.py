@@ -8,7 +8,7 @@ from typing import Any, Callable, NoReturn, Optional, Tuple, Type, TypeVar
 from ._arrays import NOWHERE, Memory, memory_of, problem_of
 from ._handles import CommHandle, Handle, Process, Run, because
 from ._library import lib
-from ._struct import Struct, Text, whole_number
+from ._struct import Struct, Text, real_number, whole_number
 from ._types import ArgumentError, BusyError, Error, StateError
 from .communicator import Communicator
 
@@ -124,6 +124,13 @@ class Object:
 
     def _refusal(self, text: str) -> ArgumentError:
         return ArgumentError(self._where() + text)
+
+    def _number(self, what: str, value: Any) -> float:
+        """For calls of this rank alone."""
+        try:
+            return real_number(what, value)
+        except (TypeError, ValueError) as error:
+            raise self._refusal(str(error)) from None
 
     def _where(self) -> str:
         return f"{self._kind} '{self._name}': "

@@ -12,7 +12,7 @@ from ._arrays import NOWHERE, Memory
 from ._handles import Run
 from ._library import lib
 from ._object import Stateful
-from ._struct import real_number, whole_number
+from ._struct import whole_number
 from ._types import EmbeddingConfig, EmbeddingStatistics, Error, MemorySpace, TableKeywords
 from .communicator import Communicator, handle_of
 from .operation import Operation
@@ -118,11 +118,7 @@ class EmbeddingTable(TableKeywords, Stateful):
 
     def set_learning_rate(self, learning_rate: float) -> None:
         """For all later updates. Not collective, but equal on all ranks."""
-        try:
-            rate = real_number("learning_rate", learning_rate)
-        except (TypeError, ValueError) as error:
-            raise self._refusal(str(error)) from None
-        self._call("set_learning_rate", rate)
+        self._call("set_learning_rate", self._number("learning_rate", learning_rate))
 
     def export_rows(self, first: int, count: int, values: Any = None) -> Any:
         """Collective. This rank's range of rows, which may be empty, as a new array of shape (count, width), or in `values`, of
