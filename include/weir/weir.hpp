@@ -133,7 +133,7 @@ struct SparseView {
 
 /// A call in flight. A light handle: it must not outlive the plan or table that it comes from. The call goes on when the handle is
 /// dropped, but it counts as in flight until somebody on this rank has waited for it: the plan's next start is refused
-/// (WEIR_ERR_BUSY), and so is every call that says so of a run in flight. Whether the run has finished makes no difference, so ranks
+/// (WEIR_ERR_BUSY), and so is every call that says so of a run in flight. Whether the run has finished makes no difference: ranks
 /// that do the same are refused alike. Keep the handle, and wait, or test until it has finished.
 ///
 /// Communication advances only inside Weir's calls: test and wait, of any operation of the communicator, advance everything in
