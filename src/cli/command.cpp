@@ -87,9 +87,10 @@ Option Option::between(double least, double most) const {
   return Option(option_->check({[least, most](const std::string& text) {
                                   double number = 0;
                                   const bool good = CLI::detail::lexical_cast(text, number) && least <= number && number <= most;
-                                  return good ? std::string() : fmt::format("{} must be a number from {} to {}", text, least, most);
+                                  return good ? std::string()
+                                              : fmt::format("{} must be a number from {:g} to {:g}", text, least, most);
                                 },
-                                fmt::format("FLOAT in [{} - {}]", least, most)}));
+                                fmt::format("FLOAT in [{:g} - {:g}]", least, most)}));
 }
 Option Option::one_of(std::initializer_list<const char*> values) const {
   return one_of(std::vector<std::string>(values.begin(), values.end()));
@@ -99,19 +100,20 @@ Option Option::one_of(std::initializer_list<int> values) const {
 }
 Option Option::one_of(const std::vector<std::string>& values) const { return Option(option_->check(CLI::IsMember(values))); }
 Option Option::existing_file() const {
-  return check([](const std::string& path) {
-    const std::string wrong = why_no_regular_file(path);
-    return wrong.empty() ? wrong : fmt::format("'{}' cannot be read: {}", path, wrong);
-  });
+  return Option(option_->check({[](const std::string& path) {
+                                  const std::string wrong = why_no_regular_file(path);
+                                  return wrong.empty() ? wrong : fmt::format("'{}' cannot be read: {}", path, wrong);
+                                },
+                                "FILE"}));
 }
 Option Option::existing_folder() const {
-  return check([](const std::string& path) {
-    std::error_code error;
-    const bool folder = std::filesystem::is_directory(path, error);
-    return error    ? fmt::format("'{}' cannot be read: {}", path, error.message())
-           : folder ? std::string()
-                    : fmt::format("'{}' cannot be read: it is no folder", path);
-  });
+  return Option(option_->check({[](const std::string& path) {
+                                  std::error_code error;
+                                  const bool folder = std::filesystem::is_directory(path, error);
+                                  const std::string wrong = error ? error.message() : folder ? "" : "it is no folder";
+                                  return wrong.empty() ? wrong : fmt::format("'{}' cannot be read: {}", path, wrong);
+                                },
+                                "DIR"}));
 }
 Option Option::existing_path() const { return Option(option_->check(CLI::ExistingPath)); }
 Option Option::check(const std::function<std::string(const std::string&)>& wrong) const { return Option(option_->check(wrong)); }

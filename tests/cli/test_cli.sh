@@ -33,7 +33,7 @@ expect "$info" "oktopk"
 expect "$info" "CUDA memory +(direct|staged through pinned memory): "
 expect "$(WEIR_CUDA_AWARE_MPI=off "$weir" info)" "CUDA memory +staged through pinned memory: WEIR_CUDA_AWARE_MPI is off"
 expect "$info" "^node .*: rank 0"
-expect "$info" "hwloc +2\.[0-9]+\.[0-9]+ \(built with 2\."
+expect "$info" "hwloc +API 2\.[0-9]+\.[0-9]+ \(built with 2\."
 expect "$(WEIR_MACHINE=/a/path/longer/than/the/column "$weir" info)" "WEIR_MACHINE +/a/path/longer/than/the/column \(environment\)"
 if grep -qE "^  none: " <<<"$info"; then expect_not "$info" "(no|without) NCCL"; fi # without a GPU it does not matter
 

@@ -11,6 +11,7 @@ from typing import Any, Iterator, NoReturn, Optional, Type
 from . import _abi
 from ._arrays import Memory, memory_of, problem_of
 from ._library import check, lib
+from ._struct import real_number
 from ._types import ArgumentError, BusyError, SparseAdamConfig, SparseAdamKeywords, StateError
 
 
@@ -102,7 +103,11 @@ class SparseAdam(SparseAdamKeywords):
         w = self._memory("the array of weights", weights, "float32", True)
         if i.elements != v.elements:
             raise self._refusal(f"an update has {i.elements} indices and {v.elements} values: as many of each")
-        self._call(function, i.pointer or None, v.pointer or None, i.elements, w.pointer or None, w.elements, self._number("learning_rate", learning_rate))
+        try:
+            rate = real_number("learning_rate", learning_rate)
+        except (TypeError, ValueError) as error:
+            raise self._refusal(str(error)) from None
+        self._call(function, i.pointer or None, v.pointer or None, i.elements, w.pointer or None, w.elements, rate)
 
     def _memory(self, what: str, array: Any, dtype: str, writable: bool = False) -> Memory:
         try:

@@ -28,7 +28,7 @@ done
 expect "$("$bench" --parts kernels --headline 28 --repeats 1)" "kernels +268435456 .* skipped: out of memory: [0-9]+ MiB are needed"
 expect "$("$bench" --parts grid --largest 16 --seconds 0.000001 --repeats 1)" "skipped: .* s are over"
 refuse "nonsense" "$bench" --parts nonsense
-refuse "File does not exist" "$bench" --torch /no/such/file
+refuse "/no/such/file. cannot be read: No such file" "$bench" --torch /no/such/file
 echo '{"a": 1}' >"$work/bad.json"
 refuse "bad.json' is not what bench_torch_topk.py writes" "$bench" --torch "$work/bad.json"
 expect "$("$bench" --help)" "--seconds"
