@@ -36,6 +36,7 @@ class Command:
 
 def read_option(names, takes, description):
     names = [re.sub(r"\{.*", "", name) for name in names.split(",")]
+    takes = takes.partition(" Needs:")[0]
     values = None
     if choices := re.search(r":\{(.*?)\}", takes):
         values = choices[1].split(",")

@@ -125,7 +125,7 @@ class Object:
     def _refusal(self, text: str) -> ArgumentError:
         return ArgumentError(self._where() + text)
 
-    def _number(self, what: str, value: Any) -> float:
+    def _real(self, what: str, value: Any) -> float:
         """For calls of this rank alone."""
         try:
             return real_number(what, value)

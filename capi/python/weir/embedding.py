@@ -118,7 +118,7 @@ class EmbeddingTable(TableKeywords, Stateful):
 
     def set_learning_rate(self, learning_rate: float) -> None:
         """For all later updates. Not collective, but equal on all ranks."""
-        self._call("set_learning_rate", self._number("learning_rate", learning_rate))
+        self._call("set_learning_rate", self._real("learning_rate", learning_rate))
 
     def export_rows(self, first: int, count: int, values: Any = None) -> Any:
         """Collective. This rank's range of rows, which may be empty, as a new array of shape (count, width), or in `values`, of

@@ -271,7 +271,7 @@ class FusedAllreduce(FusionKeywords, Stateful):
 
     def scale_residuals(self, factor: float) -> None:
         """As `AllreducePlan.scale_residual`, for all tensors. BusyError within an iteration."""
-        self._call("scale_residuals", self._number("factor", factor))
+        self._call("scale_residuals", self._real("factor", factor))
 
     def _iteration(self) -> Iteration:
         """The present one, or a new one."""

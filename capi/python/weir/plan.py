@@ -181,7 +181,7 @@ class AllreducePlan(PlanKeywords, Stateful):
         """Gradients will be `factor` times what they have been, as where a loss scale changes: residual, momentum, EF21's states
         and thresholds become `factor` times what they are; what is beyond the type then becomes its largest finite value. Sends
         nothing, but every rank must call it before the same run, with the same factor. BusyError while a run is in flight."""
-        self._call("scale_residual", self._number("factor", factor))
+        self._call("scale_residual", self._real("factor", factor))
 
     def __repr__(self) -> str:
         if self._open_handle is None:
