@@ -137,8 +137,7 @@ constexpr std::array rows = {
         [](const Settings& s) { return std::string(progress_thread_names[static_cast<std::size_t>(s.progress_thread)]); }},
     Row{"WEIR_THREADS",
         "threads of a rank that select, merge, apply, encode and decode, and work on rows of tables, unless a plan says its own; "
-        "0: the cores it "
-        "has for itself",
+        "0: the cores it has for itself",
         set_threads, [](const Settings& s) { return fmt::format("{}", s.threads); }},
     Row{"WEIR_READ_AHEAD",
         "on: selection fetches memory ahead of its loads, which is faster on some processors and slower on others; off: it does "

@@ -73,10 +73,11 @@ void visit_array(StateVisitor& visitor, const ArrayView& array, std::int64_t ski
   }
 }
 
-/// Of `count` elements that all ranks have, `rank` saves [part, next part): equal parts, so that chunks of one size fit them all,
-/// and none that is not worth a rank's while.
+/// Of `count` elements that all ranks have, `rank` saves [part, next part). Parts are equal, so that chunks of one size fit them
+/// all; a small array is saved by one rank, since each part takes room for itself, too.
 std::int64_t part_begin_of(std::int64_t count, int rank, int ranks) {
-  const std::int64_t parts = std::clamp<std::int64_t>(count / chunk_bytes, 1, ranks);
+  constexpr std::int64_t least = std::int64_t{1} << 18;
+  const std::int64_t parts = std::clamp<std::int64_t>(count / least, 1, ranks);
   return count * (parts * rank / ranks) / parts;
 }
 
