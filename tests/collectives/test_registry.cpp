@@ -212,7 +212,7 @@ TEST_CASE("a silent peer ends in a timeout with a dump on every survivor", "[reg
       INFO(row.name << " on '" << machine << "'");
       RankCheck check;
       run_ranks(ranks, [&](Communicator& comm) { check_timeout(std::string(row.name), comm, check); },
-                {.machine = machine, .fault = {.rank = 2, .after = 40}, .settings = {.timeout_seconds = 0.3}});
+                {.machine = machine, .fault = {.rank = 2, .after = 40}, .settings = {.timeout_seconds = 1}});
       REQUIRE(check.failure() == "");
     }
   }

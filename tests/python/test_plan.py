@@ -3,6 +3,8 @@ import asyncio
 import ctypes
 import gc
 import os
+import pathlib
+import shutil
 import signal
 import threading
 import time
@@ -10,7 +12,7 @@ import weakref
 
 import numpy as np
 import pytest
-from conftest import random_gradient, through_dlpack
+from conftest import random_gradient, shared_folder, through_dlpack
 
 import weir
 from weir import _handles, _object
@@ -553,24 +555,20 @@ def test_other_threads_run_during_a_wait(comm, monkeypatch):
     if comm.size == 1:
         pytest.skip("one rank waits for nobody")
     monkeypatch.setattr(weir._handles, "SLICE", 60.0)
-    gradient, turns, waiting = random_gradient(comm.rank, 1000), 0, True
-
-    def count():
-        nonlocal turns
-        while waiting:
-            turns += 1
-            time.sleep(0.001)
-
+    folder = pathlib.Path(shared_folder(comm))
+    ran, gradient = folder / "ran", random_gradient(comm.rank, 1000)
     with make(comm) as plan:
         if comm.rank == 0:
-            thread = threading.Thread(target=count)
+            thread = threading.Timer(0.1, ran.touch)  # during the wait: the others come only then
             thread.start()
             plan.run(gradient)
-            waiting = False
             thread.join()
-            assert turns > 3
+            shutil.rmtree(folder)
         else:
-            time.sleep(0.3)
+            end = time.monotonic() + 20
+            while not ran.exists() and time.monotonic() < end:
+                time.sleep(0.001)
+            assert ran.exists(), "no other thread of rank 0 ran while it waited"
             plan.run(gradient)
 
 
