@@ -7,7 +7,7 @@
 
 namespace weir {
 
-/// Why `path` is none: "No such file or directory", "it is no regular file"; empty where it is one.
+/// Returns why `path` is not a regular file: "No such file or directory" or "it is no regular file". Empty if it is one.
 [[nodiscard]] inline std::string why_no_regular_file(const std::filesystem::path& path) {
   std::error_code error;
   const bool regular = std::filesystem::is_regular_file(path, error);

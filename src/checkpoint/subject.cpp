@@ -73,8 +73,8 @@ void visit_array(StateVisitor& visitor, const ArrayView& array, std::int64_t ski
   }
 }
 
-/// Of `count` elements that all ranks have, `rank` saves [part, next part). Parts are equal, so that chunks of one size fit them
-/// all; a small array is saved by one rank, since each part takes room for itself, too.
+/// Returns the first element that `rank` saves of `count` elements that all ranks have. It saves up to the next rank's first.
+/// Parts are equal, so chunks of one size fit them all. One rank saves a small array, since each part takes room of its own.
 std::int64_t part_begin_of(std::int64_t count, int rank, int ranks) {
   constexpr std::int64_t least = std::int64_t{1} << 18;
   const std::int64_t parts = std::clamp<std::int64_t>(count / least, 1, ranks);

@@ -14,6 +14,7 @@
 #include <vector>
 #include <weir/datacache.hpp>
 
+#include "base/regular_file.hpp"
 #include "base/standard_error.hpp"
 #include "cli/checkpoint_files.hpp"
 
@@ -32,6 +33,8 @@ bool begins_with(const std::string& path, std::string_view magic) {
 std::shared_ptr<SampleSource> source_of(const DataToCheck& data) {
   if (std::filesystem::is_directory(data.path)) return jpeg_source(data.path, side, side);
   if (!std::filesystem::exists(data.path)) throw std::runtime_error(fmt::format("there is no '{}'", data.path));
+  if (const std::string wrong = why_no_regular_file(data.path); !wrong.empty())
+    throw std::runtime_error(fmt::format("'{}' cannot be read: {}", data.path, wrong));
   if (begins_with(data.path, "\x93NUMPY")) return npy_source(data.path, data.labels);
   if (!data.dataset.empty()) return hdf5_source(data.path, data.dataset, data.labels);
   if (begins_with(data.path, "\x89HDF\r\n"))

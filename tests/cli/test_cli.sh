@@ -354,6 +354,7 @@ refuse "pipe. cannot be read: it is no regular file" "$weir" bench select --inpu
 refuse "pipe. cannot be read: it is no regular file" "$weir" bench embedding --text "$work/pipe"
 refuse "pipe. cannot be read: it is no regular file" "$weir" predict --machine "$work/pipe"
 refuse "zero. cannot be read: it is no regular file" env WEIR_MACHINE=/dev/zero "$weir" info --plan --count 100
+refuse "pipe. cannot be read: it is no regular file" "$weir" cache check "$work/pipe"
 refuse "there is no model '.*pipe'" "$weir" bench fusion --model "$work/pipe"
 refuse "subcommand" "$weir"
 refuse "'bogus' is no subcommand: did you mean '.*'\? There are info, .*predict" "$weir" bogus

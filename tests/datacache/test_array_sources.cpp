@@ -1,4 +1,6 @@
 // test_array_sources.cpp: records, IDX and NumPy files against plain readers; damaged ones, and headers that lie.
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <functional>
@@ -360,6 +362,13 @@ TEST_CASE("a file that is cut off or overwritten later ends reads in an error; o
   CHECK(values_of(*overwritten, 0, 6) == values);
   std::filesystem::remove(path);
   CHECK(values_of(*overwritten, 0, 6) == values);
+}
+
+TEST_CASE("a pipe in a file's place is refused") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/pipe";
+  REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+  CHECK_THAT(file_error([&] { return values_of(*record_source(path, 10)); }), ContainsSubstring("it is no regular file"));
 }
 
 TEST_CASE("threads read and decode at once") {
