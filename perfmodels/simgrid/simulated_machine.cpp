@@ -117,11 +117,10 @@ int __wrap_MPI_Test(MPI_Request* request, int* flag, MPI_Status* status) {
   return MPI_SUCCESS;
 }
 
-int __wrap_sched_yield() {
-  if (tested.empty()) return 0;
+void __wrap__ZN4weir8give_wayEv() {
+  if (tested.empty()) return;
   wait_for_tested(false);
   for (const MPI_Request* other : tested) looked_at[other].time = simgrid_get_clock();
-  return 0;
 }
 
 /// SMPI's own nonblocking allreduce sends all of the data from every rank to every other. Instead its blocking one runs at once,

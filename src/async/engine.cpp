@@ -1,13 +1,12 @@
 #include "async/engine.hpp"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <functional>
 #include <new>
 
 #include "async/stage_scope.hpp"
 #include "base/error.hpp"
+#include "base/give_way.hpp"
 
 namespace weir {
 namespace {
@@ -205,7 +204,7 @@ void Engine::drive(Run& run, Clock::time_point end) {
 /// Nothing wakes who waits for a GPU.
 void Engine::idle() noexcept {
   if (std::any_of(runs_.begin(), runs_.end(), [](const Run* run) { return run->completion != nullptr; }))
-    sched_yield();
+    give_way();
   else
     transport_.idle();
 }

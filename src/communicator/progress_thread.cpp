@@ -3,6 +3,7 @@
 #include <chrono>
 #include <csignal>
 
+#include "base/give_way.hpp"
 #include "topology/cores.hpp"
 
 namespace weir::detail {
@@ -94,7 +95,7 @@ bool ProgressThread::poll() noexcept {
 /// Without the transport: that may be gone by now, where a run that broke off was the last.
 void ProgressThread::idle() const noexcept {
   if (pinned_)
-    std::this_thread::yield();
+    give_way();
   else
     std::this_thread::sleep_for(pause);
 }

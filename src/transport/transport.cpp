@@ -1,10 +1,9 @@
 #include "transport/transport.hpp"
 
-#include <sched.h>
-
 #include <atomic>
 
 #include "base/error.hpp"
+#include "base/give_way.hpp"
 
 namespace weir {
 
@@ -47,7 +46,7 @@ Request Transport::allreduce(void* data, std::int64_t count, DataType type, int 
   return request;
 }
 
-void Transport::idle() noexcept { sched_yield(); }
+void Transport::idle() noexcept { give_way(); }
 
 std::unique_ptr<SharedSegment> Transport::make_segment(std::int64_t /*bytes*/, SegmentName& /*name*/) {
   fail(WEIR_ERR_INTERNAL, "{} has no shared memory", name());

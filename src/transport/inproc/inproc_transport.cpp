@@ -8,9 +8,9 @@
 #include <deque>
 #include <map>
 #include <mutex>
-#include <thread>
 
 #include "base/error.hpp"
+#include "base/give_way.hpp"
 #include "base/splitmix.hpp"
 
 namespace weir {
@@ -40,15 +40,18 @@ class Bell {
   }
   /// Until it rings, or has rung since the last time; not for long, since there may be deadlines.
   void wait() {
+    // Most messages come within microseconds: to sleep and be woken takes several times as long as to yield.
+    for (int i = 0; i < 100 && !rung_ && yield_core(); ++i) {
+    }
     std::unique_lock lock(mutex_);
-    heard_.wait_for(lock, std::chrono::microseconds(500), [&] { return rung_; });
+    heard_.wait_for(lock, std::chrono::microseconds(500), [&] { return rung_.load(); });
     rung_ = false;
   }
 
  private:
   std::mutex mutex_;
   std::condition_variable heard_;
-  bool rung_ = false;
+  std::atomic<bool> rung_ = false;
 };
 
 struct InprocJob::Shared {
@@ -276,7 +279,7 @@ class InprocTransport final : public Transport {
   /// The copy ends, since nothing can stop it; the message is there as before.
   void abandon_copy(Destination& destination, int index) noexcept {
     if (destination.copied == nullptr) return;
-    while (!destination.copied->reached()) std::this_thread::yield();
+    while (!destination.copied->reached()) give_way();
     destination.copied = nullptr;
     auto& box = shared_.mailboxes[static_cast<std::size_t>(rank())];
     const std::scoped_lock lock(box.mutex);

@@ -1,7 +1,5 @@
 #include "transport/mpi/mpi_transport.hpp"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -14,6 +12,7 @@
 #include "base/at_end.hpp"
 #include "base/error.hpp"
 #include "base/forks.hpp"
+#include "base/give_way.hpp"
 #include "base/keep.hpp"
 #include "transport/mpi/cuda_support.hpp"
 #include "transport/mpi/mpi_library.hpp"
@@ -332,7 +331,7 @@ MPI_Comm copy_of(MPI_Comm comm, double timeout_seconds) {
     check(MPI_Test(&copying->request, &done, MPI_STATUS_IGNORE), "MPI_Test");
     if (done) return copying->copy;
     if (std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() > timeout_seconds) break;
-    sched_yield();
+    give_way();
   }
   {
     const std::lock_guard lock(unfinished().mutex);
