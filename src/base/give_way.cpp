@@ -3,14 +3,19 @@
 #include <sched.h>
 #include <time.h>
 
+#include <algorithm>
 #include <chrono>
 
 namespace weir {
 namespace {
 
-// Threads that only wait hand the core on within microseconds.
+// Ranks that wait, too, hand the core on within microseconds. One that computes keeps it for a while, and then waits, too: only
+// what takes several time slices in a row is none of them.
 constexpr auto shortest_slice = std::chrono::microseconds(500);
+constexpr int slices_in_a_row = 4;
 constexpr int calls_without_yield = 100;
+
+thread_local int slices = 0;      // that the last yields took, one after another
 thread_local int calls_left = 0;  // without a yield
 
 }  // namespace
@@ -22,8 +27,11 @@ bool yield_core() noexcept {
   }
   const auto begin = std::chrono::steady_clock::now();
   sched_yield();
-  if (std::chrono::steady_clock::now() - begin > shortest_slice) calls_left = calls_without_yield;
-  return calls_left == 0;
+  const bool slow = std::chrono::steady_clock::now() - begin > shortest_slice;
+  slices = slow ? std::min(slices + 1, slices_in_a_row) : 0;
+  if (slices < slices_in_a_row) return true;
+  calls_left = calls_without_yield;
+  return false;
 }
 
 void give_way() noexcept {

@@ -5,9 +5,8 @@ namespace weir {
 
 /// Yields: returns at once if no other thread wants this core. Thread-safe.
 ///
-/// Returns false if other threads compute on this core: this yield, or one of the last 100, took as long as a time slice. The
-/// caller should then sleep. A thread that wakes gets the core at once; one that yields waits for a time slice (milliseconds) each
-/// time.
+/// Returns false if other threads compute on this core: several yields in a row took a time slice each (milliseconds), and were not
+/// 100 calls ago. The caller should then sleep: a thread that wakes gets the core at once.
 bool yield_core() noexcept;
 
 /// Yields, or sleeps for the system's shortest time (some 50 us) if other threads compute on this core. Thread-safe.
