@@ -1,13 +1,12 @@
 #include "cuda/nccl.hpp"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <bit>
 #include <chrono>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/give_way.hpp"
 #include "cuda/nccl_library.hpp"
 #include "kernels/narrow.hpp"
 
@@ -174,7 +173,7 @@ NcclCommunicator::~NcclCommunicator() {
   ncclResult_t state = nccl().comm_finalize(native(comm_));
   const auto begin = std::chrono::steady_clock::now();
   while (state == ncclInProgress && std::chrono::steady_clock::now() - begin < longest_farewell) {
-    sched_yield();
+    give_way();
     if (nccl().comm_get_async_error(native(comm_), &state) != ncclSuccess) state = ncclInternalError;
   }
   if (state == ncclSuccess)

@@ -82,7 +82,7 @@ int __wrap_hwloc_topology_load(hwloc_topology_t) { return -1; }
 
 // What MPI_Test completes stays in lists that SimGrid 3.32 searches from end to end; what a wait completes does not. So tests are
 // waits that end at once, since a cancelled request is among what they wait for: one for all requests that were tested in vain, and
-// only where time has passed. Polling takes no time, and would never end: a rank that yields waits until one of these is done,
+// only where time has passed. Polling takes no time, and would never end: a rank that gives way waits until one of these is done,
 // which is what infinitely fast polling would see.
 
 int __real_MPI_Isend(const void* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm, MPI_Request* request);

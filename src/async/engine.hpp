@@ -136,13 +136,13 @@ class Engine {
   void remove_writer(const LaterWriter& writer) noexcept { std::erase(writers_, &writer); }
   /// From now on `run`, in flight or not, has another priority.
   void reprioritise(Run& run, int priority);
-  /// Polls until `open`; yields the processor while nothing moves.
+  /// Polls until `open`; gives way while nothing moves.
   void drive_until(const bool& open);
   /// Until `run` has finished.
   void drive(Run& run);
   /// Until then, or until `end`; one round at least.
   void drive(Run& run, Clock::time_point end);
-  /// One round; yields the processor where nothing moves.
+  /// One round; gives way where nothing moves.
   void poll_or_idle() noexcept {
     if (!poll()) idle();
   }

@@ -4,38 +4,39 @@
 #include <time.h>
 
 #include <algorithm>
-#include <chrono>
 
 namespace weir {
 namespace {
 
-// Ranks that wait, too, hand the core on within microseconds. One that computes keeps it for a while, and then waits, too: only
-// what takes several time slices in a row is none of them.
-constexpr auto shortest_slice = std::chrono::microseconds(500);
-constexpr int slices_in_a_row = 4;
+constexpr auto slow_yield = std::chrono::microseconds(500);  // threads that only wait hand the core on sooner
 constexpr int calls_without_yield = 100;
-
-thread_local int slices = 0;      // that the last yields took, one after another
-thread_local int calls_left = 0;  // without a yield
 
 }  // namespace
 
-bool yield_core() noexcept {
-  if (calls_left > 0) {
-    --calls_left;
-    return false;
-  }
-  const auto begin = std::chrono::steady_clock::now();
-  sched_yield();
-  const bool slow = std::chrono::steady_clock::now() - begin > shortest_slice;
-  slices = slow ? std::min(slices + 1, slices_in_a_row) : 0;
-  if (slices < slices_in_a_row) return true;
-  calls_left = calls_without_yield;
+bool Yielding::should_yield() noexcept {
+  if (calls_left_ == 0) return true;
+  --calls_left_;
   return false;
 }
 
+void Yielding::note(std::chrono::nanoseconds took) noexcept {
+  slow_ = took > slow_yield ? std::min(slow_ + 1, slow_in_a_row_) : 0;
+  if (slow_ == slow_in_a_row_) calls_left_ = calls_without_yield;
+}
+
+bool Yielding::yield() noexcept {
+  if (!should_yield()) return false;
+  const auto begin = std::chrono::steady_clock::now();
+  sched_yield();
+  note(std::chrono::steady_clock::now() - begin);
+  return true;
+}
+
 void give_way() noexcept {
-  if (yield_core()) return;
+  // A rank of the same job computes for a while, too, and then waits; to wake beside it would take the core from it each time. Four
+  // slow yields in a row are somebody else's.
+  thread_local Yielding yielding(4);
+  if (yielding.yield()) return;
   const timespec shortest{0, 1};
   nanosleep(&shortest, nullptr);
 }

@@ -36,8 +36,8 @@ class ProgressThread {
     StandardFloatingPoint standard_;
   };
 
-  /// `core` -1: wherever the system puts it; it then sleeps a little between polls that move nothing, so that it takes no core from
-  /// those that compute. Throws std::system_error.
+  /// `core` -1: wherever the system puts it; it then always sleeps a little between polls that move nothing, so that it takes no
+  /// core from those that compute. Throws std::system_error.
   ProgressThread(Engine& engine, int core, End end);
   ProgressThread(const ProgressThread&) = delete;
   ProgressThread& operator=(const ProgressThread&) = delete;

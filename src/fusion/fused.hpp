@@ -23,7 +23,7 @@ class FusedImpl {
   /// `contributes`: false for a tensor that this rank skips.
   virtual void ready(std::int64_t tensor, void* gradient, std::int64_t count, DataType type, bool contributes) = 0;
   virtual void progress() = 0;
-  /// `idles`: yields the processor where nothing moves, as one that waits does.
+  /// `idles`: gives way where nothing moves, as one that waits does.
   [[nodiscard]] virtual bool test(std::int64_t tensor, bool idles) = 0;
   virtual void wait(std::int64_t tensor) = 0;
   virtual void wait_all() = 0;

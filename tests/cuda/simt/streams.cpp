@@ -9,6 +9,7 @@
 #include <random>
 #include <thread>
 
+#include "base/give_way.hpp"
 #include "cuda_runtime.h"
 
 namespace {
@@ -135,7 +136,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
       if (stream == nullptr) return simt::remember(cudaErrorInvalidResourceHandle);
       if (stream->proceed()) break;
     }
-    std::this_thread::yield();
+    weir::give_way();
   }
   return cudaSuccess;
 }
@@ -168,7 +169,7 @@ cudaError_t cudaEventQuery(cudaEvent_t handle) {
   return simt::remember(has_happened(of(handle)) ? cudaSuccess : cudaErrorNotReady);
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
-  for (bool done = false; !done; std::this_thread::yield()) {
+  for (bool done = false; !done; weir::give_way()) {
     const std::scoped_lock lock(mutex);
     done = has_happened(of(handle));
   }

@@ -1,0 +1,44 @@
+// When a thread that waits yields, and when it sleeps.
+#include "base/give_way.hpp"
+#include "support/catch.hpp"
+
+namespace weir {
+namespace {
+
+using std::chrono::microseconds;
+
+int calls_without_yield(Yielding& yielding) {
+  int calls = 0;
+  while (!yielding.should_yield()) ++calls;
+  return calls;
+}
+
+}  // namespace
+
+TEST_CASE("so many slow yields in a row make the next 100 calls sleep, and then each one does") {
+  for (const int in_a_row : {1, 4}) {
+    Yielding yielding(in_a_row);
+    for (int i = 1; i < in_a_row; ++i) {
+      yielding.note(microseconds(501));
+      CHECK(yielding.should_yield());
+    }
+    for (int again = 0; again < 3; ++again) {
+      yielding.note(microseconds(501));
+      CHECK(calls_without_yield(yielding) == 100);
+    }
+    yielding.note(microseconds(500));
+    CHECK(yielding.should_yield());
+    for (int i = 1; i < in_a_row; ++i) yielding.note(microseconds(501));
+    CHECK(yielding.should_yield());
+  }
+}
+
+TEST_CASE("fast yields between slow ones never make a call sleep") {
+  Yielding yielding(4);
+  for (int i = 0; i < 100; ++i) {
+    yielding.note(i % 4 == 3 ? microseconds(1) : microseconds(5000));
+    CHECK(yielding.should_yield());
+  }
+}
+
+}  // namespace weir
