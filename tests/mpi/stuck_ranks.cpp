@@ -19,37 +19,12 @@ namespace {
 
 using namespace weir;
 
-constexpr int culprit = 2, iterations = 10, fateful = 6;
+constexpr int ranks = 4, culprit = 2, iterations = 10, fateful = 6;
 
-/// What rank 2 does instead of going on. True: it leaves out a plan.
-bool misbehave(std::string_view how) {
-  while (how == "freeze") std::raise(SIGSTOP);  // mpirun wakes ranks before it ends them
-  if (how == "kill") std::raise(SIGKILL);
-  if (how == "delay") sleep(3);
-  return how == "skip";
-}
-
-void train(const Communicator& comm, std::string_view how) {
-  AllreducePlan early(comm, {.count = 20000, .algorithm = "hi_oktopk", .name = "early layers"}),
-      late(comm, {.count = 30000, .density = 0.02, .algorithm = "oktopk", .name = "late layers"});
-  std::vector<float> gradient(30000);
-  for (int t = 1; t <= iterations; ++t) {
-    for (std::size_t i = 0; i < gradient.size(); ++i)
-      gradient[i] = static_cast<float>((i * 2654435761U + static_cast<unsigned>(t)) % 1000);
-    const bool leaves_out = t == fateful && comm.rank() == culprit && misbehave(how);
-    if (t == fateful && how == "signal") std::raise(SIGUSR1);
-    if (!leaves_out) late.run(gradient);
-    Operation operation = early.start(std::span(gradient).first(20000));
-    usleep(1000);  // the caller computes
-    operation.wait();
-  }
-}
-
-/// Until as many ranks have written a dump; for a minute at most.
-void await_dumps(std::string_view how) {
+/// Until so many ranks have written a dump; for a minute at most.
+void await_dumps(int expected) {
   const char* folder = std::getenv("WEIR_DUMP");
   if (folder == nullptr) return;
-  const int expected = how == "freeze" || how == "kill" ? 3 : 4;
   for (int tries = 0; tries < 1200; ++tries) {
     std::error_code ignored;
     const auto there = std::ranges::count_if(std::filesystem::directory_iterator(folder, ignored), [](const auto& entry) {
@@ -57,6 +32,33 @@ void await_dumps(std::string_view how) {
     });
     if (there >= expected) return;
     usleep(50'000);
+  }
+}
+
+/// What rank 2 does instead of going on. True: it leaves out a plan.
+bool misbehave(std::string_view how, double timeout_seconds) {
+  while (how == "freeze") std::raise(SIGSTOP);  // mpirun wakes ranks before it ends them
+  if (how == "kill") std::raise(SIGKILL);
+  if (how == "delay") {
+    sleep(3);
+    if (timeout_seconds < 3) await_dumps(ranks - 1);  // where others fill the machine, their deadlines come later
+  }
+  return how == "skip";
+}
+
+void train(const Communicator& comm, std::string_view how, double timeout_seconds) {
+  AllreducePlan early(comm, {.count = 20000, .algorithm = "hi_oktopk", .name = "early layers"}),
+      late(comm, {.count = 30000, .density = 0.02, .algorithm = "oktopk", .name = "late layers"});
+  std::vector<float> gradient(30000);
+  for (int t = 1; t <= iterations; ++t) {
+    for (std::size_t i = 0; i < gradient.size(); ++i)
+      gradient[i] = static_cast<float>((i * 2654435761U + static_cast<unsigned>(t)) % 1000);
+    const bool leaves_out = t == fateful && comm.rank() == culprit && misbehave(how, timeout_seconds);
+    if (t == fateful && how == "signal") std::raise(SIGUSR1);
+    if (!leaves_out) late.run(gradient);
+    Operation operation = early.start(std::span(gradient).first(20000));
+    usleep(1000);  // the caller computes
+    operation.wait();
   }
 }
 
@@ -73,11 +75,11 @@ int main(int argc, char** argv) {
     const Communicator comm(MPI_COMM_WORLD);
     comm.state()->settings.timeout_seconds = seconds;
     comm.state()->engine.set_timeout(seconds);
-    train(comm, how);
+    train(comm, how, seconds);
   } catch (const Error& error) {
     std::printf("%s\n", error.what());
     std::fflush(stdout);
-    await_dumps(how);
+    await_dumps(how == "freeze" || how == "kill" ? ranks - 1 : ranks);
     if (how == "kill") _exit(0);  // MPI would wait for who is gone
     if (how != "delay") MPI_Abort(MPI_COMM_WORLD, 3);
   }
