@@ -9,19 +9,27 @@ namespace weir {
 namespace {
 
 constexpr auto slow_yield = std::chrono::microseconds(500);  // threads that only wait hand the core on sooner
-constexpr int calls_without_yield = 100;
 
 }  // namespace
 
 bool Yielding::should_yield() noexcept {
-  if (calls_left_ == 0) return true;
-  --calls_left_;
+  if (calls_left_.load(std::memory_order_relaxed) <= 0) return true;
+  calls_left_.fetch_sub(1, std::memory_order_relaxed);
   return false;
 }
 
 void Yielding::note(std::chrono::nanoseconds took) noexcept {
-  slow_ = took > slow_yield ? std::min(slow_ + 1, slow_in_a_row_) : 0;
-  if (slow_ == slow_in_a_row_) calls_left_ = calls_without_yield;
+  if (took <= slow_yield) {
+    slow_.store(0, std::memory_order_relaxed);
+    pause_.store(shortest_pause, std::memory_order_relaxed);
+    return;
+  }
+  const int slow = std::min(slow_.load(std::memory_order_relaxed) + 1, slow_in_a_row_);
+  slow_.store(slow, std::memory_order_relaxed);
+  if (slow < slow_in_a_row_) return;
+  const int pause = pause_.load(std::memory_order_relaxed);
+  calls_left_.store(pause, std::memory_order_relaxed);
+  pause_.store(std::min(2 * pause, longest_pause), std::memory_order_relaxed);
 }
 
 bool Yielding::yield() noexcept {

@@ -1,12 +1,14 @@
 // give_way.hpp: how a thread that waits lets others have its core.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 
 namespace weir {
 
-/// Tells a thread that waits whether to yield or to sleep. Where other threads compute on its core, a thread that yields waits for
-/// time slices (milliseconds) each time; one that sleeps gets the core when it wakes. Not thread-safe.
+/// Tells threads that wait whether to yield or to sleep. Where other threads compute on its core, a thread that yields waits for
+/// time slices (milliseconds) each time; one that sleeps gets the core when it wakes. Thread-safe: threads that share one share
+/// what it has learnt.
 class Yielding {
  public:
   /// `slow_in_a_row`: so many slow yields, one after another, mean that others compute on this core.
@@ -14,16 +16,20 @@ class Yielding {
 
   /// Yields, and returns true; or returns false: the caller should sleep.
   bool yield() noexcept;
-  /// What yield() goes by. Returns whether the next call should yield: the next 100 should not once enough yields in a row have
-  /// each taken over half a millisecond. After these 100, one more slow yield is enough.
+  /// What yield() goes by. Returns whether the next call should yield. Once enough yields in a row have each taken over half a
+  /// millisecond, the next 100 calls should not. If the yield after them is slow again, the next 200 should not, and so on up to
+  /// 6,400.
   [[nodiscard]] bool should_yield() noexcept;
   /// A yield took so long.
   void note(std::chrono::nanoseconds took) noexcept;
 
  private:
+  static constexpr int shortest_pause = 100, longest_pause = 6400;  // calls without a yield
+
   int slow_in_a_row_;
-  int slow_ = 0;        // yields, one after another
-  int calls_left_ = 0;  // without a yield
+  std::atomic<int> slow_ = 0;  // yields, one after another
+  std::atomic<int> pause_ = shortest_pause;
+  std::atomic<int> calls_left_ = 0;  // of a pause
 };
 
 /// Yields, or sleeps for the system's shortest time (some 50 us) if other threads compute on this core. Thread-safe.

@@ -15,21 +15,24 @@ int calls_without_yield(Yielding& yielding) {
 
 }  // namespace
 
-TEST_CASE("so many slow yields in a row make the next 100 calls sleep, and then each one does") {
+TEST_CASE("so many slow yields in a row make the next 100 calls sleep, and each one after that twice as many") {
   for (const int in_a_row : {1, 4}) {
     Yielding yielding(in_a_row);
     for (int i = 1; i < in_a_row; ++i) {
       yielding.note(microseconds(501));
       CHECK(yielding.should_yield());
     }
-    for (int again = 0; again < 3; ++again) {
+    for (const int pause : {100, 200, 400, 800, 1600, 3200, 6400, 6400}) {
       yielding.note(microseconds(501));
-      CHECK(calls_without_yield(yielding) == 100);
+      CHECK(calls_without_yield(yielding) == pause);
     }
     yielding.note(microseconds(500));
     CHECK(yielding.should_yield());
-    for (int i = 1; i < in_a_row; ++i) yielding.note(microseconds(501));
-    CHECK(yielding.should_yield());
+    for (int i = 0; i < in_a_row; ++i) {
+      CHECK(yielding.should_yield());
+      yielding.note(microseconds(501));
+    }
+    CHECK(calls_without_yield(yielding) == 100);
   }
 }
 

@@ -41,8 +41,9 @@ class Bell {
   /// Until it rings, or has rung since the last time; not for long, since there may be deadlines.
   void wait() {
     // Most messages come within microseconds: to sleep and be woken takes several times as long as to yield.
+    static Yielding yielding(1);
     const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(100);
-    while (yields_ && !rung_ && yielding_.yield() && std::chrono::steady_clock::now() < end) {
+    while (yields_ && !rung_ && yielding.yield() && std::chrono::steady_clock::now() < end) {
     }
     std::unique_lock lock(mutex_);
     yields_ = heard_.wait_for(lock, std::chrono::microseconds(500), [&] { return rung_.load(); });
@@ -53,8 +54,6 @@ class Bell {
   std::mutex mutex_;
   std::condition_variable heard_;
   std::atomic<bool> rung_ = false;
-  // Of the thread that waits:
-  Yielding yielding_{1};
   bool yields_ = true;  // messages come: the last wait ended with one
 };
 
