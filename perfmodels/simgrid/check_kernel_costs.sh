@@ -1,6 +1,6 @@
 #!/bin/bash
 # check_kernel_costs.sh KERNEL_COSTS_CPP OBJECT...: fails when a float kernel of the host has no row in kernel_costs.cpp, or a row
-# names a symbol that no object defines. Also when nothing calls give_way(), by which simulated ranks wait.
+# names a symbol that no object defines. Fails also when no object calls give_way(): simulated ranks wait there.
 set -euo pipefail
 costs=$1; shift
 defined=$(nm --defined-only "$@" | awk '$2 ~ /[TW]/ {print $3}' | sort -u)
@@ -16,6 +16,6 @@ complain() {
   while read -r symbol; do echo "  $symbol  $(c++filt "$symbol")"; done <<<"$2"
 }
 complain "what do these kernels cost? Add a row for each:" "$missing" >&2
-[[ $waits -gt 0 ]] || echo "CMakeLists.txt: no object calls weir::give_way(), which it wraps: how do ranks wait now?" >&2
+[[ $waits -gt 0 ]] || echo "CMakeLists.txt: it wraps weir::give_way(), which no object calls. Wrap what ranks wait by now." >&2
 complain "the library has no such functions any more. Mend their rows:" "$stale" >&2
 exit 1

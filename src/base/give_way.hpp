@@ -11,16 +11,16 @@ namespace weir {
 /// what it has learnt.
 class Yielding {
  public:
-  /// `slow_in_a_row`: so many slow yields, one after another, mean that others compute on this core.
+  /// Takes the number of consecutive slow yields that mean that others compute on this core.
   constexpr explicit Yielding(int slow_in_a_row) : slow_in_a_row_(slow_in_a_row) {}
 
   /// Yields, and returns true; or returns false: the caller should sleep.
   bool yield() noexcept;
-  /// What yield() goes by. Returns whether the next call should yield. Once enough yields in a row have each taken over half a
-  /// millisecond, the next 100 calls should not. If the yield after them is slow again, the next 200 should not, and so on up to
-  /// 6,400.
+  /// Returns whether the next call of yield() yields, and counts that call. A yield is slow if it took over half a millisecond.
+  /// After enough consecutive slow yields, the next 100 calls do not yield. If the yield after them is slow again, the next 200
+  /// calls do not, and so on up to 6,400.
   [[nodiscard]] bool should_yield() noexcept;
-  /// A yield took so long.
+  /// Records how long a yield took.
   void note(std::chrono::nanoseconds took) noexcept;
 
  private:

@@ -72,8 +72,8 @@ class Transport {
   [[nodiscard]] virtual std::unique_ptr<SharedSegment> open_segment(std::string_view name, std::int64_t bytes);
   /// True once: the request is done and its slot free again. Throws Error(WEIR_ERR_TRANSPORT).
   bool test(Request request);
-  /// For a caller with nothing to do: gives the core to others. Returns once something may have come, or after about half a
-  /// millisecond, and later where others keep the core.
+  /// Gives the core to others, for a caller with nothing to do. Returns once something may have come, or after about half a
+  /// millisecond. Takes longer if others keep the core.
   virtual void idle() noexcept;
   /// Gets on with all large messages under `tag`, not only with the one that is tested.
   virtual void push(int /*tag*/) {}

@@ -48,8 +48,8 @@ void check_exact(const Communicator& comm, std::int64_t n, std::int64_t k, Input
   REQUIRE(check.failure() == "");
 }
 
-/// Thinned, of large cases each runs with one or two of CTest's numbers of ranks, by turns: every rank computes what all of them
-/// have.
+/// Returns whether a large case, of this number, runs with this number of ranks. Thinned, each runs with one or two of CTest's
+/// numbers of ranks, by turns: large cases cost much, since every rank computes what all of them have.
 bool in_turn(const Communicator& comm, std::uint64_t number = 0) {
   const std::uint64_t turn = comm.size() == 7 ? 1 : static_cast<std::uint64_t>(comm.size());  // 1 and 7, 2, 3, 4
   return (turn + number + test_offset()) % std::min<std::uint64_t>(test_every(), 4) == 0;
