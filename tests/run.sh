@@ -90,10 +90,7 @@ mpi_tests=(tests_of_mpi killed_run stuck_ranks other_abi weir_cli trainee late_r
 build() {
   local name=$1 mpicc=$2 targets=$3
   shift 3
-  # GCC collects its garbage from 1 GB on, which no file needs, not from 256 MB: a twentieth less time.
-  local flags=${CXXFLAGS:-}
-  if "${CXX:-c++}" --version | grep -q "Free Software Foundation"; then flags+=" --param=ggc-min-heapsize=500000"; fi
-  cmake -S "$root" -B "$build/$name" -G Ninja -DCMAKE_CXX_FLAGS="$flags" -DMPI_C_COMPILER="$(command -v "$mpicc")" -DMPIEXEC_EXECUTABLE="$(command -v "${mpicc/mpicc/mpiexec}")" \
+  cmake -S "$root" -B "$build/$name" -G Ninja -DMPI_C_COMPILER="$(command -v "$mpicc")" -DMPIEXEC_EXECUTABLE="$(command -v "${mpicc/mpicc/mpiexec}")" \
     -DPython3_EXECUTABLE=/usr/bin/python3 "$@" >"$build/$name.configure.log" 2>&1 || { cat "$build/$name.configure.log"; exit 1; }
   # shellcheck disable=SC2086
   cmake --build "$build/$name" --parallel "$((jobs + 1))" --target $targets

@@ -11,14 +11,11 @@
 
 #include <algorithm>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "base/state.hpp"
 #include "collectives/allreduce.hpp"
-#include "collectives/allreduce_oktopk.hpp"
 #include "collectives/control.hpp"
-#include "collectives/host_space.hpp"
 #include "collectives/node_shards.hpp"
 #include "collectives/switch_groups.hpp"
 
@@ -32,31 +29,31 @@ class HiOkTopk final : public SparseAllreduce<T> {
       : problem_(problem),
         groups_(*problem.switches),
         parts_(problem.count, groups_.parts(), groups_.mine(), groups_.members(), groups_.counterparts()),
-        group_(problem_of_group(problem)),
+        group_(make_oktopk<T>(problem_of_group(problem))),
         allgather_(parts_, std::min(parts_.size(0), largest_update(problem)), largest_update(problem), problem,
                    Gathering::doubling),
         words_(2 * (word_counts + groups_.parts())),
         undelivered_indices_(most_kept(problem)),
         undelivered_values_(most_kept(problem)) {
     if (parts_.mine() < 0) return;
-    across_.emplace(problem_across(problem, parts_));
+    across_ = make_oktopk<T>(problem_across(problem, parts_));
     part_indices_ = Buffer<std::uint32_t>(std::min(parts_.size(parts_.mine()), largest_update(problem)));
   }
 
   void reset() override {
     state_ = {};
-    group_.reset();
+    group_->reset();
     if (across_) across_->reset();
   }
   void scale(double factor) override {
-    group_.scale(factor);
+    group_->scale(factor);
     if (across_) across_->scale(factor);
   }
   void visit_state(StateVisitor& visitor) override {
     visitor.state(state_);
     {
       const StateVisitor::Scope scope(visitor, "group");
-      group_.visit_state(visitor);
+      group_->visit_state(visitor);
     }
     if (!across_) return;
     const StateVisitor::Scope scope(visitor, "across");
@@ -67,7 +64,7 @@ class HiOkTopk final : public SparseAllreduce<T> {
     across_->visit_state(visitor);
   }
   [[nodiscard]] std::int64_t memory_bytes() const override {
-    return group_.memory_bytes() + (across_ ? across_->memory_bytes() : 0) + allgather_.memory_bytes() + words_.bytes() +
+    return group_->memory_bytes() + (across_ ? across_->memory_bytes() : 0) + allgather_.memory_bytes() + words_.bytes() +
            part_indices_.bytes() + undelivered_indices_.bytes() + undelivered_values_.bytes();
   }
 
@@ -75,7 +72,7 @@ class HiOkTopk final : public SparseAllreduce<T> {
     const std::int64_t iteration = state_.iteration;
 
     // 1. the group's sum and its largest k entries, at all ranks of the group
-    const SparseOutcome<T> group = co_await group_.run(channel.group(groups_.members()), local, k, input_error);
+    const SparseOutcome<T> group = co_await group_->run(channel.group(groups_.members()), local, k, input_error);
 
     // 2. my part of them among the groups
     SparseOutcome<T> part;
@@ -214,8 +211,8 @@ class HiOkTopk final : public SparseAllreduce<T> {
   const SwitchGroups& groups_;
   const ShardMap parts_;
   State state_;
-  OkTopk<T, HostSpace<T>> group_;
-  std::optional<OkTopk<T, HostSpace<T>>> across_;  // of owners of a part
+  std::unique_ptr<SparseAllreduce<T>> group_;
+  std::unique_ptr<SparseAllreduce<T>> across_;  // of owners of a part; null on others
   NodeAllgather<T> allgather_;
   Buffer<std::uint64_t> words_;
   Buffer<std::uint32_t> part_indices_;
