@@ -14,6 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "support/timeouts.hpp"
+
 namespace {
 
 using namespace weir;
@@ -157,14 +159,14 @@ void in_flight(bool progress_thread) {
 }
 
 void late_peer() {
-  setenv("WEIR_TIMEOUT", "1", 1);
   const bool late = world_rank() == 0;
   {
-    const Communicator comm(MPI_COMM_WORLD);
+    Communicator comm(MPI_COMM_WORLD);
     AllreducePlan dense(comm, {.count = 100000, .algorithm = "dense_torus2d"}), sparse(comm, {.count = 100000});
     std::vector<float> gradient(100000, 1);
     dense.run(gradient);
     sparse.run(gradient);
+    test::set_timeout(comm, 1);
     if (late) sleep(3);
     try {
       sparse.run(gradient);

@@ -16,12 +16,6 @@ Settings with_progress_thread(Settings settings) {
   return settings;
 }
 
-void set_timeout(Communicator& comm, double seconds) {
-  const auto inside = comm.state()->enter();
-  comm.state()->settings.timeout_seconds = seconds;
-  comm.state()->engine.set_timeout(seconds);
-}
-
 void run_ranks(int ranks, const std::function<void(Communicator&)>& body, const RankOptions& options) {
   InprocJob job(ranks, options.seed, options.fault, options.make_copier);
   std::vector<Location> machine(static_cast<std::size_t>(ranks));
@@ -31,7 +25,6 @@ void run_ranks(int ranks, const std::function<void(Communicator&)>& body, const 
     for (std::size_t rank = 0; rank < machine.size(); ++rank) machine[rank] = ordered[options.places[rank]];
   }
   const Settings settings = with_progress_thread(options.settings);
-  // A short timeout is about what the test does: where others fill the machine, making communicators may take longer.
   Settings patient = settings;
   if (options.fault.rank < 0) patient.timeout_seconds = std::max(patient.timeout_seconds, 60.0);
   std::vector<std::unique_ptr<Transport>> transports;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "communicator/communicator.hpp"
+#include "support/timeouts.hpp"
 #include "transport/inproc/inproc_transport.hpp"
 
 namespace weir::test {
@@ -23,9 +24,6 @@ struct RankOptions {
 
 /// TEST_PROGRESS_THREAD=1 gives each rank of every test a progress thread.
 [[nodiscard]] Settings with_progress_thread(Settings settings);
-
-/// Of later calls, and of what is in flight.
-void set_timeout(Communicator& comm, double seconds);
 
 /// Throws what the lowest rank threw. The timeout of the settings is that of `body`: communicators are made more patiently.
 void run_ranks(int ranks, const std::function<void(Communicator&)>& body, const RankOptions& options = {});
