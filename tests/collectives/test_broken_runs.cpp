@@ -93,23 +93,22 @@ TEST_CASE("a run that nobody has waited for is refused another one, and keeps it
 
 TEST_CASE("a timeout that nobody has waited for breaks the plan all the same") {
   RankCheck check;
-  run_ranks(3,
-            [&](Communicator& comm) {
-              AllreducePlan plan(comm, {.count = 500});
-              if (comm.rank() == 2) return;  // never comes
-              std::vector<float> gradient = ramp(500, comm.rank());
-              Operation operation = plan.start(gradient);
-              while (!plan.state()->run.finished) comm.state()->engine.poll();
-              for (const weir_status status : {WEIR_ERR_BUSY, WEIR_ERR_TIMEOUT, WEIR_ERR_STATE}) {
-                try {
-                  status == WEIR_ERR_TIMEOUT ? operation.wait() : plan.run(gradient);
-                  check.that(false, "it runs");
-                } catch (const Error& error) {
-                  check.that(error.status() == status, error.what());
-                }
-              }
-            },
-            {.settings = {.timeout_seconds = 0.2}});
+  run_ranks(3, [&](Communicator& comm) {
+    AllreducePlan plan(comm, {.count = 500});
+    set_timeout(comm, 0.2);
+    if (comm.rank() == 2) return;  // never comes
+    std::vector<float> gradient = ramp(500, comm.rank());
+    Operation operation = plan.start(gradient);
+    while (!plan.state()->run.finished) comm.state()->engine.poll();
+    for (const weir_status status : {WEIR_ERR_BUSY, WEIR_ERR_TIMEOUT, WEIR_ERR_STATE}) {
+      try {
+        status == WEIR_ERR_TIMEOUT ? operation.wait() : plan.run(gradient);
+        check.that(false, "it runs");
+      } catch (const Error& error) {
+        check.that(error.status() == status, error.what());
+      }
+    }
+  });
   REQUIRE(check.failure() == "");
 }
 
@@ -126,10 +125,11 @@ TEST_CASE(
         if (left_out(4)) continue;
         std::atomic<int> ended = 0;
         RankCheck check;
-        Settings settings{.timeout_seconds = 0.1};
+        Settings settings;
         settings.shared_memory = shared_memory;
         const auto body = [&](Communicator& comm) {
           AllreducePlan plan(comm, {.count = 3000, .algorithm = std::string(row.name)});
+          set_timeout(comm, 0.1);
           auto gradient = std::make_unique<std::vector<float>>(ramp(3000, comm.rank()));
           while (comm.rank() == 2 && ended < 2) std::this_thread::yield();
           try {
@@ -290,24 +290,23 @@ TEST_CASE("a dense plan that an exception ends in flight breaks off on all ranks
 TEST_CASE("who comes after the others have given up hears of it at once") {
   RankCheck check;
   std::atomic<int> ended = 0;
-  run_ranks(3,
-            [&](Communicator& comm) {
-              AllreducePlan plan(comm, {.count = 500});
-              std::vector<float> gradient = ramp(500, comm.rank());
-              while (comm.rank() == 2 && ended < 2) std::this_thread::yield();
-              const Clock::time_point begin = Clock::now();
-              try {
-                plan.run(gradient);
-                check.that(false, "it runs");
-              } catch (const Error& error) {
-                check.that(error.status() == WEIR_ERR_TIMEOUT, error.what());
-                const std::string text = error.what();
-                const bool own = text.find("rank 2 waited") != std::string::npos;
-                check.that(comm.rank() != 2 || (!own && Clock::now() - begin < std::chrono::milliseconds(1500)), text);
-              }
-              ++ended;
-            },
-            {.settings = {.timeout_seconds = 3}});
+  run_ranks(3, [&](Communicator& comm) {
+    AllreducePlan plan(comm, {.count = 500});
+    set_timeout(comm, 3);
+    std::vector<float> gradient = ramp(500, comm.rank());
+    while (comm.rank() == 2 && ended < 2) std::this_thread::yield();
+    const Clock::time_point begin = Clock::now();
+    try {
+      plan.run(gradient);
+      check.that(false, "it runs");
+    } catch (const Error& error) {
+      check.that(error.status() == WEIR_ERR_TIMEOUT, error.what());
+      const std::string text = error.what();
+      const bool own = text.find("rank 2 waited") != std::string::npos;
+      check.that(comm.rank() != 2 || (!own && Clock::now() - begin < std::chrono::milliseconds(1500)), text);
+    }
+    ++ended;
+  });
   REQUIRE(check.failure() == "");
 }
 
@@ -315,35 +314,35 @@ TEST_CASE("after a timeout in the making of a plan the communicator makes nothin
   for (const std::string algorithm : {"oktopk", "dense_torus2d", "auto"}) {
     RankCheck check;
     std::barrier<> together(2);
-    run_ranks(2,
-              [&](Communicator& comm) {
-                const auto make = [&] { return AllreducePlan(comm, {.count = 1000, .algorithm = algorithm}); };
-                bool made = false;
-                AllreducePlan before = make();
-                if (comm.rank() == 0) {
-                  try {
-                    static_cast<void>(make());
-                    check.that(false, "a plan was made by one rank of two");
-                  } catch (const Error& error) {
-                    check.that(error.status() == WEIR_ERR_TIMEOUT, error.what());
-                  }
-                }
-                together.arrive_and_wait();
-                for (int again = 0; again < 3; ++again) {
-                  try {
-                    static_cast<void>(make());
-                    check.that(comm.rank() == 1 && !made, "a plan was made");  // what rank 0 has said is enough for one
-                    made = true;
-                  } catch (const Error& error) {
-                    const bool told = error.status() == WEIR_ERR_TIMEOUT || error.status() == WEIR_ERR_STATE;
-                    check.that(told, error.what());
-                  }
-                }
-                together.arrive_and_wait();
-                std::vector<float> gradient = ramp(1000, comm.rank());
-                before.run(gradient);  // what was there goes on
-              },
-              {.settings = {.timeout_seconds = 0.5}});
+    run_ranks(2, [&](Communicator& comm) {
+      const auto make = [&] { return AllreducePlan(comm, {.count = 1000, .algorithm = algorithm}); };
+      bool made = false;
+      AllreducePlan before = make();
+      set_timeout(comm, 0.5);
+      if (comm.rank() == 0) {
+        try {
+          static_cast<void>(make());
+          check.that(false, "a plan was made by one rank of two");
+        } catch (const Error& error) {
+          check.that(error.status() == WEIR_ERR_TIMEOUT, error.what());
+        }
+      }
+      together.arrive_and_wait();
+      for (int again = 0; again < 3; ++again) {
+        try {
+          static_cast<void>(make());
+          check.that(comm.rank() == 1 && !made, "a plan was made");  // what rank 0 has said is enough for one
+          made = true;
+        } catch (const Error& error) {
+          const bool told = error.status() == WEIR_ERR_TIMEOUT || error.status() == WEIR_ERR_STATE;
+          check.that(told, error.what());
+        }
+      }
+      together.arrive_and_wait();
+      set_timeout(comm, 60);
+      std::vector<float> gradient = ramp(1000, comm.rank());
+      before.run(gradient);  // what was there goes on
+    });
     INFO(algorithm);
     REQUIRE(check.failure() == "");
   }

@@ -71,12 +71,13 @@ TEST_CASE("an error while some ranks connect is an error of all, and ends what i
               [&](Communicator& comm) {
                 const cuda::OnDevice on(comm.rank());
                 AllreducePlan earlier(comm, dense());
+                set_timeout(comm, 0.6);
                 if (comm.rank() == 3) simt::nccl.fault = fault;  // ranks 0 and 1 are another group
                 errors.expect(comm.rank(), status, part, [&] { AllreducePlan(comm, dense("dense_torus2d")); });
                 Upload<float> there(std::vector<float>(1000, 1), nullptr);
                 errors.expect(comm.rank(), WEIR_ERR_STATE, "NCCL was aborted", [&] { earlier.run(there.data(), nullptr); });
               },
-              {.machine = "node:2 rank:2", .settings = {.timeout_seconds = 0.6}});
+              {.machine = "node:2 rank:2"});
     REQUIRE(errors.failure() == "");
     REQUIRE(simt::nccl_communicators() == before);
   }
@@ -91,6 +92,7 @@ TEST_CASE("a dense_torus2d that is stuck across nodes, with work in the nodes be
               AllreducePlan plan(comm, dense("dense_torus2d"));
               Upload<float> there(std::vector<float>(1000, 1), nullptr);
               plan.run(there.data(), nullptr);
+              set_timeout(comm, 0.6);
               simt::nccl.fault = Fault::stuck;
               simt::nccl.calls_before_fault = 1;
               try {
@@ -101,7 +103,7 @@ TEST_CASE("a dense_torus2d that is stuck across nodes, with work in the nodes be
               }
               check.that(cuda::current_device() == comm.rank(), "another GPU");
             },
-            {.machine = "node:2 rank:2", .settings = {.timeout_seconds = 0.6}});
+            {.machine = "node:2 rank:2"});
   REQUIRE(check.failure() == "");
   REQUIRE(simt::nccl_communicators() == before);
 }
@@ -181,29 +183,27 @@ TEST_CASE("an error of NCCL aborts its communicators and ends all plans on them,
       INFO(algorithm << ", fault " << static_cast<int>(fault));
       const int before = simt::nccl_communicators();
       RankCheck check;
-      run_ranks(2,
-                [&](Communicator& comm) {
-                  const cuda::OnDevice on(comm.rank());
-                  AllreducePlan broken(comm, dense(algorithm)), other(comm, dense());
-                  Upload<float> there(std::vector<float>(1000, 1), nullptr);
-                  const auto expect = [&](weir_status wanted, const std::string& text, const std::function<void()>& call) {
-                    try {
-                      call();
-                      check.that(false, "no error instead of " + text);
-                    } catch (const Error& error) {
-                      check.that(error.status() == wanted && std::string(error.what()).find(text) != std::string::npos,
-                                 error.what());
-                    }
-                  };
-                  broken.run(there.data(), nullptr);
-                  if (comm.rank() == 1) simt::nccl.fault = fault;
-                  expect(status, part, [&] { broken.run(there.data(), nullptr); });
-                  check.that(simt::nccl_communicators() < before + 2 * 2, "not aborted");
-                  expect(WEIR_ERR_STATE, "cannot run again", [&] { broken.run(there.data(), nullptr); });
-                  expect(WEIR_ERR_STATE, "NCCL was aborted on rank 0 after an error", [&] { other.run(there.data(), nullptr); });
-                  expect(WEIR_ERR_UNSUPPORTED, "rank 0: NCCL was aborted after an error", [&] { AllreducePlan(comm, dense()); });
-                },
-                {.settings = {.timeout_seconds = 0.6}});
+      run_ranks(2, [&](Communicator& comm) {
+        const cuda::OnDevice on(comm.rank());
+        AllreducePlan broken(comm, dense(algorithm)), other(comm, dense());
+        Upload<float> there(std::vector<float>(1000, 1), nullptr);
+        const auto expect = [&](weir_status wanted, const std::string& text, const std::function<void()>& call) {
+          try {
+            call();
+            check.that(false, "no error instead of " + text);
+          } catch (const Error& error) {
+            check.that(error.status() == wanted && std::string(error.what()).find(text) != std::string::npos, error.what());
+          }
+        };
+        broken.run(there.data(), nullptr);
+        set_timeout(comm, 0.6);
+        if (comm.rank() == 1) simt::nccl.fault = fault;
+        expect(status, part, [&] { broken.run(there.data(), nullptr); });
+        check.that(simt::nccl_communicators() < before + 2 * 2, "not aborted");
+        expect(WEIR_ERR_STATE, "cannot run again", [&] { broken.run(there.data(), nullptr); });
+        expect(WEIR_ERR_STATE, "NCCL was aborted on rank 0 after an error", [&] { other.run(there.data(), nullptr); });
+        expect(WEIR_ERR_UNSUPPORTED, "rank 0: NCCL was aborted after an error", [&] { AllreducePlan(comm, dense()); });
+      });
       REQUIRE(check.failure() == "");
       REQUIRE(simt::nccl_communicators() == before);
     }
@@ -212,20 +212,19 @@ TEST_CASE("an error of NCCL aborts its communicators and ends all plans on them,
 
 TEST_CASE("a rank that does not come to a dense run in CUDA memory", "[nccl]") {
   RankCheck check;
-  run_ranks(3,
-            [&](Communicator& comm) {
-              const cuda::OnDevice on(comm.rank());
-              AllreducePlan plan(comm, dense());
-              Upload<float> there(std::vector<float>(1000, 1), nullptr);
-              if (comm.rank() == 2) return;
-              try {
-                plan.run(there.data(), nullptr);
-                check.that(false, "no error");
-              } catch (const Error& error) {
-                check.that(error.status() == WEIR_ERR_TIMEOUT, error.what());
-              }
-            },
-            {.settings = {.timeout_seconds = 0.6}});
+  run_ranks(3, [&](Communicator& comm) {
+    const cuda::OnDevice on(comm.rank());
+    AllreducePlan plan(comm, dense());
+    Upload<float> there(std::vector<float>(1000, 1), nullptr);
+    set_timeout(comm, 0.6);
+    if (comm.rank() == 2) return;
+    try {
+      plan.run(there.data(), nullptr);
+      check.that(false, "no error");
+    } catch (const Error& error) {
+      check.that(error.status() == WEIR_ERR_TIMEOUT, error.what());
+    }
+  });
   REQUIRE(check.failure() == "");
 }
 

@@ -369,6 +369,7 @@ TEST_CASE("a silent peer ends in a timeout with a dump on every survivor, and th
                     config.routing = Routing::by_node;
                     std::vector<float> vectors;  // outlives what is in flight
                     EmbeddingTable table(comm, config);
+                    set_timeout(comm, 0.2);
                     try {
                       for (int t = 0; t < 100; ++t) {
                         const TableBatch batch = make_table_batch(config, comm.rank(), t);
@@ -385,7 +386,7 @@ TEST_CASE("a silent peer ends in a timeout with a dump on every survivor, and th
                         check.that(text.find(part) != std::string::npos, text);
                     }
                   },
-                  {.machine = machine, .fault = {.rank = 2, .after = after}, .settings = {.timeout_seconds = 0.2}});
+                  {.machine = machine, .fault = {.rank = 2, .after = after}});
         INFO(exchange.name << " on '" << machine << "' after " << after);
         REQUIRE(check.failure() == "");
       }

@@ -120,6 +120,7 @@ TEST_CASE("after a call that finds no memory to start with, the next ones end, a
         const std::vector<std::int64_t> ids{1, 7, 1};
         std::vector<float> first(12), again(12), gradients(12, 0.5F);  // outlive what is in flight
         EmbeddingTable table(comm, make_table_config("columns", 20, 4, 6));
+        set_timeout(comm, 0.5);
         const bool poor = comm.rank() == ranks / 2;
         const bool found = succeeds(poor && scarce == 0, [&] { return table.lookup(std::span(ids), first); });
         const bool prefetched = succeeds(poor && scarce == 1, [&] { return table.prefetch(std::span(ids)); });
@@ -128,7 +129,7 @@ TEST_CASE("after a call that finds no memory to start with, the next ones end, a
         const bool found_again = succeeds(false, [&] { return table.lookup(std::span(ids), again); });
         check.that(!found || !found_again || same_bits(first, again) != updated, "vectors after an update, or none");
       };
-      run_ranks(ranks, run, {.settings = {.timeout_seconds = 0.5}});
+      run_ranks(ranks, run);
       INFO(ranks << " ranks, call " << scarce);
       CHECK(check.failure() == "");
     }

@@ -380,6 +380,7 @@ TEST_CASE("a tensor that never comes ends in a timeout that names it, or the buf
               [&](Communicator& comm) {
                 const std::vector<FusedTensor> tensors = few_tensors();
                 FusedAllreduce fused(comm, config_of(scheme), tensors);
+                set_timeout(comm, 0.3);
                 Gradients gradients = gradients_of<float>(tensors, comm.rank(), 3, 0);
                 all_ready(fused, gradients, comm.rank() == 1 ? std::vector<int>{1} : std::vector<int>{});
                 while (comm.rank() == 1 && timed_out < 2) {  // it is there, but for this tensor
@@ -403,7 +404,7 @@ TEST_CASE("a tensor that never comes ends in a timeout that names it, or the buf
                 }
                 check.that(then == WEIR_ERR_STATE, "ready() after that");
               },
-              {.settings = {.timeout_seconds = 0.3, .dump = ""}});
+              {.settings = {.dump = ""}});
     REQUIRE(check.failure() == "");
   }
 }
@@ -485,6 +486,7 @@ TEST_CASE("a timeout is told to those who ask again and again, too", "[fusion]")
             [&](Communicator& comm) {
               const std::vector<FusedTensor> tensors = few_tensors();
               FusedAllreduce fused(comm, config_of(FusionScheme::ahead_inter), tensors);
+              set_timeout(comm, 0.3);
               Gradients gradients = gradients_of<float>(tensors, comm.rank(), 3, 0);
               if (comm.rank() != 1) {
                 all_ready(fused, gradients);
@@ -503,7 +505,7 @@ TEST_CASE("a timeout is told to those who ask again and again, too", "[fusion]")
               }
               while (timed_out < 2) std::this_thread::yield();
             },
-            {.settings = {.timeout_seconds = 0.3, .dump = ""}});
+            {.settings = {.dump = ""}});
   REQUIRE(check.failure() == "");
 }
 

@@ -25,8 +25,6 @@ void run_ranks(int ranks, const std::function<void(Communicator&)>& body, const 
     for (std::size_t rank = 0; rank < machine.size(); ++rank) machine[rank] = ordered[options.places[rank]];
   }
   const Settings settings = with_progress_thread(options.settings);
-  Settings patient = settings;
-  if (options.fault.rank < 0) patient.timeout_seconds = std::max(patient.timeout_seconds, 60.0);
   std::vector<std::unique_ptr<Transport>> transports;
   for (int rank = 0; rank < ranks; ++rank) transports.push_back(job.transport(rank));
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(ranks));
@@ -35,8 +33,7 @@ void run_ranks(int ranks, const std::function<void(Communicator&)>& body, const 
     threads.emplace_back([&, rank] {
       const auto i = static_cast<std::size_t>(rank);
       try {
-        Communicator comm(detail::make_communicator(std::move(transports[i]), machine[i], patient));
-        set_timeout(comm, settings.timeout_seconds);
+        Communicator comm(detail::make_communicator(std::move(transports[i]), machine[i], settings));
         body(comm);
       } catch (...) {
         errors[i] = std::current_exception();

@@ -25,7 +25,7 @@ struct RankOptions {
 /// TEST_PROGRESS_THREAD=1 gives each rank of every test a progress thread.
 [[nodiscard]] Settings with_progress_thread(Settings settings);
 
-/// Throws what the lowest rank threw. The timeout of the settings is that of `body`: communicators are made more patiently.
+/// Throws what the lowest rank threw.
 void run_ranks(int ranks, const std::function<void(Communicator&)>& body, const RankOptions& options = {});
 
 }  // namespace weir::test
