@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <memory>
 
-#include "base/config_check.hpp"
 #include "benchmarks/benchmarks.hpp"
 #include "cli/bench_input.hpp"
 #include "cli/bench_turns.hpp"
 #include "cli/mpi_start.hpp"
 #include "cli/report.hpp"
 #include "kernels/kernels.hpp"
+#include "model/cost.hpp"
 
 namespace weir::cli {
 namespace {
@@ -34,10 +34,11 @@ class Size {
   Size(const Communicator& comm, const Options& options, std::int64_t count)
       : comm_(comm), options_(options), count_(count), gradients_(make_gradients(count, comm.rank(), 3)) {
     at_once_ = std::clamp<std::int64_t>(elements_at_once / count, 1, most_at_once);
-    for (const ExchangeSchedule schedule :
-         {ExchangeSchedule::automatic, ExchangeSchedule::direct, ExchangeSchedule::phased, ExchangeSchedule::one_round})
+    for (const std::string_view schedule : schedule_names)
       plans_.push_back(std::make_unique<AllreducePlan>(
-          comm, AllreduceConfig{.count = count, .density = options.density, .schedule = schedule, .radix = options.radix}));
+          comm, AllreduceConfig{.count = count,
+                                .density = options.density,
+                                .algorithm_parameters = fmt::format("schedule={},radix={}", schedule, options.radix)}));
     in_place_ = std::make_unique<AllreducePlan>(comm, AllreduceConfig{.count = count, .density = options.density});
   }
 
@@ -47,8 +48,8 @@ class Size {
               [&](int) { MPI_Allreduce(MPI_IN_PLACE, dense.data(), static_cast<int>(count_), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD); },
               [&](int t) { dense = gradient(t); }},
              {"add", [&](int t) { kernels::host::add(gradient(t).data(), sum.data(), count_); }}};
-    for (auto& plan : plans_)
-      ways_.push_back({std::string(name_of(plan->config().schedule)), [&, p = plan.get()](int t) { p->run_sparse(gradient(t)); }});
+    for (std::size_t i = 0; i < plans_.size(); ++i)
+      ways_.push_back({std::string(schedule_names[i]), [&, p = plans_[i].get()](int t) { p->run_sparse(gradient(t)); }});
     ways_.push_back({"in place", [&](int) { in_place_->run(dense); }, [&](int t) { dense = gradient(t); }});
     take_turns(ways_, options_.warmup, options_.iterations, at_once_, progress, done);
   }

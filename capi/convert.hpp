@@ -17,6 +17,7 @@ inline AllreduceConfig from_c(const weir_allreduce_config& c) {
   config.density = c.density;
   config.k = c.k;
   config.algorithm = c.algorithm != nullptr ? c.algorithm : "";
+  config.algorithm_parameters = c.algorithm_parameters != nullptr ? c.algorithm_parameters : "";
   config.trial_iterations = c.trial_iterations;
   config.compressor = c.compressor != nullptr ? c.compressor : "";
   config.compressor_parameters = c.compressor_parameters != nullptr ? c.compressor_parameters : "";
@@ -30,11 +31,6 @@ inline AllreduceConfig from_c(const weir_allreduce_config& c) {
   config.wire_format = static_cast<WireFormat>(c.wire_format);
   config.wire_values = static_cast<WireValues>(c.wire_values);
   config.threshold_period = c.threshold_period;
-  config.boundary_period = c.boundary_period;
-  config.balance_trigger = c.balance_trigger;
-  config.window = c.window;
-  config.schedule = static_cast<ExchangeSchedule>(c.schedule);
-  config.radix = c.radix;
   config.threads = c.threads;
   config.non_finite = static_cast<NonFinite>(c.non_finite);
   config.dense_iterations = c.dense_iterations;
@@ -53,6 +49,7 @@ inline weir_allreduce_config to_c(const AllreduceConfig& full) {
   c.density = full.density;
   c.k = full.k;
   c.algorithm = full.algorithm.c_str();
+  c.algorithm_parameters = full.algorithm_parameters.c_str();
   c.trial_iterations = full.trial_iterations;
   c.compressor = full.compressor.c_str();
   c.compressor_parameters = full.compressor_parameters.c_str();
@@ -66,11 +63,6 @@ inline weir_allreduce_config to_c(const AllreduceConfig& full) {
   c.wire_format = static_cast<std::int32_t>(full.wire_format);
   c.wire_values = static_cast<std::int32_t>(full.wire_values);
   c.threshold_period = full.threshold_period;
-  c.boundary_period = full.boundary_period;
-  c.balance_trigger = full.balance_trigger;
-  c.window = full.window;
-  c.schedule = static_cast<std::int32_t>(full.schedule);
-  c.radix = full.radix;
   c.threads = full.threads;
   c.non_finite = static_cast<std::int32_t>(full.non_finite);
   c.dense_iterations = full.dense_iterations;
@@ -117,6 +109,7 @@ inline weir_algorithm_info to_c(const AlgorithmInfo& full) {
   c.host_memory = full.host_memory ? 1 : 0;
   c.cuda_memory = full.cuda_memory ? 1 : 0;
   c.packed = full.packed ? 1 : 0;
+  c.parameters = full.parameters.data();
   return c;
 }
 
@@ -298,6 +291,7 @@ inline FusionConfig from_c(const weir_fusion_config& c) {
   config.type = static_cast<DataType>(c.type);
   config.density = c.density;
   config.algorithm = c.algorithm != nullptr ? c.algorithm : "";
+  config.algorithm_parameters = c.algorithm_parameters != nullptr ? c.algorithm_parameters : "";
   config.threshold = static_cast<Threshold>(c.threshold);
   config.samplings = c.samplings;
   config.error_feedback = static_cast<Feedback>(c.error_feedback);
@@ -305,9 +299,6 @@ inline FusionConfig from_c(const weir_fusion_config& c) {
   config.wire_format = static_cast<WireFormat>(c.wire_format);
   config.wire_values = static_cast<WireValues>(c.wire_values);
   config.threshold_period = c.threshold_period;
-  config.boundary_period = c.boundary_period;
-  config.balance_trigger = c.balance_trigger;
-  config.window = c.window;
   config.non_finite = static_cast<NonFinite>(c.non_finite);
   config.priority = c.priority;
   config.name = c.name != nullptr ? c.name : "";
@@ -322,6 +313,7 @@ inline weir_fusion_config to_c(const FusionConfig& full) {
   c.type = static_cast<std::int32_t>(full.type);
   c.density = full.density;
   c.algorithm = full.algorithm.c_str();
+  c.algorithm_parameters = full.algorithm_parameters.c_str();
   c.threshold = static_cast<std::int32_t>(full.threshold);
   c.samplings = full.samplings;
   c.error_feedback = static_cast<std::int32_t>(full.error_feedback);
@@ -329,9 +321,6 @@ inline weir_fusion_config to_c(const FusionConfig& full) {
   c.wire_format = static_cast<std::int32_t>(full.wire_format);
   c.wire_values = static_cast<std::int32_t>(full.wire_values);
   c.threshold_period = full.threshold_period;
-  c.boundary_period = full.boundary_period;
-  c.balance_trigger = full.balance_trigger;
-  c.window = full.window;
   c.non_finite = static_cast<std::int32_t>(full.non_finite);
   c.priority = full.priority;
   c.name = full.name.c_str();

@@ -119,7 +119,7 @@ thread_tests=(test_engine test_observation test_progress_thread test_exact test_
 # What a change inside a folder can break. A change elsewhere can break anything.
 labels_of() {
   case $1 in
-    src/collectives/allreduce_*.cpp | src/collectives/schedules.cpp) echo checkpoint collectives contract failures fusion sanitized ;;
+    src/collectives/allreduce_*.cpp | src/collectives/oktopk_schedules.cpp) echo checkpoint collectives contract failures fusion sanitized ;;
     src/collectives/oktopk*) echo checkpoint collectives contract cuda failures fusion sanitized ;;
     src/compress/*.cpp) echo collectives compress sanitized ;;
     src/embedding/*) echo contract embedding failures optim sanitized ;;

@@ -51,9 +51,7 @@ module weir_c
     integer(c_int64_t) :: count = 0
     integer(c_int64_t) :: k = 0
     real(c_double) :: density = 0
-    real(c_double) :: balance_trigger = 0
     integer(c_int64_t) :: threshold_period = 0
-    integer(c_int64_t) :: boundary_period = 0
     integer(c_int64_t) :: dense_iterations = 0
     integer(c_int64_t) :: warmup_iterations = 0
     type(c_ptr) :: algorithm = c_null_ptr
@@ -61,23 +59,21 @@ module weir_c
     integer(c_int32_t) :: type = 0
     integer(c_int32_t) :: threshold = 0
     integer(c_int32_t) :: non_finite = 0
-    integer(c_int32_t) :: window = 0
     integer(c_int32_t) :: priority = 0
     integer(c_int32_t) :: error_feedback = 0
     integer(c_int32_t) :: average = 0
     integer(c_int32_t) :: wire_format = 0
     integer(c_int32_t) :: wire_values = 0
     integer(c_int32_t) :: samplings = 0
-    integer(c_int64_t) :: trial_iterations = 0
     integer(c_int32_t) :: memory = 0
     integer(c_int32_t) :: seed = 0
+    integer(c_int32_t) :: threads = 0
+    integer(c_int64_t) :: trial_iterations = 0
     type(c_ptr) :: compressor = c_null_ptr
     type(c_ptr) :: compressor_parameters = c_null_ptr
     real(c_double) :: feedback_decay = 0
     real(c_double) :: feedback_gain = 0
-    integer(c_int32_t) :: schedule = 0
-    integer(c_int32_t) :: radix = 0
-    integer(c_int64_t) :: threads = 0
+    type(c_ptr) :: algorithm_parameters = c_null_ptr
   end type
 
   type, bind(C) :: c_statistics
@@ -114,6 +110,7 @@ module weir_c
     integer(c_int32_t) :: host_memory = 0
     integer(c_int32_t) :: cuda_memory = 0
     integer(c_int32_t) :: packed = 0
+    type(c_ptr) :: parameters = c_null_ptr
   end type
 
   type, bind(C) :: c_compressor_info
@@ -231,9 +228,8 @@ module weir_c
     real(c_double) :: density = 0
     integer(c_int64_t) :: buffer_bytes = 0
     integer(c_int64_t) :: threshold_period = 0
-    integer(c_int64_t) :: boundary_period = 0
-    real(c_double) :: balance_trigger = 0
     type(c_ptr) :: algorithm = c_null_ptr
+    type(c_ptr) :: algorithm_parameters = c_null_ptr
     type(c_ptr) :: name = c_null_ptr
     integer(c_int32_t) :: scheme = 0
     integer(c_int32_t) :: type = 0
@@ -241,12 +237,10 @@ module weir_c
     integer(c_int32_t) :: samplings = 0
     integer(c_int32_t) :: wire_format = 0
     integer(c_int32_t) :: wire_values = 0
-    integer(c_int32_t) :: window = 0
     integer(c_int32_t) :: non_finite = 0
     integer(c_int32_t) :: error_feedback = 0
     integer(c_int32_t) :: average = 0
     integer(c_int32_t) :: priority = 0
-    integer(c_int32_t) :: reserved = 0
   end type
 
   type, bind(C) :: c_fusion_statistics
@@ -1620,7 +1614,7 @@ module weir_c
 
 contains
 
-  !> `texts`, WEIR_LONG_TEXT_LENGTH + 1 characters for each of 4, must live as long as `c` is in use.
+  !> `texts`, WEIR_LONG_TEXT_LENGTH + 1 characters for each of 5, must live as long as `c` is in use.
   subroutine allreduce_config_to_c(from, c, texts)
     type(weir_allreduce_config), intent(in) :: from
     type(c_allreduce_config), intent(out) :: c
@@ -1633,9 +1627,10 @@ contains
     c%density = from%density
     c%k = from%k
     c%algorithm = c_text(from%algorithm, texts(:, 1))
+    c%algorithm_parameters = c_text(from%algorithm_parameters, texts(:, 2))
     c%trial_iterations = from%trial_iterations
-    c%compressor = c_text(from%compressor, texts(:, 2))
-    c%compressor_parameters = c_text(from%compressor_parameters, texts(:, 3))
+    c%compressor = c_text(from%compressor, texts(:, 3))
+    c%compressor_parameters = c_text(from%compressor_parameters, texts(:, 4))
     c%seed = from%seed
     c%error_feedback = from%error_feedback
     c%feedback_decay = from%feedback_decay
@@ -1646,17 +1641,12 @@ contains
     c%wire_format = from%wire_format
     c%wire_values = from%wire_values
     c%threshold_period = from%threshold_period
-    c%boundary_period = from%boundary_period
-    c%balance_trigger = from%balance_trigger
-    c%window = from%window
-    c%schedule = from%schedule
-    c%radix = from%radix
     c%threads = from%threads
     c%non_finite = from%non_finite
     c%dense_iterations = from%dense_iterations
     c%warmup_iterations = from%warmup_iterations
     c%priority = from%priority
-    c%name = c_text(from%name, texts(:, 4))
+    c%name = c_text(from%name, texts(:, 5))
   end subroutine
 
   !> `texts`, WEIR_TEXT_LENGTH + 1 characters for each of 2, must live as long as `c` is in use.
@@ -1716,7 +1706,7 @@ contains
     c%optional = merge(1, 0, from%optional)
   end subroutine
 
-  !> `texts`, WEIR_TEXT_LENGTH + 1 characters for each of 2, must live as long as `c` is in use.
+  !> `texts`, WEIR_LONG_TEXT_LENGTH + 1 characters for each of 3, must live as long as `c` is in use.
   subroutine fusion_config_to_c(from, c, texts)
     type(weir_fusion_config), intent(in) :: from
     type(c_fusion_config), intent(out) :: c
@@ -1728,6 +1718,7 @@ contains
     c%type = from%type
     c%density = from%density
     c%algorithm = c_text(from%algorithm, texts(:, 1))
+    c%algorithm_parameters = c_text(from%algorithm_parameters, texts(:, 2))
     c%threshold = from%threshold
     c%samplings = from%samplings
     c%error_feedback = from%error_feedback
@@ -1735,12 +1726,9 @@ contains
     c%wire_format = from%wire_format
     c%wire_values = from%wire_values
     c%threshold_period = from%threshold_period
-    c%boundary_period = from%boundary_period
-    c%balance_trigger = from%balance_trigger
-    c%window = from%window
     c%non_finite = from%non_finite
     c%priority = from%priority
-    c%name = c_text(from%name, texts(:, 2))
+    c%name = c_text(from%name, texts(:, 3))
   end subroutine
 
   subroutine operator_part_to_c(from, c)
@@ -1857,6 +1845,7 @@ contains
     to%density = c%density
     to%k = c%k
     to%algorithm = text_of(c%algorithm)
+    to%algorithm_parameters = text_of(c%algorithm_parameters)
     to%trial_iterations = c%trial_iterations
     to%compressor = text_of(c%compressor)
     to%compressor_parameters = text_of(c%compressor_parameters)
@@ -1870,11 +1859,6 @@ contains
     to%wire_format = c%wire_format
     to%wire_values = c%wire_values
     to%threshold_period = c%threshold_period
-    to%boundary_period = c%boundary_period
-    to%balance_trigger = c%balance_trigger
-    to%window = c%window
-    to%schedule = c%schedule
-    to%radix = c%radix
     to%threads = c%threads
     to%non_finite = c%non_finite
     to%dense_iterations = c%dense_iterations
@@ -1921,6 +1905,7 @@ contains
     to%host_memory = c%host_memory /= 0
     to%cuda_memory = c%cuda_memory /= 0
     to%packed = c%packed /= 0
+    to%parameters = text_of(c%parameters)
   end subroutine
 
   subroutine compressor_info_from_c(c, to)
@@ -2058,6 +2043,7 @@ contains
     to%type = c%type
     to%density = c%density
     to%algorithm = text_of(c%algorithm)
+    to%algorithm_parameters = text_of(c%algorithm_parameters)
     to%threshold = c%threshold
     to%samplings = c%samplings
     to%error_feedback = c%error_feedback
@@ -2065,9 +2051,6 @@ contains
     to%wire_format = c%wire_format
     to%wire_values = c%wire_values
     to%threshold_period = c%threshold_period
-    to%boundary_period = c%boundary_period
-    to%balance_trigger = c%balance_trigger
-    to%window = c%window
     to%non_finite = c%non_finite
     to%priority = c%priority
     to%name = text_of(c%name)

@@ -68,18 +68,6 @@ module weir_types
   integer, parameter :: WEIR_WIRE_VALUES_BFLOAT16 = 1 !< needs float32
   integer, parameter :: WEIR_WIRE_VALUES_FLOAT16 = 2 !< needs float32
 
-  !> How the messages of oktopk, and of the exchanges of hi_oktopk, are arranged. Every schedule delivers the same bits. phased and
-  !> one_round are for host memory, native wire values, and thresholds that select at most k entries (exact, mstopk).
-
-  !> the cheapest by the cost functions, for the k of each run; `explanation()` names it
-  integer, parameter :: WEIR_EXCHANGE_AUTOMATIC = 0
-  !> Ok-Topk section 3.1.1: every rank sends to every other; at most 3 k entries a rank
-  integer, parameter :: WEIR_EXCHANGE_DIRECT = 1
-  !> split and reduce digit by digit of the rank number: about `radix` log P messages in place of P
-  integer, parameter :: WEIR_EXCHANGE_PHASED = 2
-  !> every rank gathers every selection, and sums and cuts for itself: log P messages, for small k P
-  integer, parameter :: WEIR_EXCHANGE_ONE_ROUND = 3
-
   !> Error feedback: what a rank remembers of what it did not deliver (GRACE section IV calls it memory).
 
   integer, parameter :: WEIR_FEEDBACK_NONE = 0 !< nothing: what is not delivered is lost
@@ -239,6 +227,9 @@ module weir_types
     !> a name from the list of algorithms; "auto": the cheapest on this machine by the cost functions, which may be dense;
     !> "auto_sparse": the cheapest sparse one
     character(len=WEIR_TEXT_LENGTH) :: algorithm = 'oktopk'
+    !> parameters of the algorithm, by name: "window=8,schedule=direct". Those not named have their defaults; `weir info
+    !> --algorithms` lists them. With `algorithm = auto`, each algorithm takes those that it has
+    character(len=WEIR_LONG_TEXT_LENGTH) :: algorithm_parameters = ''
     !> with `algorithm = auto`: this many runs of each of up to three candidates, then the fastest by the clock stays; 0: the
     !> prediction decides; at most 10^6
     integer(int64) :: trial_iterations = 0_int64
@@ -270,15 +261,9 @@ module weir_types
     !> gradients of float64. With `algorithm = auto`, Weir may also choose native
     integer :: wire_values = WEIR_WIRE_VALUES_NATIVE
     integer(int64) :: threshold_period = 32_int64 !< tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48
-    integer(int64) :: boundary_period = 64_int64 !< tau of Ok-Topk Algorithm 1, 1 to 2^48
-    real(real64) :: balance_trigger = 4.0_real64 !< balance when the largest part exceeds this many times the mean
-    integer :: window = 4 !< exchanges in flight during split-and-reduce, 1 to 65536
-    !> WEIR_EXCHANGE_AUTOMATIC, ...: of oktopk and hi_oktopk; others have one only, and take `automatic`
-    integer :: schedule = WEIR_EXCHANGE_AUTOMATIC
-    integer :: radix = 0 !< of the phased schedule: 2, 4, 8, 16, 32 or 64; 0: the cheapest by the cost functions
     !> threads of this rank that select, merge and apply, in host memory; may differ between ranks. The result does not depend on
     !> it. 0: WEIR_THREADS, else the cores that this rank has for itself
-    integer(int64) :: threads = 0_int64
+    integer :: threads = 0
     integer :: non_finite = WEIR_NON_FINITE_ERROR !< WEIR_NON_FINITE_ERROR, ...: what NaN and infinity do
     integer(int64) :: dense_iterations = 0_int64 !< the first iterations run dense (the Ok-Topk authors use 512); at most 2^48
     !> after those, density falls exponentially from 25 % to its target (DGC), with sparse compressors; at most 2^48
@@ -325,6 +310,7 @@ module weir_types
     logical :: host_memory = .false. !< takes gradients in host memory
     logical :: cuda_memory = .false. !< takes gradients in CUDA memory
     logical :: packed = .false. !< carries bytes that compressors make of float32 gradients
+    character(len=:), allocatable :: parameters !< with their defaults: "window=4"; empty: it has none
   end type
 
   !> One row of the compressor registry: what AllreduceConfig's `compressor` may name.
@@ -462,6 +448,7 @@ module weir_types
     !> gtopk, oktopk and hi_oktopk deliver the largest entries of a buffer, so that tensors may go missing again; the others deliver
     !> all that ranks have selected. "auto", "auto_sparse": topk_allgather or topk_dsa, whichever is predicted to be cheaper
     character(len=WEIR_TEXT_LENGTH) :: algorithm = 'auto'
+    character(len=WEIR_LONG_TEXT_LENGTH) :: algorithm_parameters = '' !< parameters of the algorithm, as in AllreduceConfig
     integer :: threshold = WEIR_THRESHOLD_EXACT !< WEIR_THRESHOLD_EXACT, ...: how entries are selected
     integer :: samplings = 30 !< N of MSTopK (CommLib Algorithm 1), and most bisections of redsync
     integer :: error_feedback = WEIR_FEEDBACK_AUTOMATIC !< WEIR_FEEDBACK_NONE, ...: residual or none; automatic is residual
@@ -470,9 +457,6 @@ module weir_types
     !> WEIR_WIRE_VALUES_NATIVE, ...: how values travel; bfloat16 and float16 need float32. Dense tensors travel as they are
     integer :: wire_values = WEIR_WIRE_VALUES_NATIVE
     integer(int64) :: threshold_period = 32_int64 !< tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48
-    integer(int64) :: boundary_period = 64_int64 !< tau of Ok-Topk Algorithm 1, 1 to 2^48
-    real(real64) :: balance_trigger = 4.0_real64 !< oktopk balances when the largest part exceeds this many times the mean
-    integer :: window = 4 !< exchanges in flight during split-and-reduce, 1 to 65536
     !> WEIR_NON_FINITE_ERROR, ...: what NaN and infinity do to the buffer of their tensor; other buffers are delivered
     integer :: non_finite = WEIR_NON_FINITE_ERROR
     !> of the buffer with the last tensor of the forward pass; the earlier a buffer is needed, the higher its own. May differ

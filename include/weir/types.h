@@ -55,16 +55,6 @@ typedef enum weir_wire_values {
   WEIR_WIRE_VALUES_FLOAT16 = 2   /**< needs float32 */
 } weir_wire_values;
 
-/** How the messages of oktopk, and of the exchanges of hi_oktopk, are arranged. Every schedule delivers the same bits. phased
- *  and one_round are for host memory, native wire values, and thresholds that select at most k entries (exact, mstopk). */
-typedef enum weir_exchange_schedule {
-  WEIR_EXCHANGE_AUTOMATIC = 0, /**< the cheapest by the cost functions, for the k of each run; `explanation()` names it */
-  WEIR_EXCHANGE_DIRECT = 1, /**< Ok-Topk section 3.1.1: every rank sends to every other; at most 3 k entries a rank */
-  WEIR_EXCHANGE_PHASED = 2, /**< split and reduce digit by digit of the rank number: about `radix` log P messages in place of P */
-  /** every rank gathers every selection, and sums and cuts for itself: log P messages, for small k P */
-  WEIR_EXCHANGE_ONE_ROUND = 3
-} weir_exchange_schedule;
-
 /** Error feedback: what a rank remembers of what it did not deliver (GRACE section IV calls it memory). */
 typedef enum weir_feedback {
   WEIR_FEEDBACK_NONE = 0, /**< nothing: what is not delivered is lost */
@@ -220,9 +210,7 @@ typedef struct weir_allreduce_config {
   /** k / n in (0, 1]; k is rounded to nearest, at least 1 when n > 0. For sparse compressors and shared_random_k; others ignore
    *  it */
   double density;
-  double balance_trigger;   /**< balance when the largest part exceeds this many times the mean */
   int64_t threshold_period; /**< tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48 */
-  int64_t boundary_period;  /**< tau of Ok-Topk Algorithm 1, 1 to 2^48 */
   int64_t dense_iterations; /**< the first iterations run dense (the Ok-Topk authors use 512); at most 2^48 */
   /** after those, density falls exponentially from 25 % to its target (DGC), with sparse compressors; at most 2^48 */
   int64_t warmup_iterations;
@@ -234,7 +222,6 @@ typedef struct weir_allreduce_config {
   /** weir_threshold: how a rank selects the entries that it contributes, with top_k and dgc; other compressors ignore it */
   int32_t threshold;
   int32_t non_finite; /**< weir_non_finite: what NaN and infinity do */
-  int32_t window;     /**< exchanges in flight during split-and-reduce, 1 to 65536 */
   int32_t priority;   /**< larger is more urgent; may differ between ranks */
   /** weir_feedback: what a rank remembers of what it did not deliver. Some compressors must have none, and refuse `residual` and
    *  `ef21` */
@@ -247,15 +234,18 @@ typedef struct weir_allreduce_config {
    *  of float64. With `algorithm = auto`, Weir may also choose native */
   int32_t wire_values;
   int32_t samplings; /**< N of MSTopK (CommLib Algorithm 1), and most bisections of redsync */
-  /** with `algorithm = auto`: this many runs of each of up to three candidates, then the fastest by the clock stays; 0: the
-   *  prediction decides; at most 10^6 */
-  int64_t trial_iterations;
   /** weir_memory_space: cuda: gradient, residual and update are on the GPU that is current when the plan is made. Every sparse
    *  algorithm runs there; dense_nccl, dense_torus2d, dense_iterations and the sums in nodes of hitopk and hi_oktopk need NCCL
    *  (without it the latter run flat). Where messages go to MPI as GPU memory (`weir info` says so), that GPU must also be
    *  current where runs are started and waited for. */
   int32_t memory;
   int32_t seed; /**< for random compressors; not negative. Their numbers depend on seed, iteration, rank and element only */
+  /** threads of this rank that select, merge and apply, in host memory; may differ between ranks. The result does not depend on
+   *  it. 0: WEIR_THREADS, else the cores that this rank has for itself */
+  int32_t threads;
+  /** with `algorithm = auto`: this many runs of each of up to three candidates, then the fastest by the clock stays; 0: the
+   *  prediction decides; at most 10^6 */
+  int64_t trial_iterations;
   /** a name from the list of compressors: what travels. Empty: the algorithm's own: top_k for sparse, block_quantise for packed,
    *  none for dense ones. "none": nothing is compressed; dense algorithms only. Several, joined by |, need `algorithm = auto`,
    *  which takes the cheapest: "qsgd|top_k|none"; copied */
@@ -267,18 +257,16 @@ typedef struct weir_allreduce_config {
   /** gamma of GRACE section IV: gradients are multiplied by it; finite and not 0. Must be 1 with ef21, and where nothing is
    *  compressed */
   double feedback_gain;
-  int32_t schedule; /**< weir_exchange_schedule: of oktopk and hi_oktopk; others have one only, and take `automatic` */
-  int32_t radix;    /**< of the phased schedule: 2, 4, 8, 16, 32 or 64; 0: the cheapest by the cost functions */
-  /** threads of this rank that select, merge and apply, in host memory; may differ between ranks. The result does not depend on
-   *  it. 0: WEIR_THREADS, else the cores that this rank has for itself */
-  int64_t threads;
+  /** parameters of the algorithm, by name: "window=8,schedule=direct". Those not named have their defaults; `weir info
+   *  --algorithms` lists them. With `algorithm = auto`, each algorithm takes those that it has; copied */
+  const char* algorithm_parameters;
 } weir_allreduce_config;
 
 #define WEIR_ALLREDUCE_CONFIG_INIT                                                                                                 \
   {                                                                                                                                \
-    sizeof(weir_allreduce_config), 0, -1, 0.01, 4.0, 32, 64, 0, 0, "oktopk", "allreduce", WEIR_FLOAT32, WEIR_THRESHOLD_EXACT,      \
-    WEIR_NON_FINITE_ERROR, 4, 0, WEIR_FEEDBACK_AUTOMATIC, 1, WEIR_WIRE_FORMAT_COMPACT, WEIR_WIRE_VALUES_NATIVE, 30, 0,             \
-    WEIR_MEMORY_HOST, 1, "", "", 1.0, 1.0, WEIR_EXCHANGE_AUTOMATIC, 0, 0                                                           \
+    sizeof(weir_allreduce_config), 0, -1, 0.01, 32, 0, 0, "oktopk", "allreduce", WEIR_FLOAT32, WEIR_THRESHOLD_EXACT,               \
+    WEIR_NON_FINITE_ERROR, 0, WEIR_FEEDBACK_AUTOMATIC, 1, WEIR_WIRE_FORMAT_COMPACT, WEIR_WIRE_VALUES_NATIVE, 30,                   \
+    WEIR_MEMORY_HOST, 1, 0, 0, "", "", 1.0, 1.0, ""                                                                                \
   }
 
 /** What one run of a plan did on this rank; times in seconds. Set struct_size to its size before a call fills it. */
@@ -317,10 +305,11 @@ typedef struct weir_algorithm_info {
   size_t struct_size;
   const char* name;
   const char* description;
-  int32_t sparse;      /**< nonzero: delivers k entries; a dense algorithm delivers all */
-  int32_t host_memory; /**< nonzero: takes gradients in host memory */
-  int32_t cuda_memory; /**< nonzero: takes gradients in CUDA memory */
-  int32_t packed;      /**< nonzero: carries bytes that compressors make of float32 gradients */
+  int32_t sparse;         /**< nonzero: delivers k entries; a dense algorithm delivers all */
+  int32_t host_memory;    /**< nonzero: takes gradients in host memory */
+  int32_t cuda_memory;    /**< nonzero: takes gradients in CUDA memory */
+  int32_t packed;         /**< nonzero: carries bytes that compressors make of float32 gradients */
+  const char* parameters; /**< with their defaults: "window=4"; empty: it has none */
 } weir_algorithm_info;
 
 /** One row of the compressor registry: what AllreduceConfig's `compressor` may name. Set struct_size to its size before a call
@@ -483,36 +472,33 @@ typedef struct weir_fusion_config {
    *  and the former takes no larger ones; the others ignore it */
   int64_t buffer_bytes;
   int64_t threshold_period; /**< tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48 */
-  int64_t boundary_period;  /**< tau of Ok-Topk Algorithm 1, 1 to 2^48 */
-  double balance_trigger;   /**< oktopk balances when the largest part exceeds this many times the mean */
   /** a sparse one from the list of algorithms: it exchanges the entries of a buffer. Those that shard within nodes run flat.
    *  gtopk, oktopk and hi_oktopk deliver the largest entries of a buffer, so that tensors may go missing again; the others
    *  deliver all that ranks have selected. "auto", "auto_sparse": topk_allgather or topk_dsa, whichever is predicted to be
    *  cheaper; copied */
   const char* algorithm;
-  const char* name;    /**< for messages and dumps; copied */
-  int32_t scheme;      /**< weir_fusion_scheme: which tensors travel together, and what is sparsified */
-  int32_t type;        /**< weir_data_type: of the gradients' elements: float32 or float64, in host memory */
-  int32_t threshold;   /**< weir_threshold: how entries are selected */
-  int32_t samplings;   /**< N of MSTopK (CommLib Algorithm 1), and most bisections of redsync */
-  int32_t wire_format; /**< weir_wire_format: how indices travel */
+  const char* algorithm_parameters; /**< parameters of the algorithm, as in AllreduceConfig; copied */
+  const char* name;                 /**< for messages and dumps; copied */
+  int32_t scheme;                   /**< weir_fusion_scheme: which tensors travel together, and what is sparsified */
+  int32_t type;                     /**< weir_data_type: of the gradients' elements: float32 or float64, in host memory */
+  int32_t threshold;                /**< weir_threshold: how entries are selected */
+  int32_t samplings;                /**< N of MSTopK (CommLib Algorithm 1), and most bisections of redsync */
+  int32_t wire_format;              /**< weir_wire_format: how indices travel */
   /** weir_wire_values: how values travel; bfloat16 and float16 need float32. Dense tensors travel as they are */
   int32_t wire_values;
-  int32_t window; /**< exchanges in flight during split-and-reduce, 1 to 65536 */
   int32_t non_finite; /**< weir_non_finite: what NaN and infinity do to the buffer of their tensor; other buffers are delivered */
   int32_t error_feedback; /**< weir_feedback: residual or none; automatic is residual */
   int32_t average; /**< nonzero: divide the delivered sum by the number of ranks */
   /** of the buffer with the last tensor of the forward pass; the earlier a buffer is needed, the higher its own. May differ
    *  between ranks */
   int32_t priority;
-  int32_t reserved; /**< 0 */
 } weir_fusion_config;
 
 #define WEIR_FUSION_CONFIG_INIT                                                                                                    \
   {                                                                                                                                \
-    sizeof(weir_fusion_config), 0.01, 26214400, 32, 64, 4.0, "auto", "fused", WEIR_FUSION_AHEAD_TAPERED, WEIR_FLOAT32,             \
-    WEIR_THRESHOLD_EXACT, 30, WEIR_WIRE_FORMAT_COMPACT, WEIR_WIRE_VALUES_NATIVE, 4, WEIR_NON_FINITE_ERROR,                         \
-    WEIR_FEEDBACK_AUTOMATIC, 1, 0, 0                                                                                               \
+    sizeof(weir_fusion_config), 0.01, 26214400, 32, "auto", "", "fused", WEIR_FUSION_AHEAD_TAPERED, WEIR_FLOAT32,                  \
+    WEIR_THRESHOLD_EXACT, 30, WEIR_WIRE_FORMAT_COMPACT, WEIR_WIRE_VALUES_NATIVE, WEIR_NON_FINITE_ERROR, WEIR_FEEDBACK_AUTOMATIC,   \
+    1, 0                                                                                                                           \
   }
 
 /** What one iteration of a FusedAllreduce did on this rank, up to wait_all(); times in seconds. Set struct_size to its size

@@ -49,15 +49,6 @@ enum class WireValues : std::int32_t {
   float16 = 2    ///< needs float32
 };
 
-/// How the messages of oktopk, and of the exchanges of hi_oktopk, are arranged. Every schedule delivers the same bits. phased and
-/// one_round are for host memory, native wire values, and thresholds that select at most k entries (exact, mstopk).
-enum class ExchangeSchedule : std::int32_t {
-  automatic = 0,  ///< the cheapest by the cost functions, for the k of each run; `explanation()` names it
-  direct = 1,     ///< Ok-Topk section 3.1.1: every rank sends to every other; at most 3 k entries a rank
-  phased = 2,     ///< split and reduce digit by digit of the rank number: about `radix` log P messages in place of P
-  one_round = 3   ///< every rank gathers every selection, and sums and cuts for itself: log P messages, for small k P
-};
-
 /// Error feedback: what a rank remembers of what it did not deliver (GRACE section IV calls it memory).
 enum class Feedback : std::int32_t {
   none = 0,  ///< nothing: what is not delivered is lost
@@ -211,6 +202,9 @@ struct AllreduceConfig {
   /// a name from the list of algorithms; "auto": the cheapest on this machine by the cost functions, which may be dense;
   /// "auto_sparse": the cheapest sparse one
   std::string algorithm = "oktopk";
+  /// parameters of the algorithm, by name: "window=8,schedule=direct". Those not named have their defaults; `weir info
+  /// --algorithms` lists them. With `algorithm = auto`, each algorithm takes those that it has
+  std::string algorithm_parameters = "";
   /// with `algorithm = auto`: this many runs of each of up to three candidates, then the fastest by the clock stays; 0: the
   /// prediction decides; at most 10^6
   std::int64_t trial_iterations = 0;
@@ -239,14 +233,9 @@ struct AllreduceConfig {
   /// `algorithm = auto`, Weir may also choose native
   WireValues wire_values = WireValues::native;
   std::int64_t threshold_period = 32;  ///< tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48
-  std::int64_t boundary_period = 64;  ///< tau of Ok-Topk Algorithm 1, 1 to 2^48
-  double balance_trigger = 4.0;  ///< balance when the largest part exceeds this many times the mean
-  int window = 4;  ///< exchanges in flight during split-and-reduce, 1 to 65536
-  ExchangeSchedule schedule = ExchangeSchedule::automatic;  ///< of oktopk and hi_oktopk; others have one only, and take `automatic`
-  int radix = 0;  ///< of the phased schedule: 2, 4, 8, 16, 32 or 64; 0: the cheapest by the cost functions
   /// threads of this rank that select, merge and apply, in host memory; may differ between ranks. The result does not depend on it.
   /// 0: WEIR_THREADS, else the cores that this rank has for itself
-  std::int64_t threads = 0;
+  int threads = 0;
   NonFinite non_finite = NonFinite::error;  ///< what NaN and infinity do
   std::int64_t dense_iterations = 0;        ///< the first iterations run dense (the Ok-Topk authors use 512); at most 2^48
   /// after those, density falls exponentially from 25 % to its target (DGC), with sparse compressors; at most 2^48
@@ -289,10 +278,11 @@ struct Statistics {
 struct AlgorithmInfo {
   std::string_view name;
   std::string_view description;
-  bool sparse = false;       ///< delivers k entries; a dense algorithm delivers all
-  bool host_memory = false;  ///< takes gradients in host memory
-  bool cuda_memory = false;  ///< takes gradients in CUDA memory
-  bool packed = false;       ///< carries bytes that compressors make of float32 gradients
+  bool sparse = false;          ///< delivers k entries; a dense algorithm delivers all
+  bool host_memory = false;     ///< takes gradients in host memory
+  bool cuda_memory = false;     ///< takes gradients in CUDA memory
+  bool packed = false;          ///< carries bytes that compressors make of float32 gradients
+  std::string_view parameters;  ///< with their defaults: "window=4"; empty: it has none
 };
 
 /// One row of the compressor registry: what AllreduceConfig's `compressor` may name.
@@ -426,6 +416,7 @@ struct FusionConfig {
   /// oktopk and hi_oktopk deliver the largest entries of a buffer, so that tensors may go missing again; the others deliver all
   /// that ranks have selected. "auto", "auto_sparse": topk_allgather or topk_dsa, whichever is predicted to be cheaper
   std::string algorithm = "auto";
+  std::string algorithm_parameters = "";          ///< parameters of the algorithm, as in AllreduceConfig
   Threshold threshold = Threshold::exact;         ///< how entries are selected
   int samplings = 30;                             ///< N of MSTopK (CommLib Algorithm 1), and most bisections of redsync
   Feedback error_feedback = Feedback::automatic;  ///< residual or none; automatic is residual
@@ -434,9 +425,6 @@ struct FusionConfig {
   /// how values travel; bfloat16 and float16 need float32. Dense tensors travel as they are
   WireValues wire_values = WireValues::native;
   std::int64_t threshold_period = 32;       ///< tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48
-  std::int64_t boundary_period = 64;        ///< tau of Ok-Topk Algorithm 1, 1 to 2^48
-  double balance_trigger = 4.0;             ///< oktopk balances when the largest part exceeds this many times the mean
-  int window = 4;                           ///< exchanges in flight during split-and-reduce, 1 to 65536
   NonFinite non_finite = NonFinite::error;  ///< what NaN and infinity do to the buffer of their tensor; other buffers are delivered
   /// of the buffer with the last tensor of the forward pass; the earlier a buffer is needed, the higher its own. May differ between
   /// ranks

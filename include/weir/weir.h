@@ -148,9 +148,9 @@ weir_status weir_plan_sparse_result(const weir_plan* plan, weir_sparse_result* r
 weir_status weir_plan_get_statistics(const weir_plan* plan, weir_statistics* statistics);
 /** WEIR_ERR_BUSY while a run is in flight. */
 weir_status weir_plan_residual(const weir_plan* plan, weir_residual* residual);
-/** What is in force: `compressor`, `compressor_parameters` and `error_feedback` also where they were left to the defaults. With
- *  automatic choice, `algorithm`, `wire_format`, `wire_values` and the compressor are the present choice. `k`, `radix` and
- *  `threads` stay as given, also where that is automatic. Texts are valid until the plan's next start or destruction. */
+/** Gives what is in force: `algorithm_parameters`, `compressor`, `compressor_parameters` and `error_feedback` also where they were
+ *  left to the defaults. With automatic choice, `algorithm`, `wire_format`, `wire_values` and the compressor are the present choice.
+ *  `k` and `threads` stay as given, as do schedule=automatic and radix=0. Texts are valid until the plan's next start or destruction. */
 weir_status weir_plan_get_config(const weir_plan* plan, weir_allreduce_config* config);
 /** Bytes that this plan holds, besides the caller's gradient. */
 weir_status weir_plan_memory_bytes(const weir_plan* plan, int64_t* bytes);

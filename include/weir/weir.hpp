@@ -227,9 +227,10 @@ class AllreducePlan {
   template <class T>
   [[nodiscard]] std::span<const T> residual() const;
   [[nodiscard]] std::int64_t residual_begin() const;
-  /// What is in force: with automatic choice, `algorithm`, `wire_format` and `wire_values` are the present choice. `compressor`
-  /// and `compressor_parameters` have the names in force, also where the field was empty; `error_feedback` has what automatic
-  /// stands for. `k`, `radix` and `threads` stay as given, also where that is automatic.
+  /// Returns what is in force: with automatic choice, `algorithm`, `wire_format` and `wire_values` are the present choice.
+  /// `algorithm_parameters` and `compressor_parameters` have all parameters, also those that were not given; `compressor` has its
+  /// name, also where the field was empty; `error_feedback` has what automatic stands for. `k` and `threads` stay as given, as do
+  /// schedule=automatic and radix=0.
   [[nodiscard]] const AllreduceConfig& config() const;
   /// Why the plan uses this algorithm, for people; with automatic choice a table of the predictions, of which trials may have
   /// chosen another than the first: see config().

@@ -12,25 +12,26 @@ _weir() {
     esac
   done
   case "$command $before" in
-    "info --count" | "info --density" | "info --algorithm" | "info --compressor" | "info --compressor-parameters" | \
-      "bench select --count" | "bench select --density" | "bench select --samplings" | "bench select --iterations" | \
-      "bench allreduce --count" | "bench allreduce --density" | "bench allreduce --compressor" | \
-      "bench allreduce --compressor-parameters" | "bench allreduce --trial-iterations" | "bench allreduce --iterations" | \
-      "bench allreduce --warmup" | "bench compress --compressor-parameters" | "bench compress --count" | \
-      "bench compress --density" | "bench compress --iterations" | "bench embedding --rows" | "bench embedding --width" | \
-      "bench embedding --tokens" | "bench embedding --compute-ms" | "bench embedding --dense-count" | \
-      "bench embedding --iterations" | "bench embedding --warmup" | "bench fusion --model" | "bench fusion --density" | \
-      "bench fusion --buffer-mib" | "bench fusion --rate" | "bench fusion --batch" | "bench fusion --shrink" | \
-      "bench fusion --poll-us" | "bench fusion --iterations" | "bench fusion --warmup" | "bench datacache --path" | \
-      "bench datacache --samples" | "bench datacache --sample-bytes" | "bench datacache --batch" | "bench datacache --pack" | \
-      "bench datacache --epochs" | "bench datacache --threads" | "bench datacache --in-flight" | "bench datacache --compute-ms" | \
-      "bench datacache --folder" | "bench checkpoint --size" | "bench checkpoint --folder" | "bench checkpoint --compression" | \
-      "bench checkpoint --rounds" | "bench checkpoint --count" | "bench checkpoint --batch" | "calibrate --seconds" | \
-      "predict --network" | "predict --count" | "predict --density" | "predict --nodes" | "predict --ranks-per-node" | \
-      "predict --compressor-parameters" | "selftest --count" | "selftest --density" | "selftest --steps" | "selftest --seconds" | \
-      "trace merge --communicator" | "trace summary --communicator" | "trace diagnose --communicator" | \
-      "checkpoint reshard --ranks" | "checkpoint reshard --per-node" | "cache prune --dataset" | "cache prune --older-than" | \
-      "cache prune --to" | "cache check --dataset" | "cache check --labels" | "cache check --threads")
+    "info --count" | "info --density" | "info --algorithm" | "info --algorithm-parameters" | "info --compressor" | \
+      "info --compressor-parameters" | "bench select --count" | "bench select --density" | "bench select --samplings" | \
+      "bench select --iterations" | "bench allreduce --count" | "bench allreduce --density" | \
+      "bench allreduce --algorithm-parameters" | "bench allreduce --compressor" | "bench allreduce --compressor-parameters" | \
+      "bench allreduce --trial-iterations" | "bench allreduce --iterations" | "bench allreduce --warmup" | \
+      "bench compress --compressor-parameters" | "bench compress --count" | "bench compress --density" | \
+      "bench compress --iterations" | "bench embedding --rows" | "bench embedding --width" | "bench embedding --tokens" | \
+      "bench embedding --compute-ms" | "bench embedding --dense-count" | "bench embedding --iterations" | \
+      "bench embedding --warmup" | "bench fusion --model" | "bench fusion --density" | "bench fusion --buffer-mib" | \
+      "bench fusion --rate" | "bench fusion --batch" | "bench fusion --shrink" | "bench fusion --poll-us" | \
+      "bench fusion --iterations" | "bench fusion --warmup" | "bench datacache --path" | "bench datacache --samples" | \
+      "bench datacache --sample-bytes" | "bench datacache --batch" | "bench datacache --pack" | "bench datacache --epochs" | \
+      "bench datacache --threads" | "bench datacache --in-flight" | "bench datacache --compute-ms" | "bench datacache --folder" | \
+      "bench checkpoint --size" | "bench checkpoint --folder" | "bench checkpoint --compression" | "bench checkpoint --rounds" | \
+      "bench checkpoint --count" | "bench checkpoint --batch" | "calibrate --seconds" | "predict --network" | "predict --count" | \
+      "predict --density" | "predict --nodes" | "predict --ranks-per-node" | "predict --compressor-parameters" | \
+      "selftest --count" | "selftest --density" | "selftest --steps" | "selftest --seconds" | "trace merge --communicator" | \
+      "trace summary --communicator" | "trace diagnose --communicator" | "checkpoint reshard --ranks" | \
+      "checkpoint reshard --per-node" | "cache prune --dataset" | "cache prune --older-than" | "cache prune --to" | \
+      "cache check --dataset" | "cache check --labels" | "cache check --threads")
       words= ;;
     "info --values" | "bench allreduce --values" | "bench embedding --values" | "bench fusion --values" | "predict --values")
       words="bfloat16 float16 native" ;;
@@ -72,11 +73,13 @@ _weir() {
     *)
       case "$command" in
         "") words="info bench calibrate predict selftest trace checkpoint cache -h --help --version" ;;
-        "info") words="-h --help --plan --compressors --count --density --algorithm --compressor --compressor-parameters --values" ;;
+        "info") words="-h --help --plan --algorithms --compressors --count --density --algorithm --algorithm-parameters --compressor
+          --compressor-parameters --values" ;;
         "bench") words="select allreduce compress embedding fusion datacache checkpoint -h --help" ;;
         "bench select") words="-h --help --count --density --algorithm --memory --samplings --iterations --input --json" ;;
-        "bench allreduce") words="-h --help --count --density --algorithm --compressor --compressor-parameters --memory --trial-iterations --result
-          --baseline --no-baseline --side-by-side --threshold --wire --values --iterations --warmup --input --json" ;;
+        "bench allreduce") words="-h --help --count --density --algorithm --algorithm-parameters --compressor --compressor-parameters --memory
+          --trial-iterations --result --baseline --no-baseline --side-by-side --threshold --wire --values --iterations --warmup
+          --input --json" ;;
         "bench compress") words="-h --help --compressor --compressor-parameters --count --density --iterations --input --json" ;;
         "bench embedding") words="-h --help --rows --width --tokens --exchange --values --routing --optimizer --text --compute-ms --dense-count
           --iterations --warmup --json" ;;

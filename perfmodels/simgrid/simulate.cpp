@@ -7,9 +7,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "calibrate_simulated.hpp"
 #include "gradients.hpp"
@@ -30,8 +30,8 @@ const std::map<std::string, Threshold, std::less<>> thresholds = {
     {"exact", Threshold::exact},       {"reuse", Threshold::reuse}, {"mstopk", Threshold::mstopk},  {"sampled", Threshold::sampled},
     {"gaussian", Threshold::gaussian}, {"sidco", Threshold::sidco}, {"redsync", Threshold::redsync}};
 
-const std::map<std::string, ExchangeSchedule, std::less<>> schedules = {
-    {"direct", ExchangeSchedule::direct}, {"phased", ExchangeSchedule::phased}, {"one_round", ExchangeSchedule::one_round}};
+const std::set<std::string, std::less<>> schedules = {"direct", "phased", "one_round"};
+const std::set<std::string, std::less<>> radixes = {"2", "4", "8", "16", "32", "64"};
 
 /// "name", "name+threshold", "name:schedule" or "name:phased/radix". False: there is none of that.
 bool parse_algorithm(const std::string& wanted, AllreduceConfig& config) {
@@ -44,14 +44,11 @@ bool parse_algorithm(const std::string& wanted, AllreduceConfig& config) {
     if (thresholds.contains(rest)) config.threshold = thresholds.at(rest);
     return thresholds.contains(rest);
   }
-  if (const std::size_t slash = rest.find('/'); slash != std::string::npos) {
-    const char* const end = rest.data() + rest.size();
-    const auto [parsed, error] = std::from_chars(rest.data() + slash + 1, end, config.radix);
-    if (error != std::errc{} || parsed != end) return false;
-    rest.resize(slash);
-  }
-  if (schedules.contains(rest)) config.schedule = schedules.at(rest);
-  return schedules.contains(rest);
+  const std::size_t slash = rest.find('/');
+  if (slash != std::string::npos && !radixes.contains(rest.substr(slash + 1))) return false;
+  config.algorithm_parameters = "schedule=" + rest.substr(0, slash);
+  if (slash != std::string::npos) config.algorithm_parameters += ",radix=" + rest.substr(slash + 1);
+  return schedules.contains(rest.substr(0, slash));
 }
 
 AllreduceConfig config_of(const Options& options, const std::string& wanted) {

@@ -24,8 +24,6 @@ inline constexpr std::array<std::string_view, 2> names_of<WireFormat> = {"compac
 template <>
 inline constexpr std::array<std::string_view, 3> names_of<WireValues> = {"native", "bfloat16", "float16"};
 template <>
-inline constexpr std::array<std::string_view, 4> names_of<ExchangeSchedule> = {"automatic", "direct", "phased", "one_round"};
-template <>
 inline constexpr std::array<std::string_view, 4> names_of<Feedback> = {"none", "residual", "ef21", "automatic"};
 template <>
 inline constexpr std::array<std::string_view, 3> names_of<NonFinite> = {"error", "skip", "propagate"};
@@ -75,6 +73,7 @@ void visit_fields(const AllreduceConfig& config, Visit&& visit) {
   visit(FieldInfo{.name = "density", .agreed = false}, config.density);
   visit(FieldInfo{.name = "k", .agreed = false}, config.k);
   visit(FieldInfo{.name = "algorithm"}, config.algorithm);
+  visit(FieldInfo{.name = "algorithm_parameters"}, config.algorithm_parameters);
   visit(FieldInfo{.name = "trial_iterations", .least = 0, .most = 1000000, .most_text = "1000000", .example = "8"}, config.trial_iterations);
   visit(FieldInfo{.name = "compressor"}, config.compressor);
   visit(FieldInfo{.name = "compressor_parameters"}, config.compressor_parameters);
@@ -88,11 +87,6 @@ void visit_fields(const AllreduceConfig& config, Visit&& visit) {
   visit(FieldInfo{.name = "wire_format"}, config.wire_format);
   visit(FieldInfo{.name = "wire_values"}, config.wire_values);
   visit(FieldInfo{.name = "threshold_period", .least = 1, .most = 0x1p48, .most_text = "2^48", .example = "32"}, config.threshold_period);
-  visit(FieldInfo{.name = "boundary_period", .least = 1, .most = 0x1p48, .most_text = "2^48", .example = "64"}, config.boundary_period);
-  visit(FieldInfo{.name = "balance_trigger", .least = 1, .example = "4"}, config.balance_trigger);
-  visit(FieldInfo{.name = "window", .least = 1, .most = 65536, .most_text = "65536", .example = "4"}, config.window);
-  visit(FieldInfo{.name = "schedule"}, config.schedule);
-  visit(FieldInfo{.name = "radix"}, config.radix);
   visit(FieldInfo{.name = "threads", .agreed = false, .least = 0, .most = 1024, .most_text = "1024", .example = "2"}, config.threads);
   visit(FieldInfo{.name = "non_finite"}, config.non_finite);
   visit(FieldInfo{.name = "dense_iterations", .least = 0, .most = 0x1p48, .most_text = "2^48"}, config.dense_iterations);
@@ -162,6 +156,7 @@ void visit_fields(const FusionConfig& config, Visit&& visit) {
   visit(FieldInfo{.name = "type"}, config.type);
   visit(FieldInfo{.name = "density"}, config.density);
   visit(FieldInfo{.name = "algorithm"}, config.algorithm);
+  visit(FieldInfo{.name = "algorithm_parameters"}, config.algorithm_parameters);
   visit(FieldInfo{.name = "threshold"}, config.threshold);
   visit(FieldInfo{.name = "samplings", .least = 1, .most = 1000, .most_text = "1000", .example = "30"}, config.samplings);
   visit(FieldInfo{.name = "error_feedback"}, config.error_feedback);
@@ -169,9 +164,6 @@ void visit_fields(const FusionConfig& config, Visit&& visit) {
   visit(FieldInfo{.name = "wire_format"}, config.wire_format);
   visit(FieldInfo{.name = "wire_values"}, config.wire_values);
   visit(FieldInfo{.name = "threshold_period", .least = 1, .most = 0x1p48, .most_text = "2^48", .example = "32"}, config.threshold_period);
-  visit(FieldInfo{.name = "boundary_period", .least = 1, .most = 0x1p48, .most_text = "2^48", .example = "64"}, config.boundary_period);
-  visit(FieldInfo{.name = "balance_trigger", .least = 1, .example = "4"}, config.balance_trigger);
-  visit(FieldInfo{.name = "window", .least = 1, .most = 65536, .most_text = "65536", .example = "4"}, config.window);
   visit(FieldInfo{.name = "non_finite"}, config.non_finite);
   visit(FieldInfo{.name = "priority", .agreed = false}, config.priority);
   visit(FieldInfo{.name = "name", .agreed = false}, config.name);

@@ -31,7 +31,7 @@ struct Options {
   int iterations = 20, warmup = 3;
   std::vector<std::string> algorithms = {"oktopk"};
   std::vector<std::string> compressors;  ///< none: what algorithms are made for
-  std::string parameters, result = "both", input, json;
+  std::string algorithm_parameters, parameters, result = "both", input, json;
   bool baseline = true, side_by_side = false;
   AllreduceConfig config;
 };
@@ -45,7 +45,7 @@ std::int64_t bytes_sent(const Statistics& s, Level first, Level last) {
 
 /// What is measured.
 struct Subject {
-  std::string algorithm;
+  std::string algorithm, parameters;
   bool dense = false;  ///< it delivers in place
   NamedCompressor compressor{};
 };
@@ -59,6 +59,7 @@ class Measurement {
     const bool dense = subject.dense;
     row_ = {.benchmark = dense ? "allreduce_dense" : "allreduce_sparse",
             .algorithm = algorithm,
+            .algorithm_parameters = subject.parameters,
             .compressor = subject.compressor.names,
             .compressor_parameters = subject.compressor.parameters,
             .memory = options.config.memory == MemorySpace::host ? "host" : "cuda",
@@ -139,6 +140,7 @@ class Measurement {
     config.count = options.count;
     config.density = options.density;
     config.algorithm = subject.algorithm;
+    config.algorithm_parameters = subject.parameters;
     config.compressor = subject.compressor.names;
     config.compressor_parameters = subject.compressor.parameters;
     return config;
@@ -215,7 +217,7 @@ std::vector<std::string> carriers(const std::vector<std::string>& algorithms, co
   std::vector<std::string> names;
   for (const std::string& name : algorithms) {
     const bool fits = std::all_of(made.begin(), made.end(), [&](const auto& c) { return takes(name, c, memory); });
-    if (fits && (!compressor.several() || detail::is_automatic(name))) names.push_back(name);
+    if (fits && (!compressor.several() || is_automatic(name))) names.push_back(name);
   }
   return names;
 }
@@ -247,7 +249,7 @@ std::vector<std::string> carriers(const Options& options, const NamedCompressor&
   std::vector<std::string> names = all_algorithms(options) ? known_algorithms() : options.algorithms;
   names = carriers(names, compressor, options.config.memory);
   if (all_algorithms(options) && compressor.several() && !names.empty()) names.resize(1);
-  if (all_algorithms(options) && !compressor.several()) std::erase_if(names, detail::is_automatic);
+  if (all_algorithms(options) && !compressor.several()) std::erase_if(names, is_automatic);
   return names;
 }
 
@@ -255,8 +257,11 @@ std::vector<std::string> carriers(const Options& options, const NamedCompressor&
 std::vector<Subject> subjects(const Options& options, std::vector<std::string>& left_out) {
   std::vector<Subject> list;
   const auto add = [&](const std::string& algorithm, const NamedCompressor& compressor) {
-    if (delivers_sparse(algorithm) && options.result != "in_place") list.push_back({algorithm, false, compressor});
-    if (options.result != "sparse") list.push_back({algorithm, true, compressor});
+    const std::string parameters = is_automatic(algorithm)
+                                       ? options.algorithm_parameters
+                                       : parameters_if_chosen(find_allreduce(algorithm), options.algorithm_parameters).text();
+    if (delivers_sparse(algorithm) && options.result != "in_place") list.push_back({algorithm, parameters, false, compressor});
+    if (options.result != "sparse") list.push_back({algorithm, parameters, true, compressor});
   };
   const bool all = names_all(options.compressors);
   std::vector<std::string> names = all ? all_compressors() : options.compressors;
@@ -310,6 +315,7 @@ void add_bench_allreduce(Command& bench) {
                   "registry names, auto, auto_sparse or all; with --compressor, all that carry it unless given")
           .one_of(names)
           .delimiter(',');
+  add_algorithm_parameters(command, options->algorithm_parameters);
   command
       .option("--compressor", options->compressors,
               "registry names, none or all, each with those of --algorithm that carry it; several joined by |: automatic choice "

@@ -1,4 +1,4 @@
-// weir info: versions, build options, topology, transports, settings; compressors and their parameters.
+// weir info: versions, build options, topology, transports, settings; algorithms and compressors with their parameters.
 #include <fmt/core.h>
 #include <hwloc.h>
 #include <weir/mpi.h>
@@ -31,7 +31,7 @@ namespace weir::cli {
 namespace {
 
 struct Options {
-  bool plan = false, compressors = false;
+  bool plan = false, algorithms = false, compressors = false;
   AllreduceConfig config{.count = 4194304, .algorithm = "auto"};
 };
 
@@ -137,9 +137,24 @@ void print_build_and_machine(const Communicator& comm, const std::vector<int>& n
   fmt::print("{}", comm.topology());
 }
 
-std::string range_of(const compress::ParameterInfo& parameter) {
+std::string range_of(const ParameterInfo& parameter) {
   if (parameter.words.empty()) return fmt::format("{} to {}", parameter.least, parameter.most);
   return joined(parameter.words);
+}
+
+void print_parameters(std::span<const ParameterInfo> parameters) {
+  for (const ParameterInfo& parameter : parameters)
+    fmt::print("    {:<18}{} ({}): {}\n", parameter.name, text_of(parameter, parameter.value), range_of(parameter), parameter.doc);
+}
+
+void print_algorithms() {
+  fmt::print(
+      "algorithms: what AllreduceConfig::algorithm may name, besides auto and auto_sparse. Of each parameter: default (range): "
+      "what it is\n");
+  for (const AllreduceRow& row : allreduce_registry()) {
+    fmt::print("\n  {:<22}{}\n", row.name, row.description);
+    print_parameters(row.parameters);
+  }
 }
 
 void print_compressor(const compress::CompressorRow& row) {
@@ -147,8 +162,7 @@ void print_compressor(const compress::CompressorRow& row) {
   fmt::print("    source            {}\n", row.source);
   fmt::print("    error feedback    {}\n", row.feedback ? "on by default" : "off by default");
   fmt::print("    random            {}\n", row.random ? "yes, by `seed`" : "no: deterministic");
-  for (const compress::ParameterInfo& parameter : row.parameters)
-    fmt::print("    {:<18}{} ({}): {}\n", parameter.name, text_of(parameter, parameter.value), range_of(parameter), parameter.doc);
+  print_parameters(row.parameters);
 }
 
 void print_compressors() {
@@ -181,6 +195,7 @@ AllreduceConfig config_of(const Options& options) {
 
 void run(const Options& options) {
   const AllreduceConfig config = config_of(options);
+  if (options.algorithms) return print_algorithms();
   if (options.compressors) return print_compressors();
   start_mpi();
   const Communicator comm(MPI_COMM_WORLD);
@@ -205,6 +220,7 @@ void add_info(Command& app) {
   Command command = app.add("info", "Versions, build options, transports, settings and topology; with mpirun, of all ranks");
   const Option plan =
       command.flag("--plan", options->plan, "instead, make a plan and explain which algorithm it uses; with mpirun");
+  command.flag("--algorithms", options->algorithms, "instead, list the allreduce algorithms: parameters with defaults and ranges");
   command.flag("--compressors", options->compressors,
                "instead, list the compressors: sources, the algorithms that carry them, parameters with defaults and ranges");
   AllreduceConfig& config = options->config;
@@ -212,6 +228,7 @@ void add_info(Command& app) {
            command.option("--count", config.count, "elements of the plan's gradient").non_negative(),
            command.option("--density", config.density, "share of entries delivered").between(1e-9, 1.0),
            command.option("--algorithm", config.algorithm, "auto, auto_sparse or a registry name"),
+           add_algorithm_parameters(command, config.algorithm_parameters),
            command.option("--compressor", config.compressor,
                           "what travels: a name of --compressors or none; several joined by |: automatic choice takes one"),
            add_compressor_parameters(command, config.compressor_parameters),

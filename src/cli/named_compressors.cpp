@@ -62,6 +62,11 @@ Option add_compressor_parameters(Command& command, std::string& parameters) {
       "of the compressor, such as format=int4,bucket=128; of several: one text that fits all, or theirs joined by |");
 }
 
+Option add_algorithm_parameters(Command& command, std::string& parameters) {
+  return command.option("--algorithm-parameters", parameters,
+                        "parameters of the algorithms, such as window=8,schedule=direct; each takes those that it has");
+}
+
 bool names_all(const std::vector<std::string>& items) { return items == std::vector<std::string>{"all"}; }
 
 std::vector<std::string> all_compressors() {
@@ -90,21 +95,14 @@ std::vector<NamedCompressor> named_compressors(const std::vector<std::string>& i
   return list;
 }
 
-std::string text_of(const compress::ParameterInfo& parameter, double value) {
+std::string text_of(const ParameterInfo& parameter, double value) {
   return parameter.words.empty() ? fmt::format("{}", value) : std::string(parameter.words[static_cast<std::size_t>(value)]);
 }
 
 std::string text_of(const compress::Compressor& compressor) {
   if (!compressor) return "none";
-  std::string text(compressor.row->name);
-  char separator = ' ';
-  for (const compress::ParameterInfo& parameter : compressor.row->parameters) {
-    const double value = compressor.parameters[parameter.name];
-    if (value == parameter.value) continue;
-    text += fmt::format("{}{}={}", separator, parameter.name, text_of(parameter, value));
-    separator = ',';
-  }
-  return text;
+  const std::string changes = compressor.parameters.changes();
+  return fmt::format("{}{}{}", compressor.row->name, changes.empty() ? "" : " ", changes);
 }
 
 }  // namespace weir::cli

@@ -1,4 +1,4 @@
-// named_compressors.hpp: what --compressor and --compressor-parameters of a command name.
+// named_compressors.hpp: what --compressor, --compressor-parameters and --algorithm-parameters of a command name.
 #pragma once
 
 #include <string>
@@ -20,6 +20,8 @@ struct NamedCompressor {
 
 /// --compressor-parameters.
 Option add_compressor_parameters(Command& command, std::string& parameters);
+/// --algorithm-parameters.
+Option add_algorithm_parameters(Command& command, std::string& parameters);
 
 [[nodiscard]] bool names_all(const std::vector<std::string>& items);
 /// Of the registry, in its order.
@@ -31,6 +33,6 @@ Option add_compressor_parameters(Command& command, std::string& parameters);
 
 /// "qsgd levels=3": those of its parameters that are not its defaults; or "none".
 [[nodiscard]] std::string text_of(const compress::Compressor& compressor);
-[[nodiscard]] std::string text_of(const compress::ParameterInfo& parameter, double value);
+[[nodiscard]] std::string text_of(const ParameterInfo& parameter, double value);
 
 }  // namespace weir::cli

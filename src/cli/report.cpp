@@ -108,6 +108,7 @@ void write_json(const std::vector<Row>& rows, const std::string& file) {
   for (const Row& r : rows) {
     list.push_back({{"benchmark", r.benchmark},
                     {"algorithm", r.algorithm},
+                    {"algorithm_parameters", r.algorithm_parameters},
                     {"compressor", r.compressor},
                     {"compressor_parameters", r.compressor_parameters},
                     {"memory", r.memory},

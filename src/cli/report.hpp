@@ -11,6 +11,7 @@ namespace weir::cli {
 
 struct Row {
   std::string benchmark, algorithm;
+  std::string algorithm_parameters{};
   std::string compressor{};  ///< as asked for; empty: what the algorithm is made for
   std::string compressor_parameters{};
   std::string memory = "host";  ///< or cuda: where the gradient is

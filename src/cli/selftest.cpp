@@ -140,8 +140,8 @@ void check_allreduce(const Communicator& comm, const Options& options, const All
   AllreducePlan plan(comm, {.count = options.count,
                             .density = options.density,
                             .algorithm = std::string(row.name),
-                            .compressor = std::string(compressor_of(row)),
-                            .boundary_period = 3});
+                            .algorithm_parameters = parameters_if_chosen(row, "boundary_period=3").text(),
+                            .compressor = std::string(compressor_of(row))});
   AllreduceOracle oracle(row, comm.state()->topology, options.count);
   Conservation conservation(options.count);
   for (int step = 0; step < options.steps; ++step) {

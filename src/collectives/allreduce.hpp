@@ -7,11 +7,13 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <weir/weir.hpp>
 
 #include "async/channel.hpp"
 #include "async/task.hpp"
+#include "base/parameters.hpp"
 #include "base/scratch.hpp"
 #include "base/threads.hpp"
 #include "codec/wire.hpp"
@@ -22,7 +24,6 @@ namespace weir {
 class CompressedExchange;
 class PackedCodec;
 class StateVisitor;
-class SwitchGroups;
 
 /// A sorted sparse vector. Not owned.
 template <class T>
@@ -63,39 +64,40 @@ std::int64_t keep_taken(SparseVector<T> list, SparseVector<T> taken, std::uint32
   return kept;
 }
 
-/// The schedule of an exchange of at most `largest_k` entries.
-struct ScheduleUpTo {
-  std::int64_t largest_k = 0;
-  ScheduleChoice choice{};
-};
-
-/// What an algorithm is built for; everything it needs to allocate once. For the exchange of an algorithm that shards within nodes,
-/// this describes one shard and the ranks that own it.
-struct AllreduceProblem {
-  std::int64_t count = 0;          ///< n
-  std::int64_t largest_k = 0;      ///< largest k of any iteration
-  std::int64_t largest_local = 0;  ///< most entries a rank contributes in one iteration
+/// What an algorithm is made for; everything it needs to allocate once. With an algorithm that shards within nodes, it describes
+/// one shard and the ranks that own it.
+struct ExchangeSpec {
+  std::int64_t count = 0;             ///< n
+  DataType type = DataType::float32;  ///< of gradients
+  MemorySpace memory = MemorySpace::host;
+  std::int64_t final_k = 0;        ///< k of runs once all warm-up is over; of a shard, that of the whole
+  std::int64_t largest_k = 0;      ///< largest k of any run
+  std::int64_t largest_local = 0;  ///< most entries a rank contributes in one run
+  bool at_most_k = true;           ///< no rank contributes more than the k of the run
+  std::int64_t reuse_period = 0;   ///< thresholds are used again for so many runs (Ok-Topk's tau'); 0: every run finds its own
   int ranks = 1;
   double divisor = 1;  ///< delivered values are divided by this
   int summed = 1;      ///< most gradients that a rank's contribution adds up
   int most_ranks = 0;  ///< where others run the same at the same time, and the sums of all meet later: the ranks of the largest
-  AllreduceConfig config;
+  WireFormat wire_format = WireFormat::compact;
+  WireValues wire_values = WireValues::native;
+  Parameters parameters;  ///< of the algorithm's row
   const Topology* topology = nullptr;
-  /// Of rows with `schedules`: ascending by k, up to largest_k; none: direct. All phased ones have the same radix.
-  std::vector<ScheduleUpTo> schedules;
-  int lane = -1;                                 ///< of the transport's allreduce, for those that need it
-  std::shared_ptr<const SwitchGroups> switches;  ///< which the ranks form, for rows that go by them; none: the exchange is flat
-  SharedMemory shared;               ///< of count elements, among the ranks of the node; none: they exchange by messages
+  const Machine* machine = nullptr;           ///< set where the row asks costs; read while the algorithm is made, not later
+  std::shared_ptr<const ExchangeSpec> whole;  ///< of a shard: what it is a shard of; else null
+  bool along_switches = false;       ///< the ranks are one of each node: the exchange may go by switch groups (switch_groups.hpp)
+  int lane = -1;                     ///< of the transport's allreduce, for those that need it
+  SharedMemory shared;               ///< of count elements, among the ranks of the node; without it they exchange by messages
   Threads threads;                   ///< that work on what is in host memory
-  std::shared_ptr<Scratch> scratch;  ///< of the communicator; none: each algorithm has its own
-  // Of plans in CUDA memory:
+  std::shared_ptr<Scratch> scratch;  ///< of the communicator; null: each algorithm has its own
+  // In CUDA memory:
   void* stream = nullptr;  ///< cudaStream_t of the plan
   int device = 0;          ///< its GPU
   bool direct = false;     ///< the transport takes GPU memory
 
   /// Returns how contributions travel, or sums of those of `of_ranks` ranks.
   [[nodiscard]] wire::Wire wire(int of_ranks = 1) const {
-    return {config.wire_format, config.wire_values, wire::halvings_of_sums(config.wire_values, of_ranks * summed)};
+    return {wire_format, wire_values, wire::halvings_of_sums(wire_values, of_ranks * summed)};
   }
   [[nodiscard]] wire::Wire wire_of_sums() const { return wire(std::max(ranks, most_ranks)); }
 };
@@ -115,10 +117,15 @@ struct SparseOutcome {
 };
 
 /// Most entries that an algorithm returns to a rank: two lists for each level of a tree over the ranks, and one.
-[[nodiscard]] inline std::int64_t most_undelivered(const AllreduceProblem& problem) {
-  const int levels = std::max(1, static_cast<int>(std::bit_width(static_cast<unsigned>(problem.ranks - 1))));
-  return (2 * levels + 1) * problem.largest_local;
+[[nodiscard]] inline std::int64_t most_undelivered(const ExchangeSpec& spec) {
+  const int levels = std::max(1, static_cast<int>(std::bit_width(static_cast<unsigned>(spec.ranks - 1))));
+  return (2 * levels + 1) * spec.largest_local;
 }
+
+/// How an algorithm runs, for people.
+struct Explanation {
+  std::string how, why;  ///< "schedule: direct", "as asked for"; empty where there is one way only
+};
 
 /// In place: `data` becomes the sum over all ranks divided by the divisor, bitwise the same on every rank.
 template <class T>
@@ -143,6 +150,7 @@ class SparseAllreduce {
   virtual void scale(double /*factor*/) {}
   /// All that reset() resets.
   virtual void visit_state(StateVisitor& visitor) = 0;
+  [[nodiscard]] virtual Explanation explanation() const { return {}; }
   [[nodiscard]] virtual std::int64_t memory_bytes() const = 0;
 };
 
@@ -158,15 +166,17 @@ enum class SparseExchange { staged, topk_allgather, topk_dsa, oktopk };  ///< st
 /// the node; of a packed algorithm, a dense one.
 struct AllreduceRow {
   template <class Algorithm>
-  using Factory = std::unique_ptr<Algorithm> (*)(const AllreduceProblem&);
+  using Factory = std::unique_ptr<Algorithm> (*)(const ExchangeSpec&);
 
   std::string_view name;
   std::string_view description;
   CostFunction cost = nullptr;
+  std::span<const ParameterInfo> parameters{};
+  void (*check)(const ExchangeSpec&) = nullptr;       ///< throws what is wrong with parameters that are within their ranges
+  bool (*asks_costs)(const ExchangeSpec&) = nullptr;  ///< whether making it needs the spec's machine; null: never
   bool sharded = false;
   bool by_switch = false;                ///< the exchange goes by switch groups where the ranks form several (switch_groups.hpp)
   bool sums_in_nodes = false;            ///< dense, through memory that a node's ranks share where there is room; sharded ones, too
-  bool schedules = false;                ///< runs by any of ExchangeSchedule
   bool delivers_all = false;             ///< the whole sum is delivered, not only about k entries of it
   bool needs_allreduce = false;          ///< of the transport; without one, dense_ring takes its place
   std::optional<Threshold> threshold{};  ///< the selection this algorithm is defined with, whatever the configuration says
@@ -178,58 +188,77 @@ struct AllreduceRow {
   Factory<SparseAllreduce<float>> sparse_float32 = nullptr;
   Factory<SparseAllreduce<double>> sparse_float64 = nullptr;
   /// Sums what a codec makes of float32 values in host memory; of packed algorithms.
-  std::unique_ptr<CompressedExchange> (*make_packed)(const AllreduceProblem&, std::unique_ptr<PackedCodec>) = nullptr;
+  std::unique_ptr<CompressedExchange> (*make_packed)(const ExchangeSpec&, std::unique_ptr<PackedCodec>) = nullptr;
 
+  /// Throws Error(WEIR_ERR_ARGUMENT) where the spec's parameters do not go with the rest of it.
+  void check_parameters(const ExchangeSpec& spec) const {
+    if (check != nullptr) check(spec);
+  }
+  /// Returns whether making it needs the spec's `machine`.
+  [[nodiscard]] bool asks_costs_for(const ExchangeSpec& spec) const { return asks_costs != nullptr && asks_costs(spec); }
   [[nodiscard]] bool sparse() const { return sparse_float32 != nullptr; }
   [[nodiscard]] bool packed() const { return make_packed != nullptr; }
   [[nodiscard]] bool dense() const { return !sparse() && !packed(); }
   [[nodiscard]] bool runs_in(MemorySpace memory) const { return memory == MemorySpace::host ? host_memory : cuda_memory; }
-  /// Most entries of an update of `problem`.
-  [[nodiscard]] std::int64_t largest_update(const AllreduceProblem& problem) const {
-    return std::min(problem.count, problem.largest_local * (delivers_all ? problem.ranks : 1));
+  /// Most entries of an update of `spec`.
+  [[nodiscard]] std::int64_t largest_update(const ExchangeSpec& spec) const {
+    return std::min(spec.count, spec.largest_local * (delivers_all ? spec.ranks : 1));
   }
   template <class T>
-  [[nodiscard]] std::unique_ptr<DenseAllreduce<T>> make_dense(const AllreduceProblem& problem) const {
+  [[nodiscard]] std::unique_ptr<DenseAllreduce<T>> make_dense(const ExchangeSpec& spec) const {
     if constexpr (sizeof(T) == 4)
-      return dense_float32(problem);
+      return dense_float32(spec);
     else
-      return dense_float64(problem);
+      return dense_float64(spec);
   }
   /// In host memory; make_sparse_cuda() is the same for CUDA memory.
   template <class T>
-  [[nodiscard]] std::unique_ptr<SparseAllreduce<T>> make_sparse(const AllreduceProblem& problem) const {
+  [[nodiscard]] std::unique_ptr<SparseAllreduce<T>> make_sparse(const ExchangeSpec& spec) const {
     if constexpr (sizeof(T) == 4)
-      return sparse_float32(problem);
+      return sparse_float32(spec);
     else
-      return sparse_float64(problem);
+      return sparse_float64(spec);
   }
 };
 
 [[nodiscard]] std::span<const AllreduceRow> allreduce_registry();
 /// Throws Error(WEIR_ERR_ARGUMENT) listing the known names.
 [[nodiscard]] const AllreduceRow& find_allreduce(std::string_view name);
+/// Returns whether it is `auto` or `auto_sparse`.
+[[nodiscard]] bool is_automatic(std::string_view algorithm);
+/// Parses algorithm_parameters. Throws Error(WEIR_ERR_ARGUMENT).
+[[nodiscard]] Parameters parameters_of(const AllreduceRow& row, std::string_view text);
+/// Parses parameters for whichever algorithm is chosen. They may be those of any row. Returns those that `row` has. Throws
+/// Error(WEIR_ERR_ARGUMENT).
+[[nodiscard]] Parameters parameters_if_chosen(const AllreduceRow& row, std::string_view text);
+/// Returns "oktopk window=8": the name of an algorithm, or of automatic choice, and the parameters that differ from their defaults.
+/// Throws Error(WEIR_ERR_ARGUMENT).
+[[nodiscard]] std::string algorithm_text(std::string_view algorithm, std::string_view parameters);
+/// The parameter of algorithms in which every rank sends to every other.
+inline constexpr ParameterInfo window_parameter{
+    .name = "window", .value = 4, .least = 1, .most = 65536, .doc = "exchanges in flight while parts are sent to their owners"};
 
 // One factory per algorithm file.
 template <class T>
-std::unique_ptr<DenseAllreduce<T>> make_dense_ring(const AllreduceProblem& problem);
+std::unique_ptr<DenseAllreduce<T>> make_dense_ring(const ExchangeSpec& spec);
 template <class T>
-std::unique_ptr<DenseAllreduce<T>> make_dense_rabenseifner(const AllreduceProblem& problem);
+std::unique_ptr<DenseAllreduce<T>> make_dense_rabenseifner(const ExchangeSpec& spec);
 template <class T>
-std::unique_ptr<DenseAllreduce<T>> make_dense_torus2d(const AllreduceProblem& problem);
+std::unique_ptr<DenseAllreduce<T>> make_dense_torus2d(const ExchangeSpec& spec);
 template <class T>
-std::unique_ptr<DenseAllreduce<T>> make_dense_mpi(const AllreduceProblem& problem);
+std::unique_ptr<DenseAllreduce<T>> make_dense_mpi(const ExchangeSpec& spec);
 template <class T>
-std::unique_ptr<SparseAllreduce<T>> make_topk_allgather(const AllreduceProblem& problem);
+std::unique_ptr<SparseAllreduce<T>> make_topk_allgather(const ExchangeSpec& spec);
 template <class T>
-std::unique_ptr<SparseAllreduce<T>> make_topk_dsa(const AllreduceProblem& problem);
+std::unique_ptr<SparseAllreduce<T>> make_topk_dsa(const ExchangeSpec& spec);
 template <class T>
-std::unique_ptr<SparseAllreduce<T>> make_gtopk(const AllreduceProblem& problem);
+std::unique_ptr<SparseAllreduce<T>> make_gtopk(const ExchangeSpec& spec);
 template <class T>
-std::unique_ptr<SparseAllreduce<T>> make_oktopk(const AllreduceProblem& problem);
-std::unique_ptr<CompressedExchange> make_packed_allgather(const AllreduceProblem& problem, std::unique_ptr<PackedCodec> codec);
-std::unique_ptr<CompressedExchange> make_packed_reduce_scatter(const AllreduceProblem& problem, std::unique_ptr<PackedCodec> codec);
-/// oktopk, in two stages where the problem has switch groups.
+std::unique_ptr<SparseAllreduce<T>> make_oktopk(const ExchangeSpec& spec);
+std::unique_ptr<CompressedExchange> make_packed_allgather(const ExchangeSpec& spec, std::unique_ptr<PackedCodec> codec);
+std::unique_ptr<CompressedExchange> make_packed_reduce_scatter(const ExchangeSpec& spec, std::unique_ptr<PackedCodec> codec);
+/// oktopk, in two stages where the exchange may go along switches and there are switch groups.
 template <class T>
-std::unique_ptr<SparseAllreduce<T>> make_hi_oktopk(const AllreduceProblem& problem);
+std::unique_ptr<SparseAllreduce<T>> make_hi_oktopk(const ExchangeSpec& spec);
 
 }  // namespace weir

@@ -8,8 +8,7 @@ namespace {
 template <class T>
 class DenseMpi final : public DenseAllreduce<T> {
  public:
-  explicit DenseMpi(const AllreduceProblem& problem)
-      : count_(problem.count), factor_(static_cast<T>(1 / problem.divisor)), lane_(problem.lane) {}
+  explicit DenseMpi(const ExchangeSpec& spec) : count_(spec.count), factor_(static_cast<T>(1 / spec.divisor)), lane_(spec.lane) {}
 
   task<void> run(Channel channel, T* data) override {
     const StageScope stage = channel.stage(Stage::allreduce);
@@ -28,10 +27,10 @@ class DenseMpi final : public DenseAllreduce<T> {
 }  // namespace
 
 template <class T>
-std::unique_ptr<DenseAllreduce<T>> make_dense_mpi(const AllreduceProblem& problem) {
-  return std::make_unique<DenseMpi<T>>(problem);
+std::unique_ptr<DenseAllreduce<T>> make_dense_mpi(const ExchangeSpec& spec) {
+  return std::make_unique<DenseMpi<T>>(spec);
 }
-template std::unique_ptr<DenseAllreduce<float>> make_dense_mpi(const AllreduceProblem&);
-template std::unique_ptr<DenseAllreduce<double>> make_dense_mpi(const AllreduceProblem&);
+template std::unique_ptr<DenseAllreduce<float>> make_dense_mpi(const ExchangeSpec&);
+template std::unique_ptr<DenseAllreduce<double>> make_dense_mpi(const ExchangeSpec&);
 
 }  // namespace weir

@@ -16,11 +16,11 @@ namespace {
 template <class T>
 class DenseRabenseifner final : public DenseAllreduce<T> {
  public:
-  explicit DenseRabenseifner(const AllreduceProblem& problem)
-      : count_(problem.count),
-        divisor_(static_cast<T>(problem.divisor)),
-        threads_(problem.threads),
-        incoming_(problem.ranks == 1 ? 0 : (problem.count + 1) / 2) {}
+  explicit DenseRabenseifner(const ExchangeSpec& spec)
+      : count_(spec.count),
+        divisor_(static_cast<T>(spec.divisor)),
+        threads_(spec.threads),
+        incoming_(spec.ranks == 1 ? 0 : (spec.count + 1) / 2) {}
 
   task<void> run(Channel channel, T* data) override {
     const int rank = channel.rank();
@@ -108,10 +108,10 @@ class DenseRabenseifner final : public DenseAllreduce<T> {
 }  // namespace
 
 template <class T>
-std::unique_ptr<DenseAllreduce<T>> make_dense_rabenseifner(const AllreduceProblem& problem) {
-  return std::make_unique<DenseRabenseifner<T>>(problem);
+std::unique_ptr<DenseAllreduce<T>> make_dense_rabenseifner(const ExchangeSpec& spec) {
+  return std::make_unique<DenseRabenseifner<T>>(spec);
 }
-template std::unique_ptr<DenseAllreduce<float>> make_dense_rabenseifner(const AllreduceProblem&);
-template std::unique_ptr<DenseAllreduce<double>> make_dense_rabenseifner(const AllreduceProblem&);
+template std::unique_ptr<DenseAllreduce<float>> make_dense_rabenseifner(const ExchangeSpec&);
+template std::unique_ptr<DenseAllreduce<double>> make_dense_rabenseifner(const ExchangeSpec&);
 
 }  // namespace weir

@@ -14,11 +14,11 @@ namespace {
 template <class T>
 class DenseRing final : public DenseAllreduce<T> {
  public:
-  explicit DenseRing(const AllreduceProblem& problem)
-      : count_(static_cast<std::uint64_t>(problem.count)),
-        divisor_(static_cast<T>(problem.divisor)),
-        threads_(problem.threads),
-        incoming_(problem.ranks == 1 ? 0 : (problem.count + problem.ranks - 1) / problem.ranks) {}
+  explicit DenseRing(const ExchangeSpec& spec)
+      : count_(static_cast<std::uint64_t>(spec.count)),
+        divisor_(static_cast<T>(spec.divisor)),
+        threads_(spec.threads),
+        incoming_(spec.ranks == 1 ? 0 : (spec.count + spec.ranks - 1) / spec.ranks) {}
 
   task<void> run(Channel channel, T* data) override {
     const int size = channel.size();
@@ -74,10 +74,10 @@ class DenseRing final : public DenseAllreduce<T> {
 }  // namespace
 
 template <class T>
-std::unique_ptr<DenseAllreduce<T>> make_dense_ring(const AllreduceProblem& problem) {
-  return std::make_unique<DenseRing<T>>(problem);
+std::unique_ptr<DenseAllreduce<T>> make_dense_ring(const ExchangeSpec& spec) {
+  return std::make_unique<DenseRing<T>>(spec);
 }
-template std::unique_ptr<DenseAllreduce<float>> make_dense_ring(const AllreduceProblem&);
-template std::unique_ptr<DenseAllreduce<double>> make_dense_ring(const AllreduceProblem&);
+template std::unique_ptr<DenseAllreduce<float>> make_dense_ring(const ExchangeSpec&);
+template std::unique_ptr<DenseAllreduce<double>> make_dense_ring(const ExchangeSpec&);
 
 }  // namespace weir

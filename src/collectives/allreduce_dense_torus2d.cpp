@@ -13,9 +13,9 @@ namespace {
 template <class T>
 class DenseTorus2d final : public DenseAllreduce<T> {
  public:
-  explicit DenseTorus2d(const AllreduceProblem& problem) : map_(*problem.topology, problem.count), in_node_(map_, problem, true) {
+  explicit DenseTorus2d(const ExchangeSpec& spec) : map_(*spec.topology, spec.count), in_node_(map_, spec, true) {
     if (map_.mine() < 0) return;
-    AllreduceProblem across = problem;
+    ExchangeSpec across = spec;
     across.count = map_.size(map_.mine());
     across.ranks = static_cast<int>(map_.rail().size());
     across_ = make_dense_ring<T>(across);
@@ -48,10 +48,10 @@ class DenseTorus2d final : public DenseAllreduce<T> {
 }  // namespace
 
 template <class T>
-std::unique_ptr<DenseAllreduce<T>> make_dense_torus2d(const AllreduceProblem& problem) {
-  return std::make_unique<DenseTorus2d<T>>(problem);
+std::unique_ptr<DenseAllreduce<T>> make_dense_torus2d(const ExchangeSpec& spec) {
+  return std::make_unique<DenseTorus2d<T>>(spec);
 }
-template std::unique_ptr<DenseAllreduce<float>> make_dense_torus2d(const AllreduceProblem&);
-template std::unique_ptr<DenseAllreduce<double>> make_dense_torus2d(const AllreduceProblem&);
+template std::unique_ptr<DenseAllreduce<float>> make_dense_torus2d(const ExchangeSpec&);
+template std::unique_ptr<DenseAllreduce<double>> make_dense_torus2d(const ExchangeSpec&);
 
 }  // namespace weir

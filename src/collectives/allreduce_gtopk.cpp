@@ -18,14 +18,14 @@ namespace {
 template <class T>
 class GTopk final : public SparseAllreduce<T> {
  public:
-  explicit GTopk(const AllreduceProblem& problem)
-      : problem_(problem),
-        capacity_(problem.largest_local),
+  explicit GTopk(const ExchangeSpec& spec)
+      : spec_(spec),
+        capacity_(spec.largest_local),
         sum_(2 * capacity_),
         kept_(capacity_),
         incoming_(capacity_),
         message_(coo::block_bytes<T>(capacity_)),
-        residue_(most_undelivered(problem)) {
+        residue_(most_undelivered(spec)) {
     residue_ends_.reserve(64);
   }
 
@@ -76,8 +76,7 @@ class GTopk final : public SparseAllreduce<T> {
     if (outcome.input_error != 0) co_return outcome;
     outcome.update = decode(header, ranks);
     outcome.undelivered = undelivered(outcome.update);
-    if (problem_.divisor != 1)
-      kernels::host::divide(incoming_.values.data(), outcome.update.count, static_cast<T>(problem_.divisor));
+    if (spec_.divisor != 1) kernels::host::divide(incoming_.values.data(), outcome.update.count, static_cast<T>(spec_.divisor));
     co_return outcome;
   }
 
@@ -96,8 +95,7 @@ class GTopk final : public SparseAllreduce<T> {
   };
 
   [[nodiscard]] std::int64_t bytes_of(Header header) const {
-    return wire::message_bytes<T>(problem_.wire(), static_cast<std::int64_t>(header.count),
-                                  static_cast<std::uint64_t>(problem_.count));
+    return wire::message_bytes<T>(spec_.wire(), static_cast<std::int64_t>(header.count), static_cast<std::uint64_t>(spec_.count));
   }
 
   static task<void> receive_header(Channel channel, Header& header, int from) {
@@ -115,13 +113,13 @@ class GTopk final : public SparseAllreduce<T> {
 
   /// Writes a sum over at most `ranks` ranks.
   void encode(SparseVector<T> vector, int ranks) {
-    wire::encode(problem_.wire(ranks), vector.indices, vector.values, vector.count, 0, static_cast<std::uint64_t>(problem_.count),
-                 message_.data(), problem_.threads);
+    wire::encode(spec_.wire(ranks), vector.indices, vector.values, vector.count, 0, static_cast<std::uint64_t>(spec_.count),
+                 message_.data(), spec_.threads);
   }
   SparseVector<T> decode(Header header, int ranks) {
     const auto count = static_cast<std::int64_t>(header.count);
-    wire::decode(problem_.wire(ranks), message_.data(), bytes_of(header), count, 0, static_cast<std::uint64_t>(problem_.count),
-                 incoming_.indices.data(), incoming_.values.data(), problem_.threads);
+    wire::decode(spec_.wire(ranks), message_.data(), bytes_of(header), count, 0, static_cast<std::uint64_t>(spec_.count),
+                 incoming_.indices.data(), incoming_.values.data(), spec_.threads);
     return incoming_.first(count);
   }
 
@@ -153,11 +151,11 @@ class GTopk final : public SparseAllreduce<T> {
 
   /// What rounding on the wire takes from the entries of `vector` becomes residue.
   void note_rounding(SparseVector<T> vector, int ranks) {
-    if (problem_.config.wire_values == WireValues::native) return;
+    if (spec_.wire_values == WireValues::native) return;
     const std::int64_t begin = residue_end();
     std::copy_n(vector.indices, vector.count, residue_.indices.data() + begin);
     std::copy_n(vector.values, vector.count, residue_.values.data() + begin);
-    wire::subtract_rounded(problem_.wire(ranks), residue_.values.data() + begin, vector.count);
+    wire::subtract_rounded(spec_.wire(ranks), residue_.values.data() + begin, vector.count);
     residue_ends_.push_back(begin + vector.count);
   }
 
@@ -173,7 +171,7 @@ class GTopk final : public SparseAllreduce<T> {
     return residue_.first(kept);
   }
 
-  AllreduceProblem problem_;
+  ExchangeSpec spec_;
   std::int64_t capacity_;
   Entries sum_, kept_, incoming_;
   Buffer<std::byte> message_;
@@ -185,10 +183,10 @@ class GTopk final : public SparseAllreduce<T> {
 }  // namespace
 
 template <class T>
-std::unique_ptr<SparseAllreduce<T>> make_gtopk(const AllreduceProblem& problem) {
-  return std::make_unique<GTopk<T>>(problem);
+std::unique_ptr<SparseAllreduce<T>> make_gtopk(const ExchangeSpec& spec) {
+  return std::make_unique<GTopk<T>>(spec);
 }
-template std::unique_ptr<SparseAllreduce<float>> make_gtopk(const AllreduceProblem&);
-template std::unique_ptr<SparseAllreduce<double>> make_gtopk(const AllreduceProblem&);
+template std::unique_ptr<SparseAllreduce<float>> make_gtopk(const ExchangeSpec&);
+template std::unique_ptr<SparseAllreduce<double>> make_gtopk(const ExchangeSpec&);
 
 }  // namespace weir

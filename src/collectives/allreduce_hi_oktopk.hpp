@@ -17,6 +17,7 @@
 #include "collectives/allreduce.hpp"
 #include "collectives/control.hpp"
 #include "collectives/node_shards.hpp"
+#include "collectives/oktopk_schedules.hpp"
 #include "collectives/switch_groups.hpp"
 
 namespace weir {
@@ -24,20 +25,18 @@ namespace weir {
 template <class T>
 class HiOkTopk final : public SparseAllreduce<T> {
  public:
-  /// The problem has `switches`.
-  explicit HiOkTopk(const AllreduceProblem& problem)
-      : problem_(problem),
-        groups_(*problem.switches),
-        parts_(problem.count, groups_.parts(), groups_.mine(), groups_.members(), groups_.counterparts()),
-        group_(make_oktopk<T>(problem_of_group(problem))),
-        allgather_(parts_, std::min(parts_.size(0), largest_update(problem)), largest_update(problem), problem,
-                   Gathering::doubling),
-        words_(2 * (word_counts + groups_.parts())),
-        undelivered_indices_(most_kept(problem)),
-        undelivered_values_(most_kept(problem)) {
+  HiOkTopk(const ExchangeSpec& spec, std::shared_ptr<const SwitchGroups> groups)
+      : groups_(std::move(groups)),
+        parts_(spec.count, groups_->parts(), groups_->mine(), groups_->members(), groups_->counterparts()),
+        group_(make_oktopk<T>(spec_of_group(spec, *groups_), schedules_of(spec, OkTopkExchange::switch_group))),
+        allgather_(parts_, std::min(parts_.size(0), largest_update(spec)), largest_update(spec), spec, Gathering::doubling),
+        words_(2 * (word_counts + groups_->parts())),
+        undelivered_indices_(most_kept(spec)),
+        undelivered_values_(most_kept(spec)) {
     if (parts_.mine() < 0) return;
-    across_ = make_oktopk<T>(problem_across(problem, parts_));
-    part_indices_ = Buffer<std::uint32_t>(std::min(parts_.size(parts_.mine()), largest_update(problem)));
+    // Directly: owners have more entries than the k of their part.
+    across_ = make_oktopk<T>(spec_across(spec, *groups_, parts_), {});
+    part_indices_ = Buffer<std::uint32_t>(std::min(parts_.size(parts_.mine()), largest_update(spec)));
   }
 
   void reset() override {
@@ -63,6 +62,11 @@ class HiOkTopk final : public SparseAllreduce<T> {
     const StateVisitor::Placed placed(visitor, part);
     across_->visit_state(visitor);
   }
+  [[nodiscard]] Explanation explanation() const override {
+    Explanation text = group_->explanation();
+    text.how += "; among switch groups: direct";
+    return text;
+  }
   [[nodiscard]] std::int64_t memory_bytes() const override {
     return group_->memory_bytes() + (across_ ? across_->memory_bytes() : 0) + allgather_.memory_bytes() + words_.bytes() +
            part_indices_.bytes() + undelivered_indices_.bytes() + undelivered_values_.bytes();
@@ -72,18 +76,18 @@ class HiOkTopk final : public SparseAllreduce<T> {
     const std::int64_t iteration = state_.iteration;
 
     // 1. the group's sum and its largest k entries, at all ranks of the group
-    const SparseOutcome<T> group = co_await group_->run(channel.group(groups_.members()), local, k, input_error);
+    const SparseOutcome<T> group = co_await group_->run(channel.group(groups_->members()), local, k, input_error);
 
     // 2. my part of them among the groups
     SparseOutcome<T> part;
     part.input_error = group.input_error;
-    if (across_) part = co_await exchange_part(channel.group(groups_.counterparts()), group, k, iteration);
+    if (across_) part = co_await exchange_part(channel.group(groups_->counterparts()), group, k, iteration);
 
     // 3. all parts at all ranks of the group
     SparseOutcome<T> outcome;
     {
       const StageScope stage = channel.stage(Stage::allgatherv);
-      outcome = co_await allgather_.run(channel.group(groups_.members()), part);
+      outcome = co_await allgather_.run(channel.group(groups_->members()), part);
     }
     if (outcome.input_error == 0) {
       ++state_.iteration;
@@ -105,36 +109,32 @@ class HiOkTopk final : public SparseAllreduce<T> {
   /// What owners of a part tell each other: maxima over the groups, then the sum of the entries in each part.
   enum Word : int { word_error, word_largest, word_rethresholded, word_recut, word_balanced, word_counts };
 
-  [[nodiscard]] static std::int64_t largest_update(const AllreduceProblem& problem) {
-    return std::min(problem.count, problem.largest_local);
-  }
+  [[nodiscard]] static std::int64_t largest_update(const ExchangeSpec& spec) { return std::min(spec.count, spec.largest_local); }
   /// My own entries that my group has dropped, and what rounding has taken from sums of mine in either stage.
-  [[nodiscard]] static std::int64_t most_kept(const AllreduceProblem& problem) {
-    const bool rounds = problem.config.wire_values != WireValues::native;
-    return problem.largest_local + (rounds ? 2 * largest_update(problem) : 0);
+  [[nodiscard]] static std::int64_t most_kept(const ExchangeSpec& spec) {
+    const bool rounds = spec.wire_values != WireValues::native;
+    return spec.largest_local + (rounds ? 2 * largest_update(spec) : 0);
   }
 
-  [[nodiscard]] static AllreduceProblem problem_of_group(const AllreduceProblem& whole) {
-    AllreduceProblem problem = whole;
-    problem.ranks = static_cast<int>(whole.switches->members().size());
-    problem.most_ranks = whole.switches->largest_group();
-    problem.divisor = 1;
-    problem.switches = nullptr;
-    return problem;
+  [[nodiscard]] static ExchangeSpec spec_of_group(const ExchangeSpec& whole, const SwitchGroups& groups) {
+    ExchangeSpec spec = whole;
+    spec.ranks = static_cast<int>(groups.members().size());
+    spec.most_ranks = groups.largest_group();
+    spec.divisor = 1;
+    return spec;
   }
   /// In every mode of selection the cut among groups is exact. All entries may lie in one part: what bounds its k bounds its
   /// entries.
-  [[nodiscard]] static AllreduceProblem problem_across(const AllreduceProblem& whole, const ShardMap& parts) {
-    AllreduceProblem problem = whole;
-    problem.count = parts.size(parts.mine());
-    problem.largest_k = problem.largest_local = std::min(problem.count, largest_update(whole));
-    problem.ranks = whole.switches->groups();
-    problem.divisor = 1;
-    problem.summed = whole.summed * whole.switches->largest_group();
-    problem.config.threshold = Threshold::exact;
-    problem.schedules.clear();  // directly: owners have more entries than the k of their part
-    problem.switches = nullptr;
-    return problem;
+  [[nodiscard]] static ExchangeSpec spec_across(const ExchangeSpec& whole, const SwitchGroups& groups, const ShardMap& parts) {
+    ExchangeSpec spec = whole;
+    spec.count = parts.size(parts.mine());
+    spec.largest_k = spec.largest_local = std::min(spec.count, largest_update(whole));
+    spec.ranks = groups.groups();
+    spec.divisor = 1;
+    spec.summed = whole.summed * groups.largest_group();
+    spec.reuse_period = 0;
+    spec.at_most_k = false;
+    return spec;
   }
 
   task<SparseOutcome<T>> exchange_part(Channel channel, const SparseOutcome<T>& group, std::int64_t k, std::int64_t iteration) {
@@ -155,7 +155,7 @@ class HiOkTopk final : public SparseAllreduce<T> {
       co_await allreduce_control(channel, words_.data(), words, word_counts, words_.data() + words);
     }
     if (words_[word_error] == 0) {
-      const std::int64_t k_of_all = k_across_groups(k, static_cast<std::int64_t>(words_[word_largest]), groups_.groups());
+      const std::int64_t k_of_all = k_across_groups(k, static_cast<std::int64_t>(words_[word_largest]), groups_->groups());
       const std::int64_t share = share_by_counts(k_of_all, counts, mine, iteration);
       if (share > 0) {
         SparseVector<T> entries = within(group.update, mine);
@@ -207,8 +207,7 @@ class HiOkTopk final : public SparseAllreduce<T> {
     return kept;
   }
 
-  const AllreduceProblem problem_;  // holds the groups
-  const SwitchGroups& groups_;
+  const std::shared_ptr<const SwitchGroups> groups_;
   const ShardMap parts_;
   State state_;
   std::unique_ptr<SparseAllreduce<T>> group_;

@@ -5,6 +5,7 @@
 
 #include "collectives/oktopk_by_regions.hpp"
 #include "collectives/oktopk_one_round.hpp"
+#include "collectives/oktopk_schedules.hpp"
 #include "collectives/oktopk_state.hpp"
 
 namespace weir {
@@ -12,9 +13,10 @@ namespace weir {
 template <class T, class Space>
 class OkTopk final : public SparseAllreduce<T> {
  public:
-  explicit OkTopk(const AllreduceProblem& problem) : schedules_(problem.schedules), fresh_(problem.count, problem.ranks) {
-    if (schedules_.empty()) schedules_.push_back({problem.largest_k, {}});
-    AllreduceProblem in_one_round = problem;
+  OkTopk(const ExchangeSpec& spec, const OkTopkSchedules& schedules)
+      : schedules_(schedules.up_to), explanation_(schedules.explanation()), fresh_(spec.count, spec.ranks) {
+    if (schedules_.empty()) schedules_.push_back({spec.largest_k, {}});
+    ExchangeSpec in_one_round = spec;
     bool one_round = false, by_regions = false;
     for (const auto& [largest_k, choice] : schedules_) {
       if (choice.schedule != ExchangeSchedule::one_round) {
@@ -23,15 +25,16 @@ class OkTopk final : public SparseAllreduce<T> {
       }
       one_round = true;
       in_one_round.largest_k = largest_k;
-      in_one_round.largest_local = std::min(problem.largest_local, largest_k);
+      in_one_round.largest_local = std::min(spec.largest_local, largest_k);
     }
     if (one_round) one_round_.emplace(in_one_round);
-    if (by_regions) by_regions_.emplace(problem);
+    if (by_regions) by_regions_.emplace(spec, schedules_);
   }
 
   void reset() override { state_ = fresh_; }
   void scale(double factor) override { state_.global_key = scaled_key<T>(state_.global_key, factor); }
   void visit_state(StateVisitor& visitor) override { visitor.state(state_); }
+  [[nodiscard]] Explanation explanation() const override { return explanation_; }
   [[nodiscard]] std::int64_t memory_bytes() const override {
     return (one_round_ ? one_round_->memory_bytes() : 0) + (by_regions_ ? by_regions_->memory_bytes() : 0);
   }
@@ -51,6 +54,7 @@ class OkTopk final : public SparseAllreduce<T> {
   }
 
   std::vector<ScheduleUpTo> schedules_;
+  Explanation explanation_;
   const OkTopkState<T> fresh_;  // to copy it takes no memory
   OkTopkState<T> state_ = fresh_;
   std::optional<OkTopkOneRound<T>> one_round_;

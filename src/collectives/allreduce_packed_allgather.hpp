@@ -16,18 +16,18 @@ namespace weir {
 template <class Space>
 class PackedAllgather final : public CompressedExchange {
  public:
-  PackedAllgather(const AllreduceProblem& problem, std::unique_ptr<PackedCodec> codec)
-      : problem_(problem),
-        space_(problem, 0, 0),
+  PackedAllgather(const ExchangeSpec& spec, std::unique_ptr<PackedCodec> codec)
+      : spec_(spec),
+        space_(spec, 0, 0),
         codec_(std::move(codec)),
-        gather_(*codec_, std::vector<std::int64_t>(static_cast<std::size_t>(problem.ranks), problem.count)),
-        sum_(*codec_, problem.count),
-        gathered_(problem.ranks * message_slot(codec_->most_bytes(problem.count))),
+        gather_(*codec_, std::vector<std::int64_t>(static_cast<std::size_t>(spec.ranks), spec.count)),
+        sum_(*codec_, spec.count),
+        gathered_(spec.ranks * message_slot(codec_->most_bytes(spec.count))),
         staging_(space_, gathered_.bytes()) {}
 
   task<void> run(Channel channel, Draw draw, const float* values, float* rest, float* out) override {
     StageScope stage = channel.stage(Stage::encode);
-    const std::int64_t bytes = codec_->encode(draw, 0, values, problem_.count, gathered_.data(), rest);
+    const std::int64_t bytes = codec_->encode(draw, 0, values, spec_.count, gathered_.data(), rest);
     space_.push(message(0), bytes);
     co_await space_.done(channel);
 
@@ -36,10 +36,10 @@ class PackedAllgather final : public CompressedExchange {
     space_.pull(message(gather_.others_begin()), gather_.others_bytes());
 
     stage.next(Stage::decode);
-    for (int r = 0; r < problem_.ranks; ++r)
-      sum_.decode(gathered_.data() + gather_.begin(r), gather_.bytes(r), problem_.count, out, r == 0);
-    sum_.finish(out, problem_.count, problem_.ranks);
-    if (!codec_->votes()) space_.divide({out, nullptr, problem_.count}, problem_);
+    for (int r = 0; r < spec_.ranks; ++r)
+      sum_.decode(gathered_.data() + gather_.begin(r), gather_.bytes(r), spec_.count, out, r == 0);
+    sum_.finish(out, spec_.count, spec_.ranks);
+    if (!codec_->votes()) space_.divide({out, nullptr, spec_.count}, spec_);
   }
 
   [[nodiscard]] std::int64_t memory_bytes() const override {
@@ -49,7 +49,7 @@ class PackedAllgather final : public CompressedExchange {
  private:
   [[nodiscard]] Message message(std::int64_t offset) { return staging_.at(gathered_.data(), offset); }
 
-  AllreduceProblem problem_;
+  ExchangeSpec spec_;
   Space space_;
   std::unique_ptr<PackedCodec> codec_;
   PackedGather gather_;

@@ -40,25 +40,26 @@ class PackedParts {
 template <class Space>
 class PackedReduceScatter final : public CompressedExchange {
  public:
-  PackedReduceScatter(const AllreduceProblem& problem, std::unique_ptr<PackedCodec> codec)
-      : problem_(problem),
-        space_(problem, 0, 0),
+  PackedReduceScatter(const ExchangeSpec& spec, std::unique_ptr<PackedCodec> codec)
+      : spec_(spec),
+        window_(static_cast<int>(spec.parameters.whole("window"))),
+        space_(spec, 0, 0),
         codec_(std::move(codec)),
-        parts_(problem.count, codec_->granularity(), problem.ranks),
+        parts_(spec.count, codec_->granularity(), spec.ranks),
         gather_(*codec_, parts_.sizes()),
-        out_sizes_(at(problem.ranks)),
-        in_sizes_(at(problem.ranks)),
-        out_offset_(at(problem.ranks) + 1),
-        requests_(2 * at(problem.ranks)),
+        out_sizes_(at(spec.ranks)),
+        in_sizes_(at(spec.ranks)),
+        out_offset_(at(spec.ranks) + 1),
+        requests_(2 * at(spec.ranks)),
         outgoing_(bytes_of_all()),
         // Rank 0 owns the largest part. What has come in is spent before sums are gathered.
-        incoming_(std::max(bytes_of_all(), problem.ranks * slot_of_part(0))),
+        incoming_(std::max(bytes_of_all(), spec.ranks * slot_of_part(0))),
         staged_outgoing_(space_, outgoing_.bytes()),
         staged_incoming_(space_, incoming_.bytes()),
         sum_(parts_.size(0)) {}
 
   task<void> run(Channel channel, Draw draw, const float* values, float* rest, float* out) override {
-    const int me = channel.rank(), ranks = problem_.ranks;
+    const int me = channel.rank(), ranks = spec_.ranks;
     const std::int64_t begin = parts_.begin(me), size = parts_.size(me);
 
     // 1. encode every part by itself; one's own goes into the sum as it is, unless it is a vote
@@ -110,7 +111,7 @@ class PackedReduceScatter final : public CompressedExchange {
       codec_->decode(incoming_.data() + gather_.begin(r), gather_.bytes(r), parts_.size(r), part, false);
       codec_->finish(part, parts_.size(r));
     }
-    if (!codec_->votes()) space_.divide({out, nullptr, problem_.count}, problem_);
+    if (!codec_->votes()) space_.divide({out, nullptr, spec_.count}, spec_);
   }
 
   [[nodiscard]] std::int64_t memory_bytes() const override {
@@ -125,7 +126,7 @@ class PackedReduceScatter final : public CompressedExchange {
   [[nodiscard]] std::int64_t slot_of_part(int rank) const { return message_slot(codec_->most_bytes(parts_.size(rank))); }
   [[nodiscard]] std::int64_t bytes_of_all() const {
     std::int64_t all = 0;
-    for (int r = 0; r < problem_.ranks; ++r) all += slot_of_part(r);
+    for (int r = 0; r < spec_.ranks; ++r) all += slot_of_part(r);
     return all;
   }
   [[nodiscard]] Message outgoing(int to) { return staged_outgoing_.at(outgoing_.data(), out_offset_[at(to)]); }
@@ -140,7 +141,7 @@ class PackedReduceScatter final : public CompressedExchange {
 
   /// Destinations rotate, so that no rank is everyone's target at once; a window of exchanges is in flight.
   task<void> exchange_parts(Channel channel) {
-    const int me = channel.rank(), ranks = problem_.ranks;
+    const int me = channel.rank(), ranks = spec_.ranks;
     const StageScope stage = channel.stage(Stage::reduce_scatter);
     for (int r = 0; r < ranks; ++r) in_sizes_[at(r)] = codec_->most_bytes(parts_.size(me));
     if (!codec_->fixed_size()) {
@@ -154,9 +155,8 @@ class PackedReduceScatter final : public CompressedExchange {
         if (r != me) check_message(in_sizes_[at(r)], codec_->most_bytes(parts_.size(me)), r);
       }
     }
-    const int window = problem_.config.window;
-    for (int s = 1; s < ranks + window; ++s) {
-      if (s > window) co_await channel.done(std::span(requests_).subspan(at(2 * (s - window)), 2));
+    for (int s = 1; s < ranks + window_; ++s) {
+      if (s > window_) co_await channel.done(std::span(requests_).subspan(at(2 * (s - window_)), 2));
       if (s >= ranks) continue;
       const int to = (me + s) % ranks, from = (me - s + ranks) % ranks;
       const std::int64_t out = out_sizes_[at(to)], in = in_sizes_[at(from)];
@@ -167,7 +167,7 @@ class PackedReduceScatter final : public CompressedExchange {
 
   void add_up(int me, const float* own, std::int64_t size) {
     bool any = false;
-    for (int r = 0; r < problem_.ranks; ++r) {
+    for (int r = 0; r < spec_.ranks; ++r) {
       if (r == me && !codec_->votes()) continue;
       const Message message = r == me ? outgoing(me) : incoming(r);
       if (r != me) space_.pull(message, in_sizes_[at(r)]);
@@ -182,7 +182,8 @@ class PackedReduceScatter final : public CompressedExchange {
       space_.copy_values(own, sum_.data(), size);
   }
 
-  AllreduceProblem problem_;
+  ExchangeSpec spec_;
+  int window_;  // exchanges in flight
   Space space_;
   std::unique_ptr<PackedCodec> codec_;
   PackedParts parts_;

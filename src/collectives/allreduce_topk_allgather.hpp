@@ -16,16 +16,16 @@ namespace weir {
 template <class T, class Space>
 class TopkAllgather final : public SparseAllreduce<T> {
  public:
-  explicit TopkAllgather(const AllreduceProblem& problem)
-      : problem_(problem),
+  explicit TopkAllgather(const ExchangeSpec& spec)
+      : spec_(spec),
         cards_(size()),
         scratch_(size()),
         counts_(size()),
         offset_(size() + 1),
-        space_(problem, problem.ranks * problem.largest_local, problem.ranks),
-        gathered_(problem.ranks * coo::block_bytes<T>(problem.largest_local)),
+        space_(spec, spec.ranks * spec.largest_local, spec.ranks),
+        gathered_(spec.ranks * coo::block_bytes<T>(spec.largest_local)),
         staging_(space_, gathered_.bytes()),
-        tree_(space_, problem.ranks, problem.ranks * problem.largest_local) {}
+        tree_(space_, spec.ranks, spec.ranks * spec.largest_local) {}
 
   void reset() override {}
   void visit_state(StateVisitor& /*visitor*/) override {}
@@ -36,7 +36,7 @@ class TopkAllgather final : public SparseAllreduce<T> {
 
   task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t /*k*/, std::uint64_t input_error) override {
     SparseOutcome<T> outcome;
-    const int me = channel.rank(), ranks = problem_.ranks;
+    const int me = channel.rank(), ranks = spec_.ranks;
 
     StageScope stage = channel.stage(Stage::announce);
     const Card mine{input_error, static_cast<std::uint64_t>(local.count)};
@@ -51,7 +51,7 @@ class TopkAllgather final : public SparseAllreduce<T> {
     stage.next(Stage::allgatherv);
     for (int i = 0; i < ranks; ++i) offset_[at(i) + 1] = offset_[at(i)] + slot_of((me + i) % ranks);
     const Message gathered = staging_.at(gathered_.data(), 0);
-    space_.encode(problem_.wire(), local.indices, local.values, local.count, 0, range(), gathered);
+    space_.encode(spec_.wire(), local.indices, local.values, local.count, 0, range(), gathered);
     space_.push(gathered, offset_[1]);
     co_await space_.done(channel);
     co_await allgatherv(channel, offset_, gathered.wire);
@@ -62,12 +62,12 @@ class TopkAllgather final : public SparseAllreduce<T> {
     for (int r = 0; r < ranks; ++r) {
       if (counts_[at(r)] == 0) continue;
       const coo::Segment<T> leaf = tree_.leaf(r);
-      space_.decode(problem_.wire(), gathered.local + offset_[at((r - me + ranks) % ranks)], bytes_of(r), counts_[at(r)], 0,
-                    range(), leaf.indices, leaf.values);
+      space_.decode(spec_.wire(), gathered.local + offset_[at((r - me + ranks) % ranks)], bytes_of(r), counts_[at(r)], 0, range(),
+                    leaf.indices, leaf.values);
       tree_.arrived(r);
     }
     const coo::Segment<T> sum = tree_.root();
-    space_.divide(sum, problem_);
+    space_.divide(sum, spec_);
     outcome.update = {sum.indices, sum.values, co_await space_.count_of(channel, sum)};
     co_return outcome;
   }
@@ -76,15 +76,13 @@ class TopkAllgather final : public SparseAllreduce<T> {
   struct Card {
     std::uint64_t input_error, count;
   };
-  [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(problem_.ranks); }
+  [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(spec_.ranks); }
   [[nodiscard]] static std::size_t at(int i) { return static_cast<std::size_t>(i); }
-  [[nodiscard]] std::uint64_t range() const { return static_cast<std::uint64_t>(problem_.count); }
-  [[nodiscard]] std::int64_t slot_of(int rank) const { return wire::slot_bytes<T>(problem_.wire(), counts_[at(rank)], range()); }
-  [[nodiscard]] std::int64_t bytes_of(int rank) const {
-    return wire::message_bytes<T>(problem_.wire(), counts_[at(rank)], range());
-  }
+  [[nodiscard]] std::uint64_t range() const { return static_cast<std::uint64_t>(spec_.count); }
+  [[nodiscard]] std::int64_t slot_of(int rank) const { return wire::slot_bytes<T>(spec_.wire(), counts_[at(rank)], range()); }
+  [[nodiscard]] std::int64_t bytes_of(int rank) const { return wire::message_bytes<T>(spec_.wire(), counts_[at(rank)], range()); }
 
-  AllreduceProblem problem_;
+  ExchangeSpec spec_;
   std::vector<Card> cards_, scratch_;
   std::vector<std::uint32_t> counts_;
   std::vector<std::int64_t> offset_;  // in gathered_, of the block of rank (me + i) mod P

@@ -19,24 +19,24 @@ namespace weir {
 template <class T, class Space>
 class TopkDsa final : public SparseAllreduce<T> {
  public:
-  explicit TopkDsa(const AllreduceProblem& problem)
-      : problem_(problem),
-        space_(problem, largest_update() + problem.ranks, problem.ranks),
-        split_(space_, {.ranks = problem.ranks,
-                        .largest_local = problem.largest_local,
-                        .region_capacity = std::min(problem.ranks * problem.largest_local, problem.count + problem.ranks),
-                        .window = problem.config.window,
-                        .wire = problem.wire()}),
+  explicit TopkDsa(const ExchangeSpec& spec)
+      : spec_(spec),
+        space_(spec, largest_update() + spec.ranks, spec.ranks),
+        split_(space_, {.ranks = spec.ranks,
+                        .largest_local = spec.largest_local,
+                        .region_capacity = std::min(spec.ranks * spec.largest_local, spec.count + spec.ranks),
+                        .window = static_cast<int>(spec.parameters.whole("window")),
+                        .wire = spec.wire()}),
         boundaries_(size() + 1),
         own_counts_(size()),
         counts_(size()),
         scratch_(size()),
         offset_(size() + 1),
-        gathered_(coo::block_bytes<T>(largest_update()) + 8 * problem.ranks),
+        gathered_(coo::block_bytes<T>(largest_update()) + 8 * spec.ranks),
         staging_(space_, gathered_.bytes()),
         indices_(largest_update()),
         values_(largest_update()) {
-    uniform_boundaries(static_cast<std::uint64_t>(problem.count), boundaries_);
+    uniform_boundaries(static_cast<std::uint64_t>(spec.count), boundaries_);
   }
 
   void reset() override {}
@@ -49,7 +49,7 @@ class TopkDsa final : public SparseAllreduce<T> {
 
   task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t /*k*/, std::uint64_t input_error) override {
     SparseOutcome<T> outcome;
-    const int me = channel.rank(), ranks = problem_.ranks;
+    const int me = channel.rank(), ranks = spec_.ranks;
 
     StageScope stage = channel.stage(Stage::announce);
     counts_[0] = input_error;
@@ -85,10 +85,10 @@ class TopkDsa final : public SparseAllreduce<T> {
                     static_cast<std::uint32_t>(boundaries_[at(r)]), range(r), indices_.data() + total, values_.data() + total);
       total += count(r);
     }
-    space_.divide({values_.data(), nullptr, total}, problem_);
+    space_.divide({values_.data(), nullptr, total}, spec_);
     outcome.update = {indices_.data(), values_.data(), total};
-    if (problem_.config.wire_values != WireValues::native) {
-      space_.subtract_rounded(problem_.wire_of_sums(), reduced);
+    if (spec_.wire_values != WireValues::native) {
+      space_.subtract_rounded(spec_.wire_of_sums(), reduced);
       space_.shift(reduced, static_cast<std::uint32_t>(boundaries_[at(me)]));
       outcome.undelivered = {reduced.indices, reduced.values, reduced.count};
     }
@@ -97,14 +97,14 @@ class TopkDsa final : public SparseAllreduce<T> {
   }
 
  private:
-  [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(problem_.ranks); }
+  [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(spec_.ranks); }
   [[nodiscard]] static std::size_t at(int i) { return static_cast<std::size_t>(i); }
-  [[nodiscard]] std::int64_t largest_update() const { return std::min(problem_.count, problem_.ranks * problem_.largest_local); }
+  [[nodiscard]] std::int64_t largest_update() const { return std::min(spec_.count, spec_.ranks * spec_.largest_local); }
   [[nodiscard]] std::int64_t count(int rank) const { return static_cast<std::int64_t>(counts_[at(rank)]); }
   [[nodiscard]] std::uint64_t range(int rank) const { return boundaries_[at(rank) + 1] - boundaries_[at(rank)]; }
   /// The switch to dense belongs to the algorithm: it takes place also where plain coordinates are asked for.
   [[nodiscard]] wire::Wire wire_of(int rank) const {
-    wire::Wire wire = problem_.wire_of_sums();
+    wire::Wire wire = spec_.wire_of_sums();
     const std::uint64_t coo_bytes = counts_[at(rank)] * coo::entry_bytes<T>;
     if (coo_bytes > range(rank) * sizeof(T)) wire.format = WireFormat::compact;
     return wire;
@@ -112,7 +112,7 @@ class TopkDsa final : public SparseAllreduce<T> {
   [[nodiscard]] std::int64_t slot_of(int rank) const { return wire::slot_bytes<T>(wire_of(rank), count(rank), range(rank)); }
   [[nodiscard]] std::int64_t bytes_of(int rank) const { return wire::message_bytes<T>(wire_of(rank), count(rank), range(rank)); }
 
-  AllreduceProblem problem_;
+  ExchangeSpec spec_;
   Space space_;
   SplitReduce<T, Space> split_;
   Boundaries boundaries_;

@@ -33,16 +33,16 @@ class DeviceSpace {
     cuda::PinnedArray<std::byte> pinned_;
   };
 
-  DeviceSpace(const AllreduceProblem& problem, std::int64_t most, std::int64_t pieces)
-      : stream_(problem.stream),
-        device_(problem.device),
-        direct_(problem.direct),
+  DeviceSpace(const ExchangeSpec& spec, std::int64_t most, std::int64_t pieces)
+      : stream_(spec.stream),
+        device_(spec.device),
+        direct_(spec.direct),
         scratch_(std::max(kernels::cuda::scratch_bytes(most), wire::cuda::decode_scratch<T>(most))),
-        counts_(problem.ranks),
+        counts_(spec.ranks),
         bins_(kth_bins + 1),
         told_(1),
-        words_(std::max(kth_bins + 1, problem.ranks)),
-        boundaries_(problem.ranks + 1),
+        words_(std::max(kth_bins + 1, spec.ranks)),
+        boundaries_(spec.ranks + 1),
         verdicts_(pieces) {}
 
   [[nodiscard]] std::int64_t memory_bytes() const {
@@ -147,8 +147,8 @@ class DeviceSpace {
 
   void add_values(const T* x, T* y, std::int64_t count) { kernels::cuda::add(queue(), x, y, count); }
   void copy_values(const T* x, T* y, std::int64_t count) { cuda::copy(y, x, count * std::int64_t{sizeof(T)}, stream_); }
-  void divide(Segment entries, const AllreduceProblem& problem) {
-    if (problem.divisor != 1) kernels::cuda::divide(queue(), entries.values, extent(entries), static_cast<T>(problem.divisor));
+  void divide(Segment entries, const ExchangeSpec& spec) {
+    if (spec.divisor != 1) kernels::cuda::divide(queue(), entries.values, extent(entries), static_cast<T>(spec.divisor));
   }
   void subtract_rounded(wire::Wire wire, Segment entries) {
     if constexpr (sizeof(T) == 4) wire::cuda::subtract_rounded(queue(), wire, entries.values, entries.count);

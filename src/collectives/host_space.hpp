@@ -46,8 +46,8 @@ class HostSpace {
   };
 
   /// No vector, message or sum has more than `most` entries; of at most `pieces` messages at a time.
-  HostSpace(const AllreduceProblem& problem, std::int64_t most, std::int64_t /*pieces*/)
-      : threads_(problem.threads), merge_(problem.threads, most) {}
+  HostSpace(const ExchangeSpec& spec, std::int64_t most, std::int64_t /*pieces*/)
+      : threads_(spec.threads), merge_(spec.threads, most) {}
   [[nodiscard]] std::int64_t memory_bytes() const { return merge_.memory_bytes(); }
 
   /// Until all that was asked for is done. Throws Error(WEIR_ERR_TRANSPORT) if a message that was read is malformed.
@@ -133,9 +133,9 @@ class HostSpace {
   /// Dense: y += x, and y = x.
   void add_values(const T* x, T* y, std::int64_t count) { weir::add_values(threads_, x, y, count); }
   void copy_values(const T* x, T* y, std::int64_t count) { std::copy_n(x, count, y); }
-  /// By the problem's divisor.
-  void divide(Segment entries, const AllreduceProblem& problem) {
-    if (problem.divisor != 1) kernels::host::divide(entries.values, entries.count, static_cast<T>(problem.divisor));
+  /// By the divisor.
+  void divide(Segment entries, const ExchangeSpec& spec) {
+    if (spec.divisor != 1) kernels::host::divide(entries.values, entries.count, static_cast<T>(spec.divisor));
   }
   /// As wire::subtract_rounded.
   void subtract_rounded(wire::Wire wire, Segment entries) { wire::subtract_rounded(wire, entries.values, entries.count); }

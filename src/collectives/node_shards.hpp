@@ -63,12 +63,12 @@ template <class T>
 class NodeReduceScatter {
  public:
   /// `in_place`: sums take the place of gradients, and messages are sent from there. Else no message uses a gradient's memory.
-  NodeReduceScatter(const ShardMap& map, const AllreduceProblem& problem, bool in_place) : map_(map), threads_(problem.threads) {
+  NodeReduceScatter(const ShardMap& map, const ExchangeSpec& spec, bool in_place) : map_(map), threads_(spec.threads) {
     if (map.node().size() == 1) return;
-    shared_ = problem.shared;
+    shared_ = spec.shared;
     if (shared_) return;
     if (map.mine() >= 0) staging_ = Buffer<T>(std::min(map.size(0), chunk) * window);
-    if (!in_place) copy_ = Buffer<T>(problem.count);  // messages that a timeout leaves under way outlive the caller's gradient
+    if (!in_place) copy_ = Buffer<T>(spec.count);  // messages that a timeout leaves under way outlive the caller's gradient
   }
 
   /// 1. Shows the other owners' shards of `gradient`, and copies my own to `own`, where reduce() finds it; nullptr: reduce() reads
@@ -201,15 +201,15 @@ enum class Gathering { direct, doubling };
 template <class T, class Space = HostSpace<T>>
 class NodeAllgather {
  public:
-  /// No shard's update has more than `capacity` entries, all together have no more than `total`. `problem` is the whole one,
+  /// No shard's update has more than `capacity` entries, all together have no more than `total`. `spec` is the whole one,
   /// before sharding.
-  NodeAllgather(const ShardMap& map, std::int64_t capacity, std::int64_t total, const AllreduceProblem& problem,
+  NodeAllgather(const ShardMap& map, std::int64_t capacity, std::int64_t total, const ExchangeSpec& spec,
                 Gathering gathering = Gathering::direct)
       : map_(map),
         gathering_(gathering),
-        problem_(problem),
-        wire_{problem.config.wire_format, WireValues::native},
-        space_(problem, total, map.shards()),
+        spec_(spec),
+        wire_{spec.wire_format, WireValues::native},
+        space_(spec, total, map.shards()),
         cards_(map.node().size()),
         scratch_(map.node().size()),
         offset_(map.node().size() + 1),
@@ -304,13 +304,13 @@ class NodeAllgather {
       }
       total += count(shard);
     }
-    space_.divide({values_.data(), nullptr, total}, problem_);
+    space_.divide({values_.data(), nullptr, total}, spec_);
     all.update = {indices_.data(), values_.data(), total};
   }
 
   ShardMap map_;
   Gathering gathering_;
-  AllreduceProblem problem_;
+  ExchangeSpec spec_;
   wire::Wire wire_;  // sums of rounded values are not rounded again: links in a node are fast
   Space space_;
   std::vector<Card> cards_, scratch_;

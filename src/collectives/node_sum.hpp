@@ -16,7 +16,7 @@ class NcclGroups;
 template <class T>
 class NodeSum {
  public:
-  NodeSum(const ShardMap& map, const AllreduceProblem& whole, detail::NcclGroups* /*for CUDA memory*/)
+  NodeSum(const ShardMap& map, const ExchangeSpec& whole, detail::NcclGroups* /*for CUDA memory*/)
       : map_(map), in_node_(map, whole, false), sum_(map.mine() >= 0 && map.node().size() > 1 ? map.size(map.mine()) : 0) {}
 
   /// My shard's sum over the node, or nothing where input_error() says that a rank of the node has one. `gradient` is only read,
@@ -50,7 +50,7 @@ class NodeSum {
 template <class T>
 class NodeShards {
  public:
-  NodeShards(const ShardMap& map, const AllreduceProblem& whole, detail::NcclGroups* /*for CUDA memory*/)
+  NodeShards(const ShardMap& map, const ExchangeSpec& whole, detail::NcclGroups* /*for CUDA memory*/)
       : map_(map), in_node_(map, whole, true) {}
 
   task<void> reduce_scatter(Channel channel, T* data) {

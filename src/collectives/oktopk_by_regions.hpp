@@ -22,6 +22,8 @@
 #include "collectives/control.hpp"
 #include "collectives/global_kth.hpp"
 #include "collectives/host_space.hpp"
+#include "collectives/oktopk_parameters.hpp"
+#include "collectives/oktopk_schedules.hpp"
 #include "collectives/oktopk_state.hpp"
 #include "collectives/phased_reduce.hpp"
 #include "collectives/regions.hpp"
@@ -32,17 +34,18 @@ namespace weir {
 template <class T, class Space>
 class OkTopkByRegions {
  public:
-  explicit OkTopkByRegions(const AllreduceProblem& problem)
-      : problem_(problem),
-        ranks_(problem.ranks),
-        result_capacity_(std::min(problem.count, problem.largest_local)),
-        space_(problem, std::max(problem.largest_local, region_capacity(problem)), 2 * problem.ranks),
+  OkTopkByRegions(const ExchangeSpec& spec, std::span<const ScheduleUpTo> schedules)
+      : spec_(spec),
+        parameters_(spec.parameters),
+        ranks_(spec.ranks),
+        result_capacity_(std::min(spec.count, spec.largest_local)),
+        space_(spec, std::max(spec.largest_local, region_capacity(spec)), 2 * spec.ranks),
         split_(space_, {.ranks = ranks_,
-                        .largest_local = std::max(problem.largest_local, result_capacity_),
-                        .region_capacity = region_capacity(problem),
-                        .window = problem.config.window,
-                        .wire = problem.wire()}),
-        index_copy_(problem.largest_local),
+                        .largest_local = std::max(spec.largest_local, result_capacity_),
+                        .region_capacity = region_capacity(spec),
+                        .window = parameters_.window,
+                        .wire = spec.wire()}),
+        index_copy_(spec.largest_local),
         own_counts_(size()),
         cut_scratch_(std::max({recut_scratch(ranks_), kth_scratch, std::int64_t{2} * ranks_})),
         sizes_(size()),
@@ -55,8 +58,8 @@ class OkTopkByRegions {
         result_indices_(result_capacity_),
         result_values_(result_capacity_) {
     if constexpr (!Space::asynchronous) {
-      typename PhasedReduce<T>::Setup setup{.ranks = ranks_, .wire = problem.wire()};
-      for (const auto& [largest_k, choice] : problem.schedules) {
+      typename PhasedReduce<T>::Setup setup{.ranks = ranks_, .wire = spec.wire()};
+      for (const auto& [largest_k, choice] : schedules) {
         if (choice.schedule != ExchangeSchedule::phased || ranks_ == 1) continue;
         setup.radix = choice.radix;
         setup.largest_k = largest_k;
@@ -79,7 +82,7 @@ class OkTopkByRegions {
     const std::int64_t iteration = state.iteration++;
 
     // 1. region boundaries, every tau iterations (lines 5-7)
-    if (iteration % problem_.config.boundary_period == 0) {
+    if (iteration % parameters_.boundary_period == 0) {
       const StageScope stage = channel.stage(Stage::average_boundaries);
       if (local.count > 0)
         co_await space_.quantiles(channel, local, ranks_, cut_scratch_.data());
@@ -151,8 +154,8 @@ class OkTopkByRegions {
 
   [[nodiscard]] std::size_t size(int more = 0) const { return static_cast<std::size_t>(ranks_ + more); }
   [[nodiscard]] static std::size_t at(int i) { return static_cast<std::size_t>(i); }
-  [[nodiscard]] std::uint64_t n() const { return static_cast<std::uint64_t>(problem_.count); }
-  [[nodiscard]] bool reuse() const { return problem_.config.threshold == Threshold::reuse; }
+  [[nodiscard]] std::uint64_t n() const { return static_cast<std::uint64_t>(spec_.count); }
+  [[nodiscard]] bool reuse() const { return spec_.reuse_period > 0; }
 
   /// How many of words_ are maxima over the ranks; sizes of regions follow.
   [[nodiscard]] int maxima() const { return 1 + (by_phases_ ? phased_->phases() : 0); }
@@ -175,9 +178,9 @@ class OkTopkByRegions {
   }
 
   // Regions within balanced_region_limit, and re-cut ones, which exceed a mean of at most 1.25 k by an eighth.
-  [[nodiscard]] static std::int64_t region_capacity(const AllreduceProblem& problem) {
-    const std::int64_t everything = problem.largest_local * problem.ranks;
-    return std::min(everything, problem.largest_k + problem.largest_k / 2 + 2 * problem.ranks + 2);
+  [[nodiscard]] static std::int64_t region_capacity(const ExchangeSpec& spec) {
+    const std::int64_t everything = spec.largest_local * spec.ranks;
+    return std::min(everything, spec.largest_k + spec.largest_k / 2 + 2 * spec.ranks + 2);
   }
 
   /// Memory of the update on its way: the reduced region's, which is spent once the selection is out of it.
@@ -185,7 +188,7 @@ class OkTopkByRegions {
 
   task<void> select_global(Channel channel, std::int64_t k, std::int64_t iteration, SparseOutcome<T>& outcome) {
     const coo::Segment<T> reduced = by_phases_ ? phased_->reduced() : split_.reduced();
-    const bool reevaluate = !reuse() || state_->global_key == 0 || iteration % problem_.config.threshold_period == 0;
+    const bool reevaluate = !reuse() || state_->global_key == 0 || iteration % spec_.reuse_period == 0;
     GlobalCut<T> cut{static_cast<Key<T>>(state_->global_key - 1), 0};
     if (reevaluate) cut = co_await find_cut(channel, reduced, k, outcome);
     co_await share_sizes(channel, reduced, cut);
@@ -199,7 +202,7 @@ class OkTopkByRegions {
         co_await share_sizes(channel, reduced, cut);
       }
     }
-    if (problem_.largest_local > problem_.largest_k) {
+    if (spec_.largest_local > spec_.largest_k) {
       // Only where ranks contributed more than k and the sum is skewed as well: deliver a little less rather than send more than 3
       // k entries.
       const std::uint64_t budget = 3 * static_cast<std::uint64_t>(k);
@@ -254,7 +257,7 @@ class OkTopkByRegions {
   [[nodiscard]] bool must_balance() {
     const std::uint64_t selected = std::accumulate(selected_counts_.begin(), selected_counts_.end(), std::uint64_t{0});
     const std::uint64_t largest = *std::max_element(selected_counts_.begin(), selected_counts_.end());
-    if (static_cast<double>(largest) * ranks_ > problem_.config.balance_trigger * static_cast<double>(selected)) return true;
+    if (static_cast<double>(largest) * ranks_ > parameters_.balance_trigger * static_cast<double>(selected)) return true;
     const std::uint64_t unbalanced = allgatherv_max_sent(selected_counts_, prefix_);
     return unbalanced * at(ranks_) > 2 * selected * at(ranks_ - 1) && unbalanced > balanced_max_sent(selected_counts_);
   }
@@ -281,10 +284,10 @@ class OkTopkByRegions {
     return state_->boundaries[at(region) + 1] - state_->boundaries[at(region)];
   }
   [[nodiscard]] std::int64_t piece_bytes(int region, Range piece) const {
-    return wire::message_bytes<T>(problem_.wire_of_sums(), piece.count(), region_range(region));
+    return wire::message_bytes<T>(spec_.wire_of_sums(), piece.count(), region_range(region));
   }
   [[nodiscard]] std::int64_t slot_bytes(int region, Range piece) const {
-    return wire::slot_bytes<T>(problem_.wire_of_sums(), piece.count(), region_range(region));
+    return wire::slot_bytes<T>(spec_.wire_of_sums(), piece.count(), region_range(region));
   }
 
   /// offset_[i]: where the block of rank (me + i) mod P begins in gathered().
@@ -300,7 +303,7 @@ class OkTopkByRegions {
   }
 
   void encode_selected(int me, std::uint64_t first, std::int64_t count, Message to) {
-    space_.encode(problem_.wire_of_sums(), selected_.indices + first, selected_.values + first, count, 0, region_range(me), to);
+    space_.encode(spec_.wire_of_sums(), selected_.indices + first, selected_.values + first, count, 0, region_range(me), to);
   }
 
   /// Calls f(owner, piece) for what of my region's selection belongs to other ranks' parts.
@@ -353,26 +356,27 @@ class OkTopkByRegions {
       const std::byte* memory = gathered().local + offset_[at((r - me + ranks_) % ranks_)];
       for_pieces(block(r, balanced), [&](int region, Range piece) {
         const auto first = static_cast<std::int64_t>(piece.begin);
-        space_.decode(problem_.wire_of_sums(), memory, piece_bytes(region, piece), piece.count(),
+        space_.decode(spec_.wire_of_sums(), memory, piece_bytes(region, piece), piece.count(),
                       static_cast<std::uint32_t>(state_->boundaries[at(region)]), region_range(region),
                       result_indices_.data() + first, result_values_.data() + first);
         memory += slot_bytes(region, piece);
       });
     }
     const auto total = static_cast<std::int64_t>(held_.back());
-    space_.divide({result_values_.data(), nullptr, total}, problem_);
+    space_.divide({result_values_.data(), nullptr, total}, spec_);
     return {result_indices_.data(), result_values_.data(), total};
   }
 
   /// What rounding on the wire took from the entries of my region.
   SparseVector<T> rounding_loss(int me) {
-    if (problem_.config.wire_values == WireValues::native) return {};
-    space_.subtract_rounded(problem_.wire_of_sums(), selected_);
+    if (spec_.wire_values == WireValues::native) return {};
+    space_.subtract_rounded(spec_.wire_of_sums(), selected_);
     space_.shift(selected_, static_cast<std::uint32_t>(state_->boundaries[at(me)]));
     return {selected_.indices, selected_.values, selected_.count};
   }
 
-  AllreduceProblem problem_;
+  ExchangeSpec spec_;
+  OkTopkParameters parameters_;
   int ranks_;
   std::int64_t result_capacity_;
   OkTopkState<T>* state_ = nullptr;  // of the run

@@ -19,16 +19,16 @@ namespace weir {
 template <class T>
 class OkTopkOneRound {
  public:
-  explicit OkTopkOneRound(const AllreduceProblem& problem)
-      : problem_(problem),
-        scratch_memory_(problem.scratch ? problem.scratch : std::make_shared<Scratch>()),
-        space_(problem, problem.largest_local * problem.ranks, 2 * problem.ranks),
-        tree_(space_, problem.ranks, problem.largest_local * problem.ranks, scratch_memory_.get()),
-        update_indices_(problem.largest_local + select_padding),
-        update_values_(problem.largest_local + select_padding),
-        messages_(problem.ranks * slot_bytes(problem.largest_local)),
-        counts_(static_cast<std::size_t>(problem.ranks)),
-        offset_(static_cast<std::size_t>(problem.ranks) + 1),
+  explicit OkTopkOneRound(const ExchangeSpec& spec)
+      : spec_(spec),
+        scratch_memory_(spec.scratch ? spec.scratch : std::make_shared<Scratch>()),
+        space_(spec, spec.largest_local * spec.ranks, 2 * spec.ranks),
+        tree_(space_, spec.ranks, spec.largest_local * spec.ranks, scratch_memory_.get()),
+        update_indices_(spec.largest_local + select_padding),
+        update_values_(spec.largest_local + select_padding),
+        messages_(spec.ranks * slot_bytes(spec.largest_local)),
+        counts_(static_cast<std::size_t>(spec.ranks)),
+        offset_(static_cast<std::size_t>(spec.ranks) + 1),
         kth_scratch_(kth_scratch) {}
 
   [[nodiscard]] std::int64_t memory_bytes() const {
@@ -40,14 +40,14 @@ class OkTopkOneRound {
                              std::uint64_t input_error) {
     SparseOutcome<T> outcome;
     ++state.iteration;
-    const int me = channel.rank(), ranks = problem_.ranks;
-    const std::int64_t slot = slot_bytes(std::min(k, problem_.largest_local));
+    const int me = channel.rank(), ranks = spec_.ranks;
+    const std::int64_t slot = slot_bytes(std::min(k, spec_.largest_local));
 
     // 1. everybody's selection to everybody, with what is wrong there; all slots are as large as the largest
     StageScope stage = channel.stage(Stage::allgatherv);
     const Header mine{input_error, local.count};
     std::memcpy(messages_.data(), &mine, sizeof mine);
-    wire::encode(problem_.wire(), local.indices, local.values, local.count, 0, range(), messages_.data() + sizeof mine);
+    wire::encode(spec_.wire(), local.indices, local.values, local.count, 0, range(), messages_.data() + sizeof mine);
     for (int i = 0; i <= ranks; ++i) offset_[static_cast<std::size_t>(i)] = i * slot;
     co_await allgatherv(channel, offset_, messages_.data());
 
@@ -64,8 +64,8 @@ class OkTopkOneRound {
       const std::int64_t count = counts_[static_cast<std::size_t>(r)];
       if (count == 0) continue;
       const coo::Segment<T> leaf = tree_.leaf(r);
-      wire::decode(problem_.wire(), message(r, me, slot) + sizeof(Header), wire::message_bytes<T>(problem_.wire(), count, range()),
-                   count, 0, range(), leaf.indices, leaf.values);
+      wire::decode(spec_.wire(), message(r, me, slot) + sizeof(Header), wire::message_bytes<T>(spec_.wire(), count, range()), count,
+                   0, range(), leaf.indices, leaf.values);
       tree_.arrived(r);
     }
     const coo::Segment<T> sum = tree_.root();
@@ -86,7 +86,7 @@ class OkTopkOneRound {
     const std::int64_t ties = std::min<std::int64_t>(static_cast<std::int64_t>(cut.ties), static_cast<std::int64_t>(counts.equal));
     const std::int64_t kept = static_cast<std::int64_t>(counts.above) + ties;
     const coo::Segment<T> update = space_.keep(among, cut.key, ties, kept, {update_values_.data(), update_indices_.data()});
-    space_.divide(update, problem_);
+    space_.divide(update, spec_);
     outcome.update = {update.indices, update.values, update.count};
     co_return outcome;
   }
@@ -98,16 +98,16 @@ class OkTopkOneRound {
     std::int64_t count = 0;
   };
 
-  [[nodiscard]] std::uint64_t range() const { return static_cast<std::uint64_t>(problem_.count); }
+  [[nodiscard]] std::uint64_t range() const { return static_cast<std::uint64_t>(spec_.count); }
   [[nodiscard]] std::int64_t slot_bytes(std::int64_t entries) const {
-    return static_cast<std::int64_t>(sizeof(Header)) + wire::slot_bytes<T>(problem_.wire(), entries, range());
+    return static_cast<std::int64_t>(sizeof(Header)) + wire::slot_bytes<T>(spec_.wire(), entries, range());
   }
   /// Of rank r: mine comes first.
   [[nodiscard]] const std::byte* message(int r, int me, std::int64_t slot) const {
-    return messages_.data() + (r - me + problem_.ranks) % problem_.ranks * slot;
+    return messages_.data() + (r - me + spec_.ranks) % spec_.ranks * slot;
   }
 
-  AllreduceProblem problem_;
+  ExchangeSpec spec_;
   std::shared_ptr<Scratch> scratch_memory_;
   HostSpace<T> space_;
   MergeTree<T, HostSpace<T>> tree_;

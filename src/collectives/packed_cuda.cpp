@@ -6,11 +6,11 @@
 
 namespace weir {
 
-std::unique_ptr<CompressedExchange> make_packed_cuda(const AllreduceRow& row, const AllreduceProblem& problem,
+std::unique_ptr<CompressedExchange> make_packed_cuda(const AllreduceRow& row, const ExchangeSpec& spec,
                                                      std::unique_ptr<PackedCodec> codec) {
   using Space = DeviceSpace<float>;
-  if (row.make_packed == make_packed_allgather) return std::make_unique<PackedAllgather<Space>>(problem, std::move(codec));
-  return std::make_unique<PackedReduceScatter<Space>>(problem, std::move(codec));
+  if (row.make_packed == make_packed_allgather) return std::make_unique<PackedAllgather<Space>>(spec, std::move(codec));
+  return std::make_unique<PackedReduceScatter<Space>>(spec, std::move(codec));
 }
 
 }  // namespace weir

@@ -7,8 +7,8 @@
 
 namespace weir {
 
-/// What row.make_packed makes, for vectors in CUDA memory, with a codec for messages of fixed size there; problem.stream is set.
-[[nodiscard]] std::unique_ptr<CompressedExchange> make_packed_cuda(const AllreduceRow& row, const AllreduceProblem& problem,
+/// What row.make_packed makes, for vectors in CUDA memory, with a codec for messages of fixed size there; spec.stream is set.
+[[nodiscard]] std::unique_ptr<CompressedExchange> make_packed_cuda(const AllreduceRow& row, const ExchangeSpec& spec,
                                                                    std::unique_ptr<PackedCodec> codec);
 
 }  // namespace weir

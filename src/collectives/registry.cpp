@@ -1,8 +1,12 @@
+#include <algorithm>
 #include <array>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/nearest.hpp"
 #include "collectives/allreduce.hpp"
+#include "collectives/oktopk_parameters.hpp"
+#include "collectives/oktopk_schedules.hpp"
 
 namespace weir {
 namespace {
@@ -12,6 +16,8 @@ namespace {
 #define WEIR_SPARSE_HOST(make) .sparse_float32 = make<float>, .sparse_float64 = make<double>
 #define WEIR_SPARSE(make) .cuda_memory = true, WEIR_SPARSE_HOST(make)
 #define WEIR_SPARSE_CUDA(name) .cuda_memory = true, .exchange = SparseExchange::name, WEIR_SPARSE_HOST(make_##name)
+
+constexpr std::array rotating = {window_parameter};
 
 constexpr std::array rows = {
     AllreduceRow{.name = "dense_ring",
@@ -46,6 +52,7 @@ constexpr std::array rows = {
     AllreduceRow{.name = "topk_dsa",
                  .description = "SparCML's dynamic sparse allreduce: split, reduce, allgather; dense where sparsity stops paying",
                  .cost = cost_topk_dsa,
+                 .parameters = rotating,
                  .delivers_all = true,
                  WEIR_SPARSE_CUDA(topk_dsa)},
     AllreduceRow{.name = "gtopk",
@@ -67,15 +74,19 @@ constexpr std::array rows = {
     AllreduceRow{.name = "oktopk",
                  .description = "Ok-Topk: O(k) sparse allreduce; directly, a rank sends at most 3 k entries",
                  .cost = cost_oktopk,
-                 .schedules = true,
+                 .parameters = oktopk_parameters,
+                 .check = check_oktopk,
+                 .asks_costs = asks_costs_of_schedules,
                  WEIR_SPARSE_CUDA(oktopk)},
     AllreduceRow{
         .name = "hi_oktopk",
         .description = "Ok-Topk along the machine: reduce-scatter in the node, oktopk of each shard across nodes, by switch group",
         .cost = cost_hi_oktopk,
+        .parameters = oktopk_parameters,
+        .check = check_oktopk,
+        .asks_costs = asks_costs_of_schedules,
         .sharded = true,
         .by_switch = true,
-        .schedules = true,
         .cuda_memory = true,
         .exchange = SparseExchange::oktopk,
         WEIR_SPARSE_HOST(make_hi_oktopk)},
@@ -88,6 +99,7 @@ constexpr std::array rows = {
     AllreduceRow{.name = "packed_reduce_scatter",
                  .description = "sums in the node, compressed parts to their owners across nodes, sums compressed again to all",
                  .cost = cost_packed_reduce_scatter,
+                 .parameters = rotating,
                  .sharded = true,
                  .delivers_all = true,
                  .cuda_memory = true,
@@ -117,10 +129,52 @@ const AllreduceRow& find_allreduce(std::string_view name) {
        nearest(name, names));
 }
 
+Parameters parameters_of(const AllreduceRow& row, std::string_view text) {
+  return Parameters({"algorithm_parameters", row.name}, row.parameters, text);
+}
+
+bool is_automatic(std::string_view algorithm) { return algorithm == "auto" || algorithm == "auto_sparse"; }
+
+namespace {
+
+/// The parameters of all rows. Those of one name are the same in all.
+Parameters parameters_of_any(std::string_view text) {
+  static const std::vector<ParameterInfo> known = [] {
+    std::vector<ParameterInfo> all;
+    for (const AllreduceRow& row : rows) {
+      for (const ParameterInfo& info : row.parameters) {
+        if (std::none_of(all.begin(), all.end(), [&](const ParameterInfo& other) { return other.name == info.name; }))
+          all.push_back(info);
+      }
+    }
+    return all;
+  }();
+  return Parameters({"algorithm_parameters", "auto"}, known, text);
+}
+
+}  // namespace
+
+Parameters parameters_if_chosen(const AllreduceRow& row, std::string_view text) {
+  return parameters_of_any(text).only(row.parameters);
+}
+
+std::string algorithm_text(std::string_view algorithm, std::string_view parameters) {
+  const Parameters given =
+      is_automatic(algorithm) ? parameters_of_any(parameters) : parameters_of(find_allreduce(algorithm), parameters);
+  const std::string changes = given.changes();
+  return fmt::format("{}{}{}", algorithm, changes.empty() ? "" : " ", changes);
+}
+
 std::vector<AlgorithmInfo> algorithms() {
+  static const std::vector<std::string> parameters = [] {  // views of these are given away
+    std::vector<std::string> texts;
+    for (const AllreduceRow& row : rows) texts.push_back(parameters_of(row, "").text());
+    return texts;
+  }();
   std::vector<AlgorithmInfo> list;
   for (const AllreduceRow& row : rows)
-    list.push_back({row.name, row.description, row.sparse(), row.host_memory, row.cuda_memory, row.packed()});
+    list.push_back(
+        {row.name, row.description, row.sparse(), row.host_memory, row.cuda_memory, row.packed(), parameters[list.size()]});
   return list;
 }
 

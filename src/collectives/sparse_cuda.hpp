@@ -5,9 +5,9 @@
 
 namespace weir {
 
-/// What row.make_sparse makes, for vectors in CUDA memory; problem.stream is set. Algorithms without kernels of their own for the
+/// What row.make_sparse makes, for vectors in CUDA memory; spec.stream is set. Algorithms without kernels of their own for the
 /// exchange run in host memory, their entries staged.
 template <class T>
-[[nodiscard]] std::unique_ptr<SparseAllreduce<T>> make_sparse_cuda(const AllreduceRow& row, const AllreduceProblem& problem);
+[[nodiscard]] std::unique_ptr<SparseAllreduce<T>> make_sparse_cuda(const AllreduceRow& row, const ExchangeSpec& spec);
 
 }  // namespace weir

@@ -14,19 +14,20 @@ template <class T>
 class StagedAllreduce final : public SparseAllreduce<T> {
  public:
   /// No update of `algorithm` has more than `largest_update` entries.
-  StagedAllreduce(std::unique_ptr<SparseAllreduce<T>> algorithm, const AllreduceProblem& problem, std::int64_t largest_update)
+  StagedAllreduce(std::unique_ptr<SparseAllreduce<T>> algorithm, const ExchangeSpec& spec, std::int64_t largest_update)
       : algorithm_(std::move(algorithm)),
-        stream_(problem.stream),
-        local_(problem.largest_local),
+        stream_(spec.stream),
+        local_(spec.largest_local),
         staging_(largest_update),
         update_(largest_update),
-        undelivered_(most_undelivered(problem)) {
+        undelivered_(most_undelivered(spec)) {
     runs_.reserve(64);
   }
 
   void reset() override { algorithm_->reset(); }
   void scale(double factor) override { algorithm_->scale(factor); }
   void visit_state(StateVisitor& visitor) override { algorithm_->visit_state(visitor); }
+  [[nodiscard]] Explanation explanation() const override { return algorithm_->explanation(); }
   [[nodiscard]] std::int64_t memory_bytes() const override {
     return algorithm_->memory_bytes() + local_.bytes() + staging_.bytes() + update_.bytes() + undelivered_.bytes();
   }

@@ -13,8 +13,8 @@ namespace weir {
 
 class StagedExchange final : public CompressedExchange {
  public:
-  StagedExchange(std::unique_ptr<CompressedExchange> exchange, const AllreduceProblem& problem)
-      : exchange_(std::move(exchange)), stream_(problem.stream), values_(problem.count), out_(problem.count) {}
+  StagedExchange(std::unique_ptr<CompressedExchange> exchange, const ExchangeSpec& spec)
+      : exchange_(std::move(exchange)), stream_(spec.stream), values_(spec.count), out_(spec.count) {}
 
   task<void> run(Channel channel, Draw draw, const float* values, float* rest, float* out) override {
     cuda::copy(values_.data(), values, values_.bytes(), stream_);

@@ -17,6 +17,16 @@ std::string show(const CardField& field, std::uint64_t bits) {
   return field.real ? fmt::format("{}", std::bit_cast<double>(bits)) : fmt::format("{}", static_cast<std::int64_t>(bits));
 }
 
+template <std::size_t size>
+void write(std::string_view content, std::array<char, size>& to) noexcept {
+  to = {};
+  if (content.copy(to.data(), size - 1) == content.size()) return;
+  Fingerprint whole;
+  whole.add(content);
+  constexpr std::size_t digits = 20;  // "...#" and 16 of them
+  fmt::format_to_n(to.data() + size - 1 - digits, digits, "...#{:016x}", whole.value());
+}
+
 void check_agreement(std::span<const Opening> ranks, const CardNames& names, std::string_view name) {
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const detail::Outcome& outcome = ranks[rank].config.outcome;
@@ -46,20 +56,8 @@ void check_agreement(std::span<const Opening> ranks, const CardNames& names, std
 
 }  // namespace
 
-void ConfigCard::set_text(std::string_view content) noexcept {
-  text = {};
-  content.copy(text.data(), text.size() - 1);
-}
-
-void ConfigCard::set_detail(std::string_view content) noexcept {
-  detail = {};
-  const std::size_t room = detail.size() - 1;
-  if (content.copy(detail.data(), room) == content.size()) return;
-  Fingerprint whole;
-  whole.add(content);
-  constexpr std::size_t digits = 20;  // "...#" and 16 of them
-  fmt::format_to_n(detail.data() + room - digits, digits, "...#{:016x}", whole.value());
-}
+void ConfigCard::set_text(std::string_view content) noexcept { write(content, text); }
+void ConfigCard::set_detail(std::string_view content) noexcept { write(content, detail); }
 
 detail::Lease open_agreed(detail::CommunicatorState& comm, ConfigCard mine, const CardNames& names, std::string_view name) {
   comm.require_whole();

@@ -17,8 +17,9 @@ namespace weir {
 /// What one rank was asked to make, or the error that this has.
 struct ConfigCard {
   detail::Outcome outcome;
-  std::array<char, 32> text{};     ///< a name
-  std::array<char, 256> detail{};  ///< another one, with parameters; a longer one ends in its fingerprint
+  // A text that is longer ends in its fingerprint.
+  std::array<char, 128> text{};
+  std::array<char, 256> detail{};
   std::array<std::uint64_t, 24> fields{};
 
   void set_text(std::string_view content) noexcept;

@@ -12,40 +12,11 @@
 #include <vector>
 #include <weir/weir.hpp>
 
+#include "base/parameters.hpp"
 #include "codec/packed.hpp"
 #include "collectives/compressed_exchange.hpp"
 
 namespace weir::compress {
-
-struct ParameterInfo {
-  std::string_view name;
-  double value = 0;  ///< the default
-  double least = 0, most = 0;
-  std::string_view doc;
-  std::span<const std::string_view> words{};  ///< where the values are words: the number is the place among them
-  bool whole = true;                          ///< whole numbers only
-};
-
-/// Values of a compressor's parameters, in the order of its row.
-class Parameters {
- public:
-  Parameters() = default;
-  /// Of "levels=16,bucket=512"; what is not named has its default. Throws Error(WEIR_ERR_ARGUMENT) saying what is wrong and what
-  /// would be right.
-  Parameters(std::string_view compressor, std::span<const ParameterInfo> known, std::string_view text);
-
-  /// The row must have it.
-  [[nodiscard]] double operator[](std::string_view name) const;
-  [[nodiscard]] std::int64_t whole(std::string_view name) const { return static_cast<std::int64_t>((*this)[name]); }
-  /// All of them: "levels=16,bucket=512".
-  [[nodiscard]] std::string text() const;
-  /// Of parameters of one compressor.
-  [[nodiscard]] bool operator==(const Parameters& other) const { return values_ == other.values_; }
-
- private:
-  std::span<const ParameterInfo> known_;
-  std::vector<double> values_;
-};
 
 /// What becomes of the gradient before it is compressed, besides what memory adds. v is a rank's velocity:
 /// v = momentum v + gain g, and v is compressed; where momentum is 0, gain g is.

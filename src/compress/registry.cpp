@@ -73,7 +73,7 @@ Compressor make_compressor(std::string_view name, std::string_view parameters) {
     return {};
   }
   const CompressorRow& row = find_compressor(name);
-  Compressor made{&row, Parameters(name, row.parameters, parameters)};
+  Compressor made{&row, Parameters({"compressor_parameters", name}, row.parameters, parameters)};
   if (row.check != nullptr) row.check(made.parameters);
   return made;
 }
@@ -110,7 +110,7 @@ std::vector<CompressorInfo> compressors() {
   static const std::vector<std::string> parameters = [] {  // views of these are given away
     std::vector<std::string> texts;
     for (const compress::CompressorRow* row : compress::rows)
-      texts.push_back(compress::Parameters(row->name, row->parameters, "").text());
+      texts.push_back(Parameters({"compressor_parameters", row->name}, row->parameters, "").text());
     return texts;
   }();
   std::vector<CompressorInfo> list;

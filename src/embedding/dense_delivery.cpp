@@ -7,12 +7,12 @@
 namespace weir::embedding {
 namespace {
 
-AllreduceProblem problem_of(std::int64_t count, const Topology& topology) {
-  AllreduceProblem problem;
-  problem.count = count;
-  problem.ranks = topology.size();
-  problem.topology = &topology;
-  return problem;
+ExchangeSpec spec_of(std::int64_t count, const Topology& topology) {
+  ExchangeSpec spec;
+  spec.count = count;
+  spec.ranks = topology.size();
+  spec.topology = &topology;
+  return spec;
 }
 
 }  // namespace
@@ -21,7 +21,7 @@ DenseDelivery::DenseDelivery(const Partition& partition, const Topology& topolog
     : rows_(partition.rows()),
       width_(partition.width()),
       sums_(rows_ * (width_ + 1)),
-      ring_(make_dense_ring<float>(problem_of(sums_.size(), topology))) {}
+      ring_(make_dense_ring<float>(spec_of(sums_.size(), topology))) {}
 
 task<void> DenseDelivery::run(Channel channel, const Batch& batch, const float* rows) {
   kernels::host::fill_zero(sums_.data(), sums_.size());

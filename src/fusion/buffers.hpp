@@ -104,7 +104,7 @@ class Buffers {
   [[nodiscard]] std::string explanation() const {
     std::string text;
     for (std::size_t i = 0; i < division_.size(); ++i)
-      text += fmt::format("buffer {}: {}{}", i, words_of(division_[i]), exchanges_[i]->schedule());
+      text += fmt::format("buffer {}: {}{}", i, words_of(division_[i]), exchanges_[i]->explanation());
     return text;
   }
   /// " 4 2,3 0,1"

@@ -10,7 +10,6 @@
 #include "base/config_check.hpp"
 #include "collectives/allreduce.hpp"
 #include "collectives/control.hpp"
-#include "collectives/schedules.hpp"
 #include "communicator/asynchronous_call.hpp"
 #include "fusion/fusion_config.hpp"
 #include "fusion/unit.hpp"
@@ -91,32 +90,24 @@ struct Contents {
 };
 
 template <class T>
-[[nodiscard]] AllreduceProblem problem_of(const Shared<T>& shared, const Contents<T>& contents, const Topology& topology) {
+[[nodiscard]] ExchangeSpec spec_of(const Shared<T>& shared, const Contents<T>& contents, const Topology& topology) {
   const FusionConfig& config = shared.config;
-  AllreduceProblem problem;
-  problem.count = contents.count;
-  problem.largest_k = contents.k;
+  ExchangeSpec spec;
+  spec.count = contents.count;
+  spec.type = config.type;
+  spec.final_k = spec.largest_k = contents.k;
+  spec.at_most_k = selects_at_most_k(shared.threshold());
   // At least what the units may select together: guards round down, for each.
-  problem.largest_local = most_selected(shared.threshold(), contents.count, contents.k);
-  problem.ranks = topology.size();
-  problem.divisor = config.average ? problem.ranks : 1;
-  problem.topology = &topology;
-  problem.threads = shared.threads;
-  AllreduceConfig& c = problem.config;
-  c.count = contents.count;
-  c.type = config.type;
-  c.k = contents.k;
-  c.algorithm = config.algorithm;
-  c.threshold = shared.threshold();
-  c.threshold_period = config.threshold_period;
-  c.boundary_period = config.boundary_period;
-  c.balance_trigger = config.balance_trigger;
-  c.window = config.window;
-  c.wire_format = config.wire_format;
-  c.wire_values = config.wire_values;
-  c.average = config.average;
-  c.non_finite = config.non_finite;
-  return problem;
+  spec.largest_local = most_selected(spec.at_most_k, contents.count, contents.k);
+  spec.reuse_period = shared.threshold() == Threshold::reuse ? config.threshold_period : 0;
+  spec.wire_format = config.wire_format;
+  spec.wire_values = config.wire_values;
+  spec.parameters = parameters_of(*shared.row, config.algorithm_parameters);
+  spec.ranks = topology.size();
+  spec.divisor = config.average ? spec.ranks : 1;
+  spec.topology = &topology;
+  spec.threads = shared.threads;
+  return spec;
 }
 
 template <class T>
@@ -129,27 +120,27 @@ class Exchange final : public detail::AsynchronousCall {
         shared_(shared),
         contents_(std::move(contents)) {
     const AllreduceRow& row = *shared.row;
-    AllreduceProblem problem = problem_of(shared, *contents_, comm->topology);
-    problem.scratch = comm->scratch;
-    if (row.schedules && chooses_schedule(problem.config))
-      choose_schedules(comm->agreed_machine().machine, problem, problem.largest_k, false, problem);
+    ExchangeSpec spec = spec_of(shared, *contents_, comm->topology);
+    spec.scratch = comm->scratch;
+    if (row.asks_costs_for(spec)) spec.machine = &comm->agreed_machine().machine;
     run.holds_at_once = false;
     run.what = row.name;
     run.element = name_of(shared.config.type);
     run.count = contents_->count + contents_->dense_count;
     if (contents_->count > 0 || contents_->dense_count == 0) {
-      sparse_ = row.make_sparse<T>(problem);
-      if (row.schedules) schedule_ = "; " + schedule_text(problem);
-      const std::int64_t most = problem.largest_local;
+      sparse_ = row.make_sparse<T>(spec);
+      const std::string how = sparse_->explanation().how;
+      if (!how.empty()) explanation_ = fmt::format("; {}\n", how);
+      const std::int64_t most = spec.largest_local;
       if (contents_->units.size() > 1) {
         indices_ = Buffer<std::uint32_t>(most + select_padding);
         values_ = Buffer<T>(most + select_padding);
       }
       if (shared.config.wire_values != WireValues::native) rounded_ = Buffer<T>(most);
-      taken_ = Buffer<std::uint32_t>(row.largest_update(problem));
+      taken_ = Buffer<std::uint32_t>(row.largest_update(spec));
     }
     if (contents_->dense_count > 0) {
-      AllreduceProblem whole = problem;
+      ExchangeSpec whole = spec;
       whole.count = contents_->dense_count;
       whole.largest_k = whole.largest_local = 0;
       const bool few = contents_->dense_count * static_cast<std::int64_t>(sizeof(T)) <= most_latency_bound;
@@ -264,8 +255,8 @@ class Exchange final : public detail::AsynchronousCall {
   }
   /// s from when the network was free for it, and it had begun, until it ended.
   [[nodiscard]] double seconds() const { return seconds_; }
-  /// The end of a line about it, for people: by which schedule Ok-Topk runs.
-  [[nodiscard]] const std::string& schedule() const { return schedule_; }
+  /// The end of a line about it, for people: how its algorithm runs.
+  [[nodiscard]] const std::string& explanation() const { return explanation_; }
 
   int awaited = 0;       ///< units and dense tensors that have not come in this iteration
   bool started = false;  ///< in this iteration
@@ -410,7 +401,7 @@ class Exchange final : public detail::AsynchronousCall {
   Shared<T>& shared_;
   std::shared_ptr<const Contents<T>> contents_;
   std::unique_ptr<SparseAllreduce<T>> sparse_;
-  std::string schedule_ = "\n";
+  std::string explanation_ = "\n";
   std::unique_ptr<DenseAllreduce<T>> dense_;
   Buffer<std::uint32_t> indices_, taken_;
   Buffer<T> values_, rounded_, staging_;

@@ -43,6 +43,7 @@ Cost cost_of(CommunicatorState& comm, const FusionConfig& config, const Allreduc
   weir::Problem problem = make_problem(comm.topology, std::max(k, count), k, config.type);
   problem.format = config.wire_format;
   problem.values = config.wire_values;
+  problem.parameters = parameters_if_chosen(row, config.algorithm_parameters);
   return row.cost(comm.agreed_machine().machine, problem);
 }
 
@@ -75,13 +76,14 @@ Plan planned(CommunicatorState& comm, const FusionConfig& config, std::span<cons
   if (plan.config.error_feedback == Feedback::automatic) plan.config.error_feedback = Feedback::residual;
   plan.explanation = fmt::format("scheme: {}\n", name_of(config.scheme));
   const Totals totals = totals_of(config, tensors);
-  if (config.algorithm == "auto" || config.algorithm == "auto_sparse") {
+  if (is_automatic(config.algorithm)) {
     plan.row = &cheapest(comm, config, totals, plan.explanation);
   } else {
     plan.row = &find_allreduce(config.algorithm);
     plan.explanation += fmt::format("algorithm {}: as asked for\n", plan.row->name);
   }
   plan.config.algorithm = plan.row->name;
+  plan.config.algorithm_parameters = parameters_if_chosen(*plan.row, config.algorithm_parameters).text();
   if (plan.row->sharded && comm.topology.largest_node() > 1)
     plan.explanation += fmt::format("{} runs flat: buffers are exchanged between all ranks alike\n", plan.row->name);
 

@@ -13,6 +13,7 @@
 #include "collectives/allreduce.hpp"
 #include "communicator/input_error.hpp"
 #include "plan/plan_config.hpp"
+#include "plan/threshold_estimators.hpp"
 
 namespace weir::fusion {
 namespace {
@@ -76,6 +77,18 @@ std::size_t distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+void check_parameters(const FusionConfig& c) {
+  for (const AllreduceRow& row : allreduce_registry()) {
+    if (is_automatic(c.algorithm) ? !row.sparse() : row.name != c.algorithm) continue;
+    ExchangeSpec spec;
+    spec.at_most_k = selects_at_most_k(row.threshold.value_or(c.threshold));
+    spec.wire_values = c.wire_values;
+    spec.parameters =
+        is_automatic(c.algorithm) ? parameters_if_chosen(row, c.algorithm_parameters) : parameters_of(row, c.algorithm_parameters);
+    row.check_parameters(spec);
+  }
+}
+
 }  // namespace
 
 void check_config(const FusionConfig& c, std::span<const FusedTensor> tensors) {
@@ -85,9 +98,9 @@ void check_config(const FusionConfig& c, std::span<const FusedTensor> tensors) {
   require(c.error_feedback != Feedback::ef21, "error_feedback is ef21: it must be residual, none or automatic");
   require(c.wire_values == WireValues::native || c.type != DataType::float64,
           "wire_values is {}: it needs float32, and type is {}; choose native", name_of(c.wire_values), name_of(c.type));
-  if (c.algorithm != "auto" && c.algorithm != "auto_sparse")
-    require(find_allreduce(c.algorithm).sparse(),
-            "algorithm is {}: it must be sparse, or auto; mark tensors dense to send them whole", c.algorithm);
+  require(is_automatic(c.algorithm) || find_allreduce(c.algorithm).sparse(),
+          "algorithm is {}: it must be sparse, or auto; mark tensors dense to send them whole", c.algorithm);
+  check_parameters(c);
   require(tensors.size() <= most_tensors, "there are {} tensors: at most {} can be fused", tensors.size(), most_tensors);
   std::unordered_set<std::string_view> names;
   double sparse = 0, all = 0;
@@ -107,7 +120,7 @@ ConfigCard make_card(const FusionConfig& c, std::span<const FusedTensor> tensors
   ConfigCard card;
   card.outcome = detail::outcome_of([&] {
     check_config(c, tensors);
-    card.set_text(c.algorithm);
+    card.set_text(algorithm_text(c.algorithm, c.algorithm_parameters));
     card.set_detail(fmt::format("{}", tensors.size()));
     set_fields(card, c);
   });

@@ -103,7 +103,7 @@ class Phases {
   [[nodiscard]] std::int64_t capacity() const { return capacity_; }
   [[nodiscard]] std::string explanation() const {
     return fmt::format("up to {} buffers of {} entries, filled as gradients come{}", most_, capacity_,
-                       exchanges_.front()->schedule());
+                       exchanges_.front()->explanation());
   }
 
  private:

@@ -52,6 +52,7 @@ void add_candidates(const Machine& machine, Problem problem, const AllreduceRow&
                     std::vector<Candidate>& candidates) {
   const Compressor none;
   const Compressor& mine = compressor < 0 ? none : allowed.compressors[static_cast<std::size_t>(compressor)];
+  problem.parameters = parameters_if_chosen(row, allowed.parameters);
   const auto add = [&](WireFormat format, WireValues values) {
     problem.format = format;
     problem.values = values;

@@ -18,6 +18,7 @@ struct Allowed {
   WireValues values = WireValues::native;
   /// Each with every algorithm that carries it; empty: top_k by sparse algorithms, and dense ones without compressor.
   std::vector<compress::Compressor> compressors{};
+  std::string_view parameters{};  ///< algorithm_parameters: each algorithm takes those that it has
 };
 
 struct Candidate {

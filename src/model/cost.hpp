@@ -7,10 +7,13 @@
 // (1 - k/n)^P): alike gradients cost less.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 #include <weir/weir.hpp>
 
+#include "base/parameters.hpp"
 #include "model/machine.hpp"
 #include "topology/topology.hpp"
 
@@ -30,10 +33,9 @@ struct Problem {
   Level across = Level::system;                 ///< outermost level between nodes
   int switches = 1;                             ///< groups that exchanges may go along; 1: there are none (switch_groups.hpp)
   int smallest_switch = 1, largest_switch = 1;  ///< nodes per group
-  // Of oktopk and hi_oktopk:
-  ExchangeSchedule schedule = ExchangeSchedule::automatic;
-  bool any_schedule = false;  ///< whether automatic choice is free (schedules.hpp); if not, it is direct
-  int radix = 0;              ///< of the phased one; 0: the cheapest
+  bool any_schedule =
+      false;  ///< ranks contribute at most k entries, as they are, from host memory: results do not depend on the schedule
+  Parameters parameters{};  ///< of the algorithm; empty: its defaults
   // Of packed algorithms:
   double packed_bytes = 1.02;               ///< of an element, compressed; the default is that of block_quantise
   double encode_adds = 1, decode_adds = 1;  ///< time for an element, in units of what adding one takes
@@ -78,6 +80,21 @@ Cost cost_oktopk(const Machine& machine, const Problem& problem);
 /// The exchanges that have a schedule: that of oktopk among all ranks, and of hi_oktopk that of a shard among nodes, or, where
 /// there are switch groups, in each of them.
 enum class OkTopkExchange { whole, rings, switch_group };
+/// How the messages of oktopk, and of the exchanges of hi_oktopk, are arranged. Every schedule delivers the same bits.
+///   direct     every rank sends to every other: Ok-Topk section 3.1.1, at most 3 k entries a rank
+///   phased     split and reduce digit by digit of the rank number: about `radix` log P messages in place of P
+///   one_round  every rank gathers every selection, and sums and cuts for itself: log P messages, for small k P
+enum class ExchangeSchedule : std::uint8_t { automatic, direct, phased, one_round };
+inline constexpr std::array<std::string_view, 4> schedule_names = {"automatic", "direct", "phased", "one_round"};
+[[nodiscard]] constexpr std::string_view name_of(ExchangeSchedule schedule) {
+  return schedule_names[static_cast<std::size_t>(schedule)];
+}
+/// What is asked for.
+struct ScheduleRequest {
+  ExchangeSchedule schedule = ExchangeSchedule::automatic;
+  int radix = 0;    ///< of the phased one; 0: the cheapest
+  bool any = true;  ///< automatic choice is free: if not, it is direct
+};
 /// A schedule, and the radix of the phased one.
 struct ScheduleChoice {
   ExchangeSchedule schedule = ExchangeSchedule::direct;
@@ -91,10 +108,11 @@ struct CostedSchedule {
 };
 /// Among which choose_schedule() chooses: what is asked for alone, or those that can run and are within their limits.
 [[nodiscard]] std::vector<CostedSchedule> considered_schedules(const Machine& machine, const Problem& problem,
-                                                               OkTopkExchange exchange);
+                                                               const ScheduleRequest& request, OkTopkExchange exchange);
 /// What is asked for, or the cheapest; one_round unless another saves a tenth of a run. The same on every processor: ranks need not
 /// agree on it.
-[[nodiscard]] ScheduleChoice choose_schedule(const Machine& machine, const Problem& problem, OkTopkExchange exchange);
+[[nodiscard]] ScheduleChoice choose_schedule(const Machine& machine, const Problem& problem, const ScheduleRequest& request,
+                                             OkTopkExchange exchange);
 
 /// Allgather of what a compressor makes of every rank's n elements.
 Cost cost_packed_allgather(const Machine& machine, const Problem& problem);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "collectives/global_kth.hpp"
+#include "collectives/oktopk_parameters.hpp"
 #include "collectives/phased_reduce.hpp"
 #include "model/stages.hpp"
 
@@ -123,14 +124,14 @@ CostedSchedule cheapest_phases(const Exchange& e) {
   return best;
 }
 
-std::vector<CostedSchedule> considered(const Exchange& e, const Problem& problem) {
+std::vector<CostedSchedule> considered(const Exchange& e, const Problem& problem, const ScheduleRequest& request) {
   const auto phases = [&] {
-    return problem.radix == 0 ? cheapest_phases(e) : costed(e, {.schedule = ExchangeSchedule::phased, .radix = problem.radix});
+    return request.radix == 0 ? cheapest_phases(e) : costed(e, {.schedule = ExchangeSchedule::phased, .radix = request.radix});
   };
-  if (problem.schedule == ExchangeSchedule::phased) return {phases()};
-  if (problem.schedule != ExchangeSchedule::automatic) return {costed(e, {.schedule = problem.schedule})};
+  if (request.schedule == ExchangeSchedule::phased) return {phases()};
+  if (request.schedule != ExchangeSchedule::automatic) return {costed(e, {.schedule = request.schedule})};
   std::vector<CostedSchedule> list{costed(e, {})};
-  if (!problem.any_schedule || problem.values != WireValues::native || e.group.ranks == 1) return list;
+  if (!request.any || problem.values != WireValues::native || e.group.ranks == 1) return list;
   const auto room = static_cast<double>(phased_room(static_cast<std::int64_t>(e.k), e.group.ranks));
   if (e.group.ranks >= fewest_for_phases && room * (4 + problem.value_bytes) <= most_bytes_of_phases) list.push_back(phases());
   if (e.k * e.group.ranks <= most_in_one_round) list.push_back(costed(e, {.schedule = ExchangeSchedule::one_round}));
@@ -138,8 +139,14 @@ std::vector<CostedSchedule> considered(const Exchange& e, const Problem& problem
 }
 
 StepCost cost_of(const Machine& machine, const Problem& problem, OkTopkExchange exchange) {
+  ScheduleRequest request{.any = problem.any_schedule};
+  if (!problem.parameters.empty()) {
+    const OkTopkParameters given(problem.parameters);
+    request.schedule = given.schedule;
+    request.radix = given.radix;
+  }
   Problem near;
-  return by_schedule(exchange_of(machine, problem, exchange, near), choose_schedule(machine, problem, exchange));
+  return by_schedule(exchange_of(machine, problem, exchange, near), choose_schedule(machine, problem, request, exchange));
 }
 
 /// The same in two stages: in every switch group, then, part by part and directly, among the groups.
@@ -164,15 +171,17 @@ StepCost oktopk_by_switch(const Machine& machine, const Problem& problem) {
 
 }  // namespace
 
-std::vector<CostedSchedule> considered_schedules(const Machine& machine, const Problem& problem, OkTopkExchange exchange) {
+std::vector<CostedSchedule> considered_schedules(const Machine& machine, const Problem& problem, const ScheduleRequest& request,
+                                                 OkTopkExchange exchange) {
   Problem near;
-  return considered(exchange_of(machine, problem, exchange, near), problem);
+  return considered(exchange_of(machine, problem, exchange, near), problem, request);
 }
 
-ScheduleChoice choose_schedule(const Machine& machine, const Problem& problem, OkTopkExchange exchange) {
+ScheduleChoice choose_schedule(const Machine& machine, const Problem& problem, const ScheduleRequest& request,
+                               OkTopkExchange exchange) {
   Problem near;
   const Exchange e = exchange_of(machine, problem, exchange, near);
-  const std::vector<CostedSchedule> list = considered(e, problem);
+  const std::vector<CostedSchedule> list = considered(e, problem, request);
   CostedSchedule best = list.front();
   for (const CostedSchedule& other : list) {
     const bool waits_once = other.choice.schedule == ExchangeSchedule::one_round;

@@ -16,13 +16,13 @@ namespace {
 template <class G>
 class DenseNccl : public DenseAllreduce<G> {
  public:
-  DenseNccl(const AllreduceProblem& problem, NcclGroups& groups)
-      : nccl(groups), type(problem.config.type), stream(problem.stream), device_(problem.device) {
-    if (problem.divisor == 1) return;
-    if (sizeof(G) == 2 || std::has_single_bit(static_cast<unsigned>(problem.ranks)))
-      factor = 1.0 / problem.divisor;
+  DenseNccl(const ExchangeSpec& spec, NcclGroups& groups)
+      : nccl(groups), type(spec.type), stream(spec.stream), device_(spec.device) {
+    if (spec.divisor == 1) return;
+    if (sizeof(G) == 2 || std::has_single_bit(static_cast<unsigned>(spec.ranks)))
+      factor = 1.0 / spec.divisor;
     else
-      late_factor_ = T{1} / static_cast<T>(problem.divisor);
+      late_factor_ = T{1} / static_cast<T>(spec.divisor);
   }
   [[nodiscard]] std::int64_t memory_bytes() const override { return 0; }
   [[nodiscard]] bool usable() const override { return !nccl.aborted(); }
@@ -59,7 +59,7 @@ class DenseNccl : public DenseAllreduce<G> {
 template <class G>
 class Flat final : public DenseNccl<G> {
  public:
-  Flat(const AllreduceProblem& problem, NcclGroups& groups) : DenseNccl<G>(problem, groups), count_(problem.count) {}
+  Flat(const ExchangeSpec& spec, NcclGroups& groups) : DenseNccl<G>(spec, groups), count_(spec.count) {}
 
  private:
   task<void> sum(Channel channel, NcclTurn& turn, G* data) override {
@@ -78,11 +78,11 @@ class Flat final : public DenseNccl<G> {
 template <class G>
 class Torus final : public DenseNccl<G> {
  public:
-  Torus(const AllreduceProblem& problem, NcclGroups& groups)
-      : DenseNccl<G>(problem, groups),
-        map_(*problem.topology, problem.count),
+  Torus(const ExchangeSpec& spec, NcclGroups& groups)
+      : DenseNccl<G>(spec, groups),
+        map_(*spec.topology, spec.count),
         bounds_(map_.bounds()),
-        factor_in_nodes_(problem.topology->smallest_node() > 1) {}
+        factor_in_nodes_(spec.topology->smallest_node() > 1) {}
 
  private:
   task<void> sum(Channel channel, NcclTurn& turn, G* data) override {
@@ -124,13 +124,13 @@ std::span<const NcclGroup> groups_of_dense(std::string_view name) {
 }
 
 template <class G>
-std::unique_ptr<DenseAllreduce<G>> make_dense_nccl(std::string_view name, const AllreduceProblem& problem, NcclGroups& nccl) {
-  if (name == "dense_torus2d") return std::make_unique<Torus<G>>(problem, nccl);
-  return std::make_unique<Flat<G>>(problem, nccl);
+std::unique_ptr<DenseAllreduce<G>> make_dense_nccl(std::string_view name, const ExchangeSpec& spec, NcclGroups& nccl) {
+  if (name == "dense_torus2d") return std::make_unique<Torus<G>>(spec, nccl);
+  return std::make_unique<Flat<G>>(spec, nccl);
 }
-template std::unique_ptr<DenseAllreduce<float>> make_dense_nccl(std::string_view, const AllreduceProblem&, NcclGroups&);
-template std::unique_ptr<DenseAllreduce<double>> make_dense_nccl(std::string_view, const AllreduceProblem&, NcclGroups&);
-template std::unique_ptr<DenseAllreduce<float16>> make_dense_nccl(std::string_view, const AllreduceProblem&, NcclGroups&);
-template std::unique_ptr<DenseAllreduce<bfloat16>> make_dense_nccl(std::string_view, const AllreduceProblem&, NcclGroups&);
+template std::unique_ptr<DenseAllreduce<float>> make_dense_nccl(std::string_view, const ExchangeSpec&, NcclGroups&);
+template std::unique_ptr<DenseAllreduce<double>> make_dense_nccl(std::string_view, const ExchangeSpec&, NcclGroups&);
+template std::unique_ptr<DenseAllreduce<float16>> make_dense_nccl(std::string_view, const ExchangeSpec&, NcclGroups&);
+template std::unique_ptr<DenseAllreduce<bfloat16>> make_dense_nccl(std::string_view, const ExchangeSpec&, NcclGroups&);
 
 }  // namespace weir::detail

@@ -12,10 +12,9 @@ namespace weir::detail {
 /// What `name` needs connected.
 [[nodiscard]] std::span<const NcclGroup> groups_of_dense(std::string_view name);
 
-/// Of float16, bfloat16, float or double, which it sums in, on problem.stream. Averages of 16-bit types, and of 2^i ranks, where
+/// Of float16, bfloat16, float or double, which it sums in, on spec.stream. Averages of 16-bit types, and of 2^i ranks, where
 /// that is exact, are of products with 1 / P; in others the sum is multiplied by the rounded 1 / P, as on the host.
 template <class G>
-[[nodiscard]] std::unique_ptr<DenseAllreduce<G>> make_dense_nccl(std::string_view name, const AllreduceProblem& problem,
-                                                                 NcclGroups& nccl);
+[[nodiscard]] std::unique_ptr<DenseAllreduce<G>> make_dense_nccl(std::string_view name, const ExchangeSpec& spec, NcclGroups& nccl);
 
 }  // namespace weir::detail

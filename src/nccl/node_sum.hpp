@@ -16,8 +16,8 @@ template <class G>
 class NcclNodeSum {
  public:
   /// `nccl` has the groups of the nodes. The result is put onto whole.stream, and done.
-  NcclNodeSum(const ShardMap& map, const AllreduceProblem& whole, NcclGroups* nccl)
-      : type_(whole.config.type),
+  NcclNodeSum(const ShardMap& map, const ExchangeSpec& whole, NcclGroups* nccl)
+      : type_(whole.type),
         stream_(whole.stream),
         nccl_(*nccl),
         bounds_(map.bounds()),
@@ -56,8 +56,8 @@ class NcclNodeSum {
 template <class G>
 class NcclNodeShards {
  public:
-  NcclNodeShards(const ShardMap& map, const AllreduceProblem& whole, NcclGroups* nccl)
-      : map_(map), type_(whole.config.type), stream_(whole.stream), nccl_(*nccl), bounds_(map.bounds()) {}
+  NcclNodeShards(const ShardMap& map, const ExchangeSpec& whole, NcclGroups* nccl)
+      : map_(map), type_(whole.type), stream_(whole.stream), nccl_(*nccl), bounds_(map.bounds()) {}
 
   task<void> reduce_scatter(Channel channel, G* data) {
     const StageScope stage = channel.stage(Stage::in_node_reduce);

@@ -7,10 +7,10 @@
 #include "base/config_check.hpp"
 #include "base/error.hpp"
 #include "collectives/allreduce.hpp"
-#include "collectives/schedules.hpp"
 #include "collectives/switch_groups.hpp"
 #include "model/choose.hpp"
 #include "plan/plan_config.hpp"
+#include "plan/threshold_estimators.hpp"
 
 namespace weir::detail {
 namespace {
@@ -63,12 +63,6 @@ std::string explain(const std::vector<Candidate>& list, const FoundMachine& foun
   return text;
 }
 
-}  // namespace
-
-bool is_automatic(std::string_view algorithm) { return algorithm == "auto" || algorithm == "auto_sparse"; }
-
-namespace {
-
 /// What one rank would choose.
 struct ChoiceCard {
   struct Item {
@@ -84,13 +78,11 @@ struct ChoiceCard {
 
 AllreduceConfig with(const AllreduceConfig& config, const ChoiceCard::Item& item) {
   AllreduceConfig chosen = config;
-  chosen.algorithm = allreduce_registry()[static_cast<std::size_t>(item.row)].name;
+  const AllreduceRow& row = allreduce_registry()[static_cast<std::size_t>(item.row)];
+  chosen.algorithm = row.name;
+  chosen.algorithm_parameters = parameters_if_chosen(row, config.algorithm_parameters).text();
   chosen.wire_format = item.format;
   chosen.wire_values = item.values;
-  if (!find_allreduce(chosen.algorithm).schedules) {  // what the others would refuse
-    chosen.schedule = ExchangeSchedule::automatic;
-    chosen.radix = 0;
-  }
   if (item.compressor < 0) return chosen;
   const compress::Compressor compressor =
       compress::make_compressors(config.compressor, config.compressor_parameters)[static_cast<std::size_t>(item.compressor)];
@@ -101,11 +93,14 @@ AllreduceConfig with(const AllreduceConfig& config, const ChoiceCard::Item& item
 
 void choose_here(const CommunicatorState& comm, const FoundMachine& found, const AllreduceConfig& config, ChoiceCard& card,
                  std::string& explanation) {
-  Problem problem = cost_problem(comm.topology, config, final_k(config));
+  Problem problem = make_problem(comm.topology, config.count, final_k(config), config.type);
   problem.shared_memory = comm.settings.shared_memory;
+  problem.any_schedule =
+      selects_at_most_k(config.threshold) && config.wire_values == WireValues::native && config.memory == MemorySpace::host;
   Allowed allowed{.algorithms = {},
                   .values = config.wire_values,
-                  .compressors = compress::make_compressors(config.compressor, config.compressor_parameters)};
+                  .compressors = compress::make_compressors(config.compressor, config.compressor_parameters),
+                  .parameters = config.algorithm_parameters};
   const std::span<const AllreduceRow> rows = allreduce_registry();
   for (const AllreduceRow& row : rows) {
     if (can_run(row, comm, config)) allowed.algorithms.push_back(row.name);

@@ -2,16 +2,12 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 #include <weir/weir.hpp>
 
 #include "communicator/communicator.hpp"
 
 namespace weir::detail {
-
-/// `auto`, or `auto_sparse`: any algorithm, or any that delivers a sparse result.
-[[nodiscard]] bool is_automatic(std::string_view algorithm);
 
 struct Choice {
   std::vector<AllreduceConfig> candidates;  ///< the first is the prediction's choice; the others are worth a trial

@@ -25,13 +25,13 @@ class Compressed {
 
   /// `compressor` is packed or linear. `in_nodes`: ranks of a node sum their gradients first, and each owns a shard. `memory`
   /// outlives it.
-  Compressed(const AllreduceProblem& whole, const AllreduceRow& algorithm, const compress::Compressor& compressor,
+  Compressed(const ExchangeSpec& whole, std::int64_t seed, const AllreduceRow& algorithm, const compress::Compressor& compressor,
              const compress::MemoryRules& rules, NcclGroups* nccl, bool in_nodes, Memory& memory)
       : memory_(memory),
-        seed_(static_cast<std::uint64_t>(whole.config.seed)),
+        seed_(static_cast<std::uint64_t>(seed)),
         rank_(static_cast<std::uint32_t>(whole.topology->rank())),
         count_(whole.count) {
-    AllreduceProblem mine = whole;
+    ExchangeSpec mine = whole;
     if (in_nodes) {
       map_.emplace(*whole.topology, whole.count);
       in_node_.emplace(*map_, whole, nccl);
@@ -109,15 +109,15 @@ class Compressed {
 
   [[nodiscard]] Channel exchange_channel(Channel whole) const { return map_ ? whole.group(map_->rail()) : whole; }
 
-  static LinearProblem linear_problem(const AllreduceProblem& whole, const AllreduceRow& algorithm) {
+  static LinearProblem linear_problem(const ExchangeSpec& whole, const AllreduceRow& algorithm) {
     const auto make_dense = [whole, &algorithm](std::int64_t count, double divisor) {
-      AllreduceProblem part = whole;
+      ExchangeSpec part = whole;
       part.count = count;
       part.divisor = divisor;
       part.shared = {};  // where a second sum would overwrite the first before all have read it
       return algorithm.make_dense<float>(part);
     };
-    return {whole.count, final_k(whole.config), whole.ranks, whole.divisor, make_dense};
+    return {whole.count, whole.final_k, whole.ranks, whole.divisor, make_dense};
   }
 
   task<const T*> compensate(Channel channel, const G* gradient, T* residual) {

@@ -118,7 +118,7 @@ void check_compression(const AllreduceConfig& c) {
   require(std::isfinite(narrow) && narrow != 0, "feedback_gain is {}: as float32 it must be finite and not 0, for example 1",
           c.feedback_gain);
   require(c.seed >= 0, "seed is {}: it must not be negative", c.seed);
-  if (detail::is_automatic(c.algorithm)) {
+  if (is_automatic(c.algorithm)) {
     check_automatic(c);
     return;
   }
@@ -139,7 +139,7 @@ void check_compression(const AllreduceConfig& c) {
 }
 
 std::string compression_text(const AllreduceConfig& c) {
-  if (!detail::is_automatic(c.algorithm)) return text_of(compressor_of(c));
+  if (!is_automatic(c.algorithm)) return text_of(compressor_of(c));
   std::string text;
   for (const Compressor& compressor : compress::make_compressors(c.compressor, c.compressor_parameters)) {
     if (!text.empty()) text += '|';

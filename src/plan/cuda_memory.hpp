@@ -61,22 +61,22 @@ class CudaMemory {
     return scratch_.bytes() + on_device_.bytes() + told_.bytes() + values_on_host_.bytes();
   }
 
-  [[nodiscard]] static std::unique_ptr<SparseAllreduce<T>> make_sparse(const AllreduceRow& row, const AllreduceProblem& problem) {
-    return make_sparse_cuda<T>(row, problem);
+  [[nodiscard]] static std::unique_ptr<SparseAllreduce<T>> make_sparse(const AllreduceRow& row, const ExchangeSpec& spec) {
+    return make_sparse_cuda<T>(row, spec);
   }
-  [[nodiscard]] static std::unique_ptr<DenseAllreduce<G>> make_dense(std::string_view name, const AllreduceProblem& problem,
+  [[nodiscard]] static std::unique_ptr<DenseAllreduce<G>> make_dense(std::string_view name, const ExchangeSpec& spec,
                                                                      detail::NcclGroups* nccl) {
-    return detail::make_dense_nccl<G>(name, problem, *nccl);
+    return detail::make_dense_nccl<G>(name, spec, *nccl);
   }
-  [[nodiscard]] static std::unique_ptr<CompressedExchange> make_packed(const AllreduceRow& row, const AllreduceProblem& problem,
+  [[nodiscard]] static std::unique_ptr<CompressedExchange> make_packed(const AllreduceRow& row, const ExchangeSpec& spec,
                                                                        const compress::Compressor& compressor) {
-    auto codec = compress::make_device_codec(compressor, {problem.stream, nullptr, problem.device});
-    if (codec != nullptr) return make_packed_cuda(row, problem, std::move(codec));
-    return staged(row.make_packed(problem, compressor.row->codec(compressor.parameters)), problem);
+    auto codec = compress::make_device_codec(compressor, {spec.stream, nullptr, spec.device});
+    if (codec != nullptr) return make_packed_cuda(row, spec, std::move(codec));
+    return staged(row.make_packed(spec, compressor.row->codec(compressor.parameters)), spec);
   }
   [[nodiscard]] static std::unique_ptr<CompressedExchange> staged(std::unique_ptr<CompressedExchange> exchange,
-                                                                  const AllreduceProblem& problem) {
-    return std::make_unique<StagedExchange>(std::move(exchange), problem);
+                                                                  const ExchangeSpec& spec) {
+    return std::make_unique<StagedExchange>(std::move(exchange), spec);
   }
   static constexpr std::string_view flat_dense = "dense_nccl";
   void finish() { cuda::synchronize(stream_); }

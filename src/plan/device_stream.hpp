@@ -29,9 +29,9 @@ class PlanStream {
     PlanStream& stream_;
   };
 
-  void describe(AllreduceProblem& problem) const {
-    problem.stream = get();
-    problem.device = device();
+  void describe(ExchangeSpec& spec) const {
+    spec.stream = get();
+    spec.device = device();
   }
   /// Until all work is done.
   void drain() noexcept {

@@ -54,7 +54,7 @@ class HostStream {
     explicit Work(HostStream& /*stream*/) {}
   };
   void drain() noexcept {}
-  void describe(AllreduceProblem& /*problem*/) const {}
+  void describe(ExchangeSpec& /*spec*/) const {}
 
  private:
   HostPointers pointers_;
@@ -104,20 +104,20 @@ class HostMemory {
     return bytes;
   }
 
-  [[nodiscard]] static std::unique_ptr<SparseAllreduce<T>> make_sparse(const AllreduceRow& row, const AllreduceProblem& problem) {
-    return row.make_sparse<T>(problem);
+  [[nodiscard]] static std::unique_ptr<SparseAllreduce<T>> make_sparse(const AllreduceRow& row, const ExchangeSpec& spec) {
+    return row.make_sparse<T>(spec);
   }
-  [[nodiscard]] static std::unique_ptr<DenseAllreduce<T>> make_dense(std::string_view name, const AllreduceProblem& problem,
+  [[nodiscard]] static std::unique_ptr<DenseAllreduce<T>> make_dense(std::string_view name, const ExchangeSpec& spec,
                                                                      detail::NcclGroups* /*nccl*/) {
-    return find_allreduce(name).make_dense<T>(problem);
+    return find_allreduce(name).make_dense<T>(spec);
   }
-  [[nodiscard]] static std::unique_ptr<CompressedExchange> make_packed(const AllreduceRow& row, const AllreduceProblem& problem,
+  [[nodiscard]] static std::unique_ptr<CompressedExchange> make_packed(const AllreduceRow& row, const ExchangeSpec& spec,
                                                                        const compress::Compressor& compressor) {
-    return row.make_packed(problem, compressor.row->codec(compressor.parameters));
+    return row.make_packed(spec, compressor.row->codec(compressor.parameters));
   }
   /// Of linear compressors; `exchange` is for host memory.
   [[nodiscard]] static std::unique_ptr<CompressedExchange> staged(std::unique_ptr<CompressedExchange> exchange,
-                                                                  const AllreduceProblem& /*problem*/) {
+                                                                  const ExchangeSpec& /*spec*/) {
     return exchange;
   }
   /// Of the dense iterations of algorithms that do not shard.

@@ -126,21 +126,17 @@ bool PlanImpl::is_accepted(std::uint64_t input_error) {
   return false;
 }
 
-AllreduceProblem PlanImpl::problem_of(const AllreduceConfig& candidate) const {
-  AllreduceProblem whole;
-  whole.count = candidate.count;
-  whole.largest_k = weir::largest_k(candidate);
-  whole.config = candidate;
-  whole.config.threshold = find_allreduce(candidate.algorithm).threshold.value_or(candidate.threshold);
-  whole.largest_local = most_selected(whole.config.threshold, whole.count, whole.largest_k);
+ExchangeSpec PlanImpl::spec_of(const AllreduceConfig& candidate) const {
+  ExchangeSpec whole = exchange_of(candidate);
   whole.ranks = comm->topology.size();
   whole.divisor = candidate.average ? whole.ranks : 1;
   whole.topology = &comm->topology;
+  if (find_allreduce(candidate.algorithm).asks_costs_for(whole)) whole.machine = &comm->agreed_machine().machine;
   whole.lane = lease_.lane();
   whole.shared = lease_.memory();
   whole.scratch = comm->scratch;
   whole.direct = comm->hands_over_gpu_memory();
-  if (candidate.memory == MemorySpace::host) whole.threads = comm->threads_for(static_cast<int>(candidate.threads));
+  if (candidate.memory == MemorySpace::host) whole.threads = comm->threads_for(candidate.threads);
   return whole;
 }
 
@@ -208,15 +204,16 @@ std::shared_ptr<PlanImpl> make_on_host(std::shared_ptr<CommunicatorState> comm, 
 std::shared_ptr<PlanImpl> make_plan(std::shared_ptr<CommunicatorState> comm, const AllreduceConfig& config) {
   // 1. What all want is the same, and what `auto` stands for.
   Choice choice;
+  bool asks_costs = false;
   ConfigCard mine = make_card(config);
   if (!mine.outcome.failed() && !is_automatic(config.algorithm)) {
-    mine.outcome = outcome_of([&] { choice = {{config}, fmt::format("{}: as asked for\n", travel_text(config))}; });
+    mine.outcome = outcome_of([&] {
+      choice = {{config}, fmt::format("{}: as asked for\n", travel_text(config))};
+      asks_costs = find_allreduce(config.algorithm).asks_costs_for(exchange_of(config));
+    });
   }
   Lease lease = open_agreed(*comm, mine, {"plan", "algorithm", config_fields(), "compressor"}, config.name);
   if (is_automatic(config.algorithm)) choice = choose_algorithm(*comm, config);
-  const bool asks_costs = std::any_of(choice.candidates.begin(), choice.candidates.end(), [](const AllreduceConfig& c) {
-    return find_allreduce(c.algorithm).schedules && chooses_schedule(c);
-  });
   if (asks_costs) static_cast<void>(comm->agreed_machine());
 
   // 2. What is taken together.

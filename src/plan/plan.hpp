@@ -62,7 +62,7 @@ class PlanImpl : public AsynchronousCall {
   /// Whether the caller's gradient is there until the run has finished.
   [[nodiscard]] bool caller_waits() const { return caller_waits_; }
   /// What the algorithm of `candidate` is built for.
-  [[nodiscard]] AllreduceProblem problem_of(const AllreduceConfig& candidate) const;
+  [[nodiscard]] ExchangeSpec spec_of(const AllreduceConfig& candidate) const;
   /// Runs that delivered: what schedules of density go by where a rank encodes.
   [[nodiscard]] std::int64_t delivered_runs() const { return state_.delivered_runs; }
   /// Of these, those of all ranks together, whatever each has encoded besides: what they go by in such runs.

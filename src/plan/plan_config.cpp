@@ -1,16 +1,15 @@
 #include "plan/plan_config.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 
 #include "base/config_check.hpp"
 #include "base/error.hpp"
 #include "collectives/allreduce.hpp"
-#include "collectives/schedules.hpp"
 #include "communicator/input_error.hpp"
 #include "plan/compression.hpp"
+#include "plan/threshold_estimators.hpp"
 
 namespace weir {
 namespace {
@@ -27,7 +26,7 @@ void check_memory(const AllreduceConfig& c) {
   if (c.memory == MemorySpace::host) {
     require(c.type <= DataType::float64, "type is {}: in host memory it must be float32 or float64; 16-bit types need memory cuda",
             name_of(c.type));
-    require(c.algorithm == "auto" || c.algorithm == "auto_sparse" || find_allreduce(c.algorithm).host_memory,
+    require(is_automatic(c.algorithm) || find_allreduce(c.algorithm).host_memory,
             "algorithm is {}: it needs memory cuda; in host memory dense_ring does the same", c.algorithm);
     return;
   }
@@ -41,34 +40,47 @@ void check_memory(const AllreduceConfig& c) {
       c.algorithm);
 }
 
-void check_schedule(const AllreduceConfig& c) {
-  require(c.radix == 0 || (c.radix >= 2 && c.radix <= 64 && std::has_single_bit(static_cast<unsigned>(c.radix))),
-          "radix is {}: it must be 2, 4, 8, 16, 32 or 64, or 0 for the cheapest", c.radix);
-  if (c.schedule == ExchangeSchedule::automatic && c.radix == 0) return;
-  const bool any = c.algorithm == "auto" || c.algorithm == "auto_sparse" || find_allreduce(c.algorithm).schedules;
-  require(any || c.schedule == ExchangeSchedule::automatic,
-          "schedule is {}: algorithm {} has one schedule only; leave it automatic, or choose oktopk or hi_oktopk",
-          name_of(c.schedule), c.algorithm);
-  require(any, "radix is {}: algorithm {} has no phased schedule; leave it 0, or choose oktopk or hi_oktopk", c.radix, c.algorithm);
-  if (c.schedule == ExchangeSchedule::automatic) return;
-  if (c.schedule == ExchangeSchedule::direct) return;
-  require(c.memory == MemorySpace::host, "schedule is {}: it is for host memory, and memory is {}; choose direct",
-          name_of(c.schedule), name_of(c.memory));
-  require(c.wire_values == WireValues::native, "schedule is {}: it needs wire_values native, and they are {}; choose direct",
-          name_of(c.schedule), name_of(c.wire_values));
-  require(any_schedule(c),
-          "schedule is {}: it needs a threshold that selects at most k entries, and that is {}; choose exact, mstopk, "
-          "or schedule direct",
-          name_of(c.schedule), name_of(c.threshold));
+/// Returns the exchange by `row`, to which the configuration says `parameters`.
+ExchangeSpec exchange_of(const AllreduceConfig& c, const AllreduceRow& row, Parameters parameters) {
+  const Threshold threshold = row.threshold.value_or(c.threshold);
+  ExchangeSpec spec;
+  spec.count = c.count;
+  spec.type = c.type;
+  spec.memory = c.memory;
+  spec.final_k = final_k(c);
+  spec.largest_k = largest_k(c);
+  spec.at_most_k = selects_at_most_k(threshold);
+  spec.largest_local = most_selected(spec.at_most_k, spec.count, spec.largest_k);
+  spec.reuse_period = threshold == Threshold::reuse ? c.threshold_period : 0;
+  spec.wire_format = c.wire_format;
+  spec.wire_values = c.wire_values;
+  spec.parameters = std::move(parameters);
+  row.check_parameters(spec);
+  return spec;
+}
+
+/// Checks the parameters of all algorithms, also of those that automatic choice will not take. What is wrong is wrong on every
+/// machine.
+void check_parameters(const AllreduceConfig& c) {
+  if (!is_automatic(c.algorithm)) {
+    static_cast<void>(exchange_of(c));
+    return;
+  }
+  for (const AllreduceRow& row : allreduce_registry())
+    static_cast<void>(exchange_of(c, row, parameters_if_chosen(row, c.algorithm_parameters)));
 }
 
 }  // namespace
+
+ExchangeSpec exchange_of(const AllreduceConfig& c) {
+  const AllreduceRow& row = find_allreduce(c.algorithm);
+  return exchange_of(c, row, parameters_of(row, c.algorithm_parameters));
+}
 
 void check_config(const AllreduceConfig& c) {
   require(c.count >= 0, "count is {}: it must not be negative", c.count);
   check_fields(c);
   check_memory(c);
-  check_schedule(c);
   check_compression(c);
   const bool sparse = c.algorithm != "auto" && (c.algorithm == "auto_sparse" || find_allreduce(c.algorithm).sparse());
   if (c.k == -1) {
@@ -82,6 +94,7 @@ void check_config(const AllreduceConfig& c) {
   require(c.count <= most_elements, "count is {}: it must be at most 2^48; split the tensor", c.count);
   require(c.wire_values == WireValues::native || c.type != DataType::float64,
           "wire_values is {}: it needs float32, and type is {}; choose native", name_of(c.wire_values), name_of(c.type));
+  check_parameters(c);
 }
 
 namespace {
@@ -101,7 +114,7 @@ ConfigCard make_card(const AllreduceConfig& c) {
   ConfigCard card;
   card.outcome = detail::outcome_of([&] {
     check_config(c);
-    card.set_text(c.algorithm);
+    card.set_text(algorithm_text(c.algorithm, c.algorithm_parameters));
     card.set_detail(compression_text(c));
     set_fields<AgreedFieldsOfPlans>(card, c);
   });

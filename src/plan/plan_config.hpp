@@ -5,6 +5,7 @@
 #include <string_view>
 #include <weir/weir.hpp>
 
+#include "collectives/allreduce.hpp"
 #include "communicator/config_card.hpp"
 
 namespace weir {
@@ -14,6 +15,10 @@ namespace weir {
 
 /// Throws Error(WEIR_ERR_ARGUMENT) saying what is wrong and what would be right.
 void check_config(const AllreduceConfig& config);
+
+/// Returns the exchange that a configuration with the name of an algorithm describes, as far as that follows from the
+/// configuration. Throws Error(WEIR_ERR_ARGUMENT) where the algorithm does not take its parameters.
+[[nodiscard]] ExchangeSpec exchange_of(const AllreduceConfig& config);
 
 [[nodiscard]] ConfigCard make_card(const AllreduceConfig& config);
 /// Its fields; those behind the last have no name, and are the same everywhere.

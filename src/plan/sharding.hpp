@@ -7,16 +7,17 @@
 
 namespace weir::detail {
 
-/// The problem that the owners of `shard` have among them. Shard 0 has the largest.
-[[nodiscard]] inline AllreduceProblem problem_of_shard(const AllreduceProblem& whole, const ShardMap& map, int shard) {
-  AllreduceProblem problem = whole;
-  problem.count = map.size(shard);
-  problem.largest_k = std::min(problem.count, whole.largest_k / map.shards() + 2);
-  problem.largest_local = most_selected(problem.config.threshold, problem.count, problem.largest_k);
-  problem.ranks = whole.topology->node_count();
-  problem.summed = whole.topology->largest_node();
-  problem.divisor = 1;
-  return problem;
+/// Returns the exchange among the owners of `shard`. Shard 0 has the largest.
+[[nodiscard]] inline ExchangeSpec spec_of_shard(const ExchangeSpec& whole, const ShardMap& map, int shard) {
+  ExchangeSpec spec = whole;
+  spec.whole = std::make_shared<const ExchangeSpec>(whole);
+  spec.count = map.size(shard);
+  spec.largest_k = std::min(spec.count, whole.largest_k / map.shards() + 2);
+  spec.largest_local = most_selected(spec.at_most_k, spec.count, spec.largest_k);
+  spec.ranks = whole.topology->node_count();
+  spec.summed = whole.topology->largest_node();
+  spec.divisor = 1;
+  return spec;
 }
 
 template <class Memory>
@@ -25,11 +26,11 @@ class Sharding {
   using G = typename Memory::Gradient;
   using T = typename Memory::Value;
 
-  Sharding(const AllreduceProblem& whole, const AllreduceRow& row, NcclGroups* nccl)
+  Sharding(const ExchangeSpec& whole, const AllreduceRow& row, NcclGroups* nccl)
       : map(*whole.topology, whole.count),
         node_sum(map, whole, nccl),
-        allgather_(map, row.largest_update(problem_of_shard(whole, map, 0)),
-                   map.shards() * row.largest_update(problem_of_shard(whole, map, 0)), whole) {}
+        allgather_(map, row.largest_update(spec_of_shard(whole, map, 0)),
+                   map.shards() * row.largest_update(spec_of_shard(whole, map, 0)), whole) {}
 
   /// My shard's part of k.
   [[nodiscard]] std::int64_t share(std::int64_t k, std::int64_t iteration) const {

@@ -10,7 +10,6 @@
 #include "base/log.hpp"
 #include "collectives/allreduce.hpp"
 #include "collectives/control.hpp"
-#include "collectives/schedules.hpp"
 #include "collectives/switch_groups.hpp"
 #include "communicator/input_error.hpp"
 #include "plan/compressed.hpp"
@@ -30,13 +29,14 @@ class Step {
 
   /// `config` names an algorithm, `whole` is what it is for; `plan`, whose run this is part of, outlives it. In CUDA memory dense
   /// steps need `nccl`, and those of algorithms that shard: without it they run flat.
-  Step(PlanImpl& plan, const AllreduceConfig& configuration, const AllreduceProblem& whole, NcclGroups* nccl, bool in_nodes)
+  Step(PlanImpl& plan, const AllreduceConfig& configuration, const ExchangeSpec& whole, NcclGroups* nccl, bool in_nodes)
       : config_(configuration),
         compressor_(compressor_of(configuration)),
         feedback_(feedback_of(configuration, compressor_)),
         plan_(plan),
         comm_(*plan.comm),
         statistics_(plan.statistics) {
+    config_.algorithm_parameters = whole.parameters.text();
     config_.compressor = compressor_ ? compressor_.row->name : "none";
     config_.compressor_parameters = compressor_.parameters.text();
     config_.error_feedback = feedback_;
@@ -45,17 +45,16 @@ class Step {
     in_nodes = in_nodes && row.sharded;
     if (feedback_ == Feedback::ef21) estimate_ = Array(config_.count);
     divisor_ = estimated_.divisor = whole.divisor;
-    AllreduceProblem exchange = whole;
+    ExchangeSpec exchange = whole;
     if (row.sparse() && in_nodes) {
       sharding_.emplace(whole, row, nccl);
       if (sharding_->map.mine() >= 0)
-        exchange = problem_of_shard(whole, sharding_->map, sharding_->map.mine());
+        exchange = spec_of_shard(whole, sharding_->map, sharding_->map.mine());
       else
         exchange.count = exchange.largest_k = exchange.largest_local = 0;  // this rank only gives and receives
     }
-    if (row.by_switch && exchange.ranks == comm_.topology.node_count() && (!sharding_ || sharding_->map.mine() >= 0))
-      exchange.switches = find_switch_groups(comm_.topology);
-    SelectionSetup setup{exchange.count, exchange.largest_k, exchange.config.threshold, config_.threshold_period,
+    exchange.along_switches = row.by_switch && exchange.ranks == comm_.topology.node_count();
+    SelectionSetup setup{exchange.count, exchange.largest_k, row.threshold.value_or(config_.threshold), config_.threshold_period,
                          config_.samplings};
     if (row.sparse() && compressor_.row->picking != compress::Picking::largest) {
       setup.threshold = Threshold::exact;
@@ -76,7 +75,7 @@ class Step {
                                       : in_nodes  ? "dense_torus2d"
                                                   : Memory::flat_dense,
                                       of_dense_runs(whole), nccl);
-        compressed_.emplace(whole, row, compressor_, rules, nccl, in_nodes, *memory_);
+        compressed_.emplace(whole, config_.seed, row, compressor_, rules, nccl, in_nodes, *memory_);
         if (feedback_ != Feedback::none) residual_ = Array(compressed_->size());
         forget_residual();
         return;
@@ -86,16 +85,9 @@ class Step {
       dense_ = Memory::make_dense(in_nodes ? "dense_torus2d" : Memory::flat_dense, of_dense_runs(whole), nccl);
     forget_residual();  // the estimate is every rank's
     if (sharding_ && sharding_->map.mine() < 0) return;
-    if (row.schedules) {
-      const Machine* const machine = chooses_schedule(config_) ? &comm_.agreed_machine().machine : nullptr;
-      if (machine != nullptr)
-        choose_schedules(*machine, whole, final_k(config_), sharding_.has_value(), exchange);
-      else if (config_.schedule == ExchangeSchedule::one_round)
-        exchange.schedules = {{exchange.largest_k, {.schedule = ExchangeSchedule::one_round}}};
-      plan_.explanation += schedule_text(exchange);
-      plan_.explanation += schedule_reason(machine, whole, final_k(config_), sharding_.has_value(), exchange);
-    }
     sparse_ = Memory::make_sparse(row, exchange);
+    const Explanation text = sparse_->explanation();
+    if (!text.how.empty()) plan_.explanation += fmt::format("{}\n  {}\n", text.how, text.why);
     selector_.emplace(setup, *memory_);
     gradient_memory_.emplace(rules, exchange.count, *memory_);
     wire_ = exchange.wire();
@@ -254,7 +246,7 @@ class Step {
   }
 
   /// Of the first runs, which are dense: gradients are multiplied there, too.
-  [[nodiscard]] AllreduceProblem of_dense_runs(AllreduceProblem whole) const {
+  [[nodiscard]] ExchangeSpec of_dense_runs(ExchangeSpec whole) const {
     whole.divisor /= config_.feedback_gain;
     return whole;
   }

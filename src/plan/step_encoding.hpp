@@ -25,8 +25,8 @@ std::int64_t Step<Memory>::prepare_encoding() {
   if (!why.empty()) fail(WEIR_ERR_STATE, "plan '{}' cannot encode: {}", config_.name, why);
   if constexpr (encodes) {
     if (!writer_) {
-      const AllreduceProblem problem = plan_.problem_of(config_);
-      writer_.emplace(compressor_, config_.count, problem.largest_local, problem.wire());
+      const ExchangeSpec spec = exchange_of(config_);
+      writer_.emplace(compressor_, config_.count, spec.largest_local, spec.wire());
     }
     return writer_->most_bytes();
   }

@@ -18,10 +18,15 @@ namespace weir {
 /// Most entries within the guard.
 [[nodiscard]] constexpr std::int64_t guard_limit(std::int64_t k) { return k + k / 4; }
 
+[[nodiscard]] constexpr bool selects_at_most_k(Threshold threshold) {
+  return threshold == Threshold::exact || threshold == Threshold::mstopk;
+}
 /// Most entries that a selection of k may hold.
+[[nodiscard]] constexpr std::int64_t most_selected(bool at_most_k, std::int64_t count, std::int64_t k) {
+  return at_most_k ? k : std::min(count, guard_limit(k));
+}
 [[nodiscard]] constexpr std::int64_t most_selected(Threshold threshold, std::int64_t count, std::int64_t k) {
-  const bool exactly_k = threshold == Threshold::exact || threshold == Threshold::mstopk;
-  return exactly_k ? k : std::min(count, guard_limit(k));
+  return most_selected(selects_at_most_k(threshold), count, k);
 }
 
 /// The smallest key whose magnitude is at least `magnitude`; 1, which all but zeros reach, if that is not positive or NaN.

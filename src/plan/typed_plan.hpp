@@ -30,7 +30,7 @@ class TypedPlan final : public PlanImpl {
         trials_(candidates.size(), config.trial_iterations),
         times_(candidates.size() > 1 ? 2 * candidates.size() : 0) {
     for (const AllreduceConfig& candidate : candidates) {
-      AllreduceProblem whole = problem_of(candidate);
+      ExchangeSpec whole = spec_of(candidate);
       stream_.describe(whole);
       steps_.push_back(std::make_unique<Step<Memory>>(*this, candidate, whole, nccl, in_nodes));
       candidates_ += (candidates_.empty() ? "" : ", ") + candidate.algorithm;
@@ -152,6 +152,7 @@ class TypedPlan final : public PlanImpl {
   void use(std::size_t turn) {
     current_ = steps_[turn].get();
     config.algorithm = current_->config().algorithm;
+    config.algorithm_parameters = current_->config().algorithm_parameters;
     config.wire_format = current_->config().wire_format;
     config.wire_values = current_->config().wire_values;
     config.compressor = current_->config().compressor;

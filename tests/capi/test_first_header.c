@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
 
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  EXPECT(sizeof(config) == 120 && sizeof(statistics) == 344); /* as then */
+  EXPECT(sizeof(config) == 96 && sizeof(statistics) == 344); /* as then */
 
   EXPECT(weir_comm_create_mpi(MPI_COMM_WORLD, &comm) == WEIR_OK);
   EXPECT(weir_comm_size(comm, &size) == WEIR_OK);

@@ -262,6 +262,7 @@ static void check_library(weir_comm* comm, int size) {
     EXPECT(strcmp(algorithm.name, weir_algorithm_name(index)) == 0 && strlen(algorithm.description) > 10);
     if (strcmp(algorithm.name, "oktopk") == 0)
       found = algorithm.sparse && algorithm.host_memory && algorithm.cuda_memory && !algorithm.packed;
+    if (strcmp(algorithm.name, "topk_dsa") == 0) EXPECT(strcmp(algorithm.parameters, "window=4") == 0);
     if (strcmp(algorithm.name, "packed_allgather") == 0) EXPECT(algorithm.packed && !algorithm.sparse && algorithm.cuda_memory);
   }
   EXPECT(found && weir_algorithm_name(index) == NULL);

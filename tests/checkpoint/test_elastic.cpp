@@ -5,6 +5,7 @@
 
 #include "collectives/allreduce.hpp"
 #include "embedding/partition.hpp"
+#include "support/algorithm_parameters.hpp"
 #include "support/catch.hpp"
 #include "support/inproc_ranks.hpp"
 #include "support/inputs.hpp"
@@ -154,9 +155,9 @@ AllreduceConfig config_of(std::string_view algorithm, Threshold threshold) {
           .type = data_type_of<T>,
           .k = 40,
           .algorithm = std::string(algorithm),
+          .algorithm_parameters = parameters_for(algorithm, "boundary_period=3"),
           .threshold = threshold,
-          .threshold_period = 3,
-          .boundary_period = 3};
+          .threshold_period = 3};
 }
 
 }  // namespace

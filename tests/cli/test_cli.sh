@@ -86,6 +86,14 @@ expect "$compressors" "^    error feedback +off by default$"
 expect "$compressors" "^    random +yes, by .seed.$"
 expect_not "$compressors" "topology"
 
+# the algorithms, with their parameters
+algorithms=$("$weir" info --algorithms)
+expect "$algorithms" "^  oktopk +[A-Z]"
+expect "$algorithms" "^    window +4 \(1 to 65536\): "
+expect "$algorithms" "^    schedule +automatic \(automatic, direct, phased, one_round\): "
+expect_not "$algorithms" "topology"
+refuse "algorithm_parameters: 'radius=4' is none of auto: it takes window=4," "$weir" bench allreduce --algorithm-parameters radius=4
+
 # a misspelt setting is warned of once, by rank 0
 warnings=$(WEIR_TIMOUT=5 "${mpirun[@]}" 2 "$weir" bench allreduce --count 1000 --iterations 1 --result sparse 2>&1 >/dev/null)
 [ "$(grep -c "weir: WEIR_TIMOUT is not a setting of Weir and is ignored: did you mean WEIR_TIMEOUT?" <<<"$warnings")" = 1 ] ||
@@ -101,7 +109,7 @@ for key in kernels count_error_mean count_error_max overlap allocations_per_iter
 done
 expect "$("$weir" bench select --help)" "count error: .count - k. / k"
 "$weir" bench allreduce --count 10000 --iterations 2 --algorithm all --json "$work/allreduce.json" >/dev/null
-beside=$("$weir" bench allreduce --count 10000 --iterations 2 --algorithm oktopk,dense_ring,auto --side-by-side)
+beside=$("$weir" bench allreduce --count 10000 --iterations 2 --algorithm oktopk,dense_ring,auto --algorithm-parameters schedule=direct --side-by-side)
 for name in oktopk dense_ring auto; do grep -q " $name " <<<"$beside" || fail "no row of $name side by side"; done
 for key in benchmark algorithm count density ranks median_ms min_ms baseline baseline_ms ratio bytes_sent_max selected_local_min \
   selected_local_max selected_global_min selected_global_max bytes_in_node bytes_across bytes_in_switch bytes_across_switches; do

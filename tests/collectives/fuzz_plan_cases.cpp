@@ -6,10 +6,11 @@
 #include <limits>
 
 #include "collectives/allreduce.hpp"
-#include "collectives/schedules.hpp"
 #include "compress/compressor.hpp"
 #include "model/choose.hpp"
 #include "plan/plan_config.hpp"
+#include "plan/threshold_estimators.hpp"
+#include "support/algorithm_parameters.hpp"
 #include "support/thresholds.hpp"
 
 namespace weir::test {
@@ -131,15 +132,19 @@ PlanCase make_plan_case(Dice& dice, int ranks) {
   if (config.type == DataType::float32 && dice.chance(30))
     config.wire_values = dice.one_of({WireValues::bfloat16, WireValues::float16});
   config.threshold_period = dice.between(1, 5);
-  config.boundary_period = dice.between(1, 5);
-  config.balance_trigger = static_cast<double>(dice.between(4, 20)) / 4;
-  config.window = dice.one_of({1, 2, 3, 4, 16, 1000});
+  std::string parameters = fmt::format("boundary_period={}", dice.between(1, 5));
+  parameters += fmt::format(",balance_trigger={}", static_cast<double>(dice.between(4, 20)) / 4);
+  parameters += fmt::format(",window={}", dice.one_of({1, 2, 3, 4, 16, 1000}));
   config.non_finite = dice.one_of({NonFinite::error, NonFinite::skip, NonFinite::propagate});
   const bool automatic = config.algorithm.starts_with("auto");
-  if (!automatic && find_allreduce(config.algorithm).schedules && any_schedule(config) && dice.chance(70)) {
-    config.schedule = dice.one_of({ExchangeSchedule::direct, ExchangeSchedule::phased, ExchangeSchedule::one_round});
-    config.radix = dice.one_of({0, 2, 4, 8});
+  const bool any_schedule =
+      selects_at_most_k(config.threshold) && config.wire_values == WireValues::native && config.memory == MemorySpace::host;
+  if (!automatic && has_schedules(config.algorithm) && any_schedule && dice.chance(70)) {
+    plan.schedule = dice.one_of({ExchangeSchedule::direct, ExchangeSchedule::phased, ExchangeSchedule::one_round});
+    plan.radix = dice.one_of({0, 2, 4, 8});
+    parameters += "," + by_schedule(plan.schedule, plan.radix);
   }
+  config.algorithm_parameters = parameters_for(config.algorithm, parameters);
   if (dice.chance(15)) config.dense_iterations = dice.between(1, 3);
   if (dice.chance(15)) config.warmup_iterations = dice.between(1, 4);
   plan.input = dice.one_of(all_inputs());
@@ -177,18 +182,13 @@ JobCase make_job(std::uint64_t seed) {
 std::string PlanCase::text() const {
   const AllreduceConfig& c = config;
   std::string line = fmt::format(
-      "{}: {} of {} (seed {}) {} priority {} n {} k {} density {} trials {} feedback {} average {} threshold {} schedule {} {} "
-      "samplings {} wire "
-      "{} {} periods {} "
-      "{} trigger "
-      "{} "
-      "window {} non-finite {} dense {} warm-up {} input {} from {}, disturbed rank {}; runs:",
-      c.name, c.algorithm, c.compressor.empty() ? "its default" : c.compressor, c.seed,
+      "{}: {} ({}) of {} (seed {}) {} priority {} n {} k {} density {} trials {} feedback {} average {} threshold {} "
+      "samplings {} wire {} {} period {} non-finite {} dense {} warm-up {} input {} from {}, disturbed rank {}; runs:",
+      c.name, c.algorithm, c.algorithm_parameters, c.compressor.empty() ? "its default" : c.compressor, c.seed,
       c.type == DataType::float64 ? "float64" : "float32", c.priority, c.count, c.k, c.density, c.trial_iterations,
-      static_cast<int>(c.error_feedback), c.average, threshold_name(c.threshold), static_cast<int>(c.schedule), c.radix,
-      c.samplings, static_cast<int>(c.wire_format), static_cast<int>(c.wire_values), c.threshold_period, c.boundary_period,
-      c.balance_trigger, c.window, static_cast<int>(c.non_finite), c.dense_iterations, c.warmup_iterations, input_name(input),
-      first_iteration, disturbed_rank);
+      static_cast<int>(c.error_feedback), c.average, threshold_name(c.threshold), c.samplings, static_cast<int>(c.wire_format),
+      static_cast<int>(c.wire_values), c.threshold_period, static_cast<int>(c.non_finite), c.dense_iterations, c.warmup_iterations,
+      input_name(input), first_iteration, disturbed_rank);
   constexpr std::array troubles = {"", " poisoned", " wrong count", " wrong type", " null"};
   for (const RunCase& run : runs) {
     line += fmt::format(" [{}{}{}", run.reset_before ? "reset, " : "", run.in_place ? "in place" : "sparse",

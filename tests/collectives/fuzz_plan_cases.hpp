@@ -5,6 +5,7 @@
 #include <vector>
 #include <weir/weir.hpp>
 
+#include "model/cost.hpp"
 #include "support/dice.hpp"
 #include "support/inputs.hpp"
 
@@ -25,6 +26,8 @@ struct RunCase {
 
 struct PlanCase {
   AllreduceConfig config;
+  ExchangeSchedule schedule = ExchangeSchedule::automatic;  ///< in config.algorithm_parameters
+  int radix = 0;                                            ///< there, too
   Input input = Input::zeros;
   int first_iteration = 0;  ///< of the input
   int disturbed_rank = -1;  ///< calls it with another floating-point environment

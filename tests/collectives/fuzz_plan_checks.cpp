@@ -138,11 +138,11 @@ class Checker {
   }
 
   void check_volume(const Ended<T>& mine, const std::string& who) {
-    if (row_->name != "oktopk" || config_.wire_values != WireValues::native || config_.schedule == ExchangeSchedule::automatic)
+    if (row_->name != "oktopk" || config_.wire_values != WireValues::native || record_.plan.schedule == ExchangeSchedule::automatic)
       return;
     const Statistics& s = mine.statistics;
-    const std::int64_t bound =
-        oktopk_payload_words(s.k, ranks(), config_.schedule, config_.radix) * 4 * static_cast<std::int64_t>(sizeof(T) + 4) / 8;
+    const std::int64_t bound = oktopk_payload_words(s.k, ranks(), record_.plan.schedule, record_.plan.radix) * 4 *
+                               static_cast<std::int64_t>(sizeof(T) + 4) / 8;
     const bool exact = config_.threshold == Threshold::exact || config_.threshold == Threshold::mstopk;
     if (exact) that(std::max(s.payload_bytes_sent, s.payload_bytes_received) <= bound, who + "payload beyond the bound");
   }

@@ -7,6 +7,7 @@
 
 #include "base/splitmix.hpp"
 #include "collectives/allreduce.hpp"
+#include "support/algorithm_parameters.hpp"
 #include "support/inproc_ranks.hpp"
 #include "support/thresholds.hpp"
 
@@ -105,8 +106,8 @@ void print_all(const AllreduceRow& row, const Machine& machine) {
   AllreduceConfig config{.count = 6007,
                          .type = data_type_of<T>,
                          .algorithm = std::string(row.name),
+                         .algorithm_parameters = parameters_for(row.name, "boundary_period=4"),
                          .threshold_period = 3,
-                         .boundary_period = 4,
                          .non_finite = NonFinite::skip};
   for (const std::int64_t n : {0, 1, 6007}) {
     config.count = n;

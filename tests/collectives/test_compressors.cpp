@@ -143,7 +143,7 @@ void check(const Case& c) {
 /// Besides the defaults.
 std::vector<std::string> parameters_of(const CompressorRow& row) {
   std::vector<std::string> list = {""};
-  for (const compress::ParameterInfo& info : row.parameters) {
+  for (const ParameterInfo& info : row.parameters) {
     for (std::size_t word = 0; word < info.words.size(); ++word) {
       if (static_cast<double>(word) != info.value) list.push_back(fmt::format("{}={}", info.name, info.words[word]));
     }
@@ -160,7 +160,8 @@ std::vector<std::string> carriers(const CompressorRow& row) {
 }
 
 bool may_feed_back(const CompressorRow& row) {
-  return row.why_no_feedback == nullptr || row.why_no_feedback(compress::Parameters(row.name, row.parameters, "")).empty();
+  return row.why_no_feedback == nullptr ||
+         row.why_no_feedback(Parameters({"compressor_parameters", row.name}, row.parameters, "")).empty();
 }
 
 constexpr std::array machines = {Machine{1, ""}, Machine{3, ""}, Machine{4, "node:2 rank:2"}, Machine{5, "nodes:2,3"}};
@@ -369,7 +370,8 @@ TEST_CASE("a residual that decays takes nothing from gradients far smaller", "[c
 }
 
 TEST_CASE("gradients are multiplied in dense iterations, too", "[compressors]") {
-  for (const auto& [algorithm, compressor] : {std::pair{"oktopk", "top_k"}, {"packed_allgather", "block_quantise"}, {"hitopk", "top_k"}}) {
+  for (const auto& [algorithm, compressor] :
+       {std::pair{"oktopk", "top_k"}, {"packed_allgather", "block_quantise"}, {"hitopk", "top_k"}}) {
     RankCheck check;
     run_ranks(4,
               [&](Communicator& comm) {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <mutex>
 
+#include "support/algorithm_parameters.hpp"
 #include "support/catch.hpp"
 #include "support/inproc_ranks.hpp"
 #include "support/inputs.hpp"
@@ -42,12 +43,12 @@ void check_conservation(const Case& c) {
                                         .type = data_type_of<T>,
                                         .density = 0.02,
                                         .algorithm = c.algorithm,
+                                        .algorithm_parameters = parameters_for(c.algorithm, "boundary_period=3"),
                                         .average = false,
                                         .threshold = c.threshold,
                                         .wire_format = c.wire_format,
                                         .wire_values = c.wire_values,
-                                        .threshold_period = 4,
-                                        .boundary_period = 3});
+                                        .threshold_period = 4});
               for (int t = 0; t < iterations; ++t) {
                 const Vector g = make_input<T>(c.input, n, comm.rank(), ranks, t);
                 Vector update = g, residual(n);

@@ -7,6 +7,7 @@
 #include "compress/compressor.hpp"
 #include "plan/compression.hpp"
 #include "plan/encoded.hpp"
+#include "support/algorithm_parameters.hpp"
 #include "support/allocation_count.hpp"
 #include "support/catch.hpp"
 #include "support/inproc_ranks.hpp"
@@ -114,7 +115,7 @@ void check(const AllreduceConfig& config, int ranks, Input input = Input::heavy_
 
 std::vector<std::string> parameters_of(const CompressorRow& row) {
   std::vector<std::string> list = {""};
-  for (const compress::ParameterInfo& info : row.parameters) {
+  for (const ParameterInfo& info : row.parameters) {
     for (std::size_t word = 0; word < info.words.size(); ++word) {
       if (static_cast<double>(word) != info.value) list.push_back(fmt::format("{}={}", info.name, info.words[word]));
     }
@@ -216,9 +217,9 @@ TEST_CASE("ranks that have encoded unequally often run together", "[encoded]") {
         AllreducePlan plan(comm, {.count = n,
                                   .density = 0.01,
                                   .algorithm = algorithm,
+                                  .algorithm_parameters = parameters_for(algorithm, "boundary_period=3"),
                                   .threshold = threshold,
                                   .threshold_period = 3,
-                                  .boundary_period = 3,
                                   .warmup_iterations = 6});
         for (int t = 0; t < 12; ++t) {
           std::vector<float> g = gradient_of(Input::heavy_tailed, n, comm.rank(), 4, t);
@@ -310,7 +311,7 @@ TEST_CASE("plans that cannot encode say so", "[encoded]") {
   refuses({.count = 9, .type = DataType::float64}, "its type is float64; encode takes float32");
   refuses({.count = 9, .error_feedback = Feedback::ef21}, "error_feedback is ef21");
   refuses({.count = 9, .dense_iterations = 1}, "dense_iterations must be 0");
-  refuses({.count = 900, .algorithm = "auto_sparse", .trial_iterations = 3, .schedule = ExchangeSchedule::direct},
+  refuses({.count = 900, .algorithm = "auto_sparse", .algorithm_parameters = "schedule=direct", .trial_iterations = 3},
           "candidates still take turns");
 }
 

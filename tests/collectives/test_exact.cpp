@@ -1,4 +1,5 @@
 // Every sparse algorithm through plans, on virtual ranks, exact selection: bit for bit what the oracle says.
+#include "support/algorithm_parameters.hpp"
 #include "support/catch.hpp"
 #include "support/contract.hpp"
 #include "support/inproc_ranks.hpp"
@@ -10,7 +11,7 @@ namespace {
 template <class T>
 void check_exact(ContractCase c) {
   if (left_out()) return;
-  if (find_allreduce(c.algorithm).schedules) c.schedule = static_cast<ExchangeSchedule>(c.seed % 4);
+  if (has_schedules(c.algorithm)) c.schedule = static_cast<ExchangeSchedule>(c.seed % 4);
   const ContractData<T> data(c);
   RankCheck check;
   run_ranks(c.ranks, [&](Communicator& comm) { check_contract<T>(comm, c, data, check); },

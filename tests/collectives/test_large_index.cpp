@@ -71,12 +71,12 @@ TEST_CASE("oktopk on indices up to 2^32 - 2") {
 
       RankCheck check;
       run_ranks(ranks, [&](Communicator& comm) {
-        AllreduceProblem problem;
-        problem.count = huge;
-        problem.largest_k = problem.largest_local = k;
-        problem.ranks = ranks;
-        problem.config.count = huge;
-        const auto algorithm = make_oktopk<float>(problem);
+        ExchangeSpec spec;
+        spec.count = huge;
+        spec.largest_k = spec.largest_local = k;
+        spec.ranks = ranks;
+        spec.parameters = parameters_of(find_allreduce("oktopk"), "schedule=direct");
+        const auto algorithm = make_oktopk<float>(spec);
         const Selection s = make_selection(k, comm.rank(), clustered);
         for (int t = 0; t < 3; ++t) {
           Exchange e{algorithm.get(), {s.indices.data(), s.values.data(), k}, k, {}};

@@ -1,7 +1,7 @@
 // Ok-Topk by every schedule: the same bits.
 #include <numeric>
 
-#include "collectives/allreduce.hpp"
+#include "collectives/oktopk_schedules.hpp"
 #include "kernels/kernels.hpp"
 #include "support/catch.hpp"
 #include "support/inproc_ranks.hpp"
@@ -55,32 +55,30 @@ struct Exchange {
 template <class T>
 void compare(int ranks, std::int64_t n, std::int64_t most, WireFormat format, Input input, RankCheck& check) {
   run_ranks(ranks, [&](Communicator& comm) {
-    AllreduceProblem problem;
-    problem.count = problem.config.count = n;
-    problem.largest_k = problem.largest_local = most;
-    problem.ranks = ranks;
-    problem.divisor = ranks;
-    problem.config.wire_format = format;
+    ExchangeSpec spec;
+    spec.count = n;
+    spec.largest_k = spec.largest_local = most;
+    spec.ranks = ranks;
+    spec.divisor = ranks;
+    spec.wire_format = format;
+    spec.parameters = parameters_of(find_allreduce("oktopk"), "");
     std::vector<std::pair<std::string, std::unique_ptr<SparseAllreduce<T>>>> others;
     for (const int radix : {2, 4, 8}) {
-      problem.schedules = {{problem.largest_k, {.schedule = ExchangeSchedule::phased, .radix = radix}}};
-      others.emplace_back("radix " + std::to_string(radix), make_oktopk<T>(problem));
+      const ScheduleChoice phased{.schedule = ExchangeSchedule::phased, .radix = radix};
+      others.emplace_back("radix " + std::to_string(radix), make_oktopk<T>(spec, {.up_to = {{spec.largest_k, phased}}, .why = {}}));
     }
-    problem.schedules = {{problem.largest_k, {.schedule = ExchangeSchedule::one_round}}};
-    others.emplace_back("one round", make_oktopk<T>(problem));
     constexpr ScheduleChoice in_phases{.schedule = ExchangeSchedule::phased, .radix = 4};
     constexpr ScheduleChoice in_one_round{.schedule = ExchangeSchedule::one_round};
+    others.emplace_back("one round", make_oktopk<T>(spec, {.up_to = {{spec.largest_k, in_one_round}}, .why = {}}));
     const auto by_k = [&](const std::string& name, ScheduleChoice few, ScheduleChoice many) {
-      problem.schedules = {{most / 2, few}, {most, many}};
-      others.emplace_back(name, make_oktopk<T>(problem));
+      others.emplace_back(name, make_oktopk<T>(spec, {.up_to = {{most / 2, few}, {most, many}}, .why = {}}));
     };
     if (ranks <= 5) {
       by_k("one round, then directly", in_one_round, {});
       by_k("one round, then phases", in_one_round, in_phases);
       by_k("phases, then directly", in_phases, {});
     }
-    problem.schedules.clear();
-    const auto direct = make_oktopk<T>(problem);
+    const auto direct = make_oktopk<T>(spec, {});
     for (int t = 0; t < 4; ++t) {
       const std::int64_t k = t == 2 ? most / 2 : most;
       const Selection<T> local = largest(compute_input<T>(input, n, comm.rank(), ranks, t), k);
@@ -127,9 +125,9 @@ TEST_CASE("plans in one round sum in the same memory, also where larger ones are
       std::vector<std::vector<float>> gradients, copies;
       std::vector<Operation> operations;
       for (std::int64_t n = 10; n <= 100000; n *= 10) {
-        AllreduceConfig config{.count = n, .density = 0.1, .schedule = ExchangeSchedule::one_round};
+        AllreduceConfig config{.count = n, .density = 0.1, .algorithm_parameters = "schedule=one_round"};
         in_one_round.emplace_back(comm, config);
-        config.schedule = ExchangeSchedule::direct;
+        config.algorithm_parameters = "schedule=direct";
         direct.emplace_back(comm, config);
         gradients.push_back(make_input<float>(Input::heavy_tailed, n, comm.rank(), ranks, 0));
         copies.push_back(gradients.back());
@@ -158,10 +156,10 @@ TEST_CASE("a plan says why its schedule is what it is") {
               says({}, "schedule: one_round\n  predicted exchange at k 2000: direct ");
               says({}, " ms, one_round ");
               says({.k = 100000}, "schedule: direct\n  predicted exchange at k 100000: direct ");
-              says({.schedule = ExchangeSchedule::direct}, "schedule: direct\n  as asked for\n");
-              says({.schedule = ExchangeSchedule::phased, .radix = 4}, "schedule: phased with radix 4\n  as asked for\n");
+              says({.algorithm_parameters = "schedule=direct"}, "schedule: direct\n  as asked for\n");
+              says({.algorithm_parameters = "schedule=phased,radix=4"}, "schedule: phased with radix 4\n  as asked for\n");
               says({.threshold = Threshold::reuse},
-                   "schedule: direct\n  the only one for threshold reuse, which may select more than k");
+                   "schedule: direct\n  the only one for thresholds that may select more than k entries\n");
               says({.wire_values = WireValues::bfloat16}, "schedule: direct\n  the only one for wire_values bfloat16\n");
             },
             {.machine = "nodes:2,2,2"});
@@ -177,7 +175,7 @@ TEST_CASE("while k falls, a plan changes its schedule, and delivers the same bit
         [&](Communicator& comm) {
           AllreduceConfig config{.count = n, .k = 300, .algorithm = algorithm, .warmup_iterations = 6};
           AllreducePlan automatic(comm, config);
-          config.schedule = ExchangeSchedule::direct;
+          config.algorithm_parameters = "schedule=direct";
           AllreducePlan direct(comm, config);
           const std::string text = automatic.explanation();
           check.that(
@@ -205,12 +203,12 @@ TEST_CASE("while k falls, a plan changes its schedule, and delivers the same bit
 TEST_CASE("an input error of one rank in one round: all ranks hear the largest, and nothing is delivered") {
   RankCheck check;
   run_ranks(5, [&](Communicator& comm) {
-    AllreduceProblem problem;
-    problem.count = problem.config.count = 100;
-    problem.largest_k = problem.largest_local = 3;
-    problem.ranks = 5;
-    problem.schedules = {{problem.largest_k, {.schedule = ExchangeSchedule::one_round}}};
-    const auto algorithm = make_oktopk<float>(problem);
+    ExchangeSpec spec;
+    spec.count = 100;
+    spec.largest_k = spec.largest_local = 3;
+    spec.ranks = 5;
+    spec.parameters = parameters_of(find_allreduce("oktopk"), "schedule=one_round");
+    const auto algorithm = make_oktopk<float>(spec);
     const Selection<float> local{{1, 2, 3}, {1, 2, 3}};
     Exchange<float> e{algorithm.get(), &local, 3, comm.rank() == 3 ? 7U : comm.rank() == 1 ? 5U : 0U, {}};
     e.run(comm);

@@ -2,6 +2,7 @@
 #include <bit>
 
 #include "collectives/oktopk_volume.hpp"
+#include "support/algorithm_parameters.hpp"
 #include "support/catch.hpp"
 #include "support/inproc_ranks.hpp"
 #include "support/inputs.hpp"
@@ -22,10 +23,9 @@ void check_volume(int ranks, std::int64_t n, std::int64_t k, Input input, Thresh
             [&](Communicator& comm) {
               AllreducePlan plan(comm, {.count = n,
                                         .k = k,
+                                        .algorithm_parameters = "boundary_period=4,schedule=direct",
                                         .threshold = threshold,
-                                        .threshold_period = 100,
-                                        .boundary_period = 4,
-                                        .schedule = ExchangeSchedule::direct});
+                                        .threshold_period = 100});
               for (int t = 0; t < iterations; ++t) {
                 plan.run_sparse(make_input<float>(input, n, comm.rank(), ranks, t));
                 const Statistics& s = plan.statistics();
@@ -83,10 +83,11 @@ namespace {
 
 /// Calls check(plan, iteration) after each run of a plan by these schedule and radix.
 template <class Check>
-void by_schedule(int ranks, std::int64_t n, std::int64_t k, Input input, ExchangeSchedule schedule, int radix, Check check) {
+void check_runs(int ranks, std::int64_t n, std::int64_t k, Input input, ExchangeSchedule schedule, int radix, Check check) {
   run_ranks(ranks,
             [&](Communicator& comm) {
-              AllreducePlan plan(comm, {.count = n, .k = k, .boundary_period = 4, .schedule = schedule, .radix = radix});
+              AllreducePlan plan(comm,
+                                 {.count = n, .k = k, .algorithm_parameters = "boundary_period=4," + by_schedule(schedule, radix)});
               for (int t = 0; t < iterations; ++t) {
                 plan.run_sparse(make_input<float>(input, n, comm.rank(), ranks, t));
                 check(plan.statistics(), t);
@@ -114,7 +115,7 @@ TEST_CASE("the stated bounds of phases and of one round on any input", "[oktopk]
         if (left_out()) continue;
         constexpr std::int64_t k = 101;
         const std::int64_t bound = 4 * oktopk_payload_words(k, ranks, schedule, radix);
-        by_schedule(ranks, 5003, k, input, schedule, radix, [&, radix = radix](const Statistics& s, int t) {
+        check_runs(ranks, 5003, k, input, schedule, radix, [&, radix = radix](const Statistics& s, int t) {
           const std::string where = input_name(input) + " P " + std::to_string(ranks) + " radix " + std::to_string(radix) +
                                     " iteration " + std::to_string(t);
           check.at_most(s.payload_bytes_sent, bound, where + " bytes sent");
@@ -131,7 +132,7 @@ TEST_CASE("messages of each schedule where coordinates roughly agree", "[oktopk]
   constexpr std::int64_t n = 40009, k = 2003;
   constexpr int numbers[] = {2, 3, 4, 5, 8, 16, 33};
   const auto by = [&](int ranks, ExchangeSchedule schedule, int radix, const auto& look) {
-    if (!left_out(4)) by_schedule(ranks, n, k, Input::heavy_tailed, schedule, radix, look);
+    if (!left_out(4)) check_runs(ranks, n, k, Input::heavy_tailed, schedule, radix, look);
   };
   for (const int ranks : numbers) {
     const int gather = static_cast<int>(std::bit_width(static_cast<unsigned>(ranks - 1)));

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <limits>
 
+#include "support/algorithm_parameters.hpp"
 #include "support/catch.hpp"
 #include "support/inproc_ranks.hpp"
 #include "support/inputs.hpp"
@@ -84,47 +85,56 @@ TEST_CASE("bad configurations are refused on all ranks, saying what would be rig
   refuse("no allreduce algorithm 'fast': known are dense_ring, dense_rabenseifner, dense_torus2d, ",
          [](AllreduceConfig& c) { c.algorithm = "fast"; });
   refuse("threshold_period is 0", [](AllreduceConfig& c) { c.threshold_period = 0; });
-  refuse("boundary_period is 0", [](AllreduceConfig& c) { c.boundary_period = 0; });
-  refuse("balance_trigger is 0.5", [](AllreduceConfig& c) { c.balance_trigger = 0.5; });
-  refuse("window is 0", [](AllreduceConfig& c) { c.window = 0; });
-  refuse("window is 65537: it must be between 1 and 65536, for example 4", [](AllreduceConfig& c) { c.window = 65537; });
-  refuse("window is 2147483647: it must be", [](AllreduceConfig& c) { c.window = std::numeric_limits<int>::max(); });
-  for (const int radix : {-1, 1, 3, 128}) {
-    refuse("radix is " + std::to_string(radix) + ": it must be 2, 4, 8, 16, 32 or 64, or 0 for the cheapest",
-           [radix](AllreduceConfig& c) { c.radix = radix; });
+  const auto refuse_parameters = [&](const std::string& algorithm, const std::string& parameters, const std::string& part) {
+    refuse("algorithm_parameters: " + part, [&](AllreduceConfig& c) {
+      c.algorithm = algorithm;
+      c.algorithm_parameters = parameters;
+    });
+  };
+  for (const char* algorithm : {"oktopk", "auto"}) {
+    const std::string of = std::string(" of ") + algorithm;
+    refuse_parameters(algorithm, "boundary_period=0",
+                      "boundary_period" + of + " is '0': it must be a whole number from 1 to 281474976710656");
+    refuse_parameters(algorithm, "balance_trigger=0.5", "balance_trigger" + of + " is '0.5': it must be a number from 1 to inf");
+    refuse_parameters(algorithm, "window=0", "window" + of + " is '0': it must be a whole number from 1 to 65536");
+    refuse_parameters(algorithm, "window=65537", "window" + of + " is '65537'");
+    refuse_parameters(algorithm, "schedule=fast",
+                      "schedule" + of + " is 'fast': it must be one of automatic, direct, phased, one_round");
+    refuse_parameters(algorithm, "radix=-1", "radix" + of + " is '-1': it must be a whole number from 0 to 64");
+    for (const char* radix : {"1", "3"})
+      refuse_parameters(algorithm, std::string("radix=") + radix,
+                        std::string("radix is ") + radix + ": it must be 2, 4, 8, 16, 32 or 64, or 0 for the cheapest");
+    refuse_parameters(
+        algorithm, "radius=4",
+        "'radius=4' is none" + of + ": it takes window=4,boundary_period=64,balance_trigger=4,schedule=automatic,radix=0");
   }
-  refuse("radix is 4: algorithm gtopk has no phased schedule; leave it 0, or choose oktopk or hi_oktopk", [](AllreduceConfig& c) {
-    c.algorithm = "gtopk";
-    c.radix = 4;
-  });
-  for (const ExchangeSchedule schedule : {ExchangeSchedule::phased, ExchangeSchedule::one_round}) {
-    const std::string given = schedule == ExchangeSchedule::phased ? "schedule is phased: " : "schedule is one_round: ";
+  refuse_parameters("topk_dsa", "radix=4", "'radix=4' is none of topk_dsa: it takes window=4, or some of these");
+  refuse_parameters("gtopk", "window=4", "'window=4' is none of gtopk: it has no parameters");
+  for (const std::string schedule : {"phased", "one_round"}) {
+    const std::string given = "algorithm_parameters: schedule is " + schedule + ": ";
     refuse(given + "it is for host memory, and memory is cuda; choose direct", [&](AllreduceConfig& c) {
-      c.schedule = schedule;
+      c.algorithm_parameters = "schedule=" + schedule;
       c.memory = MemorySpace::cuda;
     });
     refuse(given + "it needs wire_values native, and they are bfloat16; choose direct", [&](AllreduceConfig& c) {
-      c.schedule = schedule;
+      c.algorithm_parameters = "schedule=" + schedule;
       c.wire_values = WireValues::bfloat16;
     });
-    refuse(given + "it needs a threshold that selects at most k entries, and that is reuse", [&](AllreduceConfig& c) {
-      c.schedule = schedule;
-      c.threshold = Threshold::reuse;
-    });
+    refuse(given + "it needs a threshold that selects at most k entries; choose threshold exact or mstopk",
+           [&](AllreduceConfig& c) {
+             c.algorithm_parameters = "schedule=" + schedule;
+             c.threshold = Threshold::reuse;
+           });
   }
-  refuse("schedule is direct: algorithm gtopk has one schedule only", [](AllreduceConfig& c) {
-    c.algorithm = "gtopk";
-    c.schedule = ExchangeSchedule::direct;
-  });
   refuse("count is 4294967296: sparse algorithms take up to 2^32 - 1", [](AllreduceConfig& c) { c.count = std::int64_t{1} << 32; });
 }
 
 TEST_CASE("what automatic choice has no use for, the configuration in force leaves out", "[plan]") {
   RankCheck check;
   run_ranks(2, [&](Communicator& comm) {
-    AllreducePlan plan(comm, {.count = 100, .k = 100, .algorithm = "auto", .schedule = ExchangeSchedule::phased, .radix = 4});
+    AllreducePlan plan(comm, {.count = 100, .k = 100, .algorithm = "auto", .algorithm_parameters = "schedule=phased,radix=4"});
     const AllreduceConfig& config = plan.config();
-    check.that(config.algorithm != "auto" && config.schedule == ExchangeSchedule::automatic && config.radix == 0, config.algorithm);
+    check.that(config.algorithm != "auto" && config.algorithm_parameters.find("radix") == std::string::npos, config.algorithm);
     AllreducePlan again(comm, config);
   });
   REQUIRE(check.failure() == "");
@@ -138,10 +148,9 @@ TEST_CASE("periods, trigger and window at their bounds do what they say", "[plan
       AllreducePlan usual(comm, {.count = 1000, .algorithm = algorithm, .warmup_iterations = 4});
       AllreducePlan extreme(comm, {.count = 1000,
                                    .algorithm = algorithm,
+                                   .algorithm_parameters = parameters_for(
+                                       algorithm, "boundary_period=281474976710656,balance_trigger=inf,window=65536"),
                                    .threshold_period = most,
-                                   .boundary_period = most,
-                                   .balance_trigger = std::numeric_limits<double>::infinity(),
-                                   .window = 65536,
                                    .warmup_iterations = most});
       std::vector<float> expected = gradient(1000, comm.rank(), 3, 0), g = expected;
       usual.run(expected);
@@ -167,8 +176,8 @@ TEST_CASE("plans that disagree are refused on all ranks, naming the difference",
          [](AllreduceConfig& c) { c.algorithm = "dense_ring"; });
   refuse("disagree about threshold: rank 0 has exact, rank 2 has mstopk",
          [](AllreduceConfig& c) { c.threshold = Threshold::mstopk; });
-  refuse("disagree about schedule: rank 0 has automatic, rank 2 has direct",
-         [](AllreduceConfig& c) { c.schedule = ExchangeSchedule::direct; });
+  refuse("disagree about algorithm: rank 0 has 'oktopk', rank 2 has 'oktopk window=8,schedule=direct'",
+         [](AllreduceConfig& c) { c.algorithm_parameters = "schedule=direct, window=8"; });
   refuse("disagree about samplings", [](AllreduceConfig& c) { c.samplings = 29; });
   refuse("disagree about wire_format", [](AllreduceConfig& c) { c.wire_format = WireFormat::coo; });
   refuse("disagree about wire_values", [](AllreduceConfig& c) { c.wire_values = WireValues::bfloat16; });
@@ -366,9 +375,9 @@ TEST_CASE("an automatic schedule costs a megabyte at most", "[plan]") {
     run_ranks(ranks, [&](Communicator& comm) {
       for (const DataType type : {DataType::float32, DataType::float64}) {
         for (const std::int64_t k : {100, 700, 1900, 2880, 4500, 10000}) {
-          AllreduceConfig config{.count = 1000000, .type = type, .k = k, .schedule = ExchangeSchedule::direct};
+          AllreduceConfig config{.count = 1000000, .type = type, .k = k, .algorithm_parameters = "schedule=direct"};
           const std::int64_t direct = AllreducePlan(comm, config).memory_bytes();
-          config.schedule = ExchangeSchedule::automatic;
+          config.algorithm_parameters = "";
           const AllreducePlan plan(comm, config);
           if (plan.explanation().find("schedule: phased with radix ") != std::string::npos) ++phased;
           check.at_most(plan.memory_bytes(), direct + (1 << 20), "P " + std::to_string(ranks) + " k " + std::to_string(k));

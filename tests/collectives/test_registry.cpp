@@ -3,6 +3,7 @@
 
 #include "collectives/allreduce.hpp"
 #include "kernels/kernels.hpp"
+#include "support/algorithm_parameters.hpp"
 #include "support/allocation_count.hpp"
 #include "support/catch.hpp"
 #include "support/inproc_ranks.hpp"
@@ -105,8 +106,9 @@ void check_residual_stays_finite(const AllreduceRow& row, WireValues values, flo
 }
 
 /// Runs until the peer has gone silent, and once more.
-void check_timeout(const std::string& algorithm, const Communicator& comm, RankCheck& check) {
+void check_timeout(const std::string& algorithm, Communicator& comm, RankCheck& check) {
   AllreducePlan plan(comm, {.count = 4000, .algorithm = algorithm, .name = "layer7"});
+  set_timeout(comm, 1);
   std::vector<float> g = gradient(4000, comm.rank(), 0);
   try {
     for (int t = 0; t < 100; ++t) plan.run(g);
@@ -212,7 +214,7 @@ TEST_CASE("a silent peer ends in a timeout with a dump on every survivor", "[reg
       INFO(row.name << " on '" << machine << "'");
       RankCheck check;
       run_ranks(ranks, [&](Communicator& comm) { check_timeout(std::string(row.name), comm, check); },
-                {.machine = machine, .fault = {.rank = 2, .after = 40}, .settings = {.timeout_seconds = 1}});
+                {.machine = machine, .fault = {.rank = 2, .after = 40}});
       REQUIRE(check.failure() == "");
     }
   }
@@ -232,7 +234,7 @@ TEST_CASE("all algorithms in flight at once, with opposite priorities and starte
 }
 
 TEST_CASE("no heap allocation in the steady state", "[registry]") {
-  AllreduceConfig config{.count = 50000, .threshold_period = 3, .boundary_period = 4};
+  AllreduceConfig config{.count = 50000, .threshold_period = 3};
   std::vector<std::vector<std::vector<float>>> inputs(40);
   for (int t = 0; t < 40; ++t) {
     for (int rank = 0; rank < ranks; ++rank) inputs[static_cast<std::size_t>(t)].push_back(gradient(config.count, rank, t));
@@ -246,10 +248,12 @@ TEST_CASE("no heap allocation in the steady state", "[registry]") {
   };
   for (const AllreduceRow& row : host_rows()) {
     config.algorithm = row.name;
+    config.algorithm_parameters = parameters_for(row.name, "boundary_period=4");
     for (const std::string machine : machines) {
       if (!left_out(4)) check_on(machine);
     }
   }
+  config.algorithm_parameters = "boundary_period=4";
   for (const std::string algorithm : {"oktopk", "hi_oktopk"}) {
     config.algorithm = algorithm;
     for (const Threshold threshold : all_thresholds) {

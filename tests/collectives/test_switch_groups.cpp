@@ -44,11 +44,10 @@ void check_switch_volume(const Volume& v) {
               AllreducePlan plan(comm, {.count = v.n,
                                         .k = v.k,
                                         .algorithm = "hi_oktopk",
+                                        .algorithm_parameters = "boundary_period=4,schedule=direct",
                                         .threshold = v.threshold,
                                         .wire_format = v.wire_format,
-                                        .threshold_period = 100,
-                                        .boundary_period = 4,
-                                        .schedule = ExchangeSchedule::direct});
+                                        .threshold_period = 100});
               const auto group = static_cast<std::size_t>(topology.switch_of(comm.rank()));
               for (std::size_t t = 0; t < iterations; ++t) {
                 plan.run_sparse(make_input<float>(v.input, v.n, comm.rank(), ranks, static_cast<int>(t)));

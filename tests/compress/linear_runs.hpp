@@ -38,12 +38,12 @@ class LinearRank {
                                                                  .ranks = test.ranks,
                                                                  .divisor = test.divisor,
                                                                  .make_dense = [&](std::int64_t count, double by) {
-                                                                   AllreduceProblem problem;
-                                                                   problem.count = count;
-                                                                   problem.ranks = test_.ranks;
-                                                                   problem.divisor = by;
-                                                                   problem.topology = &topology_;
-                                                                   return find_allreduce("dense_ring").make_dense<float>(problem);
+                                                                   ExchangeSpec spec;
+                                                                   spec.count = count;
+                                                                   spec.ranks = test_.ranks;
+                                                                   spec.divisor = by;
+                                                                   spec.topology = &topology_;
+                                                                   return find_allreduce("dense_ring").make_dense<float>(spec);
                                                                  }});
   }
 

@@ -204,11 +204,10 @@ inline Decoded inceptionn(Bucket bucket, int bound) {
   return to;
 }
 
-using Function = std::function<Decoded(Bucket, const compress::Parameters&)>;
+using Function = std::function<Decoded(Bucket, const Parameters&)>;
 
 /// By name. eight_bit is tested by what its errors are.
 inline const std::map<std::string, Function>& all() {
-  using compress::Parameters;
   static const std::map<std::string, Function> functions = {
       {"block_quantise",
        [](Bucket bucket, const Parameters& p) {

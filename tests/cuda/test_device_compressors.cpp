@@ -37,7 +37,8 @@ std::vector<std::string> carriers(const CompressorRow& row) {
 }
 
 bool may_feed_back(const CompressorRow& row) {
-  return row.why_no_feedback == nullptr || row.why_no_feedback(compress::Parameters(row.name, row.parameters, "")).empty();
+  return row.why_no_feedback == nullptr ||
+         row.why_no_feedback(Parameters({"compressor_parameters", row.name}, row.parameters, "")).empty();
 }
 
 AllreduceConfig config_of(const CompressorRow& row, const std::string& algorithm, std::int64_t count) {
@@ -84,7 +85,7 @@ TEST_CASE("every compressor by every algorithm, in CUDA memory as in host memory
       if (row->carriage == Carriage::packed) compare(4, config_of(*row, algorithm, 5001), Input::heavy_tailed, 0, true);
     }
     for (const Input input : all_inputs()) compare(3, config_of(*row, carriers(*row).back(), 1003), input);
-    for (const compress::ParameterInfo& info : row->parameters) {
+    for (const ParameterInfo& info : row->parameters) {
       AllreduceConfig config = config_of(*row, carriers(*row).front(), 2003);
       for (const std::string_view word : info.words) {
         config.compressor_parameters = fmt::format("{}={}", info.name, word);

@@ -8,6 +8,7 @@
 #include "cuda/check.hpp"
 #include "cuda/runtime.hpp"
 #include "kernels/narrow.hpp"
+#include "support/algorithm_parameters.hpp"
 #include "support/allocation_count.hpp"
 #include "support/catch.hpp"
 #include "support/device_arrays.hpp"
@@ -109,8 +110,10 @@ TEST_CASE("skewed inputs are re-cut and balanced in CUDA memory as in host memor
   for (const Path path : {Path::staged, Path::direct}) {
     for (const WireFormat format : {WireFormat::compact, WireFormat::coo}) {
       for (const Input input : {Input::one_region, Input::jumping, Input::rank_heavy, Input::constant}) {
-        compare<float>(5, {.count = 9001, .density = 0.05, .wire_format = format, .boundary_period = 2, .balance_trigger = 1},
-                       input, 5, path);
+        compare<float>(
+            5,
+            {.count = 9001, .density = 0.05, .algorithm_parameters = "boundary_period=2,balance_trigger=1", .wire_format = format},
+            input, 5, path);
       }
     }
     compare<float>(2, {.count = 3001, .density = 0.05}, Input::integers, 3, path);
@@ -203,7 +206,11 @@ TEST_CASE("no allocation in the steady state of plans in CUDA memory", "[device_
     if (!algorithm.sparse) continue;
     for (const Path path : {Path::staged, Path::direct}) {
       if (left_out()) continue;
-      check_on({.count = 5000, .memory = MemorySpace::cuda, .algorithm = std::string(algorithm.name), .boundary_period = 4}, path);
+      check_on({.count = 5000,
+                .memory = MemorySpace::cuda,
+                .algorithm = std::string(algorithm.name),
+                .algorithm_parameters = parameters_for(algorithm.name, "boundary_period=4")},
+               path);
     }
   }
   check_on({.count = 5000, .memory = MemorySpace::cuda, .algorithm = "gtopk", .wire_values = WireValues::bfloat16}, Path::staged);

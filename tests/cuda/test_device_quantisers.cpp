@@ -25,7 +25,7 @@ std::vector<Compressor> on_device() {
   for (const CompressorRow* row : compress::compressor_registry()) {
     if (row->carriage != compress::Carriage::packed) continue;
     std::vector<std::string> texts = {""};
-    for (const compress::ParameterInfo& info : row->parameters) {
+    for (const ParameterInfo& info : row->parameters) {
       std::vector<std::string> more;
       for (const std::string& text : texts) {
         const auto add = [&](auto value) {

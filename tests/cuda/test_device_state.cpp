@@ -5,6 +5,7 @@
 #include "cuda/runtime.hpp"
 #include "kernels/narrow.hpp"
 #include "model/machine.hpp"
+#include "support/algorithm_parameters.hpp"
 #include "support/catch.hpp"
 #include "support/device_arrays.hpp"
 #include "support/plan_states.hpp"
@@ -66,8 +67,8 @@ AllreduceConfig gpu_config(std::string_view algorithm) {
           .memory = MemorySpace::cuda,
           .k = 30,
           .algorithm = std::string(algorithm),
+          .algorithm_parameters = parameters_for(algorithm, "boundary_period=2"),
           .threshold_period = 3,
-          .boundary_period = 2,
           .non_finite = NonFinite::skip,
           .warmup_iterations = 3};
 }
@@ -146,7 +147,7 @@ TEST_CASE("a state of host memory goes on in CUDA memory, and back", "[device_st
               for (const Threshold threshold : all_thresholds) {
                 AllreduceConfig config = gpu_config("oktopk");
                 config.threshold = threshold;
-                config.schedule = ExchangeSchedule::direct;  // of both: traffic is compared
+                config.algorithm_parameters = "boundary_period=2,schedule=direct";  // of both: traffic is compared
                 AllreducePlan on_gpu(comm, config);
                 config.memory = MemorySpace::host;
                 AllreducePlan on_host(comm, config), whole(comm, config);

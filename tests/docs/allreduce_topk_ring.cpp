@@ -16,15 +16,15 @@ template <class T>
 class TopkRing final : public SparseAllreduce<T> {
  public:
   // Everything is allocated here, and nothing in run().
-  explicit TopkRing(const AllreduceProblem& problem)
-      : problem_(problem),
-        cards_(static_cast<std::size_t>(problem.ranks)),
+  explicit TopkRing(const ExchangeSpec& spec)
+      : spec_(spec),
+        cards_(static_cast<std::size_t>(spec.ranks)),
         scratch_(cards_.size()),
         counts_(cards_.size()),
         begin_(cards_.size() + 1),
-        messages_(problem.ranks * coo::block_bytes<T>(problem.largest_local)),
-        space_(problem, problem.ranks * problem.largest_local, problem.ranks),
-        tree_(space_, problem.ranks, problem.ranks * problem.largest_local) {}
+        messages_(spec.ranks * coo::block_bytes<T>(spec.largest_local)),
+        space_(spec, spec.ranks * spec.largest_local, spec.ranks),
+        tree_(space_, spec.ranks, spec.ranks * spec.largest_local) {}
 
   task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t /*k*/, std::uint64_t input_error) override {
     SparseOutcome<T> outcome;
@@ -39,13 +39,13 @@ class TopkRing final : public SparseAllreduce<T> {
     for (std::size_t rank = 0; rank < cards_.size(); ++rank) {
       outcome.input_error = std::max(outcome.input_error, cards_[rank].input_error);
       counts_[rank] = static_cast<std::uint32_t>(cards_[rank].count);
-      begin_[rank + 1] = begin_[rank] + wire::slot_bytes<T>(problem_.wire(), counts_[rank], range());
+      begin_[rank + 1] = begin_[rank] + wire::slot_bytes<T>(spec_.wire(), counts_[rank], range());
     }
     if (outcome.input_error != 0) co_return outcome;
 
     // 2. Around the ring: every rank passes on what has just arrived.
     stage.next(Stage::allgatherv);
-    wire::encode(problem_.wire(), local.indices, local.values, local.count, 0, range(), message(me));
+    wire::encode(spec_.wire(), local.indices, local.values, local.count, 0, range(), message(me));
     for (int step = 0; step < ranks - 1; ++step) {
       const int leaving = (me + ranks - step) % ranks, arriving = (previous + ranks - step) % ranks;
       std::array<Request, 2> both;
@@ -60,11 +60,11 @@ class TopkRing final : public SparseAllreduce<T> {
     for (int rank = 0; rank < ranks; ++rank) {
       if (count_of(rank) == 0) continue;
       const coo::Segment<T> leaf = tree_.leaf(rank);
-      wire::decode(problem_.wire(), message(rank), bytes_of(rank), count_of(rank), 0, range(), leaf.indices, leaf.values);
+      wire::decode(spec_.wire(), message(rank), bytes_of(rank), count_of(rank), 0, range(), leaf.indices, leaf.values);
       tree_.arrived(rank);
     }
     const coo::Segment<T> sum = tree_.root();
-    space_.divide(sum, problem_);
+    space_.divide(sum, spec_);
     outcome.update = {sum.indices, sum.values, sum.count};
     co_return outcome;
   }
@@ -79,12 +79,12 @@ class TopkRing final : public SparseAllreduce<T> {
   struct Card {
     std::uint64_t input_error, count;
   };
-  [[nodiscard]] std::uint64_t range() const { return static_cast<std::uint64_t>(problem_.count); }
+  [[nodiscard]] std::uint64_t range() const { return static_cast<std::uint64_t>(spec_.count); }
   [[nodiscard]] std::int64_t count_of(int rank) const { return counts_[static_cast<std::size_t>(rank)]; }
-  [[nodiscard]] std::int64_t bytes_of(int rank) const { return wire::message_bytes<T>(problem_.wire(), count_of(rank), range()); }
+  [[nodiscard]] std::int64_t bytes_of(int rank) const { return wire::message_bytes<T>(spec_.wire(), count_of(rank), range()); }
   [[nodiscard]] std::byte* message(int rank) { return messages_.data() + begin_[static_cast<std::size_t>(rank)]; }
 
-  AllreduceProblem problem_;
+  ExchangeSpec spec_;
   std::vector<Card> cards_, scratch_;
   std::vector<std::uint32_t> counts_;
   std::vector<std::int64_t> begin_;  // in messages_, of each rank's
@@ -96,10 +96,10 @@ class TopkRing final : public SparseAllreduce<T> {
 }  // namespace
 
 template <class T>
-std::unique_ptr<SparseAllreduce<T>> make_topk_ring(const AllreduceProblem& problem) {
-  return std::make_unique<TopkRing<T>>(problem);
+std::unique_ptr<SparseAllreduce<T>> make_topk_ring(const ExchangeSpec& spec) {
+  return std::make_unique<TopkRing<T>>(spec);
 }
-template std::unique_ptr<SparseAllreduce<float>> make_topk_ring(const AllreduceProblem&);
-template std::unique_ptr<SparseAllreduce<double>> make_topk_ring(const AllreduceProblem&);
+template std::unique_ptr<SparseAllreduce<float>> make_topk_ring(const ExchangeSpec&);
+template std::unique_ptr<SparseAllreduce<double>> make_topk_ring(const ExchangeSpec&);
 
 }  // namespace weir

@@ -6,7 +6,7 @@
 namespace weir {
 
 template <class T>
-std::unique_ptr<SparseAllreduce<T>> make_topk_ring(const AllreduceProblem& problem);
+std::unique_ptr<SparseAllreduce<T>> make_topk_ring(const ExchangeSpec& spec);
 /// TopkA around a ring: P - 1 messages of k entries; one rank of each node sends across.
 Cost cost_topk_ring(const Machine& machine, const Problem& problem);
 

@@ -5,6 +5,7 @@
 #include <weir/fusion.hpp>
 
 #include "fusion/fused_inputs.hpp"
+#include "support/algorithm_parameters.hpp"
 #include "support/allocation_count.hpp"
 #include "support/catch.hpp"
 #include "support/inproc_ranks.hpp"
@@ -110,9 +111,9 @@ FusionConfig config_of(FusionScheme scheme, const std::string& algorithm) {
           .buffer_bytes = 1500 * 4,
           .density = 0.05,
           .algorithm = algorithm,
+          .algorithm_parameters = parameters_for(algorithm, "boundary_period=2"),
           .average = false,
-          .threshold_period = 3,
-          .boundary_period = 2};
+          .threshold_period = 3};
 }
 
 }  // namespace
@@ -290,9 +291,9 @@ TEST_CASE("tensors that travel alone are as plans of their own", "[fusion]") {
                                   .density = density,
                                   .k = tensors[i].k,
                                   .algorithm = algorithm,
+                                  .algorithm_parameters = parameters_for(algorithm, "boundary_period=2"),
                                   .average = false,
-                                  .threshold_period = 3,
-                                  .boundary_period = 2});
+                                  .threshold_period = 3});
         for (int t = 0; t < 4; ++t) {
           std::vector<float> g = gradients_of<float>(tensors, comm.rank(), 4, t)[i];
           plan.run(std::span<float>(g));
@@ -315,8 +316,12 @@ TEST_CASE("sparsification behind fusion is a plan of the whole buffer", "[fusion
     const std::int64_t k = 20 + 1 + 45;
     RankCheck check;
     run_ranks(4, [&](Communicator& comm) {
-      AllreducePlan plan(
-          comm, {.count = 1301, .k = k, .algorithm = algorithm, .average = false, .threshold_period = 3, .boundary_period = 2});
+      AllreducePlan plan(comm, {.count = 1301,
+                                .k = k,
+                                .algorithm = algorithm,
+                                .algorithm_parameters = parameters_for(algorithm, "boundary_period=2"),
+                                .average = false,
+                                .threshold_period = 3});
       for (int t = 0; t < 4; ++t) {
         const auto join = [](const Tensors<float>& parts) {
           std::vector<float> whole;

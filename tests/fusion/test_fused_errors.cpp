@@ -351,6 +351,20 @@ TEST_CASE("descriptions that differ between ranks, or are wrong", "[fusion]") {
   refused("ranks disagree about scheme: rank 0 has ahead_inter, rank 1 has none", WEIR_ERR_MISMATCH, [](int rank, auto& c, auto&) {
     if (rank == 1) c.scheme = FusionScheme::none;
   });
+  refused("ranks disagree about algorithm: rank 0 has 'oktopk', rank 1 has 'oktopk window=8'", WEIR_ERR_MISMATCH,
+          [](int rank, auto& c, auto&) {
+            c.algorithm = "oktopk";
+            if (rank == 1) c.algorithm_parameters = "window=8";
+          });
+  refused("algorithm_parameters: window of oktopk is '0': it must be a whole number from 1 to 65536", WEIR_ERR_ARGUMENT,
+          [](int, auto& c, auto&) {
+            c.algorithm = "oktopk";
+            c.algorithm_parameters = "window=0";
+          });
+  refused("algorithm_parameters: 'radius=4' is none of auto: it takes window=4,", WEIR_ERR_ARGUMENT, [](int, auto& c, auto&) {
+    c.algorithm = "auto";
+    c.algorithm_parameters = "radius=4";
+  });
   refused("rank 2: tensor 4: its name, 'first', is that of an earlier one", WEIR_ERR_ARGUMENT, [](int rank, auto&, auto& t) {
     if (rank == 2) t[4].name = "first";
   });

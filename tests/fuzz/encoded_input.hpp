@@ -56,7 +56,7 @@ inline bool decoding_holds(std::span<const std::uint8_t> bytes, std::size_t coun
 /// One parameter with another value, where the row has any.
 inline std::string other_parameters(const compress::CompressorRow& row, std::uint8_t which, std::uint8_t choice) {
   if (row.parameters.empty()) return "";
-  const compress::ParameterInfo& info = row.parameters[which % row.parameters.size()];
+  const ParameterInfo& info = row.parameters[which % row.parameters.size()];
   const std::string name(info.name);
   if (!info.words.empty()) return name + '=' + std::string(info.words[choice % info.words.size()]);
   if (!info.whole) return name + '=' + std::to_string(info.least + (std::min(info.most, 1e3) - info.least) * choice / 255);

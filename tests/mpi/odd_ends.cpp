@@ -89,9 +89,10 @@ constexpr bool finalize_bears_threads = true;
 #endif
 
 /// A run is in flight, unless MPI_Finalize can't bear the thread that advances it; with the schedule one_round, long messages.
-void after_finalize(ExchangeSchedule schedule, bool progress_thread) {
+void after_finalize(const std::string& parameters, bool progress_thread) {
   auto comm = std::make_unique<Communicator>(MPI_COMM_WORLD);
-  auto running = std::make_unique<AllreducePlan>(*comm, AllreduceConfig{.count = 1000000, .schedule = schedule, .name = "running"});
+  auto running = std::make_unique<AllreducePlan>(
+      *comm, AllreduceConfig{.count = 1000000, .algorithm_parameters = parameters, .name = "running"});
   auto idle = std::make_unique<AllreducePlan>(*comm, AllreduceConfig{.count = 1000, .algorithm = "dense_torus2d"});
   std::vector<float> gradient(1000000, 1), small(1000, 1);
   idle->run(small);
@@ -134,9 +135,9 @@ void in_flight(bool progress_thread) {
     plans.emplace_back(other, AllreduceConfig{.count = 100000, .algorithm = algorithm});
   }
   const std::size_t dense = plans.size();
-  for (const ExchangeSchedule schedule : {ExchangeSchedule::direct, ExchangeSchedule::phased, ExchangeSchedule::one_round}) {
-    plans.emplace_back(comm, AllreduceConfig{.count = 3000000, .algorithm = "oktopk", .schedule = schedule});
-    plans.emplace_back(other, AllreduceConfig{.count = 1000000, .algorithm = "oktopk", .schedule = schedule});
+  for (const std::string parameters : {"schedule=direct", "schedule=phased", "schedule=one_round"}) {
+    plans.emplace_back(comm, AllreduceConfig{.count = 3000000, .algorithm = "oktopk", .algorithm_parameters = parameters});
+    plans.emplace_back(other, AllreduceConfig{.count = 1000000, .algorithm = "oktopk", .algorithm_parameters = parameters});
   }
   std::deque<std::vector<float>> gradients;
   std::vector<Operation> operations;
@@ -244,8 +245,8 @@ int main(int argc, char** argv) {
   if (end == "exception") exception();
   if (end == "unwinding") unwinding();
   if (end == "absent") absent();
-  if (end == "after_finalize" || end == "after_finalize_threads") after_finalize(ExchangeSchedule::automatic, threads);
-  if (end == "after_finalize_long") after_finalize(ExchangeSchedule::one_round, threads);
+  if (end == "after_finalize" || end == "after_finalize_threads") after_finalize("", threads);
+  if (end == "after_finalize_long") after_finalize("schedule=one_round", threads);
   if (end == "in_flight" || end == "in_flight_threads") in_flight(threads);
   if (end == "late_peer") late_peer();
   if (end == "computes") computes();

@@ -329,11 +329,11 @@ def test_an_error_that_nobody_has_waited_for(comm):
         ({"algorithm": "quick"}, "known are dense_ring"),
         ({"type": np.int32}, "type is 'int32': it must be one of float32"),
         ({"memory": "disk"}, "memory is 'disk': it must be one of host, cuda"),
-        ({"schedule": "fast"}, "schedule is 'fast': it must be one of automatic, direct, phased, one_round"),
-        ({"schedule": weir.WireFormat.coo}, "schedule is WireFormat.coo: it must be one of weir.ExchangeSchedule: automatic, direct"),
+        ({"wire_format": "fast"}, "wire_format is 'fast': it must be one of compact, coo"),
+        ({"wire_format": weir.DataType.float64}, "wire_format is DataType.float64: it must be one of weir.WireFormat: compact, coo"),
         ({"type": weir.ElementType.float32}, "type is ElementType.float32: it must be one of weir.DataType: float32"),
-        ({"radix": 128}, "radix is 128: it must be 2, 4, 8, 16, 32 or 64, or 0"),
-        ({"algorithm": "gtopk", "radix": 4}, "radix is 4: algorithm gtopk has no phased schedule; leave it 0"),
+        ({"algorithm_parameters": "radix=128"}, "radix of oktopk is '128': it must be a whole number from 0 to 64"),
+        ({"algorithm": "gtopk", "algorithm_parameters": "radix=4"}, "'radix=4' is none of gtopk: it has no parameters"),
     ],
 )
 def test_bad_configurations_of_one_rank(comm, keywords, text):
@@ -375,7 +375,7 @@ def test_ranks_that_disagree(comm):
 
 def test_a_run_in_flight(comm):
     gradient, other = random_gradient(comm.rank, 100_000), random_gradient(comm.rank, 100_000)
-    with make(comm, 100_000, name="same", schedule="direct") as plan:  # one round may end at once
+    with make(comm, 100_000, name="same", algorithm_parameters="schedule=direct") as plan:  # one round may end at once
         operation = plan.start(gradient)
         if comm.size > 1:
             with pytest.raises(weir.BusyError, match=r"plan 'same' has a run in flight: wait for its operation, or call wait\(\)"):

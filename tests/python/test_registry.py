@@ -8,6 +8,7 @@ import weir
 def test_lists():
     algorithms = {row.name: row for row in weir.algorithms()}
     assert algorithms["oktopk"].sparse and not algorithms["dense_ring"].sparse and algorithms["oktopk"].description
+    assert algorithms["topk_dsa"].parameters == "window=4" and algorithms["gtopk"].parameters == ""
     assert algorithms["packed_allgather"].packed and not algorithms["oktopk"].packed
     compressors = {row.name: row for row in weir.compressors()}
     assert compressors["top_k"].carriage == "sparse" and compressors["top_k"].feedback and not compressors["top_k"].parameters

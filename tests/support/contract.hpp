@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "collectives/oktopk_volume.hpp"
+#include "support/algorithm_parameters.hpp"
 #include "support/inputs.hpp"
 #include "support/oracle.hpp"
 #include "support/rank_check.hpp"
@@ -63,9 +64,11 @@ struct ContractData {
 /// Collective: runs the case on `comm`, in place and sparse in turn, and reports to `check`.
 template <class T>
 void check_contract(const Communicator& comm, const ContractCase& c, const ContractData<T>& data, RankCheck& check) {
-  AllreducePlan plan(
-      comm,
-      {.count = c.n, .type = data_type_of<T>, .k = c.k, .algorithm = c.algorithm, .boundary_period = 3, .schedule = c.schedule});
+  AllreducePlan plan(comm, {.count = c.n,
+                            .type = data_type_of<T>,
+                            .k = c.k,
+                            .algorithm = c.algorithm,
+                            .algorithm_parameters = parameters_for(c.algorithm, "boundary_period=3," + by_schedule(c.schedule))});
   const auto rank = static_cast<std::size_t>(comm.rank());
   for (std::size_t t = 0; t < ContractCase::iterations; ++t) {
     const std::string where = c.text() + " iteration " + std::to_string(t) + " rank " + std::to_string(rank) + ": ";

@@ -6,6 +6,7 @@
 #include <weir/weir.hpp>
 
 #include "collectives/allreduce.hpp"
+#include "support/algorithm_parameters.hpp"
 #include "support/device_arrays.hpp"
 #include "support/kernel_data.hpp"
 #include "support/rank_check.hpp"
@@ -14,7 +15,8 @@ namespace weir::test {
 
 /// `config` with the schedule that plans in CUDA memory have.
 inline AllreduceConfig as_in_cuda_memory(AllreduceConfig config) {
-  if (find_allreduce(config.algorithm).schedules) config.schedule = ExchangeSchedule::direct;
+  if (!has_schedules(config.algorithm) || config.algorithm_parameters.find("schedule=") != std::string::npos) return config;
+  config.algorithm_parameters += config.algorithm_parameters.empty() ? "schedule=direct" : ",schedule=direct";
   return config;
 }
 

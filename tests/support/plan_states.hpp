@@ -15,6 +15,7 @@
 #include "base/state.hpp"
 #include "collectives/allreduce.hpp"
 #include "plan/plan.hpp"
+#include "support/algorithm_parameters.hpp"
 #include "support/inproc_ranks.hpp"
 #include "support/inputs.hpp"
 #include "support/machine_file.hpp"
@@ -46,8 +47,8 @@ AllreduceConfig config_of(const AllreduceRow& row) {
           .type = data_type_of<T>,
           .k = 30,
           .algorithm = std::string(row.name),
+          .algorithm_parameters = parameters_for(row.name, "boundary_period=2"),
           .threshold_period = 3,
-          .boundary_period = 2,
           .non_finite = NonFinite::skip,
           .dense_iterations = row.sparse() ? 1 : 0,
           .warmup_iterations = 3};

@@ -9,6 +9,7 @@
 
 #include "collectives/allreduce.hpp"
 #include "communicator/communicator.hpp"
+#include "support/algorithm_parameters.hpp"
 
 namespace weir::test {
 
@@ -33,9 +34,9 @@ class SmallPlans {
       if (!algorithm.sparse || !algorithm.host_memory) continue;
       AllreduceConfig config{.count = count, .density = 0.05, .algorithm = std::string(algorithm.name), .average = false};
       plans_.emplace_back(comm, config);
-      if (!find_allreduce(algorithm.name).schedules) continue;
+      if (!has_schedules(algorithm.name)) continue;
       for (const ExchangeSchedule schedule : {ExchangeSchedule::direct, ExchangeSchedule::phased, ExchangeSchedule::one_round}) {
-        config.schedule = schedule;
+        config.algorithm_parameters = by_schedule(schedule);
         plans_.emplace_back(comm, config);
       }
     }

@@ -279,24 +279,23 @@ TEST_CASE("the choice is the cheapest, and ties are broken by the table") {
 }
 
 TEST_CASE("the schedule of oktopk: one round for few entries of few ranks, phases for many ranks, else directly") {
-  const auto choose = [](int ranks, std::int64_t k, const Problem& asked = {.any_schedule = true}) {
-    Problem problem = asked;
+  const auto choose = [](int ranks, std::int64_t k, const ScheduleRequest& request = {}, WireValues values = WireValues::native) {
+    Problem problem{.values = values};
     problem.count = 4194304;
     problem.k = k;
     problem.ranks = problem.nodes = ranks;
-    return choose_schedule(gigabit_machine(), problem, OkTopkExchange::whole);
+    return choose_schedule(gigabit_machine(), problem, request, OkTopkExchange::whole);
   };
   for (const int ranks : {2, 3, 5, 33, 256}) {
     REQUIRE(choose(ranks, 4).schedule == ExchangeSchedule::one_round);
     REQUIRE(choose(ranks, 400000).schedule == ExchangeSchedule::direct);
-    REQUIRE(choose(ranks, 4, {}).schedule == ExchangeSchedule::direct);
-    REQUIRE(choose(ranks, 4, {.values = WireValues::bfloat16, .any_schedule = true}).schedule == ExchangeSchedule::direct);
+    REQUIRE(choose(ranks, 4, {.any = false}).schedule == ExchangeSchedule::direct);
+    REQUIRE(choose(ranks, 4, {}, WireValues::bfloat16).schedule == ExchangeSchedule::direct);
   }
   REQUIRE(choose(1, 4).schedule == ExchangeSchedule::direct);
   for (const int ranks : {64, 256, 1024}) {
     REQUIRE(choose(ranks, 1000).schedule == ExchangeSchedule::phased);
-    REQUIRE(choose(ranks, 1000, {.any_schedule = true, .radix = 16}) ==
-            ScheduleChoice{.schedule = ExchangeSchedule::phased, .radix = 16});
+    REQUIRE(choose(ranks, 1000, {.radix = 16}) == ScheduleChoice{.schedule = ExchangeSchedule::phased, .radix = 16});
   }
   // The room of phases is bounded, unless they are asked for: ranks beyond a power of two need more.
   REQUIRE(choose(1024, 4000).schedule == ExchangeSchedule::phased);

@@ -28,25 +28,25 @@ std::vector<std::int64_t> ks(std::int64_t count, std::int64_t k, std::int64_t wa
 
 TEST_CASE("values that would overflow later are refused") {
   for (const int window : {0, -1, 65537, std::numeric_limits<int>::max()})
-    refuses({.count = 1, .window = window}, fmt::format("window is {}: it must be between 1 and 65536, for example 4", window));
+    refuses({.count = 1, .algorithm_parameters = fmt::format("window={}", window)},
+            fmt::format("algorithm_parameters: window of oktopk is '{}': it must be a whole number from 1 to 65536", window));
   for (const std::int64_t wrong : {bound + 1, most, std::int64_t{-1}}) {
     refuses({.count = 1, .threshold_period = wrong},
             fmt::format("threshold_period is {}: it must be between 1 and 2^48, for example 32", wrong));
-    refuses({.count = 1, .boundary_period = wrong},
-            fmt::format("boundary_period is {}: it must be between 1 and 2^48, for example 64", wrong));
+    refuses({.count = 1, .algorithm_parameters = fmt::format("boundary_period={}", wrong)},
+            fmt::format("boundary_period of oktopk is '{}': it must be a whole number from 1 to 281474976710656", wrong));
     refuses({.count = 1, .dense_iterations = wrong}, fmt::format("dense_iterations is {}: it must be between 0 and 2^48", wrong));
     refuses({.count = 1, .warmup_iterations = wrong}, fmt::format("warmup_iterations is {}: it must be between 0 and 2^48", wrong));
   }
   for (const std::int64_t wrong : {std::int64_t{-1}, std::int64_t{1000001}, most})
     refuses({.count = 1, .trial_iterations = wrong},
             fmt::format("trial_iterations is {}: it must be between 0 and 1000000, for example 8", wrong));
-  refuses({.count = 1, .balance_trigger = std::nan("")}, "balance_trigger is nan: it must be at least 1");
+  refuses({.count = 1, .algorithm_parameters = "balance_trigger=nan"},
+          "balance_trigger of oktopk is 'nan': it must be a number from 1 to inf");
   REQUIRE_NOTHROW(check_config({.count = 1,
+                                .algorithm_parameters = "window=65536,boundary_period=281474976710656,balance_trigger=inf",
                                 .trial_iterations = 1000000,
                                 .threshold_period = bound,
-                                .boundary_period = bound,
-                                .balance_trigger = std::numeric_limits<double>::infinity(),
-                                .window = 65536,
                                 .dense_iterations = bound,
                                 .warmup_iterations = bound}));
 }

@@ -15,9 +15,7 @@ class weir_allreduce_config(Structure):
         ("count", c_int64),
         ("k", c_int64),
         ("density", c_double),
-        ("balance_trigger", c_double),
         ("threshold_period", c_int64),
-        ("boundary_period", c_int64),
         ("dense_iterations", c_int64),
         ("warmup_iterations", c_int64),
         ("algorithm", c_char_p),
@@ -25,23 +23,21 @@ class weir_allreduce_config(Structure):
         ("type", c_int32),
         ("threshold", c_int32),
         ("non_finite", c_int32),
-        ("window", c_int32),
         ("priority", c_int32),
         ("error_feedback", c_int32),
         ("average", c_int32),
         ("wire_format", c_int32),
         ("wire_values", c_int32),
         ("samplings", c_int32),
-        ("trial_iterations", c_int64),
         ("memory", c_int32),
         ("seed", c_int32),
+        ("threads", c_int32),
+        ("trial_iterations", c_int64),
         ("compressor", c_char_p),
         ("compressor_parameters", c_char_p),
         ("feedback_decay", c_double),
         ("feedback_gain", c_double),
-        ("schedule", c_int32),
-        ("radix", c_int32),
-        ("threads", c_int64),
+        ("algorithm_parameters", c_char_p),
     ]
 
 
@@ -82,6 +78,7 @@ class weir_algorithm_info(Structure):
         ("host_memory", c_int32),
         ("cuda_memory", c_int32),
         ("packed", c_int32),
+        ("parameters", c_char_p),
     ]
 
 
@@ -219,9 +216,8 @@ class weir_fusion_config(Structure):
         ("density", c_double),
         ("buffer_bytes", c_int64),
         ("threshold_period", c_int64),
-        ("boundary_period", c_int64),
-        ("balance_trigger", c_double),
         ("algorithm", c_char_p),
+        ("algorithm_parameters", c_char_p),
         ("name", c_char_p),
         ("scheme", c_int32),
         ("type", c_int32),
@@ -229,12 +225,10 @@ class weir_fusion_config(Structure):
         ("samplings", c_int32),
         ("wire_format", c_int32),
         ("wire_values", c_int32),
-        ("window", c_int32),
         ("non_finite", c_int32),
         ("error_feedback", c_int32),
         ("average", c_int32),
         ("priority", c_int32),
-        ("reserved", c_int32),
     ]
 
 

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 __all__ = [
     "Status", "Error", "ArgumentError", "MismatchError", "BusyError", "StateError", "NonFiniteError", "TimeoutError",
     "TransportError", "MemoryError", "SettingError", "UnsupportedError", "InternalError", "DeviceError", "FileError", "DataType",
-    "MemorySpace", "Threshold", "WireFormat", "WireValues", "ExchangeSchedule", "Feedback", "NonFinite", "Level", "Optimizer",
-    "Routing", "FusionScheme", "OperatorDivision", "OptimizerRule", "SampleErrors", "Shuffle", "ProgressDisplay", "LogLevel",
-    "ElementType", "Distribution", "AllreduceConfig", "Statistics", "AlgorithmInfo", "CompressorInfo", "EncodedInfo",
-    "SettingInfo", "EmbeddingConfig", "EmbeddingStatistics", "ExchangeInfo", "CheckpointConfig", "CheckpointStatistics",
-    "FusedTensor", "FusionConfig", "FusionStatistics", "OperatorPart", "OperatorConfig", "OperatorStatistics", "OptimizedLayer",
+    "MemorySpace", "Threshold", "WireFormat", "WireValues", "Feedback", "NonFinite", "Level", "Optimizer", "Routing",
+    "FusionScheme", "OperatorDivision", "OptimizerRule", "SampleErrors", "Shuffle", "ProgressDisplay", "LogLevel", "ElementType",
+    "Distribution", "AllreduceConfig", "Statistics", "AlgorithmInfo", "CompressorInfo", "EncodedInfo", "SettingInfo",
+    "EmbeddingConfig", "EmbeddingStatistics", "ExchangeInfo", "CheckpointConfig", "CheckpointStatistics", "FusedTensor",
+    "FusionConfig", "FusionStatistics", "OperatorPart", "OperatorConfig", "OperatorStatistics", "OptimizedLayer",
     "OptimizerConfig", "OptimizerStatistics", "SparseAdamConfig", "SampleCacheConfig", "SampleCacheStatistics",
     "SampleLoaderConfig",
 ]
@@ -215,22 +215,6 @@ class WireValues(IntEnum):
     native = 0
     bfloat16 = 1
     float16 = 2
-
-
-class ExchangeSchedule(IntEnum):
-    """How the messages of oktopk, and of the exchanges of hi_oktopk, are arranged. Every schedule delivers the same bits. phased
-    and one_round are for host memory, native wire values, and thresholds that select at most k entries (exact, mstopk).
-
-    automatic: the cheapest by the cost functions, for the k of each run; `explanation()` names it
-    direct: Ok-Topk section 3.1.1: every rank sends to every other; at most 3 k entries a rank
-    phased: split and reduce digit by digit of the rank number: about `radix` log P messages in place of P
-    one_round: every rank gathers every selection, and sums and cuts for itself: log P messages, for small k P
-    """
-
-    automatic = 0
-    direct = 1
-    phased = 2
-    one_round = 3
 
 
 class Feedback(IntEnum):
@@ -465,6 +449,8 @@ class AllreduceConfig(Struct):
     k: entries to deliver, 0 <= k <= n; -1: from `density`. For sparse compressors and shared_random_k; others ignore it
     algorithm: a name from the list of algorithms; "auto": the cheapest on this machine by the cost functions, which may be dense;
         "auto_sparse": the cheapest sparse one
+    algorithm_parameters: parameters of the algorithm, by name: "window=8,schedule=direct". Those not named have their defaults;
+        `weir info --algorithms` lists them. With `algorithm = auto`, each algorithm takes those that it has
     trial_iterations: with `algorithm = auto`: this many runs of each of up to three candidates, then the fastest by the clock
         stays; 0: the prediction decides; at most 10^6
     compressor: a name from the list of compressors: what travels. Empty: the algorithm's own: top_k for sparse, block_quantise for
@@ -486,11 +472,6 @@ class AllreduceConfig(Struct):
     wire_values: how values travel, with sparse compressors; others ignore it. bfloat16 and float16 do not take gradients of
         float64. With `algorithm = auto`, Weir may also choose native
     threshold_period: tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48
-    boundary_period: tau of Ok-Topk Algorithm 1, 1 to 2^48
-    balance_trigger: balance when the largest part exceeds this many times the mean
-    window: exchanges in flight during split-and-reduce, 1 to 65536
-    schedule: of oktopk and hi_oktopk; others have one only, and take `automatic`
-    radix: of the phased schedule: 2, 4, 8, 16, 32 or 64; 0: the cheapest by the cost functions
     threads: threads of this rank that select, merge and apply, in host memory; may differ between ranks. The result does not depend
         on it. 0: WEIR_THREADS, else the cores that this rank has for itself
     non_finite: what NaN and infinity do
@@ -506,6 +487,7 @@ class AllreduceConfig(Struct):
     density: float = 0.01
     k: int = -1
     algorithm: str = "oktopk"
+    algorithm_parameters: str = ""
     trial_iterations: int = 0
     compressor: str = ""
     compressor_parameters: str = ""
@@ -519,11 +501,6 @@ class AllreduceConfig(Struct):
     wire_format: Union[WireFormat, str] = WireFormat.compact
     wire_values: Union[WireValues, str] = WireValues.native
     threshold_period: int = 32
-    boundary_period: int = 64
-    balance_trigger: float = 4.0
-    window: int = 4
-    schedule: Union[ExchangeSchedule, str] = ExchangeSchedule.automatic
-    radix: int = 0
     threads: int = 0
     non_finite: Union[NonFinite, str] = NonFinite.error
     dense_iterations: int = 0
@@ -534,10 +511,9 @@ class AllreduceConfig(Struct):
     _c = _abi.weir_allreduce_config
     _kinds = {
         "count": int, "type": DataType, "memory": MemorySpace, "density": float, "k": int, "algorithm": str,
-        "trial_iterations": int, "compressor": str, "compressor_parameters": str, "seed": int, "error_feedback": Feedback,
-        "feedback_decay": float, "feedback_gain": float, "average": bool, "threshold": Threshold, "samplings": int,
-        "wire_format": WireFormat, "wire_values": WireValues, "threshold_period": int, "boundary_period": int,
-        "balance_trigger": float, "window": int, "schedule": ExchangeSchedule, "radix": int, "threads": int,
+        "algorithm_parameters": str, "trial_iterations": int, "compressor": str, "compressor_parameters": str, "seed": int,
+        "error_feedback": Feedback, "feedback_decay": float, "feedback_gain": float, "average": bool, "threshold": Threshold,
+        "samplings": int, "wire_format": WireFormat, "wire_values": WireValues, "threshold_period": int, "threads": int,
         "non_finite": NonFinite, "dense_iterations": int, "warmup_iterations": int, "priority": int, "name": str,
     }
 
@@ -556,6 +532,7 @@ class PlanKeywords:
         density: float = 0.01,
         k: int = -1,
         algorithm: str = "oktopk",
+        algorithm_parameters: str = "",
         trial_iterations: int = 0,
         compressor: str = "",
         compressor_parameters: str = "",
@@ -569,11 +546,6 @@ class PlanKeywords:
         wire_format: Union[WireFormat, str] = WireFormat.compact,
         wire_values: Union[WireValues, str] = WireValues.native,
         threshold_period: int = 32,
-        boundary_period: int = 64,
-        balance_trigger: float = 4.0,
-        window: int = 4,
-        schedule: Union[ExchangeSchedule, str] = ExchangeSchedule.automatic,
-        radix: int = 0,
         threads: int = 0,
         non_finite: Union[NonFinite, str] = NonFinite.error,
         dense_iterations: int = 0,
@@ -597,6 +569,8 @@ class PlanKeywords:
         k: entries to deliver, 0 <= k <= n; -1: from `density`. For sparse compressors and shared_random_k; others ignore it
         algorithm: a name from the list of algorithms; "auto": the cheapest on this machine by the cost functions, which may be
             dense; "auto_sparse": the cheapest sparse one
+        algorithm_parameters: parameters of the algorithm, by name: "window=8,schedule=direct". Those not named have their defaults;
+            `weir info --algorithms` lists them. With `algorithm = auto`, each algorithm takes those that it has
         trial_iterations: with `algorithm = auto`: this many runs of each of up to three candidates, then the fastest by the clock
             stays; 0: the prediction decides; at most 10^6
         compressor: a name from the list of compressors: what travels. Empty: the algorithm's own: top_k for sparse, block_quantise
@@ -618,11 +592,6 @@ class PlanKeywords:
         wire_values: how values travel, with sparse compressors; others ignore it. bfloat16 and float16 do not take gradients of
             float64. With `algorithm = auto`, Weir may also choose native
         threshold_period: tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48
-        boundary_period: tau of Ok-Topk Algorithm 1, 1 to 2^48
-        balance_trigger: balance when the largest part exceeds this many times the mean
-        window: exchanges in flight during split-and-reduce, 1 to 65536
-        schedule: of oktopk and hi_oktopk; others have one only, and take `automatic`
-        radix: of the phased schedule: 2, 4, 8, 16, 32 or 64; 0: the cheapest by the cost functions
         threads: threads of this rank that select, merge and apply, in host memory; may differ between ranks. The result does not
             depend on it. 0: WEIR_THREADS, else the cores that this rank has for itself
         non_finite: what NaN and infinity do
@@ -636,12 +605,12 @@ class PlanKeywords:
             comm,
             AllreduceConfig(
                 count=count, type=type, memory=memory, density=density, k=k, algorithm=algorithm,
-                trial_iterations=trial_iterations, compressor=compressor, compressor_parameters=compressor_parameters, seed=seed,
-                error_feedback=error_feedback, feedback_decay=feedback_decay, feedback_gain=feedback_gain, average=average,
-                threshold=threshold, samplings=samplings, wire_format=wire_format, wire_values=wire_values,
-                threshold_period=threshold_period, boundary_period=boundary_period, balance_trigger=balance_trigger, window=window,
-                schedule=schedule, radix=radix, threads=threads, non_finite=non_finite, dense_iterations=dense_iterations,
-                warmup_iterations=warmup_iterations, priority=priority, name=name,
+                algorithm_parameters=algorithm_parameters, trial_iterations=trial_iterations, compressor=compressor,
+                compressor_parameters=compressor_parameters, seed=seed, error_feedback=error_feedback,
+                feedback_decay=feedback_decay, feedback_gain=feedback_gain, average=average, threshold=threshold,
+                samplings=samplings, wire_format=wire_format, wire_values=wire_values, threshold_period=threshold_period,
+                threads=threads, non_finite=non_finite, dense_iterations=dense_iterations, warmup_iterations=warmup_iterations,
+                priority=priority, name=name,
             ),
         )
 
@@ -719,6 +688,7 @@ class AlgorithmInfo(Struct):
     host_memory: takes gradients in host memory
     cuda_memory: takes gradients in CUDA memory
     packed: carries bytes that compressors make of float32 gradients
+    parameters: with their defaults: "window=4"; empty: it has none
     """
 
     name: str
@@ -727,10 +697,12 @@ class AlgorithmInfo(Struct):
     host_memory: bool
     cuda_memory: bool
     packed: bool
+    parameters: str
 
     _c = _abi.weir_algorithm_info
     _kinds = {
         "name": str, "description": str, "sparse": bool, "host_memory": bool, "cuda_memory": bool, "packed": bool,
+        "parameters": str,
     }
 
 
@@ -1108,6 +1080,7 @@ class FusionConfig(Struct):
         flat. gtopk, oktopk and hi_oktopk deliver the largest entries of a buffer, so that tensors may go missing again; the others
         deliver all that ranks have selected. "auto", "auto_sparse": topk_allgather or topk_dsa, whichever is predicted to be
         cheaper
+    algorithm_parameters: parameters of the algorithm, as in AllreduceConfig
     threshold: how entries are selected
     samplings: N of MSTopK (CommLib Algorithm 1), and most bisections of redsync
     error_feedback: residual or none; automatic is residual
@@ -1115,9 +1088,6 @@ class FusionConfig(Struct):
     wire_format: how indices travel
     wire_values: how values travel; bfloat16 and float16 need float32. Dense tensors travel as they are
     threshold_period: tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48
-    boundary_period: tau of Ok-Topk Algorithm 1, 1 to 2^48
-    balance_trigger: oktopk balances when the largest part exceeds this many times the mean
-    window: exchanges in flight during split-and-reduce, 1 to 65536
     non_finite: what NaN and infinity do to the buffer of their tensor; other buffers are delivered
     priority: of the buffer with the last tensor of the forward pass; the earlier a buffer is needed, the higher its own. May differ
         between ranks
@@ -1129,6 +1099,7 @@ class FusionConfig(Struct):
     type: TypeLike = DataType.float32
     density: float = 0.01
     algorithm: str = "auto"
+    algorithm_parameters: str = ""
     threshold: Union[Threshold, str] = Threshold.exact
     samplings: int = 30
     error_feedback: Union[Feedback, str] = Feedback.automatic
@@ -1136,19 +1107,16 @@ class FusionConfig(Struct):
     wire_format: Union[WireFormat, str] = WireFormat.compact
     wire_values: Union[WireValues, str] = WireValues.native
     threshold_period: int = 32
-    boundary_period: int = 64
-    balance_trigger: float = 4.0
-    window: int = 4
     non_finite: Union[NonFinite, str] = NonFinite.error
     priority: int = 0
     name: str = "fused"
 
     _c = _abi.weir_fusion_config
     _kinds = {
-        "scheme": FusionScheme, "buffer_bytes": int, "type": DataType, "density": float, "algorithm": str, "threshold": Threshold,
-        "samplings": int, "error_feedback": Feedback, "average": bool, "wire_format": WireFormat, "wire_values": WireValues,
-        "threshold_period": int, "boundary_period": int, "balance_trigger": float, "window": int, "non_finite": NonFinite,
-        "priority": int, "name": str,
+        "scheme": FusionScheme, "buffer_bytes": int, "type": DataType, "density": float, "algorithm": str,
+        "algorithm_parameters": str, "threshold": Threshold, "samplings": int, "error_feedback": Feedback, "average": bool,
+        "wire_format": WireFormat, "wire_values": WireValues, "threshold_period": int, "non_finite": NonFinite, "priority": int,
+        "name": str,
     }
 
 
@@ -1166,6 +1134,7 @@ class FusionKeywords:
         type: TypeLike = DataType.float32,
         density: float = 0.01,
         algorithm: str = "auto",
+        algorithm_parameters: str = "",
         threshold: Union[Threshold, str] = Threshold.exact,
         samplings: int = 30,
         error_feedback: Union[Feedback, str] = Feedback.automatic,
@@ -1173,9 +1142,6 @@ class FusionKeywords:
         wire_format: Union[WireFormat, str] = WireFormat.compact,
         wire_values: Union[WireValues, str] = WireValues.native,
         threshold_period: int = 32,
-        boundary_period: int = 64,
-        balance_trigger: float = 4.0,
-        window: int = 4,
         non_finite: Union[NonFinite, str] = NonFinite.error,
         priority: int = 0,
         name: str = "fused",
@@ -1196,6 +1162,7 @@ class FusionKeywords:
             flat. gtopk, oktopk and hi_oktopk deliver the largest entries of a buffer, so that tensors may go missing again; the
             others deliver all that ranks have selected. "auto", "auto_sparse": topk_allgather or topk_dsa, whichever is predicted
             to be cheaper
+        algorithm_parameters: parameters of the algorithm, as in AllreduceConfig
         threshold: how entries are selected
         samplings: N of MSTopK (CommLib Algorithm 1), and most bisections of redsync
         error_feedback: residual or none; automatic is residual
@@ -1203,9 +1170,6 @@ class FusionKeywords:
         wire_format: how indices travel
         wire_values: how values travel; bfloat16 and float16 need float32. Dense tensors travel as they are
         threshold_period: tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48
-        boundary_period: tau of Ok-Topk Algorithm 1, 1 to 2^48
-        balance_trigger: oktopk balances when the largest part exceeds this many times the mean
-        window: exchanges in flight during split-and-reduce, 1 to 65536
         non_finite: what NaN and infinity do to the buffer of their tensor; other buffers are delivered
         priority: of the buffer with the last tensor of the forward pass; the earlier a buffer is needed, the higher its own. May
             differ between ranks
@@ -1214,10 +1178,10 @@ class FusionKeywords:
         self._make(
             comm,
             FusionConfig(
-                scheme=scheme, buffer_bytes=buffer_bytes, type=type, density=density, algorithm=algorithm, threshold=threshold,
-                samplings=samplings, error_feedback=error_feedback, average=average, wire_format=wire_format,
-                wire_values=wire_values, threshold_period=threshold_period, boundary_period=boundary_period,
-                balance_trigger=balance_trigger, window=window, non_finite=non_finite, priority=priority, name=name,
+                scheme=scheme, buffer_bytes=buffer_bytes, type=type, density=density, algorithm=algorithm,
+                algorithm_parameters=algorithm_parameters, threshold=threshold, samplings=samplings, error_feedback=error_feedback,
+                average=average, wire_format=wire_format, wire_values=wire_values, threshold_period=threshold_period,
+                non_finite=non_finite, priority=priority, name=name,
             ),
             tensors,
         )

@@ -35,9 +35,7 @@ typedef struct weir_allreduce_config {
   int64_t count;              /**< elements; sparse algorithms take up to 2^32 - 1 */
   int64_t k;                  /**< entries to deliver; -1: from density */
   double density;             /**< k / count in (0, 1] */
-  double balance_trigger;     /**< balance when the largest part exceeds this many times the mean */
   int64_t threshold_period;   /**< tau' of Ok-Topk, mode reuse */
-  int64_t boundary_period;    /**< tau of Ok-Topk */
   int64_t dense_iterations;   /**< the first iterations run dense */
   int64_t warmup_iterations;  /**< then density falls exponentially from 25 % to its target */
   const char* algorithm;      /**< a name from weir_algorithm_name; copied */
@@ -45,15 +43,13 @@ typedef struct weir_allreduce_config {
   int32_t type;               /**< weir_data_type */
   int32_t threshold;          /**< weir_threshold */
   int32_t non_finite;         /**< weir_non_finite */
-  int32_t window;             /**< exchanges in flight */
   int32_t priority;           /**< larger is more urgent */
   int32_t error_feedback;     /**< nonzero: keep what is not delivered */
   int32_t average;            /**< nonzero: divide by the number of ranks */
-  int32_t reserved;
 } weir_allreduce_config;
 
 #define WEIR_ALLREDUCE_CONFIG_INIT \
-  { sizeof(weir_allreduce_config), 0, -1, 0.01, 4.0, 32, 64, 0, 0, "oktopk", "allreduce", WEIR_FLOAT32, WEIR_THRESHOLD_EXACT, WEIR_NON_FINITE_ERROR, 4, 0, 1, 1, 0 }
+  { sizeof(weir_allreduce_config), 0, -1, 0.01, 32, 0, 0, "oktopk", "allreduce", WEIR_FLOAT32, WEIR_THRESHOLD_EXACT, WEIR_NON_FINITE_ERROR, 0, 1, 1 }
 
 /** The delivered update, sorted by index, equal on all ranks. Owned by the plan, valid until its next start, reset or destruction. */
 typedef struct weir_sparse_result {

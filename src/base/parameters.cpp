@@ -1,10 +1,11 @@
+#include "base/parameters.hpp"
+
 #include <charconv>
 #include <cmath>
 
 #include "base/error.hpp"
-#include "compress/compressor.hpp"
 
-namespace weir::compress {
+namespace weir {
 namespace {
 
 std::string show(const ParameterInfo& info, double value) {
@@ -18,7 +19,7 @@ std::string right_values(const ParameterInfo& info) {
   return text;
 }
 
-double value_of(std::string_view compressor, const ParameterInfo& info, std::string_view text) {
+double value_of(const ParameterOwner& owner, const ParameterInfo& info, std::string_view text) {
   for (std::size_t i = 0; i < info.words.size(); ++i) {
     if (info.words[i] == text) return static_cast<double>(i);
   }
@@ -26,7 +27,7 @@ double value_of(std::string_view compressor, const ParameterInfo& info, std::str
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool is_number = error == std::errc() && end == text.data() + text.size() && info.words.empty();
   require(is_number && value >= info.least && value <= info.most && (!info.whole || std::floor(value) == value),
-          "compressor_parameters: {} of {} is '{}': it must be {}", info.name, compressor, text, right_values(info));
+          "{}: {} of {} is '{}': it must be {}", owner.field, info.name, owner.name, text, right_values(info));
   return value + 0.0;  // -0 is 0
 }
 
@@ -38,31 +39,31 @@ std::string_view trimmed(std::string_view text) {
 
 }  // namespace
 
-Parameters::Parameters(std::string_view compressor, std::span<const ParameterInfo> known, std::string_view text) : known_(known) {
+Parameters::Parameters(const ParameterOwner& owner, std::span<const ParameterInfo> known, std::string_view text) : known_(known) {
   for (const ParameterInfo& info : known) values_.push_back(info.value);
   std::vector<bool> named(known.size());
   while (!text.empty()) {
     const std::size_t comma = text.find(',');
     const std::string_view item = trimmed(text.substr(0, comma));
-    require(comma == std::string_view::npos || comma + 1 < text.size(),
-            "compressor_parameters of {}: nothing follows the last comma", compressor);
+    require(comma == std::string_view::npos || comma + 1 < text.size(), "{} of {}: nothing follows the last comma", owner.field,
+            owner.name);
     text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
     const std::size_t equals = item.find('=');
     const std::string_view name = trimmed(item.substr(0, equals));
     std::size_t place = 0;
     while (place < known.size() && known[place].name != name) ++place;
-    require(place == known.size() || equals != std::string_view::npos, "compressor_parameters: {} of {} has no value: write {}={}",
-            name, compressor, name, place == known.size() ? "" : show(known[place], known[place].value));
+    require(place == known.size() || equals != std::string_view::npos, "{}: {} of {} has no value: write {}={}", owner.field, name,
+            owner.name, name, place == known.size() ? "" : show(known[place], known[place].value));
     if (place == known.size()) {
       std::string names;
       for (const ParameterInfo& info : known)
         names += fmt::format("{}{}={}", names.empty() ? "" : ",", info.name, show(info, info.value));
-      fail(WEIR_ERR_ARGUMENT, "compressor_parameters: '{}' is none of {}: {}", item, compressor,
+      fail(WEIR_ERR_ARGUMENT, "{}: '{}' is none of {}: {}", owner.field, item, owner.name,
            names.empty() ? "it has no parameters" : "it takes " + names + ", or some of these");
     }
-    require(!named[place], "compressor_parameters: {} is named twice", name);
+    require(!named[place], "{}: {} is named twice", owner.field, name);
     named[place] = true;
-    values_[place] = value_of(compressor, known[place], trimmed(item.substr(equals + 1)));
+    values_[place] = value_of(owner, known[place], trimmed(item.substr(equals + 1)));
   }
 }
 
@@ -70,14 +71,26 @@ double Parameters::operator[](std::string_view name) const {
   for (std::size_t i = 0; i < known_.size(); ++i) {
     if (known_[i].name == name) return values_[i];
   }
-  fail(WEIR_ERR_INTERNAL, "no compressor parameter '{}'", name);
+  fail(WEIR_ERR_INTERNAL, "no parameter '{}'", name);
 }
 
-std::string Parameters::text() const {
+Parameters Parameters::only(std::span<const ParameterInfo> known) const {
+  Parameters some;
+  some.known_ = known;
+  for (const ParameterInfo& info : known) some.values_.push_back((*this)[info.name]);
+  return some;
+}
+
+std::string Parameters::text() const { return text_if(true); }
+std::string Parameters::changes() const { return text_if(false); }
+
+std::string Parameters::text_if(bool all) const {
   std::string text;
-  for (std::size_t i = 0; i < known_.size(); ++i)
-    text += fmt::format("{}{}={}", i == 0 ? "" : ",", known_[i].name, show(known_[i], values_[i]));
+  for (std::size_t i = 0; i < known_.size(); ++i) {
+    if (all || values_[i] != known_[i].value)
+      text += fmt::format("{}{}={}", text.empty() ? "" : ",", known_[i].name, show(known_[i], values_[i]));
+  }
   return text;
 }
 
-}  // namespace weir::compress
+}  // namespace weir

@@ -1,0 +1,119 @@
+#include "collectives/oktopk_schedules.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/config_check.hpp"
+#include "base/error.hpp"
+#include "collectives/oktopk_parameters.hpp"
+
+namespace weir {
+namespace {
+
+/// Whether results could not depend on the schedule: ranks contribute at most k entries, with values as they are, in host memory.
+bool any_schedule(const ExchangeSpec& spec) {
+  return spec.at_most_k && spec.wire_values == WireValues::native && spec.memory == MemorySpace::host;
+}
+
+ScheduleRequest request_of(const ExchangeSpec& spec) {
+  const OkTopkParameters parameters(spec.parameters);
+  return {parameters.schedule, parameters.radix, any_schedule(spec)};
+}
+
+/// What the cost functions are asked: about the whole exchange, of which `spec` may be a shard.
+Problem problem_of(const ExchangeSpec& spec) {
+  const ExchangeSpec& whole = spec.whole ? *spec.whole : spec;
+  Problem problem = make_problem(*whole.topology, whole.count, whole.final_k, whole.type);
+  problem.format = whole.wire_format;
+  return problem;
+}
+
+std::string text_of(const ScheduleChoice& choice) {
+  const bool phased = choice.schedule == ExchangeSchedule::phased;
+  return fmt::format("{}{}", name_of(choice.schedule), phased ? fmt::format(" with radix {}", choice.radix) : "");
+}
+
+std::vector<ScheduleUpTo> cheapest_schedules(const ExchangeSpec& spec, OkTopkExchange exchange) {
+  const std::int64_t largest_k = spec.whole ? spec.whole->largest_k : spec.largest_k;
+  ScheduleRequest request = request_of(spec);
+  const bool by_k = request.schedule == ExchangeSchedule::automatic;
+  Problem problem = problem_of(spec);
+  std::vector<ScheduleUpTo> schedules;
+  // Steps of a factor of two are as fine as the costs are true.
+  for (std::int64_t k = problem.k;; k = std::min(2 * k, largest_k)) {
+    problem.k = k;
+    const ScheduleChoice choice = choose_schedule(*spec.machine, problem, request, exchange);
+    const std::int64_t up_to = std::min(spec.largest_k, spec.whole ? k / problem.smallest_node + 2 : k);
+    if (!schedules.empty() && schedules.back().choice == choice)
+      schedules.back().largest_k = up_to;
+    else
+      schedules.push_back({up_to, choice});
+    if (choice.schedule == ExchangeSchedule::phased) request.radix = choice.radix;
+    if (!by_k || k >= largest_k) break;
+  }
+  schedules.back().largest_k = spec.largest_k;
+  return schedules;
+}
+
+/// Returns why, for people. Predictions are of the schedules that were considered, at the k of most runs; phases and one round are
+/// considered within their limits (docs/which-algorithm.md).
+std::string reason(const ExchangeSpec& spec, OkTopkExchange exchange) {
+  const ScheduleRequest request = request_of(spec);
+  if (request.schedule != ExchangeSchedule::automatic) return "as asked for";
+  if (spec.memory != MemorySpace::host) return "the only one for CUDA memory";
+  if (spec.wire_values != WireValues::native) return fmt::format("the only one for wire_values {}", name_of(spec.wire_values));
+  if (!spec.at_most_k) return "the only one for thresholds that may select more than k entries";
+  const Problem problem = problem_of(spec);
+  std::string predictions;
+  for (const CostedSchedule& one : considered_schedules(*spec.machine, problem, request, exchange))
+    predictions += fmt::format("{}{} {:.3f} ms", predictions.empty() ? "" : ", ", text_of(one.choice), one.seconds * 1e3);
+  return fmt::format("predicted exchange at k {}: {}", problem.k, predictions);
+}
+
+}  // namespace
+
+Explanation OkTopkSchedules::explanation() const {
+  std::string all;
+  for (std::size_t i = 0; i + 1 < up_to.size(); ++i)
+    all += fmt::format("{} up to k {}, ", text_of(up_to[i].choice), up_to[i].largest_k);
+  all += text_of(up_to.empty() ? ScheduleChoice{} : up_to.back().choice);
+  return {fmt::format("schedule: {}{}", all, up_to.size() > 1 ? " above" : ""), why};
+}
+
+bool asks_costs_of_schedules(const ExchangeSpec& spec) {
+  const ScheduleRequest request = request_of(spec);
+  return request.schedule == ExchangeSchedule::automatic ? request.any : request.schedule == ExchangeSchedule::phased;
+}
+
+OkTopkSchedules schedules_of(const ExchangeSpec& spec, OkTopkExchange exchange) {
+  OkTopkSchedules schedules{.up_to = {}, .why = reason(spec, exchange)};
+  if (asks_costs_of_schedules(spec))
+    schedules.up_to = cheapest_schedules(spec, exchange);
+  else if (request_of(spec).schedule == ExchangeSchedule::one_round)
+    schedules.up_to = {{spec.largest_k, {.schedule = ExchangeSchedule::one_round}}};
+  return schedules;
+}
+
+OkTopkSchedules schedules_of(const ExchangeSpec& spec) {
+  return schedules_of(spec, spec.whole ? OkTopkExchange::rings : OkTopkExchange::whole);
+}
+
+void check_oktopk(const ExchangeSpec& spec) {
+  const OkTopkParameters parameters(spec.parameters);
+  require(parameters.radix == 0 || (parameters.radix >= 2 && std::has_single_bit(static_cast<unsigned>(parameters.radix))),
+          "algorithm_parameters: radix is {}: it must be 2, 4, 8, 16, 32 or 64, or 0 for the cheapest", parameters.radix);
+  if (parameters.schedule == ExchangeSchedule::automatic || parameters.schedule == ExchangeSchedule::direct) return;
+  const std::string_view schedule = name_of(parameters.schedule);
+  require(spec.memory == MemorySpace::host,
+          "algorithm_parameters: schedule is {}: it is for host memory, and memory is {}; choose direct", schedule,
+          name_of(spec.memory));
+  require(spec.wire_values == WireValues::native,
+          "algorithm_parameters: schedule is {}: it needs wire_values native, and they are {}; choose direct", schedule,
+          name_of(spec.wire_values));
+  require(spec.at_most_k,
+          "algorithm_parameters: schedule is {}: it needs a threshold that selects at most k entries; choose threshold exact or "
+          "mstopk, or schedule=direct",
+          schedule);
+}
+
+}  // namespace weir

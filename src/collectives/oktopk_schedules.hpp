@@ -1,0 +1,37 @@
+// oktopk_schedules.hpp: by which schedules the exchanges of oktopk and hi_oktopk run.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collectives/allreduce.hpp"
+
+namespace weir {
+
+/// The schedule of runs of at most `largest_k` entries.
+struct ScheduleUpTo {
+  std::int64_t largest_k = 0;
+  ScheduleChoice choice{};
+};
+
+struct OkTopkSchedules {
+  std::vector<ScheduleUpTo> up_to;  ///< ascending by k; empty: direct. All phased ones have the same radix
+  std::string why;                  ///< for people
+
+  [[nodiscard]] Explanation explanation() const;
+};
+
+/// Returns the schedules that the spec asks for, or the cheapest for each k. The same on every rank.
+[[nodiscard]] OkTopkSchedules schedules_of(const ExchangeSpec& spec, OkTopkExchange exchange);
+/// Returns those of an exchange of everything that the spec describes.
+[[nodiscard]] OkTopkSchedules schedules_of(const ExchangeSpec& spec);
+
+/// Whether schedules_of() asks the cost functions.
+[[nodiscard]] bool asks_costs_of_schedules(const ExchangeSpec& spec);
+
+/// Makes Ok-Topk by these schedules, whatever the spec asks for.
+template <class T>
+std::unique_ptr<SparseAllreduce<T>> make_oktopk(const ExchangeSpec& spec, const OkTopkSchedules& schedules);
+
+}  // namespace weir
