@@ -6,11 +6,12 @@
 #include "base/error.hpp"
 
 namespace weir {
-namespace {
 
-std::string show(const ParameterInfo& info, double value) {
-  return info.words.empty() ? fmt::format("{}", value) : std::string(info.words[static_cast<std::size_t>(value)]);
+std::string text_of(const ParameterInfo& parameter, double value) {
+  return parameter.words.empty() ? fmt::format("{}", value) : std::string(parameter.words[static_cast<std::size_t>(value)]);
 }
+
+namespace {
 
 std::string right_values(const ParameterInfo& info) {
   if (info.words.empty()) return fmt::format("{} from {} to {}", info.whole ? "a whole number" : "a number", info.least, info.most);
@@ -53,11 +54,11 @@ Parameters::Parameters(const ParameterOwner& owner, std::span<const ParameterInf
     std::size_t place = 0;
     while (place < known.size() && known[place].name != name) ++place;
     require(place == known.size() || equals != std::string_view::npos, "{}: {} of {} has no value: write {}={}", owner.field, name,
-            owner.name, name, place == known.size() ? "" : show(known[place], known[place].value));
+            owner.name, name, place == known.size() ? "" : text_of(known[place], known[place].value));
     if (place == known.size()) {
       std::string names;
       for (const ParameterInfo& info : known)
-        names += fmt::format("{}{}={}", names.empty() ? "" : ",", info.name, show(info, info.value));
+        names += fmt::format("{}{}={}", names.empty() ? "" : ",", info.name, text_of(info, info.value));
       fail(WEIR_ERR_ARGUMENT, "{}: '{}' is none of {}: {}", owner.field, item, owner.name,
            names.empty() ? "it has no parameters" : "it takes " + names + ", or some of these");
     }
@@ -88,7 +89,7 @@ std::string Parameters::text_if(bool all) const {
   std::string text;
   for (std::size_t i = 0; i < known_.size(); ++i) {
     if (all || values_[i] != known_[i].value)
-      text += fmt::format("{}{}={}", text.empty() ? "" : ",", known_[i].name, show(known_[i], values_[i]));
+      text += fmt::format("{}{}={}", text.empty() ? "" : ",", known_[i].name, text_of(known_[i], values_[i]));
   }
   return text;
 }

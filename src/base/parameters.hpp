@@ -18,6 +18,9 @@ struct ParameterInfo {
   bool whole = true;                          ///< whole numbers only
 };
 
+/// Returns a value as it is written: its word, or the number.
+[[nodiscard]] std::string text_of(const ParameterInfo& parameter, double value);
+
 /// Whose parameters they are, for messages.
 struct ParameterOwner {
   std::string_view field;  ///< of the configuration: "compressor_parameters"

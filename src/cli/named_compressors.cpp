@@ -95,10 +95,6 @@ std::vector<NamedCompressor> named_compressors(const std::vector<std::string>& i
   return list;
 }
 
-std::string text_of(const ParameterInfo& parameter, double value) {
-  return parameter.words.empty() ? fmt::format("{}", value) : std::string(parameter.words[static_cast<std::size_t>(value)]);
-}
-
 std::string text_of(const compress::Compressor& compressor) {
   if (!compressor) return "none";
   const std::string changes = compressor.parameters.changes();

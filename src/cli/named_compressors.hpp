@@ -33,6 +33,5 @@ Option add_algorithm_parameters(Command& command, std::string& parameters);
 
 /// "qsgd levels=3": those of its parameters that are not its defaults; or "none".
 [[nodiscard]] std::string text_of(const compress::Compressor& compressor);
-[[nodiscard]] std::string text_of(const ParameterInfo& parameter, double value);
 
 }  // namespace weir::cli

@@ -74,7 +74,7 @@ struct ExchangeSpec {
   std::int64_t largest_k = 0;      ///< largest k of any run
   std::int64_t largest_local = 0;  ///< most entries a rank contributes in one run
   bool at_most_k = true;           ///< no rank contributes more than the k of the run
-  std::int64_t reuse_period = 0;   ///< thresholds are used again for so many runs (Ok-Topk's tau'); 0: every run finds its own
+  std::int64_t reuse_period = 0;   ///< runs that share a threshold (Ok-Topk's tau'); 0: every run finds its own
   int ranks = 1;
   double divisor = 1;  ///< delivered values are divided by this
   int summed = 1;      ///< most gradients that a rank's contribution adds up

@@ -15,7 +15,7 @@ inline constexpr std::array oktopk_parameters = {
                   .value = 64,
                   .least = 1,
                   .most = 0x1p48,
-                  .doc = "tau of Ok-Topk Algorithm 1: after so many runs, ranks agree on new regions"},
+                  .doc = "runs between two agreements on the regions (tau of Ok-Topk Algorithm 1)"},
     ParameterInfo{.name = "balance_trigger",
                   .value = 4,
                   .least = 1,
@@ -32,7 +32,7 @@ inline constexpr std::array oktopk_parameters = {
                   .value = 0,
                   .least = 0,
                   .most = 64,
-                  .doc = "of schedule phased: a power of two from 2 to 64; 0: the cheapest by the cost functions"},
+                  .doc = "a power of two from 2 to 64, for schedule phased; 0: the cheapest by the cost functions"},
 };
 
 struct OkTopkParameters {

@@ -10,7 +10,8 @@
 namespace weir {
 namespace {
 
-/// Whether results could not depend on the schedule: ranks contribute at most k entries, with values as they are, in host memory.
+/// Returns whether results cannot depend on the schedule: ranks contribute at most k entries, with values as they are, in host
+/// memory.
 bool any_schedule(const ExchangeSpec& spec) {
   return spec.at_most_k && spec.wire_values == WireValues::native && spec.memory == MemorySpace::host;
 }
@@ -20,7 +21,7 @@ ScheduleRequest request_of(const ExchangeSpec& spec) {
   return {parameters.schedule, parameters.radix, any_schedule(spec)};
 }
 
-/// What the cost functions are asked: about the whole exchange, of which `spec` may be a shard.
+/// Returns what the cost functions are asked. It is about the whole exchange, of which `spec` may be a shard.
 Problem problem_of(const ExchangeSpec& spec) {
   const ExchangeSpec& whole = spec.whole ? *spec.whole : spec;
   Problem problem = make_problem(*whole.topology, whole.count, whole.final_k, whole.type);

@@ -27,7 +27,7 @@ struct OkTopkSchedules {
 /// Returns those of an exchange of everything that the spec describes.
 [[nodiscard]] OkTopkSchedules schedules_of(const ExchangeSpec& spec);
 
-/// Whether schedules_of() asks the cost functions.
+/// Returns whether schedules_of() asks the cost functions.
 [[nodiscard]] bool asks_costs_of_schedules(const ExchangeSpec& spec);
 
 /// Makes Ok-Topk by these schedules, whatever the spec asks for.

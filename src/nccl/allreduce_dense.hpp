@@ -12,8 +12,9 @@ namespace weir::detail {
 /// What `name` needs connected.
 [[nodiscard]] std::span<const NcclGroup> groups_of_dense(std::string_view name);
 
-/// Of float16, bfloat16, float or double, which it sums in, on spec.stream. Averages of 16-bit types, and of 2^i ranks, where
-/// that is exact, are of products with 1 / P; in others the sum is multiplied by the rounded 1 / P, as on the host.
+/// Makes the allreduce of float16, bfloat16, float or double on spec.stream. It sums in that type. To average 16-bit types, or
+/// over 2^i ranks, where that is exact, it multiplies by 1 / P before it sums. Otherwise it multiplies the sum by the rounded
+/// 1 / P, as on the host.
 template <class G>
 [[nodiscard]] std::unique_ptr<DenseAllreduce<G>> make_dense_nccl(std::string_view name, const ExchangeSpec& spec, NcclGroups& nccl);
 
