@@ -11,8 +11,8 @@
 #include "cli/bench_turns.hpp"
 #include "cli/mpi_start.hpp"
 #include "cli/report.hpp"
+#include "collectives/oktopk_parameters.hpp"
 #include "kernels/kernels.hpp"
-#include "model/cost.hpp"
 
 namespace weir::cli {
 namespace {

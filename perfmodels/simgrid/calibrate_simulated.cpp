@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "model/calibrate.hpp"
-#include "model/cost.hpp"
+#include "collectives/allreduce.hpp"
 #include "communicator/communicator.hpp"
+#include "model/calibrate.hpp"
 
 namespace weir::simulation {
 namespace {
@@ -35,7 +35,7 @@ void calibrate_simulated(const Communicator& comm, const std::string& file) {
   Machine machine;
   comm.state()->run_blocking("calibrate", tag, measure, &machine);
   const Problem problem = make_problem(comm.state()->topology, allreduce_count, allreduce_count);
-  machine.mpi_allreduce_factor = mpi_allreduce_seconds(comm) / cost_dense_ring(machine, problem).seconds();
+  machine.mpi_allreduce_factor = mpi_allreduce_seconds(comm) / dense_ring_row.cost(machine, problem).seconds();
   machine.provenance.host = "simulated";
   machine.provenance.mpi = comm.state()->transport->name();
   machine.provenance.command = "weir_simulate --calibrate";

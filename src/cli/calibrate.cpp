@@ -14,8 +14,8 @@
 #include "cli/commands.hpp"
 #include "cli/mpi_start.hpp"
 #include "cli/report.hpp"
+#include "collectives/allreduce.hpp"
 #include "communicator/communicator.hpp"
-#include "model/cost.hpp"
 #include "model/lookup.hpp"
 
 namespace weir::cli {
@@ -145,7 +145,7 @@ void run(const Options& options) {
   Machine& machine = calibration.machine;
   if (comm.size() > 1) {
     const Problem problem = make_problem(comm.state()->topology, allreduce_count, allreduce_count);
-    machine.mpi_allreduce_factor = mpi_allreduce_seconds() / cost_dense_ring(machine, problem).seconds();
+    machine.mpi_allreduce_factor = mpi_allreduce_seconds() / dense_ring_row.cost(machine, problem).seconds();
   }
   if (comm.rank() != 0) return;
   describe_origin(comm, options, machine.provenance);

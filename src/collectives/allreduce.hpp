@@ -151,23 +151,45 @@ class SparseAllreduce {
   /// All that reset() resets.
   virtual void visit_state(StateVisitor& visitor) = 0;
   [[nodiscard]] virtual Explanation explanation() const { return {}; }
+  /// Returns where the entries are that it takes and delivers.
+  [[nodiscard]] virtual MemorySpace memory() const { return MemorySpace::host; }
   [[nodiscard]] virtual std::int64_t memory_bytes() const = 0;
 };
 
-/// What exchanges the entries of a sparse algorithm in CUDA memory; several rows of the registry may share one.
-enum class SparseExchange { staged, topk_allgather, topk_dsa, oktopk };  ///< staged: that of host memory, through pinned memory
+/// The factories of an algorithm, for gradients of float32 and of float64.
+template <template <class T> class Algorithm>
+struct Factories {
+  std::unique_ptr<Algorithm<float>> (*float32)(const ExchangeSpec&) = nullptr;
+  std::unique_ptr<Algorithm<double>> (*float64)(const ExchangeSpec&) = nullptr;
 
-/// One row of the registry. Either the dense or the sparse factories are set, or the packed one. What is dense in CUDA memory is
-/// made by the plan, of NCCL's operations; the factories of such a row are for host memory, and it has none where it is not for
-/// that.
+  template <class T>
+  [[nodiscard]] std::unique_ptr<Algorithm<T>> make(const ExchangeSpec& spec) const {
+    if constexpr (sizeof(T) == 4)
+      return float32(spec);
+    else
+      return float64(spec);
+  }
+};
+
+template <class Algorithm, class Class>
+std::unique_ptr<Algorithm> make_algorithm(const ExchangeSpec& spec) {
+  return std::make_unique<Class>(spec);
+}
+/// Factories of a class template for host memory.
+template <template <class T> class Class>
+inline constexpr Factories<DenseAllreduce> dense_in_host_memory{make_algorithm<DenseAllreduce<float>, Class<float>>,
+                                                                make_algorithm<DenseAllreduce<double>, Class<double>>};
+template <template <class T> class Class>
+inline constexpr Factories<SparseAllreduce> sparse_in_host_memory{make_algorithm<SparseAllreduce<float>, Class<float>>,
+                                                                  make_algorithm<SparseAllreduce<double>, Class<double>>};
+
+/// One row of the registry, in the file of its algorithm. It has factories of one kind: dense, sparse or packed. The plan makes
+/// what is dense in CUDA memory of NCCL's operations; the dense factories are for host memory.
 ///
 /// A row that shards wraps its algorithm in the in-node steps of HiTopKComm (CommLib Algorithm 2, node_shards.hpp): dense
 /// reduce-scatter in the node, then the algorithm on each shard among the ranks of equal local rank, then a sparse allgather in
 /// the node; of a packed algorithm, a dense one.
 struct AllreduceRow {
-  template <class Algorithm>
-  using Factory = std::unique_ptr<Algorithm> (*)(const ExchangeSpec&);
-
   std::string_view name;
   std::string_view description;
   CostFunction cost = nullptr;
@@ -182,12 +204,10 @@ struct AllreduceRow {
   std::optional<Threshold> threshold{};  ///< the selection this algorithm is defined with, whatever the configuration says
   bool host_memory = true;               ///< takes gradients there
   bool cuda_memory = false;
-  SparseExchange exchange = SparseExchange::staged;
-  Factory<DenseAllreduce<float>> dense_float32 = nullptr;
-  Factory<DenseAllreduce<double>> dense_float64 = nullptr;
-  Factory<SparseAllreduce<float>> sparse_float32 = nullptr;
-  Factory<SparseAllreduce<double>> sparse_float64 = nullptr;
-  /// Sums what a codec makes of float32 values in host memory; of packed algorithms.
+  Factories<DenseAllreduce> dense_factories{};
+  /// For the memory of the spec, or for host memory only (SparseAllreduce::memory()); plans in CUDA memory then stage the entries.
+  Factories<SparseAllreduce> sparse_factories{};
+  /// Sums what a codec makes of float32 values in the memory of the spec.
   std::unique_ptr<CompressedExchange> (*make_packed)(const ExchangeSpec&, std::unique_ptr<PackedCodec>) = nullptr;
 
   /// Throws Error(WEIR_ERR_ARGUMENT) where the spec's parameters do not go with the rest of it.
@@ -196,7 +216,7 @@ struct AllreduceRow {
   }
   /// Returns whether making it needs the spec's `machine`.
   [[nodiscard]] bool asks_costs_for(const ExchangeSpec& spec) const { return asks_costs != nullptr && asks_costs(spec); }
-  [[nodiscard]] bool sparse() const { return sparse_float32 != nullptr; }
+  [[nodiscard]] bool sparse() const { return sparse_factories.float32 != nullptr; }
   [[nodiscard]] bool packed() const { return make_packed != nullptr; }
   [[nodiscard]] bool dense() const { return !sparse() && !packed(); }
   [[nodiscard]] bool runs_in(MemorySpace memory) const { return memory == MemorySpace::host ? host_memory : cuda_memory; }
@@ -206,20 +226,18 @@ struct AllreduceRow {
   }
   template <class T>
   [[nodiscard]] std::unique_ptr<DenseAllreduce<T>> make_dense(const ExchangeSpec& spec) const {
-    if constexpr (sizeof(T) == 4)
-      return dense_float32(spec);
-    else
-      return dense_float64(spec);
+    return dense_factories.make<T>(spec);
   }
-  /// In host memory; make_sparse_cuda() is the same for CUDA memory.
   template <class T>
   [[nodiscard]] std::unique_ptr<SparseAllreduce<T>> make_sparse(const ExchangeSpec& spec) const {
-    if constexpr (sizeof(T) == 4)
-      return sparse_float32(spec);
-    else
-      return sparse_float64(spec);
+    return sparse_factories.make<T>(spec);
   }
 };
+
+// The rows.
+#define WEIR_ALGORITHM(name) extern const AllreduceRow name##_row;
+#include "collectives/algorithms.def"
+#undef WEIR_ALGORITHM
 
 [[nodiscard]] std::span<const AllreduceRow> allreduce_registry();
 /// Throws Error(WEIR_ERR_ARGUMENT) listing the known names.
@@ -237,28 +255,5 @@ struct AllreduceRow {
 /// The parameter of algorithms in which every rank sends to every other.
 inline constexpr ParameterInfo window_parameter{
     .name = "window", .value = 4, .least = 1, .most = 65536, .doc = "exchanges in flight while parts are sent to their owners"};
-
-// One factory per algorithm file.
-template <class T>
-std::unique_ptr<DenseAllreduce<T>> make_dense_ring(const ExchangeSpec& spec);
-template <class T>
-std::unique_ptr<DenseAllreduce<T>> make_dense_rabenseifner(const ExchangeSpec& spec);
-template <class T>
-std::unique_ptr<DenseAllreduce<T>> make_dense_torus2d(const ExchangeSpec& spec);
-template <class T>
-std::unique_ptr<DenseAllreduce<T>> make_dense_mpi(const ExchangeSpec& spec);
-template <class T>
-std::unique_ptr<SparseAllreduce<T>> make_topk_allgather(const ExchangeSpec& spec);
-template <class T>
-std::unique_ptr<SparseAllreduce<T>> make_topk_dsa(const ExchangeSpec& spec);
-template <class T>
-std::unique_ptr<SparseAllreduce<T>> make_gtopk(const ExchangeSpec& spec);
-template <class T>
-std::unique_ptr<SparseAllreduce<T>> make_oktopk(const ExchangeSpec& spec);
-std::unique_ptr<CompressedExchange> make_packed_allgather(const ExchangeSpec& spec, std::unique_ptr<PackedCodec> codec);
-std::unique_ptr<CompressedExchange> make_packed_reduce_scatter(const ExchangeSpec& spec, std::unique_ptr<PackedCodec> codec);
-/// oktopk, in two stages where the exchange may go along switches and there are switch groups.
-template <class T>
-std::unique_ptr<SparseAllreduce<T>> make_hi_oktopk(const ExchangeSpec& spec);
 
 }  // namespace weir

@@ -1,5 +1,6 @@
 #include "collectives/allreduce.hpp"
 #include "kernels/kernels.hpp"
+#include "model/stages.hpp"
 
 namespace weir {
 namespace {
@@ -24,13 +25,20 @@ class DenseMpi final : public DenseAllreduce<T> {
   int lane_;
 };
 
+/// The MPI library's allreduce: the ring's cost times the machine's measured factor.
+Cost cost_dense_mpi(const Machine& machine, const Problem& problem) {
+  Cost cost = dense_ring_row.cost(machine, problem);
+  cost.in_node *= machine.mpi_allreduce_factor;
+  cost.exchange *= machine.mpi_allreduce_factor;
+  return cost;
+}
+
 }  // namespace
 
-template <class T>
-std::unique_ptr<DenseAllreduce<T>> make_dense_mpi(const ExchangeSpec& spec) {
-  return std::make_unique<DenseMpi<T>>(spec);
-}
-template std::unique_ptr<DenseAllreduce<float>> make_dense_mpi(const ExchangeSpec&);
-template std::unique_ptr<DenseAllreduce<double>> make_dense_mpi(const ExchangeSpec&);
+const AllreduceRow dense_mpi_row{.name = "dense_mpi",
+                                 .description = "the MPI library's own nonblocking allreduce",
+                                 .cost = cost_dense_mpi,
+                                 .needs_allreduce = true,
+                                 .dense_factories = dense_in_host_memory<DenseMpi>};
 
 }  // namespace weir

@@ -7,6 +7,7 @@
 #include "collectives/allreduce.hpp"
 #include "collectives/shared_work.hpp"
 #include "kernels/kernels.hpp"
+#include "model/stages.hpp"
 
 namespace weir {
 namespace {
@@ -105,13 +106,37 @@ class DenseRabenseifner final : public DenseAllreduce<T> {
   Buffer<T> incoming_;
 };
 
+/// Rabenseifner: recursive halving and doubling, in pairs that exchange; the largest messages go farthest.
+Cost cost_dense_rabenseifner(const Machine& machine, const Problem& problem) {
+  const model::Setting setting(machine, problem);
+  const auto doubling = static_cast<int>(std::bit_floor(static_cast<unsigned>(problem.ranks)));
+  const double bytes = setting.bytes;
+  Cost cost;
+  book_flat(cost, setting, agreement(setting));
+  model::StepCost traffic;
+  double added = 0;
+  if (doubling < problem.ranks) {
+    traffic += setting.network.fold(setting.all, bytes / 2, true);
+    traffic += setting.network.fold(setting.all, bytes / 2, false);
+    traffic += setting.network.fold(setting.all, bytes, false);
+    added += bytes / 2;
+  }
+  for (int distance = 1; distance < doubling; distance *= 2) {
+    const double half = bytes * distance / doubling;
+    traffic += setting.network.mirror(setting.all, distance, half);
+    traffic += setting.network.mirror(setting.all, distance, half);
+    added += half;
+  }
+  traffic.seconds += added / machine.rates.add;
+  book_flat(cost, setting, traffic);
+  return cost;
+}
+
 }  // namespace
 
-template <class T>
-std::unique_ptr<DenseAllreduce<T>> make_dense_rabenseifner(const ExchangeSpec& spec) {
-  return std::make_unique<DenseRabenseifner<T>>(spec);
-}
-template std::unique_ptr<DenseAllreduce<float>> make_dense_rabenseifner(const ExchangeSpec&);
-template std::unique_ptr<DenseAllreduce<double>> make_dense_rabenseifner(const ExchangeSpec&);
+const AllreduceRow dense_rabenseifner_row{.name = "dense_rabenseifner",
+                                          .description = "recursive halving and doubling (Rabenseifner), any number of ranks",
+                                          .cost = cost_dense_rabenseifner,
+                                          .dense_factories = dense_in_host_memory<DenseRabenseifner>};
 
 }  // namespace weir

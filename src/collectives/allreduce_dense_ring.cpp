@@ -6,6 +6,7 @@
 #include "collectives/allreduce.hpp"
 #include "collectives/shared_work.hpp"
 #include "kernels/kernels.hpp"
+#include "model/stages.hpp"
 
 namespace weir {
 namespace {
@@ -71,13 +72,20 @@ class DenseRing final : public DenseAllreduce<T> {
   Buffer<T> incoming_;
 };
 
+/// Ring: 2 (P - 1) steps of n / P values; one rank of each node sends across.
+Cost cost_dense_ring(const Machine& machine, const Problem& problem) {
+  const model::Setting setting(machine, problem);
+  Cost cost;
+  book_flat(cost, setting, agreement(setting));
+  book_flat(cost, setting, ring_allreduce(setting, setting.all, setting.bytes));
+  return cost;
+}
+
 }  // namespace
 
-template <class T>
-std::unique_ptr<DenseAllreduce<T>> make_dense_ring(const ExchangeSpec& spec) {
-  return std::make_unique<DenseRing<T>>(spec);
-}
-template std::unique_ptr<DenseAllreduce<float>> make_dense_ring(const ExchangeSpec&);
-template std::unique_ptr<DenseAllreduce<double>> make_dense_ring(const ExchangeSpec&);
+const AllreduceRow dense_ring_row{.name = "dense_ring",
+                                  .description = "reduce-scatter and allgather around a ring",
+                                  .cost = cost_dense_ring,
+                                  .dense_factories = dense_in_host_memory<DenseRing>};
 
 }  // namespace weir

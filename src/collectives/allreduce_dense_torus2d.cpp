@@ -4,6 +4,7 @@
 #include "collectives/allreduce.hpp"
 #include "collectives/control.hpp"
 #include "collectives/node_shards.hpp"
+#include "model/stages.hpp"
 
 namespace weir {
 namespace {
@@ -18,7 +19,7 @@ class DenseTorus2d final : public DenseAllreduce<T> {
     ExchangeSpec across = spec;
     across.count = map_.size(map_.mine());
     across.ranks = static_cast<int>(map_.rail().size());
-    across_ = make_dense_ring<T>(across);
+    across_ = dense_ring_row.make_dense<T>(across);
   }
 
   task<void> run(Channel channel, T* data) override {
@@ -45,13 +46,26 @@ class DenseTorus2d final : public DenseAllreduce<T> {
   std::array<std::uint64_t, 2> words_{};
 };
 
+/// 2D torus: n / S to its owner within the node, S rings across nodes at once, and back; S is the smallest node's number of ranks.
+Cost cost_dense_torus2d(const Machine& machine, const Problem& problem) {
+  const model::Setting setting(machine, problem);
+  const double shard = setting.bytes / setting.shards;
+  Cost cost;
+  book_flat(cost, setting, agreement(setting));
+  book_in_node(cost, node_reduce_scatter(setting));
+  book_across(cost, ring_allreduce(setting, setting.rings, shard));
+  book_in_node(cost, node_dense_allgather(setting));
+  return cost;
+}
+
 }  // namespace
 
-template <class T>
-std::unique_ptr<DenseAllreduce<T>> make_dense_torus2d(const ExchangeSpec& spec) {
-  return std::make_unique<DenseTorus2d<T>>(spec);
-}
-template std::unique_ptr<DenseAllreduce<float>> make_dense_torus2d(const ExchangeSpec&);
-template std::unique_ptr<DenseAllreduce<double>> make_dense_torus2d(const ExchangeSpec&);
+const AllreduceRow dense_torus2d_row{
+    .name = "dense_torus2d",
+    .description = "2D torus: reduce-scatter in the node, ring across nodes, allgather in the node",
+    .cost = cost_dense_torus2d,
+    .sums_in_nodes = true,
+    .cuda_memory = true,
+    .dense_factories = dense_in_host_memory<DenseTorus2d>};
 
 }  // namespace weir

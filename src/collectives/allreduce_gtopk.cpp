@@ -6,6 +6,7 @@
 #include "codec/coo.hpp"
 #include "collectives/allreduce.hpp"
 #include "kernels/kernels.hpp"
+#include "model/stages.hpp"
 
 namespace weir {
 namespace {
@@ -180,13 +181,33 @@ class GTopk final : public SparseAllreduce<T> {
   std::vector<std::int64_t> residue_ends_;  // where each of the sorted lists in residue_ ends; at most two a level
 };
 
+/// gTopk: binomial tree of sums cut to k entries, and binomial broadcast.
+Cost cost_gtopk(const Machine& machine, const Problem& problem) {
+  const model::Setting setting(machine, problem);
+  const Rates& rates = machine.rates;
+  const double message = model::message_bytes(problem, setting.k, setting.n);
+  Cost cost;
+  cost.select = select_seconds(setting, setting.n, setting.k);
+  for (int distance = 1; distance < problem.ranks; distance *= 2) {
+    model::StepCost down = setting.network.tree_level(setting.all, distance, model::announcement_bytes);
+    down += setting.network.tree_level(setting.all, distance, message);
+    model::StepCost up = down;
+    up.seconds += setting.k * (1 / rates.encode + 1 / rates.decode + 2 / rates.merge + 2 / rates.cut);
+    // The root sends most: every message of the broadcast, none of the reduction.
+    up.bytes_in_node = up.bytes_across = 0;
+    book_flat(cost, setting, up);
+    book_flat(cost, setting, down);
+  }
+  cost.apply = apply_seconds(setting, setting.k);
+  return cost;
+}
+
 }  // namespace
 
-template <class T>
-std::unique_ptr<SparseAllreduce<T>> make_gtopk(const ExchangeSpec& spec) {
-  return std::make_unique<GTopk<T>>(spec);
-}
-template std::unique_ptr<SparseAllreduce<float>> make_gtopk(const ExchangeSpec&);
-template std::unique_ptr<SparseAllreduce<double>> make_gtopk(const ExchangeSpec&);
+const AllreduceRow gtopk_row{.name = "gtopk",
+                             .description = "gTopk: reduction tree with top-k at each level, broadcast tree",
+                             .cost = cost_gtopk,
+                             .cuda_memory = true,
+                             .sparse_factories = sparse_in_host_memory<GTopk>};
 
 }  // namespace weir

@@ -118,6 +118,7 @@ class HiOkTopk final : public SparseAllreduce<T> {
 
   [[nodiscard]] static ExchangeSpec spec_of_group(const ExchangeSpec& whole, const SwitchGroups& groups) {
     ExchangeSpec spec = whole;
+    spec.memory = MemorySpace::host;
     spec.ranks = static_cast<int>(groups.members().size());
     spec.most_ranks = groups.largest_group();
     spec.divisor = 1;
@@ -128,6 +129,7 @@ class HiOkTopk final : public SparseAllreduce<T> {
   [[nodiscard]] static ExchangeSpec spec_across(const ExchangeSpec& whole, const SwitchGroups& groups, const ShardMap& parts) {
     ExchangeSpec spec = whole;
     spec.count = parts.size(parts.mine());
+    spec.memory = MemorySpace::host;
     spec.largest_k = spec.largest_local = std::min(spec.count, largest_update(whole));
     spec.ranks = groups.groups();
     spec.divisor = 1;

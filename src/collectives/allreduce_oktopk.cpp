@@ -1,12 +1,14 @@
 #include "collectives/allreduce_oktopk.hpp"
 
-#include "collectives/host_space.hpp"
+#include "collectives/memory_spaces.hpp"
+#include "collectives/oktopk_cost.hpp"
+#include "collectives/oktopk_parameters.hpp"
 
 namespace weir {
 
 template <class T>
 std::unique_ptr<SparseAllreduce<T>> make_oktopk(const ExchangeSpec& spec) {
-  return make_oktopk<T>(spec, schedules_of(spec));
+  return make_in_memory_of<OkTopk, T>(spec);
 }
 template <class T>
 std::unique_ptr<SparseAllreduce<T>> make_oktopk(const ExchangeSpec& spec, const OkTopkSchedules& schedules) {
@@ -16,5 +18,14 @@ template std::unique_ptr<SparseAllreduce<float>> make_oktopk(const ExchangeSpec&
 template std::unique_ptr<SparseAllreduce<double>> make_oktopk(const ExchangeSpec&);
 template std::unique_ptr<SparseAllreduce<float>> make_oktopk(const ExchangeSpec&, const OkTopkSchedules&);
 template std::unique_ptr<SparseAllreduce<double>> make_oktopk(const ExchangeSpec&, const OkTopkSchedules&);
+
+const AllreduceRow oktopk_row{.name = "oktopk",
+                              .description = "Ok-Topk: O(k) sparse allreduce; directly, a rank sends at most 3 k entries",
+                              .cost = cost_oktopk,
+                              .parameters = oktopk_parameters,
+                              .check = check_oktopk,
+                              .asks_costs = asks_costs_of_schedules,
+                              .cuda_memory = true,
+                              .sparse_factories = {make_oktopk<float>, make_oktopk<double>}};
 
 }  // namespace weir

@@ -13,6 +13,7 @@ namespace weir {
 template <class T, class Space>
 class OkTopk final : public SparseAllreduce<T> {
  public:
+  explicit OkTopk(const ExchangeSpec& spec) : OkTopk(spec, schedules_of(spec)) {}
   OkTopk(const ExchangeSpec& spec, const OkTopkSchedules& schedules)
       : schedules_(schedules.up_to), explanation_(schedules.explanation()), fresh_(spec.count, spec.ranks) {
     if (schedules_.empty()) schedules_.push_back({spec.largest_k, {}});
@@ -31,6 +32,7 @@ class OkTopk final : public SparseAllreduce<T> {
     if (by_regions) by_regions_.emplace(spec, schedules_);
   }
 
+  [[nodiscard]] MemorySpace memory() const override { return Space::memory; }
   void reset() override { state_ = fresh_; }
   void scale(double factor) override { state_.global_key = scaled_key<T>(state_.global_key, factor); }
   void visit_state(StateVisitor& visitor) override { visitor.state(state_); }

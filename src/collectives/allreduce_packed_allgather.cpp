@@ -1,9 +1,30 @@
 #include "collectives/allreduce_packed_allgather.hpp"
 
-namespace weir {
+#include "collectives/memory_spaces.hpp"
+#include "model/stages.hpp"
 
-std::unique_ptr<CompressedExchange> make_packed_allgather(const ExchangeSpec& spec, std::unique_ptr<PackedCodec> codec) {
-  return std::make_unique<PackedAllgather<HostSpace<float>>>(spec, std::move(codec));
+namespace weir {
+namespace {
+
+/// Allgather of what a compressor makes of every rank's n elements.
+Cost cost_packed_allgather(const Machine& machine, const Problem& problem) {
+  const model::Setting setting(machine, problem);
+  Cost cost;
+  cost.select = encode_seconds(setting, setting.n);
+  book_flat(cost, setting, setting.network.allreduce_control(setting.all, 8));
+  book_flat(cost, setting, gather_cost(setting, setting.all, setting.n * problem.packed_bytes));
+  cost.apply = problem.ranks * decode_seconds(setting, setting.n);
+  return cost;
 }
+
+}  // namespace
+
+const AllreduceRow packed_allgather_row{
+    .name = "packed_allgather",
+    .description = "every rank gathers what a compressor makes of every rank's gradient, and sums",
+    .cost = cost_packed_allgather,
+    .delivers_all = true,
+    .cuda_memory = true,
+    .make_packed = make_packed_in_memory_of<PackedAllgather>};
 
 }  // namespace weir

@@ -27,6 +27,7 @@ class TopkAllgather final : public SparseAllreduce<T> {
         staging_(space_, gathered_.bytes()),
         tree_(space_, spec.ranks, spec.ranks * spec.largest_local) {}
 
+  [[nodiscard]] MemorySpace memory() const override { return Space::memory; }
   void reset() override {}
   void visit_state(StateVisitor& /*visitor*/) override {}
 
@@ -91,5 +92,9 @@ class TopkAllgather final : public SparseAllreduce<T> {
   typename Space::StagingBuffer staging_;
   MergeTree<T, Space> tree_;
 };
+
+template <class T>
+std::unique_ptr<SparseAllreduce<T>> make_topk_allgather(const ExchangeSpec& spec);
+inline constexpr Factories<SparseAllreduce> topk_allgather_factories{make_topk_allgather<float>, make_topk_allgather<double>};
 
 }  // namespace weir

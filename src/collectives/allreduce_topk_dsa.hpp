@@ -39,6 +39,7 @@ class TopkDsa final : public SparseAllreduce<T> {
     uniform_boundaries(static_cast<std::uint64_t>(spec.count), boundaries_);
   }
 
+  [[nodiscard]] MemorySpace memory() const override { return Space::memory; }
   void reset() override {}
   void visit_state(StateVisitor& /*visitor*/) override {}
 

@@ -19,6 +19,7 @@ class DeviceSpace {
   template <class V>
   using Array = cuda::DeviceArray<V>;
   static constexpr bool asynchronous = true;
+  static constexpr MemorySpace memory = MemorySpace::cuda;
 
   /// Messages go through pinned memory, as large as theirs, unless the transport takes GPU memory.
   class StagingBuffer {

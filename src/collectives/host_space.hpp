@@ -36,6 +36,7 @@ class HostSpace {
   using Array = Buffer<V>;
   /// Whether work goes on after a call: it then pays to ask for much before waiting for any of it.
   static constexpr bool asynchronous = false;
+  static constexpr MemorySpace memory = MemorySpace::host;
 
   /// Gives memory for messages its wire side.
   class StagingBuffer {

@@ -4,10 +4,21 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <string_view>
 
 #include "collectives/allreduce.hpp"
 
 namespace weir {
+
+/// How the messages of oktopk, and of the exchanges of hi_oktopk, are arranged. Every schedule delivers the same bits.
+///   direct     every rank sends to every other: Ok-Topk section 3.1.1, at most 3 k entries a rank
+///   phased     split and reduce digit by digit of the rank number: about `radix` log P messages in place of P
+///   one_round  every rank gathers every selection, and sums and cuts for itself: log P messages, for small k P
+enum class ExchangeSchedule : std::uint8_t { automatic, direct, phased, one_round };
+inline constexpr std::array<std::string_view, 4> schedule_names = {"automatic", "direct", "phased", "one_round"};
+[[nodiscard]] constexpr std::string_view name_of(ExchangeSchedule schedule) {
+  return schedule_names[static_cast<std::size_t>(schedule)];
+}
 
 inline constexpr std::array oktopk_parameters = {
     window_parameter,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "collectives/allreduce.hpp"
+#include "collectives/oktopk_cost.hpp"
 
 namespace weir {
 
@@ -30,7 +31,9 @@ struct OkTopkSchedules {
 /// Returns whether schedules_of() asks the cost functions.
 [[nodiscard]] bool asks_costs_of_schedules(const ExchangeSpec& spec);
 
-/// Makes Ok-Topk by these schedules, whatever the spec asks for.
+template <class T>
+std::unique_ptr<SparseAllreduce<T>> make_oktopk(const ExchangeSpec& spec);
+/// Makes Ok-Topk for host memory by these schedules, whatever the spec asks for.
 template <class T>
 std::unique_ptr<SparseAllreduce<T>> make_oktopk(const ExchangeSpec& spec, const OkTopkSchedules& schedules);
 

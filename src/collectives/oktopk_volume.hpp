@@ -8,6 +8,7 @@
 
 #include "collectives/control.hpp"
 #include "collectives/global_kth.hpp"
+#include "collectives/oktopk_parameters.hpp"
 #include "collectives/phased_reduce.hpp"
 #include "collectives/regions.hpp"
 

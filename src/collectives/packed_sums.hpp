@@ -12,6 +12,7 @@
 #include "codec/packed.hpp"
 #include "collectives/allgatherv.hpp"
 #include "collectives/control.hpp"
+#include "model/stages.hpp"
 
 namespace weir {
 
@@ -100,5 +101,11 @@ class PackedGather {
   std::vector<std::int64_t> most_, sizes_, scratch_;  // of messages of ranks
   std::vector<std::int64_t> offset_;                  // of the message of rank (me + i) mod P
 };
+
+/// Returns what a PackedGather of messages of `bytes` costs.
+[[nodiscard]] inline model::StepCost gather_cost(const model::Setting& setting, const model::Group& group, double bytes) {
+  const bool in_ring = bytes * group.ranks >= static_cast<double>(ring_from_bytes);
+  return in_ring ? setting.network.ring_allgather(group, bytes) : setting.network.allgather(group, bytes);
+}
 
 }  // namespace weir

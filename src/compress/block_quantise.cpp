@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "compress/compressor.hpp"
+#include "compress/device_schemes.hpp"
 #include "compress/quantiser-inl.hpp"
 #include "compress/scales.hpp"
 
@@ -100,6 +101,11 @@ namespace {
 
 HWY_EXPORT(make_block_quantise);
 std::unique_ptr<PackedCodec> make(const Parameters& parameters) { return HWY_DYNAMIC_DISPATCH(make_block_quantise)(parameters); }
+DeviceScheme device_scheme(const Parameters& given) {
+  const std::int64_t format = given.whole("format"), bucket = given.whole("bucket");
+  if (format == 2) return {DeviceFloat8{}, bucket};
+  return {DeviceIntegers{format == 0 ? 127 : 7}, bucket};
+}
 
 constexpr std::array<std::string_view, 3> formats = {"int8", "int4", "fp8"};
 constexpr std::array parameters = {
@@ -118,6 +124,7 @@ const CompressorRow block_quantise_row = {
     .decode_adds = 0.7,
     .check = check_bucket,
     .codec = make,
+    .device_scheme = device_scheme,
 };
 
 }  // namespace weir::compress

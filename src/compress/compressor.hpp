@@ -18,6 +18,8 @@
 
 namespace weir::compress {
 
+struct DeviceScheme;
+
 /// What becomes of the gradient before it is compressed, besides what memory adds. v is a rank's velocity:
 /// v = momentum v + gain g, and v is compressed; where momentum is 0, gain g is.
 struct Momentum {
@@ -62,6 +64,7 @@ struct CompressorRow {
   std::string_view (*why_no_feedback)(const Parameters&) = nullptr;    ///< none: it can have one; an empty answer means the same
   void (*check)(const Parameters&) = nullptr;                          ///< throws what ranges alone do not say
   std::unique_ptr<PackedCodec> (*codec)(const Parameters&) = nullptr;  ///< of packed ones, in host memory
+  DeviceScheme (*device_scheme)(const Parameters&) = nullptr;          ///< null: CUDA memory goes through the codec of host memory
   std::unique_ptr<CompressedExchange> (*exchange)(const Parameters&, const LinearProblem&) = nullptr;  ///< of linear ones
 };
 
@@ -92,26 +95,9 @@ struct Expense {
 };
 [[nodiscard]] Expense expense_of(const Compressor& compressor, std::int64_t count, std::int64_t k);
 
-// Rows, one per file.
-extern const CompressorRow adaptive_threshold_row;
-extern const CompressorRow block_quantise_row;
-extern const CompressorRow chunked_topk_row;
-extern const CompressorRow dgc_row;
-extern const CompressorRow ef_sign_sgd_row;
-extern const CompressorRow eight_bit_row;
-extern const CompressorRow inceptionn_row;
-extern const CompressorRow lossless_row;
-extern const CompressorRow natural_row;
-extern const CompressorRow one_bit_sgd_row;
-extern const CompressorRow power_sgd_row;
-extern const CompressorRow qsgd_row;
-extern const CompressorRow random_k_row;
-extern const CompressorRow shared_random_k_row;
-extern const CompressorRow sign_sgd_row;
-extern const CompressorRow signum_row;
-extern const CompressorRow sketchml_row;
-extern const CompressorRow terngrad_row;
-extern const CompressorRow threshold_v_row;
-extern const CompressorRow top_k_row;
+// The rows.
+#define WEIR_COMPRESSOR(name) extern const CompressorRow name##_row;
+#include "compress/compressors.def"
+#undef WEIR_COMPRESSOR
 
 }  // namespace weir::compress

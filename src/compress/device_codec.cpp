@@ -1,7 +1,8 @@
 #include "compress/device_codec.hpp"
 
 #include <algorithm>
-#include <string_view>
+#include <type_traits>
+#include <variant>
 
 #include "base/error.hpp"
 #include "compress/cuda_kernels.hpp"
@@ -40,52 +41,34 @@ class DeviceQuantiser final : public PackedCodec {
   kernels::cuda::Queue queue_;
 };
 
-/// Calls f(scheme, bucket) if there is a scheme: one that sums a bucket goes through it in one order, which is slow where that is
-/// the whole vector.
+/// One that sums a bucket goes through it in one order, which is slow where that is the whole vector.
+[[nodiscard]] constexpr bool sums(Measure measure) { return measure != Measure::nothing && measure != Measure::largest; }
+
+/// Calls f(scheme, bucket) if there is one for CUDA memory.
 template <class F>
-bool with_scheme(const Compressor& compressor, F f) {
-  const std::string_view name = compressor.row->name;
-  const Parameters& parameters = compressor.parameters;
-  if (name == "sign_sgd" || name == "signum") return f(DeviceSigns{}, std::int64_t{0}), true;
-  if (name == "natural") return f(DeviceNatural{}, std::int64_t{0}), true;
-  const auto has = [&](std::string_view wanted) {
-    return std::any_of(compressor.row->parameters.begin(), compressor.row->parameters.end(),
-                       [&](const ParameterInfo& info) { return info.name == wanted; });
-  };
-  if (!has("bucket")) return false;
-  const std::int64_t bucket = parameters.whole("bucket");
-  if (name == "block_quantise" && parameters.whole("format") == 2)
-    f(DeviceFloat8{}, bucket);
-  else if (name == "block_quantise")
-    f(DeviceIntegers{parameters.whole("format") == 0 ? 127 : 7}, bucket);
-  else if (name == "eight_bit")
-    f(DeviceDynamicTree{}, bucket);
-  else if (name == "terngrad" && parameters["clip"] == 0)
-    f(DeviceRandomLevels<Measure::largest, true>{1}, bucket);
-  else if (bucket == 0)
-    return false;
-  else if (name == "terngrad")
-    f(DeviceRandomLevels<Measure::squares, true>{1, parameters["clip"]}, bucket);
-  else if (name == "qsgd")
-    f(DeviceRandomLevels<Measure::squares, false>{static_cast<int>(parameters.whole("levels"))}, bucket);
-  else if (name == "ef_sign_sgd")
-    f(DeviceScaledSigns{}, bucket);
-  else if (name == "one_bit_sgd")
-    f(DeviceSideMeans{}, bucket);
-  else
-    return false;
-  return true;
+void with_scheme(const Compressor& compressor, F f) {
+  if (compressor.row->device_scheme == nullptr) return;
+  const DeviceScheme found = compressor.row->device_scheme(compressor.parameters);
+  std::visit(
+      [&]<class Scheme>(const Scheme& scheme) {
+        if constexpr (!std::is_same_v<Scheme, std::monostate>) {
+          if (!sums(Scheme::measure) || found.bucket > 0) f(scheme, found.bucket);
+        }
+      },
+      found.scheme);
 }
 
 }  // namespace
 
 bool has_device_codec(const Compressor& compressor) {
-  return with_scheme(compressor, [](auto, std::int64_t) {});
+  bool found = false;
+  with_scheme(compressor, [&](const auto&, std::int64_t) { found = true; });
+  return found;
 }
 
 std::unique_ptr<PackedCodec> make_device_codec(const Compressor& compressor, kernels::cuda::Queue queue) {
   std::unique_ptr<PackedCodec> codec;
-  with_scheme(compressor, [&]<class Scheme>(Scheme scheme, std::int64_t bucket) {
+  with_scheme(compressor, [&]<class Scheme>(const Scheme& scheme, std::int64_t bucket) {
     codec = std::make_unique<DeviceQuantiser<Scheme>>(scheme, bucket, queue);
   });
   return codec;

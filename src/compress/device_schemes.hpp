@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <variant>
 
 #include "compress/code_bits.hpp"
 #include "compress/dynamic_tree.hpp"
@@ -234,6 +235,15 @@ struct DeviceNatural {
     const auto bits = static_cast<std::uint32_t>(code), exponent = bits & 0xff;
     return std::bit_cast<float>((exponent == 255 ? 0x7fc00000u : exponent << 23) | (bits >> 8 & 1) << 31);
   }
+};
+
+/// A row's quantiser in CUDA memory: its Scheme, and the elements that share a header; 0: all.
+struct DeviceScheme {
+  std::variant<std::monostate, DeviceIntegers, DeviceFloat8, DeviceSigns, DeviceScaledSigns, DeviceSideMeans, DeviceDynamicTree,
+               DeviceNatural, DeviceRandomLevels<Measure::squares, false>, DeviceRandomLevels<Measure::squares, true>,
+               DeviceRandomLevels<Measure::largest, true>>
+      scheme;
+  std::int64_t bucket = 0;
 };
 
 /// Where codes and headers of a message of `count` values lie.

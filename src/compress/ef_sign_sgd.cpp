@@ -15,6 +15,7 @@
 #include <memory>
 
 #include "compress/compressor.hpp"
+#include "compress/device_schemes.hpp"
 #include "compress/quantiser-inl.hpp"
 #include "compress/scales.hpp"
 
@@ -64,6 +65,7 @@ namespace {
 
 HWY_EXPORT(make_ef_sign_sgd);
 std::unique_ptr<PackedCodec> make(const Parameters& parameters) { return HWY_DYNAMIC_DISPATCH(make_ef_sign_sgd)(parameters); }
+DeviceScheme device_scheme(const Parameters& given) { return {DeviceScaledSigns{}, given.whole("bucket")}; }
 
 constexpr std::array parameters = {bucket_parameter(0)};
 
@@ -78,6 +80,7 @@ const CompressorRow ef_sign_sgd_row = {
     .decode_adds = 0.6,
     .check = check_bucket,
     .codec = make,
+    .device_scheme = device_scheme,
 };
 
 }  // namespace weir::compress

@@ -15,6 +15,7 @@
 #include <memory>
 
 #include "compress/compressor.hpp"
+#include "compress/device_schemes.hpp"
 #include "compress/dynamic_tree.hpp"
 #include "compress/quantiser-inl.hpp"
 #include "compress/scales.hpp"
@@ -81,6 +82,7 @@ namespace {
 
 HWY_EXPORT(make_eight_bit);
 std::unique_ptr<PackedCodec> make(const Parameters& parameters) { return HWY_DYNAMIC_DISPATCH(make_eight_bit)(parameters); }
+DeviceScheme device_scheme(const Parameters& given) { return {DeviceDynamicTree{}, given.whole("bucket")}; }
 
 constexpr std::array parameters = {bucket_parameter(0)};
 
@@ -95,6 +97,7 @@ const CompressorRow eight_bit_row = {
     .decode_adds = 0.7,
     .check = check_bucket,
     .codec = make,
+    .device_scheme = device_scheme,
 };
 
 }  // namespace weir::compress

@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "compress/compressor.hpp"
+#include "compress/device_schemes.hpp"
 #include "compress/quantiser-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -124,6 +125,7 @@ namespace {
 
 HWY_EXPORT(make_natural);
 std::unique_ptr<PackedCodec> make(const Parameters& parameters) { return HWY_DYNAMIC_DISPATCH(make_natural)(parameters); }
+DeviceScheme device_scheme(const Parameters& /*given*/) { return {DeviceNatural{}}; }
 
 }  // namespace
 
@@ -136,6 +138,7 @@ const CompressorRow natural_row = {
     .encode_adds = 0.9,
     .decode_adds = 0.7,
     .codec = make,
+    .device_scheme = device_scheme,
 };
 
 }  // namespace weir::compress

@@ -16,6 +16,7 @@
 #include <memory>
 
 #include "compress/compressor.hpp"
+#include "compress/device_schemes.hpp"
 #include "compress/quantiser-inl.hpp"
 #include "compress/scales.hpp"
 
@@ -82,6 +83,7 @@ namespace {
 
 HWY_EXPORT(make_one_bit_sgd);
 std::unique_ptr<PackedCodec> make(const Parameters& parameters) { return HWY_DYNAMIC_DISPATCH(make_one_bit_sgd)(parameters); }
+DeviceScheme device_scheme(const Parameters& given) { return {DeviceSideMeans{}, given.whole("bucket")}; }
 
 constexpr std::array parameters = {bucket_parameter(2048)};
 
@@ -96,6 +98,7 @@ const CompressorRow one_bit_sgd_row = {
     .decode_adds = 0.5,
     .check = check_bucket,
     .codec = make,
+    .device_scheme = device_scheme,
 };
 
 }  // namespace weir::compress

@@ -14,6 +14,7 @@
 #include <memory>
 
 #include "compress/compressor.hpp"
+#include "compress/device_schemes.hpp"
 #include "compress/random_levels-inl.hpp"
 #include "compress/scales.hpp"
 
@@ -41,6 +42,9 @@ namespace {
 
 HWY_EXPORT(make_qsgd);
 std::unique_ptr<PackedCodec> make(const Parameters& parameters) { return HWY_DYNAMIC_DISPATCH(make_qsgd)(parameters); }
+DeviceScheme device_scheme(const Parameters& given) {
+  return {DeviceRandomLevels<Measure::squares, false>{static_cast<int>(given.whole("levels"))}, given.whole("bucket")};
+}
 
 constexpr std::array parameters = {
     ParameterInfo{.name = "levels",
@@ -75,6 +79,7 @@ const CompressorRow qsgd_row = {
     .why_no_feedback = why_no_feedback,
     .check = check_bucket,
     .codec = make,
+    .device_scheme = device_scheme,
 };
 
 }  // namespace weir::compress

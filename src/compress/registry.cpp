@@ -9,29 +9,9 @@ namespace weir::compress {
 namespace {
 
 constexpr std::array rows = {
-    // quantisers
-    &eight_bit_row,
-    &one_bit_sgd_row,
-    &sign_sgd_row,
-    &signum_row,
-    &ef_sign_sgd_row,
-    &qsgd_row,
-    &natural_row,
-    &terngrad_row,
-    &inceptionn_row,
-    &block_quantise_row,
-    &lossless_row,
-    // entries
-    &top_k_row,
-    &random_k_row,
-    &threshold_v_row,
-    &dgc_row,
-    &chunked_topk_row,
-    &adaptive_threshold_row,
-    &sketchml_row,
-    // dense values and factors
-    &shared_random_k_row,
-    &power_sgd_row,
+#define WEIR_COMPRESSOR(name) &name##_row,
+#include "compress/compressors.def"
+#undef WEIR_COMPRESSOR
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// sign_sgd.cpp: signSGD with majority vote, and SIGNUM, the same of a velocity (Bernstein, Wang, Azizzadenesheli, Anandkumar:
-// signSGD: compressed optimisation for non-convex problems; ICML 2018, Algorithms 1 to 3).
+// sign_sgd.cpp: signSGD with majority vote (Bernstein, Wang, Azizzadenesheli, Anandkumar: signSGD: compressed optimisation for
+// non-convex problems; ICML 2018, Algorithms 1 and 3).
 //
 // One bit for each element; zero counts as positive, also where as many ranks are for as against. NaN counts by its sign bit.
 #undef HWY_TARGET_INCLUDE
@@ -8,10 +8,10 @@
 // The order matters: foreach_target.h includes this file once per instruction set.
 #include <hwy/highway.h>
 
-#include <array>
 #include <memory>
 
 #include "compress/compressor.hpp"
+#include "compress/device_schemes.hpp"
 #include "compress/quantiser-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -50,16 +50,7 @@ namespace {
 
 HWY_EXPORT(make_signs);
 std::unique_ptr<PackedCodec> make(const Parameters& parameters) { return HWY_DYNAMIC_DISPATCH(make_signs)(parameters); }
-
-constexpr std::array signum_parameters = {
-    ParameterInfo{
-        .name = "momentum", .value = 0.9, .least = 0, .most = 0.9999, .doc = "beta of v = beta v + (1 - beta) g", .whole = false},
-};
-
-Momentum velocity(const Parameters& parameters) {
-  const double momentum = parameters["momentum"];
-  return {.momentum = momentum, .gain = 1 - momentum};
-}
+DeviceScheme device_scheme(const Parameters& /*given*/) { return {DeviceSigns{}}; }
 
 std::string_view votes(const Parameters&) { return "it sends votes, of which nothing is left over"; }
 
@@ -74,19 +65,7 @@ const CompressorRow sign_sgd_row = {
     .decode_adds = 0.6,
     .why_no_feedback = votes,
     .codec = make,
-};
-
-const CompressorRow signum_row = {
-    .name = "signum",
-    .description = "signs of a velocity; the update is the majority's sign",
-    .source = "Bernstein et al., ICML 2018, Algorithm 2",
-    .feedback = false,
-    .parameters = signum_parameters,
-    .encode_adds = 0.6,
-    .decode_adds = 0.6,
-    .momentum = velocity,
-    .why_no_feedback = votes,
-    .codec = make,
+    .device_scheme = device_scheme,
 };
 
 }  // namespace weir::compress

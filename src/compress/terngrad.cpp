@@ -15,6 +15,7 @@
 #include <memory>
 
 #include "compress/compressor.hpp"
+#include "compress/device_schemes.hpp"
 #include "compress/random_levels-inl.hpp"
 #include "compress/scales.hpp"
 
@@ -56,6 +57,11 @@ namespace {
 
 HWY_EXPORT(make_terngrad);
 std::unique_ptr<PackedCodec> make(const Parameters& parameters) { return HWY_DYNAMIC_DISPATCH(make_terngrad)(parameters); }
+DeviceScheme device_scheme(const Parameters& given) {
+  const double clip = given["clip"];
+  if (clip == 0) return {DeviceRandomLevels<Measure::largest, true>{1}, given.whole("bucket")};
+  return {DeviceRandomLevels<Measure::squares, true>{1, clip}, given.whole("bucket")};
+}
 
 constexpr std::array parameters = {
     ParameterInfo{.name = "clip",
@@ -83,6 +89,7 @@ const CompressorRow terngrad_row = {
     .why_no_feedback = why_no_feedback,
     .check = check_bucket,
     .codec = make,
+    .device_scheme = device_scheme,
 };
 
 }  // namespace weir::compress

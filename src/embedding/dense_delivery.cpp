@@ -21,7 +21,7 @@ DenseDelivery::DenseDelivery(const Partition& partition, const Topology& topolog
     : rows_(partition.rows()),
       width_(partition.width()),
       sums_(rows_ * (width_ + 1)),
-      ring_(make_dense_ring<float>(spec_of(sums_.size(), topology))) {}
+      ring_(dense_ring_row.make_dense<float>(spec_of(sums_.size(), topology))) {}
 
 task<void> DenseDelivery::run(Channel channel, const Batch& batch, const float* rows) {
   kernels::host::fill_zero(sums_.data(), sums_.size());

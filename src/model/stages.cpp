@@ -55,6 +55,31 @@ double merged_entries(double range, double k, int leaves) {
   return entries;
 }
 
+StepCost agreement(const Setting& setting) { return setting.network.allreduce_control(setting.all, 8); }
+
+StepCost ring_allreduce(const Setting& setting, const Group& group, double bytes) {
+  const double part = bytes / group.ranks;
+  StepCost traffic;
+  for (int s = 0; s < 2 * (group.ranks - 1); ++s) traffic += setting.network.shift(group, 1, part);
+  traffic.seconds += (group.ranks - 1) * part / setting.machine.rates.add;
+  return traffic;
+}
+
+StepCost gather_and_merge(const Setting& setting, const Group& group, double range, double k) {
+  const Rates& rates = setting.machine.rates;
+  StepCost traffic = setting.network.allgather(group, announcement_bytes);
+  traffic += setting.network.allgather(group, message_bytes(setting.problem, k, range));
+  traffic.seconds += k / rates.encode + (group.ranks - 1) * k / rates.decode + merged_entries(range, k, group.ranks) / rates.merge;
+  return traffic;
+}
+
+double encode_seconds(const Setting& setting, double elements) {
+  return setting.problem.encode_adds * elements * 4 / setting.machine.rates.add;
+}
+double decode_seconds(const Setting& setting, double elements) {
+  return setting.problem.decode_adds * elements * 4 / setting.machine.rates.add;
+}
+
 StepCost split_and_reduce(const Setting& setting, const Group& group, double range, double k) {
   const Rates& rates = setting.machine.rates;
   const double region = range / group.ranks, part = k / group.ranks;

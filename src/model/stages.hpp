@@ -5,8 +5,9 @@
 
 namespace weir::model {
 
-/// AllreduceConfig's default.
+/// The default of algorithms that send to every rank.
 constexpr int usual_window = 4;
+constexpr double announcement_bytes = 16;  ///< size and fault; what a rank announces is received only then
 
 /// Everything a cost function looks at.
 struct Setting {
@@ -34,6 +35,16 @@ void book_in_node(Cost& cost, const StepCost& traffic);
 [[nodiscard]] double apply_seconds(const Setting& setting, double entries);
 /// Entries that go into the merges of a tree over `leaves` vectors of k entries out of `range`.
 [[nodiscard]] double merged_entries(double range, double k, int leaves);
+
+/// Before dense algorithms, ranks agree that the gradients are sound.
+[[nodiscard]] StepCost agreement(const Setting& setting);
+/// Ring allreduce of `bytes` within the group.
+[[nodiscard]] StepCost ring_allreduce(const Setting& setting, const Group& group, double bytes);
+/// Ends with every rank holding the sum of k entries out of `range` from each: distinct(range, k, ranks) entries.
+[[nodiscard]] StepCost gather_and_merge(const Setting& setting, const Group& group, double range, double k);
+/// Encoding and decoding of so many elements by the problem's compressor.
+[[nodiscard]] double encode_seconds(const Setting& setting, double elements);
+[[nodiscard]] double decode_seconds(const Setting& setting, double elements);
 
 /// Every rank sums its region of k entries out of `range` from each.
 [[nodiscard]] StepCost split_and_reduce(const Setting& setting, const Group& group, double range, double k);

@@ -7,8 +7,7 @@
 #include "async/channel.hpp"
 #include "async/task.hpp"
 #include "collectives/device_space.hpp"
-#include "collectives/packed_cuda.hpp"
-#include "collectives/sparse_cuda.hpp"
+#include "collectives/staged_allreduce.hpp"
 #include "collectives/staged_exchange.hpp"
 #include "compress/cuda_kernels.hpp"
 #include "compress/device_codec.hpp"
@@ -62,7 +61,9 @@ class CudaMemory {
   }
 
   [[nodiscard]] static std::unique_ptr<SparseAllreduce<T>> make_sparse(const AllreduceRow& row, const ExchangeSpec& spec) {
-    return make_sparse_cuda<T>(row, spec);
+    auto algorithm = row.make_sparse<T>(spec);
+    if (algorithm->memory() == MemorySpace::cuda) return algorithm;
+    return std::make_unique<StagedAllreduce<T>>(std::move(algorithm), spec, row.largest_update(spec));
   }
   [[nodiscard]] static std::unique_ptr<DenseAllreduce<G>> make_dense(std::string_view name, const ExchangeSpec& spec,
                                                                      detail::NcclGroups* nccl) {
@@ -71,8 +72,10 @@ class CudaMemory {
   [[nodiscard]] static std::unique_ptr<CompressedExchange> make_packed(const AllreduceRow& row, const ExchangeSpec& spec,
                                                                        const compress::Compressor& compressor) {
     auto codec = compress::make_device_codec(compressor, {spec.stream, nullptr, spec.device});
-    if (codec != nullptr) return make_packed_cuda(row, spec, std::move(codec));
-    return staged(row.make_packed(spec, compressor.row->codec(compressor.parameters)), spec);
+    if (codec != nullptr) return row.make_packed(spec, std::move(codec));
+    ExchangeSpec on_host = spec;
+    on_host.memory = MemorySpace::host;
+    return staged(row.make_packed(on_host, compressor.row->codec(compressor.parameters)), spec);
   }
   [[nodiscard]] static std::unique_ptr<CompressedExchange> staged(std::unique_ptr<CompressedExchange> exchange,
                                                                   const ExchangeSpec& spec) {

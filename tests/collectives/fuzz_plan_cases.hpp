@@ -5,7 +5,7 @@
 #include <vector>
 #include <weir/weir.hpp>
 
-#include "model/cost.hpp"
+#include "collectives/oktopk_parameters.hpp"
 #include "support/dice.hpp"
 #include "support/inputs.hpp"
 

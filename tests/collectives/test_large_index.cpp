@@ -2,8 +2,8 @@
 #include <map>
 
 #include "collectives/allgatherv.hpp"
-#include "collectives/allreduce.hpp"
 #include "collectives/control.hpp"
+#include "collectives/oktopk_schedules.hpp"
 #include "collectives/regions.hpp"
 #include "kernels/kernels.hpp"
 #include "support/catch.hpp"

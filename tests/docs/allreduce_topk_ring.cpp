@@ -6,6 +6,7 @@
 #include "collectives/control.hpp"
 #include "collectives/host_space.hpp"
 #include "collectives/merge_tree.hpp"
+#include "model/stages.hpp"
 
 namespace weir {
 namespace {
@@ -93,13 +94,29 @@ class TopkRing final : public SparseAllreduce<T> {
   MergeTree<T, HostSpace<T>> tree_;
 };
 
+/// One rank of each node sends across.
+Cost cost_topk_ring(const Machine& machine, const Problem& problem) {
+  const model::Setting setting(machine, problem);
+  const Rates& rates = machine.rates;
+  model::StepCost traffic = setting.network.allgather(setting.all, 16);  // the cards
+  for (int step = 0; step < problem.ranks - 1; ++step)
+    traffic += setting.network.shift(setting.all, 1, model::message_bytes(problem, setting.k, setting.n));
+  traffic.seconds += setting.k / rates.encode + (problem.ranks - 1) * setting.k / rates.decode +
+                     model::merged_entries(setting.n, setting.k, problem.ranks) / rates.merge;
+  Cost cost;
+  cost.select = select_seconds(setting, setting.n, setting.k);
+  book_flat(cost, setting, traffic);
+  cost.apply = apply_seconds(setting, 0) + model::distinct(setting.n, setting.k, problem.ranks) / rates.scatter;
+  return cost;
+}
+
 }  // namespace
 
-template <class T>
-std::unique_ptr<SparseAllreduce<T>> make_topk_ring(const ExchangeSpec& spec) {
-  return std::make_unique<TopkRing<T>>(spec);
-}
-template std::unique_ptr<SparseAllreduce<float>> make_topk_ring(const ExchangeSpec&);
-template std::unique_ptr<SparseAllreduce<double>> make_topk_ring(const ExchangeSpec&);
+const AllreduceRow topk_ring_row{.name = "topk_ring",
+                                 .description = "every rank's top-k goes around a ring, and every rank sums",
+                                 .cost = cost_topk_ring,
+                                 .delivers_all = true,
+                                 .cuda_memory = true,
+                                 .sparse_factories = sparse_in_host_memory<TopkRing>};
 
 }  // namespace weir

@@ -4,7 +4,6 @@
 #include "support/inproc_ranks.hpp"
 #include "support/inputs.hpp"
 #include "support/rank_check.hpp"
-#include "topk_ring.hpp"
 
 namespace weir::test {
 namespace {

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "collectives/allreduce.hpp"
+#include "collectives/oktopk_parameters.hpp"
 
 namespace weir::test {
 

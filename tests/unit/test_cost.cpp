@@ -1,6 +1,7 @@
 // Cost functions against figures worked out by hand, and the choice among them.
 #include "codec/wire.hpp"
 #include "collectives/allreduce.hpp"
+#include "collectives/oktopk_cost.hpp"
 #include "model/choose.hpp"
 #include "model/exchange_cost.hpp"
 #include "model/steps.hpp"
@@ -67,29 +68,29 @@ TEST_CASE("costs of four nodes with one rank each, by hand") {
   const auto seconds = [&](CostFunction cost) { return cost(machine, problem).seconds(); };
   const double agreement = 2 * (1 + 8 / 50.0);
   const double ring = 6 * (1 + 1600 / 100.0) + 3 * 1600 / 1600.0;
-  REQUIRE(seconds(cost_dense_ring) == Approx(agreement + ring));
-  REQUIRE(seconds(cost_dense_torus2d) == Approx(agreement + ring));
-  REQUIRE(seconds(cost_dense_mpi) == Approx(2 * (agreement + ring)));
-  REQUIRE(seconds(cost_dense_nccl) == Approx(2 * agreement + ring));
-  REQUIRE(seconds(cost_dense_rabenseifner) == Approx(agreement + 2 * (1 + 1600 / 50.0) + 2 * (1 + 3200 / 50.0) + 3));
+  REQUIRE(seconds(dense_ring_row.cost) == Approx(agreement + ring));
+  REQUIRE(seconds(dense_torus2d_row.cost) == Approx(agreement + ring));
+  REQUIRE(seconds(dense_mpi_row.cost) == Approx(2 * (agreement + ring)));
+  REQUIRE(seconds(dense_nccl_row.cost) == Approx(2 * agreement + ring));
+  REQUIRE(seconds(dense_rabenseifner_row.cost) == Approx(agreement + 2 * (1 + 1600 / 50.0) + 2 * (1 + 3200 / 50.0) + 3));
 
   const double select = 1.25, fill = 1;
   const double gather = (1 + .16) + (1 + 32 / 50.0) + (1 + 6.4) + (1 + 1280 / 50.0) + 1 + 3 + (320 + 312) / 80.0;
   const double scatter = 1600 * distinct_4 / 80;
-  REQUIRE(seconds(cost_topk_allgather) == Approx(select + gather + fill + scatter));
-  REQUIRE(seconds(cost_gaussiank) == Approx(1 + 4 + gather + fill + scatter));
-  REQUIRE(seconds(cost_hitopk) == Approx(select + gather + fill + 2 * scatter));
+  REQUIRE(seconds(topk_allgather_row.cost) == Approx(select + gather + fill + scatter));
+  REQUIRE(seconds(gaussiank_row.cost) == Approx(1 + 4 + gather + fill + scatter));
+  REQUIRE(seconds(hitopk_row.cost) == Approx(select + gather + fill + 2 * scatter));
 
   const double split = 2 * (1 + 40 / 50.0) + (1 + 2 * .25 + .24) + (1 + 2 * .25 + 9.6) + 1 + .75 + (80 + 78) / 80.0;
   const double sizes = (1 + .12) + (1 + 24 / 50.0);
   const double reduced = 400 * distinct_4;
-  REQUIRE(seconds(cost_topk_dsa) ==
+  REQUIRE(seconds(topk_dsa_row.cost) ==
           Approx(select + split + sizes + (1 + reduced * 8 / 100) + (1 + reduced * 16 / 50) + reduced / 80 + fill + 2 * scatter));
   const double histograms = 3 * 2 * (1 + 520 / 50.0);
   const double oktopk = split + histograms + sizes + (1 + 1.6) + (1 + 320 / 50.0) + reduced / 320 + .25;
-  REQUIRE(seconds(cost_oktopk) == Approx(select + oktopk + fill + 2));
-  REQUIRE(seconds(cost_hi_oktopk) == Approx(select + oktopk + fill + 2));
-  REQUIRE(seconds(cost_gtopk) == Approx(select + 4 * (1 + .16) + 4 * (1 + 6.4) + 2 * (1 + 1 + 2 + .5) + fill + 2));
+  REQUIRE(seconds(oktopk_row.cost) == Approx(select + oktopk + fill + 2));
+  REQUIRE(seconds(hi_oktopk_row.cost) == Approx(select + oktopk + fill + 2));
+  REQUIRE(seconds(gtopk_row.cost) == Approx(select + 4 * (1 + .16) + 4 * (1 + 6.4) + 2 * (1 + 1 + 2 + .5) + fill + 2));
 }
 
 TEST_CASE("costs of two nodes with two ranks each, by hand") {
@@ -98,35 +99,35 @@ TEST_CASE("costs of two nodes with two ranks each, by hand") {
   const auto seconds = [&](CostFunction cost) { return cost(machine, problem).seconds(); };
   const double agreement = (.1 + .008) + (1 + 8 / 25.0);  // the far step: two ranks a node, in both directions
   const double ring = 6 * (1 + 1600 / 100.0) + 3;
-  REQUIRE(seconds(cost_dense_ring) == Approx(agreement + ring));
-  REQUIRE(seconds(cost_dense_mpi) == Approx(2 * (agreement + ring)));
-  REQUIRE(seconds(cost_dense_nccl) == Approx(2 * agreement + ring));
-  REQUIRE(seconds(cost_dense_rabenseifner) == Approx(agreement + 2 * (.1 + 1.6) + 2 * (1 + 3200 / 25.0) + 3));
+  REQUIRE(seconds(dense_ring_row.cost) == Approx(agreement + ring));
+  REQUIRE(seconds(dense_mpi_row.cost) == Approx(2 * (agreement + ring)));
+  REQUIRE(seconds(dense_nccl_row.cost) == Approx(2 * agreement + ring));
+  REQUIRE(seconds(dense_rabenseifner_row.cost) == Approx(agreement + 2 * (.1 + 1.6) + 2 * (1 + 3200 / 25.0) + 3));
   const double node_sum = .1 + 3.2 + 3200 / 1600.0;
-  REQUIRE(seconds(cost_dense_torus2d) == Approx(agreement + node_sum + 2 * (1 + 1600 / 25.0) + 1 + .1 + 3.2));
+  REQUIRE(seconds(dense_torus2d_row.cost) == Approx(agreement + node_sum + 2 * (1 + 1600 / 25.0) + 1 + .1 + 3.2));
 
   const double select = 1.25, fill = 1;
   const double gather = (1 + .16) + (1 + 32 / 25.0) + (1 + 6.4) + (1 + 1280 / 25.0) + 1 + 3 + (320 + 312) / 80.0;
   const double scatter = 1600 * distinct_4 / 80;
-  REQUIRE(seconds(cost_topk_allgather) == Approx(select + gather + fill + scatter));
-  REQUIRE(seconds(cost_gaussiank) == Approx(1 + 4 + gather + fill + scatter));
+  REQUIRE(seconds(topk_allgather_row.cost) == Approx(select + gather + fill + scatter));
+  REQUIRE(seconds(gaussiank_row.cost) == Approx(1 + 4 + gather + fill + scatter));
 
   const double split = (.1 + .04) + (1 + 40 / 25.0) + (1 + 2 * .25 + .32) + (1 + 2 * .25 + 12.8) + 1 + .75 + (80 + 78) / 80.0;
   const double sizes = (1 + .12) + (1 + 24 / 25.0);
   const double reduced = 400 * distinct_4;
-  REQUIRE(seconds(cost_topk_dsa) ==
+  REQUIRE(seconds(topk_dsa_row.cost) ==
           Approx(select + split + sizes + (1 + reduced * 8 / 100) + (1 + reduced * 16 / 25) + reduced / 80 + fill + 2 * scatter));
   const double histograms = 3 * ((.1 + .52) + (1 + 520 / 25.0));
-  REQUIRE(seconds(cost_oktopk) ==
+  REQUIRE(seconds(oktopk_row.cost) ==
           Approx(select + split + histograms + sizes + (1 + 1.6) + (1 + 320 / 25.0) + reduced / 320 + .25 + fill + 2));
-  REQUIRE(seconds(cost_gtopk) ==
+  REQUIRE(seconds(gtopk_row.cost) ==
           Approx(select + 2 * (.1 + .016 + .1 + .64) + 2 * (1 + .16 + 1 + 6.4) + 2 * (1 + 1 + 2 + .5) + fill + 2));
 
   const double shard_gather = (1 + 16 / 25.0) + (1 + 320 / 25.0) + .5 + .5 + 1;
-  REQUIRE(seconds(cost_hitopk) == Approx(node_sum + .625 + shard_gather + (.1 + .624) + fill + 2 * 156 / 80.0));
+  REQUIRE(seconds(hitopk_row.cost) == Approx(node_sum + .625 + shard_gather + (.1 + .624) + fill + 2 * 156 / 80.0));
   const double shard_split = (1 + 24 / 25.0) + (1 + 4 / 25.0) + (1 + 160 / 25.0) + .5 + .25 + .5;
   const double shard_oktopk = shard_split + 3 * (1 + 520 / 25.0) + (1 + 12 / 25.0) + (1 + 160 / 25.0) + 39 / 320.0 + .25;
-  REQUIRE(seconds(cost_hi_oktopk) == Approx(node_sum + .625 + shard_oktopk + (.1 + .32) + fill + 2));
+  REQUIRE(seconds(hi_oktopk_row.cost) == Approx(node_sum + .625 + shard_oktopk + (.1 + .32) + fill + 2));
 }
 
 TEST_CASE("costs of two switches with two nodes each, by hand") {
@@ -139,18 +140,18 @@ TEST_CASE("costs of two switches with two nodes each, by hand") {
   const double part_split = (1 + 24 / 50.0) + (1 + 4 / 50.0) + (1 + 3.2) + .5 + .25 + .5;
   const double part = part_split + 3 * (1 + 520 / 50.0) + (1 + 12 / 50.0) + (1 + 3.2) + 39 / 320.0 + .25 + .5;
   const double announce = 1 + 56 / 50.0, gather = .5 + (.5 + .24) + (.5 + 3.2);
-  REQUIRE(cost_hi_oktopk(machine, problem).seconds() == Approx(1.25 + group + announce + part + gather + 1 + 2));
+  REQUIRE(hi_oktopk_row.cost(machine, problem).seconds() == Approx(1.25 + group + announce + part + gather + 1 + 2));
   // Other algorithms do not go along switches.
-  REQUIRE(cost_oktopk(machine, problem).seconds() == Approx(cost_oktopk(machine, small_problem(4)).seconds()));
+  REQUIRE(oktopk_row.cost(machine, problem).seconds() == Approx(oktopk_row.cost(machine, small_problem(4)).seconds()));
 
   problem = small_problem(4);  // three nodes on one switch, one on the other: one part
   problem.switches = 2;
   problem.largest_switch = 3;
-  const Cost uneven = cost_hi_oktopk(machine, problem);
+  const Cost uneven = hi_oktopk_row.cost(machine, problem);
   const double whole_split = (1 + 24 / 50.0) + (1 + 4 / 50.0) + (1 + 6.4) + 1 + .5 + 1;
   const double whole = whole_split + 3 * (1 + 520 / 50.0) + (1 + 12 / 50.0) + (1 + 6.4) + 78 / 320.0 + .5 + 1;
   const Problem three{.count = 1600, .k = 80, .format = WireFormat::coo, .ranks = 3, .nodes = 3, .across = Level::switch_group};
-  const double of_three = cost_hi_oktopk(machine, three).exchange + 1;
+  const double of_three = hi_oktopk_row.cost(machine, three).exchange + 1;
   const double back = 1 + 2 * (.5 + .12) + 2 * (.5 + 640 / 3.0 / 200);
   REQUIRE(uneven.exchange == Approx(of_three + (1 + 48 / 50.0) + whole + back));
 }
@@ -161,27 +162,28 @@ TEST_CASE("costs of three nodes, no power of two, by hand") {
   const double agreement = (1 + 8 / 50.0) + 2 * (1 + 8 / 100.0);
   const double fold = (1 + 3200 / 50.0) + (1 + 3200 / 100.0) + 2;
   const double halving = 2 * (1 + 3200 / 50.0) + 2;
-  REQUIRE(cost_dense_rabenseifner(slow_machine(), problem).seconds() == Approx(agreement + fold + halving + (1 + 6400 / 100.0)));
+  REQUIRE(dense_rabenseifner_row.cost(slow_machine(), problem).seconds() ==
+          Approx(agreement + fold + halving + (1 + 6400 / 100.0)));
   const double gather = 2 * (1 + .16) + 2 * (1 + 6.4) + 1 + 2 + (240 + 234) / 80.0;
   const double scatter = 1600 * (1 - .95 * .95 * .95) / 80;
-  REQUIRE(cost_topk_allgather(slow_machine(), problem).seconds() == Approx(1.25 + gather + 1 + scatter));
+  REQUIRE(topk_allgather_row.cost(slow_machine(), problem).seconds() == Approx(1.25 + gather + 1 + scatter));
 }
 
 TEST_CASE("bytes and stages of a cost") {
-  const Cost ring = cost_dense_ring(slow_machine(), small_problem(2));
+  const Cost ring = dense_ring_row.cost(slow_machine(), small_problem(2));
   REQUIRE(ring.bytes_across == Approx(9600 + 8));
   REQUIRE(ring.bytes_in_node == Approx(9600 + 8));
   REQUIRE(ring.in_node == 0);
-  const Cost torus = cost_dense_torus2d(slow_machine(), small_problem(2));
+  const Cost torus = dense_torus2d_row.cost(slow_machine(), small_problem(2));
   REQUIRE(torus.bytes_across == Approx(3200 + 8));
   REQUIRE(torus.bytes_in_node == Approx(6400 + 8));
   Problem shared = small_problem(2);
   shared.shared_memory = true;
   const double agreement_in_node = .1 + 8 / 1000.0;
-  REQUIRE(cost_dense_torus2d(slow_machine(), shared).in_node == Approx(2 * agreement_in_node + (3200 + 3200 + 6400) / 1600.0));
-  REQUIRE(cost_dense_torus2d(slow_machine(), shared).bytes_in_node == Approx(8 + 2 * 8));
+  REQUIRE(dense_torus2d_row.cost(slow_machine(), shared).in_node == Approx(2 * agreement_in_node + (3200 + 3200 + 6400) / 1600.0));
+  REQUIRE(dense_torus2d_row.cost(slow_machine(), shared).bytes_in_node == Approx(8 + 2 * 8));
   Problem one_node = small_problem(1);
-  const Cost inside = cost_oktopk(slow_machine(), one_node);
+  const Cost inside = oktopk_row.cost(slow_machine(), one_node);
   REQUIRE(inside.exchange == 0);
   REQUIRE(inside.bytes_across == 0);
   REQUIRE(inside.in_node > 0);

@@ -1,4 +1,5 @@
-// Cost functions of Ok-Topk: its schedules, and the two algorithms that exchange by them.
+#include "collectives/oktopk_cost.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <vector>

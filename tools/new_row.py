@@ -1,0 +1,59 @@
+"""What new-algorithm and new-compressor share: a file copied under another name, a name added to a list, a row added to a table."""
+import argparse
+import pathlib
+import re
+import sys
+
+
+def arguments(doc):
+    """The parsed command line: NAME, --root, and what `doc` says of --like."""
+    summary, _, rest = doc.partition("\n")
+    parser = argparse.ArgumentParser(description=summary, epilog=rest.strip(), formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", metavar="NAME", help="in lower case, words joined by underscores")
+    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent, help="of the sources; default: here")
+    return parser
+
+
+def check_name(name, known, what):
+    if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name):
+        sys.exit(f"'{name}' cannot name {what}: use lower case letters, digits and single underscores, as in topk_ring")
+    if name in known:
+        sys.exit(f"there is {what} '{name}' already")
+
+
+def names_in(list_file):
+    return re.findall(r"^WEIR_\w+\((\w+)\)", list_file.read_text(), re.M)
+
+
+def camel(name):
+    return "".join(word.capitalize() for word in name.split("_"))
+
+
+def with_field(source, field, text):
+    """`source` with another text in the row's `field`."""
+    changed, count = re.subn(rf'(\.{field} =\s+)"[^"]*"', lambda found: f'{found[1]}"{text}"', source, count=1)
+    assert count == 1, field
+    return changed
+
+
+def write(path, text):
+    if path.exists():
+        sys.exit(f"{path} exists already")
+    path.write_text(text)
+    print(f"wrote   {path}")
+
+
+def append_to_list(list_file, line):
+    list_file.write_text(list_file.read_text() + line + "\n")
+    print(f"changed {list_file}")
+
+
+def add_to_table(page, last_row, row):
+    """Writes `row` after the row that begins with `last_row`."""
+    lines = page.read_text().split("\n")
+    at = [number for number, line in enumerate(lines) if line.startswith(last_row)]
+    if len(at) != 1:
+        sys.exit(f"{page}: there are {len(at)} rows that begin with '{last_row}' instead of one")
+    lines.insert(at[0] + 1, row)
+    page.write_text("\n".join(lines))
+    print(f"changed {page}")
