@@ -22,7 +22,7 @@
 #include "collectives/shared_work.hpp"
 #include "embedding/row_groups.hpp"
 #include "embedding/row_space.hpp"
-#include "plan/selector.hpp"
+#include "contribution/selector.hpp"
 #include "topology/topology.hpp"
 
 namespace weir::cli {

@@ -16,7 +16,7 @@
 #include "cli/named_option.hpp"
 #include "kernels/kernels.hpp"
 #include "kernels/read_ahead.hpp"
-#include "plan/selector.hpp"
+#include "contribution/selector.hpp"
 
 namespace weir::cli {
 namespace {

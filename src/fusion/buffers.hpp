@@ -79,7 +79,7 @@ class Buffers {
     for (auto& exchange : exchanges_) exchange->rearm();
   }
   void reset_units() {
-    for (auto& unit : units_) unit->reset();
+    for (auto& unit : units_) unit->contribution.reset();
   }
   void visit_units(StateVisitor& visitor) {
     for (std::size_t i = 0; i < units_.size(); ++i) visit_unit(visitor, *units_[i], i);
@@ -96,8 +96,8 @@ class Buffers {
   }
   [[nodiscard]] const T* residual(int tensor) const {
     const auto& [unit, part] = place(tensor);
-    if (unit == nullptr || unit->residual() == nullptr) return nullptr;
-    return unit->residual() + unit->parts[part].begin;
+    if (unit == nullptr || unit->contribution.residual().empty()) return nullptr;
+    return unit->contribution.residual().data() + unit->parts[part].begin;
   }
 
   /// For people.
@@ -165,9 +165,13 @@ class Buffers {
       any_optional = any_optional || t.optional;
     }
     if (parts.empty()) return;
-    units_.push_back(std::make_unique<Unit<T>>(std::move(parts), setup, shared_.threads,
-                                               config.error_feedback == Feedback::residual,
-                                               config.non_finite != NonFinite::propagate, any_optional));
+    const ContributionRules rules{.selection = setup,
+                                  .most_selected = most_selected(setup.threshold, setup.count, setup.largest_k),
+                                  .feedback = {},
+                                  .keeps_residual = config.error_feedback == Feedback::residual,
+                                  .refuses_non_finite = config.non_finite != NonFinite::propagate,
+                                  .wire = {config.wire_format, config.wire_values}};
+    units_.push_back(std::make_unique<Unit<T>>(std::move(parts), rules, shared_.threads, any_optional));
     Unit<T>* const unit = units_.back().get();
     for (std::size_t part = 0; part < unit->parts.size(); ++part)
       places_[static_cast<std::size_t>(unit->parts[part].tensor)] = {unit, part};
@@ -212,22 +216,23 @@ class Buffers {
     const StateVisitor::Copy copy = [](void* to, const void* from, std::int64_t bytes) {
       std::memcpy(to, from, static_cast<std::size_t>(bytes));
     };
+    T* const residual = unit.contribution.residual().data();
     for (const Part& part : unit.parts) {
       const StateVisitor::Scope scope(visitor, "tensor");
       const StateVisitor::Scope name(visitor, described(part.tensor).name);
-      const std::int64_t count = unit.residual() != nullptr ? part.count : 0;
+      const std::int64_t count = residual != nullptr ? part.count : 0;
       const StateVisitor::Placed placed(visitor, {Share::summed, range_of(part.count, 0, count)});
-      visitor.array("residual", unit.residual() != nullptr ? unit.residual() + part.begin : nullptr, count, copy);
+      visitor.array("residual", residual != nullptr ? residual + part.begin : nullptr, count, copy);
       if (unit.parts.size() == 1) {
         const StateVisitor::Scope selector(visitor, "selector");
         const StateVisitor::Placed each(visitor, {});
-        unit.visit_selector(visitor);
+        unit.contribution.visit_selector(visitor);
       }
     }
     if (unit.parts.size() == 1) return;
     const StateVisitor::Scope scope(visitor, fmt::format("unit{}", number));
     const StateVisitor::Scope selector(visitor, "selector");
-    unit.visit_selector(visitor);
+    unit.contribution.visit_selector(visitor);
   }
 
   Shared<T>& shared_;

@@ -136,7 +136,6 @@ class Exchange final : public detail::AsynchronousCall {
         indices_ = Buffer<std::uint32_t>(most + select_padding);
         values_ = Buffer<T>(most + select_padding);
       }
-      if (shared.config.wire_values != WireValues::native) rounded_ = Buffer<T>(most);
       taken_ = Buffer<std::uint32_t>(row.largest_update(spec));
     }
     if (contents_->dense_count > 0) {
@@ -155,7 +154,7 @@ class Exchange final : public detail::AsynchronousCall {
     const auto tensor = [](const Unit<T>& u) { return u.parts.front().tensor; };
     const auto place = std::partition_point(contents_->units.begin(), contents_->units.end(),
                                             [&](const auto& p) { return tensor(*p.unit) < tensor(unit); });
-    pieces_.push_back({&unit, place->begin, 0});
+    pieces_.push_back({&unit, place->begin});
     if (error != 0) refuse(error);
   }
   /// Something is wrong: nothing of this buffer is delivered anywhere.
@@ -204,9 +203,7 @@ class Exchange final : public detail::AsynchronousCall {
   void settle() {
     for (const Piece& piece : pieces_) {
       const SparseVector<T> taken = within(piece.begin, piece.unit->count);
-      piece.unit->settle(taken);
-      if (shared_.config.wire_values != WireValues::native)
-        piece.unit->return_rounded(shared_.config.wire_values, rounded_.data() + piece.first, taken);
+      piece.unit->contribution.settle(taken);
     }
   }
   /// What comes back may be of units of other buffers, all of which have settled. In ascending runs: neighbours are mostly of one
@@ -220,14 +217,14 @@ class Exchange final : public detail::AsynchronousCall {
       if (index < place->begin || index >= place->begin + place->unit->count)
         place = std::prev(
             std::upper_bound(units.begin(), units.end(), index, [](std::int64_t at, const auto& p) { return at < p.begin; }));
-      place->unit->give_back(index - place->begin, back.values[i]);
+      place->unit->contribution.give_back(index - place->begin, back.values[i]);
     }
     for (const Piece& piece : pieces_) piece.unit->settled();
   }
   /// Residuals become what they were before.
   void roll_back() {
     for (const Piece& piece : pieces_) {
-      if (shared_.has_owner) piece.unit->roll_back();
+      piece.unit->contribution.roll_back(shared_.has_owner);
       piece.unit->settled();
     }
   }
@@ -251,7 +248,7 @@ class Exchange final : public detail::AsynchronousCall {
   [[nodiscard]] SparseVector<T> update() const { return update_; }
   [[nodiscard]] std::int64_t memory_bytes() const {
     return (sparse_ ? sparse_->memory_bytes() : 0) + (dense_ ? dense_->memory_bytes() : 0) + indices_.bytes() + values_.bytes() +
-           rounded_.bytes() + taken_.bytes() + staging_.bytes() + static_cast<std::int64_t>(pieces_.capacity() * sizeof(Piece));
+           taken_.bytes() + staging_.bytes() + static_cast<std::int64_t>(pieces_.capacity() * sizeof(Piece));
   }
   /// s from when the network was free for it, and it had begun, until it ended.
   [[nodiscard]] double seconds() const { return seconds_; }
@@ -270,7 +267,6 @@ class Exchange final : public detail::AsynchronousCall {
   struct Piece {
     Unit<T>* unit;
     std::int64_t begin;  // of the unit, in the buffer
-    std::int64_t first;  // of its entries, in local_
   };
 
   /// Entries of all pieces, sorted by index; dense tensors next to each other.
@@ -280,11 +276,10 @@ class Exchange final : public detail::AsynchronousCall {
     std::sort(pieces_.begin(), pieces_.end(), [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
     local_ = {indices_.data(), values_.data(), 0};
     if (contents_->units.size() == 1 && !pieces_.empty()) {
-      local_ = pieces_.front().unit->selection();
+      local_ = pieces_.front().unit->contribution.travelling();
     } else {
-      for (Piece& piece : pieces_) {
-        const SparseVector<T> selection = piece.unit->selection();
-        piece.first = local_.count;
+      for (const Piece& piece : pieces_) {
+        const SparseVector<T> selection = piece.unit->contribution.travelling();
         const auto begin = static_cast<std::uint32_t>(piece.begin);
         for (std::int64_t i = 0; i < selection.count; ++i) indices_[local_.count + i] = selection.indices[i] + begin;
         std::copy_n(selection.values, selection.count, values_.data() + local_.count);
@@ -311,7 +306,7 @@ class Exchange final : public detail::AsynchronousCall {
       SparseOutcome<T> outcome;
       if (sparse_) {
         const StageScope inner = channel().stage(Stage::exchange);
-        outcome = co_await sparse_->run(channel(), rounded(), contents_->k, word);
+        outcome = co_await sparse_->run(channel(), local_, contents_->k, word);
         word = outcome.input_error;
       } else {
         const StageScope inner = channel().stage(Stage::agree);
@@ -334,12 +329,6 @@ class Exchange final : public detail::AsynchronousCall {
       end_failed(word);
     else
       apply();
-  }
-
-  SparseVector<T> rounded() {
-    if (shared_.config.wire_values == WireValues::native) return local_;
-    wire::round_values(shared_.config.wire_values, local_.values, rounded_.data(), local_.count);
-    return {local_.indices, rounded_.data(), local_.count};
   }
 
   void note_end() {
@@ -404,7 +393,7 @@ class Exchange final : public detail::AsynchronousCall {
   std::string explanation_ = "\n";
   std::unique_ptr<DenseAllreduce<T>> dense_;
   Buffer<std::uint32_t> indices_, taken_;
-  Buffer<T> values_, rounded_, staging_;
+  Buffer<T> values_, staging_;
   std::vector<Piece> pieces_;
   SparseVector<T> local_, update_;
   SparseOutcome<T> outcome_;

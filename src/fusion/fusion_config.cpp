@@ -13,7 +13,7 @@
 #include "collectives/allreduce.hpp"
 #include "communicator/input_error.hpp"
 #include "plan/plan_config.hpp"
-#include "plan/threshold_estimators.hpp"
+#include "contribution/threshold_estimators.hpp"
 
 namespace weir::fusion {
 namespace {

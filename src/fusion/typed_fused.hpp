@@ -148,7 +148,7 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
 
   void scale(double factor) override {
     require_idle("scaling its residuals");
-    for (const auto& unit : buffers_.units()) unit->scale(factor);
+    for (const auto& unit : buffers_.units()) unit->contribution.scale(factor);
     for_each_exchange([&](Exchange<T>& exchange) { exchange.scale(factor); });
   }
 
@@ -536,9 +536,10 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
     double square = 0;
     bool any = false;
     for (const auto& unit : buffers_.units()) {
-      if (unit->residual() == nullptr) continue;
+      const std::span<const T> residual = std::as_const(unit->contribution).residual();
+      if (residual.empty()) continue;
       any = true;
-      square += detail::sampled_square(std::span<const T>(std::as_const(*unit).residual(), static_cast<std::size_t>(unit->count)));
+      square += detail::sampled_square(residual);
     }
     if (any) call.residual_norm = std::sqrt(square);
   }

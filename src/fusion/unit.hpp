@@ -1,12 +1,11 @@
-// unit.hpp: what is sparsified as one: a tensor, or, where sparsification comes behind fusion, all tensors of a buffer. Its
-// residual and its selector.
+// unit.hpp: what is sparsified as one: a tensor, or, where sparsification comes behind fusion, all tensors of a buffer.
 #pragma once
 
 #include <optional>
 #include <vector>
 
-#include "plan/host_memory.hpp"
-#include "plan/selector.hpp"
+#include "contribution/contribution.hpp"
+#include "contribution/host_memory.hpp"
 
 namespace weir::fusion {
 
@@ -18,24 +17,21 @@ struct Part {
 
 template <class T>
 class Unit {
- public:
-  using Memory = HostMemory<T>;
+  HostMemory<T> memory_;  // the contribution's
 
-  /// Where parts are several, gradients are copied next to each other.
-  Unit(std::vector<Part> of, const SelectionSetup& setup, const Threads& threads, bool feedback, bool refuses_non_finite,
-       bool any_optional)
-      : parts(std::move(of)),
-        count(setup.count),
-        k(setup.largest_k),
-        most_selected(weir::most_selected(setup.threshold, setup.count, setup.largest_k)),
-        memory_(std::nullopt, nullptr, setup.count, setup.uses_moments() ? setup.capacity() : 0, threads),
-        selector_(setup, memory_),
-        residual_(feedback ? setup.count : 0),
-        gradient_(parts.size() > 1 ? setup.count : 0),
-        set_aside_(feedback && parts.size() > 1 && any_optional ? setup.count : 0),
-        refuses_non_finite_(refuses_non_finite) {
+ public:
+  /// Where parts are several, gradients are copied next to each other. `any_optional`: a part may be left out of an iteration.
+  Unit(std::vector<Part> of, const ContributionRules& rules, const Threads& threads, bool any_optional)
+      : memory_(std::nullopt, nullptr, rules.selection.count, rules.selection.uses_moments() ? rules.selection.capacity() : 0, threads),
+        parts(std::move(of)),
+        count(rules.selection.count),
+        k(rules.selection.largest_k),
+        most_selected(rules.most_selected),
+        contribution(rules, memory_),
+        gradient_(parts.size() > 1 ? count : 0),
+        set_aside_(rules.keeps_residual && parts.size() > 1 && any_optional ? count : 0) {
     if (gradient_.size() > 0) memory_.fill_zero(gradient_.data(), count);  // touched first by the threads that select from it
-    reset();
+    left_out_.reserve(parts.size());
   }
 
   /// The gradient of a part, on the way into a unit of several.
@@ -44,17 +40,16 @@ class Unit {
   void leave_out(const Part& part) {
     memory_.fill_zero(gradient_.data() + part.begin, part.count);
     if (set_aside_.size() == 0) return;
-    memory_.narrow(residual_.data() + part.begin, set_aside_.data() + part.begin, part.count);
-    memory_.fill_zero(residual_.data() + part.begin, part.count);
+    T* const residual = contribution.residual().data() + part.begin;
+    memory_.narrow(residual, set_aside_.data() + part.begin, part.count);
+    memory_.fill_zero(residual, part.count);
     left_out_.push_back(part);
   }
   /// Compensates and selects. `gradient` is that of the only part; null: what was copied in. It stays until the unit has settled.
   /// False where it is not finite, and may not be; nothing is selected then.
   task<bool> select(const T* gradient) {
     source_ = gradient != nullptr ? gradient : gradient_.data();
-    const bool finite = co_await selector_.select(source_, residual(), k, refuses_non_finite_);
-    selection_ = finite ? selector_.selection() : SparseVector<T>{};
-    co_return finite;
+    return contribution.select(source_, k);
   }
   /// After that: one that holds what is not finite, or the first, whose residual does.
   [[nodiscard]] int non_finite_tensor() const {
@@ -63,56 +58,26 @@ class Unit {
     }
     return parts.front().tensor;
   }
-  [[nodiscard]] SparseVector<T> selection() const { return selection_; }
-
-  /// What was delivered leaves the residual. Indices count from the unit's first element on.
-  void settle(SparseVector<T> taken) {
-    if (residual() != nullptr) selector_.settle(residual(), taken);
-  }
-  void give_back(std::int64_t index, T value) {
-    if (residual() != nullptr) residual_[index] += value;
-  }
-  void return_rounded(WireValues wire_values, const T* rounded, SparseVector<T> taken) {
-    if (residual() != nullptr) memory_.return_rounded({.values = wire_values}, residual(), selection_, rounded, taken);
-  }
-  /// The residual becomes what it was before select(), up to rounding.
-  void roll_back() {
-    if (residual() != nullptr) selector_.roll_back(source_, residual());
-  }
-  /// After all that.
+  /// After the contribution has settled, or was rolled back.
   void settled() {
-    for (const Part& part : left_out_) memory_.add(set_aside_.data() + part.begin, residual_.data() + part.begin, part.count);
+    T* const residual = contribution.residual().data();
+    for (const Part& part : left_out_) memory_.add(set_aside_.data() + part.begin, residual + part.begin, part.count);
     left_out_.clear();
   }
 
-  void reset() {
-    selector_.reset();
-    if (residual_.size() > 0) memory_.fill_zero(residual_.data(), residual_.size());
-    left_out_.reserve(parts.size());
-  }
-  void scale(double factor) {
-    selector_.scale(factor);
-    if (residual_.size() > 0) memory_.rescale(residual_.data(), count, static_cast<T>(factor));
-  }
-  void visit_selector(StateVisitor& visitor) { selector_.visit_state(visitor); }
-  [[nodiscard]] T* residual() { return residual_.data(); }
-  [[nodiscard]] const T* residual() const { return residual_.data(); }
   [[nodiscard]] std::int64_t memory_bytes() const {
-    return memory_.memory_bytes() + selector_.memory_bytes() + residual_.bytes() + gradient_.bytes() + set_aside_.bytes();
+    return memory_.memory_bytes() + contribution.memory_bytes() + gradient_.bytes() + set_aside_.bytes();
   }
 
   const std::vector<Part> parts;
   const std::int64_t count, k, most_selected;
+  Contribution<HostMemory<T>> contribution;
   int awaited = 0;  ///< parts that have not come in this iteration
 
  private:
-  Memory memory_;
-  Selector<Memory> selector_;
-  Buffer<T> residual_, gradient_, set_aside_;
+  Buffer<T> gradient_, set_aside_;
   std::vector<Part> left_out_;
-  bool refuses_non_finite_;
   const T* source_ = nullptr;
-  SparseVector<T> selection_;
 };
 
 }  // namespace weir::fusion

@@ -10,7 +10,7 @@
 #include "collectives/switch_groups.hpp"
 #include "model/choose.hpp"
 #include "plan/plan_config.hpp"
-#include "plan/threshold_estimators.hpp"
+#include "contribution/threshold_estimators.hpp"
 
 namespace weir::detail {
 namespace {

@@ -9,7 +9,7 @@
 #include "collectives/compressed_exchange.hpp"
 #include "collectives/node_shards.hpp"
 #include "compress/compressor.hpp"
-#include "compress/memory.hpp"
+#include "contribution/error_feedback.hpp"
 #include "plan/encoded.hpp"
 #include "plan/plan.hpp"
 #include "plan/plan_config.hpp"
@@ -26,7 +26,7 @@ class Compressed {
   /// `compressor` is packed or linear. `in_nodes`: ranks of a node sum their gradients first, and each owns a shard. `memory`
   /// outlives it.
   Compressed(const ExchangeSpec& whole, std::int64_t seed, const AllreduceRow& algorithm, const compress::Compressor& compressor,
-             const compress::MemoryRules& rules, NcclGroups* nccl, bool in_nodes, Memory& memory)
+             const FeedbackRules& rules, bool keeps_residual, NcclGroups* nccl, bool in_nodes, Memory& memory)
       : memory_(memory),
         seed_(static_cast<std::uint64_t>(seed)),
         rank_(static_cast<std::uint32_t>(whole.topology->rank())),
@@ -38,8 +38,10 @@ class Compressed {
       count_ = mine.count = owns() ? map_->size(map_->mine()) : 0;
       mine.ranks = static_cast<int>(map_->rail().size());
     }
+    if (keeps_residual) residual_ = Array(count_);
+    forget_residual();
     if (!owns() || whole.count == 0) return;
-    gradient_memory_.emplace(rules, count_, memory);
+    feedback_.emplace(rules, count_, memory);
     if (!in_place) wide_ = Array(count_);
     exchange_ = algorithm.packed()
                     ? Memory::make_packed(algorithm, mine, compressor)
@@ -52,17 +54,17 @@ class Compressed {
   /// False where an error keeps this rank from running it: the ranks agree on that beforehand.
   [[nodiscard]] bool usable() const { return !in_node_ || in_node_->usable(); }
 
-  /// `data`, the gradient, becomes the update; `residual` is nullptr without error feedback. All ranks have agreed on the run.
-  task<void> run(Channel channel, G* data, T* residual, std::int64_t iteration) {
+  /// `data`, the gradient, becomes the update. All ranks have agreed on the run.
+  task<void> run(Channel channel, G* data, std::int64_t iteration) {
     if (map_) co_await in_node_->reduce_scatter(channel, data);
     if (exchange_) {
       G* const part = data + begin();
-      const T* const values = co_await compensate(channel, part, residual);
+      const T* const values = co_await compensate(channel, part);
       const StageScope stage = channel.stage(Stage::exchange);
       if constexpr (in_place) {
-        co_await exchange_->run(exchange_channel(channel), draw(iteration), values, residual, part);
+        co_await exchange_->run(exchange_channel(channel), draw(iteration), values, residual_.data(), part);
       } else {
-        co_await exchange_->run(exchange_channel(channel), draw(iteration), values, residual, wide_.data());
+        co_await exchange_->run(exchange_channel(channel), draw(iteration), values, residual_.data(), wide_.data());
         memory_.narrow(wide_.data(), part, count_);
       }
     }
@@ -70,32 +72,37 @@ class Compressed {
   }
 
   /// Without messages: what this rank contributes. Not of shards, and of packed ones only.
-  std::int64_t encode(encoded::Writer& writer, const G* gradient, T* residual, std::int64_t iteration, std::byte* out) {
-    const T* const values = gradient_memory_ ? run_here(compensated(gradient, residual)) : gradient;  // none: there are no elements
-    return writer.write_packed(draw(iteration), values, out, residual);
+  std::int64_t encode(encoded::Writer& writer, const G* gradient, std::int64_t iteration, std::byte* out) {
+    const T* const values = feedback_ ? run_here(compensated(gradient)) : gradient;  // none: there are no elements
+    return writer.write_packed(draw(iteration), values, out, residual_.data());
   }
   /// Whether ranks of a node share what they exchange.
   [[nodiscard]] bool in_nodes() const { return map_.has_value(); }
 
+  [[nodiscard]] std::span<const T> residual() const { return {residual_.data(), static_cast<std::size_t>(residual_.size())}; }
   /// Takes over what `other` keeps of gradients, of the same elements.
-  void take_memory(Compressed& other) {
-    if (gradient_memory_ && other.gradient_memory_) gradient_memory_->take(*other.gradient_memory_);
+  void take_residual(Compressed& other) {
+    std::swap(residual_, other.residual_);
+    if (feedback_ && other.feedback_) feedback_->take(*other.feedback_);
   }
   void reset() {
-    if (gradient_memory_) gradient_memory_->reset();
+    if (feedback_) feedback_->reset();
     if (exchange_) exchange_->reset();
+    forget_residual();
   }
   void scale(double factor) {
-    if (gradient_memory_) gradient_memory_->scale(factor);
+    if (residual_.size() > 0) memory_.rescale(residual_.data(), residual_.size(), static_cast<T>(factor));
+    if (feedback_) feedback_->scale(factor);
   }
   void visit_state(StateVisitor& visitor, const StateVisitor::Copy& copy) {
-    if (gradient_memory_) gradient_memory_->visit_state(visitor, copy);
+    visitor.array("residual", residual_.data(), residual_.size(), copy);
+    if (feedback_) feedback_->visit_state(visitor, copy);
     if (!exchange_) return;
     const StateVisitor::Scope scope(visitor, "exchange");
     exchange_->visit_state(visitor);
   }
   [[nodiscard]] std::int64_t memory_bytes() const {
-    return wide_.bytes() + (gradient_memory_ ? gradient_memory_->memory_bytes() : 0) + (exchange_ ? exchange_->memory_bytes() : 0) +
+    return residual_.bytes() + wide_.bytes() + (feedback_ ? feedback_->memory_bytes() : 0) + (exchange_ ? exchange_->memory_bytes() : 0) +
            (in_node_ ? in_node_->memory_bytes() : 0);
   }
 
@@ -120,23 +127,29 @@ class Compressed {
     return {whole.count, whole.final_k, whole.ranks, whole.divisor, make_dense};
   }
 
-  task<const T*> compensate(Channel channel, const G* gradient, T* residual) {
+  void forget_residual() {
+    if (residual_.size() == 0) return;
+    memory_.fill_zero(residual_.data(), residual_.size());
+    memory_.finish();
+  }
+
+  task<const T*> compensate(Channel channel, const G* gradient) {
     const StageScope stage = channel.stage(Stage::select);
-    co_return co_await compensated(gradient, residual);
+    co_return co_await compensated(gradient);
   }
   /// What is to be compressed, in the residual if there is one.
-  task<const T*> compensated(const G* gradient, T* residual) {
-    if (gradient_memory_->idle()) co_return taken_up(gradient, residual);
-    const T* const prepared = co_await gradient_memory_->prepare(gradient, residual);
-    gradient_memory_->commit();
-    if (residual == nullptr) co_return prepared;
-    memory_.add(prepared, residual, count_);
-    co_return residual;
+  task<const T*> compensated(const G* gradient) {
+    if (feedback_->idle()) co_return taken_up(gradient);
+    const T* const prepared = co_await feedback_->prepare(gradient, residual_.data());
+    feedback_->commit();
+    if (residual_.size() == 0) co_return prepared;
+    memory_.add(prepared, residual_.data(), count_);
+    co_return residual_.data();
   }
-  const T* taken_up(const G* gradient, T* residual) {
-    if (residual != nullptr) {
-      memory_.add(gradient, residual, count_);
-      return residual;
+  const T* taken_up(const G* gradient) {
+    if (residual_.size() > 0) {
+      memory_.add(gradient, residual_.data(), count_);
+      return residual_.data();
     }
     if constexpr (in_place) {
       return gradient;
@@ -152,9 +165,10 @@ class Compressed {
   std::int64_t count_;
   std::optional<ShardMap> map_;
   std::optional<typename Memory::NodeShards> in_node_;
-  std::optional<compress::GradientMemory<Memory>> gradient_memory_;
+  std::optional<ErrorFeedback<Memory>> feedback_;
   std::unique_ptr<CompressedExchange> exchange_;
-  Array wide_;  // where gradients are narrower: them, then the update
+  Array residual_;  // empty without error feedback
+  Array wide_;      // where gradients are narrower: them, then the update
 };
 
 }  // namespace weir::detail

@@ -59,8 +59,8 @@ Feedback feedback_of(const AllreduceConfig& c, const Compressor& compressor) {
   return compressor.row->feedback && why_no_feedback(compressor).empty() ? Feedback::residual : Feedback::none;
 }
 
-compress::MemoryRules memory_rules(const AllreduceConfig& c, const Compressor& compressor, int ranks) {
-  compress::MemoryRules rules;
+FeedbackRules feedback_rules(const AllreduceConfig& c, const Compressor& compressor, int ranks) {
+  FeedbackRules rules;
   if (!compressor) return rules;
   if (compressor.row->momentum != nullptr) rules.momentum = compressor.row->momentum(compressor.parameters);
   rules.gain = c.feedback_gain;

@@ -6,7 +6,7 @@
 
 #include "collectives/allreduce.hpp"
 #include "compress/compressor.hpp"
-#include "compress/memory.hpp"
+#include "contribution/error_feedback.hpp"
 
 namespace weir {
 
@@ -16,7 +16,7 @@ namespace weir {
 /// none, residual or ef21.
 [[nodiscard]] Feedback feedback_of(const AllreduceConfig& config, const compress::Compressor& compressor);
 /// What comes between the gradient and the residual.
-[[nodiscard]] compress::MemoryRules memory_rules(const AllreduceConfig& config, const compress::Compressor& compressor, int ranks);
+[[nodiscard]] FeedbackRules feedback_rules(const AllreduceConfig& config, const compress::Compressor& compressor, int ranks);
 /// Throws Error(WEIR_ERR_ARGUMENT) where what the configuration says of compressor and memory does not go together.
 void check_compression(const AllreduceConfig& config);
 /// "qsgd levels=7,bucket=512", for messages and for comparison between ranks.

@@ -17,7 +17,7 @@
 #include "nccl/allreduce_dense.hpp"
 #include "nccl/node_sum.hpp"
 #include "plan/device_stream.hpp"
-#include "plan/host_memory.hpp"
+#include "contribution/host_memory.hpp"
 
 namespace weir {
 

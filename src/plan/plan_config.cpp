@@ -9,7 +9,7 @@
 #include "collectives/allreduce.hpp"
 #include "communicator/input_error.hpp"
 #include "plan/compression.hpp"
-#include "plan/threshold_estimators.hpp"
+#include "contribution/threshold_estimators.hpp"
 
 namespace weir {
 namespace {

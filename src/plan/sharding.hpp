@@ -3,7 +3,7 @@
 
 #include "collectives/allreduce.hpp"
 #include "collectives/node_shards.hpp"
-#include "plan/threshold_estimators.hpp"
+#include "contribution/threshold_estimators.hpp"
 
 namespace weir::detail {
 

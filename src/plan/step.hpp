@@ -12,11 +12,11 @@
 #include "collectives/control.hpp"
 #include "collectives/switch_groups.hpp"
 #include "communicator/input_error.hpp"
+#include "contribution/contribution.hpp"
 #include "plan/compressed.hpp"
 #include "plan/compression.hpp"
 #include "plan/plan.hpp"
 #include "plan/plan_config.hpp"
-#include "plan/selector.hpp"
 #include "plan/sharding.hpp"
 
 namespace weir::detail {
@@ -41,7 +41,7 @@ class Step {
     config_.compressor_parameters = compressor_.parameters.text();
     config_.error_feedback = feedback_;
     const AllreduceRow& row = row_in_force();
-    const compress::MemoryRules rules = memory_rules(config_, compressor_, whole.ranks);
+    const FeedbackRules rules = feedback_rules(config_, compressor_, whole.ranks);
     in_nodes = in_nodes && row.sharded;
     if (feedback_ == Feedback::ef21) estimate_ = Array(config_.count);
     divisor_ = estimated_.divisor = whole.divisor;
@@ -75,25 +75,25 @@ class Step {
                                       : in_nodes  ? "dense_torus2d"
                                                   : Memory::flat_dense,
                                       of_dense_runs(whole), nccl);
-        compressed_.emplace(whole, config_.seed, row, compressor_, rules, nccl, in_nodes, *memory_);
-        if (feedback_ != Feedback::none) residual_ = Array(compressed_->size());
-        forget_residual();
+        compressed_.emplace(whole, config_.seed, row, compressor_, rules, feedback_ != Feedback::none, nccl, in_nodes, *memory_);
+        forget_estimate();
         return;
       }
     }
     if (config_.dense_iterations > 0)
       dense_ = Memory::make_dense(in_nodes ? "dense_torus2d" : Memory::flat_dense, of_dense_runs(whole), nccl);
-    forget_residual();  // the estimate is every rank's
+    forget_estimate();  // it is every rank's
     if (sharding_ && sharding_->map.mine() < 0) return;
     sparse_ = Memory::make_sparse(row, exchange);
     const Explanation text = sparse_->explanation();
     if (!text.how.empty()) plan_.explanation += fmt::format("{}\n  {}\n", text.how, text.why);
-    selector_.emplace(setup, *memory_);
-    gradient_memory_.emplace(rules, exchange.count, *memory_);
-    wire_ = exchange.wire();
-    if (config_.wire_values != WireValues::native) rounded_ = Array(exchange.largest_local);
-    if (feedback_ != Feedback::none) residual_ = Array(exchange.count);
-    forget_residual();
+    contribution_.emplace(ContributionRules{.selection = setup,
+                                            .most_selected = exchange.largest_local,
+                                            .feedback = rules,
+                                            .keeps_residual = feedback_ != Feedback::none,
+                                            .refuses_non_finite = config_.non_finite != NonFinite::propagate,
+                                            .wire = exchange.wire()},
+                          *memory_);
   }
 
   /// The first part of a run: all messages. One of `dense`, to be overwritten with the update, and `sparse_only`, read, is the
@@ -130,20 +130,16 @@ class Step {
   void reset() {
     update_ = {};
     if (sparse_) sparse_->reset();
-    if (selector_) selector_->reset();
-    if (gradient_memory_) gradient_memory_->reset();
+    if (contribution_) contribution_->reset();
     if (compressed_) compressed_->reset();
-    forget_residual();
+    forget_estimate();
   }
 
   /// What is kept of gradients becomes `factor` times what it was.
   void scale(double factor) {
-    for (Array* const kept : {&residual_, &estimate_}) {
-      if (kept->size() > 0) memory_->rescale(kept->data(), kept->size(), static_cast<T>(factor));
-    }
+    if (estimate_.size() > 0) memory_->rescale(estimate_.data(), estimate_.size(), static_cast<T>(factor));
     if (sparse_) sparse_->scale(factor);
-    if (selector_) selector_->scale(factor);
-    if (gradient_memory_) gradient_memory_->scale(factor);
+    if (contribution_) contribution_->scale(factor);
     if (compressed_) compressed_->scale(factor);
     memory_->finish();
   }
@@ -158,17 +154,20 @@ class Step {
       const StateVisitor::Placed placed(visitor, {Share::agreed, mine});
       sparse_->visit_state(visitor);
     }
-    if (selector_) {
+    if (contribution_) {
       const StateVisitor::Scope scope(visitor, "selector");
-      selector_->visit_state(visitor);
+      contribution_->visit_selector(visitor);
     }
     const StateVisitor::Copy copy = [this](void* to, const void* from, std::int64_t bytes) { memory_->copy(to, from, bytes); };
     if (compressor_) visitor.text("compressor", compression_text(config_), Share::layout);
     {
       const StateVisitor::Placed placed(visitor, {Share::summed, mine});
-      visitor.array("residual", residual_.data(), residual_.size(), copy);
-      if (gradient_memory_) gradient_memory_->visit_state(visitor, copy);
-      if (compressed_) compressed_->visit_state(visitor, copy);
+      if (contribution_)
+        contribution_->visit_residual(visitor, copy);
+      else if (compressed_)
+        compressed_->visit_state(visitor, copy);
+      else
+        visitor.array("residual", static_cast<T*>(nullptr), 0, copy);
     }
     if (estimate_.size() > 0) {
       const StateVisitor::Placed placed(visitor, {Share::agreed, range_of(config_.count, 0, config_.count)});
@@ -184,18 +183,17 @@ class Step {
   }
   /// This step, which is fresh, goes on with the residual of `last`, which keeps the same and is fresh afterwards.
   void take_residual(Step& last) {
-    std::swap(residual_, last.residual_);
     std::swap(estimate_, last.estimate_);
     std::swap(estimated_, last.estimated_);
-    if (gradient_memory_ && last.gradient_memory_) gradient_memory_->take(*last.gradient_memory_);
-    if (compressed_ && last.compressed_) compressed_->take_memory(*last.compressed_);
+    if (contribution_ && last.contribution_) contribution_->take(*last.contribution_);
+    if (compressed_ && last.compressed_) compressed_->take_residual(*last.compressed_);
     last.reset();
   }
 
   [[nodiscard]] std::int64_t memory_bytes() const {
-    return memory_->memory_bytes() + residual_.bytes() + rounded_.bytes() + (selector_ ? selector_->memory_bytes() : 0) +
+    return memory_->memory_bytes() + (contribution_ ? contribution_->memory_bytes() : 0) +
            (sparse_ ? sparse_->memory_bytes() : 0) + (dense_ ? dense_->memory_bytes() : 0) +
-           (sharding_ ? sharding_->memory_bytes() : 0) + (gradient_memory_ ? gradient_memory_->memory_bytes() : 0) +
+           (sharding_ ? sharding_->memory_bytes() : 0) +
            (compressed_ ? compressed_->memory_bytes() : 0) + estimate_.bytes() + (writer_ ? writer_->memory_bytes() : 0);
   }
   [[nodiscard]] std::int64_t residual_begin() const {
@@ -206,7 +204,9 @@ class Step {
 
   [[nodiscard]] const AllreduceConfig& config() const { return config_; }
   [[nodiscard]] SparseVector<T> update() const { return update_; }
-  [[nodiscard]] std::span<const T> residual() const { return {residual_.data(), static_cast<std::size_t>(residual_.size())}; }
+  [[nodiscard]] std::span<const T> residual() const {
+    return contribution_ ? contribution_->residual() : compressed_ ? compressed_->residual() : std::span<const T>();
+  }
 
  private:
   /// What lives on beside the estimate.
@@ -258,10 +258,9 @@ class Step {
 
   [[nodiscard]] Channel channel() { return plan_.channel(); }
 
-  void forget_residual() {
-    if (estimate_.size() > 0) memory_->fill_zero(estimate_.data(), estimate_.size());
-    if (residual_.size() == 0) return;
-    memory_->fill_zero(residual_.data(), residual_.size());
+  void forget_estimate() {
+    if (estimate_.size() == 0) return;
+    memory_->fill_zero(estimate_.data(), estimate_.size());
     memory_->finish();
   }
 
@@ -300,7 +299,7 @@ class Step {
 
   task<void> run_compressed(G* data) {
     if constexpr (compresses) {
-      co_await compressed_->run(channel(), data, residual_data(), iteration_);
+      co_await compressed_->run(channel(), data, iteration_);
       if constexpr (std::is_same_v<G, T>) {  // check_compression() refuses others
         if (estimate_.size() > 0) deliver_estimate(data, {nullptr, data, config_.count});
       }
@@ -328,46 +327,39 @@ class Step {
     }
 
     // Ok-Topk Algorithm 2: 1. compensate and select in one pass
-    selected_ = input_error == 0 && sparse_ != nullptr;
+    selected_ = input_error == 0 && contribution_.has_value();
     StageScope stage = channel().stage(Stage::select);
-    prepared_ = nullptr;
-    if (selected_ && !gradient_memory_->idle()) prepared_ = co_await gradient_memory_->prepare(gradient, residual_data());
-    if (selected_) {
-      const bool refuses = config_.non_finite != NonFinite::propagate;
-      bool finite = true;
-      if (prepared_ != nullptr)
-        finite = co_await selector_->select(prepared_, residual_data(), k, refuses, draw());
-      else
-        finite = co_await selector_->select(gradient, residual_data(), k, refuses, draw());
-      if (!finite) input_error = input_error_word(InputError::non_finite, comm_.topology.rank());
-    }
-    local_ = input_error == 0 && selected_ ? selector_->selection() : SparseVector<T>{};
-    statistics_.selected_local = local_.count;
+    bool finite = true;
+    if (selected_) finite = co_await contribution_->select(gradient, k, draw());
+    if (!finite) input_error = input_error_word(InputError::non_finite, comm_.topology.rank());
+    statistics_.selected_local = selected_ && finite ? contribution_->selection().count : 0;
 
     // 2. exchange
     stage.next(Stage::exchange);
     outcome_.input_error = input_error;
-    if (sparse_) outcome_ = co_await sparse_->run(exchange_channel(), rounded(local_), k, input_error);
+    if (sparse_) {
+      const SparseVector<T> local = selected_ && finite ? contribution_->travelling() : SparseVector<T>{};
+      outcome_ = co_await sparse_->run(exchange_channel(), local, k, input_error);
+    }
     stage.end();
     mine_ = outcome_;
     if (sharding_) outcome_ = co_await sharding_->allgather(channel(), outcome_);
-    gradient_ = gradient;
     dense_result_ = dense;
   }
 
   void apply_sparse() {
     const StageScope stage = channel().stage(Stage::apply);
     if (outcome_.input_error != 0) {
-      if (selected_ && feedback_ != Feedback::none) roll_back();
+      if (selected_) contribution_->roll_back(plan_.has_owner());
       statistics_.selected_local = 0;
     }
     if (plan_.is_accepted(outcome_.input_error)) {
       // 3. what was delivered leaves the residual
-      if (selected_) settle_run();
+      if (selected_) contribution_->settle(mine_.update, mine_.undelivered, mine_.undelivered_runs);
       update_ = outcome_.update;
     }
     statistics_.selected_global = update_.count;
-    statistics_.rethresholded = outcome_.rethresholded || (selector_ && selector_->rethresholded());
+    statistics_.rethresholded = outcome_.rethresholded || (contribution_ && contribution_->rethresholded());
     statistics_.recut = outcome_.recut;
     statistics_.balanced = outcome_.balanced;
     log(comm_.settings.log, LogLevel::debug, "rank {}: plan '{}', iteration {}: {} local, {} global entries{}{}{}{}",
@@ -389,43 +381,12 @@ class Step {
             static_cast<std::uint32_t>(comm_.topology.rank())};
   }
 
-  /// Where what was selected from is still there.
-  void roll_back() {
-    if (prepared_ != nullptr && gradient_memory_->decays())
-      gradient_memory_->restore(residual_.data());
-    else if (prepared_ != nullptr)
-      selector_->roll_back(prepared_, residual_.data());
-    else if (plan_.has_owner())
-      selector_->roll_back(gradient_, residual_.data());
-  }
-  [[nodiscard]] T* residual_data() { return feedback_ != Feedback::none ? residual_.data() : nullptr; }
   [[nodiscard]] Channel exchange_channel() { return sharding_ ? channel().group(sharding_->map.rail()) : channel(); }
 
   [[nodiscard]] std::string_view why_not_encoded() const;
   std::int64_t encode_packed(const float* gradient, std::byte* out);
   std::int64_t encode_sparse(const float* gradient, std::byte* out);
   std::int64_t encode_nothing(std::byte* out);
-
-  /// What of `local` travels.
-  SparseVector<T> rounded(SparseVector<T> local) {
-    if (config_.wire_values == WireValues::native) return local;
-    memory_->round(wire_, local, rounded_.data());
-    return {local.indices, rounded_.data(), local.count};
-  }
-
-  void settle_run() {
-    if (feedback_ != Feedback::none) settle();
-    if (!gradient_memory_) return;
-    gradient_memory_->commit();
-    gradient_memory_->mask(local_, mine_.update);
-  }
-
-  void settle() {
-    selector_->settle(residual_.data(), mine_.update);
-    memory_->scatter_add(residual_.data(), mine_.undelivered, mine_.undelivered_runs);
-    if (config_.wire_values != WireValues::native)
-      memory_->return_rounded(wire_, residual_.data(), local_, rounded_.data(), mine_.update);
-  }
 
   AllreduceConfig config_;
   compress::Compressor compressor_;
@@ -434,28 +395,21 @@ class Step {
   CommunicatorState& comm_;
   Statistics& statistics_;
   std::optional<Memory> memory_;
-  Array residual_;   // of my shard, where the algorithm shards
-  wire::Wire wire_;  // of the selection
-  Array rounded_;    // the selection, as it travels
-  Array estimate_;   // EF21: the sum of all updates
+  Array estimate_;  // EF21: the sum of all updates
   Estimated estimated_;
   double divisor_ = 1;  // of updates
   std::unique_ptr<DenseAllreduce<G>> dense_;
   std::unique_ptr<SparseAllreduce<T>> sparse_;
-  std::optional<Selector<Memory>> selector_;
+  std::optional<Contribution<Memory>> contribution_;  // of sparse runs, to the exchange of my shard where the algorithm shards
   std::optional<Sharding<Memory>> sharding_;
-  std::optional<compress::GradientMemory<Memory>> gradient_memory_;  // of sparse runs; of compressed ones it is theirs
   std::optional<CompressedRun> compressed_;
   std::optional<encoded::Writer> writer_;  // once something has been encoded
   SparseVector<T> update_;
   std::int64_t iteration_ = 0;  // of the schedule
   // From exchange() to apply():
   bool sparse_run_ = false, selected_ = false;
-  const G* gradient_ = nullptr;
-  const T* prepared_ = nullptr;  // what has taken its place, if anything has
   G* dense_result_ = nullptr;
-  SparseOutcome<T> outcome_, mine_;  // of the whole, and of the exchange that `local_` went into
-  SparseVector<T> local_;
+  SparseOutcome<T> outcome_, mine_;  // of the whole, and of the exchange that this rank contributed to
   std::uint64_t words_[2] = {};
 };
 

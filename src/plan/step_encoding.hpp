@@ -50,26 +50,20 @@ std::int64_t Step<Memory>::encode_packed(const float* gradient, std::byte* out) 
     return encode_nothing(out);
   statistics_.selected_local = config_.count;
   (void)plan_.is_accepted(0);
-  return compressed_->encode(*writer_, gradient, residual_data(), iteration_, out);
+  return compressed_->encode(*writer_, gradient, iteration_, out);
 }
 
 template <class Memory>
 std::int64_t Step<Memory>::encode_sparse(const float* gradient, std::byte* out) {
-  gradient_ = gradient;
-  prepared_ = gradient_memory_->idle() ? nullptr : run_here(gradient_memory_->prepare(gradient, residual_data()));
-  const bool refuse = config_.non_finite != NonFinite::propagate;
-  if (!run_here(selector_->select(prepared_ != nullptr ? prepared_ : gradient, residual_data(), statistics_.k, refuse, draw()))) {
-    if (feedback_ != Feedback::none) roll_back();
+  if (!run_here(contribution_->select(gradient, statistics_.k, draw()))) {
+    contribution_->roll_back(true);
     return encode_nothing(out);
   }
-  local_ = selector_->selection();
-  statistics_.selected_local = local_.count;
-  statistics_.rethresholded = selector_->rethresholded();
-  const std::int64_t bytes = writer_->write_sparse(rounded(local_), out);
+  statistics_.selected_local = contribution_->selection().count;
+  statistics_.rethresholded = contribution_->rethresholded();
+  const std::int64_t bytes = writer_->write_sparse(contribution_->travelling(), out);
   (void)plan_.is_accepted(0);
-  mine_ = {};
-  mine_.update = local_;
-  settle_run();
+  contribution_->settle(contribution_->selection());
   return bytes;
 }
 

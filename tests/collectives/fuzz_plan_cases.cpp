@@ -9,7 +9,7 @@
 #include "compress/compressor.hpp"
 #include "model/choose.hpp"
 #include "plan/plan_config.hpp"
-#include "plan/threshold_estimators.hpp"
+#include "contribution/threshold_estimators.hpp"
 #include "support/algorithm_parameters.hpp"
 #include "support/thresholds.hpp"
 

@@ -57,7 +57,7 @@ class Checker {
     return compressor_ ? feedback_of(config_, compressor_) != Feedback::none : config_.error_feedback != Feedback::none;
   }
   /// Velocities are compressed, not gradients.
-  [[nodiscard]] bool keeps_velocity() const { return memory_rules(config_, compressor_, ranks()).uses_velocity(); }
+  [[nodiscard]] bool keeps_velocity() const { return feedback_rules(config_, compressor_, ranks()).uses_velocity(); }
   [[nodiscard]] bool is_of(std::string_view compressor) const { return compressor_ && compressor_.row->name == compressor; }
   [[nodiscard]] bool is_linear() const { return compressor_ && compressor_.row->carriage == compress::Carriage::linear; }
   [[nodiscard]] bool is_dense() const { return row_->dense() || age_ < config_.dense_iterations; }

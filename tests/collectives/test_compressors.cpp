@@ -134,7 +134,7 @@ void check(const Case& c) {
   }
   const compress::Compressor compressor = compress::make_compressor(c.row->name, c.parameters);
   const AllreduceConfig config = c.config();
-  const compress::MemoryRules rules = memory_rules(config, compressor, c.machine.ranks);
+  const FeedbackRules rules = feedback_rules(config, compressor, c.machine.ranks);
   // A mean over senders is no sum, and a velocity no gradient.
   const bool of_senders = c.parameters.find("mean=senders") != std::string::npos;
   if (feedback_of(config, compressor) == Feedback::residual && !rules.uses_velocity() && !of_senders) check_conservation(c, steps);

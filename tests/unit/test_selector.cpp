@@ -8,7 +8,7 @@
 #include <random>
 #include <set>
 
-#include "plan/selector.hpp"
+#include "contribution/selector.hpp"
 #include "support/allocation_count.hpp"
 #include "support/catch.hpp"
 #include "support/inputs.hpp"

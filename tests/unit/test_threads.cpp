@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/threads.hpp"
-#include "plan/selector.hpp"
+#include "contribution/selector.hpp"
 #include "support/allocation_count.hpp"
 #include "support/catch.hpp"
 #include "support/inputs.hpp"

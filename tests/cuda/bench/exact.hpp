@@ -5,7 +5,7 @@
 
 #include "cuda/runtime.hpp"
 #include "kernels/cuda_kernels.hpp"
-#include "plan/threshold_estimators.hpp"
+#include "contribution/threshold_estimators.hpp"
 
 namespace weir::bench {
 

@@ -9,9 +9,9 @@
 #include "base/state.hpp"
 #include "collectives/allreduce.hpp"
 #include "kernels/kernels.hpp"
-#include "plan/host_memory.hpp"
-#include "plan/threshold_estimators.hpp"
-#include "plan/threshold_forecast.hpp"
+#include "contribution/host_memory.hpp"
+#include "contribution/threshold_estimators.hpp"
+#include "contribution/threshold_forecast.hpp"
 
 namespace weir {
 

@@ -1,5 +1,5 @@
-// memory.hpp: what comes between a rank's gradient g and its residual r (GRACE section IV: phi = decay r + gain g is compressed,
-// and r becomes what of phi is not delivered).
+// error_feedback.hpp: what comes between a rank's gradient g and its residual r (GRACE section IV: phi = decay r + gain g is
+// compressed, and r becomes what of phi is not delivered).
 //
 // Residuals are kept by adding the gradient to them, which selection does on its way. All that is not that plain is brought to this
 // form here: some other vector x takes the gradient's place, so that r + x is what is to be compressed:
@@ -21,11 +21,11 @@
 #include "collectives/allreduce.hpp"
 #include "compress/compressor.hpp"
 
-namespace weir::compress {
+namespace weir {
 
-struct MemoryRules {
+struct FeedbackRules {
   double decay = 1, gain = 1;
-  Momentum momentum;
+  compress::Momentum momentum;
   bool differences = false;  ///< EF21
   int ranks = 1;
 
@@ -38,13 +38,13 @@ struct MemoryRules {
 
 /// A template over what arrays are in: HostMemory or CudaMemory of plans.
 template <class Memory>
-class GradientMemory {
+class ErrorFeedback {
  public:
   using G = typename Memory::Gradient;
   using T = typename Memory::Value;
 
   /// `memory` outlives it.
-  GradientMemory(const MemoryRules& rules, std::int64_t count, Memory& memory) : rules_(rules), count_(count), memory_(memory) {
+  ErrorFeedback(const FeedbackRules& rules, std::int64_t count, Memory& memory) : rules_(rules), count_(count), memory_(memory) {
     if (rules.idle()) return;
     prepared_ = Array(count);
     if (decays()) residual_ = Array(count);
@@ -102,7 +102,7 @@ class GradientMemory {
     if (keeps()) visitor.array(uses_velocity() ? "velocity" : "last_gradient", kept_.data(), kept_.size(), copy);
   }
   /// Takes over what `other` keeps, which has the same rules and elements.
-  void take(GradientMemory& other) { std::swap(kept_, other.kept_); }
+  void take(ErrorFeedback& other) { std::swap(kept_, other.kept_); }
   [[nodiscard]] std::int64_t memory_bytes() const { return prepared_.bytes() + residual_.bytes() + kept_.bytes() + next_.bytes(); }
 
  private:
@@ -129,7 +129,7 @@ class GradientMemory {
     co_return norm > most ? most / norm : 1;
   }
 
-  MemoryRules rules_;
+  FeedbackRules rules_;
   std::int64_t count_;
   Memory& memory_;
   Array prepared_;
@@ -137,4 +137,4 @@ class GradientMemory {
   Array kept_, next_;  // velocity or last gradient; what it will be
 };
 
-}  // namespace weir::compress
+}  // namespace weir

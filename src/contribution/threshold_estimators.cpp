@@ -1,4 +1,4 @@
-#include "plan/threshold_estimators.hpp"
+#include "contribution/threshold_estimators.hpp"
 
 #include <algorithm>
 #include <cmath>

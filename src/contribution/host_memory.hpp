@@ -28,7 +28,7 @@
 #include "compress/compressor.hpp"
 #include "compress/strata.hpp"
 #include "kernels/kernels.hpp"
-#include "plan/threshold_estimators.hpp"
+#include "contribution/threshold_estimators.hpp"
 
 namespace weir {
 

@@ -1,0 +1,151 @@
+// contribution.hpp: what a rank contributes to an exchange of entries, and what it keeps of its gradients until they are delivered.
+//
+// It is the only owner of "nothing is lost" for entries. With r the residual before a run, x the gradient, or what error feedback
+// puts in its place, and r' the residual after it:
+//
+//   r + x = r' + what the exchange has delivered of this rank's entries        up to rounding at the size of the sums
+//
+// What the exchange drops of them on the way it hands back as undelivered, to the rank that has it; the law then holds for the sum
+// over all ranks. Where a run delivers nothing, r' = r.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "async/task.hpp"
+#include "base/state.hpp"
+#include "codec/wire.hpp"
+#include "collectives/allreduce.hpp"
+#include "contribution/error_feedback.hpp"
+#include "contribution/selector.hpp"
+
+namespace weir {
+
+struct ContributionRules {
+  SelectionSetup selection;
+  std::int64_t most_selected = 0;  ///< entries of one selection
+  FeedbackRules feedback;
+  bool keeps_residual = true;
+  bool refuses_non_finite = true;
+  wire::Wire wire;  ///< how the entries travel
+};
+
+/// A template over what arrays are in: HostMemory or CudaMemory. A run is select(), travelling(), then settle() or roll_back().
+template <class Memory>
+class Contribution {
+ public:
+  using G = typename Memory::Gradient;
+  using T = typename Memory::Value;
+  using Array = typename Memory::template Array<T>;
+
+  /// `memory` outlives it. Allocates everything.
+  Contribution(const ContributionRules& rules, Memory& memory)
+      : rules_(rules),
+        memory_(memory),
+        selector_(rules.selection, memory),
+        feedback_(rules.feedback, rules.selection.count, memory),
+        residual_(rules.keeps_residual ? rules.selection.count : 0),
+        rounded_(rules.wire.values != WireValues::native ? rules.most_selected : 0) {
+    forget_residual();
+  }
+
+  /// Adds the gradient to the residual, and selects k entries of the sum (Ok-Topk Algorithm 2). `gradient` stays until the run has
+  /// settled; roll_back() may do without it. Returns false, with nothing selected, where something is not finite and may not be.
+  /// `draw` is of random selections.
+  task<bool> select(const G* gradient, std::int64_t k, Draw draw = {}) {
+    gradient_ = gradient;
+    prepared_ = feedback_.idle() ? nullptr : co_await feedback_.prepare(gradient, residual_.data());
+    bool finite = true;
+    if (prepared_ != nullptr)
+      finite = co_await selector_.select(prepared_, residual_.data(), k, rules_.refuses_non_finite, draw);
+    else
+      finite = co_await selector_.select(gradient, residual_.data(), k, rules_.refuses_non_finite, draw);
+    selection_ = finite ? selector_.selection() : SparseVector<T>{};
+    co_return finite;
+  }
+  [[nodiscard]] SparseVector<T> selection() const { return selection_; }
+  /// Returns the selection as it travels: rounded where the wire rounds.
+  [[nodiscard]] SparseVector<T> travelling() {
+    if (rounded_.size() == 0) return selection_;
+    memory_.round(rules_.wire, selection_, rounded_.data());
+    return {selection_.indices, rounded_.data(), selection_.count};
+  }
+
+  /// Takes what was delivered out of the residual. Puts into it what the exchange hands back, and what rounding has taken. Indices of
+  /// `delivered` ascend; those of `undelivered` do so in runs that end at `runs`, or in one where there are none.
+  void settle(SparseVector<T> delivered, SparseVector<T> undelivered = {}, std::span<const std::int64_t> runs = {}) {
+    if (residual_.size() > 0) {
+      selector_.settle(residual_.data(), delivered);
+      memory_.scatter_add(residual_.data(), undelivered, runs);
+      if (rounded_.size() > 0) memory_.return_rounded(rules_.wire, residual_.data(), selection_, rounded_.data(), delivered);
+    }
+    feedback_.commit();
+    feedback_.mask(selection_, delivered);
+  }
+  /// Puts an entry back that an exchange has handed back. After settle(); in host memory.
+  void give_back(std::int64_t index, T value) {
+    if (residual_.size() > 0) residual_[index] += value;
+  }
+  /// Makes the residual what it was before select(), up to rounding at the size of the threshold. `gradient_is_there`: the caller's
+  /// gradient may be read; without it the residual keeps the sum, unless something was prepared in the gradient's place.
+  void roll_back(bool gradient_is_there) {
+    if (residual_.size() == 0) return;
+    if (prepared_ != nullptr && feedback_.decays())
+      feedback_.restore(residual_.data());
+    else if (prepared_ != nullptr)
+      selector_.roll_back(prepared_, residual_.data());
+    else if (gradient_is_there)
+      selector_.roll_back(gradient_, residual_.data());
+  }
+
+  void reset() {
+    selector_.reset();
+    feedback_.reset();
+    forget_residual();
+  }
+  /// What is kept of gradients becomes `factor` times what it was.
+  void scale(double factor) {
+    if (residual_.size() > 0) memory_.rescale(residual_.data(), residual_.size(), static_cast<T>(factor));
+    selector_.scale(factor);
+    feedback_.scale(factor);
+  }
+  /// Takes over the residual, and what else is kept, of `other`, which has the same rules and elements.
+  void take(Contribution& other) {
+    std::swap(residual_, other.residual_);
+    feedback_.take(other.feedback_);
+  }
+  void visit_selector(StateVisitor& visitor) { selector_.visit_state(visitor); }
+  void visit_residual(StateVisitor& visitor, const StateVisitor::Copy& copy) {
+    visitor.array("residual", residual_.data(), residual_.size(), copy);
+    feedback_.visit_state(visitor, copy);
+  }
+
+  /// Returns the residual, or nothing where none is kept.
+  [[nodiscard]] std::span<T> residual() { return {residual_.data(), static_cast<std::size_t>(residual_.size())}; }
+  [[nodiscard]] std::span<const T> residual() const { return {residual_.data(), static_cast<std::size_t>(residual_.size())}; }
+  /// Mode reuse: the last selection found its threshold anew.
+  [[nodiscard]] bool rethresholded() const { return selector_.rethresholded(); }
+  [[nodiscard]] std::int64_t memory_bytes() const {
+    return selector_.memory_bytes() + feedback_.memory_bytes() + residual_.bytes() + rounded_.bytes();
+  }
+
+ private:
+  void forget_residual() {
+    if (residual_.size() == 0) return;
+    memory_.fill_zero(residual_.data(), residual_.size());
+    memory_.finish();
+  }
+
+  ContributionRules rules_;
+  Memory& memory_;
+  Selector<Memory> selector_;
+  ErrorFeedback<Memory> feedback_;
+  Array residual_, rounded_;
+  // Of the last run:
+  const G* gradient_ = nullptr;
+  const T* prepared_ = nullptr;  // what error feedback has put in its place, if anything
+  SparseVector<T> selection_;
+};
+
+}  // namespace weir
