@@ -111,19 +111,32 @@ bool PlanImpl::retire() noexcept {
   return detail::retire(*this);
 }
 
-bool PlanImpl::accepts(std::uint64_t input_error) const {
-  return input_error == 0 || (input_error_kind(input_error) == InputError::non_finite && config.non_finite == NonFinite::skip);
+Verdict PlanImpl::verdict_of(std::uint64_t input_error) const {
+  if (input_error == 0) return Verdict::delivered;
+  const bool skips = input_error_kind(input_error) == InputError::non_finite && config.non_finite == NonFinite::skip;
+  return skips ? Verdict::skipped : Verdict::refused;
 }
 
-bool PlanImpl::is_accepted(std::uint64_t input_error) {
-  if (input_error == 0) {
+void PlanImpl::conclude(const StepOutcome& outcome) {
+  const Verdict verdict = verdict_of(outcome.input_error);
+  statistics.k = outcome.k;
+  if (verdict == Verdict::refused)
+    throw AgreedError(gradient_error(outcome.input_error, config),
+                      input_error_kind(outcome.input_error) == InputError::nccl_aborted);
+  statistics.skipped = verdict == Verdict::skipped;
+  if (verdict == Verdict::delivered) {
     ++state_.delivered_runs;
-    return true;
+    statistics.selected_local = outcome.selected_local;
+    statistics.selected_global = outcome.selected_global;
   }
-  if (!accepts(input_error))
-    throw AgreedError(gradient_error(input_error, config), input_error_kind(input_error) == InputError::nccl_aborted);
-  statistics.skipped = true;
-  return false;
+  statistics.rethresholded = outcome.rethresholded;
+  statistics.recut = outcome.recut;
+  statistics.balanced = outcome.balanced;
+  if (!outcome.sparse) return;
+  log(comm->settings.log, LogLevel::debug, "rank {}: plan '{}', iteration {}: {} local, {} global entries{}{}{}{}",
+      comm->topology.rank(), config.name, statistics.iteration, statistics.selected_local, statistics.selected_global,
+      outcome.recut ? ", re-cut" : "", outcome.balanced ? ", balanced" : "", outcome.rethresholded ? ", re-thresholded" : "",
+      statistics.skipped ? ", skipped" : "");
 }
 
 ExchangeSpec PlanImpl::spec_of(const AllreduceConfig& candidate) const {

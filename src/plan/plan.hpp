@@ -12,6 +12,7 @@
 #include "communicator/asynchronous_call.hpp"
 #include "communicator/input_error.hpp"
 #include "communicator/leases.hpp"
+#include "plan/step_outcome.hpp"
 
 namespace weir::detail {
 
@@ -50,10 +51,6 @@ class PlanImpl : public AsynchronousCall {
   /// See AllreducePlan.
   [[nodiscard]] std::int64_t encoded_bytes();
   std::int64_t encode(std::span<const float> gradient, std::span<std::byte> out);
-  /// Whether a run with that input error goes on.
-  [[nodiscard]] bool accepts(std::uint64_t input_error) const;
-  /// True when the run goes on; false when it is skipped; throws the agreed input error. Once per run.
-  bool is_accepted(std::uint64_t input_error);
   /// Ends the plan for its owner: a run in flight is finished for the other ranks, and delivers nothing densely any more. As
   /// detail::retire.
   [[nodiscard]] bool retire() noexcept;
@@ -89,6 +86,10 @@ class PlanImpl : public AsynchronousCall {
   virtual std::int64_t encode_run(const float* gradient, std::byte* out) = 0;
   /// What is wrong with the memory that a run was given.
   [[nodiscard]] virtual InputError memory_error(const void* gradient, void* stream) = 0;
+  /// What becomes of a run whose ranks have agreed on this error, or on none.
+  [[nodiscard]] Verdict verdict_of(std::uint64_t input_error) const;
+  /// Takes the outcome of a run into the statistics, and counts the run. Throws the error of one that is refused.
+  void conclude(const StepOutcome& outcome);
 
  private:
   /// What lives on, besides that of steps.

@@ -20,6 +20,15 @@ namespace weir::detail {
   return spec;
 }
 
+/// Returns the exchange among the owners of this rank's shard; nothing is exchanged where it owns none.
+[[nodiscard]] inline ExchangeSpec spec_of_own_shard(const ExchangeSpec& whole) {
+  const ShardMap map(*whole.topology, whole.count);
+  if (map.mine() >= 0) return spec_of_shard(whole, map, map.mine());
+  ExchangeSpec nothing = whole;
+  nothing.count = nothing.largest_k = nothing.largest_local = 0;
+  return nothing;
+}
+
 template <class Memory>
 class Sharding {
  public:

@@ -32,7 +32,9 @@ class TypedPlan final : public PlanImpl {
     for (const AllreduceConfig& candidate : candidates) {
       ExchangeSpec whole = spec_of(candidate);
       stream_.describe(whole);
-      steps_.push_back(std::make_unique<Step<Memory>>(*this, candidate, whole, nccl, in_nodes));
+      steps_.push_back(std::make_unique<Step<Memory>>(*comm, channel(), candidate, whole, nccl, in_nodes));
+      const Explanation text = steps_.back()->explanation();
+      if (!text.how.empty()) explanation += fmt::format("{}\n  {}\n", text.how, text.why);
       candidates_ += (candidates_.empty() ? "" : ", ") + candidate.algorithm;
       if (!candidate.compressor.empty()) candidates_ += " of " + candidate.compressor;
     }
@@ -81,7 +83,7 @@ class TypedPlan final : public PlanImpl {
   [[nodiscard]] InputError memory_error(const void* gradient, void* stream) override { return stream_.error_of(gradient, stream); }
   /// While candidates take turns, any may be next.
   [[nodiscard]] bool in_place() const override {
-    return std::any_of(steps_.begin(), steps_.end(), [](const auto& step) { return step && step->in_place(); });
+    return std::any_of(steps_.begin(), steps_.end(), [&](const auto& step) { return step && step->in_place(common_runs()); });
   }
 
   std::int64_t prepare_encoding() override {
@@ -90,7 +92,12 @@ class TypedPlan final : public PlanImpl {
            config.name);
     return current_->prepare_encoding();
   }
-  std::int64_t encode_run(const float* gradient, std::byte* out) override { return current_->encode(gradient, out); }
+  std::int64_t encode_run(const float* gradient, std::byte* out) override {
+    StepOutcome outcome;
+    const std::int64_t bytes = current_->encode(gradient, delivered_runs(), out, outcome);
+    conclude(outcome);
+    return outcome.input_error == 0 ? bytes : current_->encode_zeros(out);
+  }
 
  private:
   [[nodiscard]] double seconds_in(Stage stage) const { return run.seconds[static_cast<std::size_t>(stage)]; }
@@ -100,21 +107,33 @@ class TypedPlan final : public PlanImpl {
   task<void> execute(void* dense, const void* sparse_only, std::uint64_t input_error) override {
     StageScope stage = channel().stage(Stage::communicate);
     if (!trials_.decided()) take_turns();
-    auto* const result = static_cast<G*>(dense);
-    const auto* const gradient = dense != nullptr ? result : static_cast<const G*>(sparse_only);
+    StepInput<G> input{static_cast<G*>(dense), static_cast<const G*>(sparse_only), input_error, common_runs(), caller_waits()};
     std::optional<typename Memory::Stream::Work> work;  // later work on the caller's stream comes after that of this run
     if (input_error == 0) work.emplace(stream_);
     const bool hands_over = trials_.leftover() && input_error == 0;
-    if (hands_over)
-      co_await exchange_with_leftover(gradient, dense != nullptr);
-    else
-      co_await current_->exchange(result, gradient, input_error);
+    if (hands_over) add_leftover(input);
+    const StepOutcome outcome = co_await current_->exchange(channel(), input);
     stage.end();
-    if (!trials_.decided() && accepts(current_->input_error()) && trials_.count_run(seconds_in(Stage::communicate)))
-      co_await compare();
-    co_await current_->apply();
-    if (hands_over) end_hand_over(result);
+    const Verdict verdict = verdict_of(outcome.input_error);
+    if (!trials_.decided() && verdict != Verdict::refused && trials_.count_run(seconds_in(Stage::communicate))) co_await compare();
+    co_await apply(outcome, verdict, input.dense);
+    conclude(outcome);
+    if (hands_over) end_hand_over(static_cast<G*>(dense));
     if (!trials_.decided()) trials_.note_apply(seconds_in(Stage::apply));
+  }
+
+  /// Without messages, since a sparse run awaits the caller, on whom they would depend.
+  task<void> apply(const StepOutcome& outcome, Verdict verdict, G* dense) {
+    if (!outcome.sparse) {
+      current_->apply(outcome, verdict, has_owner(), dense);
+      co_return;
+    }
+    if (outcome.input_error != 0 || dense != nullptr) {
+      const StageScope stage = channel().stage(Stage::wait_for_caller);
+      co_await channel().caller();
+    }
+    const StageScope stage = channel().stage(Stage::apply);
+    current_->apply(outcome, verdict, has_owner(), dense);
   }
 
   /// No messages: the gradient is read before anything is waited for.
@@ -171,13 +190,14 @@ class TypedPlan final : public PlanImpl {
   static constexpr bool may_keep_other_elements = std::is_same_v<Memory, HostMemory<T>>;
 
   /// What the last candidate has kept goes into the first gradient of the next: nothing is lost.
-  task<void> exchange_with_leftover(const G* gradient, bool in_place) {
+  void add_leftover(StepInput<G>& input) {
     if constexpr (may_keep_other_elements) {
       const Step<Memory>& last = *steps_[*trials_.leftover()];
-      std::copy_n(gradient, config.count, gradient_.data());
+      std::copy_n(input.gradient(), config.count, gradient_.data());
       const std::span<const T> kept = last.residual();
       kernels::host::add(kept.data(), gradient_.data() + last.residual_begin(), static_cast<std::int64_t>(kept.size()));
-      co_await current_->exchange(in_place ? gradient_.data() : nullptr, gradient_.data(), 0);
+      input.sparse_only = gradient_.data();
+      if (input.dense != nullptr) input.dense = gradient_.data();
     }
   }
 

@@ -1,4 +1,4 @@
-// compressed.hpp: a run whose gradient travels compressed, as bytes or as dense values or factors: compensate, exchange, deliver.
+// packed_run.hpp: a run whose gradient travels compressed, as bytes or as dense values or factors: compensate, exchange, deliver.
 // In place. One control flow for both memories: what only host memory has is staged there.
 #pragma once
 
@@ -10,27 +10,35 @@
 #include "collectives/node_shards.hpp"
 #include "compress/compressor.hpp"
 #include "contribution/error_feedback.hpp"
+#include "contribution/threshold_estimators.hpp"
+#include "plan/dense_run.hpp"
 #include "plan/encoded.hpp"
-#include "plan/plan.hpp"
+#include "plan/estimate.hpp"
 #include "plan/plan_config.hpp"
 
 namespace weir::detail {
 
 /// Gradients are of G, what is kept and compressed is of float.
 template <class Memory>
-class Compressed {
+class PackedRun {
  public:
   using G = typename Memory::Gradient;
   using T = typename Memory::Value;
 
-  /// `compressor` is packed or linear. `in_nodes`: ranks of a node sum their gradients first, and each owns a shard. `memory`
-  /// outlives it.
-  Compressed(const ExchangeSpec& whole, std::int64_t seed, const AllreduceRow& algorithm, const compress::Compressor& compressor,
-             const FeedbackRules& rules, bool keeps_residual, NcclGroups* nccl, bool in_nodes, Memory& memory)
+  /// `compressor` is packed or linear. `in_nodes`: ranks of a node sum their gradients first, and each owns a shard. `memory` and
+  /// `estimate` outlive it.
+  PackedRun(const AllreduceConfig& config, const ExchangeSpec& whole, const AllreduceRow& algorithm,
+            const compress::Compressor& compressor, const FeedbackRules& rules, NcclGroups* nccl, bool in_nodes, Memory& memory,
+            Estimate<Memory>& estimate)
       : memory_(memory),
-        seed_(static_cast<std::uint64_t>(seed)),
+        estimate_(estimate),
+        seed_(static_cast<std::uint64_t>(config.seed)),
         rank_(static_cast<std::uint32_t>(whole.topology->rank())),
-        count_(whole.count) {
+        whole_count_(whole.count),
+        count_(whole.count),
+        soundness_(whole.count, config.non_finite == NonFinite::propagate,
+                   SelectionSetup{.count = whole.count, .scales_up = compressor.scales_up()}.first_wild<T>(final_k(config)),
+                   memory) {
     ExchangeSpec mine = whole;
     if (in_nodes) {
       map_.emplace(*whole.topology, whole.count);
@@ -38,7 +46,7 @@ class Compressed {
       count_ = mine.count = owns() ? map_->size(map_->mine()) : 0;
       mine.ranks = static_cast<int>(map_->rail().size());
     }
-    if (keeps_residual) residual_ = Array(count_);
+    if (config.error_feedback != Feedback::none) residual_ = Array(count_);
     forget_residual();
     if (!owns() || whole.count == 0) return;
     feedback_.emplace(rules, count_, memory);
@@ -51,24 +59,25 @@ class Compressed {
   /// The elements of which this rank keeps a residual.
   [[nodiscard]] std::int64_t begin() const { return map_ && owns() ? map_->begin(map_->mine()) : 0; }
   [[nodiscard]] std::int64_t size() const { return count_; }
-  /// False where an error keeps this rank from running it: the ranks agree on that beforehand.
-  [[nodiscard]] bool usable() const { return !in_node_ || in_node_->usable(); }
 
-  /// `data`, the gradient, becomes the update. All ranks have agreed on the run.
-  task<void> run(Channel channel, G* data, std::int64_t iteration) {
-    if (map_) co_await in_node_->reduce_scatter(channel, data);
-    if (exchange_) {
-      G* const part = data + begin();
-      const T* const values = co_await compensate(channel, part);
+  /// `data`, the gradient, becomes the update, unless the outcome has an error.
+  task<StepOutcome> exchange(Channel channel, G* data, std::uint64_t input_error, std::int64_t iteration) {
+    if (input_error == 0 && in_node_ && !in_node_->usable())
+      input_error = input_error_word(InputError::nccl_aborted, channel.rank());
+    input_error = co_await soundness_.check(channel, data, input_error);
+    StepOutcome outcome;
+    outcome.k = whole_count_;
+    {
       const StageScope stage = channel.stage(Stage::exchange);
-      if constexpr (in_place) {
-        co_await exchange_->run(exchange_channel(channel), draw(iteration), values, residual_.data(), part);
-      } else {
-        co_await exchange_->run(exchange_channel(channel), draw(iteration), values, residual_.data(), wide_.data());
-        memory_.narrow(wide_.data(), part, count_);
-      }
+      outcome.input_error = co_await soundness_.agree(channel, input_error);
     }
-    if (map_) co_await in_node_->allgather(channel, data);
+    if (outcome.input_error != 0) co_return outcome;
+    co_await sum(channel, data, iteration);
+    if constexpr (in_place) {  // check_compression() refuses others
+      if (estimate_) estimate_.deliver(data, {nullptr, data, whole_count_});
+    }
+    outcome.selected_local = outcome.selected_global = whole_count_;
+    co_return outcome;
   }
 
   /// Without messages: what this rank contributes. Not of shards, and of packed ones only.
@@ -81,7 +90,7 @@ class Compressed {
 
   [[nodiscard]] std::span<const T> residual() const { return {residual_.data(), static_cast<std::size_t>(residual_.size())}; }
   /// Takes over what `other` keeps of gradients, of the same elements.
-  void take_residual(Compressed& other) {
+  void take(PackedRun& other) {
     std::swap(residual_, other.residual_);
     if (feedback_ && other.feedback_) feedback_->take(*other.feedback_);
   }
@@ -102,14 +111,30 @@ class Compressed {
     exchange_->visit_state(visitor);
   }
   [[nodiscard]] std::int64_t memory_bytes() const {
-    return residual_.bytes() + wide_.bytes() + (feedback_ ? feedback_->memory_bytes() : 0) + (exchange_ ? exchange_->memory_bytes() : 0) +
-           (in_node_ ? in_node_->memory_bytes() : 0);
+    return residual_.bytes() + wide_.bytes() + (feedback_ ? feedback_->memory_bytes() : 0) +
+           (exchange_ ? exchange_->memory_bytes() : 0) + (in_node_ ? in_node_->memory_bytes() : 0);
   }
 
  private:
   using Array = typename Memory::template Array<T>;
   /// Updates take the place of gradients as they are.
   static constexpr bool in_place = std::is_same_v<G, T>;
+
+  task<void> sum(Channel channel, G* data, std::int64_t iteration) {
+    if (map_) co_await in_node_->reduce_scatter(channel, data);
+    if (exchange_) {
+      G* const part = data + begin();
+      const T* const values = co_await compensate(channel, part);
+      const StageScope stage = channel.stage(Stage::exchange);
+      if constexpr (in_place) {
+        co_await exchange_->run(exchange_channel(channel), draw(iteration), values, residual_.data(), part);
+      } else {
+        co_await exchange_->run(exchange_channel(channel), draw(iteration), values, residual_.data(), wide_.data());
+        memory_.narrow(wide_.data(), part, count_);
+      }
+    }
+    if (map_) co_await in_node_->allgather(channel, data);
+  }
 
   [[nodiscard]] Draw draw(std::int64_t iteration) const { return {seed_, static_cast<std::uint64_t>(iteration), rank_}; }
   [[nodiscard]] bool owns() const { return !map_ || map_->mine() >= 0; }
@@ -160,9 +185,12 @@ class Compressed {
   }
 
   Memory& memory_;
+  Estimate<Memory>& estimate_;
   std::uint64_t seed_;
   std::uint32_t rank_;
-  std::int64_t count_;
+  std::int64_t whole_count_;
+  std::int64_t count_;  // of my shard, where the algorithm shards
+  Soundness<Memory> soundness_;
   std::optional<ShardMap> map_;
   std::optional<typename Memory::NodeShards> in_node_;
   std::optional<ErrorFeedback<Memory>> feedback_;
