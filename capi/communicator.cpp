@@ -63,6 +63,14 @@ weir_status weir_comm_stragglers(weir_comm* comm, int runs, double* shares, int 
   });
 }
 
+weir_status weir_comm_broadcast(weir_comm* comm, void* data, std::int64_t bytes, int root) {
+  return guard_handle(comm, [&] { comm->communicator.broadcast_raw(data, bytes, root); });
+}
+
+weir_status weir_comm_allgather(weir_comm* comm, const void* mine, std::int64_t bytes, void* all) {
+  return guard_handle(comm, [&] { comm->communicator.allgather_raw(mine, bytes, all); });
+}
+
 weir_status weir_comm_refuse(weir_comm* comm, const char* what, const char* why) {
   return guard_handle(comm, [&] {
     const weir::Error error(WEIR_ERR_ARGUMENT, std::string(reason(why)));

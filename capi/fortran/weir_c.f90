@@ -14,13 +14,13 @@ module weir_c
     c_sample_loader_config, c_sparse_result, c_residual, c_version, c_status_string, c_last_error, c_algorithm_name, c_algorithm, &
     c_compressor_name, c_compressor, c_setting, c_level_name, c_set_log_function, c_init, c_finalize, c_mpi_family, c_mpi_library, &
     c_comm_create_world, c_comm_create_fortran, c_comm_rank, c_comm_size, c_comm_topology, c_comm_level, c_comm_group, &
-    c_comm_nearest_gpu, c_comm_stragglers, c_comm_dump, c_comm_refuse, c_comm_destroy, c_plan_create, c_plan_destroy, c_plan_run, &
-    c_plan_run_sparse, c_plan_start, c_plan_start_sparse, c_plan_run_on_stream, c_plan_run_sparse_on_stream, &
-    c_plan_start_on_stream, c_plan_start_sparse_on_stream, c_plan_test, c_plan_wait, c_plan_wait_for, c_plan_sparse_result, &
-    c_plan_get_statistics, c_plan_residual, c_plan_get_config, c_plan_memory_bytes, c_plan_state_bytes, c_plan_save_state, &
-    c_plan_restore_state, c_plan_encoded_bytes, c_plan_encode, c_encoded_inspect, c_decode, c_plan_explanation, c_plan_reset, &
-    c_plan_scale_residual, c_schedule_create, c_schedule_destroy, c_schedule_priority, c_schedule_started, c_schedule_test, &
-    c_schedule_wait, c_schedule_wait_all, c_schedule_pending, c_exchange_name, c_exchange, c_embedding_create, &
+    c_comm_nearest_gpu, c_comm_stragglers, c_comm_broadcast, c_comm_allgather, c_comm_dump, c_comm_refuse, c_comm_destroy, &
+    c_plan_create, c_plan_destroy, c_plan_run, c_plan_run_sparse, c_plan_start, c_plan_start_sparse, c_plan_run_on_stream, &
+    c_plan_run_sparse_on_stream, c_plan_start_on_stream, c_plan_start_sparse_on_stream, c_plan_test, c_plan_wait, c_plan_wait_for, &
+    c_plan_sparse_result, c_plan_get_statistics, c_plan_residual, c_plan_get_config, c_plan_memory_bytes, c_plan_state_bytes, &
+    c_plan_save_state, c_plan_restore_state, c_plan_encoded_bytes, c_plan_encode, c_encoded_inspect, c_decode, c_plan_explanation, &
+    c_plan_reset, c_plan_scale_residual, c_schedule_create, c_schedule_destroy, c_schedule_priority, c_schedule_started, &
+    c_schedule_test, c_schedule_wait, c_schedule_wait_all, c_schedule_pending, c_exchange_name, c_exchange, c_embedding_create, &
     c_embedding_destroy, c_embedding_lookup_int32, c_embedding_lookup_int64, c_embedding_lookup_test, c_embedding_lookup_wait, &
     c_embedding_lookup_wait_for, c_embedding_prefetch_int32, c_embedding_prefetch_int64, c_embedding_prefetch_test, &
     c_embedding_prefetch_wait, c_embedding_prefetch_wait_for, c_embedding_update, c_embedding_update_test, &
@@ -531,6 +531,22 @@ module weir_c
       integer(c_int), value :: runs
       type(c_ptr), value :: shares
       integer(c_int), value :: size
+      integer(c_int) :: returned
+    end function
+    function c_comm_broadcast(comm, data, bytes, root) bind(C, name='weir_comm_broadcast') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: comm
+      type(c_ptr), value :: data
+      integer(c_int64_t), value :: bytes
+      integer(c_int), value :: root
+      integer(c_int) :: returned
+    end function
+    function c_comm_allgather(comm, mine, bytes, all) bind(C, name='weir_comm_allgather') result(returned)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: comm
+      type(c_ptr), value :: mine
+      integer(c_int64_t), value :: bytes
+      type(c_ptr), value :: all
       integer(c_int) :: returned
     end function
     function c_comm_dump(comm, path) bind(C, name='weir_comm_dump') result(returned)

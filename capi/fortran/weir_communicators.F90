@@ -1,7 +1,7 @@
 ! weir_communicators.F90: groups of ranks. WEIR_MPI_F08 is defined where the compiler has MPI's module mpi_f08.
 module weir_communicators
-  use, intrinsic :: iso_c_binding, only: c_char, c_int, c_int32_t, c_loc, c_null_char, c_null_ptr, c_ptr
-  use, intrinsic :: iso_fortran_env, only: real64
+  use, intrinsic :: iso_c_binding, only: c_char, c_int, c_int32_t, c_int64_t, c_loc, c_null_char, c_null_ptr, c_ptr
+  use, intrinsic :: iso_fortran_env, only: int32, int64, real64
 #ifdef WEIR_MPI_F08
   use mpi_f08, only: MPI_Comm
 #endif
@@ -46,6 +46,14 @@ module weir_communicators
     !> Collective. (runs, ierr): for each rank, from 0 on, its share of the time for which ranks have waited in their last `runs`
     !> calls.
     procedure :: stragglers
+    !> Collective, blocking. (data, root, ierr): a few numbers, or a text, for setting up: `data` becomes that of rank `root`. All
+    !> ranks give as many, at most 1 MiB, and the same root.
+    generic :: broadcast => broadcast_int32, broadcast_int64, broadcast_real64, broadcast_text
+    procedure, private :: broadcast_int32, broadcast_int64, broadcast_real64, broadcast_text
+    !> Collective, blocking. (mine, all, ierr): the same for `mine` of every rank: `all`, as many times as large as there are ranks,
+    !> has them in rank order.
+    generic :: allgather => allgather_int32, allgather_int64, allgather_real64
+    procedure, private :: allgather_int32, allgather_int64, allgather_real64
     !> (path, ierr): writes the flight recorder's dump to a file, for `weir trace diagnose`. Folders of the path that do not exist
     !> are made.
     procedure :: dump
@@ -232,6 +240,141 @@ contains
     if (status == WEIR_OK) status = c_comm_stragglers(handle_of(self%owner), int(runs, c_int), c_loc(shares(0)), ranks)
     call end_call(status, self%owner, ierr)
   end function
+
+  subroutine broadcast_int32(self, data, root, ierr)
+    class(weir_communicator), intent(in) :: self
+    integer(int32), intent(inout), contiguous, target :: data(:)
+    integer, intent(in) :: root
+    integer, intent(out), optional :: ierr
+
+    call end_call(c_comm_broadcast(handle_of(self%owner), address(data), 4_c_int64_t * size(data, kind=c_int64_t), &
+                                   int(root, c_int)), self%owner, ierr)
+  contains
+    type(c_ptr) function address(array)
+      integer(int32), intent(in), contiguous, target :: array(:)
+
+      address = c_null_ptr
+      if (size(array) > 0) address = c_loc(array(1))
+    end function
+  end subroutine
+
+  subroutine broadcast_int64(self, data, root, ierr)
+    class(weir_communicator), intent(in) :: self
+    integer(int64), intent(inout), contiguous, target :: data(:)
+    integer, intent(in) :: root
+    integer, intent(out), optional :: ierr
+
+    call end_call(c_comm_broadcast(handle_of(self%owner), address(data), 8_c_int64_t * size(data, kind=c_int64_t), &
+                                   int(root, c_int)), self%owner, ierr)
+  contains
+    type(c_ptr) function address(array)
+      integer(int64), intent(in), contiguous, target :: array(:)
+
+      address = c_null_ptr
+      if (size(array) > 0) address = c_loc(array(1))
+    end function
+  end subroutine
+
+  subroutine broadcast_real64(self, data, root, ierr)
+    class(weir_communicator), intent(in) :: self
+    real(real64), intent(inout), contiguous, target :: data(:)
+    integer, intent(in) :: root
+    integer, intent(out), optional :: ierr
+
+    call end_call(c_comm_broadcast(handle_of(self%owner), address(data), 8_c_int64_t * size(data, kind=c_int64_t), &
+                                   int(root, c_int)), self%owner, ierr)
+  contains
+    type(c_ptr) function address(array)
+      real(real64), intent(in), contiguous, target :: array(:)
+
+      address = c_null_ptr
+      if (size(array) > 0) address = c_loc(array(1))
+    end function
+  end subroutine
+
+  subroutine broadcast_text(self, data, root, ierr)
+    class(weir_communicator), intent(in) :: self
+    character(len=*), intent(inout) :: data
+    integer, intent(in) :: root
+    integer, intent(out), optional :: ierr
+    integer(int32) :: letters(len(data))
+    integer :: i
+
+    letters = [(iachar(data(i:i)), i=1, len(data))]
+    call self%broadcast_int32(letters, root, ierr)
+    do i = 1, len(data)
+      data(i:i) = achar(letters(i))
+    end do
+  end subroutine
+
+  subroutine allgather_int32(self, mine, all, ierr)
+    class(weir_communicator), intent(in) :: self
+    integer(int32), intent(in), contiguous, target :: mine(:)
+    integer(int32), intent(inout), contiguous, target :: all(:)
+    integer, intent(out), optional :: ierr
+    integer(c_int) :: ranks, status
+
+    ranks = 0
+    status = c_comm_size(handle_of(self%owner), ranks)
+    ! Room of another size is an error on all ranks: no address is one.
+    if (status == WEIR_OK) &
+      status = c_comm_allgather(handle_of(self%owner), place(mine), 4_c_int64_t * size(mine, kind=c_int64_t), &
+                                merge(place(all), c_null_ptr, size(all) == ranks * size(mine)))
+    call end_call(status, self%owner, ierr)
+  contains
+    type(c_ptr) function place(array)
+      integer(int32), intent(in), contiguous, target :: array(:)
+
+      place = c_null_ptr
+      if (size(array) > 0) place = c_loc(array(1))
+    end function
+  end subroutine
+
+  subroutine allgather_int64(self, mine, all, ierr)
+    class(weir_communicator), intent(in) :: self
+    integer(int64), intent(in), contiguous, target :: mine(:)
+    integer(int64), intent(inout), contiguous, target :: all(:)
+    integer, intent(out), optional :: ierr
+    integer(c_int) :: ranks, status
+
+    ranks = 0
+    status = c_comm_size(handle_of(self%owner), ranks)
+    ! Room of another size is an error on all ranks: no address is one.
+    if (status == WEIR_OK) &
+      status = c_comm_allgather(handle_of(self%owner), place(mine), 8_c_int64_t * size(mine, kind=c_int64_t), &
+                                merge(place(all), c_null_ptr, size(all) == ranks * size(mine)))
+    call end_call(status, self%owner, ierr)
+  contains
+    type(c_ptr) function place(array)
+      integer(int64), intent(in), contiguous, target :: array(:)
+
+      place = c_null_ptr
+      if (size(array) > 0) place = c_loc(array(1))
+    end function
+  end subroutine
+
+  subroutine allgather_real64(self, mine, all, ierr)
+    class(weir_communicator), intent(in) :: self
+    real(real64), intent(in), contiguous, target :: mine(:)
+    real(real64), intent(inout), contiguous, target :: all(:)
+    integer, intent(out), optional :: ierr
+    integer(c_int) :: ranks, status
+
+    ranks = 0
+    status = c_comm_size(handle_of(self%owner), ranks)
+    ! Room of another size is an error on all ranks: no address is one.
+    if (status == WEIR_OK) &
+      status = c_comm_allgather(handle_of(self%owner), place(mine), 8_c_int64_t * size(mine, kind=c_int64_t), &
+                                merge(place(all), c_null_ptr, size(all) == ranks * size(mine)))
+    call end_call(status, self%owner, ierr)
+  contains
+    type(c_ptr) function place(array)
+      real(real64), intent(in), contiguous, target :: array(:)
+
+      place = c_null_ptr
+      if (size(array) > 0) place = c_loc(array(1))
+    end function
+  end subroutine
 
   subroutine dump(self, path, ierr)
     class(weir_communicator), intent(in) :: self

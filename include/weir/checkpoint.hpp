@@ -51,10 +51,10 @@ class Checkpoint {
   /// Collective. Looks at the folder, makes it where only its last part is missing, and removes what an interrupted save has left.
   /// Throws on all ranks when configurations differ, when the folder cannot be used or belongs to another run.
   Checkpoint(const Communicator& comm, const CheckpointConfig& config);
-  Checkpoint(Checkpoint&&) noexcept;
-  Checkpoint& operator=(Checkpoint&&) noexcept;
+  Checkpoint(Checkpoint&&) noexcept = default;
+  Checkpoint& operator=(Checkpoint&&) noexcept = default;
   /// Finishes a save in flight, since the other ranks wait for it. Not collective otherwise.
-  ~Checkpoint();
+  ~Checkpoint() = default;
 
   /// Adds what is to be saved. Not collective, but all ranks add the same, in any order; save() and restore() say where they did
   /// not. Names, those of values too, are 1 to 128 letters, digits, '_', '-' and '.', do not begin with '.', and are all different.
@@ -139,10 +139,10 @@ class Checkpoint {
 
   [[nodiscard]] const CheckpointStatistics& statistics() const;
   [[nodiscard]] const CheckpointConfig& config() const;
-  [[nodiscard]] const std::shared_ptr<detail::CheckpointState>& state() const noexcept { return state_; }
+  [[nodiscard]] const std::shared_ptr<detail::CheckpointState>& state() const noexcept { return *state_; }
 
  private:
-  std::shared_ptr<detail::CheckpointState> state_;
+  detail::Owner<detail::CheckpointState> state_;
 };
 
 }  // namespace weir

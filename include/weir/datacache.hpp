@@ -99,10 +99,10 @@ class SampleCache {
   /// Collective. Allocates all memory; refuses on all ranks when configurations or sources differ, when level 2 cannot be had, and
   /// when the folder cannot be used or has another data set of that name.
   SampleCache(const Communicator& comm, const SampleCacheConfig& config, std::shared_ptr<SampleSource> source);
-  SampleCache(SampleCache&&) noexcept;
-  SampleCache& operator=(SampleCache&&) noexcept;
+  SampleCache(SampleCache&&) noexcept = default;
+  SampleCache& operator=(SampleCache&&) noexcept = default;
   /// Not collective, unless it outlives the last copy of its communicator. Finishes what is in flight.
-  ~SampleCache();
+  ~SampleCache() = default;
 
   /// Collective, blocking: start(...).wait().
   void get(std::span<const std::int64_t> samples, std::span<std::byte> values, std::span<std::int64_t> sizes = {});
@@ -128,10 +128,10 @@ class SampleCache {
   [[nodiscard]] std::string explanation() const;
   /// Of this rank: its part of level 2, and what batches in flight take.
   [[nodiscard]] std::int64_t memory_bytes() const;
-  [[nodiscard]] const std::shared_ptr<detail::SampleCacheImpl>& state() const noexcept { return state_; }
+  [[nodiscard]] const std::shared_ptr<detail::SampleCacheImpl>& state() const noexcept { return *state_; }
 
  private:
-  std::shared_ptr<detail::SampleCacheImpl> state_;
+  detail::Owner<detail::SampleCacheImpl> state_;
 };
 
 /// What a rank works on in one step. The loader's memory, valid until its next call of next().
@@ -153,9 +153,9 @@ class SampleLoader {
  public:
   /// Collective. Refuses on all ranks when configurations differ. The cache is kept as long as its loaders need it.
   SampleLoader(SampleCache& cache, const SampleLoaderConfig& config);
-  SampleLoader(SampleLoader&&) noexcept;
-  SampleLoader& operator=(SampleLoader&&) noexcept;
-  ~SampleLoader();
+  SampleLoader(SampleLoader&&) noexcept = default;
+  SampleLoader& operator=(SampleLoader&&) noexcept = default;
+  ~SampleLoader() = default;
 
   /// Collective, blocking until the batch is there. Nothing at the end of an epoch, on all ranks alike; the next call begins the
   /// next one. On a terminal, rank 0 shows how far the first epoch of the run has got.
@@ -173,7 +173,7 @@ class SampleLoader {
   [[nodiscard]] const SampleLoaderConfig& config() const;
 
  private:
-  std::shared_ptr<detail::SampleLoaderImpl> state_;
+  detail::Owner<detail::SampleLoaderImpl> state_;
 };
 
 }  // namespace weir

@@ -38,10 +38,10 @@ class EmbeddingTable {
   /// Collective. Allocates everything. Refuses on all ranks when configurations differ or make no sense, or when a node lacks the
   /// memory for its ranks' parts of the table, batches of `largest_batch` ids included.
   EmbeddingTable(const Communicator& comm, const EmbeddingConfig& config);
-  EmbeddingTable(EmbeddingTable&&) noexcept;
-  EmbeddingTable& operator=(EmbeddingTable&&) noexcept;
+  EmbeddingTable(EmbeddingTable&&) noexcept = default;
+  EmbeddingTable& operator=(EmbeddingTable&&) noexcept = default;
   /// As for plans: finishes calls in flight, since the other ranks wait for them; a lookup then no longer writes its vectors.
-  ~EmbeddingTable();
+  ~EmbeddingTable() = default;
 
   /// Collective, nonblocking. vectors[i * width ...] = row ids[i] as all earlier updates have left it (rounded as `wire_values`
   /// says, whichever rank holds it; exact where every rank holds all rows). `ids` may be empty and must last only until the call
@@ -83,10 +83,10 @@ class EmbeddingTable {
   [[nodiscard]] std::int64_t state_bytes() const;
   void save_state(std::span<std::byte> state) const;
   void restore_state(std::span<const std::byte> state);
-  [[nodiscard]] const std::shared_ptr<detail::EmbeddingState>& state() const noexcept { return state_; }
+  [[nodiscard]] const std::shared_ptr<detail::EmbeddingState>& state() const noexcept { return *state_; }
 
  private:
-  std::shared_ptr<detail::EmbeddingState> state_;
+  detail::Owner<detail::EmbeddingState> state_;
 };
 
 /// Every exchange an EmbeddingConfig may name.

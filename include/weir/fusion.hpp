@@ -55,15 +55,15 @@ class FusedAllreduce {
   /// Collective. `tensors` are in the order of the forward pass. Allocates everything; refuses on all ranks, naming the tensor,
   /// when descriptions are wrong or differ.
   FusedAllreduce(const Communicator& comm, const FusionConfig& config, std::span<const FusedTensor> tensors);
-  FusedAllreduce(FusedAllreduce&&) noexcept;
-  FusedAllreduce& operator=(FusedAllreduce&&) noexcept;
+  FusedAllreduce(FusedAllreduce&&) noexcept = default;
+  FusedAllreduce& operator=(FusedAllreduce&&) noexcept = default;
   /// Not collective, unless it outlives the last copy of its communicator. Finishes an iteration that this rank has begun, since
   /// the other ranks wait for it: with an error there. Gradients are left alone.
-  ~FusedAllreduce();
+  ~FusedAllreduce() = default;
 
   /// The gradient of tensors[tensor] is complete. Every rank calls it once for every tensor that is not optional, before its first
-  /// wait. Until the update is in it, the array is the object's: a plan that is started on it throws, on all ranks. Throws only what
-  /// breaks the object; what is wrong with the call, all ranks hear in their waits.
+  /// wait. Until the update is in it, the array is the object's: a plan that is started on it throws, on all ranks. Throws only
+  /// what breaks the object; what is wrong with the call, all ranks hear in their waits.
   void ready(int tensor, std::span<float> gradient);
   void ready(int tensor, std::span<double> gradient);
   /// This rank has no gradient for an optional tensor in this iteration (unused parameters): it contributes nothing, and its
@@ -115,10 +115,10 @@ class FusedAllreduce {
   void reset();
   /// As AllreducePlan::scale_residual, for all tensors. Throws Error(WEIR_ERR_BUSY) within an iteration.
   void scale_residuals(double factor);
-  [[nodiscard]] const std::shared_ptr<detail::FusedImpl>& state() const noexcept { return state_; }
+  [[nodiscard]] const std::shared_ptr<detail::FusedImpl>& state() const noexcept { return *state_; }
 
  private:
-  std::shared_ptr<detail::FusedImpl> state_;
+  detail::Owner<detail::FusedImpl> state_;
 };
 
 }  // namespace weir

@@ -34,11 +34,11 @@ class ParallelOperator {
  public:
   /// Collective. Allocates everything; refuses on all ranks when the ranks' configurations or parts differ.
   ParallelOperator(const Communicator& comm, const OperatorConfig& config, std::span<const OperatorPart> parts);
-  ParallelOperator(ParallelOperator&&) noexcept;
-  ParallelOperator& operator=(ParallelOperator&&) noexcept;
+  ParallelOperator(ParallelOperator&&) noexcept = default;
+  ParallelOperator& operator=(ParallelOperator&&) noexcept = default;
   /// Not collective, unless it outlives the last copy of its communicator. Finishes a run in flight, since the other ranks wait for
   /// it.
-  ~ParallelOperator();
+  ~ParallelOperator() = default;
 
   /// Collective, blocking. Calls body for the parts of this rank, in order. `results` are bytes() long, aligned as the caller
   /// likes.
@@ -62,7 +62,7 @@ class ParallelOperator {
   [[nodiscard]] std::int64_t memory_bytes() const;
 
  private:
-  std::shared_ptr<detail::OperatorImpl> state_;
+  detail::Owner<detail::OperatorImpl> state_;
 };
 
 /// LARS (You et al. 2018; CommLib equation 11) and LAMB (You et al. 2020, Algorithm 2): each layer steps by a rate of its own, in
@@ -100,10 +100,10 @@ class LayerOptimizer {
  public:
   /// Collective. Allocates everything; refuses on all ranks when the ranks' configurations or layers differ.
   LayerOptimizer(const Communicator& comm, const OptimizerConfig& config, std::span<const OptimizedLayer> layers);
-  LayerOptimizer(LayerOptimizer&&) noexcept;
-  LayerOptimizer& operator=(LayerOptimizer&&) noexcept;
+  LayerOptimizer(LayerOptimizer&&) noexcept = default;
+  LayerOptimizer& operator=(LayerOptimizer&&) noexcept = default;
   /// Not collective, unless it outlives the last copy of its communicator.
-  ~LayerOptimizer();
+  ~LayerOptimizer() = default;
 
   /// Collective, blocking. weights[i] and gradients[i] are those of layer i, layers[i].count elements long; learning_rate is equal
   /// on all ranks. Throws on all ranks Error(WEIR_ERR_NON_FINITE), naming the layer, where a norm is not finite; with lars nothing
@@ -129,10 +129,10 @@ class LayerOptimizer {
   void save_state(std::span<std::byte> state) const;
   void restore_state(std::span<const std::byte> state);
   void reset();
-  [[nodiscard]] const std::shared_ptr<detail::OptimizerImpl>& state() const noexcept { return state_; }
+  [[nodiscard]] const std::shared_ptr<detail::OptimizerImpl>& state() const noexcept { return *state_; }
 
  private:
-  std::shared_ptr<detail::OptimizerImpl> state_;
+  detail::Owner<detail::OptimizerImpl> state_;
 };
 
 }  // namespace weir

@@ -97,6 +97,13 @@ weir_status weir_comm_nearest_gpu(const weir_comm* comm, int* gpu);
  * is 1, or 0 where nobody has waited; those that wait for a late rank make others wait in turn. `size` is the length of shares, at
  * least the number of ranks; that it is less is an error of this rank alone. */
 weir_status weir_comm_stragglers(weir_comm* comm, int runs, double* shares, int size);
+/** Collective, blocking. A few bytes for setting up, such as addresses, seeds and options: `data`, `bytes` bytes in host memory,
+ *  becomes that of rank `root`. All ranks give as many bytes, at most 1 MiB, and the same root: WEIR_ERR_ARGUMENT on all ranks
+ *  otherwise. */
+weir_status weir_comm_broadcast(weir_comm* comm, void* data, int64_t bytes, int root);
+/** Collective, blocking. The same for `mine`, `bytes` bytes of every rank: `all`, of as many times the number of ranks, has them in
+ *  rank order. */
+weir_status weir_comm_allgather(weir_comm* comm, const void* mine, int64_t bytes, void* all);
 /** Not collective. Writes the flight recorder's dump to the file `path`: the last 2,048 calls of this rank, as JSON. `weir trace
  * diagnose` reads a folder's files called weir-dump.cC.rankR.json, with any number C for the communicator and the rank for R.
  * Folders of the path that do not exist are made. */

@@ -78,6 +78,9 @@ class AsynchronousCall;
 /// Specialised for MPI_Comm by weir/mpi.h.
 template <class Native>
 struct CommunicatorFrom;
+/// What a class below stands for. The deleter ends it: what is in flight is finished first.
+template <class Impl>
+using Owner = std::unique_ptr<std::shared_ptr<Impl>, void (*)(std::shared_ptr<Impl>*)>;
 }  // namespace detail
 
 /// A group of ranks and the machine under them. Cheap to copy: copies share one state, which lives until the last copy
@@ -113,6 +116,14 @@ class Communicator {
   /// or 0 where nobody has waited. The rank with the largest share, far above 1 / size(), is late or has the slow link; those that
   /// wait for it make others wait in turn, and have shares of their own. Throws Error(WEIR_ERR_ARGUMENT).
   [[nodiscard]] std::vector<double> stragglers(int runs = 100) const;
+  /// Collective, blocking. A few bytes for setting up, such as addresses, seeds and options: `data` becomes that of rank `root`.
+  /// All ranks give as many bytes, at most most_small_bytes, and the same root: Error(WEIR_ERR_ARGUMENT) on all ranks otherwise.
+  void broadcast(std::span<std::byte> data, int root = 0) const;
+  void broadcast_raw(void* data, std::int64_t bytes, int root = 0) const;
+  /// Collective, blocking. The same for `mine` of every rank: `all`, of size() times as many bytes, has them in rank order.
+  void allgather(std::span<const std::byte> mine, std::span<std::byte> all) const;
+  void allgather_raw(const void* mine, std::int64_t bytes, void* all) const;
+  static constexpr std::int64_t most_small_bytes = 1 << 20;
   /// Not collective. Writes the flight recorder's dump to the file `path`: the last 2,048 calls of this rank, as JSON. `weir trace
   /// diagnose` reads a folder's files called weir-dump.cC.rankR.json, with any number C for the communicator and the rank for R.
   /// Folders of the path that do not exist are made.
@@ -185,12 +196,12 @@ class AllreducePlan {
  public:
   /// Collective. Allocates everything; refuses on all ranks when the ranks' configurations differ.
   AllreducePlan(const Communicator& comm, const AllreduceConfig& config);
-  AllreducePlan(AllreducePlan&&) noexcept;
-  AllreducePlan& operator=(AllreducePlan&&) noexcept;
+  AllreducePlan(AllreducePlan&&) noexcept = default;
+  AllreducePlan& operator=(AllreducePlan&&) noexcept = default;
   /// Not collective, unless the plan outlives the last copy of its communicator (see there). Finishes a run in flight, since the
   /// other ranks wait for it. A sparse algorithm then no longer writes its dense result; a dense one still does, unless an
   /// exception unwinds.
-  ~AllreducePlan();
+  ~AllreducePlan() = default;
 
   /// Collective, blocking. `gradient` (count elements of the plan's type, aligned to the type) is overwritten with the update.
   void run(std::span<float> gradient);
@@ -267,10 +278,10 @@ class AllreducePlan {
   /// residual as before up to rounding. Throws Error(WEIR_ERR_BUSY) while a run is in flight, Error(WEIR_ERR_ARGUMENT) for other
   /// counts and too little room: nothing moves on then. Allocates on its first call only.
   std::int64_t encode(std::span<const float> gradient, std::span<std::byte> out);
-  [[nodiscard]] const std::shared_ptr<detail::PlanImpl>& state() const noexcept { return state_; }
+  [[nodiscard]] const std::shared_ptr<detail::PlanImpl>& state() const noexcept { return *state_; }
 
  private:
-  std::shared_ptr<detail::PlanImpl> state_;
+  detail::Owner<detail::PlanImpl> state_;
 };
 
 /// What AllreducePlan::encode() has written: exactly these bytes, unchanged. Throws Error(WEIR_ERR_ARGUMENT) where they are

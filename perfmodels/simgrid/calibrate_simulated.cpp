@@ -15,9 +15,7 @@ constexpr int tag = 0;
 constexpr double budget = 1e-3;  // simulated time is exact: no more repetitions than need be
 constexpr std::int64_t allreduce_count = 1 << 22;
 
-task<void> measure(Channel channel, void* machine) {
-  *static_cast<Machine*>(machine) = co_await calibrate(channel, budget, nullptr);
-}
+task<void> measure(Channel channel, Machine& machine) { machine = co_await calibrate(channel, budget, nullptr); }
 
 /// Simulated seconds of the MPI library's allreduce, as dense_mpi uses it.
 double mpi_allreduce_seconds(const Communicator& comm) {
@@ -33,7 +31,7 @@ double mpi_allreduce_seconds(const Communicator& comm) {
 
 void calibrate_simulated(const Communicator& comm, const std::string& file) {
   Machine machine;
-  comm.state()->run_blocking("calibrate", tag, measure, &machine);
+  comm.state()->run_blocking("calibrate", tag, [&](Channel channel) { return measure(channel, machine); });
   const Problem problem = make_problem(comm.state()->topology, allreduce_count, allreduce_count);
   machine.mpi_allreduce_factor = mpi_allreduce_seconds(comm) / dense_ring_row.cost(machine, problem).seconds();
   machine.provenance.host = "simulated";

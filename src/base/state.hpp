@@ -150,6 +150,9 @@ class StateVisitor {
   /// A number, or text, that the state must have in common with what it is restored to; with Share::layout, only where the ranks
   /// are as they were. `names`: of an enumerator, for messages.
   void fixed(std::string_view name, std::int64_t here, Share share = Share::each, std::span<const std::string_view> names = {});
+  /// Says that the state belongs to the ranks' switch groups: where these are others, all of the subject is divided anew.
+  void along_switches() { fixed(along_switches_name, 1, Share::layout); }
+  static constexpr std::string_view along_switches_name = "along_switches";
   void text(std::string_view name, std::string_view here, Share share = Share::each);
   /// The placement of fields that are visited meanwhile, unless they name a Share of their own.
   class Placed {

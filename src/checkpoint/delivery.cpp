@@ -286,16 +286,15 @@ void check_subjects(const Index& index, const Outline& outline, const std::strin
 
 namespace {
 
-/// Whether a plan's exchange goes along switches, in the file or now, on any rank: the same on all of them.
+/// Whether some of it goes along switches, in the file or now, on any rank: the same on all of them.
 bool goes_along_switches(const Source& source, const Subject& saved) {
-  static constexpr std::string_view stage = "/exchange/group/";  // of HiOkTopk::visit_state
-  const auto of_stage = [](const std::string& name) { return name.find(stage) != std::string::npos; };
-  const bool was = std::any_of(saved.datasets.begin(), saved.datasets.end(), [&](const Dataset& d) { return of_stage(d.name); });
+  const auto says_so = [](std::string_view name) { return name.ends_with(StateVisitor::along_switches_name); };
+  const bool was = std::any_of(saved.datasets.begin(), saved.datasets.end(), [&](const Dataset& d) { return says_so(d.name); });
   return was || std::any_of(source.outlines.begin(), source.outlines.end(), [&](const Outline& outline) {
            return std::any_of(outline.begin(), outline.end(), [&](const OutlinedSubject& subject) {
              return subject.kind == saved.kind && subject.name == saved.name &&
                     std::any_of(subject.fields.begin(), subject.fields.end(),
-                                [&](const OutlinedField& field) { return of_stage(field.visit.name); });
+                                [&](const OutlinedField& field) { return says_so(field.visit.name); });
            });
          });
 }

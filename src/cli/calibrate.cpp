@@ -34,8 +34,7 @@ struct Calibration {
   Machine machine;
 };
 
-task<void> measure(Channel channel, void* argument) {
-  auto& calibration = *static_cast<Calibration*>(argument);
+task<void> measure(Channel channel, Calibration& calibration) {
   calibration.machine =
       co_await calibrate(channel, calibration.seconds, [](const char* what) { print_error("measuring: {}\n", what); });
 }
@@ -141,7 +140,7 @@ void run(const Options& options) {
     warn_of_crowding(comm);
   }
   Calibration calibration{options.seconds, {}};
-  comm.state()->run_blocking("weir calibrate", calibrate_tag, measure, &calibration);
+  comm.state()->run_blocking("weir calibrate", calibrate_tag, [&](Channel channel) { return measure(channel, calibration); });
   Machine& machine = calibration.machine;
   if (comm.size() > 1) {
     const Problem problem = make_problem(comm.state()->topology, allreduce_count, allreduce_count);

@@ -49,6 +49,7 @@ class HiOkTopk final : public SparseAllreduce<T> {
     if (across_) across_->scale(factor);
   }
   void visit_state(StateVisitor& visitor) override {
+    visitor.along_switches();
     visitor.state(state_);
     {
       const StateVisitor::Scope scope(visitor, "group");

@@ -65,4 +65,16 @@ task<void> allgather_control(Channel channel, const std::byte* mine, std::int64_
   std::memcpy(all, scratch + tail, static_cast<std::size_t>(rank * bytes));
 }
 
+task<void> broadcast_control(Channel channel, std::byte* data, std::int64_t bytes, int root) {
+  const int size = channel.size();
+  const int place = (channel.rank() - root + size) % size;  // in the tree, whose root has place 0
+  int below = 1;                                            // distance to the farthest child, doubled
+  while (below < size && (place & below) == 0) below *= 2;
+  if (place != 0) co_await channel.done(channel.receive(data, bytes, (place - below + root) % size, Traffic::control));
+  for (int distance = below / 2; distance > 0; distance /= 2) {
+    if (place + distance >= size) continue;
+    co_await channel.done(channel.send(data, bytes, (place + distance + root) % size, Traffic::control));
+  }
+}
+
 }  // namespace weir

@@ -1,4 +1,4 @@
-// control.hpp: allreduce and allgather of a few words: sizes, histograms, boundaries. Any P, log2 P steps.
+// control.hpp: allreduce, allgather and broadcast of a few words: sizes, histograms, boundaries. Any P, log2 P steps.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +15,9 @@ task<void> allreduce_control(Channel channel, std::uint64_t* data, std::int64_t 
 
 /// all[r] = what rank r gave as `mine`, `bytes` each, in rank order. `scratch` is as large as `all`. Bruck's allgather.
 task<void> allgather_control(Channel channel, const std::byte* mine, std::int64_t bytes, std::byte* all, std::byte* scratch);
+
+/// data[0 .. bytes) becomes that of rank `root`. A binomial tree.
+task<void> broadcast_control(Channel channel, std::byte* data, std::int64_t bytes, int root);
 
 /// The most messages that one rank sends (and the most it receives) in allreduce_control over `ranks` ranks.
 [[nodiscard]] int allreduce_control_messages(int ranks);

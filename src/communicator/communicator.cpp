@@ -160,7 +160,7 @@ void CommunicatorState::exchange(const char* what, const std::byte* mine, std::i
   drive_setup(run);
 }
 
-void CommunicatorState::run_blocking(const char* name, int tag, task<void> (*body)(Channel, void*), void* argument) {
+void CommunicatorState::run_blocking(const char* name, int tag, const std::function<task<void>(Channel)>& body) {
   const auto inside = enter();
   require_whole();
   Run run;
@@ -169,7 +169,7 @@ void CommunicatorState::run_blocking(const char* name, int tag, task<void> (*bod
   run.tag = tag;
   try {
     const FramePool::Scope scope(engine.frames());
-    run.root = body(Channel(engine, topology, run, traffic), argument);
+    run.root = body(Channel(engine, topology, run, traffic));
   } catch (...) {
     engine.refuse(run, std::current_exception());
   }
@@ -208,6 +208,49 @@ void CommunicatorState::throw_first(std::string_view thing, std::string_view nam
   }
 }
 
+/// Agrees on a call that moves a few bytes, and takes memory for `parts` times as many. Throws on all ranks alike.
+void CommunicatorState::agree_on_small(const char* what, std::int64_t bytes, int root, bool has_memory, std::int64_t parts) {
+  agree(what, what, "", [&] {
+    require(bytes >= 0 && bytes <= Communicator::most_small_bytes,
+            "there are {} bytes: it takes 0 to {}; larger arrays are for plans", bytes, Communicator::most_small_bytes);
+    require(root >= 0 && root < transport->size(), "root is {}: it must be a rank, 0 to {}", root, transport->size() - 1);
+    require(has_memory || bytes == 0, "the data is a null pointer");
+    if (small_.size() < parts * bytes) small_ = Buffer<std::byte>(parts * bytes);
+  });
+  struct Card {
+    std::int64_t bytes, root;
+  };
+  const std::span<const Card> cards = share(what, Card{bytes, root});
+  for (std::size_t rank = 1; rank < cards.size(); ++rank) {
+    if (cards[rank].bytes != cards[0].bytes)
+      fail_alike(WEIR_ERR_ARGUMENT, "{}: rank 0 gives {} bytes, and rank {} gives {}: all ranks give as many", what, cards[0].bytes,
+                 rank, cards[rank].bytes);
+    if (cards[rank].root != cards[0].root)
+      fail_alike(WEIR_ERR_ARGUMENT, "{}: root is {} on rank 0, and {} on rank {}: all ranks name the same", what, cards[0].root,
+                 cards[rank].root, rank);
+  }
+}
+
+void CommunicatorState::broadcast(std::byte* data, std::int64_t bytes, int root) {
+  const auto inside = enter();
+  agree_on_small("broadcast", bytes, root, data != nullptr, 1);
+  if (bytes == 0) return;
+  std::memcpy(small_.data(), data, static_cast<std::size_t>(bytes));
+  run_blocking("broadcast", setup_tag, [&](Channel channel) { return broadcast_control(channel, small_.data(), bytes, root); });
+  std::memcpy(data, small_.data(), static_cast<std::size_t>(bytes));
+}
+
+void CommunicatorState::allgather(const std::byte* mine, std::int64_t bytes, std::byte* all) {
+  const auto inside = enter();
+  const std::int64_t ranks = transport->size();
+  agree_on_small("allgather", bytes, 0, mine != nullptr && all != nullptr, 2 * ranks);
+  if (bytes == 0) return;
+  std::byte* const gathered = small_.data();
+  run_blocking("allgather", setup_tag,
+               [&](Channel channel) { return allgather_control(channel, mine, bytes, gathered, gathered + ranks * bytes); });
+  std::memcpy(all, gathered, static_cast<std::size_t>(ranks * bytes));
+}
+
 void CommunicatorState::broadcast(const char* what, std::string& text) {
   struct Piece {
     std::uint64_t size = 0;  // of the whole text
@@ -240,9 +283,7 @@ const FoundMachine& CommunicatorState::agreed_machine() {
   const FiguresCard first = share("looking for a machine file", mine)[0];
   throw_first("looking for a machine file", "", share("looking for a machine file", mine.outcome));
   if (first.measure != 0) {
-    run_blocking(
-        "measuring the machine", setup_tag,
-        [](Channel channel, void* argument) { return measure(channel, *static_cast<Machine*>(argument)); }, &found.machine);
+    run_blocking("measuring the machine", setup_tag, [&](Channel channel) { return measure(channel, found.machine); });
     agree("measuring the machine", "measuring the machine", "", [&] { found.origin = "measured"; });
   } else {
     broadcast("telling a machine's origin", texts);
@@ -383,6 +424,21 @@ int Communicator::nearest_gpu() const {
   std::vector<SeenGpus> node;
   for (const int peer : comm.topology.node_peers()) node.push_back(all[static_cast<std::size_t>(peer)]);
   return assign_gpus(node)[static_cast<std::size_t>(comm.topology.local_rank(rank()))];
+}
+void Communicator::broadcast(std::span<std::byte> data, int root) const { broadcast_raw(data.data(), std::ssize(data), root); }
+void Communicator::broadcast_raw(void* data, std::int64_t bytes, int root) const {
+  state_->guarded([&] { state_->broadcast(static_cast<std::byte*>(data), bytes, root); });
+}
+void Communicator::allgather(std::span<const std::byte> mine, std::span<std::byte> all) const {
+  state_->guarded([&] {
+    const std::int64_t ranks = size(), room = std::ssize(all), bytes = std::ssize(mine);
+    state_->agree("allgather", "allgather", "",
+                  [&] { require(room == ranks * bytes, "there is room for {} bytes: {} ranks give {} each", room, ranks, bytes); });
+    state_->allgather(mine.data(), bytes, all.data());
+  });
+}
+void Communicator::allgather_raw(const void* mine, std::int64_t bytes, void* all) const {
+  state_->guarded([&] { state_->allgather(static_cast<const std::byte*>(mine), bytes, static_cast<std::byte*>(all)); });
 }
 Level Communicator::level(int peer) const {
   require(peer >= 0 && peer < size(), "rank {} does not exist: the communicator has ranks 0 to {}", peer, size() - 1);

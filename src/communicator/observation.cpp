@@ -81,17 +81,9 @@ std::vector<double> CommunicatorState::stragglers(int runs) {
     if (record.awaited_rank >= 0 && record.tag != setup_tag)
       waits[static_cast<std::size_t>(record.awaited_rank)] += static_cast<std::uint64_t>(record.awaited_seconds * 1e9);
   }
-  struct Words {
-    std::uint64_t *data, *scratch;
-    std::int64_t count;
-  } words{waits.data(), reinterpret_cast<std::uint64_t*>(scratch_.data()), transport->size()};
-  run_blocking(
-      "adding up waits", setup_tag,
-      [](Channel channel, void* argument) {
-        const Words& all = *static_cast<Words*>(argument);
-        return allreduce_control(channel, all.data, all.count, 0, all.scratch);
-      },
-      &words);
+  run_blocking("adding up waits", setup_tag, [&](Channel channel) {
+    return allreduce_control(channel, waits.data(), std::ssize(waits), 0, reinterpret_cast<std::uint64_t*>(scratch_.data()));
+  });
   const auto total = static_cast<double>(std::accumulate(waits.begin(), waits.end(), std::uint64_t{0}));
   std::vector<double> shares;
   for (const std::uint64_t wait : waits) shares.push_back(total > 0 ? static_cast<double>(wait) / total : 0);

@@ -25,6 +25,7 @@ class SampleLoaderImpl {
   void seek(std::string_view text);
   /// After the batches that next() has returned.
   [[nodiscard]] const datacache::Course& returned() const { return returned_; }
+  [[nodiscard]] const std::shared_ptr<CommunicatorState>& communicator() const { return cache->comm; }
 
   std::shared_ptr<SampleCacheImpl> cache;
   const SampleLoaderConfig config;

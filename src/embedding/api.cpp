@@ -3,6 +3,7 @@
 #include "base/log.hpp"
 #include "base/state_bytes.hpp"
 #include "communicator/config_card.hpp"
+#include "communicator/owner.hpp"
 #include "embedding/embedding_config.hpp"
 #include "embedding/table.hpp"
 
@@ -23,98 +24,62 @@ std::shared_ptr<detail::EmbeddingState> make_table(std::shared_ptr<detail::Commu
   return state;
 }
 
-void retire(std::shared_ptr<detail::EmbeddingState>& state) noexcept {
-  if (!state) return;
-  const std::shared_ptr<detail::CommunicatorState> comm = state->lookup().comm;  // ends after the table, with nobody inside
-  const auto inside = comm->enter();
-  if (state->retire())
-    state.reset();
-  else
-    keep_forever(std::move(state));
-}
-
-/// With nobody else at the table: a progress thread leaves it alone meanwhile.
-[[nodiscard]] detail::ProgressThread::Inside enter(const std::shared_ptr<detail::EmbeddingState>& state) {
-  return state->lookup().comm->enter();
-}
-
 /// Keeps the table alive as long as the operation.
-Operation operation(const std::shared_ptr<detail::EmbeddingState>& state, detail::AsynchronousCall& call) {
-  return Operation(std::shared_ptr<detail::AsynchronousCall>(state, &call));
+Operation operation(const detail::Owner<detail::EmbeddingState>& state, detail::AsynchronousCall& call) {
+  return Operation(std::shared_ptr<detail::AsynchronousCall>(*state, &call));
 }
+
+std::string words(const detail::EmbeddingState& table) { return fmt::format("table '{}'", table.config().name); }
 
 }  // namespace
 
 EmbeddingTable::EmbeddingTable(const Communicator& comm, const EmbeddingConfig& config)
-    : state_(comm.state()->guarded([&] { return make_table(comm.state(), config); })) {}
-EmbeddingTable::EmbeddingTable(EmbeddingTable&&) noexcept = default;
-EmbeddingTable& EmbeddingTable::operator=(EmbeddingTable&& other) noexcept {
-  if (this != &other) {
-    retire(state_);
-    state_ = std::move(other.state_);
-  }
-  return *this;
-}
-EmbeddingTable::~EmbeddingTable() { retire(state_); }
+    : state_(owned(comm.state(), [&] { return make_table(comm.state(), config); })) {}
 
 Operation EmbeddingTable::lookup(std::span<const std::int64_t> ids, std::span<float> vectors, void* stream) {
-  const auto inside = enter(state_);
-  state_->start_lookup(ids, vectors, stream);
-  return operation(state_, state_->lookup());
+  const auto table = enter(state_);
+  table->start_lookup(ids, vectors, stream);
+  return operation(state_, table->lookup());
 }
 Operation EmbeddingTable::lookup(std::span<const std::int32_t> ids, std::span<float> vectors, void* stream) {
-  const auto inside = enter(state_);
-  state_->start_lookup(ids, vectors, stream);
-  return operation(state_, state_->lookup());
+  const auto table = enter(state_);
+  table->start_lookup(ids, vectors, stream);
+  return operation(state_, table->lookup());
 }
 Operation EmbeddingTable::prefetch(std::span<const std::int64_t> ids, void* stream) {
-  const auto inside = enter(state_);
-  state_->start_prefetch(ids, stream);
-  return operation(state_, state_->prefetch());
+  const auto table = enter(state_);
+  table->start_prefetch(ids, stream);
+  return operation(state_, table->prefetch());
 }
 Operation EmbeddingTable::prefetch(std::span<const std::int32_t> ids, void* stream) {
-  const auto inside = enter(state_);
-  state_->start_prefetch(ids, stream);
-  return operation(state_, state_->prefetch());
+  const auto table = enter(state_);
+  table->start_prefetch(ids, stream);
+  return operation(state_, table->prefetch());
 }
 Operation EmbeddingTable::update(std::span<const float> gradients, void* stream) {
-  const auto inside = enter(state_);
-  state_->start_update(gradients, stream);
-  return operation(state_, state_->update());
+  const auto table = enter(state_);
+  table->start_update(gradients, stream);
+  return operation(state_, table->update());
 }
 
-void EmbeddingTable::set_learning_rate(double learning_rate) {
-  const auto inside = enter(state_);
-  state_->set_learning_rate(learning_rate);
-}
+void EmbeddingTable::set_learning_rate(double learning_rate) { enter(state_)->set_learning_rate(learning_rate); }
 void EmbeddingTable::export_rows(std::int64_t first, std::int64_t count, std::span<float> values) {
-  const auto inside = enter(state_);
-  state_->export_rows(first, count, values);
+  enter(state_)->export_rows(first, count, values);
 }
 void EmbeddingTable::import_rows(std::int64_t first, std::int64_t count, std::span<const float> values) {
-  const auto inside = enter(state_);
-  state_->import_rows(first, count, values);
+  enter(state_)->import_rows(first, count, values);
 }
-const EmbeddingStatistics& EmbeddingTable::statistics() const {
-  const auto inside = enter(state_);
-  return state_->statistics();
-}
-const EmbeddingConfig& EmbeddingTable::config() const { return state_->config(); }
-std::int64_t EmbeddingTable::memory_bytes() const {
-  const auto inside = enter(state_);
-  return state_->memory_bytes();
-}
-std::int64_t EmbeddingTable::state_bytes() const {
-  const auto inside = enter(state_);
-  return weir::state_bytes(*state_);
-}
+const EmbeddingStatistics& EmbeddingTable::statistics() const { return enter(state_)->statistics(); }
+const EmbeddingConfig& EmbeddingTable::config() const { return unguarded(state_).config(); }
+std::int64_t EmbeddingTable::memory_bytes() const { return enter(state_)->memory_bytes(); }
+std::int64_t EmbeddingTable::state_bytes() const { return weir::state_bytes(*enter(state_)); }
 void EmbeddingTable::save_state(std::span<std::byte> state) const {
-  const auto inside = enter(state_);
-  weir::save_state(*state_, state, fmt::format("table '{}'", state_->config().name));
+  const auto table = enter(state_);
+  weir::save_state(*table, state, words(*table));
 }
 void EmbeddingTable::restore_state(std::span<const std::byte> state) {
-  const auto inside = enter(state_);
-  weir::restore_state(*state_, state, fmt::format("table '{}'", state_->config().name));
+  const auto table = enter(state_);
+  weir::restore_state(*table, state, words(*table));
 }
 
 }  // namespace weir

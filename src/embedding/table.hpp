@@ -74,6 +74,7 @@ class EmbeddingState {
   void import_rows(std::int64_t first, std::int64_t count, std::span<const float> values);
 
   [[nodiscard]] AsynchronousCall& prefetch() { return prefetch_; }
+  [[nodiscard]] const std::shared_ptr<CommunicatorState>& communicator() const { return lookup_.comm; }
   [[nodiscard]] AsynchronousCall& lookup() { return lookup_; }
   [[nodiscard]] AsynchronousCall& update() { return update_; }
   /// Values and optimizer's state of this rank's rows, and what steps the next update. A batch that has been looked up or

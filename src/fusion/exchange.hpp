@@ -16,12 +16,17 @@
 
 namespace weir::fusion {
 
+enum class Arrival : std::uint8_t {
+  awaited,
+  left_out,    ///< skipped, or wrong: it is not in the sum
+  contributes  ///< its gradient is in the sum
+};
+
 /// A tensor as one rank has it in an iteration.
 template <class T>
 struct Slot {
-  T* gradient = nullptr;       ///< null: left out
-  bool ready = false;          ///< handed in, or skipped
-  bool contributes = false;    ///< it is in the sum
+  T* gradient = nullptr;  ///< null: left out
+  Arrival arrival = Arrival::awaited;
   std::int64_t delivered = 0;  ///< entries of the update
 };
 
@@ -167,7 +172,7 @@ class Exchange final : public detail::AsynchronousCall {
 
   /// With what has been added.
   void start() {
-    started = true;
+    state_ = State::travels;
     gather();
     if (shared_.in_flight++ == 0) shared_.busy_since = Clock::now();
     launch([&] {
@@ -186,7 +191,7 @@ class Exchange final : public detail::AsynchronousCall {
   }
   /// For the next iteration.
   void rearm() {
-    started = failed_ = false;
+    state_ = State::filling;
     error_ = broken_off_ = nullptr;
     word_ = 0;
     pieces_.clear();
@@ -198,7 +203,7 @@ class Exchange final : public detail::AsynchronousCall {
   // After the run, of buffers that deliver late; the others do this by themselves.
 
   /// Something was wrong with it on some rank: nothing was delivered.
-  [[nodiscard]] bool failed() const { return failed_; }
+  [[nodiscard]] bool failed() const { return state_ == State::failed; }
   /// What was delivered leaves the residuals of this rank's units.
   void settle() {
     for (const Piece& piece : pieces_) {
@@ -255,14 +260,19 @@ class Exchange final : public detail::AsynchronousCall {
   /// The end of a line about it, for people: how its algorithm runs.
   [[nodiscard]] const std::string& explanation() const { return explanation_; }
 
-  int awaited = 0;       ///< units and dense tensors that have not come in this iteration
-  bool started = false;  ///< in this iteration
+  /// In this iteration.
+  [[nodiscard]] bool started() const { return state_ != State::filling; }
+
+  int awaited = 0;  ///< units and dense tensors that have not come in this iteration
 
  protected:
   void completed() override { count_traffic(traffic, shared_.statistics); }
 
  private:
   static constexpr std::int64_t most_latency_bound = 256 << 10;  // bytes of dense values: more go round a ring
+
+  /// Where the buffer is in an iteration; that it has ended, its run says.
+  enum class State : std::uint8_t { filling, travels, failed };
 
   struct Piece {
     Unit<T>* unit;
@@ -290,7 +300,8 @@ class Exchange final : public detail::AsynchronousCall {
       const Slot<T>& slot = shared_.slots[static_cast<std::size_t>(place.tensor)];
       const std::int64_t count = shared_.tensors[static_cast<std::size_t>(place.tensor)].count;
       T* const staged = staging_.data() + place.begin;
-      slot.contributes ? shared_.memory.narrow(slot.gradient, staged, count) : shared_.memory.fill_zero(staged, count);
+      slot.arrival == Arrival::contributes ? shared_.memory.narrow(slot.gradient, staged, count)
+                                           : shared_.memory.fill_zero(staged, count);
       if (shared_.config.non_finite == NonFinite::propagate) continue;
       shared_.memory.count_non_finite(staged, count);
       if (shared_.memory.told().exceedances.count > 0) refuse(word_of(Wrong::non_finite, comm->topology.rank(), place.tensor));
@@ -323,12 +334,14 @@ class Exchange final : public detail::AsynchronousCall {
       co_await channel().caller();
     }
     const StageScope stage = channel().stage(Stage::apply);
-    failed_ = word != 0;
-    update_ = failed_ ? SparseVector<T>{} : outcome_.update;
-    if (failed_)
-      end_failed(word);
-    else
+    if (word == 0) {
+      update_ = outcome_.update;
       apply();
+    } else {
+      state_ = State::failed;
+      update_ = {};
+      end_failed(word);
+    }
   }
 
   void note_end() {
@@ -399,7 +412,7 @@ class Exchange final : public detail::AsynchronousCall {
   SparseOutcome<T> outcome_;
   std::array<std::uint64_t, 2> words_{};
   std::uint64_t word_ = 0;
-  bool failed_ = false;
+  State state_ = State::filling;
   std::exception_ptr error_, broken_off_;
   double seconds_ = 0;
 };

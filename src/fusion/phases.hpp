@@ -42,7 +42,7 @@ class Phases {
   void rearm() {
     begun_ = 0;
     filled_ = 0;
-    ended_ = delivered_ = false;
+    state_ = State::filling;
     for (auto& exchange : exchanges_) exchange->rearm();
   }
   /// The buffer that is being filled.
@@ -56,8 +56,8 @@ class Phases {
   }
   /// No more units in this iteration.
   void end() {
-    if (ended_) return;
-    ended_ = true;
+    if (state_ != State::filling) return;
+    state_ = State::counting;
     if (filled_ > 0 || filling().has_news()) start_next();
     counting_->words[0] = begun_;
     counting_->start(1);
@@ -74,13 +74,13 @@ class Phases {
   [[nodiscard]] bool all_finished() const {
     return std::all_of(exchanges_.begin(), exchanges_.end(), [](const auto& exchange) { return exchange->run.finished; });
   }
-  [[nodiscard]] bool delivered() const { return delivered_; }
+  [[nodiscard]] bool delivered() const { return state_ == State::delivered; }
   /// After that: the iteration ends in an error.
   [[nodiscard]] bool threw() const {
-    return std::any_of(exchanges_.begin(), exchanges_.end(), [](const auto& e) { return e->started && e->outcome() != nullptr; });
+    return std::any_of(exchanges_.begin(), exchanges_.end(), [](const auto& e) { return e->started() && e->outcome() != nullptr; });
   }
   void deliver() {
-    delivered_ = true;
+    state_ = State::delivered;
     // Ranks have other tensors in a buffer: if one fails, tensors would get a part of their sum. So none is delivered.
     bool failed = false, skipped = true;
     for (const auto& exchange : exchanges_) {
@@ -97,7 +97,7 @@ class Phases {
     }
     if (failed) return;
     for (const auto& exchange : exchanges_)
-      if (exchange->started) add(exchange->update());
+      if (exchange->started()) add(exchange->update());
   }
 
   [[nodiscard]] std::int64_t capacity() const { return capacity_; }
@@ -107,6 +107,8 @@ class Phases {
   }
 
  private:
+  enum class State : std::uint8_t { filling, counting, delivered };
+
   [[nodiscard]] Slot<T>& slot_of(const Unit<T>& unit) { return shared_.slots[static_cast<std::size_t>(unit.parts.front().tensor)]; }
 
   [[nodiscard]] Contents<T> contents() const {
@@ -148,7 +150,7 @@ class Phases {
   // Of an iteration:
   std::size_t begun_ = 0;    // buffers that have started
   std::int64_t filled_ = 0;  // entries in the next
-  bool ended_ = false, delivered_ = false;
+  State state_ = State::filling;
 };
 
 }  // namespace weir::fusion

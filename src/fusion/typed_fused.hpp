@@ -15,6 +15,7 @@
 #include "base/log.hpp"
 #include "fusion/adaptation.hpp"
 #include "fusion/fused.hpp"
+#include "fusion/iteration.hpp"
 #include "fusion/phases.hpp"
 
 namespace weir::fusion {
@@ -56,11 +57,10 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
   void ready(std::int64_t tensor, void* gradient, std::int64_t count, DataType type, bool contributes) override {
     require_usable();
     begin();
-    told_ = false;
     if (tensor < 0 || tensor >= std::ssize(tensors)) return note(Wrong::unknown, tensor);
     Slot<T>& slot = shared_.slots[static_cast<std::size_t>(tensor)];
-    if (closed_) return note(Wrong::late, tensor);
-    if (slot.ready) return note(Wrong::twice, tensor);
+    if (iteration_.is(IterationState::closed)) return note(Wrong::late, tensor);
+    if (slot.arrival != Arrival::awaited) return note(Wrong::twice, tensor);
     const FusedTensor& described = tensors[static_cast<std::size_t>(tensor)];
     Wrong wrong = !contributes && !described.optional ? Wrong::not_optional : what_is_wrong(described, gradient, count, type);
     if (wrong == Wrong::none && count > 0) {
@@ -75,8 +75,7 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
         arrays_.insert(next, {begin, begin + count, static_cast<int>(tensor)});
       }
     }
-    slot.ready = true;
-    slot.contributes = contributes && wrong == Wrong::none;
+    slot.arrival = contributes && wrong == Wrong::none ? Arrival::contributes : Arrival::left_out;
     if (!contributes) ++shared_.statistics.tensors_skipped;
     slot.gradient = wrong == Wrong::none ? static_cast<T*>(gradient) : nullptr;
     hand_in(static_cast<int>(tensor), wrong == Wrong::none ? 0 : word(wrong, tensor, count));
@@ -131,7 +130,7 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
 
   void wait_all() override {
     const bool left = !nothing_left();
-    told_ = false;
+    iteration_.on(IterationEvent::forget);
     if (!left) return;
     begin();
     close();
@@ -184,13 +183,14 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
 
   void require_idle(std::string_view what) const override {
     require_usable();
-    if (begun_) fail(WEIR_ERR_BUSY, "fused '{}' is within an iteration: call wait_all() before {}", config.name, what);
+    if (iteration_.in_progress())
+      fail(WEIR_ERR_BUSY, "fused '{}' is within an iteration: call wait_all() before {}", config.name, what);
   }
 
   bool retire() noexcept override {
     shared_.has_owner = false;
-    if (broken_ || !comm->transport->is_running()) return false;
-    if (!begun_) return true;
+    if (iteration_.is(IterationState::broken) || !comm->transport->is_running()) return false;
+    if (!iteration_.in_progress()) return true;
     // The other ranks wait for the rest of the iteration.
     try {
       abandon();
@@ -275,14 +275,13 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
   }
   void require_usable() const {
     comm->require_running();
-    if (broken_)
+    if (iteration_.is(IterationState::broken))
       fail(WEIR_ERR_STATE, "fused '{}' cannot go on: an exchange broke off. Make a new communicator and start over", config.name);
   }
 
   void begin() {
-    if (begun_) return;
-    begun_ = true;
-    closed_ = false;
+    if (iteration_.in_progress()) return;
+    iteration_.on(IterationEvent::gradient);
     word_ = 0;
     shared_.statistics = {};
     shared_.in_flight = 0;
@@ -316,7 +315,7 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
   }
   /// Arrays are held from ready() on until their update is in them.
   [[nodiscard]] bool will_write(std::span<const std::byte> memory) const noexcept override {
-    if (!begun_ || !shared_.has_owner || memory.empty()) return false;
+    if (!iteration_.in_progress() || !shared_.has_owner || memory.empty()) return false;
     const void* const end = memory.data() + memory.size();
     for (auto held = next_held(memory.data()); held != arrays_.end() && begins_before(*held, end); ++held)
       if (!delivered(held->tensor)) return true;
@@ -325,7 +324,7 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
   [[nodiscard]] bool delivered(std::int64_t tensor) const {
     if (is_phased(tensor)) return phases_->delivered();
     const Exchange<T>& exchange = buffers_.exchange_of(static_cast<int>(tensor));
-    return exchange.started && exchange.run.finished;
+    return exchange.started() && exchange.run.finished;
   }
 
   /// The tensor has come, or never will in this iteration; `error` is what is wrong with it.
@@ -337,10 +336,11 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
     const Slot<T>& slot = shared_.slots[static_cast<std::size_t>(tensor)];
     if (unit != nullptr) {
       const bool alone = unit->parts.size() == 1;
-      if (!alone && slot.contributes) unit->copy_in(unit->parts[part], slot.gradient);
-      if (!alone && !slot.contributes) unit->leave_out(unit->parts[part]);
+      const bool contributes = slot.arrival == Arrival::contributes;
+      if (!alone && contributes) unit->copy_in(unit->parts[part], slot.gradient);
+      if (!alone && !contributes) unit->leave_out(unit->parts[part]);
       if (--unit->awaited > 0) return;
-      if (!exchange.refused() && (!alone || slot.contributes)) {
+      if (!exchange.refused() && (!alone || contributes)) {
         try {
           const std::uint64_t non_finite = select(*unit, alone ? slot.gradient : nullptr);
           phased ? phases_->fill(*unit, non_finite) : exchange.fill(*unit, non_finite);
@@ -363,32 +363,33 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
 
   /// No more gradients in this iteration.
   void close() {
-    if (closed_) return;
-    const bool any = std::any_of(shared_.slots.begin(), shared_.slots.end(), [](const Slot<T>& slot) { return slot.ready; });
+    if (iteration_.is(IterationState::closed)) return;
+    const auto is_awaited = [](const Slot<T>& slot) { return slot.arrival == Arrival::awaited; };
+    const bool any = !std::all_of(shared_.slots.begin(), shared_.slots.end(), is_awaited);
     const Wrong wrong = any ? Wrong::missing : Wrong::nothing;
     for (std::size_t tensor = 0; tensor < tensors.size(); ++tensor) {
-      if (shared_.slots[tensor].ready) continue;
+      if (!is_awaited(shared_.slots[tensor])) continue;
       const bool may = tensors[tensor].optional;
       if (may) ++shared_.statistics.tensors_skipped;
       if (!may) note(wrong, static_cast<std::int64_t>(tensor));
       hand_in(static_cast<int>(tensor), may ? 0 : word(wrong, static_cast<std::int64_t>(tensor)));
     }
-    closed_ = true;
+    iteration_.on(IterationEvent::close);
     if (phases_) phases_->end();
   }
   /// The owner goes: all that has not been started is refused.
   void abandon() {
     const std::uint64_t gone = word(Wrong::destroyed, 0);
     word_ = std::max(word_, gone);
-    if (closed_) return;
+    if (iteration_.is(IterationState::closed)) return;
     for (std::size_t tensor = 0; tensor < tensors.size(); ++tensor)
-      if (!shared_.slots[tensor].ready) hand_in(static_cast<int>(tensor), gone);
-    closed_ = true;
+      if (shared_.slots[tensor].arrival == Arrival::awaited) hand_in(static_cast<int>(tensor), gone);
+    iteration_.on(IterationEvent::close);
   }
   /// The iteration has ended in an error, and somebody has heard of it: its other waits have nothing to wait for.
   [[nodiscard]] bool nothing_left() const {
     require_usable();
-    return told_ && !begun_;
+    return iteration_.is(IterationState::failed);
   }
   /// For wait() and test(): closes the iteration. False where there is no such tensor, which ends it. Whatever else this rank has
   /// done wrong ends it where the others hear of it, too: they may have used the updates of tensors before that.
@@ -405,7 +406,7 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
   void finish(detail::AsynchronousCall& call) {
     if (!call.run.finished) comm->engine.drive(call.run);
     if (!call.run.broken) return;
-    broken_ = true;
+    iteration_.on(IterationEvent::break_off);
     try {
       call.finish();
     } catch (const Error& error) {
@@ -416,7 +417,7 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
   void finish(Exchange<T>& exchange) {
     if (!exchange.run.finished) comm->engine.drive(exchange.run);
     if (!exchange.run.broken) return;
-    broken_ = true;
+    iteration_.on(IterationEvent::break_off);
     try {
       if (const std::exception_ptr& error = exchange.outcome()) std::rethrow_exception(error);
     } catch (const Error& error) {
@@ -444,7 +445,7 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
     phases_->counting().finish();
     phases_->start_last();
     for (const auto& exchange : phases_->exchanges())
-      if (exchange->started) finish(*exchange);
+      if (exchange->started()) finish(*exchange);
     phases_->deliver();
   }
 
@@ -464,18 +465,17 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
       finish(*ending_);
       ending_->finish();
       for_each_exchange([&](Exchange<T>& exchange) {
-        if (!exchange.started) return;
+        if (!exchange.started()) return;
         if (const std::exception_ptr& outcome = exchange.outcome(); outcome && !error) error = outcome;
       });
     }
     if (!error && ending_->words[0] != 0)
       error = std::make_exception_ptr(AgreedError(error_of(ending_->words[0], config, tensors)));
-    begun_ = closed_ = false;
+    iteration_.on(tells && error ? IterationEvent::fail : IterationEvent::end);
     count_statistics();
     if (!adaptation_.settled() && !error) adapt();
     statistics.regroupings = adaptation_.regroupings();
     statistics.settled = adaptation_.settled();
-    told_ = tells && error != nullptr;
     if (error) std::rethrow_exception(error);
   }
 
@@ -515,7 +515,7 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
   void count_statistics() {
     FusionStatistics& s = shared_.statistics;
     s.iteration = ++state_.iterations;
-    for_each_exchange([&](const Exchange<T>& exchange) { s.exchanges += exchange.started ? 1 : 0; });
+    for_each_exchange([&](const Exchange<T>& exchange) { s.exchanges += exchange.started() ? 1 : 0; });
     for (std::size_t tensor = 0; tensor < tensors.size(); ++tensor)
       s.tensors_missing += k_of(config, tensors[tensor]) > 0 && shared_.slots[tensor].delivered == 0 ? 1 : 0;
     s.seconds_select = selecting_.seconds[static_cast<std::size_t>(Stage::select)];
@@ -554,8 +554,7 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
   State state_;
   Run selecting_;  // for its stages alone
   // Of an iteration:
-  bool begun_ = false, closed_ = false, broken_ = false;
-  bool told_ = false;  // of the error that the last one ended with
+  Iteration iteration_;
   std::uint64_t word_ = 0;
   Clock::time_point begun_at_{}, last_ready_{};
   std::vector<double> ready_times_, exchange_times_;

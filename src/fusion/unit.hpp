@@ -22,7 +22,8 @@ class Unit {
  public:
   /// Where parts are several, gradients are copied next to each other. `any_optional`: a part may be left out of an iteration.
   Unit(std::vector<Part> of, const ContributionRules& rules, const Threads& threads, bool any_optional)
-      : memory_(std::nullopt, nullptr, rules.selection.count, rules.selection.uses_moments() ? rules.selection.capacity() : 0, threads),
+      : memory_(std::nullopt, nullptr, rules.selection.count, rules.selection.uses_moments() ? rules.selection.capacity() : 0,
+                threads),
         parts(std::move(of)),
         count(rules.selection.count),
         k(rules.selection.largest_k),

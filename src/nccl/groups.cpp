@@ -215,10 +215,7 @@ void NcclGroups::connect(CommunicatorState& comm, int tag, NcclGroup group) {
     connecting->joining.begin(ids[static_cast<std::size_t>(members[0])], static_cast<int>(index), static_cast<int>(members.size()));
   }
   try {
-    comm.run_blocking(
-        "connecting GPUs", tag,
-        [](Channel channel, void* argument) { return detail::connect(channel, *static_cast<Connecting*>(argument)); },
-        connecting.get());
+    comm.run_blocking("connecting GPUs", tag, [&](Channel channel) { return detail::connect(channel, *connecting); });
   } catch (...) {
     keep_forever(connecting);
     throw;

@@ -292,6 +292,13 @@ static void check_library(weir_comm* comm, int size) {
   EXPECT(weir_comm_group(comm, WEIR_LEVEL_SYSTEM, ranks, size - 1, &count) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_comm_group(comm, 7, ranks, size, &count) == WEIR_ERR_ARGUMENT);
   EXPECT_TEXT(weir_comm_topology(comm), "rank");
+  int told = rank == size - 1 ? 42 : 0, everybody[64];
+  EXPECT(weir_comm_broadcast(comm, &told, sizeof told, size - 1) == WEIR_OK && told == 42);
+  EXPECT(weir_comm_broadcast(comm, &told, sizeof told, size) == WEIR_ERR_ARGUMENT);
+  EXPECT(weir_comm_broadcast(comm, NULL, sizeof told, 0) == WEIR_ERR_ARGUMENT);
+  EXPECT(weir_comm_broadcast(comm, NULL, 0, 0) == WEIR_OK);
+  EXPECT(weir_comm_allgather(comm, &rank, sizeof rank, everybody) == WEIR_OK && everybody[0] == 0 && everybody[size - 1] == size - 1);
+  EXPECT(weir_comm_allgather(comm, &rank, -1, everybody) == WEIR_ERR_ARGUMENT);
 
   EXPECT(weir_plan_get_config(plan, &in_force) == WEIR_OK);
   EXPECT(in_force.count == n && strcmp(in_force.algorithm, "oktopk") == 0 && in_force.threshold == WEIR_THRESHOLD_REUSE);

@@ -51,8 +51,7 @@ TEST_CASE("an exception that is not Weir's ends a run on all ranks with the same
             [&](Communicator& comm) {
               Body body{2};
               errors.expect(comm.rank(), WEIR_ERR_MEMORY, "'test', rank 2: out of memory", [&] {
-                comm.state()->run_blocking(
-                    "test", 100, [](Channel channel, void* b) { return agree_or_fail(channel, *static_cast<Body*>(b)); }, &body);
+                comm.state()->run_blocking("test", 100, [&](Channel channel) { return agree_or_fail(channel, body); });
               });
               AllreducePlan plan(comm, {.count = 100});  // others go on
               std::vector<float> gradient = ramp(100, comm.rank());

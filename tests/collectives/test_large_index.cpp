@@ -80,7 +80,7 @@ TEST_CASE("oktopk on indices up to 2^32 - 2") {
         const Selection s = make_selection(k, comm.rank(), clustered);
         for (int t = 0; t < 3; ++t) {
           Exchange e{algorithm.get(), {s.indices.data(), s.values.data(), k}, k, {}};
-          comm.state()->run_blocking("exchange", test_tag, exchange, &e);
+          comm.state()->run_blocking("exchange", test_tag, [&](Channel channel) { return exchange(channel, &e); });
           check.that(e.outcome.update.count == k, "count");
           std::int64_t i = 0;
           for (const auto& [index, sum] : right) {
@@ -143,17 +143,14 @@ TEST_CASE("regions re-cut to equal shares on any input") {
             std::vector<std::uint64_t>(static_cast<std::size_t>(recut_scratch(ranks))),
             std::vector<std::uint64_t>(static_cast<std::size_t>(2 * ranks))};
         a.boundaries.back() = huge;
-        comm.state()->run_blocking(
-            "re-cut", test_tag,
-            [](Channel channel, void* argument) -> task<void> {
-              auto& x = *static_cast<Argument*>(argument);
-              const auto p = static_cast<std::uint64_t>(channel.size());
-              co_await recut_boundaries(channel, *x.indices, 1000 * p, huge, x.boundaries, x.scratch.data());
-              kernels::host::count_regions(x.indices->data(), static_cast<std::int64_t>(x.indices->size()), x.boundaries.data(),
-                                           channel.size(), x.counts.data());
-              co_await allreduce_control(channel, x.counts.data(), channel.size(), 0, x.counts.data() + channel.size());
-            },
-            &a);
+        const auto recut = [](Channel channel, Argument& x) -> task<void> {
+          const auto p = static_cast<std::uint64_t>(channel.size());
+          co_await recut_boundaries(channel, *x.indices, 1000 * p, huge, x.boundaries, x.scratch.data());
+          kernels::host::count_regions(x.indices->data(), static_cast<std::int64_t>(x.indices->size()), x.boundaries.data(),
+                                       channel.size(), x.counts.data());
+          co_await allreduce_control(channel, x.counts.data(), channel.size(), 0, x.counts.data() + channel.size());
+        };
+        comm.state()->run_blocking("re-cut", test_tag, [&](Channel channel) { return recut(channel, a); });
         for (int j = 0; j < ranks; ++j)
           check.at_most<std::uint64_t>(a.counts[static_cast<std::size_t>(j)], 1000 + 125 + static_cast<std::uint64_t>(ranks),
                                        "region " + std::to_string(j));

@@ -44,12 +44,13 @@ struct Exchange {
   std::uint64_t input_error;
   SparseOutcome<T> outcome;
 
-  static task<void> start(Channel channel, void* argument) {
-    auto& e = *static_cast<Exchange*>(argument);
+  static task<void> start(Channel channel, Exchange& e) {
     const SparseVector<T> local{e.local->indices.data(), e.local->values.data(), std::ssize(e.local->indices)};
     e.outcome = co_await e.algorithm->run(channel, local, e.k, e.input_error);
   }
-  void run(Communicator& comm) { comm.state()->run_blocking("exchange", test_tag, start, this); }
+  void run(Communicator& comm) {
+    comm.state()->run_blocking("exchange", test_tag, [this](Channel channel) { return start(channel, *this); });
+  }
 };
 
 template <class T>

@@ -1,6 +1,6 @@
 ! test_communicators.f90: communicators, how long they live, and what belongs to none.
 module communicators_of_mpi
-  use, intrinsic :: iso_fortran_env, only: int64, real32, real64
+  use, intrinsic :: iso_fortran_env, only: int32, int64, real32, real64
   use checks
   use mpi_f08
   use weir
@@ -59,7 +59,10 @@ contains
   subroutine check_communicators()
     type(weir_communicator) :: comm, half, world, same, no_comm
     type(MPI_Comm) :: mpi_half, mpi_null
-    real(real64), allocatable :: shares(:)
+    real(real64), allocatable :: shares(:), everybody(:)
+    integer(int32) :: told(2)
+    character(len=12) :: word
+    integer :: i
     integer :: ierr, unit, found
     logical :: there
     character(len=20) :: path
@@ -85,6 +88,20 @@ contains
     call expect(comm%nearest_gpu() >= -1, 'a GPU or none')
     shares = comm%stragglers(10)
     call expect(size(shares) == ranks .and. abs(sum(shares)) <= 1 + 1e-6, 'shares of waiting are shares')
+    told = [rank, -rank]
+    call comm%broadcast(told, ranks - 1)
+    call expect(all(told == [ranks - 1, 1 - ranks]), 'numbers of the last rank')
+    word = 'mine'
+    if (rank == 0) word = 'everybody''s'
+    call comm%broadcast(word, 0)
+    call expect(word == 'everybody''s', 'the text of rank 0')
+    allocate (everybody(ranks))
+    call comm%allgather([real(rank, real64)], everybody)
+    call expect(all(nint(everybody) == [(i, i=0, ranks - 1)]), 'a number of each rank')
+    call comm%broadcast(told, ranks, ierr)
+    call expect_status(ierr, WEIR_ERR_ARGUMENT, comm, 'there is no such root')
+    call comm%allgather(told, told, ierr)
+    if (ranks > 1) call expect_status(ierr, WEIR_ERR_ARGUMENT, comm, 'too little room')
     write (path, '(a, i0, a)') 'dump.', rank, '.json'
     call comm%dump(path)
     inquire (file=path, exist=there)

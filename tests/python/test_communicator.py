@@ -57,6 +57,27 @@ def test_bad_stragglers_of_one_rank(comm, runs, text):
         comm.stragglers(runs if comm.rank == 0 else 5)
 
 
+@pytest.mark.parametrize("text", [b"", b"x", bytes(range(256)) * 100])
+def test_a_few_bytes(comm, text):
+    for root in range(comm.size):
+        assert comm.broadcast(text if comm.rank == root else None, root) == text
+    mine = text[: comm.rank * 7]
+    assert comm.allgather(mine) == [text[: rank * 7] for rank in range(comm.size)]
+
+
+def test_bad_bytes_of_one_rank(comm):
+    text = "data is of type str: give bytes" if comm.rank == 0 else "rank 0 gives no bytes"
+    with pytest.raises(weir.ArgumentError, match=text):
+        comm.broadcast("text" if comm.rank == 0 else None)
+    with pytest.raises(weir.ArgumentError, match=text):
+        comm.allgather("text" if comm.rank == 0 else b"")
+    with pytest.raises(weir.ArgumentError, match="root is 'x'" if comm.rank == 0 else "root is -1"):
+        comm.broadcast(b"", "x" if comm.rank == 0 else -1)
+    with pytest.raises(weir.ArgumentError, match="1048577 bytes: it takes 0 to 1048576"):
+        comm.broadcast(bytes((1 << 20) + 1))
+    assert comm.broadcast(b"on") == b"on"
+
+
 def test_numbers_that_c_cannot_hold(comm):
     for call in (comm.level, weir.Communicator):
         with pytest.raises(weir.ArgumentError, match="is 4294967296: it must fit into 32 bits"):

@@ -92,19 +92,12 @@ Machine round_machine() {
 /// Runs `body` as every rank's task.
 template <class Result>
 Result run_task(Communicator& comm, task<Result> (*body)(Channel, void*), void* argument) {
-  struct Both {
-    task<Result> (*body)(Channel, void*);
-    void* argument;
-    Result result;
-  } both{body, argument, {}};
-  comm.state()->run_blocking(
-      "test", 0,
-      [](Channel channel, void* pointer) -> task<void> {
-        Both& b = *static_cast<Both*>(pointer);
-        b.result = co_await b.body(channel, b.argument);
-      },
-      &both);
-  return both.result;
+  Result result;
+  const auto run = [](Channel channel, task<Result> (*of)(Channel, void*), void* given, Result& into) -> task<void> {
+    into = co_await of(channel, given);
+  };
+  comm.state()->run_blocking("test", 0, [&](Channel channel) { return run(channel, body, argument, result); });
+  return result;
 }
 
 FoundMachine agree(Communicator& comm, const Settings& settings) {

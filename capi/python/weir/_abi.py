@@ -443,6 +443,8 @@ FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "weir_comm_group": (c_int, (c_void_p, c_int32, POINTER(c_int), c_int, POINTER(c_int))),
     "weir_comm_nearest_gpu": (c_int, (c_void_p, POINTER(c_int))),
     "weir_comm_stragglers": (c_int, (c_void_p, c_int, POINTER(c_double), c_int)),
+    "weir_comm_broadcast": (c_int, (c_void_p, c_void_p, c_int64, c_int)),
+    "weir_comm_allgather": (c_int, (c_void_p, c_void_p, c_int64, c_void_p)),
     "weir_comm_dump": (c_int, (c_void_p, c_char_p)),
     "weir_comm_refuse": (c_int, (c_void_p, c_char_p, c_char_p)),
     "weir_comm_destroy": (c_int, (c_void_p,)),

@@ -60,6 +60,12 @@ def c_int_of(what: str, value: Any) -> int:
         raise ArgumentError(str(error)) from None
 
 
+def bytes_of(what: str, value: Any) -> bytes:
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        raise ArgumentError(f"{what} is of type {type(value).__name__}: give bytes")
+    return bytes(value)
+
+
 class Communicator:
     """A group of ranks and the machine under them.
 
@@ -146,6 +152,59 @@ class Communicator:
                 raise
             raise problem from error
         return list(shares)
+
+    def broadcast(self, data: Optional[bytes] = None, root: int = 0) -> bytes:
+        """Collective, blocking. A few bytes for setting up, such as addresses, seeds and options: returns those of rank `root`, at
+        most 1 MiB. Other ranks give nothing."""
+        problem: Optional[ArgumentError] = None  # which every rank hears of
+        mine = b""
+        size = ctypes.c_int64(-1)
+        try:
+            root = c_int_of("root", root)
+        except ArgumentError as error:
+            problem, root = error, -1
+        if root == self._rank:
+            try:
+                mine = bytes_of("data", data)
+                size.value = len(mine)
+            except ArgumentError as error:
+                problem = error
+        self._small(problem, lib.weir_comm_broadcast, ctypes.byref(size), 8, root)
+        if size.value < 0:
+            raise problem or ArgumentError(f"broadcast: rank {root} gives no bytes")
+        buffer = ctypes.create_string_buffer(mine, max(1, size.value))
+        self._small(None, lib.weir_comm_broadcast, buffer, size.value, root)
+        return buffer.raw[: size.value]
+
+    def allgather(self, data: bytes) -> List[bytes]:
+        """Collective, blocking. A few bytes of every rank, in rank order; ranks may give different numbers of them, at most 1 MiB."""
+        problem: Optional[ArgumentError] = None
+        mine = b""
+        try:
+            mine = bytes_of("data", data)
+        except ArgumentError as error:
+            problem = error  # which every rank hears of
+        size = ctypes.c_int64(-1 if problem else len(mine))
+        sizes = (ctypes.c_int64 * self._size)()
+        self._small(None, lib.weir_comm_allgather, ctypes.byref(size), 8, sizes)
+        if problem is not None:
+            raise problem
+        if min(sizes) < 0:
+            raise ArgumentError(f"allgather: rank {list(sizes).index(min(sizes))} gives no bytes")
+        largest = max(sizes)
+        buffer = ctypes.create_string_buffer(mine, max(1, largest))
+        everybody = ctypes.create_string_buffer(max(1, largest * self._size))
+        self._small(None, lib.weir_comm_allgather, buffer, largest, everybody)
+        return [everybody.raw[rank * largest : rank * largest + size] for rank, size in enumerate(sizes)]
+
+    def _small(self, problem: Optional[ArgumentError], function: Any, *arguments: Any) -> None:
+        """A call that every rank makes; `problem`: what this rank has given wrong."""
+        try:
+            self._handle.call(function, self._handle.address(), *arguments)
+        except Error as error:
+            if problem is None:
+                raise
+            raise problem from error
 
     def dump(self, path: Union[str, os.PathLike[str]]) -> None:
         """Not collective. Writes the last 2,048 calls of this rank to the file `path`, as JSON, for `weir trace diagnose`.

@@ -914,22 +914,18 @@ def init_process_group(comm: Optional[Communicator] = None, backend: str = "gloo
         comm = everybody()
     alone = len(comm.group("node")) == comm.size
     store = problem = None
-    address = np.zeros(256)
+    address = b""
     if comm.rank == 0:
         try:
             host = "127.0.0.1" if alone else own_address()
             store = dist.TCPStore(host, 0, comm.size, True, wait_for_workers=False)
-            text = f"{host} {store.port}".encode()
-            address[: len(text)] = list(text)
+            address = f"{host} {store.port}".encode()
         except (OSError, RuntimeError) as error:  # the others wait to hear of it
             problem = error
-    with AllreducePlan(
-        comm, count=address.size, type="float64", algorithm="dense_rabenseifner", average=False, name="rendezvous"
-    ) as plan:
-        plan.run(address)
-    if not address.any():
+    address = comm.broadcast(address)
+    if not address:
         raise StateError("rank 0 cannot listen: see that its host has a network interface with an address") from problem
-    host, port = bytes(address[address > 0].astype(np.uint8)).decode().split()
+    host, port = address.decode().split()
     name = interfaces().get(host if alone or comm.rank == 0 else own_address(host))
     if name is not None:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", name)
