@@ -13,7 +13,7 @@
 namespace weir::cli {
 namespace {
 
-// Of the urgent plan's finish time in order, at 1 Gbit/s behind 25 M floats.
+// The most that the urgent plan's finish time with priority may be, as a share of that in order, at 1 Gbit/s behind 25 M floats.
 constexpr double bound = 0.35;
 
 struct Options {

@@ -16,7 +16,7 @@
 namespace weir::cli {
 namespace {
 
-// Of all in flight, to one plan of as many elements: 161 tensors of ResNet-50, 4 ranks.
+// The most that all in flight may take, in units of what one plan of as many elements takes: 161 tensors of ResNet-50, 4 ranks.
 constexpr double bound = 1.5;
 
 struct Options {

@@ -20,7 +20,7 @@
 namespace weir::cli {
 namespace {
 
-// Of memcpy's speed, at least.
+// The least shares of memcpy's speed.
 constexpr double gather_bound = 0.5, coalesce_bound = 0.25;
 
 struct Options {

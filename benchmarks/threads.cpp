@@ -20,9 +20,9 @@
 #include "codec/coo.hpp"
 #include "codec/wire.hpp"
 #include "collectives/shared_work.hpp"
+#include "contribution/selector.hpp"
 #include "embedding/row_groups.hpp"
 #include "embedding/row_space.hpp"
-#include "contribution/selector.hpp"
 #include "topology/topology.hpp"
 
 namespace weir::cli {
@@ -36,7 +36,7 @@ struct Options {
   std::string json;
 };
 
-/// Of one loop.
+/// The times of one loop.
 struct LoopTimes {
   std::string loop;
   std::vector<double> one, several;

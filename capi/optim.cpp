@@ -23,8 +23,8 @@ struct Call {
   throw weir::Error(status, where + ", part " + std::to_string(part) + ": its body returned " + std::to_string(returned));
 }
 
-/// One that calls the caller's, and fits into a std::function without memory of its own. Empty where there is none: all ranks
-/// refuse it then.
+/// Returns a body that calls the caller's, and fits into a std::function without memory of its own. It is empty where the caller
+/// gives no body: all ranks then refuse it.
 weir::OperatorBody body_of(const Call& call) {
   if (call.body == nullptr) return {};
   return [&call](int part, std::span<std::byte> result) {

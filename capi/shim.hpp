@@ -95,7 +95,7 @@ class Use {
 };
 
 inline weir_comm* comm_of(weir_comm* comm) { return comm; }
-/// Of whatever was made from one.
+/// Returns the communicator that `handle` was made from.
 template <class Handle>
 weir_comm* comm_of(Handle* handle) {
   return handle->comm;

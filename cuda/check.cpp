@@ -5,7 +5,7 @@
 namespace weir {
 
 void throw_cuda(cudaError_t error, const char* what) {
-  cudaGetLastError();  // whoever asks CUDA after a launch of their own must not hear of it
+  cudaGetLastError();  // clears the error: later launches that ask CUDA for errors must not see it
   fail(error == cudaErrorMemoryAllocation ? WEIR_ERR_MEMORY : WEIR_ERR_DEVICE, "{} failed: {} ({})", what,
        cudaGetErrorString(error), cudaGetErrorName(error));
 }

@@ -24,7 +24,7 @@ namespace weir::cuda {
 /// Empty where NCCL can be used; else the reason: built without it, not installed, older than 2.27.3.
 [[nodiscard]] std::string why_no_nccl();
 
-/// Of the library in use, as NCCL counts: 22809 is 2.28.9.
+/// Returns the version of the library in use, as NCCL counts: 22809 is 2.28.9.
 [[nodiscard]] int nccl_version();
 [[nodiscard]] std::string nccl_version_text(int version);
 
@@ -33,8 +33,8 @@ using NcclId = std::array<std::byte, 128>;
 [[nodiscard]] NcclId make_nccl_id();
 
 /// One rank's end of a NCCL communicator. Nonblocking: what it is told to do goes on behind the scenes, seen by reached(). The
-/// operations are collective: all ranks in the same order, with the same arguments but for pointers and streams. Elements are of
-/// any type of a plan; sums are in that type, in an order that NCCL chooses, and the same on every rank.
+/// operations are collective: all ranks call them in the same order, with the same arguments except pointers and streams. Elements
+/// are of any type of a plan; sums are in that type, in an order that NCCL chooses, and the same on every rank.
 class NcclCommunicator final : public Completion {
  public:
   /// Part r of an array, elements bounds[r] to bounds[r + 1], is rank r's; ranks beyond the last part have none.

@@ -24,7 +24,7 @@ class Loader {
   void* handle_;
 };
 
-/// The library stays loaded: communicators may outlive whoever asked first.
+/// Loads the library, which stays loaded: communicators may outlive the caller that asked first.
 NcclLibrary load() {
   NcclLibrary library;
   void* const handle = dlopen(file_name, RTLD_NOW | RTLD_LOCAL);

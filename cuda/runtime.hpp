@@ -26,7 +26,7 @@ struct Place {
 [[nodiscard]] Place place_of(const void* address);
 
 [[nodiscard]] int device_count();
-/// Of the calling thread.
+/// Returns the calling thread's device.
 [[nodiscard]] int current_device();
 
 struct DeviceInfo {

@@ -22,7 +22,7 @@ struct Selection {
   Found* found;
 };
 
-/// Of hits that reach this, the residual to keep depends on the number of the hit.
+/// Returns the key from which on the residual that a hit keeps depends on the number of the hit.
 template <class G, class T>
 __device__ __forceinline__ Key<T> undecided(const Selection<G, T>& s) {
   constexpr Key<T> infinity = key_infinity<T>;
@@ -189,7 +189,7 @@ __global__ void __launch_bounds__(threads_per_block, sizeof(G) == 2 ? 2 : 3) kee
   const HitNumbers<band_rows> above_numbers(above), between_numbers(between);
   const auto tiles_before = TileStates::before_in_block({s.above, s.between}, {above_numbers.total(), between_numbers.total()});
   const std::uint64_t above_before = tiles_before.of[0], between_before = tiles_before.of[1];
-  // Of the first `number` in between, those in the slice.
+  // Counts those of the first `number` in between that are in the slice.
   const auto in_slice = [&](std::uint64_t number) { return (number < end ? number : end) - (number < start ? number : start); };
   if (blockIdx.x == gridDim.x - 1 && threadIdx.x == 0) {
     *s.found = static_cast<std::int64_t>(above_before + above_numbers.total() + in_slice(between_before + between_numbers.total()));

@@ -17,7 +17,7 @@ from draw_measured import BEST, DENSE, INK, LINE, ROOT, SOFT, SPARSE, svg, text
 RANKS = (2, 4, 8)
 LEFT, TOP, WIDTH, HEIGHT, GAP = 62, 98, 320, 330, 34
 CHOSEN = {"one_round": "#d9541e", "phased": "#3a8f4d", "direct": BEST}
-# Of the rows of the benchmark: colour, width, dashes.
+# Colour, width and dashes of each row of the benchmark.
 LINES = {"MPI_Allreduce": ("#8a93a0", 3, ""), "add": (DENSE, 2, "3 4"), "one_round": (CHOSEN["one_round"], 1, ""),
          "phased": (CHOSEN["phased"], 1, ""), "direct": (CHOSEN["direct"], 1, "")}
 

@@ -37,7 +37,7 @@ read_options() {
 
 sites() { (cd "$folder/sites" && ls) | sed 's/\.sh$//' | paste -sd ' '; }
 
-# Of the command: openmpi or mpich. Its name says it, without starting it.
+# Prints the MPI of a weir command, openmpi or mpich: from its name, without starting it.
 family_of_weir() {
   local real
   real=$(readlink -f "$(command -v "$1")")

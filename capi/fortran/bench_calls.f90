@@ -54,7 +54,7 @@ program bench_calls
 
 contains
 
-  !> Of one call, the mean of many.
+  !> Returns the seconds of one call: the mean of many.
   function seconds_of(which, by_fortran) result(seconds)
     integer, intent(in) :: which
     logical, intent(in) :: by_fortran

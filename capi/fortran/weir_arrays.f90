@@ -33,7 +33,7 @@ contains
     if (view%usable) view%address = first
   end subroutine
 
-  !> Of a view that is not usable: the end of a sentence that begins with the array.
+  !> Returns why a view is not usable, as the end of a sentence that begins with the array.
   pure function why_unusable(view) result(why)
     type(array_view), intent(in) :: view
     character(len=:), allocatable :: why

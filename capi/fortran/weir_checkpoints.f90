@@ -51,8 +51,8 @@ module weir_checkpoints
       add_real64_2, add_real64_3
     !> (name, value, ierr): a value that is saved with everything, int64, real64 or text: rank 0's goes into the file.
     generic :: set => set_integer, set_real, set_text
-    !> (name, value, ierr): as set last, or as restored; a text is allocatable. WEIR_ERR_ARGUMENT where there is none of that name
-    !> and type; the value is then as it was.
+    !> (name, value, ierr): as set last, or as restored; a text is allocatable. WEIR_ERR_ARGUMENT where no value has that name and
+    !> type; `value` is then as it was.
     generic :: get => get_integer, get_real, get_text
     !> Collective, nonblocking. (step, ierr): takes a snapshot of everything that was added, and returns; the caller may go on with
     !> all of it at once. The file of the int64 `step`, at least 0, is written behind what the program does next, while it calls

@@ -107,7 +107,7 @@ contains
     call take(self, status, handle, ierr)
   end subroutine
 
-  !> Keeps the new communicator, or reports why there is none.
+  !> Keeps the new communicator, or reports why it could not be made.
   subroutine take(self, status, handle, ierr)
     class(weir_communicator), intent(inout) :: self
     integer(c_int), intent(in) :: status

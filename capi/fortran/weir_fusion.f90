@@ -69,7 +69,7 @@ module weir_fusion
     procedure :: statistics => get_statistics
     !> (config, ierr): what is in force: `algorithm` and `error_feedback` are what automatic choice stands for.
     procedure :: config => get_config
-    !> (): which buffers there are and why, for people.
+    !> (): which buffers there are and why, as text.
     procedure :: explanation
     !> (ierr): bytes that this holds, besides the caller's gradients, int64.
     procedure :: memory_bytes
@@ -200,7 +200,7 @@ contains
       else
         refusal = refusal//why_unusable(gradient)
       end if
-      ! A null gradient, or where that is none a wrong number of elements: all ranks refuse it.
+      ! All ranks refuse a null gradient. For a tensor without elements null is valid, so the number of elements is wrong there.
       checked%address = c_null_ptr
       checked%count = max(1_int64, self%counts(tensor))
     end if

@@ -12,8 +12,8 @@ module weir_library
             weir_set_log_procedure
 
   abstract interface
-    !> What takes the library's messages, each one line. It may come from any thread that calls Weir, and must not call Weir but for
-    !> what belongs to no communicator.
+    !> Takes the library's messages, each one line. Any thread that calls Weir may call it. It must not call Weir, except for what
+    !> belongs to no communicator.
     subroutine weir_log_procedure(level, text)
       integer, intent(in) :: level !< WEIR_LOG_LEVEL_ERROR, ...
       character(len=*), intent(in) :: text
@@ -43,7 +43,7 @@ contains
     text = text_of(c_status_string(int(status, c_int)))
   end function
 
-  !> Name of a level, WEIR_LEVEL_SELF, ...; empty for a number that is none.
+  !> Name of a level, WEIR_LEVEL_SELF, ...; empty for any other number.
   function weir_level_name(level) result(name)
     integer, intent(in) :: level
     character(len=:), allocatable :: name

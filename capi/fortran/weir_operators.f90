@@ -68,7 +68,7 @@ module weir_operators
     procedure :: statistics => get_statistics
     !> (config, ierr): what is in force: `division` is what automatic choice stands for.
     procedure :: config => get_config
-    !> (): why work is divided as it is, for people.
+    !> (): why work is divided as it is, as text.
     procedure :: explanation
     !> (ierr): bytes that this holds, besides the caller's results, int64.
     procedure :: memory_bytes

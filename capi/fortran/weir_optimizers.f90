@@ -45,7 +45,7 @@ module weir_optimizers
     procedure :: statistics => get_statistics
     !> (config, ierr): what is in force: `norms` and `update` are what automatic choice stands for.
     procedure :: config => get_config
-    !> (): why work is divided as it is, for people.
+    !> (): why work is divided as it is, as text.
     procedure :: explanation
     !> (ierr): bytes that this holds, besides the caller's arrays, int64.
     procedure :: memory_bytes

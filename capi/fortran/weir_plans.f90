@@ -64,7 +64,7 @@ module weir_plans
     procedure :: config => get_config
     !> (ierr): bytes that this plan holds, besides the caller's gradient, int64.
     procedure :: memory_bytes
-    !> (): why the plan uses this algorithm, for people.
+    !> (): why the plan uses this algorithm, as text.
     procedure :: explanation
     !> (ierr): forgets residual, thresholds, boundaries and iteration count. All ranks must, before the same run.
     procedure :: reset

@@ -159,7 +159,7 @@ contains
     end if
   end subroutine
 
-  !> Of a number from 0 to 2**32 - 1, the bits.
+  !> Returns the 32 bits of a number from 0 to 2**32 - 1.
   pure function unsigned(value) result(bits)
     integer(int64), intent(in) :: value
     integer(c_int32_t) :: bits
@@ -168,7 +168,7 @@ contains
     bits = int(merge(value - whole, value, value >= whole / 2), c_int32_t)
   end function
 
-  !> Ends a call that is refused here, C not being asked but for the handle.
+  !> Ends a call that is refused here. C checks the handle only.
   subroutine refuse(self, refusal, ierr)
     class(weir_sparse_adam), intent(in) :: self
     character(len=*), intent(in) :: refusal

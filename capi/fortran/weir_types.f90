@@ -159,7 +159,7 @@ module weir_types
   integer, parameter :: WEIR_OPTIMIZER_LARS = 0
   integer, parameter :: WEIR_OPTIMIZER_LAMB = 1 !< layer-wise adaptive moments, on Adam (You et al. 2020, Algorithm 2)
 
-  !> What becomes of a sample that cannot be read or decoded.
+  !> What happens to a sample that cannot be read or decoded.
 
   integer, parameter :: WEIR_SAMPLES_ERROR = 0 !< the batch ends in an error on all ranks, which names the sample
   !> its size is -1 and its value all zeros; it is counted, and tried anew when it is next asked for
@@ -174,7 +174,7 @@ module weir_types
 
   integer, parameter :: WEIR_SHUFFLE_NONE = 0 !< that of the data set
   integer, parameter :: WEIR_SHUFFLE_GLOBAL = 1 !< any permutation, anew in each epoch
-  !> each node permutes its own samples, but for `exchanged_share` of them, anew in each epoch, which go to any node
+  !> each node permutes its own samples anew in each epoch, except `exchanged_share` of them, which go to any node
   integer, parameter :: WEIR_SHUFFLE_NODE = 2
 
   !> Whether rank 0 writes to standard error how far the first epoch has got.
@@ -198,12 +198,12 @@ module weir_types
   integer, parameter :: WEIR_ELEMENT_INT64 = 3
   integer, parameter :: WEIR_ELEMENT_UINT8 = 4 !< bytes, of whatever else there is
 
-  !> How an array that a checkpoint keeps for its caller lies on the ranks, and what becomes of it at another number of ranks.
+  !> How an array that a checkpoint keeps for its caller lies on the ranks, and what happens to it at another number of ranks.
 
   integer, parameter :: WEIR_DISTRIBUTION_REPLICATED = 0 !< the same on all ranks: saved once, delivered to all
   !> ranks hold ranges of one long array, in any division: each gets the range that it asks for
   integer, parameter :: WEIR_DISTRIBUTION_BLOCK = 1
-  !> each rank's own: rank r gets that of rank r; where there was none, the array stays as it is
+  !> each rank's own: rank r gets that of rank r; where no rank r has saved one, the array stays as it is
   integer, parameter :: WEIR_DISTRIBUTION_LOCAL = 2
 
   integer, parameter :: WEIR_LEVEL_COUNT = 7 !< values of WEIR_LEVEL_SELF, ...
@@ -321,8 +321,7 @@ module weir_types
     !> what carries it: "sparse": entries, by sparse algorithms; "packed": bytes, by packed ones; "linear": dense values, by dense
     !> ones
     character(len=:), allocatable :: carriage
-    !> all of them with their defaults: "levels=7,bucket=512"; empty where there are none
-    character(len=:), allocatable :: parameters
+    character(len=:), allocatable :: parameters !< all of them with their defaults: "levels=7,bucket=512"; empty: it has none
     logical :: random = .false. !< draws random numbers, which depend on `seed`
     !> keeps a residual with `error_feedback` automatic, unless its parameters rule that out (`unbiased=1`)
     logical :: feedback = .false.
@@ -581,7 +580,7 @@ module weir_types
     integer :: in_flight = 2 !< batches asked for at once
     integer :: pack_samples = 64 !< samples that are read from the store together, and are a file of level 1
     integer :: threads = 1 !< of this rank, which read and decode
-    integer :: on_error = WEIR_SAMPLES_ERROR !< WEIR_SAMPLES_ERROR, ...: what becomes of a sample that cannot be read or decoded
+    integer :: on_error = WEIR_SAMPLES_ERROR !< WEIR_SAMPLES_ERROR, ...: what happens to a sample that cannot be read or decoded
     integer :: retries = 3 !< with `retry`: after 0.1 s, 0.2 s, 0.4 s, ..., at most 10 s each
     integer :: priority = -1 !< of messages: below the 0 of plans. May differ between ranks
     !> of the data set: its folder within level 1, 1 to 64 letters, digits, '_', '-' and '.', the first no '.'

@@ -170,7 +170,7 @@ def fields_hpp(interface):
         out += ["template <>", f"inline constexpr std::array<std::string_view, {len(enum.values)}> names_of<{enum.name}> = {{{names}}};"]
     out += ["// clang-format on", "", "/// What is known of a field besides its value.", "struct FieldInfo {", "  std::string_view name;",
             "  bool agreed = true;  ///< equal on all ranks", "  double least = -std::numeric_limits<double>::infinity();",
-            "  double most = std::numeric_limits<double>::infinity();", '  std::string_view most_text{};  ///< for people: "2^48"',
+            "  double most = std::numeric_limits<double>::infinity();", '  std::string_view most_text{};  ///< as text: "2^48"',
             '  std::string_view example{};  ///< a sensible value; empty where any is', "};", ""]
     for struct in (struct for struct in interface.structs if struct.is_config):
         out += [f"/// visit(FieldInfo, value) for every field, in the order of the struct.", "template <class Visit>", "// clang-format off", f"void visit_fields(const {struct.name}& config, Visit&& visit) {{"]

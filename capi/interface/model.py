@@ -22,7 +22,7 @@ class Value:
     name: str
     value: int
     doc: str = ""
-    text: str = None  # its name for people, where the name itself is a keyword of some language
+    text: str = None  # its name as text, where the name itself is a keyword of some language
 
     def __post_init__(self):
         self.text = self.text or self.name

@@ -18,7 +18,7 @@ struct CheckpointOptions {
   std::string run;           ///< a folder of another run is refused
 };
 
-/// Of a training whose figures are saved as they are. Does nothing where there is no folder.
+/// Saves and restores the figures of a training as they are. Does nothing where there is no folder.
 class Resume {
  public:
   /// Collective. SIGUSR1 and SIGTERM end the training with a checkpoint from now on.

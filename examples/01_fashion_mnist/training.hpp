@@ -43,7 +43,7 @@ struct Options {
   std::uint64_t seed = 1;
   CheckpointOptions checkpoint;
 
-  /// Of the run and its files: the algorithm, and the compressor if one is named.
+  /// Returns the name of the run and of its files: the algorithm, and the compressor if one is named.
   [[nodiscard]] std::string name() const { return compressor.empty() ? algorithm : algorithm + "+" + compressor; }
 };
 
@@ -120,7 +120,7 @@ class Trainer {
   std::optional<weir::LayerOptimizer> lars_;   ///< keeps a velocity of its own
   std::vector<float*> layer_weights_;          ///< in parameters_
   std::vector<const float*> layer_gradients_;  ///< in update_
-  /// Summed on this rank, over all steps but for the loss, which is since the last point of the curve. All doubles.
+  /// Sums on this rank over all steps, except `loss` and `losses`, which count from the last point of the curve. All are doubles.
   struct Tally {
     StepSplit split;
     double seconds = 0;

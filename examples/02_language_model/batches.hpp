@@ -15,7 +15,7 @@ class NegativeSampler {
   NegativeSampler(std::span<const std::int64_t> counts, std::int64_t draws, std::uint64_t seed);
   /// The same for the same step on every rank.
   void draw(std::int64_t step, std::span<std::int32_t> words) const;
-  /// Of how often each word is drawn in one step on average: what sampled softmax subtracts from a score.
+  /// Returns the logarithm of how often each word is drawn in one step on average. Sampled softmax subtracts it from a score.
   [[nodiscard]] std::span<const float> log_expected() const { return log_expected_; }
 
  private:

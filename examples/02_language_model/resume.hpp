@@ -15,7 +15,7 @@ struct CheckpointOptions {
   std::int64_t every = 100;  ///< steps
 };
 
-/// Of one scheme's training. Does nothing where there is no folder.
+/// Saves and restores one scheme's training. Does nothing where there is no folder.
 class Resume {
  public:
   /// Collective. SIGUSR1 and SIGTERM end the training with a checkpoint from now on. `scheme` names a folder of its own.

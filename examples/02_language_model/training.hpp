@@ -39,7 +39,8 @@ struct Options {
   std::uint64_t seed = 1;
   CheckpointOptions checkpoint;
 
-  /// Of a run and its files: the scheme, and what is said of how dense gradients travel.
+  /// Returns the name of a run and of its files: the scheme, the algorithm of dense gradients unless it is the default, and their
+  /// compressor if one is named.
   [[nodiscard]] std::string name(const Scheme& scheme) const;
 };
 

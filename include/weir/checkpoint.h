@@ -4,7 +4,7 @@
  *   weir_checkpoint_create(comm, &config, &checkpoint);
  *   weir_checkpoint_add_plan(checkpoint, "gradient", plan);
  *   weir_checkpoint_add_array(checkpoint, "weights", weights, WEIR_ELEMENT_FLOAT32, WEIR_DISTRIBUTION_REPLICATED, count, 0, count);
- *   weir_checkpoint_restore(checkpoint, -1, &step);       the newest file; step becomes -1 where there is none
+ *   weir_checkpoint_restore(checkpoint, -1, &step);       the newest file; step becomes -1 where there is no file
  *   weir_checkpoint_save(checkpoint, step);               returns at once */
 #ifndef WEIR_CHECKPOINT_H
 #define WEIR_CHECKPOINT_H
@@ -50,8 +50,8 @@ weir_status weir_checkpoint_add_array(weir_checkpoint* checkpoint, const char* n
 weir_status weir_checkpoint_set_integer(weir_checkpoint* checkpoint, const char* name, int64_t value);
 weir_status weir_checkpoint_set_real(weir_checkpoint* checkpoint, const char* name, double value);
 weir_status weir_checkpoint_set_text(weir_checkpoint* checkpoint, const char* name, const char* value);
-/** As set last, or as restored. WEIR_ERR_ARGUMENT where there is none of that name and type. A text is valid until the next call
- *  on this checkpoint. */
+/** Gives a value as set last, or as restored. WEIR_ERR_ARGUMENT where no value has that name and type. A text is valid until the
+ *  next call on this checkpoint. */
 weir_status weir_checkpoint_get_integer(const weir_checkpoint* checkpoint, const char* name, int64_t* value);
 weir_status weir_checkpoint_get_real(const weir_checkpoint* checkpoint, const char* name, double* value);
 weir_status weir_checkpoint_get_text(const weir_checkpoint* checkpoint, const char* name, const char** value);

@@ -94,7 +94,7 @@ class Checkpoint {
   void set(std::string_view name, std::int64_t value);
   void set(std::string_view name, double value);
   void set(std::string_view name, std::string_view value);
-  /// As set last, or as restored. Throws Error(WEIR_ERR_ARGUMENT) where there is none of that name and type.
+  /// Returns a value as set last, or as restored. Throws Error(WEIR_ERR_ARGUMENT) where no value has that name and type.
   [[nodiscard]] std::int64_t integer(std::string_view name) const;
   [[nodiscard]] double real(std::string_view name) const;
   [[nodiscard]] const std::string& text(std::string_view name) const;

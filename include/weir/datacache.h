@@ -37,7 +37,7 @@ weir_status weir_source_create_jpeg(const char* folder, int height, int width, w
 typedef struct weir_source_call weir_source_call;
 
 /** A format of the caller's own. Start from WEIR_SOURCE_FUNCTIONS_INIT. `read` and `decode` are called by threads of the library,
- *  each by as many at once as weir_sample_cache_config::threads says, so they must be thread-safe. They must not call Weir, but for
+ *  each by as many at once as weir_sample_cache_config::threads says, so they must be thread-safe. They must not call Weir, except
  *  weir_source_append and weir_source_fail, and must not throw. They return WEIR_OK, or what is wrong, WEIR_ERR_FILE for instance,
  *  after weir_source_fail. */
 typedef struct weir_source_functions {
@@ -76,9 +76,9 @@ weir_status weir_source_destroy(weir_source* source);
 weir_status weir_source_close(weir_source* source);
 weir_status weir_source_size(const weir_source* source, int64_t* samples);
 weir_status weir_source_value_bytes(const weir_source* source, int64_t* bytes);
-/** Valid until this thread's next call; NULL for a source that is none. */
+/** SampleSource::identity of the source. Valid until this thread's next call; NULL for an invalid source. */
 const char* weir_source_identity(const weir_source* source);
-/** How the numbers of a value lie, as SampleSource::layout. Valid until this thread's next call; NULL for a source that is none. */
+/** How the numbers of a value lie, as SampleSource::layout. Valid until this thread's next call; NULL for an invalid source. */
 const char* weir_source_layout(const weir_source* source);
 /** Reads and decodes one sample here and now, without a cache. `value` has room for weir_source_value_bytes; *bytes becomes how
  * many the sample has. */
@@ -116,7 +116,7 @@ weir_status weir_cache_owner(const weir_cache* cache, int64_t sample, int* rank)
 weir_status weir_cache_get_statistics(const weir_cache* cache, weir_sample_cache_statistics* statistics);
 /** What is in force. Texts are valid as long as the cache. */
 weir_status weir_cache_get_config(const weir_cache* cache, weir_sample_cache_config* config);
-/** How much of the data set fits where, for people. Valid until the next call for this cache; NULL for a NULL cache. */
+/** Returns, as text, how much of the data set fits where. Valid until the next call for this cache; NULL for a NULL cache. */
 const char* weir_cache_explanation(const weir_cache* cache);
 weir_status weir_cache_memory_bytes(const weir_cache* cache, int64_t* bytes);
 

@@ -30,7 +30,7 @@ class SampleLoaderImpl;
 /// for the same data. Derive from it for a format of your own.
 ///
 /// read() and decode() are called by threads of the library: each by SampleCacheConfig::threads of them at once, so they must be
-/// thread-safe. They throw for a sample that cannot be had; SampleCacheConfig::on_error says what becomes of that.
+/// thread-safe. They throw for a sample that cannot be had; SampleCacheConfig::on_error says what happens then.
 class SampleSource {
  public:
   virtual ~SampleSource();
@@ -59,7 +59,7 @@ class SampleSource {
 };
 
 /// A file of records of equal size, after a header. Values are the records. All of these throw Error(WEIR_ERR_FILE) where a file
-/// cannot be read, is none of its kind, or is damaged: where it has fewer or more bytes than its header says. They keep their files
+/// cannot be read, is of another kind, or is damaged: where it has fewer or more bytes than its header says. They keep their files
 /// open. In an identity(), files are named without their folders, which nodes may have mounted elsewhere, with their sizes and
 /// times of change.
 [[nodiscard]] std::shared_ptr<SampleSource> record_source(const std::string& path, std::int64_t record_bytes,
@@ -124,9 +124,9 @@ class SampleCache {
   [[nodiscard]] int owner(std::int64_t sample) const;
   [[nodiscard]] const SampleCacheConfig& config() const;  ///< in force
   [[nodiscard]] SampleCacheStatistics statistics() const;
-  /// How much of the data set fits where, for people.
+  /// Returns, as text, how much of the data set fits where.
   [[nodiscard]] std::string explanation() const;
-  /// Of this rank: its part of level 2, and what batches in flight take.
+  /// Returns the bytes that this rank holds: its part of level 2, and what batches in flight take.
   [[nodiscard]] std::int64_t memory_bytes() const;
   [[nodiscard]] const std::shared_ptr<detail::SampleCacheImpl>& state() const noexcept { return *state_; }
 

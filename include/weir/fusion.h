@@ -55,7 +55,7 @@ weir_status weir_fused_residual(const weir_fused* fused, int tensor, weir_residu
 weir_status weir_fused_get_statistics(const weir_fused* fused, weir_fusion_statistics* statistics);
 /** What is in force. Texts are valid as long as the object. */
 weir_status weir_fused_get_config(const weir_fused* fused, weir_fusion_config* config);
-/** Which buffers there are and why, for people. Valid until the next call for this object; NULL for a NULL object. */
+/** Returns, as text, which buffers there are and why. Valid until the next call for this object; NULL for a NULL object. */
 const char* weir_fused_explanation(const weir_fused* fused);
 weir_status weir_fused_memory_bytes(const weir_fused* fused, int64_t* bytes);
 /** As weir_plan_state_bytes, weir_plan_save_state and weir_plan_restore_state. */

@@ -87,8 +87,8 @@ class FusedAllreduce {
   void wait_all();
 
   [[nodiscard]] int size() const;  ///< tensors
-  /// The place of a name in the order of the forward pass. Throws Error(WEIR_ERR_ARGUMENT), naming the closest, as do the functions
-  /// below for numbers that are none.
+  /// Returns the place of a name in the order of the forward pass. Throws Error(WEIR_ERR_ARGUMENT) for an unknown name, and names
+  /// the closest. The functions below throw it for a number out of range.
   [[nodiscard]] int tensor(std::string_view name) const;
   [[nodiscard]] const FusedTensor& description(int tensor) const;
   /// Which buffer the tensor travels in at present, numbered in the order in which they are expected to start; tensors of one
@@ -102,7 +102,7 @@ class FusedAllreduce {
   [[nodiscard]] const FusionStatistics& statistics() const;  ///< of the last iteration that has ended
   /// What is in force: `algorithm` and `error_feedback` are what automatic choice stands for.
   [[nodiscard]] const FusionConfig& config() const;
-  /// Which buffers there are and why, for people.
+  /// Returns, as text, which buffers there are and why.
   [[nodiscard]] std::string explanation() const;
   [[nodiscard]] std::int64_t memory_bytes() const;
   /// As AllreducePlan's. Residuals belong to tensors, by name: a state is restored to an object of the same tensors, buffers,

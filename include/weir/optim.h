@@ -63,7 +63,7 @@ weir_status weir_operator_works_on(const weir_operator* work, int part, int* wor
 weir_status weir_operator_get_statistics(const weir_operator* work, weir_operator_statistics* statistics);
 /** What is in force: `division` is what automatic choice stands for. Texts are valid as long as the operator. */
 weir_status weir_operator_get_config(const weir_operator* work, weir_operator_config* config);
-/** Why work is divided as it is, for people. Valid until the next call for this operator; NULL for a NULL operator. */
+/** Returns, as text, why work is divided as it is. Valid until the next call for this operator; NULL for a NULL operator. */
 const char* weir_operator_explanation(const weir_operator* work);
 weir_status weir_operator_memory_bytes(const weir_operator* work, int64_t* bytes);
 
@@ -95,7 +95,7 @@ weir_status weir_optimizer_rates(const weir_layer_optimizer* optimizer, double* 
 weir_status weir_optimizer_get_statistics(const weir_layer_optimizer* optimizer, weir_optimizer_statistics* statistics);
 /** What is in force: `norms` and `update` are what automatic choice stands for. Texts are valid as long as the optimizer. */
 weir_status weir_optimizer_get_config(const weir_layer_optimizer* optimizer, weir_optimizer_config* config);
-/** Why work is divided as it is, for people. Valid until the next call for this optimizer; NULL for a NULL optimizer. */
+/** Returns, as text, why work is divided as it is. Valid until the next call for this optimizer; NULL for a NULL optimizer. */
 const char* weir_optimizer_explanation(const weir_layer_optimizer* optimizer);
 weir_status weir_optimizer_memory_bytes(const weir_layer_optimizer* optimizer, int64_t* bytes);
 /** As weir_plan_state_bytes, weir_plan_save_state and weir_plan_restore_state. */

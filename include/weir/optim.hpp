@@ -57,7 +57,7 @@ class ParallelOperator {
   [[nodiscard]] bool works_on(int part) const;                 ///< whether this rank does
   [[nodiscard]] const OperatorConfig& config() const;          ///< in force: `division` is what automatic choice stands for
   [[nodiscard]] const OperatorStatistics& statistics() const;  ///< of the last run
-  /// Why work is divided as it is, for people.
+  /// Returns, as text, why work is divided as it is.
   [[nodiscard]] std::string explanation() const;
   [[nodiscard]] std::int64_t memory_bytes() const;
 
@@ -121,7 +121,7 @@ class LayerOptimizer {
   [[nodiscard]] std::span<const double> rates() const;  ///< of layers, in the last step
   [[nodiscard]] const OptimizerConfig& config() const;  ///< in force: `norms` and `update` are what automatic choice stands for
   [[nodiscard]] const OptimizerStatistics& statistics() const;
-  /// Why work is divided as it is, for people.
+  /// Returns, as text, why work is divided as it is.
   [[nodiscard]] std::string explanation() const;
   [[nodiscard]] std::int64_t memory_bytes() const;
   /// As AllreducePlan's.

@@ -149,7 +149,7 @@ typedef enum weir_optimizer_rule {
   WEIR_OPTIMIZER_LAMB = 1  /**< layer-wise adaptive moments, on Adam (You et al. 2020, Algorithm 2) */
 } weir_optimizer_rule;
 
-/** What becomes of a sample that cannot be read or decoded. */
+/** What happens to a sample that cannot be read or decoded. */
 typedef enum weir_sample_errors {
   WEIR_SAMPLES_ERROR = 0, /**< the batch ends in an error on all ranks, which names the sample */
   WEIR_SAMPLES_SKIP = 1,  /**< its size is -1 and its value all zeros; it is counted, and tried anew when it is next asked for */
@@ -163,7 +163,7 @@ typedef enum weir_sample_errors {
 typedef enum weir_shuffle {
   WEIR_SHUFFLE_NONE = 0,   /**< that of the data set */
   WEIR_SHUFFLE_GLOBAL = 1, /**< any permutation, anew in each epoch */
-  /** each node permutes its own samples, but for `exchanged_share` of them, anew in each epoch, which go to any node */
+  /** each node permutes its own samples anew in each epoch, except `exchanged_share` of them, which go to any node */
   WEIR_SHUFFLE_NODE = 2
 } weir_shuffle;
 
@@ -191,11 +191,12 @@ typedef enum weir_element_type {
   WEIR_ELEMENT_UINT8 = 4 /**< bytes, of whatever else there is */
 } weir_element_type;
 
-/** How an array that a checkpoint keeps for its caller lies on the ranks, and what becomes of it at another number of ranks. */
+/** How an array that a checkpoint keeps for its caller lies on the ranks, and what happens to it at another number of ranks. */
 typedef enum weir_distribution {
   WEIR_DISTRIBUTION_REPLICATED = 0, /**< the same on all ranks: saved once, delivered to all */
   WEIR_DISTRIBUTION_BLOCK = 1, /**< ranks hold ranges of one long array, in any division: each gets the range that it asks for */
-  WEIR_DISTRIBUTION_LOCAL = 2 /**< each rank's own: rank r gets that of rank r; where there was none, the array stays as it is */
+  /** each rank's own: rank r gets that of rank r; where no rank r has saved one, the array stays as it is */
+  WEIR_DISTRIBUTION_LOCAL = 2
 } weir_distribution;
 
 #define WEIR_LEVEL_COUNT 7 /**< values of weir_level */
@@ -322,7 +323,7 @@ typedef struct weir_compressor_info {
   /** what carries it: "sparse": entries, by sparse algorithms; "packed": bytes, by packed ones; "linear": dense values, by dense
    *  ones */
   const char* carriage;
-  const char* parameters; /**< all of them with their defaults: "levels=7,bucket=512"; empty where there are none */
+  const char* parameters; /**< all of them with their defaults: "levels=7,bucket=512"; empty: it has none */
   int32_t random;         /**< nonzero: draws random numbers, which depend on `seed` */
   /** nonzero: keeps a residual with `error_feedback` automatic, unless its parameters rule that out (`unbiased=1`) */
   int32_t feedback;
@@ -661,7 +662,7 @@ typedef struct weir_sample_cache_config {
   int32_t in_flight;     /**< batches asked for at once */
   int32_t pack_samples;  /**< samples that are read from the store together, and are a file of level 1 */
   int32_t threads;       /**< of this rank, which read and decode */
-  int32_t on_error;      /**< weir_sample_errors: what becomes of a sample that cannot be read or decoded */
+  int32_t on_error;      /**< weir_sample_errors: what happens to a sample that cannot be read or decoded */
   int32_t retries;       /**< with `retry`: after 0.1 s, 0.2 s, 0.4 s, ..., at most 10 s each */
   int32_t priority;      /**< of messages: below the 0 of plans. May differ between ranks */
   /** of the data set: its folder within level 1, 1 to 64 letters, digits, '_', '-' and '.', the first no '.'; copied */

@@ -141,7 +141,7 @@ enum class OptimizerRule : std::int32_t {
   lamb = 1   ///< layer-wise adaptive moments, on Adam (You et al. 2020, Algorithm 2)
 };
 
-/// What becomes of a sample that cannot be read or decoded.
+/// What happens to a sample that cannot be read or decoded.
 enum class SampleErrors : std::int32_t {
   error = 0,  ///< the batch ends in an error on all ranks, which names the sample
   skip = 1,   ///< its size is -1 and its value all zeros; it is counted, and tried anew when it is next asked for
@@ -155,7 +155,7 @@ enum class SampleErrors : std::int32_t {
 enum class Shuffle : std::int32_t {
   none = 0,    ///< that of the data set
   global = 1,  ///< any permutation, anew in each epoch
-  node = 2     ///< each node permutes its own samples, but for `exchanged_share` of them, anew in each epoch, which go to any node
+  node = 2     ///< each node permutes its own samples anew in each epoch, except `exchanged_share` of them, which go to any node
 };
 
 /// Whether rank 0 writes to standard error how far the first epoch has got.
@@ -177,11 +177,11 @@ enum class ElementType : std::int32_t {
   uint8 = 4  ///< bytes, of whatever else there is
 };
 
-/// How an array that a checkpoint keeps for its caller lies on the ranks, and what becomes of it at another number of ranks.
+/// How an array that a checkpoint keeps for its caller lies on the ranks, and what happens to it at another number of ranks.
 enum class Distribution : std::int32_t {
   replicated = 0,  ///< the same on all ranks: saved once, delivered to all
   block = 1,       ///< ranks hold ranges of one long array, in any division: each gets the range that it asks for
-  local = 2        ///< each rank's own: rank r gets that of rank r; where there was none, the array stays as it is
+  local = 2        ///< each rank's own: rank r gets that of rank r; where no rank r has saved one, the array stays as it is
 };
 
 inline constexpr int level_count = 7;  ///< values of Level
@@ -293,7 +293,7 @@ struct CompressorInfo {
   /// what carries it: "sparse": entries, by sparse algorithms; "packed": bytes, by packed ones; "linear": dense values, by dense
   /// ones
   std::string_view carriage;
-  std::string_view parameters;  ///< all of them with their defaults: "levels=7,bucket=512"; empty where there are none
+  std::string_view parameters;  ///< all of them with their defaults: "levels=7,bucket=512"; empty: it has none
   bool random = false;  ///< draws random numbers, which depend on `seed`
   bool feedback = false;  ///< keeps a residual with `error_feedback` automatic, unless its parameters rule that out (`unbiased=1`)
 };
@@ -544,7 +544,7 @@ struct SampleCacheConfig {
   int in_flight = 2;                            ///< batches asked for at once
   int pack_samples = 64;                        ///< samples that are read from the store together, and are a file of level 1
   int threads = 1;                              ///< of this rank, which read and decode
-  SampleErrors on_error = SampleErrors::error;  ///< what becomes of a sample that cannot be read or decoded
+  SampleErrors on_error = SampleErrors::error;  ///< what happens to a sample that cannot be read or decoded
   int retries = 3;                              ///< with `retry`: after 0.1 s, 0.2 s, 0.4 s, ..., at most 10 s each
   int priority = -1;                            ///< of messages: below the 0 of plans. May differ between ranks
   /// of the data set: its folder within level 1, 1 to 64 letters, digits, '_', '-' and '.', the first no '.'

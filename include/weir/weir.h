@@ -50,7 +50,7 @@ weir_status weir_compressor(int index, weir_compressor_info* info);
 /** The WEIR_* environment variable number `index`, its value in force and where that came from. The texts are valid until this
  *  thread's next call. WEIR_ERR_ARGUMENT past the last. */
 weir_status weir_setting(int index, weir_setting_info* info);
-/** Name of a level; NULL for a number that is none. */
+/** Returns the name of a level; NULL for a number of no level. */
 const char* weir_level_name(int32_t level);
 
 /** What takes the library's messages: `level` is a weir_log_level, `text` one line without an end, valid during the call. It may
@@ -81,7 +81,7 @@ weir_status weir_comm_create_fortran(int32_t mpi_comm, weir_comm** comm);
 weir_status weir_comm_rank(const weir_comm* comm, int* rank);
 weir_status weir_comm_size(const weir_comm* comm, int* size);
 /** The machine as this communicator sees it, as an indented tree of switch groups, nodes, sockets and ranks. Valid as long as the
- *  communicator; NULL for a handle that is none. */
+ *  communicator; NULL for an invalid handle. */
 const char* weir_comm_topology(const weir_comm* comm);
 /** Nearest common level of this rank and `peer`: a weir_level. */
 weir_status weir_comm_level(const weir_comm* comm, int peer, int32_t* level);
@@ -188,8 +188,8 @@ weir_status weir_encoded_inspect(const void* encoded, int64_t size, weir_encoded
  *  undivided. With `add` nonzero, that is added to them. WEIR_ERR_ARGUMENT as for weir_encoded_inspect, and where the payload makes
  *  no sense or this library does not know the compressor; the values then are as they were with `add`, and undefined without. */
 weir_status weir_decode(const void* encoded, int64_t size, float* values, int64_t count, int32_t add);
-/** Why the plan uses this algorithm, for people; with automatic choice a table of predictions, of which trials may have chosen
- *  another than the first: see weir_plan_get_config. Valid as long as the plan; NULL for a NULL plan. */
+/** Returns, as text, why the plan uses this algorithm; with automatic choice a table of predictions, of which trials may have
+ *  chosen another than the first: see weir_plan_get_config. Valid as long as the plan; NULL for a NULL plan. */
 const char* weir_plan_explanation(const weir_plan* plan);
 /** Forgets residual, thresholds, boundaries and iteration count. Sends nothing, but every rank must call it before the same run:
  *  plans reset on some ranks only disagree about that run, which may end in a transport error. */

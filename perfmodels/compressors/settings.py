@@ -1,6 +1,6 @@
 """Which compressors there are, and how each is trained: its algorithm, and what its paper says of the optimizer. All else is the examples' default.
 
-GRACE is Xu et al., ICDCS 2021. Its section V-A: compressors use the baseline's optimizer, but for image classification, where PowerSGD, random-k, DGC, SignSGD
+GRACE is Xu et al., ICDCS 2021. Its section V-A: compressors use the baseline's optimizer, except in image classification, where PowerSGD, random-k, DGC, SignSGD
 and SIGNUM use SGD without momentum."""
 import dataclasses
 import pathlib
@@ -21,7 +21,7 @@ class Setting:
     misses_words: str = ""  # the same where only language_model misses it
 
 
-# Of compressors that leave much in the residual. The learning rate is in what waits (Karimireddy et al., 2019, Algorithm 1), as for top_k in these examples, and there is no
+# For compressors that leave much in the residual. The learning rate is in what waits (Karimireddy et al., 2019, Algorithm 1), as for top_k in these examples, and there is no
 # momentum. In all, 0.5 without momentum is a quarter of 0.2 with 0.9.
 VANILLA = ("--optimizer", "before", "--momentum", "0", "--learning-rate", "0.5")
 STALE = "without momentum, which multiplies what comes late by ten"

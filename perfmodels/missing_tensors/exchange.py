@@ -1,4 +1,4 @@
-"""What becomes of the gradients of a step: the exchange, in torch and in one process, or by the library under mpirun.
+"""Exchanges the gradients of a step, in torch and in one process, or by the library under mpirun.
 
 An exchange takes an array of a row for each rank of this process and a column for each element of the model, and returns the update:
 the mean over all ranks of what they selected. It keeps residuals. `sizes` are those of the tensors that are sparsified, in the order of

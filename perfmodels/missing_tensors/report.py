@@ -99,7 +99,7 @@ def table(all_groups):
 
 
 def of_size(column):
-    """A column of the recorded gradients, for people."""
+    """Returns the heading of a column of the recorded gradients."""
     scheme, _, kib = column.partition(" ")
     return "each tensor (ahead)" if scheme == "ahead" else "one buffer" if kib == str(WHOLE_MODEL) else f"{kib} KiB"
 

@@ -33,7 +33,7 @@ const std::map<std::string, Threshold, std::less<>> thresholds = {
 const std::set<std::string, std::less<>> schedules = {"direct", "phased", "one_round"};
 const std::set<std::string, std::less<>> radixes = {"2", "4", "8", "16", "32", "64"};
 
-/// "name", "name+threshold", "name:schedule" or "name:phased/radix". False: there is none of that.
+/// Parses "name", "name+threshold", "name:schedule" or "name:phased/radix" into `config`. Returns false where a part is unknown.
 bool parse_algorithm(const std::string& wanted, AllreduceConfig& config) {
   config.algorithm = wanted.substr(0, wanted.find_first_of("+:"));
   const bool known = std::ranges::any_of(algorithms(), [&](const AlgorithmInfo& info) { return info.name == config.algorithm; });

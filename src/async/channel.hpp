@@ -34,7 +34,7 @@ class Channel {
 
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return size_; }
-  /// Of the whole communicator.
+  /// Returns the topology of the whole communicator.
   [[nodiscard]] const Topology& topology() const noexcept { return *topology_; }
 
   /// What this run does until the end of the block.
@@ -119,7 +119,7 @@ class Channel {
     const bool* open_;
     const Run* keeper_;
   };
-  /// co_await: until `open` is true. `keeper`, another run of this rank, makes it so, whatever becomes of that run. Its deadline
+  /// co_await: waits until `open` is true. `keeper`, another run of this rank, makes it so, however that run ends. Its deadline
   /// counts for both.
   [[nodiscard]] GateAwaiter opened(const bool& open, const Run& keeper) const { return {run_, &open, &keeper}; }
   class CompletionAwaiter {

@@ -50,7 +50,7 @@ struct Run {
   /// It holds back others from its start on; else only while it receives much: those that it waits for before may be computing.
   bool holds_at_once = true;
   bool on_gpu = false;  ///< its steps need the caller's GPU: not polled aside
-  /// Of the caller's memory: what it may write until it has finished.
+  /// The part of the caller's memory that it may write until it has finished.
   std::span<const std::byte> result{};
   int trace_row = Tracer::setup_row;
   std::string_view counted_as{};  ///< by metrics

@@ -28,7 +28,7 @@ void StageScope::end() noexcept {
   stage_ = Stage::none;
 }
 
-/// Whatever becomes of the dump, runs go on.
+/// Writes the dump. Runs go on even if that fails.
 void Engine::dump_to_file(std::string_view why) const noexcept {
   try {
     if (dump_to_file_) dump_to_file_(why);

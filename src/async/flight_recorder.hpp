@@ -60,13 +60,14 @@ class FlightRecorder {
   }
   /// Calls so far, also those that are no longer kept.
   [[nodiscard]] std::int64_t calls() const noexcept { return calls_; }
-  /// Of those kept, the number `index`, the oldest first.
+  /// Returns how many calls are kept.
   [[nodiscard]] std::int64_t kept() const noexcept { return calls_ < capacity ? calls_ : capacity; }
+  /// Returns the kept record number `index`, the oldest first.
   [[nodiscard]] const CallRecord& at(std::int64_t index) const noexcept {
     return records_[static_cast<std::size_t>((calls_ - kept() + index) % capacity)];
   }
 
-  /// The dump. `in_flight` is text for people: what every call in flight waits for.
+  /// Returns the dump. `in_flight` says, as text, what every call in flight waits for.
   [[nodiscard]] std::string to_json(const Identity& identity, std::string_view why, std::string_view in_flight,
                                     double timeout_seconds) const;
 

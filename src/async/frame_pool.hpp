@@ -63,7 +63,7 @@ class FramePool {
       free_[bin] = node->next;
       return node;
     }
-    // How many frames of a size are alive at once depends on timing: a few more now are none later.
+    // How many frames of a size are alive at once depends on timing: a few spare ones now save allocations later.
     for (int spare = 0; spare < 3 && bin < free_.size(); ++spare) release(::operator new(bin* granule), bytes);
     return ::operator new(bin* granule);
   }

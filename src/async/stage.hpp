@@ -10,7 +10,7 @@ namespace weir {
 
 enum class Stage : std::uint8_t {
   none,
-  // Of every plan:
+  // Every plan:
   communicate,
   agree,
   check_finite,
@@ -21,7 +21,7 @@ enum class Stage : std::uint8_t {
   compare_candidates,
   wait_for_caller,
   apply,
-  // Of sparse algorithms:
+  // Sparse algorithms:
   average_boundaries,
   announce,
   recut,
@@ -33,10 +33,10 @@ enum class Stage : std::uint8_t {
   sum,
   reduce_tree,
   broadcast_tree,
-  // Of compressors:
+  // Compressors:
   encode,
   decode,
-  // Of dense algorithms:
+  // Dense algorithms:
   reduce_scatter,
   allgather,
   allreduce,
@@ -45,13 +45,13 @@ enum class Stage : std::uint8_t {
   nccl,
   nccl_turn,
   nccl_connect,
-  // Of all-to-all exchanges:
+  // All-to-all exchanges:
   alltoallv,
   alltoallv_sizes,
   alltoallv_gather,
   alltoallv_scatter,
   alltoallv_rest,
-  // Of embedding tables:
+  // Embedding tables:
   wait_for_ids,
   wait_for_prefetch,
   wait_for_rows,
@@ -62,17 +62,17 @@ enum class Stage : std::uint8_t {
   delayed_rows,
   export_rows,
   import_rows,
-  // Of sample caches:
+  // Sample caches:
   request_samples,
   load_samples,
   exchange_samples,
-  // Of checkpoints:
+  // Checkpoints:
   agree_on_file,
   prepare_file,
   write_file,
   publish_file,
   restore_file,
-  // Of communicators:
+  // Communicators:
   hear_from_all,
   measure
 };

@@ -1,4 +1,4 @@
-// stage_scope.hpp: a stage of a run is a block of code. Whoever does the work opens it; everybody who wants to know hears of it
+// stage_scope.hpp: a stage of a run is a block of code. The code that does the work opens it; all that want to know hear of it
 // here.
 #pragma once
 

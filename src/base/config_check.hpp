@@ -11,7 +11,7 @@
 
 namespace weir {
 
-/// "exact"; "unknown" for a number that is none of the enumeration's.
+/// Returns a value's name, as in "exact"; "unknown" for a number that the enumeration does not have.
 template <class Enum>
 [[nodiscard]] constexpr std::string_view name_of(Enum value) {
   const auto index = static_cast<std::size_t>(value);

@@ -59,7 +59,7 @@ struct FieldInfo {
   bool agreed = true;  ///< equal on all ranks
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
-  std::string_view most_text{};  ///< for people: "2^48"
+  std::string_view most_text{};  ///< as text: "2^48"
   std::string_view example{};  ///< a sensible value; empty where any is
 };
 

@@ -12,7 +12,7 @@
 
 namespace weir::hdf5 {
 
-/// The library need not be made for threads: whoever calls it, in whatever thread, holds this.
+/// Held by every thread while it calls the library, which need not be made for threads.
 inline std::mutex one_at_a_time;
 
 /// What the library says of the innermost call that has failed, after a colon.

@@ -1,4 +1,4 @@
-// standard_error.hpp: what is printed for people beside the results.
+// standard_error.hpp: what is printed beside the results.
 #pragma once
 
 #include <fmt/core.h>
@@ -9,7 +9,7 @@
 
 namespace weir {
 
-/// To stderr. A full disk, a closed descriptor or a lack of memory costs the text, and nothing else.
+/// Prints to stderr. A full disk, a closed descriptor or a lack of memory costs the text, and nothing else.
 template <class... Args>
 void print_error(fmt::format_string<Args...> text, Args&&... args) noexcept {
   try {

@@ -84,7 +84,7 @@ struct StateField {
 /// In the order of the visit; no name twice.
 struct SavedState {
   std::vector<StateField> fields;
-  /// nullptr where there is none.
+  /// Returns the field of that name, or nullptr if there is no such field.
   [[nodiscard]] const StateField* find(std::string_view name) const;
 };
 

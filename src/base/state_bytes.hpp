@@ -18,7 +18,7 @@ class StateMeasurer final : public StateVisitor {
  public:
   StateMeasurer() : StateVisitor("what is measured") {}
   [[nodiscard]] bool restores() const override { return false; }
-  /// Of all fields visited so far, with what is around them.
+  /// Returns the bytes of all fields visited so far, with what is around them.
   [[nodiscard]] std::int64_t bytes() const { return bytes_; }
 
  private:

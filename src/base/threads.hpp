@@ -63,7 +63,7 @@ class Threads {
   std::shared_ptr<Pool> pool_;  // null: one thread
 };
 
-/// The library that gives threads, with its version, or why there are none.
+/// Returns the library that gives threads, with its version, or why this build has no threads.
 [[nodiscard]] const char* threads_version();
 
 }  // namespace weir

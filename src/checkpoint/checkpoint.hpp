@@ -35,7 +35,7 @@ class CheckpointState {
 
   void add(checkpoint::AddedSubject subject);
   void set(std::string_view name, checkpoint::Value value);
-  /// Throws Error(WEIR_ERR_ARGUMENT) where there is none of that name and type, "integer" say.
+  /// Throws Error(WEIR_ERR_ARGUMENT) where the checkpoint has no value of that name and type ("integer", say).
   template <class T>
   [[nodiscard]] const T& value(std::string_view name, std::string_view type) const;
   void start_save(std::int64_t step);

@@ -221,8 +221,8 @@ class Delivery {
     }
   }
 
-  /// "residual" of "step/residual": velocities and residuals are sums of their own.
-  /// Of a plan, whichever candidate has it; every fused tensor has sums of its own.
+  /// Returns the kind of a sum, "residual" for "step/residual": velocities and residuals are separate sums. In a plan, fields of
+  /// one kind are one sum, whichever candidate has them. Every fused tensor has sums of its own.
   [[nodiscard]] std::string_view kind_of(std::string_view name) const {
     return wanted_.kind == Kind::fused ? name : name.substr(name.rfind('/') + 1);
   }

@@ -16,7 +16,7 @@ struct Source {
   const File& file;
   const Index& index;
   std::size_t rank = 0;
-  /// Of all ranks of now, with values on this rank.
+  /// Outlines of all present ranks, as they travel: without the fields' values.
   const std::vector<Outline>& outlines;
   /// Ranks and nodes are as they were: everybody goes on with their own.
   bool same_layout = false;

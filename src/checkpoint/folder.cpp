@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view first = "checkpoint-", last = ".h5";
 
-/// Of the name of a whole file.
+/// Returns the step in the name of a whole file. Returns nothing for any other name.
 std::optional<std::int64_t> step_in(std::string_view name) {
   if (!name.starts_with(first) || !name.ends_with(last) || name.size() <= first.size() + last.size()) return {};
   const std::string_view digits = name.substr(first.size(), name.size() - first.size() - last.size());

@@ -56,7 +56,7 @@ class Folder {
  private:
   [[nodiscard]] std::vector<std::int64_t> manifest_steps() const;
   void write_manifest(std::int64_t step) const;
-  /// Of the files of other steps, all but `most` go.
+  /// Removes files of other steps until at most `most` of these files are left.
   void limit_others(std::int64_t step, std::int64_t most) const;
 
   std::string path_;

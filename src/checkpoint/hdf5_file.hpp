@@ -9,7 +9,7 @@
 
 namespace weir::checkpoint {
 
-/// Whether this build has the library; its version, for people.
+/// Whether this build has the library, and the library's version as text.
 [[nodiscard]] bool has_hdf5();
 [[nodiscard]] std::string hdf5_version();
 

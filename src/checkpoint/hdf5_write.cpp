@@ -11,7 +11,7 @@ namespace {
 using hdf5::check;
 using hdf5::Id;
 
-/// Of elements in the file, which is little-endian, and in memory.
+/// Returns the HDF5 type of elements, in the file and in memory alike. The file is little-endian.
 hid_t type_of(StateType type) {
   switch (type) {
     case StateType::boolean:

@@ -16,7 +16,7 @@
 namespace weir::checkpoint {
 
 inline constexpr std::int64_t schema_version = 1;
-/// Of an array, as its elements are in memory. Larger ones where deflate is at work: it gains by it.
+/// Bytes of a chunk of an array, as its elements are in memory. Compressed chunks are larger: deflate gains by it.
 inline constexpr std::int64_t chunk_bytes = std::int64_t{1} << 18, compressed_chunk_bytes = std::int64_t{1} << 22;
 [[nodiscard]] constexpr std::int64_t bytes_per_chunk(std::int64_t compression) {
   return compression > 0 ? compressed_chunk_bytes : chunk_bytes;
@@ -61,7 +61,7 @@ struct Dataset {
   [[nodiscard]] std::int64_t element_bytes() const { return state_type_bytes(type); }
   [[nodiscard]] std::int64_t largest_piece() const;
   [[nodiscard]] std::int64_t chunks_of(std::size_t rank) const;
-  /// Of its first chunk, in `chunks`.
+  /// Returns the index of the rank's first chunk in `chunks`.
   [[nodiscard]] std::size_t first_chunk(std::size_t rank) const;
   /// Whether ranks without an element need no row: parts of one whole, each of which says itself where it belongs.
   [[nodiscard]] bool needs_no_empty_rows() const;
@@ -77,7 +77,7 @@ struct Dataset {
 }
 
 enum class Kind { plan, table, schedule, array, fused, optimizer };
-/// "plans": the name of the group that has all of a kind, and "plan", for people.
+/// The name of the group that has all of a kind, "plans", and the word for one of them in texts, "plan".
 [[nodiscard]] std::string_view group_of(Kind kind);
 [[nodiscard]] std::string_view word_of(Kind kind);
 inline constexpr std::array kinds = {Kind::plan, Kind::table, Kind::schedule, Kind::array, Kind::fused, Kind::optimizer};
@@ -85,7 +85,7 @@ inline constexpr std::array kinds = {Kind::plan, Kind::table, Kind::schedule, Ki
 struct Subject {
   Kind kind{};
   std::string name;
-  Values about;  ///< its configuration, for people
+  Values about;  ///< its configuration
   std::vector<Dataset> datasets;
 
   [[nodiscard]] const Dataset* find(std::string_view dataset) const;
@@ -110,7 +110,7 @@ struct Index {
 struct OutlinedField {
   FieldVisit visit;
   bool array = false;
-  std::vector<std::byte> value;  ///< of those that are none
+  std::vector<std::byte> value;  ///< of fields that are not arrays
 };
 struct OutlinedSubject {
   Kind kind{};
@@ -132,7 +132,7 @@ void set_values(std::vector<Subject>& subjects, std::size_t rank, const Outline&
 [[nodiscard]] std::vector<std::uint8_t> encode(const Index& index);
 [[nodiscard]] Index decode_index(std::span<const std::uint8_t> bytes);
 
-/// Of the element that `is` names; most often it is at `hint`.
+/// Returns the element for which `is` is true; most often it is at `hint`.
 template <class List, class Is>
 [[nodiscard]] auto& find_near(List& list, std::size_t hint, Is&& is) {
   if (hint < list.size() && is(list[hint])) return list[hint];

@@ -210,7 +210,8 @@ bool takes(const std::string& algorithm, const compress::Compressor& compressor,
   return carries(row, compressor) && row.runs_in(is(compress::Carriage::linear) ? MemorySpace::host : memory);
 }
 
-/// Of `algorithms`, those that take all that `compressor` names; of several, automatic choice takes one.
+/// Returns those of `algorithms` that take every compressor that `compressor` names. Where it names several, only automatic choice
+/// is returned: it chooses one of them.
 std::vector<std::string> carriers(const std::vector<std::string>& algorithms, const NamedCompressor& compressor,
                                   MemorySpace memory) {
   const std::vector<compress::Compressor> made = compressor.made();

@@ -84,7 +84,7 @@ struct Contest {
   double bound;
   std::vector<double> weir, plain;
 
-  /// Of the minima: what the machine can do while others leave it alone.
+  /// Returns the ratio of the minima: what the machine can do while others leave it alone.
   [[nodiscard]] double speed() const { return minimum(plain) / minimum(weir); }
 };
 

@@ -39,7 +39,7 @@ struct Options {
 
 struct CompressRow {
   std::string compressor, parameters, carriage, input;
-  std::string text;  ///< compressor and parameters, for people
+  std::string text;  ///< compressor and parameters, as text
   std::int64_t count = 0;
   double bytes_per_element = 0;
   double encode_ms = 0, decode_ms = 0, memcpy_ms = 0;  ///< medians

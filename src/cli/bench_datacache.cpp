@@ -46,7 +46,7 @@ struct Epoch {
   std::int64_t store_bytes = 0;  ///< of all ranks
 };
 
-/// Who takes part: all ranks, but for one that is the store.
+/// The ranks that take part: all ranks, except the store where a rank is one.
 struct Job {
   MPI_Comm ranks = MPI_COMM_NULL;
   int rank = 0, size = 1;

@@ -11,7 +11,7 @@ namespace {
 
 // Times of others over that of columns, at least, for nodes of one rank at 1 Gbit/s: 4 of them; allgather's also for 8.
 constexpr double dense_bound = 5, allgather_bound_4 = 1.5, allgather_bound_8 = 2.5;
-// Of columns.
+// Bound of the volume of columns.
 constexpr double volume_bound = 1.05;
 
 /// Over all steps: times one by one, the rest as sums.

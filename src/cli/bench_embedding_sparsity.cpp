@@ -17,8 +17,9 @@ constexpr std::array paper = {PaperRow{{"LM", 8.7, 6.9, 2.6}, 20.4, 61.8}, Paper
                               PaperRow{{"Transformer", 35.2, 16.6, 8.9}, 52.9, 46.3},
                               PaperRow{{"BERT-base", 36.0, 5.5, 3.2}, 84.7, 41.9}};
 
-/// Of the bytes of vectors (as many as of coalesced gradients) and gradients: where the network alone is the limit, and nothing
-/// else travels, scheduled training stalls for this share of what unscheduled training does.
+/// Returns the urgent share of the bytes of vectors and gradients; vectors have as many bytes as coalesced gradients. Where the
+/// network alone is the limit and nothing else travels, scheduled training stalls for this share of the time that unscheduled
+/// training stalls.
 double urgent_share(const SparsityResult& r) {
   return r.coalesced_mb > 0 ? (r.coalesced_mb + r.prior_mb) / (2 * r.coalesced_mb) : 0;
 }

@@ -17,7 +17,7 @@
 namespace weir::cli {
 namespace {
 
-// Of the stall without scheduling, at most.
+// Bound of the scheduled training's stall, as a share of the stall without scheduling.
 constexpr double stall_bound = 0.7;
 
 struct Scheme {
@@ -103,7 +103,7 @@ class Training {
     if (!scheme_.priorities) updating_->wait();
   }
 
-  /// Of the time in here, only sleep counts as computing.
+  /// Sleeps for `ms` in all, and makes progress in between. Only the sleep counts as computing.
   void compute(double ms) {
     for (double left = ms; left > 0;) {
       const double slept =
@@ -132,7 +132,7 @@ class Training {
   double slept_ = 0;
 };
 
-/// Of the slowest rank in each step.
+/// Returns the median over the steps; the slowest rank counts in each step.
 double median_of_slowest(const std::vector<Stall>& stalls, double Stall::*part) {
   std::vector<double> values;
   for (const Stall& stall : stalls) values.push_back(stall.*part);
@@ -160,7 +160,7 @@ StallResult measure(const Communicator& comm, const EmbeddingOptions& options, c
           median_of_slowest(stalls, &Stall::progress)};
 }
 
-/// Of the scheduled training's stall to this one's.
+/// Returns the ratio of the scheduled training's stall to this one's.
 double scheduled_ratio(const StallResult& unscheduled, const std::vector<StallResult>& all) {
   return all.back().stall_ms / unscheduled.stall_ms;
 }

@@ -39,7 +39,7 @@ struct FusionHost {
   std::function<void(double seconds)> sleep;
 };
 
-/// Of one scheme; milliseconds and megabytes of the rank where they are most.
+/// Figures of one scheme. Milliseconds and megabytes are those of the rank where they are most.
 struct FusionResult {
   std::string scheme, algorithm;        ///< that exchanged
   double step_ms = 0, step_min_ms = 0;  ///< backward pass, and forward pass as updates arrive

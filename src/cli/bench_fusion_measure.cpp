@@ -25,7 +25,7 @@ FusionConfig config_of(const FusionOptions& options, const std::string& scheme) 
   return config;
 }
 
-/// Of one iteration, in this order.
+/// Figures of one iteration, in this order.
 enum Figure { step, select, waited, startups, sent, received, control, missing, figures };
 
 /// One scheme, from iteration to iteration.

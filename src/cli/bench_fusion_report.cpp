@@ -11,8 +11,8 @@
 namespace weir::cli {
 namespace {
 
-// Of the step times of `ahead` to those of inter, of inter to inter + intra somewhere, and of the better of `none` and `behind` to
-// the default scheme everywhere.
+// Goals for ratios of step times: `ahead` to inter, inter to inter + intra for some model, and the better of `none` and `behind`
+// to the default scheme for every model.
 constexpr double inter_goal = 1.1, intra_goal = 1.3, better_goal = 1.2;
 
 /// The step time of the fastest of `schemes` that were measured; NaN where none was.

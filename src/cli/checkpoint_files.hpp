@@ -24,7 +24,7 @@ inline constexpr int status_damaged = 1, status_different = 1, status_trouble = 
 /// Bytes that a dataset takes in the file, and as its elements are in memory.
 [[nodiscard]] std::int64_t stored_bytes(const checkpoint::Dataset& dataset);
 [[nodiscard]] std::int64_t element_bytes_of(const checkpoint::Dataset& dataset);
-/// Of all arrays, as stored.
+/// Returns the bytes of all arrays, as stored.
 [[nodiscard]] std::int64_t array_bytes(const checkpoint::Index& index);
 
 /// A line on stderr that is rewritten, with percent and rate, where stderr is a terminal; else nothing. Work that ends within half

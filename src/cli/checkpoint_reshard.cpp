@@ -95,7 +95,7 @@ EmbeddingConfig table_config(const Subject& subject) {
   return config;
 }
 
-/// Rank 0's; empty where there is none.
+/// Returns rank 0's text of a field. Returns an empty text where the subject has no such field.
 std::string_view text_of(const Subject& subject, std::string_view field) {
   const Dataset* const dataset = subject.find(field);
   if (dataset == nullptr) return {};
@@ -131,7 +131,7 @@ OptimizerContents optimizer_of(const Subject& subject) {
   return {subject.name, config_of<OptimizerConfig>(subject), optim::layers_of(text_of(subject, "layers"))};
 }
 
-/// Of the two kinds of optimizers, one has layers.
+/// Says which of the two kinds of optimizers this is: only one of them has layers.
 bool has_layers(const Subject& subject) { return subject.find("layers") != nullptr; }
 
 /// The caller's array on all new ranks.

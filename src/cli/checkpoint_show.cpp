@@ -75,7 +75,7 @@ std::string elements_text(const Dataset& dataset) {
   return fmt::format("{} on {}{} rank{}", counts, ranks == 1 ? "" : "each of ", ranks, ranks == 1 ? "" : "s");
 }
 
-/// Of bytes in memory to bytes in the file.
+/// Returns the ratio of bytes in memory to bytes in the file.
 double compression_ratio(const Dataset& dataset) {
   const std::int64_t stored = stored_bytes(dataset);
   return stored == 0 ? 1 : static_cast<double>(element_bytes_of(dataset)) / static_cast<double>(stored);

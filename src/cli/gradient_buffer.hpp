@@ -15,7 +15,7 @@ class GradientBuffer {
   GradientBuffer(const GradientBuffer&) = delete;
   GradientBuffer& operator=(const GradientBuffer&) = delete;
   virtual void fill(const std::vector<float>& gradient) = 0;
-  /// Of a plan in the same memory, delivering in place (`dense`) or sparse.
+  /// Runs a plan in the same memory. It delivers in place (`dense`) or sparse.
   virtual void run(AllreducePlan& plan, bool dense) = 0;
   /// MPI's own sum of the dense array, and what that is called.
   virtual void allreduce() = 0;

@@ -80,7 +80,7 @@ void print_progress_threads(const detail::CommunicatorState& comm) {
   }
 }
 
-/// Of a plan that does not say its own. `settings`: WEIR_THREADS of each rank.
+/// Prints the threads of a plan that does not set its own. `settings`: WEIR_THREADS of each rank.
 void print_threads(const detail::CommunicatorState& comm, const std::vector<int>& settings) {
   const bool progress_threads = comm.settings.progress_thread != ProgressThreadSetting::off;
   const bool any_set = std::any_of(settings.begin(), settings.end(), [](int threads) { return threads > 0; });

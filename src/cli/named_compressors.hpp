@@ -24,7 +24,7 @@ Option add_compressor_parameters(Command& command, std::string& parameters);
 Option add_algorithm_parameters(Command& command, std::string& parameters);
 
 [[nodiscard]] bool names_all(const std::vector<std::string>& items);
-/// Of the registry, in its order.
+/// Returns the names of all compressors in the registry, in its order.
 [[nodiscard]] std::vector<std::string> all_compressors();
 
 /// `items`: values of --compressor. `parameters`: one text, which all of them but none must take, or a text for each, joined by |.

@@ -115,7 +115,7 @@ class Conservation {
   void gave(std::span<const float> gradient) {
     for (std::size_t i = 0; i < gradient.size(); ++i) missing_[i] += gradient[i];
   }
-  /// Of all ranks: averages times ranks are whole numbers again.
+  /// Subtracts what all ranks have received, on rank 0 only. Averages times ranks are whole numbers again.
   void received(std::span<const float> averages, const Communicator& comm) {
     if (comm.rank() != 0) return;
     for (std::size_t i = 0; i < averages.size(); ++i) missing_[i] -= std::round(static_cast<double>(averages[i]) * comm.size());

@@ -29,7 +29,7 @@ class AllreduceOracle {
 
   /// Delivers k entries of the gradients and of what was kept; dense algorithms deliver everything.
   void step(std::span<const float> gradient, std::int64_t k);
-  /// Of all elements, not averaged; the same on all ranks.
+  /// Returns what step() has delivered for all elements, not averaged; the same on all ranks.
   [[nodiscard]] const std::vector<float>& delivered() const { return delivered_; }
   /// What this rank keeps: of all elements, or of its shard.
   [[nodiscard]] const std::vector<float>& residual() const { return residual_; }

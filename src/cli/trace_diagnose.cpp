@@ -24,7 +24,7 @@ struct Where {
 Where where(const RecordedCall& call) { return {call.tag, call.name, call.run}; }
 std::string text_of(const Where& where) { return fmt::format("'{}', run {}", where.name, where.run); }
 
-/// Of a reason; a heading with what comes first under it.
+/// Returns the first line of a reason. A heading comes with the first line under it.
 std::string first_line(const std::string& text) {
   const std::size_t end = text.find('\n');
   std::string line = text.substr(0, end);

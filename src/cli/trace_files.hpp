@@ -19,7 +19,7 @@ struct RankFile {
   int rank = 0;
 };
 
-/// Remarks for people, on whatever is not as it should be and does not stop the work.
+/// Remarks, as text, on what is not as it should be and does not stop the work.
 using Remarks = std::vector<std::string>;
 
 /// The files weir-KIND.RUN.cC.rankR.json and weir-KIND.cC.rankR.json of `folder`, by rank; `kind` is "trace" or "dump". Without a
@@ -48,7 +48,7 @@ template <class Info>
   }
   return kept;
 }
-/// Those of whom there is none.
+/// Returns the ranks below `ranks` that are not in `present`.
 [[nodiscard]] std::vector<int> missing_ranks(const std::vector<int>& present, int ranks);
 
 struct TraceInfo : FileInfo {

@@ -144,7 +144,7 @@ class Summarizer {
   TraceSummary summary_;
 };
 
-/// As tables, for people.
+/// Returns the summary as tables.
 [[nodiscard]] std::string to_text(const TraceSummary& summary);
 [[nodiscard]] JsonValue to_json(const TraceSummary& summary);
 

@@ -31,7 +31,7 @@ void pack_low(int low_bits, const std::uint32_t* indices, PartRange entries, std
 /// The bit vector, bits beyond its end zero.
 void pack_bits(int low_bits, const std::uint32_t* indices, std::int64_t count, std::uint32_t base, std::uint64_t bits,
                std::byte* out);
-/// Of a part of the bit vector, which begins at a multiple of 64: how many are set.
+/// Returns how many bits are set in a part of the bit vector. The part begins at a multiple of 64.
 [[nodiscard]] std::int64_t count_bits(const std::byte* in, PartRange bits);
 /// Indices from both: those of `entries` of a message of `count`. False if not exactly so many of `bits` are set, which begin at a
 /// multiple of 64, or one beyond them in their last byte.

@@ -1,5 +1,5 @@
-// values.cpp: values of sparse vectors as they travel. All in integers but for numbers below float16's normal ones, so that every
-// instruction set gives the same bits.
+// values.cpp: values of sparse vectors as they travel. All arithmetic is in integers, except for numbers below float16's normal
+// ones, so that every instruction set gives the same bits.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "codec/values.cpp"
 #include <hwy/foreach_target.h>

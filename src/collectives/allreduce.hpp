@@ -102,7 +102,7 @@ struct ExchangeSpec {
   [[nodiscard]] wire::Wire wire_of_sums() const { return wire(std::max(ranks, most_ranks)); }
 };
 
-/// How a sparse exchange ended, the same on every rank but for `undelivered`.
+/// How a sparse exchange ended: the same on every rank, except `undelivered`.
 template <class T>
 struct SparseOutcome {
   std::uint64_t input_error = 0;  ///< the largest input error that any rank announced; not 0: nothing is delivered
@@ -122,7 +122,7 @@ struct SparseOutcome {
   return (2 * levels + 1) * spec.largest_local;
 }
 
-/// How an algorithm runs, for people.
+/// How an algorithm runs, as text.
 struct Explanation {
   std::string how, why;  ///< "schedule: direct", "as asked for"; empty where there is one way only
 };

@@ -248,7 +248,7 @@ class ByNodeAlltoallv final : public Alltoallv {
     return bytes;
   }
 
-  /// Of my node.
+  /// Returns how many ranks my node has.
   [[nodiscard]] int ranks() const { return static_cast<int>(members_.size()); }
   [[nodiscard]] std::int64_t words_for(int gateway) const { return said_first_[at(gateway) + 1] - said_first_[at(gateway)]; }
   /// What local rank `rank` has for every rank of the other node of a route whose gateway I am ...

@@ -20,7 +20,7 @@ class CompressedExchange {
   /// rank. `rest` becomes what of `values` is not in that sum: the sum of all ranks' values is that of what all deliver, undivided,
   /// and of all ranks' rests; nullptr: nobody wants to know. `out` and `rest` may each be `values`, and not the same.
   ///
-  /// All ranks give the same `draw` but for its stream, which is the rank: another one from `ranks` on is everyone's.
+  /// All ranks give the same `draw`, except its stream, which is the rank. Streams from `ranks` on are the same on every rank.
   virtual task<void> run(Channel channel, Draw draw, const float* values, float* rest, float* out) = 0;
   virtual void reset() {}
   /// All that reset() resets.

@@ -57,8 +57,8 @@ class ShardMap {
   std::span<const int> node_, rail_;
 };
 
-/// Dense: my shard of the node's sum, and a whole array from all shards. `node` is the channel of the node's ranks. Through memory
-/// that the node's ranks share, or, where there is none, by messages.
+/// Dense: my shard of the node's sum, and a whole array from all shards. `node` is the channel of the node's ranks. Data goes
+/// through memory that the node's ranks share, or by messages if they share no memory.
 template <class T>
 class NodeReduceScatter {
  public:

@@ -45,8 +45,8 @@ class NodeSum {
   std::uint64_t words_[2] = {};
 };
 
-/// Of algorithms that exchange in place: each owner's shard of its gradient becomes the node's sum, and at the end all have all
-/// shards. All ranks have agreed on the run.
+/// The node's sum for algorithms that exchange in place: each owner's shard of its gradient becomes the node's sum, and at the end
+/// all ranks have all shards. All ranks have agreed on the run.
 template <class T>
 class NodeShards {
  public:

@@ -25,8 +25,8 @@ constexpr double most_in_one_round = 24576, most_bytes_of_phases = 1024000;
 constexpr int fewest_for_phases = 8;
 // A step takes more than the latency of its messages: as long as it takes to cut so many entries.
 constexpr double entries_of_a_step = 800;
-// Of the time of a run: less than that is not worth the steps that the others take more than one round. Ranks that come late cost
-// more.
+// The least share of a run's time that another schedule must save over one round to be worth its additional steps. Ranks that come
+// late cost more.
 constexpr double share_worth_waiting = 0.1;
 
 /// The k largest of a sum whose regions lie at their ranks, encoded, at every rank.

@@ -102,7 +102,7 @@ class OkTopkOneRound {
   [[nodiscard]] std::int64_t slot_bytes(std::int64_t entries) const {
     return static_cast<std::int64_t>(sizeof(Header)) + wire::slot_bytes<T>(spec_.wire(), entries, range());
   }
-  /// Of rank r: mine comes first.
+  /// Returns the message of rank r. Mine comes first.
   [[nodiscard]] const std::byte* message(int r, int me, std::int64_t slot) const {
     return messages_.data() + (r - me + spec_.ranks) % spec_.ranks * slot;
   }

@@ -56,7 +56,7 @@ std::vector<ScheduleUpTo> cheapest_schedules(const ExchangeSpec& spec, OkTopkExc
   return schedules;
 }
 
-/// Returns why, for people. Predictions are of the schedules that were considered, at the k of most runs; phases and one round are
+/// Returns why, as text. Predictions are of the schedules that were considered, at the k of most runs; phases and one round are
 /// considered within their limits (docs/which-algorithm.md).
 std::string reason(const ExchangeSpec& spec, OkTopkExchange exchange) {
   const ScheduleRequest request = request_of(spec);

@@ -18,7 +18,7 @@ struct ScheduleUpTo {
 
 struct OkTopkSchedules {
   std::vector<ScheduleUpTo> up_to;  ///< ascending by k; empty: direct. All phased ones have the same radix
-  std::string why;                  ///< for people
+  std::string why;                  ///< the reason, as text
 
   [[nodiscard]] Explanation explanation() const;
 };

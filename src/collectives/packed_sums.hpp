@@ -86,7 +86,7 @@ class PackedGather {
       co_await allgatherv_ring(channel, offset_, memory);
   }
 
-  /// Of the last run, in its memory.
+  /// Where the messages of the last run lie in its memory: places and sizes in bytes.
   [[nodiscard]] std::int64_t begin(int rank) const { return offset_[at((rank - me_ + ranks()) % ranks())]; }
   [[nodiscard]] std::int64_t bytes(int rank) const { return sizes_[at(rank)]; }
   [[nodiscard]] std::int64_t others_begin() const { return offset_[1]; }

@@ -205,7 +205,7 @@ class PhasedReduce {
     co_return entries;
   }
 
-  /// Of a message that has all slots to itself.
+  /// Returns the open bytes of a message that has all slots to itself.
   [[nodiscard]] std::int64_t open_bytes_of_one() const { return std::min(Transport::longest_open_message, open_.bytes()); }
 
   /// arrived_[slot]: the message whose beginning is in its open slot; where that is not all, in whole_, of which `used` is taken.

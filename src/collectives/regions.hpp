@@ -20,7 +20,7 @@ void uniform_boundaries(std::uint64_t n, Boundaries& boundaries);
 void uniform_cuts(std::uint64_t n, int regions, std::uint64_t* cuts);
 
 /// Ok-Topk section 3.1.1: every rank balances its own indices into P regions, and the boundaries are averaged over the ranks.
-/// `cuts` are the quantiles of its own indices, or uniform_cuts() where there are none, in memory for 2 P words.
+/// `cuts` are the quantiles of its own indices, or uniform_cuts() if it has no indices, in memory for 2 P words.
 task<void> average_boundaries(Channel channel, Boundaries& boundaries, std::uint64_t* cuts);
 
 /// Beyond the paper: boundaries cut so that every region holds nearly the same share of all ranks' indices taken together, on any

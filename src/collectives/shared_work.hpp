@@ -35,7 +35,7 @@ class SharedMerge {
  public:
   using Segment = coo::Segment<T>;
 
-  /// Of up to `most` entries together; longer ones are merged by one thread.
+  /// Shares sums of up to `most` entries together; one thread merges longer ones.
   SharedMerge(Threads threads, std::int64_t most)
       : threads_(std::move(threads)),
         most_parts_(threads_.parts(most, least)),

@@ -13,7 +13,7 @@
 
 namespace weir {
 
-/// Of the ranks with my local rank, one of each node. Immutable.
+/// Groups of the ranks with my local rank, one of each node. Immutable.
 class SwitchGroups {
  public:
   /// For topologies of which find_switch_groups() says that they have groups, and ranks whose local rank every node has.
@@ -34,14 +34,14 @@ class SwitchGroups {
   std::vector<int> members_, counterparts_;
 };
 
-/// Nodes of each group; empty where there are none: unless the switches of all nodes are known, there are several, and one of them
-/// has several nodes. The same on every rank.
+/// Returns how many nodes each group has; empty if there are no groups. There are groups if the switches of all nodes are known,
+/// there are several switches, and one of them has several nodes. The same on every rank.
 [[nodiscard]] std::vector<int> switch_group_sizes(const Topology& topology);
 
-/// Nothing where there are none.
+/// Returns nullptr if there are no groups.
 [[nodiscard]] std::shared_ptr<const SwitchGroups> find_switch_groups(const Topology& topology);
 
-/// Which groups there are, or why there are none, as the end of "hi_oktopk ...".
+/// Returns which groups there are, or why there are no groups, as the end of "hi_oktopk ...".
 [[nodiscard]] std::string switch_groups_text(const Topology& topology);
 
 /// Part `part`'s share of k entries in iteration `iteration`: proportional to `counts`, the entries that all groups together have

@@ -13,7 +13,7 @@ class CallerStream {
   [[nodiscard]] InputError enter(const void* memory, void* stream);
   /// Later work on `own` comes after that place.
   void hold(void* own) const { entered_.hold(own); }
-  /// What comes later on the caller's stream comes after what is on `own` now. The GPU's failure is left to whoever uses it next.
+  /// What comes later on the caller's stream comes after what is on `own` now. The next call that uses the GPU reports its failure.
   void leave(void* own) noexcept;
 
  private:

@@ -33,10 +33,10 @@ class NcclGroups;
 struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   CommunicatorState(std::unique_ptr<Transport> transport_of_this_rank, Settings settings_in_force);
 
-  /// Whoever calls the functions below, or touches the engine, the transport or what runs have, is inside: a progress thread then
-  /// leaves all of it alone. These functions and those of AsynchronousCall come in by themselves; what must be as it is from one of
-  /// them to the next needs a scope around both. No more than a branch where there is no such thread. The communicator must outlive
-  /// what is returned.
+  /// A thread that calls the functions below, or touches the engine, the transport or what runs have, is inside: a progress thread
+  /// then leaves all of it alone. These functions and those of AsynchronousCall come in by themselves; what must be as it is from
+  /// one of them to the next needs a scope around both. No more than a branch where there is no such thread. The communicator must
+  /// outlive what is returned.
   [[nodiscard]] ProgressThread::Inside enter() const { return ProgressThread::Inside(progress_.get()); }
 
   static constexpr std::size_t largest_card = 1536;

@@ -72,7 +72,7 @@ void set_fields(ConfigCard& card, const Config& config) {
   Fields{}(config, [&](const CardField&, std::uint64_t bits) { card.fields.at(at++) = bits; });
 }
 
-/// The names of what a card holds, for people.
+/// The names of what a card holds, as error texts give them.
 struct CardNames {
   std::string_view what, text;        ///< "plan", "algorithm"
   std::span<const CardField> fields;  ///< fields beyond these are not looked at

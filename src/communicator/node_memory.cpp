@@ -23,7 +23,7 @@ struct SegmentCard {
   std::uint64_t token = 0;
 };
 
-/// Of the lowest rank with an error.
+/// Returns the error of the lowest rank that has one.
 Outcome first_error(std::span<const SegmentCard> cards) {
   Outcome error;
   for (std::size_t rank = 0; rank < cards.size() && !error.failed(); ++rank) {
@@ -90,7 +90,7 @@ std::int64_t NodeMemory::next_segment_bytes(std::int64_t bytes, std::int64_t roo
   return round_up(bytes < spare && spare < room / 4 ? spare : bytes, page);
 }
 
-/// Collective. A segment for at least one block of `bytes`; or why there is none, on every rank.
+/// Collective. Adds a segment for at least one block of `bytes`; if that fails, returns why, on every rank.
 Outcome NodeMemory::add_segment(CommunicatorState& comm, std::int64_t bytes) {
   const std::span<const int> node = comm.topology.node_peers();
   const int me = comm.topology.local_rank(comm.topology.rank());
@@ -98,7 +98,7 @@ Outcome NodeMemory::add_segment(CommunicatorState& comm, std::int64_t bytes) {
   Segment segment;
   SegmentCard mine;
 
-  // 1. Is there room? Where there is none, nothing is tried.
+  // 1. Is there room? If not, nothing is tried.
   mine.room = std::numeric_limits<std::int64_t>::max();
   mine.outcome = outcome_of([&] {
     const auto available = static_cast<std::int64_t>(std::min(available_memory(), 1e18));

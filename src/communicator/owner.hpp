@@ -60,17 +60,12 @@ void end_state(std::shared_ptr<Impl> state) noexcept {
     keep_forever(std::move(state));
 }
 
-/// Collective. Makes what a public class owns, with a shared pointer that `make` returns. `ends` takes over that pointer at its
-/// end.
-template <class Make, class Ends>
-[[nodiscard]] auto owned(const std::shared_ptr<CommunicatorState>& comm, Make make, Ends /*ends*/) {
-  auto state = comm->guarded(make);
-  using Impl = typename decltype(state)::element_type;
-  return Owner<Impl>(new std::shared_ptr<Impl>(std::move(state)), [](std::shared_ptr<Impl>* owner) {
-    std::shared_ptr<Impl> last = std::move(*owner);
-    delete owner;
-    Ends()(std::move(last));
-  });
+/// Collective. Makes what a public class owns, with a shared pointer that `make` returns. Allocates nothing after that: ranks have
+/// agreed that it is made. `end`, without captures, takes the pointer over at its end.
+template <class Make, class End>
+[[nodiscard]] auto owned(const std::shared_ptr<CommunicatorState>& comm, Make make, End /*end*/) {
+  using Impl = typename decltype(make())::element_type;
+  return Owner<Impl>(comm->guarded(make), [](std::shared_ptr<Impl> state) noexcept { End()(std::move(state)); });
 }
 template <class Make>
 [[nodiscard]] auto owned(const std::shared_ptr<CommunicatorState>& comm, Make make) {

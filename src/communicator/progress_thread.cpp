@@ -12,7 +12,7 @@ namespace {
 /// Between polls that move nothing, on a core that others compute on.
 constexpr std::chrono::microseconds pause{50};
 
-/// Of the one thread that polls a library that has an end of its own. MPICH (4.0 to 4.2) turns its locks off when MPI_Finalize
+/// Held by the one thread that polls a library that has an end of its own. MPICH (4.0 to 4.2) turns its locks off when MPI_Finalize
 /// begins, before it tells anybody: two threads within it would then meet, or one would wait for the other for ever.
 std::mutex polls_library;
 
@@ -58,8 +58,8 @@ void ProgressThread::leave() noexcept {
   if (wakes) wake_.notify_one();
 }
 
-/// Whoever calls: it may be inside, or the end of the process may have come while others are. So it waits for no door, only for the
-/// poll that is under way; unless that is what ends the process.
+/// The calling thread may be inside, or the end of the process may have come while others are inside. So it waits for no door, only
+/// for the poll that is under way; not even for that if the poll itself ends the process.
 void ProgressThread::stop() noexcept {
   ends_ = true;
   while (polls_ && std::this_thread::get_id() != thread_.get_id()) std::this_thread::yield();
@@ -83,7 +83,7 @@ void ProgressThread::loop(int core) {
   }
 }
 
-/// Not once ends_ is true, whoever has made it so.
+/// Polls the engine, unless ends_ is true, whichever thread has set it.
 bool ProgressThread::poll() noexcept {
   const auto turn = shares_library_ ? std::unique_lock(polls_library) : std::unique_lock<std::mutex>();
   polls_ = true;

@@ -54,7 +54,7 @@ class ProgressThread {
 
   Engine& engine_;
   const bool pinned_, shares_library_;
-  std::recursive_mutex door_;  // of whoever polls, or is inside
+  std::recursive_mutex door_;  // of the thread that polls, or is inside
   std::condition_variable_any wake_;
   int depth_ = 0;                   // of those inside
   bool sleeps_ = false;             // until somebody has been inside

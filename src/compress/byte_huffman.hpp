@@ -10,7 +10,7 @@ namespace weir::compress {
 /// Bytes that share a code.
 inline constexpr std::int64_t huffman_block = 1 << 16;
 
-/// Of a coded block of `count` bytes; encode_block() may use so much room.
+/// Returns the most bytes of a coded block of `count` bytes; encode_block() may use so much room.
 [[nodiscard]] constexpr std::int64_t most_block_bytes(std::int64_t count) { return count + 16; }
 
 /// Codes one block of 1, ..., huffman_block bytes; returns the bytes.

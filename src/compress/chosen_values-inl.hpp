@@ -21,7 +21,7 @@ HWY_BEFORE_NAMESPACE();
 namespace weir::compress::HWY_NAMESPACE {
 
 /// Codes of equally wide bins over six standard deviations about the mean, the outer ones open; codebook[j] is the mean of the
-/// values in bin j, 0 where there are none. Where a value is not finite, all codes are 0 and the codebook is NaN.
+/// values in bin j, 0 if the bin has no values. Where a value is not finite, all codes are 0 and the codebook is NaN.
 HWY_INLINE void code_by_bins(const float* HWY_RESTRICT x, std::int64_t count, int bits, float* HWY_RESTRICT codebook,
                              std::uint8_t* HWY_RESTRICT codes) {
   const int bins = 1 << bits;

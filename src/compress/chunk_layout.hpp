@@ -47,7 +47,7 @@ class ChunkLayout {
   }
   [[nodiscard]] std::int64_t entries(std::int64_t count) const { return count / chunk_ * k_ + chunk_entries(count % chunk_); }
 
-  // Of a group of `size` elements.
+  // For a group of `size` elements:
   [[nodiscard]] std::int64_t header_bytes(std::int64_t size) const {
     switch (values_) {
       case ChosenValues::bits2:

@@ -11,7 +11,7 @@ namespace weir::compress {
 
 inline constexpr std::int64_t code_chunk = 256;
 
-/// Of `count` codes.
+/// Returns the bytes of `count` codes.
 [[nodiscard]] constexpr std::int64_t code_bytes(std::int64_t count, int bits) { return (count + 7) / 8 * bits; }
 
 /// Bits that the numbers 0, ..., most need.

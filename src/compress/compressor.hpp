@@ -20,7 +20,7 @@ namespace weir::compress {
 
 struct DeviceScheme;
 
-/// What becomes of the gradient before it is compressed, besides what memory adds. v is a rank's velocity:
+/// What happens to the gradient before it is compressed, besides what memory adds. v is a rank's velocity:
 /// v = momentum v + gain g, and v is compressed; where momentum is 0, gain g is.
 struct Momentum {
   double momentum = 0, gain = 1;
@@ -53,7 +53,7 @@ struct CompressorRow {
   // For cost functions: time to encode and to decode an element, in units of what adding one takes (of sparse compressors: besides
   // selection), as measured by `weir bench compress`; and of messages of variable size, which part of the most they usually have.
   double encode_adds = 1, decode_adds = 1, usual_size = 1;
-  /// Of linear ones: how many values are summed.
+  /// For linear compressors: returns how many values are summed.
   std::int64_t (*summed)(const Parameters&, std::int64_t count, std::int64_t k) = nullptr;
   Picking picking = Picking::largest;                    ///< of sparse ones
   double (*picking_value)(const Parameters&) = nullptr;  ///< of above_value
@@ -81,10 +81,10 @@ struct Compressor {
   /// Values travel times n / k.
   [[nodiscard]] bool scales_up() const { return row != nullptr && row->scales_up != nullptr && row->scales_up(parameters); }
 };
-/// Of a name, or "none", and parameters. Throws Error(WEIR_ERR_ARGUMENT).
+/// Returns the compressor of a name, or of "none", with its parameters. Throws Error(WEIR_ERR_ARGUMENT).
 [[nodiscard]] Compressor make_compressor(std::string_view name, std::string_view parameters);
-/// Of several, as in "qsgd|top_k|none" and "levels=3||": AllreduceConfig's fields with automatic choice. Parameters may name fewer.
-/// Throws Error(WEIR_ERR_ARGUMENT).
+/// Returns several, as in "qsgd|top_k|none" and "levels=3||": AllreduceConfig's fields with automatic choice. Parameters may name
+/// fewer. Throws Error(WEIR_ERR_ARGUMENT).
 [[nodiscard]] std::vector<Compressor> make_compressors(std::string_view names, std::string_view parameters);
 
 /// What n elements cost, for the cost functions.

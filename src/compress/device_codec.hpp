@@ -11,8 +11,8 @@ namespace weir::compress {
 
 /// Whether there is one; without it, codecs of host memory do.
 [[nodiscard]] bool has_device_codec(const Compressor& compressor);
-/// One that makes the same messages as compressor.row->codec, all of them of fixed size. Its calls put work onto the queue's stream
-/// and return. nullptr where there is none.
+/// Returns one that makes the same messages as compressor.row->codec, all of them of fixed size. Its calls put work onto the
+/// queue's stream and return. Returns nullptr if the compressor has no device codec.
 [[nodiscard]] std::unique_ptr<PackedCodec> make_device_codec(const Compressor& compressor, kernels::cuda::Queue queue);
 
 }  // namespace weir::compress

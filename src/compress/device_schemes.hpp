@@ -24,7 +24,7 @@ namespace weir::compress {
 /// largest: the header is the largest magnitude.
 enum class Measure : std::uint8_t { nothing, largest, squares, magnitudes, sides };
 
-/// Of a bucket; sums in the order of sum_of().
+/// What is measured of a bucket; sums are in the order of sum_of().
 struct Sums {
   double sum = 0;              ///< of squares or magnitudes; of sides: of what is not negative
   double negative = 0;         ///< of what is

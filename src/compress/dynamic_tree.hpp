@@ -9,8 +9,8 @@ namespace weir::compress {
 
 inline constexpr int dynamic_tree_decades = 7;
 
-/// Of z zeros there are 64 >> z codes, from as large a one on. What else they need is found by 3 bits of the exponent of a number
-/// that differs in them from decade to decade.
+/// There are 64 >> z codes with z zeros, and the least of them is 64 >> z. What else they need is found by 3 bits of the exponent
+/// of a number that differs in these bits from decade to decade.
 struct DynamicTreeTables {
   float above[dynamic_tree_decades];      ///< values of a decade are, of 1
   float per_value[dynamic_tree_decades];  ///< codes in what they are in for 1

@@ -18,9 +18,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace weir::compress::HWY_NAMESPACE {
 
-/// Of values in the order of their keys (kernels/kernels.hpp); ties go to the lowest index. What reaches a threshold guessed from
-/// the last values is copied out in one pass; the threshold is then made exact by bisection among these. Where the guess was too
-/// high, it is found by bisection among all values.
+/// Finds the k largest values in the order of their keys (kernels/kernels.hpp); ties go to the lowest index. Values that reach a
+/// threshold guessed from the last call's values are copied out in one pass; bisection among these then makes the threshold exact.
+/// Where the guess was too high, bisection among all values finds the threshold.
 class Largest {
  public:
   /// Vectors are read and stored whole: arrays given to choose() are so much longer than what they hold.
@@ -99,7 +99,7 @@ class Largest {
     return kernels::host::HWY_NAMESPACE::compress(d, x, wanted);
   }
 
-  /// Of 1 <= key.
+  /// Returns how many values reach `key`, which is at least 1.
   static std::int64_t count_reaching(const float* x, std::int64_t count, std::int64_t key) {
     const KeyTag d;
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));

@@ -15,8 +15,8 @@ struct LevelScale {
   [[nodiscard]] constexpr bool blank() const { return per_value == 0; }
 };
 
-/// Of a bucket whose largest level means `whole`. Where that is not finite, all of the bucket decodes to NaN; where it is so small
-/// that levels could not be told apart, to zero.
+/// Returns the scale of a bucket whose largest level means `whole`. If `whole` is not finite, all of the bucket decodes to NaN; if
+/// it is so small that levels could not be told apart, to zero.
 [[nodiscard]] constexpr LevelScale level_scale(float whole, int levels) {
   constexpr float smallest = 0x1p-100f;  // 2^16 levels / whole and whole / levels are normal numbers
   if (!(whole >= smallest)) return {0, whole != whole ? whole : 0};

@@ -35,7 +35,7 @@ class MinMaxSketch {
     for (const std::int64_t entries : groups) sum += sketch_rows * columns(entries);
     return sum;
   }
-  /// Of `entries` entries, however they are divided among groups.
+  /// Returns the most cells of `entries` entries, however they are divided among groups.
   [[nodiscard]] static std::int64_t most_cells(std::int64_t entries) { return sketch_rows * (entries / 5 + 2 * sketch_groups); }
 
   void clear(std::byte* cells) const {
@@ -45,7 +45,7 @@ class MinMaxSketch {
   void insert(std::byte* cells, std::int64_t place, int group, int number) const {
     for (const std::int64_t cell : cells_of(place, group)) write(cells, cell, std::min(number, read(cells, cell)));
   }
-  /// Of a group that has entries.
+  /// Returns the number found for `place`. The group has entries.
   [[nodiscard]] int find(const std::byte* cells, std::int64_t place, int group) const {
     int most = 0;
     for (const std::int64_t cell : cells_of(place, group)) most = std::max(most, read(cells, cell));

@@ -48,7 +48,7 @@ class SharedRandomK final : public CompressedExchange {
   }
 
  private:
-  /// Of place i: what is summed.
+  /// Returns what is summed for place i.
   [[nodiscard]] float travels(const float* values, std::int64_t i) const {
     const float value = values[places_[i]];
     return unbiased_ ? value * static_cast<float>(strata_.size(i)) : value;

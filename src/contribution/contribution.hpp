@@ -72,8 +72,8 @@ class Contribution {
     return {selection_.indices, rounded_.data(), selection_.count};
   }
 
-  /// Takes what was delivered out of the residual. Puts into it what the exchange hands back, and what rounding has taken. Indices of
-  /// `delivered` ascend; those of `undelivered` do so in runs that end at `runs`, or in one where there are none.
+  /// Takes what was delivered out of the residual. Puts into it what the exchange hands back, and what rounding has taken. Indices
+  /// of `delivered` ascend; those of `undelivered` ascend in runs that end at `runs`, or in one run if `runs` is empty.
   void settle(SparseVector<T> delivered, SparseVector<T> undelivered = {}, std::span<const std::int64_t> runs = {}) {
     if (residual_.size() > 0) {
       selector_.settle(residual_.data(), delivered);
@@ -142,7 +142,7 @@ class Contribution {
   Selector<Memory> selector_;
   ErrorFeedback<Memory> feedback_;
   Array residual_, rounded_;
-  // Of the last run:
+  // The last run:
   const G* gradient_ = nullptr;
   const T* prepared_ = nullptr;  // what error feedback has put in its place, if anything
   SparseVector<T> selection_;

@@ -27,8 +27,8 @@
 #include "communicator/input_error.hpp"
 #include "compress/compressor.hpp"
 #include "compress/strata.hpp"
-#include "kernels/kernels.hpp"
 #include "contribution/threshold_estimators.hpp"
+#include "kernels/kernels.hpp"
 
 namespace weir {
 
@@ -115,12 +115,12 @@ class HostMemory {
                                                                        const compress::Compressor& compressor) {
     return row.make_packed(spec, compressor.row->codec(compressor.parameters));
   }
-  /// Of linear compressors; `exchange` is for host memory.
+  /// Returns a linear compressor's exchange for this memory; `exchange` is for host memory.
   [[nodiscard]] static std::unique_ptr<CompressedExchange> staged(std::unique_ptr<CompressedExchange> exchange,
                                                                   const ExchangeSpec& /*spec*/) {
     return exchange;
   }
-  /// Of the dense iterations of algorithms that do not shard.
+  /// The algorithm of the dense iterations of algorithms that do not shard.
   static constexpr std::string_view flat_dense = "dense_ring";
   /// Until all is done, the host waiting.
   void finish() {}
@@ -204,7 +204,7 @@ class HostMemory {
     Band<T> nothing{std::numeric_limits<Key<T>>::max(), std::numeric_limits<Key<T>>::max(), 0, 0};
     kernels::host::select_band(entries.indices.data(), entries.values.data(), count, nothing, indices, values, residual, keep_old);
   }
-  /// Of all of x, block by block, since those between the band's thresholds may be more than there is room for.
+  /// Takes the band from all of x, block by block, since more entries may lie between its thresholds than there is room for.
   void take_band(const T* x, std::int64_t count, Band<T> band, Entries& to) {
     told_.kept = 0;
     for (std::int64_t begin = 0; begin < count; begin += SelectionSetup::spare_candidates) {
@@ -259,14 +259,14 @@ class HostMemory {
   }
   /// out = x, of which they are no part of each other.
   void narrow(const T* x, T* out, std::int64_t count) { copy_values(threads_, x, out, count); }
-  /// Of the entries that are among `taken`.
+  /// Sets `dense` to 0 at the sorted entries that are among the sorted `taken`.
   void clear_taken(T* dense, SparseVector<T> entries, SparseVector<T> taken) {
     kernels::host::clear_taken(dense, entries.indices, entries.count, taken.indices, taken.count);
   }
   void fill_zero(T* x, std::int64_t count) {
     over(count, [=](PartRange mine) { kernels::host::fill_zero(x + mine.begin, mine.count()); });
   }
-  /// All of `dense`: zeros, but for the sorted entries.
+  /// Fills all of `dense`: the sorted entries, and zeros elsewhere.
   void densify(T* dense, std::int64_t count, SparseVector<T> entries) {
     over(count, [=](PartRange mine) {
       const SparseVector<T> part = entries_between(entries, mine.begin, mine.end);
@@ -305,7 +305,7 @@ class HostMemory {
     Key<T> floor, keep_old;
     Summary summary;
   };
-  /// Of one block.
+  /// The sums of one block.
   struct Sums {
     Moments<T> moments;
     Exceedances<T> exceedances;
@@ -391,7 +391,7 @@ class HostMemory {
   Threads threads_;
   int parts_ = 1;  // of passes over all elements
   std::int64_t count_ = 0;
-  // Of several parts:
+  // For several parts:
   Buffer<Sums> sums_;  // of each block
   std::vector<Find> finds_;
   Told<T> told_;

@@ -8,10 +8,10 @@
 #include "async/task.hpp"
 #include "base/state.hpp"
 #include "collectives/allreduce.hpp"
-#include "kernels/kernels.hpp"
 #include "contribution/host_memory.hpp"
 #include "contribution/threshold_estimators.hpp"
 #include "contribution/threshold_forecast.hpp"
+#include "kernels/kernels.hpp"
 
 namespace weir {
 
@@ -337,7 +337,7 @@ class Selector {
   Entries candidates_, kept_elsewhere_;
   typename Memory::template Array<T> sample_;
   State state_;
-  // Of the last selection:
+  // The last selection:
   const Entries* selected_ = &candidates_;
   std::int64_t count_ = 0;
   Key<T> floor_ = 1;     // the candidates are all entries with at least this key

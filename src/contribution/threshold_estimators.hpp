@@ -127,7 +127,7 @@ struct SelectionSetup {
   Threshold threshold = Threshold::exact;
   std::int64_t period = 32;  ///< tau', mode reuse
   int samplings = 30;        ///< N, mode mstopk
-  // Of what is not the k largest, `threshold` is exact:
+  // Where other entries than the k largest are picked, `threshold` is exact:
   compress::Picking picking = compress::Picking::largest;
   double picking_value = 0;  ///< of above_value
   bool scales_up = false;    ///< of random ones
@@ -166,7 +166,7 @@ struct ThresholdSample {
   std::int64_t size, stride, rest, offset;
   std::int64_t rank;  ///< that many of the sample reach a threshold that k of all reach
 
-  /// Of `count` entries, of which the sample takes at most `room`. `safe`: hardly ever fewer than k reach the threshold. `turn`:
+  /// Takes a sample of `count` entries, at most `room` of them. `safe`: hardly ever fewer than k reach the threshold. `turn`:
   /// samples of different turns differ.
   ThresholdSample(std::int64_t count, std::int64_t room, std::int64_t k, bool safe, std::int64_t turn);
 

@@ -19,10 +19,10 @@ struct Shape {
   Element element;
 
   [[nodiscard]] std::int64_t items() const { return dimensions.front(); }
-  /// Of an item.
+  /// Returns the bytes of an item.
   [[nodiscard]] std::int64_t bytes() const { return bytes_; }
   [[nodiscard]] std::string text() const;  ///< "uint8 60000x28x28"
-  /// Of a sample, as SampleSource::layout().
+  /// Returns the layout of a sample, as SampleSource::layout().
   [[nodiscard]] std::string layout(bool labelled) const;
 
   /// Fills bytes(). Throws Error(WEIR_ERR_FILE), which names `what`, where there are no items to speak of or 64 bits cannot count

@@ -18,7 +18,7 @@ std::int64_t quota_of(std::int64_t batch, int ranks) {
   return std::clamp((2 * batch + others - 1) / others, std::int64_t{1}, batch);
 }
 
-/// Of values, where -1 is none.
+/// Returns the bytes of all values together. A size of -1 says that there is no value.
 std::int64_t sum_of(const std::int64_t* sizes, std::int64_t count) {
   std::int64_t bytes = 0;
   for (std::int64_t i = 0; i < count; ++i) bytes += std::max<std::int64_t>(sizes[i], 0);

@@ -32,7 +32,7 @@ struct BatchSetup {
   return rule == SampleErrors::skip || rule == SampleErrors::substitute;
 }
 
-/// How a batch has ended, for whoever asked for it: by then its call may be on its way with another batch.
+/// How a batch has ended. The caller that asked for the batch keeps this: by then its call may be on its way with another batch.
 struct BatchEnd {
   bool reached = false;
   std::exception_ptr error{};
@@ -42,8 +42,8 @@ struct BatchEnd {
 
 namespace weir::detail {
 
-/// Exchanges go by rounds, so that memory is bounded whoever is asked for what: in a round, each rank asks each other for at most
-/// `quota` samples. Both ends of a pair know how many there are to come: nobody else needs to.
+/// Exchanges one batch in rounds, so that memory is bounded whichever ranks are asked. In a round, each rank asks each other rank
+/// for at most `quota` samples. Both ends of a pair know how many samples are to come. No other rank needs to know.
 class BatchCall final : public AsynchronousCall {
  public:
   BatchCall(std::shared_ptr<CommunicatorState> communicator, const datacache::BatchSetup& setup, int tag);
@@ -91,7 +91,7 @@ class BatchCall final : public AsynchronousCall {
   task<void> exchange_values(std::int64_t round);
   [[nodiscard]] std::int64_t stand_in(std::int64_t i) const;
   void deliver();
-  /// Of `total` samples, those of a round.
+  /// Returns how many of `total` samples belong to a round.
   [[nodiscard]] std::int64_t in_round(std::int64_t total, std::int64_t round) const {
     return std::clamp(total - round * quota_, std::int64_t{0}, quota_);
   }
@@ -108,13 +108,13 @@ class BatchCall final : public AsynchronousCall {
   const bool tells_sizes_;  // an owner does: samples are of many sizes, or may be skipped
   const std::int64_t quota_;
   int ranks_, me_;
-  // Of what is asked for, grouped by owner:
+  // What is asked for, grouped by owner:
   std::vector<std::int64_t> places_;    // in the batch
   std::vector<std::int64_t> asked_;     // samples
   std::vector<std::int64_t> in_sizes_;  // as their owners say
   Buffer<std::byte> in_;                // their values: in a round, those of an owner without gaps
   std::vector<Peer> asks_, serves_;     // by rank
-  // Of what is served in a round, by peer, `quota_` each:
+  // What is served in a round, by peer, `quota_` each:
   std::vector<std::int64_t> out_requests_, in_requests_;  // with the total before them
   std::vector<std::int64_t> out_sizes_;
   Buffer<std::byte> out_;
@@ -122,7 +122,7 @@ class BatchCall final : public AsynchronousCall {
   datacache::LoadJob job_, own_job_;
   std::vector<Request> requests_;
   AgreementWords agreement_;
-  // Of a run:
+  // State of a run:
   std::vector<Found> found_;  // by place in the batch
   std::span<std::byte> values_;
   std::span<std::int64_t> sizes_;

@@ -85,7 +85,7 @@ class CacheFolder::Usage {
   }
   [[nodiscard]] bool known() const { return bytes_ >= 0; }
   [[nodiscard]] std::int64_t bytes() const { return bytes_; }
-  /// What cannot be written is counted anew by whoever comes next.
+  /// Writes the count. Empties the file where it cannot be written: the next Usage finds no count, and the packs are counted anew.
   void set(std::int64_t bytes) {
     bytes_ = std::max<std::int64_t>(0, bytes);
     const std::string text = fmt::format("{}{:020}\n", usage_start, bytes_);
@@ -112,8 +112,8 @@ CacheFolder::CacheFolder(const std::string& path, const Options& options) : path
   folder_ = open_folder(path_);
   if (!folder_) fail_with(path_, "it cannot be opened", errno);
   Usage usage = change_or_throw();
-  // Whoever works with the folder has counted it, or waited here for whoever did. What dies meanwhile leaves too much counted, not
-  // too little, and that is counted anew before anything is evicted.
+  // Every process that works with the folder has counted it, or has waited here for a process that did. A process that dies
+  // meanwhile leaves too much counted, not too little. The packs are counted anew before anything is evicted.
   if (lock(folder_, LockKind::exclusive, {}) != Locked::elsewhere) (void)clean(usage);
   (void)lock(folder_, LockKind::shared, options_.patience);
   touch(usage.file());
@@ -223,7 +223,7 @@ Reserved CacheFolder::reserve(const Descriptor& file, std::int64_t bytes) {
   if (bytes > options_.limit && options_.limit != 0) return Reserved::no_room;
   if (!make_room(*usage, more)) return Reserved::no_room;
   const std::int64_t before = usage->bytes();
-  usage->set(before + more);  // first: whoever is stopped in between has counted too much
+  usage->set(before + more);  // first: a process that is stopped in between has counted too much
   if (::ftruncate(*file, bytes) == 0) return Reserved::yes;
   const int error = errno;
   usage->set(before);
@@ -273,7 +273,7 @@ bool CacheFolder::remove_if_left_over(const Descriptor& data_set, const CacheFil
   if (!open) return false;
   const Locked locked = lock(open, LockKind::exclusive, {});
   if (locked == Locked::elsewhere || (locked == Locked::unsupported && file.status.used > now() - dead_after)) return false;
-  // Whoever has opened it to write, and waits for the lock, sees that its name has gone.
+  // A process that has opened it to write, and waits for the lock, sees that its name has gone.
   return is_named(data_set, file.name, open) && ::unlinkat(*data_set, file.name.c_str(), 0) == 0;
 }
 

@@ -1,11 +1,12 @@
 // cache_folder.hpp: level 1's folder with the packs of all data sets, and its limit.
 //
-//   FOLDER/.weir-cache          bytes of all packs in FOLDER; whoever changes them locks it
-//   FOLDER/NAME/manifest.json   what data set these are packs of; a subfolder without one is none of the cache
+//   FOLDER/.weir-cache          bytes of all packs in FOLDER; a process that changes them locks it
+//   FOLDER/NAME/manifest.json   what data set these are packs of; a subfolder without one is not part of the cache
 //   FOLDER/NAME/pack-NUMBER     whole: it has got its name last
-//   FOLDER/NAME/.pack-NUMBER    being written by whoever has locked it, or left by a process that has ended meanwhile
+//   FOLDER/NAME/.pack-NUMBER    being written by the process that has locked it, or left by a process that has ended meanwhile
 //
-// What has other names is left alone, and so are symbolic links. Whoever has a pack open goes on reading it when it is removed.
+// What has other names is left alone, and so are symbolic links. A process that has a pack open goes on reading it after it is
+// removed.
 #pragma once
 
 #include <atomic>
@@ -56,12 +57,12 @@ class CacheFolder {
   /// Makes the folder where its parent is there, removes what dead writers have left, and counts its bytes anew, unless another
   /// process works with the folder, which has done so. Throws Error(WEIR_ERR_FILE) naming the folder and the reason.
   CacheFolder(const std::string& path, const Options& options);
-  /// One that is there, as it is. Throws Error(WEIR_ERR_FILE) where there is none.
+  /// Opens a folder that is there, and leaves it as it is. Throws Error(WEIR_ERR_FILE) where `path` is no sample cache.
   explicit CacheFolder(const std::string& path);
 
   /// The data set's own folder. Throws Error(WEIR_ERR_FILE), and Error(WEIR_ERR_MISMATCH) where that name has other data.
   [[nodiscard]] Descriptor make_data_set(const DataSet& set);
-  /// errno says why there is none.
+  /// Opens a data set's folder. Returns an empty descriptor where it cannot: errno says why.
   [[nodiscard]] Descriptor open_data_set(const std::string& name) const { return open_folder_in(folder_, name); }
 
   // A pack is kept in three steps. `file` is .pack-NUMBER, locked.

@@ -22,7 +22,7 @@ struct Element {
 /// Puts elements into this machine's byte order.
 void make_native(const Element& element, std::span<std::byte> elements);
 
-/// The integer at `value`, in the file's byte order. Throws Error(WEIR_ERR_FILE) where it is none that std::int32_t holds.
+/// The integer at `value`, in the file's byte order. Throws Error(WEIR_ERR_FILE) where std::int32_t cannot hold it.
 [[nodiscard]] std::int32_t label_at(const Element& element, const std::byte* value);
 
 }  // namespace weir::datacache

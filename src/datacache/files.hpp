@@ -29,7 +29,7 @@ class Descriptor {
 };
 
 [[nodiscard]] Descriptor open_folder(const std::string& path);
-/// What has that name in `folder`, unless it is a symbolic link: whoever else may write there does not lead us elsewhere.
+/// Opens what has that name in `folder`, unless it is a symbolic link: another user who may write there cannot lead us elsewhere.
 [[nodiscard]] Descriptor open_in(const Descriptor& folder, const std::string& name, int flags);
 [[nodiscard]] Descriptor open_folder_in(const Descriptor& folder, const std::string& name);
 

@@ -13,7 +13,7 @@ namespace {
 
 using hdf5::Id;
 
-/// Of an element in a file; and how it is read: as it is there, in this machine's byte order.
+/// The type of an element in a file, and the type as which it is read: the same, in this machine's byte order.
 struct ElementType {
   Element element;
   Id memory;
@@ -76,7 +76,7 @@ class Dataset {
   Shape shape_;
 };
 
-/// Without locks, which file systems may lack: whoever trains on a file does not write it.
+/// Returns an access list without locks, which file systems may lack: a job does not write the file that it trains on.
 Id access_list() {
   Id access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "make a list");
 #if H5_VERSION_GE(1, 12, 1) || (H5_VERSION_GE(1, 10, 7) && !H5_VERSION_GE(1, 11, 0))

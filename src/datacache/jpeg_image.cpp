@@ -97,7 +97,7 @@ class Image {
     run(decoder_, [&] { jpeg_start_decompress(&jpeg_); });
   }
   [[nodiscard]] Extent2 extent() const { return {static_cast<int>(jpeg_.output_height), static_cast<int>(jpeg_.output_width)}; }
-  /// Of a line, while it is read.
+  /// Returns the bytes that a line takes while it is read.
   [[nodiscard]] std::size_t line_bytes() const {
     return static_cast<std::size_t>(jpeg_.output_width) * static_cast<std::size_t>(jpeg_.output_components);
   }
@@ -127,7 +127,7 @@ class Image {
            jpeg_.num_components);
   }
   [[nodiscard]] bool inks() const { return jpeg_.jpeg_color_space == JCS_CMYK || jpeg_.jpeg_color_space == JCS_YCCK; }
-  /// Of cyan, magenta, yellow and black, which Adobe's programs write inverted.
+  /// Makes red, green and blue of cyan, magenta, yellow and black. Adobe's programs write these inverted.
   void make_colours(std::span<std::byte> line) const {
     const int flip = jpeg_.saw_Adobe_marker != 0 ? 0 : 255;
     for (std::size_t x = 0; 4 * x < line.size(); ++x) {

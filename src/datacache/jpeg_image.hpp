@@ -15,7 +15,7 @@ inline constexpr std::int64_t most_pixels = std::int64_t{1} << 26;
 inline constexpr int most_scans = 100;
 
 [[nodiscard]] bool has_jpeg();
-/// Of the library that is used: "libjpeg-turbo 2.1.5"; "none" in builds without.
+/// Returns the version of the library that is used, "libjpeg-turbo 2.1.5"; "none" in builds without it.
 [[nodiscard]] std::string jpeg_version();
 
 /// The largest centred part of an image that has the shape of `extent`, in as many pixels, red, green, blue: 3 bytes for each in

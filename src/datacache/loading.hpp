@@ -19,7 +19,7 @@
 
 namespace weir::datacache {
 
-/// Of all threads.
+/// Counts of all threads together.
 struct LoadCounts {
   std::atomic<std::int64_t> decoded{0}, from_folder{0}, from_store{0}, store_bytes{0}, retried{0};
   std::atomic<std::int64_t> store_nanoseconds{0}, folder_nanoseconds{0}, decode_nanoseconds{0};

@@ -33,7 +33,7 @@ inline constexpr std::int64_t manifest_version = 1;
 inline constexpr const char* manifest_name = "manifest.json";
 inline constexpr const char* unfinished_manifest_name = ".manifest.json";
 
-/// Of the data set in `folder`. Nothing where there is none, or it is damaged.
+/// Reads the manifest of the data set in `folder`. Returns nothing where the manifest is missing or damaged.
 [[nodiscard]] std::optional<Manifest> read_manifest(const Descriptor& folder);
 /// False: errno says why.
 [[nodiscard]] bool write_manifest(const Descriptor& folder, const DataSet& set);

@@ -1,7 +1,7 @@
 // node_store.hpp: level 2: decoded samples in memory that the ranks of a node share.
 //
 // Each owner has a part that it alone writes to: an entry for each of its samples, and their values, one behind the other. What is
-// there once stays where it is: whoever finds an entry may read the value without asking anybody.
+// there once stays where it is: a rank that finds an entry may read the value without asking anybody.
 #pragma once
 
 #include <atomic>

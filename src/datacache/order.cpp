@@ -77,7 +77,7 @@ std::int64_t EpochOrder::sample(std::size_t group, std::int64_t position) const 
   const std::int64_t exchanged = exchange_(mine.first_exchanged + number);
   const auto after = std::upper_bound(groups_.begin(), groups_.end(), exchanged,
                                       [](std::int64_t value, const Group& other) { return value < other.first_exchanged; });
-  // Of groups that begin at the same place, the last has it: the others exchange nothing.
+  // Where several groups begin at the same place, the last one has it: the others exchange nothing.
   const Group& other = *(after - 1);
   return own(other, exchanged - other.first_exchanged);
 }

@@ -37,11 +37,12 @@ class PackFolder {
   /// The bytes of one sample, under their checksum. False where its pack is not there; and where it is damaged: the pack is gone
   /// then, and counted.
   [[nodiscard]] bool read(std::int64_t sample, std::vector<std::byte>& encoded);
-  /// All samples of a pack that read() has not found. One process at a time calls fetch(), which reads them from the store; whoever
-  /// waited for it finds them here. What does not fit under the limit, or cannot be written, because the disk is full say, is
-  /// returned all the same, and the log says so once. Throws what fetch() throws.
+  /// Returns all samples of a pack that read() has not found. One process at a time calls fetch(), which reads them from the store.
+  /// A process that has waited for it finds them here. Samples that do not fit under the limit, or cannot be written (because the
+  /// disk is full, say), are returned all the same, and the log says so once. Throws what fetch() throws.
   [[nodiscard]] Samples obtain(std::int64_t pack, const std::function<Samples()>& fetch);
-  /// False for ten seconds after a pack could not be kept: whoever needs one sample need not read its whole pack for the others.
+  /// False for ten seconds after a pack could not be kept: a caller that needs one sample need not read its whole pack for the
+  /// others.
   [[nodiscard]] bool keeps() const;
 
   [[nodiscard]] const FolderCounts& counts() const { return counts_; }

@@ -51,7 +51,7 @@ class SampleLoaderImpl {
   std::vector<Batch> batches_;             // one more than may be in flight: the caller's
   std::size_t first_ = 0, in_flight_ = 0;  // in batches_, round and round
   bool ended_ = false;                     // next() has said that the epoch is at its end
-  // Of the display:
+  // State of the display:
   bool shows_ = false;
   std::int64_t shown_epoch_ = 0;
   std::chrono::steady_clock::time_point epoch_begun_{}, shown_{};

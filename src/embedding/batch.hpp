@@ -97,7 +97,7 @@ class Batch {
   /// The same rows of this rank, as places among its distinct rows ascending by position.
   [[nodiscard]] std::span<const std::uint32_t> own_part(bool is_prior) const;
 
-  /// Of the batch itself, too.
+  /// Returns the bytes of memory that the batch takes, this object included.
   [[nodiscard]] std::int64_t memory_bytes() const;
 
   bool settled = true;            ///< no prefetch is gathering it

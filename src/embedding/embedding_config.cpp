@@ -13,7 +13,7 @@
 namespace weir::embedding {
 namespace {
 
-/// Of all ranks of this node.
+/// Returns the bytes that the table needs on all ranks of this node together.
 double bytes_of_node(const EmbeddingConfig& c, const Topology& topology) {
   const Exchange& exchange = find_exchange(c.exchange);
   const Partition partition(exchange.division, c.rows, c.width, topology);

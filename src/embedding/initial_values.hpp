@@ -8,7 +8,7 @@
 
 namespace weir::embedding {
 
-/// Of one part.
+/// The initial values of one part of a table.
 class InitialValues {
  public:
   InitialValues(const EmbeddingConfig& config, const Partition& partition, const Part& part)
@@ -23,7 +23,7 @@ class InitialValues {
   [[nodiscard]] constexpr std::uint64_t begin_of(std::int64_t row) const noexcept {
     return permutation_.row(static_cast<std::uint64_t>(part_.first_row + row)) * width_;
   }
-  /// Of column `column` of the part, in a row that begins there.
+  /// Returns the value in column `column` of the part, in the row that begins at element `begin`.
   [[nodiscard]] constexpr float at(std::uint64_t begin, std::int64_t column) const noexcept {
     const std::uint64_t bits = splitmix64(stream_ + begin + static_cast<std::uint64_t>(part_.first_column + column));
     return range_ * (static_cast<float>(bits >> 40) * 0x1p-23F - 1);

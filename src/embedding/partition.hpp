@@ -37,7 +37,7 @@ struct Part {
   [[nodiscard]] std::int64_t elements() const { return rows * columns; }
 };
 
-/// Of row numbers below `rows`.
+/// A permutation of the row numbers below `rows`.
 struct Permutation {
   std::uint64_t rows, factor = 1, inverse = 1;  ///< factor x inverse is 1 modulo rows
   [[nodiscard]] constexpr std::uint64_t position(std::uint64_t row) const noexcept { return row * factor % rows; }

@@ -26,7 +26,7 @@ struct RowExchangeSetup {
   [[nodiscard]] std::int64_t served_by(int rank) const {
     return topology->size() * std::min(largest_batch, partition->part(rank).rows);
   }
-  /// Of any rank: what it serves, and what it asks for.
+  /// Most bytes that any rank serves, and that any rank asks for.
   [[nodiscard]] std::int64_t served_bytes() const {
     std::int64_t most = 0;
     for (int rank = 0; rank < topology->size(); ++rank) most = std::max(most, served_by(rank) * partition->part(rank).columns);
@@ -51,7 +51,7 @@ class RowFetch {
   void deliver(const Batch& batch, const Slice& slice, const std::uint32_t* token_rows, RowCaller& caller, float* vectors);
   /// Both, for `vectors` in host memory, where `host` works; values are exact.
   task<void> export_rows(Channel channel, const Batch& batch, const Slice& slice, RowSpace& host, float* vectors);
-  /// Of arrays that are not the space's.
+  /// Returns the bytes of the arrays that are not the space's.
   [[nodiscard]] std::int64_t memory_bytes() const;
 
  private:
@@ -76,8 +76,8 @@ class RowDelivery {
   /// Between ranks whose rows lie in `space`, which outlives it.
   RowDelivery(const RowExchangeSetup& setup, RowSpace& space);
 
-  /// Of one part of the batch; `rows`, in the space, has one row for each of this rank's distinct ones, ascending by position.
-  /// Afterwards what all ranks have sent for my part has arrived.
+  /// Sends the gradients of one part of the batch. `rows`, in the space, has one row for each of this rank's distinct rows,
+  /// ascending by position. Afterwards what all ranks have sent for this rank's part of the table has arrived.
   task<void> run(Channel channel, const Batch& batch, bool is_prior, const float* rows);
   /// Sums what has arrived for each row, in rank order, and steps it; returns how many rows.
   std::int64_t step(const Slice& slice, const RowOptimizer& optimizer);
@@ -85,7 +85,7 @@ class RowDelivery {
   /// Values, exact, of a batch without duplicates that has been split; `rows`, one for each of its tokens, is in host memory, where
   /// `host` works. They replace those of the slice.
   task<void> import_rows(Channel channel, const Batch& batch, const Slice& slice, RowSpace& host, const float* rows);
-  /// Of arrays that are not the space's.
+  /// Returns the bytes of the arrays that are not the space's.
   [[nodiscard]] std::int64_t memory_bytes() const;
 
  private:

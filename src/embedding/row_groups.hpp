@@ -9,7 +9,7 @@
 
 namespace weir::embedding {
 
-/// Of what it has allocated.
+/// Returns the bytes that a vector has allocated.
 template <class T>
 [[nodiscard]] std::int64_t bytes_of(const std::vector<T>& list) {
   return static_cast<std::int64_t>(list.capacity() * sizeof(T));

@@ -78,7 +78,7 @@ class EmbeddingState {
   [[nodiscard]] AsynchronousCall& lookup() { return lookup_; }
   [[nodiscard]] AsynchronousCall& update() { return update_; }
   /// Values and optimizer's state of this rank's rows, and what steps the next update. A batch that has been looked up or
-  /// prefetched is none of it: a table that is restored has given up its own, and comes to its next lookup. Throws
+  /// prefetched is not part of it: a restored table has given up its own batches, and goes on with its next lookup. Throws
   /// Error(WEIR_ERR_BUSY) while a call is in flight. As PlanImpl::visit_state otherwise.
   void visit_state(StateVisitor& visitor);
   /// Ends the table for its owner: calls in flight are finished for the other ranks, and deliver nothing any more. As

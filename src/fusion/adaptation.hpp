@@ -28,7 +28,7 @@ class Adaptation {
   }
   [[nodiscard]] bool settled() const { return settled_; }
   [[nodiscard]] std::int64_t regroupings() const { return regroupings_; }
-  /// What was measured, for people: a line.
+  /// Returns a line of text that says what was measured.
   [[nodiscard]] std::string text() const;
   /// Another division could not be made: the present one stays.
   void give_up() { settled_ = true; }

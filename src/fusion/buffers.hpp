@@ -100,7 +100,7 @@ class Buffers {
     return unit->contribution.residual().data() + unit->parts[part].begin;
   }
 
-  /// For people.
+  /// Returns, as text, which tensors each buffer has and how its exchange runs.
   [[nodiscard]] std::string explanation() const {
     std::string text;
     for (std::size_t i = 0; i < division_.size(); ++i)
@@ -150,7 +150,7 @@ class Buffers {
     return line;
   }
 
-  /// Of the sparse ones among these.
+  /// Makes a unit of the sparse tensors among these.
   void make_unit(const std::vector<int>& buffer) {
     const FusionConfig& config = shared_.config;
     std::vector<Part> parts;
@@ -192,7 +192,7 @@ class Buffers {
     return contents;
   }
 
-  /// Of the forward pass: buffers that it needs first come first.
+  /// Returns the priority of a buffer. Buffers that the forward pass needs first come first.
   [[nodiscard]] int priority_of(const std::vector<int>& buffer) const {
     const std::int64_t above = std::ssize(tensors()) - 1 - (buffer.empty() ? 0 : buffer.front());
     return static_cast<int>(std::min<std::int64_t>(shared_.config.priority + above, std::numeric_limits<int>::max()));

@@ -249,7 +249,7 @@ class Exchange final : public detail::AsynchronousCall {
     sparse_->visit_state(visitor);
   }
   [[nodiscard]] const Contents<T>& contents() const { return *contents_; }
-  /// Of the last run: sorted, in the buffer's index space, divided.
+  /// Returns the update of the last run: sorted, in the buffer's index space, divided.
   [[nodiscard]] SparseVector<T> update() const { return update_; }
   [[nodiscard]] std::int64_t memory_bytes() const {
     return (sparse_ ? sparse_->memory_bytes() : 0) + (dense_ ? dense_->memory_bytes() : 0) + indices_.bytes() + values_.bytes() +
@@ -257,7 +257,7 @@ class Exchange final : public detail::AsynchronousCall {
   }
   /// s from when the network was free for it, and it had begun, until it ended.
   [[nodiscard]] double seconds() const { return seconds_; }
-  /// The end of a line about it, for people: how its algorithm runs.
+  /// Returns the end of a line about this exchange: how its algorithm runs.
   [[nodiscard]] const std::string& explanation() const { return explanation_; }
 
   /// In this iteration.
@@ -352,7 +352,7 @@ class Exchange final : public detail::AsynchronousCall {
       shared_.statistics.seconds_exchange += std::chrono::duration<double>(now - shared_.busy_since).count();
   }
 
-  /// Of a failed run.
+  /// Ends a failed run.
   void end_failed(std::uint64_t word) {
     const bool skips = kind_of(word) == Wrong::non_finite && shared_.config.non_finite == NonFinite::skip;
     if (!contents_->delivers_late) roll_back();

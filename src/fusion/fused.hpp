@@ -30,7 +30,7 @@ class FusedImpl {
   virtual void reset() = 0;
   virtual void scale(double factor) = 0;
   virtual void visit_state(StateVisitor& visitor) = 0;
-  /// Of a tensor, of the object's type; null without error feedback.
+  /// Returns a tensor's residual, of the object's type; null without error feedback.
   [[nodiscard]] virtual const void* residual(int tensor) const = 0;
   [[nodiscard]] virtual std::int64_t memory_bytes() const = 0;
   [[nodiscard]] virtual std::string explanation() const = 0;

@@ -12,8 +12,8 @@
 #include "base/fingerprint.hpp"
 #include "collectives/allreduce.hpp"
 #include "communicator/input_error.hpp"
-#include "plan/plan_config.hpp"
 #include "contribution/threshold_estimators.hpp"
+#include "plan/plan_config.hpp"
 
 namespace weir::fusion {
 namespace {
@@ -36,7 +36,7 @@ void check_tensor(const FusedTensor& t, std::size_t place) {
           t.name, t.k, t.count);
 }
 
-/// Of all that ranks must agree on.
+/// Returns the fingerprint of all that ranks must agree on.
 std::uint64_t fingerprint(const FusedTensor& t) {
   Fingerprint all;
   all.add(t.name);
@@ -46,7 +46,7 @@ std::uint64_t fingerprint(const FusedTensor& t) {
   return all.value();
 }
 
-/// One rank's tensor, for people. Plain bytes.
+/// One rank's tensor, for error texts. Plain bytes.
 struct TensorCard {
   std::array<char, longest_name + 1> name{};
   std::int64_t count = 0, k = 0;

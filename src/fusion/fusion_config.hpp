@@ -28,7 +28,7 @@ void agree_on_tensors(detail::CommunicatorState& comm, const FusionConfig& confi
 /// The place of a name. Throws Error(WEIR_ERR_ARGUMENT), naming the closest.
 [[nodiscard]] int find_tensor(const FusionConfig& config, std::span<const FusedTensor> tensors, std::string_view name);
 
-/// Tensors as a text, one on a line, and back. Throws Error(WEIR_ERR_ARGUMENT) for a text that is none.
+/// Writes tensors as a text, one on a line, and reads them back. Throws Error(WEIR_ERR_ARGUMENT) where a line describes no tensor.
 [[nodiscard]] std::string text_of(std::span<const FusedTensor> tensors);
 [[nodiscard]] std::vector<FusedTensor> tensors_of(std::string_view text);
 

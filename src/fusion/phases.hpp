@@ -147,7 +147,7 @@ class Phases {
   std::size_t most_ = 0;   // buffers
   std::unique_ptr<Agreement> counting_;
   Exchanges<T> exchanges_;
-  // Of an iteration:
+  // For one iteration:
   std::size_t begun_ = 0;    // buffers that have started
   std::int64_t filled_ = 0;  // entries in the next
   State state_ = State::filling;

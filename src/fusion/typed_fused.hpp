@@ -438,7 +438,7 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
     if (!call.run.finished) comm->engine.drive_to_end(call.run);
   }
 
-  /// Of `ahead`: until all have finished, and their sum is in the gradients.
+  /// Waits, with the scheme `ahead`, until all exchanges have finished and their sum is in the gradients.
   void wait_for_phases() {
     if (phases_->delivered()) return;
     finish(phases_->counting());
@@ -553,7 +553,7 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
   HostPointers pointers_;
   State state_;
   Run selecting_;  // for its stages alone
-  // Of an iteration:
+  // For one iteration:
   Iteration iteration_;
   std::uint64_t word_ = 0;
   Clock::time_point begun_at_{}, last_ready_{};

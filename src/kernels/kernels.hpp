@@ -103,8 +103,8 @@ struct SquaredNorms {
   double weights = 0, other = 0;
 };
 
-/// Of one step of Adam: m and v are its moments, and u = (m / first_correction) / (sqrt(v) / second_correction + epsilon) + decay w
-/// its direction.
+/// Factors of one step of Adam with the moments m and v. The step's direction is
+/// u = (m / first_correction) / (sqrt(v) / second_correction + epsilon) + decay w.
 template <class T>
 struct AdamFactors {
   T beta1, beta2;
@@ -175,8 +175,8 @@ struct AdamFactors {
   /* dense[indices[i]] = values[i] */                                                                                              \
   template <class T>                                                                                                               \
   void scatter(T* dense, const std::uint32_t* indices, const T* values, std::int64_t count);                                       \
-  /* dense[i] = 0 for begin <= i < end, but for the sorted entries, all of them there: dense[indices[j]] = values[j]. In one pass, \
-     past the caches where that is faster. */                                                                                      \
+  /* dense[i] = 0 for begin <= i < end, except for the sorted entries, which all lie there: dense[indices[j]] = values[j]. In one  \
+     pass, past the caches where that is faster. */                                                                                \
   template <class T>                                                                                                               \
   void densify(T* dense, std::int64_t begin, std::int64_t end, const std::uint32_t* indices, const T* values, std::int64_t count); \
   /* dense[indices[i]] += values[i]; no index twice. */                                                                            \

@@ -11,7 +11,7 @@ namespace weir::kernels::host {
 /// with and without it by turns, and the faster way stays. Thread-safe.
 void set_read_ahead(bool on) noexcept;
 
-/// Returns "on: with it, selection takes 0.83 x the time" or the like, for people.
+/// Returns a text such as "on: with it, selection takes 0.83 x the time".
 [[nodiscard]] std::string read_ahead_text();
 
 /// Says what has been set or found out, for kernels that are not timed.

@@ -27,9 +27,9 @@ struct Candidate {
   WireFormat format = WireFormat::compact;  ///< of sparse ones
   WireValues values = WireValues::native;   ///< of sparse ones
   Cost cost;
-  int compressor = -1;  ///< of those allowed; -1: they are none
+  int compressor = -1;  ///< index into Allowed::compressors; -1: that is empty
 
-  /// Of `allowed`, or "none".
+  /// Returns the name of the compressor in `allowed`. Without one, returns "top_k" for a sparse algorithm, "none" for a dense one.
   [[nodiscard]] std::string_view compressor_name(const Allowed& allowed) const;
 };
 

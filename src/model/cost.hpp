@@ -28,12 +28,12 @@ struct Problem {
   bool shared_memory = true;                    ///< dense data of ranks of one node goes through shared memory, not messages
   Level inside = Level::node;                   ///< outermost level between ranks of one node
   Level across = Level::system;                 ///< outermost level between nodes
-  int switches = 1;                             ///< groups that exchanges may go along; 1: there are none (switch_groups.hpp)
+  int switches = 1;                             ///< groups that exchanges may go along; 1: no such groups (switch_groups.hpp)
   int smallest_switch = 1, largest_switch = 1;  ///< nodes per group
   bool any_schedule =
       false;  ///< ranks contribute at most k entries, as they are, from host memory: results do not depend on the schedule
   Parameters parameters{};  ///< of the algorithm; empty: its defaults
-  // Of packed algorithms:
+  // For packed algorithms:
   double packed_bytes = 1.02;               ///< of an element, compressed; the default is that of block_quantise
   double encode_adds = 1, decode_adds = 1;  ///< time for an element, in units of what adding one takes
 };

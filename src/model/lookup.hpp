@@ -21,8 +21,8 @@ struct FoundMachine {
 /// XDG_CONFIG_HOME nor HOME is set.
 [[nodiscard]] std::string own_machine_file();
 
-/// The file of WEIR_MACHINE; without that setting this host's own file; where there is none, the built-in machine. Throws
-/// Error(WEIR_ERR_ARGUMENT) for a bad file, and for a missing one that WEIR_MACHINE names.
+/// Returns the machine in the file that WEIR_MACHINE names; without that setting, the one in this host's own file; without that
+/// file, the built-in machine. Throws Error(WEIR_ERR_ARGUMENT) for a bad file, and for a missing one that WEIR_MACHINE names.
 [[nodiscard]] FoundMachine find_machine(const Settings& settings);
 
 }  // namespace weir

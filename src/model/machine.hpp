@@ -16,8 +16,8 @@ struct Link {
   double overhead = 0;   ///< per message of a few bytes where many are in flight
   double bandwidth = 0;  ///< of one pair, one of them sending
   double exchange = 0;   ///< in each direction, of one pair sending to each other at once; TCP often loses here
-  /// Of everything one node sends at once. Between nodes: all its ranks send to partners on one other node, nothing comes back.
-  /// Inside a node: every rank sends to one other and receives from it.
+  /// Bandwidth of everything that one node sends at once. Between nodes: all its ranks send to partners on one other node, nothing
+  /// comes back. Inside a node: every rank sends to one other and receives from it.
   double shared = 0;
 
   friend bool operator==(const Link&, const Link&) = default;
@@ -37,7 +37,7 @@ struct Rates {
   friend bool operator==(const Rates&, const Rates&) = default;
 };
 
-/// Where the numbers were measured. For people.
+/// Records where the numbers were measured.
 struct Provenance {
   std::string host{}, date{}, mpi{}, weir{}, command{};
   int ranks = 0, nodes = 0;

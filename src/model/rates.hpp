@@ -10,7 +10,7 @@
 
 namespace weir {
 
-/// The value below which the share `quantile` of the values lies; 0 when there are none.
+/// Returns the value below which the share `quantile` of the values lies; 0 where `values` is empty.
 [[nodiscard]] double quantile_of(std::vector<double> values, double quantile);
 
 /// Two gradients that resemble each other, of `bytes` each, and the tenth of their entries that is largest. Each measurement runs

@@ -46,7 +46,7 @@ std::string find_obstacle(const Topology& topology, std::span<const Card> cards)
   return {};
 }
 
-/// An id, or why there is none.
+/// Holds an NCCL id, or the error that making it ended in.
 struct IdCard {
   cuda::NcclId id{};
   std::array<char, 256> error{};
@@ -66,7 +66,7 @@ IdCard make_id_card(bool first) {
 /// How far a rank has come into a group. What all have in common is the largest.
 enum class JoinStage : std::uint64_t { connected, under_way, late, failed };
 
-/// What became of that, for all others.
+/// Tells all other ranks how a rank's way into the group has ended.
 struct JoinOutcome {
   std::int32_t status = WEIR_OK;
   std::array<char, 252> error{};

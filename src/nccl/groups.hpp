@@ -16,7 +16,8 @@
 
 namespace weir::detail {
 
-/// Of all ranks; of my node; of the ranks with my local rank, on every node, for those below the smallest node's size.
+/// Which ranks form the group. `all`: all ranks. `node`: the ranks of my node. `rail`: the ranks with my local rank, one on every
+/// node; only local ranks below the smallest node's size have such a group.
 enum class NcclGroup : std::uint8_t { all, node, rail };
 
 /// What the plans of one Communicator share. Taking much GPU memory, they are made once, and plans use them by turns.

@@ -8,7 +8,7 @@
 
 namespace weir::optim {
 
-/// Of step `t`, counted from 1.
+/// Returns the factors of step `t`, counted from 1.
 [[nodiscard]] inline AdamFactors<float> adam_factors(double beta1, double beta2, double epsilon, double decay, std::int64_t t) {
   const auto power = static_cast<double>(t);
   return {static_cast<float>(beta1),

@@ -35,7 +35,7 @@ std::vector<Piece> pieces_of(const LayerWork& work, Wanted wanted) {
   return pieces;
 }
 
-/// Of arrays of G: float, float16 or bfloat16.
+/// Works on arrays of G: float, float16 or bfloat16.
 template <class G>
 class DeviceLayers final : public LayerSpace {
  public:

@@ -172,14 +172,14 @@ void OptimizerImpl::open(const OptimizerConfig& configuration, std::span<const O
     return make_operator(comm, c, blocks, use_seconds);
   };
   const BusBytes bus = bus_bytes(config);
-  // Of lamb, norms are divided as the update is, by parts with the work of both.
+  // With LAMB, norms are divided as the update is, by parts with the work of both.
   const double update_bytes = lamb() ? bus.norms + bus.update : bus.update;
   // Weights are copied into the message, or out of it.
   const double copies = 2.0 * static_cast<double>(work_.elements() * element_bytes(config.type)) / bus_rate();
   if (config.update != OperatorDivision::replicated) updates_ = make("update", update_bytes, 0, config.update, copies);
   if (updates_) config.update = updates_->config.division;
   if (config.update == OperatorDivision::replicated) updates_.reset();
-  // Of lamb, whoever steps a block has its moments, and these make its norms.
+  // With LAMB, the rank that steps a block has its moments, and these make its norms.
   norms_ = lamb() ? make("norms", update_bytes, sizeof(SquaredNorms), config.update, 0)
                   : make("norms", bus.norms, sizeof(SquaredNorms), config.norms, 0);
   config.norms = norms_->config.division;
@@ -315,7 +315,7 @@ std::int64_t OptimizerImpl::put_sums(int block, std::span<std::byte> result) {
   return sizeof sums;
 }
 
-/// Sums of a layer's blocks are added in order, whoever made them.
+/// Finds the rate of each layer. Adds the sums of a layer's blocks in order, no matter which rank made them.
 void OptimizerImpl::find_rates() {
   for (std::size_t i = 0, layer = 0; layer < layers.size(); ++layer) {
     SquaredNorms all;
@@ -359,7 +359,7 @@ void OptimizerImpl::visit_state(StateVisitor& visitor, bool once) {
   visitor.text("layers", text_of(layers));
   visitor.state(state_);
   for (std::size_t i = 0, layer = 0; layer < layers.size(); ++layer) {
-    // Of a layer, a rank visits blocks that follow each other.
+    // A rank visits consecutive blocks of a layer.
     std::int64_t kept = 0, begin = 0, count = 0;
     for (; i < work_.blocks.size() && work_.blocks[i].layer == static_cast<int>(layer); ++i) {
       if (!visits(i, once)) continue;

@@ -50,7 +50,7 @@ class OptimizerImpl {
 
   /// Collective, first and once.
   void open(const OptimizerConfig& configuration, std::span<const OptimizedLayer> described);
-  /// Of float: for `type` float32; of void: for any type.
+  /// Steps the layers. `T` is float for `type` float32, or void for any type.
   template <class T>
   void step(std::span<T* const> weights, std::span<const T* const> gradients, double learning_rate, void* stream);
   /// Takes part in a step that ends with this.

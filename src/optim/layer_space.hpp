@@ -24,7 +24,7 @@ struct Block {
   std::int64_t at = 0;                ///< elements of all blocks before it
 };
 
-/// Of an array of an optimizer.
+/// Returns the bytes of an element of an optimizer's arrays.
 [[nodiscard]] constexpr std::int64_t element_bytes(DataType type) { return type == DataType::float32 ? 4 : 2; }
 
 /// What a step is made of: arrays of the optimizer's type, by layer.
@@ -69,7 +69,7 @@ class LayerSpace {
   virtual ~LayerSpace() = default;
   /// What is wrong with the arrays and the stream; where nothing is, `step` outlives end().
   [[nodiscard]] virtual InputError enter(const LayerStep& step) = 0;
-  /// Of a block that is `summed`; with lamb, moments take up the gradient.
+  /// Returns the sums of squares of a block that is `summed`. With LAMB, its moments take up the gradient.
   [[nodiscard]] virtual SquaredNorms sums(std::size_t block) = 0;
   /// LayerStep::rates are there, and nobody needs what message() holds.
   virtual void begin_update() = 0;

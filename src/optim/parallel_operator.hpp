@@ -34,7 +34,7 @@ class OperatorImpl final : public AsynchronousCall {
   OperatorImpl(std::shared_ptr<CommunicatorState> communicator, optim::OperatorPlan plan, Lease lease,
                std::span<const OperatorPart> described);
 
-  /// `ahead`: what this rank has wrong before its work; there is none then.
+  /// Starts a run. `ahead` may hold an error of this rank from before its work: it does no work then.
   void start(const Outcome& ahead, const OperatorBody& body, std::span<std::byte> results);
   /// Takes part in a run that ends with this.
   void refuse(std::string_view why);
@@ -78,7 +78,7 @@ class OperatorImpl final : public AsynchronousCall {
   std::vector<std::int64_t> rotated_;  // by distance from this owner: where its block lies in staging_
   std::vector<std::int64_t> block_bytes_, block_scratch_;
   Buffer<std::byte> staging_;
-  // Of a run:
+  // For one run:
   std::span<std::byte> results_;  // the caller's
   bool works_ = false;            // its body is being called
   Outcome outcome_;               // of this rank's work

@@ -38,7 +38,7 @@ class SparseAdamState {
   /// With `last`, the step ends.
   void step(const SparseView<float>& part, std::span<float> weights, double learning_rate, bool last);
   void visit_state(StateVisitor& visitor) { visit_state(visitor, 0, config.count); }
-  /// Of moments, those of weights [begin, end).
+  /// Visits, of the moments, only those of weights [begin, end).
   void visit_state(StateVisitor& visitor, std::int64_t begin, std::int64_t end);
   void reset();
   [[nodiscard]] std::int64_t steps() const { return state_.steps; }

@@ -11,7 +11,7 @@ namespace weir::detail {
 
 struct Choice {
   std::vector<AllreduceConfig> candidates;  ///< the first is the prediction's choice; the others are worth a trial
-  std::string explanation;                  ///< a table for people
+  std::string explanation;                  ///< a table, as text
 };
 
 /// Collective. Rank 0's choice, on every rank: by the cost functions, among all algorithms that can run here, the wire formats and

@@ -10,8 +10,8 @@
 
 namespace weir {
 
-/// Of a configuration that names an algorithm, by its row. Throws Error(WEIR_ERR_ARGUMENT) for unknown names and parameters, and
-/// where the algorithm cannot carry what the compressor makes: then it lists those that can.
+/// Returns the compressor of a configuration that names an algorithm, by that algorithm's row. Throws Error(WEIR_ERR_ARGUMENT) for
+/// unknown names and parameters, and where the algorithm cannot carry what the compressor makes: then it lists those that can.
 [[nodiscard]] compress::Compressor compressor_of(const AllreduceConfig& config);
 /// none, residual or ef21.
 [[nodiscard]] Feedback feedback_of(const AllreduceConfig& config, const compress::Compressor& compressor);
@@ -21,7 +21,8 @@ namespace weir {
 void check_compression(const AllreduceConfig& config);
 /// "qsgd levels=7,bucket=512", for messages and for comparison between ranks.
 [[nodiscard]] std::string compression_text(const AllreduceConfig& config);
-/// "packed_allgather of qsgd levels=7,bucket=512, error_feedback none", of a configuration that names an algorithm, for people.
+/// Returns a text such as "packed_allgather of qsgd levels=7,bucket=512, error_feedback none" for a configuration that names an
+/// algorithm.
 [[nodiscard]] std::string travel_text(const AllreduceConfig& config);
 
 }  // namespace weir

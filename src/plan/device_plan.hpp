@@ -13,7 +13,7 @@ namespace weir::detail {
 struct DeviceNeeds {
   NcclGroups* nccl = nullptr;  ///< nullptr: the plan does without
   bool in_nodes = false;       ///< algorithms that shard have it for their sums in nodes
-  std::string explanation;     ///< for people
+  std::string explanation;     ///< a text on how the plan runs
 };
 
 /// Collective. `config` is the agreed one, for CUDA memory. Throws Error alike on all ranks where a dense plan cannot have NCCL.

@@ -61,7 +61,7 @@ class Writer {
   /// `compressor` is sparse or packed. Of sparse ones there are at most `most_entries` entries.
   Writer(const compress::Compressor& compressor, std::int64_t count, std::int64_t most_entries, wire::Wire wire);
 
-  /// Of all three below, which write to `out` and return how many bytes they have taken.
+  /// Returns the most bytes that the three functions below write to `out`. Each returns how many bytes it has written.
   [[nodiscard]] std::int64_t most_bytes() const;
   std::int64_t write_zeros(std::byte* out);
   /// As PackedCodec::encode.

@@ -16,7 +16,7 @@ class Estimate {
   using G = typename Memory::Gradient;
   using T = typename Memory::Value;
 
-  /// Of `count` elements; 0: there is none. Updates are divided by `divisor`. `memory` outlives it.
+  /// Makes an estimate of `count` elements, or an empty object with 0. Updates are divided by `divisor`. `memory` outlives it.
   Estimate(std::int64_t count, double divisor, Memory& memory) : memory_(memory), divisor_(divisor), sum_(count) {
     state_.divisor = divisor;
     reset();

@@ -60,9 +60,9 @@ class PlanImpl : public AsynchronousCall {
   [[nodiscard]] bool caller_waits() const { return caller_waits_; }
   /// What the algorithm of `candidate` is built for.
   [[nodiscard]] ExchangeSpec spec_of(const AllreduceConfig& candidate) const;
-  /// Runs that delivered: what schedules of density go by where a rank encodes.
+  /// Returns how many runs have delivered. Schedules of density go by it where a rank encodes.
   [[nodiscard]] std::int64_t delivered_runs() const { return state_.delivered_runs; }
-  /// Of these, those of all ranks together, whatever each has encoded besides: what they go by in such runs.
+  /// Returns how many of these were runs of all ranks together: those not encoded. Schedules of density go by it in such runs.
   [[nodiscard]] std::int64_t common_runs() const { return state_.delivered_runs - state_.encoded_runs; }
 
   AllreduceConfig config;   ///< in force: `algorithm` and wire settings are what `auto` stands for at present
@@ -86,7 +86,7 @@ class PlanImpl : public AsynchronousCall {
   virtual std::int64_t encode_run(const float* gradient, std::byte* out) = 0;
   /// What is wrong with the memory that a run was given.
   [[nodiscard]] virtual InputError memory_error(const void* gradient, void* stream) = 0;
-  /// What becomes of a run whose ranks have agreed on this error, or on none.
+  /// Says what happens to a run whose ranks have agreed on this error; 0: on no error.
   [[nodiscard]] Verdict verdict_of(std::uint64_t input_error) const;
   /// Takes the outcome of a run into the statistics, and counts the run. Throws the error of one that is refused.
   void conclude(const StepOutcome& outcome);

@@ -10,7 +10,7 @@
 
 namespace weir {
 
-/// Of one element of a gradient.
+/// Returns the bytes of one element of a gradient.
 [[nodiscard]] std::int64_t type_bytes(DataType type);
 
 /// Throws Error(WEIR_ERR_ARGUMENT) saying what is wrong and what would be right.

@@ -108,7 +108,7 @@ class SparseRun {
     else if (result != nullptr)
       memory_.densify(result, count_, update_);
   }
-  /// Of the last run; empty from forget_update() on.
+  /// Returns the update of the last run; empty from forget_update() on.
   [[nodiscard]] SparseVector<T> update() const { return update_; }
   void forget_update() { update_ = {}; }
 

@@ -91,7 +91,7 @@ class Step {
     if (!writer_) writer_.emplace(compressor_, config_.count, exchange_.largest_local, exchange_.wire());
     return writer_->most_bytes();
   }
-  /// Returns the bytes. Where the outcome has an error, there are none yet: encode_zeros() writes them.
+  /// Returns how many bytes it has written. Where the outcome has an error, that is 0: encode_zeros() writes them then.
   std::int64_t encode(const float* gradient, std::int64_t iteration, std::byte* out, StepOutcome& outcome) {
     if constexpr (encodes) {
       if (sparse_) {
@@ -195,7 +195,7 @@ class Step {
     if (row.by_switch) say(switch_groups_text(comm.topology));
     return row;
   }
-  /// Of entries: among the owners of this rank's shard, where the algorithm shards.
+  /// Returns the exchange in force. For entries, it is among the owners of this rank's shard where the algorithm shards.
   [[nodiscard]] static ExchangeSpec exchange_in_force(const ExchangeSpec& whole, const AllreduceRow& row, bool in_nodes) {
     ExchangeSpec exchange = row.sparse() && in_nodes ? spec_of_own_shard(whole) : whole;
     exchange.along_switches = row.by_switch && exchange.ranks == whole.topology->node_count();

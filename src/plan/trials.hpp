@@ -35,7 +35,7 @@ class Trials {
   /// tried, and the best must be chosen.
   bool count_run(double seconds);
   void note_apply(double seconds) { trials_[turn()].seconds_apply = seconds; }
-  /// Of each candidate; 0 where there is none.
+  /// Writes each candidate's typical time in nanoseconds to `out`; 0 where no run was timed.
   void typical_nanoseconds(std::span<std::uint64_t> out);
   void choose(std::size_t best) { best_ = static_cast<std::int64_t>(best); }
 

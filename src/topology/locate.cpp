@@ -42,8 +42,8 @@ Hwloc load_hwloc() {
   return topology;
 }
 
-/// Index of the smallest object of `type` that holds all of `cpus`, -1 when there is none. NUMA nodes may overlap: one for the
-/// memory of a socket, another for its high-bandwidth memory, a third for memory behind the whole machine.
+/// Returns the index of the smallest object of `type` that holds all of `cpus`, or -1 without such an object. NUMA nodes may
+/// overlap: one for the memory of a socket, another for its high-bandwidth memory, a third for memory behind the whole machine.
 std::int32_t index_around(hwloc_topology_t topology, hwloc_obj_type_t type, hwloc_const_bitmap_t cpus) {
   hwloc_obj_t smallest = nullptr;
   for (hwloc_obj_t object = nullptr; (object = hwloc_get_next_obj_by_type(topology, type, object)) != nullptr;) {

@@ -20,7 +20,8 @@ std::string_view environment(const char* name) {
 
 std::string_view without_domain(std::string_view name) { return name.substr(0, name.find('.')); }
 
-/// Of the environment. The pattern, "switch.switch.node", says how many names precede the node's, which may hold dots itself.
+/// Returns the switches in the environment's address; empty where it is not the address of `host`. The pattern,
+/// "switch.switch.node", says how many names precede the node's, which may hold dots itself.
 std::string_view address_in_environment(std::string_view pattern, std::string_view host) {
   if (pattern.empty()) return {};
   const std::string_view address = environment("SLURM_TOPOLOGY_ADDR");

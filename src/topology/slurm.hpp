@@ -8,9 +8,9 @@ namespace weir {
 
 /// The switches above `host`, from the outermost in, "spine.leaf0"; empty where SLURM does not say. The address in the environment
 /// counts where it is that of `host`: launchers that copy the environment of the first node to all others (MPICH's) carry that
-/// node's address along. Where there is none, or another's, as for the ranks that mpirun starts on the first node of an
-/// allocation by salloc, the job's topology.conf says the same: beside the file that SLURM_CONF names, else in /etc/slurm or
-/// /run/slurm/conf. Only inside a SLURM job.
+/// node's address along. Where the environment has no address, or another host's, as for the ranks that mpirun starts on the
+/// first node of an allocation by salloc, the job's topology.conf says the same: beside the file that SLURM_CONF names, else in
+/// /etc/slurm or /run/slurm/conf. Only inside a SLURM job.
 [[nodiscard]] std::string slurm_switch_address(std::string_view host);
 
 /// The same of the text of a topology.conf; empty where `node` is in none of its switches.

@@ -1,4 +1,4 @@
-// topology.cpp: names in fixed fields, levels, groups of ranks, and the tree for people.
+// topology.cpp: names in fixed fields, levels, groups of ranks, and the tree as text.
 #include "topology/topology.hpp"
 
 #include <algorithm>

@@ -81,8 +81,8 @@ class Topology {
   /// Ranks of the smallest and of the largest node.
   [[nodiscard]] int smallest_node() const noexcept;
   [[nodiscard]] int largest_node() const noexcept;
-  /// Indented tree for people: switch groups, nodes, sockets, NUMA nodes, L3 caches and their ranks. Leaves out what is not known
-  /// and parts that hold the same ranks as what they are part of.
+  /// Returns the machine as an indented tree: switch groups, nodes, sockets, NUMA nodes, L3 caches and their ranks. Leaves out
+  /// what is not known and parts that hold the same ranks as what they are part of.
   [[nodiscard]] std::string tree() const;
 
  private:

@@ -10,7 +10,7 @@
 
 namespace weir {
 
-/// `direct`: pointers to CUDA memory may be given to send and receive. `why`, for people, begins with the path.
+/// `direct`: pointers to CUDA memory may be given to send and receive. `why`, a text, begins with the path.
 struct DevicePath {
   bool direct = false;
   std::string why;

@@ -99,7 +99,7 @@ class Transport {
   [[nodiscard]] std::string describe(Request request) const;
   /// How messages of CUDA memory travel as far as this rank can tell. What all ranks do is CommunicatorState::device_path.
   [[nodiscard]] virtual DevicePath device_path(CudaAwareMpi setting) const = 0;
-  /// For people: what carries the messages, with its version.
+  /// Names what carries the messages, with its version.
   [[nodiscard]] virtual std::string name() const = 0;
   /// Tags run from 0 to here, all of them for messages.
   [[nodiscard]] virtual int max_tag() const = 0;

@@ -196,7 +196,7 @@ static void check_bad_calls(weir_comm* comm) {
   EXPECT_TEXT(weir_last_error(comm), "null pointer");
   EXPECT(weir_embedding_export_rows(table, 10, 2, vectors) == WEIR_OK);
 
-  /* streams are for tables in CUDA memory; the default stream is none */
+  /* streams are for tables in CUDA memory; the default stream, NULL, counts as no stream */
   EXPECT(weir_embedding_prefetch_int64_on_stream(table, good, batch, rank == 0 ? comm : NULL) == WEIR_OK);
   EXPECT(weir_embedding_prefetch_wait(table) == WEIR_ERR_ARGUMENT);
   EXPECT_TEXT(weir_last_error(comm), "rank 0 gave a stream, but the table is for host memory");

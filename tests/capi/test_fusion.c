@@ -42,7 +42,7 @@ static void fill(float* gradients, int step) {
   for (i = 0; i < all; ++i) gradients[i] = (float)((i * 7919 + step * 104729 + rank * 31) % 1009 - 504) / 504.0f;
 }
 
-/* Whoever is odd leaves the optional tensor out; it asks for its update nevertheless. */
+/* Hands the gradients in. Ranks of an odd number skip the optional tensor; they get its update nevertheless. */
 static void hand_in(weir_fused* fused, float* gradients) {
   int i;
   for (i = tensors - 1; i >= 0; --i) {

@@ -52,7 +52,7 @@ Kept<T> kept_by(const AllreducePlan& plan) {
   return {plan.residual_begin(), {residual.begin(), residual.end()}};
 }
 
-/// Of element i: all ranks' sum, and that of the magnitudes.
+/// Returns the sum of element i over all ranks, and its largest magnitude on any rank.
 template <class T>
 std::pair<long double, long double> sum_of(const std::vector<Kept<T>>& ranks, std::int64_t i) {
   long double sum = 0, magnitude = 0;

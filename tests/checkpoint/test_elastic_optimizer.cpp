@@ -19,7 +19,7 @@
 namespace weir::test {
 namespace {
 
-/// Of float, or of 16 bits: bfloat16.
+/// One array per layer, of float or of 16 bits (bfloat16).
 template <class T>
 using Arrays = std::vector<std::vector<T>>;
 
@@ -49,7 +49,7 @@ constexpr std::array changes = {Change{{4, "", all}, {4, "", all}},
                                 Change{{4, "node:4 rank:1", node}, {4, "node:2 rank:2", node}},
                                 Change{{1, "", all}, {5, "nodes:2,3", node}}};
 
-/// Of several blocks, of one, and of nothing.
+/// Returns layers of several blocks, of one block, and of no elements.
 const std::vector<OptimizedLayer>& layers() {
   static const std::vector<OptimizedLayer> all_layers = {{.name = "stem: count 3", .count = 300},
                                                          {.name = "bias", .count = 17, .excluded = true},
@@ -101,7 +101,7 @@ bool same(const Arrays<T>& a, const Arrays<T>& b) {
   return true;
 }
 
-/// As bytes: bfloat16 is none of a checkpoint's types.
+/// Adds the weights as bytes: a checkpoint has no type for bfloat16.
 template <class T>
 void add_weights(Checkpoint& checkpoint, Arrays<T>& weights) {
   for (std::size_t i = 0; i < weights.size(); ++i) {
@@ -111,7 +111,7 @@ void add_weights(Checkpoint& checkpoint, Arrays<T>& weights) {
   }
 }
 
-/// Of one rank that has never stopped.
+/// Returns the weights after `steps` steps of one rank that has never stopped.
 template <class T>
 Arrays<T> never_stopped(OptimizerRule rule, int steps) {
   Arrays<T> weights = arrays_of<T>(1000);
@@ -260,7 +260,7 @@ void train(SparseAdam& adam, std::vector<float>& weights, int from, int to) {
 
 TEST_CASE("sparse Adam goes on bit for bit with any ranks", "[checkpoint][optim]") {
   constexpr int before = 4, after = 9;
-  // Of more than one chunk, of less, and of nothing.
+  // The counts take more than one chunk, less than one chunk, and nothing.
   for (const std::int64_t count : {std::int64_t{300007}, std::int64_t{5}, std::int64_t{0}}) {
     for (const bool exact : {false, true}) {
       const SparseAdamConfig config{.count = count, .exact = exact};

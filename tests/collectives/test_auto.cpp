@@ -87,7 +87,7 @@ TEST_CASE("candidates take turns, nothing is lost, and all ranks keep the same o
   constexpr int ranks = 4;
   constexpr std::int64_t n = 30000;
   const int trials = GENERATE(1, 2, 5, 9);
-  // On uneven nodes a rank alone on its node keeps all elements, whoever's turn it is.
+  // On uneven nodes a rank alone on its node keeps all elements, whichever candidate's turn it is.
   const std::string machine = GENERATE("node:2 rank:2", "nodes:3,1");
   const int first_skipped = GENERATE(2, 3);
   const int iterations = 6 * trials + 4;

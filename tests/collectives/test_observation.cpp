@@ -36,7 +36,7 @@ class Folder {
   Folder& operator=(const Folder&) = delete;
   ~Folder() { fs::remove_all(path_); }
   [[nodiscard]] std::string path() const { return path_.string(); }
-  /// Of the one file that ends like this.
+  /// Returns the text of the one file whose name ends in `end`.
   [[nodiscard]] std::string text_of(const std::string& end) const {
     for (const auto& entry : fs::directory_iterator(path_)) {
       if (!entry.path().string().ends_with(end)) continue;

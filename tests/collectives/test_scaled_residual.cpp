@@ -14,7 +14,7 @@
 namespace weir::test {
 namespace {
 
-/// Of the gradients of run `t`.
+/// Returns the scale of the gradients of run `t`.
 double scale_of(int t) {
   return std::array{1.0, 0x1p30, 0x1p29, 0x1p29, 0x1p-20, 0x1p3, 1.0, 0x1p5}[static_cast<std::size_t>(t % 8)];
 }

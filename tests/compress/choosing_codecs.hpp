@@ -21,7 +21,7 @@ namespace weir::test {
   return made.row->codec(made.parameters);
 }
 
-/// Of one message.
+/// One message, what it decodes to, and the rest that encoding leaves.
 struct Coded {
   std::vector<std::byte> message;
   std::vector<float> decoded;  ///< before finish()

@@ -49,7 +49,7 @@ inline const std::multimap<std::string, std::string>& more_parameters() {
   return more;
 }
 
-/// Of every row that makes bytes.
+/// Returns the cases of every row that makes bytes.
 inline std::vector<CodecCase> codec_cases() {
   std::vector<CodecCase> cases;
   for (const compress::CompressorRow* row : compress::compressor_registry()) {

@@ -1,5 +1,5 @@
-// test_device_table_faults.cpp: what becomes of tables in CUDA memory where CUDA fails or never gets done. Only on the emulated
-// machine, which can be told to.
+// test_device_table_faults.cpp: how tables in CUDA memory behave where CUDA fails or never finishes. Runs only on the emulated
+// machine, which can be told to fail.
 #include <cuda_runtime.h>
 
 #include <atomic>

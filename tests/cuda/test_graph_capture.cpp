@@ -15,7 +15,7 @@ namespace {
 
 namespace device = kernels::cuda;
 
-/// A selection and all that becomes of it in an exchange.
+/// A selection, and every kernel that an exchange runs on it.
 class Sequence {
  public:
   explicit Sequence(void* stream)

@@ -1,4 +1,5 @@
-// test_nccl_errors.cpp: what becomes of plans where NCCL is missing or fails. Only on the emulated machine, which can be told to.
+// test_nccl_errors.cpp: how plans behave where NCCL is missing or fails. Runs only on the emulated machine, which can be
+// told to fail.
 #include <nccl.h>
 
 #include "cuda/nccl.hpp"

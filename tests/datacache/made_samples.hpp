@@ -19,7 +19,7 @@ class MadeSamples final : public SampleSource {
   MadeSamples(std::int64_t count, std::int64_t value_bytes, bool variable = false)
       : count_(count), value_bytes_(value_bytes), variable_(variable) {}
 
-  /// Of the decoded value.
+  /// Returns byte `i` of the decoded value of `sample`.
   [[nodiscard]] static std::byte byte(std::int64_t sample, std::int64_t i) {
     return static_cast<std::byte>(sample * 31 + i * 7 + sample / 251 + 1);
   }

@@ -43,11 +43,11 @@ struct MadeUp {
     }
     return samples;
   }
-  /// What its file takes.
+  /// Returns the bytes that the file of pack `number` takes.
   [[nodiscard]] std::int64_t file_bytes(std::int64_t number) const {
     return datacache::pack_header_bytes(set.samples_of(number)) + static_cast<std::int64_t>(pack(number).bytes.size());
   }
-  /// Of all packs.
+  /// Returns the bytes that the files of all packs take.
   [[nodiscard]] std::int64_t file_bytes() const {
     std::int64_t sum = 0;
     for (std::int64_t pack = 0; pack < set.packs(); ++pack) sum += file_bytes(pack);

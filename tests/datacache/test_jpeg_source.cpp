@@ -121,7 +121,7 @@ TEST_CASE("images of their own size are what was written, within what JPEG loses
       CHECK(worst(decoded(encoded(extent, {3, JCS_RGB, JCS_YCbCr, progressive}), extent), extent, rgb) <= 4);
       CHECK(worst(decoded(encoded(extent, {3, JCS_RGB, JCS_RGB, progressive}), extent), extent, rgb) <= 4);
       CHECK(worst(decoded(encoded(extent, {1, JCS_GRAYSCALE, JCS_GRAYSCALE, progressive}), extent), extent, gray) <= 3);
-      // Inks as Adobe writes them: 255 is none.
+      // Adobe writes inks inverted: 255 means no ink.
       const auto inks = [&](int y, int x, int colour) { return shade(extent, y, x, colour) * shade(extent, y, x, 3) / 255.0; };
       CHECK(worst(decoded(encoded(extent, {4, JCS_CMYK, JCS_CMYK, progressive}), extent), extent, inks) <= 6);
       CHECK(worst(decoded(encoded(extent, {4, JCS_CMYK, JCS_YCCK, progressive}), extent), extent, inks) <= 6);

@@ -346,7 +346,7 @@ TEST_CASE("other data under the same name are refused", "[datacache]") {
   newer.replace(newer.find("\"version\": 1"), 12, "\"version\": 2");
   set_contents(manifest, newer);
   CHECK_THAT(refused(data.set), Catch::Contains("has version 2, and this library reads version 1"));
-  // A damaged one is made anew; packs of other data are none.
+  // A damaged manifest is made anew. Packs of other data count as damaged, and are removed.
   for (const std::string& text : {std::string(), whole.substr(0, 40), std::string("[1]"), std::string("{\"version\": 1}"),
                                   std::string("{\"version\": \"x\"}")}) {
     set_contents(manifest, text);

@@ -1,4 +1,4 @@
-// Whoever asks for a sample gets it, wherever it is; what cannot be had is an error on all ranks, or skipped.
+// Every rank gets the samples that it asks for, wherever they are. One that cannot be had is an error on all ranks, or skipped.
 #include <chrono>
 #include <thread>
 #include <weir/datacache.hpp>

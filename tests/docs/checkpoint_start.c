@@ -32,7 +32,7 @@ int main(int argc, char** argv) {
   check(weir_checkpoint_add_array(checkpoint, "weights", weights, WEIR_ELEMENT_FLOAT32, WEIR_DISTRIBUTION_REPLICATED, 1000, 0, 0));
   check(weir_checkpoint_catch_signal(SIGTERM)); /* what a batch system sends before the time is up */
 
-  check(weir_checkpoint_restore(checkpoint, -1, &step)); /* the newest file; -1: there is none */
+  check(weir_checkpoint_restore(checkpoint, -1, &step)); /* the newest file; step becomes -1 if there is no file */
   if (step < 0) step = 0;
   if (rank == 0) printf("begins at step %lld\n", (long long)step);
   for (; step < 300 && !stop; ++step) {

@@ -23,7 +23,7 @@ Taken make_and_count(const Communicator& comm, const EmbeddingConfig& config) {
   return {table.memory_bytes(), live_bytes_of_this_thread() - before};
 }
 
-/// Of which every rank needs `share` of the memory that is there, for batches alone.
+/// Returns the configuration of a table for whose batches alone every rank needs `share` of the available memory.
 EmbeddingConfig make_large_batches(double share) {
   constexpr double bytes_for_an_id = 4 * 44;
   EmbeddingConfig config = make_table_config("columns", 20, 4, 1);

@@ -25,7 +25,7 @@ program checkpoint_start
   call checkpoint%add_array('weights', weights, WEIR_DISTRIBUTION_REPLICATED)
   call weir_catch_signal(sigterm)      ! what a batch system sends before the time is up
 
-  call checkpoint%restore(step)        ! the newest file; -1: there is none
+  call checkpoint%restore(step)        ! the newest file; step becomes -1 if there is no file
   step = max(step, 0_int64)
   if (rank == 0) print '(a, i0)', 'begins at step ', step
   do while (step < 300)

@@ -258,7 +258,7 @@ contains
     call checkpoint%add_array('part', block, WEIR_DISTRIBUTION_BLOCK, 0_int64, 9_int64, ierr)
     call expect_status(ierr, WEIR_ERR_ARGUMENT, comm, 'adding a block that begins at 0')
     call checkpoint%add_array('part', block, 7, ierr=ierr)
-    call expect_status(ierr, WEIR_ERR_ARGUMENT, comm, 'a distribution that is none')
+    call expect_status(ierr, WEIR_ERR_ARGUMENT, comm, 'there is no such distribution')
   end subroutine
 
   subroutine check_values(comm)

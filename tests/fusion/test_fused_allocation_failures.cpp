@@ -11,7 +11,7 @@ namespace {
 using Verdict = FailingCalls::Verdict;
 
 constexpr std::array machines = {FailingRank{1, "", 0}, FailingRank{2, "", 1}, FailingRank{3, "node:3 rank:1", 0}};
-// Of the others, making and iterating allocate what these do.
+// The other schemes allocate what these do, in making and in iterating.
 constexpr std::array schemes = {FusionScheme::behind, FusionScheme::ahead, FusionScheme::ahead_inter, FusionScheme::ahead_fitted};
 
 const std::vector<FusedTensor> tensors = {
@@ -43,7 +43,8 @@ void iterate(FusedAllreduce& fused, std::vector<float>& g) {
 }
 
 /// What iterations give when nothing fails: right[t].
-std::vector<std::vector<float>> right_updates(const FailingRank& machine, const FusionConfig& config, int iterations, int first = 0) {
+std::vector<std::vector<float>> right_updates(const FailingRank& machine, const FusionConfig& config, int iterations,
+                                              int first = 0) {
   std::vector<std::vector<float>> right(static_cast<std::size_t>(iterations));
   run_ranks(machine.ranks,
             [&](Communicator& comm) {
@@ -59,7 +60,8 @@ std::vector<std::vector<float>> right_updates(const FailingRank& machine, const 
 }
 
 /// The communicator makes one and iterates.
-void check_usable(FailingCalls& calls, const Communicator& comm, const FusionConfig& config, const std::vector<float>& right, int first = 0) {
+void check_usable(FailingCalls& calls, const Communicator& comm, const FusionConfig& config, const std::vector<float>& right,
+                  int first = 0) {
   std::vector<float> g = gradient(comm, first);
   calls.call(comm.rank(), "another one afterwards", g, right, {Verdict::right}, [&] {
     FusedAllreduce fused(comm, config, tensors);

@@ -397,7 +397,7 @@ TEST_CASE("a tensor that never comes ends in a timeout that names it, or the buf
                 set_timeout(comm, 0.3);
                 Gradients gradients = gradients_of<float>(tensors, comm.rank(), 3, 0);
                 all_ready(fused, gradients, comm.rank() == 1 ? std::vector<int>{1} : std::vector<int>{});
-                while (comm.rank() == 1 && timed_out < 2) {  // it is there, but for this tensor
+                while (comm.rank() == 1 && timed_out < 2) {  // it takes part, except that tensor 1 never comes
                   comm.state()->engine.poll();
                   std::this_thread::yield();
                 }

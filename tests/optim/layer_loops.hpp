@@ -23,7 +23,7 @@ struct Job {
 inline constexpr std::array jobs = {Job{1, ""},          Job{2, ""}, Job{3, "node:3 rank:1"},
                                     Job{5, "nodes:2,3"}, Job{7, ""}, Job{33, "node:11 rank:3"}};
 
-/// Of one block, of several, of odd ends, and of nothing.
+/// Returns layers of one block, of several blocks, with odd ends, and of no elements.
 inline std::vector<OptimizedLayer> odd_layers() {
   return {{.name = "stem", .count = 300},    {.name = "bias", .count = 17, .excluded = true},
           {.name = "empty", .count = 0},     {.name = "wide", .count = 3 * 65536 + 5},

@@ -1,4 +1,4 @@
-// LARS and LAMB against loops written from the papers, bit for bit, whoever does which part of the work.
+// LARS and LAMB against loops written from the papers, bit for bit, whichever rank does which part of the work.
 #include <barrier>
 #include <cmath>
 #include <cstring>

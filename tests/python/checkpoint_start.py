@@ -14,7 +14,7 @@ checkpoint.add("gradient", plan)  # its residual and thresholds
 checkpoint.add_replicated("weights", weights)
 weir.catch_signal(signal.SIGTERM)  # what a batch system sends before the time is up
 
-step = checkpoint.restore() or 0  # the newest file; None: there is none
+step = checkpoint.restore() or 0  # the newest file; None if there is no file
 if comm.rank == 0:
     print(f"begins at step {step}")
 while step < 300:

@@ -360,7 +360,7 @@ def test_refused_steps(comm, checkpoint):
 
 
 def test_failed_save(comm, checkpoint, folder):
-    """Whoever has heard of it: the next save fails on all ranks, and the one after it begins on all."""
+    """The next save fails on all ranks, whichever ranks have heard of the failure; the one after it begins on all."""
     checkpoint.add_replicated("x", np.ones(1000))
     checkpoint.save(0).wait()
     barrier(comm)

@@ -57,7 +57,7 @@ def layer_of(path, layers):
 
 
 def resolve(root, file, name):
-    """The included file relative to src/ or to the root, as compilers look it up; None where there is none."""
+    """Returns the included file relative to src/ or to the root, as compilers look it up; None where no such file exists."""
     for folder in (file.parent, root / "src", root):
         for candidate in (folder / name, folder / (name + ".in")):
             if candidate.exists():

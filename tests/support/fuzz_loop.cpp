@@ -14,7 +14,7 @@
 #include "base/splitmix.hpp"
 #include "support/thinning.hpp"
 
-// Of the sanitizers, where they are linked.
+// The sanitizers define it; it is null where they are not linked.
 extern "C" __attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)());
 
 namespace weir::test {

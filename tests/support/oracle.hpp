@@ -254,7 +254,7 @@ class Oracle {
   }
 
  private:
-  /// Of the owners of `shard`.
+  /// Returns how switches group the owners of `shard`.
   [[nodiscard]] SwitchOrder switch_order(int shard) const {
     std::map<int, std::vector<std::size_t>> groups;
     std::size_t place = 0;
@@ -275,7 +275,7 @@ class Oracle {
     return order;
   }
 
-  /// Of `rank` among the owners of its shard: they add their nodes' sums in the order of ranks.
+  /// Returns the place of `rank` among the owners of its shard, which add their nodes' sums in the order of ranks.
   [[nodiscard]] std::size_t place_of(int rank) const {
     const auto owners = maps_[static_cast<std::size_t>(rank)].rail();
     return static_cast<std::size_t>(std::lower_bound(owners.begin(), owners.end(), rank) - owners.begin());

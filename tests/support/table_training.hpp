@@ -29,7 +29,7 @@ inline EmbeddingConfig make_table_config(std::string_view exchange, std::int64_t
 /// What is asked for before a lookup, if anything: the batch that comes, or, on some ranks or all, another one.
 enum class Prefetch { never, right, wrong_on_one, wrong };
 
-/// One training of a table, for people.
+/// Describes one training of a table.
 inline std::string text_of(const EmbeddingConfig& config, int ranks, Prefetch prefetch, const std::string& machine) {
   return config.exchange + " P " + std::to_string(ranks) + " V " + std::to_string(config.rows) + " D " +
          std::to_string(config.width) + " optimizer " + std::to_string(static_cast<int>(config.optimizer)) + " values " +

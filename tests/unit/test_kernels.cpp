@@ -191,7 +191,7 @@ TEMPLATE_TEST_CASE("histogram adds to its bins", "[kernels]", WEIR_ALL_KERNELS) 
 
 TEMPLATE_TEST_CASE("moments and exceedances add up in the order of their contract", "[kernels]", WEIR_ALL_KERNELS) {
   using T = typename TestType::T;
-  // On a GPU the order is another one: the same but for rounding, or where there are infinities.
+  // A GPU adds in another order: sums differ by rounding, and by any amount where magnitudes are not finite.
   const auto same_sum = [](double a, double b, double magnitudes) {
     if (!TestType::on_host) return std::abs(a - b) <= 1e-12 * magnitudes || !std::isfinite(magnitudes);
     return std::bit_cast<Key<double>>(a) == std::bit_cast<Key<double>>(b) || (a != a && b != b);

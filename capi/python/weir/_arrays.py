@@ -1,5 +1,5 @@
-"""Arrays of NumPy, PyTorch, CuPy and whoever speaks DLPack, __cuda_array_interface__ or the buffer protocol: where their elements
-are and of what kind, without a copy."""
+"""Arrays of NumPy, PyTorch, CuPy and other libraries with DLPack, __cuda_array_interface__ or the buffer protocol: where their
+elements are and of what kind, without a copy."""
 from __future__ import annotations
 
 import ctypes
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 
 KINDS = "a NumPy array, a PyTorch or CuPy tensor, or anything with DLPack, __cuda_array_interface__ or the buffer protocol"
-# Of the types that the library takes, and int32 and int64 of ids.
+# Names of the types that the library takes, and of int32 and int64, the types of ids.
 NUMPY_NAMES = {np.dtype(name): name for name in ("float32", "float64", "float16", "int32", "int64")}
 
 

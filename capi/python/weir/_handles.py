@@ -168,8 +168,8 @@ class Handle:
             self.comm.living -= 1
 
     def close(self, what: str) -> None:
-        """Finishes what is in flight, and ends it, whoever still refers to it; but where there are arrays in its memory, it ends
-        with the last of them."""
+        """Finishes what is in flight, then destroys the object, even while others refer to it. Where arrays in its memory exist,
+        it is destroyed with the last of them."""
         if not Process.usable():
             return
         if self.lent:

@@ -28,7 +28,7 @@ def family_of(vendor: str) -> str:
 
 
 def mpi4py_family() -> str:
-    """The family of the MPI that a loaded mpi4py uses; empty where there is none, or an unknown one."""
+    """The family of the MPI that a loaded mpi4py uses; empty where none is loaded, or its family is unknown."""
     mpi4py = sys.modules.get("mpi4py.MPI")
     return family_of(mpi4py.Get_library_version()) if mpi4py is not None else ""
 

@@ -359,7 +359,7 @@ class OptimizerRule(IntEnum):
 
 
 class SampleErrors(IntEnum):
-    """What becomes of a sample that cannot be read or decoded.
+    """What happens to a sample that cannot be read or decoded.
 
     error: the batch ends in an error on all ranks, which names the sample
     skip: its size is -1 and its value all zeros; it is counted, and tried anew when it is next asked for
@@ -379,7 +379,7 @@ class Shuffle(IntEnum):
 
     none: that of the data set
     global_: any permutation, anew in each epoch
-    node: each node permutes its own samples, but for `exchanged_share` of them, anew in each epoch, which go to any node
+    node: each node permutes its own samples anew in each epoch, except `exchanged_share` of them, which go to any node
     """
 
     none = 0
@@ -422,11 +422,11 @@ class ElementType(IntEnum):
 
 
 class Distribution(IntEnum):
-    """How an array that a checkpoint keeps for its caller lies on the ranks, and what becomes of it at another number of ranks.
+    """How an array that a checkpoint keeps for its caller lies on the ranks, and what happens to it at another number of ranks.
 
     replicated: the same on all ranks: saved once, delivered to all
     block: ranks hold ranges of one long array, in any division: each gets the range that it asks for
-    local: each rank's own: rank r gets that of rank r; where there was none, the array stays as it is
+    local: each rank's own: rank r gets that of rank r; where no rank r has saved one, the array stays as it is
     """
 
     replicated = 0
@@ -713,7 +713,7 @@ class CompressorInfo(Struct):
     source: the paper
     carriage: what carries it: "sparse": entries, by sparse algorithms; "packed": bytes, by packed ones; "linear": dense values, by
         dense ones
-    parameters: all of them with their defaults: "levels=7,bucket=512"; empty where there are none
+    parameters: all of them with their defaults: "levels=7,bucket=512"; empty: it has none
     random: draws random numbers, which depend on `seed`
     feedback: keeps a residual with `error_feedback` automatic, unless its parameters rule that out (`unbiased=1`)
     """
@@ -1567,7 +1567,7 @@ class SampleCacheConfig(Struct):
     in_flight: batches asked for at once
     pack_samples: samples that are read from the store together, and are a file of level 1
     threads: of this rank, which read and decode
-    on_error: what becomes of a sample that cannot be read or decoded
+    on_error: what happens to a sample that cannot be read or decoded
     retries: with `retry`: after 0.1 s, 0.2 s, 0.4 s, ..., at most 10 s each
     priority: of messages: below the 0 of plans. May differ between ranks
     name: of the data set: its folder within level 1, 1 to 64 letters, digits, '_', '-' and '.', the first no '.'
@@ -1628,7 +1628,7 @@ class CacheKeywords:
         in_flight: batches asked for at once
         pack_samples: samples that are read from the store together, and are a file of level 1
         threads: of this rank, which read and decode
-        on_error: what becomes of a sample that cannot be read or decoded
+        on_error: what happens to a sample that cannot be read or decoded
         retries: with `retry`: after 0.1 s, 0.2 s, 0.4 s, ..., at most 10 s each
         priority: of messages: below the 0 of plans. May differ between ranks
         name: of the data set: its folder within level 1, 1 to 64 letters, digits, '_', '-' and '.', the first no '.'

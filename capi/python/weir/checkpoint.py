@@ -169,7 +169,7 @@ class Checkpoint(CheckpointKeywords, Object):
             self._call("set_integer", key, number)
 
     def __getitem__(self, name: str) -> Value:
-        """A value as it was set last, or restored. KeyError where there is none."""
+        """Returns a value as it was set last, or restored. Throws KeyError where no value has that name."""
         if not isinstance(name, str):
             raise TypeError(f"the name of a value is {name!r}: it must be a str")
         key = encoded("the name of a value", name)

@@ -291,7 +291,8 @@ class FusedAllreduce(FusionKeywords, Stateful):
             memory, refusal = self._memory(f"the gradient of '{of.name}'", gradient, (self._type.name,), None, True)
             if refusal is None and memory.cuda and memory.elements:
                 refusal = self._refusal(f"the gradient of '{of.name}' is in GPU memory: it must be in host memory")
-            # What cannot be handed in, all ranks refuse: a null gradient, or where that is none a wrong number of elements.
+            # All ranks refuse what cannot be handed in. It goes in as null, and for a tensor without elements, where null is valid,
+            # with a wrong number of elements.
             memory, count = (memory, memory.elements) if refusal is None else (NOWHERE, of.count or 1)
         if iteration.refusal is None:
             iteration.refusal = refusal
@@ -307,7 +308,7 @@ class FusedAllreduce(FusionKeywords, Stateful):
             raise iteration.error
 
     def _waiting(self, tensor: Name) -> Tuple[Iteration, int]:
-        """What a wait is for. Of a tensor that is none, all ranks hear."""
+        """Returns what a wait is for: the iteration, and the number of the tensor. All ranks refuse an unknown tensor."""
         iteration = self._iteration()
         number, refusal = self._place(tensor)
         if iteration.refusal is None:

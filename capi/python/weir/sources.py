@@ -273,7 +273,7 @@ def of_files(make: Callable[..., int], arguments: List[Any], dtype: Any) -> Samp
 def record_source(path: Any, record_bytes: int, header_bytes: int = 0, *, dtype: Any = None) -> SampleSource:
     """A file of records of equal size, after a header. Values are the records.
 
-    What all sources of files throw for a file that cannot be read, or is none of its kind, is a FileError."""
+    All sources of files throw FileError for a file that cannot be read, or is not of their kind."""
     sizes = [whole_number("record_bytes", record_bytes, 64), whole_number("header_bytes", header_bytes, 64)]
     return of_files(lib.weir_source_create_records, [path_of("path", path), *sizes], dtype)
 

@@ -315,7 +315,7 @@ class GradientAllreduce:
         self._group_of.update(dict.fromkeys(parameters, group))
 
     def run(self) -> None:
-        """Collective. Overwrites each parameter's `grad` with the update. Where it is None, which counts as 0, it gets one.
+        """Collective. Overwrites each parameter's `grad` with the update. A `grad` of None counts as 0, and is made.
 
         ArgumentError on all ranks where the model of one no longer has the parameters that it had when this was made: others need
         gradients, some were replaced, or have another shape. Where Ctrl-C ends it, it is still in flight: wait() goes on with it.
@@ -587,7 +587,7 @@ class Scale:
 
 
 def with_scaler(scaler: Any, keywords: Dict[str, Any]) -> Dict[str, Any]:
-    """Keywords of a plan whose gradients `scaler`, unless it is None, multiplies."""
+    """Returns the keywords of a plan whose gradients `scaler` multiplies; without a scaler, `keywords` as they are."""
     if scaler is None:
         return keywords
     if not callable(getattr(scaler, "get_scale", None)):
@@ -877,7 +877,7 @@ def fuse_gradients(model: Any, comm: Optional[Communicator] = None, **keywords: 
     buffer. `optional=True` where parameters may get no gradient in some iterations, on some ranks or all. With a GradScaler, give
     it as `scaler`, and call wait_all() before it looks at the gradients: scale(loss).backward(), wait_all(), unscale_(), step(),
     update(). An overflow on any rank becomes infinity on all, so that all skip the step and lower their scales. Further keywords are
-    those of weir.FusedAllreduce, but for `type`. All parameters are float32, or all float64, on the CPU. Initial parameters are not
+    those of weir.FusedAllreduce, except `type`. All parameters are float32, or all float64, on the CPU. Initial parameters are not
     broadcast. To accumulate gradients of several passes, run all but the last within no_sync(). Call optimizer.step() and
     zero_grad() only after wait_all(); after a backward() that failed, call wait_all() on all ranks and catch what it throws. To
     freeze, add or replace parameters, close() this and fuse anew. Keep what this returns: the hooks do nothing without it.

@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::int64_t least = 1 << 20;
 
-/// What a file begins with; nothing where there is none. Without allocations, which could fail: the first to ask may be a run.
+/// Reads the beginning of a file into `buffer` and returns it; empty where the file cannot be opened. Allocates nothing, since
+/// allocations can fail: the first caller may be a run.
 std::string_view read_into(std::span<char> buffer, const char* path) noexcept {
   const int file = open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return {};

@@ -11,7 +11,7 @@ namespace {
 
 /// Smaller arrays may come from a cache, where the difference is another.
 constexpr std::int64_t least_bytes = std::int64_t{32} << 20;
-/// Of each way. The fastest of them counts: others may have been interrupted.
+/// Calls to time with reading ahead, and as many without. The fastest counts: others may have been interrupted.
 constexpr int samples = 4;
 
 enum class Decision { open, off, on };

@@ -106,7 +106,7 @@ struct RowSums {
     out[column] = sum;
   }
 
-  /// Of the members [begin, end).
+  /// Writes the sum of the members [begin, end) to `out`.
   HWY_INLINE void sum_group(std::int64_t begin, std::int64_t end, T* out) const {
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(Tag<T>()));
     std::int64_t column = 0;

@@ -182,14 +182,14 @@ namespace simt {
 
 inline constexpr int devices = 8;
 
-/// Of this thread.
+/// The errors of this thread.
 struct Errors {
   cudaError_t last = cudaSuccess;
   int put_to_fail = 0;  ///< the n-th thing put onto a stream from now on fails with cudaErrorUnknown; 0: none
 };
 inline thread_local Errors errors;
 
-/// `error`, which becomes the thread's last one unless it is none.
+/// Returns `error`, and keeps it as the thread's last error unless it is cudaSuccess.
 inline cudaError_t remember(cudaError_t error) {
   if (error != cudaSuccess) errors.last = error;
   return error;

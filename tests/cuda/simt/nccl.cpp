@@ -31,7 +31,7 @@ struct Presence {
   std::atomic<int> on_streams = 0;  // operations that are not over
 };
 
-/// Of one rank.
+/// What one rank calls for.
 struct Call {
   Kind kind;
   const void* send;

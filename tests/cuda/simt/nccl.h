@@ -1,5 +1,5 @@
-// nccl.h: enough of NCCL to test what is built on it where there is none. Takes the place of NCCL's header beside the emulated
-// cuda_runtime.h.
+// nccl.h: enough of NCCL to test what is built on it where NCCL is not installed. Takes the place of NCCL's header beside the
+// emulated cuda_runtime.h.
 //
 // Ranks are threads, each on a GPU of its own. Communicators are nonblocking ones: a call returns ncclInProgress and is done, seen
 // by ncclCommGetAsyncError, once all ranks of the communicator have made theirs; the last one does the work. Calls that do not fit
