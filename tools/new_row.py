@@ -48,12 +48,17 @@ def append_to_list(list_file, line):
     print(f"changed {list_file}")
 
 
-def add_to_table(page, last_row, row):
-    """Writes `row` after the row that begins with `last_row`."""
+def row_in_table(page, begin):
+    """The number and the text of the page's first row that begins with `begin`."""
+    for number, line in enumerate(page.read_text().split("\n")):
+        if line.startswith(begin):
+            return number, line
+    sys.exit(f"{page}: no row begins with '{begin}'")
+
+
+def add_to_table(page, after, row):
+    """Writes `row` after the row of that number."""
     lines = page.read_text().split("\n")
-    at = [number for number, line in enumerate(lines) if line.startswith(last_row)]
-    if len(at) != 1:
-        sys.exit(f"{page}: there are {len(at)} rows that begin with '{last_row}' instead of one")
-    lines.insert(at[0] + 1, row)
+    lines.insert(after + 1, row)
     page.write_text("\n".join(lines))
     print(f"changed {page}")

@@ -1,7 +1,7 @@
 ! weir_communicators.F90: groups of ranks. WEIR_MPI_F08 is defined where the compiler has MPI's module mpi_f08.
 module weir_communicators
   use, intrinsic :: iso_c_binding, only: c_char, c_int, c_int32_t, c_int64_t, c_loc, c_null_char, c_null_ptr, c_ptr
-  use, intrinsic :: iso_fortran_env, only: int32, int64, real64
+  use, intrinsic :: iso_fortran_env, only: int8, int32, int64, real64
 #ifdef WEIR_MPI_F08
   use mpi_f08, only: MPI_Comm
 #endif
@@ -297,14 +297,14 @@ contains
     character(len=*), intent(inout) :: data
     integer, intent(in) :: root
     integer, intent(out), optional :: ierr
-    integer(int32) :: letters(len(data))
-    integer :: i
+    integer(int8), target :: letters(len(data))
+    type(c_ptr) :: place
 
-    letters = [(iachar(data(i:i)), i=1, len(data))]
-    call self%broadcast_int32(letters, root, ierr)
-    do i = 1, len(data)
-      data(i:i) = achar(letters(i))
-    end do
+    letters = transfer(data, letters, len(data))
+    place = c_null_ptr
+    if (len(data) > 0) place = c_loc(letters(1))
+    call end_call(c_comm_broadcast(handle_of(self%owner), place, int(len(data), c_int64_t), int(root, c_int)), self%owner, ierr)
+    data = transfer(letters, data)
   end subroutine
 
   subroutine allgather_int32(self, mine, all, ierr)

@@ -160,13 +160,14 @@ void CommunicatorState::exchange(const char* what, const std::byte* mine, std::i
   drive_setup(run);
 }
 
-void CommunicatorState::run_blocking(const char* name, int tag, const std::function<task<void>(Channel)>& body) {
+void CommunicatorState::run_body(const char* name, int tag, const std::function<task<void>(Channel)>& body) {
   const auto inside = enter();
   require_whole();
   Run run;
   TrafficCount traffic;
   run.name = name;
   run.tag = tag;
+  if (tag == setup_tag) run.number = setup_runs_++;
   try {
     const FramePool::Scope scope(engine.frames());
     run.root = body(Channel(engine, topology, run, traffic));
@@ -208,47 +209,60 @@ void CommunicatorState::throw_first(std::string_view thing, std::string_view nam
   }
 }
 
-/// Agrees on a call that moves a few bytes, and takes memory for `parts` times as many. Throws on all ranks alike.
-void CommunicatorState::agree_on_small(const char* what, std::int64_t bytes, int root, bool has_memory, std::int64_t parts) {
-  agree(what, what, "", [&] {
-    require(bytes >= 0 && bytes <= Communicator::most_small_bytes,
-            "there are {} bytes: it takes 0 to {}; larger arrays are for plans", bytes, Communicator::most_small_bytes);
-    require(root >= 0 && root < transport->size(), "root is {}: it must be a rank, 0 to {}", root, transport->size() - 1);
-    require(has_memory || bytes == 0, "the data is a null pointer");
-    if (small_.size() < parts * bytes) small_ = Buffer<std::byte>(parts * bytes);
+/// Agrees on a call that moves a few bytes, and takes the memory for it. Throws on all ranks alike.
+void CommunicatorState::agree_on_small(const SmallCall& call) {
+  require_whole();  // what broke off may still write to small_
+  agree(call.what, call.what, "", [&] {
+    require(call.bytes >= 0 && call.bytes <= Communicator::most_small_bytes,
+            "there are {} bytes: it takes 0 to {}; larger arrays are for plans", call.bytes, Communicator::most_small_bytes);
+    require(call.root >= 0 && call.root < transport->size(), "root is {}: it must be a rank, 0 to {}", call.root,
+            transport->size() - 1);
+    require(call.has_memory || call.bytes == 0, "the data is a null pointer");
+    require(call.room == call.bytes * call.parts, "there is room for {} bytes: {} ranks give {} each", call.room, call.parts,
+            call.bytes);
+    if (small_.size() < call.scratch) small_ = Buffer<std::byte>(call.scratch);
   });
   struct Card {
     std::int64_t bytes, root;
   };
-  const std::span<const Card> cards = share(what, Card{bytes, root});
+  const std::span<const Card> cards = share(call.what, Card{call.bytes, call.root});
   for (std::size_t rank = 1; rank < cards.size(); ++rank) {
     if (cards[rank].bytes != cards[0].bytes)
-      fail_alike(WEIR_ERR_ARGUMENT, "{}: rank 0 gives {} bytes, and rank {} gives {}: all ranks give as many", what, cards[0].bytes,
-                 rank, cards[rank].bytes);
+      fail_alike(WEIR_ERR_ARGUMENT, "{}: rank 0 gives {} bytes, and rank {} gives {}: all ranks give as many", call.what,
+                 cards[0].bytes, rank, cards[rank].bytes);
     if (cards[rank].root != cards[0].root)
-      fail_alike(WEIR_ERR_ARGUMENT, "{}: root is {} on rank 0, and {} on rank {}: all ranks name the same", what, cards[0].root,
-                 cards[rank].root, rank);
+      fail_alike(WEIR_ERR_ARGUMENT, "{}: root is {} on rank 0, and {} on rank {}: all ranks name the same", call.what,
+                 cards[0].root, cards[rank].root, rank);
   }
 }
 
 void CommunicatorState::broadcast(std::byte* data, std::int64_t bytes, int root) {
   const auto inside = enter();
-  agree_on_small("broadcast", bytes, root, data != nullptr, 1);
+  agree_on_small(
+      {.what = "broadcast", .bytes = bytes, .root = root, .has_memory = data != nullptr, .room = bytes, .scratch = bytes});
   if (bytes == 0) return;
   std::memcpy(small_.data(), data, static_cast<std::size_t>(bytes));
   run_blocking("broadcast", setup_tag, [&](Channel channel) { return broadcast_control(channel, small_.data(), bytes, root); });
   std::memcpy(data, small_.data(), static_cast<std::size_t>(bytes));
+  small_ = {};
 }
 
-void CommunicatorState::allgather(const std::byte* mine, std::int64_t bytes, std::byte* all) {
+void CommunicatorState::allgather(const std::byte* mine, std::int64_t bytes, std::byte* all, std::int64_t room) {
   const auto inside = enter();
-  const std::int64_t ranks = transport->size();
-  agree_on_small("allgather", bytes, 0, mine != nullptr && all != nullptr, 2 * ranks);
+  const std::int64_t ranks = transport->size(), together = ranks * bytes;
+  agree_on_small({.what = "allgather",
+                  .bytes = bytes,
+                  .root = 0,
+                  .has_memory = mine != nullptr && all != nullptr,
+                  .parts = ranks,
+                  .room = room,
+                  .scratch = 2 * together});
   if (bytes == 0) return;
   std::byte* const gathered = small_.data();
   run_blocking("allgather", setup_tag,
-               [&](Channel channel) { return allgather_control(channel, mine, bytes, gathered, gathered + ranks * bytes); });
-  std::memcpy(all, gathered, static_cast<std::size_t>(ranks * bytes));
+               [&](Channel channel) { return allgather_control(channel, mine, bytes, gathered, gathered + together); });
+  std::memcpy(all, gathered, static_cast<std::size_t>(together));
+  small_ = {};
 }
 
 void CommunicatorState::broadcast(const char* what, std::string& text) {
@@ -430,15 +444,11 @@ void Communicator::broadcast_raw(void* data, std::int64_t bytes, int root) const
   state_->guarded([&] { state_->broadcast(static_cast<std::byte*>(data), bytes, root); });
 }
 void Communicator::allgather(std::span<const std::byte> mine, std::span<std::byte> all) const {
-  state_->guarded([&] {
-    const std::int64_t ranks = size(), room = std::ssize(all), bytes = std::ssize(mine);
-    state_->agree("allgather", "allgather", "",
-                  [&] { require(room == ranks * bytes, "there is room for {} bytes: {} ranks give {} each", room, ranks, bytes); });
-    state_->allgather(mine.data(), bytes, all.data());
-  });
+  state_->guarded([&] { state_->allgather(mine.data(), std::ssize(mine), all.data(), std::ssize(all)); });
 }
 void Communicator::allgather_raw(const void* mine, std::int64_t bytes, void* all) const {
-  state_->guarded([&] { state_->allgather(static_cast<const std::byte*>(mine), bytes, static_cast<std::byte*>(all)); });
+  state_->guarded(
+      [&] { state_->allgather(static_cast<const std::byte*>(mine), bytes, static_cast<std::byte*>(all), bytes * size()); });
 }
 Level Communicator::level(int peer) const {
   require(peer >= 0 && peer < size(), "rank {} does not exist: the communicator has ranks 0 to {}", peer, size() - 1);

@@ -62,10 +62,13 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
 
   /// Runs a control task, which body() makes, to its end. Collective when the task is. The memory of its messages must outlive a
   /// failure: what breaks off may still be written to.
-  void run_blocking(const char* name, int tag, const std::function<task<void>(Channel)>& body);
+  template <class Body>
+  void run_blocking(const char* name, int tag, const Body& body) {
+    run_body(name, tag, std::cref(body));  // which allocates nothing
+  }
   /// See Communicator.
   void broadcast(std::byte* data, std::int64_t bytes, int root);
-  void allgather(const std::byte* mine, std::int64_t bytes, std::byte* all);
+  void allgather(const std::byte* mine, std::int64_t bytes, std::byte* all, std::int64_t room);
   /// Collective when called first: what cost functions take this machine for. The same on every rank.
   const FoundMachine& agreed_machine();
   /// Calls make() for a caller, inside, who gets Errors only: where there is no memory even for an error's text, one made in time.
@@ -116,7 +119,18 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
 
  private:
   void exchange(const char* what, const std::byte* mine, std::int64_t bytes);
-  void agree_on_small(const char* what, std::int64_t bytes, int root, bool has_memory, std::int64_t parts);
+  void run_body(const char* name, int tag, const std::function<task<void>(Channel)>& body);
+  /// What a rank gives to broadcast() or allgather().
+  struct SmallCall {
+    const char* what;
+    std::int64_t bytes;
+    int root;
+    bool has_memory;
+    std::int64_t parts = 1;  ///< that the result has
+    std::int64_t room;       ///< for the result
+    std::int64_t scratch;    ///< bytes of small_
+  };
+  void agree_on_small(const SmallCall& call);
   void drive_setup(Run& run);
   [[noreturn]] void throw_out_of_memory() const;
 
@@ -130,7 +144,7 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   std::int64_t setup_runs_ = 0;
   bool broken_ = false;  // a setup run broke off: messages of it may still be on their way
   Buffer<std::byte> mine_, cards_, scratch_;
-  Buffer<std::byte> small_;                   // of broadcast() and allgather()
+  Buffer<std::byte> small_;                   // of broadcast() and allgather(), as long as they run
   std::unique_ptr<ProgressThread> progress_;  // it ends before what it polls; null: none
   std::optional<AtEnd> at_end_;               // last; none: the transport's library has no end of its own
 };

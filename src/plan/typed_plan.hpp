@@ -117,15 +117,18 @@ class TypedPlan final : public PlanImpl {
     const Verdict verdict = verdict_of(outcome.input_error);
     if (!trials_.decided() && verdict != Verdict::refused && trials_.count_run(seconds_in(Stage::communicate))) co_await compare();
     co_await apply(outcome, verdict, input.dense);
-    conclude(outcome);
     if (hands_over) end_hand_over(static_cast<G*>(dense));
     if (!trials_.decided()) trials_.note_apply(seconds_in(Stage::apply));
   }
 
-  /// Without messages, since a sparse run awaits the caller, on whom they would depend.
+  /// Ends the run. Throws, within the stage in which it fails, if it is refused. Without messages, since a sparse run awaits the
+  /// caller, on whom they would depend.
   task<void> apply(const StepOutcome& outcome, Verdict verdict, G* dense) {
     if (!outcome.sparse) {
       current_->apply(outcome, verdict, has_owner(), dense);
+      std::optional<StageScope> failing;
+      if (verdict == Verdict::refused) failing.emplace(comm->engine, run, Stage::exchange);
+      conclude(outcome);
       co_return;
     }
     if (outcome.input_error != 0 || dense != nullptr) {
@@ -134,6 +137,7 @@ class TypedPlan final : public PlanImpl {
     }
     const StageScope stage = channel().stage(Stage::apply);
     current_->apply(outcome, verdict, has_owner(), dense);
+    conclude(outcome);
   }
 
   /// No messages: the gradient is read before anything is waited for.

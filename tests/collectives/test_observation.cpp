@@ -345,6 +345,27 @@ TEST_CASE("two jobs that use one folder at once leave whole files of both, told 
   REQUIRE(files.begin()->second + files.rbegin()->second == 10);
 }
 
+TEST_CASE("a refused run is recorded with the stage in which it fails") {
+  const auto stage_of = [](const AllreduceConfig& config, Stage stage) {
+    CAPTURE(config.algorithm);
+    RankCheck check;
+    run_ranks(3, [&](Communicator& comm) {
+      AllreducePlan plan(comm, config);
+      std::vector<float> gradient(100, 1.0f);
+      if (comm.rank() == 1) gradient[5] = std::numeric_limits<float>::quiet_NaN();
+      check.that(error_of([&] { plan.run(gradient); }).find("NaN or infinity") != std::string::npos, "another error");
+      const FlightRecorder& recorder = comm.state()->engine.recorder();
+      const CallRecord& last = recorder.at(recorder.kept() - 1);
+      check.that(last.state == CallState::failed && last.status == WEIR_ERR_NON_FINITE, "not failed");
+      check.that(last.stage == stage, std::string(stage_name(last.stage)));
+    });
+    REQUIRE(check.failure() == "");
+  };
+  stage_of({.count = 100, .density = 0.1, .algorithm = "oktopk"}, Stage::apply);
+  stage_of({.count = 100, .algorithm = "dense_ring"}, Stage::exchange);
+  stage_of({.count = 100, .algorithm = "packed_allgather"}, Stage::exchange);
+}
+
 TEST_CASE("stragglers: who lets the others wait") {
   for (const int late : {0, 2}) {
     RankCheck check;

@@ -73,8 +73,12 @@ def test_bad_bytes_of_one_rank(comm):
         comm.allgather("text" if comm.rank == 0 else b"")
     with pytest.raises(weir.ArgumentError, match="root is 'x'" if comm.rank == 0 else "root is -1"):
         comm.broadcast(b"", "x" if comm.rank == 0 else -1)
-    with pytest.raises(weir.ArgumentError, match="1048577 bytes: it takes 0 to 1048576"):
+    with pytest.raises(weir.ArgumentError, match="rank 0 gives 1048577 bytes: it takes 0 to 1048576"):
         comm.broadcast(bytes((1 << 20) + 1))
+    released = memoryview(b"gone")
+    released.release()
+    with pytest.raises(weir.ArgumentError, match="data cannot be read" if comm.rank == 0 else "rank 0 gives no bytes"):
+        comm.allgather(released if comm.rank == 0 else b"")
     assert comm.broadcast(b"on") == b"on"
 
 

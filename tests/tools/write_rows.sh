@@ -3,24 +3,27 @@
 set -eu
 sources=$1 tree=$2
 rm -rf "$tree" "$tree.before"
-for file in src/collectives/algorithms.def src/compress/compressors.def src/compress/ef_sign_sgd.cpp docs/which-algorithm.md docs/compressors.md \
+for file in src/collectives/algorithms.def src/compress/compressors.def src/compress/ef_sign_sgd.cpp src/compress/dgc.cpp docs/which-algorithm.md docs/compressors.md \
     tests/docs/allreduce_topk_ring.cpp; do
   mkdir -p "$tree/$(dirname "$file")"
   cp "$sources/$file" "$tree/$file"
 done
 
-# touches TOOL NAME: runs it, and fails unless it touches three files
+# touches TOOL NAME ...: runs it, and fails unless it touches three files
 touches() {
+  tool=$1
+  shift
   cp -r "$tree" "$tree.before"
-  "$sources/tools/$1" "$2" --root "$tree" >"$tree.log" || { cat "$tree.log"; exit 1; }
+  "$sources/tools/$tool" "$@" --root "$tree" >"$tree.log" || { cat "$tree.log"; exit 1; }
   touched=$(diff -rq "$tree.before" "$tree" | wc -l)
   rm -rf "$tree.before"
   if [ "$touched" -ne 3 ]; then
-    echo "tools/$1 touches $touched files instead of 3"
+    echo "tools/$tool $* touches $touched files instead of 3"
     exit 1
   fi
 }
 touches new-algorithm test_ring_of_rows
+touches new-compressor test_momentum_of_rows --like dgc
 touches new-compressor test_signs_of_rows
 
 # refuses TOOL TEXT NAME ...: it says TEXT and changes nothing

@@ -15,6 +15,9 @@ from ._struct import Text, enumerator, whole_number
 from ._types import ArgumentError, Error, Level, StateError, UnsupportedError
 
 
+MOST_BYTES = 1 << 20  # of broadcast() and allgather()
+
+
 class Topology(Text):
     """The machine as a communicator sees it: an indented tree of switch groups, nodes, sockets and ranks."""
 
@@ -63,7 +66,18 @@ def c_int_of(what: str, value: Any) -> int:
 def bytes_of(what: str, value: Any) -> bytes:
     if not isinstance(value, (bytes, bytearray, memoryview)):
         raise ArgumentError(f"{what} is of type {type(value).__name__}: give bytes")
-    return bytes(value)
+    try:
+        return bytes(value)
+    except (BufferError, ValueError) as error:  # a memoryview that was released, for example
+        raise ArgumentError(f"{what} cannot be read: {error}") from None
+
+
+def require_few(call: str, rank: int, size: int) -> None:
+    """All ranks know the size, and throw alike."""
+    if size < 0:
+        raise ArgumentError(f"{call}: rank {rank} gives no bytes")
+    if size > MOST_BYTES:
+        raise ArgumentError(f"{call}: rank {rank} gives {size} bytes: it takes 0 to {MOST_BYTES}; larger arrays are for plans")
 
 
 class Communicator:
@@ -170,8 +184,9 @@ class Communicator:
             except ArgumentError as error:
                 problem = error
         self._small(problem, lib.weir_comm_broadcast, ctypes.byref(size), 8, root)
-        if size.value < 0:
-            raise problem or ArgumentError(f"broadcast: rank {root} gives no bytes")
+        if problem is not None:
+            raise problem
+        require_few("broadcast", root, size.value)
         buffer = ctypes.create_string_buffer(mine, max(1, size.value))
         self._small(None, lib.weir_comm_broadcast, buffer, size.value, root)
         return buffer.raw[: size.value]
@@ -189,13 +204,14 @@ class Communicator:
         self._small(None, lib.weir_comm_allgather, ctypes.byref(size), 8, sizes)
         if problem is not None:
             raise problem
-        if min(sizes) < 0:
-            raise ArgumentError(f"allgather: rank {list(sizes).index(min(sizes))} gives no bytes")
+        for rank, given in enumerate(sizes):
+            require_few("allgather", rank, given)
         largest = max(sizes)
         buffer = ctypes.create_string_buffer(mine, max(1, largest))
         everybody = ctypes.create_string_buffer(max(1, largest * self._size))
         self._small(None, lib.weir_comm_allgather, buffer, largest, everybody)
-        return [everybody.raw[rank * largest : rank * largest + size] for rank, size in enumerate(sizes)]
+        together = everybody.raw
+        return [together[rank * largest : rank * largest + given] for rank, given in enumerate(sizes)]
 
     def _small(self, problem: Optional[ArgumentError], function: Any, *arguments: Any) -> None:
         """A call that every rank makes; `problem`: what this rank has given wrong."""
