@@ -133,7 +133,7 @@ void pack_whole(const std::uint32_t* indices, std::int64_t count, std::uint32_t 
     const auto relative = hn::Sub(hn::LoadU(d, indices + i), hn::Set(d, base));
     auto low = hn::ShiftRight<shift>(relative);
     if constexpr (mask != static_cast<Whole>(-1)) low = hn::And(low, hn::Set(d, mask));
-    const auto whole = hn::TruncateTo(dw, low);
+    const auto whole = truncate(dw, low);
     store_bytes(dw, whole, out + i * static_cast<std::int64_t>(sizeof(Whole)));
   });
 }

@@ -39,6 +39,17 @@ HWY_INLINE void store_bytes(D, hn::Vec<D> x, std::byte* to) {
   }
 }
 
+/// As hn::TruncateTo, from 32-bit lanes. With AVX3_DL, that of Highway 1.0.3 takes other bytes than the lowest of each lane.
+template <class D, class V>
+HWY_INLINE hn::Vec<D> truncate(D d, V x) {
+  if constexpr (HWY_TARGET <= HWY_AVX3_DL && sizeof(hn::TFromD<D>) == 1) {
+    const hn::Rebind<std::uint32_t, D> du;
+    return hn::DemoteTo(d, hn::BitCast(hn::RebindToSigned<decltype(du)>(), hn::And(x, hn::Set(du, 255))));
+  } else {
+    return hn::TruncateTo(d, x);
+  }
+}
+
 /// Calls step(tag, first) for whole vectors of `count` lanes T, then for the single ones left. All vectors but the first start
 /// where `out`, to which a step writes `out_bytes` a lane, is aligned to a vector, so some lanes are done twice.
 template <class T, class Step>

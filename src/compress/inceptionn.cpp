@@ -192,7 +192,8 @@ class Inceptionn final : public PackedCodec {
       const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
       T to[room];
       for (std::int64_t i = 0; i < count; i += lanes)
-        hn::StoreU(hn::TruncateTo(narrow, hn::LoadU(d, reinterpret_cast<const std::uint32_t*>(row + i))), narrow, to + i);
+        hn::StoreU(wire::HWY_NAMESPACE::truncate(narrow, hn::LoadU(d, reinterpret_cast<const std::uint32_t*>(row + i))), narrow,
+                   to + i);
       std::memcpy(out, to, static_cast<std::size_t>(count) * sizeof(T));
     }
     return out + count * static_cast<std::int64_t>(sizeof(T));
@@ -213,7 +214,7 @@ class Inceptionn final : public PackedCodec {
       const auto one = hn::Set(di, 1);
       const auto tags = hn::Add(hn::Add(hn::IfThenElseZero(some, one), hn::IfThenElseZero(above_eight, one)),
                                 hn::IfThenElseZero(above_sixteen, one));
-      hn::StoreU(hn::TruncateTo(bytes, hn::BitCast(UintTag(), tags)), bytes, rows.tags + i);
+      hn::StoreU(wire::HWY_NAMESPACE::truncate(bytes, hn::BitCast(UintTag(), tags)), bytes, rows.tags + i);
 
       const auto floats_above = hn::RebindMask(d, above_eight);
       const auto per_value = hn::IfThenElse(floats_above, hn::Set(d, per_value_[1]), hn::Set(d, per_value_[0]));

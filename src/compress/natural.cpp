@@ -95,8 +95,8 @@ class Natural final : public PackedCodec {
       const auto last = hn::Gt(key, hn::Set(di, (254 << 23) - 1));
       const auto exponent = hn::ShiftRight<23>(hn::IfThenElse(last, key, hn::Add(key, dither)));
       const auto sign = hn::BitCast(di, hn::ShiftRight<31>(hn::BitCast(du, bits)));
-      hn::StoreU(hn::TruncateTo(bytes, hn::BitCast(du, exponent)), bytes, exponents + i);
-      hn::StoreU(hn::TruncateTo(bytes, hn::BitCast(du, sign)), bytes, signs + i);
+      hn::StoreU(wire::HWY_NAMESPACE::truncate(bytes, hn::BitCast(du, exponent)), bytes, exponents + i);
+      hn::StoreU(wire::HWY_NAMESPACE::truncate(bytes, hn::BitCast(du, sign)), bytes, signs + i);
       if (rest != nullptr) hn::StoreU(hn::Sub(values, value_of(exponent, sign)), d, rest + i);
     }
   }

@@ -30,6 +30,7 @@
 
 #include "base/error.hpp"
 #include "codec/packed.hpp"
+#include "codec/vectors-inl.hpp"
 #include "compress/code_bits-inl.hpp"
 #include "compress/philox-inl.hpp"
 
@@ -286,7 +287,7 @@ class Quantiser final : public PackedCodec {
     if constexpr (Scheme::random) bits = hn::LoadU(UintTag(), random);
     const Ints code = scheme_.encode(scale, values, bits);
     const hn::Rebind<std::uint8_t, IntTag> bytes;
-    hn::StoreU(hn::TruncateTo(bytes, hn::BitCast(UintTag(), code)), bytes, codes);
+    hn::StoreU(wire::HWY_NAMESPACE::truncate(bytes, hn::BitCast(UintTag(), code)), bytes, codes);
     if (rest != nullptr) hn::StoreU(hn::Sub(values, scheme_.decode(scale, code)), d, rest);
   }
 
