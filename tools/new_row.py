@@ -6,7 +6,7 @@ import sys
 
 
 def arguments(doc):
-    """The parsed command line: NAME, --root, and what `doc` says of --like."""
+    """Returns a parser of NAME and --root, whose help is `doc`."""
     summary, _, rest = doc.partition("\n")
     parser = argparse.ArgumentParser(description=summary, epilog=rest.strip(), formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", metavar="NAME", help="in lower case, words joined by underscores")

@@ -64,6 +64,11 @@ module weir_communicators
     final :: finalise
   end type
 
+  !> The address of an array; none where it has no elements.
+  interface address_of
+    module procedure address_of_int32, address_of_int64, address_of_real64
+  end interface
+
 contains
 
   !> For the modules of plans, tables and schedules.
@@ -247,15 +252,7 @@ contains
     integer, intent(in) :: root
     integer, intent(out), optional :: ierr
 
-    call end_call(c_comm_broadcast(handle_of(self%owner), address(data), 4_c_int64_t * size(data, kind=c_int64_t), &
-                                   int(root, c_int)), self%owner, ierr)
-  contains
-    type(c_ptr) function address(array)
-      integer(int32), intent(in), contiguous, target :: array(:)
-
-      address = c_null_ptr
-      if (size(array) > 0) address = c_loc(array(1))
-    end function
+    call broadcast_bytes(self, address_of(data), 4_c_int64_t * size(data, kind=c_int64_t), root, ierr)
   end subroutine
 
   subroutine broadcast_int64(self, data, root, ierr)
@@ -264,15 +261,7 @@ contains
     integer, intent(in) :: root
     integer, intent(out), optional :: ierr
 
-    call end_call(c_comm_broadcast(handle_of(self%owner), address(data), 8_c_int64_t * size(data, kind=c_int64_t), &
-                                   int(root, c_int)), self%owner, ierr)
-  contains
-    type(c_ptr) function address(array)
-      integer(int64), intent(in), contiguous, target :: array(:)
-
-      address = c_null_ptr
-      if (size(array) > 0) address = c_loc(array(1))
-    end function
+    call broadcast_bytes(self, address_of(data), 8_c_int64_t * size(data, kind=c_int64_t), root, ierr)
   end subroutine
 
   subroutine broadcast_real64(self, data, root, ierr)
@@ -281,15 +270,7 @@ contains
     integer, intent(in) :: root
     integer, intent(out), optional :: ierr
 
-    call end_call(c_comm_broadcast(handle_of(self%owner), address(data), 8_c_int64_t * size(data, kind=c_int64_t), &
-                                   int(root, c_int)), self%owner, ierr)
-  contains
-    type(c_ptr) function address(array)
-      real(real64), intent(in), contiguous, target :: array(:)
-
-      address = c_null_ptr
-      if (size(array) > 0) address = c_loc(array(1))
-    end function
+    call broadcast_bytes(self, address_of(data), 8_c_int64_t * size(data, kind=c_int64_t), root, ierr)
   end subroutine
 
   subroutine broadcast_text(self, data, root, ierr)
@@ -303,8 +284,18 @@ contains
     letters = transfer(data, letters, len(data))
     place = c_null_ptr
     if (len(data) > 0) place = c_loc(letters(1))
-    call end_call(c_comm_broadcast(handle_of(self%owner), place, int(len(data), c_int64_t), int(root, c_int)), self%owner, ierr)
+    call broadcast_bytes(self, place, int(len(data), c_int64_t), root, ierr)
     data = transfer(letters, data)
+  end subroutine
+
+  subroutine broadcast_bytes(self, place, bytes, root, ierr)
+    class(weir_communicator), intent(in) :: self
+    type(c_ptr), intent(in) :: place
+    integer(c_int64_t), intent(in) :: bytes
+    integer, intent(in) :: root
+    integer, intent(out), optional :: ierr
+
+    call end_call(c_comm_broadcast(handle_of(self%owner), place, bytes, int(root, c_int)), self%owner, ierr)
   end subroutine
 
   subroutine allgather_int32(self, mine, all, ierr)
@@ -312,22 +303,9 @@ contains
     integer(int32), intent(in), contiguous, target :: mine(:)
     integer(int32), intent(inout), contiguous, target :: all(:)
     integer, intent(out), optional :: ierr
-    integer(c_int) :: ranks, status
 
-    ranks = 0
-    status = c_comm_size(handle_of(self%owner), ranks)
-    ! Room of another size is an error on all ranks: no address is one.
-    if (status == WEIR_OK) &
-      status = c_comm_allgather(handle_of(self%owner), place(mine), 4_c_int64_t * size(mine, kind=c_int64_t), &
-                                merge(place(all), c_null_ptr, size(all) == ranks * size(mine)))
-    call end_call(status, self%owner, ierr)
-  contains
-    type(c_ptr) function place(array)
-      integer(int32), intent(in), contiguous, target :: array(:)
-
-      place = c_null_ptr
-      if (size(array) > 0) place = c_loc(array(1))
-    end function
+    call allgather_bytes(self, address_of(mine), 4_c_int64_t * size(mine, kind=c_int64_t), address_of(all), &
+                         4_c_int64_t * size(all, kind=c_int64_t), ierr)
   end subroutine
 
   subroutine allgather_int64(self, mine, all, ierr)
@@ -335,22 +313,9 @@ contains
     integer(int64), intent(in), contiguous, target :: mine(:)
     integer(int64), intent(inout), contiguous, target :: all(:)
     integer, intent(out), optional :: ierr
-    integer(c_int) :: ranks, status
 
-    ranks = 0
-    status = c_comm_size(handle_of(self%owner), ranks)
-    ! Room of another size is an error on all ranks: no address is one.
-    if (status == WEIR_OK) &
-      status = c_comm_allgather(handle_of(self%owner), place(mine), 8_c_int64_t * size(mine, kind=c_int64_t), &
-                                merge(place(all), c_null_ptr, size(all) == ranks * size(mine)))
-    call end_call(status, self%owner, ierr)
-  contains
-    type(c_ptr) function place(array)
-      integer(int64), intent(in), contiguous, target :: array(:)
-
-      place = c_null_ptr
-      if (size(array) > 0) place = c_loc(array(1))
-    end function
+    call allgather_bytes(self, address_of(mine), 8_c_int64_t * size(mine, kind=c_int64_t), address_of(all), &
+                         8_c_int64_t * size(all, kind=c_int64_t), ierr)
   end subroutine
 
   subroutine allgather_real64(self, mine, all, ierr)
@@ -358,23 +323,49 @@ contains
     real(real64), intent(in), contiguous, target :: mine(:)
     real(real64), intent(inout), contiguous, target :: all(:)
     integer, intent(out), optional :: ierr
+
+    call allgather_bytes(self, address_of(mine), 8_c_int64_t * size(mine, kind=c_int64_t), address_of(all), &
+                         8_c_int64_t * size(all, kind=c_int64_t), ierr)
+  end subroutine
+
+  !> Room of another size than that for all ranks is an error on all ranks: no address is one.
+  subroutine allgather_bytes(self, mine, bytes, all, room, ierr)
+    class(weir_communicator), intent(in) :: self
+    type(c_ptr), intent(in) :: mine, all
+    integer(c_int64_t), intent(in) :: bytes, room
+    integer, intent(out), optional :: ierr
     integer(c_int) :: ranks, status
 
     ranks = 0
     status = c_comm_size(handle_of(self%owner), ranks)
-    ! Room of another size is an error on all ranks: no address is one.
     if (status == WEIR_OK) &
-      status = c_comm_allgather(handle_of(self%owner), place(mine), 8_c_int64_t * size(mine, kind=c_int64_t), &
-                                merge(place(all), c_null_ptr, size(all) == ranks * size(mine)))
+      status = c_comm_allgather(handle_of(self%owner), mine, bytes, merge(all, c_null_ptr, room == ranks * bytes))
     call end_call(status, self%owner, ierr)
-  contains
-    type(c_ptr) function place(array)
-      real(real64), intent(in), contiguous, target :: array(:)
-
-      place = c_null_ptr
-      if (size(array) > 0) place = c_loc(array(1))
-    end function
   end subroutine
+
+  function address_of_int32(array) result(address)
+    integer(int32), intent(in), contiguous, target :: array(:)
+    type(c_ptr) :: address
+
+    address = c_null_ptr
+    if (size(array) > 0) address = c_loc(array(1))
+  end function
+
+  function address_of_int64(array) result(address)
+    integer(int64), intent(in), contiguous, target :: array(:)
+    type(c_ptr) :: address
+
+    address = c_null_ptr
+    if (size(array) > 0) address = c_loc(array(1))
+  end function
+
+  function address_of_real64(array) result(address)
+    real(real64), intent(in), contiguous, target :: array(:)
+    type(c_ptr) :: address
+
+    address = c_null_ptr
+    if (size(array) > 0) address = c_loc(array(1))
+  end function
 
   subroutine dump(self, path, ierr)
     class(weir_communicator), intent(in) :: self
